@@ -1,1 +1,1 @@
-"""Programs that measure. Figures are for one machine; compare only what one run printed."""
+"""Measurement programs. Results hold for one machine, so compare only results of one run."""

@@ -29,7 +29,7 @@ from bench.report import cell
 from tools.testbed.cluster import Cluster
 
 GOAL_SHARE = {1: 0.95, 10: 0.75}
-"""Of the kubelet's MB/s, by streams."""
+"""Goals as a share of the kubelet's MB/s, by number of streams."""
 GOAL_CPU_S_PER_GB = 1.3
 GOAL_ADDED_MS = 2.0
 GOAL_KIB = 256.0
@@ -51,7 +51,7 @@ class Row:
     failed: int = 0
     """Calls that were not answered: no goal is kept then."""
     least: float = 0.0
-    """What is less than that cannot be told from nothing."""
+    """Smallest value that can be distinguished from zero."""
 
     @property
     def shown(self) -> str:
@@ -62,7 +62,7 @@ class Row:
 
     @property
     def verdict(self) -> str:
-        """Say whether the goal is kept."""
+        """Return whether the goal is kept."""
         if math.isnan(self.goal):
             return ""
         median = self.figure.median

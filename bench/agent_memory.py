@@ -1,8 +1,8 @@
-"""By how much an agent grows with each stream that it has open.
+"""Growth of an agent's memory with each open stream.
 
-Owns what kinds of streams are held. Each kind has an agent of its own, as room that an earlier one
-had and gave back would hide what a later one takes. Hazard: resident memory is the process's own;
-what the kernel holds of a stream that stands still, in the sockets' buffers, is not in it.
+Owns the kinds of streams. Each kind has its own agent, because memory freed by an earlier kind
+would hide the use of a later one. Hazard: resident memory must be read as the process's own. The
+kernel's socket buffers of a stalled stream are not in it.
 """
 
 from __future__ import annotations
@@ -24,9 +24,10 @@ from tests.node import objects
 RESOLUTION_MIB = 1.0
 """The interpreter takes its memory by as much: a growth of less may be any part of it."""
 WARM_STREAMS = 2
-"""What each first one has loaded and made is not a stream's."""
+"""Number of streams before the measurement. The code and data loaded by them are not a stream's."""
 STALLED_BUFFER = 64 * 1024
-"""Of the socket of a caller that reads no more, or the kernel would take megabytes for each."""
+"""Receive buffer in bytes of a caller that stops to read. The kernel would take megabytes for
+each."""
 _TICKER = "ticker"
 _REST_SECONDS = 2.0
 _STILL_CPU_S = 0.02
@@ -37,7 +38,7 @@ _FLOOD = 32 * 1024 * 1024
 
 @dataclass(frozen=True, slots=True)
 class Kind:
-    """What is asked for, what comes first, and whether the caller reads on after it."""
+    """The request, the first answer, and whether the caller continues to read."""
 
     method: str
     """Empty for a command."""
@@ -92,7 +93,7 @@ async def _held(stage: Stage, kind: Kind, count: int) -> dict[str, float]:
 
 
 async def _until_still(pid: int, kind: Kind) -> None:
-    """Wait until nothing flows any more to who does not read; for the others, a while."""
+    """Wait until no data flows to stalled callers. For other callers, wait a while."""
     used = use.cpu_seconds(pid)
     while True:
         await asyncio.sleep(_REST_SECONDS)
@@ -103,7 +104,7 @@ async def _until_still(pid: int, kind: Kind) -> None:
 
 @contextlib.asynccontextmanager
 async def _stream(door: Door, context: ssl.SSLContext, kind: Kind) -> AsyncIterator[None]:
-    """Hold one stream from its first bytes on; what comes of one that is read is dropped."""
+    """Keep one stream open from its first bytes on. Data of a stream that is read is dropped."""
     if kind.method:
         plain = socket.socket()
         if not kind.reads_on:

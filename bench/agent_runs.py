@@ -1,8 +1,8 @@
-"""What is measured of an agent: logs, commands, commands beside others.
+"""Measurements of an agent: logs, commands, and commands next to other connections.
 
-Owns the order of runs. Each figure of the agent has one of the kubelet right before it. Hazard: the
-agent, the kubelet and the client share the machine's cores, so that a stream that is slowed down
-here need not be where each has its own.
+Owns the order of runs. Each result of the agent has one of the kubelet right before it. Hazard: a
+slower stream must not be attributed to the agent alone. The agent, the kubelet and the client share
+the machine's cores here.
 """
 
 from __future__ import annotations
@@ -33,29 +33,29 @@ MIB = 1024 * 1024
 REST_SECONDS = 2.0
 STRANGERS = 2000
 PAUSE_SECONDS = (0.1, 0.16)
-"""Before a command, at random. What an agent does behind one, the next warm connections above all,
-is over by then: of two that follow sooner the second has it beside itself, which in turns of the
-two doors is always the agent's own."""
+"""Pause in seconds before a command, at random. An agent's work after a command, mainly the next
+warm connections, is over by then. With shorter pauses it would always slow the agent's own next
+command, because the two doors are used in turn."""
 ECHO = ("echo", "hello")
 IN_A_ROW = 20
-"""Commands at one door, each begun when the one before has ended, before the other door's turn."""
+"""Number of consecutive commands at one door before the other door's turn."""
 NEIGHBOURS = 2000
-"""Streams of other tenants that are open at once."""
+"""Number of streams of other tenants that are open at the same time."""
 BEYOND = 32
-"""Callers of one tenant that go on past its limit, over and over."""
+"""Number of callers of one tenant that retry past its limit."""
 POD = neighbours.POD
 
 
 @dataclass(frozen=True, slots=True)
 class Shape:
-    """How a log is written, and how much of it is fetched."""
+    """The format of a log, and the size of the fetched part."""
 
     name: str
     line: int
     alone: int
-    """Bytes by one stream."""
+    """Bytes of one stream."""
     beside: int
-    """Bytes by each of several."""
+    """Bytes of each of several streams."""
 
 
 SHAPES = (
@@ -67,13 +67,13 @@ SHAPES = (
 
 
 def prepare(stage: Stage) -> None:
-    """Have the pods that commands run in, and nothing that starts processes beside them."""
+    """Create the pods for commands, and no load that starts processes."""
     stage.place(objects.sleeper(POD))
     stage.place_beside(objects.sleeper(POD))
 
 
 def logs(stage: Stage, *, rounds: int, streams: int) -> dict[str, Any]:
-    """Return MB/s at both doors and the agent's CPU-s per GB: by shape, by number of streams."""
+    """Return MB/s at both doors and the agent's CPU-s per GB, by format and number of streams."""
     found: dict[str, Any] = {}
     for shape in SHAPES:
         pod = stage.write_log(f"log-{shape.name}", shape.alone, shape.line)
@@ -110,7 +110,7 @@ def _loop_ms() -> float:
 
 
 async def execs(stage: Stage, count: int, *words: str) -> dict[str, Any]:
-    """Return how long a command takes, in ms, at both doors; each pair follows the one before."""
+    """Return the ms of a command at both doors. Each pair starts after the one before."""
     contexts = {door.name: door.context() for door in stage.doors}
     times: dict[str, list[Times]] = {door.name: [] for door in stage.doors}
     steady = [_loop_ms()]
@@ -129,9 +129,9 @@ async def execs(stage: Stage, count: int, *words: str) -> dict[str, Any]:
 
 
 async def execs_in_a_row(stage: Stage, count: int, *words: str) -> dict[str, Any]:
-    """Return how long a command takes, in ms, that follows the one before without a pause.
+    """Return the ms of a command that follows another without a pause.
 
-    The next warm connections of an agent are made beside them, then.
+    An agent's next warm connections are then created at the same time.
     """
     contexts = {door.name: door.context() for door in stage.doors}
     times: dict[str, list[Times]] = {door.name: [] for door in stage.doors}
@@ -147,17 +147,17 @@ async def execs_in_a_row(stage: Stage, count: int, *words: str) -> dict[str, Any
 
 
 async def pause() -> None:
-    """Let what an agent does behind a command be over before the next."""
+    """Wait until an agent's work after a command is over."""
     await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
 
 
 def command(door: Door, words: Sequence[str]) -> str:
-    """Return the request target of a command in the pod that commands run in."""
+    """Return the request target of a command in the pod for commands."""
     return door.execs(POD, *words, output=1)
 
 
 def in_ms(times: Sequence[Times]) -> dict[str, dict[str, float]]:
-    """Sum up commands, by moment; those that print nothing have no first byte."""
+    """Summarize commands, by moment. Commands without output have no first byte."""
     moments = [each._asdict() for each in times]
     return {
         name: summary(1e3 * each[name] for each in moments).as_dict()
@@ -175,7 +175,7 @@ def _nobody() -> Iterator[dict[str, float]]:
 
 
 async def floods(stage: Stage, count: int) -> dict[str, Any]:
-    """Return how long commands by way of the agent take beside connections of others."""
+    """Return the times of commands through the agent next to other clients' connections."""
     context = stage.agent.context()
     each = NEIGHBOURS // len(stage.neighbours)
     others: dict[str, Callable[[], AbstractContextManager[dict[str, float]]]] = {
@@ -220,7 +220,7 @@ async def floods(stage: Stage, count: int) -> dict[str, Any]:
 
 @contextlib.contextmanager
 def _strangers(stage: Stage, sources: int) -> Iterator[dict[str, float]]:
-    """Have strangers at the agent's port; what became of them is there after the block."""
+    """Run strangers at the agent's port. Their results are available after the block."""
     options = {
         "port": stage.agent.port,
         "folder": stage.folder,
@@ -238,9 +238,9 @@ def _strangers(stage: Stage, sources: int) -> Iterator[dict[str, float]]:
 def _neighbours(
     stage: Stage, each: int, *, tenants: int | None = None, beyond: int = 0
 ) -> Iterator[dict[str, float]]:
-    """Have other tenants hold so many streams each through the agent, all the time.
+    """Keep so many streams of each other tenant open through the agent.
 
-    So many callers `beyond` of the first one's go on asking for another.
+    `beyond` callers of the first one keep trying to open another stream.
     """
     options = {"port": stage.agent.port, "authority": stage.agent.authority, "each": each}
     options["beyond"] = beyond
@@ -263,7 +263,7 @@ def _flags(options: Mapping[str, object]) -> list[str]:
 
 @contextlib.contextmanager
 def _beside(module: str, *words: str) -> Iterator[tuple[subprocess.Popen[str], dict[str, float]]]:
-    """Have a program of ours run that ends with its standard input."""
+    """Run one of our programs that ends with its standard input."""
     with subprocess.Popen(
         [sys.executable, "-m", module, *words],
         stdin=subprocess.PIPE,

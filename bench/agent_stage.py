@@ -1,8 +1,8 @@
-"""A super cluster's node with both doors to it: the kubelet's port, and an agent on the host.
+"""Node of a super cluster with both doors to it: the kubelet's port, and an agent on the host.
 
-Owns what stands for the length of a measurement: the agent, its tenants, and their pods. The
-cluster is up before and stays. Hazard: kubelets rotate the logs of what runs, so a long log is one
-of a container that has ended.
+Owns the agent, its tenants and their pods for the duration of a measurement. The cluster is up
+before and stays up. Hazard: a long log must be one of a container that has ended. Kubelets rotate
+the logs of running containers.
 """
 
 from __future__ import annotations
@@ -27,15 +27,16 @@ from vnagent.upstream.kubelet import PORT
 
 TICKER = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.2; done"
 NEIGHBOURS = 8
-"""Tenants beside the one that is measured."""
+"""Number of tenants besides the measured one."""
 _TRIES = 6
 _STREAMS = "--max-streams=4096"
-"""A node's limit is below what tenants may hold between them, and they shall hold it."""
+"""Stream limit of the agent's node. The default is smaller than the sum of the tenants' limits,
+which this load reaches."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class Stage:
-    """Both doors, and what stands behind the agent's."""
+    """Both doors, and the pods that they lead to."""
 
     direct: Door
     agent: Door
@@ -51,15 +52,15 @@ class Stage:
 
     @property
     def doors(self) -> tuple[Door, Door]:
-        """In the order in which they are tried."""
+        """Both doors, in the order of use."""
         return self.direct, self.agent
 
     def place(self, pod: dict[str, Any], phase: str = "Running") -> None:
-        """Have a pod of the tenant's in a phase."""
+        """Create a pod of the tenant and wait for a phase."""
         self._place(self._caller, pod, phase)
 
     def place_beside(self, pod: dict[str, Any]) -> None:
-        """Have a pod of each other tenant's run."""
+        """Run a pod of each other tenant."""
         for caller in self._others:
             self._place(caller, pod, "Running")
 
@@ -75,7 +76,7 @@ class Stage:
 
     @asynccontextmanager
     async def another(self) -> AsyncIterator[tuple[Door, int]]:
-        """Have one more agent, that has served nobody yet; yields its door and its process."""
+        """Run one more agent without served requests. Yields its door and its process."""
         port, health_port = free_port(), free_port()
         process = agents.start_agent(
             *(self.folder, self.direct.host, port, health_port),
@@ -90,7 +91,7 @@ class Stage:
             await process.stop()
 
     def write_log(self, name: str, size: int, line: int) -> str:
-        """Have a log of `size` bytes in lines of `line` bytes; return its pod's name."""
+        """Create a log of `size` bytes in lines of `line` bytes. Returns its pod's name."""
         for number in range(_TRIES):
             pod = f"{name}-{number}"
             self.place(objects.pod(pod, writes(size, line), restartPolicy="Never"), "Succeeded")
@@ -110,7 +111,7 @@ def writes(size: int, line: int) -> str:
 
 @contextmanager
 def running(cluster: Cluster, folder: Path) -> Iterator[Stage]:
-    """Have an agent and its tenant for the length of a block."""
+    """Run an agent and its tenant for the duration of a block."""
     if not cluster.is_up():
         raise SystemExit(
             f"the cluster {cluster.name} is not up: python -m tools.testbed up --no-chart"

@@ -42,7 +42,7 @@ DOORS = ("kubelet", STANDING, "agent")
 ENOUGH = 0.8
 """Of the commands tell their steps; others began in the midst of the rest."""
 OWN = "before and after"
-"""What is not the runtime's."""
+"""Name of the steps outside of the runtime."""
 
 
 class Steps(NamedTuple):
@@ -64,7 +64,7 @@ class Ran(NamedTuple):
 
 
 def steps(ran: Ran, events: Sequence[Event]) -> Steps | None:
-    """Return the steps of a command, of events in order; None when others came in between."""
+    """Return the steps of a command from ordered events. None if other events came in between."""
     first, behind = (bisect_left(events, moment, key=attrgetter("at")) for moment in ran)
     within = events[first:behind]
     begins = [event.at for event in within if event.name == RUNTIME and not event.has_ended]
@@ -76,7 +76,7 @@ def steps(ran: Ran, events: Sequence[Event]) -> Steps | None:
 
 
 async def commands(stage: agent_stage.Stage, pairs: int) -> dict[str, list[Ran]]:
-    """Run so many commands at each door; return those of each."""
+    """Run so many commands at each door. Returns the commands by door."""
     doors = dict(zip(DOORS, (stage.direct, stage.direct, stage.agent), strict=True))
     contexts = {name: door.context() for name, door in doors.items()}
     found: dict[str, list[Ran]] = {name: [] for name in DOORS}
@@ -93,7 +93,7 @@ async def commands(stage: agent_stage.Stage, pairs: int) -> dict[str, list[Ran]]
 
 
 async def turn(stage: agent_stage.Stage, pairs: int) -> dict[str, Any]:
-    """Return the median of each step in ms, by door, and how many commands told theirs.
+    """Return the median of each step in ms, by door, and the number of usable commands.
 
     Raises NoTracingError.
     """
@@ -134,7 +134,7 @@ def lines(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 
 
 def measure(cluster: str, *, turns: int, pairs: int) -> dict[str, Any]:
-    """Set everything up, measure, and take it down; raises NoTracingError."""
+    """Start everything, measure, and stop everything. Raises NoTracingError."""
     with traced():
         pass  # or it would be told after minutes that it cannot be
     results: dict[str, Any] = {"noise": {"before": rig.noise()}, **shipped.machine(), "turns": []}

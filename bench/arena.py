@@ -1,7 +1,8 @@
-"""A stage with an observer and a load's connections: what every profile runs in.
+"""Stage with an observer and a load's connections, used by every profile.
 
-Owns the loads' items, quiet between runs, and what the machine did besides. Knows no figure.
-Hazard: figures of runs that follow each other without rest hold each other's work.
+Owns the loads' items, the quiet time between runs, and the use of the machine by other programs.
+Knows no result. Hazard: runs must have a rest between them. Otherwise the result of a run contains
+work of the run before.
 """
 
 import asyncio
@@ -28,12 +29,12 @@ _QUIET_SECONDS = 20.0
 
 @dataclass
 class Effort:
-    """What a span of time cost, by process; filled when the span ends."""
+    """The cost of a span of time, by process, set when the span ends."""
 
     seconds: float = 0.0
     cpu: dict[str, float] = field(default_factory=dict)
     foreign_cores: float = 0.0
-    """Cores that programs outside of the measurement had: the noise of this run."""
+    """Cores that programs outside of the measurement used: the noise of this run."""
 
     def of(self, word: str) -> float:
         """Return processor seconds of all processes with a word in their name."""
@@ -42,7 +43,7 @@ class Effort:
 
 @dataclass(kw_only=True)
 class Arena:
-    """Everything that a profile needs."""
+    """The resources of a profile."""
 
     stage: Stage
     observer: Observer
@@ -52,7 +53,7 @@ class Arena:
     runs: int = 0
 
     async def begin(self, word: str) -> str:
-        """Begin a run: nothing works any more; returns the prefix of its names."""
+        """Start a run once all programs are idle. Returns the prefix of its names."""
         await self.settle()
         self.runs += 1
         prefix = f"{word}-{self.runs}-"
@@ -60,14 +61,14 @@ class Arena:
         return prefix
 
     def direct_items(self, prefix: str, count: int) -> list[Item]:
-        """Return pods made straight in the super cluster."""
+        """Return pods that are created directly in the super cluster."""
         shape = self.stage.shape
         where = PODS.path(DIRECT, "")
         names = [f"{prefix}{number:05}" for number in range(count)]
         return [Item(name, self.super_wire, where, shape.pod(name)) for name in names]
 
     def tenant_items(self, prefix: str, count: int, tenants: int = 0) -> list[Item]:
-        """Return pods of the first tenants in turn, of all when no number is given."""
+        """Return pods of the first tenants in turn, or of all without a number."""
         shape, wires = self.stage.shape, self.tenant_wires[: tenants or None]
         where = PODS.path("default", "")
         names = [f"{prefix}{number:05}" for number in range(count)]
@@ -85,7 +86,7 @@ class Arena:
 
     @contextmanager
     def effort(self, running: Running | None = None) -> Iterator[Effort]:
-        """Count what a block costs."""
+        """Count the cost of a block."""
         pids = self.pids(running)
         found, before, busy, begun = Effort(), use.cpu(pids), use.busy_seconds(), time.monotonic()
         yield found
@@ -95,7 +96,7 @@ class Arena:
         found.foreign_cores = max(foreign, 0.0) / found.seconds
 
     async def settle(self, running: Running | None = None) -> None:
-        """Wait until the clusters are at rest, for some time at most."""
+        """Wait until the clusters are idle, up to a limit."""
         for _ in range(int(_QUIET_SECONDS)):
             with self.effort(running) as effort:
                 await asyncio.sleep(1.0)
@@ -104,13 +105,16 @@ class Arena:
 
     @asynccontextmanager
     async def synced(self) -> AsyncIterator[Running]:
-        """Run the syncer, and go on when it carries pods of every tenant and back."""
+        """Run the syncer, and continue when it syncs pods of every tenant in both directions."""
         async with self.syncer.running(self.stage) as running:
             await self.canaries()
             yield running
 
     async def canaries(self) -> list[Object]:
-        """Carry one pod of each tenant to Ready and away; return what was seen of it below."""
+        """Create one pod per tenant, wait for Ready, delete it.
+
+        Returns its states in the super cluster.
+        """
         self.runs += 1
         prefix = f"canary-{self.runs}-"
         await self.observer.begin(prefix)
@@ -126,7 +130,7 @@ class Arena:
 
 @asynccontextmanager
 async def opened(stage: Stage, syncer: Syncer, observer: Observer) -> AsyncIterator[Arena]:
-    """Connect a load to a stage for the length of a block."""
+    """Connect a load to a stage for the duration of a block."""
     async with AsyncExitStack() as stack:
         planes = (stage.super_plane, *(place.plane for place in stage.places))
         wires = [
@@ -149,6 +153,6 @@ def memory(running: Running) -> Mapping[str, float]:
 
 
 def last_words(stage: Stage) -> str:
-    """Return the ends of the logs of what is measured, for a run that failed."""
+    """Return the last lines of the measured programs' logs, for a failed run."""
     logs = (stage.folder / "syncer.log", stage.folder / "observer.log")
     return "".join(f"{log.name}:\n{log.read_text()[-3000:]}\n" for log in logs if log.exists())

@@ -1,7 +1,7 @@
-"""A scheduler that thinks nothing: each pod without a node gets the next one.
+"""Scheduler without scoring: each pod without a node gets the next node.
 
-Run as `python -m bench.binder KUBECONFIG NODES`, in place of kube-scheduler, which is the limit of
-a super cluster before a good syncer is. Knows nodes by the names that `bench.nodes` gives.
+Run as `python -m bench.binder KUBECONFIG NODES`, in place of kube-scheduler, which limits a super
+cluster before a good syncer does. Knows nodes by the names from `bench.nodes`.
 """
 
 import asyncio
@@ -34,7 +34,7 @@ async def _bind(wire: Wire, waiting: asyncio.Queue[tuple[str, str]], names: list
             "target": {"kind": "Node", "name": names[number % len(names)]},
         }
         path = f"{PODS.path(namespace, name)}/binding"
-        # A pod that somebody has bound or deleted meanwhile is refused, which is right.
+        # A pod that was bound or deleted meanwhile is refused, which is right.
         await wire.request("POST", path, json.dumps(binding).encode())
 
 
@@ -63,7 +63,7 @@ async def _run(endpoint: Endpoint, names: list[str]) -> None:
 
 
 def main() -> int:
-    """Bind until told to stop."""
+    """Bind pods until stopped."""
     endpoint = loading.tenant_kubeconfig(Path(sys.argv[1]).read_bytes(), name="super")
     names = [str(node["metadata"]["name"]) for node in nodes.nodes(int(sys.argv[2]))]
     uvloop.run(_run(endpoint, names))

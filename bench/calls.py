@@ -1,7 +1,8 @@
 """Requests of the syncer, counted from the audit logs of all API servers.
 
-Owns which requests are a pod's: leases, watches and Events are counted apart. Without audit logs
-there are no figures. Hazard: audit logs cost the servers time; a run that counts does not race.
+Owns the choice of requests that belong to a pod. Leases, watches and Events are counted separately.
+Without audit logs there are no results. Hazard: a run that counts requests must not be timed. Audit
+logs cost the servers time.
 """
 
 import json
@@ -20,15 +21,15 @@ Marks = Mapping[Path, int]
 
 
 def marks(stage: Stage) -> Marks:
-    """Return how far each audit log has come."""
+    """Return the current offset of each audit log."""
     planes = (stage.super_plane, *(place.plane for place in stage.places))
     return {plane.audit_log: _size(plane.audit_log) for plane in planes}
 
 
 def per_life(stage: Stage, since: Marks, count: int) -> dict[str, Any]:
-    """Return requests per pod, by side, verb and resource; nothing when nothing is audited.
+    """Return requests per pod, by side, verb and resource. Empty without audit logs.
 
-    `writes_to_pods` is everybody's, by client: what the servers had to do in all.
+    `writes_to_pods` has those of all clients, by client, which is the servers' total work.
     """
     counted: Counter[tuple[str, str, str]] = Counter()
     everybody: Counter[str] = Counter()

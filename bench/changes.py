@@ -1,7 +1,7 @@
-"""Changes that are carried while pods live: ConfigMaps and Secrets downward, statuses upward.
+"""Changes during pods' lives: ConfigMaps and Secrets downward, statuses upward.
 
-Owns both loads. A change is a number that the observer finds again on the other side; one that was
-overtaken by the next before it was carried is counted as coalesced, not as late.
+Owns both loads. A change is a number that the observer finds on the other side. If the next change
+overtakes one before its sync, it is counted as coalesced, not as late.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _REST = 2.0  # seconds for the last change to arrive
 
 @dataclass(frozen=True, slots=True)
 class Target:
-    """One object that is changed, and how one change is written."""
+    """One changed object, and the format of one change."""
 
     name: str
     wire: Wire
@@ -40,7 +40,7 @@ class Target:
         return json.dumps({"data": {"seq": self.shown(number).partition(":")[2]}}).encode()
 
     def shown(self, number: int) -> str:
-        """Return what the observer calls it."""
+        """Return the observer's name of it."""
         text = str(number)
         if self.kind == "Pod":
             return f"status:{text}"
@@ -50,7 +50,7 @@ class Target:
 
 
 async def updates(arena: Arena, objects: int, per_second: float, seconds: float) -> Figures:
-    """Change ConfigMaps and Secrets that pods use, in all tenants in turn."""
+    """Change ConfigMaps and Secrets of pods, in all tenants in turn."""
     async with arena.synced() as running:
         prefix = await arena.begin("updates")
         targets: list[Target] = []
@@ -71,7 +71,7 @@ async def updates(arena: Arena, objects: int, per_second: float, seconds: float)
 
 
 async def statuses(arena: Arena, pods: int, per_second: float, seconds: float) -> Figures:
-    """Change the statuses of running pods below, as restless probes do."""
+    """Change the statuses of running pods in the super cluster, as flapping probes do."""
     async with arena.synced() as running:
         prefix = await arena.begin("statuses")
         items = arena.tenant_items(prefix, pods)
@@ -85,7 +85,7 @@ async def statuses(arena: Arena, pods: int, per_second: float, seconds: float) -
 
 
 async def twins(arena: Arena, prefix: str) -> list[Target]:
-    """Return the statuses of all super pods whose names begin like that."""
+    """Return the statuses of all super pods with a name prefix."""
     listed = json.loads(await arena.super_wire.do("GET", PODS.path("", "")))
     return [
         Target(
@@ -102,7 +102,7 @@ async def twins(arena: Arena, prefix: str) -> list[Target]:
 async def storm(
     targets: list[Target], per_second: float, seconds: float
 ) -> dict[tuple[str, str, int], float]:
-    """Change the targets in turn at a rate; return when each change was answered."""
+    """Change the objects in turn at a rate. Returns the time of each answer."""
     answered: dict[tuple[str, str, int], float] = {}
 
     async def change(target: Target, number: int) -> None:
@@ -137,7 +137,7 @@ def carried(
     targets: Mapping[tuple[str, str], Target],
     seen: Sightings,
 ) -> Figures:
-    """Return how late changes arrived on the other side, by kind; pure."""
+    """Return the delays of changes on the other side, by kind. Pure."""
     late: dict[str, list[float]] = {}
     last: dict[tuple[str, str], int] = {}
     arrived = missing = 0

@@ -1,7 +1,7 @@
-"""Two doors to the same containers: the kubelet's own port, and an agent's.
+"""Two doors to the same containers: the kubelet's own port, and an agent's port.
 
-Owns how a client comes in at each: where to, whom it trusts, who it is, what the pods' namespace is
-called there. Each request is the same one but for that. Must not know what is measured.
+Owns each client configuration: address, trusted authority, identity, and the name of the pods'
+namespace. The requests are otherwise the same. Must not know the measurement.
 """
 
 import ssl
@@ -12,7 +12,7 @@ from urllib.parse import urlencode
 
 @dataclass(frozen=True, kw_only=True)
 class Door:
-    """One way in; the server's certificate names `host` and is verified."""
+    """One address. The server's certificate has the name `host` and is verified."""
 
     name: str
     host: str
@@ -36,7 +36,7 @@ class Door:
         return f"https://{self.host}:{self.port}{target}"
 
     def context(self) -> ssl.SSLContext:
-        """Return what a client connects with."""
+        """Return the TLS context of a client."""
         found = ssl.create_default_context(cafile=str(self.authority))
         found.load_cert_chain(self.certificate, self.key)
         return found

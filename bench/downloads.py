@@ -1,6 +1,6 @@
-"""Logs fetched by curl, a process for each stream: what a client costs is the same at every door.
+"""Logs fetched by curl, one process per stream, so that a client costs the same at every door.
 
-Owns starting, waiting and adding up. A download that fails fails the measurement.
+Owns start, wait and sums. A failed download fails the measurement.
 """
 
 import subprocess
@@ -12,21 +12,21 @@ from bench.doors import Door
 
 MEGABYTE = 1e6
 _SECONDS = 300
-"""After which a download is given up."""
+"""Time limit in seconds of a download."""
 
 
 class DownloadError(Exception):
-    """A log did not come; says what did."""
+    """A log was not received. The message has the result of curl."""
 
 
 @dataclass(frozen=True, slots=True)
 class Fetched:
-    """Some logs, fetched beside each other."""
+    """Logs that were fetched in parallel."""
 
     size: int
-    """Bytes of all."""
+    """Bytes of all logs."""
     seconds: float
-    """From the first start to the last end."""
+    """Seconds from the first start to the last end."""
 
     @property
     def megabytes_per_s(self) -> float:
@@ -34,7 +34,7 @@ class Fetched:
 
 
 def fetch(door: Door, target: str, *, streams: int = 1) -> Fetched:
-    """Fetch one log by so many streams at once; raises DownloadError."""
+    """Fetch one log by so many parallel streams. Raises DownloadError."""
     begun = time.perf_counter()
     running = [
         subprocess.Popen(
@@ -48,7 +48,7 @@ def fetch(door: Door, target: str, *, streams: int = 1) -> Fetched:
 
 
 def command(door: Door, target: str) -> Sequence[str]:
-    """Return what fetches a log and prints status and size."""
+    """Return the command that fetches a log and prints status and size."""
     return [
         *("curl", "--silent", "--show-error", "--http1.1", "--noproxy", "*"),
         *("--max-time", str(_SECONDS), "--output", "/dev/null"),
@@ -59,7 +59,7 @@ def command(door: Door, target: str) -> Sequence[str]:
 
 
 def added_up(door: Door, target: str, told: Iterable[tuple[str, str]]) -> int:
-    """Return the bytes of all downloads, from what each has printed; raises DownloadError."""
+    """Return the bytes of all downloads, from their output. Raises DownloadError."""
     size = 0
     for printed, trouble in told:
         status, _, count = printed.partition(" ")

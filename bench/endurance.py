@@ -1,4 +1,4 @@
-"""What a syncer does when nothing happens, when it is killed, and when somebody meddles below.
+"""Syncer at rest, after a kill, and after changes by hand in the super cluster.
 
 Owns three measurements that are no load: idle, restart and drift.
 """
@@ -20,7 +20,7 @@ _LOOK = 0.005
 
 
 async def idle(arena: Arena, seconds: float) -> Figures:
-    """Return what the syncer uses while nobody does anything."""
+    """Return the use of the syncer while there are no changes."""
     async with arena.synced() as running:
         await arena.settle(running)
         marks = calls.marks(arena.stage)
@@ -36,9 +36,9 @@ async def idle(arena: Arena, seconds: float) -> Figures:
 
 
 async def restart(arena: Arena, pods: int) -> Figures:
-    """Kill the syncer with pods running, start it anew, and ask each tenant for one more pod.
+    """Kill the syncer with pods running, start it again, and create one more pod per tenant.
 
-    A killed holder leaves its Lease behind, so what is taken over is part of the time.
+    A killed holder leaves its Lease behind, so the takeover is part of the time.
     """
     async with arena.synced() as running:
         prefix = await arena.begin("restart")
@@ -74,7 +74,7 @@ async def restart(arena: Arena, pods: int) -> Figures:
 
 
 async def drift(arena: Arena, times: int) -> Figures:
-    """Change and delete twins of ConfigMaps below; return how long the syncer lets that stand."""
+    """Change and delete ConfigMaps in the super cluster. Returns the time until the repair."""
     edited: list[float] = []
     deleted: list[float] = []
     async with arena.synced():
@@ -131,7 +131,7 @@ async def _namespace_of(arena: Arena, name: str) -> str:
 
 
 def _user(name: str, config_map: str) -> bytes:
-    """Return a pod that needs a ConfigMap, so that it is carried."""
+    """Return a pod that needs a ConfigMap, so that the ConfigMap is synced."""
     container = {
         "name": "main",
         "image": "registry.example/app:1",

@@ -44,9 +44,9 @@ class Step:
     small: str
     """The options in miniature."""
     seconds: float
-    """What it should take on a quiet machine with two cores, by what its parts took before."""
+    """Expected seconds on a quiet machine with two cores, from earlier times of its parts."""
     reports: tuple[str, ...] = ()
-    """What it leaves, when it is not in miniature."""
+    """Its reports, except in miniature."""
     runs: int = 1
     """How many runs, or pairs, each of these has."""
 
@@ -55,7 +55,7 @@ class Step:
         return [sys.executable, "-m", self.module, *(self.small if small else self.words).split()]
 
     def is_finished(self, folder: Path, commit: str) -> bool:
-        """Tell whether all that it leaves is there, of a commit; false without a commit."""
+        """Return whether all its reports exist for a commit. False without a commit."""
         paths = [folder / f"{name}.json" for name in self.reports]
         return bool(paths and commit) and all(
             path.exists() and _is_of(json.loads(path.read_text()), commit, self.runs)
@@ -186,7 +186,7 @@ STEPS = (
 
 
 def run(steps: Sequence[Step], *, minutes: float, small: bool, into: Path) -> dict[str, str]:
-    """Run steps until the time is over; return what became of each that did not end well."""
+    """Run steps until the time is over. Returns the results of those that failed."""
     ends = time.monotonic() + 60 * minutes
     found: dict[str, str] = {}
     for step in steps:
@@ -206,7 +206,7 @@ def run(steps: Sequence[Step], *, minutes: float, small: bool, into: Path) -> di
 
 
 def _ended(command: Sequence[str], seconds: float, env: Mapping[str, str]) -> str:
-    """Run a program to its end; return what went wrong, empty when nothing did."""
+    """Run a program to its end. Returns the error, empty without one."""
     # Who runs in the background ignores interrupts, and so would what it starts.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
@@ -227,7 +227,7 @@ def _ended(command: Sequence[str], seconds: float, env: Mapping[str, str]) -> st
 
 
 def main() -> int:
-    """Run what is asked for; 1 when anything was left out or failed."""
+    """Run the requested steps. Returns 1 if a step was left out or failed."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

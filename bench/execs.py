@@ -21,18 +21,18 @@ _SECONDS = 60.0
 
 
 class ExecError(Exception):
-    """A command did not start, or did not end well; says how."""
+    """A command did not start, or failed. The message has the details."""
 
 
 class Times(NamedTuple):
     """Seconds from before the connection was made, or from the request on one that stood."""
 
     switched: float
-    """The server has taken the call."""
+    """Time at which the server accepted the call."""
     first: float | None
-    """The command's first byte is here; None when it prints nothing."""
+    """Time of the command's first byte. None without output."""
     exited: float
-    """How the command has ended is here."""
+    """Time at which the exit status was received."""
 
     def later_than(self, other: "Times") -> "Times":
         """Return by how much each moment is later than that of another command."""
@@ -47,7 +47,7 @@ class Frames:
         self._waiting = bytearray()
 
     def feed(self, data: bytes) -> list[tuple[int, bytes]]:
-        """Take bytes; return the kind and the content of each frame that is whole now."""
+        """Add bytes. Returns the kind and the content of each complete frame."""
         self._waiting += data
         found: list[tuple[int, bytes]] = []
         while (size := _size(self._waiting)) is not None:
@@ -60,7 +60,7 @@ class Frames:
 
 
 def _size(data: bytearray) -> tuple[int, int] | None:
-    """Return where the content of the first frame begins and ends; None if that is not here yet."""
+    """Return the start and end of the first frame's content. None if it is incomplete."""
     if len(data) < 2:
         return None
     length, start = data[1], 2  # servers do not mask
@@ -85,7 +85,7 @@ def request(door: Door, target: str) -> bytes:
 async def opened(
     door: Door, context: ssl.SSLContext, target: str
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
-    """Return a stream that has switched protocols; raises ExecError, OSError."""
+    """Return a stream that has switched protocols. Raises ExecError, OSError."""
     reader, writer = await _connected(door, context)
     try:
         await _asked(door, target, reader, writer)
@@ -120,9 +120,9 @@ async def _switch(reader: asyncio.StreamReader) -> None:
 async def run(
     door: Door, context: ssl.SSLContext, target: str, *, ahead_seconds: float = 0.0
 ) -> Times:
-    """Run a command to its end; raises ExecError, OSError, TimeoutError.
+    """Run a command to its end. Raises ExecError, OSError, TimeoutError.
 
-    With `ahead_seconds` on a connection that has stood for so long: it is not in the times then.
+    With `ahead_seconds`, the connection is opened that long before, and is not in the times.
     """
     begun = time.perf_counter()
     async with asyncio.timeout(_SECONDS):

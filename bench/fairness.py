@@ -1,8 +1,8 @@
-"""Regular tenants beside greedy ones: what the regular ones feel of them.
+"""Regular tenants next to greedy tenants: the latencies of the regular ones.
 
-Owns the mix: the last tenants are greedy and make all their pods at once, or have the statuses of
-their pods changed without end; the others make one pod after the other at a calm rate. The same
-calm load alone is the measure.
+Owns the mix. The last tenants are greedy: they create all their pods at once, or the statuses of
+their pods are changed without end. The remaining tenants create one pod after the other at a calm
+rate. The same calm load alone is the reference.
 """
 
 import asyncio
@@ -23,20 +23,20 @@ _REST = 3.0
 
 @dataclass(frozen=True, kw_only=True)
 class Mix:
-    """Who does how much."""
+    """The load of each kind of tenant."""
 
     greedy_tenants: int
     greedy_pods: int
-    """Of each."""
+    """Per tenant."""
     regular_pods: int
-    """Of each."""
+    """Per tenant."""
     per_second: float
     """Pods of all regular tenants together."""
     storm_per_second: float = 0.0
 
 
 async def measure(arena: Arena, mix: Mix) -> dict[str, list[Figures]]:
-    """Return what regular tenants feel alone, beside a burst and beside a storm of statuses."""
+    """Return the latencies of regular tenants alone, next to a burst and next to status updates."""
     found: dict[str, list[Figures]] = {}
     async with arena.synced() as running:
         found["alone"] = [await _alone(arena, mix, running)]

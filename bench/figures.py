@@ -1,7 +1,7 @@
-"""Quantiles, ratios and fairness of what was measured; pure.
+"""Quantiles, ratios and fairness of results. Pure.
 
-Owns the arithmetic and no meaning. Hazard: a quantile of few values is one of them, so every
-summary carries how many there were.
+Owns the arithmetic and no meaning. Hazard: every summary must contain the number of its values. A
+quantile of few values is just one of them.
 """
 
 import math
@@ -10,23 +10,23 @@ from collections.abc import Iterable, Sequence
 from dataclasses import asdict, dataclass
 
 ENOUGH = 1000
-"""Values of which one in a thousand is told."""
+"""Number of values from which the 99.9 % quantile is reported."""
 
 
 @dataclass(frozen=True, slots=True)
 class Summary:
-    """Some values, in their own unit."""
+    """A summary of values, in their own unit."""
 
     count: int
     p50: float
     p90: float
     p99: float
     p999: float
-    """NaN of fewer than a thousand values: it would be the worst one."""
+    """NaN below 1000 values, because it would be the worst one."""
     worst: float
 
     def as_dict(self) -> dict[str, float]:
-        """Return the summary for JSON, without what there are too few values for."""
+        """Return the summary for JSON, without quantiles of too few values."""
         found = asdict(self)
         return {
             key: value for key, value in found.items() if not (key == "p999" and math.isnan(value))
@@ -35,7 +35,7 @@ class Summary:
 
 @dataclass(frozen=True, slots=True)
 class Spread:
-    """The same figure of several runs."""
+    """The same result of several runs."""
 
     count: int
     median: float
@@ -44,7 +44,7 @@ class Spread:
 
     @property
     def width(self) -> float:
-        """Return how far apart the runs are, as a part of their median."""
+        """Return the range of the runs as a fraction of their median."""
         return (self.high - self.low) / self.median if self.median else 0.0
 
     def as_dict(self) -> dict[str, float]:
@@ -61,7 +61,7 @@ def quantile(values: Sequence[float], part: float) -> float:
 
 
 def summary(values: Iterable[float]) -> Summary:
-    """Sum up values; of none everything is NaN."""
+    """Summarize values. Without any, everything is NaN."""
     found = list(values)
     return Summary(
         count=len(found),
@@ -74,12 +74,12 @@ def summary(values: Iterable[float]) -> Summary:
 
 
 def curve(values: Sequence[float]) -> list[float]:
-    """Return the values at each percent, from 0 to 100, as a picture shows them."""
+    """Return the values at each percent, from 0 to 100, for a picture."""
     return [quantile(values, percent / 100) for percent in range(101)] if values else []
 
 
 def spread(values: Iterable[float]) -> Spread:
-    """Return median and range of what several runs gave; runs without a figure do not count."""
+    """Return median and range over several runs. Runs without the result are left out."""
     found = [value for value in values if not math.isnan(value)]
     if not found:
         return Spread(0, math.nan, math.nan, math.nan)
@@ -87,11 +87,11 @@ def spread(values: Iterable[float]) -> Spread:
 
 
 def ratios(values: Sequence[float], to: Sequence[float]) -> list[float]:
-    """Divide pair by pair: what one run and its neighbour in time share cancels out."""
+    """Divide pair by pair, so that the common part of neighbouring runs cancels out."""
     return [value / base if base else math.nan for value, base in zip(values, to, strict=True)]
 
 
 def jain(values: Sequence[float]) -> float:
-    """Return Jain's index of fairness: 1 when all get the same, 1/n when one gets everything."""
+    """Return Jain's index of fairness: 1 if all get the same, 1/n if one gets everything."""
     squares = len(values) * sum(value * value for value in values)
     return sum(values) ** 2 / squares if squares else math.nan

@@ -1,7 +1,8 @@
-"""The ground of a measurement against clusters in memory: a stage, a syncer, what it has used.
+"""Measurement against clusters in memory: a stage, a syncer, and the syncer's cost.
 
-Owns what several profiles do and count; knows no profile. Hazard: processor time is the syncer's
-process alone, and comes in hundredths of a second.
+Owns the steps and counts that several profiles share. Knows no profile. Hazard: processor time must
+be read as that of the syncer's process alone, at a resolution of 10 ms. Shorter spans have no
+meaning.
 """
 
 import argparse
@@ -29,7 +30,7 @@ _ENGAGED = b'"tenant.engaged"'
 _ACQUIRED = b'"lease.acquired"'
 _LOOK = 0.1
 _BUSY = 0.02
-"""Processor seconds in one look that are work and no rest; the kernel counts in hundredths."""
+"""Processor seconds between two reads that are work and not rest. The kernel's unit is 10 ms."""
 _NODES = len(NODE_NAMES)
 
 
@@ -44,18 +45,19 @@ class Ground:
 
     @property
     def tenants(self) -> int:
-        """How many tenants there are."""
+        """Number of tenants."""
         return int(self.asked.tenants)
 
     @property
     def log(self) -> Path:
-        """What the syncer says."""
+        """Text of the syncer's log."""
         return self.stage.folder / "syncer.log"
 
     async def restart(self, syncer: Syncer, *, rests: bool = True) -> Figures:
-        """Kill the syncer, start one, and return what that cost until it was in step.
+        """Kill the syncer and start a new one. Returns the cost until it was in step.
 
-        Who does not come to rest, as pods come and go, is looked at when all tenants are engaged.
+        A syncer that is never idle, because pods are created and deleted, is checked when all
+        tenants are connected.
         """
         self.running.process.kill()
         log_from, begun = self.log.stat().st_size, time.monotonic()
@@ -63,25 +65,25 @@ class Ground:
         return await engage(self, begun, log_from, rests=rests)
 
     async def create(self, prefix: str, pods: int, tenants: Iterable[int], rate: float) -> Figures:
-        """Make pods and wait until all are Ready in their tenants."""
+        """Create pods and wait until all are Ready in their tenants."""
         more = {"tenants": list(tenants), "pods": pods, "per_second": rate}
         async with asyncio.timeout(TIMEOUT):
             return await self.stage.tell("create", prefix=prefix, **more)
 
     async def delete(self, prefix: str, rate: float = 0.0) -> Figures:
-        """Delete pods and wait until all are gone from their tenants."""
+        """Delete pods and wait until all are deleted from their tenants."""
         async with asyncio.timeout(TIMEOUT):
             return await self.stage.tell("delete", prefix=prefix, per_second=rate)
 
     async def warm_up(self, prefix: str) -> None:
-        """Have a pod of each tenant on each node, so that all nodes are shown, and none after."""
+        """Run a pod of each tenant on each node, so that all nodes are shown. Then delete them."""
         pods = self.tenants * _NODES
         await self.create(prefix, pods, range(self.tenants), 0)
         await self.delete(prefix)
         await self.settled()
 
     async def settled(self) -> float:
-        """Wait until the syncer does nothing; return when it did something last."""
+        """Wait until the syncer is idle. Returns the time of its last work."""
         last = time.monotonic()
         before = use.cpu_seconds(self.running.pid)
         while time.monotonic() - last < 5 * _LOOK:
@@ -116,14 +118,14 @@ class Ground:
 
 @dataclass
 class Others:
-    """What other programs took of the machine during a block; filled at its end."""
+    """Processor time of other programs during a block, set at its end."""
 
     cores: float = 0.0
 
 
 @contextmanager
 def beside(ground: Ground) -> Iterator[Others]:
-    """Count what other programs take; a syncer that is ended in the block is ours all the same."""
+    """Count the processor time of other programs. A syncer that ends in the block is not one."""
     found, begun = Others(), time.monotonic()
     before = use.busy_seconds() - use.own_seconds(ground.pids)
     yield found
@@ -133,7 +135,7 @@ def beside(ground: Ground) -> Iterator[Others]:
 
 @dataclass
 class Cost:
-    """What a span of time cost."""
+    """The cost of a span of time."""
 
     cpu_s: float = 0.0
     seconds: float = 0.0
@@ -141,7 +143,7 @@ class Cost:
 
 @contextmanager
 def costing(pid: int) -> Iterator[Cost]:
-    """Count what a process takes during a block; filled at its end."""
+    """Count the cost of a process during a block, set at its end."""
     found, before, begun = Cost(), use.cpu_seconds(pid), time.monotonic()
     yield found
     found.cpu_s = use.cpu_seconds(pid) - before
@@ -149,9 +151,9 @@ def costing(pid: int) -> Iterator[Cost]:
 
 
 async def engage(ground: Ground, begun: float, log_from: int = 0, *, rests: bool = True) -> Figures:
-    """Wait until every tenant is engaged and nothing is left to do; seconds from the Lease on.
+    """Wait until every tenant is connected and the syncer is idle. Returns seconds since the Lease.
 
-    What was read counts from then on, too: before, it is the interpreter's files.
+    Bytes read are counted from then on as well. Earlier reads are the interpreter's files.
     """
     before = await ground.requests()
     pid, read = ground.running.pid, 0
@@ -183,7 +185,7 @@ async def told(
     log_from: int,
     meanwhile: Callable[[], None] = lambda: None,
 ) -> None:
-    """Wait until the syncer's log has a word so often; looking at it costs the syncer nothing."""
+    """Wait until the syncer's log has a word so many times. The read costs the syncer nothing."""
     log = ground.log
     async with asyncio.timeout(TIMEOUT):
         while _count(log, word, log_from) < times:
@@ -205,5 +207,5 @@ def late(found: Figures) -> dict[str, float]:
 
 
 def summed(before: Requests, after: Requests, count: int = 1, per: str = "") -> Figures:
-    """Return what was asked between two counts, for each of so many."""
+    """Return the requests between two counts, per item of so many."""
     return calls.summed(after - before, count) | {"per": per, "writes_to_pods": {}}

@@ -1,11 +1,11 @@
 """Our syncer with measuring devices in its own process: a ticker, a sampler, counts.
 
-Run as `python -m bench.inside FILE [the syncer's options]`. The ticker says how late the loop is;
-the sampler looks at the stack after each two milliseconds of processor time. Of each run of a pod
-that writes it notes how long the pod's news were here before the first write was sent: the time of
-the engine itself, from the event that was read to the request. All begin anew at
-SIGUSR1 and write FILE at SIGUSR2 and at the end. Hazard: the sampler costs some percent and sees C
-code as the line that called it; figures of speed are taken without it.
+Run as `python -m bench.inside FILE [the syncer's options]`. The ticker measures the delay of the
+event loop. The sampler reads the stack after each 2 ms of processor time. For each reconcile of a
+pod that writes, the time from the event that was read to the first write is recorded. That is the
+time of the engine itself. All devices are reset at SIGUSR1, and write FILE at SIGUSR2 and at the
+end. Hazard: latencies must be measured without the sampler. It costs some percent and attributes C
+code to the line that called it.
 """
 
 import asyncio
@@ -37,15 +37,15 @@ TICK = 0.01
 _SAMPLE = 0.002
 _DEPTH = 60
 _HELD_MS = 10.0
-"""Of a stretch that holds the loop up for longer the stacks are kept."""
+"""Milliseconds of a blocked event loop from which its stacks are kept."""
 _reconcile = Engine.reconcile
 _request = Transport.request
 _IN_WORK: ContextVar[Callable[[], float | None] | None] = ContextVar("in_work", default=None)
-"""How long the key of this task's run has been wanted, until the run has written."""
+"""Time since the key of this task's reconcile was queued, until its first write."""
 
 
 class Devices:
-    """What was seen since the last beginning."""
+    """The results since the last reset."""
 
     def __init__(self, into: Path) -> None:
         self._into = into
@@ -65,7 +65,7 @@ class Devices:
         self._began = time.process_time()
 
     def begin(self) -> None:
-        """Forget everything."""
+        """Reset all devices."""
         for found in (self._late, self._own_late, self._held, self._engine):
             found.clear()
         for counter in (self._own, self._total, self._stacks, self._files, self._runs):
@@ -75,7 +75,7 @@ class Devices:
         self._began = time.process_time()
 
     def collect(self, phase: str, _: dict[str, int]) -> None:
-        """Time the garbage collector, which no stack shows."""
+        """Measure the garbage collector, which no stack shows."""
         now = time.process_time()
         if phase == "start":
             self._collecting = now
@@ -84,7 +84,7 @@ class Devices:
             self._longest = max(self._longest, now - self._collecting)
 
     async def run(self, engine: Engine, key: Key) -> Verdict:
-        """Count a run of a key by its kind, what came of it, and whether it wrote."""
+        """Count a reconcile by its kind, its result, and whether it wrote."""
         came = "error"
         self._wrote.discard(key)
         session = engine.session(key) if key.kind == PODS.kind else None
@@ -102,7 +102,7 @@ class Devices:
             self._runs[f"{key.kind} {came}{', wrote' if key in self._wrote else ''}"] += 1
 
     def sent(self, method: str) -> None:
-        """Note how long a key was wanted before its first write of a run was sent."""
+        """Record the time from the queueing of a key to the first write of its reconcile."""
         age = _IN_WORK.get()
         if age is None or method == "GET":
             return
@@ -112,7 +112,7 @@ class Devices:
             self._engine.append(1e3 * waited)
 
     def noting(self, write: Callable[..., None]) -> Callable[..., None]:
-        """Return a method of `Expectations` that takes note of its key."""
+        """Return a method of `Expectations` that records its key."""
 
         def noted(own: Expectations, side: Side, key: Key, *rest: Any, **more: Any) -> None:
             self._wrote.add(key)
@@ -121,9 +121,10 @@ class Devices:
         return noted
 
     async def tick(self) -> None:
-        """Measure how late the loop comes back, until cancelled.
+        """Measure the delay of the event loop, until cancelled.
 
-        Of that our own is what this process worked in the meantime; the rest others had the core.
+        Our own part is the processor time of this process in the meantime. In the rest other
+        programs had the core.
         """
         while True:
             due, worked = time.monotonic() + TICK, time.process_time()
@@ -151,7 +152,7 @@ class Devices:
             self._recent.append(" < ".join(names[:4]))
 
     def write(self) -> None:
-        """Write what was seen; no sample may come while the counters are read."""
+        """Write the results. No sample may happen while the counters are read."""
         signal.pthread_sigmask(signal.SIG_BLOCK, {signal.SIGPROF})
         try:
             self._write()
@@ -192,7 +193,7 @@ def _named(frame: FrameType) -> str:
 
 
 def main() -> int:
-    """Run the syncer until it is told to stop."""
+    """Run the syncer until it is stopped by a signal."""
     devices = Devices(Path(sys.argv[1]))
     serve = app.serve
 

@@ -18,7 +18,7 @@ Figures = dict[str, Any]
 
 
 def creation(times: Times, seen: Sightings, side: str) -> Figures:
-    """Return what creating all took; `side` is where their creator looks."""
+    """Return the latencies of all creations. `side` is the side that the creator watches."""
     ready = seen.when(side, "ready")
     took = max(ready.values()) - times.begun
     found: Figures = {
@@ -38,7 +38,7 @@ def creation(times: Times, seen: Sightings, side: str) -> Figures:
 
 
 def deletion(times: Times, seen: Sightings, side: str) -> Figures:
-    """Return what deleting all took."""
+    """Return the latencies of all deletions."""
     gone = seen.when(side, "gone")
     found: Figures = {
         "delete_s": max(gone.values()) - times.begun,

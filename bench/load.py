@@ -1,7 +1,8 @@
-"""Creating and deleting many objects at once, or at a rate, with the time of each.
+"""Creation and deletion of many objects, at once or at a rate, with the time of each.
 
-Owns the workers. Knows paths and bodies, not what they mean. Hazard: stamps are of the monotonic
-clock read here, not of the loop's, which stands still while something runs.
+Owns the workers. Knows paths and bodies, not their meaning. Hazard: times must be read from the
+monotonic clock here, not from the event loop. The loop's clock does not advance while a callback
+runs.
 """
 
 import asyncio
@@ -22,25 +23,25 @@ class Item:
     name: str
     wire: Wire
     collection: str
-    """Path that it is created under."""
+    """Path of the collection that it is created in."""
     body: bytes = b""
 
     @property
     def path(self) -> str:
-        """Return where it is."""
+        """Return the path of the object."""
         return f"{self.collection}/{self.name}"
 
 
 @dataclass(slots=True)
 class Times:
-    """When each request was sent and answered, by the object's name."""
+    """Times of each request and its answer, by the object's name."""
 
     sent: dict[str, float] = field(default_factory=dict)
     answered: dict[str, float] = field(default_factory=dict)
 
     @property
     def begun(self) -> float:
-        """Return when the first was sent."""
+        """Return the time of the first request."""
         return min(self.sent.values())
 
 
@@ -53,12 +54,12 @@ async def post(item: Item) -> bytes:
 
 
 async def delete(item: Item) -> bytes:
-    """Delete an object as a person does: with the grace that it asks for."""
+    """Delete an object as a user does, with its own grace period."""
     return await item.wire.do("DELETE", item.path, GRACEFUL)
 
 
 async def burst(items: Iterable[Item], send: Send, *, workers: int = CREATORS) -> Times:
-    """Do it for all, as fast as so many workers can."""
+    """Process all items, as fast as so many workers can."""
     times, waiting = Times(), iter(items)
 
     async def work() -> None:
@@ -74,7 +75,7 @@ async def burst(items: Iterable[Item], send: Send, *, workers: int = CREATORS) -
 async def paced(
     items: Iterable[Item], send: Send, *, per_second: float, times: Times | None = None
 ) -> Times:
-    """Do it for all at a rate, whether or not the one before is answered."""
+    """Process all items at a rate, without a wait for the previous answer."""
     found = times if times is not None else Times()
     begun = time.monotonic()
     async with asyncio.TaskGroup() as group:

@@ -1,8 +1,7 @@
-"""Two vc-managers on one API server, of which the one that works is killed in mid-work.
+"""Two vc-managers on one API server, with the active one killed during its work.
 
-Owns the work they are killed in: tenants that were just declared, of which one has its store.
-Nobody plays kubelet, so the tenants stay as they are then. What was made twice is told by the audit
-log.
+Owns that work: tenants that were just declared, one of which has its store. No kubelet is
+simulated, so the tenants stay in that state. The audit log shows objects that were created twice.
 """
 
 import asyncio
@@ -25,14 +24,14 @@ from vcmanager.app import USER_AGENT
 _CLUSTERS = 6
 _STORE = "etcd"
 _BY_DESIGN = frozenset({"virtualclusters/status", "events"})
-"""Whoever works says so."""
+"""Writes of the active manager that repeat by design."""
 _WORDS = ("--namespace", NAMESPACE, "--control-plane-registry", "registry.example/vc")
 
 Figures = dict[str, float]
 
 
 def measure(folder: Path, count: int, say: Callable[[str], None]) -> list[Figures]:
-    """Kill the holder so often, each time of two new managers; return what came of each."""
+    """Kill the holder so many times, each time of two new managers. Returns each result."""
     with installed(folder / "super") as plane:
         found = []
         for number in range(count):
@@ -99,9 +98,9 @@ async def _stores(admin: Client, clusters: Sequence[Object]) -> int:
 
 
 def made_twice(writes: Iterable[Attempt]) -> dict[tuple[str, str, str], int]:
-    """Return what was made more than once, and how often; both managers' writes together.
+    """Return the objects created more than once, with the number, for both managers together.
 
-    A Service of which an address was taken is given back, and another claimed, by design.
+    By design, a Service with a taken address is deleted, and another address is claimed.
     """
     made: Counter[tuple[str, str, str]] = Counter()
     for each in writes:

@@ -53,7 +53,7 @@ async def _away(ground: Ground, prefix: str) -> None:
 async def _storm(
     ground: Ground, regular: Sequence[int], seconds: float
 ) -> tuple[Figures, Figures, Mapping[str, int]]:
-    """Make regular pods beside statuses; return both, and all writes to tenants by object."""
+    """Create regular pods next to statuses. Returns both, and all writes to tenants by object."""
     asked = ground.asked
     await ground.stage.tell("tally")
     async with asyncio.TaskGroup() as group:

@@ -20,7 +20,7 @@ _ASKED, _PUT = "tenant create serviceaccounts/token", "super update secrets"
 _DRIFTS = 50
 """Objects of each kind that are changed or deleted by hand."""
 _PATIENCE = 15.0
-"""Seconds after which nobody repairs them any more."""
+"""Time limit in seconds for a repair."""
 
 
 async def run(
@@ -130,9 +130,10 @@ async def _idle(ground: Ground) -> list[Figures]:
 
 
 def renewals(calls: Figures) -> Figures:
-    """Return how many tokens were renewed, and what was written besides; Leases are apart.
+    """Return the number of renewed tokens, and of other writes, without Leases.
 
-    A renewal is two writes: the tenant is asked for a token, and it is put into its Secret below.
+    A renewal is two writes: the request to the tenant, and the update of its Secret in the super
+    cluster.
     """
     tokens = calls["each"].get(_ASKED, 0)
     put = min(calls["each"].get(_PUT, 0), tokens)

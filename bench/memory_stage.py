@@ -46,7 +46,7 @@ class MemoryStage:
         return self.process.pid
 
     def syncer_kubeconfig(self) -> Path:
-        """Write the super cluster's kubeconfig; return where it is."""
+        """Write the super cluster's kubeconfig. Returns its path."""
         path = self.folder / "syncer.kubeconfig"
         path.write_bytes(self._kubeconfig("super", self.ports[0]))
         path.chmod(0o600)

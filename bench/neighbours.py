@@ -26,7 +26,7 @@ POD = "tool"
 AT_ONCE = 16
 """Handshakes under way: what is measured is that streams are open, not that they open."""
 PAUSE_SECONDS = 0.05
-"""Of a caller that was refused, before it asks again."""
+"""Pause in seconds of a refused caller before its next request."""
 RETRY_SECONDS = 1.0
 """As an agent says with its refusal; who asks oftener is no longer heard."""
 _OPEN_SECONDS = 240.0
@@ -49,7 +49,7 @@ def context(authority: Path, folder: Path) -> ssl.SSLContext:
 
 
 async def forward(port: int, tenant: ssl.SSLContext) -> asyncio.Task[None]:
-    """Open one stream; the task that is returned ends when the stream does. Raises OSError."""
+    """Open one stream. The returned task ends with the stream. Raises OSError."""
     reader, writer = await asyncio.open_connection(HOST, port, ssl=tenant, server_hostname=HOST)
     writer.write(_REQUEST)
     head = await reader.readuntil(b"\r\n\r\n")
@@ -82,7 +82,10 @@ async def insist(port: int, tenant: ssl.SSLContext, seen: Counter[str]) -> None:
 async def held(
     port: int, tenants: list[ssl.SSLContext], each: int, beyond: int = 0
 ) -> dict[str, int]:
-    """Hold `each` streams of each tenant until the standard input ends; return what became."""
+    """Keep `each` streams of each tenant open until the standard input ends.
+
+    Returns the results.
+    """
     places = asyncio.Semaphore(AT_ONCE)
 
     async def one(tenant: ssl.SSLContext) -> asyncio.Task[None]:

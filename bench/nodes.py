@@ -1,7 +1,7 @@
-"""The nodes of the super cluster, and how kwok plays their pods.
+"""Nodes of the super cluster, and kwok's simulation of their pods.
 
-Owns kwok's configuration: bare pods are Ready with one status, staged ones after four, as a kubelet
-reports them (scheduled, initialised, containers started, ready). Knows no load.
+Owns kwok's configuration. Bare pods are Ready after one status, staged pods after four, as a
+kubelet reports them (scheduled, initialised, containers started, ready). Knows no load.
 """
 
 import json
@@ -14,7 +14,7 @@ _CONFIG = {
     "metadata": {"name": "kwok"},
     "options": {
         "manageAllNodes": True,
-        "nodeLeaseDurationSeconds": 0,  # nobody here looks at leases, and they are writes
+        "nodeLeaseDurationSeconds": 0,  # no program here reads leases, and they are writes
         "podPlayStageParallelism": 4,
         "nodePlayStageParallelism": 4,
         "nodeLeaseParallelism": 4,
@@ -171,9 +171,9 @@ def _at_once() -> Iterator[dict[str, Any]]:
 
 
 def _staged() -> Iterator[dict[str, Any]]:
-    """Yield four statuses, each as soon as the one before it is there.
+    """Yield four statuses, each after the previous one.
 
-    The address is in one of them only: kwok takes another each time that it is asked for one.
+    Only one of them has the address, because kwok chooses another address at each call.
     """
     creating = _containers("false", _WAITING % "ContainerCreating")
     started = _containers("false", _RUNNING)

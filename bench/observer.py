@@ -1,10 +1,10 @@
-"""A process that only watches: its own watches, one clock, and what it saw when.
+"""Process that only watches: its own watches, one clock, and the time of each first sight.
 
-Run as `python -m bench.observer FILE`; the file names the clusters, each with its kubeconfig and
-its side, `super` or `tenant`, and the kinds to watch. Commands come as lines of JSON on the
-standard input, answers go to the standard output; `bench.sightings` speaks with it. Stamps are of
-CLOCK_MONOTONIC, which all processes of a machine share. Hazard: its own work delays what it stamps;
-it decodes only the fields that it needs.
+Run as `python -m bench.observer FILE`. The file names the clusters, each with its kubeconfig and
+its side, `super` or `tenant`, and the kinds to watch. Commands are lines of JSON on the standard
+input, answers are on the standard output, and `bench.sightings` is the client. Times are of
+CLOCK_MONOTONIC, which all processes of a machine share. Hazard: the observer must decode only the
+fields that it needs. Its own work delays the times that it records.
 """
 
 import asyncio
@@ -59,18 +59,18 @@ _DECODE = msgspec.json.Decoder(_Seen)
 
 
 class Records:
-    """First sight of everything, by cluster, kind and name."""
+    """Times of first sight, by cluster, kind and name."""
 
     def __init__(self) -> None:
         self.prefix = ""
         self.stamps: dict[tuple[str, str, str], dict[str, float]] = {}
         self.counts: Counter[tuple[str, str, str]] = Counter()
-        """By side, kind and what was seen: how many objects."""
+        """Numbers of objects by side, kind and state."""
         self.events: Counter[tuple[str, str]] = Counter()
         self.changed = asyncio.Event()
 
     def begin(self, prefix: str) -> None:
-        """Forget everything, and look only at names with this prefix from now on."""
+        """Delete all records. From now on only names with this prefix are recorded."""
         self.prefix = prefix
         self.stamps.clear()
         self.counts.clear()
@@ -78,7 +78,7 @@ class Records:
         gc.collect()
 
     def take(self, now: float, cluster: str, side: str, kind: str, event: Event) -> None:
-        """Stamp what an event shows for the first time."""
+        """Record the time of each state that an event shows for the first time."""
         seen = _DECODE.decode(event.raw)
         name = seen.metadata.name
         if not name.startswith(self.prefix):
@@ -110,7 +110,7 @@ def _shown(event: str, seen: _Seen) -> list[str]:
 
 
 async def _watch(records: Records, client: Client, cluster: str, side: str, kind: str) -> None:
-    """Follow one collection until cancelled."""
+    """Watch one collection until cancelled."""
     resource: Resource = KINDS[kind]
     while True:
         try:
@@ -140,7 +140,7 @@ async def _answer(records: Records, command: dict[str, Any]) -> dict[str, Any]:
 
 
 async def _await(records: Records, command: dict[str, Any]) -> dict[str, Any]:
-    """Wait until enough objects were seen like that, or until the time is over."""
+    """Wait until enough objects were seen in a state, or until the time limit."""
     key = (command["side"], command["kind"], command["what"])
     ends = time.monotonic() + command["timeout"]
     while records.counts[key] < command["count"]:
@@ -183,7 +183,7 @@ def main() -> int:
     plan = json.loads(Path(sys.argv[1]).read_text())
     for cluster in plan["clusters"]:
         cluster["content"] = Path(cluster["kubeconfig"]).read_bytes()
-    gc.disable()  # a pause would be taken for the syncer's
+    gc.disable()  # a pause would pass for the syncer's
     uvloop.run(_run(plan))
     return 0
 

@@ -1,7 +1,7 @@
-"""What of a report can be shown beside each other: figures by their unit; pure.
+"""Panels of a report: results that can be compared, by unit. Pure.
 
-Owns which figures there are in a report of each program. Knows no picture. A panel holds figures of
-one unit, so that bars can be compared.
+Owns the list of results in each program's report. Knows no picture. A panel has results of one
+unit, so that bars can be compared.
 """
 
 import re
@@ -16,7 +16,7 @@ from bench.report import FELT, Read
 Figures = Mapping[str, Any]
 
 MOST = 16
-"""Bars of a panel; of more the first ones are shown."""
+"""Maximum number of bars in a panel. Only the first ones are shown."""
 _UNITS = (
     (re.compile(r"\bMB/s$"), "MB/s"),
     (re.compile(r"CPU-s/GB$"), "CPU-s per GB"),
@@ -45,7 +45,7 @@ class Panel:
 
 
 def panels(results: Mapping[str, Any]) -> list[Panel]:
-    """Return what a report has to show; ways that ran beside each other stand beside each other."""
+    """Return the panels of a report, with parallel variants next to each other."""
     runs = results.get("runs")
     if isinstance(runs, Mapping) and "direct" in runs:
         return list(_compared(runs))

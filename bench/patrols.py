@@ -1,8 +1,8 @@
-"""What a round of the patrol costs, and what it costs the pods that are made meanwhile.
+"""Cost of a resync round, and its cost for pods created during the round.
 
-Owns the timing of one round: the syncer is started with a short time between two of them, and says
-in its log when one has ended, so that the next is known to begin that much later. Needs our syncer.
-Hazard: between rounds the time has to be quiet, or other work counts as the patrol's.
+Owns the timing of one round. The syncer is started with a short interval and logs the end of each
+round. The start of the next round follows from it. Needs our syncer. Hazard: no other work may
+happen between rounds. It would count as work of the resync.
 """
 
 import asyncio
@@ -17,7 +17,7 @@ from bench.syncers import INSIDE, OURS
 _BETWEEN = 20.0
 """Seconds between two rounds."""
 _QUIET = 0.7
-"""Part of them that is used: the rest is for what comes late."""
+"""Used part of the interval. The rest is for late events."""
 _ROUND = b'"patrol.round"'
 _FEW = 20
 _LOOK = 0.05
@@ -60,13 +60,13 @@ async def measure(ground: Ground) -> Figures:
 
 
 async def _made(ground: Ground, prefix: str, rate: float, seconds: float) -> dict[str, float]:
-    """Make pods at a rate for a time; return how late they were Ready."""
+    """Create pods at a rate for a time. Returns the delays until Ready."""
     count = max(int(rate * seconds), _FEW)
     return late(await ground.create(prefix, count, range(ground.tenants), rate))
 
 
 async def _ended(ground: Ground, log_from: int, before: int) -> list[dict[str, Any]]:
-    """Wait for one more round than there were; return what is said of each."""
+    """Wait for one more round. Returns the log entries of each round."""
     async with asyncio.timeout(TIMEOUT):
         while True:
             with ground.log.open("rb") as log:

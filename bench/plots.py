@@ -33,7 +33,7 @@ def write(name: str, results: Mapping[str, Any]) -> None:
 
 
 def draw(into: Path, results: Mapping[str, Any]) -> bool:
-    """Draw a report; tells whether it has anything to show. Needs matplotlib."""
+    """Draw a report. Returns whether it has anything to show. Needs matplotlib."""
     import matplotlib as mpl  # noqa: PLC0415 - only where it is there
 
     mpl.use("Agg")

@@ -51,7 +51,7 @@ async def measure(asked: argparse.Namespace) -> None:
 
 
 def _tell(profile: str, asked: argparse.Namespace, results: dict[str, Any]) -> None:
-    """Print a profile's table; write its figures and pictures."""
+    """Print a profile's table, and write its results and pictures."""
     shown = {key: str(value) if value is not None else "" for key, value in vars(asked).items()}
     results["asked"] = shown | {"profile": profile}
     sys.stdout.write(report.table(results) + "\n\n")

@@ -59,9 +59,9 @@ def _is_managers(pod: PodUse) -> bool:
 
 
 def at_once(cluster: Super, cluster_version: str, folder: Path, count: int) -> dict[str, Any]:
-    """Create tenants together; return seconds of each and of all, and vc-manager's processor.
+    """Create tenants in parallel. Returns seconds of each and of all, and vc-manager's CPU seconds.
 
-    Deleting them is not measured. The kubelet tells processor time some ten seconds late.
+    Deletion is not measured. The kubelet reports processor time about 10 s late.
     """
     names = [f"bench-together-{number}" for number in range(count)]
     print(f"creating {count} tenants at once", flush=True)

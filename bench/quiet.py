@@ -47,12 +47,12 @@ class Request:
 
     @property
     def purpose(self) -> str:
-        """Say what the request is for, or `other`."""
+        """Return the purpose of the request, or `other`."""
         return next((name for name, shape in _PURPOSES if shape.match(self.what)), "other")
 
     @property
     def is_ours(self) -> bool:
-        """Tell whether one of our components asked."""
+        """Return whether one of our components sent the request."""
         return self.client.split("/")[0] in OURS
 
 
@@ -81,7 +81,7 @@ def tenant_requests(tenant: str, lines: Iterable[str]) -> Iterator[Request]:
 
 
 def quiet_version(cluster: Super, of: str) -> str:
-    """Make the ClusterVersion whose API server logs its clients; return its name."""
+    """Create the ClusterVersion with an API server that logs its clients. Returns its name."""
     found = json.loads(cluster.kubectl("get", "clusterversion", of, "-o", "json"))
     spec = found["spec"]
     spec.setdefault("extraArgs", {}).setdefault("apiServer", {})["v"] = "3"

@@ -21,7 +21,7 @@ _NOW = b'{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}'
 
 @dataclass(frozen=True)
 class Script:
-    """What is written for the pods of one tenant."""
+    """The writes for the pods of one tenant."""
 
     wire: Wire
     """The super cluster."""

@@ -1,7 +1,7 @@
-"""Tables of what was measured, for people.
+"""Tables of results, for people.
 
-Owns layout and which figures are shown; the JSON holds all. Medians of the runs, and of the ratios
-of runs beside each other, with their spread.
+Owns the layout and the choice of results. The JSON has all of them. Shows medians of the runs, and
+of the ratios of neighbouring runs, with their spread.
 """
 
 import math
@@ -26,7 +26,7 @@ _QUANTILES = ("count", "p90", "worst")  # p50 and p99 are enough for a table
 
 
 def at(*path: str) -> Read:
-    """Return what reads one figure; NaN where a run has none."""
+    """Return a function that reads one result, NaN for a run without it."""
 
     def read(figures: Figures) -> float:
         found: Any = figures
@@ -83,7 +83,7 @@ def line(way: str, figures: Figures) -> str:
 
 
 def table(results: Mapping[str, Any]) -> str:
-    """Return the figures of all ways beside each other."""
+    """Return the results of all variants next to each other."""
     runs: Mapping[str, Sequence[Figures]] = results["runs"]
     rows = [*FELT, *_MORE] if "direct" in runs else list(all_of(runs))
     lines = [*_head(results), f"{'median (lowest to highest)':34}" + _columns(list(runs))]
@@ -98,18 +98,18 @@ def table(results: Mapping[str, Any]) -> str:
 
 
 def compared(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
-    """Return the ratios of what is felt, pair by pair."""
+    """Return the ratios of latencies that users notice, pair by pair."""
     of = ratios_of(runs, to)
     return {title: of(read) for title, read in _COMPARED}
 
 
 def ratios_of(runs: Sequence[Figures], to: Sequence[Figures]) -> Callable[[Read], Spread]:
-    """Return what tells the ratio of a figure, pair by pair."""
+    """Return a function for the ratio of a result, pair by pair."""
     return lambda read: spread(ratios([read(each) for each in runs], [read(each) for each in to]))
 
 
 def added(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
-    """Return by how many milliseconds a pod is Ready later, pair by pair."""
+    """Return the added milliseconds until a pod is Ready, pair by pair."""
     found: dict[str, Spread] = {}
     for part in ("p50", "p99"):
         read = at("ready_ms", part)
@@ -119,7 +119,7 @@ def added(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
 
 
 def bases(way: str) -> tuple[str, ...]:
-    """Return to which ways one is compared: one that ran again only to itself."""
+    """Return the variants to compare with. A repeated variant is compared only with itself."""
     word, _, again = way.partition(" ")
     if again:
         return (word,)
@@ -198,14 +198,14 @@ def _tail(found: Figures) -> str:
 
 
 def _engine(found: Figures | None) -> list[str]:
-    """Say how long pods' news were in the syncer before what they made it write."""
+    """Return how long pods' events were in the syncer before the write that they caused."""
     if not found or not found["count"]:
         return []
     return [f"engine ms, from news to the first write: p50 {found['p50']:.2f}, {_tail(found)}"]
 
 
 def all_of(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Read]]:
-    """Yield a row for each figure that any run has."""
+    """Yield a row for each result that any run has."""
     known: dict[tuple[str, ...], None] = {}
     for found in runs.values():
         for figures in found:
@@ -229,7 +229,7 @@ def _columns(cells: Sequence[str]) -> str:
 
 
 def cell(found: Spread) -> str:
-    """Return a figure with its lowest and highest run; empty when there is none."""
+    """Return a result with its lowest and highest run. Empty without any."""
     if not found.count:
         return ""
     size = abs(found.median)

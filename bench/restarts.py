@@ -1,10 +1,11 @@
-"""A syncer that is killed while pods come and go, and what its successor does until it is in step.
+"""Kill of a syncer during a churn of pods, and the work of its successor until it is in step.
 
-Owns which writes are needed: of each pod of the churn what its life takes, and of a tenant that had
-some the count of its store's epoch, a quarter of a minute after something went down; of everything
-else none. Leases and Events are apart, as everywhere. In step is who has engaged all tenants and
-has carried to Ready what was made while nobody worked. Hazard: with a churn there is no rest to
-wait for, so processor time until in step holds the churn's share of it.
+Owns the number of needed writes. Each pod of the churn needs the writes of its life. A tenant with
+a deletion needs the count of its store's epoch, 15 s after the deletion. All other objects need
+none. Leases and Events are counted separately, as everywhere. A syncer is in step once it has
+connected all tenants and synced the pods created during the outage to Ready. Hazard: processor time
+until in step must be read together with the churn. With a churn there is no rest to wait for, so
+that time contains the churn's share.
 """
 
 import asyncio
@@ -18,7 +19,7 @@ from syncer.safety.store_guard import CONFIG_MAP, SETTLE_SECONDS
 
 CHURN = "churn-"
 _AFTER = 5.0
-"""Seconds of churn once all tenants are engaged."""
+"""Seconds of churn once all tenants are connected."""
 _APART = frozenset({"leases", "events"})
 _NEEDED = {
     ("super", "create pods"): 1,
@@ -26,12 +27,12 @@ _NEEDED = {
     ("tenant", "create pods/binding"): 1,
     ("tenant", "delete pods"): 1,
 }
-"""Writes of a whole life; besides, one to the status for each change of it below."""
+"""Writes of a whole life, and one status write per status change in the super cluster."""
 _STATUS = ("tenant", "patch pods/status")
 
 
 async def measure(ground: Ground) -> Figures:
-    """Kill the syncer in the middle of a churn, start another, and return what came of it."""
+    """Kill the syncer in the middle of a churn, start another, and return the results."""
     asked = ground.asked
     begun = time.monotonic()
     await ground.stage.tell("tally")
@@ -75,9 +76,9 @@ def moments(churned: Mapping[str, Any], found: Figures, killed: float) -> Figure
 def balance(
     churned: Mapping[str, Any], written: Mapping[str, Mapping[str, int]], counts: int
 ) -> Figures:
-    """Return what was written, and how much of it no life of the churn needs.
+    """Return the writes, and the part that no life of the churn needs.
 
-    `counts` are those of epochs that were due at most, in all tenants together.
+    `counts` is the largest number of due epoch counts, in all tenants together.
     """
     lives = frozenset(churned["names"])
     of_lives, others, twice = 0, Counter[str](), Counter[str]()
@@ -111,7 +112,7 @@ def balance(
 
 
 def _is_count(side: str, verb: str, resource: str, name: str) -> bool:
-    """Tell whether a write is a half of a count of a store's epoch."""
+    """Return whether a write is one half of a count of a store's epoch."""
     if side == "super":
         return (verb, resource) == ("patch", "namespaces")
     return (verb, resource, name) == ("patch", "configmaps", CONFIG_MAP)

@@ -1,7 +1,8 @@
-"""A super cluster seen through kubectl, and tenants made in it for a measurement.
+"""Super cluster accessed through kubectl, and tenants created in it for a measurement.
 
-Owns what several programs of this folder do; knows no figure. Hazard: `tenants` deletes what it
-held also when a measurement ends early, so a failed run leaves nothing to pay for.
+Owns the steps that several programs of this folder share. Knows no result. Hazard: `tenants` must
+delete its tenants also when a measurement ends early. Otherwise a failed run leaves tenants that
+cost resources.
 """
 
 import argparse
@@ -21,12 +22,13 @@ from typing import Any
 ROOT = Path(__file__).resolve().parent.parent
 MIB = 1024 * 1024
 RESULTS = Path(os.environ.get("BENCH_RESULTS") or ROOT / "bench" / "results")
-"""Where reports go; a trial's go elsewhere, as those in the repository are of quiet machines."""
+"""Folder of the reports. A trial uses another folder, because the repository has reports of quiet
+machines."""
 
 
 @dataclass(frozen=True, kw_only=True)
 class PodUse:
-    """What the kubelet says one pod uses."""
+    """The use of one pod as the kubelet reports it."""
 
     namespace: str
     name: str
@@ -36,7 +38,7 @@ class PodUse:
 
 
 class Super:
-    """A super cluster seen through kubectl."""
+    """A super cluster accessed through kubectl."""
 
     def __init__(self, kubeconfig: Path, path: str) -> None:
         self._env = {**os.environ, "KUBECONFIG": str(kubeconfig), "PATH": path}
@@ -75,7 +77,7 @@ def _pod_use(pod: dict[str, Any]) -> PodUse:
 
 
 def noise() -> dict[str, float]:
-    """Time one fixed piece of work several times: how steady the machine is right now."""
+    """Measure one fixed piece of work several times, as a sign of how steady the machine is now."""
     seconds = []
     for _ in range(7):
         begun = time.perf_counter()
@@ -91,7 +93,7 @@ def noise() -> dict[str, float]:
 
 @contextmanager
 def tenants(cluster: Super) -> Iterator[dict[str, dict[str, float]]]:
-    """Hold the tenants that `create` made, and delete them at the end."""
+    """Keep the tenants of `create`, and delete them at the end."""
     made: dict[str, dict[str, float]] = {}
     try:
         yield made
@@ -101,7 +103,7 @@ def tenants(cluster: Super) -> Iterator[dict[str, dict[str, float]]]:
 
 
 def create(cluster: Super, name: str, cluster_version: str, folder: Path) -> dict[str, float]:
-    """Create a tenant; return seconds to the command's end and to the first answered request."""
+    """Create a tenant. Returns seconds to the command's end and to the first answered request."""
     kubeconfig = folder / f"{name}.kubeconfig"
     begun = time.perf_counter()
     cluster.kubectl(
@@ -115,7 +117,7 @@ def create(cluster: Super, name: str, cluster_version: str, folder: Path) -> dic
 def create_at_once(
     cluster: Super, names: Sequence[str], cluster_version: str, folder: Path
 ) -> dict[str, dict[str, float]]:
-    """Create tenants beside each other; return the seconds of each, as `create` does."""
+    """Create tenants in parallel. Returns the seconds of each, as `create` does."""
     with ThreadPoolExecutor(max_workers=len(names)) as pool:
         each = [pool.submit(create, cluster, name, cluster_version, folder) for name in names]
         return {name: one.result() for name, one in zip(names, each, strict=True)}
@@ -129,7 +131,7 @@ def root_of(cluster: Super, name: str) -> str:
 
 
 def parser(purpose: str | None) -> argparse.ArgumentParser:
-    """Return a parser with the options that every program here has."""
+    """Return a parser with the options of every program here."""
     beside = os.pathsep.join([str(Path(sys.executable).parent), os.environ["PATH"]])
     found = argparse.ArgumentParser(description=purpose)
     found.add_argument(
@@ -142,7 +144,7 @@ def parser(purpose: str | None) -> argparse.ArgumentParser:
 
 
 def write(name: str, results: dict[str, Any]) -> None:
-    """Write the figures of the program `name` to the folder of results."""
+    """Write the results of the program `name` to the folder of results."""
     into = RESULTS / f"{name}.json"
     into.parent.mkdir(parents=True, exist_ok=True)
     into.write_text(json.dumps(results, indent=2) + "\n")

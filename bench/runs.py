@@ -1,7 +1,6 @@
-"""One run of pods' lives: made, Ready, deleted, gone; at once or at a rate.
+"""One run of pods' lives: created, Ready, deleted, removed, at once or at a rate.
 
-Owns the order of a run and what is counted around it. The definitions of the figures are in
-`bench.lives`.
+Owns the order of a run and its counts. The definitions of the results are in `bench.lives`.
 """
 
 import asyncio
@@ -22,15 +21,16 @@ _BYSTANDERS = ("super", "tenant", "kube-scheduler", "kwok", "load", "observer")
 
 @dataclass(frozen=True, kw_only=True)
 class Pace:
-    """How fast pods come and go."""
+    """The rate of creations and deletions."""
 
     per_second: float = 0.0
-    """Of creations; 0: as fast as twenty creators can."""
+    """Creations per second. 0 stands for as many as twenty creators can."""
     life: float = 0.0
-    """Seconds until a pod is deleted, while others still come; 0: all live until the last came."""
+    """Seconds until a pod is deleted while more pods are created. 0 keeps all until the last
+    creation."""
     deleters: int = load.CREATORS
     tenants: int = 0
-    """Only so many tenants have pods; 0: all."""
+    """Number of tenants with pods. 0 stands for all."""
 
 
 BURST = Pace()
@@ -38,7 +38,7 @@ STORM = Pace(deleters=_SWEEPERS)
 
 
 async def run(arena: Arena, way: str, count: int, pace: Pace, by_wire: Scripts) -> Figures:
-    """Run one way once."""
+    """Run one variant once."""
     async with ways.hands(arena, way, by_wire) as hands:
         prefix = await arena.begin(way)
         items = ways.items(arena, way, prefix, count, pace.tenants)
@@ -79,7 +79,7 @@ async def _life(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> Fi
 
 
 async def _churn(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> Figures:
-    """Let pods come at a rate and go again after a time."""
+    """Create pods at a rate and delete each after a time."""
     created, deleted = Times(), Times()
 
     async def delete_later() -> None:
@@ -105,12 +105,12 @@ async def _churn(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> F
 
 
 def _felt(created: Times, deleted: Times, seen: Sightings, hands: Hands) -> Figures:
-    # A replay tells the tenant before the nodes have done their part; the later one counts.
+    # A replay updates the tenant before the nodes have done their part. The later time applies.
     sides = [hands.side] if hands.running is not None else ["super", hands.side]
     last = {side: max(seen.when(side, "ready").values()) for side in sides}
     found = lives.creation(created, seen, max(sides, key=last.__getitem__))
     found |= lives.deletion(deleted, seen, hands.side)
-    if hands.running is None:  # nobody carries anything
+    if hands.running is None:  # no syncer runs
         found = {k: v for k, v in found.items() if not k.startswith(("up_", "down_"))}
     return found
 
@@ -133,5 +133,5 @@ def cost(efforts: tuple[Effort, ...], count: int) -> Figures:
 
 
 def events(counted: Mapping[tuple[str, str], int]) -> Figures:
-    """Return how many events the observer saw."""
+    """Return the number of events that the observer saw."""
     return {"events": {f"{side} {kind}": number for (side, kind), number in counted.items()}}

@@ -1,7 +1,7 @@
-"""The pods of a load: bare ones, and ones as real workloads have them with what they need.
+"""Pods of a load: bare pods, and realistic pods with the objects that they need.
 
-Owns manifests. A real pod has what a Deployment's pod usually has: a token volume by its account,
-two ConfigMaps and a Secret, an owner, probes and limits, and a Service that selects it.
+Owns manifests. A realistic pod has the usual parts of a Deployment's pod: a token volume by its
+account, two ConfigMaps and a Secret, an owner, probes and limits, and a Service that selects it.
 """
 
 import base64
@@ -25,16 +25,16 @@ class Shape:
 
     @property
     def has_account(self) -> bool:
-        """Tell whether pods get tokens of their accounts, as everywhere but in bare benchmarks."""
+        """Return whether pods get tokens of their accounts, as in all but bare benchmarks."""
         return self.is_real
 
     def pod(self, name: str) -> bytes:
-        """Return a pod as it is sent."""
+        """Return a pod as the request has it."""
         made = _real(name) if self.is_real else _bare(name)
         return json.dumps(made).encode()
 
     def companions(self) -> list[tuple[Resource, Object]]:
-        """Return what a namespace needs before the first pod."""
+        """Return the objects that a namespace needs before the first pod."""
         if not self.is_real:
             return []
         data = {f"key-{number}": "value " * 20 for number in range(8)}

@@ -1,8 +1,8 @@
-"""The interpreter that the product's images run, for the programs that are measured.
+"""Interpreter of the product's images, for the measured programs.
 
-It is of the images' Debian root and has their libraries, as long as that root has been made
-(`python -m tools.testbed build`, or `make` here): a newer Python with a newer OpenSSL, built for
-speed, which takes a tenth less for the same work than the one of a development environment.
+It belongs to the images' Debian root and has their libraries, if that root has been made (`python
+-m tools.testbed build`, or `make` here). It is a newer Python with a newer OpenSSL, built for
+speed. It takes 10 % less time for the same work than that of a development environment.
 """
 
 import contextlib
@@ -40,12 +40,12 @@ def python() -> tuple[str, ...]:
 
 
 def here() -> str:
-    """Return what a report says of what runs with this environment's interpreter."""
+    """Return a report's entry about programs that run with this environment's interpreter."""
     return f"this environment's Python {platform.python_version()}"
 
 
 def machine() -> dict[str, int | str]:
-    """Return what a report says of machine and interpreter, and of what is measured, and when."""
+    """Return a report's entry about machine, interpreter, measured code and time."""
     return {
         "cores": os.cpu_count() or 0,
         "python": here() if python()[-1] == sys.executable else f"the images' Python {_version()}",
@@ -55,9 +55,9 @@ def machine() -> dict[str, int | str]:
 
 
 def commit() -> str:
-    """Return the commit that is checked out, with a `+` if there is more; empty without git.
+    """Return the checked-out commit, with a `+` for further changes. Empty without git.
 
-    Reports that were written meanwhile are no more: they say nothing of what was measured.
+    Reports written during the run are no changes, because they do not affect the result.
     """
     try:
         name = _git("describe", "--always", "--exclude=*")

@@ -1,6 +1,6 @@
-"""The observer's process as the measurement speaks with it, and what it has seen.
+"""Client of the observer's process, and the observer's results.
 
-Owns the pipe. Hazard: one command at a time.
+Owns the pipe. Hazard: only one command may run at a time. Otherwise answers would be mixed up.
 """
 
 import asyncio
@@ -19,13 +19,13 @@ _LINE_BYTES = 1 << 28
 
 @dataclass(frozen=True, slots=True)
 class Sightings:
-    """Stamps of one run, by side and kind and name; a name is one object on each side."""
+    """Times of one run, by side, kind and name. A name is one object on each side."""
 
     stamps: Mapping[tuple[str, str, str], Mapping[str, float]]
     events: Mapping[tuple[str, str], int] = field(default_factory=dict)
 
     def when(self, side: str, what: str, kind: str = "Pod") -> dict[str, float]:
-        """Return when each object was first seen like that, by name."""
+        """Return the time at which each object was first seen in a state, by name."""
         return {
             name: stamps[what]
             for (seen_side, seen_kind, name), stamps in self.stamps.items()
@@ -34,16 +34,16 @@ class Sightings:
 
 
 def delays(begun: Mapping[str, float], ended: Mapping[str, float]) -> list[float]:
-    """Return milliseconds between two moments of everything that has both."""
+    """Return milliseconds between two moments of all objects that have both."""
     return [1e3 * (ended[name] - at) for name, at in begun.items() if name in ended]
 
 
 class LaggingError(Exception):
-    """What was waited for did not come in time."""
+    """The awaited objects did not appear in time."""
 
 
 class Observer:
-    """The process."""
+    """The observer's process."""
 
     def __init__(self, process: asyncio.subprocess.Process, sides: Mapping[str, str]) -> None:
         self._process = process
@@ -51,13 +51,13 @@ class Observer:
         self.pid = process.pid
 
     async def begin(self, prefix: str) -> None:
-        """Forget everything; from now on only names with this prefix count."""
+        """Delete all records. From now on only names with this prefix count."""
         await self._ask({"do": "begin", "prefix": prefix})
 
     async def until(
         self, side: str, what: str, count: int, *, kind: str = "Pod", timeout: float
     ) -> None:
-        """Wait until so many objects were seen like that; raises LaggingError."""
+        """Wait until so many objects were seen in a state. Raises LaggingError."""
         seen = await self.count(side, what, count, kind=kind, timeout=timeout)
         if seen < count:
             raise LaggingError(
@@ -67,7 +67,7 @@ class Observer:
     async def count(
         self, side: str, what: str, count: int, *, kind: str = "Pod", timeout: float
     ) -> int:
-        """Wait for so many objects, or for some time; return how many were seen like that."""
+        """Wait for so many objects, up to a limit. Returns the number seen in a state."""
         answer = await self._ask(
             {
                 "do": "await",
@@ -81,7 +81,7 @@ class Observer:
         return int(answer["count"])
 
     async def take(self) -> Sightings:
-        """Return everything seen since `begin`."""
+        """Return all records since `begin`."""
         answer = await self._ask({"do": "take"})
         stamps = {
             (self._sides[cluster], kind, name): seen

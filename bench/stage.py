@@ -1,9 +1,9 @@
-"""The clusters of a measurement: a super cluster that plays pods, and tenants' API servers.
+"""Clusters of a measurement: a super cluster with simulated pods, and tenants' API servers.
 
-Owns starting and stopping: the super's etcd, API server, scheduler and kwok, and trimmed API
+Owns start and stop: the super cluster's etcd, API server, scheduler and kwok, and trimmed API
 servers of tenants that share one etcd. The syncer gets exactly the rights of its tables and the
-chart's gate, as installed. Must not know loads. Everything listens on loopback, and ends with this
-process.
+chart's admission policy, as installed. Must not know loads. All programs listen on loopback, and
+end with this process.
 """
 
 import asyncio
@@ -27,7 +27,7 @@ from tests.support.processes import Process
 from tools.testbed import binaries
 
 DIRECT = "direct"
-"""Namespace of the pods that no syncer carries."""
+"""Namespace of the pods that no syncer syncs."""
 SUPER_SYNCER = f"system:serviceaccount:vc-manager:{wellknown.SYNCER}"
 _AT_ONCE = 3  # API servers that start together on two cores
 UNUSED = (
@@ -39,24 +39,24 @@ UNUSED = (
     "flowcontrol.apiserver.k8s.io/v1",
     "resource.k8s.io/v1",
 )
-"""What a tenant's API server need not serve for a measurement."""
+"""API groups that a tenant's API server does not serve in a measurement."""
 
 
 @dataclass(kw_only=True)
 class Stage:
-    """Everything but the syncer, running."""
+    """All running programs except the syncer."""
 
     folder: Path
     shape: Shape
     super_plane: ControlPlane
     below: Client
-    """The super cluster's administrator."""
+    """Client with the super cluster's administrator credential."""
     places: list[Place] = field(default_factory=list)
     programs: dict[str, Process] = field(default_factory=dict)
     """Scheduler and kwok."""
 
     def pids(self) -> dict[str, int]:
-        """Return every process of the clusters by what it is; tenants' API servers by number."""
+        """Return all processes of the clusters by role, and tenants' API servers by number."""
         found = {f"super {name}": pid for name, pid in self.super_plane.pids().items()}
         found |= {name: program.pid for name, program in self.programs.items()}
         for number, place in enumerate(self.places):
@@ -70,13 +70,13 @@ class Stage:
             yield place.plane.name, "tenant", self.kubeconfig(place.plane.name, place.plane)
 
     def syncer_kubeconfig(self) -> Path:
-        """Write the super cluster's kubeconfig with the syncer's rights; return where it is."""
+        """Write the super cluster's kubeconfig with the syncer's rights. Returns its path."""
         return self.kubeconfig("syncer", self.super_plane, SUPER_SYNCER, "")
 
     def kubeconfig(
         self, name: str, plane: ControlPlane, user: str = "admin", group: str = "system:masters"
     ) -> Path:
-        """Write a kubeconfig for a user; return where it is."""
+        """Write a kubeconfig for a user. Returns its path."""
         path = self.folder / f"{name}.kubeconfig"
         path.write_bytes(plane.kubeconfig(user, group=group))
         path.chmod(0o600)
@@ -95,7 +95,7 @@ async def running(
     scheduler: bool,
     gogc: str,
 ) -> AsyncIterator[Stage]:
-    """Run everything for the length of a block."""
+    """Run all programs for the duration of a block."""
     async with AsyncExitStack() as stack:
         plane = ControlPlane(
             folder / "super",
@@ -118,7 +118,7 @@ async def running(
 
 
 async def furnish(client: Client, namespace: str, shape: Shape) -> None:
-    """Make a namespace with everything that pods of a shape need."""
+    """Create a namespace with all objects that pods of a shape need."""
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     with suppress(AlreadyExists):
         await client.create(NAMESPACES, space)
@@ -211,11 +211,11 @@ async def _start_tenants(
 
 
 def _slice(number: int) -> str:
-    """Return a tenant's part of the super cluster's service range; the first one stays free."""
+    """Return a tenant's service range, part of the super cluster's. The first part stays free."""
     return f"10.96.{4 * (number + 1)}.0/22"
 
 
 def _without(shape: Shape, *plugins: str) -> dict[str, str]:
-    """Switch off admission that wants controllers which do not run here."""
+    """Return the flag that disables admission plugins whose controllers do not run here."""
     names = plugins if shape.has_account else (*plugins, "ServiceAccount")
     return {"disable-admission-plugins": ",".join(names)}

@@ -34,7 +34,7 @@ _HAND_SECONDS = 30.0
 
 @dataclass
 class Seen:
-    """What became of the connections."""
+    """Results of the connections."""
 
     made: int = 0
     closed: int = 0

@@ -1,10 +1,10 @@
-"""The syncer that is measured: ours by default, any other by its command.
+"""The measured syncer: ours by default, any other by its command.
 
 Owns its process. The command may use `{python}` (as the images have it), `{kubeconfig}` (of the
 super cluster), `{tenants}` (folder with each tenant administrator's kubeconfig), `{port}` and
-`{folder}`. A command that only starts
-the syncer writes the number of the process to measure into the file of `--pid`. Hazard: what the
-command started by itself must end when the command is ended.
+`{folder}`. A command that only starts the syncer writes the process ID to measure into the file of
+`--pid`. Hazard: every process that the command starts must end with the command. Otherwise it
+disturbs later runs.
 """
 
 import asyncio
@@ -25,31 +25,31 @@ from tests.support.processes import Process, free_port
 
 OURS = "{python} -m syncer --kubeconfig {kubeconfig} --port {port}"
 INSIDE = "{python} -m bench.inside {folder}/inside.json --kubeconfig {kubeconfig} --port {port}"
-"""Ours with a ticker and a sampler in its process."""
+"""Our syncer with a ticker and a sampler in its process."""
 
 
 class Grounds(Protocol):
-    """Where a syncer runs."""
+    """The clusters and folders that a syncer runs with."""
 
     folder: Path
 
     def syncer_kubeconfig(self) -> Path:
-        """Write the kubeconfig of the super cluster for the syncer; return where it is."""
+        """Write the kubeconfig of the super cluster for the syncer. Returns its path."""
         ...
 
 
 @dataclass(kw_only=True)
 class Running:
-    """A syncer that runs."""
+    """A running syncer."""
 
     process: Process
     pid: int
     port: int
     devices: Path | None = None
-    """Where the devices in its process write, if it has any."""
+    """Path that the devices in its process write to. None without devices."""
 
     async def counters(self) -> dict[str, float]:
-        """Return the counters that it shows at /metrics; empty when it shows none."""
+        """Return its counters from /metrics. Empty without any."""
         try:
             reader, writer = await asyncio.open_connection("127.0.0.1", self.port)
         except OSError:
@@ -60,12 +60,12 @@ class Running:
         return _counters(text)
 
     def begin_devices(self) -> None:
-        """Have the devices forget what they saw until now."""
+        """Reset the devices."""
         if self.devices is not None:
             os.kill(self.pid, signal.SIGUSR1)
 
     async def seen_inside(self) -> dict[str, Any]:
-        """Return what the devices saw; empty without any."""
+        """Return the results of the devices. Empty without any."""
         if self.devices is None:
             return {}
         self.devices.unlink(missing_ok=True)
@@ -78,7 +78,7 @@ class Running:
 
 
 def _counters(text: str) -> dict[str, float]:
-    """Read what only grows from Prometheus' text."""
+    """Parse the counters, which only grow, from Prometheus' text."""
     found: dict[str, float] = {}
     for line in text.splitlines():
         name, _, value = line.rpartition(" ")
@@ -89,23 +89,23 @@ def _counters(text: str) -> dict[str, float]:
 
 
 def grown(before: Mapping[str, float], after: Mapping[str, float], count: int) -> dict[str, float]:
-    """Return how far counters came for each of so many pods, of those that moved."""
+    """Return the growth of each changed counter per pod."""
     each = {key: (value - before.get(key, 0.0)) / count for key, value in after.items()}
     return {key: value for key, value in each.items() if value}
 
 
 @dataclass(frozen=True, kw_only=True)
 class Syncer:
-    """How to run the syncer."""
+    """The command of a syncer, and its execution."""
 
     command: str = OURS
     pid_file: Path | None = None
     pod_uid: str = field(default_factory=lambda: str(uuid.uuid4()))
-    """One that is started again is the container of the same pod."""
+    """UID of its pod. A restarted syncer is the container of the same pod."""
 
     @asynccontextmanager
     async def running(self, stage: Grounds) -> AsyncIterator[Running]:
-        """Run it for the length of a block."""
+        """Run it for the duration of a block."""
         found = await self.start(stage)
         try:
             yield found
@@ -113,7 +113,7 @@ class Syncer:
             await found.process.stop()
 
     async def start(self, stage: Grounds) -> Running:
-        """Start it; whoever does so stops its process."""
+        """Start it. The caller must stop its process."""
         port = free_port()
         words = shlex.split(
             self.command.format(

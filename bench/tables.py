@@ -40,7 +40,7 @@ class Line:
     is_least: bool = False
 
     def verdict(self, figure: float) -> str:
-        """Return the goal and whether a figure keeps it; empty without one."""
+        """Return the goal and whether a result keeps it. Empty without a goal."""
         if math.isnan(self.goal):
             return ""
         is_kept = figure >= self.goal if self.is_least else figure <= self.goal
@@ -135,7 +135,7 @@ _HAND_OVER = Line("kill -9 to the other's write s", at("hand_over_s"), 10)
 
 
 def _late(*kinds: str) -> Sequence[Line]:
-    """Return how late changes of some kinds are carried."""
+    """Return the sync delays of changes of some kinds."""
     quantiles = [
         Line(f"{kind} late {part} ms", at("late_ms", kind, part))
         for kind in kinds
@@ -382,7 +382,7 @@ _MAKERS: Mapping[str, Callable[[Figures], Iterator[str]]] = {
 
 
 def page(before: str, folder: Path = KEPT) -> str:
-    """Return the page with the tables as the reports say. Raises ValueError without the marks."""
+    """Return the page with the tables of the reports."""
     head, begin, rest = before.partition(BEGIN)
     _, end, tail = rest.partition(END)
     if not begin or not end:

@@ -1,7 +1,7 @@
-"""What vc-manager and the chart leave behind for a syncer, made by hand.
+"""Objects that vc-manager and the chart create for a syncer, created by hand.
 
-Owns the CRDs, the syncer's rights, the gate, VirtualClusters and their Secrets, in our form and in
-upstream's, so that another syncer finds its own. Must not know loads.
+Owns the CRDs, the syncer's rights, the admission policy, VirtualClusters and their Secrets. They
+have our form and upstream's form, so that another syncer finds its own. Must not know loads.
 """
 
 from collections.abc import Mapping, Sequence
@@ -36,18 +36,18 @@ _RBAC = "rbac.authorization.k8s.io"
 
 @dataclass(frozen=True, kw_only=True)
 class Place:
-    """One tenant: its API server and who it is."""
+    """One tenant: its API server and its identity."""
 
     plane: ControlPlane
     tenant: Tenant
 
     def super_namespace(self, namespace: str) -> str:
-        """Return where our syncer maps a tenant namespace to."""
+        """Return the super namespace that our syncer uses for a tenant namespace."""
         return names.super_namespace(self.tenant.root, self.tenant.uid, namespace)
 
 
 async def install(below: Client, user: str, *, gate: bool) -> None:
-    """Make the super cluster know our kinds and the syncer's user."""
+    """Install our kinds and the syncer's user in the super cluster."""
     for path in sorted(CRDS.glob("*.yaml")):
         await below.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(path.read_text()))
     await grant(below, SUPER_ACCESS, user)
@@ -67,7 +67,7 @@ async def _guard(below: Client) -> None:
 
 
 async def grant(client: Client, rows: Sequence[Access], user: str) -> None:
-    """Let a user do what a table says, and nothing else."""
+    """Grant a user exactly the rights of a table."""
     rules = [
         {
             "apiGroups": [row.group],
@@ -95,7 +95,7 @@ async def grant(client: Client, rows: Sequence[Access], user: str) -> None:
 
 
 async def declare(below: Client, plane: ControlPlane, *, name: str, service_range: str) -> Place:
-    """Declare a VirtualCluster whose control plane is this one, as vc-manager leaves it."""
+    """Create a VirtualCluster for this control plane, as vc-manager leaves it."""
     kubeconfigs = {
         "syncer": plane.kubeconfig("syncer", group=""),
         "admin": plane.kubeconfig("admin", group="system:masters"),
@@ -107,7 +107,7 @@ async def declare(below: Client, plane: ControlPlane, *, name: str, service_rang
 async def enlist(
     below: Client, kubeconfigs: Mapping[str, bytes], *, name: str, service_range: str
 ) -> Tenant:
-    """Declare a VirtualCluster with kubeconfigs by user."""
+    """Create a VirtualCluster with kubeconfigs by user."""
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": "VirtualCluster",

@@ -1,6 +1,6 @@
-"""Which programs began and which processes ended, when, as the kernel tells: all of the machine's.
+"""Starts of programs and ends of processes on the whole machine, from the kernel's tracing.
 
-Owns one instance of the kernel's tracing, which wants root. Must not know what is measured. The
+Owns one instance of the kernel's tracing, which needs root. Must not know the measurement. The
 times are those of `time.perf_counter`.
 """
 
@@ -14,7 +14,7 @@ from pathlib import Path
 
 INSTANCES = Path("/sys/kernel/tracing/instances")
 BUFFER_KIB = 8 * 1024
-"""Of each core: a command is some twenty lines."""
+"""Buffer size per core. A command has about 20 lines."""
 _LINE = re.compile(
     r" (?P<at>\d+\.\d+): sched_process_"
     r"(?:exec: filename=(?P<path>\S+) |exit: comm=(?P<comm>.+) pid=\d+ prio=)"
@@ -24,22 +24,22 @@ _COUNTS = re.compile(r"# entries-in-buffer/entries-written: (\d+)/(\d+) ")
 
 @dataclass(frozen=True, slots=True)
 class Event:
-    """A program that a process has begun to be, or the end of a thread."""
+    """The start of a program in a process, or the end of a thread."""
 
     at: float
     """Seconds of the monotonic clock."""
     name: str
-    """The program's, without folders; of a thread its own."""
+    """Name of the program without folders, or of the thread."""
     has_ended: bool
 
 
 class NoTracingError(Exception):
-    """The kernel does not let us see it; says why."""
+    """The kernel does not allow tracing. The message has the reason."""
 
 
 @contextlib.contextmanager
 def traced() -> Iterator[list[Event]]:
-    """Have the events of a block in the list that is yielded, at its end; raises NoTracingError."""
+    """Yield a list that has the events of the block at its end. Raises NoTracingError."""
     instance = INSTANCES / f"bench-{os.getpid()}"
     found: list[Event] = []
     with _told():

@@ -1,7 +1,7 @@
-"""What processes use: processor time, resident and proportional memory, from /proc.
+"""Use of processes: processor time, resident and proportional memory, from /proc.
 
-Owns reading; knows no programs. A process that has ended has no figures. Hazard: processor time
-comes in ticks of ten milliseconds, so short runs need many pods.
+Owns reads and knows no programs. An ended process has no values. Hazard: short runs need many pods.
+Processor time has a resolution of 10 ms.
 """
 
 import os
@@ -35,19 +35,19 @@ def cpu(pids: Mapping[str, int]) -> dict[str, float]:
 
 
 def since(before: Mapping[str, float], pids: Mapping[str, int]) -> dict[str, float]:
-    """Return what each process used since `before` was read."""
+    """Return the use of each process since `before` was read."""
     return {name: used - before.get(name, 0.0) for name, used in cpu(pids).items()}
 
 
 def memory(pid: int) -> Memory:
-    """Return what a process holds."""
+    """Return the memory of a process."""
     status = _kib(Path(f"/proc/{pid}/status"))
     rollup = _kib(Path(f"/proc/{pid}/smaps_rollup"))
     return Memory(rss=status["VmRSS"] / _MIB, peak=status["VmHWM"] / _MIB, pss=rollup["Pss"] / _MIB)
 
 
 def bytes_read(pid: int) -> int:
-    """Return what a process has read since its start, of files and of sockets alike."""
+    """Return the bytes that a process has read since its start, from files and sockets alike."""
     for line in Path(f"/proc/{pid}/io").read_text().splitlines():
         name, _, value = line.partition(":")
         if name == "rchar":

@@ -20,9 +20,9 @@ REPLAYED_STATUSES = {"bare": 1, "real": 4}
 
 
 def named(text: str) -> list[tuple[str, str]]:
-    """Read ways to run; return each with its name, those that come again with their turn.
+    """Parse the variants to run. Returns each by name, repeated ones with their number.
 
-    A way beside itself is what the machine alone makes of a figure. Raises ValueError.
+    A variant compared with itself shows the noise of the machine alone. Raises ValueError.
     """
     found: list[tuple[str, str]] = []
     for way in text.split(","):
@@ -39,10 +39,10 @@ Scripts = Mapping[int, Script]
 
 @dataclass(frozen=True, kw_only=True)
 class Hands:
-    """Who does what in one way."""
+    """The roles in one variant."""
 
     side: str
-    """Where the pods' creator looks."""
+    """Side on which the pods' creator watches."""
     create: Send = load.post
     delete: Send = load.delete
     running: Running | None = None
@@ -79,7 +79,7 @@ async def hands(arena: Arena, way: str, by_wire: Scripts) -> AsyncIterator[Hands
 
 
 def items(arena: Arena, way: str, prefix: str, count: int, tenants: int = 0) -> list[Item]:
-    """Return the pods of a way."""
+    """Return the pods of a variant."""
     if way == DIRECT:
         return arena.direct_items(prefix, count)
     return arena.tenant_items(prefix, count, tenants)

@@ -1,8 +1,8 @@
-"""HTTP/1.1 to one API server with next to no cost of its own: what a load generator needs.
+"""HTTP/1.1 client for one API server at minimal cost, for load generators.
 
-Owns a few keep-alive connections. Must not repeat anything: a request that fails fails the
-measurement. Hazard: time spent here is taken from the servers that are measured, as all share the
-machine's cores; that is why it is not the product's client.
+Owns a few keep-alive connections. Must not repeat a request, because a failed request fails the
+measurement. Hazard: this client must stay cheap, so it is not the product's client. Its time is
+taken from the measured servers, which share the machine's cores.
 """
 
 import asyncio
@@ -18,21 +18,21 @@ JSON = "application/json"
 MERGE = "application/merge-patch+json"
 
 IDLE_SECONDS = 30.0
-"""After which a connection is not used again: API servers let go of one after 90 s, and a request
-that meets its end in mid-air has failed."""
+"""Seconds after which an idle connection is not used again. API servers close an idle one after 90
+s, and a request that is on its way then fails."""
 
 Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
 class RefusedError(Exception):
-    """The server did not do what the load asked for."""
+    """The server refused a request of the load."""
 
 
 class Wire:
     """Connections to one API server. Use as `async with`."""
 
     def __init__(self, endpoint: Endpoint, *, agent: str, connections: int = 20) -> None:
-        """Connect at most so many times, when needed."""
+        """Create a client with a limit of connections, which are opened when needed."""
         url = urlsplit(endpoint.server)
         self._host, self._port = str(url.hostname), url.port or 443
         self._tls = tls_contexts.context(endpoint)
@@ -42,7 +42,7 @@ class Wire:
             self._idle.put_nowait((None, 0.0))
 
     async def __aenter__(self) -> Self:
-        """Connect only when there is something to say."""
+        """Return the client. A connection is opened at the first request."""
         return self
 
     async def __aexit__(
@@ -60,7 +60,7 @@ class Wire:
     async def request(
         self, method: str, path: str, body: bytes = b"", *, content: str = JSON
     ) -> tuple[int, bytes]:
-        """Send one request; return the status and the body of the answer."""
+        """Send one request. Returns the status and the body of the answer."""
         message = (
             f"{method} {path} HTTP/1.1\r\n{self._head}Content-Type: {content}\r\n"
             f"Content-Length: {len(body)}\r\n\r\n"
@@ -85,7 +85,7 @@ class Wire:
         return status, answer
 
     async def do(self, method: str, path: str, body: bytes = b"", *, content: str = JSON) -> bytes:
-        """Send one request that must succeed; raises RefusedError."""
+        """Send one request that must succeed. Raises RefusedError."""
         status, answer = await self.request(method, path, body, content=content)
         if status >= 300:
             told = answer.decode(errors="replace")[:400]

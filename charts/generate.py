@@ -37,7 +37,7 @@ WIDTH = 100
 
 @dataclass(frozen=True, slots=True)
 class Component:
-    """One component: its account in the chart, and where its table is."""
+    """One component: its account in the chart, and the file of its access table."""
 
     account: str
     table: str
@@ -53,7 +53,7 @@ COMPONENTS = (
 
 
 def files() -> dict[Path, str]:
-    """Return every generated file, its path below the repository and its content."""
+    """Return each generated file: its path relative to the repository and its content."""
     found = {TEMPLATES / f"{each.account}-rbac.yaml": _chart_file(each) for each in COMPONENTS}
     return {
         **found,
@@ -81,7 +81,7 @@ def rules(rows: Iterable[Access]) -> str:
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Write what is stale, or with --check only name it and return 1."""
+    """Write the stale files. With --check, only print their names and return 1."""
     parser = argparse.ArgumentParser(prog="python -m charts.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail on stale files")
     check = parser.parse_args(arguments).check
@@ -166,7 +166,7 @@ def _rule(row: Access) -> str:
 
 
 def _conditions(row: Access) -> tuple[Sequence[str], Sequence[str]]:
-    """Return the lines of the template around a row that hangs on a value of the chart."""
+    """Return the template lines around a row that depends on a value of the chart."""
     if row.when is None:
         return (), ()
     value, choices = row.when

@@ -1,4 +1,4 @@
-"""What a tenant control plane is made of: templates, and versions and controllers per minor.
+"""Parts of a tenant control plane: templates, and versions and controllers per minor.
 
-Data and its loader; decides nothing and knows no tenant.
+Data and its loader. Makes no decisions and knows no tenant.
 """

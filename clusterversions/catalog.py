@@ -1,7 +1,7 @@
-"""Reads the package's data: what is known of each Kubernetes minor.
+"""Loader of the package's data about each Kubernetes minor.
 
-Owns where the files lie. Must not know what is done with them. Hazard: the data is read through
-importlib.resources, because an installed wheel may have no folder to open.
+Owns the location of the files. Must not know the use of the data. Hazard: the data must be read
+through importlib.resources. An installed wheel may have no folder to open.
 """
 
 import functools
@@ -14,17 +14,17 @@ import yaml
 
 
 class UnknownMinorError(LookupError):
-    """There is no data for this minor; the message says which minors there are."""
+    """No data exists for this minor. The message lists the known minors."""
 
 
 @dataclass(frozen=True, slots=True)
 class Controller:
-    """One controller of kube-controller-manager and what a tenant does with it."""
+    """One controller of kube-controller-manager, and whether it runs for a tenant."""
 
     name: str
     runs: bool
     by_default: bool
-    """Whether `*` in the flag means it."""
+    """Whether `*` in the flag includes it."""
     reason: str
 
 
@@ -45,7 +45,7 @@ def minors() -> tuple[str, ...]:
 
 
 def versions(minor: str) -> Versions:
-    """Return the versions that a minor means. Raises UnknownMinorError."""
+    """Return the versions of a minor's control plane. Raises UnknownMinorError."""
     _check(minor)
     return Versions(**_document("minors")[minor])
 
@@ -76,7 +76,7 @@ def controllers_flag(minor: str) -> str:
 
 @functools.cache
 def template(name: str) -> str:
-    """Return the text of a template; it is the same for every minor."""
+    """Return the text of a template, which is the same for every minor."""
     return (_root() / "templates" / f"{name}.yaml.j2").read_text(encoding="utf-8")
 
 
@@ -123,5 +123,5 @@ def _document(name: str) -> Any:
 
 
 def _number(minor: str) -> tuple[int, ...]:
-    """Return a minor as what it is ordered by."""
+    """Return the sort key of a minor."""
     return tuple(map(int, minor.split(".")))

@@ -1,8 +1,8 @@
 """`kubectl vc`: the table of verbs and their flags.
 
-Owns what the framework must know of them; those about other clusters are in `target_app`. Must not
-know what a verb does. Hazard: whatever is imported at the top delays `--help` and every completed
-word; verbs pull in the client and come later.
+Owns the declarations that Typer needs. The verbs about target clusters are in `target_app`. Must
+not know how a verb works. Hazard: imports at the top must stay few, and a verb imports the client
+when it is called. Each further import at the top delays `--help` and every completed word.
 """
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above

@@ -1,7 +1,7 @@
-"""What every verb is wrapped in: the flags of the connection, and what becomes of its errors.
+"""Wrapper of every verb: the connection flags, and the translation of errors into messages.
 
-Must not know the verbs. Hazard: as in `kubectl_vc.app`, whatever is imported at the top delays
-`--help`.
+Must not know the verbs. Hazard: as in `kubectl_vc.app`, imports at the top must stay few. Each
+further one delays `--help`.
 """
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called
@@ -22,19 +22,19 @@ if TYPE_CHECKING:
     from kubectl_vc.output.terminal import Terminal
 
 INTERRUPTED = 130
-"""Exit code after Ctrl-C, as shells have it."""
+"""Exit code after Ctrl-C, as in shells."""
 
 
 Verb = Callable[..., Coroutine[Any, Any, None]]
 
 
 def on_super_cluster(verb: Verb) -> Callable[..., None]:
-    """Give a verb the flags of the connection as its argument `access`, run it, explain errors."""
+    """Wrap a verb: add the connection flags as its argument `access`, run it, explain errors."""
     return _command(verb, inspect.signature(flags.connection).parameters.values())
 
 
 def without_namespace(verb: Verb) -> Callable[..., None]:
-    """Do the same for a verb about what is in no namespace: its help has no `--namespace`."""
+    """Wrap a verb about cluster-scoped objects: its help has no `--namespace`."""
     parameters = inspect.signature(flags.connection).parameters
     unused = parameters["namespace"].replace(annotation=flags.UnusedNamespace)
     return _command(verb, {**parameters, "namespace": unused}.values())
@@ -55,7 +55,7 @@ def _command(verb: Verb, connecting: Iterable[inspect.Parameter]) -> Callable[..
             _refuse_empty_arguments(call, values)
             asyncio.run(verb(access=flags.connection(**connection), **values))
 
-    # The framework reads the flags of a command from these two.
+    # Typer reads the flags of a command from these two attributes.
     command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # by inspect
     command.__annotations__ = {each.name: each.annotation for each in parameters}
     return command
@@ -63,13 +63,13 @@ def _command(verb: Verb, connecting: Iterable[inspect.Parameter]) -> Callable[..
 
 _CONNECTION_FLAGS = tuple(inspect.signature(flags.connection).parameters)
 _CALL = inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
-"""The framework gives what was typed to the parameter of this type."""
+"""Typer passes the parsed command line to the parameter of this type."""
 
 
 def _refuse_empty_arguments(call: typer.Context, values: Mapping[str, Any]) -> None:
-    """Raise UsageProblem for an argument that is there and empty, as `"$UNSET"` in a script is.
+    """Raise UsageProblem for an argument that is present but empty, as `"$UNSET"` in a script is.
 
-    One that is left out may stand for all; an empty one never does.
+    An omitted argument may stand for all objects. An empty one never does.
     """
     for each in call.command.params:
         name = each.name or ""
@@ -83,7 +83,7 @@ def _refuse_empty_arguments(call: typer.Context, values: Mapping[str, Any]) -> N
 
 @contextlib.contextmanager
 def explained() -> Iterator[None]:
-    """Turn what stops a verb into one sentence and an exit code."""
+    """Turn an error that stops a verb into one sentence and an exit code."""
     from kubeio.errors import KubeError
     from tenancy.names import NameProblemError
 
@@ -105,7 +105,7 @@ def _fail(text: str, code: int) -> None:
 
 
 def terminal() -> "Terminal":
-    """Return where results and complaints go."""
+    """Return the terminal that results and errors are written to."""
     from kubectl_vc.output.terminal import Terminal
 
     return Terminal(sys.stdout, sys.stderr)

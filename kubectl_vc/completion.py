@@ -1,8 +1,9 @@
-"""`kubectl_complete-vc`: complete the words of `kubectl vc` in the shell.
+"""`kubectl_complete-vc`: completion of the words of `kubectl vc` in the shell.
 
-Owns what may come next. kubectl runs this program with the words so far, the last one unfinished,
-and reads candidates, one on each line, and a directive. Hazard: it runs at every press of the tab
-key, so it is silent about errors and gives up soon.
+Owns the choice of candidates. kubectl runs this program with the words so far, the last one
+unfinished. It reads candidates, one on each line, and a directive. Hazard: this program must be
+silent about errors and must stop soon. It runs at every press of the tab key, so an error or a
+delay disturbs the prompt.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from kubectl_vc.flags import Mode
 from kubectl_vc.output.printers import Format
 
 PATIENCE = 1.5
-"""Seconds for the API server to answer; afterwards the prompt is more use than its answer."""
+"""Time limit in seconds for the API server. A later answer is of less use than the prompt."""
 
 _FILES, _NO_FILES = ":0", ":4"  # ShellCompDirective of cobra: the default, and NoFileComp
 _HELP_FLAGS = {"-h": "Show the help and exit.", "--help": "Show the help and exit."}
@@ -29,7 +30,7 @@ _PATHS_BY_OUTPUT = frozenset({"create", "kubeconfig"})
 
 
 class Wanted(Enum):
-    """What kind of word comes next."""
+    """The kind of the next word."""
 
     VERB = "verb"
     FLAG = "flag"
@@ -46,29 +47,29 @@ class Wanted(Enum):
 
 @dataclass(frozen=True, slots=True)
 class Verb:
-    """What completion must know of one verb."""
+    """The facts about one verb that completion needs."""
 
     help: str = ""
     flags: Mapping[str, str] = field(default_factory=dict)
-    """Each spelling of a flag, and its help."""
+    """Help by each spelling of a flag."""
     switches: frozenset[str] = frozenset()
-    """Those that take no value."""
+    """Spellings of the flags that have no value."""
     takes_name: bool = False
-    """It names an object that is there."""
+    """Whether the argument names an existing object."""
     names: Wanted = Wanted.NAME
-    """Of which kind that is."""
+    """Kind of the object that the argument names."""
     inner: Mapping[str, "Verb"] = field(default_factory=dict)
     """The verbs of a group."""
 
 
 @dataclass(frozen=True, slots=True)
 class Place:
-    """Where the unfinished word stands."""
+    """The position of the unfinished word."""
 
     wanted: Wanted
     verb: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
-    """Values of the flags before it."""
+    """Values of the flags before the word."""
 
 
 _FLAG_VALUES: Mapping[str, Wanted] = {
@@ -114,7 +115,7 @@ def within(
 
 
 def locate(words: Sequence[str], known: Mapping[str, Verb]) -> Place:
-    """Return what the last word is to be, from the words before it."""
+    """Return the kind of the last word, derived from the words before it."""
     *before, last = words
     if not before:
         return Place(Wanted.FLAG if last.startswith("-") else Wanted.VERB)
@@ -131,7 +132,7 @@ def locate(words: Sequence[str], known: Mapping[str, Verb]) -> Place:
 
 
 def candidates(place: Place, known: Mapping[str, Verb]) -> list[tuple[str, str]]:
-    """Return words and their help as far as no API server is needed."""
+    """Return the candidates that need no API server, each with its help."""
     match place.wanted:
         case Wanted.VERB:
             return [(name, verb.help) for name, verb in known.items()]
@@ -177,7 +178,7 @@ def _verb(name: str, command: Any, names: Wanted = Wanted.NAME) -> Verb:
 
 
 def _read(words: Sequence[str], verb: Verb) -> tuple[dict[str, str], int, str]:
-    """Return flag values, the number of other words, and a flag that still lacks its value."""
+    """Return flag values, the number of other words, and a flag whose value is still missing."""
     values: dict[str, str] = {}
     positionals, pending = 0, ""
     for word in words:
@@ -200,7 +201,7 @@ def _value_kind(flag: str, verb: str) -> Wanted:
 
 
 async def _looked_up(place: Place) -> list[tuple[str, str]]:
-    """Return words that the API server or the kubeconfig knows; none when it cannot be asked."""
+    """Return the candidates from the API server or the kubeconfig. Empty if it is unreachable."""
     from kubectl_vc.output.cli_errors import CliProblem  # noqa: PLC0415 - a third of a second, rarely needed
     from kubeio.errors import KubeError  # noqa: PLC0415
 

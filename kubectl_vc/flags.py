@@ -1,6 +1,7 @@
-"""The flags of all verbs, spelled as kubectl spells them.
+"""Flags of all verbs, spelled as kubectl spells them.
 
-Owns names, help and parsing. Must not import what talks to a server: `--help` must come at once.
+Owns names, help and parsing. Must not import code that connects to a server, because that would
+delay `--help`.
 """
 
 from enum import StrEnum
@@ -22,7 +23,7 @@ class Mode(StrEnum):
 
 
 def seconds(text: str | float) -> float:
-    """Read a length of time as a flag's value; a default comes as a number already."""
+    """Parse a flag's value as a duration in seconds. A default is a number already."""
     try:
         return durations.parse(text) if isinstance(text, str) else text
     except ValueError as problem:
@@ -43,7 +44,7 @@ Namespace = Annotated[
     ),
 ]
 UnusedNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", hidden=True)]
-"""For verbs about what is in no namespace. As kubectl does, they accept the flag and ignore it."""
+"""For verbs about cluster-scoped objects. As kubectl does, they accept the flag and ignore it."""
 Kubeconfig = Annotated[
     str,
     typer.Option(
@@ -85,7 +86,7 @@ RequestTimeout = Annotated[
 
 
 def _timeout(default: str) -> Any:
-    """Return the flag `--timeout` of a verb; `default` is how its help spells the default."""
+    """Return the flag `--timeout` of a verb. `default` is the default as its help spells it."""
     return typer.Option(
         "--timeout",
         metavar="TIME",
@@ -262,7 +263,7 @@ def connection(
     as_group: AsGroup = None,
     request_timeout: RequestTimeout = 0,
 ) -> Access:
-    """Return what the flags that every verb has say together."""
+    """Return the connection flags, which every verb has, as one value."""
     return Access(
         kubeconfig=kubeconfig,
         context=context,

@@ -1,7 +1,7 @@
-"""`kubectl vc target`: the verbs about other clusters that are to run tenants' pods.
+"""`kubectl vc target`: the verbs about target clusters, which run pods of tenants.
 
-Owns their flags. Must not know what a verb does. Hazard: as in `kubectl_vc.app`, what is imported
-at the top delays `--help`.
+Owns their flags. Must not know how a verb works. Hazard: as in `kubectl_vc.app`, imports at the top
+must stay few. Each further one delays `--help`.
 """
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above

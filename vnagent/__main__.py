@@ -1,4 +1,4 @@
-"""`python -m vnagent`: the node agent."""
+"""Entry point of the node agent: `python -m vnagent`."""
 
 import importlib.metadata
 import os
@@ -14,11 +14,12 @@ from vnagent.app import Agent
 
 
 def main() -> int:
-    """Run the agent until it is told to end."""
+    """Run the agent until SIGTERM or SIGINT."""
     given = settings.parse(sys.argv[1:], os.environ, _version())
     logs.configure(given.log_level)
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # noise
-    # A stream is two sockets; at the usual soft limit of 1024 some hundred would be all.
+    # A stream needs two sockets. The usual soft limit of 1024 would allow only some hundred
+    # streams.
     _, most = resource.getrlimit(resource.RLIMIT_NOFILE)
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     uvloop.run(_run(given))

@@ -1,7 +1,7 @@
-"""Builds the agent, runs it, and ends it in order.
+"""Start, wiring and orderly end of the node agent.
 
-Owns nothing but the wiring. Hazard: tenants must not be able to connect before there is an
-authority to verify them with and a policy to refuse them by, so listening comes last.
+Hazard: the port must open last, after the client authority and the policy are known. Otherwise
+tenants could connect before the agent can verify or refuse them.
 """
 
 import asyncio
@@ -136,7 +136,7 @@ class Agent:
             self._trust()
 
     def _trust(self) -> None:
-        """Serve with the present certificate and authorities; what does not fit stays unused."""
+        """Use the present certificate and authorities. Unusable ones are logged and stay unused."""
         if self._credential is None:
             return
         content = self._client_authorities.content
@@ -168,6 +168,6 @@ def _credential(files: tuple[WatchedFile, WatchedFile]) -> Credential:
 
 
 async def _have(file: WatchedFile) -> None:
-    """Wait for a file: what vc-manager or the kubelet writes may come after us."""
+    """Wait for a file, because vc-manager or kubelet may write it after the agent starts."""
     while not await file.refresh():  # noqa: ASYNC110 - a file, not a task, is waited for
         await asyncio.sleep(WAIT_SECONDS)

@@ -1,8 +1,8 @@
-"""What leads to the pods that an agent serves: those of its node, or those of a target.
+"""Connections to the pods that an agent serves: those of its node, or those of a target.
 
-Owns how each is put together of what the agent was told. Must not know who calls. Hazard: an agent
-that serves a target holds two credentials, its own for the home cluster and one for the target;
-each goes to its own server alone.
+The module builds each connection from the settings. It must not know the caller. Hazard: an agent
+that serves a target holds two credentials, its own for the home cluster and another for the target.
+Each must go to its own server only, otherwise one cluster gets the credential of the other.
 """
 
 from collections.abc import Coroutine, Sequence
@@ -25,47 +25,47 @@ from vnagent.upstream.upstream_mode import Wish
 
 
 class Way(Protocol):
-    """One of them."""
+    """Connection to the pods of a node or of a target."""
 
     @property
     def gate(self) -> Gatekeeper:
-        """Who decides whose a pod is."""
+        """Authorizer that decides which tenant a pod belongs to."""
 
     @property
     def upstream(self) -> Opener:
-        """Who opens streams."""
+        """Opener of streams."""
 
     @property
     def reads(self) -> Reader:
-        """Who answers what is read of the node."""
+        """Reader that answers the calls about the whole node."""
 
     @property
     def needed(self) -> Sequence[WatchedFile]:
-        """Files without which nothing can begin."""
+        """Files that must exist before the agent starts to serve."""
 
     @property
     def awaited(self) -> Sequence[WatchedFile]:
-        """Files that may come later; until then calls are refused with a sentence."""
+        """Files that may appear later. Until then calls are refused with a message."""
 
     def changed(self, file: WatchedFile) -> None:
-        """Take in that a file has other content."""
+        """Apply the new content of a file."""
 
     def jobs(self) -> Sequence[Coroutine[Any, Any, None]]:
-        """What has to run for as long as the agent does."""
+        """Return the jobs that run for as long as the agent."""
 
     def close(self) -> None:
-        """Let go of what was kept for later use."""
+        """Release the connections that were kept for later use."""
 
 
 def of(settings: Settings, api: Origin, token: WatchedFile, buffer: ReceiveBuffer) -> Way:
-    """Return the way that the settings name; `api` is the home cluster's API server."""
+    """Return the connection that the settings name. `api` is the home cluster's API server."""
     if settings.target is not None:
         return TargetWay(settings.target, buffer)
     return NodeWay(settings, api, token, buffer)
 
 
 class NodeWay:
-    """To the pods of the agent's own node."""
+    """Connection to the pods of the agent's own node."""
 
     def __init__(
         self, settings: Settings, api: Origin, token: WatchedFile, buffer: ReceiveBuffer
@@ -88,30 +88,30 @@ class NodeWay:
         self.awaited: Sequence[WatchedFile] = ()
 
     def changed(self, file: WatchedFile) -> None:
-        """Look at the kubelet anew when those change who vouch for it."""
+        """Check the kubelet's certificate again when its authorities have changed."""
         if file is self._authorities:
             self.upstream.look_again()
 
     def jobs(self) -> Sequence[Coroutine[Any, Any, None]]:
-        """Keep connections and the choice, and tell of it."""
+        """Return the jobs that keep connections warm, choose the upstream and write Events."""
         found = [self.upstream.kubelet.keep_warm(), self.upstream.keep_choosing()]
-        if self._wish is not Wish.KUBELET:  # the usual way is no news
+        if self._wish is not Wish.KUBELET:  # the usual upstream needs no Event
             found.append(self._notices.keep())
         return found
 
     def close(self) -> None:
-        """Close connections that were made ahead."""
+        """Close connections that were opened in advance."""
         self.upstream.kubelet.drop_warm()
 
 
 class TargetWay:
-    """To the pods of tenants in a target."""
+    """Connection to the pods of tenants in a target."""
 
     def __init__(self, told: TargetCluster, buffer: ReceiveBuffer) -> None:
         authorities, token = WatchedFile(told.authorities_file), WatchedFile(told.token_file)
         origin = Origin(told.server, authorities=authorities, token=token, buffer=buffer)
         self.needed: Sequence[WatchedFile] = ()
-        # vc-manager makes the credential, and what is in its way may take an administrator.
+        # vc-manager creates the credential. It may have to wait for an administrator.
         self.awaited: Sequence[WatchedFile] = (authorities, token)
         kubelets = None
         if told.mode is Mode.KUBELET:
@@ -124,14 +124,14 @@ class TargetWay:
         show_upstream(told.mode, Why.CONFIGURED)
 
     def changed(self, file: WatchedFile) -> None:
-        """Do nothing: each call takes all of them as they are."""
+        """Do nothing, because each call reads the present content of the files."""
 
     def jobs(self) -> Sequence[Coroutine[Any, Any, None]]:
-        """Need nothing."""
+        """Return no jobs."""
         return ()
 
     def close(self) -> None:
-        """Keep nothing."""
+        """Do nothing, because no connection is kept."""
 
 
 def _subject(settings: Settings) -> Subject:

@@ -1,7 +1,7 @@
-"""What agents may do; the chart's RBAC, and the role for them in targets, come from these tables.
+"""Permissions of agents, the source of the chart's RBAC and of the role for agents in targets.
 
-Owns the tables. Hazard: an agent of a node never has a right in a target, and the agent of a target
-none to pods at home.
+Hazard: an agent of a node must have no right in a target, and the agent of a target none to pods in
+the home cluster. Otherwise a breach of one agent would reach pods of both clusters.
 """
 
 from collections.abc import Iterable, Mapping
@@ -11,11 +11,11 @@ from tenancy import wellknown
 from tenancy.rbac import Access
 
 STRAIGHT = ("agent.upstream", ("auto", "kubelet"))
-"""Where calls may go straight to the kubelet."""
+"""Chart values with which calls may go straight to the kubelet."""
 AROUND = ("agent.upstream", ("auto", "apiserver"))
-"""Where they may go through the API server."""
+"""Chart values with which calls may go through the API server."""
 SHOWN = ("agent.metrics.secure", ("true",))
-"""Where metrics are for those whom a role lets read them."""
+"""Chart value with which only callers that RBAC allows may read metrics."""
 
 ACCESS: tuple[Access, ...] = (
     Access(
@@ -97,7 +97,7 @@ ACCESS: tuple[Access, ...] = (
 TARGET_HOME_ACCESS: tuple[Access, ...] = tuple(
     row for row in ACCESS if row.when not in (STRAIGHT, AROUND)
 )
-"""What the agent of a target may do in the home cluster: nothing with pods."""
+"""Permissions of a target's agent in the home cluster. None of them is about pods."""
 
 _THE_POD = Access(
     "",
@@ -118,4 +118,6 @@ TARGET_ACCESS: Mapping[str, tuple[Access, ...]] = {
     ),
     "agent": (_THE_POD, *_always(row for row in ACCESS if "nodes/proxy" in row.resources)),
 }
-"""And in the target, with a credential of its own, by `SuperCluster.spec.mode`."""
+"""Permissions in the target by `SuperCluster.spec.mode`. The agent has a separate credential for
+it.
+"""

@@ -1,7 +1,7 @@
-"""What the agent is told at its start: flags, each with a default from the environment.
+"""Settings of the agent: flags, each with a default from the environment.
 
-Must not know what is done with it. Hazard: there is no switch that turns a check off; a setting
-without which nobody could be told apart, the client authority, has no default.
+The module must not know how a setting is used. Hazard: no setting may turn a check off, and the
+client authority has no default. Without the client authority, callers could not be identified.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from vnagent.upstream.upstream_mode import Wish
 HEALTH_PORT = 10551
 METRICS_PORT = 10552
 DRAIN_SECONDS = 9.0
-"""Less than the ten seconds in which every component ends."""
+"""Drain time in seconds. It is below the 10 s in which every component must end."""
 
 _ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 _TARGET = Path("/etc/vn-agent/target")
@@ -31,7 +31,7 @@ _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StaticCertificate:
-    """A serving certificate that somebody else keeps, in files."""
+    """A serving certificate in files that another program renews."""
 
     certificate_file: Path
     key_file: Path
@@ -39,7 +39,7 @@ class StaticCertificate:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class TargetCluster:
-    """Another super cluster, whose pods are served in place of a node's."""
+    """A target: a further super cluster. The agent serves its pods in place of a node's."""
 
     registration: str
     """UID of its SuperCluster."""
@@ -47,21 +47,23 @@ class TargetCluster:
     authorities_file: Path
     token_file: Path
     mode: Mode
-    """Who opens streams there."""
+    """The server that opens streams in the target: its API server, or its kubelets."""
     kubelet_port: int
     kubelet_authorities_file: Path
-    """Who vouches for its kubelets, where they open streams."""
+    """Certificate authorities of the target's kubelets, for mode `kubelet`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Settings:
-    """Everything that the agent is told."""
+    """All settings of the agent."""
 
     listen_host: str
     port: int
     health_port: int
     metrics_port: int
-    """Of the metrics over TLS, for whom a role lets read them; 0: the health port shows them."""
+    """Port of the metrics over TLS, for callers that RBAC allows to read them. With 0 the health
+    port serves the metrics.
+    """
     pod_name: str
     pod_namespace: str
     pod_uid: str
@@ -84,7 +86,7 @@ class Settings:
 
 
 def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str) -> Settings:
-    """Return the settings; ends the program with exit code 2 and a sentence when they do not do."""
+    """Return the settings. Invalid ones end the program with exit code 2 and a message."""
     parser = _parser(environment)
     parser.add_argument("--version", action="version", version=version)
     given = parser.parse_args(arguments)
@@ -131,7 +133,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str
 
 
 def _target(parser: argparse.ArgumentParser, given: argparse.Namespace) -> TargetCluster:
-    """Return the target; ends the program when what is said of it does not do."""
+    """Return the target. Invalid settings of it end the program."""
     if _UID.fullmatch(given.target_registration) is None:
         parser.error("--target-registration must be the UID of the target's SuperCluster")
     try:
@@ -148,7 +150,8 @@ def _target(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Targe
         server=Address(url.hostname, port, name, url.path.rstrip("/")),
         authorities_file=given.target_ca_file,
         token_file=given.target_token_file,
-        # Straight to kubelets only by a clear word: whether they can be reached nobody finds out.
+        # Only an explicit setting leads straight to kubelets, because the agent does not probe
+        # whether they can be reached.
         mode=Mode.KUBELET if given.upstream is Wish.KUBELET else Mode.APISERVER,
         kubelet_port=given.kubelet_port,
         kubelet_authorities_file=given.target_kubelet_ca_file,
@@ -156,7 +159,7 @@ def _target(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Targe
 
 
 def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
-    """Return the parser. A default that is text goes through the same reading as a flag."""
+    """Return the parser. A default that is text is parsed like a flag."""
     parser = argparse.ArgumentParser(
         prog="vn-agent",
         description="Answers the kubelet calls of tenant API servers for the pods of one node, or"

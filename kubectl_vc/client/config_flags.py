@@ -1,6 +1,6 @@
-"""What the flags say about which API server to talk to, as whom, and in which namespace.
+"""Connection flags: the API server, the user and the namespace.
 
-Must not import what talks to it: `kubectl_vc.client.connection` does.
+Must not import the client. `kubectl_vc.client.connection` does.
 """
 
 from dataclasses import dataclass
@@ -8,7 +8,7 @@ from dataclasses import dataclass
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Access:
-    """Empty values mean what the kubeconfig says."""
+    """The connection flags. For an empty value the kubeconfig applies."""
 
     kubeconfig: str = ""
     context: str = ""
@@ -16,4 +16,4 @@ class Access:
     as_user: str = ""
     as_groups: tuple[str, ...] = ()
     request_seconds: float = 0
-    """Longest time for one request; 0: the client's own limit."""
+    """Time limit in seconds for one request. 0 stands for the client's own limit."""

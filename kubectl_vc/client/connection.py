@@ -1,6 +1,6 @@
-"""Reach the super cluster with the flags that kubectl has.
+"""Connection to the super cluster with kubectl's flags.
 
-Owns how flags become a client and a namespace. Must not know the verbs.
+Owns the conversion of flags to a client and a namespace. Must not know the verbs.
 """
 
 import contextlib
@@ -23,17 +23,17 @@ _USUAL_FILE = Path("~/.kube/config")
 
 @dataclass(frozen=True, slots=True)
 class Connection:
-    """The super cluster, and the namespace that a name without one means."""
+    """Client of the super cluster, and the namespace for a name without one."""
 
     super_client: Client
     namespace: str
     is_explicit: bool
-    """The namespace was given by flag."""
+    """Whether the namespace was set by flag."""
 
 
 @contextlib.asynccontextmanager
 async def connected(access: Access, user_agent: str = "kubectl-vc") -> AsyncIterator[Connection]:
-    """Open a client for the super cluster."""
+    """Open a client for the super cluster. Raises CliProblem and UsageProblem for invalid flags."""
     if access.namespace and not names.is_dns_label(access.namespace):
         raise CliProblem(
             f"the namespace {access.namespace!r} is not a DNS label; use {names.label_rule()}"
@@ -56,7 +56,7 @@ async def connected(access: Access, user_agent: str = "kubectl-vc") -> AsyncIter
 
 
 def _is_in_pod(access: Access) -> bool:
-    """Tell whether there is no kubeconfig but the account of a pod, as kubectl finds it."""
+    """Return True without a kubeconfig but with a pod's account, as kubectl decides."""
     if access.kubeconfig or access.context or os.environ.get("KUBECONFIG"):
         return False
     return "KUBERNETES_SERVICE_HOST" in os.environ and not _USUAL_FILE.expanduser().exists()

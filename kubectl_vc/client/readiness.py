@@ -1,7 +1,8 @@
-"""What the conditions of a VirtualCluster say about how far it is; pure.
+"""Progress of a VirtualCluster, derived from its conditions. Pure.
 
-Owns the order of the steps that a person sees. Must not know how the object was read. Hazard: a
-condition about an older generation says nothing about the object as it is now.
+Owns the order of the steps that a user sees. Must not know how the object was read. Hazard: a
+condition of an older generation must be ignored. It describes the earlier spec, not the current
+one.
 """
 
 import itertools
@@ -16,7 +17,7 @@ STEPS: tuple[tuple[str, str], ...] = (
     (wellknown.API_SERVER_READY, "apiserver"),
     (wellknown.CONTROLLER_MANAGER_READY, "controller-manager"),
 )
-"""Conditions whose becoming True is told, in this order, with the name of the component."""
+"""Conditions that are reported when they become True, in this order, with the component's name."""
 
 _PARTS: tuple[tuple[str, str], ...] = (
     (wellknown.CERTIFICATES_READY, "certificates"),
@@ -29,7 +30,7 @@ _PARTS: tuple[tuple[str, str], ...] = (
 
 @dataclass(frozen=True, slots=True)
 class Blocker:
-    """What a VirtualCluster waits for, in the words of the condition."""
+    """The part that a VirtualCluster waits for, with the condition's reason and message."""
 
     part: str
     reason: str
@@ -42,21 +43,21 @@ class Blocker:
 
 @dataclass(frozen=True, slots=True)
 class Readiness:
-    """How far a VirtualCluster is."""
+    """The progress of a VirtualCluster."""
 
     is_seen: bool
-    """Somebody has written a condition."""
+    """Whether a condition has been written."""
     is_ready: bool
     is_stalled: bool
-    """Nothing will change until somebody changes something."""
+    """Whether the VirtualCluster stays as it is until a user changes something."""
     done: tuple[str, ...]
-    """Components of STEPS that are ready, and so is all before them: the controllers' pod is ready
-    while they wait for the API server."""
+    """Components of STEPS that are ready, while all components before them are ready as well. The
+    order matters because the controllers' pod is ready while they wait for the API server."""
     blocker: Blocker | None
 
 
 def assess(body: Mapping[str, Any]) -> Readiness:
-    """Return how far a VirtualCluster is."""
+    """Return the progress of a VirtualCluster."""
     found = (body.get("status") or {}).get("conditions") or []
     generation = (body.get("metadata") or {}).get("generation", 0)
     current = [each for each in found if each.get("observedGeneration", generation) >= generation]
@@ -75,13 +76,13 @@ def assess(body: Mapping[str, Any]) -> Readiness:
 
 
 def place(kind: str) -> tuple[int, str]:
-    """Return where a condition stands in a list: the summary, the parts, then all others."""
+    """Return a condition's sort key: the summary, then the parts, then all other conditions."""
     order = [wellknown.READY, *(part for part, _ in _PARTS if part != wellknown.READY)]
     return (order.index(kind) if kind in order else len(order), kind)
 
 
 def _blocker(found: list[Mapping[str, Any]], *, is_stalled: bool) -> Blocker | None:
-    """Return the first part in the order of the work that is not ready, or why all is stalled."""
+    """Return the first part, in work order, that is not ready, or the reason of a stall."""
     waiting = (
         _from(part, each)
         for kind, part in _PARTS
@@ -92,7 +93,7 @@ def _blocker(found: list[Mapping[str, Any]], *, is_stalled: bool) -> Blocker | N
     if stalled is None:
         return first
     whole = _from("", stalled)
-    # The part's own words are nearer to the cause, as long as they are about the same.
+    # The part's own message is nearer to the cause if both have the same reason.
     return first if first is not None and first.reason == whole.reason else whole
 
 

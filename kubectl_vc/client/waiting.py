@@ -1,7 +1,8 @@
-"""Wait until a VirtualCluster is ready, or is gone, and show how it goes.
+"""Wait for a VirtualCluster to become ready or to be deleted, with a display of its progress.
 
-Owns what is told and when to give up. Must not know how the object came about. Hazard: an object of
-the same name may take its place; the UID says whether it is still the one that was meant.
+Owns the progress reports and the time limit. Must not know how the object was created. Hazard: the
+UID must be compared with the one at the start. Otherwise a new object with the same name would pass
+for the old one.
 """
 
 import asyncio
@@ -24,10 +25,10 @@ _TICK = 1.0  # seconds
 async def ready(
     super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
 ) -> Object:
-    """Return the VirtualCluster once it is ready, telling each component as it gets there.
+    """Return the VirtualCluster once it is ready, and report each component that becomes ready.
 
-    Raises CliProblem with the reason of the component in its way when it stalls, is deleted, or
-    `seconds` (0: no limit) are over.
+    Raises CliProblem with the reason of the blocking component if the VirtualCluster stalls or is
+    deleted, or after `seconds` (0: no limit).
     """
     metadata = body["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
@@ -66,7 +67,10 @@ async def ready(
 async def gone(
     super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
 ) -> None:
-    """Return once this VirtualCluster is no more. Raises CliProblem when it takes too long."""
+    """Return once this VirtualCluster is deleted.
+
+    Raises CliProblem after `seconds` (0: no limit).
+    """
     metadata = body["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     left = "what it has in the super cluster is being removed"

@@ -1,7 +1,7 @@
-"""Follow one VirtualCluster as it changes.
+"""Watch on one VirtualCluster.
 
-Owns the watch and its renewal. Must not know what the states mean. Hazard: a watch breaks at any
-time, and what happened meanwhile is only seen by reading again.
+Owns the watch and its renewal. Must not know what the states mean. Hazard: after a watch breaks,
+the object must be read again. Otherwise the changes between two watches are lost.
 """
 
 import asyncio
@@ -12,14 +12,14 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy.resources import VIRTUAL_CLUSTERS
 
-_PAUSE = 1.0  # seconds before a broken watch is renewed, or the next look without one
+_PAUSE = 1.0  # seconds before a broken watch is renewed, or before the next read without a watch
 
 
 @contextlib.asynccontextmanager
 async def states(
     super_client: Client, namespace: str, name: str
 ) -> AsyncIterator[AsyncIterator[Object | None]]:
-    """Follow a VirtualCluster; leaving the block ends the watch."""
+    """Open a watch on a VirtualCluster. It ends with the block."""
     async with contextlib.aclosing(_states(super_client, namespace, name)) as found:
         yield found
 
@@ -27,7 +27,7 @@ async def states(
 async def _states(
     super_client: Client, namespace: str, name: str
 ) -> AsyncGenerator[Object | None, None]:
-    """Yield the VirtualCluster now and after each change; None once it is gone, and end then."""
+    """Yield the VirtualCluster now and after each change. Yield None at its deletion and return."""
     while True:
         try:
             seen = await super_client.get(VIRTUAL_CLUSTERS, name, namespace=namespace)
@@ -44,9 +44,9 @@ async def _states(
 
 
 async def _changes(super_client: Client, seen: Object) -> AsyncGenerator[Object, None]:
-    """Yield what follows on a state, until the watch ends or the object is gone."""
+    """Yield the changes after a state, until the watch ends or the object is deleted."""
     metadata = seen["metadata"]
-    # Who may get but not watch is served too, a little later.
+    # A user who may get but not watch is served as well, a little later.
     with contextlib.suppress(
         errors.Unavailable, errors.Gone, errors.TooManyRequests, errors.Forbidden
     ):

@@ -1,7 +1,8 @@
-"""What went wrong, as one sentence for the person at the terminal, and the exit code.
+"""Error messages of the command line, one sentence each, and the exit codes.
 
-Owns the wording of refusals by the API server. Must not know the verbs. Hazard: the message is read
-by people who may do nothing in the super cluster, so each says what to ask for and from whom.
+Owns the wording of refusals by the API server. Must not know the verbs. Hazard: each message must
+name the right to request and the person to ask. Otherwise a reader without rights in the super
+cluster cannot continue.
 """
 
 import re
@@ -26,7 +27,10 @@ _READS = frozenset({"get", "list", "watch"})
 
 
 class CliProblem(Exception):  # noqa: N818 - it is raised for whatever stops a command
-    """A command cannot go on; the message says why and what to do. The exit code is 1."""
+    """A command cannot continue.
+
+    The message gives the reason and the remedy. The exit code is 1.
+    """
 
     exit_code = 1
 
@@ -39,18 +43,18 @@ class UsageProblem(CliProblem):
 
 @dataclass(frozen=True, slots=True)
 class Denial:
-    """What RBAC refused, as the API server words it."""
+    """A refusal by RBAC, parsed from the API server's message."""
 
     user: str
     verb: str
     resource: str
     group: str
     namespace: str
-    """Empty: at the scope of the cluster."""
+    """Empty at cluster scope."""
 
 
 def sentence(problem: errors.KubeError) -> str:
-    """Return what to tell a person about an error of the API client."""
+    """Return the message for a user about an error of the API client."""
     for kind, tell in _SENTENCES:
         if isinstance(problem, kind):
             return tell(problem)
@@ -63,7 +67,7 @@ def said(problem: errors.ApiError) -> str:
 
 
 def invalid(problem: errors.Invalid) -> str:
-    """Return which fields an object has wrong, each with the server's words about it."""
+    """Return the invalid fields of an object, each with the API server's message about it."""
     told = [
         _cause(str(cause.get("field") or ""), str(cause.get("message") or ""))
         for cause in problem.causes
@@ -77,7 +81,7 @@ def invalid(problem: errors.Invalid) -> str:
 
 
 def denial(message: str) -> Denial | None:
-    """Read an RBAC refusal; None when somebody else refused, such as a quota or a webhook."""
+    """Parse an RBAC refusal. None if a quota, a webhook or another check refused."""
     found = _RBAC.search(message)
     return (
         Denial(**{key: value or "" for key, value in found.groupdict().items()}) if found else None
@@ -85,7 +89,7 @@ def denial(message: str) -> Denial | None:
 
 
 def remedy(refused: Denial) -> str:
-    """Return what to ask an administrator of the super cluster for."""
+    """Return the request to an administrator of the super cluster that removes the refusal."""
     roles = {
         VIRTUAL_CLUSTERS.plural: (
             "virtual-cluster-view" if refused.verb in _READS else "virtual-cluster-edit"
@@ -104,7 +108,7 @@ def remedy(refused: Denial) -> str:
 
 
 def described(resource: Resource, name: str, namespace: str = "") -> str:
-    """Return how messages call an object: `VirtualCluster default/web`."""
+    """Return the name of an object in messages: `VirtualCluster default/web`."""
     return f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
 
 
@@ -127,7 +131,7 @@ def _cause(field: str, message: str) -> str:
 
 
 def _not_found(problem: errors.NotFound) -> str:
-    if not problem.details.get("name"):  # not an object is missing but its kind
+    if not problem.details.get("name"):  # the CustomResourceDefinition is missing
         return f"this cluster has no VirtualClusters and no ClusterVersions; {INSTALL}"
     return said(problem)
 
@@ -167,4 +171,4 @@ _SENTENCES: tuple[tuple[type[errors.KubeError], Callable[[Any], str]], ...] = (
     (errors.Invalid, invalid),
     (errors.ApiError, said),
 )
-"""The first kind that fits has the word, so that narrow ones come before wide ones."""
+"""The first matching kind applies, so narrow kinds come before wide ones."""

@@ -1,4 +1,4 @@
-"""Lengths of time as kubectl reads and shows them; pure."""
+"""Durations in kubectl's notation: parsing and printing. Pure."""
 
 import math
 import re
@@ -17,7 +17,7 @@ _AGES: tuple[tuple[float, str, str], ...] = (
     (2 * 365 * 86400, "d", ""),
     (math.inf, "y", "d"),
 )
-"""Below so many seconds: the unit, and the finer one that is shown with it."""
+"""Upper limit in seconds, the unit, and the finer unit that is shown with it."""
 
 
 def parse(text: str) -> float:
@@ -31,7 +31,7 @@ def parse(text: str) -> float:
 
 
 def elapsed(seconds: float) -> str:
-    """Return how long a step took: `0.4s`, `12s`, `2m05s`."""
+    """Return the duration of a step: `0.4s`, `12s`, `2m05s`."""
     if seconds < 10:
         return f"{seconds:.1f}s"
     minutes, rest = divmod(round(seconds), 60)

@@ -1,7 +1,8 @@
-"""Private files, made whole or not at all.
+"""Private files, written completely or not at all.
 
-Owns how a kubeconfig reaches the disk: mode 0600 from its first byte, and never over a file that is
-there. Hazard: a check before the work is a courtesy only; the link at the end decides.
+Owns the write of a kubeconfig: mode 0600 from its first byte, and never over an existing file.
+Hazard: only the link at the end may decide whether the file is written. The check before the work
+can be outdated by then.
 """
 
 import os
@@ -12,7 +13,7 @@ from kubectl_vc.output.cli_errors import CliProblem
 
 
 def refuse_unwritable(path: Path, *, force: bool) -> None:
-    """Find out before anything is created whether the file could be written at the end."""
+    """Raise CliProblem, before anything is created, if the file cannot be written at the end."""
     if path.is_dir():
         raise CliProblem(f"{path} is a directory; give -o the path of a file")
     if os.path.lexists(path) and not force:
@@ -24,14 +25,14 @@ def refuse_unwritable(path: Path, *, force: bool) -> None:
 
 
 def write_private(path: Path, content: bytes, *, force: bool) -> None:
-    """Write a file that only its owner can read; with `force` in place of the one that is there."""
+    """Write a file that only its owner can read. With `force`, replace an existing file."""
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as problem:
         raise CliProblem(f"{path} cannot be written: {problem.strerror}") from problem
     scratch = Path(name)
     try:
-        with os.fdopen(handle, "wb") as stream:  # mkstemp made it with mode 0600
+        with os.fdopen(handle, "wb") as stream:  # mkstemp created it with mode 0600
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())

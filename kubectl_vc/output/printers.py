@@ -1,7 +1,6 @@
-"""Tables, JSON, YAML and names, as kubectl prints them; pure.
+"""Tables, JSON, YAML and names, as kubectl prints them. Pure.
 
-Hazard: a table is for people and is never cut to the terminal's width, because a cut name is no
-name.
+Hazard: a table must never be cut to the terminal's width. A cut name is no name.
 """
 
 import json
@@ -15,7 +14,7 @@ _GAP = "   "
 
 
 class Format(StrEnum):
-    """How to print objects."""
+    """Output format of objects."""
 
     TABLE = "table"
     WIDE = "wide"
@@ -55,7 +54,7 @@ def listed(items: Sequence[Mapping[str, Any]]) -> dict[str, Any]:
 
 
 def full_name(resource: Resource, name: str) -> str:
-    """Return what `-o name` prints: `virtualcluster.tenancy.x-k8s.io/web`."""
+    """Return the output of `-o name`: `virtualcluster.tenancy.x-k8s.io/web`."""
     kind = resource.kind.lower()
     return f"{kind}.{resource.group}/{name}" if resource.group else f"{kind}/{name}"
 

@@ -1,7 +1,8 @@
-"""Say things to the person: lines on a pipe, a moving line on a terminal.
+"""Output for the user: lines on a pipe, a moving line on a terminal.
 
-Owns the two streams. Must not know the verbs. Hazard: what is printed for people must never reach a
-stream that a program reads, so objects go to `out` alone and everything else says which it uses.
+Owns the two streams. Must not know the verbs. Hazard: text for people must never reach a stream
+that a program reads. Therefore objects are written to `out` only, and every other method states its
+stream.
 """
 
 import os
@@ -16,13 +17,13 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 PATIENCE = 10.0
-"""Seconds without a line after which a pipe is told what is waited for."""
+"""Seconds without output on a pipe before the awaited condition is printed."""
 REMINDER = 30.0
-"""The same for what it was told before."""
+"""Seconds without output before an awaited condition is printed again."""
 
 
 class Terminal:
-    """Where a command's results and complaints go."""
+    """Output streams for a command's results and complaints."""
 
     def __init__(
         self, out: TextIO, err: TextIO, *, clock: Callable[[], float] = time.monotonic
@@ -35,12 +36,12 @@ class Terminal:
         self._out.flush()
 
     def warn(self, text: str) -> None:
-        """Print what is no result."""
+        """Print a message that is not a result."""
         self._err.write(f"{text}\n")
         self._err.flush()
 
     def progress(self) -> "Progress":
-        """Return the display of a wait, moving when a person looks at it."""
+        """Return the display of a wait, with a moving line if the output is a terminal."""
         moves = self._out.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
         return LiveProgress(self._out, self._clock) if moves else Progress(self._out, self._clock)
 
@@ -55,7 +56,7 @@ class Progress:
         self._waiting, self._told = "", ""
 
     def __enter__(self) -> Self:
-        """Begin to count."""
+        """Start the clock."""
         self._began = self._spoke = self._clock()
         return self
 
@@ -65,23 +66,23 @@ class Progress:
         problem: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """End; nothing is left to take away."""
+        """Do nothing, because plain lines stay."""
 
     @property
     def elapsed(self) -> str:
-        """How long it takes so far."""
+        """Time since the start."""
         return durations.elapsed(self._clock() - self._began)
 
     def done(self, text: str) -> None:
-        """Tell a step that is over."""
+        """Report a finished step."""
         self._write(text)
 
     def waiting(self, text: str) -> None:
-        """Note what is waited for; it is told when nothing else is for a while."""
-        self._waiting = text.removeprefix("waiting for ")  # conditions begin so, too
+        """Record the awaited condition. It is printed after a while without other output."""
+        self._waiting = text.removeprefix("waiting for ")  # messages of conditions have it
 
     def tick(self) -> None:
-        """Called about every second while nothing happens."""
+        """Print the awaited condition if it is due. Called about once a second during a wait."""
         patience = PATIENCE if self._waiting != self._told else REMINDER
         if self._waiting and self._clock() - self._spoke >= patience:
             again = "still " if self._waiting == self._told else ""
@@ -95,14 +96,14 @@ class Progress:
 
 
 class LiveProgress(Progress):
-    """The same, with a line below that shows what is waited for and for how long."""
+    """Steps of a wait, with a moving line at the end for the awaited condition and the time."""
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         super().__init__(out, clock)
         self._live: Live | None = None
 
     def __enter__(self) -> Self:
-        """Begin to count and to draw."""
+        """Start the clock and the drawing."""
         from rich.console import Console  # noqa: PLC0415 - only a terminal pays for it
         from rich.live import Live  # noqa: PLC0415
         from rich.spinner import Spinner  # noqa: PLC0415
@@ -115,7 +116,7 @@ class LiveProgress(Progress):
         def line() -> Spinner:
             waiting = " ".join((self._waiting or "the server").split())
             text = Text(f"{self.elapsed} waiting for {waiting}")
-            # A line that wraps would be drawn anew each time and push the others away.
+            # A wrapped line would be drawn again each time and push the other lines away.
             text.truncate(max(console.width - 3, 10), overflow="ellipsis")
             spinner.update(text=text)
             return spinner
@@ -132,13 +133,13 @@ class LiveProgress(Progress):
         problem: BaseException | None,
         traceback: TracebackType | None,
     ) -> None:
-        """Take the moving line away."""
+        """Remove the moving line."""
         if self._live is not None:
             self._live.stop()
             self._live = None
 
     def done(self, text: str) -> None:
-        """Tell a step that is over, above the moving line."""
+        """Report a finished step in a line before the moving line."""
         if self._live is None:
             super().done(text)
             return
@@ -148,4 +149,4 @@ class LiveProgress(Progress):
         self._live.console.print(done, soft_wrap=True)
 
     def tick(self) -> None:
-        """Do nothing: the line moves by itself."""
+        """Do nothing, because the line moves by itself."""

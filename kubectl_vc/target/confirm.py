@@ -1,8 +1,7 @@
-"""`kubectl vc target confirm`: confirmation that pods which are missing in a target are lost.
+"""`kubectl vc target confirm`: confirmation that pods missing in a target are lost.
 
-Owns the one annotation that ends the hold on what is concluded from absence there. Hazard: from
-then on the pods that are missing count as lost, so only the loss that the status names is
-confirmed.
+Owns the one annotation that ends condition LossesHeld. Hazard: only the loss named in the status
+may be confirmed. From then on the missing pods are treated as lost.
 """
 
 from collections.abc import Mapping
@@ -20,7 +19,7 @@ from tenancy.resources import SUPER_CLUSTERS
 
 
 async def run(access: Access, terminal: Terminal, *, name: str) -> None:
-    """Annotate a SuperCluster with the state, or the cluster, that is meant."""
+    """Annotate a SuperCluster with the confirmed state or the confirmed cluster."""
     manifests.checked_name(name)
     async with connected(access) as connection:
         here = connection.super_client
@@ -37,7 +36,7 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
 
 
 def confirmed(name: str, body: Mapping[str, Any]) -> tuple[str, str]:
-    """Return the value of the annotation, and what it means in words. Raises CliProblem."""
+    """Return the value of the annotation, and its meaning in words. Raises CliProblem."""
     status = body.get("status") or {}
     listed = status.get("conditions")
     reachable = conditions.find(listed, super_clusters.REACHABLE) or {}

@@ -1,7 +1,7 @@
-"""`kubectl vc target doctor`: what is wrong with a cluster, and what to do.
+"""`kubectl vc target doctor`: problems of a target, each with its remedy.
 
-Owns how conditions become findings. Must not ask the cluster itself: vc-manager does, and whoever
-calls this need not reach it.
+Owns the conversion of conditions to findings. Must not connect to the target, because the user may
+be unable to reach it. vc-manager checks it.
 """
 
 import json
@@ -27,7 +27,7 @@ _NOBODY = (
 
 @dataclass(frozen=True, slots=True)
 class Finding:
-    """One thing that was looked at."""
+    """The result of one check."""
 
     target: str
     check: str
@@ -36,7 +36,7 @@ class Finding:
 
 
 async def run(access: Access, terminal: Terminal, *, name: str, form: Format) -> None:
-    """Print what is found. Raises CliProblem when something is wrong."""
+    """Print the findings. Raises CliProblem if one of them is a problem."""
     async with connected(access) as connection:
         items = await listing.fetch_all(connection.super_client)
     chosen = [each for each in items if not name or each["metadata"]["name"] == name]
@@ -60,7 +60,7 @@ async def run(access: Access, terminal: Terminal, *, name: str, form: Format) ->
 
 
 def findings(body: Mapping[str, Any]) -> list[Finding]:
-    """Return what the conditions of a SuperCluster say, each with what to do."""
+    """Return the findings from a SuperCluster's conditions, each with its remedy."""
     name, status = body["metadata"]["name"], body.get("status") or {}
     listed = status.get("conditions")
     if not listed:
@@ -81,7 +81,7 @@ def findings(body: Mapping[str, Any]) -> list[Finding]:
 
 
 def no_resolver(name: str) -> str:
-    """Say what it means that a target names no resolver."""
+    """Return the note about a target without a resolver."""
     return (
         "nothing resolves names there for tenants, so only pods with dnsPolicy None come there, and"
         " those of tenants whose policy lets them use the nodes' own; set spec.network.resolvers,"
@@ -90,7 +90,7 @@ def no_resolver(name: str) -> str:
 
 
 def resolvers(body: Mapping[str, Any]) -> Sequence[str]:
-    """Return the addresses that resolve names for tenants in a SuperCluster."""
+    """Return the resolvers' IP addresses of a SuperCluster."""
     network = (body.get("spec") or {}).get("network") or {}
     return network.get("resolvers") or ()
 

@@ -1,7 +1,7 @@
-"""What tenants still have in another cluster, and how it is taken from them before that leaves.
+"""Withdrawal of a target from its tenants, before the target leaves.
 
-Owns the withdrawal of grants, and what is told while pods go. Must not remove the cluster itself.
-Hazard: a tenant that is granted nothing else runs in the home cluster again, so that is told.
+Owns the withdrawal of grants, and the progress reports. Must not remove the target itself. Hazard:
+a tenant without another grant must be reported. Its pods run in the home cluster again.
 """
 
 import asyncio
@@ -25,23 +25,23 @@ _STAYS = (
 
 
 class Left(NamedTuple):
-    """What one VirtualCluster has in a target."""
+    """The grant and the pods of one VirtualCluster in a target."""
 
     name: str
-    """With its namespace."""
+    """`NAMESPACE/NAME`."""
     is_granted: bool
     phase: str
     pods: int
 
     def __str__(self) -> str:
-        """Say it in a few words."""
+        """Return the name, and the phase and number of pods if there is a phase."""
         if not self.phase:
             return self.name
         return f"{self.name} ({self.phase}, {self.pods} pod{'' if self.pods == 1 else 's'})"
 
 
 def left_in(name: str, virtual_clusters: Iterable[Mapping[str, Any]]) -> list[Left]:
-    """Return who is granted a target, or has something in it, by name."""
+    """Return the VirtualClusters that are granted a target or have pods in it, sorted by name."""
     found = []
     for each in virtual_clusters:
         spec, status = each.get("spec") or {}, each.get("status") or {}
@@ -62,23 +62,23 @@ def left_in(name: str, virtual_clusters: Iterable[Mapping[str, Any]]) -> list[Le
 
 
 def sentence(left: Iterable[Left]) -> str:
-    """Name them, the first few."""
+    """Return the first few names and the number of the rest."""
     listed = [str(each) for each in left]
     more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
     return f"{', '.join(listed[:_SHOWN])}{more}"
 
 
 async def fetch(here: Client, name: str) -> list[Left]:
-    """Return what is left in a target now."""
+    """Return the VirtualClusters left in a target now."""
     return left_in(name, (await here.list(VIRTUAL_CLUSTERS)).get("items") or ())
 
 
 async def run(
     here: Client, terminal: Terminal, name: str, *, seconds: float, dry_run: bool
 ) -> None:
-    """Withdraw a target from all tenants and wait until nothing is left in it.
+    """Withdraw a target from all tenants and wait until it is empty.
 
-    Raises CliProblem with what is left when `seconds` (0: no limit) are over.
+    Raises CliProblem with the rest after `seconds` (0: no limit).
     """
     for each in (await here.list(VIRTUAL_CLUSTERS)).get("items") or ():
         if any(one.get("name") == name for one in (each.get("spec") or {}).get("targets") or ()):
@@ -105,7 +105,7 @@ async def run(
 
 
 async def _silence(here: Client, name: str) -> str:
-    """Return what is to be said first of a target that does not answer: nothing ends in one."""
+    """Return a remark for a target that does not answer, because nothing in it can end."""
     try:
         body = await here.get(SUPER_CLUSTERS, name)
     except errors.KubeError:

@@ -1,8 +1,8 @@
-"""`kubectl vc target join`: an account in another cluster, and that cluster declared here.
+"""`kubectl vc target join`: an account in the target, and its SuperCluster here.
 
-Owns the order: the account first, the Secret second, the SuperCluster last, each by server-side
-apply, so that joining again mends what a broken join left. Hazard: the token goes from the answer
-into the Secret and nowhere else.
+Owns the order: the account first, the Secret second, the SuperCluster last. Each is written by
+server-side apply, so that joining again repairs a partial join. Hazard: the token must be written
+from the answer into the Secret only. Anyone who reads it elsewhere has the rights of the account.
 """
 
 import asyncio
@@ -31,19 +31,20 @@ from tenancy.super_clusters import Mode, SuperClusterSpec
 
 AGENT = "kubectl-vc"
 KUBELETS = f"{AGENT}-kubelets"
-"""Who writes the authorities of kubelets: fields that one manager no longer sends go."""
+"""Field manager of the kubelets' authorities. It differs because a manager's apply removes the
+fields that it no longer sends."""
 CONTEXT_FLAG = "--target-context"
 TOKEN_SECONDS = 30.0
-"""How long the other cluster may take to write a token into its Secret."""
+"""Time limit in seconds for the target to write a token into its Secret."""
 END_SECONDS = 60.0
-"""How long what an earlier account left behind may take to go."""
+"""Time limit in seconds for the removal of an earlier account's namespace."""
 _LOOK_SECONDS = 0.3
 _SYSTEM = "kube-system"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the flags say."""
+    """The flags of `join`."""
 
     name: str
     kubeconfig: str
@@ -51,24 +52,24 @@ class Wish:
     server: str
     tls_server_name: str
     namespace: str
-    """Of the components."""
+    """Namespace of the components."""
     labels: Mapping[str, str]
-    """Empty: as they were, as with the next two."""
+    """Empty keeps the old value, as in the next two fields."""
     taints: Sequence[Mapping[str, str]]
     resolvers: Sequence[str]
-    """Addresses of what resolves names for tenants' pods there."""
+    """IP addresses of the resolvers for tenants' pods in the target."""
     token_seconds: float
-    """0: a token that lasts."""
+    """Lifetime of the token in seconds. 0 stands for a token that does not expire."""
     mode: Mode | None = None
-    """None: as it was."""
+    """None keeps the old value."""
     kubelet_authorities: bytes = b""
-    """Empty: as it was."""
+    """Empty keeps the old value."""
 
 
 async def run(
     access: Access, terminal: Terminal, wish: Wish, *, dry_run: bool, seconds: float, wait: bool
 ) -> None:
-    """Join, and wait until vc-manager finds the cluster usable."""
+    """Join a target, and wait until vc-manager finds it usable. Raises CliProblem."""
     manifests.checked_name(wish.name)
     endpoint = await loading.user_kubeconfig(
         wish.kubeconfig, wish.context, context_flag=CONTEXT_FLAG
@@ -97,7 +98,7 @@ async def run(
         if dry_run:
             terminal.say(_described(plan, wish, shown))
             return
-        await connection.super_client.apply(  # what is refused here leaves nothing there
+        await connection.super_client.apply(  # a refusal here leaves nothing in the target
             SUPER_CLUSTERS, _super_cluster(plan, wish), field_manager=AGENT, dry_run=True
         )
         with in_target():
@@ -117,7 +118,7 @@ async def run(
 
 
 async def identity(client: Client) -> str:
-    """Return the UID of a cluster's kube-system."""
+    """Return the UID of a cluster's Namespace kube-system."""
     found = await client.get(NAMESPACES, _SYSTEM, metadata_only=True)
     return str(found["metadata"]["uid"])
 
@@ -125,7 +126,7 @@ async def identity(client: Client) -> str:
 async def namesake(here: Client, name: str, found: str) -> str:
     """Return another SuperCluster than `name` that stands for the cluster with this identity.
 
-    Empty when there is none. Both would have one account there.
+    Empty without one. Both would share one account in the target.
     """
     listed = (await here.list(SUPER_CLUSTERS))["items"]
     others = {each["metadata"]["name"]: each.get("status") or {} for each in listed}
@@ -135,7 +136,7 @@ async def namesake(here: Client, name: str, found: str) -> str:
 
 @contextlib.contextmanager
 def in_target() -> Iterator[None]:
-    """Say of an error that it is the other cluster's."""
+    """Raise CliProblem that names the target as the source of an error."""
     try:
         yield
     except errors.KubeError as problem:
@@ -151,11 +152,14 @@ _REMEDIES: Sequence[tuple[type[errors.KubeError], str]] = (
     ),
     (errors.Untrusted, "check server and certificate-authority-data of its kubeconfig"),
 )
-"""Of the others nobody can tell what to do: each says itself what is wrong."""
+"""Remedies by error. All other errors have a message that is enough by itself."""
 
 
 def _as_seen_from_here(endpoint: Endpoint, wish: Wish) -> Endpoint:
-    """Return where the components reach the target. Raises CliProblem when that cannot be."""
+    """Return the endpoint at which the components reach the target.
+
+    Raises CliProblem if invalid.
+    """
     server = wish.server or endpoint.server
     name = wish.tls_server_name or endpoint.tls_server_name
     shown = Endpoint(server=server, ca=endpoint.ca, tls_server_name=name)
@@ -176,7 +180,7 @@ def _as_seen_from_here(endpoint: Endpoint, wish: Wish) -> Endpoint:
 
 
 async def _known(connection: Connection, wish: Wish) -> Object | None:
-    """Return what joined before. Raises CliProblem for one that somebody wrote by hand."""
+    """Return the SuperCluster of an earlier join. Raises CliProblem for one with its own Secret."""
     try:
         found = await connection.super_client.get(SUPER_CLUSTERS, wish.name)
     except errors.NotFound as problem:
@@ -195,7 +199,7 @@ async def _known(connection: Connection, wish: Wish) -> Object | None:
 
 
 def _mode(known: Object | None, wish: Wish) -> Mode:
-    """Return the mode that is wished for, else the one that there is. Raises CliProblem."""
+    """Return the mode from the flag, otherwise the existing one. Raises CliProblem."""
     spec = ((known or {}).get("spec")) or {}
     mode: Mode = wish.mode or spec.get("mode") or SuperClusterSpec().mode
     if wish.kubelet_authorities and mode != "agent":
@@ -206,9 +210,10 @@ def _mode(known: Object | None, wish: Wish) -> Mode:
 
 
 def _with_what_was(known: Object | None, wish: Wish) -> Wish:
-    """Return a wish with what no flag says as it is.
+    """Return the flags, with the existing values where a flag is missing.
 
-    What is no longer sent goes, and a taint that went with a renewed token would let pods in.
+    Apply removes every field that is no longer sent. Without its taint, a target with a renewed
+    token would let pods in.
     """
     spec = ((known or {}).get("spec")) or {}
     return dataclasses.replace(
@@ -220,7 +225,7 @@ def _with_what_was(known: Object | None, wish: Wish) -> Wish:
 
 
 def _described(plan: There, wish: Wish, shown: Endpoint) -> str:
-    """Return what would be written, as YAML, without a token."""
+    """Return the objects that would be written, as YAML, without a token."""
     there = [body for _, body in plan.objects(lasting=not wish.token_seconds)]
     content = manifests.kubeconfig(
         wish.name,
@@ -253,7 +258,7 @@ def _super_cluster(plan: There, wish: Wish) -> Object:
 
 
 async def _make_account(there: Client, plan: There, wish: Wish, terminal: Terminal) -> str:
-    """Write the account and its rights; return its token."""
+    """Write the account and its rights. Returns the account's token."""
     await _wait_for_the_last_end(there, plan.namespace)
     for resource, body in plan.objects(lasting=not wish.token_seconds):
         await there.apply(resource, body, field_manager=AGENT)
@@ -276,7 +281,7 @@ async def _make_account(there: Client, plan: There, wish: Wish, terminal: Termin
 
 
 async def _wait_for_the_last_end(there: Client, namespace: str) -> None:
-    """Return when a namespace that is on its way out, as after leaving, is gone."""
+    """Wait until a terminating namespace, for example of an earlier leave, is removed."""
     try:
         async with asyncio.timeout(END_SECONDS):
             while True:
@@ -326,7 +331,7 @@ async def _declare(
 
 
 async def _usable(client: Client, declared: Object, terminal: Terminal, seconds: float) -> None:
-    """Return when vc-manager says that the cluster is usable. Raises CliProblem."""
+    """Wait until vc-manager reports that the cluster is usable. Raises CliProblem."""
     name, found = declared["metadata"]["name"], declared
     limit = seconds or None
     with terminal.progress() as progress:

@@ -1,7 +1,8 @@
-"""`kubectl vc target leave`: forget another cluster, and remove the account there.
+"""`kubectl vc target leave`: removal of a SuperCluster, and of its account in the target.
 
-Hazard: what runs there for a tenant would be left to nobody, so a target that a VirtualCluster
-names does not leave. And only what joining made is removed: by its marks, and with its UID.
+Hazard: a target that a VirtualCluster names must not leave. Otherwise no component would manage the
+tenant's pods in it. Only objects of a join are removed, found by their labels and deleted with
+their UID.
 """
 
 import contextlib
@@ -24,17 +25,17 @@ from tenancy.resources import SECRETS, SUPER_CLUSTERS, Resource
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """What the flags say."""
+    """The flags of `leave`."""
 
     name: str
     kubeconfig: str
     context: str
     namespace: str
-    """Of the components."""
+    """Namespace of the components."""
     drains: bool = False
-    """Whether tenants have it taken from them first."""
+    """Whether the target is first withdrawn from all tenants."""
     seconds: float = 0.0
-    """How long to wait for that; 0: without a limit."""
+    """Time limit in seconds for the withdrawal. 0 stands for no limit."""
 
 
 async def run(
@@ -108,7 +109,7 @@ def _refuse_while_named(name: str, left: Sequence[Left]) -> None:
 
 
 async def _secret(here: Client, wish: Wish) -> Object | None:
-    """Return the Secret that joining made; one that somebody wrote by hand stays."""
+    """Return the Secret of a join. None without one, or for a Secret written by hand."""
     try:
         found = await here.get(
             SECRETS, manifests.secret_name(wish.name), namespace=wish.namespace, metadata_only=True
@@ -120,7 +121,7 @@ async def _secret(here: Client, wish: Wish) -> Object | None:
 
 
 async def _clear(there: Client, plan: There, terminal: Terminal, *, dry_run: bool) -> None:
-    """Remove what joining made in the other cluster, the rights before the account."""
+    """Delete the objects of a join in the target, the rights before the account."""
     made = [each for each in plan.objects(lasting=False) if not each[0].namespaced]
     for resource, body in reversed(made):
         name = body["metadata"]["name"]

@@ -1,4 +1,4 @@
-"""`kubectl vc target list`: the clusters that are declared.
+"""`kubectl vc target list`: the declared SuperClusters.
 
 Owns the columns, and the one way to find a SuperCluster. Must not know how to print a table.
 """
@@ -34,7 +34,7 @@ async def run(access: Access, terminal: Terminal, *, form: Format) -> None:
 
 
 async def fetch_all(super_client: Client) -> list[Object]:
-    """Return all SuperClusters, whole."""
+    """Return all SuperClusters with all their fields."""
     found = await super_client.list(SUPER_CLUSTERS)
     return [
         {"apiVersion": SUPER_CLUSTERS.api_version, "kind": SUPER_CLUSTERS.kind, **item}

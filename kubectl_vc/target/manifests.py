@@ -1,7 +1,8 @@
-"""What joining writes: an account in the other cluster, a Secret and a SuperCluster here; pure.
+"""Objects of a join: an account in the target, a Secret and a SuperCluster here. Pure.
 
-Owns names and marks of these objects. Hazard: two home clusters may share a target, so whatever is
-made there is named by the home cluster's identity, and only what bears it is removed again.
+Owns names and labels of these objects. Hazard: every object in the target must bear the home
+cluster's identity, and only such objects are removed. Otherwise two home clusters that share a
+target would overwrite each other's account.
 """
 
 import base64
@@ -35,30 +36,30 @@ from tenancy.super_clusters import HOME, Effect, Mode, accounts_namespace
 
 ACCOUNT = wellknown.SYNCER
 AGENT_ACCOUNT = wellknown.AGENT
-"""Of the agent that serves logs and streams: vc-manager makes its tokens, and it has no other."""
+"""Account of the agent that serves logs and streams. vc-manager makes its only tokens."""
 AGENT_TOKENS = f"{AGENT_ACCOUNT}-tokens"
 TOKEN_SECRET = f"{ACCOUNT}-token"
 KEY = "kubeconfig"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "kubectl-vc"}
 _TAINT = re.compile(r"([^=:]+)(?:=([^:]*))?:(\w+)")
 MAX_NAME = 56
-"""The node that stands for it is called target-NAME, and a label has that name."""
+"""A label has the name of the virtual node of the target, which is `target-NAME`."""
 MAX_RESOLVERS = 3
-_SHORT = 8  # digits of a UID: they tell a handful of clusters apart
+_SHORT = 8  # digits of a UID, enough to distinguish a handful of clusters
 
 
 @dataclass(frozen=True, slots=True)
 class There:
-    """What is made in the other cluster for one home cluster."""
+    """The objects in the target for one home cluster."""
 
     home: str
     """UID of the home cluster's kube-system."""
     mode: Mode = "apiserver"
-    """How its agent goes, on which that one's rights hang."""
+    """Mode of its agent, on which the agent's rights depend."""
 
     @property
     def namespace(self) -> str:
-        """Where the account is."""
+        """Namespace of the account."""
         return accounts_namespace(self.home)
 
     @property
@@ -72,7 +73,10 @@ class There:
         return f"virtual-cluster:target-agent:{self.home[:_SHORT]}"
 
     def objects(self, *, lasting: bool) -> list[tuple[Resource, Object]]:
-        """Return all of it in the order of making; `lasting`: with a token that does not end."""
+        """Return all objects in the order of creation.
+
+        `lasting` adds a token that does not expire.
+        """
         role = yaml.safe_load(catalog.target_role())["rules"]
         agent_role = yaml.safe_load(catalog.target_agent_role(self.mode))["rules"]
         tokens = {
@@ -100,13 +104,13 @@ class There:
         return made
 
     def is_ours(self, metadata: Mapping[str, Any]) -> bool:
-        """Tell whether an object there was made for this home cluster."""
+        """Return whether an object in the target was made for this home cluster."""
         return (metadata.get("labels") or {}).get(wellknown.TARGET_OF) == self.home
 
     def _binding(
         self, resource: Resource, role: Resource, name: str, account: str
     ) -> tuple[Resource, Object]:
-        """Return what gives an account the role of the same name."""
+        """Return the binding of an account to the role of the same name."""
         reference = {"apiGroup": role.group, "kind": role.kind, "name": name}
         subject = {"kind": "ServiceAccount", "name": account, "namespace": self.namespace}
         return resource, self._object(resource, name, roleRef=reference, subjects=[subject])
@@ -147,7 +151,10 @@ def secret(name: str, namespace: str, content: bytes) -> Object:
 
 
 def kubelet_secret(name: str, namespace: str, pem: bytes) -> Object:
-    """Return what the same Secret has of kubelets; written apart, it stays when all is renewed."""
+    """Return the Secret's part about kubelets.
+
+    Applied separately, it stays when a join is renewed.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -181,7 +188,7 @@ def super_cluster(
 
 
 def kubeconfig(name: str, *, server: str, ca: bytes, token: str, tls_server_name: str) -> bytes:
-    """Return the kubeconfig of the account, everything inline."""
+    """Return the kubeconfig of the account, with all data inline."""
     cluster = {
         "server": server,
         "certificate-authority-data": base64.b64encode(ca).decode(),
@@ -199,9 +206,9 @@ def kubeconfig(name: str, *, server: str, ca: bytes, token: str, tls_server_name
 
 
 def checked_name(name: str, *, home: str = "choose another one") -> str:
-    """Return the name of a target. Raises CliProblem for one that cannot be one.
+    """Return the name of a target. Raises CliProblem for an invalid name.
 
-    `home` is what to say of the cluster of the components.
+    `home` is the remedy in the message for the home cluster's name.
     """
     if name == HOME:
         raise CliProblem(f"{HOME} is the name of the cluster of the components themselves; {home}")
@@ -212,7 +219,7 @@ def checked_name(name: str, *, home: str = "choose another one") -> str:
 
 
 def labels(given: Iterable[str]) -> dict[str, str]:
-    """Read `--label KEY=VALUE`. Raises CliProblem."""
+    """Parse `--label KEY=VALUE`. Raises CliProblem."""
     found = {}
     for text in given:
         key, equals, value = text.partition("=")
@@ -223,7 +230,7 @@ def labels(given: Iterable[str]) -> dict[str, str]:
 
 
 def resolvers(given: Iterable[str]) -> list[str]:
-    """Read `--resolver ADDRESS`. Raises CliProblem."""
+    """Parse `--resolver ADDRESS`. Raises CliProblem."""
     found = list(given)
     for text in found:
         try:
@@ -253,7 +260,7 @@ def kubelet_authorities(path: Path) -> bytes:
 
 
 def taints(given: Iterable[str]) -> list[dict[str, str]]:
-    """Read `--taint KEY[=VALUE]:EFFECT`. Raises CliProblem."""
+    """Parse `--taint KEY[=VALUE]:EFFECT`. Raises CliProblem."""
     found = []
     for text in given:
         match = _TAINT.fullmatch(text)

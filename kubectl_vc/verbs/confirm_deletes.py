@@ -1,7 +1,8 @@
-"""`kubectl vc confirm-deletes`: confirmation that a tenant's new etcd data is meant.
+"""`kubectl vc confirm-deletes`: confirmation that a tenant's new etcd data is intended.
 
-Owns the one annotation that ends the brake. Hazard: from then on the syncer deletes in the super
-cluster whatever the new store lacks, so only the store that the status names is confirmed.
+Owns the one annotation that ends delete protection (condition DeletesHeld). Hazard: only the store
+named in the status may be confirmed. From then on the syncer deletes every object in the super
+cluster that the new store lacks.
 """
 
 from collections.abc import Mapping
@@ -18,7 +19,7 @@ from tenancy.resources import VIRTUAL_CLUSTERS
 
 
 async def run(access: Access, terminal: Terminal, *, name: str) -> None:
-    """Annotate a VirtualCluster with the UID of the store whose deletes are meant."""
+    """Annotate a VirtualCluster with the UID of the store whose deletes are intended."""
     async with connected(access) as connection:
         super_client, namespace = connection.super_client, connection.namespace
         body = await lookup.fetch(connection, name)
@@ -40,7 +41,7 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
 def held_store(shown: str, body: Mapping[str, Any]) -> str:
     """Return the UID of the store for which deletes are held. Raises CliProblem without one.
 
-    `shown` is how a message calls the VirtualCluster.
+    `shown` is the name of the VirtualCluster in messages.
     """
     status = body.get("status") or {}
     if not conditions.is_true(status.get("conditions"), wellknown.DELETES_HELD):

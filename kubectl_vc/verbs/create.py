@@ -1,7 +1,7 @@
-"""`kubectl vc create`: from a manifest or a name to a tenant whose kubeconfig lies ready.
+"""`kubectl vc create`: from a manifest or a name to a ready tenant with its kubeconfig.
 
-Owns the order: whatever can be refused is refused before anything is made. Hazard: between the
-check and the creation the world may change, so the API server has the last word each time.
+Owns the order: every refusal comes before anything is created. Hazard: the API server must decide
+each time. The state can change between the check and the creation.
 """
 
 import contextlib
@@ -25,7 +25,7 @@ _MANAGER = "kubectl-vc"
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wishes:
-    """What the flags ask for beside the object itself."""
+    """The flags of `create` besides the object itself."""
 
     kubeconfig: Path | None
     force: bool
@@ -79,7 +79,10 @@ async def _finish(connection: Connection, terminal: Terminal, made: Object, wish
 async def _check(
     connection: Connection, manifest: create_manifests.Manifest, wanted: Mapping[str, Any]
 ) -> bool:
-    """Refuse what cannot work; tell whether the manifest's ClusterVersion is to be made."""
+    """Raise CliProblem if the creation cannot work. Return whether a ClusterVersion is missing.
+
+    If it is, the ClusterVersion of the manifest must be created.
+    """
     name = wanted["spec"]["clusterVersionName"]
     there = await _version(connection, name)
     given = manifest.cluster_version
@@ -103,7 +106,7 @@ async def _version(connection: Connection, name: str) -> Object | None:
         return await connection.super_client.get(CLUSTER_VERSIONS, name)
     except errors.NotFound as problem:
         if not problem.details.get("name"):
-            raise  # not the object is missing but its kind
+            raise  # the CustomResourceDefinition is missing
         return None
 
 
@@ -119,16 +122,19 @@ async def _unknown_version(connection: Connection, name: str) -> str:
 async def _make_both(
     connection: Connection, version: Mapping[str, Any] | None, wanted: Mapping[str, Any]
 ) -> Object:
-    """Create a ClusterVersion, if one is given, and the VirtualCluster; or neither."""
+    """Create the ClusterVersion, if given, and the VirtualCluster. Without the latter, neither.
+
+    After an unavailable API server the ClusterVersion stays, because the VirtualCluster may exist.
+    """
     if version is None:
         return await _make(connection, wanted, dry_run=False)
     made = await _make(connection, version, dry_run=False)
     try:
         return await _make(connection, wanted, dry_run=False)
     except (CliProblem, errors.ApiError) as problem:
-        # Without an answer, or with a server's own failure, the tenant may well be there.
+        # Without an answer, or after a failure of the server, the tenant may exist.
         if not isinstance(problem, errors.Unavailable):
-            with contextlib.suppress(errors.KubeError):  # the first error is the one to tell
+            with contextlib.suppress(errors.KubeError):  # the first error is the one to report
                 await connection.super_client.delete(
                     CLUSTER_VERSIONS, made["metadata"]["name"], uid=made["metadata"]["uid"]
                 )

@@ -1,7 +1,8 @@
-"""Read the file of `create -f`: one VirtualCluster, and at most the ClusterVersion it names.
+"""Manifest of `create -f`: one VirtualCluster, and at most the ClusterVersion that it names.
 
-Owns where a manifest may come from and what may be in it. Must not know the API server. Hazard:
-everything that can be told without the server is told here, before anything is made.
+Owns the sources and the allowed content of a manifest. Must not know the API server. Hazard: every
+fault that can be found without the API server must be reported here. A later report would come
+after objects were created.
 """
 
 import sys
@@ -20,18 +21,18 @@ from tenancy import names
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 
 MAX_BYTES = 3 * 1024 * 1024
-"""More than the API server takes in one request."""
+"""Larger than the API server's limit for one request."""
 MAX_DEPTH = 100
 MAX_VALUES = 100_000
-"""With what the aliases stand for; a manifest of all bundles has about a thousand."""
+"""Includes the values that aliases stand for. A manifest of all bundles has about 1000."""
 _FETCH_SECONDS = 15
 _ODD_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What YAML's own types raise, as for a date in a month that there is not."""
+"""Errors from YAML's own types, for example for a date that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
 class Manifest:
-    """What `create` was asked to make."""
+    """The objects that `create` has to create."""
 
     virtual_cluster: Mapping[str, Any]
     cluster_version: Mapping[str, Any] | None = None
@@ -56,7 +57,7 @@ def load(source: str) -> bytes:
 
 
 def parse(content: bytes, source: str) -> Manifest:
-    """Return what YAML or JSON text asks for. Raises CliProblem."""
+    """Return the objects in YAML or JSON text. Raises CliProblem."""
     where = _named(source)
     documents = _documents(content, where)
     found = [_object(each, where) for each in _flat(documents, where)]
@@ -89,9 +90,9 @@ def virtual_cluster(name: str, cluster_version: str) -> Manifest:
 
 
 def placed(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dict[str, Any]:
-    """Return a VirtualCluster with its namespace, and its name checked as the manager will.
+    """Return a VirtualCluster with its namespace, and its name checked by vc-manager's rule.
 
-    `namespace` is the flag's, or the context's default when the flag is not there.
+    `namespace` is the flag's value, or the context's default without the flag. Raises CliProblem.
     """
     metadata = body["metadata"]
     written = metadata.get("namespace")
@@ -127,10 +128,10 @@ def _documents(content: bytes, where: str) -> list[Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data of a size that its text shows.
+    """YAML loader for plain data of the size that its text shows.
 
-    A key that is given twice is an error and not a silent loss. An alias may stand for a few lines,
-    but not inside of what it stands for, and not for more than a manifest ever holds.
+    A duplicate key is an error and not a silent loss. An alias may stand for a few lines. It may
+    not be inside of the lines that it stands for, and not stand for more than a manifest ever has.
     """
 
     def __init__(self, stream: bytes) -> None:
@@ -174,7 +175,7 @@ class _Loader(yaml.SafeLoader):
 
 
 class _UnfitError(Exception):
-    """YAML that says more than its text shows."""
+    """YAML that has more values than its text shows."""
 
     def __init__(self, event: yaml.Event, problem: str) -> None:
         super().__init__(problem)

@@ -1,7 +1,7 @@
-"""`kubectl vc delete`: end a tenant and all that runs in it.
+"""`kubectl vc delete`: deletion of a tenant and all that runs in it.
 
-Hazard: the name may be given to another VirtualCluster between reading and deleting; the UID of the
-one that was read goes with the request.
+Hazard: the request must contain the UID of the VirtualCluster that was read. Its name may belong to
+another VirtualCluster by the time of the delete.
 """
 
 import contextlib
@@ -33,7 +33,7 @@ async def run(
             if ignore_not_found:
                 return
             raise
-        with contextlib.suppress(errors.NotFound):  # somebody else was faster
+        with contextlib.suppress(errors.NotFound):  # already deleted by another request
             await super_client.delete(
                 VIRTUAL_CLUSTERS, name, namespace=namespace, uid=body["metadata"]["uid"]
             )

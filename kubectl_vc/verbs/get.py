@@ -1,7 +1,8 @@
-"""`kubectl vc get NAME`: one VirtualCluster from both ends.
+"""`kubectl vc get NAME`: one VirtualCluster, and its objects in the super cluster.
 
-Owns the report: the object, its conditions, and what it has in the super cluster. Hazard: whoever
-may read a VirtualCluster need not be allowed to read the super cluster, and gets the first half.
+Owns the report: the object, its conditions, and its objects in the super cluster. Hazard: the first
+half must be printed without rights in the super cluster. A user who may read a VirtualCluster does
+not always have them.
 """
 
 from collections.abc import Mapping, Sequence
@@ -27,7 +28,7 @@ _CONTROL_PLANE = "(control plane)"
 
 @dataclass(frozen=True, slots=True)
 class SuperSide:
-    """What a tenant has in the super cluster."""
+    """The namespaces, pods and nodes of a tenant in the super cluster."""
 
     namespaces: Sequence[Mapping[str, Any]]
     pods: Sequence[Mapping[str, Any]]
@@ -35,7 +36,7 @@ class SuperSide:
 
 
 async def run(access: Access, terminal: Terminal, *, name: str, form: Format) -> None:
-    """Print one VirtualCluster; as a table also what it has in the super cluster."""
+    """Print one VirtualCluster. The table also has its objects in the super cluster."""
     async with connected(access) as connection:
         super_client = connection.super_client
         body = await lookup.fetch(connection, name)
@@ -57,7 +58,7 @@ async def run(access: Access, terminal: Terminal, *, name: str, form: Format) ->
 
 
 def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
-    """Return the conditions, the summary first and then in the order of the work."""
+    """Return the conditions as a table, the summary first and then in work order."""
     found = (body.get("status") or {}).get("conditions") or []
     if not found:
         return "\nCONDITIONS: none yet; is vc-manager running?\n"
@@ -75,7 +76,7 @@ def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
 
 
 def targets_table(body: Mapping[str, Any]) -> str:
-    """Return the other super clusters in which it may have something; empty without any."""
+    """Return the table of targets in which it may have pods. Empty without any."""
     rows = [
         (str(each.get("name") or ""), str(each.get("phase") or ""), str(each.get("pods", "")))
         for each in (body.get("status") or {}).get("targets") or ()
@@ -153,7 +154,7 @@ def _pod_row(pod: Mapping[str, Any], spaces: Mapping[str, str], now: datetime) -
 
 
 def pod_status(pod: Mapping[str, Any]) -> str:
-    """Return what kubectl shows as a pod's status: what is wrong, else its phase."""
+    """Return a pod's status as kubectl shows it: the problem, otherwise the phase."""
     if "deletionTimestamp" in pod["metadata"]:
         return "Terminating"
     status = pod.get("status") or {}

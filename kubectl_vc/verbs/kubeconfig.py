@@ -1,7 +1,8 @@
-"""`kubectl vc kubeconfig`: hand out the credential of a tenant's administrator.
+"""`kubectl vc kubeconfig`: the credential of a tenant's administrator.
 
-Owns where it comes from and that it is safe to use. Hazard: this is a key to a whole cluster; it
-goes to a private file or, when asked for, to standard output, and never into a message.
+Owns its source and the check that it is safe to use. Hazard: the credential must be written to a
+private file only, or to standard output on request, and never into a message. It is a key to a
+whole cluster.
 """
 
 import base64
@@ -23,7 +24,7 @@ from tenancy.resources import SECRETS, SELF_SUBJECT_ACCESS_REVIEWS, VIRTUAL_CLUS
 SECRET = "admin-kubeconfig"  # noqa: S105 - a name, not a credential
 """Secret in the root namespace, and its data key."""
 ROLE = "virtual-cluster-kubeconfigs"
-"""ClusterRole of the chart that allows to get Secrets of this name, and nothing else."""
+"""ClusterRole of the chart that allows only to get Secrets of this name."""
 
 
 async def run(
@@ -72,10 +73,10 @@ async def fetch(connection: Connection, body: Mapping[str, Any]) -> bytes:
 
 
 async def may_fetch(connection: Connection) -> bool:
-    """Return whether the person may get the Secret of a tenant that is not yet there.
+    """Return whether the user may get the Secret of a tenant that does not exist yet.
 
-    The name of its root namespace has a digest of a UID that the API server has yet to choose. So
-    the right has to hold in all namespaces, for Secrets of this one name.
+    The name of its root namespace has a digest of a UID that the API server has not chosen yet.
+    Therefore the right must apply in all namespaces, for Secrets of this one name.
     """
     question = {
         "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
@@ -85,12 +86,12 @@ async def may_fetch(connection: Connection) -> bool:
     try:
         answer = await connection.super_client.create(SELF_SUBJECT_ACCESS_REVIEWS, question)
     except errors.ApiError:
-        return True  # nobody answers; the real request will tell
+        return True  # without an answer the real request decides
     return bool((answer.get("status") or {}).get("allowed"))
 
 
 def grant(root: str, problem: errors.Forbidden) -> str:
-    """Return what an administrator of the super cluster runs to let a person fetch it."""
+    """Return the command with which an administrator lets a user fetch the Secret."""
     refused = cli_errors.denial(cli_errors.said(problem))
     user = refused.user if refused else "YOU"
     return (

@@ -1,4 +1,4 @@
-"""`kubectl vc list`, and `get` without a name: the VirtualClusters there are.
+"""`kubectl vc list`, and `get` without a name: the existing VirtualClusters.
 
 Owns the columns. Must not know how to print a table.
 """
@@ -22,7 +22,7 @@ async def run(access: Access, terminal: Terminal, *, everywhere: bool, form: For
         namespace = "" if everywhere else connection.namespace
         found = await connection.super_client.list(VIRTUAL_CLUSTERS, namespace=namespace)
     items = [
-        # A list leaves out what its items have in common; alone they would be of no kind.
+        # Items of a list have no kind of their own. Printed alone they would lack it.
         {"apiVersion": VIRTUAL_CLUSTERS.api_version, "kind": VIRTUAL_CLUSTERS.kind, **item}
         for item in found.get("items") or []
     ]

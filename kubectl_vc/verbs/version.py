@@ -1,4 +1,4 @@
-"""`kubectl vc version`: which program this is, and which super cluster it talks to."""
+"""`kubectl vc version`: the versions of this program and of the super cluster."""
 
 import importlib.metadata
 from typing import TYPE_CHECKING

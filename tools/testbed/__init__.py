@@ -1,5 +1,5 @@
 """The embedded super cluster: a real Kubernetes on one bare Linux machine, for tests and demo.
 
-Owns everything between an empty machine and a Ready node. It must not know the product: only
-`chart` and `product` look at the rest of the repository.
+Owns all steps between an empty machine and a Ready node. Must not know the product. Only `chart`
+and `product` read the rest of the repository.
 """

@@ -1,6 +1,6 @@
 """The command line of the testbed: `python -m tools.testbed COMMAND`.
 
-Hazard: exit codes are an interface (1: it failed, 2: it was called wrongly).
+Hazard: exit codes must stay (1: failed, 2: wrong usage). Callers rely on them as an interface.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ from tools.testbed.progress import Progress
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; the exit code."""
+    """Run one command. Returns the exit code."""
     options = _parser().parse_args(arguments)
     progress = Progress()
     try:

@@ -1,7 +1,7 @@
-"""What a usable cluster has besides its nodes: DNS, and a default StorageClass.
+"""Add-ons of a usable cluster: DNS, and a default StorageClass.
 
-Hazard: without the account `default` the API refuses pods, and a controller makes it a moment after
-the namespace; whoever hands out a cluster waits for it.
+Hazard: the caller must wait for the account `default` before it uses the cluster. The API server
+refuses pods without it, and a controller creates it only after the namespace.
 """
 
 from __future__ import annotations
@@ -20,7 +20,7 @@ MANIFESTS = Path(__file__).resolve().parent / "manifests"
 
 
 def documents(topology: Topology) -> list[Object]:
-    """The objects of all add-ons."""
+    """Return the objects of all add-ons."""
     values = {
         "coredns": images.name_of("coredns"),
         "dns_ip": str(topology.dns_ip),
@@ -41,7 +41,7 @@ def install(api: Api, topology: Topology) -> None:
 
 
 def wait(api: Api, hint: Callable[[], str]) -> None:
-    """Wait until the cluster takes pods, resolves names and makes volumes."""
+    """Wait until the cluster accepts pods, resolves names and creates volumes."""
 
     def ready() -> bool:
         account = "/api/v1/namespaces/default/serviceaccounts/default"

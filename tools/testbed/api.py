@@ -1,6 +1,6 @@
-"""A few calls to one cluster's API with its admin certificate: enough to set up and to wait.
+"""Minimal API client with a cluster's admin certificate, for setup and waits.
 
-Hazard: this is not a client for the product; it has no watch and no cache on purpose.
+Hazard: the product must not use this client. It has no watch and no cache, on purpose.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ _CLUSTER_SCOPED = ("Namespace", "ClusterRole", "ClusterRoleBinding", "StorageCla
 
 
 class Api:
-    """One API server, spoken to with a verified certificate."""
+    """One API server, accessed with a verified certificate."""
 
     def __init__(self, host: IPv4Address, pki: Path) -> None:
         self._host = str(host)
@@ -34,7 +34,7 @@ class Api:
     def request(
         self, method: str, path: str, body: Any = None, kind: str = "application/json"
     ) -> tuple[int, bytes]:
-        """One request; the status and the body."""
+        """Send one request. Returns the status and the body."""
         connection = http.client.HTTPSConnection(
             self._host, API_PORT, context=self._context, timeout=30
         )
@@ -47,7 +47,7 @@ class Api:
             connection.close()
 
     def get(self, path: str) -> Object:
-        """An object or a list; an error when it is not there."""
+        """Return an object or a list. Raises an error if it does not exist."""
         status, body = self.request("GET", path)
         if status != 200:
             raise TestbedError(f"GET {path} answered {status}: {body[:300].decode()}")
@@ -55,14 +55,14 @@ class Api:
         return result
 
     def exists(self, path: str) -> bool:
-        """Whether there is an object; any other answer than yes and no is an error."""
+        """Return whether an object exists. An answer other than yes or no is an error."""
         status, body = self.request("GET", path)
         if status not in (200, 404):
             raise TestbedError(f"GET {path} answered {status}: {body[:300].decode()}")
         return status == 200
 
     def apply(self, document: Object) -> None:
-        """Create the object or bring it to this state."""
+        """Create the object or change it to this state."""
         path = object_path(document)
         status, body = self.request(
             "PATCH",
@@ -74,20 +74,20 @@ class Api:
             raise TestbedError(f"applying {path} answered {status}: {body[:300].decode()}")
 
     def create(self, document: Object) -> None:
-        """Create the object; one of its name may be there."""
+        """Create the object. An existing one with its name is no error."""
         path = object_path(document).rpartition("/")[0]
         status, body = self.request("POST", path, document)
         if status not in (201, 409):
             raise TestbedError(f"creating in {path} answered {status}: {body[:300].decode()}")
 
     def merge(self, path: str, patch: Object) -> None:
-        """A merge patch."""
+        """Send a merge patch."""
         status, body = self.request("PATCH", path, patch, "application/merge-patch+json")
         if status != 200:
             raise TestbedError(f"changing {path} answered {status}: {body[:300].decode()}")
 
     def is_ready(self) -> bool:
-        """Whether the server says that it is ready."""
+        """Return whether the server reports that it is ready."""
         try:
             return self.request("GET", "/readyz")[0] == 200
         except OSError:
@@ -95,7 +95,7 @@ class Api:
 
 
 def object_path(document: Object) -> str:
-    """The path of an object of a kind that our manifests use."""
+    """Return the path of an object of a kind that our manifests use."""
     version, kind, metadata = document["apiVersion"], document["kind"], document["metadata"]
     plural = _PLURALS.get(kind, f"{kind.lower()}s")
     prefix = f"/api/{version}" if version == "v1" else f"/apis/{version}"
@@ -112,7 +112,7 @@ def wait_for(
     hint: Callable[[], str],
     pause: float = 0.05,
 ) -> None:
-    """Wait until `check` holds; on timeout the hint says where to look."""
+    """Wait until `check` returns True. The error on timeout has the hint."""
     deadline = time.monotonic() + seconds
     while not check():
         if time.monotonic() > deadline:

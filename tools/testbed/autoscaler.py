@@ -1,8 +1,8 @@
-"""A stand-in for an autoscaler: it sees pods that no node takes, says what it does, joins a node.
+"""Stand-in for an autoscaler: it finds unschedulable pods, writes Events, and joins a node.
 
-Owns one round of that: the Events are those of the real cluster-autoscaler, and the node is a real
-one. Must not know tenants. Hazard: what it says of a pod counts for a quarter of an hour, so it
-says `TriggeredScaleUp` of those only that the new node takes.
+Owns one round of that. The Events are those of the real cluster-autoscaler, and the node is a real
+one. Must not know tenants. Hazard: it must write `TriggeredScaleUp` only for pods that the new node
+takes. The Event of a pod takes effect for 15 min.
 """
 
 from __future__ import annotations
@@ -15,15 +15,15 @@ from tools.testbed.cluster import Cluster
 from tools.testbed.progress import Progress
 
 GROUP = "MachineDeployment/default/pool"
-"""The group of nodes that it makes one of, as the real one calls such."""
+"""Name of its node group, in the notation of the real cluster-autoscaler."""
 PATIENCE_SECONDS = 60
 _SOURCE = "cluster-autoscaler"
 
 
 def scale(cluster: Cluster, labels: Mapping[str, str], progress: Progress | None = None) -> str:
-    """Join a node with these labels for the pods that wait for one; returns the node's name.
+    """Join a node with these labels for the pods that wait for one. Returns the node's name.
 
-    Raises TestbedError when no such pod comes within a minute.
+    Raises TestbedError if no such pod appears within 1 min.
     """
     api = cluster.api
     waiting: list[Object] = []

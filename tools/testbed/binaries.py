@@ -1,10 +1,10 @@
-"""The programs that the testbed runs, each built once from a pinned Go module.
+"""Programs of the testbed, each built once from a pinned Go module.
 
-Owns the table of programs and the folder `bin/<module>-<digest of its pins>` of the cache. `build`
-alone builds; `path` finds.
+Owns the table of programs and the folder `bin/<module>-<digest of its pins>` of the cache. Only
+`build` builds, `path` only finds.
 
-Hazard: two runs that build the same module at once would fight for both cores; the lock of the
-module makes the second one wait and find the work done.
+Hazard: a build must hold the lock of its module, so that a second run waits and finds the result.
+Two builds of one module at once would compete for both cores.
 """
 
 from __future__ import annotations
@@ -29,18 +29,18 @@ _ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
 
 @dataclass(frozen=True, slots=True)
 class Program:
-    """A program, the Go module that pins it and its package; `group` is what `build` is told."""
+    """A program, the Go module that pins it and its package. `group` is an argument of `build`."""
 
     name: str
     module: str
     package: str
     group: str
     is_test: bool = False
-    """Whether it is the tests of the package that are compiled."""
+    """Whether the tests of the package are compiled."""
 
     @property
     def file(self) -> str:
-        """The file name that Go gives it: the last part of the package that is no version."""
+        """File name that Go chooses: the last part of the package that is not a version."""
         *_, before, last = self.package.split("/")
         return before if re.fullmatch(r"v\d+", last) else last
 
@@ -112,20 +112,21 @@ PROGRAMS = (
 )
 
 CLUSTER_GROUPS = ("etcd", "containerd", "cni", "registry", "localpath", "coredns", "helm")
-"""What every super cluster runs or is set up with, besides its minor of Kubernetes."""
+"""Groups that every super cluster runs or is set up with, besides its Kubernetes minor."""
 _SOURCES = {
     "kwok": "sigs.k8s.io/kwok",
     "cert-manager": "github.com/cert-manager/cert-manager",
     versions.SUITE: "k8s.io/kubernetes",
 }
-"""Modules of which the source is read as well (`source`), and the path of that."""
+"""Modules with a source that is read as well (`source`), and the module path of that source."""
 
 
 def programs(groups: Iterable[str]) -> list[Program]:
-    """The programs of the named groups.
+    """Return the programs of the named groups.
 
-    `kubernetes` means all minors, and of a further one only what tenants need; `kubernetes-1.36`
-    means one minor, with what a super cluster of it needs.
+    `kubernetes` stands for all minors. A further minor has only the programs that tenants need.
+    `kubernetes-1.36` stands for one minor, with the programs of a super cluster. Raises
+    TestbedError for an unknown group.
     """
     table = versions.load()
     found: list[Program] = []
@@ -145,25 +146,25 @@ def programs(groups: Iterable[str]) -> list[Program]:
 
 
 def for_cluster(minor: str) -> list[Program]:
-    """The programs of a super cluster of one minor, with tenants of the usual one."""
+    """Return the programs of a super cluster of one minor, with tenants of the usual minor."""
     table = versions.load()
     modules = dict.fromkeys((table.kubernetes[0].module, table.minor(minor).module))
     return programs([*CLUSTER_GROUPS, *modules])
 
 
 def is_built(name: str, minor: str | None = None) -> bool:
-    """Whether a program is there."""
+    """Return whether a program is built."""
     return location(program(name, minor)).is_file()
 
 
 def groups_known() -> list[str]:
-    """What `build` can be told."""
+    """Return the names of all groups."""
     minors = {minor.module for minor in versions.load().kubernetes}
     return sorted({"kubernetes", *minors, *(program.group for program in _others())})
 
 
 def path(name: str, minor: str | None = None) -> Path:
-    """Where a program is. Raises TestbedError when it has not been built."""
+    """Return the path of a program. Raises TestbedError if it is not built."""
     wanted = program(name, minor)
     found = location(wanted)
     if not found.is_file():
@@ -175,9 +176,9 @@ def path(name: str, minor: str | None = None) -> Path:
 
 
 def location(program: Program) -> Path:
-    """Where a program is or will be; a file in the folder $VIRTUAL_CLUSTER_BIN wins.
+    """Return the path of a program, built or not. A file in the folder $VIRTUAL_CLUSTER_BIN wins.
 
-    That folder has the super cluster's own minor; a further one is always built.
+    That folder has the super cluster's own minor. A further minor is always built.
     """
     override = os.environ.get(OVERRIDE)
     further = {release.module for release in versions.load().releases[1:]}
@@ -187,7 +188,7 @@ def location(program: Program) -> Path:
 
 
 def source(module: str, path: str) -> Path:
-    """Where the unpacked source of a module is that a go.mod pins: what it ships besides code.
+    """Return the folder of a pinned module's source, for the files that it ships besides code.
 
     `build` fetches it together with the programs. Raises TestbedError.
     """
@@ -208,9 +209,9 @@ def source(module: str, path: str) -> Path:
 
 
 def build(wanted: Iterable[Program], progress: Progress) -> None:
-    """Build what is missing, one module after the other; the programs of one at once.
+    """Build the missing programs, one module after the other, and those of one module at once.
 
-    Fetches the sources that are read of these modules as well.
+    Also fetches the sources that are read of these modules.
     """
     every = list(wanted)
     missing = [program for program in every if not location(program).is_file()]
@@ -230,7 +231,7 @@ def build(wanted: Iterable[Program], progress: Progress) -> None:
 
 
 def fetch(wanted: Iterable[Program]) -> None:
-    """Fetch the modules of what is missing, for a `build` that runs meanwhile."""
+    """Fetch the modules of missing programs, for a `build` that runs at the same time."""
     for batch in _batches([program for program in wanted if not location(program).is_file()]):
         subprocess.run(
             [*TIED, _go(), "list", "-deps", *(program.package for program in batch)],
@@ -244,7 +245,7 @@ def fetch(wanted: Iterable[Program]) -> None:
 
 
 def _batches(missing: Sequence[Program]) -> list[list[Program]]:
-    """What one call of Go builds each: it compiles what they share once, and links side by side."""
+    """Group programs by call of Go, which compiles shared packages once and links in parallel."""
     found: dict[tuple[str, bool], list[Program]] = {}
     for program in missing:
         found.setdefault((program.module, program.is_test), []).append(program)
@@ -279,7 +280,7 @@ def _build(go: str, batch: Sequence[Program]) -> None:
         for program in batch:
             file = made / (program.name if program.is_test else program.file)
             file.rename(folder / program.name)
-    cache.remove(temporary)  # Go leaves its own behind when it is killed
+    cache.remove(temporary)  # a killed Go does not remove its own
     if result.returncode != 0:
         tail = result.stderr.decode(errors="replace").strip().splitlines()[-5:]
         names = ", ".join(program.name for program in batch)
@@ -316,12 +317,12 @@ def _kubernetes(name: str, minor: versions.Kubernetes) -> Program:
 
 
 def _others() -> tuple[Program, ...]:
-    """All programs but those of whole Kubernetes minors."""
+    """Return all programs except those of whole Kubernetes minors."""
     return (*PROGRAMS, *_kubectls().values())
 
 
 def _kubectls() -> dict[str, Program]:
-    """kubectl alone, by its minor."""
+    """Return the programs of kubectl alone, by minor."""
     package = "virtual-cluster.local/testbed/kubectl"
     return {
         each.minor: Program("kubectl", each.module, package, "kubectl")
@@ -330,7 +331,7 @@ def _kubectls() -> dict[str, Program]:
 
 
 def program(name: str, minor: str | None = None) -> Program:
-    """The program of a name; one of Kubernetes' own is of the named minor. Raises TestbedError."""
+    """Return a program by name, one of Kubernetes' own by minor as well. Raises TestbedError."""
     if name == "kubectl" and minor in _kubectls():
         return _kubectls()[minor]
     if name in KUBERNETES:

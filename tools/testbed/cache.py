@@ -1,10 +1,10 @@
-"""Where the testbed keeps what it made, and how two runs share it.
+"""Cache folder of the testbed, which parallel runs share.
 
-Everything lives in one folder outside the repository. An entry is named after its inputs and
-appears by rename, so that an entry that exists is whole.
+Every result is in one folder outside the repository. An entry is named after its inputs and appears
+by rename, so that an existing entry is complete.
 
-Hazard: an entry is shared by hard links with running clusters; whoever changes a file of an entry
-in place changes it in all of them. Entries are replaced, never edited.
+Hazard: an entry must be replaced and never edited. Running clusters share its files by hard links,
+so an edit changes all of them.
 """
 
 from __future__ import annotations
@@ -20,13 +20,13 @@ from tools.testbed.commands import run
 
 
 def root() -> Path:
-    """The cache folder: $XDG_CACHE_HOME/virtual-cluster, by default below ~/.cache."""
+    """Return the cache folder: $XDG_CACHE_HOME/virtual-cluster, by default in ~/.cache."""
     base = os.environ.get("XDG_CACHE_HOME") or str(Path.home() / ".cache")
     return Path(base) / "virtual-cluster"
 
 
 def folder(*parts: str) -> Path:
-    """A folder of the cache, made when missing."""
+    """Return a folder of the cache, made if missing."""
     path = root().joinpath(*parts)
     path.mkdir(parents=True, exist_ok=True)
     return path
@@ -34,7 +34,7 @@ def folder(*parts: str) -> Path:
 
 @contextlib.contextmanager
 def locked(name: str) -> Iterator[None]:
-    """Hold the named lock; the kernel gives it back when the holder dies."""
+    """Hold the named lock. The kernel releases it when the holder dies."""
     path = folder("locks") / f"{name}.lock"
     with path.open("w") as handle:
         fcntl.flock(handle, fcntl.LOCK_EX)
@@ -43,10 +43,10 @@ def locked(name: str) -> Iterator[None]:
 
 @contextlib.contextmanager
 def making(entry: Path) -> Iterator[Path]:
-    """Give an empty scratch folder that becomes `entry` when the block ends well."""
+    """Yield an empty scratch folder that becomes `entry` when the block ends without an error."""
     entry.parent.mkdir(parents=True, exist_ok=True)
     scratch = entry.with_name(f"{entry.name}.making")
-    remove(scratch)  # what a killed run left; the caller holds the lock of the entry
+    remove(scratch)  # left by a killed run, as the caller holds the entry's lock
     scratch.mkdir()
     yield scratch
     remove(entry)
@@ -69,7 +69,7 @@ def write_atomic(path: Path, content: bytes | str, mode: int = 0o644) -> None:
     descriptor = os.open(scratch, os.O_WRONLY | os.O_CREAT | os.O_TRUNC, mode)
     with os.fdopen(descriptor, "wb") as handle:
         handle.write(data)
-    scratch.chmod(mode)  # whatever the umask says
+    scratch.chmod(mode)  # independent of the umask
     scratch.rename(path)
 
 

@@ -1,10 +1,10 @@
-"""cert-manager as its own Go module ships it: three images and the chart with its CRDs.
+"""cert-manager from its own Go module: three images and the chart with its CRDs.
 
-Version 1.11 is the newest whose root module holds the programs; later ones keep them in nested
-modules that no proxy has, because nobody tags those.
+Version 1.11 is the newest version with the programs in its root module. Later versions keep them in
+nested modules without tags, which no proxy has.
 
-Hazard: the module ships the chart as upstream's release job takes it: without a version and
-without the CRDs, which lie beside it as templates. `write_chart` does what that job does.
+Hazard: `write_chart` must repeat the steps of upstream's release job. The module ships the chart
+without a version and without the CRDs, which are next to it as templates.
 """
 
 from __future__ import annotations
@@ -22,12 +22,12 @@ PARTS = ("controller", "webhook", "cainjector")
 
 
 def version() -> str:
-    """The version that all of it has."""
+    """Return the version of the images and the chart."""
     return f"v{versions.module_version('cert-manager', _MODULE)}"
 
 
 def build(progress: Progress) -> list[Image]:
-    """Make the images; quick when they are in the cache."""
+    """Build the images. Quick if they are in the cache."""
     base = debian.root(progress)
     binaries.build(binaries.programs(["cert-manager"]), progress)
     return [
@@ -39,7 +39,7 @@ def build(progress: Progress) -> list[Image]:
 
 
 def write_chart(folder: Path) -> Path:
-    """Write the chart into an empty folder; returns the chart's own."""
+    """Write the chart into an empty folder. Returns the chart's own folder."""
     deploy = binaries.source("cert-manager", _MODULE) / "deploy"
     chart = folder / "cert-manager"
     templates = chart / "templates"
@@ -54,7 +54,7 @@ def write_chart(folder: Path) -> Path:
 
 
 def settings() -> list[str]:
-    """The chart's values that name our images, and leave out what needs one that we have not."""
+    """Return the chart's values with our images, without parts that need an image we lack."""
     values = {
         "image.repository": _repository("controller"),
         "webhook.image.repository": _repository("webhook"),

@@ -1,9 +1,10 @@
-"""The control groups of a cluster: one tree per cluster, under each v1 controller or in v2.
+"""Control groups of a cluster: one tree per cluster, in each v1 controller or in v2.
 
-`<tree>/system` holds the cluster's own programs, `<tree>/node-N` is the root of one kubelet.
+`<tree>/system` is the group of the cluster's own programs. `<tree>/node-N` is the root of one
+kubelet.
 
-Hazard: a kubelet destroys pod groups below its root that it does not know; two kubelets never get
-the same root. A cpuset group (v1) without CPUs and memory nodes accepts no process.
+Hazard: two kubelets must never have the same root. A kubelet destroys unknown pod groups in its
+root. A cpuset group (v1) without CPUs and memory nodes accepts no process.
 """
 
 from __future__ import annotations
@@ -22,12 +23,12 @@ _V2_CONTROLLERS = ("cpuset", "cpu", "io", "memory", "hugetlb", "pids")
 
 
 def is_v2() -> bool:
-    """Whether the machine has the unified hierarchy only."""
+    """Return whether the machine has the unified hierarchy only."""
     return (ROOT / "cgroup.controllers").exists()
 
 
 def hierarchies() -> list[Path]:
-    """The mounted hierarchies: one with v2, one per controller with v1."""
+    """Return the mounted hierarchies: one with v2, one per controller with v1."""
     if is_v2():
         return [ROOT]
     lines = Path("/proc/self/mounts").read_text().splitlines()
@@ -36,7 +37,7 @@ def hierarchies() -> list[Path]:
 
 
 def make(group: str) -> None:
-    """Make a group and its parents in every hierarchy."""
+    """Create a group and its parents in every hierarchy."""
     for hierarchy in hierarchies():
         current = hierarchy
         for part in group.split("/"):
@@ -57,17 +58,17 @@ def join(group: str) -> None:
 
 
 def trees() -> list[str]:
-    """The names of all trees of testbed clusters, in whatever hierarchy."""
+    """Return the names of all trees of testbed clusters, from all hierarchies."""
     found = {path.name for hierarchy in hierarchies() for path in hierarchy.glob(f"{PREFIX}*")}
     return sorted(found)
 
 
 def processes(tree: str) -> set[int]:
-    """The processes below a tree."""
+    """Return the processes of a tree."""
     pids: set[int] = set()
     for hierarchy in hierarchies():
         for file in (hierarchy / tree).glob("**/cgroup.procs"):
-            with contextlib.suppress(OSError):  # the group went away meanwhile
+            with contextlib.suppress(OSError):  # the group was removed meanwhile
                 pids.update(int(line) for line in file.read_text().split())
     pids.discard(0)
     return pids
@@ -91,7 +92,7 @@ def remove(tree: str, patience_seconds: float = 10) -> None:
 
 
 def _delegate(group: Path) -> None:
-    """Let children of a v2 group use the controllers that the group itself may use."""
+    """Enable a v2 group's own controllers for its children."""
     available = (group / "cgroup.controllers").read_text().split()
     enabled = (group / "cgroup.subtree_control").read_text().split()
     for name in _V2_CONTROLLERS:
@@ -100,7 +101,7 @@ def _delegate(group: Path) -> None:
 
 
 def kill(tree: str, patience_seconds: float = 10) -> None:
-    """Kill whatever runs below a tree."""
+    """Kill all processes of a tree."""
     deadline = time.monotonic() + patience_seconds
     while pids := processes(tree):
         for pid in pids:

@@ -1,7 +1,7 @@
-"""Our components on a cluster: images, then `helm upgrade --install`, then wait.
+"""Installation of the chart: images, then `helm upgrade --install`, then a wait.
 
-Hazard: the images of the embedded cluster carry their content's digest as tag. Whoever changes code
-and wants to see it running installs the chart again.
+Hazard: after a change of code the chart must be installed again. The tag of an image in the
+embedded cluster is its content's digest, so running pods keep the old code.
 """
 
 from __future__ import annotations
@@ -31,10 +31,11 @@ def install(
     values: tuple[str, ...] = (),
     seconds: int = 180,
 ) -> None:
-    """Install or upgrade the chart on an embedded cluster, or on the one of a kubeconfig.
+    """Install or upgrade the chart on an embedded cluster, or on the cluster of a kubeconfig.
 
-    With `registry` the images come from there, as `push` put them; without it the cluster is an
-    embedded one and gets them by itself. `values` are further `--set` arguments.
+    With `registry` the images come from that registry, where `push` wrote them. Without it the
+    cluster is an embedded one, which gets the images by itself. `values` are further `--set`
+    arguments.
     """
     progress = progress or Progress()
     binaries.build(map(binaries.program, ("helm", "kubectl")), progress)

@@ -1,6 +1,7 @@
-"""A named super cluster: bring it up, stop and start parts of it, take it down.
+"""Super cluster by name: start, stop, restart of single components, removal.
 
-Hazard: two runs on one cluster. `up` and `down` hold the cluster's lock for as long as they work.
+Hazard: `up` and `down` must hold the cluster's lock while they work. Otherwise two runs would
+change one cluster at the same time.
 """
 
 from __future__ import annotations
@@ -47,10 +48,10 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 
 
 class Cluster:
-    """One super cluster by its name; the object itself holds no state."""
+    """One super cluster, identified by its name. The object itself has no state."""
 
     def __init__(self, name: str = "super", nodes: int = 1, minor: str | None = None) -> None:
-        """Name a cluster; nodes and Kubernetes minor count when it is brought up."""
+        """Name a cluster. The numbers of nodes and the minor take effect at `up`."""
         if not _NAME.fullmatch(name):
             raise TestbedError(
                 f"the cluster name {name!r} is not usable: up to 30 lower-case letters, digits "
@@ -69,12 +70,12 @@ class Cluster:
 
     @property
     def audit_log(self) -> Path:
-        """JSON lines: every write, and the reads of accounts in the namespace vc-manager."""
+        """Audit log, JSON lines: all writes, and reads of accounts in the namespace vc-manager."""
         return self.places.audit_log
 
     @property
     def topology(self) -> Topology:
-        """The addresses of the cluster; it must be up."""
+        """Addresses of the cluster. Raises TestbedError if it is not up."""
         record = records.read(self.name)
         if record is None:
             raise TestbedError(f"the cluster {self.name} is not up; run `up --name {self.name}`")
@@ -82,7 +83,7 @@ class Cluster:
 
     @property
     def minor(self) -> str:
-        """The Kubernetes minor that it runs, or would run when it is brought up."""
+        """Kubernetes minor of the running cluster, or of the next `up`."""
         return str((records.read(self.name) or {}).get("minor", self._minor))
 
     @property
@@ -91,18 +92,21 @@ class Cluster:
         return Api(self.topology.hub_ip, self.places.pki)
 
     def is_up(self) -> bool:
-        """Whether a finished `up` is still running."""
+        """Return whether a finished `up` is still running."""
         record = records.read(self.name)
         return record is not None and record.get("up", False) and self.control.alive()
 
     def path(self) -> str:
-        """A PATH with kubectl of the cluster's version, helm and kubectl-vc in front."""
+        """Return a PATH with kubectl of the cluster's version, helm and kubectl-vc in front."""
         folders = [Path(sys.executable).parent, *map(_folder_of, ("kubectl", "helm"))]
         return os.pathsep.join([*map(str, folders), os.environ.get("PATH", os.defpath)])
 
     def environment(self) -> dict[str, str]:
-        """What kubectl needs to talk to this cluster and to leave no files elsewhere."""
-        direct = [os.environ.get("NO_PROXY", ""), "10.0.0.0/8"]  # no proxy knows the cluster
+        """Return the environment with which kubectl reaches this cluster.
+
+        With it kubectl writes no files outside of the cache.
+        """
+        direct = [os.environ.get("NO_PROXY", ""), "10.0.0.0/8"]  # no proxy reaches the cluster
         return {
             "NO_PROXY": ",".join(filter(None, direct)),
             "KUBECONFIG": str(self.kubeconfig),
@@ -111,7 +115,10 @@ class Cluster:
         }
 
     def up(self, progress: Progress | None = None) -> None:
-        """Bring the cluster up until its nodes are Ready; one that is up stays as it is."""
+        """Start the cluster and wait until its nodes are Ready.
+
+        A running cluster stays as it is.
+        """
         progress = progress or Progress()
         preflight.check(progress)
         binaries.build(binaries.for_cluster(self._minor), progress)
@@ -159,12 +166,12 @@ class Cluster:
             self._remove()
 
     def connect(self, other: Cluster) -> None:
-        """Let hub, nodes and pods reach those of another cluster that is up, and be reached."""
+        """Connect this cluster's hub, nodes and pods with those of another running cluster."""
         one, there = self.topology, other.topology
         network.connect_clusters(one, self.pid_of(HUB), there, other.pid_of(HUB))
 
     def add_node(self, labels: Mapping[str, str], progress: Progress | None = None) -> str:
-        """Have one more node, with these labels; returns its name when it is Ready."""
+        """Add a node with these labels. Returns its name when it is Ready."""
         progress = progress or Progress(quiet=True)
         template = content.prepare(stable_images(progress), progress)
         with cache.locked(f"cluster-{self.name}"), progress.step("another node"):
@@ -184,11 +191,11 @@ class Cluster:
         return one.name
 
     def stop(self, component: str, grace_seconds: float = 3) -> None:
-        """End one component; it stays away until `start`."""
+        """Stop one component. It stays stopped until `start`."""
         self.control.stop(self._component(component).name, grace_seconds)
 
     def start(self, component: str) -> None:
-        """Start a stopped component; returns at once."""
+        """Start a stopped component. Returns without waiting for it."""
         self.control.start(self._component(component))
 
     def signal(self, component: str, number: int) -> None:
@@ -196,7 +203,7 @@ class Cluster:
         self.control.signal(self._component(component).name, number)
 
     def components(self) -> dict[str, Component]:
-        """All components by name; those of nodes are called `node-1/kubelet`."""
+        """Return all components by name. A node's components are called `node-1/kubelet`."""
         topology, minor = self.topology, self.minor
         found = [
             controlplane.registry(self.places),
@@ -210,7 +217,7 @@ class Cluster:
         return {component.name: component for component in found}
 
     def pid_of(self, space: str) -> int:
-        """The process (as the host numbers it) whose namespaces are `hub` or `node-N`."""
+        """Return the host's process ID of the process with the namespaces of `hub` or `node-N`."""
         spaces = self.control.state()["spaces"]
         if space not in spaces:
             raise TestbedError(f"the cluster {self.name} has no {space}; it has {sorted(spaces)}")
@@ -243,7 +250,7 @@ class Cluster:
             self._make_node(topology, one, hub)
 
     def _make_node(self, topology: Topology, one: Node, hub_pid: int) -> int:
-        """Make what a node runs in; returns the process that holds it."""
+        """Create a node's namespaces and files. Returns the ID of the process that holds them."""
         cgroups.make(f"{topology.cgroup}/{one.space}")
         node.write_configuration(topology, one, self.places, images.PAUSE)
         pid = self.control.make_space(one.space, one.name)
@@ -256,7 +263,7 @@ class Cluster:
             self.control.start(components[f"{one.space}/{program}"])
 
     def _describe(self, one: Node, labels: Mapping[str, str]) -> None:
-        """Say of a node what a cloud's controllers would: the range of its pods, and its labels."""
+        """Set a node's pod range and labels, as a cloud's controllers would."""
         spec = {"podCIDR": str(one.pods), "podCIDRs": [str(one.pods)]}
         body = {"metadata": {"labels": dict(labels)}, "spec": spec}
         self.api.merge(f"/api/v1/nodes/{one.name}", body)
@@ -345,7 +352,7 @@ class Cluster:
             kubeconfigs.add(Path(record["kubeconfig"]))
         for kubeconfig in kubeconfigs:
             kubeconfig.unlink(missing_ok=True)
-        if record is not None:  # last of all the record itself, so that a killed `down` can go on
+        if record is not None:  # the record is last, so that a killed `down` can continue
             for child in self.places.root.iterdir():
                 if child.name != records.NAME:
                     cache.remove(child)
@@ -359,7 +366,10 @@ def _folder_of(program: str) -> Path:
 
 
 def stable_images(progress: Progress) -> list[Image]:
-    """Those that change with the pinned versions only; every node has them from the start."""
+    """Return the images that depend on the pinned versions only.
+
+    Every node has them from the start.
+    """
     return [*images.build(progress), *product.images_below(debian.root(progress), progress)]
 
 

@@ -1,7 +1,7 @@
-"""Running other programs: their error output becomes the message a person reads.
+"""Execution of other programs, with their error output as the message for the user.
 
-Hazard: a child that outlives a killed parent goes on writing into the cache; `run` therefore asks
-the kernel to end the child together with its parent.
+Hazard: a child must end together with its parent, so `run` requests that from the kernel. A child
+that outlives a killed parent would continue to write into the cache.
 """
 
 from __future__ import annotations
@@ -15,10 +15,10 @@ from pathlib import Path
 from tools.testbed.errors import TestbedError
 
 TIED = ("setpriv", "--pdeathsig", "KILL", "--")
-"""Put before a command to have the kernel end it together with us."""
+"""Prefix of a command that makes the kernel end it together with this process."""
 
 
-_SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"  # not on everybody's PATH
+_SYSTEM = "/usr/local/sbin:/usr/sbin:/sbin"  # not on the PATH of every user
 
 
 def run(
@@ -29,7 +29,7 @@ def run(
     cwd: Path | None = None,
     check: bool = True,
 ) -> str:
-    """Run a program to its end and return what it printed."""
+    """Run a program to its end and return its output."""
     data = stdin.encode() if isinstance(stdin, str) else stdin
     environment = {**(os.environ if env is None else env)}
     environment["PATH"] = f"{environment.get('PATH', os.defpath)}:{_SYSTEM}"

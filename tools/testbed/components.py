@@ -1,6 +1,7 @@
-"""What a component is: a program with its arguments and its space; and where a cluster's files go.
+"""Component of a cluster: a program with its arguments and its space, and the cluster's folders.
 
-Hazard: the supervisor finds the cache folder by the depth of a cluster's folder below it.
+Hazard: a cluster's folder must stay at its depth in the cache folder. Otherwise the supervisor does
+not find the cache folder.
 """
 
 from __future__ import annotations
@@ -25,7 +26,7 @@ class Component:
 
 @dataclass(frozen=True, slots=True)
 class Places:
-    """The folders of one cluster; all of them lie below `root`."""
+    """The folders of one cluster, all inside `root`."""
 
     root: Path
 
@@ -58,10 +59,10 @@ def places(topology: Topology) -> Places:
 
 
 def clusters_folder() -> Path:
-    """The folder of all clusters; the supervisor relies on its depth below the cache folder."""
+    """Return the folder of all clusters. The supervisor relies on its depth in the cache folder."""
     return cache.folder("clusters")
 
 
 def flags(values: Mapping[str, object]) -> list[str]:
-    """Command line flags in the spelling of Kubernetes' programs."""
+    """Return command line flags in the spelling of Kubernetes' programs."""
     return [f"--{name}={value}" for name, value in values.items()]

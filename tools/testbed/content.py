@@ -1,10 +1,10 @@
-"""containerd's folder with all stable images in it, made once and given to every node.
+"""containerd's folder with all stable images, made once and linked to every node.
 
-A node gets it by hard links: layers and blobs are never written again, only the databases are
-real copies. Keyed by the set of images and containerd's version.
+Layers and blobs are never written again, so a node gets hard links to them. Only the databases are
+real copies. The key is the set of images and containerd's version.
 
-Hazard: containerd writes its databases in place; a linked database would be shared by all nodes
-and be corrupt at once.
+Hazard: a database must be copied and never linked. containerd writes it in place, so a database
+shared by all nodes would be corrupt at once.
 """
 
 from __future__ import annotations
@@ -39,7 +39,7 @@ address = "{state}/s"
 
 
 def prepare(images: Sequence[Image], progress: Progress) -> Path:
-    """The folder for a set of images, made when it is missing."""
+    """Return the folder for a set of images, made if missing."""
     names = sorted(f"{image.name}@{image.manifest.digest}" for image in images)
     key = oci.key(versions.module_key("containerd"), *names)[:16]
     entry = cache.root() / "content" / key
@@ -55,13 +55,13 @@ def prepare(images: Sequence[Image], progress: Progress) -> Path:
 
 
 def _remove_old(folder: Path) -> None:
-    """Keep the newest ones, of which another checkout uses one; clusters have their own links."""
+    """Keep the newest folders, because another checkout may use one. Clusters have own links."""
     for old in sorted(folder.iterdir(), key=lambda entry: entry.stat().st_mtime)[:-_KEPT]:
         cache.remove(old)
 
 
 def give(entry: Path, target: Path) -> None:
-    """Give a node its own copy."""
+    """Create a node's own copy."""
     cache.link_tree(entry, target)
     for database in target.glob("**/*.db"):
         scratch = database.with_suffix(".copy")
@@ -105,12 +105,12 @@ def _import(images: Sequence[Image], state: Path) -> None:
             oci.write_archive(images, importer.stdin)
             importer.stdin.close()
         except BrokenPipeError:
-            pass  # its own message says more
+            pass  # its own message has more details
         output = importer.stdout.read().decode(errors="replace")
     if importer.returncode != 0:
         raise TestbedError(f"importing images into containerd failed: {output[-600:]}")
-    # What the CRI plugin manages carries this label; without it the images are seen only after
-    # the plugin's next look around.
+    # The CRI plugin puts this label on its images. Without it, the images are seen only after
+    # the plugin's next scan.
     for image in images:
         run([*ctr, "images", "label", image.name, "io.cri-containerd.image=managed"])
 

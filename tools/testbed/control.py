@@ -1,7 +1,7 @@
-"""Talking to a cluster's supervisor, and ending it.
+"""Client of a cluster's supervisor, and the end of the supervisor.
 
-Hazard: process numbers are used again. A recorded supervisor is the same process only when its
-start time is the recorded one too.
+Hazard: a recorded supervisor must be identified by process ID and start time. The kernel reuses
+process IDs, so a process with the ID alone may be another program.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ _SCRIPT = Path(supervisor.__file__).resolve()
 
 
 class Control:
-    """One cluster's supervisor, seen from outside."""
+    """One cluster's supervisor, accessed from the host."""
 
     def __init__(self, folder: Path) -> None:
         self._folder = folder
@@ -71,7 +71,7 @@ class Control:
         return reply
 
     def make_space(self, name: str, hostname: str) -> int:
-        """Make a space; returns the process that holds it, as the host numbers it."""
+        """Create a space. Returns the process that holds it, by the host's process ID."""
         inner = int(self.ask(op="space", name=name, hostname=hostname)["pid"])
         ready = self._folder / f"{name}.ready"
         deadline = time.monotonic() + 10
@@ -82,7 +82,7 @@ class Control:
         return self.host_pid(inner)
 
     def start(self, component: Component) -> None:
-        """Start a component; its output goes to logs/<name>.log."""
+        """Start a component. Its output is written to logs/<name>.log."""
         log = self._folder / "logs" / f"{component.name.replace('/', '-')}.log"
         self.ask(
             op="start",
@@ -103,7 +103,7 @@ class Control:
         return self.ask(op="state")
 
     def host_pid(self, inner: int) -> int:
-        """The host's number of a process of the cluster."""
+        """Return the host's ID of a process of the cluster."""
         first = self.pid()
         space = Path(f"/proc/{first}/ns/pid").readlink()
         for pid in descendants(first):
@@ -122,7 +122,7 @@ class Control:
         raise TestbedError(f"the cluster {self._folder.name} is not running; run `up` first")
 
     def alive(self) -> bool:
-        """Whether the recorded supervisor still runs."""
+        """Return whether the recorded supervisor still runs."""
         try:
             pid = self.pid()
         except TestbedError:
@@ -130,7 +130,7 @@ class Control:
         return not _is_zombie(pid)
 
     def kill(self) -> None:
-        """End every process of the cluster, by the record and by looking for them."""
+        """Kill every process of the cluster, found by the record and by a search."""
         for pid in supervisors(self._folder):
             with contextlib.suppress(ProcessLookupError):
                 os.kill(pid, signal.SIGKILL)
@@ -142,7 +142,7 @@ class Control:
 
 
 def supervisors(folder: Path) -> set[int]:
-    """The living supervisors of a cluster, recorded or not."""
+    """Return the living supervisors of a cluster, recorded or not."""
     found: set[int] = set()
     for entry in Path("/proc").iterdir():
         if not entry.name.isdigit():
@@ -155,7 +155,7 @@ def supervisors(folder: Path) -> set[int]:
 
 
 def descendants(first: int) -> list[int]:
-    """A process and all below it."""
+    """Return a process and all its descendants."""
     children: dict[int, list[int]] = {}
     for entry in Path("/proc").iterdir():
         if entry.name.isdigit():

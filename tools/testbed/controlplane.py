@@ -1,9 +1,10 @@
-"""etcd, kube-apiserver, kube-controller-manager and kube-scheduler of a super cluster, in its hub.
+"""Control plane of a super cluster in its hub: etcd, API server, controller manager, scheduler.
 
 Owns their flags and configuration files. `minor` is that of the cluster.
 
-Hazard: the audit policy decides what tests can count. It records every write, and the reads of the
-accounts in the namespace vc-manager; a new rule above these hides requests from the tests.
+Hazard: the audit policy must keep its rules first, because it decides what tests can count. It
+records every write, and the reads of the accounts in the namespace vc-manager, and a new rule
+before these hides requests from the tests.
 """
 
 from __future__ import annotations
@@ -29,7 +30,7 @@ AUDIT_POLICY: dict[str, Any] = {
 
 
 def write_configuration(topology: Topology, places: Places) -> None:
-    """Write the files that the flags below name."""
+    """Write the files that the flags name."""
     cache.write_atomic(places.config("audit.json"), json.dumps(AUDIT_POLICY, indent=1))
     places.audit_log.parent.mkdir(parents=True, exist_ok=True)
     registry = {
@@ -42,7 +43,7 @@ def write_configuration(topology: Topology, places: Places) -> None:
 
 
 def registry(places: Places) -> Component:
-    """The image registry that stands in for all registries of the world."""
+    """Return the image registry, which stands in for all public registries."""
     program = str(binaries.path("registry"))
     environment = {"OTEL_TRACES_EXPORTER": "none"}
     argv = (program, "serve", str(places.config("registry.json")))
@@ -50,7 +51,7 @@ def registry(places: Places) -> Component:
 
 
 def etcd(places: Places) -> Component:
-    """The store; it does not wait for the disk, because nothing of a test cluster is precious."""
+    """Return etcd, without fsync because a test cluster has no valuable data."""
     arguments = {
         "name": "super",
         "data-dir": places.root / "etcd",
@@ -68,7 +69,7 @@ def etcd(places: Places) -> Component:
 
 
 def apiserver(topology: Topology, places: Places, minor: str) -> Component:
-    """The super cluster's API."""
+    """Return the super cluster's API server."""
     pki = places.pki
     arguments = {
         "advertise-address": topology.hub_ip,
@@ -105,7 +106,7 @@ def apiserver(topology: Topology, places: Places, minor: str) -> Component:
 
 
 def controller_manager(topology: Topology, places: Places, minor: str) -> Component:
-    """The built-in controllers; it signs certificates with the cluster's authority."""
+    """Return the controller manager, which signs certificates with the cluster's authority."""
     pki = places.pki
     kubeconfig = pki / "kube-controller-manager.kubeconfig"
     arguments = {
@@ -124,7 +125,7 @@ def controller_manager(topology: Topology, places: Places, minor: str) -> Compon
         "cluster-signing-key-file": pki / "ca.key",
         "service-account-private-key-file": pki / "service-accounts.key",
         "flex-volume-plugin-dir": "/var/lib/kubelet/volume-plugins",
-        # It makes an account and a token for each controller first: four seconds at the default.
+        # It creates an account and a token for each controller first, 4 s at the default rate.
         "kube-api-qps": 500,
         "kube-api-burst": 1000,
         "profiling": "false",
@@ -134,7 +135,7 @@ def controller_manager(topology: Topology, places: Places, minor: str) -> Compon
 
 
 def scheduler(places: Places, minor: str) -> Component:
-    """The scheduler, with enough calls a second not to be what a load test measures."""
+    """Return the scheduler, with a call rate that is no bottleneck of load tests."""
     kubeconfig = places.pki / "kube-scheduler.kubeconfig"
     arguments = {
         "kubeconfig": kubeconfig,

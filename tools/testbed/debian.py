@@ -1,9 +1,10 @@
-"""The Debian root below our images: made by debootstrap, then stripped of what nobody runs in them.
+"""Debian root of our images: made by debootstrap, then stripped of unused files.
 
-Owns the folder `debian/<key>` of the cache, and compiling Python files with that root's Python.
+Owns the folder `debian/<key>` of the cache, and the compilation of Python files with that root's
+Python.
 
-Hazard: layers have no times, so a compiled file that names its source's time is never used; files
-are compiled without that check.
+Hazard: Python files must be compiled without the check of the source's time. Layers have no times,
+so a compiled file with that check is never used.
 """
 
 from __future__ import annotations
@@ -17,7 +18,7 @@ from tools.testbed.commands import run
 from tools.testbed.oci import Blob, Entry
 from tools.testbed.progress import Progress
 
-# Alone with its mounts and processes, so that a killed run leaves neither.
+# In own namespaces for mounts and processes, so that a killed run leaves neither.
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
 
 _STRIPPED = (
@@ -49,24 +50,24 @@ _STRIPPED = (
     "var/lib/dpkg/info",
     "var/log/*",
 )
-_REVISION = 3  # of what this module does to the root
+_REVISION = 3  # number of this module's changes to the root
 
 _BUSYBOX_LIBRARIES = ("libc.so.6", "libresolv.so.2")
 
 
 def root(progress: Progress) -> Path:
-    """The unpacked root with Python, made when it is missing."""
+    """Return the unpacked root with Python, made if missing."""
     return root_with(versions.load().base.packages, progress, "the images")
 
 
 def known_root() -> Path | None:
-    """The same if it has been made."""
+    """Return the same root, or None if it has not been made."""
     entry = _entry(versions.load().base.packages)
     return entry if entry.exists() else None
 
 
 def root_with(packages: Sequence[str], progress: Progress, purpose: str) -> Path:
-    """An unpacked root that has these packages beyond the smallest, made when it is missing."""
+    """Return an unpacked root with these packages besides the minimal ones, made if missing."""
     base = versions.load().base
     entry = _entry(packages)
     if entry.exists():
@@ -90,9 +91,9 @@ def _entry(packages: Sequence[str]) -> Path:
 
 
 def python(base: Path) -> list[str]:
-    """Words that start the Python of a root on this machine as it is, without a container.
+    """Return the command for a root's Python on this machine, without a container.
 
-    Its own loader finds its own C library, which is another one than this machine's.
+    The root's own loader finds the root's own C library, which differs from this machine's.
     """
     libraries = next(base.glob("usr/lib/*-linux-gnu"))
     return [
@@ -103,7 +104,7 @@ def python(base: Path) -> list[str]:
 
 
 def compile_python(base: Path, folder: Path, inside: str) -> None:
-    """Compile a folder of Python files, known as `inside` later, with the Python of a root."""
+    """Compile Python files, later installed at `inside`, with the Python of a root."""
     python = f"/usr/bin/python{versions.load().base.python}"
     script = 'mount --bind "$1" "$2/mnt" && exec chroot "$2" "$3" -m compileall -q -f \
 --invalidation-mode unchecked-hash -s /mnt -p "$4" /mnt'
@@ -111,7 +112,7 @@ def compile_python(base: Path, folder: Path, inside: str) -> None:
 
 
 def layer(base: Path) -> Blob:
-    """The whole root as a layer, with an account for programs that are not root."""
+    """Return the whole root as a layer, with an account for programs that are not root."""
 
     def entries() -> Iterable[Entry]:
         for entry in oci.tree(base):
@@ -123,9 +124,9 @@ def layer(base: Path) -> Blob:
 
 
 def busybox_layer(base: Path) -> Blob:
-    """Only the root's busybox with the libraries that it needs, and a link for each applet.
+    """Return a layer of the root's busybox, its libraries, and a link for each applet.
 
-    The static busybox of Debian is of no use: it crashes when it looks up a host name.
+    Debian's static busybox is of no use, because it crashes at the lookup of a host name.
     """
 
     def entries() -> Iterable[Entry]:
@@ -152,7 +153,7 @@ def busybox_layer(base: Path) -> Blob:
 
 
 def accounts(passwd: bytes, group: bytes) -> Iterable[Entry]:
-    """The account files with our unprivileged user added."""
+    """Return the account files with our unprivileged user added."""
     passwd += b"nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"
     yield Entry("etc/passwd", 0o644, content=passwd)
     yield Entry("etc/group", 0o644, content=group + b"nonroot:x:65532:\n")

@@ -1,9 +1,9 @@
-"""The one exception of the testbed: a sentence for the person at the terminal."""
+"""The one exception of the testbed: one sentence for the user."""
 
 from __future__ import annotations
 
 
 class TestbedError(Exception):
-    """What happened, to which object, and what to do; printed without a traceback."""
+    """A failure: the event, the object and the remedy. Printed without a traceback."""
 
     __test__ = False  # pytest collects classes whose names begin with Test

@@ -1,6 +1,7 @@
-"""Which images there are and what is in them.
+"""Table of the images and their content.
 
-Hazard: a name without a registry means docker.io to Kubernetes; the table spells names in full.
+Hazard: the table must have full names. To Kubernetes, a name without a registry stands for
+docker.io.
 """
 
 from __future__ import annotations
@@ -19,24 +20,25 @@ PAUSE = f"{PREFIX}/pause:1"
 BUSYBOX = "docker.io/library/busybox:latest"
 PYTHON = "docker.io/library/python:3-slim"
 FURTHER = ("metrics-server", "kubernetes")
-"""Groups of programs of which only some tenants need images."""
+"""Groups of programs with images that only some tenants need."""
 FOR_TENANTS = ("etcd", "coredns", *FURTHER)
-"""Groups of programs that tenants' control planes consist of."""
+"""Groups of programs in tenants' control planes."""
 
 
 @dataclass(frozen=True, slots=True)
 class Recipe:
-    """How one image is made from the unpacked Debian root; `group` as `build` knows it."""
+    """The recipe of one image from the unpacked Debian root. `group` is an argument of `build`."""
 
     name: str
     group: str
     make: Callable[[Path], Image]
     needs: tuple[tuple[str, str | None], ...] = ()
-    """Programs, with their Kubernetes minors, that only some tenants need; empty: every cluster."""
+    """Programs, with their Kubernetes minors, that only some tenants need. Empty for every
+    cluster."""
 
 
 def recipes() -> list[Recipe]:
-    """All images that change only with the pinned versions."""
+    """Return the recipes of all images that depend on the pinned versions only."""
     etcd = versions.module_version("etcd", "go.etcd.io/etcd/server/v3")
     coredns = versions.module_version("coredns", "github.com/coredns/coredns")
     metrics = versions.module_version("metrics-server", "sigs.k8s.io/metrics-server")
@@ -63,7 +65,7 @@ def recipes() -> list[Recipe]:
 
 
 def name_of(short: str) -> str:
-    """The full name of one of our images, for example `coredns`."""
+    """Return the full name of one of our images, for example of `coredns`."""
     for recipe in recipes():
         if recipe.name.rpartition(":")[0] == f"{PREFIX}/{short}":
             return recipe.name
@@ -71,19 +73,19 @@ def name_of(short: str) -> str:
 
 
 def for_tenants() -> set[str]:
-    """The names of the images that tenants' control planes consist of."""
+    """Return the names of the images in tenants' control planes."""
     return {recipe.name for recipe in recipes() if recipe.group in FOR_TENANTS}
 
 
 def build(progress: Progress) -> list[Image]:
-    """Make the images that every cluster has; quick when their layers are in the cache."""
+    """Build the images of every cluster. Quick if their layers are in the cache."""
     return _build([recipe for recipe in recipes() if not recipe.needs], progress, "images")
 
 
 def build_further(progress: Progress, *groups: str) -> list[Image]:
-    """Make the images that only some tenants need: of a further minor, or with metrics.
+    """Build the images that only some tenants need: of a further minor, or with metrics.
 
-    Of these groups all of them, which must be built; of others those whose programs are.
+    The programs of the named groups must be built. Other images are built if their programs are.
     """
     wanted = [
         recipe
@@ -105,7 +107,7 @@ def _build(wanted: list[Recipe], progress: Progress, title: str) -> list[Image]:
 
 
 def of_programs(image: str, group: str, *names: str, minor: str | None = None) -> Recipe:
-    """How an image is made that runs the first of these programs."""
+    """Return the recipe of an image that runs the first of these programs."""
 
     def make(base: Path) -> Image:
         layers = [debian.busybox_layer(base)]

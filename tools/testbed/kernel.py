@@ -1,7 +1,7 @@
-"""The system calls that Python 3.11 does not offer: namespaces, mounts, process control.
+"""System calls that Python 3.11 lacks: namespaces, mounts, process control.
 
-Hazard: these functions change the calling process for good; call them only in a child that was
-forked for the purpose.
+Hazard: these functions must be called only in a child that was forked for the purpose. They change
+the calling process permanently.
 """
 
 from __future__ import annotations
@@ -51,6 +51,6 @@ def mount(source: str, target: str, kind: str, flags: int = 0, data: str = "") -
 
 
 def set_hostname(name: str) -> None:
-    """Name the machine within the calling process's UTS namespace."""
+    """Set the host name in the calling process's UTS namespace."""
     data = name.encode()
     _check(_libc.sethostname(data, len(data)), "sethostname")

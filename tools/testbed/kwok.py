@@ -1,10 +1,10 @@
-"""Nodes without machines: kwok says that they are Ready and that their pods run.
+"""Nodes without machines: kwok reports them as Ready and their pods as Running.
 
 Owns kwok's component and its stage files, which its own Go module ships. A cluster has none of it
-until a test asks.
+until a test requests it.
 
-Hazard: every pod without a node selector may land on such a node and then does nothing; whoever
-adds them makes only pods that say where they belong, and takes the nodes away again.
+Hazard: while such nodes exist, a test must create only pods with a node selector, and must remove
+the nodes at its end. Any other pod may be scheduled to such a node, where it does nothing.
 """
 
 from __future__ import annotations
@@ -26,17 +26,17 @@ _STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 
 
 def start(cluster: Cluster) -> None:
-    """Start kwok; it looks after the nodes that `node` describes and no others."""
+    """Start kwok, which manages only the nodes from `node`."""
     cluster.control.start(_component(cluster))
 
 
 def stop(cluster: Cluster) -> None:
-    """End kwok."""
+    """Stop kwok."""
     cluster.control.stop(KIND, 3)
 
 
 def node(name: str, zone: str) -> Object:
-    """A node without a machine, in a zone."""
+    """Return a node without a machine, in a zone."""
     return {
         "apiVersion": "v1",
         "kind": "Node",

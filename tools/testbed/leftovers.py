@@ -1,8 +1,8 @@
-"""What a cluster could have left on the machine: every kind of thing, each with a way to find it.
+"""Leftovers of a cluster on the machine: each kind, with a way to find it.
 
-Hazard: a machine has containers and rules of its own. What is told apart by name or by place is
-ours; the kernel's rules and the fixed places of Kubernetes' programs are compared with a note of
-how they were before the first cluster.
+Hazard: containers and rules of the machine itself must not be reported. Leftovers with our name or
+place are ours. The kernel's rules and the fixed places of Kubernetes' programs are compared with a
+record from before the first cluster.
 """
 
 from __future__ import annotations
@@ -16,7 +16,7 @@ from tools.testbed import cache, cgroups, network
 from tools.testbed.commands import run
 from tools.testbed.components import clusters_folder
 
-# Where Kubernetes' programs, containerd and CNI write unless they are told otherwise.
+# Default folders of Kubernetes' programs, containerd and CNI.
 _PLACES = (
     "/etc/cni",
     "/etc/kubernetes",
@@ -41,13 +41,13 @@ _PLACES = (
 
 
 def note_before() -> None:
-    """Write down how the machine is; call it before the first cluster."""
+    """Record the state of the machine. Must be called before the first cluster."""
     state = {"rules": sorted(_rules()), "places": sorted(_places()), "netns": sorted(_netns())}
     cache.write_atomic(_note(), json.dumps(state, indent=1))
 
 
 def find_of(name: str) -> list[str]:
-    """What is left of one cluster while others may be up."""
+    """Return the leftovers of one cluster while other clusters may be up."""
     tree = f"{cgroups.PREFIX}{name}"
     folder = clusters_folder() / name
     searches: dict[str, Iterable[str]] = {
@@ -60,7 +60,7 @@ def find_of(name: str) -> list[str]:
 
 
 def find() -> list[str]:
-    """Everything that is left, one line each; empty is clean."""
+    """Return all leftovers, one line each. Empty if the machine is clean."""
     searches: dict[str, Callable[[], Iterable[str]]] = {
         "process": lambda: _processes(cgroups.trees(), f"{clusters_folder()}/"),
         "mount": lambda: _mounts(cache.root()),
@@ -118,7 +118,7 @@ def _routes() -> Iterable[str]:
 
 
 def _rules() -> set[str]:
-    """The rules that Kubernetes' programs and CNI plugins make, told by their names."""
+    """Return the rules of Kubernetes' programs and CNI plugins, recognized by their names."""
     text = run(["nft", "list", "ruleset"], check=False)
     for program in ("iptables-save", "ip6tables-save"):
         text += run([program], check=False)

@@ -1,7 +1,7 @@
-"""Kernel limits of the whole machine that a cluster would hit, raised while one is up.
+"""Kernel limits of the whole machine that a cluster would reach, raised while one is up.
 
-Hazard: these are the machine's, not the cluster's. The values found are written down before they
-are changed and put back when the last cluster goes down; a limit is never lowered.
+Hazard: a limit must never be lowered, and the old values are recorded before a change. The limits
+are the machine's, not the cluster's, so they are restored when the last cluster is removed.
 """
 
 from __future__ import annotations
@@ -12,7 +12,7 @@ from pathlib import Path
 
 from tools.testbed import cache
 
-# An API server watches a dozen files; with the default of 128 the tenth tenant's programs fail with
+# An API server watches a dozen files. With the default of 128 the tenth tenant's programs fail with
 # "too many open files".
 WANTED = {
     "fs/inotify/max_user_instances": 8192,
@@ -25,7 +25,7 @@ def _record() -> Path:
 
 
 def lift() -> None:
-    """Raise what is too low, and remember what it was."""
+    """Raise the limits that are too low, and record the old values."""
     with cache.locked("limits"):
         found = json.loads(_record().read_text()) if _record().exists() else {}
         for name, wanted in WANTED.items():
@@ -38,7 +38,7 @@ def lift() -> None:
 
 
 def restore() -> None:
-    """Put back what `lift` found."""
+    """Restore the values that `lift` recorded."""
     with cache.locked("limits"), contextlib.suppress(FileNotFoundError):
         for name, value in json.loads(_record().read_text()).items():
             Path("/proc/sys", name).write_text(str(value))

@@ -1,10 +1,10 @@
-"""Cables, bridges and routes between the namespaces of a cluster and the host.
+"""Virtual Ethernet pairs, bridges and routes between the namespaces of a cluster and the host.
 
-Owns the one interface per cluster on the host and the routes over it. All of it hangs on the
-namespaces of the cluster: when their last process ends, the kernel takes interface and routes away.
+Owns the one interface per cluster on the host and the routes over it. All of it depends on the
+namespaces of the cluster. When their last process ends, the kernel removes interface and routes.
 
-Hazard: routes of the host. A range that the host already routes is never taken over; another slot
-is used instead.
+Hazard: a range that the host already routes must not be used, so another slot is chosen. Its routes
+would cut the host off from that range.
 """
 
 from __future__ import annotations
@@ -19,22 +19,22 @@ from tools.testbed.commands import run
 from tools.testbed.topology import SLOTS, Topology
 
 _CABLES = IPv4Network("169.254.0.0/16")
-"""Addresses of the cables between clusters, four for each."""
+"""Addresses of the links between clusters, four for each."""
 
 
 def host_ranges() -> list[IPv4Network]:
-    """The ranges that the host's routing table knows, but for the default route."""
+    """Return the ranges in the host's routing table, except the default route."""
     routes: list[dict[str, Any]] = json.loads(run(["ip", "-4", "-json", "route"]) or "[]")
     return [IPv4Network(route["dst"]) for route in routes if route["dst"] != "default"]
 
 
 def is_free(topology: Topology, taken: Iterable[IPv4Network]) -> bool:
-    """Whether none of the cluster's ranges overlaps with one that is in use."""
+    """Return whether no range of the cluster overlaps with a used one."""
     return not any(mine.overlaps(other) for mine in topology.ranges for other in taken)
 
 
 def connect_hub(topology: Topology, hub_pid: int) -> None:
-    """Make the bridge in the hub and the cable from it to the host."""
+    """Create the bridge in the hub and its link to the host."""
     _batch(
         [
             "link set lo up",
@@ -55,7 +55,7 @@ def connect_hub(topology: Topology, hub_pid: int) -> None:
 
 
 def connect_node(topology: Topology, number: int, hub_pid: int, node_pid: int) -> None:
-    """Lay the cable of one node and the routes that lead to it."""
+    """Create the link of one node and the routes to it."""
     node = topology.nodes[number - 1]
     port = node.space
     _batch(
@@ -85,10 +85,10 @@ def connect_node(topology: Topology, number: int, hub_pid: int, node_pid: int) -
 
 
 def connect_clusters(one: Topology, one_hub: int, other: Topology, other_hub: int) -> None:
-    """Lay a cable between two hubs: hub, nodes and pods of each reach those of the other.
+    """Link two hubs: hub, nodes and pods of each reach those of the other.
 
-    Service addresses mean something in their own cluster only and stay there. A cable that is
-    there already is laid anew.
+    Service addresses are valid in their own cluster only and are not routed. An existing link is
+    recreated.
     """
     ends = [(one, one_hub, 1), (other, other_hub, 2)]
     wire = next(islice(_CABLES.subnets(new_prefix=30), one.slot * SLOTS + other.slot, None))
@@ -110,17 +110,17 @@ def connect_clusters(one: Topology, one_hub: int, other: Topology, other_hub: in
 
 
 def _port(topology: Topology) -> str:
-    """The end, in another cluster's hub, of the cable to this one."""
+    """Return the name of this cluster's port in another cluster's hub."""
     return f"cluster{topology.slot}"
 
 
 def disconnect(topology: Topology) -> None:
-    """Take the host's end away; routes over it go with it."""
+    """Remove the host's end of the link. The kernel then removes the routes over it."""
     run(["ip", "link", "delete", topology.host_link], check=False)
 
 
 def links() -> list[str]:
-    """The host's interfaces that belong to clusters of the testbed."""
+    """Return the host's interfaces that belong to clusters of the testbed."""
     found: list[dict[str, Any]] = json.loads(run(["ip", "-json", "link"]) or "[]")
     return [link["ifname"] for link in found if link["ifname"].startswith("vctest")]
 

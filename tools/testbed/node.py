@@ -1,8 +1,8 @@
 """One node: containerd, kubelet and kube-proxy, with their configuration.
 
-Hazard: everything that these programs write to fixed places (/var/lib/kubelet, /run/containerd,
-/var/log/containers) goes to private folders that the supervisor mounts in the node's space; a
-program started outside of it would write to the machine's own.
+Hazard: these programs must be started inside the node's space. The supervisor mounts private
+folders there over the fixed places that they write to (/var/lib/kubelet, /run/containerd,
+/var/log/containers). Outside of it they would write to the machine's own.
 """
 
 from __future__ import annotations
@@ -19,8 +19,8 @@ from tools.testbed.topology import Node, Topology
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_PLUGINS = ("bridge", "loopback", "host-local", "portmap")
 
-# The root of the machine may lack CAP_SYS_RESOURCE, and runc then dies when it lowers an OOM score;
-# restrict_oom_score_adj keeps containerd from asking for it.
+# The root of the machine may lack CAP_SYS_RESOURCE. Then runc dies when it lowers an OOM score.
+# restrict_oom_score_adj keeps containerd from requesting it.
 CONTAINERD = """\
 version = 3
 root = "{root}"
@@ -70,7 +70,7 @@ capabilities = ["pull", "resolve"]
 
 
 def containerd_config(root: Path, configuration: Path, pause: str) -> str:
-    """containerd's configuration for a content folder and a folder of configuration files."""
+    """Return containerd's configuration for its content folder and its configuration files."""
     return CONTAINERD.format(
         root=root,
         socket=CONTAINERD_SOCKET,
@@ -83,7 +83,7 @@ def containerd_config(root: Path, configuration: Path, pause: str) -> str:
 
 
 def cni_folder() -> Path:
-    """The folder of the CNI plugins; they are all built from one module."""
+    """Return the folder of the CNI plugins, which are all built from one module."""
     folders = {binaries.path(plugin).parent for plugin in CNI_PLUGINS}
     return folders.pop()
 
@@ -96,8 +96,8 @@ def write_configuration(topology: Topology, node: Node, places: Places, pause: s
     cache.write_atomic(configuration / "containerd.toml", containerd_toml)
     hosts = HOSTS.format(registry=topology.registry)
     cache.write_atomic(configuration / "registries/_default/hosts.toml", hosts)
-    # Nothing listens on the hub's port 53, so whoever asks for a name of the outside world is
-    # refused at once instead of waiting for an answer.
+    # Nothing listens on the hub's port 53. A query for an outside name is therefore refused at
+    # once, without a timeout.
     cache.write_atomic(configuration / "resolv.conf", f"nameserver {topology.hub_ip}\n")
     for name, document in (
         ("cni/10-bridge.conflist", _cni(topology, node)),
@@ -107,7 +107,7 @@ def write_configuration(topology: Topology, node: Node, places: Places, pause: s
 
 
 def components(topology: Topology, node: Node, places: Places, minor: str) -> list[Component]:
-    """The programs of a node of one Kubernetes minor, in the order in which they start."""
+    """Return a node's programs of one Kubernetes minor, in start order."""
     configuration = places.space(node.space) / "config"
     containerd = binaries.path("containerd")
     shim_folder = binaries.path("containerd-shim-runc-v2").parent
@@ -125,7 +125,7 @@ def components(topology: Topology, node: Node, places: Places, minor: str) -> li
         "proxy-mode": "nftables",
         "cluster-cidr": topology.pods,
         "bind-address": node.ip,
-        # Without the right to change the machine's connection tracking it dies at once.
+        # Without the right to change the machine's connection tracking, kube-proxy dies at once.
         "conntrack-max-per-core": 0,
         "conntrack-min": 0,
         "conntrack-tcp-timeout-established": "0s",
@@ -204,7 +204,7 @@ def _kubelet(topology: Topology, node: Node, places: Places) -> dict[str, Any]:
         "eventRecordQPS": 0,
         "kubeAPIQPS": 200,
         "kubeAPIBurst": 400,
-        # The machine's disk and memory belong to others as well; a full disk must not evict pods.
+        # Other programs use the machine's disk and memory too. A full disk must not evict pods.
         "evictionHard": {
             "memory.available": "50Mi",
             "nodefs.available": "0%",

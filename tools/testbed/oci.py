@@ -1,10 +1,10 @@
-"""Container images made by hand: a layer is a tar, an image is two JSON documents over layers.
+"""Container images without a builder: a layer is a tar, an image is two JSON documents.
 
-Owns the content-addressed store `oci/blobs/sha256` of the cache and the notes `oci/layers/<key>`
-that say which blob came out of which inputs.
+Owns the content-addressed store `oci/blobs/sha256` of the cache. Owns the notes `oci/layers/<key>`,
+which map inputs to their blob.
 
-Hazard: the same inputs must give the same bytes, or every start imports everything again; hence
-fixed times, fixed owners and sorted names.
+Hazard: the same inputs must lead to the same bytes, so times and owners are fixed and names sorted.
+Otherwise every start imports everything again.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ ARCHITECTURE = {"x86_64": "amd64", "aarch64": "arm64"}.get(platform.machine(), "
 
 @dataclass(frozen=True, slots=True)
 class Blob:
-    """Bytes in the store."""
+    """A blob in the store."""
 
     digest: str
     size: int
@@ -51,7 +51,7 @@ class Image:
 
     @property
     def repository(self) -> str:
-        """The name without host and tag, as a registry spells it."""
+        """Return the name without host and tag, as a registry spells it."""
         return self.name.partition("/")[2].rpartition(":")[0]
 
     @property
@@ -73,23 +73,23 @@ class Entry:
 
 
 def blob_path(digest: str) -> Path:
-    """Where the store has a blob."""
+    """Return the path of a blob in the store."""
     return cache.root() / "oci" / "blobs" / "sha256" / digest.removeprefix("sha256:")
 
 
 def key(*inputs: object) -> str:
-    """A short name for inputs."""
+    """Return a short name for inputs."""
     return hashlib.sha256(json.dumps([str(item) for item in inputs]).encode()).hexdigest()[:32]
 
 
 def file_key(path: Path) -> str:
-    """Names a program in the cache, whose files are replaced and never edited."""
+    """Return the cache key of a program. Its files are replaced and never edited."""
     status = path.stat()
     return f"{path}:{status.st_size}:{status.st_mtime_ns}"
 
 
 def layer(inputs: str, entries: Callable[[], Iterable[Entry]]) -> Blob:
-    """The layer that `entries` makes; it is called only when no blob is known for `inputs`."""
+    """Return the layer of `entries`, which is called only without a known blob for `inputs`."""
     known = _known(inputs)
     if known is not None:
         return known
@@ -108,7 +108,7 @@ def layer(inputs: str, entries: Callable[[], Iterable[Entry]]) -> Blob:
 
 
 def is_known(inputs: str) -> bool:
-    """Whether the layer of these inputs is in the store."""
+    """Return whether the layer of these inputs is in the store."""
     return _known(inputs) is not None
 
 
@@ -175,7 +175,7 @@ def write_archive(images: Iterable[Image], output: IO[bytes]) -> None:
 
 
 def index(images: Iterable[Image]) -> dict[str, Any]:
-    """The list of images at the top of an archive or a layout folder."""
+    """Return the list of images at the top of an archive or a layout folder."""
     manifests = [
         _descriptor(MANIFEST, image.manifest)
         | {"annotations": {"io.containerd.image.name": image.name}}
@@ -185,7 +185,7 @@ def index(images: Iterable[Image]) -> dict[str, Any]:
 
 
 def tree(root: Path, prefix: str = "") -> Iterable[Entry]:
-    """The entries of a folder on disk, with owners and modes, in a fixed order."""
+    """Return the entries of a folder on disk, with owners and modes, in a fixed order."""
     for folder, names, files in os.walk(root):
         names.sort()
         for name in sorted([*names, *files]):
@@ -235,7 +235,7 @@ def _descriptor(kind: str, blob: Blob) -> dict[str, Any]:
 
 
 class _Hashing:
-    """A file that computes the digest of what is written through it."""
+    """A file that computes the digest of the bytes written through it."""
 
     def __init__(self, output: IO[bytes]) -> None:
         self._output = output

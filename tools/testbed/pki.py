@@ -1,7 +1,7 @@
 """Certificates and keys of a cluster: one authority for the API, one for the front proxy.
 
-Hazard: OpenSSL 3 and Python 3.13 verify chains strictly (RFC 5280): a certificate without key
-identifiers, or an authority without a critical key usage, is refused.
+Hazard: every certificate must have key identifiers, and every authority a critical key usage.
+OpenSSL 3 and Python 3.13 verify chains strictly (RFC 5280) and refuse the rest.
 """
 
 from __future__ import annotations
@@ -24,7 +24,7 @@ from tools.testbed import cache
 from tools.testbed.topology import API_PORT, Node, Topology
 
 KUBELET_AUTHORITIES = "kubelet-authorities.crt"
-"""By which the API server, and nobody else, verifies every kubelet."""
+"""File of the authorities by which only the API server verifies every kubelet."""
 LIFETIME = dt.timedelta(days=365)
 Name = str | IPv4Address
 
@@ -55,7 +55,7 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
 
 
 def make_authority(name: str) -> Pair:
-    """A self-signed certificate authority that may sign leaves only."""
+    """Return a self-signed certificate authority that may sign leaves only."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(name, ())
     builder = _builder(subject, key, subject)
@@ -74,7 +74,7 @@ def make_leaf(
     groups: Sequence[str] = (),
     names: Sequence[Name] = (),
 ) -> Pair:
-    """A server certificate when it has `names` to be reached by, else a client's; or both."""
+    """Return a certificate: for a server with `names`, otherwise for a client, or for both."""
     key = ec.generate_private_key(ec.SECP256R1())
     usages = [ExtendedKeyUsageOID.SERVER_AUTH] if names else [ExtendedKeyUsageOID.CLIENT_AUTH]
     builder = _builder(_subject(name, groups), key, authority.certificate.subject)
@@ -95,7 +95,7 @@ def make_leaf(
 
 
 def kubeconfig(server: str, authority: bytes, user: Pair, cluster: str) -> str:
-    """A kubeconfig with everything inline; JSON is YAML."""
+    """Return a kubeconfig with all data inline, as JSON, which is YAML."""
 
     def encode(data: bytes) -> str:
         return base64.b64encode(data).decode()
@@ -125,7 +125,7 @@ def kubeconfig(server: str, authority: bytes, user: Pair, cluster: str) -> str:
 
 
 def write_cluster(topology: Topology, folder: Path) -> None:
-    """Make all certificates, keys and kubeconfigs of a cluster."""
+    """Create all certificates, keys and kubeconfigs of a cluster."""
     authority = make_authority(f"{topology.name}-ca")
     front = make_authority(f"{topology.name}-front-proxy-ca")
     _write(folder, "ca", authority)
@@ -162,8 +162,8 @@ def write_cluster(topology: Topology, folder: Path) -> None:
         write_kubeconfig(component, make_leaf(authority, f"system:{component}"), local)
     kubelets = {authority.pem: None}
     for node in topology.nodes:
-        # A kubelet that is given no certificate makes such an authority of its own. It would make
-        # it after the API server has read whom to trust, and without its address: so we do.
+        # A kubelet without a certificate creates such an authority itself. It would create it after
+        # the API server has read its trusted authorities, and without the address. So we create it.
         own = make_authority(f"{node.name}-ca") if node.is_self_signed else authority
         _write_node(topology, node, folder, authority, own)
         kubelets[own.pem] = None
@@ -171,13 +171,13 @@ def write_cluster(topology: Topology, folder: Path) -> None:
 
 
 def write_node(topology: Topology, node: Node, folder: Path) -> None:
-    """Make what a node needs that comes later: the API server trusts what its own CA signed."""
+    """Create the files of a later node. The API server trusts them by its own authority."""
     authority = _read(folder, "ca")
     _write_node(topology, node, folder, authority, authority)
 
 
 def _write_node(topology: Topology, node: Node, folder: Path, authority: Pair, own: Pair) -> None:
-    """`own` signs what its kubelet serves with."""
+    """Create the files of a node. `own` signs the kubelet's serving certificate."""
     kubelet = make_leaf(authority, f"system:node:{node.name}", groups=["system:nodes"])
     for program, user in (
         ("kubelet", kubelet),

@@ -1,8 +1,8 @@
-"""The rule that a run of tests builds nothing: what a target needs is built before its first test.
+"""The rule that a test run builds nothing: a target's needs are built before its first test.
 
-Owns the environment variable that says so; child processes inherit it. Hazard: whatever takes
-longer than a moment to make must call `refuse` before it makes it. Otherwise a test with a time
-limit builds it on a fresh machine, and fails.
+Owns the environment variable of the rule, which child processes inherit. Hazard: a function that
+takes longer than a moment must call `refuse` before it builds. Otherwise a test with a time limit
+builds on a fresh machine, and fails.
 """
 
 from __future__ import annotations
@@ -15,17 +15,17 @@ _VARIABLE = "VIRTUAL_CLUSTER_PREBUILT"
 
 
 def require() -> None:
-    """Have this process and its children build nothing from now on."""
+    """Forbid builds in this process and its children from now on."""
     os.environ[_VARIABLE] = "1"
 
 
 def is_required() -> bool:
-    """Whether this process must find everything built."""
+    """Return whether this process must find everything built."""
     return os.environ.get(_VARIABLE) == "1"
 
 
 def refuse(what: str) -> None:
-    """Raise TestbedError when this process must find everything built."""
+    """Raise TestbedError if this process must find everything built."""
     if is_required():
         raise TestbedError(
             f"{what}: it is not built, and tests build nothing. Run `make prepare` first; each "

@@ -1,10 +1,10 @@
-"""What the machine must offer: root, Debian packages, kernel features, Go.
+"""Requirements on the machine: root, Debian packages, kernel features, Go.
 
-Owns the list of each. Installs packages only when it was told so (`CI=true` or `YES=1`); whatever
-else is missing is named in one line.
+Owns the list of each. Installs packages only with `CI=true` or `YES=1`. Any other missing part is
+reported in one line.
 
-Hazard: a check that guesses (a module that is not loaded, a config file that is not there) refuses
-good machines; features are tried out in a throw-away namespace instead.
+Hazard: a check must test a feature in a temporary namespace and must not guess. A guess (from a
+module that is not loaded, or a missing config file) refuses good machines.
 """
 
 from __future__ import annotations
@@ -33,7 +33,7 @@ PACKAGES = {
     "debootstrap": "debootstrap",
 }
 
-# what it is → a command that works only with it
+# feature → a command that works only with it
 FEATURES = {
     "network namespaces": "true",
     "veth": "ip link add probe0 type veth peer name probe1",
@@ -53,14 +53,14 @@ GO_MINIMUM = (1, 26)
 
 
 def check(progress: Progress) -> None:
-    """Refuse a machine that cannot run a cluster; install packages where that was allowed."""
+    """Refuse a machine that cannot run a cluster. Installs packages if that was allowed."""
     with progress.step("check the machine"):
         _tools()
         _kernel()
 
 
 def check_tools(progress: Progress) -> None:
-    """Refuse a machine that cannot make images; install packages where that was allowed."""
+    """Refuse a machine that cannot build images. Installs packages if that was allowed."""
     with progress.step("check the machine's tools"):
         _tools()
 

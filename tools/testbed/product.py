@@ -1,11 +1,11 @@
-"""The images of our own three components, made from the working tree.
+"""Images of our three components, made from the working tree.
 
-Three layers: the Debian root with Python, the libraries at the versions of requirements.lock, and
-our code; a change of code makes the last one only. The tag is the digest of what is inside, so
-that a new image is a new Pod.
+Each image has three layers: the Debian root with Python, the libraries at the versions of
+requirements.lock, and our code. A change of code renews only the last layer. The tag is the digest
+of the content, so that a new image leads to a new pod.
 
-Hazard: a package that a component imports and that is missing from PACKAGES is found out by the
-component's crash.
+Hazard: PACKAGES must have every package that a component imports. The component crashes at its
+start without one.
 """
 
 from __future__ import annotations
@@ -31,7 +31,7 @@ from tools.testbed.progress import Progress
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _SITE_SECONDS = 7 * 24 * 3600.0
-"""After its last use a folder of libraries is removed."""
+"""Seconds after its last use until a folder of libraries is removed."""
 _SHARED = ("tenancy", "kubeio", "telemetry")
 
 
@@ -53,7 +53,7 @@ PRODUCTS = (
 
 
 def build(progress: Progress) -> list[Image]:
-    """Make the three images; all of them get the same tag."""
+    """Build the three images, all with the same tag."""
     base = debian.root(progress)
     pinned = libraries(base, progress)
     with progress.step("images of our components"):
@@ -71,7 +71,7 @@ def build(progress: Progress) -> list[Image]:
 
 
 def libraries(base: Path, progress: Progress) -> dict[str, list[Blob]]:
-    """The layers below our code, per image; they change with requirements.lock only."""
+    """Return the layers before our code, per image. They change with requirements.lock only."""
     found = {}
     for product in PRODUCTS:
         requirements = _requirements(product.extra)
@@ -89,7 +89,7 @@ def libraries(base: Path, progress: Progress) -> dict[str, list[Blob]]:
 
 
 def site(base: Path, progress: Progress) -> Path:
-    """A folder with the libraries of all images, made when it is missing; it knows our version."""
+    """Return the folder with our version and the libraries of all images, made if missing."""
     blobs = [pinned[-1] for pinned in libraries(base, progress).values()]
     folder = cache.root() / "sites"
     entry = folder / oci.key(*(blob.digest for blob in blobs), version())[:16]
@@ -107,7 +107,7 @@ def site(base: Path, progress: Progress) -> Path:
 
 
 def _unpack(layer: Blob, folder: Path) -> None:
-    """Unpack what a layer of libraries has below their site; files that are there stay."""
+    """Unpack a layer's libraries into a folder. Existing files stay."""
     prefix = _site().lstrip("/") + "/"
     with tarfile.open(layer.path) as archive:
         for member in archive:
@@ -117,7 +117,7 @@ def _unpack(layer: Blob, folder: Path) -> None:
 
 
 def images_below(base: Path, progress: Progress) -> list[Image]:
-    """The same layers as images, so that nodes have them unpacked before our code changes."""
+    """Return the same layers as images. Nodes unpack them before our code changes."""
     return [
         oci.image(f"{images.PREFIX}/{name}:libraries", blobs, entrypoint=["/usr/bin/python3"])
         for name, blobs in libraries(base, progress).items()
@@ -178,7 +178,10 @@ def _install(target: Path, requirements: list[str]) -> None:
 
 
 def _pip() -> list[str]:
-    """pip of this environment, or of the Python that it was made from."""
+    """Return the command of this environment's pip, or of the base Python's.
+
+    Raises TestbedError.
+    """
     if importlib.util.find_spec("pip") is not None:
         return [sys.executable, "-m", "pip"]
     bare = Path(sys.base_prefix) / "bin" / "python3"
@@ -237,11 +240,11 @@ def _below_site(folder: Path) -> Iterable[Entry]:
 
 
 def _site() -> str:
-    """Where Debian's Python looks for what was not installed by Debian."""
+    """Return the folder in which Debian's Python searches for packages not installed by Debian."""
     return f"/usr/local/lib/python{versions.load().base.python}/dist-packages"
 
 
 def version() -> str:
-    """The version in pyproject.toml, which is the chart's as well."""
+    """Return the version in pyproject.toml, which is also the chart's."""
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     return str(project["version"])

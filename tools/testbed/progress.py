@@ -1,9 +1,9 @@
-"""Telling the person at the terminal what is going on and for how long.
+"""Progress display for the user: the running step and its time.
 
-A terminal gets one line per step that counts the seconds; anything else gets plain lines, with a
-sign of life for slow steps.
+A terminal gets one line per step that counts the seconds. Any other output gets plain lines, and a
+repeated line for slow steps.
 
-Hazard: lines of two threads would mix; every write goes through one lock.
+Hazard: every write must hold the one lock. Otherwise lines of two threads would mix.
 """
 
 from __future__ import annotations
@@ -17,7 +17,7 @@ from typing import TextIO
 
 
 class Progress:
-    """Prints steps; `note` adds a plain line between them."""
+    """A display of steps. `note` adds a plain line between them."""
 
     def __init__(self, stream: TextIO | None = None, quiet: bool = False) -> None:
         self._stream = stream or sys.stderr
@@ -28,7 +28,7 @@ class Progress:
 
     @contextlib.contextmanager
     def step(self, title: str) -> Iterator[Progress]:
-        """Show a step while the block runs, and what it took."""
+        """Show a step while the block runs, and its duration."""
         started = time.monotonic()
         done = threading.Event()
         self._detail = ""
@@ -47,11 +47,11 @@ class Progress:
         self._line("✓", title, started, end="\n")
 
     def detail(self, text: str) -> None:
-        """What the running step is busy with now."""
+        """Show the current work of the running step."""
         self._detail = text
 
     def note(self, text: str) -> None:
-        """A line of its own."""
+        """Print a separate line."""
         self._write(f"{text}\n")
 
     def _tick(self, title: str, started: float, done: threading.Event) -> None:

@@ -1,7 +1,7 @@
-"""Pushing our images to a registry of one's own.
+"""Push of our images to the user's own registry.
 
-Hazard: the registry's credentials are the user's: the pusher reads docker's own configuration, and
-nothing of it passes through here.
+Hazard: this module must never handle the registry's credentials, which are the user's. The pusher
+reads them from docker's own configuration.
 """
 
 from __future__ import annotations
@@ -21,7 +21,7 @@ COMPONENTS = tuple(one.image for one in product.PRODUCTS)
 
 
 def push(destination: str, progress: Progress) -> list[str]:
-    """Push all images under `destination` (REGISTRY/PREFIX); returns their names there."""
+    """Push all images to `destination` (REGISTRY/PREFIX). Returns their names in it."""
     prefix = destination.rstrip("/")
     if "/" not in prefix or "://" in prefix:
         raise TestbedError(
@@ -41,7 +41,7 @@ def push(destination: str, progress: Progress) -> list[str]:
 
 
 def _wanted(progress: Progress) -> list[tuple[Image, list[str]]]:
-    """What a cluster with the chart needs: our components and the tenants' control planes."""
+    """Return the images for the chart: our components and the tenants' control planes."""
     made = [*images.build(progress), *images.build_further(progress, *images.FURTHER)]
     tenant = [image for image in made if image.name in images.for_tenants()]
     ours = product.build(progress)

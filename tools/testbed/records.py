@@ -1,4 +1,4 @@
-"""What is written down of each cluster before anything is done, so that `down` can undo it.
+"""Records of clusters, written before any change so that `down` can undo it.
 
 Owns `clusters/<name>/cluster.json`: slot, nodes, minor, kubeconfig, and whether it is up.
 """
@@ -18,7 +18,7 @@ Record = dict[str, Any]
 
 
 def read(name: str) -> Record | None:
-    """The record of a cluster; None when there is none, or it was not finished."""
+    """Return the record of a cluster. None if it is missing or was not finished."""
     try:
         record: Record = json.loads(_file(name).read_text())
     except (FileNotFoundError, ValueError):
@@ -27,18 +27,18 @@ def read(name: str) -> Record | None:
 
 
 def write(name: str, record: Record) -> None:
-    """Write the record whole or not at all."""
+    """Write the record completely or not at all."""
     cache.write_atomic(_file(name), json.dumps(record))
 
 
 def names() -> list[str]:
-    """The clusters that there are, whole or not: by their folders and by their cgroups."""
+    """Return the existing clusters, complete or not, found by their folders and cgroups."""
     folders = {path.name for path in clusters_folder().iterdir() if path.is_dir()}
     return sorted(folders | {tree.removeprefix(cgroups.PREFIX) for tree in cgroups.trees()})
 
 
 def every() -> list[Record]:
-    """The records of all clusters."""
+    """Return the records of all clusters."""
     return [record for name in names() if (record := read(name)) is not None]
 
 

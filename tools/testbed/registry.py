@@ -1,10 +1,10 @@
 """The folder that the testbed's image registry serves.
 
-Owns the layout of the registry's file store, written straight from the cache by hard links: no
-upload, and a name that is not there is a quick 404.
+Owns the layout of the registry's file store, written directly from the cache by hard links. So
+there is no upload, and a missing name is a quick 404.
 
-Hazard: the layout belongs to another program (distribution v3); a new major version of it may need
-another one.
+Hazard: the layout must match the program that reads it (distribution v3). A new major version of it
+may need another layout.
 """
 
 from __future__ import annotations
@@ -19,7 +19,7 @@ from tools.testbed.oci import Blob, Image
 
 
 def publish(images: Iterable[Image], store: Path) -> None:
-    """Make images available under the names that they have."""
+    """Make images available with their own names."""
     root = store / "docker" / "registry" / "v2"
     for image in images:
         for blob in (image.manifest, *image.blobs):

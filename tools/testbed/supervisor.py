@@ -1,13 +1,15 @@
 """The first process of a cluster: all other processes are its descendants and end with it.
 
-It lives in a process-ID namespace of its own, so that the kernel kills every process of the
-cluster, containers included, when it is killed, and takes mounts, network namespaces, cables and
-routes away with them. It holds one process per named space (the hub, each node), starts and stops
+It runs in its own process-ID namespace. If it is killed, the kernel kills every process of the
+cluster, containers included. The kernel then removes mounts, network namespaces, links and routes
+as well. The supervisor holds one process per named space (the hub, each node). It starts and stops
 programs in these spaces on request, and collects the exit codes of orphans.
 
-Runs as a script; speaks one JSON line per connection on a Unix socket in the cluster's folder.
+Runs as a script. The protocol is one JSON line per connection on a Unix socket in the cluster's
+folder.
 
-Hazard: it must not die of a program's fault, and must not wait for anything without a limit.
+Hazard: the supervisor must survive every program's fault, and must not wait without a limit. All
+processes of the cluster end with it.
 """
 
 from __future__ import annotations
@@ -33,11 +35,11 @@ PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 SOCKET = "supervisor.sock"
 RECORD = "supervisor.json"
 
-# What programs of a node write to fixed places goes to folders of the node instead.
+# Folders of the node replace the fixed places that its programs write to.
 PRIVATE = ("/var/lib", "/var/log")
 
-# Without a limit on refusals each question to the outside world is refused at once; with the
-# kernel's default of one a second the others wait for their timeout.
+# Without a limit on refusals, each query to the outside is refused at once. With the
+# kernel's default of one a second, all other queries wait for their timeout.
 SETTINGS = {"ip_forward": 1, "conf/all/rp_filter": 0, "icmp_ratelimit": 0}
 
 Request = dict[str, Any]
@@ -45,7 +47,7 @@ Reply = dict[str, Any]
 
 
 class Supervisor:
-    """Starts, stops and collects processes; single-threaded."""
+    """Single-threaded supervisor that starts, stops and collects processes."""
 
     def __init__(self, folder: Path) -> None:
         self.folder = folder
@@ -61,7 +63,7 @@ class Supervisor:
         }
 
     def serve(self) -> None:
-        """Answer requests for ever."""
+        """Answer requests without end."""
         server = socket.socket(socket.AF_UNIX)
         server.bind(short(self.folder / SOCKET))
         server.listen(16)
@@ -85,7 +87,7 @@ class Supervisor:
             self.collect()
 
     def answer(self, connection: socket.socket) -> None:
-        """Read one request, do it, and say how it went."""
+        """Read one request, execute it, and write the result."""
         connection.settimeout(10)
         try:
             with connection.makefile("rwb") as stream:
@@ -99,14 +101,14 @@ class Supervisor:
             print(f"a request was lost: {error}", flush=True)
 
     def make_space(self, request: Request) -> Reply:
-        """Make network, mount and host-name namespaces and hold them with a process."""
+        """Create network, mount and host-name namespaces and hold them with a process."""
         name = request["name"]
         if name not in self.spaces:
             self.spaces[name] = fork(lambda: hold_space(self.folder, name, request["hostname"]))
         return {"pid": self.spaces[name]}
 
     def start(self, request: Request) -> Reply:
-        """Start a program in a space; a running one of that name stays."""
+        """Start a program in a space. A running program with that name stays."""
         name = request["name"]
         if name not in self.running:
             holder = self.spaces[request["space"]]
@@ -115,7 +117,7 @@ class Supervisor:
         return {"pid": self.running[name]}
 
     def stop(self, request: Request) -> Reply:
-        """End a program: politely, and after `grace` seconds by force."""
+        """Stop a program: by SIGTERM, and after `grace` seconds by SIGKILL."""
         name = request["name"]
         pid = self.running.get(name)
         if pid is None:
@@ -136,7 +138,7 @@ class Supervisor:
         return {}
 
     def state(self, _request: Request) -> Reply:
-        """What runs, and what ended with which status."""
+        """Return the running programs, and the exit status of the ended ones."""
         self.collect()
         return {"spaces": self.spaces, "running": self.running, "ended": self.ended}
 
@@ -186,8 +188,8 @@ def hold_space(folder: Path, name: str, hostname: str) -> None:
     if not folder.exists():  # the cache itself lies below one of them: show it again
         cache.mkdir(parents=True)
         kernel.mount(f"/proc/self/fd/{kept}", str(cache), "none", kernel.MS_BIND | kernel.MS_REC)
-    # Shared, because the kubelet refuses Bidirectional mounts otherwise; it is a slave of the
-    # host's mounts, so nothing travels back.
+    # Shared, because the kubelet refuses Bidirectional mounts otherwise. It is a slave of the
+    # host's mounts, so no mount reaches the host.
     kernel.mount("", "/", "none", kernel.MS_SHARED | kernel.MS_REC)
     for key, value in SETTINGS.items():
         Path(f"/proc/sys/net/ipv4/{key}").write_text(str(value))
@@ -211,7 +213,7 @@ def become(request: Request, holder: int) -> None:
 
 
 def short(path: Path) -> str:
-    """A spelling of a socket's path that fits into the kernel's 107 bytes."""
+    """Return a spelling of a socket's path that fits into the kernel's 107 bytes."""
     if len(str(path)) <= 100:
         return str(path)
     descriptor = os.open(path.parent, os.O_RDONLY | os.O_DIRECTORY)
@@ -233,7 +235,7 @@ def main(folder: Path) -> None:
         os.write(go_write, b"!")
         os._exit(0)
     os.close(go_write)
-    if not os.read(go_read, 1):  # nobody wrote down that this process exists
+    if not os.read(go_read, 1):  # no record of this process was written
         os._exit(1)
     os.chdir("/")
     kernel.mount("proc", "/proc", "proc")
@@ -243,7 +245,7 @@ def main(folder: Path) -> None:
 
 
 def started(pid: int) -> str:
-    """When a process was started, in ticks: with the number it names a process for good."""
+    """Return a process's start time in ticks. With the process ID it is a permanent identity."""
     text = Path(f"/proc/{pid}/stat").read_text()
     return text.rpartition(")")[2].split()[19]
 

@@ -1,7 +1,7 @@
-"""What each target of the Makefile needs built before its first step: programs, and images.
+"""Needs of each Makefile target before its first step: programs, and images.
 
-Owns the table of targets. Hazard: tests build nothing (`prebuilt`); a test that uses a program of
-a further group needs that group in the row of each target that runs it.
+Owns the table of targets. Hazard: a test that uses a program of a further group needs that group in
+the row of each target that runs it. Tests build nothing (`prebuilt`), so the test fails otherwise.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ from tools.testbed.errors import TestbedError
 from tools.testbed.progress import Progress
 
 Step = Callable[[Progress], object]
-"""Makes images, quickly when they are there; the programs are built by then."""
+"""A step that builds images, quick if they exist. The programs are built before it."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -33,9 +33,9 @@ class Target:
     """The needs of one target."""
 
     groups: tuple[str, ...] = ()
-    """Groups of programs, as `build` knows them."""
+    """Groups of programs, arguments of `build`."""
     images: tuple[Step, ...] = ()
-    """Steps after the programs; with any, the machine must be able to run a cluster."""
+    """Steps after the programs. With any step, the machine must be able to run a cluster."""
 
     def __or__(self, other: Target) -> Target:
         """Return the needs of both."""
@@ -45,7 +45,7 @@ class Target:
 
 
 def _cluster_images(progress: Progress) -> None:
-    """What every node has from the start, and our components as the working tree has them."""
+    """Build the images of every node, and our components from the working tree."""
     content.prepare(cluster.stable_images(progress), progress)
     product.build(progress)
 
@@ -90,11 +90,11 @@ TARGETS = {
     "conformance": _DEMO | Target(("conformance",)),
     "bench": _BENCH,
 }
-"""By the name of the target. The conformance suite's images are made by its own program."""
+"""Needs by target name. The conformance suite's images are built by its own program."""
 
 
 def prepare(name: str, progress: Progress) -> None:
-    """Build what a target needs and is missing. Raises TestbedError."""
+    """Build the missing needs of a target. Raises TestbedError."""
     if name not in TARGETS:
         raise TestbedError(f"there is no target {name!r}; known: {', '.join(TARGETS)}")
     target = TARGETS[name]
@@ -114,5 +114,5 @@ def prepare(name: str, progress: Progress) -> None:
 
 
 def _below_everything(progress: Progress) -> None:
-    """What images are made on, which needs no program of ours."""
+    """Build the layers that images start from, which need no program of ours."""
     product.libraries(debian.root(progress), progress)

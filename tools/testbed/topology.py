@@ -1,11 +1,11 @@
-"""Which addresses and names a cluster has; all of them follow from its name and its slot. Pure.
+"""Addresses and names of a cluster, all derived from its name and its slot. Pure.
 
 A cluster is one hub namespace (control plane, registry, a bridge) and one namespace per node on
-that bridge. The host is on the bridge as well, with routes to pods, Services and nodes; nothing
-has a default route out of the cluster.
+that bridge. The host is on the bridge as well, with routes to pods, Services and nodes. There is no
+default route out of the cluster.
 
-Hazard: the widest Service range that the API server accepts is a /12, and 10.0.0.0/8 holds only a
-few besides the pods'; SLOTS is the limit of clusters side by side.
+Hazard: at most SLOTS clusters may run in parallel. The widest Service range that the API
+server accepts is a /12, and 10.0.0.0/8 has only a few besides the pods' ranges.
 """
 
 from __future__ import annotations
@@ -30,7 +30,7 @@ class Node:
 
     @property
     def space(self) -> str:
-        """The name of its namespaces, folder and cgroup."""
+        """Name of its namespaces, folder and cgroup."""
         return f"node-{self.number}"
 
     @property
@@ -40,7 +40,7 @@ class Node:
 
     @property
     def gateway(self) -> IPv4Address:
-        """The address of its own bridge, which the pods see as their gateway."""
+        """Address of its own bridge, which the pods use as their gateway."""
         return self.pods[1]
 
 
@@ -54,7 +54,7 @@ class Topology:
 
     @property
     def wire(self) -> IPv4Network:
-        """The range of the bridge: hub, nodes and host."""
+        """Range of the bridge: hub, nodes and host."""
         return IPv4Network(f"10.{64 + self.slot}.0.0/24")
 
     @property
@@ -71,7 +71,7 @@ class Topology:
 
     @property
     def host_ip(self) -> IPv4Address:
-        """The host's address on the bridge; pods reach servers of the host there."""
+        """Address of the host on the bridge. Pods reach servers of the host at it."""
         return self.wire[254]
 
     @property
@@ -80,7 +80,7 @@ class Topology:
 
     @property
     def host_link(self) -> str:
-        """The host's end of the cable to the bridge (15 characters are the kernel's limit)."""
+        """Name of the host's end of the link to the bridge, at most 15 characters (kernel)."""
         return f"vctest{self.slot}"
 
     @property
@@ -105,5 +105,5 @@ class Topology:
 
     @property
     def ranges(self) -> tuple[IPv4Network, ...]:
-        """What the host must not use for anything else."""
+        """Ranges that the host must not use for anything else."""
         return (self.wire, self.pods, self.services)

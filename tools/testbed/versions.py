@@ -1,7 +1,7 @@
-"""Which versions the testbed consists of: `versions.toml` and the pins in `gomod/*/go.mod`.
+"""Versions of the testbed's parts: `versions.toml` and the pins in `gomod/*/go.mod`.
 
-Hazard: the patch release stands in two places, versions.toml and go.mod; `load` refuses to go on
-when they differ, because the binaries would then report a version that they are not.
+Hazard: the patch release in versions.toml and in go.mod must be equal, and `load` raises
+TestbedError otherwise. With a difference the binaries would report a wrong version.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ from tools.testbed.errors import TestbedError
 HERE = Path(__file__).resolve().parent
 GOMOD = HERE / "gomod"
 SUITE = "conformance"
-"""The module of the conformance suite, which is of the super cluster's own minor."""
+"""Go module of the conformance suite, which has the super cluster's own minor."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -45,16 +45,19 @@ class Versions:
 
     kubernetes: tuple[Kubernetes, ...]
     kubectl: tuple[Kubernetes, ...]
-    """Modules of kubectl alone, of minors before the super cluster's own."""
+    """Go modules of kubectl alone, for minors before the super cluster's own."""
     base: Base
 
     @property
     def releases(self) -> tuple[Kubernetes, ...]:
-        """Everything that is built from a patch release of Kubernetes."""
+        """All entries that are built from a patch release of Kubernetes."""
         return (*self.kubernetes, *self.kubectl)
 
     def minor(self, minor: str | None = None) -> Kubernetes:
-        """The named minor; without a name the super cluster's own."""
+        """Return the named minor, or without a name the super cluster's own.
+
+        Raises TestbedError.
+        """
         if minor is None:
             return self.kubernetes[0]
         for entry in self.kubernetes:
@@ -65,7 +68,7 @@ class Versions:
 
 
 def module_version(module: str, path: str) -> str:
-    """The version (without the v) at which a go.mod pins one module path."""
+    """Return the version (without the v) at which a go.mod pins one module path."""
     text = (GOMOD / module / "go.mod").read_text()
     match = re.search(rf"^\s*(?:require )?{re.escape(path)} v(\S+)", text, re.MULTILINE)
     if match is None:
@@ -74,7 +77,7 @@ def module_version(module: str, path: str) -> str:
 
 
 def module_key(module: str) -> str:
-    """Names a module's folder in the cache; changes with every pin, and with code of its own."""
+    """Return a module's folder name in the cache. It changes with each pin and each Go file."""
     folder = GOMOD / module
     files = (folder / "go.mod", folder / "go.sum", *sorted(folder.rglob("*.go")))
     content = b"".join(file.read_bytes() for file in files)
@@ -83,7 +86,7 @@ def module_key(module: str) -> str:
 
 @functools.cache
 def load() -> Versions:
-    """Read versions.toml once."""
+    """Return the content of versions.toml, read once. Raises TestbedError if the pins differ."""
     data = tomllib.loads((HERE / "versions.toml").read_text())
     base = data["base"]
     found = Versions(

@@ -28,8 +28,10 @@ from vcmanager.runtime.options import AgentPods, Settings
 from vcmanager.runtime.tenant_watch import Lookout
 
 RESYNC_SECONDS = 36_000.0
-"""Resync interval in seconds of a settled object. Relevant changes are watched, and a reconcile
-costs some 30 requests."""
+"""Resync interval in seconds of a settled object.
+
+Relevant changes are watched, and a reconcile costs some 30 requests.
+"""
 TENANT_DEADLINE = 5.0
 """Deadline in seconds of one request to a tenant. A tenant may be slow on purpose."""
 

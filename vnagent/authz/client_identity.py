@@ -1,13 +1,16 @@
-"""From a verified client certificate to the tenant that it stands for; pure.
+"""Mapping from a verified client certificate to its tenant. Pure.
 
-Owns what makes a certificate an identity. The chain is verified in the handshake; here the leaf is
-read. Must not know requests or pods. Hazard: OpenSSL lets a leaf without usages, a CA certificate
-or a chain over an intermediate pass as a client. Tenants sign certificates of their own, so a
-common name means nothing: only `vc://<UID>/<key>` in a URI SAN, signed directly by our authority,
-or `vc-figures://<UID>/<key>` for the tenant's metrics-server, which gets the figures alone.
+The module owns the rules by which a certificate is an identity. The TLS handshake verifies the
+chain, and this module reads the leaf. It must not know requests or pods. Hazard: only
+`vc://<UID>/<key>` in a URI SAN, signed directly by the platform's authority, may identify a tenant.
+Otherwise a tenant could act as another one, because tenants sign certificates of their own and a
+common name proves nothing. `vc-figures://<UID>/<key>` identifies a tenant's metrics-server, which
+may read the metrics only. OpenSSL accepts a leaf without usages, a CA certificate or a chain over
+an intermediate as a client.
 
 Another kind of identity, such as a token that the tenant's API server reviews, would be a second
-way to a `Caller` here, called by `Server._meet`; today the TLS context demands a certificate.
+function that returns a `Caller`. `Server._meet` would call it. Today the TLS context requires a
+certificate.
 """
 
 import functools
@@ -40,32 +43,34 @@ _MIN_EC_BITS = 256
 _MIN_RSA_BITS = 2048
 _MIN_DIGEST_BYTES = 32
 _REMEMBERED = 256
-"""Certificates that were good: a tenant's API server shows the same one for each call."""
+"""Number of valid certificates in the cache. A tenant's API server sends the same one for each
+call.
+"""
 
 
 class IdentityProblemError(Exception):
-    """A certificate stands for no tenant; says why."""
+    """A certificate identifies no tenant. The message has the reason."""
 
     vc_uid = ""
-    """Of the tenant that our authority has written into it, where it has."""
+    """UID of the tenant that the platform's authority has written into it, if any."""
 
 
 @dataclass(frozen=True, slots=True)
 class Caller:
-    """A tenant's API server, or what a tenant runs with a certificate of the same kind."""
+    """A tenant's API server, or a program of a tenant with a certificate of the same kind."""
 
     vc_uid: str
-    """UID of the VirtualCluster: whose pods it may reach."""
+    """UID of the VirtualCluster that owns the reachable pods."""
     key: str
-    """Root namespace: for people who read logs."""
+    """Root namespace, for people who read logs."""
     not_after: datetime
-    """When the certificate, and so the identity, ends."""
+    """End of the certificate, and so of the identity."""
     has_figures_only: bool = False
-    """Whether it may ask for `/metrics/resource` and nothing else."""
+    """Whether it may request `/metrics/resource` and nothing else."""
 
 
 def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: datetime) -> Caller:
-    """Return the tenant of a client certificate; raises IdentityProblemError."""
+    """Return the tenant of a client certificate. Raises IdentityProblemError."""
     not_before, caller = _read(leaf_der, tuple(authorities))
     if not not_before <= now <= caller.not_after:
         raise IdentityProblemError("the certificate is not valid at this time")
@@ -74,9 +79,9 @@ def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: date
 
 @functools.lru_cache(maxsize=_REMEMBERED)
 def _read(leaf_der: bytes, authorities: tuple[x509.Certificate, ...]) -> tuple[datetime, Caller]:
-    """Return from when on a certificate is valid, and for whom; raises IdentityProblemError.
+    """Return the start of a certificate's validity and its caller. Raises IdentityProblemError.
 
-    Nothing here changes with time, and what is refused is not remembered.
+    The result does not change with time. A refused certificate is not cached.
     """
     try:
         leaf = x509.load_der_x509_certificate(leaf_der)

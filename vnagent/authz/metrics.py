@@ -1,9 +1,10 @@
-"""The agent's metrics.
+"""Prometheus metrics of the agent.
 
-Hazard: a label value made from a request grows without end; every label here is from a closed set,
-tenants beyond a number share one, and all of its own is at most 200 series (SEC-14). The port
-that shows them may ask nobody who he is, so a tenant is called by the six digits that its root
-namespace has of its UID, and never by a name.
+Hazard: every label value must be from a closed set, because a label made from a request grows
+without end. Otherwise the metrics exhaust memory. Tenants beyond a number share one label, and the
+agent's own metrics have at most 200 series (SEC-14). The metrics port may require no identity. A
+tenant's label is therefore the six digits of its UID that are in its root namespace, and never a
+name.
 """
 
 from collections.abc import Iterator
@@ -16,22 +17,23 @@ from tenancy import names
 from vnagent.protocol.routes import Verb
 
 TENANTS = 8
-"""Tenants with a label of their own; whoever comes first keeps his until the agent ends."""
+"""Number of tenants with a label of their own. The first tenants keep theirs until the agent ends.
+"""
 OTHERS = "other"
 UNKNOWN = "unknown"
-"""Whoever showed no certificate of a tenant's."""
+"""Label of a caller without a certificate of a tenant."""
 OUTCOMES = ("served", "refused", "failed")
 
 
 class Mode(StrEnum):
-    """The way to the node's pods; a closed set."""
+    """Upstream of the node's pods. The set is closed."""
 
     KUBELET = "kubelet"
     APISERVER = "apiserver"
 
 
 class Why(StrEnum):
-    """Why it is that way; a closed set."""
+    """Reason for the present upstream. The set is closed."""
 
     CONFIGURED = "configured"
     UNSEEN = "unseen"
@@ -41,7 +43,7 @@ class Why(StrEnum):
 
 
 class Policies(StrEnum):
-    """How the agent stands to the tenants' policies; a closed set."""
+    """State of the tenants' policies in the agent. The set is closed."""
 
     FOLLOWED = "followed"
     KEPT = "kept"
@@ -50,7 +52,7 @@ class Policies(StrEnum):
 
 
 class Unheard(StrEnum):
-    """Why a connection ended before a request was read; a closed set."""
+    """Reason for which a connection ended before a request was read. The set is closed."""
 
     HANDSHAKE = "handshake"
     CERTIFICATE = "certificate"
@@ -112,7 +114,7 @@ _labels: dict[str, str] = {}
 
 
 def tenant_label(vc_uid: str) -> str:
-    """Return what a tenant is called here: its own label while there are any."""
+    """Return the label of a tenant: one of its own while any are left, else `other`."""
     label = _labels.get(vc_uid)
     if label is None:
         if len(_labels) >= TENANTS:
@@ -122,12 +124,12 @@ def tenant_label(vc_uid: str) -> str:
 
 
 def refused(why: Unheard, vc_uid: str = "") -> None:
-    """Count a connection; without a UID nobody knows whose it was."""
+    """Count a refused connection. Without a UID its tenant is unknown."""
     CONNECTIONS_REFUSED.labels(tenant_label(vc_uid) if vc_uid else UNKNOWN, why.value).inc()
 
 
 def outcome(status: int) -> str:
-    """Return how a request ended, by the status that its caller saw; 0 when it saw none."""
+    """Return the outcome of a request by the status that its caller received, 0 for no status."""
     if 100 <= status < 400:
         return "served"
     return "refused" if 400 <= status < 500 else "failed"
@@ -142,12 +144,12 @@ def streaming(vc_uid: str, verb: Verb) -> Iterator[None]:
 
 
 def show_upstream(mode: Mode, why: Why) -> None:
-    """Show the present way, and no other."""
+    """Set the metric of the present upstream and clear all others."""
     _UPSTREAM.clear()
     _UPSTREAM.labels(mode.value, why.value).set(1)
 
 
 def show_policies(state: Policies) -> None:
-    """Show the present state, and no other."""
+    """Set the metric of the present state and clear all others."""
     _POLICIES.clear()
     _POLICIES.labels(state.value).set(1)

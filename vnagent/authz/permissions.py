@@ -1,10 +1,10 @@
-"""Which calls a tenant's policy permits, and the sessions that live by such a permit.
+"""Permissions of calls by tenant policy, and the sessions that depend on them.
 
-Owns what vc-manager last wrote of it, and one entry per running session. Must not know where the
-document comes from. Hazard: default closed: what is not known, not readable or too old to be
-trusted permits nothing new; and a session lives no longer than its permit, so that what was
-switched off is off. What is known ages only while nobody tells of changes: with the document
-followed it is as good as new, whoever should be writing it (docs/adr/0022).
+The module owns the last document of vc-manager and one entry per running session. It must not know
+the source of the document. Hazard: an unknown, unreadable or stale document must permit no new
+session, and a session must end with its permit. Otherwise a call that was switched off would go on.
+The document ages only while its ConfigMap is not watched. A watched document counts as current,
+even if vc-manager is down (docs/adr/0022).
 """
 
 import asyncio
@@ -22,10 +22,11 @@ from vnagent.protocol.errors import Reason, RefusedError
 from vnagent.protocol.routes import Verb
 
 STALE_SECONDS = 300.0
-"""How long what is known counts when nobody tells of changes any more: without the super API
-server nobody changes a policy either, but a node may be cut off alone."""
+"""Time in seconds for which the document applies while its ConfigMap is not watched. Without the
+super API server no policy can change, but a single node may be cut off.
+"""
 _TICK_SECONDS = 0.01
-"""By which a timer may be early."""
+"""Time in seconds by which a timer may be early."""
 
 CALLS: Mapping[Verb, Call] = {
     Verb.LOGS: Call.LOGS,
@@ -34,7 +35,7 @@ CALLS: Mapping[Verb, Call] = {
     Verb.RUN: Call.EXEC,
     Verb.PORT_FORWARD: Call.PORT_FORWARD,
 }
-"""The switch of each verb; what is not here has none."""
+"""Switch of each verb. A verb that is not listed has no switch."""
 
 _log = structlog.get_logger(__name__)
 
@@ -47,7 +48,7 @@ class _Running:
 
 
 class Permits:
-    """Lets sessions begin, and ends them when their permit does."""
+    """Permits of sessions, which end when their permit ends."""
 
     def __init__(self) -> None:
         self._switches: Switches | None = None
@@ -59,14 +60,14 @@ class Permits:
 
     @property
     def count(self) -> int:
-        """How many sessions live by a permit."""
+        """The number of sessions with a permit."""
         return len(self._running)
 
     def learn(self, data: Mapping[str, str] | None) -> None:
-        """Take what the ConfigMap holds now, None when it is not there.
+        """Apply the data of the ConfigMap, None if it does not exist.
 
-        Ends the sessions that it does not permit. One that says nothing ends none: it was not
-        switched off by it.
+        Ends the sessions that the data does not permit. Unreadable data ends no session, because it
+        switches nothing off.
         """
         self._lost_at = None
         self._switches = _read(data)
@@ -77,12 +78,13 @@ class Permits:
         now = asyncio.get_running_loop().time()
         for session in list(self._running):
             if self._fault(session.vc_uid, session.call) is not None:
-                # A life that is ending cannot be ended again, and the next document may come first.
+                # An expired timeout cannot be rescheduled, and the next document may arrive before
+                # the session ends.
                 self._running.discard(session)
                 session.life.reschedule(now)
 
     def lose(self) -> None:
-        """Remember that from now on nobody tells of changes."""
+        """Record that the ConfigMap is not watched from now on."""
         if self._lost_at is not None:
             return
         loop = asyncio.get_running_loop()
@@ -91,12 +93,12 @@ class Permits:
         self._tell()
 
     async def known(self) -> None:
-        """Wait until there is something to decide by."""
+        """Wait until a document is known."""
         await self._known.wait()
 
     @contextlib.asynccontextmanager
     async def one(self, vc_uid: str, verb: Verb) -> AsyncIterator[None]:
-        """Hold a permit for one session; raises RefusedError when there is none or it ends."""
+        """Hold a permit for one session. Raises RefusedError without a permit or when it ends."""
         call = CALLS.get(verb)
         if call is None:
             yield
@@ -118,7 +120,7 @@ class Permits:
             raise self._fault(vc_uid, call) or _unknown() from error
 
     def _fault(self, vc_uid: str, call: Call) -> RefusedError | None:
-        """Return why a call is not permitted, None when it is."""
+        """Return the reason why a call is not permitted, None when it is."""
         found = self._switches
         if found is None or self._is_stale():
             return _unknown()
@@ -161,7 +163,7 @@ class Permits:
         return Policies.STALE if self._is_stale() else Policies.KEPT
 
     def _tell(self) -> None:
-        """Say how things stand when that has changed."""
+        """Report the state of the policies if it has changed."""
         state, before = self._state(), self._told
         if state is before:
             return
@@ -175,7 +177,7 @@ class Permits:
             case Policies.FOLLOWED:
                 _log.info("policies are followed", before=before and before.value)
             case Policies.UNKNOWN:
-                pass  # who read them has said why
+                pass  # `_read` has logged the reason
 
 
 def _read(data: Mapping[str, str] | None) -> Switches | None:

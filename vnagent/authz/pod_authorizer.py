@@ -1,10 +1,10 @@
-"""Whether a caller may touch a pod: decided by the owner that is recorded on it.
+"""Authorization of a caller for a pod, by the owner that is recorded on the pod.
 
-Owns the table of the tenants' pods on this node, read from the kubelet's own list, or from the
-super API server's where that is the way to the node (`vnagent.upstream.node_upstream`). Must not
-know HTTP. Hazard: names prove nothing. Super namespaces are never spelled here: a pod is found by
-the recorded UID of the VirtualCluster, tenant namespace and name, and whatever is not recorded in
-full, or recorded twice, is nobody's.
+The module owns the table of the tenants' pods on this node. The table comes from the kubelet's own
+list, or from the super API server's (`vnagent.upstream.node_upstream`). The module must not know
+HTTP. Hazard: names prove nothing, so a pod must be found by the recorded UID of the VirtualCluster,
+tenant namespace and name. Otherwise a caller could reach another tenant's pod. No super namespace
+is built here. A pod whose record is incomplete or exists twice belongs to no tenant.
 """
 
 import asyncio
@@ -24,9 +24,9 @@ from vnagent.protocol.errors import Reason, RefusedError
 from vnagent.protocol.routes import Route, Verb
 
 FRESH_SECONDS = 5.0
-"""A decision rests on a list that is not older."""
+"""Maximum age in seconds of the list that a decision uses."""
 SPACING_SECONDS = 0.5
-"""Between two lists, however many callers ask for pods that are not there."""
+"""Interval in seconds between two lists. It limits callers that request pods that do not exist."""
 
 PodKey = tuple[str, str, str]
 """UID of the VirtualCluster, tenant namespace, name."""
@@ -43,18 +43,20 @@ class OwnedPod:
     super_namespace: str
     super_uid: str
     containers: frozenset[str]
-    """Those that the tenant wrote; what the super cluster added is not the tenant's to see."""
+    """Containers that the tenant wrote. The tenant must not see containers that the super cluster
+    added.
+    """
     is_on_host_network: bool
     host: str = ""
-    """Address of the node that it is bound to, as its status has it; empty: there is none yet."""
+    """Address of the pod's node from the pod's status. It is empty until there is one."""
 
     @property
     def key(self) -> PodKey:
-        """Under which a tenant's pod is looked up."""
+        """Key of the pod in the table."""
         return (self.vc_uid, self.tenant_namespace, self.name)
 
     def is_at(self, super_namespace: object, name: object) -> bool:
-        """Tell whether the kubelet means this pod by a namespace and a name."""
+        """Return whether a namespace and a name of the kubelet mean this pod."""
         return (super_namespace, name) == (self.super_namespace, self.name)
 
 
@@ -62,9 +64,10 @@ PodTable = Mapping[PodKey, Sequence[OwnedPod]]
 
 
 def read_pods(document: bytes, registration: str = "") -> PodTable:
-    """Return the tenants' pods of a list; raises PodListError.
+    """Return the tenants' pods of a list. Raises PodListError.
 
-    `registration` is the UID of the SuperCluster that they must be made for, empty at home.
+    `registration` is the UID of the SuperCluster that they must be created for, empty in the home
+    cluster.
     """
     table: dict[PodKey, list[OwnedPod]] = defaultdict(list)
     for _, pod in owned_items(document, registration):
@@ -75,9 +78,9 @@ def read_pods(document: bytes, registration: str = "") -> PodTable:
 def owned_items(
     document: bytes, registration: str = ""
 ) -> Iterator[tuple[Mapping[str, Any], OwnedPod]]:
-    """Yield the pods of a list that some tenant owns, as listed and as we see them.
+    """Yield the pods of a list that a tenant owns, as listed and as OwnedPod.
 
-    Raises PodListError, maybe after some.
+    Raises PodListError, possibly after some pods.
     """
     for item in pod_list_parser.items(document):
         try:
@@ -89,7 +92,7 @@ def owned_items(
 
 
 def decide(table: PodTable, caller: Caller, route: Route) -> OwnedPod:
-    """Return the one pod that a route means to a caller, or raise RefusedError."""
+    """Return the one pod that a route means for a caller, or raise RefusedError."""
     found = table.get((caller.vc_uid, route.tenant_namespace, route.pod), ())
     if not found:
         raise RefusedError(404, Reason.NOT_FOUND, f"pod {route.pod!r} is not on this node")
@@ -115,24 +118,24 @@ def decide(table: PodTable, caller: Caller, route: Route) -> OwnedPod:
 
 
 async def _at_once() -> None:
-    """Let every list be asked for as soon as it is wanted."""
+    """Return at once, so that lists are not paced."""
 
 
 class Gate:
-    """Decides on a fresh enough list; asks for another before it says no."""
+    """Authorizer on a fresh list. It fetches another list before it refuses."""
 
     def __init__(
         self,
         fetch_pods: Callable[[], Awaitable[bytes]],
         turn: Callable[[], Awaitable[None]] = _at_once,
     ) -> None:
-        """Decide on what `fetch_pods` lists; `turn` is waited for before each list."""
+        """Decide on the list of `fetch_pods`. `turn` is awaited before each list."""
         self._fetch_pods = fetch_pods
         self._turn = turn
         self._spacing = Turns(1, SPACING_SECONDS)
         self._table: PodTable = {}
         self._asked_at = float("-inf")
-        """When the table was asked for."""
+        """Time at which the table's list was requested."""
         self._attempts = 0
         self._failure: RefusedError | None = None
         self._one_at_a_time = asyncio.Lock()
@@ -150,29 +153,36 @@ class Gate:
         return decide(self._table, caller, route)
 
     async def owned(self, caller: Caller) -> Mapping[str, OwnedPod]:
-        """Return a caller's pods by super UID, less those recorded twice; raises RefusedError."""
+        """Return a caller's pods by super UID. Raises RefusedError.
+
+        Pods that are recorded twice are left out.
+        """
         now = asyncio.get_running_loop().time()
         await self._refresh(not_before=now - FRESH_SECONDS)
         own = [pods for (vc_uid, _, _), pods in self._table.items() if vc_uid == caller.vc_uid]
         return {pods[0].super_uid: pods[0] for pods in own if len(pods) == 1}
 
     async def renew(self) -> None:
-        """Have a list that is asked for from now on; raises RefusedError."""
+        """Fetch a list that is requested from now on. Raises RefusedError."""
         await self._refresh(not_before=asyncio.get_running_loop().time())
 
     async def _refresh(self, *, not_before: float) -> None:
-        """Have a list that was asked for at `not_before` or later; concurrent callers share it."""
+        """Fetch a list unless the present one was requested at `not_before` or later.
+
+        Concurrent callers share one list.
+        """
         if self._asked_at >= not_before:
             return
         seen = self._attempts
         async with self._one_at_a_time:
             if self._asked_at >= not_before:
                 return
-            # Those who queued behind a kubelet that is down share its failure: one after the
-            # other they would wait for hours.
+            # Callers that wait behind a failed kubelet share its failure. Otherwise each would wait
+            # for its own, for hours in all.
             if self._attempts > seen and self._failure is not None:
                 raise self._failure
-            self._failure = None  # or one who waits would have it, when this caller goes away
+            # otherwise a waiting caller would get the old failure when this caller is cancelled
+            self._failure = None
             try:
                 await self._fetch()
             finally:
@@ -216,4 +226,4 @@ def _owned_pod(item: Mapping[str, Any], registration: str) -> OwnedPod | None:
 def _host(item: Mapping[str, Any]) -> str:
     status = item.get("status")
     found = status.get("hostIP") if isinstance(status, Mapping) else ""
-    return found if isinstance(found, str) else ""  # a number would be read as an address, too
+    return found if isinstance(found, str) else ""  # a number would be parsed as an address, too

@@ -1,9 +1,9 @@
-"""The pods of a kubelet's list, one after the other. Pure.
+"""Incremental parser of a kubelet's list of pods. Pure.
 
-Owns the frame around them. Must not know whose they are. Hazard: a list may have tens of megabytes.
-A parser that reads it in one call does not let go of the interpreter, and everybody's streams stand
-still; all of it read is several times as large, and so is its text where one letter is not of
-ASCII. So one pod is read at a time, out of a window.
+The module owns the frame around the pods. It must not know their owners. Hazard: one pod must be
+parsed at a time, from a window of the bytes, because a list may have tens of megabytes. Otherwise
+one parser call keeps the interpreter lock and all streams stand still. The parsed list is several
+times as large as the bytes. So is its text if one letter is not ASCII.
 """
 
 import json
@@ -21,7 +21,7 @@ class PodListError(Exception):
 
 
 def items(document: bytes) -> Iterator[Any]:
-    """Yield each item as it is listed; raises PodListError, maybe after some."""
+    """Yield each item as it is listed. Raises PodListError, possibly after some items."""
     try:
         yield from _items(document)
     except (ValueError, RecursionError) as error:
@@ -29,7 +29,7 @@ def items(document: bytes) -> Iterator[Any]:
 
 
 def _items(text: bytes) -> Iterator[Any]:
-    """Walk over the members of the list, of which one has the items. Raises ValueError."""
+    """Parse the members of the list and yield the items of `items`. Raises ValueError."""
     times = 0
     at, mark = _pass(text, 0, b"{")
     while mark != b"}":
@@ -46,7 +46,7 @@ def _items(text: bytes) -> Iterator[Any]:
 
 
 def _walk(text: bytes, at: int) -> Generator[Any, None, int]:
-    """Yield the items of an array, or of null; return where it ends."""
+    """Yield the items of an array, or of null. Return the offset of its end."""
     if not text.startswith(b"[", at):
         nothing, at = _read(text, at)
         if nothing is not None:
@@ -62,10 +62,10 @@ def _walk(text: bytes, at: int) -> Generator[Any, None, int]:
 
 
 def _read(text: bytes, at: int) -> tuple[Any, int]:
-    """Return the value that begins somewhere, and where it ends; raises ValueError.
+    """Return the value that begins at an offset, and its end. Raises ValueError.
 
-    Of one byte a letter, a window has the same places as what it is taken from; what has other
-    letters is read again for what they say.
+    A window is decoded as one byte per letter, so its offsets equal those of the bytes. A value
+    with non-ASCII letters is parsed again as UTF-8.
     """
     size = _WINDOW
     while True:
@@ -77,14 +77,14 @@ def _read(text: bytes, at: int) -> tuple[Any, int]:
             if is_last:
                 raise
         else:
-            if length < len(window) or is_last:  # a number may go on behind the window
+            if length < len(window) or is_last:  # a number may continue behind the window
                 raw = text[at : at + length]
                 return (value if raw.isascii() else json.loads(raw.decode())), at + length
         size *= 8
 
 
 def _pass(text: bytes, at: int, wanted: bytes, *, is_optional: bool = False) -> tuple[int, bytes]:
-    """Pass one of the wanted marks and the space around it; return where that ends, and which."""
+    """Skip one of the wanted marks and the space around it. Return the end and the mark."""
     found = _MARK.match(text, at)
     mark = found["mark"] if found else b""
     if found and mark and mark in wanted:

@@ -1,7 +1,8 @@
-"""Work on large documents beside the loop, on which everybody's streams run.
+"""Threads for work on large documents, so that the event loop with all streams goes on.
 
-Hazard: a thread costs more than a small document takes, and a JSON parser does not let go of the
-interpreter within one call, so this bounds the work around it and not that call.
+Hazard: only large documents may use a thread, because a thread costs more than the work on a small
+one. A JSON parser keeps the interpreter lock within one call, so a thread bounds the work around
+that call only.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ async def beside(
     *args: _Parameters.args,
     **kwargs: _Parameters.kwargs,
 ) -> _Result:
-    """Do work on a document of `size` bytes, in a thread when it is large."""
+    """Run work on a document of `size` bytes, in a thread if it is large."""
     if size < LARGE_BYTES:
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)

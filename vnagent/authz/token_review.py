@@ -1,9 +1,10 @@
-"""Who may read the agent's metrics: the super API server's word on a bearer token.
+"""Authorization of readers of the agent's metrics by TokenReview and SubjectAccessReview.
 
-Owns both questions, how long an answer counts and how often there are new ones. Must not know
-connections. Hazards: a token is somebody's credential, so it goes to the API server and nowhere
-else, and what is remembered is its digest; and whoever sends tokens that nobody knows has the API
-server work, so new ones are paced, but never those that were good before.
+The module owns both requests, the time for which an answer is valid, and the rate of new ones. It
+must not know connections. Hazard: a token is a credential, so it must go to the super API server
+only, and only its digest may be kept in memory. Otherwise a breach of the agent exposes tokens.
+Hazard: unknown tokens must be rate-limited, because each makes the API server work. Tokens that
+were valid before are not limited.
 """
 
 import asyncio
@@ -22,9 +23,9 @@ from vnagent.protocol.http_heads import ResponseProblemError
 from vnagent.stream.tls_contexts import TrustProblemError
 
 PATH = "/metrics"
-"""What a role has to name among its nonResourceURLs, with the verb `get`."""
+"""The nonResourceURL that a role must allow, with the verb `get`."""
 GOOD_SECONDS = 60.0
-"""For how long a token is taken without another question."""
+"""Time in seconds for which a valid token is accepted without another review."""
 BAD_SECONDS = 10.0
 REMEMBERED = 256
 NEW_AT_ONCE = 10
@@ -38,7 +39,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Verdict(Enum):
-    """What becomes of a request; the value is its HTTP status."""
+    """Result of a review. The value is its HTTP status."""
 
     ALLOWED = 200
     UNKNOWN = 401
@@ -48,11 +49,11 @@ class Verdict(Enum):
 
 
 class ReviewProblemError(Exception):
-    """The API server did not say; says how."""
+    """The API server returned no review. The message has the reason."""
 
 
 class Reviews:
-    """Asks about tokens, each once in a while."""
+    """Token reviewer with a cache."""
 
     def __init__(self, api: Origin) -> None:
         self._api = api
@@ -61,7 +62,7 @@ class Reviews:
         self._one_at_a_time = asyncio.Lock()
 
     async def of(self, token: bytes) -> Verdict:
-        """Return whether whoever holds a token may read the metrics."""
+        """Return whether the holder of a token may read the metrics."""
         if _TOKEN.fullmatch(token) is None:
             return Verdict.UNKNOWN
         digest = hashlib.sha256(token).digest()

@@ -1,8 +1,8 @@
-"""One ConfigMap of the super cluster, told again whenever it changes.
+"""Watch on one ConfigMap of the super cluster.
 
-Owns the watch on one object by its name. Must not know what it holds. Hazard: a watch that is cut
-off without a word tells nothing and looks like peace; each ends after a few minutes. The next one
-goes on from its version, or after any trouble with a look at the object as it is.
+The module owns the watch on one object by its name. It must not know the data. Hazard: each watch
+must end after a few minutes. Otherwise a watch that was cut off silently would hide all changes.
+The next watch goes on from the last version. After an error the object is read first.
 """
 
 import asyncio
@@ -19,9 +19,9 @@ from vnagent.stream.tls_contexts import TrustProblemError
 
 WATCH_SECONDS = 240
 GRACE_SECONDS = 15.0
-"""For the server to end a watch whose time is over."""
+"""Time in seconds for the server to end a watch whose time is over."""
 PAUSE_SECONDS = 1.0
-"""Between two watches, in case a server ends them at once."""
+"""Pause in seconds between two watches, in case a server ends them at once."""
 RETRY_SECONDS = (0.2, 0.5, 1.0, 2.0, 5.0, 10.0)
 
 _log = structlog.get_logger(__name__)
@@ -30,11 +30,11 @@ Data = Mapping[str, str]
 
 
 class WatchProblemError(Exception):
-    """The API server did not answer as one does; says how."""
+    """The API server's answer is not usable. The message has the reason."""
 
 
 class Bulletin:
-    """Follows one ConfigMap for ever."""
+    """Endless watch on one ConfigMap."""
 
     def __init__(
         self,
@@ -45,7 +45,9 @@ class Bulletin:
         tell: Callable[[Data | None], None],
         lose: Callable[[], None],
     ) -> None:
-        """`tell` gets the data, None when the object is not there; `lose`: no more is told."""
+        """Store the callbacks. `tell` receives the data, None for a missing object. `lose` reports
+        a lost watch.
+        """
         self._api = api
         self._object = CONFIG_MAPS.path(namespace, name)
         self._collection = CONFIG_MAPS.path(namespace)
@@ -55,7 +57,7 @@ class Bulletin:
         self._version = ""
 
     async def follow(self) -> None:
-        """Tell of the object as it is and as it changes."""
+        """Report the object as it is and as it changes, for ever."""
         failures = 0
         while True:
             try:
@@ -80,7 +82,8 @@ class Bulletin:
     async def _look(self) -> None:
         answer = await self._api.ask("GET", self._object)
         if answer.status == 404:
-            self._version = ""  # a watch from here begins with the object when it comes
+            # a watch without a version begins with the object when it is created
+            self._version = ""
             self._tell(None)
             return
         if answer.status != 200:
@@ -107,7 +110,8 @@ class Bulletin:
                 self._tell(None)
             case "BOOKMARK":
                 self._version = _version_of(event.get("object")) or self._version
-            case _:  # ERROR, as when the version is gone: the next look finds the present one
+            # ERROR, for example for an expired version. The next read finds the present version.
+            case _:
                 raise WatchProblemError("the watch was ended")
 
     def _take(self, found: object) -> None:

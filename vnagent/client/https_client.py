@@ -1,9 +1,10 @@
-"""One TLS server that we call with our bound token: the kubelet, or the super API server.
+"""HTTPS client of one server that gets the agent's token: the kubelet or an API server.
 
-Owns dialling, the credential, and small requests whose answer fits into memory. Must not know what
-is asked. Hazard: the credential reaches every pod of the node, so it is written into a request only
-after the server's certificate was verified, on that connection or on one of the last minutes whose
-session it goes on with (docs/adr/0021), and never logged.
+The module owns dialling, the credential, and small requests with answers that fit into memory. It
+must not know the purpose of a request. Hazard: the credential must be written only after the
+server's certificate was verified, and it must never be logged. Otherwise another server gets a
+credential that reaches every pod of the node. The verification may be that of this connection, or
+of a connection of the last minutes whose session it resumes (docs/adr/0021).
 """
 
 import asyncio
@@ -21,36 +22,37 @@ from vnagent.stream.tls_stream import Channel, ReceiveBuffer
 CONNECT_SECONDS = 5.0
 ANSWER_SECONDS = 30.0
 MAX_ANSWER_BYTES = 160 * 1024 * 1024
-"""Room for the 110 pods of a kubelet that is not told otherwise, of 1.5 MB each: none has more."""
+"""Limit of an answer in bytes. A kubelet has 110 pods by default, and no pod has more than 1.5 MB.
+"""
 MAX_LINE_BYTES = 4 * 1024 * 1024
-"""Above what an API server takes as one object."""
+"""Limit of a line in bytes. It is above an API server's limit of one object."""
 
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 
 
 class NoTokenError(TrustProblemError):
-    """We have nothing to show to the server; says where it should be."""
+    """There is no token for the server. The message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
 class Address:
-    """Where a server listens, and what its certificate has to name."""
+    """Address of a server, and the name that its certificate must contain."""
 
     host: str
     port: int
     server_name: str
     prefix: str = ""
-    """What stands before each path, for an API server behind a proxy; no slash at its end."""
+    """Prefix of each path, for an API server behind a proxy. It has no slash at its end."""
 
     @property
     def authority(self) -> str:
-        """What a Host header says."""
+        """The value of the Host header."""
         return f"[{self.host}]:{self.port}" if ":" in self.host else f"{self.host}:{self.port}"
 
 
 @dataclass(frozen=True, slots=True)
 class Answer:
-    """A whole answer."""
+    """A whole response."""
 
     status: int
     body: bytes
@@ -66,7 +68,7 @@ async def connect(
 ) -> Channel:
     """Return an open channel to a server whose certificate names `server_name`.
 
-    Raises OSError when the server cannot be reached, ChannelLostError when it cannot be trusted.
+    Raises OSError if the server cannot be reached, ChannelLostError if it cannot be trusted.
     """
     loop = asyncio.get_running_loop()
     _, channel = await loop.create_connection(
@@ -81,7 +83,7 @@ async def connect(
 
 
 class Origin:
-    """One server, its trust and our credential for it, both read again when they change."""
+    """One server, its authorities and the agent's credential for it. Both are reread on change."""
 
     def __init__(
         self,
@@ -93,7 +95,9 @@ class Origin:
     ) -> None:
         self.address = address
         self.dialled: Callable[[Exception | None], None] = lambda _: None
-        """Hears how attempts to connect have ended; None: well, by a certificate that was shown."""
+        """Callback for the result of each attempt to connect. None means that a certificate
+        verified.
+        """
         self._authorities = authorities
         self._token = token
         self._buffer = buffer
@@ -101,10 +105,10 @@ class Origin:
         self._context: Context | None = None
 
     async def dial(self, *, is_look: bool = False) -> Channel:
-        """Return an open channel; raises OSError, TrustProblemError.
+        """Return an open channel. Raises OSError, TrustProblemError.
 
-        To look at the server's certificate, its handshake is a whole one; none but such tells
-        `dialled` that all is well.
+        With `is_look` the handshake is a full one, which verifies the server's certificate. Only
+        full handshakes report success to `dialled`.
         """
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
@@ -116,7 +120,7 @@ class Origin:
                     server_name=self.address.server_name,
                 )
         except BaseException as error:
-            self._forget_session()  # a server may hang over a session of before
+            self._forget_session()  # a server may hang because of an older session
             if isinstance(error, OSError | TrustProblemError):
                 self.dialled(error)
             raise
@@ -125,12 +129,12 @@ class Origin:
         return channel
 
     def remember(self, channel: Channel) -> None:
-        """Have the next connections go on with the session of one whose answer has begun."""
+        """Keep the session of a channel whose answer has begun, for the next connections."""
         if self._context is not None:
             channel.leave_session(self._context)
 
     def write_request(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
-        """Write a request head with the current credential; raises NoTokenError."""
+        """Return a request head with the current credential. Raises NoTokenError."""
         token = self._token.content.strip()
         if _TOKEN.fullmatch(token) is None:
             raise NoTokenError(f"{self._token.path} holds no token")
@@ -139,11 +143,11 @@ class Origin:
 
     @property
     def has_credential(self) -> bool:
-        """Tell whether there is a token to show, and an authority to know the server by."""
+        """Return whether there is a token, and an authority to verify the server."""
         return bool(self._token.content.strip() and self._authorities.content.strip())
 
     async def renew_credential(self) -> bool:
-        """Read the token again because it was refused; tell whether there is another."""
+        """Read the token again after it was refused. Return whether it has changed."""
         return await self._token.refresh()
 
     async def ask(
@@ -169,9 +173,9 @@ class Origin:
         return answer
 
     async def follow(self, target: str, hear: Callable[[bytes], None]) -> None:
-        """Hand over each line of an answer that goes on, until the server ends it.
+        """Pass each line of a streamed answer to `hear`, until the server ends it.
 
-        Raises OSError, TrustProblemError, ResponseProblemError, and what `hear` raises.
+        Raises OSError, TrustProblemError, ResponseProblemError, and the errors of `hear`.
         """
         channel = await self.dial()
         headers = [(b"Accept", b"application/json"), (b"Connection", b"close")]
@@ -215,5 +219,5 @@ class Origin:
         return self._context
 
     def _own_context(self) -> Context:
-        """Return a context that has no session of anybody."""
+        """Return a context without any session."""
         return client_context(self._authorities.content)

@@ -1,8 +1,8 @@
-"""A server behind the agent: whole answers, and one stream at a time.
+"""Client of an upstream server: whole responses, and one stream at a time.
 
-Owns what its refusals and its silence become. Must not know tenants, nor which server it is.
-Hazard: the server's words may hold super-side names, so they pass to the caller only through
-`explain`.
+The module owns the mapping of the server's refusals and timeouts. It must not know tenants, nor
+which server it is. Hazard: the server's messages may pass to the caller only through `explain`.
+Otherwise super-side names in them would reach a tenant.
 """
 
 import asyncio
@@ -19,11 +19,15 @@ from vnagent.stream.tls_contexts import TrustProblemError
 from vnagent.stream.tls_stream import Channel, ChannelLostError
 
 WARM_CHANNELS = 4
-"""As many as commands of a script that are begun, one after the other, until the next are made."""
+"""Number of connections opened in advance. A script starts about as many commands before new ones
+are open.
+"""
 WARM_PAUSE_SECONDS = 0.1
-"""Before connections are made for the next uses: what has just begun needs the processor."""
+"""Pause in seconds before connections are opened in advance. The stream that has just begun needs
+the processor.
+"""
 WARM_SECONDS = 60.0
-"""How long a connection waits for a use; without use none is kept."""
+"""Time in seconds for which a connection waits for a use. Without any use none is kept."""
 EXPLAIN_SECONDS = 10.0
 MAX_EXPLANATION_BYTES = 16 * 1024
 
@@ -32,7 +36,7 @@ _log = structlog.get_logger(__name__)
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Words:
-    """What a server is called, and the reasons that its failures have."""
+    """Name of a server, and the reasons of its failures."""
 
     name: str
     down: Reason
@@ -44,14 +48,14 @@ class Words:
 
 @dataclass(frozen=True, slots=True)
 class Opened:
-    """An answer to a stream request, as far as its head."""
+    """Head of an answer to a stream request."""
 
     channel: Channel
     head: ResponseHead
     block: bytes
     """The head's bytes."""
     peer: "Peer" = field(repr=False)
-    """Who answered."""
+    """The server that answered."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,7 +65,7 @@ class _Warm:
 
 
 class Peer:
-    """Opens streams, on connections that may be made ahead of their use."""
+    """Opener of streams, on connections that may be opened in advance."""
 
     def __init__(self, origin: Origin, words: Words) -> None:
         self._origin = origin
@@ -72,7 +76,7 @@ class Peer:
     async def fetch(
         self, target: str, *, accept: bytes = b"application/json", limit: int = MAX_ANSWER_BYTES
     ) -> bytes:
-        """Return a whole answer of at most `limit` bytes; raises RefusedError."""
+        """Return a whole answer of at most `limit` bytes. Raises RefusedError."""
         try:
             answer = await self._origin.ask("GET", target, accept=accept, limit=limit)
         except (OSError, TrustProblemError, ResponseProblemError) as error:
@@ -87,15 +91,16 @@ class Peer:
         return answer.body
 
     async def open(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> Opened:
-        """Send a stream request and return the answer's head; raises RefusedError.
+        """Send a stream request and return the answer's head. Raises RefusedError.
 
-        Waits as long as the server does: a silent container's log has no head before its first
-        line.
+        Waits as long as the server waits, because a silent container's log has no head before its
+        first line.
         """
         try:
             opened = await self._open_once(method, target, headers)
             if opened.head.status == 401:
-                opened.channel.abort()  # before anything is waited for: the caller may go away
+                # close before the next await, because the caller may be cancelled there
+                opened.channel.abort()
                 if await self._origin.renew_credential():
                     opened = await self._open_once(method, target, headers)
         except (OSError, TrustProblemError, ResponseProblemError) as error:
@@ -120,7 +125,7 @@ class Peer:
         return found[1]
 
     async def keep_warm(self) -> None:
-        """After each use make connections for the next ones, and drop those not used, for ever."""
+        """Open connections in advance after each use and drop unused ones, for ever."""
         while True:
             try:
                 async with asyncio.timeout(WARM_SECONDS if self._warm else None):
@@ -135,11 +140,11 @@ class Peer:
                     channel = await self._origin.dial()
                     self._warm.append(_Warm(channel, asyncio.get_running_loop().time()))
             except (OSError, TrustProblemError) as error:
-                # The next request dials for itself and tells its caller.
+                # The next request dials for itself and reports the error to its caller.
                 _log.debug("no connection made ahead", error=str(error))
 
     def drop_warm(self) -> None:
-        """Close what was made ahead: trust has changed, or the agent ends."""
+        """Close connections opened in advance, because trust has changed or the agent ends."""
         while self._warm:
             self._warm.popleft().channel.abort()
 
@@ -162,7 +167,7 @@ class Peer:
     def _drop_old(self) -> None:
         oldest = asyncio.get_running_loop().time() - WARM_SECONDS
         for warm in list(self._warm):
-            # At the very moment too: the loop's clock ticks in whole milliseconds.
+            # Equal times count as old, because the loop's clock ticks in whole milliseconds.
             if warm.since <= oldest or not warm.channel.is_quiet:
                 self._warm.remove(warm)
                 warm.channel.abort()
@@ -175,7 +180,7 @@ class Peer:
         return Opened(channel, http_heads.parse_response(block), block, self)
 
     def _trouble(self, error: Exception) -> RefusedError:
-        """Say what went wrong between the agent and the server, to both sides of it."""
+        """Log an error between the agent and the server. Return the refusal for the caller."""
         words = self.words
         _log.warning("call failed", by=words.name, error=str(error), kind=type(error).__name__)
         match error:
@@ -196,7 +201,7 @@ class Peer:
                 return RefusedError(502, words.down, f"{words.name} cannot be reached")
 
     def _refusal(self, status: int) -> RefusedError | None:
-        """Return what an answer to the agent itself becomes; None when it is one to the caller."""
+        """Return the refusal for a 401 or 403, None for an answer that is meant for the caller."""
         if status not in (401, 403):
             return None
         name = self.words.name

@@ -1,7 +1,7 @@
-"""How many streams there are, per tenant and in all; pure.
+"""Limits of concurrent streams, per tenant and in all. Pure.
 
-Must not know sockets. Hazard: a count that is not given back shuts a tenant out for ever, so a
-place is held by a context manager alone.
+The module must not know sockets. Hazard: every place must be released, so only a context manager
+assigns one. Otherwise a lost place shuts a tenant out for ever.
 """
 
 from collections import Counter
@@ -13,24 +13,28 @@ from vnagent.protocol.errors import Reason, RefusedError
 STREAMS_PER_TENANT = 256
 STREAMS = 1024
 FEW_STREAMS = 16
-"""A tenant that has fewer gets one of the last quarter of all places, which others do not: those
-who have all that they may would shut it out. With fewer places in all, a quarter of them is few."""
+"""Number of streams below which a tenant may use the last quarter of all places. Otherwise tenants
+at their own limit would shut it out. With fewer places in all, a quarter of them is the number.
+"""
 REQUESTS_AT_ONCE = 2
-"""Of one tenant, for each stream that it may have."""
+"""Burst of one tenant's requests for each stream that it may have."""
 REQUEST_SECONDS = 0.02
-"""Between two requests of one tenant for long: others wait for the milliseconds of each."""
+"""Sustained interval in seconds between two requests of one tenant. Other tenants wait for the
+milliseconds of each.
+"""
 BYTES_OF_A_REQUEST = 8 * 1024
-"""Of its target; a longer one counts for several."""
+"""Bytes of a request target that count as one request. A longer target counts as several."""
 RUNS_PER_TENANT = 2
 RUNS = 4
-"""Of `run`, whose whole output a node keeps in its kubelet and its runtime until the end."""
+"""Limit of `run` calls. The kubelet and the runtime keep the whole output in memory until the end.
+"""
 RUN_SECONDS = 600.0
-"""For such a command to end."""
+"""Limit in seconds for the command of a `run`."""
 
 
 @contextmanager
 def counted(places: Counter[str], holder: str) -> Iterator[None]:
-    """Count one more of a holder's places, and forget a holder who has none."""
+    """Count one more place of a holder, and drop a holder without places."""
     places[holder] += 1
     try:
         yield
@@ -41,7 +45,7 @@ def counted(places: Counter[str], holder: str) -> Iterator[None]:
 
 
 class Streams:
-    """Counts the streams of tenants and refuses one too many."""
+    """Counter of tenants' streams that refuses streams above the limits."""
 
     def __init__(
         self, *, per_tenant: int = STREAMS_PER_TENANT, total: int = STREAMS, what: str = "streams"
@@ -56,16 +60,16 @@ class Streams:
 
     @property
     def count(self) -> int:
-        """How many streams are open."""
+        """The number of open streams."""
         return self._open.total()
 
     def drain(self) -> None:
-        """Take no more; those that are open go on."""
+        """Refuse new streams. Open streams go on."""
         self._is_draining = True
 
     @contextmanager
     def one(self, vc_uid: str) -> Iterator[None]:
-        """Hold a place for one stream; raises RefusedError when there is none."""
+        """Reserve a place for one stream. Raises RefusedError without a free place."""
         if self._is_draining:
             raise RefusedError(503, Reason.DRAINING, "the node agent is restarting; try again")
         if self._open[vc_uid] >= self._per_tenant:

@@ -1,8 +1,9 @@
-"""Who has been turned away over and over, and is for a while turned away unheard. Pure.
+"""Backoff of callers that were refused repeatedly. Pure.
 
-Must not know sockets or clocks; times are seconds of any one clock. Hazards: what is remembered of
-those whom nobody knows must not grow with their number, so only the latest are; and an address may
-be several callers', so one from which a tenant has been let in lately is never shut.
+The module must not know sockets or clocks. Times are seconds of any one clock. Hazard: the memory
+of unknown callers must not grow with their number, so only the latest are kept. Otherwise unknown
+callers exhaust memory. Hazard: an address may be shared, so an address from which a tenant was let
+in lately must never be shut. Otherwise one caller shuts out another.
 """
 
 from collections import OrderedDict
@@ -13,12 +14,14 @@ from vnagent.limits.token_bucket import Bucket
 REMEMBERED = 1024
 REFUSED_AT_ONCE = 20
 REFUSED_SECONDS = 1.0
-"""Between two handshakes of an address that does nothing but fail."""
+"""Interval in seconds between two handshakes of an address that only fails."""
 TOLD_AT_ONCE = 64
 TOLD_SECONDS = 0.2
-"""Between two answers to a tenant that goes on past its limit of streams, or its turn."""
+"""Interval in seconds between two answers to a tenant that exceeds its limit of streams or its
+rate.
+"""
 WELCOME_SECONDS = 600.0
-"""For which a tenant that was let in keeps its address open."""
+"""Time in seconds for which a tenant that was let in keeps its address open."""
 
 
 @dataclass(slots=True)
@@ -26,39 +29,40 @@ class _Caller:
     bucket: Bucket
     welcome_until: float = float("-inf")
     is_told: bool = False
-    """Whether somebody was told of it since it was last at peace."""
+    """Whether the shut was reported since the bucket was last full."""
 
 
 class Rebuffs:
-    """Counts refusals of callers, whatever tells them apart, and says whom not to hear."""
+    """Counter of refusals by caller key. It decides which callers are shut."""
 
     def __init__(self, burst: int, seconds: float, *, remembered: int = REMEMBERED) -> None:
-        """Hear a caller until it was refused `burst` times, then once each `seconds`."""
+        """Serve a caller until it was refused `burst` times, then once each `seconds`."""
         self._burst = burst
         self._seconds = seconds
         self._remembered = remembered
         self._callers: OrderedDict[str, _Caller] = OrderedDict()
 
     def __len__(self) -> int:
-        """How many are remembered."""
+        """Return the number of callers in memory."""
         return len(self._callers)
 
     def is_shut(self, who: str, now: float) -> bool:
-        """Tell whether a caller is not to be heard now."""
+        """Return whether a caller is shut now."""
         caller = self._callers.get(who)
         return caller is not None and caller.welcome_until < now and caller.bucket.pause(now) > 0
 
     def is_welcome(self, who: str, now: float) -> bool:
-        """Tell whether a tenant was let in lately."""
+        """Return whether a tenant was let in lately."""
         caller = self._callers.get(who)
         return caller is not None and caller.welcome_until >= now
 
     def count(self, who: str, now: float) -> bool:
-        """Take in that a caller was refused; tell whether that has shut it, once in a while."""
+        """Count a refusal. Return whether it has shut the caller, once per shut."""
         caller = self._caller(who)
         if caller.bucket.is_full(now):
             caller.is_told = False
-        if not caller.bucket.pause(now):  # else it is one of those that had come in together
+        # otherwise the call is one of several that arrived together
+        if not caller.bucket.pause(now):
             caller.bucket.take(now)
         if caller.is_told or not self.is_shut(who, now):
             return False
@@ -66,7 +70,7 @@ class Rebuffs:
         return True
 
     def welcome(self, who: str, now: float) -> None:
-        """Take in that a tenant was let in."""
+        """Record that a tenant was let in."""
         self._caller(who).welcome_until = now + WELCOME_SECONDS
 
     def _caller(self, who: str) -> _Caller:

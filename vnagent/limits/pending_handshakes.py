@@ -1,9 +1,10 @@
-"""Who has connected and not said who he is, and whose place a newcomer is given; pure.
+"""Places of connections whose client is not identified yet. Pure.
 
-Must not know sockets or clocks; times are seconds of any one clock. Hazards: whoever says nothing
-holds a place, so with enough addresses all of them, and the next tenant would find none: when all
-are taken, whoever holds the most loses one. And a tenant in the middle of its handshake must not be
-the one, so addresses from which a tenant was let in lately come last.
+The module must not know sockets or clocks. Times are seconds of any one clock. Hazard: if all
+places are in use, the address with the most connections must lose one. Otherwise silent clients
+with enough addresses would keep all places, and the next tenant would find none. Hazard: a tenant
+in the middle of its handshake must keep its place. Addresses from which a tenant was let in lately
+therefore lose a place last.
 """
 
 from collections.abc import Callable
@@ -11,9 +12,9 @@ from dataclasses import dataclass
 
 STRANGERS_PER_SOURCE = 32
 STRANGERS = 256
-"""Connections in their handshake, whose tenant is not known yet."""
+"""Limit of connections in their handshake, before their tenant is known."""
 PATIENCE_SECONDS = 1.0
-"""For which a stranger keeps a place that others want: a handshake takes milliseconds."""
+"""Time in seconds for which a stranger keeps a contested place. A handshake needs milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
@@ -25,7 +26,7 @@ class Stranger:
 
 
 class Strangers:
-    """The places of strangers, by address, the oldest of each first."""
+    """The places of strangers by address, the oldest of each address first."""
 
     def __init__(self, *, per_source: int = STRANGERS_PER_SOURCE, total: int = STRANGERS) -> None:
         self._per_source = per_source
@@ -35,20 +36,20 @@ class Strangers:
 
     @property
     def count(self) -> int:
-        """How many there are."""
+        """The number of strangers."""
         return self._count
 
     def is_full(self, source: str) -> bool:
-        """Tell whether one more from this address is one too many."""
+        """Return whether one more connection from this address exceeds a limit."""
         return len(self._of.get(source, ())) >= self._per_source or self._count >= self._total
 
     def add(self, stranger: Stranger) -> None:
-        """Give a place."""
+        """Assign a place."""
         self._of.setdefault(stranger.source, {})[stranger] = None
         self._count += 1
 
     def remove(self, stranger: Stranger) -> None:
-        """Take a place back, if it is still held."""
+        """Release a place, if it is still assigned."""
         of = self._of.get(stranger.source, {})
         if stranger in of:
             del of[stranger]
@@ -57,9 +58,9 @@ class Strangers:
                 del self._of[stranger.source]
 
     def in_the_way(self, newcomer: Stranger, is_welcome: Callable[[str], bool]) -> Stranger | None:
-        """Return whose place a newcomer is given where it is full; None: it is turned away.
+        """Return the stranger that loses its place to a newcomer, None to refuse the newcomer.
 
-        `is_welcome` tells whether a tenant was let in from an address lately.
+        `is_welcome` returns whether a tenant was let in from an address lately.
         """
         own = self._of.get(newcomer.source, {})
         is_own_limit = len(own) >= self._per_source
@@ -68,11 +69,11 @@ class Strangers:
         oldest = next(iter(crowd))
         has_waited = newcomer.since - oldest.since >= PATIENCE_SECONDS
         has_more = not is_own_limit and len(crowd) >= len(own) + 2
-        # One of many of its own that say nothing is no tenant's next call.
+        # A newcomer whose address has many silent connections is not the next call of a tenant.
         is_wanted = bool(unwelcome) and len(own) <= len(crowd) and is_welcome(newcomer.source)
         return oldest if has_waited or has_more or (is_wanted and not is_own_limit) else None
 
 
 def _weight(of: dict[Stranger, None]) -> tuple[int, float]:
-    """Order crowds by their number, and by how long their oldest has been there."""
+    """Return the sort key of an address: number of strangers, then age of the oldest."""
     return len(of), -next(iter(of)).since

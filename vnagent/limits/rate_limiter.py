@@ -1,8 +1,8 @@
-"""Waiting for one's turn: a bucket of turns on the loop's clock.
+"""Rate limiter on the event loop's clock.
 
-Must not know what is done in a turn. Hazard: waiting takes nothing, so whoever leaves while it
-waits leaves its turn to others; two that wait at once may both go, so their owner has one at a time
-wait.
+The module must not know what is done in a turn. Hazard: a wait uses no turn, so the owner must let
+only one caller wait at a time. Otherwise two callers that wait at once may both proceed. A caller
+that leaves during its wait leaves its turn to others.
 """
 
 import asyncio
@@ -11,7 +11,7 @@ from vnagent.limits.token_bucket import Bucket
 
 
 class Turns:
-    """Some at once, then one at a time."""
+    """Rate limiter with a burst, then one turn at a time."""
 
     def __init__(self, burst: int, seconds: float) -> None:
         self._bucket = Bucket(burst, seconds)
@@ -23,7 +23,7 @@ class Turns:
             await asyncio.sleep(pause)
 
     def take(self) -> float:
-        """Use a turn that is there; return when."""
+        """Use an available turn and return its time."""
         now = asyncio.get_running_loop().time()
         self._bucket.take(now)
         return now

@@ -1,10 +1,11 @@
-"""CPU time of a tenant's pods on the node, as one number that only grows.
+"""CPU time of a tenant's pods on the node, as a counter that never decreases.
 
-Owns the tally behind the node figures that a tenant sees. Must not know where figures come from.
-Hazards: whoever reads a counter takes a fall for a restart and counts all of it again, so a pod
-that goes leaves its time behind. A pod that is missing from one answer, or from one list, may not
-have gone, and is not counted twice when it is back. And two answers may come in another order than
-their figures were taken, so only a later figure that is lower tells of a counter that began anew.
+The module owns the tally behind the node metrics that a tenant sees. It must not know the source of
+the metrics. Hazard: the total must never fall. Otherwise a scraper takes the fall for a restart and
+counts the whole total again. The time of a deleted pod therefore stays in the total. A pod that is
+missing from one answer or list may still exist, and it is not counted twice when it returns. Two
+answers may arrive in another order than their samples were taken. Only a later sample that is lower
+therefore means a restarted counter.
 """
 
 import threading
@@ -15,31 +16,31 @@ from dataclasses import dataclass, field
 from vnagent.nodeapi.json_filters import capped
 
 TENANTS = 256
-"""Remembered; a node has fewer pods."""
+"""Limit of tenants in memory. A node has fewer pods."""
 DEPARTED = 64
-"""Pods of a tenant that are remembered one by one after they have left."""
+"""Limit of deleted pods of a tenant that are kept one by one."""
 _UNKNOWN = float("-inf")
 _NOISE_NANOSECONDS = 1_000_000
-"""Two texts of one figure may differ by its rounding."""
+"""Tolerance in nanoseconds, because two texts of one sample may differ by rounding."""
 
 
 @dataclass(frozen=True, slots=True)
 class Used:
-    """A figure of a pod."""
+    """CPU time of a pod."""
 
     nanoseconds: int
     at: float = _UNKNOWN
-    """When it was taken, in seconds since the epoch."""
+    """Time of the sample, in seconds since the epoch."""
 
 
 Total = Callable[[Mapping[str, Used]], int]
-"""From figures by super UID to the tenant's total in nanoseconds."""
+"""Function from samples by super UID to the tenant's total in nanoseconds."""
 
 
 @dataclass(slots=True)
 class _Pod:
     before: int = 0
-    """What its counter had come to when it began anew."""
+    """Sum of its counter before the last restart."""
     last: int = 0
     at: float = _UNKNOWN
 
@@ -50,19 +51,19 @@ class _Pod:
                 self.last = 0
             self.at = used.at
         elif self.at > _UNKNOWN:
-            return  # taken before, told after
+            return  # the sample is older than the last one
         self.last = max(self.last, used.nanoseconds)
 
 
 @dataclass(slots=True)
 class _Tally:
     gone: int = 0
-    """Of pods that are not remembered one by one any more."""
+    """CPU time of deleted pods that are no longer kept one by one."""
     pods: OrderedDict[str, _Pod] = field(default_factory=OrderedDict)
-    """Those seen last are last."""
+    """Pods in the order of their last sample, the latest last."""
 
     def forget(self, present: Collection[str]) -> None:
-        """Keep few of the pods that have left."""
+        """Keep only the latest deleted pods and add the rest to the sum."""
         departed = [uid for uid in self.pods if uid not in present]
         for uid in departed[: max(0, len(departed) - DEPARTED)]:
             pod = self.pods.pop(uid)
@@ -70,20 +71,20 @@ class _Tally:
 
 
 class Totals:
-    """Nanoseconds by tenant, for use from any thread; a new agent counts anew, as a new node."""
+    """Nanoseconds by tenant, safe in any thread. A new agent starts at 0, like a new node."""
 
     def __init__(self) -> None:
         self._tallies: OrderedDict[str, _Tally] = OrderedDict()
         self._one_at_a_time = threading.Lock()
 
     def __len__(self) -> int:
-        """How many tenants are remembered: those that have asked last."""
+        """Return the number of tenants in memory. They are those of the latest requests."""
         return len(self._tallies)
 
     def add(self, vc_uid: str, present: Collection[str], used: Mapping[str, Used]) -> int:
-        """Take the figures of a tenant's pods, by UID, and return the total.
+        """Add the samples of a tenant's pods, by UID, and return the total.
 
-        `present` are the tenant's pods on the node, with figures or without.
+        `present` are the tenant's pods on the node, with samples or without.
         """
         with self._one_at_a_time:
             tally = self._tallies.setdefault(vc_uid, _Tally())

@@ -1,8 +1,8 @@
-"""What of a kubelet's JSON passes: tables of fields, each with a reader. Pure.
+"""Allow-list filters for a kubelet's JSON: tables of fields, each with a reader. Pure.
 
-A reader returns what is shown of a value, None when nothing is. Must not know which document it
-reads. Hazard: what a kubelet adds one day may tell of the whole node, so there is no reader that
-passes a value as it is; a field that no table names does not pass.
+A reader returns the visible part of a value, None for no part. The module must not know which
+document it reads. Hazard: no reader may pass a value unchecked, and a field that no table names
+must not pass. Otherwise a new field of a kubelet could show a tenant the whole node.
 """
 
 import re
@@ -20,7 +20,7 @@ Reader = Callable[[Any], Any]
 
 
 def fields(table: Mapping[str, Reader]) -> Reader:
-    """Return a reader of an object with these fields; others are left out."""
+    """Return a reader of an object with these fields. Other fields are left out."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, dict):
@@ -32,7 +32,7 @@ def fields(table: Mapping[str, Reader]) -> Reader:
 
 
 def each(reader: Reader) -> Reader:
-    """Return a reader of a list; items of which nothing is shown are left out."""
+    """Return a reader of a list. Items without a visible part are left out."""
 
     def read(value: Any) -> Any:
         if not isinstance(value, list):
@@ -44,30 +44,30 @@ def each(reader: Reader) -> Reader:
 
 
 def count(value: Any) -> Any:
-    """Show an unsigned number of 64 bits."""
+    """Return an unsigned number of 64 bits."""
     is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT
     return value if is_one else None
 
 
 def number(value: Any) -> Any:
-    """Show a signed number of 32 bits, such as an exit code."""
+    """Return a signed number of 32 bits, such as an exit code."""
     is_one = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
     return value if is_one else None
 
 
 def switch(value: Any) -> Any:
-    """Show true or false."""
+    """Return true or false."""
     return value if isinstance(value, bool) else None
 
 
 def text(value: Any) -> Any:
-    """Show a short text in one line."""
+    """Return a short text in one line."""
     is_one = isinstance(value, str) and len(value) <= MAX_TEXT and value.isprintable()
     return value if is_one else None
 
 
 def moment(value: Any) -> Any:
-    """Show a time in UTC as Kubernetes writes it."""
+    """Return a time in UTC as Kubernetes writes it."""
     if not isinstance(value, str) or _MOMENT.fullmatch(value) is None:
         return None
     try:
@@ -78,5 +78,5 @@ def moment(value: Any) -> Any:
 
 
 def capped(total: int) -> int:
-    """Return a sum of counts as a count, which JSON readers take for 64 bits."""
+    """Return a sum of counts, capped at 64 bits, which JSON readers expect."""
     return min(total, _MAX_COUNT)

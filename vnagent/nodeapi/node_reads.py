@@ -1,9 +1,10 @@
-"""What a tenant reads of the node: figures and lists of its own pods.
+"""Node API for tenants: metrics and lists of a tenant's own pods.
 
-Owns which question each route asks the kubelet, and what makes an answer the tenant's. Who asks is
-settled before, by certificate (`vnagent.authz.client_identity`): a tenant's API server through its
-node proxy, or a metrics-server with a certificate of the same kind. Must not know channels. Hazard:
-nothing of the kubelet's answer is passed on that a filter has not written anew.
+The module owns the kubelet request of each route, and the filter that makes an answer the tenant's.
+The caller was identified before by certificate (`vnagent.authz.client_identity`). It is a tenant's
+API server through its node proxy, or a metrics-server with a certificate of the same kind. The
+module must not know channels. Hazard: a filter must rewrite every byte of the kubelet's answer.
+Otherwise a tenant could read about other tenants.
 """
 
 import asyncio
@@ -31,12 +32,14 @@ from vnagent.protocol.routes import Route, Verb
 from vnagent.upstream.node_upstream import Upstream, not_offered
 
 FILTERED = 2
-"""Answers that are filtered at the same time."""
+"""Limit of answers that are filtered at the same time."""
 READS_PER_TENANT = 4
 MAX_FIGURES_BYTES = 16 * 1024 * 1024
-"""Some 5 KB for each of the containers of a node."""
+"""Limit in bytes, about 5 KB for each container of a node."""
 MAX_LIST_BYTES = 32 * 1024 * 1024
-"""Less than the gate takes: nobody needs a list as much as the gate."""
+"""Limit in bytes. It is below the authorizer's, because no tenant needs a list as much as the
+authorizer.
+"""
 
 _JSON = b"application/json"
 
@@ -69,11 +72,11 @@ _FROM_LIST = {
     Verb.PODS: pod_lists.bound,
     Verb.RUNNING_PODS: pod_lists.bound_and_running,
 }
-"""What can be told without the kubelet; the figures cannot, they need `nodes/proxy`."""
+"""Reads that work without the kubelet. Metrics do not, because they need `nodes/proxy`."""
 
 
 class Reads:
-    """Answers reads, a few at a time."""
+    """Server of reads with limited concurrency."""
 
     def __init__(
         self, gate: Gate, upstream: Upstream, *, per_tenant: int = READS_PER_TENANT
@@ -88,7 +91,9 @@ class Reads:
 
     @contextmanager
     def one(self, vc_uid: str) -> Iterator[None]:
-        """Hold a tenant's place from question to answer; raises RefusedError when it has none."""
+        """Reserve a tenant's place from request to answer. Raises RefusedError without a free
+        place.
+        """
         if self._open[vc_uid] >= self._per_tenant:
             raise RefusedError(
                 429,
@@ -100,7 +105,7 @@ class Reads:
             yield
 
     async def answer(self, caller: Caller, route: Route) -> Document:
-        """Return what a read says to a caller, or raise RefusedError."""
+        """Return the answer of a read for a caller, or raise RefusedError."""
         if self._upstream.mode is Mode.KUBELET:
             try:
                 return await self._ask(caller, route)
@@ -110,13 +115,14 @@ class Reads:
         return await self._tell(caller, route)
 
     async def _tell(self, caller: Caller, route: Route) -> Document:
-        """Answer out of the gate's own list, so that reads cost the API server nothing."""
+        """Answer from the authorizer's own list, so that reads cost the API server nothing."""
         answer = _FROM_LIST.get(route.verb)
         if answer is None:
             raise not_offered(route)
         await self._gate.owned(caller)
         async with self._filtering:
-            if not self._upstream.listed:  # the gate's is the kubelet's still, or is being renewed
+            # The authorizer's list is still the kubelet's, or it is being renewed.
+            if not self._upstream.listed:
                 await self._gate.renew()
             document = self._upstream.listed
             try:
@@ -129,7 +135,7 @@ class Reads:
 
     async def _ask(self, caller: Caller, route: Route) -> Document:
         row = _ROWS[route.verb]
-        # The list of pods is its own proof; the other answers do not say whose a pod is.
+        # The list of pods records the owners. The other answers do not.
         pods = {} if route.verb is Verb.PODS else await self._gate.owned(caller)
         question = Question(routes.with_query(row.path, route), row.content_type, row.limit)
         async with self._answers.of(question) as document, self._filtering:

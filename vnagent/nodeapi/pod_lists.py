@@ -1,12 +1,13 @@
-"""`/pods` and `/runningpods/`: the pods of one tenant on the node, in the tenant's words. Pure.
+"""Lists `/pods` and `/runningpods/` of one tenant on the node, with the tenant's names. Pure.
 
-The lists are a reduced form of the kubelet's: of metadata name, namespace, UID and the labels that
-the tenant wrote, of the spec the node's name and the containers' names and images, of the status
-phase, addresses, times, conditions and container states without their messages. All else of a
-super pod is made or changed on its way down (volumes under other names, tokens, variables, our
-annotations) or added by the super cluster, and the whole pod is in the tenant's own API. Hazard:
-only containers that the tenant wrote are shown, and a pod on the host's network has no address
-here, because the node's may be hidden from the tenant.
+The lists are a reduced form of the kubelet's. The metadata has name, namespace, UID and the labels
+that the tenant wrote. The spec has the node's name and the containers' names and images. The status
+has phase, addresses, times, conditions and container states without messages. All other fields of a
+super pod were created or changed by the sync to the super cluster, or added by the super cluster.
+Examples are volumes under other names, tokens, variables and the syncer's annotations. The whole
+pod is in the tenant's own API. Hazard: the lists must show only containers that the tenant wrote,
+and no address of a pod on the host's network. Otherwise a tenant could see the address of a node
+that is hidden from it.
 """
 
 from collections import Counter
@@ -74,14 +75,14 @@ _Show = Callable[[Mapping[str, Any], OwnedPod], dict[str, Any] | None]
 
 
 def bound(document: bytes, vc_uid: str) -> bytes:
-    """Return what a kubelet's `/pods` says of one tenant; raises PodListError."""
+    """Return a kubelet's `/pods` list for one tenant. Raises PodListError."""
     return _listed(_own(document, vc_uid, _shown))
 
 
 def running(document: bytes, pods: Mapping[str, OwnedPod]) -> bytes:
-    """Return what a kubelet's `/runningpods/` says of these pods, which are keyed by super UID.
+    """Return a kubelet's `/runningpods/` list for these pods, which are keyed by super UID.
 
-    The runtime's list has no annotations to know a pod by. Raises PodListError.
+    The runtime's list has no annotations that identify a pod. Raises PodListError.
     """
     shown = []
     for item in pod_list_parser.items(document):
@@ -95,9 +96,9 @@ def running(document: bytes, pods: Mapping[str, OwnedPod]) -> bytes:
 
 
 def bound_and_running(document: bytes, vc_uid: str) -> bytes:
-    """Return what a kubelet's `/runningpods/` would say, out of the API's list of pods.
+    """Return a list like a kubelet's `/runningpods/`, made from the API's list of pods.
 
-    As the runtime tells it: names, and the containers that run now. Raises PodListError.
+    It has the fields of the runtime: names, and the containers that run now. Raises PodListError.
     """
     return _listed(_own(document, vc_uid, _shown_running))
 
@@ -107,7 +108,7 @@ def _own(document: bytes, vc_uid: str, show: _Show) -> Iterator[dict[str, Any]]:
         (pod.key, show(item, pod)) for item, pod in owned_items(document) if pod.vc_uid == vc_uid
     ]
     times = Counter(key for key, _ in own)
-    # Two pods with one record are nobody's, as they are for logs.
+    # Two pods with one record belong to no tenant, as for logs.
     return (shown for key, shown in own if times[key] == 1 and shown is not None)
 
 

@@ -1,10 +1,9 @@
-"""`/metrics/resource`: what `kubectl top` and autoscalers live on, of one tenant's pods. Pure.
+"""Metrics `/metrics/resource` of one tenant's pods, for `kubectl top` and autoscalers. Pure.
 
-Owns the families that pass, and how their text is read and written. Must not know who calls.
-Hazards: a line that is read differently by us and by a scraper carries a figure past the filter, so
-what does not match one strict grammar spoils the answer, and each line that goes out is written
-anew; the text names no UID, so a pod is whose it is in the list of pods by super namespace and
-name, as it is for logs.
+The module owns the families that pass, and how their text is parsed and written. It must not know
+the caller. Hazard: a line that does not match one strict grammar must refuse the answer, and each
+line must be rewritten. Otherwise a line that a scraper reads in another way could pass the filter.
+The text has no UID, so a pod is found in the list of pods by super namespace and name, as for logs.
 """
 
 import re
@@ -33,8 +32,9 @@ class _Family:
     about: str
 
 
-# In the order in which a registry writes them. Not here, and so dropped: figures of the node, for
-# which the sums of the tenant's own pods stand, and limits of swap, which are shares of the node's.
+# The order is that of a registry. Metrics of the node are not listed and are dropped, because the
+# sums of the tenant's own pods replace them. Limits of swap are dropped, because they are shares of
+# the node's.
 _FAMILIES = {
     "container_cpu_usage_seconds_total": _Family(
         _CONTAINER, "counter", "Cumulative cpu time consumed by the container in core-seconds"
@@ -64,9 +64,9 @@ _FAMILIES = {
     ),
 }
 _SUMS = {_NODE_CPU: _POD_CPU, _NODE_MEMORY: _POD_MEMORY, _NODE_SWAP: _POD_SWAP}
-"""What stands for the node, and of what it is made."""
+"""Metrics that replace those of the node, and their sources."""
 _ENDS = frozenset({"resource_scrape_error", "scrape_error"})
-"""One of them is in every answer: without, it is not an answer to our question."""
+"""Families of which every valid answer has one. An answer without any is refused."""
 
 _LABEL = r'[a-zA-Z_][a-zA-Z0-9_]*="(?:[^"\\\n]|\\["\\n])*"'
 _LINE = re.compile(
@@ -96,9 +96,9 @@ class _Sample:
 
 
 def reduce(document: bytes, pods: Iterable[OwnedPod], total: Total) -> bytes:
-    """Return the metrics of these pods alone, in the tenant's names.
+    """Return the metrics of these pods only, with the tenant's names.
 
-    Raises ResponseProblemError when the kubelet's answer cannot be read.
+    Raises ResponseProblemError if the kubelet's answer cannot be read.
     """
     by_place = {(pod.super_namespace, pod.name): pod for pod in pods}
     samples: dict[_Key, _Sample | None] = {}
@@ -112,7 +112,7 @@ def reduce(document: bytes, pods: Iterable[OwnedPod], total: Total) -> bytes:
                 continue
             shown = _renamed(sample, pod)
             uids[shown.key] = pod.super_uid
-        # Said twice, it is one too many: a scraper would take either.
+        # A repeated sample is dropped, because a scraper could use either.
         samples[shown.key] = None if shown.key in samples else shown
     found = [sample for sample in samples.values() if sample is not None]
     used = {uids[one.key]: _used(one) for one in found if one.family == _POD_CPU}
@@ -162,7 +162,7 @@ def _renamed(sample: _Sample, pod: OwnedPod) -> _Sample:
 
 
 def _sums(samples: Iterable[_Sample], cpu_nanoseconds: int) -> Iterable[_Sample]:
-    """Return what stands for the node: this tenant's pods together, at the latest time."""
+    """Return the sums that replace the node's metrics, at the latest time."""
     by_family = _by_family(samples)
     for target, source in _SUMS.items():
         parts = by_family.get(source)

@@ -1,8 +1,9 @@
-"""Answers of the kubelet, shared by those who ask the same at the same time.
+"""Kubelet reads, shared by callers with equal requests at the same time.
 
-Owns how often and how much of the kubelet is asked for reads. Must not know who asks. Hazard: an
-answer is about the whole node, costs the kubelet much and may be large. So all tenants together can
-ask no more than one of them alone, and few answers are in memory until their last reader is done.
+The module owns the rate and the size of reads from the kubelet. It must not know the callers.
+Hazard: reads of all tenants together must not exceed those of one tenant alone, and few answers may
+be in memory at a time. Otherwise reads exhaust the kubelet or the agent, because an answer is about
+the whole node, is costly and may be large. An answer stays in memory until its last reader is done.
 """
 
 import asyncio
@@ -15,40 +16,40 @@ from vnagent.protocol.errors import Reason, RefusedError
 from vnagent.upstream.kubelet import Kubelet
 
 HELD = 2
-"""Answers in memory, being received or read."""
+"""Limit of answers in memory, being received or read."""
 PATIENCE_SECONDS = 5.0
-"""For one of these places."""
+"""Time in seconds to wait for one of these places."""
 READ_SECONDS = 10.0
-"""For the kubelet's answer; scrapers wait as long."""
+"""Limit in seconds for the kubelet's answer. Scrapers wait as long."""
 SPACING_SECONDS = 0.5
-"""Between two equal questions."""
+"""Interval in seconds between two equal requests."""
 FRESH_SECONDS = 1.0
-"""An answer that was asked for longer ago is nobody's any more who asks now."""
+"""Maximum age in seconds of a request that a new caller may share."""
 
 
 @dataclass(frozen=True, slots=True)
 class Question:
-    """What is asked of the kubelet; a closed set, without a word of the caller's."""
+    """A request to the kubelet. The set is closed and contains no text of the caller."""
 
     target: str
     accept: bytes
     limit: int
-    """Bytes of the answer that are taken."""
+    """Limit of the answer in bytes."""
 
 
 class _Flight:
-    """One question on its way, its answer, and how many wait for it or read it."""
+    """One request in progress, its answer, and the number of its readers."""
 
     task: asyncio.Task[bytes]
 
     def __init__(self) -> None:
         self.users = 0
         self.asked_at: float | None = None
-        """When it was asked; until then it has no place."""
+        """Time of the request, None before it has a place."""
 
 
 class Answers:
-    """Asks the kubelet, for as few as possible at once."""
+    """Reader of the kubelet with as few requests at once as possible."""
 
     def __init__(self, kubelet: Kubelet) -> None:
         self._kubelet = kubelet
@@ -58,7 +59,7 @@ class Answers:
 
     @asynccontextmanager
     async def of(self, question: Question) -> AsyncIterator[bytes]:
-        """Lend the answer to a question; raises RefusedError."""
+        """Yield the answer to a request. Raises RefusedError."""
         flight = self._flight(question)
         flight.users += 1
         try:
@@ -69,7 +70,7 @@ class Answers:
                 self._end(question, flight)
 
     def _flight(self, question: Question) -> _Flight:
-        """Return a flight that is young enough, or start one."""
+        """Return a flight that is recent enough, or start one."""
         flight = self._flights.get(question)
         oldest = asyncio.get_running_loop().time() - FRESH_SECONDS
         if flight is None or (flight.asked_at is not None and flight.asked_at < oldest):
@@ -99,7 +100,7 @@ class Answers:
             ) from error
 
     def _end(self, question: Question, flight: _Flight) -> None:
-        """Forget an answer that nobody reads any more."""
+        """Drop an answer without readers."""
         if self._flights.get(question) is flight:
             del self._flights[question]
         flight.task.cancel()

@@ -1,9 +1,10 @@
-"""`/stats/summary`: the kubelet's figures of one tenant's pods, in the tenant's words. Pure.
+"""Summary `/stats/summary` of one tenant's pods, with the tenant's names. Pure.
 
-Owns which figures of a pod are its own. Must not know who calls. Hazards: what is free of a file
-system, what the node uses in all and what waits for it tell of the neighbours, so of the node there
-is only what this tenant's pods use together; and a pod on the host's network counts the node's
-packets.
+The module decides which metrics of a pod are its own. It must not know the caller. Hazard: metrics
+of the node must be sums of this tenant's pods only. Otherwise free space, total use and waiting
+work of the node would show the use of other tenants. Hazard: network metrics of a pod on the host's
+network must not pass, because they count the packets of the node. Otherwise the tenant sees the
+traffic of other tenants.
 """
 
 from collections import Counter
@@ -19,7 +20,7 @@ from vnagent.nodeapi.json_filters import capped, count, each, fields, moment, te
 from vnagent.protocol.http_heads import ResponseProblemError
 
 _CPU = {"time": moment, "usageNanoCores": count, "usageCoreNanoSeconds": count}
-# A container's `availableBytes` is what is left of its own limit.
+# A container's `availableBytes` is the rest of its own limit.
 _MEMORY = {
     "time": moment,
     "availableBytes": count,
@@ -31,7 +32,7 @@ _MEMORY = {
 }
 _SWAP = {"time": moment, "swapUsageBytes": count}
 _USED = {"time": moment, "usedBytes": count, "inodesUsed": count}
-"""Of a file system that pods share."""
+"""Fields of a file system that pods share."""
 _INTERFACE = {
     "name": text,
     "rxBytes": count,
@@ -47,7 +48,9 @@ _CLAIMED = {
     "inodesFree": count,
     "inodes": count,
 }
-"""Of a volume behind a claim of the tenant's; others lie on the node's disk or are not its own."""
+"""Fields of a volume with a claim of the tenant. Other volumes are on the node's disk or not the
+tenant's own.
+"""
 
 _CLAIM = fields({"name": text, "namespace": text})
 _VOLUME = fields(_CLAIMED)
@@ -83,9 +86,9 @@ _SUMMED = {
 
 
 def reduce(document: bytes, pods: Mapping[str, OwnedPod], total: Total) -> bytes:
-    """Return a summary less everything that is not of these pods, which are keyed by super UID.
+    """Return a summary of these pods only, which are keyed by super UID.
 
-    Raises ResponseProblemError when the kubelet's answer is no summary.
+    Raises ResponseProblemError if the kubelet's answer is no summary.
     """
     try:
         summary = orjson.loads(document)

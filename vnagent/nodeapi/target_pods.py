@@ -1,10 +1,11 @@
-"""Another super cluster as the place of the tenants' pods that are seated there.
+"""Authorization and streams for tenants' pods in a target.
 
-Owns the gate of a target: each call asks its API server for the one pod that is meant, as a whole
-cluster's list would be asked for again and again. What then opens the stream is that server, or the
-kubelet that runs the pod. Must not know the home cluster. Hazard: the credential reaches every pod
-of that cluster, those of other home clusters among them. So a pod counts by its record alone, and
-only when that names the tenant of the certificate and the registration that we serve.
+The module owns the authorizer of a target. Each call requests only the one pod from the target's
+API server, because the list of a whole cluster would be requested again and again. The stream is
+opened by that server, or by the kubelet that runs the pod. The module must not know the home
+cluster. Hazard: a pod must have a record with the tenant of the certificate and the registration of
+this agent. Otherwise the credential, which reaches every pod of the target, could open pods of
+other home clusters.
 """
 
 import asyncio
@@ -26,10 +27,12 @@ from vnagent.upstream.node_upstream import Headers, api_target
 from vnagent.upstream.target_kubelets import Kubelets
 
 MAX_POD_BYTES = 8 * 1024 * 1024
-"""Of the answer about one pod: some objects as large as an API server takes them."""
+"""Limit in bytes of the answer about one pod. It has room for some objects of an API server's
+maximum size.
+"""
 
 QUESTIONS_AT_ONCE = 8
-"""Answers that are held and read at a time, of all tenants together: memory is shared by all."""
+"""Limit of answers in memory at a time, of all tenants together, because they share the memory."""
 
 WORDS = Words(
     name="the API server of the cluster behind this node",
@@ -42,12 +45,13 @@ WORDS = Words(
 
 
 class Target:
-    """Decides whose a pod in a target is, and opens streams to it."""
+    """Authorizer of pods in a target, which opens streams to them as well."""
 
     def __init__(self, origin: Origin, registration: str, kubelets: Kubelets | None = None) -> None:
-        """`registration` is the UID of the SuperCluster, which is on all that is made there.
+        """Store the settings. `registration` is the UID of the SuperCluster, which marks its
+        objects.
 
-        Without kubelets the API server opens streams; with them nothing else does.
+        Without `kubelets` the API server opens streams. With them only the kubelets do.
         """
         self._origin = origin
         self._server = Subresources(origin, WORDS)
@@ -57,7 +61,7 @@ class Target:
 
     async def admit(self, caller: Caller, route: Route) -> OwnedPod:
         """Return the pod of a route, as it is now, or raise RefusedError."""
-        if not subresources.offers(route.verb):  # a kubelet would have more
+        if not subresources.offers(route.verb):  # a kubelet would offer more calls
             raise _not_offered(route)
         self._server.pace(caller.vc_uid)
         if not self._origin.has_credential:
@@ -79,7 +83,7 @@ class Target:
         return decide(table, caller, route)
 
     async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:
-        """Send a stream request for a pod that was let through; raises RefusedError."""
+        """Send a stream request for an admitted pod. Raises RefusedError."""
         if self._kubelets is not None:
             return await self._kubelets.open(route, pod, headers)
         target = api_target(route, pod)
@@ -88,11 +92,11 @@ class Target:
 
     @contextmanager
     def one(self, vc_uid: str) -> Iterator[None]:  # noqa: ARG002 - of a read, and there are none
-        """Hold no place: what is read of a node is refused at once."""
+        """Reserve no place, because reads of a node are refused at once."""
         yield
 
     async def answer(self, caller: Caller, route: Route) -> Document:  # noqa: ARG002 - refused
-        """Refuse figures and lists: nobody has those of a whole cluster. Raises RefusedError."""
+        """Refuse metrics and lists, which do not exist for a whole cluster. Raises RefusedError."""
         raise _not_offered(route)
 
 

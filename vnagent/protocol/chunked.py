@@ -1,15 +1,17 @@
-"""Where an answer in chunks ends, told from its bytes alone; pure.
+"""Detection of the end of a chunked HTTP response by its bytes alone. Pure.
 
-Must not know connections. Hazard: what only looks like the end is cut off as well, so who sends the
-parts must send both.
+The module must not know connections. Hazard: bytes that only resemble the end are cut off as well.
+The sender must therefore send both parts, otherwise bytes are lost.
 """
 
 END = b"0\r\n\r\n"
-"""Ends an answer in chunks. It is sent in a record of its own, and so is what may be its begin: an
-API server that relays a log over a WebSocket drops what it reads together with the end. A kubelet
-keeps them apart, the super API server does not, and what has come at once is together, too."""
+"""End of a chunked response. The end, and bytes that may begin it, are sent in a TLS record of
+their own. Otherwise an API server that relays a log over a WebSocket would drop the bytes that it
+reads together with the end. A kubelet sends the two apart. The super API server does not, and bytes
+that arrive at once are together, too.
+"""
 
 
 def end_in(tail: bytes | bytearray) -> int:
-    """Return how many of the last bytes are the end of an answer, or begin it."""
+    """Return how many of the last bytes are the end of a response, or begin it."""
     return next((size for size in range(len(END), 0, -1) if tail.endswith(END[:size])), 0)

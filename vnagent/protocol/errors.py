@@ -1,14 +1,15 @@
-"""Why a request is not served: an HTTP status, a reason from a closed set, a sentence.
+"""Reasons for a refused request: an HTTP status, a reason from a closed set, a message.
 
-Owns the closed set of reasons, which is also a metric label. Must not know how answers are written.
-Hazard: a sentence goes to the tenant, so it never holds a super-side name or another tenant's.
+The closed set of reasons is also a metric label. The module must not know how responses are
+written. Hazard: a message goes to the tenant, so it must never contain a super-side name or another
+tenant's name. Otherwise a tenant learns about the super cluster or about another tenant.
 """
 
 from enum import StrEnum
 
 
 class Reason(StrEnum):
-    """Every way in which a request can end early; a closed set, safe as a metric label."""
+    """Reasons for an early end of a request. The set is closed, so it is a safe metric label."""
 
     MALFORMED = "malformed"
     NO_ROUTE = "no_route"
@@ -45,7 +46,7 @@ class Reason(StrEnum):
 
 
 class RefusedError(Exception):
-    """A request that is answered by the agent itself."""
+    """A request that the agent refuses and answers itself."""
 
     def __init__(self, status: int, reason: Reason, sentence: str) -> None:
         super().__init__(sentence)

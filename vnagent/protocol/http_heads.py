@@ -1,12 +1,12 @@
-"""HTTP/1.1 heads, read strictly and written from an allow-list; pure.
+"""HTTP/1.1 heads, parsed strictly and written from an allow-list. Pure.
 
-Whole answers are read by h11; a head by itself needs no more than its lines, and is read as h11
-would or not at all.
+The library h11 parses whole responses. A head by itself needs only its lines, and it is parsed as
+h11 would parse it or refused.
 
-Owns which headers pass in each direction. Must not know sockets or routes. Hazard: two servers that
-read one head differently are two requests. So each line is one of two strict patterns, requests
-have no bodies, one connection carries one request, and nothing but what stands here is copied from
-one side to the other.
+The module decides which headers pass in each direction. It must not know sockets or routes. Hazard:
+each line must match one of two strict patterns, requests have no bodies, and one connection serves
+one request. Otherwise two servers could read one head as two different requests. Only the headers
+that this module lists are copied from one side to the other.
 """
 
 import re
@@ -20,14 +20,17 @@ from vnagent.protocol.errors import Reason, RefusedError
 
 END = b"\r\n\r\n"
 MAX_REQUEST_HEAD_BYTES = 96 * 1024
-"""A query of 64 KiB (long exec commands travel there) and headers."""
+"""Limit of a request head in bytes: a query of 64 KiB, which may hold a long exec command, and
+headers.
+"""
 MAX_RESPONSE_HEAD_BYTES = 32 * 1024
 MAX_HEADER_LINES = 128
 
 Headers = tuple[tuple[bytes, bytes], ...]
-"""Names in lower case, values; repeated names stay apart."""
+"""Pairs of a name in lower case and a value. Repeated names stay separate."""
 
-# No bare CR or LF, no control character but the tab, no blank before a colon, no folded line.
+# The patterns allow no bare CR or LF, no control character except the tab, no blank before a colon
+# and no folded line.
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.1")
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2})(?: [\t -~\x80-\xff]*)?")
 _FIELD_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
@@ -38,7 +41,7 @@ _PROTOCOLS = (
     rb"(?:v[0-9]{1,2}\.)?(?:base64\.)?channel\.k8s\.io|portforward\.k8s\.io"
     rb"|SPDY/3\.1\+portforward\.k8s\.io"
 )
-# A closed set: kubelets also take bearer tokens out of Sec-WebSocket-Protocol.
+# The set is closed because kubelets also accept bearer tokens in Sec-WebSocket-Protocol.
 _PROTOCOL = re.compile(_PROTOCOLS)
 _MAX_PROTOCOLS = 16
 _WEBSOCKET_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==")
@@ -51,7 +54,7 @@ _ANSWERED_PROTOCOLS = (*_PROTOCOL_LISTS, b"x-accepted-stream-protocol-versions")
 
 @dataclass(frozen=True, slots=True)
 class RequestHead:
-    """What a caller sent."""
+    """Head of a caller's request."""
 
     method: bytes
     target: bytes
@@ -60,7 +63,7 @@ class RequestHead:
 
 @dataclass(frozen=True, slots=True)
 class ResponseHead:
-    """What the kubelet answered."""
+    """Head of the kubelet's response."""
 
     status: int
     headers: Headers
@@ -71,15 +74,15 @@ class ResponseHead:
 
 
 class ResponseProblemError(Exception):
-    """The answer of a server is not one that we can use."""
+    """A server's response that the agent cannot use."""
 
 
 class TooLongError(ResponseProblemError):
-    """The answer of a server is longer than we take."""
+    """A server's response that is longer than the limit."""
 
 
 def parse_request(block: bytes) -> RequestHead:
-    """Read a request head that ends with an empty line, or raise RefusedError."""
+    """Parse a request head that ends with an empty line, or raise RefusedError."""
     if block.count(b"\r\n") > 1 + MAX_HEADER_LINES:
         raise RefusedError(431, Reason.MALFORMED, "the request has too many headers")
     try:
@@ -96,7 +99,7 @@ def parse_request(block: bytes) -> RequestHead:
 
 
 def requested_upgrade(head: RequestHead) -> bytes:
-    """Return the protocol that a request wants to switch to, empty when none."""
+    """Return the protocol that a request asks to switch to, or empty bytes without a switch."""
     wanted = _values(head.headers, b"upgrade")
     if not wanted:
         return b""
@@ -109,7 +112,7 @@ def requested_upgrade(head: RequestHead) -> bytes:
 
 
 def upgrade_headers(head: RequestHead, upgrade: bytes) -> list[tuple[bytes, bytes]]:
-    """Return what passes of a request that switches protocols."""
+    """Return the headers that pass from a request that switches protocols."""
     passed = [(b"Connection", b"Upgrade"), (b"Upgrade", upgrade)]
     for name in _PROTOCOL_LISTS:
         passed += [(name, protocol) for protocol in _protocols(_values(head.headers, name))]
@@ -125,9 +128,9 @@ def upgrade_headers(head: RequestHead, upgrade: bytes) -> list[tuple[bytes, byte
 def write_request(
     method: str, target: str, host: str, headers: Iterable[tuple[bytes, bytes]], token: bytes
 ) -> bytes:
-    """Write a request head; the credential comes last and from us alone.
+    """Return a request head, with the agent's credential as the last header.
 
-    Raises ValueError for what would be more than one line, or a target that is not one word.
+    Raises ValueError if a header would span several lines, or if the target is not one word.
     """
     lines = [
         b"%s %s HTTP/1.1" % (method.encode("ascii"), target.encode("ascii")),
@@ -142,7 +145,7 @@ def write_request(
 
 
 def parse_response(block: bytes) -> ResponseHead:
-    """Read a response head that ends with an empty line, or raise ResponseProblemError."""
+    """Parse a response head that ends with an empty line, or raise ResponseProblemError."""
     try:
         line, headers = _read(block, _STATUS_LINE)
     except ValueError as error:
@@ -151,7 +154,7 @@ def parse_response(block: bytes) -> ResponseHead:
 
 
 def _read(block: bytes, first: re.Pattern[bytes]) -> tuple[re.Match[bytes], Headers]:
-    """Return the first line and the headers of a head; raises ValueError when it is none."""
+    """Return the first line and the headers of a head. Raises ValueError if it is malformed."""
     if not block.endswith(END):
         raise ValueError("the head does not end")
     line, *fields = block[: -len(END)].split(b"\r\n")
@@ -167,7 +170,7 @@ def _read(block: bytes, first: re.Pattern[bytes]) -> tuple[re.Match[bytes], Head
 
 
 class AnswerReader:
-    """Reads one whole answer of bounded size."""
+    """Parser of one whole response of bounded size."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
@@ -176,7 +179,7 @@ class AnswerReader:
         self._connection = _awaiting()
 
     def feed(self, chunk: bytes) -> tuple[int, bytes] | None:
-        """Take bytes, empty at the end of the connection; return status and body when whole."""
+        """Parse a chunk, empty at the end of the connection. Return status and body when whole."""
         try:
             self._connection.receive_data(chunk)
             while (event := self._connection.next_event()) is not h11.NEED_DATA:
@@ -199,7 +202,7 @@ class AnswerReader:
 
 
 class LineReader:
-    """Reads a 200 that goes on, line by line; each line is of bounded size."""
+    """Parser of a 200 response that goes on, line by line. Each line is of bounded size."""
 
     def __init__(self, limit: int) -> None:
         self.has_ended = False
@@ -208,9 +211,9 @@ class LineReader:
         self._connection = _awaiting()
 
     def feed(self, chunk: bytes) -> list[bytes]:
-        """Take bytes, empty at the end of the connection; return the lines that are whole.
+        """Parse a chunk, empty at the end of the connection. Return the complete lines.
 
-        Raises ResponseProblemError; nothing that came in the same chunk is returned then.
+        Raises ResponseProblemError. No line of the same chunk is returned then.
         """
         try:
             self._connection.receive_data(chunk)
@@ -237,16 +240,16 @@ class LineReader:
 
 
 def _awaiting() -> h11.Connection:
-    """Return h11 in wait for an answer: it wants to have sent what is answered."""
+    """Return an h11 connection that awaits a response, after it was given a request."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_RESPONSE_HEAD_BYTES)
-    # Any GET tells it that a body may follow.
+    # Any GET makes h11 expect that a body may follow.
     connection.send(h11.Request(method="GET", target="/", headers=[("Host", "origin")]))
     connection.send(h11.EndOfMessage())
     return connection
 
 
 def write_switch(answer: ResponseHead, upgrade: bytes) -> bytes:
-    """Write the 101 that a kubelet's 101 becomes."""
+    """Return the 101 head for the caller, made from the kubelet's 101."""
     passed = [(b"Connection", b"Upgrade"), (b"Upgrade", upgrade)]
     for name in _ANSWERED_PROTOCOLS:
         passed += [(name, protocol) for protocol in _protocols(answer.values(name))]
@@ -257,10 +260,11 @@ def write_switch(answer: ResponseHead, upgrade: bytes) -> bytes:
 
 
 def write_stream(answer: ResponseHead) -> bytes:
-    """Write the head of a 200 whose body goes on byte for byte until the kubelet closes.
+    """Return the head of a 200 whose body passes byte for byte until the kubelet closes.
 
-    The body keeps the kubelet's own framing, so its framing header passes and the connection is
-    said to close: nobody can take what follows for a second answer.
+    The body keeps the kubelet's own framing, so the framing header passes. The head has
+    `Connection: close`, so bytes that follow cannot be read as a second response. Raises
+    ResponseProblemError if the response is framed in two ways.
     """
     lengths, codings = answer.values(b"content-length"), answer.values(b"transfer-encoding")
     has_both = codings and (lengths or [coding.lower() for coding in codings] != [b"chunked"])
@@ -277,12 +281,12 @@ PLAIN_TEXT = b"text/plain; charset=utf-8"
 
 
 def write_answer(status: int, body: bytes, extra: Headers = ()) -> bytes:
-    """Write a whole answer of our own, in plain text as the kubelet does."""
+    """Return a whole response of the agent, in plain text as the kubelet sends it."""
     return write_answer_head(status, len(body), PLAIN_TEXT, extra) + body
 
 
 def write_answer_head(status: int, length: int, content_type: bytes, extra: Headers = ()) -> bytes:
-    """Write the head of an answer of our own, whose body has `length` bytes."""
+    """Return the head of a response of the agent whose body has `length` bytes."""
     headers = [
         (b"Content-Type", content_type),
         (b"X-Content-Type-Options", b"nosniff"),
@@ -313,7 +317,7 @@ def _values(headers: Headers, name: bytes) -> list[bytes]:
 
 
 def _protocols(values: Iterable[bytes]) -> list[bytes]:
-    """Return the stream protocols that are known to be no credentials, each once."""
+    """Return the stream protocols that are known to be no credentials, without duplicates."""
     named = (name.strip() for value in values for name in value.split(b","))
     known = dict.fromkeys(name for name in named if _PROTOCOL.fullmatch(name))
     return list(known)[:_MAX_PROTOCOLS]

@@ -1,8 +1,8 @@
-"""The query of each route: known keys, types and ranges; what is left is written anew. Pure.
+"""Query options of each route: known keys, types and ranges, rewritten in canonical form. Pure.
 
-Must not know paths or pods. Hazard: the kubelet reads the query that this module writes, so a value
-that passes here unread would be an option that nobody checked. Unknown keys are dropped, a known
-key that is repeated or out of range refuses the request.
+The module must not know paths or pods. Hazard: the kubelet reads the query that this module writes,
+so each value must be checked here. Otherwise a tenant could pass an unchecked option to the
+kubelet. Unknown keys are dropped. A known key that is repeated or out of range refuses the request.
 """
 
 import re
@@ -15,18 +15,20 @@ from vnagent.protocol.errors import Reason, RefusedError
 MAX_QUERY_BYTES = 64 * 1024
 MAX_COMMAND_WORDS = 4096
 MAX_PARTS = MAX_COMMAND_WORDS + 64
-"""Of a query, known or not: each costs a microsecond, and everybody waits meanwhile."""
+"""Limit of the parts of a query, known or not. Each part costs 1 µs, for which all other requests
+wait.
+"""
 MAX_PORTS = 256
 
 Pairs = tuple[tuple[str, str], ...]
-"""Keys and decoded values in the order in which they will be written."""
+"""Keys and decoded values in the order in which they are written."""
 
 Parser = Callable[[str, str], str | None]
-"""From key and value to the canonical value, None when the option is off."""
+"""Function from key and value to the canonical value, None when the option is off."""
 
 _INT64_MAX = 2**63 - 1
-# What Go's url.Values writes, and what RFC 3986 allows beside it. No semicolon: proxies and
-# servers disagree on whether it separates pairs.
+# The pattern allows the output of Go's url.Values and the further characters of RFC 3986. It allows
+# no semicolon, because proxies and servers disagree on whether it separates pairs.
 _RAW = re.compile(rb"(?:[A-Za-z0-9._~!$'()*,:@/?+=&-]|%[0-9A-Fa-f]{2})*")
 _DIGITS = re.compile(r"0|[1-9][0-9]{0,18}")
 _RFC3339 = re.compile(
@@ -87,7 +89,7 @@ _LOG_OPTIONS: Mapping[str, Parser] = {
     "limitBytes": _integer(1),
     "stream": _stream,
 }
-# The kubelet takes "1" alone for true.
+# The kubelet accepts only "1" as true.
 _STREAM_OPTIONS: Mapping[str, Parser] = {
     "input": _switch("1"),
     "output": _switch("1"),
@@ -99,7 +101,7 @@ _SUMMARY_OPTIONS: Mapping[str, Parser] = {"only_cpu_and_memory": _switch("true")
 
 
 def log_options(raw: bytes) -> Pairs:
-    """Read the options of a request for logs."""
+    """Parse the options of a request for logs."""
     found = _read(_pairs(raw), _LOG_OPTIONS)
     if {"sinceSeconds", "sinceTime"} <= {key for key, _ in found}:
         raise RefusedError(
@@ -109,12 +111,12 @@ def log_options(raw: bytes) -> Pairs:
 
 
 def attach_options(raw: bytes) -> Pairs:
-    """Read which streams to attach to."""
+    """Parse which streams to attach to."""
     return _read(_pairs(raw), _STREAM_OPTIONS)
 
 
 def exec_options(raw: bytes) -> Pairs:
-    """Read the streams and the command of an exec."""
+    """Parse the streams and the command of an exec."""
     pairs = _pairs(raw)
     words = [value for key, value in pairs if key == "command"]
     if not words:
@@ -125,7 +127,7 @@ def exec_options(raw: bytes) -> Pairs:
 
 
 def run_options(raw: bytes) -> Pairs:
-    """Read the command of a run, which the kubelet splits at its spaces."""
+    """Parse the command of a run, which the kubelet splits at its spaces."""
     commands = [value for key, value in _pairs(raw) if key == "cmd"]
     if len(commands) != 1 or not commands[0]:
         raise _bad("cmd", "given once: the command to run")
@@ -133,12 +135,12 @@ def run_options(raw: bytes) -> Pairs:
 
 
 def summary_options(raw: bytes) -> Pairs:
-    """Read which figures a summary has."""
+    """Parse which metrics a summary has."""
     return _read(_pairs(raw), _SUMMARY_OPTIONS)
 
 
 def port_forward_options(raw: bytes) -> Pairs:
-    """Read the ports, which only the oldest WebSocket protocol puts into the query."""
+    """Parse the ports, which only the oldest WebSocket protocol puts into the query."""
     ports = [port for key, value in _pairs(raw) if key == "port" for port in value.split(",")]
     for port in ports:
         if _DIGITS.fullmatch(port) is None or not 1 <= int(port) <= 65535:
@@ -149,18 +151,18 @@ def port_forward_options(raw: bytes) -> Pairs:
 
 
 def no_options(raw: bytes) -> Pairs:
-    """Read a query whose keys all mean nothing."""
+    """Check a query and ignore all its keys."""
     _pairs(raw)
     return ()
 
 
 def render(pairs: Pairs) -> str:
-    """Write a query in one canonical form, as Go's url.Values does."""
+    """Return a query in one canonical form, as Go's url.Values writes it."""
     return "&".join(f"{quote_plus(key)}={quote_plus(value)}" for key, value in pairs)
 
 
 def _pairs(raw: bytes) -> list[tuple[str, str]]:
-    """Decode a query once; anything that could be decoded in two ways is refused."""
+    """Decode a query once. A query that could be decoded in two ways is refused."""
     if len(raw) > MAX_QUERY_BYTES:
         raise RefusedError(
             414, Reason.BAD_QUERY, f"the query is longer than {MAX_QUERY_BYTES} bytes"
@@ -186,7 +188,7 @@ def _pair(piece: bytes) -> tuple[str, str]:
 
 def _decode(piece: bytes) -> str:
     if b"%" not in piece and b"+" not in piece:
-        return piece.decode("ascii")  # nothing else passes the pattern
+        return piece.decode("ascii")  # the pattern allows no other character
     text = unquote_to_bytes(piece.replace(b"+", b" ")).decode()
     if "\0" in text:
         raise RefusedError(400, Reason.BAD_QUERY, "the query holds a NUL byte")

@@ -1,9 +1,9 @@
-"""The allow-list of kubelet paths, and how each is written towards the kubelet. Pure.
+"""Allow-list of kubelet paths, and the request path to the kubelet for each. Pure.
 
-Owns the table of routes. Must not know who calls or whether the pod is theirs. Hazard: this is the
-only door to a credential that reaches every pod of the node. What does not match one strict pattern
-is refused before it is parsed further, and the request that goes on is written anew from the
-matched tokens, never copied.
+The module owns the table of routes. It must not know the caller or the owner of the pod. Hazard: a
+path that does not match one strict pattern must be refused before it is parsed further. Otherwise a
+tenant could use a credential that reaches every pod of the node. The request to the kubelet is
+written from the matched tokens and never copied.
 """
 
 import re
@@ -15,17 +15,19 @@ from vnagent.protocol import queries
 from vnagent.protocol.errors import Reason, RefusedError
 
 MAX_PATH_BYTES = 1024
-"""Longer than the longest legal path: 63 + 253 + 36 + 63 characters and five slashes."""
+"""Limit of a path in bytes. The longest legal path has 63 + 253 + 36 + 63 characters and five
+slashes.
+"""
 
 
 class Verb(StrEnum):
-    """What a caller wants; a closed set, safe as a metric label."""
+    """Kind of a call. The set is closed, so it is safe as a metric label."""
 
     LOGS = "logs"
     EXEC = "exec"
     ATTACH = "attach"
     RUN = "run"
-    """An exec whose output is the answer."""
+    """An exec that returns its output as the response."""
     PORT_FORWARD = "portforward"
     STATS = "stats"
     METRICS = "metrics"
@@ -36,7 +38,7 @@ class Verb(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Route:
-    """One request that the agent may serve, in the tenant's words."""
+    """A request that the agent may serve, with the names of the tenant."""
 
     verb: Verb
     method: str
@@ -48,12 +50,12 @@ class Route:
 
     @property
     def switches(self) -> bool:
-        """Tell whether the connection becomes a pipe (101) instead of carrying one answer."""
+        """Return whether the connection becomes a pipe (101). Otherwise it has one response."""
         return self.verb in _SWITCHING
 
     @property
     def is_read(self) -> bool:
-        """Tell whether it asks about all of the caller's pods on the node."""
+        """Return whether the call is about all of the caller's pods on the node."""
         return self.verb in _READS
 
 
@@ -114,8 +116,8 @@ _ROWS = (
         _path("/portForward", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?"),
         queries.port_forward_options,
     ),
-    # The kubelet takes a slash behind all but the metrics; POST, which it takes for the summary as
-    # well, has no use.
+    # The kubelet accepts a trailing slash for all but the metrics. It accepts POST for the summary
+    # as well, which has no use.
     _Row("stats", Verb.STATS, ("GET",), _path("/stats/summary/?"), queries.summary_options),
     _Row("metrics", Verb.METRICS, ("GET",), _path("/metrics/resource"), queries.no_options),
     _Row("pods", Verb.PODS, ("GET",), _path("/pods/?"), queries.no_options),
@@ -153,11 +155,11 @@ def parse(method: bytes, target: bytes) -> Route:
 
 
 def render(route: Route, *, super_namespace: str, super_uid: str) -> str:
-    """Return the kubelet's request target for a route that the gate has let through.
+    """Return the kubelet's request target for a route that the authorizer has admitted.
 
-    The super UID stands in the path only where the caller's path had the tenant's. Raises
-    ValueError when a token from the kubelet's own list is not what the pattern takes, because a
-    path that is joined from anything else might be another path.
+    The super UID stands in the path only if the caller's path had the tenant's UID. Raises
+    ValueError if a token from the kubelet's own list does not match the pattern. A path that is
+    joined from another token might be a different path.
     """
     check(namespace=super_namespace, pod=route.pod, uid=super_uid)
     uid = super_uid if route.tenant_uid else ""
@@ -173,7 +175,7 @@ def check(**tokens: str) -> None:
 
 
 def with_query(path: str, route: Route) -> str:
-    """Return a request target of a path of ours and a route's query."""
+    """Return a request target of a checked path and a route's query."""
     query = queries.render(route.query)
     return f"{path}?{query}" if query else path
 

@@ -1,16 +1,17 @@
-"""The kubelet's calls as subresources of a pod in the super API server. Pure.
+"""Kubelet calls as subresources of a pod in the super API server. Pure.
 
-Owns the table from a kubelet's options to the API's. Must not know whether the pod is the caller's;
-that has been decided before (`vnagent.authz.pod_authorizer`).
+The module owns the table from a kubelet's options to the API's. It must not know whether the pod is
+the caller's. `vnagent.authz.pod_authorizer` has decided that before.
 
-Hazard: the API knows a pod by its name alone, there is no place for a UID. Between the gate's look
-and the call another pod of that name may have come. It can only be in the same super namespace,
-which is one tenant's and no other's, so what is reached is that tenant's still: in place of the
-pod that it asked for a moment ago, the one that it has put there since; or one that an admin of the
-super cluster has put there by hand, under the very name. The same is so at the kubelet, which looks
-up the pods of logs by name, too. What differs may be the pod's network or containers: a
-pod on the host's network lets its owner at the node's ports from inside as well, and a container
-that the super cluster added would have to have the name of one that the tenant wrote before.
+Hazard: a call must stay in the pod's super namespace, because the API knows a pod by its name alone
+and has no place for a UID. Otherwise a call could reach the pod of another tenant. Between the
+authorizer's decision and the call, another pod of that name may be created. It can only be in the
+same super namespace, which belongs to one tenant. The call then reaches the pod that the tenant has
+created since. It may also reach a pod that an admin of the super cluster has created by hand under
+the same name. The kubelet has the same limit, because it finds the pods of logs by name, too. The
+new pod's network or containers may differ. A pod on the host's network gives its owner access to
+the node's ports from inside as well. A container that the super cluster added would need the name
+of a container that the tenant wrote before.
 """
 
 from collections.abc import Callable, Mapping
@@ -22,7 +23,7 @@ from vnagent.protocol.queries import Pairs
 from vnagent.protocol.routes import Route, Verb
 
 Option = Callable[[str], Pairs]
-"""From the kubelet's canonical value to what the API wants to read."""
+"""Function from the kubelet's canonical value to the query of the API."""
 
 
 def _same(name: str) -> Option:
@@ -38,7 +39,7 @@ def _ports(value: str) -> Pairs:
 
 
 def _stream(value: str) -> Pairs:
-    # All is what comes without a word; where API servers do not know the option they refuse it.
+    # All is the default. API servers that do not know the option refuse it.
     return () if value == "All" else (("stream", value),)
 
 
@@ -75,9 +76,9 @@ _ROWS: Mapping[Verb, _Row] = {
 
 
 def pods_on(node: str) -> str:
-    """Return the request target of the list of a node's pods, as fresh as the store has it.
+    """Return the request target of the list of a node's pods, as fresh as etcd has it.
 
-    Without a resourceVersion the API server answers with nothing older than the question.
+    Without a resourceVersion the API server returns nothing older than the request.
     """
     return "/api/v1/pods?" + queries.render((("fieldSelector", f"spec.nodeName={node}"),))
 
@@ -85,9 +86,10 @@ def pods_on(node: str) -> str:
 def pod_of(registration: str, vc_uid: str, route: Route) -> str:
     """Return the request target of the list of the one pod that a tenant means in a target.
 
-    By labels and name in all namespaces, as a super namespace is never spelled here; what the list
-    then shows is judged by its record. Without a limit, which would have the API server read its
-    whole store instead of its cache. Raises ValueError for what cannot stand in a selector.
+    The list selects by labels and name in all namespaces, because no super namespace is built here.
+    The record on the listed pod then decides. The list has no limit, because with a limit the API
+    server reads its whole store instead of its cache. Raises ValueError for a token that cannot
+    stand in a selector.
     """
     routes.check(namespace=route.tenant_namespace, pod=route.pod, uid=vc_uid)
     wanted = {
@@ -101,14 +103,14 @@ def pod_of(registration: str, vc_uid: str, route: Route) -> str:
 
 
 def offers(verb: Verb) -> bool:
-    """Tell whether the API has such a call."""
+    """Return whether the API has such a call."""
     return verb in _ROWS
 
 
 def render(route: Route, super_namespace: str) -> str | None:
-    """Return the API's request target for a route that the gate has let through.
+    """Return the API's request target for a route that the authorizer has admitted.
 
-    None when the API has no such call. Raises ValueError when the namespace is none.
+    Returns None if the API has no such call. Raises ValueError if the namespace is malformed.
     """
     row = _ROWS.get(route.verb)
     if row is None:

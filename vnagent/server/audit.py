@@ -1,6 +1,7 @@
-"""One line and a few numbers for each session.
+"""Audit log line and metrics for each session.
 
-Hazard: a command line may hold a password, so it is never part of a record.
+Hazard: a record must never contain the command line. A command line may contain a password, which
+the log would expose.
 """
 
 import time
@@ -17,13 +18,13 @@ _log = structlog.get_logger("vnagent.audit")
 
 @dataclass(slots=True)
 class Session:
-    """What is known of one request, filled in as it goes on."""
+    """Facts about one request, filled in while it runs."""
 
     caller: Caller
     started: float = field(default_factory=time.monotonic)
     route: Route | None = None
     protocol: str = ""
-    """What a stream has switched to: `SPDY/3.1` or `websocket`; empty for an answer of HTTP."""
+    """Protocol of a stream: `SPDY/3.1` or `websocket`. It is empty for an HTTP response."""
     status: int = 0
     result: str = ""
     bytes_up: int = 0
@@ -31,7 +32,7 @@ class Session:
 
 
 def record(session: Session) -> None:
-    """Write the session down."""
+    """Write the audit line and the metrics of a session."""
     route = session.route
     verb = route.verb.value if route else "none"
     outcome = metrics.outcome(session.status)

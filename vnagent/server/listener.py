@@ -1,10 +1,10 @@
-"""A TLS port: who is heard at all, and all connections until their end.
+"""TLS listener with limits for unidentified connections.
 
-Owns a listening socket, the places of those who are not known yet, the memory of those who were
-turned away over and over, and the tasks of all connections. Must not know what is served. Hazard:
-whoever reaches the port can open connections, so strangers are few and short-lived, an address from
-which nothing else comes costs no handshakes, and no error of one connection may end the process
-with everybody's streams.
+The module owns a listening socket, the places of unidentified connections and the tasks of all
+connections. It also remembers the addresses that were refused repeatedly. It must not know what is
+served. Hazard: any client that reaches the port can open connections, so unidentified connections
+must be few and short-lived. An address with nothing but failures must cost no handshakes, and no
+error of one connection may end the process. Otherwise one client ends the streams of all tenants.
 """
 
 import asyncio
@@ -25,7 +25,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Door:
-    """Serves whoever connects, with a context that may be swapped; streams keep the old one."""
+    """Listener whose TLS context may be replaced. Open streams keep the old one."""
 
     def __init__(
         self,
@@ -37,9 +37,9 @@ class Door:
         shows_out: bool = False,
         refused: Callable[[Unheard], None] = lambda _: None,
     ) -> None:
-        """Hand each connection to `serve`, whose stranger holds a place until it is let in.
+        """Pass each connection to `serve`. Its stranger has a place until it is let in.
 
-        With `shows_out` a stranger may lose its place to a newcomer when there is none left.
+        With `shows_out` a stranger may lose its place to a newcomer if no place is left.
         """
         self._name = name
         self._shows_out = shows_out
@@ -48,7 +48,7 @@ class Door:
         self._refused = refused
         self.strangers = strangers
         self.rebuffs = Rebuffs(REFUSED_AT_ONCE, REFUSED_SECONDS)
-        """Of addresses."""
+        """Backoff by address."""
         self._context: ssl.SSLContext | None = None
         self._listener: asyncio.Server | None = None
         self._waiting: dict[Stranger, Channel] = {}
@@ -56,7 +56,7 @@ class Door:
 
     @property
     def is_open(self) -> bool:
-        """Whether anybody can connect."""
+        """Whether clients can connect."""
         return self._listener is not None and self._listener.is_serving()
 
     def use(self, context: ssl.SSLContext) -> None:
@@ -64,7 +64,7 @@ class Door:
         self._context = context
 
     async def listen(self, host: str, port: int) -> int:
-        """Accept connections; return the port. Call `use` before."""
+        """Accept connections and return the port. Call `use` before."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
             self._make_channel, host, port, backlog=BACKLOG, reuse_address=True
@@ -74,7 +74,7 @@ class Door:
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def close(self, *, drain_seconds: float = 0.0) -> None:
-        """Stop accepting, let streams live for a while, then cut them."""
+        """Stop accepting, wait for streams up to `drain_seconds`, then cut them."""
         if self._listener is not None:
             self._listener.close()
         if self._connections and drain_seconds:
@@ -83,18 +83,18 @@ class Door:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
         for stranger, channel in list(self._waiting.items()):
-            self._leave(stranger)  # whose task was cancelled before it had begun
+            self._leave(stranger)  # its task was cancelled before it had begun
             channel.abort()
 
     def let_in(self, stranger: Stranger) -> None:
-        """Give a place back to others: its holder is known."""
+        """Release the place of a stranger that has been identified."""
         self._leave(stranger)
         self.rebuffs.welcome(stranger.source, asyncio.get_running_loop().time())
 
     def turn_away(self, stranger: Stranger) -> None:
-        """Take in that a stranger is nobody whom we serve."""
+        """Record that a stranger is no client of this port."""
         if self.has_left(stranger):
-            return  # shown out: not its own fault
+            return  # it lost its place to a newcomer, so it is not at fault
         if self.rebuffs.count(stranger.source, asyncio.get_running_loop().time()):
             _log.warning(
                 "connections are refused over and over, now unheard",
@@ -103,7 +103,7 @@ class Door:
             )
 
     def has_left(self, stranger: Stranger) -> bool:
-        """Tell whether a stranger holds no place, as it was let in or shown out."""
+        """Return whether a stranger has no place, because it was let in or lost its place."""
         return stranger not in self._waiting
 
     def _make_channel(self) -> Channel:
@@ -129,7 +129,7 @@ class Door:
         connection.add_done_callback(self._forget)
 
     def _make_room(self, newcomer: Stranger) -> bool:
-        """Show out whoever is in the way of a newcomer, if somebody is."""
+        """Close the stranger that is in the way of a newcomer. Return whether one was closed."""
         if not self._shows_out:
             return False
         found = self.strangers.in_the_way(
@@ -140,7 +140,7 @@ class Door:
         channel = self._waiting[found]
         self._leave(found)
         self._refused(Unheard.CROWDED)
-        channel.abort()  # ends its task as any lost connection does
+        channel.abort()  # this ends its task as any lost connection does
         return True
 
     def _leave(self, stranger: Stranger) -> None:

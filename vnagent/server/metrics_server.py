@@ -1,8 +1,9 @@
-"""The agent's metrics over TLS, for those who may read them.
+"""HTTPS server of the agent's metrics, for callers that RBAC allows to read them.
 
-Owns what is answered to whom; asks for a bearer token and no certificate. Must not know what the
-metrics are, nor how a token is judged. Hazard: every pod of the cluster reaches this port, so what
-it costs before somebody is known is bounded: few connections, little time, one request each.
+The module decides which answer a caller gets. It requires a bearer token and no certificate. It
+must not know the metrics or how a token is reviewed. Hazard: every pod of the cluster reaches this
+port, so an unidentified connection must have bounded cost. Otherwise any pod could exhaust the
+agent. The bounds are few connections, little time and one request each.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ from vnagent.stream.graceful_close import part
 from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
 
 SECONDS = 20.0
-"""For all of a connection, a review included."""
+"""Limit in seconds for a whole connection, including a token review."""
 HANDSHAKE_SECONDS = 5.0
 PER_SOURCE = 8
 AT_ONCE = 32
@@ -36,7 +37,7 @@ _WORDS = {
 
 
 class MetricsPort:
-    """Shows the metrics to whoever has a good token."""
+    """Server of the metrics for callers with a valid token."""
 
     def __init__(
         self,
@@ -66,14 +67,15 @@ class MetricsPort:
         except (ChannelLostError, TimeoutError):
             channel.abort()
         finally:
-            # Only now: what is open at once is bounded here until its end.
+            # The place is released only here, so that the number of open connections stays bounded
+            # until their end.
             if is_good:
                 self.door.let_in(stranger)
             elif is_good is False:
                 self.door.turn_away(stranger)
 
     async def _answer(self, block: bytes | None) -> tuple[bool | None, bytes]:
-        """Return whether the caller has shown a good token, if that is known, and the answer."""
+        """Return whether the caller has a valid token, None if that is unknown, and the answer."""
         if block is None:
             return False, _sentence(431, "the request head is too long")
         try:

@@ -1,8 +1,9 @@
-"""One request of a tenant, from its head to its end.
+"""Handling of one request of a tenant, from its head to its end.
 
-Owns the order of the checks: place, head, route, permit, pod, kubelet. Must not know how
-connections are accepted. Hazard: nothing is asked of the kubelet for a request before all checks
-have passed, and a connection carries one request only, so that nothing can hide behind it.
+The module owns the order of the checks: place, head, route, permit, pod, kubelet. It must not know
+how connections are accepted. Hazard: no call may go to the kubelet before all checks have passed,
+and a connection must serve one request only. Otherwise a second request could pass unchecked behind
+the first.
 """
 
 import asyncio
@@ -43,9 +44,11 @@ from vnagent.upstream.node_upstream import Headers
 
 HEAD_SECONDS = 10.0
 SWITCH_SECONDS = 60.0
-"""For a kubelet to switch protocols; a node that vanished without a word would keep a caller."""
+"""Limit in seconds for a kubelet to switch protocols. Without it a node that vanished silently
+would keep a caller waiting.
+"""
 HAND_OVER_SECONDS = 30.0
-"""For a caller to read an answer that is held in memory."""
+"""Limit in seconds for a caller to read an answer that is held in memory."""
 PIECE_BYTES = 64 * 1024
 _FLOODS = frozenset({Reason.TENANT_FULL, Reason.TENANT_FAST})
 
@@ -58,31 +61,33 @@ class CallerGoneError(Exception):
 
 
 class Gatekeeper(Protocol):
-    """Decides whose a pod is."""
+    """Authorizer that decides which tenant a pod belongs to."""
 
     async def admit(self, caller: Caller, route: Route) -> OwnedPod:
         """Return the pod of a route, or raise RefusedError."""
 
 
 class Opener(Protocol):
-    """Opens streams to pods."""
+    """Opener of streams to pods."""
 
     async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:
-        """Send a stream request for a pod that was let through; raises RefusedError."""
+        """Send a stream request for an admitted pod. Raises RefusedError."""
 
 
 class Reader(Protocol):
-    """Answers what is read of the node."""
+    """Reader that answers calls about the whole node."""
 
     def one(self, vc_uid: str) -> AbstractContextManager[None]:
-        """Hold a tenant's place from question to answer; raises RefusedError when it has none."""
+        """Reserve a tenant's place from request to answer. Raises RefusedError without a free
+        place.
+        """
 
     async def answer(self, caller: Caller, route: Route) -> Document:
-        """Return what a read says to a caller, or raise RefusedError."""
+        """Return the answer of a read for a caller, or raise RefusedError."""
 
 
 class Requests:
-    """Serves requests of callers that are known."""
+    """Server of requests of identified callers."""
 
     def __init__(
         self,
@@ -95,7 +100,7 @@ class Requests:
         deadlines: Deadlines,
         paces: Buckets,
     ) -> None:
-        """Begin; `paces` says how often a tenant may ask."""
+        """Store the parts. `paces` limits how often a tenant may send requests."""
         self._paces = paces
         self._permits = permits
         self._gate = gate
@@ -114,7 +119,8 @@ class Requests:
             channel.abort()
             return
         session = Session(caller, result=End.DRAINED.value)
-        # A refusal is answered in the place of its request, or there would be any number of them.
+        # A refusal keeps the place of its request until it is answered. Otherwise the number of
+        # refusals would be unbounded.
         with contextlib.ExitStack() as places:
             await self._serve(channel, session, places)
 
@@ -131,7 +137,7 @@ class Requests:
             is_flood = refusal.reason in _FLOODS and session.route is None
             if is_flood and self._rebuffs.count(_who(caller), loop.time()):
                 _log.warning("a tenant goes on past its limit, now unheard", tenant=caller.key)
-            if session.status:  # its head is out: a sentence would be taken for the stream's
+            if session.status:  # its head is sent, so a message would be read as part of the stream
                 channel.cut()
                 return
             session.status = refusal.status
@@ -176,7 +182,10 @@ class Requests:
                 await self._stream(channel, opened, session, pod, upgrade)
 
     def _pace(self, caller: Caller) -> None:
-        """Take a turn before anything is read: a head that never comes, or is none, costs too."""
+        """Use one turn of the tenant's rate before anything is read. Raises RefusedError.
+
+        A head that never arrives, or that is malformed, costs a turn too.
+        """
         if not self._paces.take(_who(caller), asyncio.get_running_loop().time()):
             raise RefusedError(
                 429,
@@ -203,7 +212,7 @@ class Requests:
         )
         if not upgrade:
             channel.pour_into(Deaf(channel))
-        if channel.has_ended:  # before a command is run for nobody
+        if channel.has_ended:  # before a command runs without a caller
             raise CallerGoneError
         opening = self._upstream.open(route, pod, headers)
         seconds = self._head_seconds(route)
@@ -212,7 +221,7 @@ class Requests:
             with timed:
                 return await _unless_gone(channel, seconds, opening)
         except TimeoutError as error:
-            if not upgrade:  # nothing is wrong with the node: the tenant's own program is silent
+            if not upgrade:  # The node is healthy, but the tenant's own program is silent.
                 sentence = f"the container has said nothing within {seconds:.0f} seconds"
                 raise RefusedError(408, Reason.SILENT, sentence) from error
             raise RefusedError(
@@ -220,9 +229,9 @@ class Requests:
             ) from error
 
     def _head_seconds(self, route: Route) -> float:
-        """Return how long a kubelet may take to begin its answer.
+        """Return the limit in seconds for a kubelet to begin its answer.
 
-        To a switch of protocols it does at once, of a command that runs at its end, and of a log
+        A kubelet answers a switch of protocols at once, a command at the command's end, and a log
         with its first line.
         """
         if route.switches:
@@ -266,7 +275,7 @@ class Requests:
     async def _pass_refusal(
         self, channel: Channel, opened: Opened, session: Session, pod: OwnedPod
     ) -> None:
-        """Tell the caller what the kubelet said, in the tenant's words."""
+        """Send the kubelet's refusal to the caller, with the tenant's names."""
         status = opened.head.status
         text = (await opened.peer.explain(opened)).decode("utf-8", "replace")
         if not 400 <= status < 600:
@@ -280,7 +289,10 @@ class Requests:
 
 
 def _who(caller: Caller) -> str:
-    """Return whose turn it is: its figures are not to end with what else a tenant asks for."""
+    """Return the key of a caller's rate. A metrics certificate has a rate of its own.
+
+    Other calls of the tenant therefore cannot use up the turns for its metrics.
+    """
     return f"{caller.vc_uid}, figures" if caller.has_figures_only else caller.vc_uid
 
 
@@ -306,15 +318,15 @@ def _check_upgrade(route: Route, upgrade: bytes) -> bytes:
 
 
 async def _unless_gone(channel: Channel, seconds: float, opening: Awaitable[Opened]) -> Opened:
-    """Wait for the kubelet as long as the caller does: a silent log may have no head for hours.
+    """Wait for the kubelet as long as the caller waits. A silent log may have no head for hours.
 
-    Raises TimeoutError after so many seconds.
+    Raises TimeoutError after `seconds`, and CallerGoneError if the caller closes.
     """
     try:
         async with asyncio.timeout(seconds) as life:
 
             def end() -> None:
-                if not life.expired():  # a life that is ending cannot be ended again
+                if not life.expired():  # an expired timeout cannot be rescheduled
                     life.reschedule(0)
 
             with channel.told_of_end(end):
@@ -326,7 +338,7 @@ async def _unless_gone(channel: Channel, seconds: float, opening: Awaitable[Open
 
 
 async def _hand_over(channel: Channel, head: bytes, body: bytes) -> End:
-    """Write an answer of any size no faster than its caller reads, and part."""
+    """Write an answer no faster than its caller reads, then close in order."""
     channel.write(head)
     try:
         async with asyncio.timeout(HAND_OVER_SECONDS):
@@ -343,6 +355,6 @@ async def _hand_over(channel: Channel, head: bytes, body: bytes) -> End:
 async def _answer(
     channel: Channel, status: int, sentence: str, extra: http_heads.Headers = ()
 ) -> None:
-    """Write an answer of our own and part."""
+    """Write an answer of the agent and close in order."""
     channel.write(http_heads.write_answer(status, f"{sentence}\n".encode(), extra))
     await part(channel)

@@ -1,6 +1,6 @@
-"""The tenants' port: who has connected, by certificate, before a request is read.
+"""Server for tenants: identification of a client by certificate before a request is read.
 
-Owns the trust in client certificates. Must not know routes.
+The module owns the trust in client certificates. It must not know routes.
 """
 
 import asyncio
@@ -26,7 +26,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Server:
-    """Serves tenants."""
+    """Server of the port for tenants."""
 
     def __init__(self, requests: Requests, buffer: ReceiveBuffer) -> None:
         self._requests = requests
@@ -54,8 +54,8 @@ class Server:
         await self._requests.serve(channel, caller)
 
     async def _meet(self, channel: Channel, stranger: Stranger) -> Caller | None:
-        """Return who has connected; None when it is nobody whom we serve."""
-        # The context of this handshake may be swapped while it goes on.
+        """Return the caller of a connection, or None for a client that is no tenant."""
+        # The authorities are read first, because the context may be replaced during the handshake.
         authorities = self._authorities
         try:
             async with asyncio.timeout(HANDSHAKE_SECONDS):
@@ -66,10 +66,11 @@ class Server:
             tell("handshake refused", error=str(error) or "too slow")
             if not self.door.has_left(stranger):
                 metrics.refused(Unheard.HANDSHAKE)
-            if not channel.is_lost:  # a lost one is closing, with the alert that says why
+            if not channel.is_lost:  # a lost channel is closing and sends the alert with the reason
                 channel.abort()
         except IdentityProblemError as problem:
-            # Our own authority signed it, so this is our own mistake: say so.
+            # The platform's own authority signed the certificate, so the fault is the platform's
+            # and must be reported.
             _log.warning("certificate refused", error=str(problem))
             metrics.refused(Unheard.CERTIFICATE, problem.vc_uid)
             channel.write(http_heads.write_answer(403, f"{problem}\n".encode()))

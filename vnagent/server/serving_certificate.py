@@ -1,8 +1,8 @@
-"""The agent's serving certificate: a key made here, a request to vc-manager, renewal in time.
+"""Serving certificate of the agent: key, signing request to vc-manager, and renewal.
 
-Owns the key, which never leaves this process. Must not know who connects. Hazard: the signer gives
-a certificate only for the IP of the live pod that our bound token names, so the request must say
-exactly that and nothing more; an old certificate serves until a new one is there.
+The module owns the key, which never leaves this process. It must not know the callers. Hazard: the
+request must name exactly the IP of the live pod that the agent's bound token names, and nothing
+else. Otherwise the signer refuses it. An old certificate serves until a new one is issued.
 """
 
 import asyncio
@@ -30,21 +30,23 @@ from vnagent.stream.tls_contexts import TrustProblemError
 
 LIFETIME = timedelta(days=90)
 POLL_SECONDS = (0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
-"""Between looks at a request; the last one goes on."""
+"""Poll intervals of a request in seconds. The last one repeats."""
 GIVE_UP_SECONDS = 300.0
-"""A request that nobody answers is made anew, in case it was lost."""
+"""Limit in seconds for an unanswered request. After it the agent creates a new request, in case the
+old one was lost.
+"""
 RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 _log = structlog.get_logger(__name__)
 
 
 class NotIssuedError(Exception):
-    """There is no certificate yet; says why."""
+    """No certificate is issued yet. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Pod:
-    """The pod that we are."""
+    """The agent's own pod."""
 
     name: str
     address: str
@@ -52,7 +54,7 @@ class Pod:
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Credential:
-    """A certificate and its key, PEM."""
+    """A certificate and its key, in PEM."""
 
     certificate: bytes
     key: bytes
@@ -78,7 +80,7 @@ def make_request(pod: Pod) -> tuple[bytes, bytes]:
 
 
 def manifest(pod: Pod, request: bytes) -> dict[str, Any]:
-    """Return the CertificateSigningRequest that carries a request."""
+    """Return the CertificateSigningRequest object for a request."""
     return {
         "apiVersion": CERTIFICATE_SIGNING_REQUESTS.api_version,
         "kind": CERTIFICATE_SIGNING_REQUESTS.kind,
@@ -93,7 +95,7 @@ def manifest(pod: Pod, request: bytes) -> dict[str, Any]:
 
 
 def issued(found: dict[str, Any]) -> bytes | None:
-    """Return the certificate of a request, None while it waits; raises NotIssuedError."""
+    """Return the certificate of a request, None while it waits. Raises NotIssuedError."""
     status = found.get("status") or {}
     for condition in status.get("conditions") or []:
         if condition.get("type") in ("Denied", "Failed"):
@@ -104,9 +106,9 @@ def issued(found: dict[str, Any]) -> bytes | None:
 
 
 def renew_at(certificate: bytes, key: bytes, pod: Pod) -> datetime:
-    """Return when two thirds of a certificate's life are over.
+    """Return the time at which two thirds of a certificate's life are over.
 
-    Raises NotIssuedError when it is not for this pod and key, or would serve nobody.
+    Raises NotIssuedError if it is not for this pod and key, or not usable as a serving certificate.
     """
     try:
         leaf = x509.load_pem_x509_certificate(certificate)
@@ -122,14 +124,16 @@ def renew_at(certificate: bytes, key: bytes, pod: Pod) -> datetime:
 
 
 class ServingCertificate:
-    """Keeps a valid certificate for ever."""
+    """Loop that keeps a valid certificate."""
 
     def __init__(self, api: Origin, pod: Pod) -> None:
         self._api = api
         self._pod = pod
 
     async def keep(self, use: Callable[[Credential], None]) -> None:
-        """Get a certificate, hand it over, renew it at two thirds of its life, for ever."""
+        """Request a certificate, pass it to `use`, and renew it at two thirds of its life, for
+        ever.
+        """
         failures = 0
         while True:
             try:
@@ -184,6 +188,9 @@ def _parse(answer: Answer, wanted: int) -> dict[str, Any]:
 
 
 async def _sleep_until(moment: datetime) -> None:
-    """Sleep in short steps: a suspended machine's clock jumps, a single sleep would not notice."""
+    """Sleep in steps of at most 60 s.
+
+    The clock of a suspended machine jumps, which a single sleep would not notice.
+    """
     while (left := (moment - datetime.now(UTC)).total_seconds()) > 0:  # noqa: ASYNC110 - a clock
         await asyncio.sleep(min(left, 60.0))

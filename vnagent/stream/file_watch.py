@@ -1,8 +1,9 @@
-"""Files that change under a running process: trust bundles and the bound token.
+"""Watch on files that change at run time: trust bundles and the bound token.
 
-Must not know what a file means. Hazard: the kubelet swaps projected files behind a symbolic link,
-so modification times lie; contents are compared. A file that is missing or unreadable for a moment
-keeps its last content, because the alternative is to serve nobody.
+The module must not know the meaning of a file. Hazard: contents must be compared and not
+modification times, because kubelet swaps projected files behind a symbolic link. Otherwise a change
+would be missed. A file that is missing or unreadable for a moment keeps its last content, because
+otherwise no tenant could be served.
 """
 
 import asyncio
@@ -17,15 +18,15 @@ _log = structlog.get_logger(__name__)
 
 
 class WatchedFile:
-    """The last content of a file that could be read."""
+    """The last readable content of a file."""
 
     def __init__(self, path: Path) -> None:
         self.path = path
         self.content = b""
-        """Empty until the file has been read."""
+        """Content, empty until the file has been read."""
 
     async def refresh(self) -> bool:
-        """Read the file again; tell whether its content is another."""
+        """Read the file again. Return whether its content has changed."""
         try:
             content = await asyncio.to_thread(self.path.read_bytes)
         except OSError as error:
@@ -43,7 +44,7 @@ async def watch(
     *,
     interval_seconds: float = INTERVAL_SECONDS,
 ) -> None:
-    """Tell of every new content, for ever."""
+    """Call `changed` for every new content, for ever."""
     while True:
         await asyncio.sleep(interval_seconds)
         for file in files:

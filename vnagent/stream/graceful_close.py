@@ -1,7 +1,8 @@
-"""How the agent parts from a caller that it has answered.
+"""Orderly close of a connection after its answer.
 
-Hazard: closing at once on a caller that still sends would make the kernel drop the answer, or a
-caller of its own drop what it has not passed on: an API server whose writing breaks reads no more.
+Hazard: a connection must stay open until the caller has read the answer. Otherwise the kernel drops
+the answer if the caller still sends. The caller may also drop data that it has not passed on,
+because an API server stops reading when its writes fail.
 """
 
 import asyncio
@@ -13,7 +14,7 @@ PATIENCE_SECONDS = 2.0
 
 
 async def part(channel: Channel, *, is_whole: bool = True) -> None:
-    """Close, but not before the caller has read what it was written; that was all, or a break."""
+    """Close after the caller has read all data, or 2 s. Without `is_whole` the answer was cut."""
     with contextlib.suppress(ChannelLostError, TimeoutError):
         if is_whole:
             channel.finish()

@@ -1,10 +1,10 @@
-"""How a peer that vanished without a word is noticed.
+"""Detection of peers that vanished silently.
 
-The kernel asks after a peer that is sent nothing. While something waits for its acknowledgement the
-kernel sends that again instead, for a quarter of an hour, so somebody has to look.
+The kernel probes a peer that is sent nothing. While data waits for its acknowledgement, the kernel
+retransmits that data for 15 min instead, so the agent must check the socket itself.
 
-Hazard: TCP_USER_TIMEOUT looks like the simpler way, but it also ends connections whose reader has
-only paused, as a person in a pager does.
+Hazard: TCP_USER_TIMEOUT must not be used. It also ends connections with a reader that has only
+paused, such as a person in a pager.
 """
 
 import asyncio
@@ -13,35 +13,40 @@ import struct
 
 from kubeio.http.keepalive import ask_after
 
-# A peer that vanished without a word is noticed within a minute: 20 + 4 * 10 seconds.
+# A peer that vanished silently is detected within 1 min: 20 + 4 * 10 s.
 _KEEPALIVE = (20, 10, 4)
 _TCP_INFO = struct.Struct("=8B13I")
-"""The beginning of `struct tcp_info` of linux/tcp.h: eight bytes, of which the fourth counts probes
-without an answer; the fifth of the numbers counts packets without acknowledgement, and the
-thirteenth the milliseconds since the last one came."""
+"""Start of `struct tcp_info` of linux/tcp.h. It has eight bytes, of which the fourth is the number
+of probes without an answer. Numbers follow. The fifth of them is the number of packets without
+acknowledgement, and the thirteenth the milliseconds since the last acknowledgement.
+"""
 _WINDOW = struct.Struct("=I")
 _WINDOW_AT = 228
-"""Where the same has what the peer has room for, in bytes; kernels before 5.5 do not tell."""
+"""Offset in bytes of the peer's window in the same struct. Kernels before 5.5 do not report it."""
 _PROBES = 3
-"""Of a full window, in a row; one may be lost, and one be on its way."""
+"""Limit of unanswered probes in a row to a peer with a full window. A single probe may be lost and
+another in transit.
+"""
 _FULL_SECONDS = 250.0
-"""For a peer that has no room and may have dropped what it was sent: it is sent that again, and
-acknowledges, every two minutes at last."""
+"""Limit in seconds for a peer with a full window that may have dropped data. The kernel sends the
+data again, in the end every 2 min, and the peer acknowledges it.
+"""
 
 
 def keep_alive(endpoint: socket.socket) -> None:
-    """Send at once, and have the kernel ask after a silent peer.
+    """Disable send delays and enable keepalive probes of the kernel.
 
-    Of a socket that listens, those have it that come of it: so does Linux.
+    On Linux, sockets accepted from a listening socket inherit both.
     """
     endpoint.setsockopt(socket.IPPROTO_TCP, socket.TCP_NODELAY, 1)
     ask_after(endpoint, *_KEEPALIVE)
 
 
 def is_forsaken(transport: asyncio.Transport, seconds: float) -> bool:
-    """Tell whether the peer's machine has said nothing for so long to what it was sent.
+    """Return whether the peer's machine has not answered sent data for `seconds`.
 
-    A reader that has paused is not meant: its machine acknowledges, if only that it is full.
+    A reader that has paused is not meant, because its machine still acknowledges, if only with a
+    full window.
     """
     endpoint = transport.get_extra_info("socket")
     if endpoint is None or transport.is_closing():
@@ -49,7 +54,7 @@ def is_forsaken(transport: asyncio.Transport, seconds: float) -> bool:
     size = _WINDOW_AT + _WINDOW.size
     try:
         found = endpoint.getsockopt(socket.IPPROTO_TCP, socket.TCP_INFO, size)
-    except OSError:  # it is being closed
+    except OSError:  # the socket is being closed
         return False
     told: tuple[int, ...] = _TCP_INFO.unpack_from(found)
     probes, unacknowledged, silent_ms = told[3], told[8 + 4], told[8 + 12]

@@ -1,29 +1,34 @@
-"""When to let bytes gather before they are read, and how long; pure.
+"""Read coalescing: when and how long to let bytes gather before a read. Pure.
 
-A kubelet sends each line of a log by itself, and woken for each, the agent would spend fifty times
-the work of moving the bytes and take the processor from the kubelet that makes them. A kubelet
-whose socket is full piles lines up for far less than it sends them for, so a rest grows until one
-read brings enough. Must not know sockets; times are seconds of any one clock. Hazard: a key that
-somebody types, the few frames with which a command begins, and the answers of who is asked one
-thing after the other must never wait.
+A kubelet sends each line of a log separately. Without coalescing the agent would spend fifty times
+the work of moving the bytes, and it would use the processor that the kubelet needs. A kubelet with
+a full socket gathers lines at far lower cost than sending them, so a rest grows until one read
+brings enough. The module must not know sockets. Times are seconds of any one clock. Hazard: a typed
+key, the first few frames of a command, and answers in a dialogue must never wait. Otherwise
+an interactive session feels slow.
 """
 
 QUICK_SECONDS = 0.002
-"""Between two reads that follow each other without a pause."""
+"""Longest interval in seconds between two reads without a pause."""
 LATE_SECONDS = 0.008
-"""Between the end of a rest and the read after it: our own loop may come late, or the peer."""
+"""Longest interval in seconds between the end of a rest and the next read. The agent's loop or the
+peer may be late.
+"""
 QUICK_READS = 8
-"""In a row, which nobody types and no handshake makes."""
+"""Number of quick reads in a row that mark a flood. Neither typing nor a handshake makes as many.
+"""
 LEAST_SECONDS = 0.002
-"""Of the first rest of a stream that has not paused for so many reads."""
+"""First rest in seconds of a stream that has not paused for so many reads."""
 MOST_SECONDS = 0.016
-"""Added, at most, to bytes of a flood: what nobody sees, a frame of a screen."""
+"""Longest rest in seconds, added to bytes of a flood. It is one frame of a screen, which no person
+sees.
+"""
 ENOUGH_BYTES = 32 * 1024
-"""In the first read after a rest: a longer rest would gain nothing."""
+"""Bytes in the first read after a rest that make a longer rest useless."""
 
 
 class Tempo:
-    """Follows the reads of one stream."""
+    """State of the reads of one stream."""
 
     def __init__(self) -> None:
         self._last = float("-inf")
@@ -32,7 +37,10 @@ class Tempo:
         self._has_rested = False
 
     def read(self, now: float, size: int, *, is_all: bool) -> float:
-        """Take in a read of some bytes, all there were or not; return how long to rest, if so."""
+        """Record a read of `size` bytes. Return the seconds to rest, 0 for no rest.
+
+        `is_all` means that the read took all available bytes.
+        """
         has_rested, self._has_rested = self._has_rested, False
         if now - self._last >= (LATE_SECONDS if has_rested else QUICK_SECONDS):
             self._quick, self._rest = 0, LEAST_SECONDS
@@ -45,11 +53,11 @@ class Tempo:
         return self._rest if is_all and self._quick >= QUICK_READS else 0.0
 
     def spoke(self) -> None:
-        """Take in that the peer was spoken to, in a rest or not: who talks in turns is no flood."""
+        """Record a write to the peer, in a rest or not. A dialogue is no flood."""
         self._quick = 0
         self._has_rested = False
 
     def rested(self, now: float) -> None:
-        """Take in that a rest is over: what comes right after it came without a pause."""
+        """Record the end of a rest. A read right after it counts as one without a pause."""
         self._last = now
         self._has_rested = True

@@ -1,7 +1,8 @@
-"""Whether a connection is read from: while somebody wants it, and not while bytes gather.
+"""Flow control of reads: a transport is paused without a consumer or while bytes gather.
 
-Owns the pausing of one transport. Must not know what the bytes are. Hazard: two reasons to pause
-that undo each other would read into a consumer that has no room.
+The module owns the pausing of one transport. It must not know the meaning of the bytes. Hazard:
+neither of the two reasons to pause may undo the other. Otherwise the transport reads into a
+consumer without room.
 """
 
 import asyncio
@@ -11,7 +12,7 @@ from vnagent.stream.read_coalescing import Tempo
 
 
 class Intake:
-    """Pauses and resumes the reading of one transport."""
+    """Read control of one transport."""
 
     def __init__(self, transport: asyncio.Transport) -> None:
         self._transport = transport
@@ -21,24 +22,24 @@ class Intake:
 
     @property
     def is_wanted(self) -> bool:
-        """Whether somebody has room for what is read."""
+        """Whether the consumer has room for data."""
         return self._is_wanted
 
     def want(self, is_wanted: bool) -> None:
-        """Stop or go on reading: how a slow reader is felt by the writer."""
+        """Pause or resume reading, which passes back-pressure of a slow reader to the writer."""
         if is_wanted != self._is_wanted and not self._transport.is_closing():
             self._is_wanted = is_wanted
             self._apply()
 
     def read(self, size: int, *, is_all: bool) -> None:
-        """Take in a read of some bytes, of all there were or not; rest if it is a flood."""
+        """Record a read of `size` bytes, of all available ones or not. Rest if it is a flood."""
         rest = self._tempo.read(time.monotonic(), size, is_all=is_all)
         if rest and self._rest is None:
             self._rest = asyncio.get_running_loop().call_later(rest, self._is_over)
             self._apply()
 
     def spoke(self) -> None:
-        """Take in that something was said to the peer, whose answer must not wait."""
+        """Record a write to the peer. Its answer must not wait."""
         self._tempo.spoke()
         if self._rest is not None:
             self._rest.cancel()
@@ -54,7 +55,7 @@ class Intake:
 
     def _apply(self) -> None:
         if self._transport.is_closing():
-            return  # which would refuse
+            return  # a closing transport would refuse
         if self._is_wanted and self._rest is None:
             self._transport.resume_reading()
         else:

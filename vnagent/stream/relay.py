@@ -1,10 +1,12 @@
-"""Two channels as one pipe: bytes, back-pressure, ends and deadlines.
+"""Relay of bytes between two channels, with back-pressure, ends and deadlines.
 
-Owns a stream from the moment at which its heads have passed. Must not know HTTP, tenants or what
-the bytes mean: SPDY, WebSocket and a log are the same here. Hazard: the end of one direction is not
-the end of the other (a command's input ends long before its output does), but a log whose reader
-has gone must end at once, because a silent container would never tell. A socket that is closed
-under a peer who still sends, be it a ping, is reset, and what the kernel held for him is lost.
+The module owns a stream from the moment at which its heads have passed. It must not know HTTP,
+tenants or the meaning of the bytes. SPDY, WebSocket and a log are the same here. Hazard: the end of
+one direction must not end the other, because a command's input ends long before its output.
+Otherwise output is lost. Hazard: a log must end at once when its reader has closed. Otherwise it
+would stay open, because a silent container causes no write that fails. A socket that is closed
+under a peer that still sends, even a ping, is reset. Data that the kernel had buffered for the peer
+is then lost.
 """
 
 import asyncio
@@ -23,40 +25,45 @@ from vnagent.stream.stream_states import (
 from vnagent.stream.tls_stream import Channel, ChannelLostError
 
 MOST_UNHEARD_BYTES = 64 * 1024
-"""What the caller of a log may send behind its request before it is let go: nobody does."""
+"""Limit in bytes for data that the caller of a log sends behind its request. No known caller sends
+any, so the connection is then closed.
+"""
 MOST_FAREWELL_BYTES = 4 * 1024
-"""What a kubelet may still say to a caller who has heard all: frames that close its streams. A
-command of so few bytes that breaks off at its very end is taken for one that was heard."""
+"""Limit in bytes for data that a kubelet may send to a caller that has read everything: frames that
+close its streams. A command with less output that breaks off at its very end counts as complete.
+"""
 _LAST_BYTES_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Deadlines:
-    """When a stream is ended for it; the kubelet's own limit is four hours."""
+    """Deadlines of a stream. The kubelet's own limit is 4 h."""
 
     idle_seconds: float = 4 * 3600.0
-    """No byte moves in either direction."""
+    """Limit in seconds without a byte in either direction."""
     linger_seconds: float = 300.0
-    """No byte moves after one direction has ended."""
+    """Limit in seconds without a byte after one direction has ended."""
     total_seconds: float = 48 * 3600.0
     silence_seconds: float = 30.0
-    """A machine acknowledges nothing of what it was sent: it, or the way to it, is gone, if that is
-    so at two looks. A machine that was suspended has heard nothing either when it wakes."""
+    """Limit in seconds without an acknowledgement of sent data. If two checks find it, the machine
+    or its network has failed. The second check is needed because a machine that wakes from
+    suspension has not received anything either.
+    """
     check_seconds: float = 15.0
-    """How often the above are looked at."""
+    """Interval in seconds between two checks of these limits."""
 
 
 class _Flow:
-    """One direction, fed by its source; the sink of that channel."""
+    """One direction, fed by its source channel as that channel's sink."""
 
     def __init__(self, pump: "Pump", source: Channel, target: Channel, broken: Event) -> None:
         self.count = 0
         self.dropped = 0
-        """Bytes that came after the connection of its target had broken."""
+        """Bytes that arrived after the connection of its target had broken."""
         self.ended_at: float | None = None
-        """When its source has closed it in order."""
+        """Time at which its source has closed it in order."""
         self.broke_at: float | None = None
-        """When the connection of its source has broken."""
+        """Time at which the connection of its source has broken."""
         self._pump = pump
         self._source = source
         self._target = target
@@ -65,14 +72,14 @@ class _Flow:
     def data(self, *chunks: bytes | memoryview) -> None:
         size = sum(map(len, chunks))
         if self._target.is_lost:
-            self.dropped += size  # no progress: nobody stays by talking to what is gone
+            self.dropped += size  # dropped bytes are no progress and must not keep the stream alive
             return
         self.count += size
         self._target.write(*chunks)
 
     @property
     def has_ended(self) -> bool:
-        """Whether nothing more comes, in order."""
+        """Whether the direction has ended in order."""
         return self.ended_at is not None
 
     def ended(self) -> None:
@@ -84,19 +91,20 @@ class _Flow:
         del error
         self._pump.stop(self._broken)
         self.broke_at = asyncio.get_running_loop().time()
-        self._target.set_reading(True)  # it may wait for what is gone now, and its end be unheard
+        # Reading may be paused for the lost peer, which would hide the end of the target.
+        self._target.set_reading(True)
         self._pump.stir()
 
     def writable(self, is_writable: bool) -> None:
-        # The source of this flow is the target of the other: its reader is slow.
+        # The source of this flow is the target of the other, so its reader is slow.
         self._target.set_reading(is_writable)
 
 
 class _Up(_Flow):
-    """The direction to the kubelet of a stream that has both."""
+    """The direction to the kubelet of a two-way stream."""
 
     def lost(self, error: ChannelLostError) -> None:
-        if self._source.unsent_bytes:  # which its transport forgets in a moment
+        if self._source.unsent_bytes:  # the transport drops the unsent bytes in a moment
             self._pump.stop(Event.CALLER_LEFT)
         super().lost(error)
 
@@ -111,12 +119,12 @@ class _Down(_Flow):
 
 
 class _Watch(_Flow):
-    """The direction of a one-way stream in which nothing may flow: only its end matters."""
+    """The direction of a one-way stream in which no data may flow. Only its end matters."""
 
     _heard = 0
 
     def data(self, *chunks: bytes | memoryview) -> None:
-        """Drop what a caller sends after its request; it is no part of the stream."""
+        """Drop data that a caller sends after its request. The data is no part of the stream."""
         self._heard += sum(map(len, chunks))
         if self._heard > MOST_UNHEARD_BYTES:
             self._pump.stop(self._broken)
@@ -126,26 +134,26 @@ class _Watch(_Flow):
 
 
 class Deaf:
-    """Takes what comes of a caller while its log is opened, so that its end is seen behind it."""
+    """Sink for a caller's data while its log is opened, so that the caller's end is seen."""
 
     def __init__(self, caller: Channel) -> None:
         self._caller = caller
         self._heard = 0
 
     def data(self, *chunks: bytes | memoryview) -> None:
-        """Drop it, and the caller when it is too much."""
+        """Drop the data, and abort the caller if it sends too much."""
         self._heard += sum(map(len, chunks))
         if self._heard > MOST_UNHEARD_BYTES:
             self._caller.abort()
 
     def ended(self) -> None:
-        """Leave it to who waits for the channel's end."""
+        """Do nothing, because the waiter for the channel's end handles it."""
 
     def lost(self, error: ChannelLostError) -> None:
-        """Leave it to who waits for the channel's end."""
+        """Do nothing, because the waiter for the channel's end handles it."""
 
     def writable(self, is_writable: bool) -> None:
-        """Nothing is written yet."""
+        """Do nothing, because nothing is written yet."""
 
 
 class Pump:
@@ -160,7 +168,7 @@ class Pump:
         deadlines: Deadlines,
         greeting: bytes = b"",
     ) -> None:
-        """Make one; `greeting` is what the caller is told before anything else."""
+        """Store the channels. `greeting` is sent to the caller before any other data."""
         self._greeting = greeting
         self._caller = caller
         self._kubelet = kubelet
@@ -177,7 +185,7 @@ class Pump:
 
     @property
     def end(self) -> End:
-        """How the stream has ended, for one that has."""
+        """The end of the stream. It is meaningful after the stream has ended."""
         return self._end or End.DRAINED
 
     @property
@@ -223,18 +231,18 @@ class Pump:
         return self.end
 
     def stir(self) -> None:
-        """Have the ends looked at soon: what was just written is not out yet."""
+        """Request a check of the ends soon, because data just written is not sent yet."""
         self._stirred.set()
 
     def stop(self, event: Event) -> None:
-        """Take in what ends a stream, if it does; the first reason stays."""
+        """Record an event that may end the stream. The first reason stays."""
         if self._end is None:
             self._end = end_of(self._stage(), event)
-        if self._end is not None:  # else who looks would have itself look again, without a pause
+        if self._end is not None:  # otherwise the check would trigger itself without a pause
             self._stirred.set()
 
     def _is_gone(self, channel: Channel, now: float) -> bool:
-        """Tell whether a channel's peer has been silent for long, at this look and an earlier."""
+        """Return whether a channel's peer was silent at this check and at an earlier one."""
         if not channel.is_forsaken(self._deadlines.silence_seconds):
             self._silent_since.pop(channel, None)
             return False
@@ -242,8 +250,8 @@ class Pump:
         return now - since >= self._deadlines.check_seconds
 
     async def _has_stopped(self) -> bool:
-        """Wait a while or until something is stirred; tell whether the stream is over."""
-        # The last bytes are on their way to the caller: nothing but a look tells when they are out.
+        """Wait for an interval or a stir. Return whether the stream is over."""
+        # While the last bytes are sent to the caller, only a check shows when they are out.
         unsent = self._caller.unsent_bytes or self._kubelet.unsent_bytes
         is_soon = (self._down.has_ended and unsent) or self._up.broke_at is not None
         pause = _LAST_BYTES_SECONDS if is_soon else self._deadlines.check_seconds
@@ -251,7 +259,7 @@ class Pump:
             async with asyncio.timeout(min(pause, self._deadlines.check_seconds)):
                 await self._stirred.wait()
         self._stirred.clear()
-        # When no direction is open and each side has been sent all of it.
+        # The stream is complete when no direction is open and all data of both sides is sent.
         up_has_broken = self._up.broke_at is not None
         way_up_is_over = self._up.has_ended or up_has_broken or not self._is_two_way
         has_ended = self._down.has_ended and way_up_is_over
@@ -278,12 +286,12 @@ class Pump:
         return (self.bytes_up, self.bytes_down, *waiting)
 
     def _close(self) -> None:
-        # A goodbye says that this was all of it, which the kubelet alone knows.
+        # A TLS close marks the data as complete, which only the kubelet knows.
         if self.end is End.COMPLETE and self._down.has_ended:
             self._kubelet.close()
             self._caller.close()
         elif self.end is End.CALLER_GONE:
-            # What it does not read any more would stay for as long as it keeps the socket.
+            # Data that the caller no longer reads would stay for as long as it keeps the socket.
             self._kubelet.abort()
             self._caller.abort()
         else:

@@ -1,20 +1,23 @@
-"""How a stream ends: a table of what each side had said before, and what then happened. Pure.
+"""State table of stream ends: stage of both sides and event give the end. Pure.
 
-Must not know sockets. Hazard: a break is not always a loss. A server whose caller has closed, and
-which then finds bytes that nobody reads any more, resets its connection; the same reset in the
-middle of a stream has cut off what somebody was waiting for.
+The module must not know sockets. Hazard: a break must not always count as a loss, nor as a normal
+end. Otherwise complete streams are reported as lost, or lost data as complete. A server whose
+caller has closed, and which still has unread bytes, resets its connection. The same reset in the
+middle of a stream has cut off data that the caller was waiting for.
 """
 
 from collections.abc import Mapping
 from enum import Enum, StrEnum
 
 CLOSING_SECONDS = 10.0
-"""For a break to be the answer to a caller's close: a kubelet on the same node gives it at once, on
-a busy one seconds later. Nobody known closes a connection by halves and waits for more."""
+"""Time in seconds for which a break counts as the answer to a caller's close. A kubelet on the same
+node answers at once, on a busy node seconds later. No known caller closes one direction and waits
+for more.
+"""
 
 
 class End(StrEnum):
-    """How a stream ended; a closed set, safe as a metric label."""
+    """End of a stream. The set is closed, so it is safe as a metric label."""
 
     COMPLETE = "complete"
     CALLER_GONE = "caller_gone"
@@ -22,11 +25,11 @@ class End(StrEnum):
     IDLE = "idle"
     TOO_LONG = "too_long"
     DRAINED = "drained"
-    """The agent's own end has cut it off."""
+    """The agent's own end has cut the stream off."""
 
 
 class Stage(Enum):
-    """What has been said when something happens."""
+    """Stage of a stream at an event."""
 
     OPEN = "neither side has ended"
     CLOSING = "the caller has just ended"
@@ -37,7 +40,7 @@ class Stage(Enum):
 
 
 class Event(Enum):
-    """What may happen to a stream but an orderly end of either side."""
+    """Event of a stream other than an orderly end of either side."""
 
     KUBELET_BROKE = "the connection to the kubelet broke"
     CALLER_BROKE = "the connection of the caller broke"
@@ -48,8 +51,9 @@ class Event(Enum):
 
 
 PARTING_SECONDS = 0.25
-"""For the end of a command to follow a caller that broke off: an API server closes as soon as its
-user has heard the exit code, which the kubelet sends right before the end."""
+"""Time in seconds for the end of a command to follow a caller that broke off. An API server closes
+as soon as its user has received the exit code, which the kubelet sends right before the end.
+"""
 
 _BEFORE_THE_KUBELET_ENDS = {
     Event.KUBELET_BROKE: End.KUBELET_LOST,
@@ -62,7 +66,7 @@ _BEFORE_THE_KUBELET_ENDS = {
 
 _ENDS: Mapping[Stage, Mapping[Event, End | None]] = {
     Stage.OPEN: _BEFORE_THE_KUBELET_ENDS,
-    # Which of the two connections is told of a close first, is chance.
+    # The order in which the two connections learn of a close is chance.
     Stage.CLOSING: {
         **_BEFORE_THE_KUBELET_ENDS,
         Event.KUBELET_BROKE: End.COMPLETE,
@@ -70,18 +74,18 @@ _ENDS: Mapping[Stage, Mapping[Event, End | None]] = {
     },
     Stage.HALF_OPEN: _BEFORE_THE_KUBELET_ENDS,
     Stage.LEAVING: {**_BEFORE_THE_KUBELET_ENDS, Event.KUBELET_BROKE: End.CALLER_GONE},
-    # Everything has been taken from the kubelet: without it the stream goes on to its last byte.
+    # All data of the kubelet has been read, so the stream goes on to its last byte without it.
     Stage.SAYING: {
         **_BEFORE_THE_KUBELET_ENDS,
         Event.KUBELET_BROKE: None,
         Event.CALLER_BROKE: End.CALLER_GONE,
     },
-    # What the caller has been sent it may not have read, and a socket that is closed under somebody
-    # who still sends, be it a ping, takes that away: only the caller ends this in order.
+    # The caller may not have read all data. A socket that is closed while the peer sends, even a
+    # ping, loses that data. So only the caller ends this stage in order.
     Stage.SAID: {**dict.fromkeys(Event, End.COMPLETE), Event.KUBELET_BROKE: None},
 }
 
 
 def end_of(stage: Stage, event: Event) -> End | None:
-    """Return how a stream ends by this, None when it goes on."""
+    """Return the end of a stream after an event, None if it goes on."""
     return _ENDS[stage][event]

@@ -1,8 +1,9 @@
-"""TLS contexts: one that serves tenants, one that trusts a server; keys never touch a disk.
+"""TLS contexts: for the servers of the agent, and for its clients. Keys never touch a disk.
 
-Must not know who connects. Hazard: every default that is loosened here is loosened for every
-stream. Our own chains are held to RFC 5280 to the letter; kubelets and super API servers are not,
-because clusters older than that rule are common, but their chain and address are always verified.
+The module must not know the peers. Hazard: no default may be loosened here, because a change
+applies to every stream. A weak default would expose all tenants. The platform's own chains must
+satisfy RFC 5280 to the letter. Kubelets and super API servers need not, because clusters older than
+that rule are common. Their chain and address are always verified.
 """
 
 import os
@@ -14,15 +15,15 @@ from kubeio.http import tls_sessions
 
 _PROTOCOL = "http/1.1"
 _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
-"""For TLS 1.2; 1.3 has no weak ones."""
+"""Ciphers of TLS 1.2. TLS 1.3 has no weak ones."""
 
 
 class TrustProblemError(Exception):
-    """Bytes that should be certificates or a key are not; says which."""
+    """Bytes are no valid certificates or key. The message names them."""
 
 
 def server_context(*, certificate: bytes, key: bytes, client_authorities: bytes) -> ssl.SSLContext:
-    """Return the context that tenants connect to: no verified certificate, no connection."""
+    """Return the context for tenants, which requires a verified client certificate."""
     context = open_context(certificate=certificate, key=key)
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_STRICT
@@ -31,15 +32,16 @@ def server_context(*, certificate: bytes, key: bytes, client_authorities: bytes)
 
 
 def open_context(*, certificate: bytes, key: bytes) -> ssl.SSLContext:
-    """Return a context that asks for no certificate: who connects has to say so in another way."""
+    """Return a context that requests no certificate. Callers must identify in another way."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     _harden(context)
-    # Sessions of 1.2 are kept in our memory, 20,000 of them; all who call speak 1.3, being Go.
+    # With TLS 1.2 the agent would keep 20,000 sessions in memory. All callers are Go programs and
+    # use TLS 1.3.
     context.minimum_version = ssl.TLSVersion.TLSv1_3
-    # Nobody has to resume; the identity is read anew from the leaf even of a resumed session.
+    # No caller needs to resume. The identity is read from the leaf again even in a resumed session.
     context.options |= ssl.OP_NO_TICKET | ssl.OP_NO_RENEGOTIATION
     context.num_tickets = 0
-    # Go callers put the cipher first for which their machine has instructions.
+    # Go callers prefer the cipher for which their machine has instructions.
     context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
     with _readable(certificate) as chain_path, _readable(key) as key_path:
         try:
@@ -50,14 +52,15 @@ def open_context(*, certificate: bytes, key: bytes) -> ssl.SSLContext:
 
 
 def client_context(authorities: bytes) -> tls_sessions.Context:
-    """Return the context for a server that one of the authorities vouches for, by address.
+    """Return the context for a server with a certificate of these authorities for its address.
 
-    For some minutes its connections go on with the session of one that showed a certificate.
+    For some minutes its connections resume the session of a connection whose certificate was
+    verified.
     """
     context = tls_sessions.Context(ssl.PROTOCOL_TLS_CLIENT)
     _harden(context)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
-    # As Go and our other components do: a signing authority that is named need not be a root.
+    # As in Go and the other components, a signing authority need not be a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _trust(context, authorities, "the authority file of the server")
     return context
@@ -81,7 +84,7 @@ def _trust(context: ssl.SSLContext, authorities: bytes, what: str) -> None:
 
 @contextmanager
 def _readable(content: bytes) -> Iterator[str]:
-    """Lend bytes a path, which OpenSSL wants, in memory alone."""
+    """Yield a path to bytes in memory, because OpenSSL needs a path."""
     descriptor = os.memfd_create("vn-agent", os.MFD_CLOEXEC)
     try:
         os.write(descriptor, content)

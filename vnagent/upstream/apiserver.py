@@ -1,8 +1,9 @@
-"""An API server as the way to pods: the list of a node's, and pods' subresources.
+"""API server as upstream: the list of a node's pods, and pods' subresources.
 
-Owns what is asked of it and what becomes of its errors, which come as Status objects. Hazard: it
-serves a whole super cluster, so what tenants do is paced here; and its own errors name addresses
-and accounts, so of those only what a kubelet or a check of the API says to a caller passes.
+The module owns the requests to it and the handling of its errors, which are Status objects. Hazard:
+calls of tenants must be rate-limited here, because the API server serves a whole super cluster.
+Otherwise one tenant could slow it for all. Hazard: its own errors name addresses and accounts, so
+they must not pass to tenants. Only messages of a kubelet or of an API check for the caller pass.
 """
 
 import asyncio
@@ -22,10 +23,12 @@ from vnagent.protocol.http_heads import ResponseProblemError
 
 LISTS_AT_ONCE = 5
 LIST_SECONDS = 5.0
-"""Between two lists for long: as often as a node that is used asks, whoever hammers."""
+"""Sustained interval in seconds between two lists. It equals the rate of a node in use, whatever
+the load.
+"""
 CALLS_AT_ONCE = 100
 CALL_SECONDS = 0.05
-"""Between two calls of one tenant for long."""
+"""Sustained interval in seconds between two calls of one tenant."""
 
 WORDS = Words(
     name="the super cluster's API server",
@@ -41,14 +44,14 @@ _log = structlog.get_logger(__name__)
 
 
 class Subresources(Peer):
-    """Opens streams to pods by their subresources, for each tenant at a pace."""
+    """Opener of streams to pods by their subresources, with a rate limit for each tenant."""
 
     def __init__(self, origin: Origin, words: Words) -> None:
         super().__init__(origin, words)
         self._calls = Buckets(CALLS_AT_ONCE, CALL_SECONDS)
 
     def pace(self, vc_uid: str) -> None:
-        """Count a call of a tenant; raises RefusedError when it makes too many."""
+        """Count a call of a tenant. Raises RefusedError above its rate."""
         if not self._calls.take(vc_uid, asyncio.get_running_loop().time()):
             raise RefusedError(
                 429,
@@ -58,18 +61,19 @@ class Subresources(Peer):
             )
 
     async def explain(self, opened: Opened) -> bytes:
-        """Return the sentence of an answer that opens no stream, and close; raises RefusedError."""
+        """Return the message of an answer that opens no stream, and close. Raises RefusedError."""
         text = await super().explain(opened)
         kinds = opened.head.values(b"content-type")
         if not any(kind.startswith(b"application/json") for kind in kinds):
-            return text  # the kubelet's own, handed on
+            return text  # the kubelet's own message passes
         try:
             found = orjson.loads(text)
             message = str(found["message"])
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
             raise self._trouble(ResponseProblemError("the error is no Status")) from error
         if opened.head.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
-            # It may tell of addresses, and a target may hold a command, which is nobody's to read.
+            # The message may contain addresses, and a request target may contain a command that
+            # must not be logged.
             told = _QUERY.sub("?...", message)
             name = self.words.name
             _log.warning("call failed", by=name, status=opened.head.status, error=told)
@@ -86,7 +90,7 @@ class Subresources(Peer):
 
 
 class ApiServer(Subresources):
-    """The super API server: lists the pods of one node as well."""
+    """The super API server, which lists the pods of one node as well."""
 
     def __init__(self, origin: Origin, node: str) -> None:
         super().__init__(origin, WORDS)
@@ -94,10 +98,10 @@ class ApiServer(Subresources):
         self._lists = Turns(LISTS_AT_ONCE, LIST_SECONDS)
 
     async def turn(self) -> None:
-        """Wait until the pods may be listed again; for one caller at a time."""
+        """Wait until the pods may be listed again. Only one caller may wait."""
         await self._lists.wait()
 
     async def fetch_pods(self) -> bytes:
-        """Return the list of this node's pods as the store has it; raises RefusedError."""
+        """Return the list of this node's pods as etcd has it. Raises RefusedError."""
         self._lists.take()
         return await self.fetch(self._target)

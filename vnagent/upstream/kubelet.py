@@ -1,6 +1,7 @@
-"""This node's kubelet.
+"""Kubelet of the agent's node.
 
-Hazard: every call to it is made with the agent's broadest right, `nodes/proxy`.
+Hazard: every call to it has the agent's broadest right, `nodes/proxy`. A call that was not
+authorized would reach any pod of the node.
 """
 
 from vnagent.client.https_client import Origin
@@ -19,11 +20,11 @@ WORDS = Words(
 
 
 class Kubelet(Peer):
-    """Lists its pods and opens streams to them."""
+    """Client that lists the kubelet's pods and opens streams to them."""
 
     def __init__(self, origin: Origin) -> None:
         super().__init__(origin, WORDS)
 
     async def fetch_pods(self) -> bytes:
-        """Return the list of pods as the kubelet has it; raises RefusedError."""
+        """Return the list of pods as the kubelet has it. Raises RefusedError."""
         return await self.fetch("/pods")

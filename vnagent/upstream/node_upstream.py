@@ -1,9 +1,8 @@
-"""The way to this node's pods, behind the gate: the kubelet, or the super API server.
+"""Upstream of this node's pods after authorization: the kubelet, or the super API server.
 
-Owns the present choice and who hears of it. Must not know callers' rights: the gate has decided
-before anything is asked here. Hazard: a call that was sent may have been carried out, so only one
-whose connection was refused for its certificate, before a byte of it was sent, is made again on the
-other way; a command must not run twice.
+The module owns the present choice and its subscriber. It must not know callers' rights, because the
+authorizer has decided before. Hazard: only a call whose connection was refused for its certificate,
+before a byte was sent, may be repeated on the other upstream. Otherwise a command could run twice.
 """
 
 import asyncio
@@ -27,7 +26,7 @@ from vnagent.upstream.kubelet import Kubelet
 from vnagent.upstream.upstream_mode import Choice, Sight, Wish
 
 LOOK_SECONDS = {Mode.KUBELET: 60.0, Mode.APISERVER: 5.0}
-"""Between two looks at the kubelet's certificate when no call shows it."""
+"""Interval in seconds between two checks of the kubelet's certificate when no call verifies it."""
 
 Headers = list[tuple[bytes, bytes]]
 
@@ -35,7 +34,7 @@ _log = structlog.get_logger(__name__)
 
 
 class Upstream:
-    """Lists pods and opens streams by the present way."""
+    """Upstream that lists pods and opens streams."""
 
     def __init__(
         self,
@@ -45,7 +44,7 @@ class Upstream:
         api: ApiServer,
         tell: Callable[[Choice], None] = lambda _: None,
     ) -> None:
-        """Begin; `tell` hears of each change of mode or reason."""
+        """Apply the first choice. `tell` receives each change of mode or reason."""
         self._choice = choices.at_start(wish)
         self._origin = kubelet
         self._kubelet = Kubelet(kubelet)
@@ -58,12 +57,12 @@ class Upstream:
 
     @property
     def mode(self) -> Mode:
-        """The present way."""
+        """The present mode."""
         return self._choice.mode
 
     @property
     def kubelet(self) -> Kubelet:
-        """The kubelet, for what only it answers."""
+        """The kubelet, for calls that only it answers."""
         return self._kubelet
 
     @property
@@ -72,7 +71,7 @@ class Upstream:
         return self._listed
 
     def saw(self, trouble: Exception | None) -> None:
-        """Take in how an attempt to connect to the kubelet has ended."""
+        """Record the result of an attempt to connect to the kubelet, None for success."""
         before = self._choice
         now = asyncio.get_running_loop().time()
         self._choice = choices.after(before, _sight(trouble), now)
@@ -80,12 +79,12 @@ class Upstream:
             self._announce()
 
     def look_again(self) -> None:
-        """Have the kubelet's certificate looked at soon: whom we trust has changed."""
+        """Check the kubelet's certificate soon, because its authorities have changed."""
         self._kubelet.drop_warm()
         self._look.set()
 
     async def keep_choosing(self) -> None:
-        """Look at the kubelet's certificate every now and then, for ever; ends if all is fixed."""
+        """Check the kubelet's certificate at intervals, for ever. Ends if the choice is fixed."""
         while self._choice.is_free:
             with contextlib.suppress(OSError, TrustProblemError):
                 (await self._origin.dial(is_look=True)).close()
@@ -100,19 +99,20 @@ class Upstream:
             await self._api.turn()
 
     async def fetch_pods(self) -> bytes:
-        """Return the list of this node's pods; raises RefusedError."""
+        """Return the list of this node's pods. Raises RefusedError."""
         if self.mode is Mode.KUBELET:
             try:
                 return await self._kubelet.fetch_pods()
             except RefusedError as refusal:
                 if not self._is_left(refusal):
                     raise
-        self._listed = b""  # the next one is taken in twice; a third would be too much at once
+        # The next list is held twice in memory, so a third copy would be too much.
+        self._listed = b""
         self._listed = await self._api.fetch_pods()
         return self._listed
 
     async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:
-        """Send a stream request for a pod that the gate has let through; raises RefusedError."""
+        """Send a stream request for an admitted pod. Raises RefusedError."""
         if self.mode is Mode.KUBELET:
             try:
                 return await self._kubelet.open(route.method, kubelet_target(route, pod), headers)
@@ -124,14 +124,14 @@ class Upstream:
         return await self._api.open(route.method, target, headers)
 
     def _is_left(self, refusal: RefusedError) -> bool:
-        """Tell whether a call was not sent, because its kubelet has just been left."""
+        """Return whether a call was not sent because the upstream has just left its kubelet."""
         return refusal.reason is Reason.KUBELET_UNTRUSTED and self.mode is Mode.APISERVER
 
     def _announce(self) -> None:
         mode, why = self._choice.mode, self._choice.why
         _log.info("upstream", mode=mode.value, reason=why.value)
         metrics.show_upstream(mode, why)
-        self._listed = b""  # of the other way, or long ago
+        self._listed = b""  # the list is from the other upstream, or old
         if mode is Mode.APISERVER:
             self._kubelet.drop_warm()
         self._tell(self._choice)
@@ -145,7 +145,7 @@ def _sight(trouble: Exception | None) -> Sight:
 
 
 def kubelet_target(route: Route, pod: OwnedPod) -> str:
-    """Return what a kubelet is asked for a stream; raises RefusedError."""
+    """Return the kubelet's request target of a stream. Raises RefusedError."""
     try:
         return routes.render(route, super_namespace=pod.super_namespace, super_uid=pod.super_uid)
     except ValueError as error:
@@ -153,7 +153,7 @@ def kubelet_target(route: Route, pod: OwnedPod) -> str:
 
 
 def api_target(route: Route, pod: OwnedPod) -> str:
-    """Return what an API server is asked for a stream; raises RefusedError."""
+    """Return the API server's request target of a stream. Raises RefusedError."""
     try:
         target = subresources.render(route, pod.super_namespace)
     except ValueError as error:
@@ -164,7 +164,7 @@ def api_target(route: Route, pod: OwnedPod) -> str:
 
 
 def not_offered(route: Route) -> RefusedError:
-    """Return the refusal of what only a kubelet answers."""
+    """Return the refusal of a call that only a kubelet answers."""
     return RefusedError(
         501,
         Reason.NOT_OFFERED,

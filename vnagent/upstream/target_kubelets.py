@@ -1,9 +1,11 @@
-"""The kubelets of a target, each dialled at the address that a pod's own status names.
+"""Kubelets of a target, each dialled at the address in a pod's own status.
 
-Owns which addresses are dialled. Must not know whose a pod is: the gate has decided. Hazard: the
-credential shown there opens every pod of that cluster. The address is written by that cluster's
-kubelets and by nobody's tenant, and still proves nothing: a kubelet counts by a certificate for the
-very address, from authorities that the administrator named. Without one there is no other way.
+The module owns the choice of the dialled addresses. It must not know the pod's owner, because the
+authorizer has decided. Hazard: a kubelet must have a certificate for the very address, from
+authorities that the administrator named. Otherwise another server would get a credential that opens
+every pod of the target. The target's kubelets write the address and no tenant can, but the address
+alone proves nothing. A kubelet without such a certificate is not used, and there is no other
+upstream.
 """
 
 import ipaddress
@@ -22,18 +24,20 @@ from vnagent.upstream import kubelet
 from vnagent.upstream.node_upstream import Headers, kubelet_target
 
 KEPT = 128
-"""Kubelets whose TLS context is kept: a cluster may have thousands, and each has some memory."""
+"""Number of kubelets with a cached TLS context. A cluster may have thousands, and each context
+costs memory.
+"""
 
 WORDS = replace(kubelet.WORDS, name="the kubelet of the pod's node")
 
 
 class Kubelets:
-    """Opens streams to pods at the kubelets that run them."""
+    """Opener of streams to pods at the kubelets that run them."""
 
     def __init__(
         self, *, port: int, authorities: WatchedFile, token: WatchedFile, buffer: ReceiveBuffer
     ) -> None:
-        """All of them listen at one port, and one authority or another vouches for each."""
+        """Store the settings. All kubelets use one port, and one of the authorities signs each."""
         self._port = port
         self._authorities = authorities
         self._token = token
@@ -41,7 +45,7 @@ class Kubelets:
         self._at = lru_cache(KEPT)(self._make)
 
     async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:
-        """Send a stream request for a pod that was let through; raises RefusedError."""
+        """Send a stream request for an admitted pod. Raises RefusedError."""
         target = kubelet_target(route, pod)
         return await self._at(host_of(pod)).open(route.method, target, headers)
 
@@ -56,16 +60,16 @@ class Kubelets:
 
 
 def host_of(pod: OwnedPod) -> str:
-    """Return the address of the kubelet that runs a pod, in one spelling; raises RefusedError."""
+    """Return the kubelet's address of a pod, in one spelling. Raises RefusedError."""
     if not pod.host:
-        # As an API server says it, which is who answers in the other mode.
+        # The message is that of an API server, which answers in the other mode.
         sentence = f"pod {pod.name!r} does not have a host assigned"
         raise RefusedError(400, Reason.NO_HOST, sentence)
     try:
         address = ipaddress.ip_address(pod.host)
     except ValueError:
         address = None
-    # A scope is the name of an interface of ours.
+    # A scope would name a network interface of the agent.
     if address is None or "%" in pod.host or addresses.local_problem(address):
         sentence = f"the address that {WORDS.name} is said to have is none of a machine"
         raise RefusedError(502, Reason.KUBELET_ODD, sentence)

@@ -1,9 +1,10 @@
-"""Events on the agent's own pod that say which way leads to the node's pods, and why.
+"""Events on the agent's own pod that report the upstream of the node's pods, and the reason.
 
-Owns what an admin sees with `kubectl describe pod`. Must not know how the way is chosen. Hazard: an
-Event is the least that can be written: whoever may patch the status of pods could give the agent
-another agent's address and so its certificate, whoever may write Leases could lead in the manager's
-place. API servers forget Events after an hour, so one that still holds is told again.
+The module owns the output that an admin sees with `kubectl describe pod`. It must not know how the
+upstream is chosen. Hazard: the agent must write no stronger object than an Event. A right to patch
+the status of pods could give the agent another agent's address and so its certificate. A right to
+write Leases could make its holder leader in place of vc-manager. API servers delete Events after 1
+h, so an Event that still applies is written again.
 """
 
 import asyncio
@@ -27,7 +28,7 @@ from vnagent.upstream.upstream_mode import Choice
 AGAIN_SECONDS = 1800.0
 RETRY_SECONDS = 60.0
 SPACING_SECONDS = 10.0
-"""Between two Events, whatever happens."""
+"""Interval in seconds between two Events in any case."""
 
 _AROUND = (
     "The certificate of the node's kubelet does not verify against agent.kubelet.ca. Tenants' logs,"
@@ -44,14 +45,14 @@ _TEXTS: Mapping[str, tuple[str, str]] = {
     wellknown.AGENT_CONFIGURED: ("Normal", _CONFIGURED),
     wellknown.AGENT_STRAIGHT: ("Normal", _STRAIGHT),
 }
-"""By reason: type and message."""
+"""Type and message by reason."""
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Subject:
-    """The pod that we are, and its node."""
+    """The agent's own pod, and its node."""
 
     name: str
     namespace: str
@@ -60,14 +61,14 @@ class Subject:
 
 
 def reason_of(choice: Choice) -> str:
-    """Return the reason of the Event that tells of a way."""
+    """Return the reason of the Event about an upstream."""
     if choice.mode is Mode.KUBELET:
         return wellknown.AGENT_STRAIGHT
     return wellknown.AGENT_CONFIGURED if choice.why is Why.CONFIGURED else wellknown.AGENT_AROUND
 
 
 def manifest(subject: Subject, reason: str, now: datetime) -> dict[str, Any]:
-    """Return the Event that tells of a way."""
+    """Return the Event about an upstream."""
     kind, message = _TEXTS[reason]
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     pod = {"apiVersion": "v1", "kind": "Pod", "name": subject.name, "namespace": subject.namespace}
@@ -90,22 +91,22 @@ def manifest(subject: Subject, reason: str, now: datetime) -> dict[str, Any]:
 
 
 class Notices:
-    """Tells of the way when it leads off the kubelet, again and again, and when it is back."""
+    """Writer of Events while the upstream is not the kubelet, and when it is the kubelet again."""
 
     def __init__(self, api: Origin, subject: Subject) -> None:
         self._api = api
         self._subject = subject
         self._way = self._told = wellknown.AGENT_STRAIGHT
-        """What nobody was told of is the usual way."""
+        """The upstream in the last Event. Without any Event it is the usual one."""
         self._changed = asyncio.Event()
 
     def hear(self, choice: Choice) -> None:
-        """Take in the present way."""
+        """Record the present upstream."""
         self._way = reason_of(choice)
         self._changed.set()
 
     async def keep(self) -> None:
-        """Tell what there is to tell, for ever."""
+        """Write Events when they are due, for ever."""
         patience = AGAIN_SECONDS
         while True:
             with contextlib.suppress(TimeoutError):

@@ -1,9 +1,10 @@
-"""Which way leads to the node's pods: straight to the kubelet, or by the super API server. Pure.
+"""Choice of the upstream of the node's pods: the kubelet, or the super API server. Pure.
 
-Owns the rule of `auto`: a kubelet whose certificate does not verify is left at once, and taken up
-again when it has verified for a while. Must not know sockets. Hazard: a kubelet that is merely down
-proves nothing about its certificate, so it changes nothing; or every restart of a kubelet would
-send the whole node's streams through the API server.
+The module owns the rule of `auto`. It leaves a kubelet at once if its certificate does not verify,
+and uses it again after the certificate has verified for a while. It must not know sockets. Hazard:
+a kubelet that is merely down must not change the choice, because it proves nothing about its
+certificate. Otherwise every restart of a kubelet would send all streams of the node through the API
+server.
 """
 
 from dataclasses import dataclass, replace
@@ -12,14 +13,14 @@ from enum import StrEnum
 from vnagent.authz.metrics import Mode, Why
 
 HOLD_SECONDS = 10.0
-"""How long a certificate must verify before its kubelet is taken up again."""
+"""Time in seconds for which a certificate must verify before its kubelet is used again."""
 LONGEST_HOLD_SECONDS = 60.0
 RELAPSE_SECONDS = 300.0
-"""A kubelet that is left again sooner than this has to prove itself for twice as long."""
+"""Relapse window in seconds. A kubelet that fails again within it must verify for twice as long."""
 
 
 class Wish(StrEnum):
-    """What the chart's value `agent.upstream` says."""
+    """Values of the chart's `agent.upstream`."""
 
     AUTO = "auto"
     KUBELET = "kubelet"
@@ -27,7 +28,7 @@ class Wish(StrEnum):
 
 
 class Sight(StrEnum):
-    """What one attempt to connect to the kubelet has shown."""
+    """Result of one attempt to connect to the kubelet."""
 
     VERIFIED = "verified"
     UNTRUSTED = "untrusted"
@@ -36,28 +37,28 @@ class Sight(StrEnum):
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Choice:
-    """The present way; times are the loop's, in seconds."""
+    """The present upstream. Times are the loop's, in seconds."""
 
     mode: Mode
     why: Why
     is_free: bool = False
-    """Whether what is seen may change it."""
+    """Whether results of connections may change it."""
     since: float = float("-inf")
-    """When the mode began."""
+    """Time at which the mode began."""
     verifies_since: float | None = None
-    """Since when the kubelet that was left verifies again; None when it does not."""
+    """Time since which the kubelet verifies again, None if it does not."""
     hold_seconds: float = HOLD_SECONDS
 
 
 def at_start(wish: Wish) -> Choice:
-    """Return the way before anything has been seen."""
+    """Return the upstream before any connection."""
     if wish is Wish.AUTO:
         return Choice(mode=Mode.KUBELET, why=Why.UNSEEN, is_free=True)
     return Choice(mode=Mode(wish.value), why=Why.CONFIGURED)
 
 
 def after(choice: Choice, sight: Sight, now: float) -> Choice:
-    """Return the way after an attempt to connect to the kubelet."""
+    """Return the upstream after an attempt to connect to the kubelet."""
     if not choice.is_free:
         return choice
     match choice.mode, sight:
