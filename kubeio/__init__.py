@@ -1,10 +1,10 @@
-"""Talk to one Kubernetes API server well: transport, watch, store, queue, worker, lease, events.
+"""Client library for one Kubernetes API server.
 
-Knows Kubernetes, not tenants. Objects that pass through stay dicts or bytes, so that fields this
-code has never heard of survive.
+Contains transport, watch, cache, work queue, workers, leader election and Events. Knows Kubernetes,
+not tenants. Objects stay dicts or bytes, so that fields unknown to this code are kept.
 """
 
 from typing import Any
 
 Object = dict[str, Any]
-"""A Kubernetes object as it came off the wire; fields we do not know are kept."""
+"""A Kubernetes object as it was received. Unknown fields are kept."""

@@ -1,21 +1,25 @@
-"""Exponential delays with jitter and a ceiling, and no end; pure but for chance."""
+"""Exponential delays with jitter and a ceiling, without an end.
+
+Pure except for the random number.
+"""
 
 import random
 from collections.abc import Callable
 
 
 def delay(failures: int, *, base: float, ceiling: float, chance: Callable[[], float]) -> float:
-    """Return the delay after this many earlier failures: doubling, at most `ceiling`.
+    """Return the delay in seconds after this many failures: doubled each time, at most `ceiling`.
 
-    Between half and the whole of it, so that many who failed together do not return together.
+    The result is between half and all of it, so that simultaneous failures are not retried
+    together.
     """
-    # 2**63 and more would be a float of its own kind of trouble after days of failing.
+    # After days of failures 2**63 and more would overflow a float.
     grown = min(base * 2.0 ** min(failures, 62), ceiling)
     return grown * (0.5 + 0.5 * chance())
 
 
 class Backoff:
-    """Counts the failures of one thing."""
+    """Failure counter of one operation."""
 
     def __init__(
         self, *, base: float, ceiling: float, chance: Callable[[], float] = random.random
@@ -27,11 +31,11 @@ class Backoff:
         self._failures = 0
 
     def next(self) -> float:
-        """Count a failure and return how long to wait."""
+        """Count a failure and return the delay in seconds."""
         found = delay(self._failures, base=self._base, ceiling=self._ceiling, chance=self._chance)
         self._failures += 1
         return found
 
     def reset(self) -> None:
-        """Call after progress, not after a mere attempt."""
+        """Reset the count. Call this after progress, not after a mere attempt."""
         self._failures = 0

@@ -1,9 +1,13 @@
-"""The tree of errors that talking to an API server can raise, and how an answer becomes one.
+"""Exceptions of Kubernetes API calls, and the mapping of responses to them.
 
 Owns the mapping from a status code and a `Status` body to a class. Knows nothing of transports or
-retries. Hazards: 409 means two different things; only the `reason` tells a name that exists from a
-resourceVersion that is old. And a patch whose UID is another object's is answered with 422, as if
-what it says were wrong.
+retries.
+
+Hazard: the `reason` must decide what a 409 means. Otherwise a name that exists is confused with a
+resourceVersion that is old.
+
+Hazard: a patch with the UID of another object is answered with 422 and must become a Conflict.
+Otherwise it would be reported as if the content of the patch were invalid.
 """
 
 # ruff: noqa: N818 - the classes carry the words of the API's own reasons
@@ -14,27 +18,30 @@ from typing import Any
 
 import orjson
 
-_SHOWN_BODY = 200  # characters of an answer that is no Status, enough to recognise a proxy's page
+_SHOWN_BODY = 200  # characters, enough to recognise a proxy's page
 
 
 class KubeError(Exception):
-    """Whatever went wrong between us and an API server; the message is for people."""
+    """An error between this process and an API server. The message is for people."""
 
 
 class CredentialsProblem(KubeError):
-    """A kubeconfig or a mounted credential cannot be used; the message says why and what to do."""
+    """A kubeconfig or a mounted credential cannot be used.
+
+    The message has the reason and the remedy.
+    """
 
 
 class Fenced(KubeError):
-    """Nothing may be written: the Lease was not renewed in time, and another may have it."""
+    """Writes are forbidden: the Lease was not renewed in time, and another process may hold it."""
 
 
 class Terminal(KubeError):
-    """Raised by a reconcile: trying again changes nothing until somebody changes the object."""
+    """A reconcile failed, and a retry cannot succeed until the object changes."""
 
 
 class Unavailable(KubeError):
-    """The server could not be reached, broke off, or answered that it cannot serve now."""
+    """The server could not be reached, ended the connection, or cannot serve now."""
 
     def __init__(self, message: str, *, retry_after: float | None = None) -> None:
         super().__init__(message)
@@ -42,7 +49,7 @@ class Unavailable(KubeError):
 
 
 class NotSent(Unavailable):
-    """No connection came about: the server has certainly not seen the request."""
+    """No connection was made. The server has certainly not received the request."""
 
 
 class Untrusted(Unavailable):
@@ -50,7 +57,7 @@ class Untrusted(Unavailable):
 
 
 class Timeout(Unavailable):
-    """No answer within the deadline; whether the request took effect is unknown."""
+    """No answer arrived within the deadline. The effect of the request is unknown."""
 
 
 class ApiError(KubeError):
@@ -68,7 +75,7 @@ class ApiError(KubeError):
     ) -> None:
         super().__init__(message)
         self.said = said or message
-        """The server's own words, without which request it was."""
+        """The server's message, without the description of the request."""
         self.status = status
         self.reason = reason
         self.details: Mapping[str, Any] = details or {}
@@ -76,16 +83,16 @@ class ApiError(KubeError):
 
     @property
     def causes(self) -> Sequence[Mapping[str, Any]]:
-        """`details.causes` of the Status: field, reason and message of each."""
+        """Return `details.causes` of the Status: field, reason and message of each."""
         return self.details.get("causes") or ()
 
     def has_cause(self, reason: str) -> bool:
-        """Tell whether the server named this cause, for example `NamespaceTerminating`."""
+        """Return whether the server named this cause, for example `NamespaceTerminating`."""
         return any(cause.get("reason") == reason for cause in self.causes)
 
 
 class BadRequest(ApiError):
-    """400: the request itself makes no sense to the server."""
+    """400: the server does not understand the request."""
 
 
 class Unauthorized(ApiError):
@@ -107,7 +114,7 @@ class MethodNotAllowed(ApiError):
 class Conflict(ApiError):
     """409: the object changed meanwhile, or a precondition (UID, resourceVersion) failed.
 
-    Also a 422 to a patch that names the UID of an object which another one has followed.
+    Also a 422 to a patch with a UID, if the object was replaced by another of the same name.
     """
 
 
@@ -116,11 +123,11 @@ class AlreadyExists(ApiError):
 
 
 class Gone(ApiError):
-    """410: the resourceVersion or the continue token is too old; list anew."""
+    """410: the resourceVersion or the continue token is too old. List again."""
 
 
 class TooLarge(ApiError):
-    """413: the object is larger than the server takes."""
+    """413: the object is larger than the server accepts."""
 
 
 class UnsupportedMediaType(ApiError):
@@ -128,11 +135,11 @@ class UnsupportedMediaType(ApiError):
 
 
 class Invalid(ApiError):
-    """422: the object breaks its schema or validation; `causes` names the fields."""
+    """422: the object breaks its schema or validation. `causes` names the fields."""
 
 
 class TooManyRequests(ApiError):
-    """429: wait `retry_after` seconds; without it a rule such as a disruption budget refused."""
+    """429: wait `retry_after` seconds. Without it a rule such as a disruption budget refused."""
 
 
 class ServerProblem(ApiError, Unavailable):
@@ -140,7 +147,7 @@ class ServerProblem(ApiError, Unavailable):
 
 
 class ServerTimeout(ServerProblem, Timeout):
-    """504: the server gave up waiting; whether the request took effect is unknown."""
+    """504: the server stopped waiting. The effect of the request is unknown."""
 
 
 _BY_STATUS: Mapping[int, type[ApiError]] = {
@@ -160,13 +167,14 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 
 
 _MOST_SAID = 4096
-"""Characters of a server's sentence that are kept: it goes into logs and conditions."""
+"""Characters of a server's message that are kept, because it is written to logs and conditions."""
 
 
 def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str = "") -> ApiError:
-    """Return the error for a `Status` object; `where` says which request, `told` is Retry-After.
+    """Return the error for a `Status` object.
 
-    A server may put anything into its fields: what is not of their type counts as not there.
+    `where` describes the request, `told` is the Retry-After header. A server may send any value in
+    the fields of the Status. A value of a wrong type is ignored.
     """
     said_code, reason = status.get("code"), _text(status.get("reason"))
     code = code or (said_code if isinstance(said_code, int) else 0)
@@ -193,7 +201,7 @@ def _text(value: object) -> str:
 
 
 def _is_about_another(details: Mapping[str, Any]) -> bool:
-    """Tell whether a write was refused for its UID: the name is another object's by now."""
+    """Return whether a write was refused because the name belongs to another UID by now."""
     causes = details.get("causes")
     return isinstance(causes, list) and any(
         isinstance(cause, dict) and cause.get("field") == "metadata.uid" for cause in causes
@@ -201,7 +209,7 @@ def _is_about_another(details: Mapping[str, Any]) -> bool:
 
 
 def from_answer(code: int, body: bytes, *, where: str, told: str = "") -> ApiError:
-    """Return the error for an answer whose body may be a Status or anything else."""
+    """Return the error for an answer with a Status or any other body."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
@@ -216,7 +224,7 @@ def _seconds(told: str, details: Mapping[str, Any]) -> float | None:
     if told.isascii() and told.isdigit():
         return float(told)
     seconds = details.get("retryAfterSeconds")
-    # A server may say anything; what is no number would be in everybody's queue.
+    # A server may send any value. Infinity or NaN would get into the queue of all tenants.
     if not isinstance(seconds, int | float) or isinstance(seconds, bool):
         return None
     return float(seconds) if 0 < seconds < math.inf else None

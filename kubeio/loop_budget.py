@@ -1,9 +1,11 @@
-"""How much is done in one turn of the event loop, so that nobody's few events wait for many runs.
+"""Time limit of the work per event-loop iteration, so that watch events are read before more work.
 
-Owns the time of a turn. What comes in is always taken in before more is begun: then what cannot be
-done at once waits in the queue, where it is sorted by tenant, and not in a watch or in a server,
-where who comes first is served first. Knows nothing of what is done. Hazard: what is in one piece
-takes as long as it takes; a turn ends between two pieces.
+Owns the time of an iteration ("turn"). Watch events are always read before more work starts. Work
+that must wait then waits in the queue, which is fair among tenants. In a watch or in a server the
+first to come would be served first. Knows nothing of the work itself.
+
+Hazard: long work must be divided into pieces, because a turn ends only between two pieces. A single
+long piece delays all other work for its whole duration.
 """
 
 import asyncio
@@ -12,23 +14,23 @@ from collections import deque
 from collections.abc import Callable
 
 TURN_SECONDS = 0.0005
-"""A turn that is older begins nothing more: one or two runs of keys, or some events."""
+"""Length of a turn in seconds: one or two reconciles, or some events. Later, no new work starts."""
 PATIENCE = 100
-"""Turns after which something is begun all the same: others may have the time of each."""
+"""Turns after which work starts in any case, because other work may fill every turn."""
 _AT_ONCE = 4
-"""How many of those who wait for a turn look at each; more than it has time for."""
+"""Waiters that are woken per turn. A turn has no time for more."""
 
 
 class Turns:
-    """The turns of one event loop. Whoever has much to do asks between two pieces of it."""
+    """The turns of one event loop. Callers with much work ask between two pieces of it."""
 
     def __init__(
         self, seconds: float = TURN_SECONDS, *, clock: Callable[[], float] = time.thread_time
     ) -> None:
-        """Take the seconds of a turn that are for what can wait: of work, as the clock counts.
+        """Set the seconds of work per turn that deferrable work may use, measured by `clock`.
 
-        Time in which others have the core is nobody's fault here; a watch that were left for it
-        would fall behind on a busy machine.
+        The default clock counts CPU time of the thread. Time in which other processes use the core
+        does not count, otherwise a watch would fall behind on a busy machine.
         """
         self._seconds = seconds
         self._clock = clock
@@ -38,7 +40,10 @@ class Turns:
         self._waiters: deque[asyncio.Future[None]] = deque()
 
     def portion(self, seconds: float) -> Callable[[], bool]:
-        """Return what tells whether so much of the turn is over since it was first asked in it."""
+        """Return a function that reports whether `seconds` have passed in the current turn.
+
+        The time is counted from the first call within the turn.
+        """
         number, ends = -1, 0.0
 
         def is_over() -> bool:
@@ -53,23 +58,24 @@ class Turns:
         return is_over
 
     def is_over(self) -> bool:
-        """Tell whether the loop is to look around before anything else is done."""
+        """Return whether the loop must run other callbacks before more work starts."""
         if self._is_marked:
             return self._clock() >= self._ends
         self._begin()
         return False
 
     async def fresh(self) -> None:
-        """Wait until there is a turn that is not over, but not for long where there is none."""
+        """Wait for a turn that is not over, but for at most `PATIENCE` turns."""
         for _ in range(PATIENCE):
             if not self.is_over():
                 return
             await self.another()
 
     async def another(self) -> None:
-        """Wait for another turn; not all who wait get the same one, and those first who came first.
+        """Wait for another turn. Waiters are woken in the order of arrival, a few in each turn.
 
-        One wakes up in a fresh turn, of which others may have had the time before it: it asks.
+        The caller wakes in a new turn. Its time may already be spent, so the caller must check
+        `is_over`.
         """
         waiter = asyncio.get_running_loop().create_future()
         self._waiters.append(waiter)
@@ -84,7 +90,7 @@ class Turns:
         asyncio.get_running_loop().call_soon(self._next)
 
     def _next(self) -> None:
-        """A turn begins. Those who wait are heard in the next one, after this was called for it."""
+        """Begin a turn and wake waiters. They run in the next iteration, for which it was begun."""
         self._is_marked = False
         if not self._waiters:
             return

@@ -1,8 +1,10 @@
-"""One API server's verbs: dicts (or encoded JSON) in, dicts out.
+"""Client of one API server: dicts (or encoded JSON) in, dicts out.
 
-Owns paths, parameters and the media types of patches; the wire is `kubeio.http.rest`. Knows no
-kinds beyond their coordinates. Hazard: a create whose answer was lost is not repeated; the caller
-finds out by reading.
+Owns paths, parameters and the media types of patches. `kubeio.http.rest` sends the requests. Knows
+no kinds beyond their coordinates.
+
+Hazard: the caller must read the object after a create without an answer. Such a create is not
+repeated, so its result is unknown.
 """
 
 import contextlib
@@ -32,12 +34,12 @@ _PATCH_TYPES: Mapping[PatchKind, str] = {
     "json": "application/json-patch+json",
 }
 _IS_PLAIN = re.compile(r"(?:[a-z0-9][-a-z0-9.]*)?").fullmatch
-"""Whether a name needs no quoting; most do not."""
-_APPLY = "application/apply-patch+yaml"  # JSON is YAML; the server takes it
+"""Match a name that needs no quoting, as most."""
+_APPLY = "application/apply-patch+yaml"  # JSON is valid YAML
 
 
 class Client:
-    """Talks to one API server. Use as `async with Client(endpoint) as client`."""
+    """Client of one API server. Use as `async with Client(endpoint) as client`."""
 
     def __init__(
         self,
@@ -49,10 +51,10 @@ class Client:
         fence: Fence | None = None,
         most: int | None = None,
     ) -> None:
-        """Take at most `connections` for requests; watches have connections of their own.
+        """Use at most `connections` for requests. Watches have connections of their own.
 
-        `fence` is asked before each write, and raises errors.Fenced when none may be sent. `most`
-        bytes of an answer are taken, where that is less than usual.
+        `fence` is called before each write, and raises errors.Fenced when writes are forbidden.
+        `most` limits the bytes of an answer, if it is less than the usual limit.
         """
         self.endpoint = endpoint
         self.user_agent = user_agent
@@ -69,7 +71,7 @@ class Client:
         )
 
     async def __aenter__(self) -> Self:
-        """Open the pools; no connection is made yet."""
+        """Open the pools. No connection is made yet."""
         await self._transport.__aenter__()
         return self
 
@@ -109,7 +111,7 @@ class Client:
         metadata_only: bool = False,
         deadline: float | None = None,
     ) -> Object:
-        """Fetch a collection, or one page of it when `limit` is given: the List object."""
+        """Return the List object of a collection, or of one page of it if `limit` is set."""
         found: Object = orjson.loads(
             await self.list_encoded(
                 resource,
@@ -136,7 +138,7 @@ class Client:
         metadata_only: bool = False,
         deadline: float | None = None,
     ) -> bytes:
-        """Fetch like `list`, but leave the answer as JSON."""
+        """Return a list as `list` does, but as encoded JSON."""
         params = _present(
             labelSelector=label_selector,
             fieldSelector=field_selector,
@@ -163,11 +165,11 @@ class Client:
         silence: float = SILENCE,
         metadata_only: bool = False,
     ) -> AsyncIterator[AsyncIterator[watch_decoder.Event]]:
-        """Open a watch with bookmarks; leaving the block closes it.
+        """Open a watch with bookmarks. Leaving the block closes it.
 
-        `initial_events` streams the list first (WatchList) and marks its end by a bookmark with
-        the annotation `stream.INITIAL_EVENTS_END`. The iterator ends when the server ends the
-        watch; it raises Gone, Unavailable or Timeout when the watch broke.
+        `initial_events` streams the list first (WatchList). A bookmark with the annotation
+        `watch_decoder.INITIAL_EVENTS_END` marks its end. The iterator ends when the server ends the
+        watch. It raises Gone, Unavailable or Timeout when the watch broke.
         """
         params = _present(
             watch="1",
@@ -201,7 +203,7 @@ class Client:
     ) -> Object:
         """Create an object, or with `name` and `subresource` a binding, eviction or token.
 
-        The namespace is the body's own when it is a dict and none is given.
+        The namespace is taken from the body when it is a dict and no namespace is given.
         """
         namespace = namespace or _metadata(body, "namespace")
         path = _path(resource, namespace, name, subresource)
@@ -221,7 +223,7 @@ class Client:
         dry_run: bool = False,
         deadline: float | None = None,
     ) -> Object:
-        """Put an object in place of what is there; its resourceVersion must still be current."""
+        """Replace an object. Its resourceVersion must still be current."""
         namespace, name = namespace or _metadata(body, "namespace"), name or _metadata(body, "name")
         path = _path(resource, namespace, _given(name), subresource)
         params = _write_params(field_manager, validation, dry_run=dry_run)
@@ -241,7 +243,7 @@ class Client:
         dry_run: bool = False,
         deadline: float | None = None,
     ) -> Object:
-        """Patch an object; the server merges."""
+        """Patch an object. The server merges."""
         return await self._object(
             "PATCH",
             _path(resource, namespace, _given(name), subresource),
@@ -266,7 +268,10 @@ class Client:
         dry_run: bool = False,
         deadline: float | None = None,
     ) -> Object:
-        """Server-side apply: fields we no longer send go, fields of others stay."""
+        """Apply an object (server-side apply).
+
+        Fields that are no longer sent are removed. Fields of other managers stay.
+        """
         namespace, name = namespace or _metadata(body, "namespace"), name or _metadata(body, "name")
         params = _write_params(field_manager, validation, dry_run=dry_run)
         params["force"] = "true" if force else "false"
@@ -288,9 +293,9 @@ class Client:
         dry_run: bool = False,
         deadline: float | None = None,
     ) -> Object:
-        """Delete an object; `uid` makes sure that it is the one meant (else Conflict).
+        """Delete an object. With `uid`, raise Conflict if the name belongs to another object.
 
-        Returns the object when it lives on for its finalizers or grace, else a Status.
+        Returns the object while finalizers or a grace period keep it, otherwise a Status.
         """
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
         preconditions = _present(uid=uid, resourceVersion=resource_version)
@@ -366,7 +371,7 @@ class Client:
 
 
 def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
-    """Return the URL path; whatever a name holds, it stays one segment of it."""
+    """Return the URL path. Any name stays one segment of it."""
     if not (_IS_PLAIN(namespace) and _IS_PLAIN(name)):
         for part in (namespace, name):
             if part in (".", ".."):
@@ -376,7 +381,10 @@ def _path(resource: Resource, namespace: str, name: str = "", subresource: str =
 
 
 def _given(name: str) -> str:
-    """Refuse an empty name: the path would be that of the whole collection."""
+    """Return a name.
+
+    Raise ValueError if it is empty, as the path would be the whole collection's.
+    """
     if not name:
         raise ValueError("the object has no name; without one the request would mean all of them")
     return name

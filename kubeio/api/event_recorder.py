@@ -1,8 +1,9 @@
-"""Post core v1 Events about objects, the same news counted instead of repeated.
+"""Recorder of core v1 Events. Repeated Events are counted instead of created again.
 
-Owns aggregation by (object, type, reason, message) and the posting loop. Knows nothing of why.
-Hazard: Events are advice to people; posting one must never delay or fail a reconcile, so `record`
-only remembers, and what cannot be posted is dropped and counted.
+Owns aggregation by (object, type, reason, message) and the loop that posts. Knows nothing of why.
+
+Hazard: `record` must only queue an Event, because Events are advice to people. Otherwise posting an
+Event delays or fails a reconcile. Events that cannot be posted are dropped and counted.
 """
 
 import asyncio
@@ -51,7 +52,7 @@ class _Posted:
 
 
 class EventRecorder:
-    """Posts Events to one API server."""
+    """Recorder of Events at one API server."""
 
     def __init__(
         self,
@@ -61,7 +62,7 @@ class EventRecorder:
         instance: str = "",
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """`component` is who reports, such as vc-syncer; `instance` the pod."""
+        """Set `component`, the reporting program such as vc-syncer, and `instance`, its pod."""
         self._client = client
         self._component = component
         self._instance = instance or component
@@ -78,9 +79,9 @@ class EventRecorder:
         *,
         kind: EventType = "Normal",
     ) -> None:
-        """Remember one piece of news about an object (its dict); returns at once, never raises.
+        """Queue one Event about an object (its dict). Returns at once and never raises.
 
-        `reason` is CamelCase and of few values; `message` is a sentence for the object's owner.
+        `reason` is CamelCase with few values. `message` is a sentence for the object's owner.
         """
         reference = _reference(regarding)
         message = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
@@ -98,7 +99,7 @@ class EventRecorder:
         self._wake.set()
 
     async def run(self) -> None:
-        """Post what was recorded until cancelled."""
+        """Post queued Events until cancelled."""
         while True:
             await self._wake.wait()
             while self._pending:
@@ -116,7 +117,7 @@ class EventRecorder:
             try:
                 await self._count_up(posted, news)
             except errors.NotFound:
-                del self._posted[identity]  # servers forget Events after an hour
+                del self._posted[identity]  # servers delete Events after 1 h
             else:
                 self._posted.move_to_end(identity)
                 return
@@ -173,7 +174,7 @@ def _reference(regarding: Mapping[str, Any]) -> dict[str, str]:
 
 
 def _identity(reference: Mapping[str, str], kind: str, reason: str, message: str) -> _Identity:
-    """Two pieces of news are the same when all but time and version are."""
+    """Return the fields that identify an Event: all except times and resourceVersion."""
     return (
         reference.get("kind", ""),
         reference.get("namespace", ""),

@@ -1,10 +1,14 @@
-"""Hold a Lease, run something only while it is held, and give it back on the way out.
+"""Leader election: hold a Lease, run a scope while it is held, and release it at the end.
 
-Owns acquiring, renewing and fencing: the scope is cancelled before anybody else could take the
-lease, and a process that was frozen meanwhile is told so by `fence` before its first write. Times
-are the machine's own clock, which goes on while it is suspended; the wall clock is only written for
-people. Hazard: a write that was sent in time and is answered late overlaps with the next holder;
-preconditions are for that. The lease's own client must have no fence.
+Owns acquiring, renewing and fencing. The scope is cancelled before another process could acquire
+the lease. `fence` stops the first write of a process that was suspended meanwhile. Times are from
+the machine's own clock, which continues during suspension. The wall clock is only written for
+people.
+
+Hazard: writes must have preconditions. A write that was sent in time and is answered late overlaps
+with the next holder.
+
+Hazard: the lease's own client must have no fence. Otherwise the lease could not be acquired.
 """
 
 import asyncio
@@ -26,51 +30,60 @@ from tenancy.resources import LEASES
 T = TypeVar("T")
 
 DURATION = 7.0
-"""Seconds after the last renewal that was seen until others may take the lease."""
+"""Lease duration in seconds after the last renewal seen.
+
+Then other processes may acquire the lease.
+"""
 RENEW_DEADLINE = 5.5
-"""Seconds after the last renewal that was sent until the holder stops by itself."""
+"""Renewal deadline in seconds after the last renewal sent. Then the holder stops by itself."""
 PERIOD = 1.25
-"""Seconds between two renewals."""
+"""Interval between two renewals in seconds."""
 LOOK = 0.75
-"""Seconds between two looks of one who waits, and up to a fifth more."""
+"""Interval between two reads of a waiting candidate in seconds. Up to a fifth is added."""
 HAND_OVER = DURATION + 2 * 1.2 * LOOK
-"""Seconds until a holder that vanished is followed: seen late, believed in full, looked at late."""
+"""Longest time in seconds until a vanished holder is replaced.
+
+It is the full duration, a late first read of the last renewal, and a late read of the expiry.
+"""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class LeaseLost(Exception):  # noqa: N818 - says what is so
-    """The scope was cancelled because the lease could not be renewed, or somebody took it."""
+    """The scope was cancelled:
+
+    the lease was not renewed in time, or another process acquired it.
+    """
 
 
 def identity(pod: str, uid: str) -> str:
-    """Return who a process is: its pod when it knows that by its UID, else one of its own.
+    """Return the identity of a process: pod and pod UID, or a random UID if that is not known.
 
-    A pod's container is started again when its process is certainly gone, so the next one is the
-    same holder, and need not wait until what the one before it left has run out.
+    A container is restarted only after its process has certainly ended. The new process is then the
+    same holder and need not wait until the lease of the old process expires.
     """
     return f"{pod}_{uid or uuid.uuid4()}"
 
 
 def awake() -> float:
-    """Return seconds of a clock that nothing stops, not even the suspension of the machine."""
+    """Return seconds of a clock that continues even while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
 class Observer:
-    """Watches how a lease is renewed, from outside and without trusting any wall clock."""
+    """Observer of the renewals of a lease that trusts no wall clock."""
 
     def __init__(self, clock: Callable[[], float] = awake) -> None:
-        """Have seen nothing yet."""
+        """Start without an observation."""
         self._clock = clock
         self._record: tuple[Any, ...] | None = None
         self._since = 0.0
 
     def is_held(self, lease: Object | None, *, by_other_than: str = "") -> bool:
-        """Tell whether someone holds the lease, given its newest state (None: there is none).
+        """Return whether a lease is held, given its newest state (None: it does not exist).
 
-        A record is trusted for its whole duration from when it was first seen here, so the first
-        answer after a start may be true for a holder that is long dead.
+        A record is trusted for its whole duration since it was first seen here. So the first answer
+        after a start may be True although the holder ended long ago.
         """
         if lease is None:
             return False
@@ -103,7 +116,7 @@ class Lease:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Make nothing happen yet; of one `identity` only one process may live at a time."""
+        """Set up a candidate. Only one process may use an `identity` at a time."""
         if not renew_deadline < duration:
             raise ValueError("renew_deadline must be shorter than duration, or nothing is fenced")
         self.identity = identity
@@ -135,17 +148,17 @@ class Lease:
             await self._ended(work)
             raise LeaseLost(renewing.result())
         finally:
-            # Also when this very coroutine is cancelled: first the work ends, then the lease goes.
+            # Also on cancellation of this coroutine the work must end before the lease is released.
             await self._ended(work)
             await self._ended(renewing)
             self._set_held(held=False)
             await self._release()
 
     def fence(self) -> None:
-        """Raise Fenced unless the lease is certainly ours at this moment: ask before each write.
+        """Raise Fenced unless the lease is certainly held at this moment. Call before each write.
 
-        A process that was frozen wakes in the middle of whatever it did, long before anything can
-        cancel it; only the clock tells at once.
+        A suspended process resumes at any point of its work, long before a cancellation can reach
+        it. Only the clock reveals the suspension at once.
         """
         if not self.is_held or self._clock() >= self._renewed_at + self._renew_deadline:
             raise errors.Fenced(
@@ -154,7 +167,7 @@ class Lease:
             )
 
     async def _ended(self, task: "asyncio.Future[Any]") -> None:
-        """Cancel a task and wait for its end, whatever that is."""
+        """Cancel a task and wait for its end. An exception of it is logged."""
         if task.done():
             return
         task.cancel()
@@ -179,7 +192,10 @@ class Lease:
             await self._sleep(self._look * random.uniform(1.0, 1.2))  # noqa: S311 - jitter
 
     async def _try(self) -> bool:
-        """Look once, and take the lease if nobody holds it."""
+        """Read the lease once, and acquire it if it is not held.
+
+        Returns whether it was acquired.
+        """
         self._lease = await self._read()
         if self._observer.is_held(self._lease, by_other_than=self.identity):
             return False
@@ -201,10 +217,10 @@ class Lease:
             return None
 
     async def _write(self, acquired: str) -> Object:
-        """Create the Lease or put our record over the one that was read.
+        """Create the Lease or replace the record that was read.
 
-        `acquired` tells the processes of one identity apart: should two live against all that is
-        promised, the one that took the lease later is its holder.
+        `acquired` distinguishes processes with the same identity. If two run at once against all
+        promises, the holder is the process that acquired the lease later.
         """
         stamp = _micro_time(self._now())
         before = self._lease or {}
@@ -231,7 +247,7 @@ class Lease:
         return await self._client.replace(LEASES, body, deadline=deadline)
 
     async def _renew_until_lost(self) -> str:
-        """Renew until that fails for too long; return why the lease is lost."""
+        """Renew until that fails for too long. Returns why the lease is lost."""
         while True:
             await self._sleep(self._period)
             problem = await self._renew()
@@ -243,7 +259,7 @@ class Lease:
                 return problem
 
     async def _renew(self) -> str:
-        """Try once; return a sentence when it did not work."""
+        """Renew once. Returns a sentence about the failure, or an empty string."""
         started = self._clock()
         left = max(self._renewed_at + self._renew_deadline - started, 0.001)
         try:
@@ -260,7 +276,10 @@ class Lease:
         return ""
 
     async def _look_who(self) -> str:
-        """After a conflict: somebody wrote to the Lease; it may still be ours."""
+        """Read the Lease after a conflict, and return a sentence about its holder.
+
+        Another process wrote to the Lease, but the holder may still be this process.
+        """
         try:
             self._lease = await self._read()
         except errors.KubeError as problem:
@@ -276,9 +295,9 @@ class Lease:
         return found == (self.identity, self._acquired)
 
     async def _release(self) -> None:
-        """Say that nobody holds it, so that the next one need not wait; best effort.
+        """Clear the holder, best effort, so that the next candidate need not wait.
 
-        A renewal that was cut off may have got through, so a conflict is looked into once.
+        An interrupted renewal may have succeeded, so after a conflict the Lease is read again once.
         """
         with contextlib.suppress(errors.KubeError):
             try:

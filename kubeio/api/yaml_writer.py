@@ -1,7 +1,7 @@
-"""Writes YAML that every reader takes as it is meant.
+"""YAML writer with output that all YAML versions read alike.
 
-Hazard: YAML has two versions of its mind. What one takes for a string the other takes for a number,
-a truth or a date, and kubectl refuses a name that is one.
+Hazard: strings that YAML 1.1 or 1.2 reads as a number, a boolean or a date must be quoted.
+Otherwise kubectl refuses a name that is read as one.
 """
 
 import re
@@ -12,16 +12,19 @@ import yaml
 _AMBIGUOUS = re.compile(r"^(?:[yYnN]|[-+.]*[0-9][0-9a-zA-Z_.+-]*)$")
 
 
-# In Python alone it takes ten times as long, and kubeconfigs are written at each look at a tenant.
+# The pure Python dumper takes ten times as long, and each reconcile of a tenant writes kubeconfigs.
 class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[misc]
-    """Quotes strings such as `y`, `08`, `1e5` and `2026-1-2`."""
+    """YAML dumper that quotes strings such as `y`, `08`, `1e5` and `2026-1-2`."""
 
 
 _Dumper.add_implicit_resolver("tag:virtual-cluster,quoted", _AMBIGUOUS, list("yYnN-+.0123456789"))
 
 
 def to_yaml(value: Any, *, sort_keys: bool = False) -> str:
-    """Return a value of JSON's kinds as one YAML document; no line is folded below 1,000 signs."""
+    """Return a JSON-compatible value as one YAML document.
+
+    Lines under 1,000 characters are not folded.
+    """
     text: str = yaml.dump(
         value, Dumper=_Dumper, sort_keys=sort_keys, allow_unicode=True, width=1000
     )

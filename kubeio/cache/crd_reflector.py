@@ -1,8 +1,10 @@
-"""Follow a collection that a server may not serve: one whose kind comes with a CRD.
+"""Reflector of a collection that depends on a CRD.
 
-Owns the watch of the one CRD and the life of the inner reflector. Knows nothing of what the objects
-mean. Hazard: while the CRD is missing the store is empty and not `synced`, and nobody waits for it;
-whoever reads it must ask `synced` before absence means anything.
+Owns the watch of that CRD and the life of the inner reflector. Knows nothing of what the objects
+mean.
+
+Hazard: readers must check `synced` of the store before absence means anything. While the CRD is
+missing, the store is empty and not `synced`, and the start does not wait for it.
 """
 
 import asyncio
@@ -16,20 +18,20 @@ from kubeio.loop_budget import Turns
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
 _CEILING_SECONDS = 300.0
-"""A CRD may serve other versions than ours; it is asked again at last this seldom."""
+"""Longest retry delay in seconds. It is long because a CRD may serve only other versions."""
 
 
 def definition_of(resource: Resource) -> str:
-    """Return the name of the CRD that brings a kind."""
+    """Return the name of the CRD that defines a kind."""
     return f"{resource.plural}.{resource.group}"
 
 
 def _nothing() -> None:
-    """Nobody wants to know."""
+    """Do nothing."""
 
 
 class OptionalReflector:
-    """A reflector that runs only while the CRD of its kind is there."""
+    """A reflector that runs only while the CRD of its kind exists."""
 
     def __init__(
         self,
@@ -42,7 +44,10 @@ class OptionalReflector:
         is_turn_over: Callable[[], bool] | None = None,
         on_served: Callable[[], None] = _nothing,
     ) -> None:
-        """`on_served` is called each time the collection has become complete."""
+        """Set up the reflector.
+
+        `on_served` is called each time the collection has become complete.
+        """
         self.resource = resource
         self.store = store
         self._client = client
@@ -69,24 +74,24 @@ class OptionalReflector:
 
     @property
     def synced(self) -> bool:
-        """Tell whether it is known if the kind is served."""
+        """Return whether it is known if the kind is served."""
         return self._definition.synced
 
     @property
     def revision(self) -> int:
-        """Highest resourceVersion ever seen from this server."""
+        """Return the highest resourceVersion ever seen from this server."""
         inner = self._inner.revision if self._inner is not None else 0
         self._seen = max(self._seen, self._definition.revision, inner)
         return self._seen
 
     @property
     def restarts(self) -> int:
-        """How often the watch of the CRD broke; the kind's own may break without harm."""
+        """Return how often the watch of the CRD broke. The inner watch may break without harm."""
         return self._definition.restarts
 
     @property
     def problem(self) -> str:
-        """Why the CRD cannot be followed; empty while all is well."""
+        """Return why the CRD cannot be watched. Empty without a failure."""
         return self._definition.problem
 
     async def wait_synced(self) -> None:
@@ -94,19 +99,19 @@ class OptionalReflector:
         await self._definition.wait_synced()
 
     def list_anew(self) -> None:
-        """Trust no watch any more: list the CRD and the collection anew."""
+        """End all watches, and list the CRD and the collection again."""
         self._definition.list_anew()
         if self._inner is not None:
             self._inner.list_anew()
 
     def hurry(self, returned: float) -> None:
-        """Try again now what is not well: the CRD's watch, and the kind's own."""
+        """Retry failed watches now: the CRD's and the collection's."""
         self._definition.hurry(returned)
         if self._inner is not None:
             self._inner.hurry(returned)
 
     async def run(self) -> None:
-        """Follow the CRD, and the collection while there is one, until cancelled."""
+        """Watch the CRD, and the collection while the CRD exists, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._definition.run(), name=f"crd-{self.resource.plural}")
             while True:
@@ -121,7 +126,7 @@ class OptionalReflector:
             self._moved.set()
 
     async def _follow(self) -> None:
-        """Follow the collection until its CRD goes or is made anew."""
+        """Watch the collection until its CRD is deleted or recreated."""
         inner = Reflector(
             self._client,
             self.resource,

@@ -1,9 +1,13 @@
-"""Keep a store equal to a collection: stream or list, watch, resume, list anew when told to.
+"""Reflector: keeps a store equal to a collection by list and watch.
 
-Owns the loop and its backoff. Knows nothing of what the objects mean. Hazards: a selected watch
-reports an object that stopped matching as deleted. And a server whose store went back would leave a
-resumed watch silent for hours, so after every break the collection's revision is read before the
-watch goes on.
+Owns streaming or paging the list, watching, resuming, listing again, and the backoff. Knows nothing
+of what the objects mean.
+
+Hazard: the reader must not take DELETED of a watch with a selector for a deletion. It is also sent
+for an object that stopped matching.
+
+Hazard: after every break the collection's revision must be read before the watch resumes. A server
+with etcd restored to an older state would leave a resumed watch silent for hours.
 """
 
 import asyncio
@@ -27,13 +31,16 @@ from tenancy.resources import Resource
 
 PAGE = 500
 _PAGE_OF_LARGE = 25
-"""Of objects of which only a part is kept: a page is in memory as a whole."""
+"""Page size if only a part of each object is kept, because a whole page is in memory."""
 _BARREN_PAGES = 100
-"""Pages in a row without anything new, after which a list is taken to have no end."""
+"""Pages in a row without a new object, after which a list is considered endless."""
 _WATCH_SECONDS = (300, 600)  # the server ends a watch after a random time in between
 _UNMARKED_SECONDS = (120, 180)
 _UNMARKED_SILENCE = 210.0
-"""Where a server has no bookmarks to send, only the end of the watch tells that it lives."""
+"""Seconds of silence after which a watch without bookmarks is broken.
+
+Without bookmarks only the end of the watch proves that the server is alive.
+"""
 _LIST_DEADLINE = 60.0
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -65,7 +72,7 @@ _BOOKMARK = msgspec.json.Decoder(_Bookmark)
 
 
 class Reflector:
-    """Feeds one store from one collection of one server."""
+    """Reflector of one collection of one server into one store."""
 
     def __init__(
         self,
@@ -87,24 +94,30 @@ class Reflector:
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         most: int | None = None,
     ) -> None:
-        """Make nothing happen yet; `side` is the bounded metric label, `super` or `tenant`.
+        """Set up the reflector. `side` is the bounded metric label, `super` or `tenant`.
 
-        `most` bytes of a list are kept; without, as many as the server has. A longer one fails.
+        `most` limits the bytes of a list that are kept, and a longer list fails. The default is no
+        limit.
 
-        `reduce` returns what of an entry is kept, where that is not all. `has_bookmarks` is False
-        for Events, which API servers keep out of their watch cache: silence means nothing then.
-        A watch begins in a fresh one of `turns`, the loop's. After each object that was taken in
-        others are let on the loop when `is_turn_over` says so, without it when the turn is over.
+        `reduce` returns the part of an entry that is kept, if that is not all. `has_bookmarks` is
+        False for Events, because API servers keep Events out of their watch cache. Silence means
+        nothing then.
+
+        A watch begins in a fresh one of `turns`, the event loop's. After each object the reflector
+        yields to the loop if `is_turn_over` returns True. The default of it is the end of the turn.
         """
         self.store = store
         self.resource = resource
         self.revision = 0
         """Highest resourceVersion ever seen from this server."""
         self.position = 0
-        """Where the watch stands; lower than `revision` once the server's store went back."""
+        """Position of the watch.
+
+        It is lower than `revision` after etcd was restored to an older state.
+        """
         self.restarts = 0
         self.problem = ""
-        """The last failure as a sentence; empty while all is well."""
+        """The last failure as a sentence, empty without a failure."""
         self._client = client
         self._namespace = namespace
         self._labels = label_selector
@@ -134,7 +147,7 @@ class Reflector:
 
     @property
     def synced(self) -> bool:
-        """Tell whether the store has held a complete list."""
+        """Return whether the store has contained a complete list."""
         return self._synced.is_set()
 
     async def wait_synced(self) -> None:
@@ -142,21 +155,22 @@ class Reflector:
         await self._synced.wait()
 
     def list_anew(self) -> None:
-        """Trust no watch any more: list the whole collection, at once if the server lets us.
+        """End the watch and list the whole collection again, at once if the server allows it.
 
-        For whoever learns that another store is behind the server. Its revision may be beyond where
-        the watch stands, which then goes on as if nothing had been.
+        For callers that learn from another store that etcd was restored to an older state. The
+        server's revision may already be beyond the watch's position, and the watch would continue
+        without an error.
         """
         if self._is_stale:
-            return  # it is on its way
+            return  # already requested
         self._is_stale = True
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     def hurry(self, returned: float) -> None:
-        """Try again now, if all is not well: the server is there again since a time of the loop's.
+        """Retry now after a failure, because the server is reachable since `returned` (loop time).
 
-        A try that began before may wait for an answer in vain, and is ended.
+        An attempt that began earlier may wait for an answer in vain, so it is ended.
         """
         if self._pausing is not None:
             self._pausing.cancel()
@@ -164,7 +178,7 @@ class Reflector:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
-        """Follow the collection until cancelled."""
+        """Keep the store equal to the collection until cancelled."""
         try:
             while True:
                 await self._guarded()
@@ -173,7 +187,7 @@ class Reflector:
             self._counted = 0
 
     async def _guarded(self) -> None:
-        """One list or one watch, and what its end means for the next."""
+        """Run one list or one watch, and choose the next step from its failure."""
         try:
             await self._until_stale()
         except errors.Gone:
@@ -190,7 +204,7 @@ class Reflector:
             await self._pause(f"an object cannot be read: {problem}", logging.WARNING)
 
     async def _until_stale(self) -> None:
-        """One list or one watch; it ends as well when somebody asks for a new list."""
+        """Run one list or one watch, until `list_anew` interrupts it."""
         self._limit = limit = asyncio.timeout(None)
         self._began = asyncio.get_running_loop().time()
         try:
@@ -208,7 +222,7 @@ class Reflector:
         delay = self._backoff.next()
         known, self._told = self._told, problem
         self.problem = problem
-        # The same words again say nothing new, also when the watch stood for a moment.
+        # The same message again is no news, even if the watch worked for a moment.
         self._logger.log(
             logging.DEBUG if known == problem else level,
             "watch.broken",
@@ -217,7 +231,7 @@ class Reflector:
         )
         self._pausing = asyncio.ensure_future(self._sleep(delay))
         try:
-            await asyncio.wait((self._pausing,))  # also when somebody hurries
+            await asyncio.wait((self._pausing,))  # `hurry` cancels the pause
         finally:
             self._pausing.cancel()
             self._pausing = None
@@ -235,7 +249,7 @@ class Reflector:
             await self._page_list()
 
     async def _check_history(self) -> None:
-        """After a break: a store that lost its end would never send what we wait for."""
+        """Compare revisions after a break, because a restored etcd would send no events."""
         newest = revision_of((await self._page("", limit=1)).metadata.resource_version)
         if newest < self.position:
             self._logger.warning("watch.store_went_back", seen=self.position, now=newest)
@@ -250,9 +264,9 @@ class Reflector:
             self._client.supports_streamed_lists = False
 
     async def _watch(self, *, initial: bool) -> None:
-        """Follow the collection; `initial` has the server stream the whole of it first (WatchList).
+        """Watch the collection. With `initial` the server first streams all of it (WatchList).
 
-        The streamed list ends with a marked bookmark, and the same stream goes on as the watch.
+        The streamed list ends with a marked bookmark, and the same stream continues as the watch.
         """
         loop = asyncio.get_running_loop()
         seconds = random.randint(*self._seconds)  # noqa: S311 - spreads reconnects, no secret
@@ -271,7 +285,7 @@ class Reflector:
             silence=self._silence,
             metadata_only=self._metadata_only,
         ) as events:
-            self.problem = ""  # the server follows, however long its next event takes
+            self.problem = ""  # the server watches, however late its next event is
             async for event in events:
                 if found is None:
                     self._take(event)
@@ -288,7 +302,7 @@ class Reflector:
         if found is not None:
             raise errors.Unavailable("the server ended a streamed list before its end")
         if loop.time() - started < seconds - 1:
-            # Ended before its time: a server that stops, perhaps to come back with another store.
+            # An early end: the server stops, and may return with a restored etcd.
             self._in_doubt = True
             await self._pause("the server ended the watch early", logging.DEBUG)
 
@@ -308,7 +322,7 @@ class Reflector:
             token = page.metadata.token
             if not token:
                 break
-            # One page with nothing on it is allowed; a server that goes in circles has no last one.
+            # An empty page is allowed. A server that repeats its pages has no last one.
             barren = 0 if len(found) > known else barren + 1
             if barren == _BARREN_PAGES:
                 raise errors.Unavailable(f"the server's list has no end: {barren} pages, no news")
@@ -358,20 +372,20 @@ class Reflector:
         self.problem = self._told = ""
 
     def _kept(self, raw: bytes | msgspec.Raw) -> Entry:
-        """Return what of an object is kept."""
+        """Return the part of an object that is kept."""
         resource = self.resource
         entry = parse(raw, api_version=resource.api_version, kind=resource.kind)
         return entry if self._reduce is None else self._reduce(entry)
 
     def _check_size(self, size: int) -> None:
-        """Give a list up that nobody could hold."""
+        """Raise Unavailable if a list is larger than the limit and may not fit into memory."""
         if self._most is not None and size > self._most:
             raise errors.Unavailable(f"the list has more than {self._most} bytes")
 
     def _collect(self, found: dict[Key, Entry], event: watch_decoder.Event) -> int:
-        """Take an event of a streamed list in; returns how many bytes of it are kept."""
+        """Add an event of a streamed list to `found`. Returns the number of bytes that are kept."""
         if not self.store.keeps:
-            return 0  # what was there before is no news, and nobody would hold it
+            return 0  # earlier objects are no news, and this store would not keep them
         entry = self._kept(event.raw)
         if event.type == "DELETED":
             found.pop(entry.key, None)

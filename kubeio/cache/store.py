@@ -1,8 +1,10 @@
-"""A compact cache of one collection: identity and labels parsed, the body kept as JSON.
+"""Compact cache of one collection: identity and labels parsed, the body kept as JSON.
 
-Owns entries, named indexes, and telling subscribers what changed. Knows no transport: the reflector
-feeds it. Hazard: absence means nothing until `synced` is true, and even then it is news from the
-past; a delete that rests on it needs a live read.
+Owns entries, named indexes and the notification of subscribers. Knows no transport, because the
+reflector feeds it.
+
+Hazard: absence must not be trusted until `synced` is True. Even then it describes the past, so a
+delete that rests on it needs a live read.
 """
 
 import sys
@@ -17,11 +19,14 @@ Key = tuple[str, str]
 """Namespace (empty for cluster-scoped kinds) and name."""
 
 MAX_PARSED_ANNOTATION = 1024
-"""Longer annotation values stay in the body only: kubectl's last-applied copy of the object."""
+"""Longest parsed annotation value, in characters. Longer ones stay in the body only.
+
+An example is kubectl's last-applied copy of the object.
+"""
 
 
 class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
-    """One cached object; never changed, replaced as a whole."""
+    """One cached object. It is never changed, only replaced as a whole."""
 
     namespace: str
     name: str
@@ -34,34 +39,34 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     body: bytes
     """The object as JSON, without `metadata.managedFields`."""
     said: int = 0
-    """Digest of the metadata but for its version, within this process.
+    """Digest of the metadata except its resourceVersion, within this process.
 
-    With `generation` in it, it tells for kinds that have one whether anything but the status is
-    another.
+    It includes `generation`. For kinds with a generation it therefore shows whether anything but
+    the status changed.
     """
 
     def __repr__(self) -> str:
-        """Show the identity; the body may be a Secret's."""
+        """Return the identity only, because the body may be a Secret's."""
         return f"Entry({self.namespace}/{self.name} uid={self.uid} rv={self.resource_version})"
 
     @property
     def key(self) -> Key:
-        """Namespace and name."""
+        """Return namespace and name."""
         return (self.namespace, self.name)
 
     def decode(self) -> Object:
-        """Return the object as a dict of the caller's own."""
+        """Return the object as a new dict."""
         found: Object = orjson.loads(self.body)
         return found
 
 
 Handler = Callable[[Entry | None, Entry | None, bool], None]
-"""Called with (old, new, live). Old is None for what was not there, new is None for what is gone.
+"""Called with (old, new, live). Old is None for a new object, new is None for a removed one.
 
-Live is true when the change came as an event of a running watch, and false when it was found by
-comparing a whole list: a delete with live=False rests on absence. The object may have been deleted
-and made anew in between: then old and new differ in uid. A selected watch reports an object whose
-labels no longer match as deleted, too.
+Live is True when the change came as an event of a running watch. It is False when the change was
+found by comparison with a whole list, so a delete with live=False rests on absence. The object may
+have been deleted and recreated in between. Then old and new differ in uid. A watch with a selector
+also reports an object as deleted if its labels no longer match.
 """
 IndexFunction = Callable[[Entry], Iterable[str]]
 
@@ -90,10 +95,10 @@ _ENCODER = msgspec.json.Encoder()
 _NOTHING: Mapping[str, str] = {}
 _SHARED: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
 _MOST_SHARED, _MOST_SHARED_LABELS = 1_000, 20
-"""Mappings, and labels of each: both ends are what tenants can fill."""
+"""Mappings, and labels of each. Tenants can fill both, so both are limited."""
 _VALUES: dict[str, str] = {}
 _MOST_VALUES, _LONGEST_VALUE = 4_096, 64
-"""Values of annotations, and the characters of each: a UID's and more."""
+"""Annotation values that are shared, and characters of each: enough for a UID."""
 _HEAD = b'"metadata":{'
 _MANAGED = b',"managedFields":'
 _VERSION = b'"resourceVersion":'
@@ -102,8 +107,8 @@ _VERSION = b'"resourceVersion":'
 def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") -> Entry:
     """Return the entry of an object's JSON.
 
-    Items of a list lack apiVersion and kind; given here they are added, so that every body can
-    stand alone. Raises msgspec.DecodeError when this is no object with metadata.
+    Items of a list lack apiVersion and kind. The arguments add them, so that every body is
+    complete. Raises msgspec.DecodeError if `raw` is no object with metadata.
     """
     found = _OBJECT.decode(raw)
     metadata = _METADATA.decode(found.metadata)
@@ -122,7 +127,7 @@ def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") ->
     if not found.kind and kind:
         head = {"apiVersion": api_version, "kind": kind}
         fields = {key: msgspec.Raw(orjson.dumps(value)) for key, value in head.items()}
-        # The encoder's own result sits in a larger block than it needs; a copy is exact.
+        # The encoder's result has a larger block than it needs. A copy has the exact size.
         body = bytes(memoryview(_ENCODER.encode(fields | _FIELDS.decode(body))))
     annotations = metadata.annotations or _NOTHING
     version = f'"{metadata.resource_version}"'.encode()
@@ -145,20 +150,20 @@ def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") ->
 
 
 def _shared(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Return one mapping for all that are equal: pods of one owner differ in none of theirs."""
+    """Return one mapping for all equal labels, because pods of one owner have the same labels."""
     if len(labels) > _MOST_SHARED_LABELS:
         return labels
     key = tuple(labels.items())
     found = _SHARED.get(key)
     if found is None:
         if len(_SHARED) >= _MOST_SHARED:
-            _SHARED.clear()  # what is in use stays where it is, and is shared no further
+            _SHARED.clear()  # entries keep their mappings, which are shared no further
         found = _SHARED[key] = labels
     return found
 
 
 def _one(value: str) -> str:
-    """Return one string for all that are equal: most marks say the same of all of a tenant's."""
+    """Return one string for all equal values, because a tenant's objects share most values."""
     if len(value) > _LONGEST_VALUE:
         return value
     found = _VALUES.get(value)
@@ -170,7 +175,7 @@ def _one(value: str) -> str:
 
 
 def _cut(text: bytes, field: bytes, value: bytes) -> bytes | None:
-    """Return a JSON text without one field, or None when that is not plain to see."""
+    """Return a JSON text without one field, or None if the field cannot be found for certain."""
     begin = text.find(field)
     end = begin + len(field) + len(value)
     if begin < 0 or begin != text.rfind(field) or text[begin + len(field) : end] != value:
@@ -190,13 +195,13 @@ class Store:
     def __init__(
         self, indexes: Mapping[str, IndexFunction] | None = None, *, keeps: bool = True
     ) -> None:
-        """Take the functions of the named indexes: each gives the values an entry stands under.
+        """Set up indexes: each function returns the index values of an entry.
 
-        One that does not keep tells of each entry that comes by, as of a new one, and holds none.
+        With `keeps` False each entry is reported to subscribers as a new one, and is not stored.
         """
         self.keeps = keeps
         self.synced = False
-        """True after the first complete list; set by the reflector."""
+        """True after the first complete list. Set by the reflector."""
         self._namespaces: dict[str, dict[str, Entry]] = {}
         self._size = 0
         self._functions = dict(indexes or {})
@@ -204,15 +209,15 @@ class Store:
         self._handlers: list[Handler] = []
 
     def __len__(self) -> int:
-        """Count the entries."""
+        """Return the number of entries."""
         return self._size
 
     def get(self, namespace: str, name: str) -> Entry | None:
-        """Return an entry from memory; None before `synced` means nothing."""
+        """Return an entry from memory. None before `synced` means nothing."""
         return self._namespaces.get(namespace, {}).get(name)
 
     def list(self, namespace: str | None = None) -> list[Entry]:
-        """Return the entries of one namespace, or all: a list of the caller's own."""
+        """Return the entries of one namespace, or all, as a new list."""
         if namespace is not None:
             return list(self._namespaces.get(namespace, {}).values())
         return [entry for names in self._namespaces.values() for entry in names.values()]
@@ -222,22 +227,22 @@ class Store:
         return tuple(self._namespaces)
 
     def index(self, name: str, value: str) -> tuple[Entry, ...]:
-        """Return the entries that stand under a value of a named index."""
+        """Return the entries with a value of a named index."""
         return tuple(self._indexes[name].get(value, {}).values())
 
     def subscribe(self, handler: Handler, *, replay: bool = False) -> None:
-        """Call `handler` at each change from now on; `replay` first shows what is there."""
+        """Call `handler` at each later change. `replay` first calls it for the existing entries."""
         self._handlers.append(handler)
         if replay:
             for entry in self.list():
                 handler(None, entry, False)
 
     def unsubscribe(self, handler: Handler) -> None:
-        """Call a handler no more."""
+        """Remove a handler."""
         self._handlers = [each for each in self._handlers if each is not handler]
 
     def put(self, entry: Entry, *, live: bool) -> None:
-        """Take an entry in; nobody is told when it is the very version that is there."""
+        """Store an entry and notify subscribers, unless the same version is stored already."""
         if not self.keeps:
             self._tell(None, entry, live=live)
             return
@@ -254,7 +259,7 @@ class Store:
         self._tell(old, entry, live=live)
 
     def discard(self, last: Entry, *, live: bool) -> None:
-        """Forget an entry; `last` is its last known state, which subscribers see as old."""
+        """Remove an entry. Subscribers receive `last`, its last known state, as old."""
         names = self._namespaces.get(last.namespace, {})
         old = names.pop(last.name, None)
         if old is None:
@@ -266,7 +271,7 @@ class Store:
         self._tell(last, None, live=live)
 
     def retain(self, keys: Collection[Key]) -> None:
-        """Forget every entry whose key is not among `keys`: a complete list did not have it."""
+        """Remove every entry with a key that is not among `keys`, those of a complete list."""
         for entry in self.list():
             if entry.key not in keys:
                 self.discard(entry, live=False)

@@ -1,11 +1,13 @@
-"""Which key is worked on next: each once, never by two workers, groups in turn.
+"""Fair work queue: each key once, never at two workers at once, groups in turn.
 
-Owns dedup, delays, backoff and fairness: groups have their turns in rounds, and one that was idle
-may catch up on some, so that what it needs now and then does not wait for those who always want
-something. Knows nothing of what a key means beyond its group.
-`take` and the other plain methods are the whole logic and run without a loop; `get` only waits.
-Hazard: every key that `take` or `get` gave out must come back through `done`, or it is never given
-out again and its group loses a place.
+Owns deduplication, delays, backoff and fairness. Groups have their turns in rounds. An idle group
+may catch up on some, so that a rare need does not wait for groups with constant work. Knows only
+the group of a key.
+
+`take` and the other plain methods are the whole logic and run without a loop. `get` only waits.
+
+Hazard: every key from `take` or `get` must be returned through `done`. Otherwise it is never handed
+out again, and its group loses a place.
 """
 
 import asyncio
@@ -24,16 +26,16 @@ from telemetry import metrics
 K = TypeVar("K", bound=Hashable)
 
 LOW_SHARE = 16
-"""One key of the low lane is given out after at most this many of the high lane."""
+"""Longest run of keys from the high lane before a waiting key of the low lane."""
 _SLACK = 1024  # stale heap entries that are not worth a sweep
 
 
 class QueueClosed(Exception):  # noqa: N818 - says what is so, not what went wrong
-    """Nothing will be given out any more."""
+    """The queue is closed and hands out no keys."""
 
 
 class FairQueue(Generic[K]):
-    """A work queue for one process. Not for threads: everything happens on one event loop."""
+    """A work queue for one process. Not thread-safe: everything happens on one event loop."""
 
     def __init__(
         self,
@@ -48,11 +50,10 @@ class FairQueue(Generic[K]):
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """Take the group of a key, how many keys a group gets in a row, and its places at once.
+        """Set the group of a key, the keys per turn of a group, and its limit of keys in work.
 
-        `weight` is asked at each turn, so that another one counts from the next turn on.
-
-        `turns` are the loop's: `get` gives out what there is time for in each.
+        `weight` is called at each turn, so a new value takes effect from the next turn on. `turns`
+        are the loop's: `get` hands out only as many keys as each has time for.
         """
         self.name = name
         self._group_of = group
@@ -72,7 +73,7 @@ class FairQueue(Generic[K]):
         self._heap: list[tuple[float, int, K]] = []
         self._sequence = 0
         self._failures: dict[K, int] = {}
-        self._until: dict[K, float] = {}  # when the last delay of a failing key ends, or would have
+        self._until: dict[K, float] = {}  # end of a failing key's last delay, even if it was woken
         self._waiters: deque[asyncio.Future[None]] = deque()
         self._timer: asyncio.TimerHandle | None = None
         self._timer_due = 0.0
@@ -84,12 +85,13 @@ class FairQueue(Generic[K]):
             longest=self.longest_seconds,
         )
 
-    # Putting keys in.
+    # Add keys.
 
     def add(self, key: K, *, low: bool = False, first: bool = False) -> None:
-        """Want a key worked on as soon as its turn comes; a pending delay of it is over.
+        """Queue a key for its next turn. A pending delay of it is over.
 
-        `first`: others of its group wait for it, so it goes before them; no other group is passed.
+        `first` puts it before the other keys of its group, which wait for it. No other group is
+        overtaken.
         """
         self._due.pop(key, None)
         self._ready(key, low=low)
@@ -98,7 +100,7 @@ class FairQueue(Generic[K]):
             group.high.move_to_end(key, last=False)
 
     def add_after(self, key: K, seconds: float, *, low: bool = False) -> None:
-        """Want a key worked on in a while; an earlier wish stays."""
+        """Queue a key after a delay in seconds. An earlier time stays."""
         if not seconds > 0:
             self.add(key, low=low)
             return
@@ -118,11 +120,12 @@ class FairQueue(Generic[K]):
     def retry(
         self, key: K, *, low: bool = False, times: float = 1.0, patient: bool = False
     ) -> float:
-        """Want a key worked on after its own growing delay, which is returned.
+        """Queue a key after its own growing delay, and return that delay in seconds.
 
-        `times` makes the delay longer than others', up to the same ceiling. A `patient` key waits
-        for something else: a try that somebody woke it for before its delay was over does not make
-        the next one longer, or ten events in a second would have it wait for minutes.
+        `times` makes the delay longer than that of other keys, up to the same ceiling. A `patient`
+        key waits for another object. If an event wakes it before its delay is over, that attempt
+        does not make the next delay longer. Otherwise ten events in a second would make the key
+        wait for minutes.
         """
         failures = self._failures.get(key, 0)
         if patient and failures and self._clock() < self._until[key]:
@@ -141,16 +144,16 @@ class FairQueue(Generic[K]):
         return self._failures.get(key, 0)
 
     def forget(self, key: K) -> None:
-        """Let the next delay of a key be the smallest again."""
+        """Reset the delay of a key to the smallest."""
         self._failures.pop(key, None)
         self._until.pop(key, None)
         if key not in self._processing:
             self._arrived.pop(key, None)
 
     def hurry(self, name: str, *, limit: int | None = None, forget: bool = False) -> int:
-        """Have keys of a group that wait for another try tried now; returns how many.
+        """Retry delayed keys of a group now. Returns how many.
 
-        `forget` lets their next delays begin anew: what made them fail is over.
+        `forget` resets their delays, because the reason of their failures has ended.
         """
         waiting = [k for k in self._failures if k in self._due and self._group_of(k) == name]
         for key in waiting[:limit]:
@@ -158,12 +161,12 @@ class FairQueue(Generic[K]):
             if forget:
                 del self._until[key]
             else:
-                self._failures[key] = failures  # at the end: the next time it is others' turn
+                self._failures[key] = failures  # at the end, so that others come first next time
             self.add(key, low=True)
         return len(waiting[:limit])
 
     def drop_group(self, name: str) -> None:
-        """Forget everything of a group; keys in the hands of workers end with their `done`."""
+        """Remove all keys of a group. Keys in work end with their `done`."""
         group = self._groups.get(name)
         if group is not None:
             group.high.clear()
@@ -179,10 +182,10 @@ class FairQueue(Generic[K]):
             if key not in self._processing:
                 del self._arrived[key]
 
-    # Taking keys out.
+    # Take keys.
 
     def take(self) -> K | None:
-        """Return the key whose turn it is, or None; the caller owes a `done`."""
+        """Return the next key, or None. The caller must call `done`."""
         self._promote()
         low_is_due = bool(self._low) and self._highs_in_a_row >= LOW_SHARE
         if self._high and not low_is_due:
@@ -194,7 +197,7 @@ class FairQueue(Generic[K]):
         return None
 
     def done(self, key: K) -> None:
-        """Give a key back; if it was wanted meanwhile, it queues again."""
+        """Mark a key as finished. If it was added meanwhile, it is queued again."""
         started = self._processing.pop(key)
         self._metrics.worked(self._clock() - started)
         if key not in self._failures:
@@ -210,7 +213,7 @@ class FairQueue(Generic[K]):
             del self._groups[group.name]
 
     async def get(self) -> K:
-        """Wait for the key whose turn it is. Raises QueueClosed after `close`."""
+        """Wait for the next key. Raises QueueClosed after `close`."""
         while True:
             if self._closed:
                 raise QueueClosed
@@ -227,19 +230,19 @@ class FairQueue(Generic[K]):
                 await waiter
             except asyncio.CancelledError:
                 if waiter.done() and not waiter.cancelled():
-                    self._wake()  # the wake-up was meant for whoever can use it
+                    self._wake()  # pass the wake-up on to another waiter
                 raise
 
     async def _another_turn(self) -> None:
-        """Wait while the loop looks around; what it finds may be more urgent than what is here."""
+        """Wait until the loop has run other callbacks, because new events may be more urgent."""
         try:
             await self.turns.another()
         except asyncio.CancelledError:
-            self._wake()  # a key may have been left to this one
+            self._wake()  # a key may have been left for this waiter
             raise
 
     def close(self) -> None:
-        """Give out nothing more; everyone who waits gets QueueClosed."""
+        """Stop handing out keys. All waiters get QueueClosed."""
         self._closed = True
         if self._timer is not None:
             self._timer.cancel()
@@ -247,22 +250,22 @@ class FairQueue(Generic[K]):
         while self._waiters:
             self._wake()
 
-    # Looking.
+    # Inspect.
 
     def __len__(self) -> int:
-        """Count the keys that wait for a turn; not the delayed, nor those being worked on."""
+        """Return the number of waiting keys, without delayed keys and keys in work."""
         return sum(len(group.high) + len(group.low) for group in self._groups.values())
 
     def in_hand(self) -> int:
-        """Count the keys being worked on."""
+        """Return the number of keys in work."""
         return len(self._processing)
 
     def has_in_hand(self, key: K) -> bool:
-        """Tell whether a key is being worked on."""
+        """Return whether a key is in work."""
         return key in self._processing
 
     def snapshot(self) -> dict[str, Any]:
-        """Return what is going on, for the debug endpoint."""
+        """Return the state of the queue for the debug endpoint."""
         now = self._clock()
         return {
             "name": self.name,
@@ -283,20 +286,20 @@ class FairQueue(Generic[K]):
         }
 
     def unfinished_seconds(self) -> float:
-        """Return how long the keys in work have been there, added up."""
+        """Return the sum of the seconds that the keys in work have taken so far."""
         now = self._clock()
         return sum(now - started for started in self._processing.values())
 
     def longest_seconds(self) -> float:
-        """Return how long the key has been in work that has been there for longest."""
+        """Return the seconds that the longest-running key has been in work."""
         return self._clock() - min(self._processing.values(), default=self._clock())
 
     def age(self, key: K) -> float | None:
-        """Return for how many seconds a key in work has been wanted, its failed tries included."""
+        """Return how many seconds ago a key in work was first wanted, failed attempts included."""
         arrived = self._arrived.get(key)
         return None if arrived is None else self._clock() - arrived
 
-    # Inside.
+    # Internals.
 
     def _ready(self, key: K, *, low: bool) -> None:
         if key in self._processing:
@@ -344,7 +347,7 @@ class FairQueue(Generic[K]):
         return key
 
     def _join(self, group: Group[K]) -> None:
-        """Put a group that may have a key taken into its rings, and say so."""
+        """Add a group with an available key to its rings, and wake a waiter."""
         if group.in_flight >= self._limit or not (group.high or group.low):
             return
         if group.high:
@@ -358,7 +361,7 @@ class FairQueue(Generic[K]):
         return key in self._again or (group is not None and (key in group.high or key in group.low))
 
     def _promote(self) -> None:
-        """Move the keys whose delay is over into their lanes."""
+        """Move the keys with an expired delay into their lanes."""
         now = self._clock()
         while self._heap and self._heap[0][0] <= now:
             _, sequence, key = heapq.heappop(self._heap)
@@ -368,12 +371,12 @@ class FairQueue(Generic[K]):
                 self._ready(key, low=known[2])
 
     def _compact(self) -> None:
-        """Drop stale heap entries: a key that is woken often before a far delay leaves many."""
+        """Drop stale heap entries: a key with a far delay that is woken often leaves many."""
         self._heap = [(due, number, key) for key, (due, number, _) in self._due.items()]
         heapq.heapify(self._heap)
 
     def _wake(self) -> None:
-        """Let one who waits look; each key that becomes free to take calls this once."""
+        """Wake one waiter. Each key that becomes available calls this once."""
         while self._waiters:
             waiter = self._waiters.popleft()
             if not waiter.done():
@@ -381,7 +384,10 @@ class FairQueue(Generic[K]):
                 return
 
     def _arm(self) -> None:
-        """While someone waits, have the next delay's end wake them; others look for themselves."""
+        """Start a timer for the next expired delay while a `get` waits.
+
+        Other calls check by themselves.
+        """
         if not self._heap or not self._waiters or self._closed:
             return
         due = self._heap[0][0]

@@ -1,7 +1,8 @@
-"""Whose turn it is: groups in rounds, and those that were idle some rounds behind the others.
+"""Order of groups in a work queue: rounds, with a credit for groups that were idle.
 
-Owns the order of groups. Knows nothing of keys but how many wait. Hazard: who is given a turn has
-to be told of by `ended`, or it has another one at once.
+Owns the order of groups. Knows only how many keys of a group wait.
+
+Hazard: each turn must be reported to `ended`. Otherwise the group gets another turn at once.
 """
 
 import heapq
@@ -13,9 +14,9 @@ from typing import Generic, TypeVar
 K = TypeVar("K", bound=Hashable)
 
 CREDIT = 8
-"""Turns that a group with few keys may have before the others: what a pod needs to be Ready.
+"""Turns that a group with few keys may have before other groups: enough to make a pod Ready.
 
-A group that waits is passed over by each other one at most so often and twice.
+Any other group overtakes a waiting group at most `CREDIT + 2` times.
 """
 
 
@@ -28,34 +29,35 @@ class Group(Generic[K]):
     low: OrderedDict[K, float] = field(default_factory=OrderedDict)
     in_flight: int = 0
     row: int = 0
-    """How many keys it has had in a row."""
+    """Number of keys taken in a row."""
 
 
 class Ring(Generic[K]):
-    """The groups that can be served in one lane: the one that had the fewest turns comes first.
+    """The groups with waiting keys in one lane. The group with the fewest turns comes first.
 
-    They are counted in rounds; a group that was idle for long begins CREDIT rounds behind the
-    others, and catches up at once when more of its keys wait than that is good for. Of one that is
-    idle the last round is kept while others wait, or it would begin there each time.
+    Turns are counted in rounds. A group that was idle for long begins `CREDIT` rounds behind the
+    others. It catches up at once when more than `CREDIT` of its keys wait. While other groups wait,
+    the last round of an idle group is remembered. Otherwise it would get the full credit each time
+    it returns.
     """
 
     def __init__(self) -> None:
         self._rounds: dict[str, int] = {}
         self._round = 0
         self._members: dict[str, tuple[int, int, Group[K]]] = {}
-        self._heap: list[tuple[int, int, Group[K]]] = []  # with what was a member's once
+        self._heap: list[tuple[int, int, Group[K]]] = []  # with entries of former members
         self._number = 0
 
     def __bool__(self) -> bool:
-        """Tell whether there is any."""
+        """Return whether a group waits."""
         return bool(self._members)
 
     def join(self, group: Group[K]) -> None:
-        """Let a group have its turn, if it does not wait for one already."""
+        """Add a group unless it waits already."""
         if group.name in self._members:
             return
         if not self._members:
-            self._rounds.clear()  # who had turns while nobody waited took them from nobody
+            self._rounds.clear()  # turns while no group waited cost no other group anything
         behind = self._round - CREDIT
         self._number += 1
         entry = (max(self._rounds.get(group.name, behind), behind), self._number, group)
@@ -64,22 +66,22 @@ class Ring(Generic[K]):
         heapq.heappush(self._heap, entry)
 
     def leave(self, name: str) -> None:
-        """Let a group have no turn for now."""
+        """Remove a group until it joins again."""
         self._members.pop(name, None)
 
     def forget(self, name: str) -> None:
-        """Know nothing of a group any more."""
+        """Remove a group and forget its round."""
         self.leave(name)
         self._rounds.pop(name, None)
 
     def first(self) -> Group[K]:
-        """Return the group whose turn it is; there is one."""
+        """Return the group whose turn is next. The ring must not be empty."""
         while self._members.get(self._heap[0][2].name) is not self._heap[0]:
             heapq.heappop(self._heap)
         return self._heap[0][2]
 
     def ended(self, group: Group[K], waiting: int) -> None:
-        """The turn of a group is over; so many of its keys wait."""
+        """Record the end of a group's turn. `waiting` is the number of its waiting keys."""
         this = self._rounds[group.name]
         self._round = max(self._round, this)
         self._rounds[group.name] = this + 1 if waiting <= CREDIT else max(this + 1, self._round)

@@ -1,9 +1,12 @@
-"""Workers take keys from a queue, reconcile them, and turn what comes out into what is next.
+"""Workers that take keys from a queue, reconcile them, and requeue them by the result.
 
-Owns the vocabulary of results (Done, Again, Wait, errors) and the one place where every exception
-is caught, so that a poisonous key never ends the process. Knows nothing of what a reconcile does.
-Hazards: a cancelled reconcile may have written; the next one starts from what it observes. And one
-that has an error where it was cancelled must not keep its worker, and with it the process.
+Owns the results (Done, Again, Wait, errors) and the one place that catches every exception, so that
+a bad key never ends the process. Knows nothing of what a reconcile does.
+
+Hazard: a reconcile must start from what it observes. A cancelled reconcile may have written.
+
+Hazard: a worker must end although its cancelled reconcile raised another error. Otherwise it would
+keep running, and the process with it.
 """
 
 import asyncio
@@ -22,24 +25,24 @@ from telemetry import logs, metrics
 K = TypeVar("K", bound=Hashable)
 
 CONFLICTS_AT_ONCE = 5
-"""Conflicts in a row that are retried without a delay; after them somebody fights us."""
+"""Conflicts in a row that are retried at once. More means that another writer interferes."""
 
 
 MOST_TOLD = 30.0
-"""Seconds that a server can have a key wait, whatever it tells: a tenant's says what it likes."""
+"""Upper limit of a server's Retry-After in seconds. A tenant's server may send any number."""
 _MANY_TOLD = 1024
 TROUBLED = 2.0
-"""How much longer a key waits whose server has failed itself, as with a store that is full."""
+"""Factor of the delay after a failure of the server itself, as with a full etcd."""
 
 
 @dataclass(frozen=True, slots=True)
 class Done:
-    """The key is as it should be."""
+    """The key is reconciled."""
 
 
 @dataclass(frozen=True, slots=True)
 class Again:
-    """The key is as it should be until something is due."""
+    """The key is reconciled until a time."""
 
     after: float
     """Seconds."""
@@ -49,12 +52,12 @@ Verdict = Done | Again
 
 
 class Wait(Exception):  # noqa: N818 - no error: something else has to happen first
-    """Raised by a reconcile that cannot go on yet; not logged as an error."""
+    """The reconcile cannot continue yet. It is not logged as an error."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
-        """Say for what; without `after` the key's own growing delay applies.
+        """Set what the reconcile waits for. Without `after` the key's own growing delay applies.
 
-        What wakes the key meanwhile does not make that delay longer.
+        Wake-ups in the meantime do not increase that delay.
         """
         super().__init__(reason)
         self.reason = reason
@@ -77,7 +80,10 @@ class Worker(Generic[K]):
         fields: Callable[[K], Mapping[str, str]] | None = None,
         deadline: float = 120.0,
     ) -> None:
-        """`fields` names the key in logs; a reconcile that takes longer than `deadline` failed."""
+        """Set up the workers. `fields` names the key in logs.
+
+        A reconcile fails if it takes longer than `deadline` seconds.
+        """
         self._queue = queue
         self._reconcile = reconcile
         self._name = name
@@ -87,12 +93,12 @@ class Worker(Generic[K]):
         self._deadline = deadline
         self._conflicts: dict[K, int] = {}
         self._told: dict[K, float] = {}
-        """When keys may be worked on again whose server said so, by the monotonic clock."""
+        """Earliest next reconcile of keys with a Retry-After, by the monotonic clock."""
         self._many_told = _MANY_TOLD
-        """How many of these there may be before those that are over are forgotten."""
+        """Size at which expired entries are removed."""
 
     async def run(self) -> None:
-        """Work until the queue is closed and what is in hand is finished, or until cancelled."""
+        """Work until the queue is closed and started keys are finished, or until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._count):
                 group.create_task(self._loop(), name=f"{self._name}-{number}")
@@ -109,13 +115,13 @@ class Worker(Generic[K]):
             finally:
                 self._queue.done(key)
             if task is not None and task.cancelling():
-                raise asyncio.CancelledError  # the reconcile has made something else of it
+                raise asyncio.CancelledError  # the reconcile has replaced the cancellation
 
     async def work(self, key: K) -> None:
-        """Reconcile one key and settle what becomes of it."""
+        """Reconcile one key and requeue it by the result."""
         started = time.monotonic()
         if self._told and (left := self._told.get(key, started) - started) > 0:
-            self._queue.add_after(key, left)  # whoever woke it knows nothing of the server
+            self._queue.add_after(key, left)  # the wake-up ignores the server's Retry-After
             return
         self._told.pop(key, None)
         subject = logs.SUBJECT.set(partial(self._fields, key))
@@ -139,7 +145,10 @@ class Worker(Generic[K]):
         return "success"
 
     def _failed(self, key: K, problem: Exception) -> str:
-        """Choose the key's next turn; the order matters, as some errors are several things."""
+        """Requeue a key after an exception.
+
+        The order matters, as some errors have several classes.
+        """
         if isinstance(problem, errors.Conflict):
             return self._conflicted(key, problem)
         self._conflicts.pop(key, None)
@@ -172,7 +181,10 @@ class Worker(Generic[K]):
         return "error"
 
     def _conflicted(self, key: K, problem: errors.Conflict) -> str:
-        """The caches are behind, or somebody was faster: look again at once, but not for ever."""
+        """Requeue after a conflict at once, but not without end.
+
+        Either the caches are behind, or another writer was faster.
+        """
         count = self._conflicts[key] = self._conflicts.get(key, 0) + 1
         if count <= CONFLICTS_AT_ONCE:
             self._queue.add(key)
@@ -184,13 +196,13 @@ class Worker(Generic[K]):
         return "conflict"
 
     def _when_told(self, key: K, told: float | None, times: float) -> float:
-        """Have a key wait for as long as its server says, also when somebody wakes it before."""
+        """Delay a key for as long as its server demands. A wake-up does not end this delay."""
         if not told:
             return round(self._queue.retry(key, times=times), 3)
         now, told = time.monotonic(), min(told, MOST_TOLD)
         if len(self._told) > self._many_told:
             self._told = {each: due for each, due in self._told.items() if due > now}
-            # Twice what is left, or each one more would go through all of them.
+            # Twice the rest, otherwise each further key would scan all of them.
             self._many_told = max(_MANY_TOLD, 2 * len(self._told))
         self._told[key] = now + told
         return self._later(key, told)
