@@ -1,7 +1,9 @@
-"""The Authorization header of an endpoint, fresh when a bound token was renewed.
+"""Authorization header of an endpoint, current after the renewal of a bound token.
 
-Owns reading the token file: looked at no more than once a second, and at once after a 401. Hazard:
-the kubelet swaps symbolic links, so the path is followed anew each time and never kept open.
+Owns reading the token file: at most once a second, and at once after a 401.
+
+Hazard: the path must be opened again for each read, and never be kept open. The kubelet replaces
+symbolic links, so an open file keeps the old token.
 """
 
 import time
@@ -15,7 +17,7 @@ _LOOK_EVERY = 1.0  # seconds
 
 
 class Credentials:
-    """What to send as Authorization; empty when the certificate says it all."""
+    """Value of the Authorization header. Empty if the client certificate is enough."""
 
     def __init__(self, endpoint: Endpoint, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
@@ -32,7 +34,7 @@ class Credentials:
             self._header = endpoint.authorization
 
     def header(self) -> str:
-        """Return the header, after a look at the file when the last one is a while ago."""
+        """Return the header. The file is checked first if the last check is at least 1 s ago."""
         if self._file is not None and self._clock() - self._looked >= _LOOK_EVERY:
             self._looked = self._clock()
             if self._stamp(self._file) != self._seen:
@@ -40,7 +42,7 @@ class Credentials:
         return self._header
 
     def refresh(self) -> bool:
-        """After a 401: read the file whatever its stamp; tell whether the token is another one."""
+        """Read the file again after a 401. Returns whether the token has changed."""
         if self._file is None:
             return False
         before = self._header
@@ -67,5 +69,5 @@ class Credentials:
         try:
             found = file.stat()
         except OSError:
-            return self._seen  # between two symbolic links; the token in hand is still good
+            return self._seen  # between two symbolic links, and the current token is still valid
         return (found.st_mtime_ns, found.st_ino)

@@ -1,7 +1,9 @@
-"""An `Endpoint`: everything needed to reach one API server, as values and not as files.
+"""Address and credentials of one API server, as values and not as files.
 
-Must not know where it came from (`kubeio.config.loading`). Hazard: it holds keys and tokens; its
-repr shows the server only, and nothing may log its fields.
+Must not know the source of them (`kubeio.config.loading`).
+
+Hazard: no field may be logged, and the repr shows the server only. The fields contain keys and
+tokens.
 """
 
 import hashlib
@@ -19,39 +21,42 @@ _PRINTED = re.compile(r"[\x21-\x7e]+")
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
 class Endpoint:
-    """Where an API server is and how to be known to it."""
+    """Address of an API server and the credentials for it."""
 
     server: str
-    """URL; https, or http on a loopback address."""
+    """URL: https, or http on a loopback address."""
     name: str = ""
-    """What messages call this cluster; empty: the server's URL."""
+    """Name of the cluster in messages. Empty: the server's URL."""
     ca: bytes = b""
-    """PEM of the authorities that may sign the server; empty: those of the system."""
+    """PEM of the authorities that may sign the server's certificate. Empty: the system's."""
     client_cert: bytes = b""
     client_key: bytes = b""
     token: str = ""
     token_file: Path | None = None
-    """A bound token: read again when it changes and when the server answers 401."""
+    """File of a bound token. It is read again when it changes and when the server answers 401."""
     authorization: str = ""
-    """A whole Authorization header, for credentials that are no bearer token."""
+    """A whole Authorization header, for credentials other than bearer tokens."""
     tls_server_name: str = ""
-    """The name that the server's certificate must have, when it is not the URL's."""
+    """Name that the server's certificate must have, if it is not the URL's."""
     strict: bool = True
-    """Check chains by RFC 5280 to the letter: on toward our own, off toward super clusters."""
+    """Check chains strictly by RFC 5280: on for tenants' API servers, off for super clusters."""
     impersonate: str = ""
-    """Act as this user, as far as the credentials may; only ever from a person's own flag."""
+    """User to impersonate, as far as the credentials allow.
+
+    Only ever set from a person's own flag.
+    """
     impersonate_groups: tuple[str, ...] = ()
     proxy: str = ""
-    """An HTTP proxy, only ever from a user's own kubeconfig."""
+    """URL of an HTTP proxy, only ever from a user's own kubeconfig."""
 
     def __post_init__(self) -> None:
-        """Refuse what could not be used safely."""
+        """Raise CredentialsProblem for values that could not be used safely."""
         try:
             url = urlsplit(self.server)
-            _ = url.port  # is read here, or nobody expects what it raises
+            _ = url.port  # read here, because later its ValueError is unexpected
         except ValueError as problem:
             raise CredentialsProblem(NO_SERVER) from problem
-        # urlsplit passes over blanks and line breaks that others would read as part of a scheme.
+        # urlsplit ignores blanks and line breaks that other parsers read as part of a scheme.
         if (self.server and not _PRINTED.fullmatch(self.server)) or not _is_name(
             url.hostname or ""
         ):
@@ -74,27 +79,27 @@ class Endpoint:
             )
 
     def __repr__(self) -> str:
-        """Show the server and no secret."""
+        """Return the server and no secret."""
         return f"Endpoint({self.title})"
 
     @property
     def title(self) -> str:
-        """What messages call this cluster."""
+        """Return the name of this cluster in messages."""
         return self.name or self.server
 
     @property
     def is_encrypted(self) -> bool:
-        """Tell whether the connection uses TLS."""
+        """Return whether the connection uses TLS."""
         return urlsplit(self.server).scheme == "https"  # which has no capitals, as a URL may
 
 
 def is_token(text: str) -> bool:
-    """Tell whether a text can go into a header: what follows a line break would be another one."""
+    """Return whether a text is safe in a header. After a line break another header would begin."""
     return _PRINTED.fullmatch(text) is not None
 
 
 def _is_name(host: str) -> bool:
-    """Tell whether TLS would take a text for a host's name: it encodes it so, and raises else."""
+    """Return whether TLS accepts a text as a host name. TLS encodes the name so, or raises."""
     try:
         host.encode("idna")
     except UnicodeError:
@@ -112,7 +117,7 @@ def _is_loopback(host: str) -> bool:
 
 
 def digest_of(endpoint: Endpoint) -> str:
-    """Return what tells two endpoints apart, without any secret in it."""
+    """Return a digest that differs for different endpoints. It reveals no secret."""
     parts = (
         endpoint.server.encode(),
         endpoint.tls_server_name.encode(),

@@ -1,8 +1,10 @@
-"""The document of a kubeconfig: its lists, entries and fields, and where in which file each is.
+"""Kubeconfig document: its lists, entries and fields, and the place of each in its file.
 
-Owns the shape, and how files join. Must not know what the fields are for (`kubeio.config.loading`).
-Pure. Hazard: the bytes may be hostile or hold keys, so a message tells the place of a fault, in the
-words of the format, and never what stands there.
+Owns the shape, and how files are merged. Must not know the purpose of fields
+(`kubeio.config.loading`). Pure.
+
+Hazard: messages must name the place of a fault in the words of the format, and never quote values.
+The bytes may be hostile or contain keys.
 """
 
 import base64
@@ -17,38 +19,41 @@ import yaml
 from kubeio.errors import CredentialsProblem
 
 MAX_KUBECONFIG = 256 * 1024
-"""Bytes; ours have 6 KiB, and a Secret may hold a megabyte of YAML aliases."""
+"""Largest kubeconfig in bytes.
+
+Kubeconfigs of this project have 6 KiB, and a Secret may hold a megabyte of YAML aliases.
+"""
 UNNAMED = "the kubeconfig"
-"""What messages call one that is in no file."""
+"""Name in messages of a kubeconfig that is in no file."""
 
 _LISTS: Mapping[str, tuple[str, str]] = {
     "clusters": ("cluster", "server"),
     "users": ("user", "token"),
     "contexts": ("context", "cluster"),
 }
-"""Each list, with what its entries hold beside a name, and a field of that."""
+"""For each list: the field of its entries beside the name, and an example of a field in it."""
 _SHOWN = 20
-"""Contexts that a message names."""
+"""Number of contexts that a message names."""
 _ODD_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
-"""What YAML's own types raise, as for a date in a month that there is not."""
+"""Exceptions of YAML's own types, as for a date in a month that does not exist."""
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Section:
-    """An object of a kubeconfig. What its methods raise is CredentialsProblem."""
+    """An object of a kubeconfig. Its methods raise CredentialsProblem."""
 
     title: str
-    """Of the kubeconfig: its file."""
+    """Name of the kubeconfig: its file."""
     where: str
-    """Place in the kubeconfig, such as `clusters[0].cluster`; empty: it is the whole."""
+    """Place in the kubeconfig, such as `clusters[0].cluster`. Empty: the whole."""
     fields: Mapping[str, Any]
 
     def place(self, field: str = "") -> str:
-        """Return what messages call the object, or a field of it."""
+        """Return the name of the object, or of a field of it, in messages."""
         return f"{self.title}: {'.'.join(part for part in (self.where, field) if part)}"
 
     def text(self, field: str) -> str:
-        """Return a text without the space around it; empty when it is not there."""
+        """Return a text without surrounding space. Empty if the field is missing."""
         value = self.fields.get(field)
         if value is None or value == "":
             return ""
@@ -57,7 +62,7 @@ class Section:
         return value.strip()
 
     def inline(self, field: str) -> bytes:
-        """Return what base64 stands for."""
+        """Return the decoded value of a base64 field."""
         try:
             return base64.b64decode(self.text(field), validate=True)
         except (binascii.Error, ValueError) as problem:
@@ -66,7 +71,10 @@ class Section:
             ) from problem
 
     def section(self, field: str, example: str) -> "Section":
-        """Return the object in a field; `example` is one that it may have."""
+        """Return the object in a field.
+
+        `example` is one of its possible fields, for the message.
+        """
         value = self.fields.get(field)
         if value is not None and not isinstance(value, dict):
             raise CredentialsProblem(
@@ -76,37 +84,38 @@ class Section:
         return Section(self.title, inside, value or {})
 
     def file(self, field: str) -> Path | None:
-        """Return the file that a field names, beside the kubeconfig when it is relative."""
+        """Return the file that a field names. A relative path starts at the kubeconfig's folder."""
         path = self.text(field)
         return Path(self.title).absolute().parent / path if path else None
 
 
 @dataclass(frozen=True, slots=True, repr=False)
 class Kubeconfig:
-    """One kubeconfig, or several that are joined."""
+    """One kubeconfig, or several that are merged."""
 
     titles: tuple[str, ...]
     current: str
-    """Name of the context that is meant when none is named; may be empty."""
+    """Name of the current context. May be empty."""
     lists: Mapping[str, Mapping[str, Section]]
-    """By list and name."""
+    """Entries by list and name."""
 
     @property
     def title(self) -> str:
-        """What messages call it."""
+        """Return the name in messages."""
         return " and ".join(self.titles)
 
     def named(self, many: str, name: str) -> Section:
-        """Return what an entry of a list holds. Raises CredentialsProblem."""
+        """Return the content of a list's entry. Raises CredentialsProblem."""
         found = self.lists[many].get(name)
         if found is None:
             raise CredentialsProblem(f"{self.title} has no {_LISTS[many][0]} {name!r} in {many}")
         return found
 
     def context(self, name: str = "", *, flag: str = "") -> Section:
-        """Return a context, the current one without a name. Raises CredentialsProblem.
+        """Return a context, by default the current one. Raises CredentialsProblem.
 
-        `flag` is how a person names one, and is told what there is; nobody is about a Secret.
+        `flag` is the command-line flag that names a context. With it, the message lists the
+        contexts. About a Secret the message lists none.
         """
         wanted, there = name or self.current, self.lists["contexts"]
         if wanted and wanted in there:
@@ -120,14 +129,14 @@ class Kubeconfig:
 
 
 def parse(content: bytes, title: str = UNNAMED) -> Kubeconfig:
-    """Read one. Raises CredentialsProblem for what is not of its shape."""
+    """Parse one kubeconfig. Raises CredentialsProblem for a wrong shape."""
     whole = Section(title, "", _document(content, title))
     lists = {many: _entries(whole, many) for many in _LISTS}
     return Kubeconfig((title,), whole.text("current-context"), lists)
 
 
 def joined(parts: Sequence[Kubeconfig]) -> Kubeconfig:
-    """Join files as kubectl does: the first to name something wins."""
+    """Merge files as kubectl does: the first definition of a name wins."""
     lists: dict[str, dict[str, Section]] = {many: {} for many in _LISTS}
     for part in reversed(parts):
         for many, entries in lists.items():
@@ -172,7 +181,7 @@ def _document(content: bytes, title: str) -> dict[str, Any]:
 
 
 class _Loader(yaml.SafeLoader):
-    """Plain data only, and no aliases: a few nested ones spell gigabytes."""
+    """YAML loader of plain data without aliases, because a few nested ones expand to gigabytes."""
 
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):

@@ -1,9 +1,10 @@
-"""Find credentials and turn them into an `Endpoint`.
+"""Loader of credentials into an `Endpoint`.
 
 Owns three sources: the pod's mounted account, the bytes of a kubeconfig Secret (strict), and a
-person's kubeconfig file (whatever kubectl takes, as far as TLS stays verified). Hazard: the bytes
-of a Secret come from elsewhere, so that parser never opens a file, never starts a program, and
-refuses every field that would ask for it.
+person's kubeconfig file (all that kubectl accepts, as far as TLS stays verified).
+
+Hazard: the parser of a Secret must refuse every field that opens a file or starts a program. The
+bytes of a Secret come from elsewhere and may be hostile.
 """
 
 import base64
@@ -27,9 +28,9 @@ _CLUSTER_FIELDS = frozenset(
 _USER_FIELDS = frozenset({"client-certificate-data", "client-key-data", "token", "extensions"})
 _CONTEXT_FLAG = "--context"
 _PLUGINS = {"exec": "command", "auth-provider": "name"}
-"""With a field that each has."""
+"""Each plugin with one of its fields."""
 _MISSHAPEN = (AttributeError, LookupError, TypeError, ValueError)
-"""What the library raises for a login that is not of its shape."""
+"""Exceptions of the library for a login of a wrong shape."""
 
 
 def in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
@@ -73,10 +74,10 @@ def secret_kubeconfig(
     tls_server_name: str = "",
     strict: bool = True,
 ) -> Endpoint:
-    """Return the endpoint of a kubeconfig that came out of a Secret.
+    """Return the endpoint of a kubeconfig from a Secret.
 
-    Inline authority, certificate, key, token, server and tls-server-name are all it may have; the
-    last two may be said here instead. Raises CredentialsProblem with a sentence that names the
+    Allowed are only inline authority, certificate, key, token, server and tls-server-name.
+    Arguments can replace the last two. Raises CredentialsProblem with a sentence that names the
     field.
     """
     document = kubeconfig.parse(content)
@@ -102,18 +103,18 @@ def secret_kubeconfig(
 
 
 async def super_endpoint(path: str = "", context: str = "") -> Endpoint:
-    """Return the super cluster: the named kubeconfig file, else the pod's own account."""
+    """Return the super cluster: the named kubeconfig file, or the pod's own account."""
     return await user_kubeconfig(path, context) if path else in_cluster()
 
 
 async def user_kubeconfig(
     path: str = "", context: str = "", *, context_flag: str = _CONTEXT_FLAG
 ) -> Endpoint:
-    """Return the endpoint of a person's kubeconfig, as kubectl would find it.
+    """Return the endpoint of a person's kubeconfig, found as by kubectl.
 
-    An empty path means $KUBECONFIG, else ~/.kube/config; an empty context the current one, and
-    `context_flag` is where a message says to name another. Login plugins are run by the kubernetes
-    library, which must then be installed.
+    An empty path means $KUBECONFIG, or ~/.kube/config without it. An empty context means the
+    current one. `context_flag` is the flag that a message recommends for another context. Login
+    plugins need the kubernetes library, which runs them.
     """
     document = _user_kubeconfig(path)
     cluster, user = _chosen(document, document.context(context, flag=context_flag))
@@ -148,7 +149,7 @@ async def user_kubeconfig(
 
 
 def context_namespace(path: str = "", context: str = "") -> str:
-    """Return the namespace that a person's kubeconfig context names; empty when it names none."""
+    """Return the namespace of a context in a person's kubeconfig. Empty if it names none."""
     return _user_kubeconfig(path).context(context, flag=_CONTEXT_FLAG).text("namespace")
 
 
@@ -214,13 +215,13 @@ def _user_kubeconfig(path: str) -> Kubeconfig:
 
 
 class _Section(dict[str, Any]):
-    """A mapping as the library's plugin runner wants it."""
+    """A mapping with the method that the library's plugin runner needs."""
 
     safe_get = dict.get
 
 
 async def _log_in(user: Section) -> dict[str, Any]:
-    """Let the kubernetes library run a login plugin and return the user it amounts to."""
+    """Run a login plugin with the kubernetes library, and return the resulting user's fields."""
     login, provider = (user.section(*each) for each in _PLUGINS.items())
     try:
         from kubernetes.aio.config import ConfigException  # noqa: PLC0415 - heavy, seldom needed
@@ -247,7 +248,7 @@ async def _log_in(user: Section) -> dict[str, Any]:
 
 
 def _given(status: Mapping[str, Any]) -> dict[str, Any]:
-    """Return the user that a plugin's answer means."""
+    """Return the user's fields from a plugin's answer."""
     if status.get("token"):
         return {"token": status["token"]}
     cert, key = status.get("clientCertificateData"), status.get("clientKeyData")
@@ -266,7 +267,7 @@ async def _provider(provider: Mapping[str, Any]) -> str:
     """Return the Authorization header of an auth-provider (OIDC)."""
     from kubernetes.aio.config import load_kube_config_from_dict  # noqa: PLC0415 - see above
 
-    # Only the user goes in: with an authority the library would leave files behind.
+    # Only the user is passed. With an authority the library would leave files behind.
     document = {
         "current-context": "it",
         "contexts": [{"name": "it", "context": {"cluster": "it", "user": "it"}}],

@@ -1,9 +1,10 @@
-"""Credentials for another cluster out of a Secret, in any of the shapes that people write.
+"""Credentials for another cluster from a Secret, in any of the common shapes.
 
-Owns the shapes, and which addresses are refused: those that mean something else on each machine.
-Pure but for what it raises. Hazard: the Secret may be hostile: no file is opened, no program is
-started, nothing is taken that is not spelled out here, and no message quotes a value that may be a
-key.
+Owns the shapes, and the refusal of addresses that mean a different machine on each machine. Pure
+except for exceptions.
+
+Hazard: only the fields named here may be used, and no message may quote a value that could be a
+key. The Secret may be hostile, so no file is opened and no program is started.
 """
 
 import ipaddress
@@ -19,18 +20,18 @@ from tenancy import addresses
 from tenancy.addresses import Address
 
 KUBECONFIGS = ("kubeconfig", "config")
-"""Keys under which a kubeconfig is looked for."""
+"""Keys that may hold a kubeconfig."""
 AUTHORITIES = ("ca.crt", "ca")
 SERVER, TOKEN = "server", "token"
 KUBELET_AUTHORITIES = "kubelet-ca.crt"
-"""Who vouches for the cluster's kubelets, when that is not who vouches for its API server."""
+"""Key of the authorities of the cluster's kubelets, if they differ from the API server's."""
 MAX_BYTES = 64 * 1024
-"""Of an authority, of a token; real ones have a few thousand."""
+"""Largest authority and token in bytes. Real ones have a few thousand."""
 MAX_URL = 2048
 
 
 class LocalAddressProblem(CredentialsProblem):
-    """The server's address means another machine to each one that reads it."""
+    """The server's address means a different machine on each machine that reads it."""
 
 
 def endpoint(
@@ -44,8 +45,8 @@ def endpoint(
 ) -> Endpoint:
     """Return the endpoint that a Secret's data describe.
 
-    A kubeconfig under `key`, `kubeconfig` or `config`, or else `server`, `ca.crt` and `token`.
-    `server` and `tls_server_name` win over what it says. Raises CredentialsProblem.
+    The data hold a kubeconfig under `key`, `kubeconfig` or `config`, or else `server`, `ca.crt` and
+    `token`. `server` and `tls_server_name` replace its values. Raises CredentialsProblem.
     """
     wanted = (key,) if key else KUBECONFIGS
     found = next((data[each] for each in wanted if each in data), None)
@@ -74,13 +75,13 @@ def endpoint(
 
 
 def authorities_problem(pem: bytes) -> str:
-    """Return why bytes are no authorities to know a server by, half a sentence; empty: they are."""
+    """Return why bytes are no usable authorities, as half a sentence, or an empty string."""
     if len(pem) > MAX_BYTES:
         return f"has more than {MAX_BYTES} bytes"
     if b"PRIVATE KEY" in pem:
         return "holds a private key, which belongs nowhere but to the authority itself"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    try:  # all of them, as whoever trusts them takes all or none
+    try:  # load all, because later users trust all of them or none
         context.load_verify_locations(cadata=pem.decode("ascii"))
     except (ssl.SSLError, ValueError):
         return "holds no certificates in PEM, or one that cannot be read"
@@ -88,7 +89,7 @@ def authorities_problem(pem: bytes) -> str:
 
 
 def local_problem(host: str) -> str:
-    """Return why a host name or address cannot be meant for another machine; empty: it can."""
+    """Return why a host name or address cannot mean another machine, or an empty string."""
     address = _address(host)
     if address is None:
         is_local = host.lower().rstrip(".").rpartition(".")[2] == "localhost"
@@ -132,7 +133,7 @@ def _text(data: Mapping[str, bytes], key: str) -> str:
 
 
 def check_server(made: Endpoint) -> None:
-    """Refuse one whose server is no other machine's API server. Raises CredentialsProblem."""
+    """Raise CredentialsProblem unless the server can be another machine's API server."""
     server = made.server
     url = urlsplit(server)
     is_usable = len(server) <= MAX_URL and (url.port is None or url.port > 0)
@@ -153,7 +154,7 @@ def _address(host: str) -> Address | None:
         return ipaddress.ip_address(host)
     except ValueError:
         pass
-    try:  # 127.1 and 2130706433 are addresses, too, to whoever connects
+    try:  # 127.1 and 2130706433 are addresses for `connect`, too
         return ipaddress.IPv4Address(socket.inet_aton(host))
     except (OSError, UnicodeEncodeError):
         return None

@@ -1,8 +1,9 @@
-"""A wire of kept HTTP/1.1 connections: so many for requests, and one for each stream.
+"""Pool of HTTP/1.1 connections: a limited number for requests, and one for each stream.
 
-Owns the places, who waits for one, and connecting. Hazard: a kept connection may be closed by the
-server just when a request goes out, so that nobody knows whether it was seen; connections are given
-up before servers do that.
+Owns the slots, their waiters, and connecting.
+
+Hazard: idle connections must be closed before the server closes them. Otherwise the server may
+close a connection just when a request is sent, and it is unknown whether the request was received.
 """
 
 import asyncio
@@ -23,12 +24,15 @@ from kubeio.http.transport_protocol import Answer, Fence, Request
 
 _PORTS = MappingProxyType({"http": 80, "https": 443})
 _KEEPALIVE = (15, 10, 3)
-"""The kernel asks after a silent server: one that vanished is noticed after 15 + 3 * 10 seconds,
-before its missing bookmarks tell. A proxy on the way answers for itself."""
+"""TCP keepalive: idle time, interval and count.
+
+The kernel notices a vanished server after 15 + 3 * 10 seconds, before missing bookmarks reveal it.
+A proxy on the way answers for itself.
+"""
 
 
 class Pool:
-    """A wire for one server: at most so many connections for requests, and one per stream."""
+    """A wire for one server: a limited number of connections for requests, and one per stream."""
 
     def __init__(
         self,
@@ -40,9 +44,9 @@ class Pool:
         fence: Fence | None = None,
         most: int | None = None,
     ) -> None:
-        """Connect to nobody yet; with a context the server must prove to be `server_name`.
+        """Set up without a connection. With a context the server must prove to be `server_name`.
 
-        `most` bytes of an answer are taken, where that is less than usual.
+        `most` limits the bytes of an answer, if it is less than the usual limit.
         """
         self._most = most
         url = urlsplit(server)
@@ -54,14 +58,14 @@ class Pool:
         self._fence = fence
         self._closed = False
         self._free = connections
-        """Places that no connection has."""
+        """Free slots."""
         self._idle: list[Connection] = []
         self._waiters: deque[asyncio.Future[Connection | None]] = deque()
         self._all: set[Connection] = set()
         self._sweeper: asyncio.TimerHandle | None = None
 
     async def close(self) -> None:
-        """Close every connection; whoever waits for one is told so."""
+        """Close every connection. Waiters get Unavailable."""
         self._closed = True
         if self._sweeper is not None:
             self._sweeper.cancel()
@@ -70,10 +74,10 @@ class Pool:
             waiter.set_result(None)
         for connection in tuple(self._all):
             connection.abort()
-        await asyncio.sleep(0)  # aborted sockets are closed by the loop's next turn
+        await asyncio.sleep(0)  # aborted sockets are closed in the next iteration of the loop
 
     async def exchange(self, request: Request, *, left: float) -> Answer:
-        """Send one request within `left` seconds, all told, and return its answer."""
+        """Send one request and return its answer, within `left` seconds in total."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + left
         message, body = self._head(request), request.body or b""
@@ -102,7 +106,7 @@ class Pool:
         return Answer(connection.status, connection.retry_after, connection.content())
 
     async def stream(self, request: Request, *, connect: float, silence: float) -> "_Stream":
-        """Send a request on a new connection and return once the head of its answer is there."""
+        """Send a request on a new connection and return after the head of its answer."""
         head = self._head(request)
         connection = await self._connect(connect, request.where)
         try:
@@ -115,22 +119,22 @@ class Pool:
         return _Stream(connection, request.where, silence)
 
     def _forget(self, connection: Connection) -> None:
-        """A connection is no more: its place is free."""
+        """Remove a connection that has ended, and free its slot."""
         if connection in self._all:
             self._all.discard(connection)
             if connection in self._idle:
                 self._idle.remove(connection)
             self._give_place()
 
-    # The pool's places.
+    # Slots.
 
     async def _acquire(self, ends: float, where: str) -> Connection:
-        """Return a connection that is nobody's; raises NotSent when that takes too long."""
+        """Return a connection for exclusive use. Raises NotSent when that takes too long."""
         loop = asyncio.get_running_loop()
         while True:
             given = await self._place(ends - loop.time(), where)
             if given is None or given.is_open:
-                break  # one that died meanwhile gave its place back itself
+                break  # a connection that ended meanwhile has freed its slot itself
         if given is not None:
             return given
         try:
@@ -140,13 +144,13 @@ class Pool:
             self._give_place()
             raise
         self._all.add(connection)
-        if self._closed:  # meanwhile, when nobody knew of this one
+        if self._closed:  # closed during the connect, when `close` did not see this connection
             self._release(connection)
             self._check_open(where)
         return connection
 
     async def _place(self, left: float, where: str) -> Connection | None:
-        """Return a kept connection, or None: a place for a new one."""
+        """Return a kept connection, or None: a slot for a new one."""
         self._check_open(where)
         if self._idle:
             return self._idle.pop()
@@ -160,7 +164,7 @@ class Pool:
             raise errors.Unavailable(f"{where}: the client was closed")
 
     async def _wait(self, left: float, where: str) -> Connection | None:
-        """Wait for a connection, or None: a place for a new one."""
+        """Wait for a connection, or None: a slot for a new one."""
         loop = asyncio.get_running_loop()
         waiter: asyncio.Future[Connection | None] = loop.create_future()
         self._waiters.append(waiter)
@@ -223,12 +227,12 @@ class Pool:
                 oldest + transport_protocol.KEEP_IDLE - now, self._sweep
             )
 
-    # Connecting.
+    # Connect.
 
     async def _connect(
         self, seconds: float, where: str, lost: Callable[[Connection], None] | None = None
     ) -> Connection:
-        """Connect to the first address that answers; each gets its share of the time."""
+        """Connect to the first address that answers. Each address gets its share of the time."""
         loop = asyncio.get_running_loop()
         ends = loop.time() + seconds
         try:
@@ -241,7 +245,7 @@ class Pool:
                         async with asyncio.timeout(share):
                             return await self._dial(address, lost)
                     except (TimeoutError, ConnectionError):
-                        # A server may hang over a session of before, and be well without.
+                        # The server may hang over a resumed session, and work without it.
                         self._forget_session()
                         if not addresses:
                             raise
@@ -258,7 +262,7 @@ class Pool:
             ) from problem
 
     def _remember(self, connection: Connection) -> None:
-        """Have the next connections resume this one's session, which its first answer completed."""
+        """Offer this connection's session to later ones, as its first answer has completed it."""
         if self._context is not None and connection.proved_at:
             proved, connection.proved_at = connection.proved_at, 0.0
             self._context.remember(connection.secured(), self._server_name, proved)
@@ -268,7 +272,7 @@ class Pool:
             self._context.forget()
 
     async def _addresses(self) -> list[str]:
-        """Return what the server's name stands for."""
+        """Return the addresses of the server's name."""
         loop = asyncio.get_running_loop()
         found = await loop.getaddrinfo(self._host, self._port, type=socket.SOCK_STREAM)
         return list(dict.fromkeys(str(address[0]) for *_, address in found))
@@ -312,7 +316,7 @@ class _Stream:
         self._silence = silence
 
     async def read(self) -> bytes:
-        """Return what has come, empty at the end."""
+        """Return received bytes, empty at the end."""
         try:
             return await self._connection.read(self._silence)
         except TimeoutError as problem:

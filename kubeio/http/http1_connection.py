@@ -1,8 +1,10 @@
-"""One HTTP/1.1 connection: a request goes out, its answer comes back whole or piece by piece.
+"""HTTP/1.1 connection for one request at a time, with a whole or a streamed answer.
 
-Owns a socket and the framing on it, which httptools parses. Knows neither Kubernetes nor whose
-connection it is. Hazard: what the other side sends is not to be trusted: heads and bodies have
-limits, and bytes that nobody asked for end the connection.
+Owns a socket and the framing on it, which httptools parses. Knows neither Kubernetes nor the owner
+of the connection.
+
+Hazard: heads and bodies must have limits, and unexpected bytes must end the connection. The peer is
+not trusted.
 """
 
 import asyncio
@@ -18,17 +20,17 @@ from kubeio.http.transport_protocol import Fence
 
 _HEAD_BYTES = 64 * 1024
 _AHEAD = 2**20
-"""Bytes of a stream that are taken in before somebody reads them."""
+"""Bytes of a stream that are buffered before they are read."""
 _OUT_OF_TURN = "the connection broke: the server spoke out of turn"
 _CLOSED = "the connection broke: the server closed it"
 
 
 class BrokenError(Exception):
-    """The connection ended before the answer did, or said nonsense."""
+    """The connection ended before the answer did, or the answer was invalid."""
 
 
 class Connection(asyncio.Protocol):
-    """One connection and the one answer that it is in the middle of."""
+    """One connection and its current answer."""
 
     __slots__ = (
         "_begun",
@@ -61,16 +63,16 @@ class Connection(asyncio.Protocol):
     def __init__(
         self, lost: "Callable[[Connection], None] | None" = None, most: int | None = None
     ) -> None:
-        """Belong to nobody yet; `lost` is called once the connection is no more.
+        """Set up a connection without an owner. `lost` is called once the connection has ended.
 
-        `most` bytes of an answer are taken; without, as many as from any server.
+        `most` limits the bytes of an answer. The default is the limit for any server.
         """
         self._most = most
         self._lost = lost
         self.is_open = False
         self.idle_since = 0.0
         self.proved_at = 0.0
-        """When the handshake ended, by the monotonic clock; 0 once its session was taken."""
+        """End of the handshake by the monotonic clock, 0 once its session was taken."""
         self.problem: BaseException | None = None
         self._loop = asyncio.get_running_loop()
         self._parser = httptools.HttpResponseParser(self)
@@ -95,7 +97,7 @@ class Connection(asyncio.Protocol):
         self._is_sent = False
         self._pieces: list[bytes] = []
 
-    # Asking.
+    # Requests.
 
     async def ask(
         self,
@@ -106,9 +108,9 @@ class Connection(asyncio.Protocol):
         streams: bool,
         fence: Fence | None = None,
     ) -> None:
-        """Send a request; return at the end of its answer, or at the end of the head.
+        """Send a request. Returns at the end of its answer, or of the head if `streams`.
 
-        Raises TimeoutError, BrokenError, or what the fence does; the connection is of no use then.
+        Raises TimeoutError, BrokenError, or the fence's error. The connection is unusable then.
         """
         if not self.is_open:
             raise BrokenError(_CLOSED)
@@ -124,7 +126,7 @@ class Connection(asyncio.Protocol):
                     ready = (self._writable, done)
                     await asyncio.wait(ready, return_when=asyncio.FIRST_COMPLETED)
                 if done.done():
-                    break  # answered early; what was sent so far is no whole request
+                    break  # answered early, and the request is not complete
                 if fence is not None:
                     fence()
                 self._transport.write(more[at : at + transport_protocol.WHOLE])
@@ -140,13 +142,16 @@ class Connection(asyncio.Protocol):
             self._done = None
 
     def content(self) -> bytes:
-        """Return the body that has come, and forget it."""
+        """Return the received body and clear it."""
         pieces = self._pieces
         self._pieces = []
         return pieces[0] if len(pieces) == 1 else b"".join(pieces)
 
     async def read(self, seconds: float) -> bytes:
-        """Return what came of a stream; empty at its end. Raises TimeoutError or BrokenError."""
+        """Return received bytes of a stream, empty at its end.
+
+        Raises TimeoutError or BrokenError.
+        """
         while not self._pieces:
             if self.ended:
                 return b""
@@ -166,18 +171,18 @@ class Connection(asyncio.Protocol):
         return self.content()
 
     def secured(self) -> ssl.SSLObject | None:
-        """Return what an open connection is secured by, if it is."""
+        """Return the TLS object of an open connection, or None."""
         if not self.is_open:
             return None
         found: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object")
         return found
 
     def keeps(self) -> bool:
-        """Tell whether another request may follow."""
+        """Return whether another request may follow."""
         return self.is_open and self.ended and self._is_sent and self._keeps
 
     def abort(self) -> None:
-        """Close at once: a polite end would wait for the other side's part in it."""
+        """Close at once. A graceful close would wait for the peer."""
         if self.is_open:
             self.is_open = False
             self._is_aborted = True
@@ -194,16 +199,16 @@ class Connection(asyncio.Protocol):
                 waiter.set_exception(problem)
         self.abort()
 
-    # What the loop says.
+    # Callbacks of the event loop.
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
-        """Take the socket."""
+        """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
         self.proved_at = time.monotonic()
 
     def data_received(self, data: bytes | memoryview) -> None:
-        """Parse what came."""
+        """Parse received bytes."""
         if self.ended or (self._done is None and not self._streams):
             self._fail(BrokenError(_OUT_OF_TURN))
             return
@@ -220,17 +225,17 @@ class Connection(asyncio.Protocol):
                 self._fail(BrokenError(f"an answer with a head of more than {_HEAD_BYTES} bytes"))
 
     def pause_writing(self) -> None:
-        """Have the rest of a large body wait."""
+        """Pause writing a large body."""
         self._writable = self._loop.create_future()
 
     def resume_writing(self) -> None:
-        """Let it go on."""
+        """Resume writing."""
         if self._writable is not None and not self._writable.done():
             self._writable.set_result(None)
         self._writable = None
 
     def connection_lost(self, problem: Exception | None) -> None:
-        """Tell whoever waits; an answer without a length ends like this."""
+        """Notify waiters. An answer without a length ends like this."""
         self.is_open = False
         is_end = problem is None and not self._is_aborted
         if is_end and self._begun and not self._delimited and not self.ended:
@@ -238,11 +243,11 @@ class Connection(asyncio.Protocol):
         else:
             detail = str(problem) or type(problem).__name__
             self._fail(BrokenError(f"the connection broke: {detail}" if problem else _CLOSED))
-        del self._transport  # holds us; the collector of cycles comes seldom
+        del self._transport  # refers to this object, and the cycle collector runs seldom
         if self._lost is not None:
             self._lost(self)
 
-    # What the parser says.
+    # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         """Refuse a second answer to one request."""
@@ -250,7 +255,7 @@ class Connection(asyncio.Protocol):
             raise BrokenError(_OUT_OF_TURN)
 
     def on_header(self, name: bytes, value: bytes) -> None:
-        """Take the three that count."""
+        """Read the three headers that matter."""
         size = len(name)
         if size == 11 and name.lower() == b"retry-after":
             self.retry_after = value.decode("latin-1").strip()
@@ -258,7 +263,7 @@ class Connection(asyncio.Protocol):
             self._delimited = True
 
     def on_headers_complete(self) -> None:
-        """Let a stream begin."""
+        """Release the caller of a stream's request."""
         self.status = self._parser.get_status_code()
         if self.status < 200:
             return
@@ -267,7 +272,7 @@ class Connection(asyncio.Protocol):
             self._done.set_result(None)
 
     def on_body(self, body: bytes) -> None:
-        """Take a piece in."""
+        """Store a piece of the body."""
         self._overhead = 0
         self._size += len(body)
         self._pieces.append(body)
@@ -280,8 +285,8 @@ class Connection(asyncio.Protocol):
             raise BrokenError(transport_protocol.too_large(self._most))
 
     def on_message_complete(self) -> None:
-        """Let whoever waits for the end go on."""
-        if self.status < 200:  # `100 Continue` and the like come before the answer
+        """Release waiters for the end of the answer."""
+        if self.status < 200:  # `100 Continue` and the like precede the answer
             return
         self.ended = True
         self._keeps = bool(self._parser.should_keep_alive())

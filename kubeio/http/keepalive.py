@@ -1,15 +1,15 @@
-"""How the kernel asks after a silent peer. It imports nothing, so that the agent has it, too."""
+"""TCP keepalive settings of a socket. It imports nothing, so that the agent can use it too."""
 
 import socket
 
 _OPTIONS = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
-"""Linux has them all, others lack the first."""
+"""Linux has all options, other systems lack the first."""
 
 
 def ask_after(endpoint: socket.socket, idle: int, interval: int, count: int) -> None:
-    """Have a peer that is silent for `idle` seconds asked `count` times, `interval` seconds apart.
+    """Enable keepalive: `count` probes, `interval` seconds apart, after `idle` seconds of silence.
 
-    One that has not answered the last of them is taken to be gone.
+    A peer that has not answered the last probe is considered dead.
     """
     endpoint.setsockopt(socket.SOL_SOCKET, socket.SO_KEEPALIVE, 1)
     for option, value in zip(_OPTIONS, (idle, interval, count), strict=True):

@@ -1,7 +1,7 @@
-"""The wire through a user's HTTP proxy, by aiohttp.
+"""Wire through a user's HTTP proxy, with aiohttp.
 
 Owns an aiohttp session for requests and one for streams. Only people's kubeconfigs name proxies, so
-its cost per request is of no matter; it is imported where there is one.
+its cost per request does not matter. It is imported only if there is a proxy.
 """
 
 import asyncio
@@ -23,11 +23,11 @@ from kubeio.http import transport_protocol
 from kubeio.http.transport_protocol import Answer, Fence, Request
 
 _LEAVES_TLS_OPEN = sys.version_info < (3, 12, 8)
-"""Older Pythons wait half a minute for the other side's part in ending TLS; aiohttp can help it."""
+"""Whether Python waits 30 s for the peer's part of the TLS shutdown. aiohttp can avoid that."""
 
 
 class ProxiedWire:
-    """A wire for one server behind a proxy; without one it serves as well."""
+    """A wire for one server behind a proxy. It also works without one."""
 
     def __init__(
         self,
@@ -40,9 +40,9 @@ class ProxiedWire:
         fence: Fence | None = None,
         most: int | None = None,
     ) -> None:
-        """Connect to nobody yet; must be made on a running loop.
+        """Set up the sessions, without a connection. Requires a running loop.
 
-        `most` bytes of an answer are taken, where that is less than usual.
+        `most` limits the bytes of an answer, if it is less than the usual limit.
         """
         self._most = most
         url = urlsplit(server)
@@ -56,16 +56,16 @@ class ProxiedWire:
         """Close every connection."""
         await self._requests.close()
         await self._streams.close()
-        await asyncio.sleep(0)  # aborted sockets are closed by the loop's next turn
+        await asyncio.sleep(0)  # aborted sockets are closed in the next iteration of the loop
 
     async def exchange(self, request: Request, *, left: float) -> Answer:
-        """Send one request within `left` seconds, all told, and return its answer."""
+        """Send one request and return its answer, within `left` seconds in total."""
         body = request.body
         with _translated(request.where, left):
             async with self._requests.request(
                 request.method,
                 self._url(request.target),
-                # Each try needs a new stream.
+                # Each attempt needs a new stream.
                 data=io.BytesIO(body)
                 if body is not None and len(body) > transport_protocol.WHOLE
                 else body,
@@ -79,7 +79,7 @@ class ProxiedWire:
                 return Answer(answer.status, _retry_after(answer), content)
 
     async def stream(self, request: Request, *, connect: float, silence: float) -> "_Stream":
-        """Send a request on a new connection and return once the head of its answer is there."""
+        """Send a request on a new connection and return after the head of its answer."""
         timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=silence)
         with _translated(request.where, silence):
             answer = await self._streams.request(
@@ -108,7 +108,7 @@ class _Stream:
         self._silence = silence
 
     async def read(self) -> bytes:
-        """Return what has come, empty at the end."""
+        """Return received bytes, empty at the end."""
         with _translated(self._where, self._silence):
             return await self._answer.content.readany()
 
@@ -133,15 +133,15 @@ def _session(
     return aiohttp.ClientSession(
         connector=connector,
         request_class=_request_class(fence),
-        # Compressed answers cost both sides more than the wire saves.
+        # Compression costs both sides more than the saved bytes.
         skip_auto_headers=("Accept-Encoding", "Content-Type"),
         cookie_jar=aiohttp.DummyCookieJar(),
-        trust_env=False,  # a proxy or a netrc of the environment is never meant for us
+        trust_env=False,  # never use a proxy or a netrc of the environment
     )
 
 
 def _request_class(fence: Fence | None) -> type[aiohttp.ClientRequest]:
-    """Return what a session makes its requests of; reads are never asked about."""
+    """Return the request class of a session. The fence is not called for reads."""
     if fence is None:
         return aiohttp.ClientRequest
     ask = fence
@@ -156,7 +156,7 @@ def _request_class(fence: Fence | None) -> type[aiohttp.ClientRequest]:
             self, writer: AbstractStreamWriter, conn: Connection, content_length: int | None = None
         ) -> None:
             try:
-                ask()  # the head waits for the body, and the body for a turn of the loop
+                ask()  # the head waits for the body, and the body for an iteration of the loop
             except errors.Fenced as problem:
                 if conn.protocol is not None:
                     conn.protocol.set_exception(problem)
@@ -184,7 +184,7 @@ def _retry_after(answer: aiohttp.ClientResponse) -> str:
 
 @contextlib.contextmanager
 def _translated(where: str, seconds: float) -> Iterator[None]:
-    """Turn aiohttp's errors into ours."""
+    """Convert aiohttp's errors to those of this package."""
     try:
         yield
     except aiohttp.ConnectionTimeoutError as problem:

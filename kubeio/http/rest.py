@@ -1,7 +1,8 @@
-"""HTTP to one API server: deadlines, authorisation, repetition, and answers turned into errors.
+"""HTTP requests to one API server: deadlines, authorisation, retries and error responses.
 
-Owns the wire, which has the connections. Knows paths, not kinds. Hazard: a request whose answer was
-lost may have taken effect; only what may be repeated is.
+Owns the wire, which has the connections. Knows paths, not kinds.
+
+Hazard: only repeatable requests may be repeated. A request without an answer may have taken effect.
 """
 
 import asyncio
@@ -30,9 +31,9 @@ Params = Mapping[str, str]
 
 JSON = "application/json"
 DEADLINE = 15.0
-"""Seconds for one request with its repetitions, unless the call says otherwise."""
+"""Default deadline in seconds of one request with its retries."""
 SILENCE = 75.0
-"""Seconds without a byte after which a watch is dead: servers send bookmarks each minute."""
+"""Seconds without a byte after which a watch is dead. Servers send bookmarks each minute."""
 
 _counter = cache(metrics.REQUESTS.labels)
 
@@ -50,9 +51,9 @@ class Transport:
         fence: Fence | None = None,
         most: int | None = None,
     ) -> None:
-        """Make nothing but the SSL context; `connections` is for requests, watches are apart.
+        """Create only the SSL context. `connections` limits requests, and watches are extra.
 
-        `most` bytes of an answer are taken, where that is less than usual.
+        `most` limits the bytes of an answer, if it is less than the usual limit.
         """
         self.endpoint = endpoint
         self._fence, self._most = fence, most
@@ -65,7 +66,7 @@ class Transport:
         self._wire: Wire | None = None
 
     async def __aenter__(self) -> Self:
-        """Make the wire; no connection is made yet."""
+        """Create the wire. No connection is made yet."""
         self._wire = _wire(self.endpoint, self._context, self._connections, self._fence, self._most)
         return self
 
@@ -92,7 +93,7 @@ class Transport:
         repeatable: bool | None = None,
         deadline: float | None = None,
     ) -> bytes:
-        """Send a request, repeat it where that is safe, and return the body of the answer."""
+        """Send a request, retry it if that is safe, and return the body of the answer."""
         encoded = body if body is None or isinstance(body, bytes) else orjson.dumps(body)
         headers = [*self._headers, ("Accept", accept)]
         if encoded is not None:
@@ -110,7 +111,7 @@ class Transport:
     async def watch(
         self, path: str, *, params: Params, accept: str = JSON, silence: float = SILENCE
     ) -> AsyncIterator[AsyncIterator[watch_decoder.Event]]:
-        """Open a watch; leaving the block closes its connection."""
+        """Open a watch. Leaving the block closes its connection."""
         headers = [*self._headers, ("Accept", accept)]
         where, target = self.where("WATCH", path), self._target(path, params)
         answer = await self._open(Request("GET", target, headers, None, where), silence)
@@ -122,7 +123,7 @@ class Transport:
             answer.abort()
 
     def where(self, method: str, path: str) -> str:
-        """Say in a message which request it was; the query stays out of it."""
+        """Return the description of a request for messages, without the query."""
         return f"{self.endpoint.title}: {method} {path}"
 
     async def _once(self, request: Request, left: float) -> bytes:
@@ -215,7 +216,7 @@ def _refused(answer: Answer, where: str) -> errors.ApiError:
 
 
 async def _rest(answer: Stream, where: str) -> bytes:
-    """Return why a watch was refused."""
+    """Return the body of a refused watch."""
     content = b""
     while chunk := await answer.read():
         content += chunk

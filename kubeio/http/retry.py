@@ -1,8 +1,9 @@
-"""The policy for repeating a *single* request, including delays that the server tells.
+"""Retry policy of a *single* request, including the server's Retry-After.
 
-Owns which failures are worth a repetition and for how long. Repeating a whole reconcile is the
-queue's business. Hazard: a POST that may have been seen is never repeated, because a second object
-or a misleading AlreadyExists would come of it.
+Owns which failures are retried and for how long. The work queue retries whole reconciles.
+
+Hazard: a POST that the server may have received must not be repeated. A retry could create a second
+object or end in a misleading AlreadyExists.
 """
 
 from collections.abc import Awaitable, Callable
@@ -19,10 +20,11 @@ _BACKOFF = tenacity.wait_random_exponential(multiplier=0.1, max=2.0)
 
 
 def is_repeatable(problem: BaseException, *, idempotent: bool) -> bool:
-    """Tell whether one more try may help and cannot do harm.
+    """Return whether a retry may help and cannot do harm.
 
-    A server that says 429 or 503 with a delay has not touched the request (429) or says that it
-    could not serve it; without a delay a rule refused, and only the worker may come back.
+    A 429 with a delay means that the server has not processed the request. A 503 with a delay means
+    that it could not serve the request. Without a delay a rule refused, and only the worker may try
+    again.
     """
     if isinstance(problem, errors.Untrusted):
         return False
@@ -50,7 +52,7 @@ async def call(
     try:
         return await attempt(deadline)
     except (errors.ApiError, errors.Unavailable) as problem:
-        # The common case, one try, never pays for the machinery below.
+        # The common case, one attempt, skips tenacity.
         if not is_repeatable(problem, idempotent=idempotent):
             raise
         first: errors.ApiError | errors.Unavailable | None = problem

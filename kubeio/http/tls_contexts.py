@@ -1,8 +1,10 @@
-"""SSL contexts from PEM bytes, without leaving keys on a disk.
+"""SSL contexts from PEM bytes, without keys on a disk.
 
-Owns verification: chain and host are always checked. Hazard: OpenSSL reads client keys from files
-only, so the key passes through an anonymous memory file; where the system has none it is a private
-temporary file that is gone before this returns.
+Owns verification: chain and host are always checked.
+
+Hazard: a client key must not stay on a disk, but OpenSSL reads client keys from files only. So the
+key is in an anonymous memory file. On systems without one it is in a private temporary file, which
+is deleted before `context` returns.
 """
 
 import contextlib
@@ -20,12 +22,12 @@ def context(endpoint: Endpoint) -> Context:
     """Return a verifying client context for an endpoint. Raises CredentialsProblem."""
     made = Context(ssl.PROTOCOL_TLS_CLIENT)  # CERT_REQUIRED and check_hostname are on
     made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.options |= ssl.OP_NO_RENEGOTIATION  # no server of ours does; a write never has to read
+    made.options |= ssl.OP_NO_RENEGOTIATION  # no server renegotiates, and a write never has to read
     made.set_alpn_protocols(["http/1.1"])
     if endpoint.strict:
         made.verify_flags |= ssl.VERIFY_X509_STRICT
     else:
-        # As Go does: whatever the operator named as authority ends the chain, even an intermediate.
+        # As in Go, any certificate that the operator set as authority ends the chain.
         made.verify_flags &= ~ssl.VERIFY_X509_STRICT
         made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _load_authorities(made, endpoint)
@@ -66,7 +68,7 @@ def _as_file(content: bytes) -> Iterator[str]:
             handle.flush()
             yield f"/proc/self/fd/{handle.fileno()}"
         return
-    with tempfile.NamedTemporaryFile() as handle:  # made with mode 0600
+    with tempfile.NamedTemporaryFile() as handle:  # created with mode 0600
         handle.write(content)
         handle.flush()
         yield handle.name

@@ -57,12 +57,12 @@ class TlsEngine:
 
     @property
     def ssl_object(self) -> ssl.SSLObject:
-        """The state that OpenSSL has of the connection, with its session."""
+        """Return OpenSSL's state of the connection, with its session."""
         return self._tls
 
     @property
     def peer_certificate(self) -> bytes:
-        """The verified certificate of the peer in DER, empty without one."""
+        """Return the verified certificate of the peer in DER, empty without one."""
         return self._tls.getpeercert(binary_form=True) or b""
 
     def feed(self, ciphertext: memoryview) -> None:

@@ -1,13 +1,18 @@
-"""A TLS context whose next connections go on with the session of one that proved its server.
+"""TLS context that resumes the session of an earlier verified connection.
 
-Owns which session is offered to whom, and for how long. Hazard: a resumed handshake looks at no
-certificate: the server shows that it holds the secret of a connection on which its chain and its
-name were verified, not that they still would be; and it knows us by what we showed there. So a
-session serves only the context that made it, which has one set of authorities and one client
-certificate; only under the name that was verified; only for minutes, where a watch lives longer on
-one handshake; and none that was itself resumed is kept, so that every chain of trust has one link.
-What was shown before somebody had reason to forget serves nobody after it.
-Before TLS 1.3 a resumed connection has no fresh keys; such sessions are not kept.
+Owns the offered session, its server and its lifetime. Before TLS 1.3 a resumed connection has no
+fresh keys, so such sessions are not kept.
+
+Hazard: a resumed handshake checks no certificate, so a session must be limited. The server only
+proves that it has the secret of a connection whose chain and name were verified. It does not prove
+that they would still be valid, and it identifies the client by that earlier connection.
+
+- A session serves only the context that made it, with one set of authorities and one client
+  certificate.
+- It serves only the server name that was verified.
+- It serves for minutes, while a watch lives longer on one handshake.
+- A resumed session is not kept, so every chain of trust has one link.
+- A session from before a call of `forget` is not used after it.
 """
 
 import ssl
@@ -15,7 +20,7 @@ import time
 from typing import NamedTuple
 
 KEPT_SECONDS = 300.0
-"""How long after its handshake a session is offered; watches live for up to twice as long."""
+"""Lifetime of a session in seconds from its handshake. Watches live for up to twice as long."""
 
 
 class _Kept(NamedTuple):
@@ -25,22 +30,23 @@ class _Kept(NamedTuple):
 
 
 class Context(ssl.SSLContext):
-    """A client context; it verifies like any other, until a session of its own is remembered."""
+    """A client context. It verifies each connection until a session of its own is remembered."""
 
     _kept: _Kept | None = None
     _forgotten_at = float("-inf")
 
     def remember(self, connection: ssl.SSLObject | None, name: str | None, proved: float) -> None:
-        """Keep the session of a connection whose first answer has come, as its ticket has then.
+        """Keep the session of a connection after its first answer, when its ticket has arrived.
 
-        `name` is what the server proved to be, and `proved` when, by the monotonic clock.
+        `name` is the verified server name, and `proved` the time of verification by the monotonic
+        clock.
         """
         if connection is None or name is None or connection.context is not self:
             return
         if connection.session_reused or connection.version() != "TLSv1.3":
             return
         if proved <= self._forgotten_at:
-            return  # its answer came late, and would bring back what is no longer believed
+            return  # a late answer would restore a session that is no longer trusted
         if self._kept is not None and proved + KEPT_SECONDS <= self._kept.until:
             return
         session = connection.session
@@ -48,7 +54,7 @@ class Context(ssl.SSLContext):
             self._kept = _Kept(name, proved + KEPT_SECONDS, session)
 
     def forget(self) -> None:
-        """Have the next handshake be a whole one: a server may not get on with what we kept."""
+        """Make the next handshake a full one, as the server may not accept the kept session."""
         self._kept, self._forgotten_at = None, time.monotonic()
 
     def wrap_bio(
@@ -59,7 +65,7 @@ class Context(ssl.SSLContext):
         server_hostname: str | bytes | None = None,
         session: ssl.SSLSession | None = None,
     ) -> ssl.SSLObject:
-        """Begin a connection, with the session that is kept for a server of that name."""
+        """Begin a connection, with the kept session if there is one for this server name."""
         return super().wrap_bio(
             incoming,
             outgoing,

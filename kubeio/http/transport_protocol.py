@@ -1,9 +1,8 @@
-"""What a transport asks of the wire below it, whichever it is.
+"""Interface between the REST transport and its wires.
 
-Owns the shape of an answer and the limits on it. There are two wires:
-`kubeio.http.connection_pool`, lean, for nearly everybody, and `kubeio.http.proxy_transport` for
-those that a proxy stands before. Both raise NotSent, Timeout, Untrusted and Unavailable, with the
-same words.
+Owns the shape of an answer and its limits. There are two wires. `kubeio.http.connection_pool` is
+the lean default, and `kubeio.http.proxy_transport` serves clients behind a proxy. Both raise
+NotSent, Timeout, Untrusted and Unavailable with the same messages.
 """
 
 import os
@@ -13,23 +12,25 @@ from typing import NamedTuple, Protocol
 from kubeio import errors
 
 MAX_ANSWER_BYTES = 128 * 1024 * 1024
-"""A page of a list is the largest answer; it holds some hundred objects of any size."""
+"""Largest answer in bytes.
+
+A page of a list is the largest, with some hundred objects of any size.
+"""
 WHOLE = 2**20
-"""Bytes of a body that are handed over in one piece; more of them would hold up the loop."""
-KEEP_IDLE = 60.0  # seconds; the server's own limit is 90, and who closes last is surprised
+"""Largest body in bytes that is written in one piece. Larger pieces would block the event loop."""
+KEEP_IDLE = 60.0  # seconds, below the server's own limit of 90 s, so that the client closes first
 
 Headers = Sequence[tuple[str, str]]
 Fence = Callable[[], None]
-"""Raises errors.Fenced when nothing may be written.
+"""Raises errors.Fenced when writes are forbidden.
 
-A wire asks it at the moment at which the bytes of a write would go: a process can be frozen
-anywhere, also while a request waits for its connection, and what is asked earlier is asked too
-early.
+A wire calls it immediately before the bytes of a write are sent. A process can be suspended between
+an earlier check and the write, also while a request waits for its connection.
 """
 
 
 class Request(NamedTuple):
-    """A request as it goes out."""
+    """One request."""
 
     method: str
     target: str
@@ -37,7 +38,7 @@ class Request(NamedTuple):
     headers: Headers
     body: bytes | None
     where: str
-    """Which request it is, for messages."""
+    """Description of the request for messages."""
 
 
 class Answer(NamedTuple):
@@ -45,21 +46,21 @@ class Answer(NamedTuple):
 
     status: int
     retry_after: str
-    """The header, empty without one."""
+    """Value of the header, empty without one."""
     content: bytes
 
 
 class Stream(Protocol):
-    """An answer that comes piece by piece, on a connection of its own."""
+    """An answer in pieces, on a connection of its own."""
 
     status: int
     retry_after: str
 
     async def read(self) -> bytes:
-        """Return what has come, empty at the end; raises Timeout after a silence."""
+        """Return received bytes, empty at the end. Raises Timeout after a silence."""
 
     def abort(self) -> None:
-        """Close the connection, without a word: a dead server would never say its part."""
+        """Close the connection without a TLS shutdown, as a dead server would never answer it."""
 
 
 class Wire(Protocol):
@@ -69,39 +70,40 @@ class Wire(Protocol):
         """Close every connection."""
 
     async def exchange(self, request: Request, *, left: float) -> Answer:
-        """Send one request within `left` seconds, all told, and return its answer."""
+        """Send one request and return its answer, within `left` seconds in total."""
 
     async def stream(self, request: Request, *, connect: float, silence: float) -> Stream:
-        """Send a request on a new connection and return once the head of its answer is there.
+        """Send a request on a new connection and return after the head of its answer.
 
-        `connect` and `silence` are seconds: for the connection, and between any two pieces.
+        `connect` limits the seconds for the connection, `silence` the seconds between any two
+        pieces.
         """
 
 
 def too_large(most: int | None = None) -> str:
-    """Return what is wrong with an endless answer."""
+    """Return the message for an endless answer."""
     return f"an answer of more than {most or MAX_ANSWER_BYTES} bytes"
 
 
 def no_connection(where: str) -> errors.NotSent:
-    """Return what is wrong when no connection came about within the time for it."""
+    """Return the error for a connection that was not made in time."""
     return errors.NotSent(f"{where}: no connection came about in time")
 
 
 def not_connected(where: str, host: str, port: int | None, problem: OSError) -> errors.NotSent:
-    """Return what is wrong when a server cannot be reached."""
+    """Return the error for a server that cannot be reached."""
     number = problem.errno or 0
-    # Numbers of name resolution are negative and have words of their own.
+    # Errors of name resolution are negative and have messages of their own.
     detail = os.strerror(number) if number > 0 else str(problem)
     return errors.NotSent(f"{where}: cannot connect to {host}:{port}: {detail}")
 
 
 def untrusted(where: str, problem: Exception) -> errors.Untrusted:
-    """Return what is wrong when a server does not prove who it is."""
+    """Return the error for a server that fails TLS verification."""
     detail = getattr(problem, "verify_message", "") or str(problem)
     return errors.Untrusted(f"{where}: TLS failed: {detail}")
 
 
 def too_late(where: str, seconds: float) -> errors.Timeout:
-    """Return what is wrong when no answer came within so many seconds."""
+    """Return the error for an answer that did not arrive within `seconds`."""
     return errors.Timeout(f"{where}: no answer within {seconds:.3g} s")

@@ -1,9 +1,10 @@
-"""Newline-separated JSON out of a chunked body, and the events of a watch; pure.
+"""Decoder of watch events from a chunked body of newline-separated JSON. Pure.
 
 Owns framing and the meaning of event types. Secrets and CRDs exceed every default buffer, so a line
-may be long; an endless one, which a tenant's API may send, is refused before it fills the memory
-that all tenants share. Hazard: a stream that ends inside a line was cut, and what it said last must
-be treated as never said.
+may be long. A tenant's API may send an endless line. It is refused before it fills the memory that
+all tenants share.
+
+Hazard: a partial last line must be discarded. It means that the stream was cut.
 """
 
 from typing import Literal, get_args
@@ -14,7 +15,7 @@ import orjson
 from kubeio import Object, errors
 
 MAX_LINE_BYTES = 16 * 1024 * 1024
-"""Ten times what etcd takes in one object."""
+"""Longest line in bytes: ten times the size of an object that etcd accepts."""
 
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends a streamed list."""
@@ -35,7 +36,7 @@ class Event(msgspec.Struct, frozen=True, gc=False):
     raw: bytes
 
     def decode(self) -> Object:
-        """Return the object as a dict of the caller's own."""
+        """Return the object as a new dict."""
         found: Object = orjson.loads(self.raw)
         return found
 
@@ -44,15 +45,15 @@ _DECODE = msgspec.json.Decoder(_Frame)
 
 
 class Lines:
-    """Cuts a body into lines, whatever the chunks it comes in."""
+    """Splitter of a body into lines, for any size of chunks."""
 
     def __init__(self) -> None:
-        """Have nothing pending."""
+        """Start without pending bytes."""
         self._pending: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes, where: str = "") -> list[bytes]:
-        """Return the lines that this chunk completes. Raises Unavailable when one is endless."""
+        """Return the lines that this chunk completes. Raises Unavailable for an endless line."""
         head, *following = chunk.split(b"\n")
         self._size += len(head)
         if self._size > MAX_LINE_BYTES:
@@ -72,7 +73,7 @@ class Lines:
 
 
 def event(line: bytes, where: str) -> Event:
-    """Return the event of a line. An ERROR event is raised as the error it carries."""
+    """Return the event of a line. An ERROR event is raised as the error in it."""
     try:
         frame = _DECODE.decode(line)
     except msgspec.DecodeError as problem:
