@@ -1,4 +1,4 @@
-"""The words every component must agree on: names, marks, coordinates, specs, conditions, ownership.
+"""Shared definitions of all components: names, labels, coordinates, specs, conditions, ownership.
 
-Pure: no I/O, no third-party import. What is spelled here is spelled nowhere else.
+Pure: no I/O, no third-party import. No other package spells these strings.
 """

@@ -1,7 +1,9 @@
-"""Which addresses can be meant for another machine; pure.
+"""Check of addresses that can mean another machine. Pure.
 
-Must not know who asks, nor for what. Hazard: what passes here is dialled with a credential. What is
-refused means the very machine that dials it, or nobody in particular.
+Must not know the caller or its purpose.
+
+Hazard: only an address of another machine may pass, because it is dialled with a credential.
+Refused addresses mean the dialling machine itself, or no particular machine.
 """
 
 import ipaddress
@@ -13,7 +15,7 @@ _TRANSLATED = tuple(map(ipaddress.IPv6Network, ("64:ff9b::/96", "::ffff:0:0:0/96
 
 
 def local_problem(address: Address) -> str:
-    """Return why an address cannot be another machine's, half a sentence; empty: it can."""
+    """Return why an address cannot be another machine's, as half a sentence, or an empty string."""
     address = _translated(address)
     if address.is_loopback:
         return "is a loopback address: to each machine it is that machine itself"
@@ -25,13 +27,13 @@ def local_problem(address: Address) -> str:
 
 
 def _is_nobodys(address: Address) -> bool:
-    """Tell whether an IPv4 address is of a block that no machine has (RFC 6890)."""
+    """Return whether an IPv4 address is in a block that no machine has (RFC 6890)."""
     is_v4 = isinstance(address, ipaddress.IPv4Address)
     return is_v4 and (address.is_reserved or int(address) >> 24 == 0)
 
 
 def _translated(address: Address) -> Address:
-    """Return the IPv4 address that an IPv6 one stands for, where networks translate it."""
+    """Return the IPv4 address that an IPv6 address stands for, if networks translate it."""
     if isinstance(address, ipaddress.IPv4Address):
         return address
     if address.ipv4_mapped is not None:

@@ -1,8 +1,10 @@
-"""Which kubelet calls each tenant may make, as vc-manager writes it down for the node agents.
+"""Document of the kubelet calls that each tenant may make. vc-manager writes it for node agents.
 
-Owns the document's form, so that the writer and its readers agree. Pure. Must not know how a policy
-is written or a call answered. Hazard: a tenant or a policy that is not in the document has no
-calls, and a document that is not whole is none: nothing is ever filled in.
+Owns the form of the document, so that the writer and its readers agree. Pure. Must not know how a
+policy is written or a call answered.
+
+Hazard: readers must never fill in missing data. A tenant or a policy that is not in the document
+has no calls, and an incomplete document is invalid.
 """
 
 import json
@@ -11,9 +13,9 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 DOCUMENT = "access.json"
-"""Key of the ConfigMap `marks.AGENT_ACCESS`."""
+"""Key of the ConfigMap `wellknown.AGENT_ACCESS`."""
 BUILT_IN = ""
-"""Stands for the policy of tenants that name none where there is no object `baseline`."""
+"""Name for the policy of tenants that name none, if the object `baseline` does not exist."""
 
 
 class Call(StrEnum):
@@ -26,7 +28,7 @@ class Call(StrEnum):
 
 
 class SwitchesProblemError(ValueError):
-    """A document cannot be read; says why."""
+    """A document cannot be read. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -34,20 +36,20 @@ class Switches:
     """The calls of every policy, and the policy of every tenant."""
 
     policies: Mapping[str, frozenset[Call]]
-    """By name; a policy that is missing or cannot be read is not in here."""
+    """Calls by policy name. A policy that is missing or cannot be read has no entry."""
     tenants: Mapping[str, str]
     """Name of the policy that binds a tenant, by UID of the VirtualCluster."""
 
 
 def write(switches: Switches) -> str:
-    """Return the document; equal switches give equal text."""
+    """Return the document. Equal switches produce equal text."""
     policies = {name: sorted(calls) for name, calls in switches.policies.items()}
     whole = {"policies": policies, "tenants": dict(switches.tenants)}
     return json.dumps(whole, sort_keys=True, separators=(",", ":"))
 
 
 def read(document: str) -> Switches:
-    """Return what a document says. Raises SwitchesProblemError."""
+    """Parse a document. Raises SwitchesProblemError."""
     try:
         whole = json.loads(document)
         policies, tenants = whole["policies"].items(), whole["tenants"].items()
@@ -60,7 +62,10 @@ def read(document: str) -> Switches:
 
 
 def _calls(names: object) -> frozenset[Call]:
-    """Read a list of calls; one of a later version, which nobody here answers, is left out."""
+    """Return the calls of a list.
+
+    Calls of a later version are ignored, as no agent answers them.
+    """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError("calls are a list of names")
     return frozenset(Call(name) for name in names if name in set(Call))

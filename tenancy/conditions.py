@@ -1,6 +1,6 @@
-"""Conditions as the Kubernetes API conventions want them: a list keyed by type; pure.
+"""Conditions by the Kubernetes API conventions: a list keyed by type. Pure.
 
-A message is for people and its words may change. A program reads type, status, reason and status
+A message is for people, and its words may change. A program reads type, status, reason and status
 fields.
 """
 
@@ -16,7 +16,7 @@ Status = Literal["True", "False", "Unknown"]
 def condition(
     kind: str, status: Status, reason: str, message: str, *, now: str, generation: int
 ) -> Condition:
-    """Return one condition. `now` is RFC 3339; `reason` CamelCase; `message` a sentence."""
+    """Return one condition. `now` is RFC 3339, `reason` CamelCase, `message` a sentence."""
     return {
         "type": kind,
         "status": status,
@@ -33,15 +33,16 @@ def find(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> Mapping[s
 
 
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
-    """Tell whether the condition of this type is there and True."""
+    """Return whether the condition of this type exists and is True."""
     found = find(conditions, kind)
     return found is not None and found.get("status") == "True"
 
 
 def since(found: Mapping[str, Any]) -> datetime | None:
-    """Return when a condition came to be so; None for a time that cannot be read.
+    """Return the time of a condition's last transition, or None for an invalid time.
 
-    API servers take more for a time than Python does, from whoever may write a status.
+    API servers accept more forms of a time than Python does, from any client that may write a
+    status.
     """
     try:
         when = datetime.fromisoformat(found["lastTransitionTime"])
@@ -53,7 +54,7 @@ def since(found: Mapping[str, Any]) -> datetime | None:
 def carry_times(
     old: Sequence[Mapping[str, Any]] | None, new: Sequence[Condition]
 ) -> list[Condition]:
-    """Return `new`, each condition with the old transition time where its status did not change."""
+    """Return `new`, each condition with the old transition time if its status did not change."""
     carried: list[Condition] = []
     for fresh in new:
         before = find(old, fresh["type"]) or {}

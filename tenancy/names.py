@@ -1,7 +1,7 @@
-"""Names of super-cluster objects: the only place where a prefix is built.
+"""Names of super-cluster objects. No other module builds a prefix.
 
-A name says where to look; whose an object is, ownership says (`tenancy.ownership`). Nothing parses
-these names back.
+A name shows where to search for an object. Ownership shows its owner (`tenancy.ownership`). No code
+parses these names.
 """
 
 import base64
@@ -18,16 +18,16 @@ TENANT_ROOT_CA = "kube-root-ca.crt"
 """ConfigMap with the API server's CA that Kubernetes publishes into every namespace."""
 
 SUPER_ROOT_CA = "tenant-kube-root-ca.crt"
-"""Where the tenant's root CA goes: the super cluster publishes its own under the usual name."""
+"""Name of the tenant's root CA. The super cluster publishes its own under the usual name."""
 
 WORKLOAD_ACCOUNT = "vc-workload"
-"""The one powerless ServiceAccount of each super namespace that all tenant pods run as."""
+"""ServiceAccount without permissions in each super namespace. All tenant pods run as it."""
 
 TOKEN_SECRET_PREFIX = "vc-token-"  # noqa: S105 - a name, not a credential
-"""Reserved prefix of the Secrets that carry tenant tokens to super pods."""
+"""Reserved prefix of the Secrets with tenant tokens for super pods."""
 
 VOLUME_PREFIX = "vc-volume-"
-"""What the twins of volumes that tenants wrote are called, before a digest."""
+"""Prefix of the twins of volumes that tenants wrote, before a digest."""
 
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
@@ -36,11 +36,11 @@ _KEPT = 46  # MAX_LABEL less a hyphen and the 16 characters of the digest
 
 
 class NameProblemError(ValueError):
-    """A name cannot be used; the message says which, why, and what would do."""
+    """A name cannot be used. The message has the name, the reason and the remedy."""
 
 
 def label_rule(limit: int = MAX_LABEL) -> str:
-    """Return what `is_dns_label` takes, for people; `limit` where fewer characters will do."""
+    """Return the rule of `is_dns_label` for people, with `limit` as the longest name."""
     return (
         f"at most {limit} lower-case letters, digits and hyphens, beginning and ending with a"
         " letter or digit"
@@ -48,12 +48,12 @@ def label_rule(limit: int = MAX_LABEL) -> str:
 
 
 def is_dns_label(text: str) -> bool:
-    """Tell whether `text` is a DNS label as Kubernetes wants it for namespaces (RFC 1123)."""
+    """Return whether `text` is a DNS label, as Kubernetes requires for namespaces (RFC 1123)."""
     return _DNS_LABEL.fullmatch(text) is not None
 
 
 def is_dns_subdomain(text: str) -> bool:
-    """Tell whether an object of most kinds can have this name (RFC 1123)."""
+    """Return whether objects of most kinds can have this name (RFC 1123)."""
     return _DNS_SUBDOMAIN.fullmatch(text) is not None
 
 
@@ -63,14 +63,17 @@ def is_uid(text: str) -> bool:
 
 
 def short_digest(vc_uid: str) -> str:
-    """Return what the root namespace has of a tenant's UID: tells people which, proves nothing."""
+    """Return the UID's digest in the root namespace's name.
+
+    It informs people and proves nothing.
+    """
     return hashlib.sha256(vc_uid.encode()).hexdigest()[:6]
 
 
 def root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
     """Return the root namespace, also called the key: `<ns>-<6 hex of sha256(uid)>-<name>`.
 
-    Raises NameProblemError when the name is no DNS label or namespace and name are too long
+    Raises NameProblemError if the name is no DNS label or if namespace and name are too long
     together.
     """
     if not is_dns_label(vc_name):
@@ -90,9 +93,9 @@ def root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
 def super_namespace(root: str, vc_uid: str, tenant_namespace: str) -> str:
     """Return the super namespace of a tenant namespace.
 
-    `<root>-<namespace>` while it fits into 63 characters, else its first 46 characters and 80 bits
-    of a digest over the length-prefixed pair (UID of the VirtualCluster, tenant namespace), so that
-    no tenant can aim at another name.
+    The name is `<root>-<namespace>` if it fits into 63 characters. A longer name is cut to its
+    first 46 characters and gets 80 bits of a digest. The digest covers the length-prefixed pair
+    (UID of the VirtualCluster, tenant namespace), so no tenant can produce another tenant's name.
     """
     joined = f"{root}-{tenant_namespace}"
     if len(joined) <= MAX_LABEL:
@@ -101,16 +104,16 @@ def super_namespace(root: str, vc_uid: str, tenant_namespace: str) -> str:
 
 
 def token_secret(account_uid: str, audience: str, lifetime_seconds: int, bound_to: str = "") -> str:
-    """Return the name of the Secret that carries one kind of token of a tenant ServiceAccount.
+    """Return the name of the Secret with one kind of token of a tenant ServiceAccount.
 
-    `bound_to` is the UID of the pod a token with a foreign audience is bound to, else empty.
+    `bound_to` is the UID of the pod that a token with a foreign audience is bound to, else empty.
     """
     parts = (account_uid, audience, str(lifetime_seconds), bound_to)
     return TOKEN_SECRET_PREFIX + _digest(*parts)
 
 
 def volume(vc_uid: str, tenant_name: str) -> str:
-    """Return the name of the twin of a volume that a tenant wrote: no tenant can aim at another."""
+    """Return the name of the twin of a tenant's volume. No tenant can produce another's name."""
     return VOLUME_PREFIX + _digest(vc_uid, tenant_name)
 
 

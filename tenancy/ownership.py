@@ -1,7 +1,7 @@
-"""Who owns a super object: read from and written to its metadata; pure.
+"""Ownership record of super objects, read from and written to their metadata. Pure.
 
-Ownership is two UIDs, the VirtualCluster's and the tenant object's, and beyond the home cluster a
-third one, that of the SuperCluster. A name is only where to look.
+Ownership consists of two UIDs: the VirtualCluster's and the tenant object's. Outside the home
+cluster there is a third one, the SuperCluster's. A name only shows where to search.
 """
 
 from collections.abc import Mapping
@@ -13,7 +13,7 @@ from tenancy import wellknown
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Tenant:
-    """One tenant as every component knows it."""
+    """Identity of one tenant in all components."""
 
     name: str
     """Name of the VirtualCluster."""
@@ -24,16 +24,16 @@ class Tenant:
     root: str
     """Root namespace, the key."""
     registration: str = ""
-    """UID of the SuperCluster in which it is looked at; empty in the home cluster."""
+    """UID of the SuperCluster of this view. Empty in the home cluster."""
 
     def owns(self, metadata: Mapping[str, Any]) -> bool:
-        """Tell whether a super object is this tenant's."""
+        """Return whether a super object belongs to this tenant."""
         owner = owner_of(metadata, self.registration)
         return owner is not None and owner.vc_uid == self.uid
 
 
 class Owner(NamedTuple):
-    """What a super object records of its twin."""
+    """The tenant object that a super object records as its twin."""
 
     vc_uid: str
     uid: str
@@ -43,8 +43,7 @@ class Owner(NamedTuple):
 def owner_of(metadata: Mapping[str, Any], registration: str = "") -> Owner | None:
     """Return the recorded owner of a super object, or None when the record is not complete.
 
-    What was made for another registration than that of the cluster it is looked at in is a
-    stranger's, too.
+    An object with the registration of another cluster than its own is also treated as a stranger's.
     """
     annotations = metadata.get("annotations") or {}
     vc_uid, uid = annotations.get(wellknown.VC_UID), annotations.get(wellknown.UID)
@@ -54,7 +53,7 @@ def owner_of(metadata: Mapping[str, Any], registration: str = "") -> Owner | Non
 
 
 def labels(tenant: Tenant, tenant_namespace: str) -> dict[str, str]:
-    """Return the labels that name a tenant; an empty namespace means the root namespace."""
+    """Return the labels that name a tenant. An empty namespace means the root namespace."""
     found = {
         wellknown.CONTROLLED: "true",
         wellknown.CLUSTER: tenant.root,

@@ -1,8 +1,10 @@
-"""What a super cluster's administrator lets a tenant do: the typed view of a TenantPolicy.
+"""Typed view of a TenantPolicy, the limits that a super cluster's administrator sets for a tenant.
 
-Pure. The defaults are the policy `baseline`; the chart ships it as an object too, and a test holds
-the two against each other. Must not know how any of it is enforced. Hazard: a tenant's owner may
-choose among policies only where RBAC lets him; the object itself is the super administrator's.
+Pure. The defaults are the policy `baseline`. The chart also ships it as an object, and a test
+compares the two. Must not know how the limits are enforced.
+
+Hazard: the object must belong to the super cluster's administrator. A tenant's owner may choose
+among policies only if RBAC allows it.
 """
 
 from collections.abc import Mapping
@@ -26,21 +28,21 @@ EVERY = "*"
 
 
 class Security(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """How far a pod may go on a node: the levels of the Pod Security Standards."""
+    """Security level of pods by the Pod Security Standards."""
 
     level: SecurityLevel = "baseline"
 
 
 class Classes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which objects of a cluster-wide kind are shown to the tenant, by label or by list."""
+    """Objects of a cluster-wide kind that the tenant sees, by label or by list."""
 
     names: tuple[str, ...] = ()
     """Names, or `*` for all."""
     match_labels: dict[str, str] = {}
-    """Labels that an object must all have; empty selects nothing."""
+    """Labels that an object must all have. Empty selects nothing."""
 
     def shows(self, name: str, labels: dict[str, str]) -> bool:
-        """Tell whether an object is shown."""
+        """Return whether the tenant sees an object."""
         if name in self.names or EVERY in self.names:
             return True
         wanted = self.match_labels
@@ -51,7 +53,7 @@ _ALL = Classes(names=(EVERY,))
 
 
 class Sync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which kinds go down or up, and how much of them."""
+    """Kinds that are synced to the super cluster or to the tenant, and how much of them."""
 
     config_maps: SyncMode = "Referenced"
     secrets: SyncMode = "Referenced"
@@ -59,7 +61,7 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     network_policies: Verdict = "Allow"
     pod_disruption_budgets: Verdict = "Allow"
     blocking_disruption_budgets: Verdict = "Refuse"
-    """Whether a budget may forbid every disruption, and with that hold up a drain."""
+    """Whether a budget may forbid every disruption, and so block a drain."""
     storage_classes: Classes = _ALL
     ingress_classes: Classes = _ALL
     volume_snapshot_classes: Classes = _ALL
@@ -69,15 +71,15 @@ class Sync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Nodes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What of the super nodes a tenant sees."""
+    """The tenant's view of the super nodes."""
 
     view: NodeView = "Standard"
     expose: NodeExposure = "onDemand"
-    """`onDemand`: nodes that a pod of the tenant runs on; `all`: every node that may."""
+    """`onDemand`: nodes that run a pod of the tenant. `all`: every node that may."""
 
 
 class Network(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a tenant may ask of the super cluster's network."""
+    """Features of the super cluster's network that a tenant may request."""
 
     service_types: tuple[ServiceType, ...] = (
         "ClusterIP",
@@ -86,49 +88,52 @@ class Network(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
         "ExternalName",
     )
     load_balancer_classes: tuple[str, ...] = ()
-    """Values of `loadBalancerClass` that may be asked for."""
+    """Allowed values of `loadBalancerClass`."""
     ingress_hosts: tuple[str, ...] = ()
-    """Domains that the hosts of Ingresses must be in; none: any host that nobody else has."""
+    """Domains of the hosts of Ingresses. Empty: any host that no other tenant has."""
     catch_all_ingresses: Verdict = "Refuse"
-    """Whether an Ingress may take what comes for no host in particular."""
+    """Whether an Ingress may receive the requests for no particular host."""
     host_ports: Verdict = "Refuse"
     node_dns: Verdict = "Refuse"
     """Whether a pod may use the resolver of its node (dnsPolicy Default)."""
     super_ranges: tuple[str, ...] = ()
-    """CIDRs of the super cluster's nodes, pods and Services, taken out of what tenants may name in
-    network policies and endpoints; the Service range and node addresses are known without."""
+    """CIDRs of the super cluster's nodes, pods and Services.
+
+    Tenants cannot name them in network policies and endpoints. The Service range and node addresses
+    are known without this list.
+    """
 
 
 class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which prefixed labels and annotations go down beyond the built-in list."""
+    """Prefixed labels and annotations that are synced in addition to the built-in list."""
 
     label_domains: tuple[str, ...] = ()
     annotations: dict[str, tuple[str, ...]] = {}
-    """Exact annotation keys by kind; `*` as kind means every kind."""
+    """Exact annotation keys by kind. The kind `*` means every kind."""
     opaque_prefixes: tuple[str, ...] = ()
-    """Prefixes of label and annotation keys that stay above, whatever else lets them pass."""
+    """Prefixes of label and annotation keys that are never synced to the super cluster."""
 
 
 class TenantVolumes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Sources of PersistentVolumes that a tenant may write itself: all that each one serves."""
+    """Allowed sources of PersistentVolumes in a tenant, each with all volumes that it serves."""
 
     nfs_servers: tuple[str, ...] = ()
     csi_drivers: tuple[str, ...] = ()
 
 
 class Storage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a tenant may ask of the super cluster's storage."""
+    """Features of the super cluster's storage that a tenant may request."""
 
     tenant_volumes: TenantVolumes = TenantVolumes()
     volume_attributes_classes: tuple[str, ...] = ()
-    """Names of the VolumeAttributesClasses that a claim may ask for; `*` for all."""
+    """Names of the VolumeAttributesClasses that a claim may request. `*` for all."""
     inline_csi_drivers: tuple[str, ...] = ()
     """Drivers whose volumes a pod may name inline."""
     image_volumes: Verdict = "Refuse"
 
 
 class Access(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Which kubelet calls of the tenant are answered, and whether `kubectl debug` may add."""
+    """Kubelet calls of the tenant that are answered, and permission for `kubectl debug`."""
 
     logs: bool = True
     exec: bool = True
@@ -138,7 +143,7 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`TenantPolicy.spec`; without a word it is the policy `baseline`."""
+    """`TenantPolicy.spec`. Without fields it is the policy `baseline`."""
 
     security: Security = Security()
     sync: Sync = Sync()
@@ -149,7 +154,7 @@ class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     storage: Storage = Storage()
     access: Access = Access()
     weight: Weight = 1
-    """How many of its objects the syncer looks at in a row while other tenants wait."""
+    """Number of its objects that the syncer reconciles in a row while other tenants wait."""
 
 
 BASELINE = TenantPolicySpec()
@@ -159,7 +164,7 @@ DEFAULT = "baseline"
 
 
 def policy_name(spec: VirtualClusterSpec) -> str:
-    """Return the name of the policy that a VirtualCluster is bound to."""
+    """Return the name of the policy of a VirtualCluster."""
     return spec.policy_ref.name if spec.policy_ref is not None else DEFAULT
 
 

@@ -1,6 +1,7 @@
-"""Quantities as Kubernetes writes them, as numbers that can be compared; pure.
+"""Kubernetes quantities as numbers that can be compared. Pure.
 
-Hazard: a tenant may write anything, so what is over-long is no quantity rather than a slow one.
+Hazard: over-long text must not be parsed, and is no quantity. A tenant may write anything, and
+parsing it would be slow.
 """
 
 import re
@@ -22,8 +23,8 @@ _MOST = Decimal(2**63 - 1)
 def written(number: Decimal) -> str:
     """Return an amount, 0 or more, as API servers write it: 4 for 4000m, and 8G for 8000000000.
 
-    What is smaller than a thousandth is left out, and more than they can hold is what they can.
-    What is written otherwise comes back as something else, and is written again.
+    Amounts below a thousandth are dropped, and amounts above the largest value become that value.
+    An API server would return any other form differently, and the caller would write it again.
     """
     thousandths, suffixes = int(min(number, _MOST) * 1000), list(_WRITTEN)
     while thousandths and thousandths % 1000 == 0 and len(suffixes) > 1:
@@ -33,7 +34,7 @@ def written(number: Decimal) -> str:
 
 
 def quantity(text: Any) -> Decimal | None:
-    """Return a quantity as the number it is, or None for something else."""
+    """Return a quantity as a number, or None for anything else."""
     found = _QUANTITY.fullmatch(text) if isinstance(text, str) else None
     if found is None:
         return None

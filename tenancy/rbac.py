@@ -1,7 +1,7 @@
-"""One row of a component's access table, from which its RBAC files are generated; pure.
+"""Row of a component's access table, from which its RBAC files are generated. Pure.
 
-A table lists what a component may do and why; nothing else grants it anything. A wildcard is
-refused where it is written, because a file full of stars passes every review.
+A table lists the permissions of a component and the reason for each. No other source grants it
+anything. A wildcard is refused in the table, because a file full of stars passes every review.
 """
 
 from dataclasses import dataclass
@@ -10,12 +10,12 @@ WILDCARD = "*"
 
 
 class AccessProblemError(ValueError):
-    """A row cannot stand; the message says which and why."""
+    """A row is invalid. The message names the row and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
 class Access:
-    """What one component may do with some resources of one API group."""
+    """Permissions of one component for some resources of one API group."""
 
     group: str
     """API group, empty for the core group."""
@@ -25,15 +25,17 @@ class Access:
     why: str
     """One sentence for the reader of the generated file."""
     names: tuple[str, ...] = ()
-    """Only objects of these names; empty: all."""
+    """Names of the allowed objects. Empty: all."""
     namespaced: bool = False
     """Grant it in the components' own namespace only (a Role), not cluster-wide."""
     when: tuple[str, tuple[str, ...]] | None = None
-    """A value of the chart and what it must be one of, such as `("agent.upstream", ("auto",))`;
-    None: whatever the values are."""
+    """A chart value and its allowed values, such as `("agent.upstream", ("auto",))`.
+
+    None: the row does not depend on a value.
+    """
 
     def __post_init__(self) -> None:
-        """Refuse rows that grant too much or nothing."""
+        """Raise AccessProblemError for a row that grants too much or nothing."""
         for field in (self.resources, self.verbs):
             if not field:
                 raise AccessProblemError(f"{self} names no resources or no verbs; name them")

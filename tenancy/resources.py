@@ -1,11 +1,11 @@
-"""Coordinates of every kind the product touches: group, version, plural, kind, scope."""
+"""Coordinates of every kind that the components use: group, version, plural, kind, scope."""
 
 from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True)
 class Resource:
-    """Where one kind lives in a Kubernetes API."""
+    """Coordinates of one kind in a Kubernetes API."""
 
     group: str
     version: str
@@ -15,7 +15,7 @@ class Resource:
 
     @property
     def api_version(self) -> str:
-        """`v1` for the core group, else `group/version`."""
+        """Return `v1` for the core group, `group/version` for any other."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
     def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:

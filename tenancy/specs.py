@@ -1,7 +1,7 @@
-"""Frozen typed views of our own custom resources, parsed once at the edge.
+"""Typed views of this project's custom resources, frozen and parsed once at the edge.
 
-Only our kinds are typed; objects that pass through stay dicts. Unknown fields are ignored here, as
-the API server's schema has already pruned or refused them.
+Other objects stay dicts. Unknown fields are ignored here, because the API server's schema has
+already pruned or refused them.
 """
 
 from collections.abc import Mapping
@@ -18,15 +18,15 @@ Dns = Literal["managed", "tenant", "none"]
 Metrics = Literal["managed", "none"]
 Pods = Literal["all", "elected"]
 Phase = Literal["Pending", "Running", "Error"]
-"""Values of `status.phase` that vc-manager writes; upstream's words."""
+"""Values of `status.phase` that vc-manager writes, the same as upstream's."""
 
 
 class SpecProblemError(ValueError):
-    """An object of ours cannot be read; the message names the object, the field and the remedy."""
+    """A custom resource cannot be read. The message names the object, the field and the remedy."""
 
 
 class PolicyRef(msgspec.Struct, frozen=True, kw_only=True):
-    """Points at a TenantPolicy."""
+    """Reference to a TenantPolicy."""
 
     name: str
 
@@ -35,13 +35,13 @@ class TargetGrant(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """A super cluster that a tenant's pods may run in."""
 
     name: str
-    """Of a SuperCluster."""
+    """Name of a SuperCluster."""
     weight: int = 100
-    """How much of what is equally good goes there."""
+    """Relative share of pods among equally good targets."""
     namespace_selector: dict[str, Any] | None = None
-    """Of the tenant's namespaces; None: all."""
+    """Selector of the tenant's namespaces. None: all."""
     pods: Pods = "all"
-    """Of those that ask for nothing else: all, or those that the tenant has elected."""
+    """Pods without another request that may run there: all, or only elected pods."""
 
 
 class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -50,16 +50,16 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     cluster_version_name: str
     cluster_domain: str = "cluster.local"
     service_cidr: str = ""
-    """A slice of the super cluster's service range; empty: the manager picks one."""
+    """Part of the super cluster's service range. Empty: the manager selects one."""
     pki_expire_days: int = 90
     dns: Dns = "managed"
     metrics: Metrics = "none"
-    """Whether a metrics-server runs beside the control plane; `none` leaves it to the tenant."""
+    """Whether a metrics-server runs beside the control plane. `none` leaves it to the tenant."""
     policy_ref: PolicyRef | None = None
     transparent_meta_prefixes: tuple[str, ...] = ()
     opaque_meta_prefixes: tuple[str, ...] = ()
     targets: tuple[TargetGrant, ...] = ()
-    """Super clusters that the tenant's pods may run in; empty: the home cluster alone."""
+    """Super clusters that the tenant's pods may run in. Empty: only the home cluster."""
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -67,7 +67,7 @@ class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     size: str = "2Gi"
     class_name: str = ""
-    """Empty: the super cluster's default StorageClass."""
+    """Name of a StorageClass. Empty: the super cluster's default."""
 
 
 class ExtraArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -79,7 +79,7 @@ class ExtraArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class Bundle(msgspec.Struct, frozen=True, kw_only=True):
-    """One component in upstream's shape: whole objects, kept as they are."""
+    """One component in upstream's shape: whole objects, kept unchanged."""
 
     metadata: dict[str, Any] = {}
     statefulset: dict[str, Any]
@@ -87,7 +87,7 @@ class Bundle(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class ClusterVersionSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """`ClusterVersion.spec`: the short form, or upstream's three bundles; never both."""
+    """`ClusterVersion.spec`: the short form, or upstream's three bundles, but never both."""
 
     kubernetes_version: str = ""
     """A minor (`1.36`) or a patch release (`1.36.4`)."""
@@ -101,44 +101,48 @@ class ClusterVersionSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
 
     @property
     def is_bundled(self) -> bool:
-        """Tell whether this is upstream's shape."""
+        """Return whether this is upstream's shape."""
         return self.etcd is not None or self.api_server is not None
 
 
 TargetPhase = Literal["Granted", "Draining", "Away"]
-"""Of a target in a tenant: pods may be placed there; it is granted no more, and what the tenant has
-there goes; it does not answer, or is not reached yet."""
+"""State of a target in a tenant.
+
+- Granted: pods may be placed in it.
+- Draining: it is no longer granted, and the tenant's objects in it are being removed.
+- Away: it does not answer, or is not reached yet.
+"""
 
 
 class TargetStatus(msgspec.Struct, frozen=True, kw_only=True):
-    """What is said of one super cluster that a tenant may have something in."""
+    """Status of one super cluster that may contain objects of a tenant."""
 
     name: str
     phase: TargetPhase | Literal[""] = ""
     pods: int = 0
-    """Of the tenant, that are seated there."""
+    """Number of the tenant's pods that are assigned to this cluster."""
 
 
 class HeldStore(msgspec.Struct, frozen=True, kw_only=True):
     """The tenant's etcd data for which the syncer holds deletes (condition DeletesHeld)."""
 
     uid: str = ""
-    """UID of the Namespace kube-system in it; empty while there is none."""
+    """UID of the Namespace kube-system in it. Empty while there is none."""
 
 
 class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What other components read of `VirtualCluster.status`."""
+    """Fields of `VirtualCluster.status` that other components read."""
 
     phase: str = ""
-    """A `Phase`, or what upstream's manager wrote before, such as Updating."""
+    """A `Phase`, or a value from upstream's manager, such as Updating."""
     cluster_namespace: str = ""
     endpoint: str = ""
-    """URL by which clients outside the super cluster reach the API, empty when there is none."""
+    """URL by which clients outside the super cluster reach the API. Empty without one."""
     service_cidr: str = ""
     version: str = ""
     observed_generation: int = 0
     targets: tuple[TargetStatus, ...] = ()
-    """Other super clusters in which there may be something of the tenant."""
+    """Other super clusters that may contain objects of the tenant."""
     held_store: HeldStore | None = None
     """None while deletes are not held."""
     conditions: tuple[dict[str, Any], ...] = ()
@@ -159,7 +163,7 @@ class VirtualCluster(msgspec.Struct, frozen=True, kw_only=True):
 def parse_virtual_cluster(body: Mapping[str, Any]) -> VirtualCluster:
     """Return the typed view of a VirtualCluster.
 
-    The key is computed from namespace, name and UID and never read from the status, which a
+    The key is computed from namespace, name and UID. It is never read from the status, which a
     tenant's creator might have written. Raises SpecProblemError and names.NameProblemError.
     """
     metadata = body["metadata"]

@@ -1,8 +1,9 @@
-"""Clusters that may run tenants' pods: the typed view of a SuperCluster, and what is said of one.
+"""Typed view of the SuperCluster, a cluster that may run tenants' pods, and of its status.
 
-Pure. The home cluster is the one named `home`: tenants' control planes run there, and it has no
-Secret. Must not know how a cluster is reached. Hazard: what a status says of a cluster came from
-that cluster, which may be anybody's.
+Pure. The home cluster is the SuperCluster `home`. It runs the tenants' control planes and has no
+Secret. Must not know how a cluster is reached.
+
+Hazard: values of a status must not be trusted. They came from that cluster, which may be hostile.
 """
 
 import ipaddress
@@ -17,34 +18,41 @@ HOME = "home"
 """Name of the SuperCluster that stands for the cluster of the components themselves."""
 
 _T = TypeVar("_T")
-_SHORT = 8  # digits of a UID: they tell a handful of clusters apart
+_SHORT = 8  # digits of a UID, enough to distinguish a handful of clusters
 
 Mode = Literal["agent", "apiserver"]
 Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
 Network = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 REACHABLE = "Reachable"
-"""Condition: an API server answers behind the address, and proves that it is the one meant."""
+"""Condition: an API server answers at the address, and proves its identity."""
 AUTHORIZED = "Authorized"
-"""Condition: the credential is accepted and may do all that is needed; the message names each verb
-that is missing."""
+"""Condition: the credential is accepted and has all needed permissions.
+
+The message names each verb that is missing.
+"""
 VERSION_SUPPORTED = "VersionSupported"
 """Condition: its Kubernetes is at most one minor from the home cluster's."""
 NETWORKS_OVERLAP = "NetworksOverlap"
-"""Condition, True when something is wrong: addresses of pods or Services mean two things."""
+"""Condition, True when something is wrong: addresses of pods or Services have two meanings."""
 READY = "Ready"
 """Condition: all of the above are well."""
 LOSSES_HELD = "LossesHeld"
-"""Condition, written by the syncer and True when something is wrong: many of the pods that tenants
-have there are missing at once, and nothing is concluded from that."""
+"""Condition, written by the syncer and True when something is wrong.
+
+Many of the tenants' pods in this cluster are missing at once, and the syncer concludes nothing from
+that.
+"""
 FOLLOWED = "Followed"
-"""Condition, written by the syncer: what is there for tenants is listed and watched."""
+"""Condition, written by the syncer: the tenants' objects in this cluster are listed and watched."""
 SYNCER_CONDITIONS = (FOLLOWED, LOSSES_HELD)
 IDENTITY_CHANGED = "IdentityChanged"
 """Reason of Reachable: another cluster answers, and `status.observedIdentity` names it."""
 AGENT_READY = "AgentReady"
-"""Condition: logs, exec, attach and port-forward of tenants' pods there are served; pods are placed
-there without."""
+"""Condition: logs, exec, attach and port-forward work for tenants' pods in this cluster.
+
+Pods are placed in the cluster even without it.
+"""
 CONDITIONS = (READY, REACHABLE, AUTHORIZED, VERSION_SUPPORTED, NETWORKS_OVERLAP, AGENT_READY)
 
 
@@ -53,9 +61,12 @@ class SecretRef(msgspec.Struct, frozen=True, kw_only=True):
 
     name: str
     key: str = ""
-    """Empty: `kubeconfig`, `config`, or a server and a token in keys of their own."""
+    """Key of the kubeconfig.
+
+    Empty: `kubeconfig`, `config`, or separate keys for server and token.
+    """
     context: str = ""
-    """Context of the kubeconfig; empty: its current one."""
+    """Context of the kubeconfig. Empty: its current one."""
 
 
 class Taint(msgspec.Struct, frozen=True, kw_only=True):
@@ -67,12 +78,12 @@ class Taint(msgspec.Struct, frozen=True, kw_only=True):
 
 
 class NetworkFacts(msgspec.Struct, frozen=True, kw_only=True):
-    """What an administrator knows of a cluster's network; what is empty is asked of the cluster."""
+    """Facts of a cluster's network from an administrator. Empty ones are read from the cluster."""
 
     pod_cidrs: tuple[str, ...] = msgspec.field(default=(), name="podCIDRs")
     service_cidrs: tuple[str, ...] = msgspec.field(default=(), name="serviceCIDRs")
     resolvers: tuple[str, ...] = ()
-    """Addresses of what resolves names for tenants' pods there."""
+    """Addresses of the name servers for tenants' pods in the cluster."""
     reachable: bool = False
     """Whether its pods and the home cluster's reach each other by their addresses."""
 
@@ -81,11 +92,11 @@ class SuperClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """`SuperCluster.spec`."""
 
     secret_ref: SecretRef | None = None
-    """None for the home cluster alone."""
+    """None only for the home cluster."""
     server: str = ""
-    """Instead of the Secret's."""
+    """URL that replaces the Secret's. Empty: the Secret's."""
     tls_server_name: str = ""
-    """Instead of the Secret's, or of the server's own name."""
+    """Name that replaces the Secret's or the server's own. Empty: no replacement."""
     mode: Mode = "apiserver"
     labels: dict[str, str] = {}
     taints: tuple[Taint, ...] = ()
@@ -106,32 +117,32 @@ class Losses(msgspec.Struct, frozen=True, kw_only=True):
     """Digest of the set of missing pods, 16 hexadecimal digits. A confirmation names it."""
     missing: int
     total: int
-    """Pods that should run there, the missing ones included."""
+    """Number of pods that should run in the cluster, the missing ones included."""
 
 
 class SuperClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What other components read of `SuperCluster.status`."""
+    """Fields of `SuperCluster.status` that other components read."""
 
     observed_generation: int = 0
     version: str = ""
     identity: str = ""
     """UID of the cluster's kube-system."""
     observed_identity: str = ""
-    """The same of the cluster that answers, while that is another one than `identity` names."""
+    """UID of kube-system of the answering cluster, while it differs from `identity`."""
     nodes: int = 0
-    """Nodes that are ready and take pods."""
+    """Number of nodes that are ready and accept pods."""
     capacity: dict[str, str] = {}
-    """What those nodes have to give, all told: cpu, memory, ephemeral-storage, pods."""
+    """Total capacity of those nodes: cpu, memory, ephemeral-storage, pods."""
     network: Ranges = Ranges()
     losses: Losses | None = None
-    """Written by the syncer; None while nothing is held."""
+    """Written by the syncer. None while nothing is held."""
     conditions: tuple[dict[str, Any], ...] = ()
 
 
 def accounts_namespace(home: str) -> str:
-    """Return the namespace, in a target, of the accounts that were made there for one home cluster.
+    """Return the namespace of one home cluster's ServiceAccounts in a target.
 
-    `home` is the UID of that cluster's kube-system; two home clusters may share a target.
+    `home` is the UID of that cluster's kube-system, because two home clusters may share a target.
     """
     return f"virtual-cluster-{home[:_SHORT]}"
 
@@ -157,10 +168,10 @@ def parse_status(body: Mapping[str, Any]) -> SuperClusterStatus:
 
 
 def overlaps(mine: Ranges, others: Mapping[str, Ranges]) -> list[str]:
-    """Return where addresses mean two things: within a cluster, and between it and others.
+    """Return the ranges with two meanings: within a cluster, and between it and other clusters.
 
-    Sentences without a full stop. Service ranges of two clusters may be the same: their addresses
-    mean something inside each cluster only. What is no network is left out.
+    The results are sentences without a full stop. Service ranges of two clusters may be the same,
+    because their addresses have a meaning only inside each cluster. Invalid networks are ignored.
     """
     found = _shared(mine.pods, mine.services, "the pod range {} overlaps its own Service range {}")
     for name, theirs in sorted(others.items()):

@@ -1,13 +1,13 @@
-"""Every label, annotation, finalizer, field manager and condition type of the product.
+"""Labels, annotations, finalizers, field managers and condition types of all components.
 
-Keys that upstream VirtualCluster wrote keep their spelling.
+Keys of upstream VirtualCluster keep their spelling.
 """
 
 DOMAIN = "tenancy.x-k8s.io"
 
 # Labels and annotations of super objects.
 CLUSTER = f"{DOMAIN}/cluster"
-"""Label and annotation: the root namespace (key) of the tenant an object belongs to."""
+"""Label and annotation: the root namespace (key) of the tenant that owns the object."""
 NAMESPACE = f"{DOMAIN}/namespace"
 """Label and annotation: the tenant namespace of the twin."""
 VC_NAME = f"{DOMAIN}/vcname"
@@ -15,51 +15,66 @@ VC_NAME = f"{DOMAIN}/vcname"
 VC_NAMESPACE = f"{DOMAIN}/vcnamespace"
 """Label and annotation: namespace of the VirtualCluster."""
 VC_UID = f"{DOMAIN}/vcuid"
-"""Label and annotation: UID of the VirtualCluster; with `UID` it proves ownership."""
+"""Label and annotation: UID of the VirtualCluster. With `UID` it proves ownership."""
 UID = f"{DOMAIN}/uid"
 """Annotation: UID of the tenant object."""
 SUPER_CLUSTER = f"{DOMAIN}/super-cluster"
-"""Label and annotation of what is made in another super cluster than the home cluster: UID of the
-SuperCluster, as two homes may share a target. At home only what serves a target has the label."""
+"""Label and annotation of objects in targets: UID of the SuperCluster.
+
+Two home clusters may share a target. In the home cluster only objects that serve a target have the
+label.
+"""
 ABANDON = f"{DOMAIN}/abandon"
-"""Annotation of a SuperCluster that is gone for good: what tenants have there is left there."""
+"""Annotation of a SuperCluster that is lost for good. Tenants' objects in it are left behind."""
 CONFIRM_LOSSES = f"{DOMAIN}/confirm-losses"
-"""Annotation of a SuperCluster: which missing pods are confirmed as lost, by `status.losses.state`;
-or `status.observedIdentity`, the UID of kube-system of the cluster that answers now."""
+"""Annotation of a SuperCluster: confirmation of its missing pods as lost.
+
+The value is `status.losses.state`. It can also be `status.observedIdentity`, the UID of kube-system
+of the cluster that answers now.
+"""
 TARGET = f"{DOMAIN}/target"
-"""Label of the node that stands for another super cluster in a tenant, and of what vc-manager makes
-for its agent: its name."""
+"""Label: name of a target.
+
+The node that stands for the target in a tenant has it, and vc-manager's objects for the target's
+agent have it too.
+"""
 ASSIGNED_CLUSTER = f"{DOMAIN}/assigned-cluster"
-"""Annotation of a tenant pod, and of its twin: the super cluster that it was placed in, a slash,
-and 16 hex digits that tell this try apart."""
+"""Annotation of a tenant pod, and of its twin: the assigned cluster of this attempt.
+
+The value is the name of the super cluster, a slash, and 16 hex digits that identify the attempt.
+"""
 ELECT = f"{DOMAIN}/elect"
-"""Label `enabled` of a tenant's namespace, and annotation of its pods: such a pod may go where only
-the elected may."""
+"""Label `enabled` of a tenant's namespace, and annotation of its pods.
+
+Such a pod may run in targets that accept only elected pods.
+"""
 CONTROLLED = f"{DOMAIN}/controlled"
-"""Label, `true` on everything the syncer or the manager made in the super cluster."""
+"""Label, `true` on all objects of the syncer or the manager in the super cluster."""
 ROOT_NAMESPACE = f"{DOMAIN}/vcrootns"
 """Annotation, `true` on a root namespace."""
 OWNER = f"{DOMAIN}/ownerReferences"
 """Annotation: kind and UID of the tenant object's controller, JSON, at most 512 bytes."""
 DIGEST = f"{DOMAIN}/digest"
-"""Annotation: digest of what was last written; saves work after a restart, proves nothing."""
+"""Annotation: digest of the last write. It saves work after a restart and proves nothing."""
 CONTAINERS = f"{DOMAIN}/containers"
-"""Annotation: comma-separated containers that the tenant wrote; the agent serves no others."""
+"""Annotation: comma-separated containers that the tenant wrote. The agent serves only these."""
 KEYS = f"{DOMAIN}/keys"
-"""Annotation: keys of the tenant's labels and annotations that were carried down, JSON; what stands
-beside them is the super cluster's own and stays."""
+"""Annotation: keys of the tenant's labels and annotations that were synced, JSON.
+
+Other keys of the object are the super cluster's own and stay.
+"""
 NODE_CHOICE = f"{DOMAIN}/node-choice"
-"""Annotation of a super pod: digest of the nodes that its tenant's own say on them leaves it."""
+"""Annotation of a super pod: digest of its node choice by the tenant's own marks on nodes."""
 EXPIRES = f"{DOMAIN}/expires"
-"""Annotation of a token Secret: when the token ends, RFC 3339."""
+"""Annotation of a token Secret: expiry of the token, RFC 3339."""
 ACCOUNT = f"{DOMAIN}/serviceaccount"
-"""Annotation of a token Secret: name of the tenant ServiceAccount; its UID is in `UID`."""
+"""Annotation of a token Secret: name of the tenant ServiceAccount. Its UID is in `UID`."""
 TOKEN_AUDIENCE = f"{DOMAIN}/token-audience"
-"""Annotation of a token Secret: the audience asked for; empty for the tenant's own API."""
+"""Annotation of a token Secret: the requested audience. Empty for the tenant's own API."""
 TOKEN_SECONDS = f"{DOMAIN}/token-seconds"
-"""Annotation of a token Secret: the lifetime asked for."""
+"""Annotation of a token Secret: the requested lifetime."""
 TOKEN_RENEW = f"{DOMAIN}/token-renew"
-"""Annotation of a token Secret: when the next one is asked for, RFC 3339."""
+"""Annotation of a token Secret: time of the next request for a token, RFC 3339."""
 TOKEN_POD = f"{DOMAIN}/token-pod"
 """Annotation of a token Secret: name and UID of the one tenant pod it is bound to, if any."""
 VOLUME = f"{DOMAIN}/volume"
@@ -69,49 +84,62 @@ CONTROLLER = f"{DOMAIN}/controller"
 SECRETS_DIGEST = f"{DOMAIN}/secrets-digest"
 """Annotation of a control plane's pod template: digest of the Secrets it mounts."""
 SERVICE_CIDR = f"{DOMAIN}/service-cidr"
-"""Annotation of the root namespace's Service `kubernetes`: the slice that it claims."""
+"""Annotation of the root namespace's Service `kubernetes`: the service range that it claims."""
 PKI_INITIALISED = f"{DOMAIN}/pki-initialised"
-"""Annotation of a root namespace, `true` once all authorities exist: never make one anew."""
+"""Annotation of a root namespace, `true` once all authorities exist. They are never recreated."""
 
-# Identity of a tenant store (design: deletes and the brake).
+# Identity of a tenant's etcd data (design: deletes and delete protection).
 STORE_UID = f"{DOMAIN}/store-uid"
 """Annotation of the root namespace: UID of the tenant's kube-system."""
 STORE_REVISION = f"{DOMAIN}/store-revision"
 """Annotation of the root namespace: highest resourceVersion seen from the tenant."""
 STORE_EPOCH = f"{DOMAIN}/store-epoch"
-"""Annotation of the root namespace, and key of the tenant's ConfigMap: counts what went down."""
-CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
-"""Annotation of a VirtualCluster: `status.heldStore.uid`, the UID of the tenant's new kube-system
-whose deletes are meant."""
+"""Annotation of the root namespace, and key of the tenant's ConfigMap: the epoch of the sync.
 
-# Marks on tenant objects.
+The syncer increases it after objects were synced to the super cluster.
+"""
+CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
+"""Annotation of a VirtualCluster: `status.heldStore.uid`.
+
+It is the UID of the tenant's new kube-system, and confirms that its deletes are intended.
+"""
+
+# Labels and annotations of tenant objects.
 VIRTUAL_NODE = f"{DOMAIN}/virtualnode"
-"""Label, `true` on the nodes we show in a tenant."""
+"""Label, `true` on virtual nodes."""
 TAINTS = f"{DOMAIN}/taints"
-"""Annotation of a virtual node: `key:effect` of each taint that we show, comma-separated; the
-others are the tenant's own."""
+"""Annotation of a virtual node: `key:effect` of each synced taint, comma-separated.
+
+Other taints are the tenant's own.
+"""
 LABELS = f"{DOMAIN}/labels"
-"""Annotation of a node that stands for a target: keys of the labels that we show, comma-separated;
-the others are the tenant's own."""
+"""Annotation of a node that stands for a target: keys of the synced labels, comma-separated.
+
+Other labels are the tenant's own.
+"""
 CORDONED = f"{DOMAIN}/cordoned"
-"""Annotation of the node that stands for a target: `true` while we keep it unschedulable, as the
-target is granted no more."""
+"""Annotation of the node that stands for a target.
+
+It is `true` while the syncer keeps the node unschedulable, because the target is no longer granted.
+"""
 MIRRORED = f"{DOMAIN}/mirrored"
-"""Label, `true` on classes, drivers and volumes of the super cluster that we show in a tenant."""
+"""Label, `true` on mirrors: classes, drivers and volumes of the super cluster in a tenant."""
 RESERVED_ADDRESS = f"{DOMAIN}/reserved-address"
 """Label, `true` on IPAddress objects that keep a super Service's IP free in the tenant."""
 AGENT_ADDRESS = f"{DOMAIN}/agent"
 """Node address type: IP of the vn-agent pod on the node."""
 
-# What operators set.
+# Settings of operators.
 SUPER_PUBLIC = f"{DOMAIN}/super.public"
-"""Label of super classes that are meant for tenants, `true`; policies may select by it."""
+"""Label of super classes for tenants, `true`. Policies may select by it."""
 EXTERNAL_DOMAIN = f"{DOMAIN}/external-apiserver-domain"
 """Label of a VirtualCluster: extra DNS name in the API server's certificate."""
 
 TARGET_OF = f"{DOMAIN}/target-of"
-"""Label of what `kubectl vc target join` makes in another cluster: UID of the home cluster's
-kube-system."""
+"""Label of objects that `kubectl vc target join` creates in another cluster.
+
+The value is the UID of the home cluster's kube-system.
+"""
 
 CREDENTIAL = f"{DOMAIN}/credential"
 """Label of kubeconfig Secrets in root namespaces: `admin`, `syncer`, `manager`, ..."""
@@ -125,30 +153,36 @@ MANAGER = "vc-manager"
 SYNCER = "vc-syncer"
 """Field manager, Lease and account of the syncer."""
 AGENT = "vn-agent"
-"""Account and DaemonSet of the node agent; account of a target's agent in that target."""
+"""Account and DaemonSet of the node agent. Account of a target's agent in that target."""
 TARGET_AGENT = "vn-agent-target"
-"""Account, in the home cluster, of the agents that serve the pods of a target each."""
+"""Account, in the home cluster, of the agents for the pods of one target each."""
 
 AGENT_STRAIGHT = "UpstreamKubelet"
 AGENT_AROUND = "UpstreamApiServer"
 AGENT_CONFIGURED = "UpstreamConfigured"
 AGENT_WAYS = (AGENT_STRAIGHT, AGENT_AROUND, AGENT_CONFIGURED)
-"""Reasons of the Events by which an agent tells, on its own pod, how it reaches its node's pods:
-straight; by the API server, as the kubelet's certificate does not verify; so by configuration."""
+"""Reasons of Events that an agent records on its own pod, about its way to the node's pods.
+
+In this order: directly, through the API server because the kubelet's certificate does not verify,
+or through the API server by configuration.
+"""
 KUBELET_DIRECT = f"{DOMAIN}/KubeletDirect"
-"""Condition of a virtual node: whether its agent asks the kubelet itself, and if not, why."""
+"""Condition of a virtual node:
+
+whether its agent calls the kubelet itself, or the reason why not.
+"""
 
 AGENT_PORT = 10550
 AGENT_SERVING_SIGNER = f"{DOMAIN}/vn-agent-serving"
-"""signerName of the CSRs by which an agent pod asks for its serving certificate."""
+"""signerName of the CSRs for an agent pod's serving certificate."""
 AGENT_CLIENT_TRUST = "vn-agent-trust"
-"""ConfigMap in the manager's namespace: `client-ca.crt`, who may call agents."""
+"""ConfigMap in the manager's namespace: `client-ca.crt`, the authorities of agents' callers."""
 AGENT_ACCESS = "vn-agent-access"
-"""ConfigMap in the manager's namespace: which calls each tenant's policy lets agents answer."""
+"""ConfigMap in the manager's namespace: the calls that each tenant's policy lets agents answer."""
 BOOTSTRAP = f"{DOMAIN}/bootstrap"
-"""Label, `true` on the objects that every tenant has inside from the first minute."""
+"""Label, `true` on the objects that every tenant contains from the first minute."""
 ADMINS_GROUP = "tenancy:admins"
-"""Group of handed-out admin certificates, bound to cluster-admin inside the tenant."""
+"""Group of issued admin certificates, bound to cluster-admin inside the tenant."""
 SYNCER_USER = "tenancy:syncer"
 """User of the syncer's certificate inside a tenant."""
 DNS_USER = "tenancy:coredns"
@@ -159,35 +193,35 @@ METRICS_USER = "tenancy:metrics-server"
 # Conditions of a VirtualCluster.
 READY = "Ready"
 RECONCILING = "Reconciling"
-"""True while the manager works toward the spec; kstatus reads it."""
+"""True while the manager works toward the spec. kstatus reads it."""
 STALLED = "Stalled"
-"""True when only a change of the object, or of what it names, can help; kstatus reads it."""
+"""True when only a change of the object, or of objects it names, can help. kstatus reads it."""
 CERTIFICATES_READY = "CertificatesReady"
 ETCD_READY = "EtcdReady"
 API_SERVER_READY = "APIServerReady"
 CONTROLLER_MANAGER_READY = "ControllerManagerReady"
 DNS_READY = "DNSReady"
 METRICS_READY = "MetricsReady"
-"""Whether `kubectl top` and autoscalers have the API that they ask; a tenant is ready without."""
+"""Whether `kubectl top` and autoscalers have their metrics API. A tenant is ready without it."""
 STORE_EPHEMERAL = "StoreEphemeral"
-"""True when the etcd template has no volume: a lost pod is a lost tenant."""
+"""True when the etcd template has no volume. Then the loss of a pod is the loss of the tenant."""
 SYNCED = "Synced"
-"""Written by the syncer: engaged and all caches complete."""
+"""Written by the syncer: the tenant is syncing, and all caches are complete."""
 TARGETS_GRANTED = "TargetsGranted"
 """Condition of a VirtualCluster that names super clusters: whether each of them is declared."""
 DELETES_HELD = "DeletesHeld"
-"""Written by the syncer: the tenant's store went back or was lost; downward deletes wait."""
+"""Written by the syncer: etcd is lost or restored to an older state, and downward deletes wait."""
 
 RESERVED_DOMAINS = (DOMAIN, f"transparency.{DOMAIN}")
 """Domains of label and annotation keys that a tenant can never set on a super object."""
 
 
 def key_domain(key: str) -> str:
-    """Return the domain of a label or annotation key; empty when it has no prefix."""
+    """Return the domain of a label or annotation key. Empty when it has no prefix."""
     return key.rpartition("/")[0]
 
 
 def is_reserved(key: str) -> bool:
-    """Tell whether a key is ours: domains are compared whole, label by label."""
+    """Return whether a key is reserved. Domains are compared whole, label by label."""
     domain = key_domain(key).lower()
     return any(domain == ours or domain.endswith(f".{ours}") for ours in RESERVED_DOMAINS)
