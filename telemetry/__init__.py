@@ -1,1 +1,1 @@
-"""Logs, metrics and probes; knows neither Kubernetes nor tenants, and imports no web framework."""
+"""Logs, metrics and probes. Knows neither Kubernetes nor tenants, and imports no web framework."""

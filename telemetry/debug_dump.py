@@ -1,7 +1,8 @@
-"""On SIGUSR1, log what the process is busy with: queues, sessions, and where each task waits.
+"""State dump to the log on SIGUSR1: queues, sessions, and the position of each waiting task.
 
-Owns the signal and the shape of the record. Knows nothing of what its sources tell. Hazard: the
-sources run on the event loop; they look and never wait.
+Owns the signal and the shape of the record. Knows nothing of the content of its sources.
+
+Hazard: sources must only read and never wait. They run on the event loop and would block it.
 """
 
 import asyncio
@@ -20,7 +21,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 @contextmanager
 def on_signal(sources: Mapping[str, Source]) -> Iterator[None]:
-    """While the block runs, answer SIGUSR1 with a log record of every source and all tasks."""
+    """Log every source and all tasks on each SIGUSR1 while the block runs."""
     loop = asyncio.get_running_loop()
     loop.add_signal_handler(signal.SIGUSR1, _dump, sources)
     try:
@@ -30,7 +31,7 @@ def on_signal(sources: Mapping[str, Source]) -> Iterator[None]:
 
 
 def tasks() -> dict[str, int]:
-    """Return where the loop's tasks wait, innermost line first, and how many wait there."""
+    """Return the number of the loop's tasks by waiting position, innermost line first."""
     return dict(Counter(_where(task) for task in asyncio.all_tasks()).most_common())
 
 

@@ -1,6 +1,7 @@
-"""The metrics of this process as text, made once for all who ask together.
+"""Text exposition of this process's metrics, shared by simultaneous scrapes.
 
-Must not know who asks or how. Hazard: making it takes milliseconds of the loop.
+Must not know the caller. Hazard: the text must be shared, because rendering it takes milliseconds
+of the event loop. Many scrapes would otherwise block the loop.
 """
 
 import time
@@ -9,14 +10,14 @@ from collections.abc import Callable
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-_FRESH = 1.0  # seconds for which one text of the metrics serves everybody
+_FRESH = 1.0  # seconds for which one text is shared
 
 
 class Exposition:
-    """What a registry shows."""
+    """Cached text of a registry's metrics."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
-        """Show a registry."""
+        """Set the registry."""
         self._registry = registry
         self._shown: tuple[float, str, str, bytes] | None = None
 
@@ -36,5 +37,5 @@ class Exposition:
 def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
     try:
         return choose_encoder(accept)
-    except (TypeError, ValueError):  # the library reads versions that are none
+    except (TypeError, ValueError):  # the library fails on invalid versions
         return choose_encoder("")

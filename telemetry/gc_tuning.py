@@ -1,30 +1,32 @@
-"""The collector of reference cycles, set for a process of caches and short-lived objects.
+"""Settings of Python's cycle collector for a process with caches and short-lived objects.
 
-Owns its thresholds. What the caches hold are texts and records that the collector does not look at,
-so nearly all that it would go through are dicts that are about to go by themselves. Hazard: cycles
-wait longer for their end; nothing that holds a socket or a file may rest on them.
+Owns its thresholds. The caches contain texts and records that the collector does not scan. Nearly
+all objects that it would scan are dicts with a short life.
+
+Hazard: no socket or file may depend on the collector for its end. Cycles live longer with these
+thresholds.
 """
 
 import gc
 
 _YOUNG = 5_000
-"""Objects made and not freed before the youngest are gone through; Python's own number is 700.
+"""Allocations without a free before the youngest generation is collected. Python's default is 700.
 
-That takes up to half a millisecond; of four times as many, up to three and a half at once.
+Such a collection takes up to 0.5 ms. With four times as many objects it takes up to 3.5 ms at once.
 """
 _MIDDLE, _OLD = 20, 80
-"""How often before what stayed is gone through as well; all of it takes a fraction of a second."""
+"""Collections before the next older generation is collected. A full one takes a fraction of 1 s."""
 
 
 def relax() -> None:
-    """Look through what is new less often; for the start of a process."""
+    """Collect new objects less often. Call this at the start of a process."""
     gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
 
 
 def settle() -> None:
-    """Leave what a start has made alone for good.
+    """Exclude all existing objects from collection for good.
 
-    What is garbage of it by then stays as well, be it a socket of a connection that failed: to
-    look for that would hold everything up for a fraction of a second.
+    Garbage of the start stays too, even the socket of a connection that failed. A collection of it
+    would block the loop for a fraction of a second.
     """
     gc.freeze()

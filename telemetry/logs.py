@@ -1,8 +1,10 @@
-"""One log configuration, shared by our loggers and by every library that uses `logging`.
+"""Log configuration of the process, for structlog and for libraries that use `logging`.
 
-Owns format and level: JSON lines in a cluster, coloured columns on a terminal. Knows nothing of
-what is logged. Hazard: whatever is passed as a field is written down; the filter below catches the
-usual names of secrets and raw bytes, and is no licence to pass them.
+Owns format and level: JSON lines in a cluster, coloured columns on a terminal. Knows nothing of the
+content.
+
+Hazard: secrets must never be passed as a field, because every field is written. The filter catches
+only raw bytes and the usual names of secrets.
 """
 
 import json
@@ -18,16 +20,22 @@ from structlog.typing import EventDict, Processor, WrappedLogger
 
 _SECRET_WORDS = ("token", "password", "authorization", "secret_data", "private_key", "client_key")
 _CHATTY = ("asyncio", "aiohttp", "kubernetes", "urllib3")
-"""Libraries whose information is noise to us."""
+"""Libraries with INFO lines of no use here."""
 
 SUBJECT: ContextVar[Callable[[], Mapping[str, str]] | None] = ContextVar("subject", default=None)
-"""Names what is worked on, for every line of a task; asked only when a line is written."""
+"""Returns the fields of the current reconcile, for every line of a task.
+
+It is called only when a line is written.
+"""
 
 
 def configure(
     level: str = "INFO", *, console: bool | None = None, stream: TextIO | None = None
 ) -> None:
-    """Set up logging for the whole process; `console` None looks whether a person is watching."""
+    """Set up logging for the whole process.
+
+    `console` None means columns if the stream is a terminal.
+    """
     out = stream or sys.stderr
     if console is None:
         console = out.isatty()
@@ -44,7 +52,7 @@ def configure(
             structlog.stdlib.ProcessorFormatter.wrap_for_formatter,
         ],
         logger_factory=structlog.stdlib.LoggerFactory(),
-        # Lines below the level cost next to nothing: their methods do nothing.
+        # Methods for lines below the level do nothing, so such lines cost almost nothing.
         wrapper_class=structlog.make_filtering_bound_logger(level.lower()),
         cache_logger_on_first_use=True,
     )
@@ -62,13 +70,13 @@ def configure(
 
 
 def with_subject(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Add what is worked on; what the line itself says of it stays."""
+    """Add the fields of the current reconcile. Fields of the line itself win."""
     subject = SUBJECT.get()
     return event if subject is None else {**subject(), **event}
 
 
 def without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
-    """Blank fields whose names say that they are secret, and bytes, which may be anything."""
+    """Hide fields with names of secrets, and bytes, which may contain anything."""
     for key, value in event.items():
         if isinstance(value, bytes | bytearray | memoryview):
             event[key] = f"<{len(value)} bytes>"
@@ -87,5 +95,5 @@ def _json(event: EventDict, **_: Any) -> str:
     try:
         return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
     except orjson.JSONEncodeError:
-        # Numbers beyond 64 bits and broken text; a line must never be lost for its content.
+        # Numbers beyond 64 bits and broken text. A line must never be lost because of its content.
         return json.dumps({str(key): value for key, value in event.items()}, default=repr)

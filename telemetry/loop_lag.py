@@ -1,7 +1,9 @@
-"""How late the event loop rings: what everybody on it waits for, besides their own work.
+"""Measurement of the event loop's lateness, the extra delay of all work on it.
 
-Owns one timer. Knows nothing of what holds the loop up. Hazard: it looks once a second, so a single
-stall shorter than that is likely to be missed; the histogram tells of loops that are late often.
+Owns one timer. Knows nothing of the causes.
+
+Hazard: the metric must not be used to find single short stalls. It measures once a second and is
+likely to miss them, but it shows loops that are often late.
 """
 
 import asyncio
@@ -11,12 +13,12 @@ from collections.abc import AsyncIterator
 from telemetry import metrics
 
 PERIOD = 1.0
-"""Seconds between two looks."""
+"""Interval of measurements in seconds."""
 
 
 @contextlib.asynccontextmanager
 async def measured(period: float = PERIOD) -> AsyncIterator[None]:
-    """Measure the running loop for as long as the block runs."""
+    """Measure the running loop while the block runs."""
     task = asyncio.ensure_future(_measure(period))
     try:
         yield

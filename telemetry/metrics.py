@@ -1,7 +1,9 @@
-"""Every metric of the product, declared once.
+"""Declarations of all metrics.
 
-Well-known names are controller-runtime's and client-go's, so that existing dashboards work. Labels
-are bounded: never the name of an object. Hazard: a label value made from input grows without end.
+Well-known names are those of controller-runtime and client-go, so that existing dashboards work.
+
+Hazard: labels must have a bounded set of values, never the name of an object. A label value made
+from input grows without end.
 """
 
 import weakref
@@ -126,7 +128,7 @@ _FAILURES = frozenset({"error", "requeue"})
 
 
 class QueueMetrics:
-    """The families of one queue, looked up once."""
+    """Metrics of one queue, with their labels looked up once."""
 
     def __init__(
         self,
@@ -136,7 +138,7 @@ class QueueMetrics:
         unfinished: Callable[[], float],
         longest: Callable[[], float],
     ) -> None:
-        """Read the bound methods at each scrape, for as long as their queue lives."""
+        """Read the bound methods at each scrape, as long as their queue lives."""
         self.adds = _QUEUE_ADDS.labels(name)
         self.retries = _QUEUE_RETRIES.labels(name)
         self.waited = _QUEUE_WAIT.labels(name).observe
@@ -147,10 +149,10 @@ class QueueMetrics:
 
 
 class ReconcileMetrics:
-    """The families of one controller, looked up once."""
+    """Metrics of one controller, with their labels looked up once."""
 
     def __init__(self, name: str, *, workers: int, busy: Callable[[], float]) -> None:
-        """Show every result from the start, so that the first error is an increase."""
+        """Create all results at the start, so that the first error is an increase."""
         self._results = {result: _RECONCILES.labels(name, result).inc for result in RESULTS}
         self._errors = _RECONCILE_ERRORS.labels(name).inc
         self._time = _RECONCILE_TIME.labels(name).observe
@@ -166,15 +168,15 @@ class ReconcileMetrics:
 
 
 class SyncMetrics:
-    """The families of what a syncer wrote, looked up once for each kind."""
+    """Metrics of a syncer's writes, with their labels looked up once for each kind."""
 
     def __init__(self) -> None:
-        """Know no kind yet; each is added when it is first written."""
+        """Start without kinds. Each kind is added at its first write."""
         self._lags: dict[tuple[str, str], Callable[[float], None]] = {}
         self._drifts: dict[tuple[str, str], Callable[[], None]] = {}
 
     def lag(self, direction: str, kind: str, seconds: float) -> None:
-        """Note how long a write came after what had made it necessary."""
+        """Record the seconds from the cause of a write to its answer."""
         place = direction, kind
         observe = self._lags.get(place)
         if observe is None:
@@ -182,7 +184,7 @@ class SyncMetrics:
         observe(seconds)
 
     def repaired(self, side: str, kind: str) -> None:
-        """Count a write that undid somebody else's."""
+        """Count a write that undid another writer's change."""
         place = side, kind
         count = self._drifts.get(place)
         if count is None:
@@ -191,26 +193,26 @@ class SyncMetrics:
 
 
 def watch_tenants(counts: Mapping[str, Callable[[], float]]) -> None:
-    """Read these bound methods, by condition, at each scrape for as long as their owner lives."""
+    """Read these bound methods, by condition, at each scrape, as long as their owner lives."""
     for condition, method in counts.items():
         _TENANTS.labels(condition).set_function(_while_alive(method))
 
 
 def watch_targets(counts: Mapping[str, Callable[[], float]]) -> None:
-    """As `watch_tenants`, of the other super clusters."""
+    """Read the methods of the targets at each scrape, as `watch_tenants` does for tenants."""
     for condition, method in counts.items():
         _TARGETS.labels(condition).set_function(_while_alive(method))
 
 
 def show_certificate(name: str, *, ends: float, renewed: float | None) -> None:
-    """Show when the first certificate of a name ends and is renewed, in Unix seconds."""
+    """Set the expiry and renewal of the first certificate of a name, in Unix seconds."""
     _CERTIFICATE_EXPIRY.labels(name).set(ends)
     if renewed is not None:
         _CERTIFICATE_RENEWAL.labels(name).set(renewed)
 
 
 def forget_certificate(name: str) -> None:
-    """Show nothing more of a name: nobody has such a certificate."""
+    """Remove the metrics of a name, because no such certificate exists."""
     for family in (_CERTIFICATE_EXPIRY, _CERTIFICATE_RENEWAL):
         family.remove_by_labels({"certificate": name})
 

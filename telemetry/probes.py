@@ -1,8 +1,10 @@
-"""Live and ready as named facts, and a tiny server for them and, if so wanted, the metrics.
+"""Liveness and readiness probes from named facts, and a small server for them and the metrics.
 
-Owns `/healthz`, `/readyz` and `/metrics`, and has the loop measured while it answers. Knows nothing
-of what the facts mean, and needs no web framework, so that the agent can use it. Hazard: this port
-has no authentication; facts name parts of the program, never tenants or objects.
+Owns `/healthz`, `/readyz` and the optional `/metrics`, and measures the loop while it serves. Knows
+nothing of the meaning of facts. It needs no web framework, so that the agent can use it.
+
+Hazard: facts must name parts of the program, never tenants or objects. This port has no
+authentication.
 """
 
 import asyncio
@@ -15,34 +17,34 @@ from telemetry import loop_lag
 from telemetry.exposition import Exposition
 
 Fact = Callable[[], str]
-"""Returns an empty string when all is well, else a few words that say what is missing."""
+"""Returns an empty string if all is well, or a few words about the fault."""
 
 _MAX_HEAD = 16 * 1024
-_AT_ONCE = 32  # connections; whoever comes then is sent away
-_PATIENCE = 5.0  # seconds for a client to say what it wants and to take the answer
+_AT_ONCE = 32  # connections, and further ones are closed at once
+_PATIENCE = 5.0  # seconds for a client to send its request and to read the answer
 
 
 class Probes:
     """The facts of one process."""
 
     def __init__(self, registry: CollectorRegistry = REGISTRY, *, has_metrics: bool = True) -> None:
-        """Be live and ready until a fact says otherwise; `has_metrics`: show them here, to all."""
+        """Start live and ready. With `has_metrics`, serve the metrics to all clients."""
         self._live: dict[str, Fact] = {}
         self._ready: dict[str, Fact] = {}
         self._exposition = Exposition(registry) if has_metrics else None
         self._open = 0
 
     def live(self, name: str, fact: Fact) -> None:
-        """Add a fact without which the process should be restarted."""
+        """Add a fact. The process should be restarted while it fails."""
         self._live[name] = fact
 
     def ready(self, name: str, fact: Fact) -> None:
-        """Add a fact without which the process cannot do its work yet."""
+        """Add a fact. The process cannot do its work while it fails."""
         self._ready[name] = fact
 
     @contextlib.asynccontextmanager
     async def served(self, port: int, host: str | None = None) -> AsyncIterator[int]:
-        """Answer on a port (0: any free one, which is given) while the block runs."""
+        """Serve on a port while the block runs. Port 0 means any free one. Yields the port."""
         server = await asyncio.start_server(self._answer, host, port, limit=_MAX_HEAD)
         try:
             async with loop_lag.measured():
@@ -51,7 +53,7 @@ class Probes:
             server.close()
 
     async def serve(self, port: int, host: str | None = None) -> None:
-        """Answer on a port until cancelled."""
+        """Serve on a port until cancelled."""
         async with self.served(port, host):
             await asyncio.Event().wait()
 
@@ -66,7 +68,7 @@ class Probes:
             self._open -= 1
 
     async def _tell(self, reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
-        # A client that goes away or dawdles is its own problem.
+        # A client that disconnects or is slow is ignored.
         with contextlib.suppress(
             OSError, TimeoutError, asyncio.IncompleteReadError, asyncio.LimitOverrunError
         ):
