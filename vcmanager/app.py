@@ -200,7 +200,7 @@ class _Manager:
 
 
 async def _first_of(futures: list[asyncio.Future[Any]], *, or_cancel: asyncio.Task[None]) -> None:
-    """Wait for one of them; when cancelled, the Lease is lost: nothing is written from then on.
+    """Wait for one of them. On cancellation the Lease is lost, and writes stop at once.
 
     The end of the watches takes seconds, and another manager may begin before that.
     """

@@ -38,9 +38,9 @@ class AgentTrust:
 
 
 async def reconcile(means: Means, _key: Key) -> Verdict:
-    """Have the authorities there before the first tenant, as the agents wait for them.
+    """Create the authorities before the first tenant, because the agents wait for them.
 
-    What is published is put back when it was changed.
+    Changed published certificates are restored.
     """
     try:
         found = await load(means.super_client, means.namespace, now=means.now)
@@ -49,7 +49,7 @@ async def reconcile(means: Means, _key: Key) -> Verdict:
     pairs = {CLIENT_SECRET: found.client, SERVING_SECRET: found.serving}
     spans = {name: Span(checks.end_of(pair)) for name, pair in pairs.items()}
     means.expiries.note(wellknown.AGENT, spans)
-    # Their certificates for the agents, and whom they trust, come from these.
+    # Tenants' certificates for the agents, and their trust in agents, depend on the authorities.
     page = await means.super_client.list(VIRTUAL_CLUSTERS, metadata_only=True)
     for each in page.get("items") or ():
         means.wake(of_listed(each))
@@ -57,9 +57,9 @@ async def reconcile(means: Means, _key: Key) -> Verdict:
 
 
 async def load(super_client: Client, namespace: str, *, now: Callable[[], datetime]) -> AgentTrust:
-    """Return the authorities, made when there never were any.
+    """Return the authorities. They are created if there never were any.
 
-    Raises Held when one is gone or broken that was there before.
+    Raises Held when an existing authority was deleted or is broken.
     """
     published = await _get_config_map(super_client, namespace)
     found = AgentTrust(
@@ -103,7 +103,7 @@ async def _get_or_create(
         manifest["metadata"]["labels"] = dict(AGENT_TRUST_LABELS)
         try:
             secret = await super_client.create(SECRETS, manifest, field_manager=wellknown.MANAGER)
-        except errors.AlreadyExists:  # another key of ours was faster
+        except errors.AlreadyExists:  # another key of this manager was faster
             secret = await super_client.get(SECRETS, name, namespace=namespace)
     pair = bundles.pair_of(secret)
     fault = checks.fault_of_authority(pair) if pair is not None else "missing"
@@ -115,7 +115,7 @@ async def _get_or_create(
             needs_person=True,
         )
     labels = {"metadata": {"labels": dict(AGENT_TRUST_LABELS)}}
-    if not is_part(labels, secret):  # restored by hand: nobody would see it go
+    if not is_part(labels, secret):  # restored by hand without labels, so not watched
         await super_client.patch(
             SECRETS, name, labels, namespace=namespace, field_manager=wellknown.MANAGER
         )
@@ -125,9 +125,9 @@ async def _get_or_create(
 async def _publish(
     super_client: Client, namespace: str, found: AgentTrust, published: Object | None
 ) -> None:
-    """Tell the agents whom to trust, and readers of their metrics by what to know an agent.
+    """Publish the authorities of agents' clients, and of agents for readers of their metrics.
 
-    Written last, as it says that authorities exist.
+    It is written last, because it records that the authorities exist.
     """
     manifest = {
         "apiVersion": "v1",

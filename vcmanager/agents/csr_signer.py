@@ -33,7 +33,7 @@ _LONGEST = timedelta(days=90)
 _USAGES = frozenset({"digital signature", "key encipherment", "server auth"})
 _RETRY = 30.0
 _SOON = 1.0
-"""Seconds until a pod is looked at again whose address its kubelet has not reported."""
+"""Delay in seconds until the next check of a pod without an address from its kubelet."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -52,7 +52,7 @@ class Later:
 
 @dataclass(frozen=True, slots=True)
 class Grant:
-    """What a request gets."""
+    """Approved addresses and lifetime of a certificate."""
 
     addresses: tuple[str, ...]
     lifetime: timedelta
@@ -71,9 +71,9 @@ def pod_named(request: Mapping[str, Any], namespace: str) -> str | Refusal:
 
 
 def decide(request: Mapping[str, Any], pod: Mapping[str, Any] | None) -> Grant | Refusal | Later:
-    """Judge a request of an account of agents; `pod` is the one that its token names.
+    """Judge the request of an agents' account. `pod` is the pod that its token names.
 
-    An agent knows its address before its kubelet has reported it, and a denial is for ever.
+    An agent knows its address before its kubelet has reported it, and a denial is permanent.
     """
     spec = request["spec"]
     uids = (spec.get("extra") or {}).get(POD_UID) or []
@@ -130,7 +130,7 @@ async def reconcile(means: Means, key: Key) -> Verdict:
     if isinstance(verdict, Later):
         return Again(_SOON)
     if isinstance(verdict, Refusal):
-        # What is approved, by us a moment ago or by hand, can't be denied any more; it can fail.
+        # An approved request cannot be denied, whether approved here or by hand. It can only fail.
         kind = "Failed" if "Approved" in types else "Denied"
         await _settle(means, request, kind, "NotTheAgent", verdict.message)
         _log.warning("request.denied", problem=verdict.message)

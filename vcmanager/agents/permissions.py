@@ -24,9 +24,9 @@ from vcmanager.runtime.object_metadata import is_part
 
 
 async def reconcile(means: Means, _key: Key) -> Verdict:
-    """Have the ConfigMap say what the policies say."""
+    """Update the ConfigMap from the TenantPolicies and VirtualClusters."""
     super_client = means.super_client
-    # Policies first: a tenant that is bound to one made in between is refused until the next look.
+    # Policies first: a tenant with a policy created in between is refused until the next reconcile.
     policies = await super_client.list(TENANT_POLICIES)
     clusters = await super_client.list(VIRTUAL_CLUSTERS)
     found = effective(policies.get("items") or (), clusters.get("items") or ())
@@ -51,7 +51,7 @@ async def reconcile(means: Means, _key: Key) -> Verdict:
 
 
 def effective(policies: Iterable[Object], clusters: Iterable[Object]) -> Switches:
-    """Return the switches of all tenants, from the TenantPolicies and VirtualClusters there are."""
+    """Return the switches of all tenants, from all TenantPolicies and VirtualClusters."""
     readable: dict[str, frozenset[Call]] = {agent_permissions.BUILT_IN: calls(BASELINE)}
     unreadable: set[str] = set()
     for body in policies:
@@ -59,11 +59,11 @@ def effective(policies: Iterable[Object], clusters: Iterable[Object]) -> Switche
         try:
             readable[name] = calls(parse_tenant_policy(body))
         except SpecProblemError:
-            unreadable.add(name)  # the syncer says so, in the condition Synced of its tenants
+            unreadable.add(name)  # the syncer reports it in the condition Synced of its tenants
     tenants: dict[str, str] = {}
     for body in clusters:
         try:
-            # The status says nothing of it, and an odd one must not shut anybody out.
+            # The status is not needed, and an invalid one must not exclude a tenant.
             cluster = parse_virtual_cluster({**body, "status": {}})
         except (SpecProblemError, NameProblemError):
             continue
@@ -74,6 +74,6 @@ def effective(policies: Iterable[Object], clusters: Iterable[Object]) -> Switche
 
 
 def calls(policy: TenantPolicySpec) -> frozenset[Call]:
-    """Return the calls that a policy lets through."""
+    """Return the calls that a policy allows."""
     access: Mapping[str, Any] = msgspec.to_builtins(policy.access)
     return frozenset(call for call in Call if access[call.value])

@@ -19,7 +19,10 @@ Manifest = dict[str, Any]
 CERTIFICATE = "tls.crt"
 KEY = "tls.key"
 _CREDENTIAL = re.compile(rb"^ +(client-certificate|client-key)-data: (\S+)$", re.MULTILINE)
-"""As we write them. Whoever may write a Secret may put any YAML there, which costs time to read."""
+"""The form written by this module.
+
+Other writers of a Secret may use any YAML, which is slow to parse.
+"""
 
 
 def secret_of(name: str, namespace: str, pair: Pair) -> Manifest:
@@ -35,7 +38,7 @@ def trust_secret_of(name: str, namespace: str, certificate: bytes) -> Manifest:
 
 
 def pair_of(secret: Mapping[str, Any] | None) -> Pair | None:
-    """Return the contents of a Secret, or None without a Secret. What is not there is empty."""
+    """Return the contents of a Secret, or None without a Secret. Missing values are empty."""
     if secret is None:
         return None
     return Pair(data_of(secret, CERTIFICATE), data_of(secret, KEY))
@@ -47,7 +50,7 @@ def data_of(secret: Mapping[str, Any], key: str) -> bytes:
 
 
 def decoded(text: str) -> bytes:
-    """Return what base64 stands for, empty when it is none."""
+    """Return the decoded base64, empty when it is invalid."""
     try:
         return base64.b64decode(text, validate=True)
     except (binascii.Error, ValueError):
@@ -75,7 +78,7 @@ def kubeconfig(
     authority: bytes,
     server_name: str = "",
 ) -> bytes:
-    """Return a kubeconfig with everything inline; `server_name` is what the certificate says."""
+    """Return a kubeconfig with everything inline. `server_name` is the name in the certificate."""
     target: dict[str, Any] = {
         "server": server,
         "certificate-authority-data": base64.b64encode(authority).decode(),
@@ -102,7 +105,7 @@ def kubeconfig(
 
 
 def pair_of_kubeconfig(document: bytes) -> Pair | None:
-    """Return the user's certificate and key, or None when it is no kubeconfig of ours."""
+    """Return the user's certificate and key, or None when it is not a kubeconfig of this module."""
     found = _CREDENTIAL.findall(document)
     values = dict(found)
     if len(found) != len(values) or len(values) != 2:

@@ -112,8 +112,10 @@ def end_of(pair: Pair) -> datetime:
 
 _MOST_SOUND = 4096
 _sound: dict[bytes, None] = {}
-"""Digests of RSA keys found sound, the oldest first: to find out whether their numbers are prime
-takes 25 ms, which is most of a look at a tenant."""
+"""Digests of valid RSA keys, the oldest first.
+
+The check that their numbers are prime takes 25 ms, which is most of a tenant's reconcile.
+"""
 
 
 def _public_of(key: bytes) -> object:

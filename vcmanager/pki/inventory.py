@@ -29,7 +29,7 @@ AUTHORITIES: dict[AuthorityName, str] = {
 """Each authority of a tenant and the Secret that keeps it. The agents' are the manager's own."""
 
 ETCD_CLIENT_SERVICE = "etcd-client"
-"""Service by which the API server reaches whichever members are ready."""
+"""Service by which the API server reaches any ready member."""
 
 SERVICE_ACCOUNT_KEYS = "serviceaccount-rsa"
 TRUST = "trust"
@@ -44,7 +44,7 @@ ADMIN, SYNCER, MANAGER, DNS, METRICS, CONTROLLER_MANAGER = (
     "controller-manager",
 )
 METRICS_NAME = "metrics-server.kube-system.svc"
-"""What the tenant's API server calls the metrics-server when it dials it."""
+"""Name by which the tenant's API server dials the metrics-server."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -56,12 +56,12 @@ class Facts:
     name: str
     domain: str
     api_address: str
-    """First address of the tenant's slice."""
+    """First address of the tenant's service range."""
     service_address: str = ""
     """ClusterIP of apiserver-svc."""
     external_domain: str = ""
     outside: str = ""
-    """Where pods in other clusters dial the API, who know no other name of it; empty: none do."""
+    """Host by which pods in other clusters dial the API, their only name of it. Empty: none do."""
     etcd_replicas: int = 1
     has_dns: bool = True
     has_metrics: bool = False
@@ -72,7 +72,7 @@ class Facts:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Leaf:
-    """One certificate: the Secret that keeps it, who signs it, and what is in it."""
+    """One certificate: the Secret that keeps it, its authority, and its content."""
 
     secret: str
     authority: AuthorityName
@@ -81,7 +81,7 @@ class Leaf:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Login:
-    """One kubeconfig: whose it is, the Secret that keeps it, and the user's certificate."""
+    """One kubeconfig: its user, the Secret that keeps it, and the user's certificate."""
 
     credential: str
     subject: Subject
@@ -90,7 +90,7 @@ class Login:
 
     @property
     def secret(self) -> str:
-        """Name of the Secret, and of its one key."""
+        """Return the name of the Secret, and of its one key."""
         return f"{self.credential}-kubeconfig"
 
 
@@ -147,7 +147,7 @@ def leaves(facts: Facts) -> tuple[Leaf, ...]:
 
 
 def _metrics_leaves(facts: Facts) -> tuple[Leaf, ...]:
-    """Return what the metrics-server is known by to API server and agents."""
+    """Return the certificates that identify the metrics-server to the API server and to agents."""
     return (
         Leaf(
             secret="metrics-server-serving",  # noqa: S106
@@ -200,7 +200,7 @@ _CLIENT = frozenset({"client"})
 
 
 def _agents_name(facts: Facts, scheme: str = "vc") -> str:
-    """Return whom agents take the holder of a certificate for; `vc-figures` gets figures alone."""
+    """Return the tenant's identity at agents. With `vc-figures` agents serve only metrics."""
     return f"{scheme}://{facts.uid}/{facts.root}"
 
 

@@ -42,7 +42,7 @@ def component(
 ) -> Verdict:
     """Judge one component.
 
-    `warnings` are Events of the root namespace; they count only when the pods say nothing.
+    `warnings` are Events of the root namespace. They matter only when the pods report no failure.
     """
     if workload is None:
         return Verdict(False, "NotCreated", f"{name} has not been made yet")
@@ -73,7 +73,7 @@ def _keeps_old_pods(workload: Object) -> bool:
 def _trouble_of_pod(pod: Object) -> Verdict | None:
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     for condition in status.get("conditions") or ():
-        # Any other reason than Unschedulable is the scheduler's own hiccup, which it repeats.
+        # Any other reason than Unschedulable is the scheduler's own failure, which it retries.
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             text = f"pod {name} cannot be scheduled: {condition.get('message', '')}"
             return Verdict(False, "FailedScheduling", text, is_failure=True)

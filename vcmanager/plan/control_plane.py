@@ -43,8 +43,11 @@ _RUNTIME = {
     "coredns": {"cores": "1", "gogc": "50"},
     "metrics_server": {"cores": "1", "gogc": "50"},
 }
-"""Go's runtime per component, for many small programs on one node: threads that look for work and
-unused heap are most of what an idle tenant costs. Upstream-shaped bundles bring their own."""
+"""Go runtime settings per component, for many small programs on one node.
+
+Idle threads and unused heap are most of the cost of an idle tenant. Upstream-shaped bundles have
+their own settings.
+"""
 _SHAPES: Mapping[str, templates.Shape] = {
     "services": templates.shape_of(
         ("Service", "etcd"), ("Service", "etcd-client"), ("Service", "apiserver-svc")
@@ -65,10 +68,12 @@ class ControlPlane:
     workloads: tuple[Manifest, ...]
     """StatefulSets, Deployments and the ConfigMaps that they mount."""
     claims: tuple[Manifest, ...]
-    """Services with fixed addresses in the slice."""
+    """Services with fixed addresses in the service range."""
     metrics: tuple[Manifest, ...]
-    """Service and Deployment of the metrics-server, without which a tenant is whole; none when it
-    is not asked for."""
+    """Service and Deployment of the metrics-server. Empty unless it is requested.
+
+    A tenant is complete without them.
+    """
     facts: Facts
     service_type: str
     api_service: str
@@ -78,7 +83,7 @@ class ControlPlane:
 
     @property
     def components(self) -> tuple[str, ...]:
-        """Names of the workloads there must be."""
+        """Return the names of the required workloads."""
         wanted = [ETCD, API_SERVER]
         if self.has_controller_manager:
             wanted.append(CONTROLLER_MANAGER)
@@ -91,7 +96,7 @@ class ControlPlane:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Wish:
-    """Everything that a plan is made from."""
+    """All inputs of a plan."""
 
     tenant: Tenant
     spec: VirtualClusterSpec
@@ -100,11 +105,11 @@ class Wish:
     external_domain: str
     settings: Settings
     is_new: bool
-    """Nobody has used the tenant yet: its API has not answered so far."""
+    """Whether the tenant is unused, because its API has not answered so far."""
 
 
 def plan(wish: Wish, slice_: Slice) -> ControlPlane:
-    """Return the plan. Raises SpecProblemError and render.TemplateProblemError."""
+    """Return the plan. Raises SpecProblemError and templates.TemplateProblemError."""
     coredns.checked_domain(wish.spec.cluster_domain)
     return _bundled(wish, slice_) if wish.version.is_bundled else _short(wish, slice_)
 
@@ -164,7 +169,7 @@ def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
             slice_,
             selector=service_spec["selector"],
             port=port.get("targetPort", port["port"]),
-            is_reached_early=False,  # its own Service, which is not ours, leads there later
+            is_reached_early=False,  # the bundle's own Service leads to the API later
         ),
         metrics=_metrics(wish, slice_, beside),
         facts=_facts(
@@ -274,9 +279,9 @@ def _metrics(wish: Wish, slice_: Slice, values: Mapping[str, Any]) -> tuple[Mani
 def _is_reached_early(wish: Wish) -> bool:
     """Return whether Services lead to an etcd and an API server before they are ready.
 
-    At the very first start of single ones whoever waits for them finds them as soon as they listen.
-    Later an API server that starts would refuse its clients what they may do, instead of a
-    connection, and one on a lost node would not be left.
+    At the very first start of single replicas, clients find them as soon as they listen. Later an
+    API server that starts would deny its clients' permissions, instead of refusing the connection.
+    Clients would also not leave one on a lost node.
     """
     return wish.is_new and wish.version.replicas == 1
 

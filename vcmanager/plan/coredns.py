@@ -10,11 +10,11 @@ from tenancy.specs import SpecProblemError
 
 _DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
 _LONGEST_DOMAIN = 190
-"""What is left of 253 characters for a pod's name of 63."""
+"""Longest domain: the rest of 253 characters after a pod's name of 63."""
 
 
 def checked_domain(domain: str) -> str:
-    """Return the domain when it is one. Raises SpecProblemError."""
+    """Return a valid domain. Raises SpecProblemError."""
     if len(domain) > _LONGEST_DOMAIN or _DOMAIN.fullmatch(domain) is None:
         raise SpecProblemError(
             f"spec.clusterDomain {domain!r} is no DNS name; use lower-case letters, digits, hyphens"
@@ -26,10 +26,10 @@ def checked_domain(domain: str) -> str:
 def corefile(*, root: str, domain: str) -> str:
     """Return the Corefile of a tenant.
 
-    The kernel of a pod knows its super namespace: what `hostname -f` prints there ends in
-    `<root>-<namespace>.svc.<the super cluster's domain>`. The rewrite answers for that name, too,
-    and under that name, or a resolver would throw the answer away. A namespace whose name is so
-    long that its super form is shortened cannot be told from that; there is the tenant's form only.
+    The kernel of a pod knows its super namespace. `hostname -f` in it prints a name that ends in
+    `<root>-<namespace>.svc.<the super cluster's domain>`. The rewrite also answers for that name,
+    and under that name, because a resolver would discard another answer. A namespace with a
+    shortened super namespace cannot be derived from that name. It has the tenant's form only.
     """
     if not names.is_dns_label(root):
         raise ValueError(f"{root!r} is no root namespace")

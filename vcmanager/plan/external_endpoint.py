@@ -27,8 +27,8 @@ def external(
 ) -> Address | None:
     """Return the address, or None while there is none yet.
 
-    `known` is the URL that was given out before; it stays while it is still right, so that a
-    kubeconfig does not change because a node was added.
+    `known` is the published URL. It stays while it is still right, so that a kubeconfig does not
+    change because a node was added.
     """
     spec = service["spec"]
     kind = spec.get("type", "ClusterIP")
@@ -72,7 +72,7 @@ def addresses(nodes: Iterable[Object]) -> list[str]:
 
 
 def url_of(host: str, port: int) -> str:
-    """Return the URL of an API; addresses of version 6 are bracketed, names never are."""
+    """Return the URL of an API. IPv6 addresses are bracketed, names never are."""
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 

@@ -24,7 +24,7 @@ from vcmanager.pki import bundles
 GROUP = "v1beta1.metrics.k8s.io"
 NAME, NAMESPACE = "metrics-server", "kube-system"
 WATCHED = (resources.API_SERVICES,)
-"""Kinds that tell when the API server finds it or loses it, beside those of `bootstrap`."""
+"""Kinds whose watch reports changes of the metrics API, in addition to those of `bootstrap`."""
 MANAGED_BY = f"{wellknown.MANAGER}.{wellknown.DOMAIN}"
 _PORT = "https"
 _BY_KIND: Mapping[str, Resource] = {
@@ -42,7 +42,7 @@ _BY_KIND: Mapping[str, Resource] = {
 
 @dataclass(frozen=True, slots=True)
 class Reach:
-    """Whether the tenant's API server reaches its metrics API, in its own words."""
+    """Whether the tenant's API server reaches its metrics API, with reason and message."""
 
     is_reached: bool
     reason: str
@@ -50,16 +50,16 @@ class Reach:
 
 
 def grants() -> list[Object]:
-    """Return who may do what: without them the metrics-server does not even start."""
+    """Return the permissions, without which the metrics-server does not even start."""
     found = yaml.safe_load_all(catalog.bootstrap("metrics-server-role.yaml"))
     return [_ours(each) for each in found if each]
 
 
 def door(address: str) -> list[Object]:
-    """Return the Service at an address of the slice, and its endpoints.
+    """Return the Service at an address of the service range, and its endpoints.
 
-    The endpoint is the same address: behind it the super cluster knows the pods, and an API server
-    that looks at endpoints itself finds it as well.
+    The endpoint is the same address. At this address the super cluster has the pods, so an API
+    server that reads endpoints itself reaches them too.
     """
     service = {
         "apiVersion": "v1",
@@ -93,7 +93,7 @@ def door(address: str) -> list[Object]:
 
 
 def group(authority: bytes) -> Object:
-    """Return the APIService; `authority` has signed the metrics-server's certificate."""
+    """Return the APIService. `authority` has signed the metrics-server's certificate."""
     return _ours(
         {
             "apiVersion": resources.API_SERVICES.api_version,
@@ -112,7 +112,7 @@ def group(authority: bytes) -> Object:
 
 
 def reach(api_service: Mapping[str, Any]) -> Reach:
-    """Return what an APIService says of itself; nothing yet is not reached."""
+    """Return the state in an APIService's status. Without a status it is not reached."""
     status = api_service.get("status") or {}
     found = conditions.find(status.get("conditions"), "Available") or {}
     reason = str(found.get("reason") or "Registering")
@@ -122,7 +122,7 @@ def reach(api_service: Mapping[str, Any]) -> Reach:
 
 
 async def apply(tenant_client: Client, wanted: Iterable[Object]) -> list[Object]:
-    """Apply objects of this module, all at once; return them as they are now."""
+    """Apply objects of this module, all at once. Returns them in their current state."""
     return await asyncio.gather(
         *(
             tenant_client.apply(_BY_KIND[each["kind"]], each, field_manager=wellknown.MANAGER)
@@ -132,14 +132,14 @@ async def apply(tenant_client: Client, wanted: Iterable[Object]) -> list[Object]
 
 
 async def withdraw_group(tenant_client: Client) -> None:
-    """Take the APIService away, if it is ours."""
+    """Delete the APIService, if it has the manager's label."""
     await _remove(tenant_client, resources.API_SERVICES, GROUP)
 
 
 async def remove(tenant_client: Client) -> None:
-    """Take away everything that is ours, the APIService first."""
+    """Delete all objects with the manager's label, the APIService first."""
     await withdraw_group(tenant_client)
-    for each in (*door("192.0.2.1"), *grants()):  # names count, the address does not
+    for each in (*door("192.0.2.1"), *grants()):  # only the names matter, not the address
         metadata = each["metadata"]
         await _remove(
             tenant_client, _BY_KIND[each["kind"]], metadata["name"], metadata.get("namespace", "")
@@ -149,7 +149,7 @@ async def remove(tenant_client: Client) -> None:
 async def _remove(
     tenant_client: Client, resource: Resource, name: str, namespace: str = ""
 ) -> None:
-    """Delete an object that carries our label; a tenant may have one of its own by that name."""
+    """Delete an object with the manager's label, because a tenant may have its own by that name."""
     with contextlib.suppress(errors.NotFound):
         found = await tenant_client.get(resource, name, namespace=namespace, metadata_only=True)
         metadata = found["metadata"]

@@ -28,16 +28,16 @@ Secrets = Mapping[str, Mapping[str, Any]]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Address:
-    """Where the tenant's API is, for a kubeconfig."""
+    """Address of the tenant's API, for a kubeconfig."""
 
     server: str
     server_name: str = ""
-    """The name in the certificate, where the URL's host may not be in it."""
+    """The name in the certificate, if the URL's host may not be in it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Material:
-    """All Secrets there must be, and when to look again."""
+    """All required Secrets, and the time of the next check."""
 
     secrets: tuple[Manifest, ...]
     trust: Manifest
@@ -47,7 +47,7 @@ class Material:
     """Renewed Secrets, each with its reason."""
     next_renewal: datetime
     spans: Mapping[str, Span]
-    """When each ends and is renewed, by the name of its Secret; authorities included."""
+    """Expiry and renewal by name of the Secret, authorities included."""
 
 
 async def missing_roots(
@@ -55,7 +55,7 @@ async def missing_roots(
 ) -> list[Manifest]:
     """Return the authorities and keys that must be created, before anything else is signed.
 
-    Raises Held when one is gone or broken that must be there.
+    Raises Held when a required one was deleted or is broken.
     """
     kept = [*inventory.AUTHORITIES.values(), inventory.SERVICE_ACCOUNT_KEYS]
     for name in kept:
@@ -77,7 +77,7 @@ async def missing_roots(
         if secret not in secrets
     ]
     if inventory.SERVICE_ACCOUNT_KEYS not in secrets:
-        keys = await asyncio.to_thread(authority.make_service_account_keys)  # a tenth of a second
+        keys = await asyncio.to_thread(authority.make_service_account_keys)  # 0.1 s
         made.append(bundles.secret_of(inventory.SERVICE_ACCOUNT_KEYS, facts.root, keys))
     return made
 
@@ -112,7 +112,7 @@ def material(
     lifetime: timedelta,
     now: datetime,
 ) -> Material:
-    """Return every Secret but the roots: what still does is kept to the byte.
+    """Return every Secret but the roots. Usable Secrets are kept to the byte.
 
     Without an external address there is no kubeconfig for the tenant's admin yet.
     """
@@ -170,7 +170,7 @@ def material(
 
 
 def _own_roots(root: str, roots: Mapping[AuthorityName, Pair]) -> list[Manifest]:
-    """Return what is behind the `root-ca` volumes of upstream's bundles, one per component."""
+    """Return the Secrets behind the `root-ca` volumes of upstream's bundles, one per component."""
     etcd, client = roots[inventory.ETCD], roots[inventory.CLIENT]
     return [
         bundles.trust_secret_of(

@@ -18,7 +18,7 @@ Network = IPv4Network | IPv6Network
 Manifest = dict[str, Any]
 
 EXTRA_BITS = 6
-"""A slice is a sixty-fourth of the range, if that leaves it between the two limits below."""
+"""A tenant's service range is a sixty-fourth of the whole, within the two limits that follow."""
 WIDEST_HOST_BITS = 10
 NARROWEST_HOST_BITS = 4
 API_OFFSET = 1
@@ -29,7 +29,7 @@ API_SERVICE = "kubernetes"
 DNS_SERVICE = "kube-dns"
 METRICS_SERVICE = "metrics-server"
 METRICS_PORT = 10250
-"""Where the pod listens: below 1024 it would need a capability."""
+"""Port of the pod. A port below 1024 would need a capability."""
 
 
 class SliceProblemError(ValueError):
@@ -37,7 +37,7 @@ class SliceProblemError(ValueError):
 
 
 class SliceTakenError(SliceProblemError):
-    """Another tenant has a part of the slice; who that is, is not for this one to know."""
+    """Another tenant has a part of the service range. The message must not name that tenant."""
 
     def __init__(self, message: str, owner: str) -> None:
         super().__init__(message)
@@ -53,17 +53,17 @@ class Slice:
 
     @property
     def api(self) -> str:
-        """Address of the tenant's API inside the super cluster: the slice's first."""
+        """Return the address of the tenant's API inside the super cluster: the range's first."""
         return str(self.network[API_OFFSET])
 
     @property
     def dns(self) -> str:
-        """Address of the tenant's DNS: the slice's tenth."""
+        """Return the address of the tenant's DNS: the range's tenth."""
         return str(self.network[DNS_OFFSET])
 
     @property
     def metrics(self) -> str:
-        """Address of the tenant's metrics API: the slice's eleventh."""
+        """Return the address of the tenant's metrics API: the range's eleventh."""
         return str(self.network[METRICS_OFFSET])
 
     def __str__(self) -> str:
@@ -72,7 +72,7 @@ class Slice:
 
 
 def super_range(service_cidr: Mapping[str, Any]) -> Network:
-    """Return the super cluster's service range from its ServiceCIDR; the first when dual-stack."""
+    """Return the super cluster's service range from its ServiceCIDR, the first if dual-stack."""
     cidrs = (service_cidr.get("spec") or {}).get("cidrs") or ()
     if not cidrs:
         raise SliceProblemError("the super cluster's ServiceCIDR names no range")
@@ -109,9 +109,9 @@ def candidates(whole: Network, uid: str, taken: Iterable[Network]) -> Iterator[S
 
 
 def asked_for(cidr: str, whole: Network, taken: Mapping[str, Network]) -> Slice:
-    """Return the slice that a VirtualCluster asks for by hand; `taken` maps owners to slices.
+    """Return the service range that a VirtualCluster requests by hand.
 
-    Raises SliceProblemError.
+    `taken` maps owners to their ranges. Raises SliceProblemError.
     """
     try:
         network = ip_network(cidr)
@@ -159,7 +159,7 @@ def claimed_by(service: Mapping[str, Any]) -> Slice | None:
 def is_in_root(service: Mapping[str, Any]) -> bool:
     """Return whether a Service is in the root namespace of the tenant that its labels name.
 
-    Anybody may write our labels on a Service of his own, which then claims nothing.
+    Any user may write these labels on a Service of their own, which then claims nothing.
     """
     metadata = service["metadata"]
     labels = metadata.get("labels") or {}
@@ -200,9 +200,10 @@ def dns_claim(root: str, slice_: Slice) -> Manifest:
 
 
 def metrics_service(root: str, slice_: Slice) -> Manifest:
-    """Return the Service with a slice's eleventh address, selecting the tenant's metrics-server.
+    """Return the Service with a range's eleventh address, selecting the tenant's metrics-server.
 
-    It is no part of the claim: a tenant whose eleventh address is somebody's does without.
+    It is no part of the claim. A tenant works without it if another Service has the eleventh
+    address.
     """
     ports = [{"name": "https", "port": 443, "targetPort": METRICS_PORT, "protocol": "TCP"}]
     selector = {wellknown.COMPONENT: "metrics-server"}

@@ -24,15 +24,15 @@ _SURROGATES = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})")
 
 
 class TemplateProblemError(ValueError):
-    """A template cannot be rendered; the message names it and says why."""
+    """A template cannot be rendered. The message names it and the reason."""
 
 
 def render(template: str, values: Mapping[str, Any], *, name: str, shape: Shape) -> list[Manifest]:
     """Return the objects that a template makes of the values.
 
-    `name` is what messages call the template; `shape` is what it must make, no more and no less.
-    The objects are shared between calls with the same values: never change them.
-    Raises TemplateProblemError.
+    `name` is the template's name in messages. `shape` lists exactly the objects that it must make.
+    The objects are shared between calls with the same values: never change them. Raises
+    TemplateProblemError.
     """
     try:
         text = _template(template).render(values)
@@ -43,7 +43,7 @@ def render(template: str, values: Mapping[str, Any], *, name: str, shape: Shape)
 
 @functools.lru_cache(maxsize=512)
 def _parse(text: str, shape: Shape, name: str) -> tuple[Manifest, ...]:
-    """Parse once what is rendered again and again: parsing takes ten times as long."""
+    """Parse each rendered text only once, because parsing takes ten times as long as rendering."""
     try:
         documents = list(yaml.load_all(text, Loader=_Loader))
     except yaml.YAMLError as problem:
@@ -56,8 +56,8 @@ def _parse(text: str, shape: Shape, name: str) -> tuple[Manifest, ...]:
 def scalar(value: Any) -> str:
     """Return a value as YAML that is also JSON: on one line, quoted, ASCII only.
 
-    JSON writes characters beyond the basic plane as two halves, which YAML takes for two broken
-    characters; they are joined into the one escape that YAML knows.
+    JSON writes characters beyond the basic plane as two surrogates, which YAML reads as two broken
+    characters. They are joined into the one escape that YAML knows.
     """
     if isinstance(value, jinja2.Undefined):
         str(value)  # a strict undefined raises here, with the name in its message

@@ -75,7 +75,7 @@ def _binding(name: str, role: str, kind: str, subject: str) -> Object:
 
 
 def _dns_service(address: str) -> Object:
-    """The Service that programs look for; its address is answered beside the control plane."""
+    """Return the Service of DNS. Its address is served beside the control plane."""
     return {
         "apiVersion": "v1",
         "kind": "Service",

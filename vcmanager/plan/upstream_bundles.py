@@ -24,15 +24,15 @@ FIELDS: Mapping[str, str] = {
     API_SERVER: "apiServer",
     CONTROLLER_MANAGER: "controllerManager",
 }
-"""Each component, as its StatefulSet is called, and its field of `spec`."""
+"""Each component, by the name of its StatefulSet, and its field of `spec`."""
 
 KUBELET_ADDRESSES = f"{wellknown.AGENT_ADDRESS},InternalIP"
-"""The agent on the node first; the node itself only where it has no agent."""
+"""The agent on the node first. The node itself is used only where it has no agent."""
 _ROOT = "root-ca"
 VOLUME = "vc-manager"
 FOLDER = "/etc/kubernetes/vc-manager"
 _SLICED_FLAGS = ("--kubelet-preferred-address-types",)
-"""Flags that add up when written twice, so that the template's own must go."""
+"""Flags that add up when written twice, so that the template's own must be removed."""
 
 _MEANT = {
     API_SERVER: {
@@ -57,7 +57,7 @@ _MEANT = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Additions:
-    """What the manager decides and a template cannot know."""
+    """Values that the manager decides and a template cannot contain."""
 
     service_cidr: str
     node_ports: str
@@ -70,7 +70,7 @@ def root_secret(component: str) -> str:
 
 
 def complete(component: str, bundle: Bundle, additions: Additions) -> list[Manifest]:
-    """Return the bundle's objects with what the manager adds."""
+    """Return the bundle's objects with the manager's additions."""
     stateful_set = copy.deepcopy(bundle.statefulset)
     pod_spec = stateful_set["spec"]["template"]["spec"]
     first = pod_spec["containers"][0]
@@ -142,7 +142,7 @@ def words_of(stateful_set: Mapping[str, Any]) -> list[str]:
 
 
 def value_of(flag: str, words: Iterable[str]) -> str:
-    """Return the value that a flag has among words, empty when it has none; the last one counts."""
+    """Return the last value of a flag among words, empty when it has none."""
     found = ""
     told = list(words)
     for number, word in enumerate(told):
@@ -154,7 +154,7 @@ def value_of(flag: str, words: Iterable[str]) -> str:
 
 
 def _without(words: list[str]) -> list[str]:
-    """Return words without the flags that add up, whether their value is a word of its own."""
+    """Return words without the flags that add up, and without separate values of such flags."""
     kept: list[str] = []
     is_value = False
     for word in words:

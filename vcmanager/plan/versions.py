@@ -134,7 +134,7 @@ def resolve(name: str, spec: ClusterVersionSpec) -> Release:
 
 
 def newest() -> Release:
-    """Return the newest release; what is beside upstream's bundles comes from it."""
+    """Return the newest release. It also supplies the parts that upstream's bundles lack."""
     minor = catalog.minors()[-1]
     return Release(minor=minor, versions=catalog.versions(minor), extra_args={})
 

@@ -13,11 +13,11 @@ from vcmanager.runtime.keys import Key, of_listed
 
 _RETRY = 60.0
 _SHOWN = 5
-"""Tenants that a message names before it only counts."""
+"""Number of tenants that a message names. Further ones are only counted."""
 
 
 async def reconcile(means: Means, key: Key) -> Verdict:
-    """Wake the tenants of a ClusterVersion; let it go when it is deleted and has none."""
+    """Wake the tenants of a ClusterVersion. Release it when it is deleted and has none."""
     page = await means.super_client.list(
         VIRTUAL_CLUSTERS, field_selector=f"spec.clusterVersionName={key.name}", metadata_only=True
     )
@@ -45,7 +45,7 @@ async def reconcile(means: Means, key: Key) -> Verdict:
 
 
 async def guard(means: Means, resource: Resource, found: Object) -> Object:
-    """Put our finalizer on an object, unless it is there or the object is being deleted."""
+    """Add the manager's finalizer to an object, unless the object has it or is being deleted."""
     metadata = found["metadata"]
     finalizers = metadata.get("finalizers") or []
     if wellknown.FINALIZER in finalizers or "deletionTimestamp" in metadata:
@@ -54,7 +54,7 @@ async def guard(means: Means, resource: Resource, found: Object) -> Object:
 
 
 async def release(means: Means, resource: Resource, found: Object) -> None:
-    """Take our finalizer off an object."""
+    """Remove the manager's finalizer from an object."""
     finalizers = found["metadata"].get("finalizers") or []
     if wellknown.FINALIZER not in finalizers:
         return
@@ -66,7 +66,7 @@ async def release(means: Means, resource: Resource, found: Object) -> None:
 
 
 async def _write(means: Means, resource: Resource, found: Object, finalizers: list[str]) -> Object:
-    """Write the list as a whole, but only over the one that was read."""
+    """Write the whole list, only if the object has not changed since it was read."""
     metadata = found["metadata"]
     patch = {
         "metadata": {

@@ -13,7 +13,7 @@ from vcmanager.runtime.keys import Key, of_listed
 
 
 async def reconcile(means: Means, key: Key) -> Verdict:
-    """Wake the tenants whose API is reached at an address that is gone."""
+    """Wake the tenants whose API endpoint used the address of the removed node."""
     page = await means.super_client.list(VIRTUAL_CLUSTERS)
     for found in page.get("items") or ():
         server = (found.get("status") or {}).get("endpoint") or ""

@@ -19,21 +19,23 @@ from vcmanager.runtime.context import Departure, Means
 from vcmanager.runtime.keys import Key
 
 LATE_SECONDS = 90.0
-"""API servers give up a request after 60 s (`--request-timeout`) unless told otherwise, and its
-client after 15, so that it is on its way for no longer."""
+"""Delay in seconds until no request for a deleted tenant can arrive any longer.
+
+By default API servers end a request after 60 s (`--request-timeout`), and its client after 15 s.
+"""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 def note(means: Means, body: Object, tenant: Tenant) -> None:
-    """Have a tenant looked for once more whose finalizer was just taken away."""
+    """Schedule the second cleanup of a tenant whose finalizer was just removed."""
     key = keys.departure(tenant.namespace, tenant.uid)
     means.departures[key] = Departure(tenant, body)
     means.later(key, LATE_SECONDS)
 
 
 async def reconcile(means: Means, key: Key) -> Verdict:
-    """Delete what came late for a tenant that is gone."""
+    """Delete late objects of a deleted tenant."""
     found = means.departures.get(key)
     if found is None:
         return Done()

@@ -46,8 +46,10 @@ from vcmanager.runtime.observed import Snapshot, take
 from vcmanager.runtime.status import Report
 
 _UNREADY = 10.0
-"""Retry interval in seconds of a tenant that is not ready. Events with the cause of a failed pod
-start wake no key."""
+"""Retry interval in seconds of a tenant that is not ready.
+
+Events with the cause of a failed pod start wake no key.
+"""
 _SETTLING = 1.0
 """Delay in seconds until settings for the time before a tenant's first use are reverted."""
 _FORBIDDEN = 30.0

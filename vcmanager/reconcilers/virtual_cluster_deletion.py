@@ -29,16 +29,17 @@ from vcmanager.runtime.context import Means
 from vcmanager.targets import tenant_cleanup
 
 DISENGAGED = "Disengaged"
-"""Reason of the condition Synced when the syncer has let go of a tenant."""
+"""Reason of the condition Synced when the syncer has disconnected from a tenant."""
 _LOOK_AGAIN = 1.0
 _GRACE_SECONDS = 1
 _SHOWN = 3
 
 
 async def act(means: Means, body: Object, tenant: Tenant | None) -> None:
-    """Go one step further. Raises Held with what is still there; returns when all is gone.
+    """Run the next step of the deletion. Raises Held until everything is deleted.
 
-    `tenant` is None when the VirtualCluster can never have been a tenant.
+    The message of Held has the rest. `tenant` is None when the VirtualCluster can never have been a
+    tenant.
     """
     if wellknown.FINALIZER not in (body["metadata"].get("finalizers") or ()):
         return
@@ -48,30 +49,31 @@ async def act(means: Means, body: Object, tenant: Tenant | None) -> None:
         await _delete_super_namespaces(means, tenant)
         await _delete_root(means, tenant)
         await _wait_for_volumes(means, tenant)
-        # Once more: a syncer that died in the middle may have made one after it was last looked.
+        # Once more: a syncer that died in the middle may have created one after the last check.
         await _delete_super_namespaces(means, tenant)
         await means.tenants.drop(tenant.uid)
     await finalizers.release(means, VIRTUAL_CLUSTERS, body)
 
 
 async def look_again(means: Means, body: Object, tenant: Tenant) -> None:
-    """Delete what was made for a tenant after its end. Raises Held while anything is there."""
+    """Delete objects created for a tenant after its end. Raises Held while any exist."""
     await _delete_super_namespaces(means, tenant)
     await tenant_cleanup.act(means, body, tenant)
 
 
 def has_let_go(status: Mapping[str, Any]) -> bool:
-    """Return whether the syncer says that it holds nothing of a tenant.
+    """Return whether the syncer reports that it is disconnected from a tenant.
 
-    Silence says nothing: a session may be about to begin. A syncer that is there says it of every
-    VirtualCluster that is being deleted, also of one that it never held.
+    A missing report means nothing, because a session may be about to begin. A running syncer
+    reports it of every VirtualCluster that is being deleted, also of one that it never connected
+    to.
     """
     synced = conditions.find(status.get("conditions"), wellknown.SYNCED) or {}
     return synced.get("status") == "False" and synced.get("reason") == DISENGAGED
 
 
 def is_theirs(namespace: Mapping[str, Any], tenant: Tenant) -> bool:
-    """Return whether a namespace is recorded as this tenant's, twice over."""
+    """Return whether label and annotation of a namespace both record this tenant."""
     metadata = namespace["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
     return (
@@ -82,7 +84,7 @@ def is_theirs(namespace: Mapping[str, Any], tenant: Tenant) -> bool:
 
 
 def leftovers(namespaces: Iterable[Mapping[str, Any]]) -> str:
-    """Return, for people, which namespaces are still there and what holds them."""
+    """Return, for people, the remaining namespaces and what delays their deletion."""
     told: list[str] = []
     found = list(namespaces)
     for namespace in found[:_SHOWN]:
@@ -125,7 +127,7 @@ async def _delete_root(means: Means, tenant: Tenant) -> None:
     except errors.NotFound:
         return
     if not root_namespace.is_ours(namespace, tenant):
-        return  # of the same name and somebody else's: never touched
+        return  # same name, but another owner: never deleted
     if "deletionTimestamp" not in namespace["metadata"]:
         await _stop_control_plane(means, tenant)
     await _delete_namespace(means, namespace)
@@ -133,9 +135,9 @@ async def _delete_root(means: Means, tenant: Tenant) -> None:
 
 
 async def _stop_control_plane(means: Means, tenant: Tenant) -> None:
-    """End pods and volumes first, and quickly: there is nothing to save.
+    """Delete pods and volumes first, and quickly, because no data must be saved.
 
-    A namespace that is deleted with them in it is looked at again only when their grace is over.
+    A namespace deleted with them in it is checked again only after their grace period.
     """
     for resource in (STATEFUL_SETS, DEPLOYMENTS, PODS, PERSISTENT_VOLUME_CLAIMS):
         page = await means.super_client.list(resource, namespace=tenant.root)
@@ -151,7 +153,8 @@ async def _stop_control_plane(means: Means, tenant: Tenant) -> None:
                     namespace=tenant.root,
                     uid=metadata["uid"],
                     grace_seconds=grace,
-                    # Else the garbage collector would end the pods, with their whole grace.
+                    # Otherwise the garbage collector would end the pods, with their whole grace
+                    # period.
                     propagation="Orphan" if resource is STATEFUL_SETS else None,
                 )
     for resource, what in ((PODS, "pods"), (PERSISTENT_VOLUME_CLAIMS, "volume claims")):
@@ -172,7 +175,7 @@ async def _delete_namespace(means: Means, namespace: Object) -> None:
 
 
 async def _wait_for_volumes(means: Means, tenant: Tenant) -> None:
-    """Volumes are removed by their provisioner; those that are to be retained are left to it."""
+    """Wait for volumes that their provisioner deletes. Retained volumes are left to it."""
     page = await means.super_client.list(PERSISTENT_VOLUMES)
     waiting = [
         each["metadata"]["name"] for each in page.get("items") or () if _is_going(each, tenant)
@@ -182,7 +185,7 @@ async def _wait_for_volumes(means: Means, tenant: Tenant) -> None:
 
 
 def _is_ending(metadata: Mapping[str, Any]) -> bool:
-    """Return whether an object is being deleted, and a pod with no more grace than we give."""
+    """Return whether an object is being deleted, a pod with at most the grace used here."""
     return (
         "deletionTimestamp" in metadata
         and metadata.get("deletionGracePeriodSeconds", 0) <= _GRACE_SECONDS

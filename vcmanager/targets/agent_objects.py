@@ -22,7 +22,7 @@ from vcmanager.runtime.options import AgentPods
 
 COMPONENT = wellknown.TARGET_AGENT
 NOWHERE = "https://target.invalid"
-"""In place of a server that nobody knows: without a credential nothing is asked of it."""
+"""Server without a credential. It is never called."""
 NO_CREDENTIAL = "none"
 _APP = "app.kubernetes.io"
 _ACCOUNT_FILES = "/var/run/secrets/kubernetes.io/serviceaccount"
@@ -32,49 +32,49 @@ _UPSTREAMS: Mapping[Mode, str] = {"agent": "kubelet", "apiserver": "apiserver"}
 
 
 class Servers(NamedTuple):
-    """Whom the agent shows its credential, and by what it knows them."""
+    """Servers that the agent sends its credential to, and their authorities."""
 
     api: Endpoint
     kubelets: bytes = b""
-    """Authorities of the kubelets that open streams; empty: the API server does."""
+    """Authorities of the kubelets that open streams. Empty: the API server opens them."""
 
     @property
     def place(self) -> str:
-        """What tells two of these apart: a token for one must not be shown to another."""
+        """Return a digest of these servers. A token for one digest must not be sent to another."""
         api = self.api
         parts = [api.server, api.tls_server_name, api.ca.decode("latin-1")]
         return digest([*parts, self.kubelets.decode("latin-1")] if self.kubelets else parts)
 
     @property
     def token_key(self) -> str:
-        """Under what the Secret has the token for these: a pod made for others mounts no such key.
+        """Return the Secret's key of the token. A pod made for other servers does not mount it.
 
-        With one key for all, a pod of the earlier make would read the new token and show it to
-        whom it still believes, a kubelet of an authority just withdrawn among them.
+        With one key for all, an older pod would read the new token. It would send it to servers
+        that it still trusts, such as a kubelet of an authority just withdrawn.
         """
         return f"token-{self.place}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class Post:
-    """One agent: for which SuperCluster, and where."""
+    """One agent: its SuperCluster, and its namespace."""
 
     name: str
-    """Of the SuperCluster."""
+    """Name of the SuperCluster."""
     uid: str
-    """Of the SuperCluster: the registration."""
+    """UID of the SuperCluster: the registration."""
     namespace: str
-    """Of the components."""
+    """Namespace of the components."""
     mode: Mode = "apiserver"
-    """Who opens streams there."""
+    """Server that opens streams in the target."""
 
     @property
     def title(self) -> str:
-        """Name of the Secret and of the Deployment."""
+        """Return the name of the Secret and of the Deployment."""
         return title_of(self.name)
 
     def metadata(self) -> Object:
-        """Return the metadata of both; they go with the SuperCluster."""
+        """Return the metadata of both objects. They are deleted with the SuperCluster."""
         owner = {
             "apiVersion": SUPER_CLUSTERS.api_version,
             "kind": SUPER_CLUSTERS.kind,
@@ -95,7 +95,7 @@ class Post:
 
 
 def title_of(name: str) -> str:
-    """Return how the Secret and the Deployment for a SuperCluster are called."""
+    """Return the name of the Secret and the Deployment for a SuperCluster."""
     return f"{COMPONENT}-{name}"
 
 
@@ -119,9 +119,10 @@ def secret(post: Post, servers: Servers, token: str) -> Object:
 def deployment(
     post: Post, pods: AgentPods, servers: Servers | None, *, has_credential: bool
 ) -> Object:
-    """Return the Deployment; its pods are made anew when a server, an authority or the mode is.
+    """Return the Deployment.
 
-    And when the credential comes or goes: an agent keeps using what it has read.
+    Its pods are recreated when a server, an authority or the mode changes. They are also recreated
+    when the credential is added or removed, because an agent keeps using the files it has read.
     """
     labels = {
         f"{_APP}/name": COMPONENT,
@@ -266,7 +267,7 @@ def _volumes(post: Post, servers: Servers | None) -> list[Object]:
             "secret": {
                 "secretName": post.title,
                 "items": [{"key": key, "path": path} for key, path in files.items()],
-                "optional": True,  # each key as well
+                "optional": True,  # also each key
                 "defaultMode": 0o440,
             },
         },

@@ -65,7 +65,7 @@ class Ground:
     """UID of the home cluster's kube-system."""
     mode: Mode = "apiserver"
     kubelet_authorities: bytes = b""
-    """What the SuperCluster's Secret says of kubelets; empty: they are known as the API server."""
+    """Authorities of kubelets from the SuperCluster's Secret. Empty: the API server's."""
 
     @property
     def servers(self) -> Servers | None:

@@ -24,16 +24,18 @@ from vcmanager.targets.required_permissions import Right
 
 _CONNECTIONS = 4
 _MOST_BYTES = 32 * 1024 * 1024
-"""Of one answer: 500 nodes with 64 KiB each, from whoever it may be."""
+"""Largest answer in bytes: 500 nodes with 64 KiB each. The server may be hostile."""
 
 
 @dataclass(frozen=True, slots=True)
 class Look:
-    """When a cluster was last looked at in full, as what, and what was seen."""
+    """Time, subject and result of the last full probe of a cluster."""
 
     head: tuple[str, int, str, str, str]
-    """UID and generation of the SuperCluster, digest of the endpoint, version and identity of the
-    cluster."""
+    """Subject of the probe: UID and generation of the SuperCluster, and more.
+
+    The rest is the digest of the endpoint, and the version and identity of the cluster.
+    """
     at: float
     """By the loop's clock."""
     sight: Sight
@@ -41,12 +43,12 @@ class Look:
 
 @dataclass(frozen=True, slots=True)
 class AgentLook:
-    """What the agent's token was found to lack."""
+    """Permissions that the agent's token was found to lack."""
 
     head: str
-    """Digest of the token and of where it counts."""
+    """Digest of the token and of its servers."""
     until: datetime
-    """When it is looked at again."""
+    """Time of the next check."""
     lacking: tuple[Right, ...]
 
 
@@ -54,7 +56,7 @@ class Targets:
     """State of targets between two reconciles. Use as `async with`."""
 
     def __init__(self, *, user_agent: str = "vc-manager", fence: Fence | None = None) -> None:
-        """All clients have the user agent and the fence."""
+        """Set the user agent and the fence of all clients."""
         self._user_agent, self._fence = user_agent, fence
         self._clients: dict[str, tuple[str, Client]] = {}
         self._users: dict[str, set[str]] = {}
@@ -63,12 +65,12 @@ class Targets:
         self.looks: dict[str, Look] = {}
         """By name of the SuperCluster."""
         self.agents: dict[str, AgentLook] = {}
-        """Likewise."""
+        """By name of the SuperCluster, too."""
         self.losses_told: dict[str, str] = {}
-        """Since when losses are held that were told of in Events, by name of the SuperCluster."""
+        """Start of the held losses that Events have reported, by name of the SuperCluster."""
 
     async def __aenter__(self) -> Self:
-        """Open nothing yet."""
+        """Return the object. Nothing is opened yet."""
         return self
 
     async def __aexit__(
@@ -115,7 +117,7 @@ class Targets:
         await self.drop(name)
 
     async def drop(self, name: str) -> None:
-        """Keep no credential of a SuperCluster, and nothing that was seen with it."""
+        """Drop the credential of a SuperCluster, and all results obtained with it."""
         self.looks.pop(name, None)
         self.agents.pop(name, None)
         await self._close(name)
@@ -129,7 +131,7 @@ class Targets:
         name: str,
         wake: Callable[[str], None],
     ) -> None:
-        """Have a SuperCluster woken by name when its Secret comes, changes or goes."""
+        """Wake a SuperCluster by name when its Secret is created, changed or deleted."""
         self._unfollow(name)
         self._users.setdefault(secret, set()).add(name)
         if self._watching is not None:

@@ -1,7 +1,7 @@
 """Identities and address ranges of the other SuperClusters.
 
-Pure. Hazard: two names for one cluster would give each of its objects two owners. The SuperCluster
-that was there first keeps the cluster.
+Pure. Hazard: two SuperClusters must not name one cluster, and the older one keeps it. Otherwise
+each of its objects would have two owners.
 """
 
 from collections.abc import Iterable, Mapping

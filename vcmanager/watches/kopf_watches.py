@@ -43,11 +43,11 @@ CHILDREN = (
 IN_ROOT_NAMESPACES = f"{wellknown.CONTROLLED}=true,!{wellknown.NAMESPACE}"
 """Label selectors on the server: the manager's objects, none of a tenant namespace.
 
-A label that is taken off shows as an end, which wakes as well.
+A removed label appears as a deletion, which wakes as well.
 """
 
 KOPF_FINALIZER = f"{wellknown.DOMAIN}/not-used"
-"""What kopf may put on and take off; nothing else writes it, and it never does either."""
+"""Finalizer that kopf may add and remove. It is never written, by kopf or any other code."""
 
 _STOP_SECONDS = 7.0
 _CLOSING_SECONDS = 0.25
@@ -94,7 +94,7 @@ async def _operate(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> Non
         standalone=True,
         stop_flag=stop,
     )
-    # A session that is closed ends its TLS connections a moment later; the loop ends with us.
+    # A closed session ends its TLS connections a moment later, so the loop must run until then.
     await asyncio.sleep(_CLOSING_SECONDS)
 
 
@@ -103,8 +103,8 @@ def _settings() -> kopf.OperatorSettings:
     settings.posting.enabled = False
     settings.scanning.disabled = True  # no right to watch CRDs and namespaces is needed
     settings.process.ultimate_exiting_timeout = None
-    # kopf takes what it calls its finalizer off every object that none of its handlers needs it
-    # for, so it must never learn the name of ours.
+    # kopf removes its finalizer from every object that none of its handlers needs it for. So it
+    # must never learn the name of the manager's finalizer.
     settings.persistence.finalizer = KOPF_FINALIZER
     settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
     settings.persistence.diffbase_storage = kopf.StatusDiffBaseStorage(field="status.kopf")
@@ -164,7 +164,7 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
         body: kopf.Body,
         **_: Any,
     ) -> None:
-        """Wake whose the object is, and whose it was before its labels were changed."""
+        """Wake the owner of the object, and its owner before its labels were changed."""
         if not seen.is_news(resource, type, body):
             return
         meta = body["metadata"]
