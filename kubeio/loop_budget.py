@@ -18,7 +18,7 @@ TURN_SECONDS = 0.0005
 PATIENCE = 100
 """Turns after which work starts in any case, because other work may fill every turn."""
 _AT_ONCE = 4
-"""Waiters that are woken per turn. A turn has no time for more."""
+"""Waiters that are woken per turn: more than a turn has time for."""
 
 
 class Turns:

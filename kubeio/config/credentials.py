@@ -42,7 +42,10 @@ class Credentials:
         return self._header
 
     def refresh(self) -> bool:
-        """Read the file again after a 401. Returns whether the token has changed."""
+        """Read the file after a 401, whatever its modification time.
+
+        Returns whether the token changed.
+        """
         if self._file is None:
             return False
         before = self._header

@@ -22,12 +22,13 @@ def context(endpoint: Endpoint) -> Context:
     """Return a verifying client context for an endpoint. Raises CredentialsProblem."""
     made = Context(ssl.PROTOCOL_TLS_CLIENT)  # CERT_REQUIRED and check_hostname are on
     made.minimum_version = ssl.TLSVersion.TLSv1_2
-    made.options |= ssl.OP_NO_RENEGOTIATION  # no server renegotiates, and a write never has to read
+    made.options |= ssl.OP_NO_RENEGOTIATION  # API servers never do, and a write never has to read
     made.set_alpn_protocols(["http/1.1"])
     if endpoint.strict:
         made.verify_flags |= ssl.VERIFY_X509_STRICT
     else:
-        # As in Go, any certificate that the operator set as authority ends the chain.
+        # As in Go, any certificate that the operator set as authority ends the chain, even an
+        # intermediate.
         made.verify_flags &= ~ssl.VERIFY_X509_STRICT
         made.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
     _load_authorities(made, endpoint)
