@@ -1,7 +1,7 @@
 """Identities and address ranges of the other SuperClusters.
 
-Pure. Hazard: two SuperClusters must not name one cluster, and the older one keeps it. Otherwise
-each of its objects would have two owners.
+Pure. Hazard: two SuperClusters must not name one cluster, so `home`, or else the older one, keeps
+it. Otherwise each of its objects would have two owners.
 """
 
 from collections.abc import Iterable, Mapping
