@@ -31,6 +31,18 @@ def test_what_becomes_of_a_field_is_said_in_words():
         assert not line.endswith("| special |"), f"{line}: give its Written a text"
 
 
+def test_module_that_translates_a_leaf_exists():
+    tables = {**field_rule_tables.TABLES, **field_rule_tables.UPWARD}
+    named = {
+        verdict.by
+        for parts in tables.values()
+        for part in parts
+        for _, verdict in paths(part.table, part.path)
+        if isinstance(verdict, Written)
+    }
+    assert named <= {path.stem for path in (generate.ROOT / "syncer").rglob("*.py")}
+
+
 def test_nobody_reads_a_leaf_that_has_no_verdict_of_its_own():
     assert kinds_page.words(Written("x", "is y")) == "special: is y"
     assert {kinds_page.words(Fields({})), kinds_page.words(Each({}))} == {"by its own fields"}

@@ -33,7 +33,7 @@ SECRET: Mapping[str, Verdict] = {
     "immutable": ALLOW,
     "stringData": Drop("your API server has moved it into `data`"),
     "type": Written(
-        "configuration",
+        "config_maps_secrets",
         "is kept for pull secrets and TLS, and becomes Opaque otherwise. Service account tokens,"
         " bootstrap tokens and Helm releases are never synced",
     ),

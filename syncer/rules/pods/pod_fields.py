@@ -131,7 +131,7 @@ _VOLUME: Table = {
 
 _HOST_NAMESPACE = Refuse("host-namespace", "must not be true; run in namespaces of the pod's own")
 _GROUP = Written(
-    "pod_scheduling",
+    "scheduling",
     "is ignored, with an Event, because groups are not offered. The pod is scheduled alone",
 )
 
@@ -139,17 +139,17 @@ POD_SPEC: Table = {
     "activeDeadlineSeconds": ALLOW,
     "affinity": _AFFINITY,
     "automountServiceAccountToken": Written(
-        "pods",
+        "pod_build",
         "has taken effect in your cluster. The volume that it added gets your cluster's token",
     ),
     "containers": Each(CONTAINER),
     "dnsConfig": Written(
-        "pod_dns", "is added to the settings that make the pod use your cluster's DNS"
+        "dns", "is added to the settings that make the pod use your cluster's DNS"
     ),
-    "dnsPolicy": Written("pod_dns", "takes effect. The cluster's DNS is the DNS of your cluster"),
-    "enableServiceLinks": Written("pod_env", "takes effect with your cluster's services"),
+    "dnsPolicy": Written("dns", "takes effect. The cluster's DNS is the DNS of your cluster"),
+    "enableServiceLinks": Written("environment", "takes effect with your cluster's services"),
     "ephemeralContainers": Written(
-        "pod_ephemeral", "are added to the running pod, by the table below"
+        "ephemeral_containers", "are added to the running pod, by the table below"
     ),
     "hostAliases": Each({"hostnames": ALLOW, "ip": ALLOW}),
     "hostIPC": _HOST_NAMESPACE,
@@ -161,7 +161,7 @@ POD_SPEC: Table = {
     "imagePullSecrets": Each({"name": ALLOW}),
     "initContainers": Each(CONTAINER),
     "nodeName": Written(
-        "pod_scheduling",
+        "scheduling",
         "must be a node that your cluster shows. The pod runs on that node, or fails if the node"
         " has no room or no free port for it",
     ),
@@ -171,7 +171,7 @@ POD_SPEC: Table = {
     "preemptionPolicy": Drop("is set by the class that the super cluster chooses"),
     "priority": Drop("is set by the class that the super cluster chooses"),
     "priorityClassName": Written(
-        "pod_scheduling",
+        "scheduling",
         "is synced if your cluster shows it as offered. Any other class orders pods in your cluster"
         " only. The system classes are refused",
     ),
@@ -179,11 +179,9 @@ POD_SPEC: Table = {
     "resourceClaims": CLAIMS,
     "resources": RESOURCES,
     "restartPolicy": ALLOW,
-    "runtimeClassName": Written(
-        "pod_scheduling", "must be a class that your cluster shows as offered"
-    ),
+    "runtimeClassName": Written("scheduling", "must be a class that your cluster shows as offered"),
     "schedulerName": Drop("the super cluster's scheduler places the pod"),
-    "schedulingGates": Written("pods", "hold the pod in your cluster until all are removed"),
+    "schedulingGates": Written("pod_facts", "hold the pod in your cluster until all are removed"),
     "schedulingGroup": _GROUP,
     "securityContext": Fields(
         {
@@ -209,15 +207,15 @@ POD_SPEC: Table = {
     ),
     "serviceAccount": Drop("the older spelling of serviceAccountName"),
     "serviceAccountName": Written(
-        "pods", "names the account of your cluster. The pod gets a token of that account"
+        "pod_build", "names the account of your cluster. The pod gets a token of that account"
     ),
     "setHostnameAsFQDN": Written(
-        "pod_dns", "gives the pod its name in your cluster's domain as host name"
+        "dns", "gives the pod its name in your cluster's domain as host name"
     ),
     "shareProcessNamespace": ALLOW,
     "subdomain": ALLOW,
     "terminationGracePeriodSeconds": Written(
-        "pods", "takes effect up to the longest period that is offered"
+        "pod_build", "takes effect up to the longest period that is offered"
     ),
     "tolerations": Each(
         {
