@@ -10,25 +10,19 @@ from __future__ import annotations
 import ast
 import io
 import tokenize
-from collections import Counter
 from pathlib import Path
 from typing import Any
 
 import pytest
 import yaml
 
-from tools.testbed import product
+from tools import packages
+from tools.packages import PRODUCT, ROOT
 
-ROOT = product.REPOSITORY
 UNIT = Path("tests/unit")
-PACKAGES = [
-    *("clusterversions", "kubectl_vc", "kubeio", "syncer", "telemetry", "tenancy", "vcmanager"),
-    "vnagent",
-]
 # Folders whose modules have unit tests: the repository, and test support such as `tests/support`.
 MIRRORED = (Path(), Path("tests"))
 SMALL_MODULE_LINES = 40
-FOLDER_MODULES = 15
 EXCEPTIONS: dict[str, dict[str, str]] = yaml.safe_load(
     (Path(__file__).parent / "mirror.yaml").read_text()
 )
@@ -36,12 +30,6 @@ _LAYOUT_TOKENS = {
     *(tokenize.COMMENT, tokenize.NL, tokenize.NEWLINE, tokenize.INDENT, tokenize.DEDENT),
     tokenize.ENDMARKER,
 }
-
-
-def modules(folder: str) -> list[Path]:
-    """Return the modules of a folder and of its subfolders, relative to the repository."""
-    found = (path.relative_to(ROOT) for path in (ROOT / folder).rglob("*.py"))
-    return sorted(path for path in found if path.name != "__init__.py")
 
 
 def code_lines(text: str) -> int:
@@ -81,20 +69,20 @@ def module_of(test: Path, exists: Any = lambda path: (ROOT / path).is_file()) ->
 
 def untested() -> set[str]:
     """Return the modules of more than 40 lines of code that no unit test is named after."""
-    tested = {module_of(path) for path in modules(str(UNIT)) if path.name.startswith("test_")}
+    tested = {
+        module_of(path) for path in packages.modules([str(UNIT)]) if path.name.startswith("test_")
+    }
     return {
         str(path)
-        for package in PACKAGES
-        for path in modules(package)
+        for path in packages.modules(PRODUCT)
         if path not in tested and code_lines((ROOT / path).read_text()) > SMALL_MODULE_LINES
     }
 
 
 def crowded() -> set[str]:
     """Return the folders with more than 15 modules."""
-    places = [*PACKAGES, str(UNIT), "tests/scenarios"]
-    sizes = Counter(path.parent for place in places for path in modules(place))
-    return {str(folder) for folder, count in sizes.items() if count > FOLDER_MODULES}
+    places = packages.modules([*PRODUCT, str(UNIT), "tests/scenarios"])
+    return packages.crowded(packages.folder_sizes(places))
 
 
 @pytest.mark.parametrize(
@@ -121,14 +109,14 @@ def test_code_lines_leave_out_comments_and_docstrings():
 
 
 def test_each_unit_test_is_named_after_a_module():
-    tests = [path for path in modules(str(UNIT)) if path.name.startswith("test_")]
+    tests = [path for path in packages.modules([str(UNIT)]) if path.name.startswith("test_")]
     assert len(tests) > 200
     assert [str(path) for path in tests if module_of(path) is None] == []
 
 
 def test_unit_folders_hold_tests_alone():
     """Test support that several files need lies in `tests/support`."""
-    other = [path for path in modules(str(UNIT)) if not path.name.startswith("test_")]
+    other = [path for path in packages.modules([str(UNIT)]) if not path.name.startswith("test_")]
     assert [str(path) for path in other if path.name != "conftest.py"] == []
 
 

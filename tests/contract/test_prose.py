@@ -8,14 +8,15 @@ from __future__ import annotations
 
 import pytest
 
+from tools.packages import ROOT
 from tools.prose import measurement, pages, ratchet
 
-STRICT = sorted(pages.strict(ratchet.ROOT))
+STRICT = sorted(pages.strict(ROOT))
 
 
 @pytest.mark.parametrize("page", STRICT, ids=str)
 def test_page_is_plain_english(page):
-    (row,) = measurement.measure([page], root=ratchet.ROOT)
+    (row,) = measurement.measure([page], root=ROOT)
     assert row.listed() == []
 
 

@@ -7,7 +7,8 @@ from __future__ import annotations
 
 import pytest
 
-from tools.structure import exceptions, imports, modules
+from tools import packages
+from tools.structure import exceptions, imports
 
 
 @pytest.fixture(scope="module")
@@ -16,7 +17,7 @@ def counted():
 
 
 def test_modules_have_no_import_circles():
-    graphs = imports.graphs(modules.PRODUCT)
+    graphs = imports.graphs(packages.PRODUCT)
     assert all(graphs.values())
     assert [circle for graph in graphs.values() for circle in imports.circles(graph)] == []
 

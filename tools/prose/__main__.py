@@ -9,6 +9,7 @@ import argparse
 import sys
 from collections.abc import Sequence
 
+from tools.packages import ROOT
 from tools.prose import limits, measurement, pages, ratchet
 from tools.prose.limits import Row
 
@@ -42,14 +43,14 @@ def _print_soft(rows: Sequence[Row]) -> None:
 
 
 def _record(*, is_raise_allowed: bool) -> int:
-    found = ratchet.counted(pages.strict(ratchet.ROOT))
+    found = ratchet.counted(pages.strict(ROOT))
     raised = ratchet.raised(found, ratchet.recorded()) if ratchet.FILE.exists() else []
     if raised and not is_raise_allowed:
         print(*raised, sep="\n", file=sys.stderr)
         print("error: numbers may only shrink: correct the new sentences", file=sys.stderr)
         return 1
     ratchet.record(found)
-    print(f"{ratchet.FILE.relative_to(ratchet.ROOT)}: {sum(found.values())} violations")
+    print(f"{ratchet.FILE.relative_to(ROOT)}: {sum(found.values())} violations")
     return 0
 
 
@@ -68,7 +69,7 @@ def main(arguments: Sequence[str]) -> int:
     chosen = parser.parse_args(arguments)
     if chosen.record:
         return _record(is_raise_allowed=chosen.is_raise_allowed)
-    strict = map(str, pages.strict(ratchet.ROOT))
+    strict = map(str, pages.strict(ROOT))
     paths = chosen.paths or [*strict, *ratchet.PACKAGES]
     rows = measurement.measure(
         dict.fromkeys(measurement.files(paths)),

@@ -11,14 +11,11 @@ from pathlib import Path
 
 import yaml
 
+from tools.packages import PRODUCT, PROGRAMS, ROOT
 from tools.prose import measurement
 
-ROOT = Path(__file__).parents[2]
 FILE = ROOT / "tests/contract/prose.yaml"
-PACKAGES = (
-    *("clusterversions", "kubectl_vc", "kubeio", "syncer", "telemetry", "tenancy", "vcmanager"),
-    *("vnagent", "charts", "bench", "tools"),
-)
+PACKAGES = (*PRODUCT, *PROGRAMS)
 _HEAD = """\
 # Violations of the prose rules that are allowed today, for each folder and file. test_prose.py
 # fails for a higher and for a lower number. `python -m tools.prose --record` lowers the numbers.

@@ -10,20 +10,21 @@ import argparse
 import sys
 from collections.abc import Sequence
 
-from tools.structure import classes, exceptions, imports, modules, prose_figures, vocabulary
+from tools import packages
+from tools.structure import classes, exceptions, imports, prose_figures, vocabulary
 
 
 def _print_folders() -> None:
-    sizes = modules.folder_sizes(modules.modules((*modules.PRODUCT, *modules.PROGRAMS)))
-    crowded = modules.crowded(sizes)
-    print(f"Modules per folder (at most {modules.FOLDER_MODULES}):")
+    sizes = packages.folder_sizes(packages.modules((*packages.PRODUCT, *packages.PROGRAMS)))
+    crowded = packages.crowded(sizes)
+    print(f"Modules per folder (at most {packages.FOLDER_MODULES}):")
     for folder, count in sizes.items():
         print(f"  {count:4}  {folder}{'  OVER THE LIMIT' if folder in crowded else ''}")
 
 
 def _print_imports() -> int:
     """Print chains and circles. Return the number of circles."""
-    graphs = imports.graphs(modules.PRODUCT)
+    graphs = imports.graphs(packages.PRODUCT)
     print("\nLongest import chain per package, in modules:")
     for package, graph in graphs.items():
         chain = imports.longest_chain(graph)
@@ -40,7 +41,7 @@ def _short(module: str, package: str) -> str:
 
 
 def _print_names() -> None:
-    paths = list(modules.modules(modules.PRODUCT))
+    paths = list(packages.modules(packages.PRODUCT))
     found = vocabulary.outside(paths, vocabulary.known())
     in_modules = {path for files in found.values() for path in files}
     print(
@@ -57,10 +58,10 @@ def _print_names() -> None:
 
 def _print_prose() -> None:
     rows: list[tuple[str, ...]] = [prose_figures.COLUMNS]
-    for package in modules.PRODUCT:
-        figures = prose_figures.of_modules(modules.modules([package]))
+    for package in packages.PRODUCT:
+        figures = prose_figures.of_modules(packages.modules([package]))
         rows.append((package, *figures.cells()))
-    together = prose_figures.of_modules(modules.modules(modules.PRODUCT))
+    together = prose_figures.of_modules(packages.modules(packages.PRODUCT))
     rows += [("all packages", *together.cells()), *prose_figures.ANCHORS]
     widths = [max(len(row[n]) for row in rows) for n in range(len(rows[0]))]
     print("\nProse of docstrings, beside six projects:")
@@ -79,7 +80,7 @@ def main(arguments: Sequence[str]) -> int:
     found = exceptions.counted()
     if chosen.record:
         exceptions.record(found)
-        print(f"{exceptions.FILE.relative_to(modules.ROOT)}: written")
+        print(f"{exceptions.FILE.relative_to(packages.ROOT)}: written")
         return 0
     _print_folders()
     circles = _print_imports()

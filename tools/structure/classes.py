@@ -7,7 +7,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.structure.modules import ROOT
+from tools.packages import ROOT
 
 
 def duplicates(paths: Iterable[Path], root: Path = ROOT) -> dict[str, list[str]]:

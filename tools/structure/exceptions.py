@@ -13,9 +13,10 @@ from typing import Any
 
 import yaml
 
-from tools.structure import classes, modules
+from tools import packages
+from tools.structure import classes
 
-FILE = modules.ROOT / "tests/contract/structure.yaml"
+FILE = packages.ROOT / "tests/contract/structure.yaml"
 _HEAD = """\
 # Exceptions of test_structure.py: crowded folders with their number of modules, and class names
 # with the number of classes that have them. A higher number fails. A lower one must be recorded.
@@ -36,11 +37,11 @@ Section = Mapping[str, Exemption]
 
 def counted() -> dict[str, dict[str, int]]:
     """Return the crowded folders and the duplicate class names, with their numbers."""
-    everywhere = (*modules.PRODUCT, *modules.PROGRAMS)
-    sizes = modules.folder_sizes(modules.modules(everywhere))
-    names = classes.duplicates(modules.modules(modules.PRODUCT))
+    everywhere = (*packages.PRODUCT, *packages.PROGRAMS)
+    sizes = packages.folder_sizes(packages.modules(everywhere))
+    names = classes.duplicates(packages.modules(packages.PRODUCT))
     return {
-        "folders": {folder: sizes[folder] for folder in sorted(modules.crowded(sizes))},
+        "folders": {folder: sizes[folder] for folder in sorted(packages.crowded(sizes))},
         "classes": {name: len(files) for name, files in names.items()},
     }
 

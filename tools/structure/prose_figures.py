@@ -11,9 +11,9 @@ from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
+from tools.packages import ROOT
 from tools.prose import limits, python_source
 from tools.prose.sentences import Sentence, split
-from tools.structure.modules import ROOT
 
 LONG_WORDS = 25
 ANCHORS = (

@@ -11,7 +11,7 @@ from collections import defaultdict
 from collections.abc import Iterable
 from pathlib import Path
 
-from tools.structure.modules import ROOT
+from tools.packages import ROOT
 
 _STANDARD = Path(__file__).parent / "words.txt"
 _GLOSSARY = ROOT / "docs/glossary.md"

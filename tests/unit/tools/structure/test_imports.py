@@ -27,4 +27,4 @@ def test_circles_and_longest_chain(modules, circles, chain):
 
 def test_graph_of_package_has_its_own_modules_alone():
     found = imports.graphs(["tools"])["tools"]
-    assert found["tools.structure.classes"] == {"tools.structure.modules"}
+    assert found["tools.structure.classes"] == {"tools.packages"}

@@ -1,4 +1,4 @@
-"""Modules of the packages, and the number of modules in each folder."""
+"""Packages of the repository, their modules, and the number of modules in each folder."""
 
 from __future__ import annotations
 
@@ -6,7 +6,7 @@ from collections import Counter
 from collections.abc import Iterable, Iterator
 from pathlib import Path
 
-ROOT = Path(__file__).parents[2]
+ROOT = Path(__file__).parents[1]
 PRODUCT = (
     *("clusterversions", "kubectl_vc", "kubeio", "syncer", "telemetry", "tenancy", "vcmanager"),
     "vnagent",
