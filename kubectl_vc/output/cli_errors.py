@@ -6,7 +6,7 @@ cluster cannot continue.
 """
 
 import re
-from collections.abc import Callable
+from collections.abc import Callable, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -110,6 +110,20 @@ def remedy(refused: Denial) -> str:
 def described(resource: Resource, name: str, namespace: str = "") -> str:
     """Return the name of an object in messages: `VirtualCluster default/web`."""
     return f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
+
+
+def missing_field(
+    shown: str, condition: Mapping[str, Any], field: str, *, writer: str
+) -> CliProblem:
+    """Return the error for a condition whose status field an older component has not written.
+
+    `shown` is the name of the object, and `writer` is the component.
+    """
+    return CliProblem(
+        f"{shown}: the condition {condition['type']} is {condition['status']}, but the field"
+        f" status.{field} is missing. The {writer} that wrote the condition is older than this"
+        " command. Upgrade virtual-cluster in the super cluster, then run the command again."
+    )
 
 
 def _forbidden(problem: errors.Forbidden) -> str:

@@ -9,7 +9,7 @@ from typing import Any
 
 from kubectl_vc.client.config_flags import Access
 from kubectl_vc.client.connection import connected
-from kubectl_vc.output import printers
+from kubectl_vc.output import cli_errors, printers
 from kubectl_vc.output.cli_errors import CliProblem
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.target import manifests
@@ -43,20 +43,14 @@ def confirmed(name: str, body: Mapping[str, Any]) -> tuple[str, str]:
     if reachable.get("reason") == super_clusters.IDENTITY_CHANGED:
         uid = str(status.get("observedIdentity") or "")
         if not uid:
-            raise CliProblem(_missing(name, "observedIdentity", reachable, "vc-manager"))
+            raise cli_errors.missing_field(
+                f"SuperCluster {name}", reachable, "observedIdentity", writer="vc-manager"
+            )
         return uid, f"the cluster with kube-system {uid} is the one that is meant"
     held = conditions.find(listed, super_clusters.LOSSES_HELD) or {}
     if held.get("status") != "True":
         raise CliProblem(f"nothing is held for {name}, so there is nothing to confirm")
     state = str((status.get("losses") or {}).get("state") or "")
     if not state:
-        raise CliProblem(_missing(name, "losses", held, "syncer"))
+        raise cli_errors.missing_field(f"SuperCluster {name}", held, "losses", writer="syncer")
     return state, f"what is missing is gone, state {state}"
-
-
-def _missing(name: str, field: str, found: Mapping[str, Any], writer: str) -> str:
-    return (
-        f"SuperCluster {name}: the condition {found['type']} is {found['status']}, but the field"
-        f" status.{field} is missing. The {writer} that wrote the condition is older than this"
-        " command. Upgrade virtual-cluster in the super cluster, then run the command again."
-    )

@@ -44,15 +44,12 @@ def held_store(shown: str, body: Mapping[str, Any]) -> str:
     `shown` is the name of the VirtualCluster in messages.
     """
     status = body.get("status") or {}
-    if not conditions.is_true(status.get("conditions"), wellknown.DELETES_HELD):
+    held = conditions.find(status.get("conditions"), wellknown.DELETES_HELD) or {}
+    if held.get("status") != "True":
         raise CliProblem(f"no deletes of {shown} are held, so there is nothing to confirm")
     store = status.get("heldStore")
     if store is None:
-        raise CliProblem(
-            f"{shown}: the condition {wellknown.DELETES_HELD} is True, but the field"
-            " status.heldStore is missing. The syncer that wrote the condition is older than this"
-            " command. Upgrade virtual-cluster in the super cluster, then run the command again."
-        )
+        raise cli_errors.missing_field(shown, held, "heldStore", writer="syncer")
     uid = str(store.get("uid") or "")
     if not uid:
         raise CliProblem(
