@@ -26,10 +26,11 @@ from tenancy import agent_permissions, resources, wellknown
 from tenancy.super_clusters import Mode
 from tests.integration.vcmanager.conftest import NAMESPACE
 from tests.integration.vcmanager.test_targets import Yard, second, yard  # noqa: F401 - fixtures
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
 from tests.support.own_address import OWN, needs_address
 from tests.support.processes import Process, free_port
-from tests.support.vnagent import certificates, tls_sockets
+from tests.support.vnagent import certificates
 from tests.support.vnagent.certificates import VALID, VC_UID
 from tests.support.vnagent.running_agent import (
     EXEC,

@@ -17,7 +17,8 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, ed25519, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID
 
-from tests.support.vnagent import certificates, running_agent, tls_sockets
+from tests.support import tls_sockets
+from tests.support.vnagent import certificates, running_agent
 from tests.support.vnagent.certificates import VALID, Authority, Leaf, make_authority
 from vnagent.server import audit
 

@@ -16,8 +16,9 @@ from typing import Any
 
 import pytest
 
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import running_agent, tls_sockets
+from tests.support.vnagent import running_agent
 from tests.support.vnagent.running_agent import EXEC, GREETING, LOGS, SWITCHED
 from vnagent.server import audit
 

@@ -19,7 +19,8 @@ from typing import Any
 import pytest
 import trustme
 
-from tests.support.vnagent import running_agent, tls_sockets
+from tests.support import tls_sockets
+from tests.support.vnagent import running_agent
 from tests.support.vnagent.running_agent import EXEC, SWITCHED
 from vnagent.protocol import http_heads
 from vnagent.protocol.errors import RefusedError

@@ -33,6 +33,16 @@ def policy(**parts: Any) -> TenantPolicySpec:
     return msgspec.convert({**msgspec.to_builtins(BASELINE), **parts}, TenantPolicySpec)
 
 
+def view(**spec: Any) -> TenantView:
+    """Return a tenant's view with empty caches. `spec` has fields of the VirtualCluster."""
+    return TenantView(
+        tenant=TENANT,
+        spec=VirtualClusterSpec(cluster_version_name="v", **spec),
+        slice=ipaddress.ip_network("10.96.8.0/22"),
+        stores={kind: Store() for kind in KINDS},
+    )
+
+
 def network_view(
     *, ranges: Ranges = RANGES, namespaces: dict[str, dict[str, str]] | None = None, **fields: Any
 ) -> TenantView:

@@ -8,7 +8,7 @@ from dataclasses import dataclass, field
 
 import trustme
 
-from tests.support.vnagent import tls_sockets
+from tests.support import tls_sockets
 from vnagent.client.https_client import connect
 from vnagent.stream.relay import Deadlines, Pump
 from vnagent.stream.stream_states import End

@@ -17,7 +17,8 @@ import trustme
 
 from tenancy import agent_permissions, wellknown
 from tenancy.agent_permissions import Call, Switches
-from tests.support.vnagent import certificates, tls_sockets
+from tests.support import tls_sockets
+from tests.support.vnagent import certificates
 from tests.support.vnagent.certificates import VALID, VC_UID, Authority, Leaf
 from vnagent.authz.permissions import Permits
 from vnagent.authz.pod_authorizer import Gate

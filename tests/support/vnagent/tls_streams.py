@@ -7,7 +7,7 @@ from collections.abc import AsyncIterator, Callable
 
 import trustme
 
-from tests.support.vnagent import tls_sockets
+from tests.support import tls_sockets
 from vnagent.client.https_client import connect
 from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
 

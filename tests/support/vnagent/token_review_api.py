@@ -10,7 +10,7 @@ from typing import Any
 
 import trustme
 
-from tests.support.vnagent import tls_sockets
+from tests.support import tls_sockets
 from vnagent.client.https_client import Address, Origin
 from vnagent.stream.file_watch import WatchedFile
 from vnagent.stream.tls_stream import ReceiveBuffer

@@ -13,9 +13,10 @@ import pytest
 import trustme
 
 from tenancy import wellknown
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
 from tests.support.processes import free_port
-from tests.support.vnagent import certificates, tls_sockets
+from tests.support.vnagent import certificates
 from tests.support.vnagent.certificates import VALID
 from tests.support.vnagent.configmap_api import NAMESPACE, ConfigMapApi
 from tests.support.vnagent.running_agent import LOGS, FakeKubelet, access, api_server, shop

@@ -7,23 +7,12 @@ import pytest
 import trustme
 
 from kubeio.http.tls_engine import CHUNK_BYTES, TlsEngine
+from tests.support.tls_sockets import client_context, server_context
 
 READ_BYTES = 64 * 1024
 BUFFERS = {"as kubeio": CHUNK_BYTES, "as vn-agent": READ_BYTES + 2 * CHUNK_BYTES, "small": 1000}
 RECORD_OVERHEAD = 256
 """Bytes of a record that are no plaintext, at most."""
-
-
-def server_context(authority: trustme.CA, *names: str) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    authority.issue_cert(*names).configure_cert(context)
-    return context
-
-
-def client_context(authority: trustme.CA) -> ssl.SSLContext:
-    context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
-    authority.configure_trust(context)
-    return context
 
 
 @pytest.fixture(scope="module")

@@ -2,17 +2,11 @@
 
 from __future__ import annotations
 
-import contextlib
-from collections.abc import AsyncIterator
-from typing import Any
-
 import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.api.client import Client
 from kubeio.cache.store import Entry, parse
-from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import Wait
 from syncer.model.decide import Grounds
 from syncer.model.keys import HOME, Key
@@ -20,35 +14,10 @@ from syncer.safety.expectations import Expectations, News, Side
 from syncer.safety.proven_deletes import Deletions, Target
 from tenancy import ownership
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS
-from tests.support.directed import directed
-from tests.support.memapi import clusters, verbs
-from tests.support.memapi.api import Api
-from tests.support.memapi.direct import DirectWire
-from tests.support.syncer.two_api_servers import TENANT, Pair, Wired
+from tests.support.memapi import verbs
+from tests.support.syncer.two_api_servers import TENANT, Pair
 
 BELOW = f"{TENANT.root}-web"
-
-
-@pytest.fixture
-async def pair() -> AsyncIterator[Pair]:
-    above = clusters.fresh("above", "10.96.4.0/22", accounts=False)
-    below = clusters.fresh("below", "10.96.0.0/12", accounts=False)
-    wired = {"above": Wired(), "below": Wired()}
-    served = {"1": ("above", Api(above)), "2": ("below", Api(below))}
-
-    def wire(endpoint: Endpoint, fence: Any) -> DirectWire:
-        side, api = served[endpoint.server[-1]]
-        return DirectWire(api, wired[side], fence)
-
-    async with contextlib.AsyncExitStack() as stack:
-        stack.enter_context(directed(wire))
-        clients = [
-            await stack.enter_async_context(Client(Endpoint(server=f"http://127.0.0.1:{number}")))
-            for number in (1, 2)
-        ]
-        made = Pair(above, below, *clients, wired)
-        made.make(below, NAMESPACES, "", {"metadata": {"name": TENANT.root}})
-        yield made
 
 
 # --- deletions ------------------------------------------------------------------------------------

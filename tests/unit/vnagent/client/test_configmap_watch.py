@@ -7,8 +7,8 @@ from collections.abc import AsyncIterator
 import pytest
 import trustme
 
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import tls_sockets
 from tests.support.vnagent.configmap_api import (
     CHUNK_BYTES,
     NAME,

@@ -5,8 +5,8 @@ import asyncio
 import pytest
 import trustme
 
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import tls_sockets
 from vnagent.client.https_client import Address, Origin
 from vnagent.client.upstream_server import Peer
 from vnagent.stream.file_watch import WatchedFile

@@ -8,8 +8,9 @@ from types import SimpleNamespace
 
 import pytest
 
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import kubelet_answers, running_agent, tls_sockets
+from tests.support.vnagent import kubelet_answers, running_agent
 from tests.support.vnagent.certificates import KEY, URI, VC_UID, named
 from tests.support.vnagent.kubelet_answers import owned, pod_figures, tenant_uid
 from tests.support.vnagent.running_agent import FakeKubelet

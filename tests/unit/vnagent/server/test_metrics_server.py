@@ -11,8 +11,8 @@ import trustme
 from prometheus_client import CollectorRegistry, Counter
 
 from telemetry.exposition import Exposition
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import tls_sockets
 from tests.support.vnagent.token_review_api import GOOD, NOBODY, OTHER, ReviewApi, asking
 from vnagent.authz.token_review import Reviews
 from vnagent.limits.peer_backoff import Rebuffs

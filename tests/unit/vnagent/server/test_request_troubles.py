@@ -11,8 +11,9 @@ import trustme
 from prometheus_client import REGISTRY
 
 from tenancy.agent_permissions import Call
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import running_agent, tls_sockets
+from tests.support.vnagent import running_agent
 from tests.support.vnagent.certificates import KEY, VC_UID, named
 from tests.support.vnagent.running_agent import (
     EXEC,

@@ -14,8 +14,9 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 from prometheus_client import REGISTRY
 
 from kubeio.http import tls_engine
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import certificates, running_agent, tls_sockets
+from tests.support.vnagent import certificates, running_agent
 from tests.support.vnagent.certificates import DAY, URI, VALID, named
 from tests.support.vnagent.running_agent import EXEC, GREETING, LOGS, FakeKubelet
 from vnagent.authz import metrics

@@ -13,11 +13,12 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec
 
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS
+from tests.support import tls_sockets
 from tests.support.memapi import clusters, verbs
 from tests.support.memapi.api import Request
 from tests.support.memapi.refusals import RefusedError
 from tests.support.memapi.served import Served
-from tests.support.vnagent import certificates, tls_sockets
+from tests.support.vnagent import certificates
 from vnagent.client.https_client import Address, Origin
 from vnagent.server import serving_certificate
 from vnagent.server.serving_certificate import (

@@ -10,8 +10,8 @@ import time
 
 import pytest
 
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import tls_sockets
 from tests.support.vnagent.relays import echo, relay, wait_for_end
 from vnagent.stream import graceful_close, lingering_close, read_coalescing
 from vnagent.stream import relay as pumps

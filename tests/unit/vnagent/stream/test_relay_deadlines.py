@@ -7,7 +7,7 @@ import time
 
 import pytest
 
-from tests.support.vnagent import tls_sockets
+from tests.support import tls_sockets
 from tests.support.vnagent.relays import echo, relay, wait_for_end
 from vnagent.stream.relay import Deadlines
 from vnagent.stream.stream_states import End

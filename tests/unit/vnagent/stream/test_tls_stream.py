@@ -10,8 +10,8 @@ from collections.abc import Iterable
 
 import pytest
 
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import tls_sockets
 from tests.support.vnagent.tls_streams import Gathered, dialled, send_then_wait
 from vnagent.limits.pending_handshakes import Stranger, Strangers
 from vnagent.server.listener import Door

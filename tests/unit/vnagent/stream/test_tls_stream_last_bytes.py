@@ -8,8 +8,8 @@ import threading
 
 import pytest
 
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import tls_sockets
 from tests.support.vnagent.tls_streams import Gathered, dialled, send_then_wait
 from vnagent.stream import flood_guard
 from vnagent.stream.tls_stream import ChannelLostError

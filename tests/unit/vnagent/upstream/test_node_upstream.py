@@ -12,8 +12,9 @@ import pytest
 import trustme
 
 from tenancy import wellknown
+from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent import kubelet_answers, running_agent, tls_sockets
+from tests.support.vnagent import kubelet_answers, running_agent
 from tests.support.vnagent.certificates import VC_UID, named
 from tests.support.vnagent.kubelet_answers import owned
 from tests.support.vnagent.running_agent import (

@@ -2,32 +2,14 @@
 
 from __future__ import annotations
 
-import ipaddress
 from typing import Any
 
 import orjson
 import pytest
 
 from kubeio.cache.store import Store, parse
-from syncer.model.tenant_view import TenantView
 from syncer.rules.network import cluster_ips
-from tenancy.ownership import Tenant
-from tenancy.specs import VirtualClusterSpec
-
-TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
-
-
-KINDS = ("Namespace", "Service", "ConfigMap", "Secret", "Node", "Pod")
-
-
-def view(**spec: Any) -> TenantView:
-    """Return a look at a tenant with empty caches."""
-    return TenantView(
-        tenant=TENANT,
-        spec=VirtualClusterSpec(cluster_version_name="v", **spec),
-        slice=ipaddress.ip_network("10.96.8.0/22"),
-        stores={kind: Store() for kind in KINDS},
-    )
+from tests.support.syncer.tenant_views import TENANT, view
 
 
 def test_addresses_of_others_are_reserved():
