@@ -7,8 +7,9 @@ from pathlib import Path
 
 import pytest
 
-from tools.testbed import binaries, cache, debian, product, targets, versions
+from tools.testbed import binaries, cache, debian, images, oci, product, push, targets, versions
 from tools.testbed.errors import TestbedError
+from tools.testbed.oci import Blob, Image
 from tools.testbed.progress import Progress
 
 TESTS = product.REPOSITORY / "tests"
@@ -106,3 +107,30 @@ def test_a_test_makes_no_root_of_images(empty: Path):
     with pytest.raises(TestbedError, match=r"tests build nothing"):
         debian.root(Progress(quiet=True))
     assert not (empty / "debian").exists()
+
+
+def test_push_builds_the_programs_of_its_images(monkeypatch):
+    """A machine that only pushes has no programs of a super cluster."""
+    needed: set[Path] = set()
+
+    def path(name: str, minor: str | None = None) -> Path:
+        needed.add(binaries.location(binaries.program(name, minor)))
+        return Path(name)
+
+    def image(name: str, *_: object, **__: object) -> Image:
+        return Image(name, Blob("", 0), ())
+
+    built: set[Path] = set()
+    monkeypatch.setattr(
+        binaries, "build", lambda wanted, _: built.update(map(binaries.location, wanted))
+    )
+    monkeypatch.setattr(binaries, "path", path)
+    monkeypatch.setattr(debian, "root", lambda _: Path())
+    monkeypatch.setattr(debian, "busybox_layer", lambda _: None)
+    monkeypatch.setattr(images, "_program_layer", lambda *_: None)
+    monkeypatch.setattr(oci, "image", image)
+    monkeypatch.setattr(product, "build", lambda _: [])
+    monkeypatch.setattr(push, "_push", lambda *_: None)
+    pushed = push.push("registry.example.com/x", Progress(quiet=True))
+    assert len(pushed) == 7
+    assert needed <= built

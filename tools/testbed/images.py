@@ -72,14 +72,19 @@ def name_of(short: str) -> str:
     raise TestbedError(f"the testbed has no image {short!r}")
 
 
-def for_tenants() -> set[str]:
-    """Return the names of the images in tenants' control planes."""
-    return {recipe.name for recipe in recipes() if recipe.group in FOR_TENANTS}
+def for_tenants() -> list[Recipe]:
+    """Return the recipes of the images in tenants' control planes."""
+    return [recipe for recipe in recipes() if recipe.group in FOR_TENANTS]
 
 
 def build(progress: Progress) -> list[Image]:
     """Build the images of every cluster. Quick if their layers are in the cache."""
     return _build([recipe for recipe in recipes() if not recipe.needs], progress, "images")
+
+
+def build_for_tenants(progress: Progress) -> list[Image]:
+    """Build the images in tenants' control planes. The programs of FOR_TENANTS must be built."""
+    return _build(for_tenants(), progress, "images of tenants")
 
 
 def build_further(progress: Progress, *groups: str) -> list[Image]:

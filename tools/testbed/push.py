@@ -42,8 +42,7 @@ def push(destination: str, progress: Progress) -> list[str]:
 
 def _wanted(progress: Progress) -> list[tuple[Image, list[str]]]:
     """Return the images for the chart: our components and the tenants' control planes."""
-    made = [*images.build(progress), *images.build_further(progress, *images.FURTHER)]
-    tenant = [image for image in made if image.name in images.for_tenants()]
+    tenant = images.build_for_tenants(progress)
     ours = product.build(progress)
     return [(image, [image.tag]) for image in tenant] + [
         (image, [image.tag, product.version()]) for image in ours
