@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from kubeio.api.client import Client
+from syncer.controllers.nodes import target_node_reconciler
+from syncer.controllers.pods import unreachable_target
+from syncer.lifecycle import target_sessions
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
@@ -389,8 +392,8 @@ async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
 ):
     """A1-17."""
     monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
-    for module in ("flows.away", "flows.target_nodes", "outposts"):
-        monkeypatch.setattr(f"syncer.{module}.AWAY_SECONDS", 1.0)
+    for module in (unreachable_target, target_node_reconciler, target_sessions):
+        monkeypatch.setattr(module, "AWAY_SECONDS", 1.0)
     world = far.world
     await far.granted()
     space = await world.namespace()

@@ -9,6 +9,9 @@ from typing import Any
 import pytest
 
 from kubeio import Object
+from syncer.controllers.nodes import target_node_reconciler
+from syncer.controllers.pods import unreachable_target
+from syncer.lifecycle import target_sessions
 from tenancy import names
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -233,8 +236,8 @@ async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_retu
 ):
     """Evicted by the taint at its own time, made elsewhere; the stale twin goes by its UID."""
     monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
-    for module in ("flows.away", "flows.target_nodes", "outposts"):
-        monkeypatch.setattr(f"syncer.{module}.AWAY_SECONDS", 1.0)
+    for module in (unreachable_target, target_node_reconciler, target_sessions):
+        monkeypatch.setattr(module, "AWAY_SECONDS", 1.0)
     world = far.world
     node = await world.super_node()
     await far.granted({"name": "home", "weight": 1}, {"name": far.name, "weight": 1000})
