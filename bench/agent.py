@@ -24,9 +24,9 @@ import uvloop
 from bench import agent_stage, rig, shipped
 from bench.agent_memory import memory
 from bench.agent_runs import ECHO, SHAPES, execs, execs_in_a_row, floods, logs, prepare
-from bench.figures import Spread, ratios, spread
+from bench.figures import RunSpread, ratios, spread
 from bench.report import cell
-from tools.testbed.cluster import Cluster
+from tools.testbed.cluster import ClusterHandle
 
 GOAL_SHARE = {1: 0.95, 10: 0.75}
 """Goals as a share of the kubelet's MB/s, by number of streams."""
@@ -40,11 +40,11 @@ STEADY = 1.25
 
 
 @dataclass(frozen=True, slots=True)
-class Row:
+class AgentFigure:
     """A figure, with the goal that it has or has not reached."""
 
     title: str
-    figure: Spread
+    figure: RunSpread
     goal: float = math.nan
     is_least: bool = False
     """Whether the goal is the least that will do, not the most."""
@@ -70,7 +70,7 @@ class Row:
         return "kept" if is_kept and not self.failed else "missed"
 
 
-def rows(results: Mapping[str, Any]) -> Iterator[Row]:
+def rows(results: Mapping[str, Any]) -> Iterator[AgentFigure]:
     """Yield the figures of a report, in the order in which they are read."""
     for shape in SHAPES:
         for streams, rounds in results.get("logs", {}).get(shape.name, {}).items():
@@ -79,38 +79,42 @@ def rows(results: Mapping[str, Any]) -> Iterator[Row]:
         yield from _exec_rows(f"exec {kind}", rounds)
     for name, found in results.get("memory", {}).items():
         title, least = f"memory, {name}, KiB each", found.get("resolution_kib", 0.0)
-        yield Row(title, _one(found["kib_each"]), GOAL_KIB, least=least)
+        yield AgentFigure(title, _one(found["kib_each"]), GOAL_KIB, least=least)
     for name, found in results.get("floods", {}).items():
         title = f"exec beside {name}, first byte p99 ms"
-        yield Row(title, _one(found["first"]["p99"]), GOAL_FLOOD_MS, failed=found["failed"])
+        yield AgentFigure(title, _one(found["first"]["p99"]), GOAL_FLOOD_MS, failed=found["failed"])
 
 
-def _exec_rows(title: str, rounds: Sequence[Mapping[str, Any]]) -> Iterator[Row]:
+def _exec_rows(title: str, rounds: Sequence[Mapping[str, Any]]) -> Iterator[AgentFigure]:
     for moment in rounds[0]["agent"]:
         goal = math.nan if moment == "switched" else GOAL_ADDED_MS
         for door in ("kubelet", "agent"):
-            yield Row(f"{title}, {moment}, {door}, p50 ms", _medians(rounds, door, moment))
+            yield AgentFigure(f"{title}, {moment}, {door}, p50 ms", _medians(rounds, door, moment))
         later = spread(
             each["agent"][moment]["p50"] - each["kubelet"][moment]["p50"] for each in rounds
         )
-        yield Row(f"{title}, {moment}, p50 later by the agent, ms", later, goal)
+        yield AgentFigure(f"{title}, {moment}, p50 later by the agent, ms", later, goal)
         if "added" in rounds[0]:
             pairs = _medians(rounds, "added", moment)
-            yield Row(f"{title}, {moment}, p50 of what a pair differs by, ms", pairs, goal)
+            yield AgentFigure(f"{title}, {moment}, p50 of what a pair differs by, ms", pairs, goal)
 
 
-def _log_rows(title: str, streams: str, rounds: Sequence[Mapping[str, float]]) -> Iterator[Row]:
+def _log_rows(
+    title: str, streams: str, rounds: Sequence[Mapping[str, float]]
+) -> Iterator[AgentFigure]:
     agent, kubelet = ([each[f"{door}_mb_s"] for each in rounds] for door in ("agent", "kubelet"))
-    yield Row(f"{title}, kubelet, MB/s", spread(kubelet))
-    yield Row(f"{title}, agent, MB/s", spread(agent))
+    yield AgentFigure(f"{title}, kubelet, MB/s", spread(kubelet))
+    yield AgentFigure(f"{title}, agent, MB/s", spread(agent))
     goal = GOAL_SHARE.get(int(streams), math.nan)
-    yield Row(f"{title}, agent to kubelet", spread(ratios(agent, kubelet)), goal, is_least=True)
+    yield AgentFigure(
+        f"{title}, agent to kubelet", spread(ratios(agent, kubelet)), goal, is_least=True
+    )
     cost = spread(each["agent_agent_cpu_s_per_gb"] for each in rounds)
-    yield Row(f"{title}, agent's CPU-s/GB", cost)
-    yield Row(f"{title}, added CPU-s/GB", spread(map(_added, rounds)), GOAL_CPU_S_PER_GB)
+    yield AgentFigure(f"{title}, agent's CPU-s/GB", cost)
+    yield AgentFigure(f"{title}, added CPU-s/GB", spread(map(_added, rounds)), GOAL_CPU_S_PER_GB)
 
 
-def _medians(rounds: Sequence[Mapping[str, Any]], door: str, moment: str) -> Spread:
+def _medians(rounds: Sequence[Mapping[str, Any]], door: str, moment: str) -> RunSpread:
     return spread(each[door][moment]["p50"] for each in rounds)
 
 
@@ -120,7 +124,7 @@ def _added(found: Mapping[str, float]) -> float:
     return found["agent_agent_cpu_s_per_gb"] + kubelet
 
 
-def _one(figure: float) -> Spread:
+def _one(figure: float) -> RunSpread:
     return spread([figure])
 
 
@@ -146,7 +150,7 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def _line(row: Row) -> str:
+def _line(row: AgentFigure) -> str:
     goal = "" if math.isnan(row.goal) else f"{row.goal:g}"
     return f"{row.title:60}{row.shown:>24}{goal:>8} {row.verdict}".rstrip()
 
@@ -168,7 +172,7 @@ def unsteady(results: Mapping[str, Any]) -> Iterator[str]:
                 )
 
 
-async def _calls(stage: agent_stage.Stage, asked: argparse.Namespace) -> dict[str, Any]:
+async def _calls(stage: agent_stage.AgentStage, asked: argparse.Namespace) -> dict[str, Any]:
     found: dict[str, Any] = {}
     if "exec" in asked.only:
         turns = range(asked.turns)
@@ -191,7 +195,7 @@ def measure(asked: argparse.Namespace) -> dict[str, Any]:
     results: dict[str, Any] = {"noise": {"before": rig.noise()}, **shipped.machine()}
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        agent_stage.running(Cluster(asked.cluster), Path(folder)) as stage,
+        agent_stage.running(ClusterHandle(asked.cluster), Path(folder)) as stage,
     ):
         prepare(stage)
         if "logs" in asked.only:

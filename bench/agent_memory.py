@@ -15,8 +15,8 @@ from collections.abc import AsyncIterator
 from dataclasses import dataclass
 
 from bench import use
-from bench.agent_stage import TICKER, Stage
-from bench.doors import Door
+from bench.agent_stage import TICKER, AgentStage
+from bench.doors import ApiEntry
 from bench.execs import opened
 from bench.neighbours import POD
 from tests.node import objects
@@ -37,7 +37,7 @@ _FLOOD = 32 * 1024 * 1024
 
 
 @dataclass(frozen=True, slots=True)
-class Kind:
+class StreamKind:
     """The request, the first answer, and whether the caller continues to read."""
 
     method: str
@@ -48,7 +48,7 @@ class Kind:
 
 
 async def memory(
-    stage: Stage, *, follows: int, commands: int, stalled: int
+    stage: AgentStage, *, follows: int, commands: int, stalled: int
 ) -> dict[str, dict[str, float]]:
     """Return by how much an agent grows with each open stream, in KiB of resident memory."""
     # Not before: what starts processes is beside all that is timed.
@@ -56,18 +56,20 @@ async def memory(
     flood = stage.write_log("log-flood", _FLOOD, 16 * 1024)
     door = stage.agent
     waits = door.execs(POD, "sh", "-c", "echo ready; cat", input=1, output=1)
-    silent = Kind("GET", door.logs(POD, follow="true"), b"ready")
-    ticks = Kind("GET", door.logs(_TICKER, follow="true"), b"tick")
-    flows = Kind("GET", door.logs(flood), b"xxxx", reads_on=False)
+    silent = StreamKind("GET", door.logs(POD, follow="true"), b"ready")
+    ticks = StreamKind("GET", door.logs(_TICKER, follow="true"), b"tick")
+    flows = StreamKind("GET", door.logs(flood), b"xxxx", reads_on=False)
     return {
         "a log without news": await _held(stage, silent, follows),
         "a log with five lines a second": await _held(stage, ticks, follows),
         "a log that flows, and is not read": await _held(stage, flows, stalled),
-        "a command that waits for input": await _held(stage, Kind("", waits, b"ready"), commands),
+        "a command that waits for input": await _held(
+            stage, StreamKind("", waits, b"ready"), commands
+        ),
     }
 
 
-async def _held(stage: Stage, kind: Kind, count: int) -> dict[str, float]:
+async def _held(stage: AgentStage, kind: StreamKind, count: int) -> dict[str, float]:
     """Open streams, wait for the first bytes of each, and see what the agent holds for them."""
     context = stage.agent.context()
     async with stage.another() as (door, pid):
@@ -92,7 +94,7 @@ async def _held(stage: Stage, kind: Kind, count: int) -> dict[str, float]:
         }
 
 
-async def _until_still(pid: int, kind: Kind) -> None:
+async def _until_still(pid: int, kind: StreamKind) -> None:
     """Wait until no data flows to stalled callers. For other callers, wait a while."""
     used = use.cpu_seconds(pid)
     while True:
@@ -103,7 +105,7 @@ async def _until_still(pid: int, kind: Kind) -> None:
 
 
 @contextlib.asynccontextmanager
-async def _stream(door: Door, context: ssl.SSLContext, kind: Kind) -> AsyncIterator[None]:
+async def _stream(door: ApiEntry, context: ssl.SSLContext, kind: StreamKind) -> AsyncIterator[None]:
     """Keep one stream open from its first bytes on. Data of a stream that is read is dropped."""
     if kind.method:
         plain = socket.socket()

@@ -20,13 +20,13 @@ from dataclasses import dataclass
 from typing import Any
 
 from bench import neighbours, rig, use
-from bench.agent_stage import Stage
-from bench.doors import Door
+from bench.agent_stage import AgentStage
+from bench.doors import ApiEntry
 from bench.downloads import MEGABYTE, fetch
-from bench.execs import ExecError, Times, run
+from bench.execs import ExecError, ExecTimes, run
 from bench.figures import summary
 from tests.node import objects
-from vnagent.limits.concurrency import STREAMS_PER_TENANT
+from vnagent.limits.concurrency import MAX_STREAMS_PER_TENANT
 
 GIGABYTE = 1e9
 MIB = 1024 * 1024
@@ -47,7 +47,7 @@ POD = neighbours.POD
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LogShape:
     """The format of a log, and the size of the fetched part."""
 
     name: str
@@ -60,19 +60,19 @@ class Shape:
 
 SHAPES = (
     # Containers' lines are cut into pieces of 16 KiB before they are stored.
-    Shape("long", 16 * 1024, 512 * MIB, 96 * MIB),
+    LogShape("long", 16 * 1024, 512 * MIB, 96 * MIB),
     # The kubelet writes, and encrypts, each line by itself.
-    Shape("short", 128, 48 * MIB, 8 * MIB),
+    LogShape("short", 128, 48 * MIB, 8 * MIB),
 )
 
 
-def prepare(stage: Stage) -> None:
+def prepare(stage: AgentStage) -> None:
     """Create the pods for commands, and no load that starts processes."""
     stage.place(objects.sleeper(POD))
     stage.place_beside(objects.sleeper(POD))
 
 
-def logs(stage: Stage, *, rounds: int, streams: int) -> dict[str, Any]:
+def logs(stage: AgentStage, *, rounds: int, streams: int) -> dict[str, Any]:
     """Return MB/s at both doors and the agent's CPU-s per GB, by format and number of streams."""
     found: dict[str, Any] = {}
     for shape in SHAPES:
@@ -84,7 +84,7 @@ def logs(stage: Stage, *, rounds: int, streams: int) -> dict[str, Any]:
     return found
 
 
-def _log_round(stage: Stage, pod: str, streams: int, size: int) -> dict[str, Any]:
+def _log_round(stage: AgentStage, pod: str, streams: int, size: int) -> dict[str, Any]:
     """Fetch at one door and then at the other."""
     found: dict[str, Any] = {}
     steady = [_loop_ms()]
@@ -109,10 +109,10 @@ def _loop_ms() -> float:
     return rig.noise()["median_ms"]
 
 
-async def execs(stage: Stage, count: int, *words: str) -> dict[str, Any]:
+async def execs(stage: AgentStage, count: int, *words: str) -> dict[str, Any]:
     """Return the ms of a command at both doors. Each pair starts after the one before."""
     contexts = {door.name: door.context() for door in stage.doors}
-    times: dict[str, list[Times]] = {door.name: [] for door in stage.doors}
+    times: dict[str, list[ExecTimes]] = {door.name: [] for door in stage.doors}
     steady = [_loop_ms()]
     for number in range(-1, count):
         # In turn, so that neither door is always the one after the other.
@@ -128,13 +128,13 @@ async def execs(stage: Stage, count: int, *words: str) -> dict[str, Any]:
     return found
 
 
-async def execs_in_a_row(stage: Stage, count: int, *words: str) -> dict[str, Any]:
+async def execs_in_a_row(stage: AgentStage, count: int, *words: str) -> dict[str, Any]:
     """Return the ms of a command that follows another without a pause.
 
     An agent's next warm connections are then created at the same time.
     """
     contexts = {door.name: door.context() for door in stage.doors}
-    times: dict[str, list[Times]] = {door.name: [] for door in stage.doors}
+    times: dict[str, list[ExecTimes]] = {door.name: [] for door in stage.doors}
     steady = [_loop_ms()]
     for turn in range(count // IN_A_ROW):
         for door in stage.doors if turn % 2 else reversed(stage.doors):
@@ -151,17 +151,17 @@ async def pause() -> None:
     await asyncio.sleep(random.uniform(*PAUSE_SECONDS))  # noqa: S311 - no secret
 
 
-def command(door: Door, words: Sequence[str]) -> str:
+def command(door: ApiEntry, words: Sequence[str]) -> str:
     """Return the request target of a command in the pod for commands."""
     return door.execs(POD, *words, output=1)
 
 
-def in_ms(times: Sequence[Times]) -> dict[str, dict[str, float]]:
+def in_ms(times: Sequence[ExecTimes]) -> dict[str, dict[str, float]]:
     """Summarize commands, by moment. Commands without output have no first byte."""
     moments = [each._asdict() for each in times]
     return {
         name: summary(1e3 * each[name] for each in moments).as_dict()
-        for name in Times._fields
+        for name in ExecTimes._fields
         if all(each[name] is not None for each in moments)
     }
 
@@ -174,7 +174,7 @@ def _nobody() -> Iterator[dict[str, float]]:
     yield {}
 
 
-async def floods(stage: Stage, count: int) -> dict[str, Any]:
+async def floods(stage: AgentStage, count: int) -> dict[str, Any]:
     """Return the times of commands through the agent next to other clients' connections."""
     context = stage.agent.context()
     each = NEIGHBOURS // len(stage.neighbours)
@@ -185,13 +185,13 @@ async def floods(stage: Stage, count: int) -> dict[str, Any]:
         f"{each * len(stage.neighbours)} streams of {len(stage.neighbours)} tenants": (
             lambda: _neighbours(stage, each)
         ),
-        f"{STREAMS_PER_TENANT} streams of one tenant, which asks for more": (
-            lambda: _neighbours(stage, STREAMS_PER_TENANT, tenants=1, beyond=BEYOND)
+        f"{MAX_STREAMS_PER_TENANT} streams of one tenant, which asks for more": (
+            lambda: _neighbours(stage, MAX_STREAMS_PER_TENANT, tenants=1, beyond=BEYOND)
         ),
     }
     found: dict[str, Any] = {}
     for name, beside in others.items():
-        times: list[Times] = []
+        times: list[ExecTimes] = []
         failures: list[str] = []
         with beside() as told:
             used, begun = use.cpu_seconds(stage.agent_pid), time.perf_counter()
@@ -219,7 +219,7 @@ async def floods(stage: Stage, count: int) -> dict[str, Any]:
 
 
 @contextlib.contextmanager
-def _strangers(stage: Stage, sources: int) -> Iterator[dict[str, float]]:
+def _strangers(stage: AgentStage, sources: int) -> Iterator[dict[str, float]]:
     """Run strangers at the agent's port. Their results are available after the block."""
     options = {
         "port": stage.agent.port,
@@ -236,7 +236,7 @@ def _strangers(stage: Stage, sources: int) -> Iterator[dict[str, float]]:
 
 @contextlib.contextmanager
 def _neighbours(
-    stage: Stage, each: int, *, tenants: int | None = None, beyond: int = 0
+    stage: AgentStage, each: int, *, tenants: int | None = None, beyond: int = 0
 ) -> Iterator[dict[str, float]]:
     """Keep so many streams of each other tenant open through the agent.
 

@@ -14,16 +14,16 @@ from pathlib import Path
 from typing import Any
 
 from bench import shipped
-from bench.doors import Door
+from bench.doors import ApiEntry
 from bench.downloads import fetch
-from tenancy.agent_permissions import Call, Switches
+from tenancy.agent_permissions import AgentPermissions, KubeletCall
 from tests.node import objects
-from tests.node.kubectl import Kubectl, until
+from tests.node.kubectl import KubectlRunner, until
 from tests.support import agents
-from tests.support.agents import Caller
+from tests.support.agents import AgentCaller
 from tests.support.processes import free_port
-from tools.testbed.cluster import Cluster
-from vnagent.upstream.kubelet import PORT
+from tools.testbed.cluster import ClusterHandle
+from vnagent.upstream.kubelet import KUBELET_PORT
 
 TICKER = "trap 'exit 0' TERM; while :; do echo tick; sleep 0.2; done"
 NEIGHBOURS = 8
@@ -35,23 +35,23 @@ which this load reaches."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class AgentStage:
     """Both doors, and the pods that they lead to."""
 
-    direct: Door
-    agent: Door
+    direct: ApiEntry
+    agent: ApiEntry
     folder: Path
     agent_pid: int
     kubelet_pid: int
     neighbours: tuple[Path, ...]
     """The identities of other tenants."""
-    _kubectl: Kubectl
-    _caller: Caller
-    _others: tuple[Caller, ...]
+    _kubectl: KubectlRunner
+    _caller: AgentCaller
+    _others: tuple[AgentCaller, ...]
     _node: str
 
     @property
-    def doors(self) -> tuple[Door, Door]:
+    def doors(self) -> tuple[ApiEntry, ApiEntry]:
         """Both doors, in the order of use."""
         return self.direct, self.agent
 
@@ -64,7 +64,7 @@ class Stage:
         for caller in self._others:
             self._place(caller, pod, "Running")
 
-    def _place(self, caller: Caller, pod: dict[str, Any], phase: str) -> None:
+    def _place(self, caller: AgentCaller, pod: dict[str, Any], phase: str) -> None:
         name = pod["metadata"]["name"]
         self._kubectl.apply(agents.recorded(pod, caller, self._node))
 
@@ -75,7 +75,7 @@ class Stage:
         until(look, f"the pod {name} is {phase}", 120)
 
     @asynccontextmanager
-    async def another(self) -> AsyncIterator[tuple[Door, int]]:
+    async def another(self) -> AsyncIterator[tuple[ApiEntry, int]]:
         """Run one more agent without served requests. Yields its door and its process."""
         port, health_port = free_port(), free_port()
         process = agents.start_agent(
@@ -110,36 +110,36 @@ def writes(size: int, line: int) -> str:
 
 
 @contextmanager
-def running(cluster: Cluster, folder: Path) -> Iterator[Stage]:
+def running(cluster: ClusterHandle, folder: Path) -> Iterator[AgentStage]:
     """Run an agent and its tenant for the duration of a block."""
     if not cluster.is_up():
         raise SystemExit(
             f"the cluster {cluster.name} is not up: python -m tools.testbed up --no-chart"
             f" --name {cluster.name}"
         )
-    below = Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())
+    below = KubectlRunner(kubeconfig=cluster.kubeconfig, path=cluster.path())
     with agents.running(below, folder, shipped.python(), _STREAMS) as agent:
         caller = agent.caller("bench")
         others = tuple(agent.caller(f"neighbour-{number}") for number in range(NEIGHBOURS))
-        told = Switches(
-            {"baseline": frozenset(Call)},
+        told = AgentPermissions(
+            {"baseline": frozenset(KubeletCall)},
             {each.vc_uid: "baseline" for each in (caller, *others)},
         )
         agents.permit(below, told)
         until(lambda: agents.is_ready(agent.health_port), "the agent is ready")
         running_now = cluster.control.state()["running"]
         pki = cluster.places.pki
-        yield Stage(
-            direct=Door(
+        yield AgentStage(
+            direct=ApiEntry(
                 name="kubelet",
                 host=agent.node_ip,
-                port=PORT,
+                port=KUBELET_PORT,
                 authority=pki / "ca.crt",
                 certificate=pki / "apiserver-kubelet-client.crt",
                 key=pki / "apiserver-kubelet-client.key",
                 namespace=caller.super_namespace(),
             ),
-            agent=Door(
+            agent=ApiEntry(
                 name="agent",
                 host="127.0.0.1",
                 port=agent.port,

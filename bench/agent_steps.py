@@ -28,10 +28,10 @@ import uvloop
 from bench import agent_stage, rig, shipped
 from bench.agent_runs import command, pause, prepare
 from bench.execs import run
-from bench.figures import Spread, spread, summary
+from bench.figures import RunSpread, spread, summary
 from bench.report import cell
-from bench.tracing import Event, NoTracingError, traced
-from tools.testbed.cluster import Cluster
+from bench.tracing import NoTracingError, ProcessEvent, traced
+from tools.testbed.cluster import ClusterHandle
 
 WORDS = ("true",)
 RUNTIME = "runc"
@@ -45,7 +45,7 @@ OWN = "before and after"
 """Name of the steps outside of the runtime."""
 
 
-class Steps(NamedTuple):
+class CommandSteps(NamedTuple):
     """Seconds of one command, one after the other."""
 
     before: float
@@ -56,14 +56,14 @@ class Steps(NamedTuple):
     """Until the client knows how."""
 
 
-class Ran(NamedTuple):
+class CommandRun(NamedTuple):
     """One command, in seconds of the monotonic clock."""
 
     begun: float
     ended: float
 
 
-def steps(ran: Ran, events: Sequence[Event]) -> Steps | None:
+def steps(ran: CommandRun, events: Sequence[ProcessEvent]) -> CommandSteps | None:
     """Return the steps of a command from ordered events. None if other events came in between."""
     first, behind = (bisect_left(events, moment, key=attrgetter("at")) for moment in ran)
     within = events[first:behind]
@@ -72,14 +72,14 @@ def steps(ran: Ran, events: Sequence[Event]) -> Steps | None:
     ends = [event.at for event in within if event.name == WORDS[0] and event.has_ended]
     if not len(begins) == len(starts) == len(ends) == 1 or not begins < starts < ends:
         return None
-    return Steps(begins[0] - ran.begun, ends[0] - begins[0], ran.ended - ends[0])
+    return CommandSteps(begins[0] - ran.begun, ends[0] - begins[0], ran.ended - ends[0])
 
 
-async def commands(stage: agent_stage.Stage, pairs: int) -> dict[str, list[Ran]]:
+async def commands(stage: agent_stage.AgentStage, pairs: int) -> dict[str, list[CommandRun]]:
     """Run so many commands at each door. Returns the commands by door."""
     doors = dict(zip(DOORS, (stage.direct, stage.direct, stage.agent), strict=True))
     contexts = {name: door.context() for name, door in doors.items()}
-    found: dict[str, list[Ran]] = {name: [] for name in DOORS}
+    found: dict[str, list[CommandRun]] = {name: [] for name in DOORS}
     for number in range(-1, pairs):
         for name in random.sample(DOORS, len(DOORS)):
             await pause()
@@ -88,11 +88,11 @@ async def commands(stage: agent_stage.Stage, pairs: int) -> dict[str, list[Ran]]
             took = await run(doors[name], contexts[name], target, ahead_seconds=ahead)
             ended = perf_counter()
             if number >= 0:  # the first of each warms up
-                found[name].append(Ran(ended - took.exited, ended))
+                found[name].append(CommandRun(ended - took.exited, ended))
     return found
 
 
-async def turn(stage: agent_stage.Stage, pairs: int) -> dict[str, Any]:
+async def turn(stage: agent_stage.AgentStage, pairs: int) -> dict[str, Any]:
     """Return the median of each step in ms, by door, and the number of usable commands.
 
     Raises NoTracingError.
@@ -110,15 +110,15 @@ async def turn(stage: agent_stage.Stage, pairs: int) -> dict[str, Any]:
             "commands": len(told),
             **{
                 step: summary(1e3 * getattr(one, step) for one in told).p50
-                for step in Steps._fields
+                for step in CommandSteps._fields
             },
         }
     return found
 
 
-def rows(turns: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, Spread]]]:
+def rows(turns: Sequence[Mapping[str, Any]]) -> Iterator[tuple[str, dict[str, RunSpread]]]:
     """Yield each step with its ms at each door and how much `later` it is by the agent."""
-    steps_of = {**{name: (name,) for name in Steps._fields}, OWN: ("before", "after")}
+    steps_of = {**{name: (name,) for name in CommandSteps._fields}, OWN: ("before", "after")}
     for title, names in steps_of.items():
         at = {door: [sum(each[door][name] for name in names) for each in turns] for door in DOORS}
         later = [b - a for a, b in zip(at["kubelet"], at["agent"], strict=True)]
@@ -140,7 +140,7 @@ def measure(cluster: str, *, turns: int, pairs: int) -> dict[str, Any]:
     results: dict[str, Any] = {"noise": {"before": rig.noise()}, **shipped.machine(), "turns": []}
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,
-        agent_stage.running(Cluster(cluster), Path(folder)) as stage,
+        agent_stage.running(ClusterHandle(cluster), Path(folder)) as stage,
     ):
         prepare(stage)
         for number in range(1, turns + 1):

@@ -14,11 +14,11 @@ from contextlib import AsyncExitStack, asynccontextmanager, contextmanager
 from dataclasses import dataclass, field
 
 from bench import load, use
-from bench.load import Item
-from bench.sightings import Observer
-from bench.stage import DIRECT, Stage
-from bench.syncers import Running, Syncer
-from bench.wire import Wire
+from bench.load import LoadItem
+from bench.sightings import ObserverProcess
+from bench.stage import DIRECT, BenchStage
+from bench.syncers import RunningSyncer, SyncerLauncher
+from bench.wire import LoadTransport
 from kubeio import Object
 from tenancy.resources import PODS
 
@@ -28,7 +28,7 @@ _QUIET_SECONDS = 20.0
 
 
 @dataclass
-class Effort:
+class ProcessCost:
     """The cost of a span of time, by process, set when the span ends."""
 
     seconds: float = 0.0
@@ -42,14 +42,14 @@ class Effort:
 
 
 @dataclass(kw_only=True)
-class Arena:
+class BenchContext:
     """The resources of a profile."""
 
-    stage: Stage
-    observer: Observer
-    super_wire: Wire
-    tenant_wires: list[Wire]
-    syncer: Syncer
+    stage: BenchStage
+    observer: ObserverProcess
+    super_wire: LoadTransport
+    tenant_wires: list[LoadTransport]
+    syncer: SyncerLauncher
     runs: int = 0
 
     async def begin(self, word: str) -> str:
@@ -60,24 +60,24 @@ class Arena:
         await self.observer.begin(prefix)
         return prefix
 
-    def direct_items(self, prefix: str, count: int) -> list[Item]:
+    def direct_items(self, prefix: str, count: int) -> list[LoadItem]:
         """Return pods that are created directly in the super cluster."""
         shape = self.stage.shape
-        where = PODS.path(DIRECT, "")
+        where = PODS.build_path(DIRECT, "")
         names = [f"{prefix}{number:05}" for number in range(count)]
-        return [Item(name, self.super_wire, where, shape.pod(name)) for name in names]
+        return [LoadItem(name, self.super_wire, where, shape.pod(name)) for name in names]
 
-    def tenant_items(self, prefix: str, count: int, tenants: int = 0) -> list[Item]:
+    def tenant_items(self, prefix: str, count: int, tenants: int = 0) -> list[LoadItem]:
         """Return pods of the first tenants in turn, or of all without a number."""
         shape, wires = self.stage.shape, self.tenant_wires[: tenants or None]
-        where = PODS.path("default", "")
+        where = PODS.build_path("default", "")
         names = [f"{prefix}{number:05}" for number in range(count)]
         return [
-            Item(name, wires[number % len(wires)], where, shape.pod(name))
+            LoadItem(name, wires[number % len(wires)], where, shape.pod(name))
             for number, name in enumerate(names)
         ]
 
-    def pids(self, running: Running | None = None) -> dict[str, int]:
+    def pids(self, running: RunningSyncer | None = None) -> dict[str, int]:
         """Return every process of the measurement."""
         found = self.stage.pids() | {"observer": self.observer.pid, "load": os.getpid()}
         if running is not None:
@@ -85,17 +85,22 @@ class Arena:
         return found
 
     @contextmanager
-    def effort(self, running: Running | None = None) -> Iterator[Effort]:
+    def effort(self, running: RunningSyncer | None = None) -> Iterator[ProcessCost]:
         """Count the cost of a block."""
         pids = self.pids(running)
-        found, before, busy, begun = Effort(), use.cpu(pids), use.busy_seconds(), time.monotonic()
+        found, before, busy, begun = (
+            ProcessCost(),
+            use.cpu(pids),
+            use.busy_seconds(),
+            time.monotonic(),
+        )
         yield found
         found.seconds = time.monotonic() - begun
         found.cpu = use.since(before, pids)
         foreign = use.busy_seconds() - busy - sum(found.cpu.values())
         found.foreign_cores = max(foreign, 0.0) / found.seconds
 
-    async def settle(self, running: Running | None = None) -> None:
+    async def settle(self, running: RunningSyncer | None = None) -> None:
         """Wait until the clusters are idle, up to a limit."""
         for _ in range(int(_QUIET_SECONDS)):
             with self.effort(running) as effort:
@@ -104,7 +109,7 @@ class Arena:
                 return
 
     @asynccontextmanager
-    async def synced(self) -> AsyncIterator[Running]:
+    async def synced(self) -> AsyncIterator[RunningSyncer]:
         """Run the syncer, and continue when it syncs pods of every tenant in both directions."""
         async with self.syncer.running(self.stage) as running:
             await self.canaries()
@@ -121,7 +126,7 @@ class Arena:
         items = self.tenant_items(prefix, len(self.tenant_wires))
         await load.burst(items, load.post)
         await self.observer.until("tenant", "ready", len(items), timeout=TIMEOUT)
-        listed = json.loads(await self.super_wire.do("GET", PODS.path("", "")))
+        listed = json.loads(await self.super_wire.do("GET", PODS.build_path("", "")))
         await load.burst(items, load.delete)
         await self.observer.until("tenant", "gone", len(items), timeout=TIMEOUT)
         found = [pod for pod in listed["items"] if pod["metadata"]["name"].startswith(prefix)]
@@ -129,15 +134,19 @@ class Arena:
 
 
 @asynccontextmanager
-async def opened(stage: Stage, syncer: Syncer, observer: Observer) -> AsyncIterator[Arena]:
+async def opened(
+    stage: BenchStage, syncer: SyncerLauncher, observer: ObserverProcess
+) -> AsyncIterator[BenchContext]:
     """Connect a load to a stage for the duration of a block."""
     async with AsyncExitStack() as stack:
         planes = (stage.super_plane, *(place.plane for place in stage.places))
         wires = [
-            await stack.enter_async_context(Wire(plane.endpoint, agent="load", connections=64))
+            await stack.enter_async_context(
+                LoadTransport(plane.endpoint, agent="load", connections=64)
+            )
             for plane in planes
         ]
-        yield Arena(
+        yield BenchContext(
             stage=stage,
             observer=observer,
             super_wire=wires[0],
@@ -146,13 +155,13 @@ async def opened(stage: Stage, syncer: Syncer, observer: Observer) -> AsyncItera
         )
 
 
-def memory(running: Running) -> Mapping[str, float]:
+def memory(running: RunningSyncer) -> Mapping[str, float]:
     """Return MiB of the syncer."""
     found = use.memory(running.pid)
     return {"rss_mib": found.rss, "peak_mib": found.peak, "pss_mib": found.pss}
 
 
-def last_words(stage: Stage) -> str:
+def last_words(stage: BenchStage) -> str:
     """Return the last lines of the measured programs' logs, for a failed run."""
     logs = (stage.folder / "syncer.log", stage.folder / "observer.log")
     return "".join(f"{log.name}:\n{log.read_text()[-3000:]}\n" for log in logs if log.exists())

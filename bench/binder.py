@@ -13,7 +13,7 @@ from pathlib import Path
 import uvloop
 
 from bench import nodes
-from bench.wire import Wire
+from bench.wire import LoadTransport
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import loading
@@ -24,7 +24,9 @@ _AGENT = "binder"
 _AT_ONCE = 16
 
 
-async def _bind(wire: Wire, waiting: asyncio.Queue[tuple[str, str]], names: list[str]) -> None:
+async def _bind(
+    wire: LoadTransport, waiting: asyncio.Queue[tuple[str, str]], names: list[str]
+) -> None:
     for number in count():
         namespace, name = await waiting.get()
         binding = {
@@ -33,7 +35,7 @@ async def _bind(wire: Wire, waiting: asyncio.Queue[tuple[str, str]], names: list
             "metadata": {"name": name},
             "target": {"kind": "Node", "name": names[number % len(names)]},
         }
-        path = f"{PODS.path(namespace, name)}/binding"
+        path = f"{PODS.build_path(namespace, name)}/binding"
         # A pod that was bound or deleted meanwhile is refused, which is right.
         await wire.request("POST", path, json.dumps(binding).encode())
 
@@ -42,7 +44,7 @@ async def _run(endpoint: Endpoint, names: list[str]) -> None:
     waiting: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
     async with (
         Client(endpoint, user_agent=_AGENT) as client,
-        Wire(endpoint, agent=_AGENT, connections=_AT_ONCE) as wire,
+        LoadTransport(endpoint, agent=_AGENT, connections=_AT_ONCE) as wire,
         asyncio.TaskGroup() as group,
     ):
         for first in range(_AT_ONCE):
@@ -64,7 +66,7 @@ async def _run(endpoint: Endpoint, names: list[str]) -> None:
 
 def main() -> int:
     """Bind pods until stopped."""
-    endpoint = loading.tenant_kubeconfig(Path(sys.argv[1]).read_bytes(), name="super")
+    endpoint = loading.load_tenant_kubeconfig(Path(sys.argv[1]).read_bytes(), name="super")
     names = [str(node["metadata"]["name"]) for node in nodes.nodes(int(sys.argv[2]))]
     uvloop.run(_run(endpoint, names))
     return 0

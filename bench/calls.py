@@ -11,22 +11,22 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.stage import SUPER_SYNCER, Stage
+from bench.stage import SUPER_SYNCER, BenchStage
 
 _USERS = frozenset({SUPER_SYNCER, "syncer", "admin-syncer"})
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})
 _APART = frozenset({"leases", "events"})
 
-Marks = Mapping[Path, int]
+LogMarks = Mapping[Path, int]
 
 
-def marks(stage: Stage) -> Marks:
+def marks(stage: BenchStage) -> LogMarks:
     """Return the current offset of each audit log."""
     planes = (stage.super_plane, *(place.plane for place in stage.places))
     return {plane.audit_log: _size(plane.audit_log) for plane in planes}
 
 
-def per_life(stage: Stage, since: Marks, count: int) -> dict[str, Any]:
+def per_life(stage: BenchStage, since: LogMarks, count: int) -> dict[str, Any]:
     """Return requests per pod, by side, verb and resource. Empty without audit logs.
 
     `writes_to_pods` has those of all clients, by client, which is the servers' total work.

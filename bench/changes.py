@@ -12,24 +12,24 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench import calls, load, runs
-from bench.arena import TIMEOUT, Arena, memory
+from bench.arena import TIMEOUT, BenchContext, memory
 from bench.figures import summary
-from bench.lives import Figures
-from bench.load import Item
-from bench.sightings import Sightings
-from bench.syncers import Running
-from bench.wire import MERGE, Wire
+from bench.lives import LifeFigures
+from bench.load import LoadItem
+from bench.sightings import ObservedTimes
+from bench.syncers import RunningSyncer
+from bench.wire import MERGE, LoadTransport
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 
 _REST = 2.0  # seconds for the last change to arrive
 
 
 @dataclass(frozen=True, slots=True)
-class Target:
+class ChangeTarget:
     """One changed object, and the format of one change."""
 
     name: str
-    wire: Wire
+    wire: LoadTransport
     path: str
     kind: str
 
@@ -49,12 +49,14 @@ class Target:
         return f"seq:{text}"
 
 
-async def updates(arena: Arena, objects: int, per_second: float, seconds: float) -> Figures:
+async def updates(
+    arena: BenchContext, objects: int, per_second: float, seconds: float
+) -> LifeFigures:
     """Change ConfigMaps and Secrets of pods, in all tenants in turn."""
     async with arena.synced() as running:
         prefix = await arena.begin("updates")
-        targets: list[Target] = []
-        pods: list[Item] = []
+        targets: list[ChangeTarget] = []
+        pods: list[LoadItem] = []
         for number, wire in enumerate(arena.tenant_wires):
             share = objects // len(arena.tenant_wires) or 1
             own = await _make(wire, f"{prefix}{number}-", share)
@@ -70,7 +72,9 @@ async def updates(arena: Arena, objects: int, per_second: float, seconds: float)
     return found
 
 
-async def statuses(arena: Arena, pods: int, per_second: float, seconds: float) -> Figures:
+async def statuses(
+    arena: BenchContext, pods: int, per_second: float, seconds: float
+) -> LifeFigures:
     """Change the statuses of running pods in the super cluster, as flapping probes do."""
     async with arena.synced() as running:
         prefix = await arena.begin("statuses")
@@ -84,14 +88,14 @@ async def statuses(arena: Arena, pods: int, per_second: float, seconds: float) -
     return found
 
 
-async def twins(arena: Arena, prefix: str) -> list[Target]:
+async def twins(arena: BenchContext, prefix: str) -> list[ChangeTarget]:
     """Return the statuses of all super pods with a name prefix."""
-    listed = json.loads(await arena.super_wire.do("GET", PODS.path("", "")))
+    listed = json.loads(await arena.super_wire.do("GET", PODS.build_path("", "")))
     return [
-        Target(
+        ChangeTarget(
             metadata["name"],
             arena.super_wire,
-            f"{PODS.path(metadata['namespace'], metadata['name'])}/status",
+            f"{PODS.build_path(metadata['namespace'], metadata['name'])}/status",
             "Pod",
         )
         for metadata in (pod["metadata"] for pod in listed["items"])
@@ -100,12 +104,12 @@ async def twins(arena: Arena, prefix: str) -> list[Target]:
 
 
 async def storm(
-    targets: list[Target], per_second: float, seconds: float
+    targets: list[ChangeTarget], per_second: float, seconds: float
 ) -> dict[tuple[str, str, int], float]:
     """Change the objects in turn at a rate. Returns the time of each answer."""
     answered: dict[tuple[str, str, int], float] = {}
 
-    async def change(target: Target, number: int) -> None:
+    async def change(target: ChangeTarget, number: int) -> None:
         await target.wire.do("PATCH", target.path, target.body(number), content=MERGE)
         answered[target.kind, target.name, number] = time.monotonic()
 
@@ -118,8 +122,12 @@ async def storm(
 
 
 async def _changed(
-    arena: Arena, running: Running, targets: list[Target], per_second: float, seconds: float
-) -> Figures:
+    arena: BenchContext,
+    running: RunningSyncer,
+    targets: list[ChangeTarget],
+    per_second: float,
+    seconds: float,
+) -> LifeFigures:
     marks = calls.marks(arena.stage)
     running.begin_devices()
     with arena.effort(running) as effort:
@@ -127,16 +135,16 @@ async def _changed(
         await asyncio.sleep(_REST)
     seen = await arena.observer.take()
     by_key = {(target.kind, target.name): target for target in targets}
-    found: Figures = {"memory": memory(running)}
+    found: LifeFigures = {"memory": memory(running)}
     found |= carried(answered, by_key, seen) | runs.cost((effort,), len(answered))
     return found | await running.seen_inside() | calls.per_life(arena.stage, marks, len(answered))
 
 
 def carried(
     answered: Mapping[tuple[str, str, int], float],
-    targets: Mapping[tuple[str, str], Target],
-    seen: Sightings,
-) -> Figures:
+    targets: Mapping[tuple[str, str], ChangeTarget],
+    seen: ObservedTimes,
+) -> LifeFigures:
     """Return the delays of changes on the other side, by kind. Pure."""
     late: dict[str, list[float]] = {}
     last: dict[tuple[str, str], int] = {}
@@ -161,8 +169,8 @@ def carried(
     }
 
 
-async def _make(wire: Wire, prefix: str, count: int) -> list[Target]:
-    found: list[Target] = []
+async def _make(wire: LoadTransport, prefix: str, count: int) -> list[ChangeTarget]:
+    found: list[ChangeTarget] = []
     kinds: tuple[tuple[Resource, str], ...] = ((CONFIG_MAPS, "0"), (SECRETS, "MA=="))
     for number in range(count):
         resource, value = kinds[number % 2]
@@ -173,12 +181,12 @@ async def _make(wire: Wire, prefix: str, count: int) -> list[Target]:
             "metadata": {"name": name},
             "data": {"seq": value, "more": base64.b64encode(b"x" * 600).decode()},
         }
-        await wire.do("POST", resource.path("default", ""), json.dumps(body).encode())
-        found.append(Target(name, wire, resource.path("default", name), resource.kind))
+        await wire.do("POST", resource.build_path("default", ""), json.dumps(body).encode())
+        found.append(ChangeTarget(name, wire, resource.build_path("default", name), resource.kind))
     return found
 
 
-def _user(wire: Wire, name: str, targets: list[Target]) -> Item:
+def _user(wire: LoadTransport, name: str, targets: list[ChangeTarget]) -> LoadItem:
     """Return a pod that mounts all of them."""
     volumes = [
         {"name": f"volume-{number}", "configMap": {"name": target.name}}
@@ -195,4 +203,4 @@ def _user(wire: Wire, name: str, targets: list[Target]) -> Item:
             "volumes": volumes,
         },
     }
-    return Item(name, wire, PODS.path("default", ""), json.dumps(body).encode())
+    return LoadItem(name, wire, PODS.build_path("default", ""), json.dumps(body).encode())

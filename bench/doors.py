@@ -11,7 +11,7 @@ from urllib.parse import urlencode
 
 
 @dataclass(frozen=True, kw_only=True)
-class Door:
+class ApiEntry:
     """One address. The server's certificate has the name `host` and is verified."""
 
     name: str

@@ -8,7 +8,7 @@ import time
 from collections.abc import Iterable, Sequence
 from dataclasses import dataclass
 
-from bench.doors import Door
+from bench.doors import ApiEntry
 
 MEGABYTE = 1e6
 _SECONDS = 300
@@ -20,7 +20,7 @@ class DownloadError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Fetched:
+class FetchedLogs:
     """Logs that were fetched in parallel."""
 
     size: int
@@ -33,7 +33,7 @@ class Fetched:
         return self.size / MEGABYTE / self.seconds
 
 
-def fetch(door: Door, target: str, *, streams: int = 1) -> Fetched:
+def fetch(door: ApiEntry, target: str, *, streams: int = 1) -> FetchedLogs:
     """Fetch one log by so many parallel streams. Raises DownloadError."""
     begun = time.perf_counter()
     running = [
@@ -44,10 +44,10 @@ def fetch(door: Door, target: str, *, streams: int = 1) -> Fetched:
     ]
     told = [process.communicate() for process in running]
     seconds = time.perf_counter() - begun
-    return Fetched(added_up(door, target, told), seconds)
+    return FetchedLogs(added_up(door, target, told), seconds)
 
 
-def command(door: Door, target: str) -> Sequence[str]:
+def command(door: ApiEntry, target: str) -> Sequence[str]:
     """Return the command that fetches a log and prints status and size."""
     return [
         *("curl", "--silent", "--show-error", "--http1.1", "--noproxy", "*"),
@@ -58,7 +58,7 @@ def command(door: Door, target: str) -> Sequence[str]:
     ]
 
 
-def added_up(door: Door, target: str, told: Iterable[tuple[str, str]]) -> int:
+def added_up(door: ApiEntry, target: str, told: Iterable[tuple[str, str]]) -> int:
     """Return the bytes of all downloads, from their output. Raises DownloadError."""
     size = 0
     for printed, trouble in told:

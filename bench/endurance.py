@@ -9,24 +9,24 @@ import time
 from collections.abc import Awaitable, Callable
 
 from bench import calls, load, use
-from bench.arena import TIMEOUT, Arena, memory
+from bench.arena import TIMEOUT, BenchContext, memory
 from bench.figures import summary
-from bench.lives import Figures
-from bench.load import Item
+from bench.lives import LifeFigures
+from bench.load import LoadItem
 from bench.wire import MERGE
 from tenancy.resources import CONFIG_MAPS, PODS
 
 _LOOK = 0.005
 
 
-async def idle(arena: Arena, seconds: float) -> Figures:
+async def idle(arena: BenchContext, seconds: float) -> LifeFigures:
     """Return the use of the syncer while there are no changes."""
     async with arena.synced() as running:
         await arena.settle(running)
         marks = calls.marks(arena.stage)
         with arena.effort(running) as effort:
             await asyncio.sleep(seconds)
-        found: Figures = {
+        found: LifeFigures = {
             "idle_percent_of_a_core": 100 * effort.of("syncer") / effort.seconds,
             "tenants_percent_of_a_core": 100 * effort.of("tenant") / effort.seconds,
             "memory": memory(running),
@@ -35,7 +35,7 @@ async def idle(arena: Arena, seconds: float) -> Figures:
     return found | calls.per_life(arena.stage, marks, 1)
 
 
-async def restart(arena: Arena, pods: int) -> Figures:
+async def restart(arena: BenchContext, pods: int) -> LifeFigures:
     """Kill the syncer with pods running, start it again, and create one more pod per tenant.
 
     A killed holder leaves its Lease behind, so the takeover is part of the time.
@@ -73,7 +73,7 @@ async def restart(arena: Arena, pods: int) -> Figures:
     } | counted
 
 
-async def drift(arena: Arena, times: int) -> Figures:
+async def drift(arena: BenchContext, times: int) -> LifeFigures:
     """Change and delete ConfigMaps in the super cluster. Returns the time until the repair."""
     edited: list[float] = []
     deleted: list[float] = []
@@ -86,13 +86,13 @@ async def drift(arena: Arena, times: int) -> Figures:
             "metadata": {"name": name},
             "data": {"seq": "1"},
         }
-        await wire.do("POST", CONFIG_MAPS.path("default", ""), json.dumps(body).encode())
+        await wire.do("POST", CONFIG_MAPS.build_path("default", ""), json.dumps(body).encode())
         user = f"{prefix}pod"
-        pod = Item(user, wire, PODS.path("default", ""), _user(user, name))
+        pod = LoadItem(user, wire, PODS.build_path("default", ""), _user(user, name))
         await load.post(pod)
         await arena.observer.until("tenant", "ready", 1, timeout=TIMEOUT)
         namespace = await _namespace_of(arena, name)
-        path = CONFIG_MAPS.path(namespace, name)
+        path = CONFIG_MAPS.build_path(namespace, name)
         for number in range(times):
             # Another one each time: a syncer may leave a repair alone that only repeats itself.
             wrong = json.dumps({"data": {"seq": f"wrong-{number}"}}).encode()
@@ -102,7 +102,7 @@ async def drift(arena: Arena, times: int) -> Figures:
             deleted.append(await _repaired(lambda: _value(arena, path), "1"))
             await asyncio.sleep(1.0)
         await load.delete(pod)
-        await wire.do("DELETE", CONFIG_MAPS.path("default", name))
+        await wire.do("DELETE", CONFIG_MAPS.build_path("default", name))
         await arena.observer.until("tenant", "gone", 1, timeout=TIMEOUT)
     return {
         "edited_ms": summary(edited).as_dict(),
@@ -119,13 +119,13 @@ async def _repaired(look: Callable[[], Awaitable[str]], value: str) -> float:
     return 1e3 * (time.monotonic() - begun)
 
 
-async def _value(arena: Arena, path: str) -> str:
+async def _value(arena: BenchContext, path: str) -> str:
     status, answer = await arena.super_wire.request("GET", path)
     return str(json.loads(answer)["data"]["seq"]) if status == 200 else ""
 
 
-async def _namespace_of(arena: Arena, name: str) -> str:
-    query = f"{CONFIG_MAPS.path('', '')}?fieldSelector=metadata.name%3D{name}"
+async def _namespace_of(arena: BenchContext, name: str) -> str:
+    query = f"{CONFIG_MAPS.build_path('', '')}?fieldSelector=metadata.name%3D{name}"
     listed = json.loads(await arena.super_wire.do("GET", query))
     return str(listed["items"][0]["metadata"]["namespace"])
 

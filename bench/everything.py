@@ -35,7 +35,7 @@ _PATIENCE = 30.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Step:
+class BenchStep:
     """One program with its options."""
 
     name: str
@@ -70,7 +70,7 @@ def _is_of(report: Mapping[str, Any], commit: str, runs: int) -> bool:
 
 _SMALL = "--tenants 2 --pods 10 --nodes 2 --pairs 1 --rate 5 --seconds 3 --life 1 --objects 4"
 STEPS = (
-    Step(
+    BenchStep(
         name="burst",
         module="bench.pods",
         words="--profile burst --tenants 10 --pods 1000 --pairs 5"
@@ -80,7 +80,7 @@ STEPS = (
         reports=("pods-burst-bare",),
         runs=5,
     ),
-    Step(
+    BenchStep(
         name="calm",
         module="bench.pods",
         words="--profile steady --tenants 1 --on 1 --rate 10 --seconds 15 --pairs 5"
@@ -90,7 +90,7 @@ STEPS = (
         reports=("pods-steady-bare",),
         runs=5,
     ),
-    Step(
+    BenchStep(
         name="lives",
         module="bench.memory_api",
         words="--profile burst --tenants 4 --pods 1000 --repeat 5",
@@ -99,7 +99,7 @@ STEPS = (
         reports=("memory-burst-bare-4x1000",),
         runs=5,
     ),
-    Step(
+    BenchStep(
         name="held",
         module="bench.memory_api",
         words="--profile held --tenants 100 --pods 10000 --seconds 30 --repeat 3",
@@ -108,7 +108,7 @@ STEPS = (
         reports=("memory-held-bare-100x10000",),
         runs=3,
     ),
-    Step(
+    BenchStep(
         name="fairness",
         module="bench.memory_api",
         words="--profile fairness --tenants 50 --repeat 3",
@@ -118,7 +118,7 @@ STEPS = (
         reports=("memory-fairness-bare-50x200",),
         runs=3,
     ),
-    Step(
+    BenchStep(
         name="hand-over",
         module="bench.hand_over",
         words="--count 5",
@@ -127,7 +127,7 @@ STEPS = (
         reports=("hand-over",),
         runs=5,
     ),
-    Step(
+    BenchStep(
         name="hand-over-manager",
         module="bench.hand_over",
         words="--count 5 --component manager",
@@ -136,7 +136,7 @@ STEPS = (
         reports=("hand-over-manager",),
         runs=5,
     ),
-    Step(
+    BenchStep(
         name="late",
         module="bench.memory_api",
         words="--profile steady --shape real --tenants 20 --pods 200 --rate 20 --inside --repeat 3",
@@ -145,7 +145,7 @@ STEPS = (
         reports=("memory-steady-real-20x200-inside",),
         runs=3,
     ),
-    Step(
+    BenchStep(
         name="idle",
         module="bench.memory_api",
         words="--profile idle --shape real --tenants 30 --rest 60 --seconds 60"
@@ -155,7 +155,7 @@ STEPS = (
         reports=("memory-idle-real-30x200",),
         runs=3,
     ),
-    Step(
+    BenchStep(
         name="audit",
         module="bench.pods",
         words="--profile burst --tenants 4 --pods 400 --pairs 1 --ways syncer --audit",
@@ -163,7 +163,7 @@ STEPS = (
         seconds=60,
         reports=("pods-burst-bare-audit",),
     ),
-    Step(
+    BenchStep(
         name="loads",
         module="bench.pods",
         words="--profile steady,churn,storm,updates,statuses --tenants 10 --pods 300 --pairs 1"
@@ -174,7 +174,7 @@ STEPS = (
             f"pods-{name}-bare-100" for name in ("steady", "churn", "storm", "updates", "statuses")
         ),
     ),
-    Step(
+    BenchStep(
         name="real",
         module="bench.pods",
         words="--profile burst --shape real --tenants 5 --pods 200 --pairs 1",
@@ -185,7 +185,7 @@ STEPS = (
 )
 
 
-def run(steps: Sequence[Step], *, minutes: float, small: bool, into: Path) -> dict[str, str]:
+def run(steps: Sequence[BenchStep], *, minutes: float, small: bool, into: Path) -> dict[str, str]:
     """Run steps until the time is over. Returns the results of those that failed."""
     ends = time.monotonic() + 60 * minutes
     found: dict[str, str] = {}

@@ -12,7 +12,7 @@ import ssl
 import time
 from typing import NamedTuple
 
-from bench.doors import Door
+from bench.doors import ApiEntry
 
 PROTOCOL = "v5.channel.k8s.io"
 _BINARY, _CLOSE = 2, 8
@@ -24,7 +24,7 @@ class ExecError(Exception):
     """A command did not start, or failed. The message has the details."""
 
 
-class Times(NamedTuple):
+class ExecTimes(NamedTuple):
     """Seconds from before the connection was made, or from the request on one that stood."""
 
     switched: float
@@ -34,13 +34,13 @@ class Times(NamedTuple):
     exited: float
     """Time at which the exit status was received."""
 
-    def later_than(self, other: "Times") -> "Times":
+    def later_than(self, other: "ExecTimes") -> "ExecTimes":
         """Return by how much each moment is later than that of another command."""
         first = None if self.first is None or other.first is None else self.first - other.first
-        return Times(self.switched - other.switched, first, self.exited - other.exited)
+        return ExecTimes(self.switched - other.switched, first, self.exited - other.exited)
 
 
-class Frames:
+class WebSocketFrames:
     """Takes a server's bytes and gives its frames."""
 
     def __init__(self) -> None:
@@ -72,7 +72,7 @@ def _size(data: bytearray) -> tuple[int, int] | None:
     return start + extended, start + extended + length
 
 
-def request(door: Door, target: str) -> bytes:
+def request(door: ApiEntry, target: str) -> bytes:
     """Return the head that asks for a WebSocket."""
     return (
         f"GET {target} HTTP/1.1\r\nHost: {door.host}:{door.port}\r\n"
@@ -83,7 +83,7 @@ def request(door: Door, target: str) -> bytes:
 
 
 async def opened(
-    door: Door, context: ssl.SSLContext, target: str
+    door: ApiEntry, context: ssl.SSLContext, target: str
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     """Return a stream that has switched protocols. Raises ExecError, OSError."""
     reader, writer = await _connected(door, context)
@@ -96,7 +96,7 @@ async def opened(
 
 
 async def _connected(
-    door: Door, context: ssl.SSLContext
+    door: ApiEntry, context: ssl.SSLContext
 ) -> tuple[asyncio.StreamReader, asyncio.StreamWriter]:
     return await asyncio.open_connection(
         door.host, door.port, ssl=context, server_hostname=door.host
@@ -104,7 +104,7 @@ async def _connected(
 
 
 async def _asked(
-    door: Door, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
+    door: ApiEntry, target: str, reader: asyncio.StreamReader, writer: asyncio.StreamWriter
 ) -> None:
     writer.write(request(door, target))
     await _switch(reader)
@@ -118,8 +118,8 @@ async def _switch(reader: asyncio.StreamReader) -> None:
 
 
 async def run(
-    door: Door, context: ssl.SSLContext, target: str, *, ahead_seconds: float = 0.0
-) -> Times:
+    door: ApiEntry, context: ssl.SSLContext, target: str, *, ahead_seconds: float = 0.0
+) -> ExecTimes:
     """Run a command to its end. Raises ExecError, OSError, TimeoutError.
 
     With `ahead_seconds`, the connection is opened that long before, and is not in the times.
@@ -136,11 +136,11 @@ async def run(
             first, exited = await _follow(reader, begun)
         finally:
             writer.transport.abort()
-    return Times(switched, first, exited)
+    return ExecTimes(switched, first, exited)
 
 
 async def _follow(reader: asyncio.StreamReader, begun: float) -> tuple[float | None, float]:
-    frames, first = Frames(), None
+    frames, first = WebSocketFrames(), None
     while data := await reader.read(64 * 1024):
         now = time.perf_counter() - begun
         for kind, content in frames.feed(data):

@@ -10,19 +10,19 @@ import statistics
 from dataclasses import dataclass
 
 from bench import changes, load, runs
-from bench.arena import TIMEOUT, Arena
+from bench.arena import TIMEOUT, BenchContext
 from bench.figures import jain, summary
-from bench.lives import Figures
-from bench.load import Item, Times
-from bench.sightings import Sightings
-from bench.syncers import Running
+from bench.lives import LifeFigures
+from bench.load import LoadItem, RequestTimes
+from bench.sightings import ObservedTimes
+from bench.syncers import RunningSyncer
 from tenancy.resources import PODS
 
 _REST = 3.0
 
 
 @dataclass(frozen=True, kw_only=True)
-class Mix:
+class LoadMix:
     """The load of each kind of tenant."""
 
     greedy_tenants: int
@@ -35,9 +35,9 @@ class Mix:
     storm_per_second: float = 0.0
 
 
-async def measure(arena: Arena, mix: Mix) -> dict[str, list[Figures]]:
+async def measure(arena: BenchContext, mix: LoadMix) -> dict[str, list[LifeFigures]]:
     """Return the latencies of regular tenants alone, next to a burst and next to status updates."""
-    found: dict[str, list[Figures]] = {}
+    found: dict[str, list[LifeFigures]] = {}
     async with arena.synced() as running:
         found["alone"] = [await _alone(arena, mix, running)]
         found["beside a burst"] = [await _burst(arena, mix, running)]
@@ -51,7 +51,7 @@ async def measure(arena: Arena, mix: Mix) -> dict[str, list[Figures]]:
     return found
 
 
-async def _alone(arena: Arena, mix: Mix, running: Running) -> Figures:
+async def _alone(arena: BenchContext, mix: LoadMix, running: RunningSyncer) -> LifeFigures:
     prefix = await arena.begin("alone")
     regular = _regular(arena, mix, f"{prefix}r-")
     with arena.effort(running) as effort:
@@ -62,7 +62,7 @@ async def _alone(arena: Arena, mix: Mix, running: Running) -> Figures:
     return _felt(times, seen, regular) | runs.cost((effort,), len(regular))
 
 
-async def _burst(arena: Arena, mix: Mix, running: Running) -> Figures:
+async def _burst(arena: BenchContext, mix: LoadMix, running: RunningSyncer) -> LifeFigures:
     prefix = await arena.begin("beside")
     regular, greedy = _regular(arena, mix, f"{prefix}r-"), _of_greedy(arena, mix, f"{prefix}g-")
     with arena.effort(running) as effort:
@@ -77,7 +77,7 @@ async def _burst(arena: Arena, mix: Mix, running: Running) -> Figures:
     return found | _eaten(eating.result(), seen)
 
 
-async def _greedy(arena: Arena, mix: Mix, running: Running) -> Figures:
+async def _greedy(arena: BenchContext, mix: LoadMix, running: RunningSyncer) -> LifeFigures:
     prefix = await arena.begin("greedy")
     greedy = _of_greedy(arena, mix, f"{prefix}g-")
     with arena.effort(running) as effort:
@@ -88,7 +88,7 @@ async def _greedy(arena: Arena, mix: Mix, running: Running) -> Figures:
     return _eaten(times, seen) | runs.cost((effort,), len(greedy))
 
 
-async def _storm(arena: Arena, mix: Mix, running: Running) -> Figures:
+async def _storm(arena: BenchContext, mix: LoadMix, running: RunningSyncer) -> LifeFigures:
     prefix = await arena.begin("storm")
     regular, greedy = _regular(arena, mix, f"{prefix}r-"), _of_greedy(arena, mix, f"{prefix}g-")
     await load.burst(greedy, load.post)
@@ -107,28 +107,28 @@ async def _storm(arena: Arena, mix: Mix, running: Running) -> Figures:
     return _felt(calm.result(), seen, regular) | runs.cost((effort,), count)
 
 
-def _regular(arena: Arena, mix: Mix, prefix: str) -> list[Item]:
+def _regular(arena: BenchContext, mix: LoadMix, prefix: str) -> list[LoadItem]:
     tenants = len(arena.tenant_wires) - mix.greedy_tenants
     return arena.tenant_items(prefix, tenants * mix.regular_pods, tenants)
 
 
-def _of_greedy(arena: Arena, mix: Mix, prefix: str) -> list[Item]:
+def _of_greedy(arena: BenchContext, mix: LoadMix, prefix: str) -> list[LoadItem]:
     wires = arena.tenant_wires[-mix.greedy_tenants :]
     names = [f"{prefix}{number:05}" for number in range(mix.greedy_tenants * mix.greedy_pods)]
-    where, shape = PODS.path("default", ""), arena.stage.shape
+    where, shape = PODS.build_path("default", ""), arena.stage.shape
     return [
-        Item(name, wires[number % len(wires)], where, shape.pod(name))
+        LoadItem(name, wires[number % len(wires)], where, shape.pod(name))
         for number, name in enumerate(names)
     ]
 
 
-async def _away(arena: Arena, items: list[Item]) -> None:
+async def _away(arena: BenchContext, items: list[LoadItem]) -> None:
     await load.burst(items, load.delete)
     await arena.observer.until("tenant", "gone", len(items), timeout=TIMEOUT)
     await arena.settle()
 
 
-def _felt(times: Times, seen: Sightings, regular: list[Item]) -> Figures:
+def _felt(times: RequestTimes, seen: ObservedTimes, regular: list[LoadItem]) -> LifeFigures:
     ready = seen.when("tenant", "ready")
     by_tenant: dict[int, list[float]] = {}
     for item in regular:
@@ -139,7 +139,7 @@ def _felt(times: Times, seen: Sightings, regular: list[Item]) -> Figures:
     return {"ready_ms": summary(every).as_dict(), "jain": jain(means)}
 
 
-def _eaten(times: Times, seen: Sightings) -> Figures:
+def _eaten(times: RequestTimes, seen: ObservedTimes) -> LifeFigures:
     ready = seen.when("tenant", "ready")
     ended = max(ready[name] for name in times.sent)
     return {"greedy_pods_per_s": len(times.sent) / (ended - times.begun)}

@@ -14,7 +14,7 @@ ENOUGH = 1000
 
 
 @dataclass(frozen=True, slots=True)
-class Summary:
+class ValueSummary:
     """A summary of values, in their own unit."""
 
     count: int
@@ -34,7 +34,7 @@ class Summary:
 
 
 @dataclass(frozen=True, slots=True)
-class Spread:
+class RunSpread:
     """The same result of several runs."""
 
     count: int
@@ -60,10 +60,10 @@ def quantile(values: Sequence[float], part: float) -> float:
     return ordered[max(math.ceil(part * len(ordered)) - 1, 0)]
 
 
-def summary(values: Iterable[float]) -> Summary:
+def summary(values: Iterable[float]) -> ValueSummary:
     """Summarize values. Without any, everything is NaN."""
     found = list(values)
-    return Summary(
+    return ValueSummary(
         count=len(found),
         p50=quantile(found, 0.5),
         p90=quantile(found, 0.9),
@@ -78,12 +78,12 @@ def curve(values: Sequence[float]) -> list[float]:
     return [quantile(values, percent / 100) for percent in range(101)] if values else []
 
 
-def spread(values: Iterable[float]) -> Spread:
+def spread(values: Iterable[float]) -> RunSpread:
     """Return median and range over several runs. Runs without the result are left out."""
     found = [value for value in values if not math.isnan(value)]
     if not found:
-        return Spread(0, math.nan, math.nan, math.nan)
-    return Spread(len(found), statistics.median(found), min(found), max(found))
+        return RunSpread(0, math.nan, math.nan, math.nan)
+    return RunSpread(len(found), statistics.median(found), min(found), max(found))
 
 
 def ratios(values: Sequence[float], to: Sequence[float]) -> list[float]:

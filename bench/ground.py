@@ -17,13 +17,13 @@ from typing import Any
 
 from bench import calls, use
 from bench.figures import summary
-from bench.memory_stage import MemoryStage
+from bench.memory_stage import InMemoryStage
 from bench.rig import MIB
-from bench.syncers import Running, Syncer
+from bench.syncers import RunningSyncer, SyncerLauncher
 from tests.support.memapi.clusters import NODE_NAMES
 
 Figures = dict[str, Any]
-Requests = Counter[tuple[str, str, str]]
+RequestCounts = Counter[tuple[str, str, str]]
 
 TIMEOUT = 600.0
 _ENGAGED = b'"tenant.engaged"'
@@ -35,12 +35,12 @@ _NODES = len(NODE_NAMES)
 
 
 @dataclass(kw_only=True)
-class Ground:
+class SyncerRig:
     """A stage with a syncer that runs on it."""
 
-    stage: MemoryStage
-    syncer: Syncer
-    running: Running
+    stage: InMemoryStage
+    syncer: SyncerLauncher
+    running: RunningSyncer
     asked: argparse.Namespace
 
     @property
@@ -53,7 +53,7 @@ class Ground:
         """Text of the syncer's log."""
         return self.stage.folder / "syncer.log"
 
-    async def restart(self, syncer: Syncer, *, rests: bool = True) -> Figures:
+    async def restart(self, syncer: SyncerLauncher, *, rests: bool = True) -> Figures:
         """Kill the syncer and start a new one. Returns the cost until it was in step.
 
         A syncer that is never idle, because pods are created and deleted, is checked when all
@@ -94,7 +94,7 @@ class Ground:
             before = after
         return last
 
-    async def requests(self) -> Requests:
+    async def requests(self) -> RequestCounts:
         """Return every request so far, by side, verb and resource."""
         found = await self.stage.tell("count")
         return Counter(
@@ -117,16 +117,16 @@ class Ground:
 
 
 @dataclass
-class Others:
+class OtherPrograms:
     """Processor time of other programs during a block, set at its end."""
 
     cores: float = 0.0
 
 
 @contextmanager
-def beside(ground: Ground) -> Iterator[Others]:
+def beside(ground: SyncerRig) -> Iterator[OtherPrograms]:
     """Count the processor time of other programs. A syncer that ends in the block is not one."""
-    found, begun = Others(), time.monotonic()
+    found, begun = OtherPrograms(), time.monotonic()
     before = use.busy_seconds() - use.own_seconds(ground.pids)
     yield found
     foreign = use.busy_seconds() - use.own_seconds(ground.pids) - before
@@ -134,7 +134,7 @@ def beside(ground: Ground) -> Iterator[Others]:
 
 
 @dataclass
-class Cost:
+class SpanCost:
     """The cost of a span of time."""
 
     cpu_s: float = 0.0
@@ -142,15 +142,17 @@ class Cost:
 
 
 @contextmanager
-def costing(pid: int) -> Iterator[Cost]:
+def costing(pid: int) -> Iterator[SpanCost]:
     """Count the cost of a process during a block, set at its end."""
-    found, before, begun = Cost(), use.cpu_seconds(pid), time.monotonic()
+    found, before, begun = SpanCost(), use.cpu_seconds(pid), time.monotonic()
     yield found
     found.cpu_s = use.cpu_seconds(pid) - before
     found.seconds = time.monotonic() - begun
 
 
-async def engage(ground: Ground, begun: float, log_from: int = 0, *, rests: bool = True) -> Figures:
+async def engage(
+    ground: SyncerRig, begun: float, log_from: int = 0, *, rests: bool = True
+) -> Figures:
     """Wait until every tenant is connected and the syncer is idle. Returns seconds since the Lease.
 
     Bytes read are counted from then on as well. Earlier reads are the interpreter's files.
@@ -179,7 +181,7 @@ async def engage(ground: Ground, begun: float, log_from: int = 0, *, rests: bool
 
 
 async def told(
-    ground: Ground,
+    ground: SyncerRig,
     word: bytes,
     times: int,
     log_from: int,
@@ -206,6 +208,6 @@ def late(found: Figures) -> dict[str, float]:
     return summary(value for each in found["late_ms"] for value in each).as_dict()
 
 
-def summed(before: Requests, after: Requests, count: int = 1, per: str = "") -> Figures:
+def summed(before: RequestCounts, after: RequestCounts, count: int = 1, per: str = "") -> Figures:
     """Return the requests between two counts, per item of so many."""
     return calls.summed(after - before, count) | {"per": per, "writes_to_pods": {}}

@@ -20,7 +20,7 @@ from typing import Any
 
 from bench import manager_pairs, rig, shipped
 from bench.figures import spread
-from tests.drills.drills import Options
+from tests.drills.drills import DrillOptions
 from tests.drills.run import GOAL, run
 
 REPORTS = {"syncer": "hand-over", "manager": "hand-over-manager"}
@@ -56,7 +56,7 @@ def main() -> int:
 
 
 def _syncers(folder: Path, asked: argparse.Namespace) -> list[dict[str, Any]]:
-    options = Options(count=asked.count, seed=asked.seed)
+    options = DrillOptions(count=asked.count, seed=asked.seed)
     report = asyncio.run(run("follow", options, folder, _say))
     print(report)
     return [] if report.failed else [{"hand_over_s": each} for each in report.hand_overs]

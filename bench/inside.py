@@ -25,12 +25,12 @@ from typing import Any
 from bench.figures import summary
 from bench.rig import ROOT
 from kubeio.config.endpoint import Endpoint
-from kubeio.controller.worker import Verdict, Wait
-from kubeio.http.rest import Transport
+from kubeio.controller.worker import NotReadyYet, Result
+from kubeio.http.rest import RestClient
 from syncer import __main__, app
-from syncer.handlers.dispatcher import Engine
+from syncer.handlers.dispatcher import Dispatcher
 from syncer.model.keys import Key
-from syncer.safety.expectations import Expectations, Side
+from syncer.safety.expectations import ClusterSide, Expectations
 from tenancy.resources import PODS
 
 TICK = 0.01
@@ -38,13 +38,13 @@ _SAMPLE = 0.002
 _DEPTH = 60
 _HELD_MS = 10.0
 """Milliseconds of a blocked event loop from which its stacks are kept."""
-_reconcile = Engine.reconcile
-_request = Transport.request
+_reconcile = Dispatcher.reconcile
+_request = RestClient.request
 _IN_WORK: ContextVar[Callable[[], float | None] | None] = ContextVar("in_work", default=None)
 """Time since the key of this task's reconcile was queued, until its first write."""
 
 
-class Devices:
+class SyncerCounters:
     """The results since the last reset."""
 
     def __init__(self, into: Path) -> None:
@@ -83,16 +83,16 @@ class Devices:
             self._collected += now - self._collecting
             self._longest = max(self._longest, now - self._collecting)
 
-    async def run(self, engine: Engine, key: Key) -> Verdict:
+    async def run(self, engine: Dispatcher, key: Key) -> Result:
         """Count a reconcile by its kind, its result, and whether it wrote."""
         came = "error"
         self._wrote.discard(key)
-        session = engine.session(key) if key.kind == PODS.kind else None
-        in_work = _IN_WORK.set(None if session is None else partial(session.queue.age, key))
+        session = engine.get_session(key) if key.kind == PODS.kind else None
+        in_work = _IN_WORK.set(None if session is None else partial(session.queue.get_age, key))
         try:
             verdict = await _reconcile(engine, key)
             came = type(verdict).__name__
-        except Wait as wait:
+        except NotReadyYet as wait:
             came = f"Wait: {wait.reason}"
             raise
         else:
@@ -114,7 +114,7 @@ class Devices:
     def noting(self, write: Callable[..., None]) -> Callable[..., None]:
         """Return a method of `Expectations` that records its key."""
 
-        def noted(own: Expectations, side: Side, key: Key, *rest: Any, **more: Any) -> None:
+        def noted(own: Expectations, side: ClusterSide, key: Key, *rest: Any, **more: Any) -> None:
             self._wrote.add(key)
             write(own, side, key, *rest, **more)
 
@@ -194,10 +194,10 @@ def _named(frame: FrameType) -> str:
 
 def main() -> int:
     """Run the syncer until it is stopped by a signal."""
-    devices = Devices(Path(sys.argv[1]))
-    serve = app.serve
+    devices = SyncerCounters(Path(sys.argv[1]))
+    serve = app.run_with_leader_election
 
-    async def measured(options: app.Options, endpoint: Endpoint) -> int:
+    async def measured(options: app.SyncerOptions, endpoint: Endpoint) -> int:
         loop = asyncio.get_running_loop()
         loop.add_signal_handler(signal.SIGUSR1, devices.begin)
         loop.add_signal_handler(signal.SIGUSR2, devices.write)
@@ -212,16 +212,16 @@ def main() -> int:
             ticking.cancel()
             devices.write()
 
-    async def counted(engine: Engine, key: Key) -> Verdict:
+    async def counted(engine: Dispatcher, key: Key) -> Result:
         return await devices.run(engine, key)
 
-    async def stamped(transport: Transport, method: str, path: str, **more: Any) -> bytes:
+    async def stamped(transport: RestClient, method: str, path: str, **more: Any) -> bytes:
         devices.sent(method)
         return await _request(transport, method, path, **more)
 
-    app.serve = measured
-    Transport.request = stamped  # type: ignore[assignment, method-assign]
-    Engine.reconcile = counted  # type: ignore[assignment, method-assign]
+    app.run_with_leader_election = measured
+    RestClient.request = stamped  # type: ignore[assignment, method-assign]
+    Dispatcher.reconcile = counted  # type: ignore[assignment, method-assign]
     for name in ("wrote", "deleted", "changed"):
         setattr(Expectations, name, devices.noting(getattr(Expectations, name)))
     return __main__.main(sys.argv[2:])

@@ -10,18 +10,18 @@ sent; what a syncer adds is counted from the moment that it could know:
 from collections.abc import Mapping
 from typing import Any
 
-from bench.figures import Summary, curve, summary
-from bench.load import Times
-from bench.sightings import Sightings, delays
+from bench.figures import ValueSummary, curve, summary
+from bench.load import RequestTimes
+from bench.sightings import ObservedTimes, delays
 
-Figures = dict[str, Any]
+LifeFigures = dict[str, Any]
 
 
-def creation(times: Times, seen: Sightings, side: str) -> Figures:
+def creation(times: RequestTimes, seen: ObservedTimes, side: str) -> LifeFigures:
     """Return the latencies of all creations. `side` is the side that the creator watches."""
     ready = seen.when(side, "ready")
     took = max(ready.values()) - times.begun
-    found: Figures = {
+    found: LifeFigures = {
         "pods": len(ready),
         "create_s": took,
         "pods_per_s": len(ready) / took,
@@ -37,10 +37,10 @@ def creation(times: Times, seen: Sightings, side: str) -> Figures:
     return found
 
 
-def deletion(times: Times, seen: Sightings, side: str) -> Figures:
+def deletion(times: RequestTimes, seen: ObservedTimes, side: str) -> LifeFigures:
     """Return the latencies of all deletions."""
     gone = seen.when(side, "gone")
-    found: Figures = {
+    found: LifeFigures = {
         "delete_s": max(gone.values()) - times.begun,
         "gone_ms": _summed(times.sent, gone),
     }
@@ -51,5 +51,5 @@ def deletion(times: Times, seen: Sightings, side: str) -> Figures:
 
 
 def _summed(begun: Mapping[str, float], ended: Mapping[str, float]) -> dict[str, float]:
-    found: Summary = summary(delays(begun, ended))
+    found: ValueSummary = summary(delays(begun, ended))
     return found.as_dict()

@@ -10,18 +10,18 @@ import time
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field
 
-from bench.wire import Wire
+from bench.wire import LoadTransport
 
 CREATORS = 20
 GRACEFUL = b'{"apiVersion":"v1","kind":"DeleteOptions"}'
 
 
 @dataclass(frozen=True, slots=True)
-class Item:
+class LoadItem:
     """One object of the load."""
 
     name: str
-    wire: Wire
+    wire: LoadTransport
     collection: str
     """Path of the collection that it is created in."""
     body: bytes = b""
@@ -33,7 +33,7 @@ class Item:
 
 
 @dataclass(slots=True)
-class Times:
+class RequestTimes:
     """Times of each request and its answer, by the object's name."""
 
     sent: dict[str, float] = field(default_factory=dict)
@@ -45,22 +45,24 @@ class Times:
         return min(self.sent.values())
 
 
-Send = Callable[[Item], Awaitable[object]]
+SendFunction = Callable[[LoadItem], Awaitable[object]]
 
 
-async def post(item: Item) -> bytes:
+async def post(item: LoadItem) -> bytes:
     """Create an object."""
     return await item.wire.do("POST", item.collection, item.body)
 
 
-async def delete(item: Item) -> bytes:
+async def delete(item: LoadItem) -> bytes:
     """Delete an object as a user does, with its own grace period."""
     return await item.wire.do("DELETE", item.path, GRACEFUL)
 
 
-async def burst(items: Iterable[Item], send: Send, *, workers: int = CREATORS) -> Times:
+async def burst(
+    items: Iterable[LoadItem], send: SendFunction, *, workers: int = CREATORS
+) -> RequestTimes:
     """Process all items, as fast as so many workers can."""
-    times, waiting = Times(), iter(items)
+    times, waiting = RequestTimes(), iter(items)
 
     async def work() -> None:
         for item in waiting:
@@ -73,10 +75,14 @@ async def burst(items: Iterable[Item], send: Send, *, workers: int = CREATORS) -
 
 
 async def paced(
-    items: Iterable[Item], send: Send, *, per_second: float, times: Times | None = None
-) -> Times:
+    items: Iterable[LoadItem],
+    send: SendFunction,
+    *,
+    per_second: float,
+    times: RequestTimes | None = None,
+) -> RequestTimes:
     """Process all items at a rate, without a wait for the previous answer."""
-    found = times if times is not None else Times()
+    found = times if times is not None else RequestTimes()
     begun = time.monotonic()
     async with asyncio.TaskGroup() as group:
         for number, item in enumerate(items):
@@ -85,7 +91,7 @@ async def paced(
     return found
 
 
-async def _timed(item: Item, send: Send, times: Times) -> None:
+async def _timed(item: LoadItem, send: SendFunction, times: RequestTimes) -> None:
     times.sent[item.name] = time.monotonic()
     await send(item)
     times.answered[item.name] = time.monotonic()

@@ -16,9 +16,9 @@ from kubeio.api.client import Client
 from tenancy import names, wellknown
 from tenancy.resources import STATEFUL_SETS, VIRTUAL_CLUSTERS
 from tests.integration.vcmanager.conftest import NAMESPACE, USER, installed
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
-from tests.support.replicas import PATIENCE, Attempt, Pair, Replica
+from tests.support.replicas import PATIENCE, ReplicaPair, SentWrite, SyncerProcess
 from vcmanager.app import USER_AGENT
 
 _CLUSTERS = 6
@@ -27,10 +27,10 @@ _BY_DESIGN = frozenset({"virtualclusters/status", "events"})
 """Writes of the active manager that repeat by design."""
 _WORDS = ("--namespace", NAMESPACE, "--control-plane-registry", "registry.example/vc")
 
-Figures = dict[str, float]
+PairFigures = dict[str, float]
 
 
-def measure(folder: Path, count: int, say: Callable[[str], None]) -> list[Figures]:
+def measure(folder: Path, count: int, say: Callable[[str], None]) -> list[PairFigures]:
     """Kill the holder so many times, each time of two new managers. Returns each result."""
     with installed(folder / "super") as plane:
         found = []
@@ -42,7 +42,7 @@ def measure(folder: Path, count: int, say: Callable[[str], None]) -> list[Figure
     return found
 
 
-async def _followed(plane: ControlPlane, folder: Path, number: int) -> Figures:
+async def _followed(plane: LocalControlPlane, folder: Path, number: int) -> PairFigures:
     async with Client(plane.endpoint) as admin, _pair(plane, folder, admin, number) as pair:
         holder, standby = await pair.settled()
         marked = pair.mark()
@@ -63,14 +63,14 @@ async def _followed(plane: ControlPlane, folder: Path, number: int) -> Figures:
 
 @contextlib.asynccontextmanager
 async def _pair(
-    plane: ControlPlane, folder: Path, admin: Client, number: int
-) -> AsyncIterator[Pair]:
+    plane: LocalControlPlane, folder: Path, admin: Client, number: int
+) -> AsyncIterator[ReplicaPair]:
     kubeconfig = plane.kubeconfig(USER, group="")
     # Names of their own: a Lease that an earlier pair left behind must not be taken for this one's.
     names = (f"{number}-one", f"{number}-two")
-    one, two = (Replica("vcmanager", name, folder, kubeconfig, _WORDS) for name in names)
+    one, two = (SyncerProcess("vcmanager", name, folder, kubeconfig, _WORDS) for name in names)
     lease = (NAMESPACE, wellknown.MANAGER)
-    pair = Pair((one, two), client=admin, lease=lease, agent=USER_AGENT, planes=(plane,))
+    pair = ReplicaPair((one, two), client=admin, lease=lease, agent=USER_AGENT, planes=(plane,))
     try:
         yield pair
     finally:
@@ -91,13 +91,13 @@ async def _stores(admin: Client, clusters: Sequence[Object]) -> int:
     """Count the tenants whose etcd has been written: all their Secrets are there before it."""
     found = 0
     for metadata in (cluster["metadata"] for cluster in clusters):
-        root = names.root_namespace(metadata["namespace"], metadata["name"], metadata["uid"])
+        root = names.build_root_namespace(metadata["namespace"], metadata["name"], metadata["uid"])
         page = await admin.list(STATEFUL_SETS, namespace=root)
         found += any(each["metadata"]["name"] == _STORE for each in page.get("items") or ())
     return found
 
 
-def made_twice(writes: Iterable[Attempt]) -> dict[tuple[str, str, str], int]:
+def made_twice(writes: Iterable[SentWrite]) -> dict[tuple[str, str, str], int]:
     """Return the objects created more than once, with the number, for both managers together.
 
     By design, a Service with a taken address is deleted, and another address is claimed.

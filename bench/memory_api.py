@@ -18,7 +18,7 @@ import uvloop
 
 from bench import memory_profiles, memory_stage, plots, report, rig, shipped
 from bench.shapes import SHAPES
-from bench.syncers import INSIDE, OURS, Syncer
+from bench.syncers import INSIDE, OURS, SyncerLauncher
 
 
 async def measure(asked: argparse.Namespace) -> dict[str, Any]:
@@ -35,7 +35,7 @@ async def measure(asked: argparse.Namespace) -> dict[str, Any]:
 
 async def _once(asked: argparse.Namespace) -> dict[str, list[dict[str, Any]]]:
     """Set everything up, measure the profiles, and take it down."""
-    syncer = Syncer(command=INSIDE if asked.inside else asked.syncer, pid_file=asked.pid)
+    syncer = SyncerLauncher(command=INSIDE if asked.inside else asked.syncer, pid_file=asked.pid)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         async with memory_stage.running(

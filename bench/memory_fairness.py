@@ -10,7 +10,7 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from bench.figures import jain, summary
-from bench.ground import Figures, Ground, late
+from bench.ground import Figures, SyncerRig, late
 
 ENOUGH = 300
 """Regular pods that have to be made beside the greedy ones: a p99 of fewer is their worst."""
@@ -20,7 +20,7 @@ _BEFORE = 1.0
 _GREEDY = "greedy-"
 
 
-async def measure(ground: Ground) -> list[Figures]:
+async def measure(ground: SyncerRig) -> list[Figures]:
     """Regular tenants alone, beside greedy ones' pods made at once, and beside their statuses."""
     asked = ground.asked
     regular = range(min(asked.regular, ground.tenants - asked.greedy))
@@ -45,13 +45,13 @@ async def measure(ground: Ground) -> list[Figures]:
     ]
 
 
-async def _away(ground: Ground, prefix: str) -> None:
+async def _away(ground: SyncerRig, prefix: str) -> None:
     await ground.delete(prefix)
     await ground.settled()
 
 
 async def _storm(
-    ground: Ground, regular: Sequence[int], seconds: float
+    ground: SyncerRig, regular: Sequence[int], seconds: float
 ) -> tuple[Figures, Figures, Mapping[str, int]]:
     """Create regular pods next to statuses. Returns both, and all writes to tenants by object."""
     asked = ground.asked

@@ -12,9 +12,9 @@ from collections.abc import Awaitable, Callable, Mapping
 
 from bench import memory_fairness, patrols, restarts
 from bench.figures import summary
-from bench.ground import Figures, Ground, beside, costing, engage, late, summed
-from bench.memory_stage import MemoryStage
-from bench.syncers import Syncer, grown
+from bench.ground import Figures, SyncerRig, beside, costing, engage, late, summed
+from bench.memory_stage import InMemoryStage
+from bench.syncers import SyncerLauncher, grown
 
 _ASKED, _PUT = "tenant create serviceaccounts/token", "super update secrets"
 _DRIFTS = 50
@@ -24,11 +24,11 @@ _PATIENCE = 15.0
 
 
 async def run(
-    stage: MemoryStage, syncer: Syncer, asked: argparse.Namespace
+    stage: InMemoryStage, syncer: SyncerLauncher, asked: argparse.Namespace
 ) -> dict[str, list[Figures]]:
     """Start the syncer and return the figures of each profile."""
     begun = time.monotonic()
-    ground = Ground(stage=stage, syncer=syncer, running=await syncer.start(stage), asked=asked)
+    ground = SyncerRig(stage=stage, syncer=syncer, running=await syncer.start(stage), asked=asked)
     try:
         engaged = await engage(ground, begun)
         found = {"engage": [engaged | await ground.running.seen_inside()]}
@@ -41,14 +41,14 @@ async def run(
     return found
 
 
-async def _burst(ground: Ground) -> list[Figures]:
+async def _burst(ground: SyncerRig) -> list[Figures]:
     """All pods made at once, Ready, deleted at once, gone."""
     if not ground.asked.cold:
         await ground.warm_up("canary-")
     return [await _lives(ground, number) for number in range(ground.asked.rounds)]
 
 
-async def _lives(ground: Ground, number: int) -> Figures:
+async def _lives(ground: SyncerRig, number: int) -> Figures:
     prefix, pods, pid = f"burst-{number}-", ground.asked.pods, ground.running.pid
     rate = ground.asked.rate
     before, counters = await ground.requests(), await ground.running.counters()
@@ -81,7 +81,7 @@ async def _lives(ground: Ground, number: int) -> Figures:
     }
 
 
-async def _held(ground: Ground) -> list[Figures]:
+async def _held(ground: SyncerRig) -> list[Figures]:
     """Memory with all pods there; killed and started beside them; rest with them; the patrol."""
     idle, pods = ground.memory(), ground.asked.pods
     made = await ground.create("held-", pods, range(ground.tenants), ground.asked.rate)
@@ -109,7 +109,7 @@ async def _held(ground: Ground) -> list[Figures]:
     ]
 
 
-async def _idle(ground: Ground) -> list[Figures]:
+async def _idle(ground: SyncerRig) -> list[Figures]:
     """Nothing done, a few pods of each tenant there, nodes that beat: time and requests."""
     asked = ground.asked
     await ground.create("idle-", asked.idle_pods * ground.tenants, range(ground.tenants), 0)
@@ -140,14 +140,14 @@ def renewals(calls: Figures) -> Figures:
     return {"tokens_renewed": tokens, "writes_besides": calls["writes"] - tokens - put}
 
 
-async def _resting(ground: Ground) -> Figures:
+async def _resting(ground: SyncerRig) -> Figures:
     with costing(ground.running.pid) as resting:
         await asyncio.sleep(ground.asked.seconds)
     share = 100 * resting.cpu_s / resting.seconds
     return {"idle_percent_of_core": share, "memory": ground.memory()}
 
 
-async def _steady(ground: Ground) -> list[Figures]:
+async def _steady(ground: SyncerRig) -> list[Figures]:
     """A calm rate with a core to spare: how late the loop is, and how fast drift is repaired."""
     asked, pid = ground.asked, ground.running.pid
     await ground.warm_up("first-")
@@ -176,7 +176,7 @@ async def _steady(ground: Ground) -> list[Figures]:
     ]
 
 
-PROFILES: Mapping[str, Callable[[Ground], Awaitable[list[Figures]]]] = {
+PROFILES: Mapping[str, Callable[[SyncerRig], Awaitable[list[Figures]]]] = {
     "idle": _idle,
     "burst": _burst,
     "held": _held,

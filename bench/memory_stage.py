@@ -23,18 +23,18 @@ from kubeio.config.endpoint import Endpoint
 from tenancy.resources import NAMESPACES
 from tests.support.controlplane import client_pair, kubeconfig
 from tests.support.memapi.clusters import service_range
-from tests.support.processes import Process
+from tests.support.processes import ProgramProcess
 
 _LINE_BYTES = 1 << 28
 _USER = "syncer"
 
 
 @dataclass(kw_only=True)
-class MemoryStage:
+class InMemoryStage:
     """Everything but the syncer, running."""
 
     folder: Path
-    process: Process
+    process: ProgramProcess
     ports: list[int]
     authority: trustme.CA
     pair: tuple[bytes, bytes]
@@ -106,7 +106,7 @@ async def running(
     events: bool,
     echo_first: float,
     token_seconds: float = 0.0,
-) -> AsyncIterator[MemoryStage]:
+) -> AsyncIterator[InMemoryStage]:
     """Serve a super cluster and tenants for the length of a block."""
     authority = trustme.CA()
     serving = authority.issue_cert("127.0.0.1", "localhost")
@@ -125,9 +125,9 @@ async def running(
         *(() if events else ("--no-events",)),
     ]
     with _many_files():
-        process = Process(command, folder / "memapi.log")
+        process = ProgramProcess(command, folder / "memapi.log")
         try:
-            stage = MemoryStage(
+            stage = InMemoryStage(
                 folder=folder,
                 process=process,
                 ports=await _ports(folder, process),
@@ -140,7 +140,7 @@ async def running(
             await process.stop()
 
 
-async def _ports(folder: Path, process: Process) -> list[int]:
+async def _ports(folder: Path, process: ProgramProcess) -> list[int]:
     path = folder / "ports.json"
     while not path.exists():
         if process.has_ended:

@@ -22,43 +22,43 @@ import uvloop
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import loading
-from kubeio.http.watch_decoder import Event
+from kubeio.http.watch_decoder import WatchEvent
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 
 KINDS = {resource.kind: resource for resource in (PODS, CONFIG_MAPS, SECRETS)}
 
 
-class _Condition(msgspec.Struct):
+class _ObservedCondition(msgspec.Struct):
     type: str = ""
     status: str = ""
 
 
-class _Status(msgspec.Struct, rename="camel"):
-    conditions: list[_Condition] | None = None
+class _ObservedStatus(msgspec.Struct, rename="camel"):
+    conditions: list[_ObservedCondition] | None = None
     message: str = ""
 
 
-class _Metadata(msgspec.Struct, rename="camel"):
+class _ObservedMetadata(msgspec.Struct, rename="camel"):
     name: str
     namespace: str = ""
     deletion_timestamp: str = ""
 
 
-class _Spec(msgspec.Struct, rename="camel"):
+class _ObservedSpec(msgspec.Struct, rename="camel"):
     node_name: str = ""
 
 
-class _Seen(msgspec.Struct):
-    metadata: _Metadata
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+class _ObservedObject(msgspec.Struct):
+    metadata: _ObservedMetadata
+    spec: _ObservedSpec = msgspec.field(default_factory=_ObservedSpec)
+    status: _ObservedStatus = msgspec.field(default_factory=_ObservedStatus)
     data: dict[str, str] | None = None
 
 
-_DECODE = msgspec.json.Decoder(_Seen)
+_DECODE = msgspec.json.Decoder(_ObservedObject)
 
 
-class Records:
+class FirstSeen:
     """Times of first sight, by cluster, kind and name."""
 
     def __init__(self) -> None:
@@ -77,7 +77,7 @@ class Records:
         self.events.clear()
         gc.collect()
 
-    def take(self, now: float, cluster: str, side: str, kind: str, event: Event) -> None:
+    def take(self, now: float, cluster: str, side: str, kind: str, event: WatchEvent) -> None:
         """Record the time of each state that an event shows for the first time."""
         seen = _DECODE.decode(event.raw)
         name = seen.metadata.name
@@ -92,7 +92,7 @@ class Records:
                 self.changed.set()
 
 
-def _shown(event: str, seen: _Seen) -> list[str]:
+def _shown(event: str, seen: _ObservedObject) -> list[str]:
     if event == "DELETED":
         return ["gone"]
     shown = ["added"]
@@ -109,7 +109,7 @@ def _shown(event: str, seen: _Seen) -> list[str]:
     return shown
 
 
-async def _watch(records: Records, client: Client, cluster: str, side: str, kind: str) -> None:
+async def _watch(records: FirstSeen, client: Client, cluster: str, side: str, kind: str) -> None:
     """Watch one collection until cancelled."""
     resource: Resource = KINDS[kind]
     while True:
@@ -124,7 +124,7 @@ async def _watch(records: Records, client: Client, cluster: str, side: str, kind
             await asyncio.sleep(0.1)
 
 
-async def _answer(records: Records, command: dict[str, Any]) -> dict[str, Any]:
+async def _answer(records: FirstSeen, command: dict[str, Any]) -> dict[str, Any]:
     match command["do"]:
         case "begin":
             records.begin(command["prefix"])
@@ -139,7 +139,7 @@ async def _answer(records: Records, command: dict[str, Any]) -> dict[str, Any]:
             raise SystemExit(f"the command {unknown!r} is not known")
 
 
-async def _await(records: Records, command: dict[str, Any]) -> dict[str, Any]:
+async def _await(records: FirstSeen, command: dict[str, Any]) -> dict[str, Any]:
     """Wait until enough objects were seen in a state, or until the time limit."""
     key = (command["side"], command["kind"], command["what"])
     ends = time.monotonic() + command["timeout"]
@@ -153,7 +153,7 @@ async def _await(records: Records, command: dict[str, Any]) -> dict[str, Any]:
     return {"count": records.counts[key]}
 
 
-async def _commands(records: Records) -> None:
+async def _commands(records: FirstSeen) -> None:
     loop = asyncio.get_running_loop()
     reader = asyncio.StreamReader(limit=1 << 20)
     await loop.connect_read_pipe(lambda: asyncio.StreamReaderProtocol(reader), sys.stdin)
@@ -164,10 +164,10 @@ async def _commands(records: Records) -> None:
 
 
 async def _run(plan: dict[str, Any]) -> None:
-    records = Records()
+    records = FirstSeen()
     tasks: list[asyncio.Task[None]] = []
     for cluster in plan["clusters"]:
-        endpoint = loading.tenant_kubeconfig(cluster["content"], name=cluster["name"])
+        endpoint = loading.load_tenant_kubeconfig(cluster["content"], name=cluster["name"])
         client = await Client(endpoint, user_agent="observer").__aenter__()
         tasks += [
             asyncio.create_task(_watch(records, client, cluster["name"], cluster["side"], kind))

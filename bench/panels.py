@@ -10,10 +10,10 @@ from dataclasses import dataclass, field
 from typing import Any
 
 from bench import report
-from bench.figures import Spread, spread
-from bench.report import FELT, Read
+from bench.figures import RunSpread, spread
+from bench.report import FELT, FigureReader
 
-Figures = Mapping[str, Any]
+PanelFigures = Mapping[str, Any]
 
 MOST = 16
 """Maximum number of bars in a panel. Only the first ones are shown."""
@@ -35,24 +35,24 @@ _RATIO = re.compile(r" to |jain")
 
 
 @dataclass
-class Panel:
+class BarPanel:
     """Bars of one unit."""
 
     title: str
-    bars: dict[str, Spread] = field(default_factory=dict)
+    bars: dict[str, RunSpread] = field(default_factory=dict)
     is_lying: bool = True
     """Whether names are long, so that bars lie and names stand before them."""
 
 
-def panels(results: Mapping[str, Any]) -> list[Panel]:
+def panels(results: Mapping[str, Any]) -> list[BarPanel]:
     """Return the panels of a report, with parallel variants next to each other."""
     runs = results.get("runs")
     if isinstance(runs, Mapping) and "direct" in runs:
         return list(_compared(runs))
-    found: dict[str, Panel] = {}
+    found: dict[str, BarPanel] = {}
     for title, figure in _named(results):
         unit = unit_of(title)
-        panel = found.setdefault(unit, Panel(unit))
+        panel = found.setdefault(unit, BarPanel(unit))
         if figure.count and len(panel.bars) < MOST:
             panel.bars[title] = figure
     return [panel for panel in found.values() if panel.bars]
@@ -65,15 +65,15 @@ def unit_of(title: str) -> str:
     return next((unit for pattern, unit in _UNITS if pattern.search(title)), "number")
 
 
-def _compared(runs: Mapping[str, Sequence[Figures]]) -> Iterator[Panel]:
+def _compared(runs: Mapping[str, Sequence[PanelFigures]]) -> Iterator[BarPanel]:
     for title, read in FELT:
         bars = {way: spread(map(read, found)) for way, found in runs.items()}
         bars = {way: found for way, found in bars.items() if found.count and found.median}
         if len(bars) > 1:
-            yield Panel(title, bars, is_lying=False)
+            yield BarPanel(title, bars, is_lying=False)
 
 
-def _named(results: Mapping[str, Any]) -> Iterator[tuple[str, Spread]]:
+def _named(results: Mapping[str, Any]) -> Iterator[tuple[str, RunSpread]]:
     if "runs" in results:
         yield from _of_runs(results["runs"])
     elif "logs" in results:
@@ -93,14 +93,14 @@ def _named(results: Mapping[str, Any]) -> Iterator[tuple[str, Spread]]:
             yield title, spread([float(each["requests"])])
 
 
-def _of_runs(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Spread]]:
+def _of_runs(runs: Mapping[str, Sequence[PanelFigures]]) -> Iterator[tuple[str, RunSpread]]:
     for way, found in runs.items():
-        known: dict[str, Read] = dict(report.all_of({way: found}))
+        known: dict[str, FigureReader] = dict(report.all_of({way: found}))
         for title, read in known.items():
             yield f"{way} {title}", spread(map(read, found))
 
 
-def _of_provision(results: Mapping[str, Any]) -> Iterator[tuple[str, Spread]]:
+def _of_provision(results: Mapping[str, Any]) -> Iterator[tuple[str, RunSpread]]:
     together = results.get("at_once") or {}
     groups = {
         "alone": results["alone"],

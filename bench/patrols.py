@@ -11,7 +11,7 @@ import time
 from dataclasses import replace
 from typing import Any
 
-from bench.ground import TIMEOUT, Figures, Ground, costing, late
+from bench.ground import TIMEOUT, Figures, SyncerRig, costing, late
 from bench.syncers import INSIDE, OURS
 
 _BETWEEN = 20.0
@@ -23,7 +23,7 @@ _FEW = 20
 _LOOK = 0.05
 
 
-async def measure(ground: Ground) -> Figures:
+async def measure(ground: SyncerRig) -> Figures:
     """Return what a round over all that is there takes, and the latencies in it and outside."""
     if ground.syncer.command not in (OURS, INSIDE):
         return {}
@@ -59,13 +59,13 @@ async def measure(ground: Ground) -> Figures:
     }
 
 
-async def _made(ground: Ground, prefix: str, rate: float, seconds: float) -> dict[str, float]:
+async def _made(ground: SyncerRig, prefix: str, rate: float, seconds: float) -> dict[str, float]:
     """Create pods at a rate for a time. Returns the delays until Ready."""
     count = max(int(rate * seconds), _FEW)
     return late(await ground.create(prefix, count, range(ground.tenants), rate))
 
 
-async def _ended(ground: Ground, log_from: int, before: int) -> list[dict[str, Any]]:
+async def _ended(ground: SyncerRig, log_from: int, before: int) -> list[dict[str, Any]]:
     """Wait for one more round. Returns the log entries of each round."""
     async with asyncio.timeout(TIMEOUT):
         while True:

@@ -15,10 +15,10 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from bench.panels import Panel, panels
+from bench.panels import BarPanel, panels
 from bench.rig import RESULTS
 
-Figures = Mapping[str, Any]
+PlotFigures = Mapping[str, Any]
 
 _COLUMNS = 3
 _COLOUR = "#4477aa"
@@ -80,7 +80,7 @@ def _curves(results: Mapping[str, Any]) -> dict[str, Sequence[float]]:
     return {way: found for way, found in last.items() if found}
 
 
-def _bars(place: Any, panel: Panel) -> None:
+def _bars(place: Any, panel: BarPanel) -> None:
     """Draw one panel into its place."""
     found = list(panel.bars.values())
     middle = [each.median for each in found]

@@ -16,7 +16,7 @@ import uvloop
 
 from bench import arena, plots, profiles, report, rig, shipped, sightings, stage, ways
 from bench.shapes import SHAPES
-from bench.syncers import INSIDE, OURS, Syncer
+from bench.syncers import INSIDE, OURS, SyncerLauncher
 
 _SEEN = ("Pod", "ConfigMap", "Secret")
 
@@ -24,7 +24,7 @@ _SEEN = ("Pod", "ConfigMap", "Secret")
 async def measure(asked: argparse.Namespace) -> None:
     """Set everything up, measure one profile after the other, and take it down."""
     about = {"noise": rig.noise(), **shipped.machine()}
-    syncer = Syncer(command=INSIDE if asked.inside else asked.syncer, pid_file=asked.pid)
+    syncer = SyncerLauncher(command=INSIDE if asked.inside else asked.syncer, pid_file=asked.pid)
     with tempfile.TemporaryDirectory(prefix="bench-") as name:
         folder = Path(name)
         async with (
@@ -34,7 +34,7 @@ async def measure(asked: argparse.Namespace) -> None:
                 shape=SHAPES[asked.shape],
                 node_count=asked.nodes,
                 audit=asked.audit,
-                gate=asked.gate,
+                gate=asked.authorizer,
                 scheduler=asked.scheduler,
                 gogc=asked.gogc,
             ) as on,

@@ -10,20 +10,22 @@ import sys
 from collections.abc import Awaitable, Callable, Mapping
 
 from bench import changes, endurance, fairness, report, runs, ways
-from bench.arena import Arena
-from bench.fairness import Mix
-from bench.lives import Figures
-from bench.runs import BURST, STORM, Pace
+from bench.arena import BenchContext
+from bench.fairness import LoadMix
+from bench.lives import LifeFigures
+from bench.runs import BURST, STORM, PodRate
 
-Runs = dict[str, list[Figures]]
-Profile = Callable[[Arena, argparse.Namespace], Awaitable[Runs]]
+ProfileRuns = dict[str, list[LifeFigures]]
+Profile = Callable[[BenchContext, argparse.Namespace], Awaitable[ProfileRuns]]
 
 
-async def _pairs(arena: Arena, asked: argparse.Namespace, count: int, pace: Pace) -> Runs:
+async def _pairs(
+    arena: BenchContext, asked: argparse.Namespace, count: int, pace: PodRate
+) -> ProfileRuns:
     """Run all ways next to each other, several times."""
     wanted = ways.named(asked.ways)
     by_wire = await ways.scripts(arena) if ways.REPLAY in dict(wanted).values() else {}
-    found: Runs = {name: [] for name, _ in wanted}
+    found: ProfileRuns = {name: [] for name, _ in wanted}
     for pair in range(asked.pairs):
         for name, way in wanted if pair % 2 == 0 else wanted[::-1]:
             before = os.getloadavg()[0]
@@ -33,65 +35,67 @@ async def _pairs(arena: Arena, asked: argparse.Namespace, count: int, pace: Pace
     return found
 
 
-async def _burst(arena: Arena, asked: argparse.Namespace) -> Runs:
+async def _burst(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
     return await _pairs(arena, asked, asked.pods, BURST)
 
 
-async def _delete_storm(arena: Arena, asked: argparse.Namespace) -> Runs:
+async def _delete_storm(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
     return await _pairs(arena, asked, asked.pods, STORM)
 
 
-async def _steady(arena: Arena, asked: argparse.Namespace) -> Runs:
-    pace = Pace(per_second=asked.rate, tenants=asked.on)
+async def _steady(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
+    pace = PodRate(per_second=asked.rate, tenants=asked.on)
     return await _pairs(arena, asked, int(asked.rate * asked.seconds), pace)
 
 
-async def _churn(arena: Arena, asked: argparse.Namespace) -> Runs:
-    pace = Pace(per_second=asked.rate, life=asked.life, tenants=asked.on)
+async def _churn(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
+    pace = PodRate(per_second=asked.rate, life=asked.life, tenants=asked.on)
     return await _pairs(arena, asked, int(asked.rate * asked.seconds), pace)
 
 
-async def _updates(arena: Arena, asked: argparse.Namespace) -> Runs:
+async def _updates(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
     return await _repeated(
         asked, lambda: changes.updates(arena, asked.objects, asked.rate, asked.seconds)
     )
 
 
-async def _statuses(arena: Arena, asked: argparse.Namespace) -> Runs:
+async def _statuses(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
     return await _repeated(
         asked, lambda: changes.statuses(arena, asked.objects, asked.rate, asked.seconds)
     )
 
 
-async def _idle(arena: Arena, asked: argparse.Namespace) -> Runs:
+async def _idle(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
     return await _repeated(asked, lambda: endurance.idle(arena, asked.seconds))
 
 
-async def _restart(arena: Arena, asked: argparse.Namespace) -> Runs:
+async def _restart(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
     return await _repeated(asked, lambda: endurance.restart(arena, asked.pods))
 
 
-async def _drift(arena: Arena, asked: argparse.Namespace) -> Runs:
+async def _drift(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
     return await _repeated(asked, lambda: endurance.drift(arena, 10))
 
 
-async def _fairness(arena: Arena, asked: argparse.Namespace) -> Runs:
+async def _fairness(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
     greedy = max(asked.tenants // 5, 1)
-    mix = Mix(
+    mix = LoadMix(
         greedy_tenants=greedy,
         greedy_pods=asked.pods // greedy,
         regular_pods=10,
         per_second=asked.rate,
         storm_per_second=10 * asked.rate,
     )
-    found: Runs = {}
+    found: ProfileRuns = {}
     for _ in range(asked.pairs):
         for way, figures in (await fairness.measure(arena, mix)).items():
             found.setdefault(way, []).extend(figures)
     return found
 
 
-async def _repeated(asked: argparse.Namespace, measure: Callable[[], Awaitable[Figures]]) -> Runs:
+async def _repeated(
+    asked: argparse.Namespace, measure: Callable[[], Awaitable[LifeFigures]]
+) -> ProfileRuns:
     return {ways.SYNCER: [await measure() for _ in range(asked.pairs)]}
 
 
@@ -114,7 +118,7 @@ def explained() -> str:
     return "\n".join(f"  {name:10}{text}" for name, (_, text) in PROFILES.items())
 
 
-async def run(arena: Arena, name: str, asked: argparse.Namespace) -> Runs:
+async def run(arena: BenchContext, name: str, asked: argparse.Namespace) -> ProfileRuns:
     """Run a profile."""
     profile, _ = PROFILES[name]
     return await profile(arena, asked)

@@ -15,14 +15,14 @@ from pathlib import Path
 from typing import Any
 
 from bench import rig, shipped
-from bench.rig import MIB, PodUse, Super, create, create_at_once, root_of, tenants
+from bench.rig import MIB, PodMemory, SuperKubectl, create, create_at_once, root_of, tenants
 
 _BETWEEN = 10.0  # seconds in which what a deleted tenant left comes to rest
 _TOLD = 12.0  # seconds until a kubelet has looked at its pods' processor time again
 COMPONENTS = ("vc-manager", "vc-syncer", "vn-agent")
 
 
-def idle(cluster: Super, root: str, seconds: float) -> dict[str, dict[str, float]]:
+def idle(cluster: SuperKubectl, root: str, seconds: float) -> dict[str, dict[str, float]]:
     """Return millicores and MiB of each pod of a tenant's control plane over a quiet time."""
     before = {pod.name: pod for pod in cluster.use() if pod.namespace == root}
     begun = time.perf_counter()
@@ -40,7 +40,7 @@ def idle(cluster: Super, root: str, seconds: float) -> dict[str, dict[str, float
     }
 
 
-def component_memory(cluster: Super) -> dict[str, float]:
+def component_memory(cluster: SuperKubectl) -> dict[str, float]:
     """Return RSS in MiB of each of our components (of the largest pod where there are several)."""
     pods = [pod for pod in cluster.use() if pod.namespace == "vc-manager"]
     return {
@@ -49,16 +49,18 @@ def component_memory(cluster: Super) -> dict[str, float]:
     }
 
 
-def manager_cpu(cluster: Super) -> float:
+def manager_cpu(cluster: SuperKubectl) -> float:
     """Return the processor seconds of vc-manager's pods since they started."""
     return sum(pod.cpu_ns for pod in cluster.use() if _is_managers(pod)) / 1e9
 
 
-def _is_managers(pod: PodUse) -> bool:
+def _is_managers(pod: PodMemory) -> bool:
     return pod.namespace == "vc-manager" and pod.name.startswith("vc-manager")
 
 
-def at_once(cluster: Super, cluster_version: str, folder: Path, count: int) -> dict[str, Any]:
+def at_once(
+    cluster: SuperKubectl, cluster_version: str, folder: Path, count: int
+) -> dict[str, Any]:
     """Create tenants in parallel. Returns seconds of each and of all, and vc-manager's CPU seconds.
 
     Deletion is not measured. The kubelet reports processor time about 10 s late.
@@ -77,7 +79,9 @@ def at_once(cluster: Super, cluster_version: str, folder: Path, count: int) -> d
     return {"each": each, "all_s": took, "per_tenant_s": took / count, "manager_cpu_s": cpu}
 
 
-def alone(cluster: Super, cluster_version: str, folder: Path, times: int) -> list[dict[str, float]]:
+def alone(
+    cluster: SuperKubectl, cluster_version: str, folder: Path, times: int
+) -> list[dict[str, float]]:
     """Create a tenant several times, each time without another, and delete it."""
     found: list[dict[str, float]] = []
     for number in range(times):
@@ -93,7 +97,7 @@ def alone(cluster: Super, cluster_version: str, folder: Path, times: int) -> lis
     return found
 
 
-def measure(cluster: Super, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(cluster: SuperKubectl, arguments: argparse.Namespace) -> dict[str, Any]:
     """Run the whole measurement and return its figures."""
     results: dict[str, Any] = {"noise": rig.noise(), **shipped.machine()}
     with tempfile.TemporaryDirectory() as folder, tenants(cluster) as made:
@@ -184,7 +188,7 @@ def main() -> int:
     parser.add_argument("--at-once", type=int, default=10, help="tenants to make together; 0: none")
     parser.add_argument("--alone", type=int, default=5, help="tenants to make one by one")
     arguments = parser.parse_args()
-    results = measure(Super(arguments.super_kubeconfig, arguments.path), arguments)
+    results = measure(SuperKubectl(arguments.super_kubeconfig, arguments.path), arguments)
     print("\n" + table(results))
     rig.write("provision", results)
     return 0

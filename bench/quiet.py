@@ -22,8 +22,8 @@ from typing import Any
 from urllib.parse import urlsplit
 
 from bench import rig, shipped
-from bench.rig import Super, create, root_of, tenants
-from tools.testbed.cluster import Cluster
+from bench.rig import SuperKubectl, create, root_of, tenants
+from tools.testbed.cluster import ClusterHandle
 
 OURS = ("vc-manager", "vc-syncer", "vn-agent", "virtual-cluster-syncer")
 _LOGGED = re.compile(
@@ -38,7 +38,7 @@ _PURPOSES = (
 
 
 @dataclass(frozen=True, order=True)
-class Request:
+class RequestKind:
     """One kind of request: `side` is super or a tenant's name, `what` a verb and a path."""
 
     side: str
@@ -56,14 +56,14 @@ class Request:
         return self.client.split("/")[0] in OURS
 
 
-def super_requests(lines: Iterable[str]) -> Iterator[Request]:
+def super_requests(lines: Iterable[str]) -> Iterator[RequestKind]:
     """Yield the requests of our components from lines of the super's audit log."""
     for line in lines:
         entry = json.loads(line)
         user = entry["user"]["username"]
         if user.startswith("system:serviceaccount:vc-manager:") and _has_ended(entry):
             path = urlsplit(entry["requestURI"]).path
-            yield Request("super", user.rsplit(":", 1)[1], f"{entry['verb'].upper()} {path}")
+            yield RequestKind("super", user.rsplit(":", 1)[1], f"{entry['verb'].upper()} {path}")
 
 
 def _has_ended(entry: dict[str, Any]) -> bool:
@@ -71,16 +71,16 @@ def _has_ended(entry: dict[str, Any]) -> bool:
     return str(entry["stage"]) != "ResponseStarted"
 
 
-def tenant_requests(tenant: str, lines: Iterable[str]) -> Iterator[Request]:
+def tenant_requests(tenant: str, lines: Iterable[str]) -> Iterator[RequestKind]:
     """Yield every client's requests from lines of a tenant's API server's log."""
     for line in lines:
         if found := _LOGGED.search(line):
             path = urlsplit(found["uri"]).path
             client = found["agent"].split(" ")[0]
-            yield Request(tenant, client, f"{found['verb']} {path}")
+            yield RequestKind(tenant, client, f"{found['verb']} {path}")
 
 
-def quiet_version(cluster: Super, of: str) -> str:
+def quiet_version(cluster: SuperKubectl, of: str) -> str:
     """Create the ClusterVersion with an API server that logs its clients. Returns its name."""
     found = json.loads(cluster.kubectl("get", "clusterversion", of, "-o", "json"))
     spec = found["spec"]
@@ -99,13 +99,13 @@ def quiet_version(cluster: Super, of: str) -> str:
 
 
 def watch(
-    cluster: Super, names: Iterable[str], audit_log: Path, seconds: float
-) -> Counter[Request]:
+    cluster: SuperKubectl, names: Iterable[str], audit_log: Path, seconds: float
+) -> Counter[RequestKind]:
     """Return how often each request was made in a time in which nothing is done."""
     size = audit_log.stat().st_size
     begun = time.time()
     time.sleep(seconds)
-    counted: Counter[Request] = Counter()
+    counted: Counter[RequestKind] = Counter()
     with audit_log.open() as log:
         log.seek(size)
         counted.update(super_requests(log))
@@ -131,7 +131,7 @@ def table(results: dict[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def summary(counted: Counter[Request]) -> dict[str, Any]:
+def summary(counted: Counter[RequestKind]) -> dict[str, Any]:
     """Return the sums by side, client and purpose, and our requests without a purpose."""
     sums: Counter[tuple[str, str, str]] = Counter()
     for request, times in counted.items():
@@ -150,7 +150,7 @@ def summary(counted: Counter[Request]) -> dict[str, Any]:
     }
 
 
-def measure(cluster: Super, arguments: argparse.Namespace) -> dict[str, Any]:
+def measure(cluster: SuperKubectl, arguments: argparse.Namespace) -> dict[str, Any]:
     """Make the tenants, let them come to rest, and count."""
     results: dict[str, Any] = {
         "noise": rig.noise(),
@@ -158,7 +158,7 @@ def measure(cluster: Super, arguments: argparse.Namespace) -> dict[str, Any]:
         "tenants": arguments.tenants,
         "seconds": arguments.seconds,
     }
-    audit_log = Cluster("super").audit_log
+    audit_log = ClusterHandle("super").audit_log
     version = quiet_version(cluster, arguments.cluster_version)
     with tempfile.TemporaryDirectory() as folder, tenants(cluster) as made:
         for number in range(arguments.tenants):
@@ -180,7 +180,7 @@ def main() -> int:
     parser.add_argument("--seconds", type=float, default=600.0, help="how long to count")
     parser.add_argument("--rest", type=float, default=60.0, help="seconds of rest before")
     arguments = parser.parse_args()
-    results = measure(Super(arguments.super_kubeconfig, arguments.path), arguments)
+    results = measure(SuperKubectl(arguments.super_kubeconfig, arguments.path), arguments)
     print("\n" + table(results))
     rig.write("quiet", results)
     return 1 if results["others"] else 0

@@ -11,8 +11,8 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from typing import Any
 
-from bench.load import GRACEFUL, Item, delete, post
-from bench.wire import MERGE, Wire
+from bench.load import GRACEFUL, LoadItem, delete, post
+from bench.wire import MERGE, LoadTransport
 from tenancy.resources import PODS
 
 _SERVERS = ("resourceVersion", "uid", "creationTimestamp", "generation", "managedFields")
@@ -20,10 +20,10 @@ _NOW = b'{"apiVersion":"v1","kind":"DeleteOptions","gracePeriodSeconds":0}'
 
 
 @dataclass(frozen=True)
-class Script:
+class TenantReplay:
     """The writes for the pods of one tenant."""
 
-    wire: Wire
+    wire: LoadTransport
     """The super cluster."""
     namespace: str
     twin: Mapping[str, Any]
@@ -31,10 +31,10 @@ class Script:
     statuses: int
     node: str
 
-    async def create(self, item: Item) -> None:
+    async def create(self, item: LoadItem) -> None:
         """Make a pod and everything that follows from it, without looking."""
         await post(item)
-        await self.wire.do("POST", PODS.path(self.namespace, ""), self._twin(item.name))
+        await self.wire.do("POST", PODS.build_path(self.namespace, ""), self._twin(item.name))
         binding = {
             "apiVersion": "v1",
             "kind": "Binding",
@@ -46,10 +46,10 @@ class Script:
             body = self.status.replace(b"@number@", str(number).encode())
             await item.wire.do("PATCH", f"{item.path}/status", body, content=MERGE)
 
-    async def delete(self, item: Item) -> None:
+    async def delete(self, item: LoadItem) -> None:
         """Delete a pod and its twin, and let it go."""
         await delete(item)
-        await self.wire.do("DELETE", PODS.path(self.namespace, item.name), GRACEFUL)
+        await self.wire.do("DELETE", PODS.build_path(self.namespace, item.name), GRACEFUL)
         await item.wire.do("DELETE", item.path, _NOW)
 
     def _twin(self, name: str) -> bytes:
@@ -57,7 +57,7 @@ class Script:
         return json.dumps(made).encode()
 
 
-def script(wire: Wire, pod: Mapping[str, Any], *, statuses: int) -> Script:
+def script(wire: LoadTransport, pod: Mapping[str, Any], *, statuses: int) -> TenantReplay:
     """Return the script for a tenant from what its canary was below when it was Ready."""
     twin = copy.deepcopy(dict(pod))
     status, node = twin.pop("status"), twin["spec"].pop("nodeName")
@@ -65,7 +65,7 @@ def script(wire: Wire, pod: Mapping[str, Any], *, statuses: int) -> Script:
         twin["metadata"].pop(field, None)
     twin |= {"apiVersion": "v1", "kind": "Pod"}
     status["message"] = "@number@"  # or the second write of a status would be none
-    return Script(
+    return TenantReplay(
         wire=wire,
         namespace=twin["metadata"]["namespace"],
         twin=twin,

@@ -9,10 +9,10 @@ from collections import Counter
 from collections.abc import Callable, Iterator, Mapping, Sequence
 from typing import Any
 
-from bench.figures import Spread, ratios, spread
+from bench.figures import RunSpread, ratios, spread
 
-Figures = Mapping[str, Any]
-Read = Callable[[Figures], float]
+ReportFigures = Mapping[str, Any]
+FigureReader = Callable[[ReportFigures], float]
 
 _APART = (
     "inside",
@@ -25,10 +25,10 @@ _APART = (
 _QUANTILES = ("count", "p90", "worst")  # p50 and p99 are enough for a table
 
 
-def at(*path: str) -> Read:
+def at(*path: str) -> FigureReader:
     """Return a function that reads one result, NaN for a run without it."""
 
-    def read(figures: Figures) -> float:
+    def read(figures: ReportFigures) -> float:
         found: Any = figures
         for part in path:
             found = found.get(part) if isinstance(found, Mapping) else None
@@ -37,7 +37,7 @@ def at(*path: str) -> Read:
     return read
 
 
-FELT: tuple[tuple[str, Read], ...] = (
+FELT: tuple[tuple[str, FigureReader], ...] = (
     ("create to all Ready s", at("create_s")),
     ("pods/s", at("pods_per_s")),
     ("Ready p50 ms", at("ready_ms", "p50")),
@@ -54,7 +54,7 @@ FELT: tuple[tuple[str, Read], ...] = (
     ("syncer CPU-s per 1000", at("cpu_s_per_1000", "syncer")),
     ("syncer RSS MiB", at("memory", "rss_mib")),
 )
-_MORE: tuple[tuple[str, Read], ...] = (
+_MORE: tuple[tuple[str, FigureReader], ...] = (
     ("super CPU-s per 1000", at("cpu_s_per_1000", "super")),
     ("tenants CPU-s per 1000", at("cpu_s_per_1000", "tenant")),
     ("scheduler CPU-s per 1000", at("cpu_s_per_1000", "kube-scheduler")),
@@ -71,7 +71,7 @@ _COMPARED = (
 )
 
 
-def line(way: str, figures: Figures) -> str:
+def line(way: str, figures: ReportFigures) -> str:
     """Return one run in a line."""
     cpu = figures["cpu_s_per_1000"]["syncer"]
     return (
@@ -84,7 +84,7 @@ def line(way: str, figures: Figures) -> str:
 
 def table(results: Mapping[str, Any]) -> str:
     """Return the results of all variants next to each other."""
-    runs: Mapping[str, Sequence[Figures]] = results["runs"]
+    runs: Mapping[str, Sequence[ReportFigures]] = results["runs"]
     rows = [*FELT, *_MORE] if "direct" in runs else list(all_of(runs))
     lines = [*_head(results), f"{'median (lowest to highest)':34}" + _columns(list(runs))]
     for title, read in rows:
@@ -97,20 +97,22 @@ def table(results: Mapping[str, Any]) -> str:
     return "\n".join(lines)
 
 
-def compared(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
+def compared(runs: Sequence[ReportFigures], to: Sequence[ReportFigures]) -> dict[str, RunSpread]:
     """Return the ratios of latencies that users notice, pair by pair."""
     of = ratios_of(runs, to)
     return {title: of(read) for title, read in _COMPARED}
 
 
-def ratios_of(runs: Sequence[Figures], to: Sequence[Figures]) -> Callable[[Read], Spread]:
+def ratios_of(
+    runs: Sequence[ReportFigures], to: Sequence[ReportFigures]
+) -> Callable[[FigureReader], RunSpread]:
     """Return a function for the ratio of a result, pair by pair."""
     return lambda read: spread(ratios([read(each) for each in runs], [read(each) for each in to]))
 
 
-def added(runs: Sequence[Figures], to: Sequence[Figures]) -> dict[str, Spread]:
+def added(runs: Sequence[ReportFigures], to: Sequence[ReportFigures]) -> dict[str, RunSpread]:
     """Return the added milliseconds until a pod is Ready, pair by pair."""
-    found: dict[str, Spread] = {}
+    found: dict[str, RunSpread] = {}
     for part in ("p50", "p99"):
         read = at("ready_ms", part)
         pairs = zip(runs, to, strict=True)
@@ -139,7 +141,7 @@ def _head(results: Mapping[str, Any]) -> list[str]:
     ]
 
 
-def _ratios(runs: Mapping[str, Sequence[Figures]]) -> list[str]:
+def _ratios(runs: Mapping[str, Sequence[ReportFigures]]) -> list[str]:
     lines: list[str] = []
     for way in runs:
         for base in bases(way):
@@ -152,7 +154,7 @@ def _ratios(runs: Mapping[str, Sequence[Figures]]) -> list[str]:
     return ["", "runs of one pair compared:", *lines] if lines else []
 
 
-def _calls(way: str, figures: Figures) -> list[str]:
+def _calls(way: str, figures: ReportFigures) -> list[str]:
     found = figures.get("calls")
     if not found:
         return []
@@ -169,7 +171,7 @@ def _calls(way: str, figures: Figures) -> list[str]:
     return lines + [f"  {key:48}{number:8.3f}" for key, number in found["writes_to_pods"].items()]
 
 
-def _inside(figures: Figures) -> list[str]:
+def _inside(figures: ReportFigures) -> list[str]:
     found = figures.get("inside")
     if not found:
         return []
@@ -192,19 +194,19 @@ def _inside(figures: Figures) -> list[str]:
     return lines
 
 
-def _tail(found: Figures) -> str:
+def _tail(found: ReportFigures) -> str:
     rare = f", p99.9 {found['p999']:.1f}" if "p999" in found else ""
     return f"p99 {found['p99']:.1f}{rare}, worst {found['worst']:.1f}"
 
 
-def _engine(found: Figures | None) -> list[str]:
+def _engine(found: ReportFigures | None) -> list[str]:
     """Return how long pods' events were in the syncer before the write that they caused."""
     if not found or not found["count"]:
         return []
     return [f"engine ms, from news to the first write: p50 {found['p50']:.2f}, {_tail(found)}"]
 
 
-def all_of(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Read]]:
+def all_of(runs: Mapping[str, Sequence[ReportFigures]]) -> Iterator[tuple[str, FigureReader]]:
     """Yield a row for each result that any run has."""
     known: dict[tuple[str, ...], None] = {}
     for found in runs.values():
@@ -214,7 +216,7 @@ def all_of(runs: Mapping[str, Sequence[Figures]]) -> Iterator[tuple[str, Read]]:
         yield " ".join(path).replace("_", " "), at(*path)
 
 
-def _paths(figures: Figures, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
+def _paths(figures: ReportFigures, before: tuple[str, ...] = ()) -> Iterator[tuple[str, ...]]:
     for key, value in figures.items():
         if key in _APART:
             continue
@@ -228,7 +230,7 @@ def _columns(cells: Sequence[str]) -> str:
     return "".join(f"{cell:>26}" for cell in cells)
 
 
-def cell(found: Spread) -> str:
+def cell(found: RunSpread) -> str:
     """Return a result with its lowest and highest run. Empty without any."""
     if not found.count:
         return ""

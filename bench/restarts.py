@@ -14,8 +14,8 @@ from collections import Counter
 from collections.abc import Mapping
 from typing import Any
 
-from bench.ground import Figures, Ground
-from syncer.safety.store_guard import CONFIG_MAP, SETTLE_SECONDS
+from bench.ground import Figures, SyncerRig
+from syncer.safety.store_guard import CONFIG_MAP, EPOCH_DELAY_SECONDS
 
 CHURN = "churn-"
 _AFTER = 5.0
@@ -31,7 +31,7 @@ _NEEDED = {
 _STATUS = ("tenant", "patch pods/status")
 
 
-async def measure(ground: Ground) -> Figures:
+async def measure(ground: SyncerRig) -> Figures:
     """Kill the syncer in the middle of a churn, start another, and return the results."""
     asked = ground.asked
     begun = time.monotonic()
@@ -54,7 +54,7 @@ async def measure(ground: Ground) -> Figures:
     await ground.settled()
     written = await ground.stage.tell("tallied")
     found["memory"] = ground.memory()
-    counts = ground.tenants * (1 + int((time.monotonic() - begun) / SETTLE_SECONDS))
+    counts = ground.tenants * (1 + int((time.monotonic() - begun) / EPOCH_DELAY_SECONDS))
     return found | moments(churned, found, killed) | balance(churned, written, counts)
 
 

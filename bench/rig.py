@@ -27,7 +27,7 @@ machines."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class PodUse:
+class PodMemory:
     """The use of one pod as the kubelet reports it."""
 
     namespace: str
@@ -37,7 +37,7 @@ class PodUse:
     rss: int
 
 
-class Super:
+class SuperKubectl:
     """A super cluster accessed through kubectl."""
 
     def __init__(self, kubeconfig: Path, path: str) -> None:
@@ -52,9 +52,9 @@ class Super:
             raise SystemExit(f"kubectl {' '.join(words)}: {done.stderr.strip()}")
         return done.stdout
 
-    def use(self) -> list[PodUse]:
+    def use(self) -> list[PodMemory]:
         """Read each pod's use from every kubelet's summary."""
-        found: list[PodUse] = []
+        found: list[PodMemory] = []
         for node in self.kubectl("get", "nodes", "-o", "name").split():
             summary = json.loads(
                 self.kubectl(
@@ -65,9 +65,9 @@ class Super:
         return found
 
 
-def _pod_use(pod: dict[str, Any]) -> PodUse:
+def _pod_use(pod: dict[str, Any]) -> PodMemory:
     containers = pod.get("containers", [])
-    return PodUse(
+    return PodMemory(
         namespace=pod["podRef"]["namespace"],
         name=pod["podRef"]["name"],
         cpu_ns=sum(c.get("cpu", {}).get("usageCoreNanoSeconds", 0) for c in containers),
@@ -92,7 +92,7 @@ def noise() -> dict[str, float]:
 
 
 @contextmanager
-def tenants(cluster: Super) -> Iterator[dict[str, dict[str, float]]]:
+def tenants(cluster: SuperKubectl) -> Iterator[dict[str, dict[str, float]]]:
     """Keep the tenants of `create`, and delete them at the end."""
     made: dict[str, dict[str, float]] = {}
     try:
@@ -102,7 +102,9 @@ def tenants(cluster: Super) -> Iterator[dict[str, dict[str, float]]]:
             cluster.kubectl("vc", "delete", name)
 
 
-def create(cluster: Super, name: str, cluster_version: str, folder: Path) -> dict[str, float]:
+def create(
+    cluster: SuperKubectl, name: str, cluster_version: str, folder: Path
+) -> dict[str, float]:
     """Create a tenant. Returns seconds to the command's end and to the first answered request."""
     kubeconfig = folder / f"{name}.kubeconfig"
     begun = time.perf_counter()
@@ -115,7 +117,7 @@ def create(cluster: Super, name: str, cluster_version: str, folder: Path) -> dic
 
 
 def create_at_once(
-    cluster: Super, names: Sequence[str], cluster_version: str, folder: Path
+    cluster: SuperKubectl, names: Sequence[str], cluster_version: str, folder: Path
 ) -> dict[str, dict[str, float]]:
     """Create tenants in parallel. Returns the seconds of each, as `create` does."""
     with ThreadPoolExecutor(max_workers=len(names)) as pool:
@@ -123,7 +125,7 @@ def create_at_once(
         return {name: one.result() for name, one in zip(names, each, strict=True)}
 
 
-def root_of(cluster: Super, name: str) -> str:
+def root_of(cluster: SuperKubectl, name: str) -> str:
     """Return a tenant's root namespace."""
     return cluster.kubectl(
         "get", "virtualcluster", name, "-o", "jsonpath={.status.clusterNamespace}"

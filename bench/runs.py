@@ -8,19 +8,19 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 
 from bench import calls, lives, load, ways
-from bench.arena import TIMEOUT, Arena, Effort, memory
-from bench.lives import Figures
-from bench.load import Item, Times
-from bench.sightings import Sightings
+from bench.arena import TIMEOUT, BenchContext, ProcessCost, memory
+from bench.lives import LifeFigures
+from bench.load import LoadItem, RequestTimes
+from bench.sightings import ObservedTimes
 from bench.syncers import grown
-from bench.ways import Hands, Scripts
+from bench.ways import Scripts, WayClients
 
 _SWEEPERS = 64
 _BYSTANDERS = ("super", "tenant", "kube-scheduler", "kwok", "load", "observer")
 
 
 @dataclass(frozen=True, kw_only=True)
-class Pace:
+class PodRate:
     """The rate of creations and deletions."""
 
     per_second: float = 0.0
@@ -33,11 +33,13 @@ class Pace:
     """Number of tenants with pods. 0 stands for all."""
 
 
-BURST = Pace()
-STORM = Pace(deleters=_SWEEPERS)
+BURST = PodRate()
+STORM = PodRate(deleters=_SWEEPERS)
 
 
-async def run(arena: Arena, way: str, count: int, pace: Pace, by_wire: Scripts) -> Figures:
+async def run(
+    arena: BenchContext, way: str, count: int, pace: PodRate, by_wire: Scripts
+) -> LifeFigures:
     """Run one variant once."""
     async with ways.hands(arena, way, by_wire) as hands:
         prefix = await arena.begin(way)
@@ -55,7 +57,9 @@ async def run(arena: Arena, way: str, count: int, pace: Pace, by_wire: Scripts) 
     return found | calls.per_life(arena.stage, marks, count)
 
 
-async def _life(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> Figures:
+async def _life(
+    arena: BenchContext, items: list[LoadItem], hands: WayClients, pace: PodRate
+) -> LifeFigures:
     """Create, wait for Ready on both sides, delete, wait until gone on both sides."""
     observer, count, running = arena.observer, len(items), hands.running
     sides = {hands.side, "super"}
@@ -63,7 +67,7 @@ async def _life(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> Fi
         created = await _sent(items, hands.create, pace, load.CREATORS)
         for side in sides:
             await observer.until(side, "ready", count, timeout=TIMEOUT)
-    found: Figures = {"memory": memory(running)} if running is not None else {}
+    found: LifeFigures = {"memory": memory(running)} if running is not None else {}
     with arena.effort(running) as deleting:
         deleted = await _sent(items, hands.delete, pace, pace.deleters)
         for side in sides:
@@ -78,9 +82,11 @@ async def _life(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> Fi
     )
 
 
-async def _churn(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> Figures:
+async def _churn(
+    arena: BenchContext, items: list[LoadItem], hands: WayClients, pace: PodRate
+) -> LifeFigures:
     """Create pods at a rate and delete each after a time."""
-    created, deleted = Times(), Times()
+    created, deleted = RequestTimes(), RequestTimes()
 
     async def delete_later() -> None:
         await asyncio.sleep(pace.life)
@@ -95,7 +101,7 @@ async def _churn(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> F
         for side in {hands.side, "super"}:
             await arena.observer.until(side, "gone", len(items), timeout=TIMEOUT)
     seen = await arena.observer.take()
-    found: Figures = {"memory": memory(hands.running)} if hands.running is not None else {}
+    found: LifeFigures = {"memory": memory(hands.running)} if hands.running is not None else {}
     return (
         found
         | _felt(created, deleted, seen, hands)
@@ -104,7 +110,9 @@ async def _churn(arena: Arena, items: list[Item], hands: Hands, pace: Pace) -> F
     )
 
 
-def _felt(created: Times, deleted: Times, seen: Sightings, hands: Hands) -> Figures:
+def _felt(
+    created: RequestTimes, deleted: RequestTimes, seen: ObservedTimes, hands: WayClients
+) -> LifeFigures:
     # A replay updates the tenant before the nodes have done their part. The later time applies.
     sides = [hands.side] if hands.running is not None else ["super", hands.side]
     last = {side: max(seen.when(side, "ready").values()) for side in sides}
@@ -115,13 +123,15 @@ def _felt(created: Times, deleted: Times, seen: Sightings, hands: Hands) -> Figu
     return found
 
 
-async def _sent(items: list[Item], send: load.Send, pace: Pace, workers: int) -> Times:
+async def _sent(
+    items: list[LoadItem], send: load.SendFunction, pace: PodRate, workers: int
+) -> RequestTimes:
     if pace.per_second:
         return await load.paced(items, send, per_second=pace.per_second)
     return await load.burst(items, send, workers=workers)
 
 
-def cost(efforts: tuple[Effort, ...], count: int) -> Figures:
+def cost(efforts: tuple[ProcessCost, ...], count: int) -> LifeFigures:
     """Return processor seconds per thousand lives, and the noise."""
     seconds = sum(effort.seconds for effort in efforts)
     foreign = sum(effort.foreign_cores * effort.seconds for effort in efforts) / seconds
@@ -132,6 +142,6 @@ def cost(efforts: tuple[Effort, ...], count: int) -> Figures:
     return {"cpu_s_per_1000": per, "foreign_cores": foreign}
 
 
-def events(counted: Mapping[tuple[str, str], int]) -> Figures:
+def events(counted: Mapping[tuple[str, str], int]) -> LifeFigures:
     """Return the number of events that the observer saw."""
     return {"events": {f"{side} {kind}": number for (side, kind), number in counted.items()}}

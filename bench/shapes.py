@@ -17,7 +17,7 @@ OWNER_UID = "6ddc8a9c-7a4e-4f0c-9c0f-0f5a3f1f9d10"
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class LoadShape:
     """One kind of load."""
 
     name: str
@@ -55,8 +55,8 @@ class Shape:
         ]
 
 
-BARE = Shape("bare", is_real=False)
-REAL = Shape("real", is_real=True)
+BARE = LoadShape("bare", is_real=False)
+REAL = LoadShape("real", is_real=True)
 SHAPES = {shape.name: shape for shape in (BARE, REAL)}
 
 

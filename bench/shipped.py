@@ -17,14 +17,14 @@ from functools import cache
 from bench.rig import ROOT
 from tools.testbed import debian, product
 from tools.testbed.errors import TestbedError
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 _NOT_RESULTS = ":(exclude)bench/results"
 
 
 def make() -> None:
     """Make the images' root if it is missing. Raises TestbedError."""
-    progress = Progress()
+    progress = StepPrinter()
     product.site(debian.root(progress), progress)
 
 
@@ -35,7 +35,7 @@ def python() -> tuple[str, ...]:
     site, words = sysconfig.get_paths()["purelib"], [sys.executable]
     if base is not None:
         with contextlib.suppress(TestbedError, OSError):
-            site, words = str(product.site(base, Progress())), debian.python(base)
+            site, words = str(product.site(base, StepPrinter())), debian.python(base)
     return ("env", f"PYTHONPATH={os.pathsep.join([str(ROOT), site])}", *words)
 
 

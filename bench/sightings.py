@@ -18,7 +18,7 @@ _LINE_BYTES = 1 << 28
 
 
 @dataclass(frozen=True, slots=True)
-class Sightings:
+class ObservedTimes:
     """Times of one run, by side, kind and name. A name is one object on each side."""
 
     stamps: Mapping[tuple[str, str, str], Mapping[str, float]]
@@ -42,7 +42,7 @@ class LaggingError(Exception):
     """The awaited objects did not appear in time."""
 
 
-class Observer:
+class ObserverProcess:
     """The observer's process."""
 
     def __init__(self, process: asyncio.subprocess.Process, sides: Mapping[str, str]) -> None:
@@ -80,7 +80,7 @@ class Observer:
         )
         return int(answer["count"])
 
-    async def take(self) -> Sightings:
+    async def take(self) -> ObservedTimes:
         """Return all records since `begin`."""
         answer = await self._ask({"do": "take"})
         stamps = {
@@ -88,7 +88,7 @@ class Observer:
             for cluster, kind, name, seen in answer["stamps"]
         }
         events = {(side, kind): count for side, kind, count in answer["events"]}
-        return Sightings(stamps, events)
+        return ObservedTimes(stamps, events)
 
     async def _ask(self, command: Mapping[str, Any]) -> dict[str, Any]:
         pipe_in, pipe_out = self._process.stdin, self._process.stdout
@@ -105,7 +105,7 @@ class Observer:
 @asynccontextmanager
 async def observing(
     clusters: Iterable[tuple[str, str, Path]], kinds: Sequence[str], folder: Path
-) -> AsyncIterator[Observer]:
+) -> AsyncIterator[ObserverProcess]:
     """Run the observer for clusters given as name, side and kubeconfig."""
     known = [{"name": name, "side": side, "kubeconfig": str(path)} for name, side, path in clusters]
     plan = folder / "observer.json"
@@ -121,7 +121,7 @@ async def observing(
             limit=_LINE_BYTES,
         )
     try:
-        yield Observer(process, {cluster["name"]: cluster["side"] for cluster in known})
+        yield ObserverProcess(process, {cluster["name"]: cluster["side"] for cluster in known})
     finally:
         if process.returncode is None:
             process.kill()

@@ -15,15 +15,15 @@ from pathlib import Path
 
 from bench import nodes
 from bench.rig import ROOT
-from bench.shapes import Shape
-from bench.tenants import Place, declare, grant, install
+from bench.shapes import LoadShape
+from bench.tenants import TenantServer, declare, grant, install
 from kubeio.api.client import Client
 from kubeio.errors import AlreadyExists
-from syncer.rbac import TENANT_ACCESS
+from syncer.rbac import TENANT_RBAC_RULES
 from tenancy import wellknown
 from tenancy.resources import NAMESPACES, NODES
-from tests.support.controlplane import ControlPlane
-from tests.support.processes import Process
+from tests.support.controlplane import LocalControlPlane
+from tests.support.processes import ProgramProcess
 from tools.testbed import binaries
 
 DIRECT = "direct"
@@ -43,16 +43,16 @@ UNUSED = (
 
 
 @dataclass(kw_only=True)
-class Stage:
+class BenchStage:
     """All running programs except the syncer."""
 
     folder: Path
-    shape: Shape
-    super_plane: ControlPlane
+    shape: LoadShape
+    super_plane: LocalControlPlane
     below: Client
     """Client with the super cluster's administrator credential."""
-    places: list[Place] = field(default_factory=list)
-    programs: dict[str, Process] = field(default_factory=dict)
+    places: list[TenantServer] = field(default_factory=list)
+    programs: dict[str, ProgramProcess] = field(default_factory=dict)
     """Scheduler and kwok."""
 
     def pids(self) -> dict[str, int]:
@@ -74,7 +74,11 @@ class Stage:
         return self.kubeconfig("syncer", self.super_plane, SUPER_SYNCER, "")
 
     def kubeconfig(
-        self, name: str, plane: ControlPlane, user: str = "admin", group: str = "system:masters"
+        self,
+        name: str,
+        plane: LocalControlPlane,
+        user: str = "admin",
+        group: str = "system:masters",
     ) -> Path:
         """Write a kubeconfig for a user. Returns its path."""
         path = self.folder / f"{name}.kubeconfig"
@@ -88,16 +92,16 @@ async def running(
     folder: Path,
     *,
     tenants: int,
-    shape: Shape,
+    shape: LoadShape,
     node_count: int,
     audit: bool,
     gate: bool,
     scheduler: bool,
     gogc: str,
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[BenchStage]:
     """Run all programs for the duration of a block."""
     async with AsyncExitStack() as stack:
-        plane = ControlPlane(
+        plane = LocalControlPlane(
             folder / "super",
             name="super",
             audit=audit,
@@ -107,7 +111,7 @@ async def running(
         stack.push_async_callback(plane.stop)
         await plane.start()
         below = await stack.enter_async_context(Client(plane.endpoint))
-        stage = Stage(folder=folder, shape=shape, super_plane=plane, below=below)
+        stage = BenchStage(folder=folder, shape=shape, super_plane=plane, below=below)
         await install(below, SUPER_SYNCER, gate=gate)
         for node in nodes.nodes(node_count):
             await below.create(NODES, node)
@@ -117,7 +121,7 @@ async def running(
         yield stage
 
 
-async def furnish(client: Client, namespace: str, shape: Shape) -> None:
+async def furnish(client: Client, namespace: str, shape: LoadShape) -> None:
     """Create a namespace with all objects that pods of a shape need."""
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": namespace}}
     with suppress(AlreadyExists):
@@ -127,7 +131,7 @@ async def furnish(client: Client, namespace: str, shape: Shape) -> None:
 
 
 def _start_programs(
-    stage: Stage, stack: AsyncExitStack, scheduler: Callable[[Path], list[str]]
+    stage: BenchStage, stack: AsyncExitStack, scheduler: Callable[[Path], list[str]]
 ) -> None:
     stages = stage.folder / "kwok.yaml"
     stages.write_text(nodes.documents(staged=stage.shape.is_real))
@@ -140,8 +144,8 @@ def _start_programs(
         "--v=WARN",
     ]
     stage.programs = {
-        "kwok": Process(kwok, stage.folder / "kwok.log"),
-        "kube-scheduler": Process(scheduler(kubeconfig), stage.folder / "scheduler.log"),
+        "kwok": ProgramProcess(kwok, stage.folder / "kwok.log"),
+        "kube-scheduler": ProgramProcess(scheduler(kubeconfig), stage.folder / "scheduler.log"),
     }
     for program in stage.programs.values():
         stack.push_async_callback(program.stop)
@@ -168,14 +172,14 @@ def _binder(node_count: int) -> Callable[[Path], list[str]]:
 
 
 async def _start_tenants(
-    stage: Stage, count: int, stack: AsyncExitStack, *, audit: bool, gogc: str
+    stage: BenchStage, count: int, stack: AsyncExitStack, *, audit: bool, gogc: str
 ) -> None:
-    first: ControlPlane | None = None
+    first: LocalControlPlane | None = None
     slots = asyncio.Semaphore(_AT_ONCE)
-    planes: list[ControlPlane] = []
+    planes: list[LocalControlPlane] = []
     for number in range(count):
         service_range = _slice(number)
-        plane = ControlPlane(
+        plane = LocalControlPlane(
             stage.folder / f"tenant-{number}",
             name=f"tenant-{number}",
             service_range=service_range,
@@ -193,11 +197,11 @@ async def _start_tenants(
         planes.append(plane)
         stack.push_async_callback(plane.stop)
 
-    async def start(number: int, plane: ControlPlane) -> Place:
+    async def start(number: int, plane: LocalControlPlane) -> TenantServer:
         async with slots:
             await plane.start()
         async with Client(plane.endpoint) as above:
-            await grant(above, TENANT_ACCESS, "syncer")
+            await grant(above, TENANT_RBAC_RULES, "syncer")
             await furnish(above, "default", stage.shape)
         return await declare(
             stage.below, plane, name=f"bench-{number}", service_range=_slice(number)
@@ -215,7 +219,7 @@ def _slice(number: int) -> str:
     return f"10.96.{4 * (number + 1)}.0/22"
 
 
-def _without(shape: Shape, *plugins: str) -> dict[str, str]:
+def _without(shape: LoadShape, *plugins: str) -> dict[str, str]:
     """Return the flag that disables admission plugins whose controllers do not run here."""
     names = plugins if shape.has_account else (*plugins, "ServiceAccount")
     return {"disable-admission-plugins": ",".join(names)}

@@ -23,7 +23,7 @@ from pathlib import Path
 
 import uvloop
 
-from vcmanager.pki.authority import Subject, make_authority, make_leaf
+from vcmanager.pki.authority import CertificateSubject, make_authority, make_leaf
 
 HOST = "127.0.0.1"
 PAUSE_SECONDS = 2.0
@@ -33,7 +33,7 @@ _HAND_SECONDS = 30.0
 
 
 @dataclass
-class Seen:
+class ConnectionCounts:
     """Results of the connections."""
 
     made: int = 0
@@ -69,7 +69,7 @@ def contexts(folder: Path) -> Sequence[ssl.SSLContext | None]:
     forged = ssl.create_default_context(cafile=str(folder / "serving-ca.crt"))
     now = datetime.now(UTC)
     unknown = make_authority("vn-agent-client", now=now)
-    subject = Subject(common_name="stranger", usages=frozenset({"client"}))
+    subject = CertificateSubject(common_name="stranger", usages=frozenset({"client"}))
     leaf = make_leaf(unknown, subject, lifetime=timedelta(days=1), now=now)
     pair = folder / "stranger.pem"
     pair.touch(mode=0o600)
@@ -79,14 +79,14 @@ def contexts(folder: Path) -> Sequence[ssl.SSLContext | None]:
 
 
 @dataclass(frozen=True, slots=True)
-class Stranger:
+class ConnectionSource:
     """Whence a connection comes, and what it connects with; None: it says nothing."""
 
     address: str
     context: ssl.SSLContext | None
 
 
-async def hold(stranger: Stranger, port: int, seen: Seen, pause: float) -> None:
+async def hold(stranger: ConnectionSource, port: int, seen: ConnectionCounts, pause: float) -> None:
     """Hold one connection for ever, as far as the other side lets us."""
     await asyncio.sleep(pause * secrets.randbelow(1000) / 1000)  # not all in one moment
     context = stranger.context
@@ -116,9 +116,11 @@ async def hold(stranger: Stranger, port: int, seen: Seen, pause: float) -> None:
         await asyncio.sleep(pause)
 
 
-async def held(port: int, everyone: Sequence[Stranger], *, seconds: float, pause: float) -> Seen:
+async def held(
+    port: int, everyone: Sequence[ConnectionSource], *, seconds: float, pause: float
+) -> ConnectionCounts:
     """Hold a connection for each address, until the standard input ends or time is up."""
-    seen = Seen()
+    seen = ConnectionCounts()
     ended = asyncio.Event()
     loop = asyncio.get_running_loop()
     loop.add_reader(sys.stdin.fileno(), ended.set)
@@ -155,7 +157,7 @@ def main() -> int:
     resource.setrlimit(resource.RLIMIT_NOFILE, (most, most))
     kinds = contexts(asked.folder)
     everyone = [
-        Stranger(source(number, asked.sources), kinds[number % len(kinds)])
+        ConnectionSource(source(number, asked.sources), kinds[number % len(kinds)])
         for number in range(asked.count)
     ]
     seen = uvloop.run(held(asked.port, everyone, seconds=asked.seconds, pause=asked.pause))

@@ -21,14 +21,14 @@ from typing import Any, Protocol
 
 from bench import shipped
 from bench.rig import ROOT
-from tests.support.processes import Process, free_port
+from tests.support.processes import ProgramProcess, free_port
 
 OURS = "{python} -m syncer --kubeconfig {kubeconfig} --port {port}"
 INSIDE = "{python} -m bench.inside {folder}/inside.json --kubeconfig {kubeconfig} --port {port}"
 """Our syncer with a ticker and a sampler in its process."""
 
 
-class Grounds(Protocol):
+class SyncerHost(Protocol):
     """The clusters and folders that a syncer runs with."""
 
     folder: Path
@@ -39,10 +39,10 @@ class Grounds(Protocol):
 
 
 @dataclass(kw_only=True)
-class Running:
+class RunningSyncer:
     """A running syncer."""
 
-    process: Process
+    process: ProgramProcess
     pid: int
     port: int
     devices: Path | None = None
@@ -95,7 +95,7 @@ def grown(before: Mapping[str, float], after: Mapping[str, float], count: int) -
 
 
 @dataclass(frozen=True, kw_only=True)
-class Syncer:
+class SyncerLauncher:
     """The command of a syncer, and its execution."""
 
     command: str = OURS
@@ -104,7 +104,7 @@ class Syncer:
     """UID of its pod. A restarted syncer is the container of the same pod."""
 
     @asynccontextmanager
-    async def running(self, stage: Grounds) -> AsyncIterator[Running]:
+    async def running(self, stage: SyncerHost) -> AsyncIterator[RunningSyncer]:
         """Run it for the duration of a block."""
         found = await self.start(stage)
         try:
@@ -112,7 +112,7 @@ class Syncer:
         finally:
             await found.process.stop()
 
-    async def start(self, stage: Grounds) -> Running:
+    async def start(self, stage: SyncerHost) -> RunningSyncer:
         """Start it. The caller must stop its process."""
         port = free_port()
         words = shlex.split(
@@ -126,12 +126,12 @@ class Syncer:
         )
         # A path of another checkout, which an editable installation may name, must not win.
         env = [f"PYTHONPATH={ROOT}", f"POD_UID={self.pod_uid}"]
-        process = Process(["env", *env, *words], stage.folder / "syncer.log")
+        process = ProgramProcess(["env", *env, *words], stage.folder / "syncer.log")
         pid = await self._pid(process)
         devices = stage.folder / "inside.json" if self.command == INSIDE else None
-        return Running(process=process, pid=pid, port=port, devices=devices)
+        return RunningSyncer(process=process, pid=pid, port=port, devices=devices)
 
-    async def _pid(self, process: Process) -> int:
+    async def _pid(self, process: ProgramProcess) -> int:
         if self.pid_file is None:
             return process.pid
         for _ in range(300):

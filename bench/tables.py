@@ -19,7 +19,7 @@ from typing import Any
 from bench import agent, agent_steps, report
 from bench.figures import spread
 from bench.memory_fairness import ENOUGH
-from bench.report import Read, at
+from bench.report import FigureReader, at
 from bench.rig import MIB, ROOT
 
 PAGE = ROOT / "docs" / "performance.md"
@@ -27,15 +27,15 @@ KEPT = ROOT / "bench" / "results"
 BEGIN = "<!-- Written by `python -m bench.tables`. -->\n"
 END = "<!-- As far as here. -->\n"
 
-Figures = Mapping[str, Any]
+TableFigures = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Line:
+class GoalLine:
     """A figure with its goal: no more than that, or no less. NaN: it has none."""
 
     title: str
-    read: Read
+    read: FigureReader
     goal: float = math.nan
     is_least: bool = False
 
@@ -48,39 +48,39 @@ class Line:
 
 
 _RATIOS = (
-    Line("pods/s", at("pods_per_s"), 0.5, is_least=True),
-    Line("Ready p50 ms", at("ready_ms", "p50"), 2.2),
-    Line("Ready p99 ms", at("ready_ms", "p99")),
-    Line("all deleted s", at("delete_s"), 1.6),
+    GoalLine("pods/s", at("pods_per_s"), 0.5, is_least=True),
+    GoalLine("Ready p50 ms", at("ready_ms", "p50"), 2.2),
+    GoalLine("Ready p99 ms", at("ready_ms", "p99")),
+    GoalLine("all deleted s", at("delete_s"), 1.6),
 )
 _CEILING = (
-    Line("the replay's pods/s to direct", at("pods_per_s"), 0.45, is_least=True),
-    Line("the syncer's pods/s to the replay", at("pods_per_s"), 0.9, is_least=True),
+    GoalLine("the replay's pods/s to direct", at("pods_per_s"), 0.45, is_least=True),
+    GoalLine("the syncer's pods/s to the replay", at("pods_per_s"), 0.9, is_least=True),
 )
 _ADDED = (
-    Line("Ready p50 ms", at("ready_ms", "p50"), 20),
-    Line("Ready p99 ms", at("ready_ms", "p99"), 60),
+    GoalLine("Ready p50 ms", at("ready_ms", "p50"), 20),
+    GoalLine("Ready p99 ms", at("ready_ms", "p99"), 60),
 )
 _AGAIN = (
-    Line("pods/s", at("pods_per_s")),
-    Line("Ready p50", at("ready_ms", "p50")),
-    Line("all deleted", at("delete_s")),
+    GoalLine("pods/s", at("pods_per_s")),
+    GoalLine("Ready p50", at("ready_ms", "p50")),
+    GoalLine("all deleted", at("delete_s")),
 )
 _STEADY_MACHINE = (0.9, 1.1)
 """Between which a way has to stay beside itself."""
-_CPU = Line("syncer CPU-s per 1,000 lives", at("cpu_s_per_1000", "syncer"), 1.0)
+_CPU = GoalLine("syncer CPU-s per 1,000 lives", at("cpu_s_per_1000", "syncer"), 1.0)
 
 
-def _mb(*path: str) -> Read:
+def _mb(*path: str) -> FigureReader:
     """Return what reads MiB as the MB of the goal."""
     read = at(*path)
     return lambda figures: read(figures) * MIB / 1e6
 
 
-def _requests(verbs: Sequence[str], kind: str) -> Read:
+def _requests(verbs: Sequence[str], kind: str) -> FigureReader:
     """Return what reads the requests of some verbs for a kind, with its subresources."""
 
-    def read(figures: Figures) -> float:
+    def read(figures: TableFigures) -> float:
         each = (figures.get("calls") or {}).get("each")
         if each is None:
             return math.nan
@@ -97,55 +97,55 @@ def _requests(verbs: Sequence[str], kind: str) -> Read:
 _WRITES = ("create", "update", "patch", "delete", "deletecollection")
 
 
-def _repaired(figures: Figures) -> float:
+def _repaired(figures: TableFigures) -> float:
     return max(float(each["longest"]) for each in figures["repaired_ms"].values()) / 1e3
 
 
 _BURST = (
     _CPU,
-    Line("pods/s", at("pods_per_s")),
-    Line("Ready p50 ms", at("ready_ms", "p50")),
-    Line("Ready p99 ms", at("ready_ms", "p99")),
+    GoalLine("pods/s", at("pods_per_s")),
+    GoalLine("Ready p50 ms", at("ready_ms", "p50")),
+    GoalLine("Ready p99 ms", at("ready_ms", "p99")),
 )
 _IDLE = (
-    Line("% of a core at rest", at("idle_percent_of_core"), 1),
-    Line("tokens renewed meanwhile", at("tokens_renewed")),
-    Line("beats of nodes meanwhile and before", at("beats")),
-    Line("writes besides Leases and renewals", at("writes_besides"), 0),
+    GoalLine("% of a core at rest", at("idle_percent_of_core"), 1),
+    GoalLine("tokens renewed meanwhile", at("tokens_renewed")),
+    GoalLine("beats of nodes meanwhile and before", at("beats")),
+    GoalLine("writes besides Leases and renewals", at("writes_besides"), 0),
 )
 _HELD = (
-    Line("pods/s, all tenants making them at once", at("pods_per_s")),
-    Line("RSS with all pods MB", _mb("memory_with", "rss_mib"), 300),
-    Line("RSS after a restart MB", _mb("restart", "memory", "rss_mib"), 300),
-    Line("kill -9 to the Lease s", at("restart", "lease_s")),
-    Line("Lease to in step s", at("restart", "in_step_s"), 5),
-    Line("kill -9 to in step s", at("restart", "kill_to_in_step_s"), 5),
-    Line("kill -9 to the first new pod Ready s", at("restart", "kill_to_first_new_pod_s")),
-    Line("processor seconds until in step", at("restart", "cpu_s")),
-    Line("bytes read until in step MiB", at("restart", "read_mib")),
-    Line("its writes beyond those of the churn's lives", at("restart", "writes_beyond"), 0),
-    Line("pods that came and went meanwhile", at("restart", "churned")),
-    Line("% of a core at rest", at("resting", "idle_percent_of_core")),
-    Line("a round of the patrol s", at("patrol", "round_s")),
-    Line("its CPU-s per 10,000 pods", at("patrol", "cpu_s_per_10000_pods"), 2),
-    Line("Ready p99 during it to outside", at("patrol", "p99_to_outside"), 1.1),
+    GoalLine("pods/s, all tenants making them at once", at("pods_per_s")),
+    GoalLine("RSS with all pods MB", _mb("memory_with", "rss_mib"), 300),
+    GoalLine("RSS after a restart MB", _mb("restart", "memory", "rss_mib"), 300),
+    GoalLine("kill -9 to the Lease s", at("restart", "lease_s")),
+    GoalLine("Lease to in step s", at("restart", "in_step_s"), 5),
+    GoalLine("kill -9 to in step s", at("restart", "kill_to_in_step_s"), 5),
+    GoalLine("kill -9 to the first new pod Ready s", at("restart", "kill_to_first_new_pod_s")),
+    GoalLine("processor seconds until in step", at("restart", "cpu_s")),
+    GoalLine("bytes read until in step MiB", at("restart", "read_mib")),
+    GoalLine("its writes beyond those of the churn's lives", at("restart", "writes_beyond"), 0),
+    GoalLine("pods that came and went meanwhile", at("restart", "churned")),
+    GoalLine("% of a core at rest", at("resting", "idle_percent_of_core")),
+    GoalLine("a round of the patrol s", at("patrol", "round_s")),
+    GoalLine("its CPU-s per 10,000 pods", at("patrol", "cpu_s_per_10000_pods"), 2),
+    GoalLine("Ready p99 during it to outside", at("patrol", "p99_to_outside"), 1.1),
 )
 _OWN_WORST = at("inside", "own_late_ms", "worst")
-_HAND_OVER = Line("kill -9 to the other's write s", at("hand_over_s"), 10)
+_HAND_OVER = GoalLine("kill -9 to the other's write s", at("hand_over_s"), 10)
 
 
-def _late(*kinds: str) -> Sequence[Line]:
+def _late(*kinds: str) -> Sequence[GoalLine]:
     """Return the sync delays of changes of some kinds."""
     quantiles = [
-        Line(f"{kind} late {part} ms", at("late_ms", kind, part))
+        GoalLine(f"{kind} late {part} ms", at("late_ms", kind, part))
         for kind in kinds
         for part in ("p50", "p99")
     ]
     whole = [("changes", "changes"), ("overtaken", "coalesced"), ("lost", "last_ones_missing")]
-    return [*quantiles, *(Line(title, at(key)) for title, key in whole)]
+    return [*quantiles, *(GoalLine(title, at(key)) for title, key in whole)]
 
 
-_OF: Mapping[str, tuple[str, Sequence[Line]]] = {
+_OF: Mapping[str, tuple[str, Sequence[GoalLine]]] = {
     "memory-burst-bare-4x1000": ("burst", _BURST),
     "memory-burst-bare-1x1000": ("burst", _BURST),
     "memory-burst-bare-100x1250": ("burst", _BURST),
@@ -156,78 +156,82 @@ _OF: Mapping[str, tuple[str, Sequence[Line]]] = {
     "memory-fairness-bare-50x200": (
         "fairness",
         (
-            Line("p99 beside the greedy to alone", at("p99_to_alone"), 2),
-            Line("regular pods made beside the greedy", at("beside_pods"), ENOUGH, is_least=True),
-            Line("Jain's index of the regular beside them", at("jain_beside")),
-            Line("Jain's index of the greedy", at("jain_greedy")),
-            Line("the greedy's time beside the regular to alone", at("greedy_s_to_alone")),
-            Line("p99 in a storm of statuses to alone", at("stormed_p99_to_alone"), 2),
-            Line("regular pods made in the storm", at("stormed_pods"), ENOUGH, is_least=True),
-            Line("Jain's index of the regular in the storm", at("jain_stormed")),
-            Line("changes of the storm", at("storm_changes")),
-            Line("writes upward that carried them", at("storm_writes")),
+            GoalLine("p99 beside the greedy to alone", at("p99_to_alone"), 2),
+            GoalLine(
+                "regular pods made beside the greedy", at("beside_pods"), ENOUGH, is_least=True
+            ),
+            GoalLine("Jain's index of the regular beside them", at("jain_beside")),
+            GoalLine("Jain's index of the greedy", at("jain_greedy")),
+            GoalLine("the greedy's time beside the regular to alone", at("greedy_s_to_alone")),
+            GoalLine("p99 in a storm of statuses to alone", at("stormed_p99_to_alone"), 2),
+            GoalLine("regular pods made in the storm", at("stormed_pods"), ENOUGH, is_least=True),
+            GoalLine("Jain's index of the regular in the storm", at("jain_stormed")),
+            GoalLine("changes of the storm", at("storm_changes")),
+            GoalLine("writes upward that carried them", at("storm_writes")),
         ),
     ),
     "memory-steady-real-20x200-inside": (
         "steady",
         (
-            Line("loop late by our own work ms, worst", _OWN_WORST, 20),
-            Line("the same, p99.9", at("inside", "own_late_ms", "p999")),
-            Line("drift repaired s, worst", _repaired, 2),
-            Line("engine p50 ms", at("inside", "engine_ms", "p50"), 1),
-            Line("engine p99 ms", at("inside", "engine_ms", "p99"), 5),
+            GoalLine("loop late by our own work ms, worst", _OWN_WORST, 20),
+            GoalLine("the same, p99.9", at("inside", "own_late_ms", "p999")),
+            GoalLine("drift repaired s, worst", _repaired, 2),
+            GoalLine("engine p50 ms", at("inside", "engine_ms", "p50"), 1),
+            GoalLine("engine p99 ms", at("inside", "engine_ms", "p99"), 5),
         ),
     ),
     "pods-burst-bare-inside": (
         "syncer",
         (
-            Line("loop late by our own work in a burst ms, worst", _OWN_WORST, 20),
-            Line("the same, p99.9", at("inside", "own_late_ms", "p999")),
-            Line("by the clock, as others have the cores, worst", at("inside", "late_ms", "worst")),
+            GoalLine("loop late by our own work in a burst ms, worst", _OWN_WORST, 20),
+            GoalLine("the same, p99.9", at("inside", "own_late_ms", "p999")),
+            GoalLine(
+                "by the clock, as others have the cores, worst", at("inside", "late_ms", "worst")
+            ),
         ),
     ),
     "hand-over": ("syncer", (_HAND_OVER,)),
     "hand-over-manager": (
         "manager",
-        (_HAND_OVER, Line("objects made twice", at("made_twice"), 0)),
+        (_HAND_OVER, GoalLine("objects made twice", at("made_twice"), 0)),
     ),
     "pods-burst-bare-audit": (
         "syncer",
         (
-            Line("writes of pods per life", _requests(_WRITES, "pods"), 5),
-            Line("reads of a pod per life", _requests(("get",), "pods"), 0),
-            Line("lists of all pods per life", _requests(("list",), "pods")),
-            Line("writes of nodes per life", _requests(_WRITES, "nodes")),
-            Line("writes of Events per life", _requests(_WRITES, "events")),
+            GoalLine("writes of pods per life", _requests(_WRITES, "pods"), 5),
+            GoalLine("reads of a pod per life", _requests(("get",), "pods"), 0),
+            GoalLine("lists of all pods per life", _requests(("list",), "pods")),
+            GoalLine("writes of nodes per life", _requests(_WRITES, "nodes")),
+            GoalLine("writes of Events per life", _requests(_WRITES, "events")),
         ),
     ),
     "pods-updates-bare-100": ("syncer", _late("ConfigMap", "Secret")),
     "pods-statuses-bare-100": ("syncer", _late("Pod")),
 }
 """By report: the profile whose runs count, and what of them."""
-_LOADS: Mapping[str, tuple[Sequence[str], Sequence[Line]]] = {
+_LOADS: Mapping[str, tuple[Sequence[str], Sequence[GoalLine]]] = {
     "pods-burst-real": (
         ("direct", "replay", "syncer"),
-        (Line("pods/s", at("pods_per_s")), Line("Ready p50 ms", at("ready_ms", "p50"))),
+        (GoalLine("pods/s", at("pods_per_s")), GoalLine("Ready p50 ms", at("ready_ms", "p50"))),
     ),
     "pods-steady-bare-100": (
         ("direct", "replay", "syncer"),
-        (Line("pods/s", at("pods_per_s")),),
+        (GoalLine("pods/s", at("pods_per_s")),),
     ),
     # A replay's pods are deleted before its nodes have them Ready.
     "pods-churn-bare-100": (
         ("direct", "syncer"),
-        (Line("pods/s", at("pods_per_s")), Line("pods seen Ready", at("pods"))),
+        (GoalLine("pods/s", at("pods_per_s")), GoalLine("pods seen Ready", at("pods"))),
     ),
     "pods-storm-bare-100": (
         ("direct", "replay", "syncer"),
-        (Line("pods/s", at("pods_per_s")), Line("all deleted s", at("delete_s"))),
+        (GoalLine("pods/s", at("pods_per_s")), GoalLine("all deleted s", at("delete_s"))),
     ),
 }
 """Loads without a goal, by report: which ways, and what of them."""
 _ALONE = (
-    Line("a tenant alone: first request s", at("first_request_s"), 15),
-    Line("vc-manager's CPU-s for it", at("manager_cpu_s")),
+    GoalLine("a tenant alone: first request s", at("first_request_s"), 15),
+    GoalLine("vc-manager's CPU-s for it", at("manager_cpu_s")),
 )
 
 
@@ -243,7 +247,7 @@ def text(folder: Path) -> str:
     return "\n".join(parts)
 
 
-def _runs(results: Figures) -> str:
+def _runs(results: TableFigures) -> str:
     """Return the commit, the start and the number of runs, as far as the report has them."""
     found = results.get("runs", {})
     count = max((len(found[way]) for way in found), default=0) if found else 0
@@ -254,7 +258,7 @@ def _runs(results: Figures) -> str:
     return f"{of}{times}. "
 
 
-def _noise(results: Figures) -> str:
+def _noise(results: TableFigures) -> str:
     noise = results["noise"].get("before", results["noise"])
     return (
         f"A fixed loop took {noise['median_ms']:.0f} ms (spread {noise['spread']:.0%}), the load"
@@ -262,14 +266,14 @@ def _noise(results: Figures) -> str:
     )
 
 
-def _others(results: Figures) -> str:
+def _others(results: TableFigures) -> str:
     """Return the cores that other programs used, the median of the runs that recorded it."""
     found = results.get("runs", {})
     cores = spread(at("foreign_cores")(each) for way in found for each in found[way])
     return f", other programs used {cores.median:.2f} cores" if cores.count else ""
 
 
-def _ratios(results: Figures) -> Iterator[str]:
+def _ratios(results: TableFigures) -> Iterator[str]:
     runs = results["runs"]
     yield "| | direct | replay | syncer | syncer to direct | to the replay | goal to direct |"
     yield "|---|---|---|---|---|---|---|"
@@ -290,7 +294,7 @@ def _ratios(results: Figures) -> Iterator[str]:
         yield f"| {line.title} | | | | | {report.cell(ratio)} | {line.verdict(ratio.median)} |"
 
 
-def _again(results: Figures) -> Iterator[str]:
+def _again(results: TableFigures) -> Iterator[str]:
     """Yield what ways that ran beside themselves say of the machine, with a table of their own."""
     runs = results["runs"]
     again = [way for way in runs if " " in way]
@@ -307,7 +311,7 @@ def _again(results: Figures) -> Iterator[str]:
             yield f"| {' | '.join(cells)} |"
 
 
-def _added(results: Figures) -> Iterator[str]:
+def _added(results: TableFigures) -> Iterator[str]:
     runs = results["runs"]
     yield "| | direct | syncer | later than direct | goal |"
     yield "|---|---|---|---|---|"
@@ -319,7 +323,7 @@ def _added(results: Figures) -> Iterator[str]:
         yield f"| {' | '.join(cells)} |"
 
 
-def _lines(runs: Sequence[Figures], lines: Sequence[Line]) -> Iterator[str]:
+def _lines(runs: Sequence[TableFigures], lines: Sequence[GoalLine]) -> Iterator[str]:
     yield "| | median (lowest to highest) | goal |"
     yield "|---|---|---|"
     for line in lines:
@@ -328,7 +332,7 @@ def _lines(runs: Sequence[Figures], lines: Sequence[Line]) -> Iterator[str]:
             yield f"| {line.title} | {report.cell(found)} | {line.verdict(found.median)} |"
 
 
-def _provision(results: Figures) -> Iterator[str]:
+def _provision(results: TableFigures) -> Iterator[str]:
     yield from _lines(results["alone"], _ALONE)
     together = results.get("at_once")
     if together:
@@ -337,7 +341,7 @@ def _provision(results: Figures) -> Iterator[str]:
         yield f"| vc-manager's CPU-s for them | {together['manager_cpu_s']:.1f} | |"
 
 
-def _agent(results: Figures) -> Iterator[str]:
+def _agent(results: TableFigures) -> Iterator[str]:
     yield "| | median (lowest to highest) | goal |"
     yield "|---|---|---|"
     for row in agent.rows(results):
@@ -345,7 +349,7 @@ def _agent(results: Figures) -> Iterator[str]:
             yield f"| {row.title} | {row.shown} | {row.goal:g}: {row.verdict} |"
 
 
-def _agent_steps(results: Figures) -> Iterator[str]:
+def _agent_steps(results: TableFigures) -> Iterator[str]:
     heads = (*agent_steps.DOORS, "later by the agent")
     yield f"| `true`, ms | {' | '.join(heads)} |"
     yield "|---|" + len(heads) * "---|"
@@ -353,12 +357,14 @@ def _agent_steps(results: Figures) -> Iterator[str]:
         yield f"| {title} | {' | '.join(map(report.cell, found.values()))} |"
 
 
-def _listed(profile: str, lines: Sequence[Line]) -> Callable[[Figures], Iterator[str]]:
+def _listed(profile: str, lines: Sequence[GoalLine]) -> Callable[[TableFigures], Iterator[str]]:
     return lambda results: _lines(results["runs"][profile], lines)
 
 
-def _load(ways: Sequence[str], lines: Sequence[Line]) -> Callable[[Figures], Iterator[str]]:
-    def make(results: Figures) -> Iterator[str]:
+def _load(
+    ways: Sequence[str], lines: Sequence[GoalLine]
+) -> Callable[[TableFigures], Iterator[str]]:
+    def make(results: TableFigures) -> Iterator[str]:
         runs = {way: results["runs"][way] for way in ways if way in results["runs"]}
         yield f"| | {' | '.join(runs)} |"
         yield "|---|" + len(runs) * "---|"
@@ -370,7 +376,7 @@ def _load(ways: Sequence[str], lines: Sequence[Line]) -> Callable[[Figures], Ite
     return make
 
 
-_MAKERS: Mapping[str, Callable[[Figures], Iterator[str]]] = {
+_MAKERS: Mapping[str, Callable[[TableFigures], Iterator[str]]] = {
     "pods-burst-bare": lambda results: chain(_ratios(results), _again(results)),
     "pods-steady-bare": _added,
     **{name: _listed(*rows) for name, rows in _OF.items()},

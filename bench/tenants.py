@@ -11,10 +11,10 @@ import yaml
 
 from kubeio import Object
 from kubeio.api.client import Client
-from syncer.rbac import SUPER_ACCESS
+from syncer.rbac import SUPER_RBAC_RULES
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.rbac import Access
+from tenancy.rbac import RbacRule
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
@@ -25,7 +25,7 @@ from tenancy.resources import (
     Resource,
 )
 from tests.chart.helm import render
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tools.testbed import product
 
@@ -35,22 +35,22 @@ _RBAC = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Place:
+class TenantServer:
     """One tenant: its API server and its identity."""
 
-    plane: ControlPlane
+    plane: LocalControlPlane
     tenant: Tenant
 
     def super_namespace(self, namespace: str) -> str:
         """Return the super namespace that our syncer uses for a tenant namespace."""
-        return names.super_namespace(self.tenant.root, self.tenant.uid, namespace)
+        return names.build_super_namespace(self.tenant.root, self.tenant.uid, namespace)
 
 
 async def install(below: Client, user: str, *, gate: bool) -> None:
     """Install our kinds and the syncer's user in the super cluster."""
     for path in sorted(CRDS.glob("*.yaml")):
         await below.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(path.read_text()))
-    await grant(below, SUPER_ACCESS, user)
+    await grant(below, SUPER_RBAC_RULES, user)
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
     await below.create(NAMESPACES, space)
     if gate:
@@ -66,7 +66,7 @@ async def _guard(below: Client) -> None:
         await below.create(resource, body)
 
 
-async def grant(client: Client, rows: Sequence[Access], user: str) -> None:
+async def grant(client: Client, rows: Sequence[RbacRule], user: str) -> None:
     """Grant a user exactly the rights of a table."""
     rules = [
         {
@@ -94,14 +94,16 @@ async def grant(client: Client, rows: Sequence[Access], user: str) -> None:
     await client.create(CLUSTER_ROLE_BINDINGS, binding)
 
 
-async def declare(below: Client, plane: ControlPlane, *, name: str, service_range: str) -> Place:
+async def declare(
+    below: Client, plane: LocalControlPlane, *, name: str, service_range: str
+) -> TenantServer:
     """Create a VirtualCluster for this control plane, as vc-manager leaves it."""
     kubeconfigs = {
         "syncer": plane.kubeconfig("syncer", group=""),
         "admin": plane.kubeconfig("admin", group="system:masters"),
     }
     tenant = await enlist(below, kubeconfigs, name=name, service_range=service_range)
-    return Place(plane=plane, tenant=tenant)
+    return TenantServer(plane=plane, tenant=tenant)
 
 
 async def enlist(
@@ -116,12 +118,12 @@ async def enlist(
     }
     made = await below.create(VIRTUAL_CLUSTERS, body)
     uid = made["metadata"]["uid"]
-    root = names.root_namespace("default", name, uid)
+    root = names.build_root_namespace("default", name, uid)
     tenant = Tenant(name=name, namespace="default", uid=uid, root=root)
     space = {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": root, "labels": ownership.labels(tenant, "")},
+        "metadata": {"name": root, "labels": ownership.build_owner_labels(tenant, "")},
     }
     await below.create(NAMESPACES, space)
     for user, kubeconfig in kubeconfigs.items():
@@ -137,7 +139,7 @@ async def enlist(
 
 
 def _secret(tenant: Tenant, user: str, kubeconfig: bytes) -> Object:
-    labels = ownership.labels(tenant, "")
+    labels = ownership.build_owner_labels(tenant, "")
     if user == "syncer":
         labels[wellknown.CREDENTIAL] = wellknown.CREDENTIAL_SYNCER
     name = f"{user}-kubeconfig"

@@ -23,7 +23,7 @@ _COUNTS = re.compile(r"# entries-in-buffer/entries-written: (\d+)/(\d+) ")
 
 
 @dataclass(frozen=True, slots=True)
-class Event:
+class ProcessEvent:
     """The start of a program in a process, or the end of a thread."""
 
     at: float
@@ -38,10 +38,10 @@ class NoTracingError(Exception):
 
 
 @contextlib.contextmanager
-def traced() -> Iterator[list[Event]]:
+def traced() -> Iterator[list[ProcessEvent]]:
     """Yield a list that has the events of the block at its end. Raises NoTracingError."""
     instance = INSTANCES / f"bench-{os.getpid()}"
-    found: list[Event] = []
+    found: list[ProcessEvent] = []
     with _told():
         _forget_the_killed()
         instance.mkdir()
@@ -78,7 +78,7 @@ def _set_up(instance: Path) -> None:
         (instance / f"events/sched/sched_process_{name}/enable").write_text("1")
 
 
-def read(lines: Iterable[str]) -> Iterator[Event]:
+def read(lines: Iterable[str]) -> Iterator[ProcessEvent]:
     """Yield the events of a trace, as the kernel writes them.
 
     Raises NoTracingError when it has dropped some.
@@ -89,4 +89,4 @@ def read(lines: Iterable[str]) -> Iterator[Event]:
             raise NoTracingError(f"{counts[1]} of {counts[2]} events are left: trace for less long")
         if (told := _LINE.search(line)) is not None:
             name = told["comm"] or Path(told["path"]).name
-            yield Event(float(told["at"]), name, has_ended=told["comm"] is not None)
+            yield ProcessEvent(float(told["at"]), name, has_ended=told["comm"] is not None)

@@ -15,7 +15,7 @@ _MIB = 1024.0  # the kernel counts in KiB
 
 
 @dataclass(frozen=True, slots=True)
-class Memory:
+class MemoryUse:
     """MiB."""
 
     rss: float
@@ -39,11 +39,13 @@ def since(before: Mapping[str, float], pids: Mapping[str, int]) -> dict[str, flo
     return {name: used - before.get(name, 0.0) for name, used in cpu(pids).items()}
 
 
-def memory(pid: int) -> Memory:
+def memory(pid: int) -> MemoryUse:
     """Return the memory of a process."""
     status = _kib(Path(f"/proc/{pid}/status"))
     rollup = _kib(Path(f"/proc/{pid}/smaps_rollup"))
-    return Memory(rss=status["VmRSS"] / _MIB, peak=status["VmHWM"] / _MIB, pss=rollup["Pss"] / _MIB)
+    return MemoryUse(
+        rss=status["VmRSS"] / _MIB, peak=status["VmHWM"] / _MIB, pss=rollup["Pss"] / _MIB
+    )
 
 
 def bytes_read(pid: int) -> int:

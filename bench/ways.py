@@ -9,10 +9,10 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass
 
 from bench import load, replay
-from bench.arena import Arena
-from bench.load import Item, Send
-from bench.replay import Script
-from bench.syncers import Running
+from bench.arena import BenchContext
+from bench.load import LoadItem, SendFunction
+from bench.replay import TenantReplay
+from bench.syncers import RunningSyncer
 
 DIRECT, REPLAY, SYNCER = "direct", "replay", "syncer"
 WAYS = (DIRECT, REPLAY, SYNCER)
@@ -33,22 +33,22 @@ def named(text: str) -> list[tuple[str, str]]:
     return found
 
 
-Scripts = Mapping[int, Script]
+Scripts = Mapping[int, TenantReplay]
 """By the tenant's wire."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Hands:
+class WayClients:
     """The roles in one variant."""
 
     side: str
     """Side on which the pods' creator watches."""
-    create: Send = load.post
-    delete: Send = load.delete
-    running: Running | None = None
+    create: SendFunction = load.post
+    delete: SendFunction = load.delete
+    running: RunningSyncer | None = None
 
 
-async def scripts(arena: Arena) -> Scripts:
+async def scripts(arena: BenchContext) -> Scripts:
     """Rehearse with the syncer and learn what it writes."""
     async with arena.syncer.running(arena.stage):
         pods = await arena.canaries()
@@ -60,25 +60,27 @@ async def scripts(arena: Arena) -> Scripts:
 
 
 @asynccontextmanager
-async def hands(arena: Arena, way: str, by_wire: Scripts) -> AsyncIterator[Hands]:
+async def hands(arena: BenchContext, way: str, by_wire: Scripts) -> AsyncIterator[WayClients]:
     """Have everything for one way running and at rest for the length of a block."""
     if way == SYNCER:
         async with arena.synced() as running:
             await arena.settle(running)
-            yield Hands(side="tenant", running=running)
+            yield WayClients(side="tenant", running=running)
         return
     await arena.settle()
     if way == DIRECT:
-        yield Hands(side="super")
+        yield WayClients(side="super")
     else:
-        yield Hands(
+        yield WayClients(
             side="tenant",
             create=lambda item: by_wire[id(item.wire)].create(item),
             delete=lambda item: by_wire[id(item.wire)].delete(item),
         )
 
 
-def items(arena: Arena, way: str, prefix: str, count: int, tenants: int = 0) -> list[Item]:
+def items(
+    arena: BenchContext, way: str, prefix: str, count: int, tenants: int = 0
+) -> list[LoadItem]:
     """Return the pods of a variant."""
     if way == DIRECT:
         return arena.direct_items(prefix, count)

@@ -21,23 +21,23 @@ IDLE_SECONDS = 30.0
 """Seconds after which an idle connection is not used again. API servers close an idle one after 90
 s, and a request that is on its way then fails."""
 
-Connection = tuple[asyncio.StreamReader, asyncio.StreamWriter]
+StreamPair = tuple[asyncio.StreamReader, asyncio.StreamWriter]
 
 
-class RefusedError(Exception):
+class LoadRefusedError(Exception):
     """The server refused a request of the load."""
 
 
-class Wire:
+class LoadTransport:
     """Connections to one API server. Use as `async with`."""
 
     def __init__(self, endpoint: Endpoint, *, agent: str, connections: int = 20) -> None:
         """Create a client with a limit of connections, which are opened when needed."""
         url = urlsplit(endpoint.server)
         self._host, self._port = str(url.hostname), url.port or 443
-        self._tls = tls_contexts.context(endpoint)
+        self._tls = tls_contexts.create_context(endpoint)
         self._head = f"Host: {url.netloc}\r\nUser-Agent: {agent}\r\nAccept: {JSON}\r\n"
-        self._idle: asyncio.LifoQueue[tuple[Connection | None, float]] = asyncio.LifoQueue()
+        self._idle: asyncio.LifoQueue[tuple[StreamPair | None, float]] = asyncio.LifoQueue()
         for _ in range(connections):
             self._idle.put_nowait((None, 0.0))
 
@@ -89,7 +89,7 @@ class Wire:
         status, answer = await self.request(method, path, body, content=content)
         if status >= 300:
             told = answer.decode(errors="replace")[:400]
-            raise RefusedError(f"{method} {path} was answered {status}: {told}")
+            raise LoadRefusedError(f"{method} {path} was answered {status}: {told}")
         return answer
 
 

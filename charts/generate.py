@@ -15,13 +15,13 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from charts import kinds_page, readme
-from syncer.rbac import SUPER_ACCESS, TARGET_ACCESS, TENANT_ACCESS
+from syncer.rbac import SUPER_RBAC_RULES, TARGET_RBAC_RULES, TENANT_RBAC_RULES
 from tenancy import wellknown
-from tenancy.rbac import Access, AccessProblemError
-from vcmanager.rbac import ACCESS as MANAGER_ACCESS
-from vnagent.rbac import ACCESS as AGENT_ACCESS
-from vnagent.rbac import TARGET_ACCESS as TARGET_AGENT_ACCESS
-from vnagent.rbac import TARGET_HOME_ACCESS
+from tenancy.rbac import InvalidRbacRuleError, RbacRule
+from vcmanager.rbac import RBAC_RULES as MANAGER_ACCESS
+from vnagent.rbac import RBAC_RULES as AGENT_ACCESS
+from vnagent.rbac import TARGET_HOME_RBAC_RULES
+from vnagent.rbac import TARGET_RBAC_RULES as TARGET_AGENT_ACCESS
 
 ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
@@ -36,48 +36,50 @@ WIDTH = 100
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class ChartComponent:
     """One component: its account in the chart, and the file of its access table."""
 
     account: str
     table: str
-    rows: tuple[Access, ...]
+    rows: tuple[RbacRule, ...]
 
 
 COMPONENTS = (
-    Component(wellknown.MANAGER, "vcmanager/rbac.py", tuple(MANAGER_ACCESS)),
-    Component(wellknown.SYNCER, "syncer/rbac.py", tuple(SUPER_ACCESS)),
-    Component(wellknown.AGENT, "vnagent/rbac.py", tuple(AGENT_ACCESS)),
-    Component(wellknown.TARGET_AGENT, "vnagent/rbac.py", tuple(TARGET_HOME_ACCESS)),
+    ChartComponent(wellknown.MANAGER, "vcmanager/rbac.py", tuple(MANAGER_ACCESS)),
+    ChartComponent(wellknown.SYNCER, "syncer/rbac.py", tuple(SUPER_RBAC_RULES)),
+    ChartComponent(wellknown.AGENT, "vnagent/rbac.py", tuple(AGENT_ACCESS)),
+    ChartComponent(wellknown.TARGET_AGENT, "vnagent/rbac.py", tuple(TARGET_HOME_RBAC_RULES)),
 )
 
 
-def files() -> dict[Path, str]:
+def build_files() -> dict[Path, str]:
     """Return each generated file: its path relative to the repository and its content."""
-    found = {TEMPLATES / f"{each.account}-rbac.yaml": _chart_file(each) for each in COMPONENTS}
+    found = {
+        TEMPLATES / f"{each.account}-rbac.yaml": _build_chart_file(each) for each in COMPONENTS
+    }
     return {
         **found,
-        TENANT_ROLE: _cluster_role(wellknown.SYNCER_USER, tuple(TENANT_ACCESS)),
-        TARGET_ROLE: _cluster_role("virtual-cluster:target", tuple(TARGET_ACCESS)),
+        TENANT_ROLE: _build_cluster_role(wellknown.SYNCER_USER, tuple(TENANT_RBAC_RULES)),
+        TARGET_ROLE: _build_cluster_role("virtual-cluster:target", tuple(TARGET_RBAC_RULES)),
         **{
-            path: _cluster_role(
+            path: _build_cluster_role(
                 "virtual-cluster:target-agent", TARGET_AGENT_ACCESS[mode], table="vnagent/rbac.py"
             )
             for mode, path in TARGET_AGENT_ROLES.items()
         },
-        README: readme.text(),
-        KINDS_PAGE: kinds_page.text(),
+        README: readme.build_readme(),
+        KINDS_PAGE: kinds_page.build_page(),
     }
 
 
-def stale(root: Path) -> list[Path]:
+def list_stale(root: Path) -> list[Path]:
     """Return the generated files that are missing or differ from the tables."""
-    return [path for path, text in files().items() if not _is_current(root / path, text)]
+    return [path for path, text in build_files().items() if not _is_current(root / path, text)]
 
 
-def rules(rows: Iterable[Access]) -> str:
+def format_rules(rows: Iterable[RbacRule]) -> str:
     """Return the rows as the rules of a role, in the order of the table, each with its reason."""
-    return "".join(_rule(row) for row in rows)
+    return "".join(_format_rule(row) for row in rows)
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
@@ -85,12 +87,12 @@ def main(arguments: Sequence[str] | None = None) -> int:
     parser = argparse.ArgumentParser(prog="python -m charts.generate", description=__doc__)
     parser.add_argument("--check", action="store_true", help="write nothing, fail on stale files")
     check = parser.parse_args(arguments).check
-    found = stale(ROOT)
+    found = list_stale(ROOT)
     for path in found:
         sys.stdout.write(f"{path} {'is stale' if check else 'written'}\n")
         if not check:
             (ROOT / path).parent.mkdir(parents=True, exist_ok=True)
-            (ROOT / path).write_text(files()[path])
+            (ROOT / path).write_text(build_files()[path])
     return 1 if check and found else 0
 
 
@@ -98,20 +100,22 @@ def _is_current(path: Path, text: str) -> bool:
     return path.is_file() and path.read_text() == text
 
 
-def _chart_file(component: Component) -> str:
+def _build_chart_file(component: ChartComponent) -> str:
     wide = [row for row in component.rows if not row.namespaced]
     narrow = [row for row in component.rows if row.namespaced]
     name = f"virtual-cluster:{component.account}"
     documents = []
     if wide:
-        documents += _role("ClusterRole", name, component.account, wide, namespaced=False)
+        documents += _build_role("ClusterRole", name, component.account, wide, namespaced=False)
     if narrow:
-        documents += _role("Role", component.account, component.account, narrow, namespaced=True)
-    return _head(component.table) + "---\n".join(documents)
+        documents += _build_role(
+            "Role", component.account, component.account, narrow, namespaced=True
+        )
+    return _build_header(component.table) + "---\n".join(documents)
 
 
-def _role(
-    kind: str, name: str, account: str, rows: Iterable[Access], *, namespaced: bool
+def _build_role(
+    kind: str, name: str, account: str, rows: Iterable[RbacRule], *, namespaced: bool
 ) -> list[str]:
     labels = (
         '  labels:\n    {{- include "virtual-cluster.labels" (dict "root" . "component" "'
@@ -121,7 +125,7 @@ def _role(
     return [
         (
             f"apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}\nmetadata:\n  name: {name}\n"
-            f"{where}{labels}rules:\n{rules(rows)}"
+            f"{where}{labels}rules:\n{format_rules(rows)}"
         ),
         (
             f"apiVersion: rbac.authorization.k8s.io/v1\nkind: {kind}Binding\nmetadata:\n"
@@ -133,50 +137,52 @@ def _role(
     ]
 
 
-def _cluster_role(name: str, rows: tuple[Access, ...], *, table: str = "syncer/rbac.py") -> str:
+def _build_cluster_role(
+    name: str, rows: tuple[RbacRule, ...], *, table: str = "syncer/rbac.py"
+) -> str:
     for row in rows:
         if row.namespaced:
-            raise AccessProblemError(
+            raise InvalidRbacRuleError(
                 f"{row} is for one namespace, but the role {name} holds everywhere; set"
                 " namespaced=False"
             )
     return (
-        _head(table)
+        _build_header(table)
         + "apiVersion: rbac.authorization.k8s.io/v1\nkind: ClusterRole\nmetadata:\n"
-        + f"  name: {name}\nrules:\n{rules(rows)}"
+        + f"  name: {name}\nrules:\n{format_rules(rows)}"
     )
 
 
-def _head(table: str) -> str:
+def _build_header(table: str) -> str:
     return f"# Written by `python -m charts.generate` from {table}; change it there.\n"
 
 
-def _rule(row: Access) -> str:
-    first, last = _conditions(row)
+def _format_rule(row: RbacRule) -> str:
+    first, last = _build_conditions(row)
     lines = [
         *first,
-        *(f"  # {line}" for line in textwrap.wrap(row.why, WIDTH - 4)),
+        *(f"  # {line}" for line in textwrap.wrap(row.reason, WIDTH - 4)),
         f'  - apiGroups: ["{row.group}"]',
-        *_list("resources", row.resources),
-        *(_list("resourceNames", row.names) if row.names else ()),
-        *_list("verbs", row.verbs),
+        *_format_list("resources", row.resources),
+        *(_format_list("resourceNames", row.names) if row.names else ()),
+        *_format_list("verbs", row.verbs),
         *last,
     ]
     return "\n".join(lines) + "\n"
 
 
-def _conditions(row: Access) -> tuple[Sequence[str], Sequence[str]]:
+def _build_conditions(row: RbacRule) -> tuple[Sequence[str], Sequence[str]]:
     """Return the template lines around a row that depends on a value of the chart."""
-    if row.when is None:
+    if row.enabled_by is None:
         return (), ()
-    value, choices = row.when
+    value, choices = row.enabled_by
     if choices == ("true",):  # a switch
         return [f"  {{{{- if .Values.{value} }}}}"], ["  {{- end }}"]
     spelled = " ".join(f'"{choice}"' for choice in choices)
     return [f"  {{{{- if has .Values.{value} (list {spelled}) }}}}"], ["  {{- end }}"]
 
 
-def _list(key: str, values: Sequence[str]) -> list[str]:
+def _format_list(key: str, values: Sequence[str]) -> list[str]:
     inline = f"    {key}: [{', '.join(values)}]"
     if len(inline) <= WIDTH:
         return [inline]

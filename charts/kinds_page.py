@@ -7,19 +7,19 @@ matches its behaviour. Must not decide.
 from collections.abc import Iterator, Mapping
 
 from syncer.model.field_rules import (
-    Allow,
-    Drop,
-    Each,
-    Fields,
-    Free,
-    Only,
-    Refuse,
-    Verdict,
-    Written,
+    AllowMap,
+    AllowScalar,
+    AllowValues,
+    BuiltField,
+    DropField,
+    FieldRule,
+    ListOfObjects,
+    ObjectFields,
+    RefuseField,
 )
 from syncer.rules import field_rule_tables
 from syncer.rules.pods import node_selection
-from syncer.rules.registry import KINDS, Flow
+from syncer.rules.registry import KINDS, SyncDirection
 
 _HEAD = """\
 # Sync of each field
@@ -53,20 +53,20 @@ Rules for every kind:
 - A policy of your platform administrator may allow more or less than these tables. The Event of a
   refused object is always right.
 """
-_FLOWS: Mapping[Flow, str] = {
-    Flow.DOWN: "Your object is synced to the super cluster. Nothing is synced back.",
-    Flow.DOWN_UP: (
+_DIRECTION_TEXTS: Mapping[SyncDirection, str] = {
+    SyncDirection.DOWN: "Your object is synced to the super cluster. Nothing is synced back.",
+    SyncDirection.DOWN_UP: (
         "Your object is synced to the super cluster. Its status is synced back to your cluster."
     ),
 }
-_OTHERS = {
+_OTHER_KINDS_TEXTS = {
     "PersistentVolume": (
         "The volumes of your claims are shown in your cluster. A volume that you create is synced"
         " to the super cluster for a claim of yours that it is for, if the policy lists its source."
     ),
 }
 """Kinds with a flow of their own."""
-_NODE = """
+_NODE_SECTION = """
 ## Node
 
 Nodes are shown in your cluster, and you cannot create any. Your changes to a node are kept and
@@ -100,65 +100,71 @@ _NODE_ROWS = {
     ),
     "`kubectl delete`": "the node is shown again when it is needed, without your changes",
 }
-_MANY = 6
+_LARGE_TABLE_FIELDS = 6
 """Number of fields from which a table is referred to, instead of shown a second time."""
 
 
-def text() -> str:
+def build_page() -> str:
     """Return the whole page."""
-    rows = {kind.resource.kind: _FLOWS.get(kind.flow, "") for kind in KINDS} | _OTHERS
-    return _HEAD + "".join(_kind(name, flow) for name, flow in rows.items()) + _node()
+    rows = {
+        kind.resource.kind: _DIRECTION_TEXTS.get(kind.direction, "") for kind in KINDS
+    } | _OTHER_KINDS_TEXTS
+    return (
+        _HEAD
+        + "".join(_build_kind_section(name, flow) for name, flow in rows.items())
+        + _build_node_section()
+    )
 
 
-def _node() -> str:
+def _build_node_section() -> str:
     rows = "".join(f"| {done} | {outcome} |\n" for done, outcome in _NODE_ROWS.items())
-    return _NODE.format(rows=rows, named=node_selection.MAX_NAMED)
+    return _NODE_SECTION.format(rows=rows, named=node_selection.MAX_NAMED_NODES)
 
 
-def _kind(name: str, flow: str) -> str:
+def _build_kind_section(name: str, flow: str) -> str:
     lines = [f"\n## {name}\n\n{flow}\n"]
-    for part in field_rule_tables.TABLES.get(name, ()):
+    for part in field_rule_tables.DOWNWARD_TABLES.get(name, ()):
         lines.append("\n| Field | Result |\n|---|---|\n")
         shown: dict[int, str] = {}
-        for path, words in _rows(part.table, part.path, shown):
+        for path, words in _iterate_rows(part.table, part.path, shown):
             lines.append(f"| `{path}` | {words} |\n")
     return "".join(lines)
 
 
-def _rows(
-    table: Mapping[str, Verdict], root: str, shown: dict[int, str]
+def _iterate_rows(
+    table: Mapping[str, FieldRule], root: str, shown: dict[int, str]
 ) -> Iterator[tuple[str, str]]:
     for name, verdict in table.items():
         path = f"{root}.{name}" if root else name
-        if not isinstance(verdict, Fields | Each):
-            yield path, words(verdict)
+        if not isinstance(verdict, ObjectFields | ListOfObjects):
+            yield path, describe_rule(verdict)
             continue
-        path += "[]" if isinstance(verdict, Each) else ""
+        path += "[]" if isinstance(verdict, ListOfObjects) else ""
         before = shown.get(id(verdict.fields))
-        if before is not None and len(verdict.fields) >= _MANY:
+        if before is not None and len(verdict.fields) >= _LARGE_TABLE_FIELDS:
             yield path, f"as `{before}`"
             continue
         shown.setdefault(id(verdict.fields), path)
-        yield from _rows(verdict.fields, path, shown)
+        yield from _iterate_rows(verdict.fields, path, shown)
 
 
-def words(verdict: Verdict) -> str:  # noqa: PLR0911 - one for each verdict
+def describe_rule(verdict: FieldRule) -> str:  # noqa: PLR0911 - one for each verdict
     """Return the words for users of one verdict."""
     match verdict:
-        case Allow() | Free():
+        case AllowScalar() | AllowMap():
             return "synced"
-        case Only():
+        case AllowValues():
             if not verdict.values:
                 return f"synced if the policy lists the value (rule {verdict.rule})"
             values = ", ".join(f"`{value}`" for value in sorted(verdict.values, key=str))
             return f"synced if one of {values} (rule {verdict.rule})"
-        case Refuse():
+        case RefuseField():
             return f"refused: {_as_sentences(verdict.text)} (rule {verdict.rule})"
-        case Drop():
-            return f"dropped: {verdict.why}"
-        case Written():
+        case DropField():
+            return f"dropped: {verdict.reason}"
+        case BuiltField():
             return f"special: {verdict.text}" if verdict.text else "special"
-        case Fields() | Each():
+        case ObjectFields() | ListOfObjects():
             return "by its own fields"
 
 

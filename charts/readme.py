@@ -11,7 +11,7 @@ from typing import Any
 
 import yaml
 
-LONGEST_DEFAULT = 120
+MAX_DEFAULT_LENGTH = 120
 CHART = Path(__file__).resolve().parent / "virtual-cluster"
 
 _HEAD = """\
@@ -54,51 +54,51 @@ delete the definitions. The agents of targets are deleted with their SuperCluste
 """
 
 
-def text() -> str:
+def build_readme() -> str:
     """Return the whole README."""
     schema = json.loads((CHART / "values.schema.json").read_text())
     values = yaml.safe_load((CHART / "values.yaml").read_text())
     rows = (
-        f"| `{path}` | {_default(_at(values, path))} | {_meaning(node)} |\n"
-        for path, node in leaves(schema, schema)
+        f"| `{path}` | {_format_default(_get_at(values, path))} | {_format_meaning(node)} |\n"
+        for path, node in iterate_values(schema, schema)
     )
     return _HEAD + "".join(rows)
 
 
-def leaves(
+def iterate_values(
     node: Mapping[str, Any], schema: Mapping[str, Any], where: str = ""
 ) -> Iterator[tuple[str, Mapping[str, Any]]]:
     """Yield each value that has no named values inside, with its dotted path."""
     for name, value in node["properties"].items():
         path = f"{where}.{name}" if where else name
-        resolved = _resolved(value, schema)
+        resolved = _resolve_reference(value, schema)
         if path == "global":
             continue
         if "properties" in resolved and "$ref" not in value:
-            yield from leaves(resolved, schema, path)
+            yield from iterate_values(resolved, schema, path)
         else:
             yield path, {**resolved, **value}
 
 
-def _resolved(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
+def _resolve_reference(node: Mapping[str, Any], schema: Mapping[str, Any]) -> Mapping[str, Any]:
     if "$ref" not in node:
         return node
     found: Mapping[str, Any] = schema["$defs"][node["$ref"].rpartition("/")[2]]
     return found
 
 
-def _at(values: Any, path: str) -> Any:
+def _get_at(values: Any, path: str) -> Any:
     for step in path.split("."):
         values = values[step]
     return values
 
 
-def _default(value: Any) -> str:
+def _format_default(value: Any) -> str:
     spelled = json.dumps(value)
-    return f"`{spelled}`" if len(spelled) <= LONGEST_DEFAULT else "see `values.yaml`"
+    return f"`{spelled}`" if len(spelled) <= MAX_DEFAULT_LENGTH else "see `values.yaml`"
 
 
-def _meaning(node: Mapping[str, Any]) -> str:
+def _format_meaning(node: Mapping[str, Any]) -> str:
     choice = " or ".join(f"`{each}`" for each in node.get("enum", ()))
     meaning = str(node["description"])
     return f"{meaning} {choice}." if choice else meaning

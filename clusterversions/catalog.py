@@ -18,18 +18,18 @@ class UnknownMinorError(LookupError):
 
 
 @dataclass(frozen=True, slots=True)
-class Controller:
+class ControllerEntry:
     """One controller of kube-controller-manager, and whether it runs for a tenant."""
 
     name: str
-    runs: bool
+    is_enabled: bool
     by_default: bool
     """Whether `*` in the flag includes it."""
     reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class ComponentVersions:
     """The versions that make up a control plane."""
 
     kubernetes: str
@@ -39,89 +39,91 @@ class Versions:
 
 
 @functools.cache
-def minors() -> tuple[str, ...]:
+def list_minors() -> tuple[str, ...]:
     """Return the known minors, oldest first."""
-    return tuple(sorted(_document("minors"), key=_number))
+    return tuple(sorted(_load_document("minors"), key=_parse_minor))
 
 
-def versions(minor: str) -> Versions:
+def get_versions(minor: str) -> ComponentVersions:
     """Return the versions of a minor's control plane. Raises UnknownMinorError."""
-    _check(minor)
-    return Versions(**_document("minors")[minor])
+    _check_minor(minor)
+    return ComponentVersions(**_load_document("minors")[minor])
 
 
 @functools.cache
-def controllers(minor: str) -> tuple[Controller, ...]:
+def list_controllers(minor: str) -> tuple[ControllerEntry, ...]:
     """Return the verdict on each controller of a minor. Raises UnknownMinorError."""
-    _check(minor)
+    _check_minor(minor)
     return tuple(
-        Controller(
+        ControllerEntry(
             name=row["name"],
-            runs=row["verdict"] == "on",
+            is_enabled=row["verdict"] == "on",
             by_default=row.get("byDefault", True),
             reason=row["reason"],
         )
-        for row in _document("controllers")
-        if _number(row.get("since", minor)) <= _number(minor) <= _number(row.get("until", minor))
+        for row in _load_document("controllers")
+        if _parse_minor(row.get("since", minor))
+        <= _parse_minor(minor)
+        <= _parse_minor(row.get("until", minor))
     )
 
 
-def controllers_flag(minor: str) -> str:
+def build_controllers_flag(minor: str) -> str:
     """Return the value of kube-controller-manager's --controllers."""
-    rows = controllers(minor)
-    added = [row.name for row in rows if row.runs and not row.by_default]
-    removed = [f"-{row.name}" for row in rows if row.by_default and not row.runs]
+    rows = list_controllers(minor)
+    added = [row.name for row in rows if row.is_enabled and not row.by_default]
+    removed = [f"-{row.name}" for row in rows if row.by_default and not row.is_enabled]
     return ",".join(["*", *added, *removed])
 
 
 @functools.cache
-def template(name: str) -> str:
+def read_template(name: str) -> str:
     """Return the text of a template, which is the same for every minor."""
-    return (_root() / "templates" / f"{name}.yaml.j2").read_text(encoding="utf-8")
+    return (_get_data_root() / "templates" / f"{name}.yaml.j2").read_text(encoding="utf-8")
 
 
 @functools.cache
-def bootstrap(name: str) -> str:
+def read_bootstrap(name: str) -> str:
     """Return the text of a file with objects that every tenant gets."""
-    return (_root() / "bootstrap" / name).read_text(encoding="utf-8")
+    return (_get_data_root() / "bootstrap" / name).read_text(encoding="utf-8")
 
 
 @functools.cache
-def target_role() -> str:
+def read_target_role() -> str:
     """Return the text of the ClusterRole that another super cluster must grant."""
-    return (_root() / "targets" / "cluster-role.yaml").read_text(encoding="utf-8")
+    return (_get_data_root() / "targets" / "cluster-role.yaml").read_text(encoding="utf-8")
 
 
 @functools.cache
-def target_agent_role(mode: str) -> str:
+def read_target_agent_role(mode: str) -> str:
     """Return the text of the ClusterRole that another super cluster must grant our agent.
 
     `mode` is that of the SuperCluster's spec.
     """
-    return (_root() / "targets" / f"agent-role-{mode}.yaml").read_text(encoding="utf-8")
+    return (_get_data_root() / "targets" / f"agent-role-{mode}.yaml").read_text(encoding="utf-8")
 
 
-def sample(name: str) -> str:
+def read_sample(name: str) -> str:
     """Return the text of a sample ClusterVersion."""
-    return (_root() / "samples" / f"{name}.yaml").read_text(encoding="utf-8")
+    return (_get_data_root() / "samples" / f"{name}.yaml").read_text(encoding="utf-8")
 
 
-def _root() -> Traversable:
+def _get_data_root() -> Traversable:
     return resources.files("clusterversions")
 
 
-def _check(minor: str) -> None:
-    if minor not in minors():
+def _check_minor(minor: str) -> None:
+    if minor not in list_minors():
         raise UnknownMinorError(
-            f"Kubernetes {minor!r} is not known here; known are {', '.join(minors())}"
+            f"Kubernetes {minor!r} is not known here; known are {', '.join(list_minors())}"
         )
 
 
 @functools.cache
-def _document(name: str) -> Any:
-    return yaml.safe_load((_root() / f"{name}.yaml").read_text(encoding="utf-8"))
+def _load_document(name: str) -> Any:
+    return yaml.safe_load((_get_data_root() / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
-def _number(minor: str) -> tuple[int, ...]:
+def _parse_minor(minor: str) -> tuple[int, ...]:
     """Return the sort key of a minor."""
     return tuple(map(int, minor.split(".")))

@@ -12,10 +12,10 @@ from typing import Annotated
 import typer
 
 from kubectl_vc import flags, target_app
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.command import on_super_cluster, terminal, without_namespace
-from kubectl_vc.output.cli_errors import UsageProblem
-from kubectl_vc.output.printers import Format
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.command import create_terminal, with_connection_flags, without_namespace
+from kubectl_vc.output.cli_errors import UsageError
+from kubectl_vc.output.printers import OutputFormat
 
 PROGRAM = "kubectl vc"
 
@@ -39,7 +39,7 @@ def _print_version(wanted: bool) -> None:
     if wanted:
         from kubectl_vc.verbs import version
 
-        typer.echo(version.line())
+        typer.echo(version.format_version())
         raise typer.Exit
 
 
@@ -57,17 +57,17 @@ def _root(
 
 
 @app.command()
-@on_super_cluster
+@with_connection_flags
 async def create(
     *,
-    access: Access,
-    name: flags.Name = "",
-    filename: flags.Filename = "",
-    cluster_version: flags.ClusterVersion = "",
-    output: flags.KubeconfigPath = None,
-    force: flags.Force = False,
-    wait: flags.Wait = True,
-    timeout: flags.Timeout = flags.FIVE_MINUTES,
+    access: ConfigFlags,
+    name: flags.NameArgument = "",
+    filename: flags.FilenameFlag = "",
+    cluster_version: flags.ClusterVersionFlag = "",
+    output: flags.KubeconfigPathFlag = None,
+    force: flags.ForceFlag = False,
+    wait: flags.WaitFlag = True,
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
     """Create a virtual cluster and write its kubeconfig.
 
@@ -78,90 +78,93 @@ async def create(
       kubectl vc create web --cluster-version v1.36 -o web.kubeconfig
     """
     if bool(filename) == bool(name):
-        raise UsageProblem("give either NAME with --cluster-version, or -f FILE")
+        raise UsageError("give either NAME with --cluster-version, or -f FILE")
     if bool(name) != bool(cluster_version):
-        raise UsageProblem(
+        raise UsageError(
             "NAME and --cluster-version belong together; a manifest names its version itself"
         )
     if output is not None and not wait:
-        raise UsageProblem(
+        raise UsageError(
             "-o needs the wait, because there is no kubeconfig before the tenant is ready; fetch it"
             " later with `kubectl vc kubeconfig`"
         )
     if filename and output is None and wait:
-        raise UsageProblem(
+        raise UsageError(
             "-o is missing; give the file for the kubeconfig, or --no-wait to do without one"
         )
     from kubectl_vc.verbs import create as verb
     from kubectl_vc.verbs import create_manifests
 
     if filename:
-        manifest = create_manifests.parse(create_manifests.load(filename), filename)
+        manifest = create_manifests.parse_manifest(create_manifests.load_source(filename), filename)
     else:
-        manifest = create_manifests.virtual_cluster(name, cluster_version)
-    wishes = verb.Wishes(kubeconfig=output, force=force, wait=wait, seconds=timeout)
-    await verb.run(access, terminal(), manifest, wishes)
+        manifest = create_manifests.build_virtual_cluster(name, cluster_version)
+    wishes = verb.CreateOptions(kubeconfig=output, force=force, wait=wait, timeout_seconds=timeout)
+    await verb.run_create(access, create_terminal(), manifest, wishes)
 
 
 @app.command("list")
-@on_super_cluster
+@with_connection_flags
 async def list_all(
-    *, access: Access, everywhere: flags.Everywhere = False, output: flags.Output = Format.TABLE
+    *,
+    access: ConfigFlags,
+    everywhere: flags.AllNamespaces = False,
+    output: flags.OutputFlag = OutputFormat.TABLE,
 ) -> None:
     """List virtual clusters."""
     from kubectl_vc.verbs import listing
 
-    await listing.run(access, terminal(), everywhere=everywhere, form=output)
+    await listing.run_list(access, create_terminal(), everywhere=everywhere, form=output)
 
 
 @app.command()
-@on_super_cluster
+@with_connection_flags
 async def get(
     *,
-    access: Access,
-    name: flags.Name = "",
-    everywhere: flags.Everywhere = False,
-    output: flags.Output = Format.TABLE,
+    access: ConfigFlags,
+    name: flags.NameArgument = "",
+    everywhere: flags.AllNamespaces = False,
+    output: flags.OutputFlag = OutputFormat.TABLE,
 ) -> None:
     """Show virtual clusters, one in detail.
 
     With NAME also its conditions, and its namespaces, pods and nodes in the super cluster.
     """
     if name and everywhere:
-        raise UsageProblem("a NAME is in one namespace; give -n instead of -A")
+        raise UsageError("a NAME is in one namespace; give -n instead of -A")
     from kubectl_vc.verbs import get as verb
     from kubectl_vc.verbs import listing
 
     if name:
-        await verb.run(access, terminal(), name=name, form=output)
+        await verb.run_get(access, create_terminal(), name=name, form=output)
     else:
-        await listing.run(access, terminal(), everywhere=everywhere, form=output)
+        await listing.run_list(access, create_terminal(), everywhere=everywhere, form=output)
 
 
 @app.command()
-@on_super_cluster
+@with_connection_flags
 async def kubeconfig(
     *,
-    access: Access,
-    name: flags.Name,
-    output: flags.KubeconfigPath = None,
-    force: flags.Force = False,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    output: flags.KubeconfigPathFlag = None,
+    force: flags.ForceFlag = False,
 ) -> None:
     """Print or write the administrator's kubeconfig."""
     from kubectl_vc.verbs import kubeconfig as verb
 
-    await verb.run(access, terminal(), name=name, output=output, force=force)
+    await verb.run_kubeconfig(access, create_terminal(), name=name, output=output, force=force)
 
 
 @app.command()
-@on_super_cluster
+@with_connection_flags
 async def delete(
     *,
-    access: Access,
-    name: flags.Name,
-    ignore_not_found: flags.IgnoreNotFound = False,
-    wait: flags.Wait = True,
-    timeout: flags.Timeout = flags.FIVE_MINUTES,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    ignore_not_found: flags.IgnoreNotFoundFlag = False,
+    wait: flags.WaitFlag = True,
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
     """Delete a virtual cluster with all that runs in it.
 
@@ -169,9 +172,9 @@ async def delete(
     """
     from kubectl_vc.verbs import delete as verb
 
-    await verb.run(
+    await verb.run_delete(
         access,
-        terminal(),
+        create_terminal(),
         name=name,
         wait=wait,
         seconds=timeout,
@@ -180,8 +183,8 @@ async def delete(
 
 
 @app.command("confirm-deletes")
-@on_super_cluster
-async def confirm_deletes(*, access: Access, name: flags.Name) -> None:
+@with_connection_flags
+async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> None:
     """Accept a tenant's replaced etcd as the right one.
 
     When the etcd of a tenant is lost or goes back in time, the condition DeletesHeld says so, and
@@ -190,13 +193,13 @@ async def confirm_deletes(*, access: Access, name: flags.Name) -> None:
     """
     from kubectl_vc.verbs import confirm_deletes as verb
 
-    await verb.run(access, terminal(), name=name)
+    await verb.run_confirm_deletes(access, create_terminal(), name=name)
 
 
 @app.command()
 @without_namespace
-async def version(*, access: Access, client: flags.ClientOnly = False) -> None:
+async def version(*, access: ConfigFlags, client: flags.ClientOnlyFlag = False) -> None:
     """Print the versions of program and super cluster."""
     from kubectl_vc.verbs import version as verb
 
-    await verb.run(access, terminal(), client_only=client)
+    await verb.run_version(access, create_terminal(), client_only=client)

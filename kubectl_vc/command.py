@@ -16,26 +16,26 @@ from typing import TYPE_CHECKING, Any
 import typer
 
 from kubectl_vc import flags
-from kubectl_vc.output.cli_errors import CliProblem, UsageProblem, sentence
+from kubectl_vc.output.cli_errors import CliError, UsageError, describe_error
 
 if TYPE_CHECKING:
     from kubectl_vc.output.terminal import Terminal
 
-INTERRUPTED = 130
+INTERRUPTED_EXIT_CODE = 130
 """Exit code after Ctrl-C, as in shells."""
 
 
 Verb = Callable[..., Coroutine[Any, Any, None]]
 
 
-def on_super_cluster(verb: Verb) -> Callable[..., None]:
+def with_connection_flags(verb: Verb) -> Callable[..., None]:
     """Wrap a verb: add the connection flags as its argument `access`, run it, explain errors."""
-    return _command(verb, inspect.signature(flags.connection).parameters.values())
+    return _command(verb, inspect.signature(flags.build_connection_flags).parameters.values())
 
 
 def without_namespace(verb: Verb) -> Callable[..., None]:
     """Wrap a verb about cluster-scoped objects: its help has no `--namespace`."""
-    parameters = inspect.signature(flags.connection).parameters
+    parameters = inspect.signature(flags.build_connection_flags).parameters
     unused = parameters["namespace"].replace(annotation=flags.UnusedNamespace)
     return _command(verb, {**parameters, "namespace": unused}.values())
 
@@ -43,17 +43,17 @@ def without_namespace(verb: Verb) -> Callable[..., None]:
 def _command(verb: Verb, connecting: Iterable[inspect.Parameter]) -> Callable[..., None]:
     own = inspect.signature(verb)
     parameters = [each for each in own.parameters.values() if each.name != "access"]
-    parameters += [*connecting, _CALL]
+    parameters += [*connecting, _CALL_PARAMETER]
 
     @functools.wraps(verb)
     def command(**values: Any) -> None:
         import asyncio
 
-        call = values.pop(_CALL.name)
+        call = values.pop(_CALL_PARAMETER.name)
         connection = {name: values.pop(name) for name in _CONNECTION_FLAGS}
-        with explained():
+        with explain_errors():
             _refuse_empty_arguments(call, values)
-            asyncio.run(verb(access=flags.connection(**connection), **values))
+            asyncio.run(verb(access=flags.build_connection_flags(**connection), **values))
 
     # Typer reads the flags of a command from these two attributes.
     command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # by inspect
@@ -61,8 +61,10 @@ def _command(verb: Verb, connecting: Iterable[inspect.Parameter]) -> Callable[..
     return command
 
 
-_CONNECTION_FLAGS = tuple(inspect.signature(flags.connection).parameters)
-_CALL = inspect.Parameter("call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context)
+_CONNECTION_FLAGS = tuple(inspect.signature(flags.build_connection_flags).parameters)
+_CALL_PARAMETER = inspect.Parameter(
+    "call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
+)
 """Typer passes the parsed command line to the parameter of this type."""
 
 
@@ -78,25 +80,25 @@ def _refuse_empty_arguments(call: typer.Context, values: Mapping[str, Any]) -> N
         source = call.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             otherwise = "" if each.required else ", or leave it out"
-            raise UsageProblem(f"{name.upper()} is empty; give a name{otherwise}")
+            raise UsageError(f"{name.upper()} is empty; give a name{otherwise}")
 
 
 @contextlib.contextmanager
-def explained() -> Iterator[None]:
+def explain_errors() -> Iterator[None]:
     """Turn an error that stops a verb into one sentence and an exit code."""
     from kubeio.errors import KubeError
-    from tenancy.names import NameProblemError
+    from tenancy.names import InvalidNameError
 
     try:
         yield
-    except CliProblem as problem:
+    except CliError as problem:
         _fail(str(problem), problem.exit_code)
     except KubeError as problem:
-        _fail(sentence(problem), CliProblem.exit_code)
-    except NameProblemError as problem:
-        _fail(str(problem), CliProblem.exit_code)
+        _fail(describe_error(problem), CliError.exit_code)
+    except InvalidNameError as problem:
+        _fail(str(problem), CliError.exit_code)
     except KeyboardInterrupt:
-        _fail("interrupted; what was made stays, and goes on by itself", INTERRUPTED)
+        _fail("interrupted; what was made stays, and goes on by itself", INTERRUPTED_EXIT_CODE)
 
 
 def _fail(text: str, code: int) -> None:
@@ -104,7 +106,7 @@ def _fail(text: str, code: int) -> None:
     raise typer.Exit(code)
 
 
-def terminal() -> "Terminal":
+def create_terminal() -> "Terminal":
     """Return the terminal that results and errors are written to."""
     from kubectl_vc.output.terminal import Terminal
 

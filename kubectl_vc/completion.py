@@ -16,20 +16,23 @@ from typing import Any
 import typer
 
 from kubectl_vc import app
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.flags import Mode
-from kubectl_vc.output.printers import Format
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.flags import SuperClusterMode
+from kubectl_vc.output.printers import OutputFormat
 
-PATIENCE = 1.5
+LOOKUP_SECONDS = 1.5
 """Time limit in seconds for the API server. A later answer is of less use than the prompt."""
 
-_FILES, _NO_FILES = ":0", ":4"  # ShellCompDirective of cobra: the default, and NoFileComp
+_COMPLETE_FILES, _COMPLETE_NOTHING_ELSE = (
+    ":0",
+    ":4",
+)  # ShellCompDirective of cobra: the default, and NoFileComp
 _HELP_FLAGS = {"-h": "Show the help and exit.", "--help": "Show the help and exit."}
-_NAMES_ANEW = frozenset({"create", "join"})
+_VERBS_WITH_NEW_NAMES = frozenset({"create", "join"})
 _PATHS_BY_OUTPUT = frozenset({"create", "kubeconfig"})
 
 
-class Wanted(Enum):
+class WordKind(Enum):
     """The kind of the next word."""
 
     VERB = "verb"
@@ -46,7 +49,7 @@ class Wanted(Enum):
 
 
 @dataclass(frozen=True, slots=True)
-class Verb:
+class CompletionVerb:
     """The facts about one verb that completion needs."""
 
     help: str = ""
@@ -56,100 +59,102 @@ class Verb:
     """Spellings of the flags that have no value."""
     takes_name: bool = False
     """Whether the argument names an existing object."""
-    names: Wanted = Wanted.NAME
+    name_kind: WordKind = WordKind.NAME
     """Kind of the object that the argument names."""
-    inner: Mapping[str, "Verb"] = field(default_factory=dict)
+    subverbs: Mapping[str, "CompletionVerb"] = field(default_factory=dict)
     """The verbs of a group."""
 
 
 @dataclass(frozen=True, slots=True)
-class Place:
+class CursorPosition:
     """The position of the unfinished word."""
 
-    wanted: Wanted
+    wanted: WordKind
     verb: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
     """Values of the flags before the word."""
 
 
-_FLAG_VALUES: Mapping[str, Wanted] = {
-    "--namespace": Wanted.NAMESPACE,
-    "-n": Wanted.NAMESPACE,
-    "--context": Wanted.CONTEXT,
-    "--target-context": Wanted.CONTEXT,
-    "--target-kubeconfig": Wanted.FILE,
-    "--kubelet-ca": Wanted.FILE,
-    "--mode": Wanted.MODE,
-    "--cluster-version": Wanted.CLUSTER_VERSION,
-    "--filename": Wanted.FILE,
-    "-f": Wanted.FILE,
-    "--kubeconfig": Wanted.FILE,
+_FLAG_VALUES: Mapping[str, WordKind] = {
+    "--namespace": WordKind.NAMESPACE,
+    "-n": WordKind.NAMESPACE,
+    "--context": WordKind.CONTEXT,
+    "--target-context": WordKind.CONTEXT,
+    "--target-kubeconfig": WordKind.FILE,
+    "--kubelet-ca": WordKind.FILE,
+    "--mode": WordKind.MODE,
+    "--cluster-version": WordKind.CLUSTER_VERSION,
+    "--filename": WordKind.FILE,
+    "-f": WordKind.FILE,
+    "--kubeconfig": WordKind.FILE,
 }
 
 
 def main() -> None:
     """Print the candidates for the last word of the command line."""
-    words, known = within(sys.argv[1:] or [""], verbs())
-    place = locate(words, known)
-    found = candidates(place, known) or asyncio.run(_looked_up(place))
+    words, known = enter_group(sys.argv[1:] or [""], list_verbs())
+    place = locate_word(words, known)
+    found = list_candidates(place, known) or asyncio.run(_look_up_words(place))
     lines = [
         "\t".join(part for part in each if part) for each in found if each[0].startswith(words[-1])
     ]
-    directive = _FILES if place.wanted is Wanted.FILE else _NO_FILES
+    directive = _COMPLETE_FILES if place.wanted is WordKind.FILE else _COMPLETE_NOTHING_ELSE
     sys.stdout.write("".join(f"{line}\n" for line in [*lines, directive]))
 
 
-def verbs() -> dict[str, Verb]:
+def list_verbs() -> dict[str, CompletionVerb]:
     """Return the verbs as the command line declares them."""
     root: Any = typer.main.get_command(app.app)
-    return {name: _verb(name, command) for name, command in root.commands.items()}
+    return {name: _build_verb(name, command) for name, command in root.commands.items()}
 
 
-def within(
-    words: Sequence[str], known: Mapping[str, Verb]
-) -> tuple[Sequence[str], Mapping[str, Verb]]:
+def enter_group(
+    words: Sequence[str], known: Mapping[str, CompletionVerb]
+) -> tuple[Sequence[str], Mapping[str, CompletionVerb]]:
     """Return the words that follow the name of a group, and the verbs of that group."""
-    while len(words) > 1 and words[0] in known and known[words[0]].inner:
-        words, known = words[1:], known[words[0]].inner
+    while len(words) > 1 and words[0] in known and known[words[0]].subverbs:
+        words, known = words[1:], known[words[0]].subverbs
     return words, known
 
 
-def locate(words: Sequence[str], known: Mapping[str, Verb]) -> Place:
+def locate_word(words: Sequence[str], known: Mapping[str, CompletionVerb]) -> CursorPosition:
     """Return the kind of the last word, derived from the words before it."""
     *before, last = words
     if not before:
-        return Place(Wanted.FLAG if last.startswith("-") else Wanted.VERB)
+        return CursorPosition(WordKind.FLAG if last.startswith("-") else WordKind.VERB)
     verb = known.get(before[0])
     if verb is None:
-        return Place(Wanted.NOTHING)
-    values, positionals, pending = _read(before[1:], verb)
+        return CursorPosition(WordKind.NOTHING)
+    values, positionals, pending = _parse_words(before[1:], verb)
     if pending:
-        return Place(_value_kind(pending, before[0]), before[0], values)
+        return CursorPosition(_get_value_kind(pending, before[0]), before[0], values)
     if last.startswith("-"):
-        return Place(Wanted.FLAG, before[0], values)
+        return CursorPosition(WordKind.FLAG, before[0], values)
     is_name = verb.takes_name and not positionals
-    return Place(verb.names if is_name else Wanted.NOTHING, before[0], values)
+    return CursorPosition(verb.name_kind if is_name else WordKind.NOTHING, before[0], values)
 
 
-def candidates(place: Place, known: Mapping[str, Verb]) -> list[tuple[str, str]]:
+def list_candidates(
+    place: CursorPosition, known: Mapping[str, CompletionVerb]
+) -> list[tuple[str, str]]:
     """Return the candidates that need no API server, each with its help."""
     match place.wanted:
-        case Wanted.VERB:
+        case WordKind.VERB:
             return [(name, verb.help) for name, verb in known.items()]
-        case Wanted.FLAG:
-            verb = known.get(place.verb, Verb(flags={**_HELP_FLAGS, "--version": ""}))
+        case WordKind.FLAG:
+            verb = known.get(place.verb, CompletionVerb(flags={**_HELP_FLAGS, "--version": ""}))
             return list(verb.flags.items())
-        case Wanted.FORMAT:
-            return [(form.value, "") for form in Format]
-        case Wanted.MODE:
-            return [(mode.value, "") for mode in Mode]
+        case WordKind.FORMAT:
+            return [(form.value, "") for form in OutputFormat]
+        case WordKind.MODE:
+            return [(mode.value, "") for mode in SuperClusterMode]
         case _:
             return []
 
 
-def _verb(name: str, command: Any, names: Wanted = Wanted.NAME) -> Verb:
+def _build_verb(name: str, command: Any, names: WordKind = WordKind.NAME) -> CompletionVerb:
     inner = {
-        each: _verb(each, found, Wanted.TARGET)
+        each: _build_verb(each, found, WordKind.TARGET)
         for each, found in getattr(command, "commands", {}).items()
     }
     options = [
@@ -167,17 +172,17 @@ def _verb(name: str, command: Any, names: Wanted = Wanted.NAME) -> Verb:
         for spelling in (*each.opts, *each.secondary_opts)
     }
     has_argument = any(each.param_type_name == "argument" for each in command.params)
-    return Verb(
+    return CompletionVerb(
         help=command.get_short_help_str(limit=100),
         flags=flags,
         switches=frozenset(switches),
-        takes_name=has_argument and name not in _NAMES_ANEW,
-        names=names,
-        inner=inner,
+        takes_name=has_argument and name not in _VERBS_WITH_NEW_NAMES,
+        name_kind=names,
+        subverbs=inner,
     )
 
 
-def _read(words: Sequence[str], verb: Verb) -> tuple[dict[str, str], int, str]:
+def _parse_words(words: Sequence[str], verb: CompletionVerb) -> tuple[dict[str, str], int, str]:
     """Return flag values, the number of other words, and a flag whose value is still missing."""
     values: dict[str, str] = {}
     positionals, pending = 0, ""
@@ -194,31 +199,31 @@ def _read(words: Sequence[str], verb: Verb) -> tuple[dict[str, str], int, str]:
     return values, positionals, pending
 
 
-def _value_kind(flag: str, verb: str) -> Wanted:
+def _get_value_kind(flag: str, verb: str) -> WordKind:
     if flag in ("-o", "--output"):
-        return Wanted.FILE if verb in _PATHS_BY_OUTPUT else Wanted.FORMAT
-    return _FLAG_VALUES.get(flag, Wanted.NOTHING)
+        return WordKind.FILE if verb in _PATHS_BY_OUTPUT else WordKind.FORMAT
+    return _FLAG_VALUES.get(flag, WordKind.NOTHING)
 
 
-async def _looked_up(place: Place) -> list[tuple[str, str]]:
+async def _look_up_words(place: CursorPosition) -> list[tuple[str, str]]:
     """Return the candidates from the API server or the kubeconfig. Empty if it is unreachable."""
-    from kubectl_vc.output.cli_errors import CliProblem  # noqa: PLC0415 - a third of a second, rarely needed
+    from kubectl_vc.output.cli_errors import CliError  # noqa: PLC0415 - a third of a second, rarely needed
     from kubeio.errors import KubeError  # noqa: PLC0415
 
-    access = Access(
+    access = ConfigFlags(
         kubeconfig=place.values.get("--kubeconfig", ""),
         context=place.values.get("--context", ""),
         namespace=place.values.get("--namespace", place.values.get("-n", "")),
     )
     try:
-        async with asyncio.timeout(PATIENCE):
-            return [(name, "") for name in await _names(place.wanted, access)]
-    except (KubeError, CliProblem, TimeoutError):
+        async with asyncio.timeout(LOOKUP_SECONDS):
+            return [(name, "") for name in await _fetch_names(place.wanted, access)]
+    except (KubeError, CliError, TimeoutError):
         return []
 
 
-async def _names(wanted: Wanted, access: Access) -> list[str]:
-    from kubectl_vc.client.connection import connected  # noqa: PLC0415
+async def _fetch_names(wanted: WordKind, access: ConfigFlags) -> list[str]:
+    from kubectl_vc.client.connection import connect_super_cluster  # noqa: PLC0415
     from kubeio.config import loading  # noqa: PLC0415
     from tenancy.resources import (  # noqa: PLC0415
         CLUSTER_VERSIONS,
@@ -227,18 +232,18 @@ async def _names(wanted: Wanted, access: Access) -> list[str]:
         VIRTUAL_CLUSTERS,
     )
 
-    if wanted is Wanted.CONTEXT:
-        return loading.contexts(access.kubeconfig)
+    if wanted is WordKind.CONTEXT:
+        return loading.list_contexts(access.kubeconfig)
     resources = {
-        Wanted.NAME: VIRTUAL_CLUSTERS,
-        Wanted.NAMESPACE: NAMESPACES,
-        Wanted.CLUSTER_VERSION: CLUSTER_VERSIONS,
-        Wanted.TARGET: SUPER_CLUSTERS,
+        WordKind.NAME: VIRTUAL_CLUSTERS,
+        WordKind.NAMESPACE: NAMESPACES,
+        WordKind.CLUSTER_VERSION: CLUSTER_VERSIONS,
+        WordKind.TARGET: SUPER_CLUSTERS,
     }
     resource = resources.get(wanted)
     if resource is None:
         return []
-    async with connected(access) as connection:
+    async with connect_super_cluster(access) as connection:
         namespace = connection.namespace if resource.namespaced else ""
         found = await connection.super_client.list(
             resource, namespace=namespace, metadata_only=True

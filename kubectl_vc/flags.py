@@ -10,30 +10,30 @@ from typing import Annotated, Any
 
 import typer
 
-from kubectl_vc.client.config_flags import Access
+from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.output import durations
-from kubectl_vc.output.printers import Format
+from kubectl_vc.output.printers import OutputFormat
 
 
-class Mode(StrEnum):
+class SuperClusterMode(StrEnum):
     """`SuperCluster.spec.mode`."""
 
     APISERVER = "apiserver"
     AGENT = "agent"
 
 
-def seconds(text: str | float) -> float:
+def parse_seconds(text: str | float) -> float:
     """Parse a flag's value as a duration in seconds. A default is a number already."""
     try:
-        return durations.parse(text) if isinstance(text, str) else text
+        return durations.parse_duration(text) if isinstance(text, str) else text
     except ValueError as problem:
         raise typer.BadParameter(str(problem)) from problem
 
 
-Name = Annotated[
+NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster.")
 ]
-Namespace = Annotated[
+NamespaceFlag = Annotated[
     str,
     typer.Option(
         "--namespace",
@@ -45,7 +45,7 @@ Namespace = Annotated[
 ]
 UnusedNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", hidden=True)]
 """For verbs about cluster-scoped objects. As kubectl does, they accept the flag and ignore it."""
-Kubeconfig = Annotated[
+KubeconfigFlag = Annotated[
     str,
     typer.Option(
         "--kubeconfig",
@@ -54,17 +54,17 @@ Kubeconfig = Annotated[
         help="Kubeconfig of the super cluster; else $KUBECONFIG, else ~/.kube/config.",
     ),
 ]
-Context = Annotated[
+ContextFlag = Annotated[
     str,
     typer.Option(
         "--context", metavar="NAME", show_default=False, help="Context of the kubeconfig to use."
     ),
 ]
-AsUser = Annotated[
+AsUserFlag = Annotated[
     str,
     typer.Option("--as", metavar="USER", show_default=False, help="User to impersonate."),
 ]
-AsGroup = Annotated[
+AsGroupFlag = Annotated[
     list[str] | None,
     typer.Option(
         "--as-group",
@@ -73,12 +73,12 @@ AsGroup = Annotated[
         help="Group to impersonate, with --as; may be given several times.",
     ),
 ]
-RequestTimeout = Annotated[
+RequestTimeoutFlag = Annotated[
     float,
     typer.Option(
         "--request-timeout",
         metavar="TIME",
-        parser=seconds,
+        parser=parse_seconds,
         show_default=False,
         help="Longest time for one request, such as 5s (default 15s).",
     ),
@@ -90,21 +90,23 @@ def _timeout(default: str) -> Any:
     return typer.Option(
         "--timeout",
         metavar="TIME",
-        parser=seconds,
+        parser=parse_seconds,
         show_default=False,
         help=f"Longest time to wait, such as 90s (default {default}). 0 means no limit.",
     )
 
 
-FIVE_MINUTES = 300.0
-ONE_MINUTE = 60.0
-Timeout = Annotated[float, _timeout("5m")]
+WAIT_TIMEOUT_SECONDS = 300.0
+JOIN_TIMEOUT_SECONDS = 60.0
+TimeoutFlag = Annotated[float, _timeout("5m")]
 """For verbs whose default is FIVE_MINUTES."""
 ShortTimeout = Annotated[float, _timeout("1m")]
 """For verbs whose default is ONE_MINUTE."""
-Wait = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
-Force = Annotated[bool, typer.Option("--force", help="Replace a kubeconfig file that is there.")]
-KubeconfigPath = Annotated[
+WaitFlag = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
+ForceFlag = Annotated[
+    bool, typer.Option("--force", help="Replace a kubeconfig file that is there.")
+]
+KubeconfigPathFlag = Annotated[
     Path | None,
     typer.Option(
         "--output",
@@ -114,14 +116,14 @@ KubeconfigPath = Annotated[
         help="File to write the tenant's kubeconfig to; only you can read it.",
     ),
 ]
-Output = Annotated[
-    Format,
+OutputFlag = Annotated[
+    OutputFormat,
     typer.Option("--output", "-o", help="How to print."),
 ]
-Everywhere = Annotated[
+AllNamespaces = Annotated[
     bool, typer.Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces.")
 ]
-Filename = Annotated[
+FilenameFlag = Annotated[
     str,
     typer.Option(
         "--filename",
@@ -131,7 +133,7 @@ Filename = Annotated[
         help="Manifest: a file, an http or https URL, or - for standard input.",
     ),
 ]
-ClusterVersion = Annotated[
+ClusterVersionFlag = Annotated[
     str,
     typer.Option(
         "--cluster-version",
@@ -140,14 +142,16 @@ ClusterVersion = Annotated[
         help="ClusterVersion of the VirtualCluster NAME.",
     ),
 ]
-IgnoreNotFound = Annotated[
+IgnoreNotFoundFlag = Annotated[
     bool, typer.Option("--ignore-not-found", help="It is no error when it is not there.")
 ]
-ClientOnly = Annotated[bool, typer.Option("--client", help="Print this program's version alone.")]
-TargetName = Annotated[
+ClientOnlyFlag = Annotated[
+    bool, typer.Option("--client", help="Print this program's version alone.")
+]
+TargetNameArgument = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster.")
 ]
-TargetKubeconfig = Annotated[
+TargetKubeconfigFlag = Annotated[
     str,
     typer.Option(
         "--target-kubeconfig",
@@ -156,7 +160,7 @@ TargetKubeconfig = Annotated[
         help="Kubeconfig of the other cluster, of somebody who may write roles there.",
     ),
 ]
-TargetContext = Annotated[
+TargetContextFlag = Annotated[
     str,
     typer.Option(
         "--target-context",
@@ -165,7 +169,7 @@ TargetContext = Annotated[
         help="Context of the other cluster; without --target-kubeconfig, in the usual file.",
     ),
 ]
-Server = Annotated[
+ServerFlag = Annotated[
     str,
     typer.Option(
         "--server",
@@ -174,7 +178,7 @@ Server = Annotated[
         help="Where the components reach the other API server; else as the kubeconfig says.",
     ),
 ]
-TlsServerName = Annotated[
+TlsServerNameFlag = Annotated[
     str,
     typer.Option(
         "--tls-server-name",
@@ -183,13 +187,13 @@ TlsServerName = Annotated[
         help="Name in the other API server's certificate, when it is not the one in the URL.",
     ),
 ]
-ManagerNamespace = Annotated[
+ManagerNamespaceFlag = Annotated[
     str,
     typer.Option(
         "--manager-namespace", metavar="NAME", help="Namespace of the components, for the Secret."
     ),
 ]
-Labels = Annotated[
+LabelsFlag = Annotated[
     list[str] | None,
     typer.Option(
         "--label",
@@ -198,7 +202,7 @@ Labels = Annotated[
         help="Label of the node that stands for the cluster in tenants; may be repeated.",
     ),
 ]
-Taints = Annotated[
+TaintsFlag = Annotated[
     list[str] | None,
     typer.Option(
         "--taint",
@@ -207,7 +211,7 @@ Taints = Annotated[
         help="Taint of that node; may be repeated.",
     ),
 ]
-Resolvers = Annotated[
+ResolversFlag = Annotated[
     list[str] | None,
     typer.Option(
         "--resolver",
@@ -216,8 +220,8 @@ Resolvers = Annotated[
         help="What resolves names for tenants' pods there; may be repeated.",
     ),
 ]
-TargetMode = Annotated[
-    Mode | None,
+TargetModeFlag = Annotated[
+    SuperClusterMode | None,
     typer.Option(
         "--mode",
         show_default=False,
@@ -226,7 +230,7 @@ TargetMode = Annotated[
         " at first apiserver.",
     ),
 ]
-KubeletCa = Annotated[
+KubeletCaFlag = Annotated[
     Path | None,
     typer.Option(
         "--kubelet-ca",
@@ -236,39 +240,39 @@ KubeletCa = Annotated[
         " was, at first who signed the API server's.",
     ),
 ]
-Expires = Annotated[
+ExpiresFlag = Annotated[
     float,
     typer.Option(
         "--expires",
         metavar="TIME",
-        parser=seconds,
+        parser=parse_seconds,
         show_default=False,
         help="Use a token that ends after this time, such as 720h; else one that lasts.",
     ),
 ]
-Drain = Annotated[
+DrainFlag = Annotated[
     bool, typer.Option("--drain", help="Take it from all tenants first, and wait for their pods.")
 ]
-DryRun = Annotated[
+DryRunFlag = Annotated[
     bool, typer.Option("--dry-run", help="Write nothing; print what would be written where.")
 ]
 
 
-def connection(
+def build_connection_flags(
     *,
-    namespace: Namespace = "",
-    kubeconfig: Kubeconfig = "",
-    context: Context = "",
-    as_user: AsUser = "",
-    as_group: AsGroup = None,
-    request_timeout: RequestTimeout = 0,
-) -> Access:
+    namespace: NamespaceFlag = "",
+    kubeconfig: KubeconfigFlag = "",
+    context: ContextFlag = "",
+    as_user: AsUserFlag = "",
+    as_group: AsGroupFlag = None,
+    request_timeout: RequestTimeoutFlag = 0,
+) -> ConfigFlags:
     """Return the connection flags, which every verb has, as one value."""
-    return Access(
+    return ConfigFlags(
         kubeconfig=kubeconfig,
         context=context,
         namespace=namespace,
         as_user=as_user,
         as_groups=tuple(as_group or ()),
-        request_seconds=request_timeout,
+        request_timeout_seconds=request_timeout,
     )

@@ -9,10 +9,10 @@ must stay few. Each further one delays `--help`.
 import typer
 
 from kubectl_vc import flags
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.command import terminal, without_namespace
-from kubectl_vc.output.cli_errors import UsageProblem
-from kubectl_vc.output.printers import Format
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.command import create_terminal, without_namespace
+from kubectl_vc.output.cli_errors import UsageError
+from kubectl_vc.output.printers import OutputFormat
 
 MANAGER_NAMESPACE = "vc-manager"
 
@@ -28,22 +28,22 @@ app = typer.Typer(
 @without_namespace
 async def join(
     *,
-    access: Access,
-    name: flags.TargetName,
-    target_kubeconfig: flags.TargetKubeconfig = "",
-    target_context: flags.TargetContext = "",
-    server: flags.Server = "",
-    tls_server_name: flags.TlsServerName = "",
-    manager_namespace: flags.ManagerNamespace = MANAGER_NAMESPACE,
-    label: flags.Labels = None,
-    taint: flags.Taints = None,
-    resolver: flags.Resolvers = None,
-    mode: flags.TargetMode = None,
-    kubelet_ca: flags.KubeletCa = None,
-    expires: flags.Expires = 0,
-    dry_run: flags.DryRun = False,
-    wait: flags.Wait = True,
-    timeout: flags.ShortTimeout = flags.ONE_MINUTE,
+    access: ConfigFlags,
+    name: flags.TargetNameArgument,
+    target_kubeconfig: flags.TargetKubeconfigFlag = "",
+    target_context: flags.TargetContextFlag = "",
+    server: flags.ServerFlag = "",
+    tls_server_name: flags.TlsServerNameFlag = "",
+    manager_namespace: flags.ManagerNamespaceFlag = MANAGER_NAMESPACE,
+    label: flags.LabelsFlag = None,
+    taint: flags.TaintsFlag = None,
+    resolver: flags.ResolversFlag = None,
+    mode: flags.TargetModeFlag = None,
+    kubelet_ca: flags.KubeletCaFlag = None,
+    expires: flags.ExpiresFlag = 0,
+    dry_run: flags.DryRunFlag = False,
+    wait: flags.WaitFlag = True,
+    timeout: flags.ShortTimeout = flags.JOIN_TIMEOUT_SECONDS,
 ) -> None:
     """Make an account in another cluster, and declare that cluster here.
 
@@ -54,25 +54,27 @@ async def join(
     the nodes' own.
     """
     if not (target_kubeconfig or target_context):
-        raise UsageProblem("say which cluster joins, with --target-kubeconfig or --target-context")
+        raise UsageError("say which cluster joins, with --target-kubeconfig or --target-context")
     from kubectl_vc.target import join as verb
     from kubectl_vc.target import manifests
 
-    await verb.run(
+    await verb.run_join(
         access,
-        terminal(),
-        verb.Wish(
+        create_terminal(),
+        verb.JoinOptions(
             name=name,
             kubeconfig=target_kubeconfig,
             context=target_context,
             server=server,
             tls_server_name=tls_server_name,
             namespace=manager_namespace,
-            labels=manifests.labels(label or ()),
-            taints=manifests.taints(taint or ()),
-            resolvers=manifests.resolvers(resolver or ()),
+            labels=manifests.parse_labels(label or ()),
+            taints=manifests.parse_taints(taint or ()),
+            resolvers=manifests.parse_resolvers(resolver or ()),
             mode=mode.value if mode else None,
-            kubelet_authorities=manifests.kubelet_authorities(kubelet_ca) if kubelet_ca else b"",
+            kubelet_authorities=manifests.load_kubelet_authorities(kubelet_ca)
+            if kubelet_ca
+            else b"",
             token_seconds=expires,
         ),
         dry_run=dry_run,
@@ -83,17 +85,20 @@ async def join(
 
 @app.command("list")
 @without_namespace
-async def list_all(*, access: Access, output: flags.Output = Format.TABLE) -> None:
+async def list_all(*, access: ConfigFlags, output: flags.OutputFlag = OutputFormat.TABLE) -> None:
     """List the clusters that are declared."""
     from kubectl_vc.target import listing
 
-    await listing.run(access, terminal(), form=output)
+    await listing.run_target_list(access, create_terminal(), form=output)
 
 
 @app.command()
 @without_namespace
 async def doctor(
-    *, access: Access, name: flags.TargetName = "", output: flags.Output = Format.TABLE
+    *,
+    access: ConfigFlags,
+    name: flags.TargetNameArgument = "",
+    output: flags.OutputFlag = OutputFormat.TABLE,
 ) -> None:
     """Say what is wrong with a cluster, or with all, and what to do.
 
@@ -101,12 +106,12 @@ async def doctor(
     """
     from kubectl_vc.target import doctor as verb
 
-    await verb.run(access, terminal(), name=name, form=output)
+    await verb.run_doctor(access, create_terminal(), name=name, form=output)
 
 
 @app.command()
 @without_namespace
-async def confirm(*, access: Access, name: flags.TargetName) -> None:
+async def confirm(*, access: ConfigFlags, name: flags.TargetNameArgument) -> None:
     """Say that pods which are missing in a cluster are gone for good.
 
     While many are missing at once, or another cluster answers, none of them counts as lost. After
@@ -114,22 +119,22 @@ async def confirm(*, access: Access, name: flags.TargetName) -> None:
     """
     from kubectl_vc.target import confirm as verb
 
-    await verb.run(access, terminal(), name=name)
+    await verb.run_confirm(access, create_terminal(), name=name)
 
 
 @app.command()
 @without_namespace
 async def leave(
     *,
-    access: Access,
-    name: flags.TargetName,
-    target_kubeconfig: flags.TargetKubeconfig = "",
-    target_context: flags.TargetContext = "",
-    manager_namespace: flags.ManagerNamespace = MANAGER_NAMESPACE,
-    ignore_not_found: flags.IgnoreNotFound = False,
-    drain: flags.Drain = False,
-    timeout: flags.Timeout = flags.FIVE_MINUTES,
-    dry_run: flags.DryRun = False,
+    access: ConfigFlags,
+    name: flags.TargetNameArgument,
+    target_kubeconfig: flags.TargetKubeconfigFlag = "",
+    target_context: flags.TargetContextFlag = "",
+    manager_namespace: flags.ManagerNamespaceFlag = MANAGER_NAMESPACE,
+    ignore_not_found: flags.IgnoreNotFoundFlag = False,
+    drain: flags.DrainFlag = False,
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+    dry_run: flags.DryRunFlag = False,
 ) -> None:
     """Forget another cluster, and remove the account there.
 
@@ -140,16 +145,16 @@ async def leave(
     """
     from kubectl_vc.target import leave as verb
 
-    await verb.run(
+    await verb.run_leave(
         access,
-        terminal(),
-        verb.Wish(
+        create_terminal(),
+        verb.LeaveOptions(
             name=name,
             kubeconfig=target_kubeconfig,
             context=target_context,
             namespace=manager_namespace,
             drains=drain,
-            seconds=timeout,
+            drain_timeout_seconds=timeout,
         ),
         ignore_not_found=ignore_not_found,
         dry_run=dry_run,

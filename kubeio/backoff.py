@@ -7,7 +7,9 @@ import random
 from collections.abc import Callable
 
 
-def delay(failures: int, *, base: float, ceiling: float, chance: Callable[[], float]) -> float:
+def compute_delay(
+    failures: int, *, base: float, ceiling: float, chance: Callable[[], float]
+) -> float:
     """Return the delay in seconds after this many failures: doubled each time, at most `ceiling`.
 
     The result is between half and all of it, so that simultaneous failures are not retried
@@ -32,7 +34,9 @@ class Backoff:
 
     def next(self) -> float:
         """Count a failure and return the delay in seconds."""
-        found = delay(self._failures, base=self._base, ceiling=self._ceiling, chance=self._chance)
+        found = compute_delay(
+            self._failures, base=self._base, ceiling=self._ceiling, chance=self._chance
+        )
         self._failures += 1
         return found
 

@@ -18,14 +18,14 @@ from typing import Any
 
 import orjson
 
-_SHOWN_BODY = 200  # characters, enough to recognise a proxy's page
+_MAX_SHOWN_BODY = 200  # characters, enough to recognise a proxy's page
 
 
 class KubeError(Exception):
     """An error between this process and an API server. The message is for people."""
 
 
-class CredentialsProblem(KubeError):
+class CredentialsError(KubeError):
     """A kubeconfig or a mounted credential cannot be used.
 
     The message has the reason and the remedy.
@@ -36,7 +36,7 @@ class Fenced(KubeError):
     """Writes are forbidden: the Lease was not renewed in time, and another process may hold it."""
 
 
-class Terminal(KubeError):
+class TerminalError(KubeError):
     """A reconcile failed, and a retry cannot succeed until the object changes."""
 
 
@@ -71,10 +71,10 @@ class ApiError(KubeError):
         reason: str = "",
         details: Mapping[str, Any] | None = None,
         retry_after: float | None = None,
-        said: str = "",
+        server_message: str = "",
     ) -> None:
         super().__init__(message)
-        self.said = said or message
+        self.server_message = server_message or message
         """The server's message, without the description of the request."""
         self.status = status
         self.reason = reason
@@ -142,11 +142,11 @@ class TooManyRequests(ApiError):
     """429: wait `retry_after` seconds. Without it a rule such as a disruption budget refused."""
 
 
-class ServerProblem(ApiError, Unavailable):
+class ServerError(ApiError, Unavailable):
     """5xx: the server, its store, or a webhook it depends on failed."""
 
 
-class ServerTimeout(ServerProblem, Timeout):
+class ServerTimeout(ServerError, Timeout):
     """504: the server stopped waiting. The effect of the request is unknown."""
 
 
@@ -166,41 +166,43 @@ _BY_STATUS: Mapping[int, type[ApiError]] = {
 }
 
 
-_MOST_SAID = 4096
+_MAX_SERVER_MESSAGE = 4096
 """Characters of a server's message that are kept, because it is written to logs and conditions."""
 
 
-def from_status(code: int, status: Mapping[str, Any], *, where: str, told: str = "") -> ApiError:
+def from_status(
+    code: int, status: Mapping[str, Any], *, where: str, retry_after: str = ""
+) -> ApiError:
     """Return the error for a `Status` object.
 
     `where` describes the request, `told` is the Retry-After header. A server may send any value in
     the fields of the Status. A value of a wrong type is ignored.
     """
-    said_code, reason = status.get("code"), _text(status.get("reason"))
+    said_code, reason = status.get("code"), _truncate_message(status.get("reason"))
     code = code or (said_code if isinstance(said_code, int) else 0)
     details = status.get("details")
     details = details if isinstance(details, dict) else {}
-    kind = _BY_STATUS.get(code, ServerProblem if code >= 500 else ApiError)
+    kind = _BY_STATUS.get(code, ServerError if code >= 500 else ApiError)
     if code == 409 and reason == "AlreadyExists":
         kind = AlreadyExists
-    elif kind is Invalid and _is_about_another(details):
+    elif kind is Invalid and _is_uid_mismatch(details):
         kind = Conflict
-    message = _text(status.get("message")) or "no message"
+    message = _truncate_message(status.get("message")) or "no message"
     return kind(
         f"{where}: {message} ({code} {reason or 'no reason'})",
         status=code,
         reason=reason,
         details=details,
-        retry_after=_seconds(told, details),
-        said=message,
+        retry_after=_parse_retry_after(retry_after, details),
+        server_message=message,
     )
 
 
-def _text(value: object) -> str:
-    return value[:_MOST_SAID] if isinstance(value, str) else ""
+def _truncate_message(value: object) -> str:
+    return value[:_MAX_SERVER_MESSAGE] if isinstance(value, str) else ""
 
 
-def _is_about_another(details: Mapping[str, Any]) -> bool:
+def _is_uid_mismatch(details: Mapping[str, Any]) -> bool:
     """Return whether a write was refused because the name belongs to another UID by now."""
     causes = details.get("causes")
     return isinstance(causes, list) and any(
@@ -208,19 +210,19 @@ def _is_about_another(details: Mapping[str, Any]) -> bool:
     )
 
 
-def from_answer(code: int, body: bytes, *, where: str, told: str = "") -> ApiError:
+def from_response(code: int, body: bytes, *, where: str, retry_after: str = "") -> ApiError:
     """Return the error for an answer with a Status or any other body."""
     try:
         parsed = orjson.loads(body)
     except orjson.JSONDecodeError:
         parsed = None
     if not isinstance(parsed, dict) or parsed.get("kind") != "Status":
-        text = " ".join(body.decode(errors="replace").split())[:_SHOWN_BODY]
+        text = " ".join(body.decode(errors="replace").split())[:_MAX_SHOWN_BODY]
         parsed = {"message": text or "the answer is empty"}
-    return from_status(code, parsed, where=where, told=told)
+    return from_status(code, parsed, where=where, retry_after=retry_after)
 
 
-def _seconds(told: str, details: Mapping[str, Any]) -> float | None:
+def _parse_retry_after(told: str, details: Mapping[str, Any]) -> float | None:
     if told.isascii() and told.isdigit():
         return float(told)
     seconds = details.get("retryAfterSeconds")

@@ -9,7 +9,7 @@ _MAX_DIGITS = 19
 """Digits of a number of 64 bits."""
 
 
-def revision_of(resource_version: str) -> int:
+def parse_revision(resource_version: str) -> int:
     """Return a resourceVersion as a number; 0 for servers that use something else."""
     text = resource_version
     is_number = text.isascii() and text.isdigit() and len(text) <= _MAX_DIGITS

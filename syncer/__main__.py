@@ -19,24 +19,24 @@ from telemetry import logs
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT. Returns 0 after an orderly end."""
-    options = _options(arguments)
-    logs.configure(options.log_level)
+    options = _parse_options(arguments)
+    logs.configure_logging(options.log_level)
     try:
         return uvloop.run(_run(options))
-    except errors.CredentialsProblem as problem:
+    except errors.CredentialsError as problem:
         sys.stderr.write(f"vc-syncer: {problem}\n")
         return 1
 
 
 async def _run(options: argparse.Namespace) -> int:
-    endpoint = await loading.super_endpoint(options.kubeconfig, options.context)
-    return await app.serve(
-        app.Options(
+    endpoint = await loading.load_super_endpoint(options.kubeconfig, options.context)
+    return await app.run_with_leader_election(
+        app.SyncerOptions(
             namespace=options.namespace,
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
             pod_uid=os.environ.get("POD_UID", ""),
-            version=_version(),
+            version=_read_version(),
             resync_seconds=options.resync_seconds,
             cluster_domain=options.cluster_domain,
         ),
@@ -44,7 +44,7 @@ async def _run(options: argparse.Namespace) -> int:
     )
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="vc-syncer",
         description="Carries tenant objects into the super cluster, and their statuses back.",
@@ -59,24 +59,24 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--cluster-domain",
-        default=env("CLUSTER_DOMAIN", tenant_view.DOMAIN),
+        default=env("CLUSTER_DOMAIN", tenant_view.DEFAULT_CLUSTER_DOMAIN),
         help="domain of the super cluster's own DNS",
     )
     parser.add_argument(
         "--resync-seconds",
         type=float,
-        default=float(env("PATROL_SECONDS", str(resync.PERIOD_SECONDS))),
+        default=float(env("PATROL_SECONDS", str(resync.RESYNC_SECONDS))),
         help="time between two rounds that look for what events missed",
     )
     parser.add_argument(
         "--port", type=int, default=int(env("PORT", "8080")), help="/healthz, /readyz, /metrics"
     )
     parser.add_argument("--log-level", default=env("LOG_LEVEL", "info"))
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=_read_version())
     return parser.parse_args(arguments)
 
 
-def _version() -> str:
+def _read_version() -> str:
     return importlib.metadata.version("virtual-cluster")
 
 

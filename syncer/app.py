@@ -14,26 +14,26 @@ from dataclasses import dataclass
 import structlog
 
 from kubeio.api.client import Client
-from kubeio.api.leader_election import Lease, LeaseLost, identity
+from kubeio.api.leader_election import LeaderElector, LeaseLostError, build_identity
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
 from kubeio.controller.worker import Worker
-from kubeio.loop_budget import Turns
-from syncer.clusters.home_cluster import Home
-from syncer.handlers.dispatcher import Engine, log_fields
-from syncer.handlers.home_events import HomeWiring
-from syncer.handlers.resync import PERIOD_SECONDS, Patrol
-from syncer.lifecycle.tenant_manager import Tenants
-from syncer.model.keys import HOME, Key, group_of
-from syncer.model.tenant_view import DOMAIN
+from kubeio.loop_budget import LoopBudget
+from syncer.clusters.home_cluster import HomeCluster
+from syncer.handlers.dispatcher import Dispatcher, build_log_fields
+from syncer.handlers.home_events import HomeEvents
+from syncer.handlers.resync import RESYNC_SECONDS, Resync
+from syncer.lifecycle.tenant_manager import TenantManager
+from syncer.model.keys import HOME, Key, build_group
+from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from telemetry import gc_tuning
-from telemetry.probes import Probes
+from telemetry.probes import HealthProbes
 from tenancy import wellknown
 
 USER_AGENT = "virtual-cluster-syncer"
 DRAIN_SECONDS = 8.0
-WORKERS = 32
-IN_FLIGHT = 8
+WORKER_COUNT = 32
+MAX_IN_FLIGHT_PER_TENANT = 8
 """Maximum number of keys of one tenant in work, so that a slow or greedy tenant leaves workers to
 other tenants.
 """
@@ -42,7 +42,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class SyncerOptions:
     """Settings from the command line."""
 
     namespace: str
@@ -52,8 +52,8 @@ class Options:
     pod_uid: str = ""
     """Empty outside of a pod."""
     version: str
-    resync_seconds: float = PERIOD_SECONDS
-    cluster_domain: str = DOMAIN
+    resync_seconds: float = RESYNC_SECONDS
+    cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
     """DNS domain of the super cluster."""
 
 
@@ -63,39 +63,43 @@ class Syncer:
     def __init__(
         self,
         super_client: Client,
-        options: Options,
+        options: SyncerOptions,
         *,
-        started: Callable[[], None] = lambda: None,
+        on_started: Callable[[], None] = lambda: None,
     ) -> None:
-        """`started` is called once the caches are complete."""
+        """`on_started` is called once the caches are complete."""
         self._options = options
-        self._started = started
-        turns = Turns()
+        self._on_started = on_started
+        turns = LoopBudget()
         self.queue: FairQueue[Key] = FairQueue(
             name=wellknown.SYNCER,
-            group=group_of,
-            weight=lambda group: self.tenants.weight(group),  # noqa: PLW0108 - not there yet
-            in_flight=IN_FLIGHT,
-            turns=turns,
+            group=build_group,
+            weight=lambda group: self.tenants.get_weight(group),  # noqa: PLW0108 - not there yet
+            in_flight=MAX_IN_FLIGHT_PER_TENANT,
+            loop_budget=turns,
         )
-        self.home = Home(
+        self.home = HomeCluster(
             super_client,
             namespace=options.namespace,
             domain=options.cluster_domain,
-            turns=turns,
+            loop_budget=turns,
         )
-        self.tenants = Tenants(self.home, self.queue)
+        self.tenants = TenantManager(self.home, self.queue)
         self.targets = self.tenants.targets
 
     async def run(self, stop: asyncio.Event) -> None:
         """Work until `stop` is set, then finish the keys in work."""
-        engine = Engine(self.tenants.sessions)
+        engine = Dispatcher(self.tenants.sessions)
         worker = Worker(
-            self.queue, engine.reconcile, name=wellknown.SYNCER, count=WORKERS, fields=log_fields
+            self.queue,
+            engine.reconcile,
+            name=wellknown.SYNCER,
+            count=WORKER_COUNT,
+            fields=build_log_fields,
         )
         everywhere = self.tenants.sessions
-        HomeWiring(self.home, everywhere[HOME], everywhere).subscribe()
-        patrol = Patrol(self.tenants.sessions, period_seconds=self._options.resync_seconds)
+        HomeEvents(self.home, everywhere[HOME], everywhere).subscribe()
+        patrol = Resync(self.tenants.sessions, period_seconds=self._options.resync_seconds)
         async with asyncio.TaskGroup() as group:
             watching = group.create_task(self.home.run(), name="home")
             stopped = group.create_task(stop.wait(), name="stop")
@@ -103,7 +107,7 @@ class Syncer:
             await asyncio.wait((stopped, synced), return_when=asyncio.FIRST_COMPLETED)
             synced.cancel()
             if not stop.is_set():
-                self._started()
+                self._on_started()
                 _log.info("syncer.started", version=self._options.version)
                 working = group.create_task(worker.run(), name="workers")
                 keeping = group.create_task(self.tenants.run(), name="tenants")
@@ -117,14 +121,14 @@ class Syncer:
             watching.cancel()
         _log.info("syncer.stopped")
 
-    def missing(self) -> str:
+    def describe_unready(self) -> str:
         """Return what keeps the syncer from being ready, or an empty string."""
-        return self.home.missing()
+        return self.home.describe_missing_caches()
 
 
-async def serve(options: Options, endpoint: Endpoint) -> int:
+async def run_with_leader_election(options: SyncerOptions, endpoint: Endpoint) -> int:
     """Compete for the Lease and work while it is held. Returns 0 after an orderly end."""
-    gc_tuning.relax()
+    gc_tuning.raise_thresholds()
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     for each in (signal.SIGTERM, signal.SIGINT):
@@ -132,25 +136,29 @@ async def serve(options: Options, endpoint: Endpoint) -> int:
     agent = f"{USER_AGENT}/{options.identity}"
     # Renewals neither wait behind a burst of writes nor are fenced.
     async with contextlib.AsyncExitStack() as stack:
-        lease = Lease(
+        lease = LeaderElector(
             await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
             namespace=options.namespace,
             name=wellknown.SYNCER,
-            identity=identity(options.identity, options.pod_uid),
+            identity=build_identity(options.identity, options.pod_uid),
         )
-        super_client = Client(endpoint, user_agent=agent, fence=lease.fence)
+        super_client = Client(endpoint, user_agent=agent, fence=lease.check_fence)
         syncer = Syncer(
-            await stack.enter_async_context(super_client), options, started=gc_tuning.settle
+            await stack.enter_async_context(super_client),
+            options,
+            on_started=gc_tuning.freeze_objects,
         )
-        probes = Probes()
+        probes = HealthProbes()
         # A standby is ready, because it could start at once. Only the holder's caches can be
         # missing.
-        probes.ready("caches", lambda: syncer.missing() if lease.is_held else "")
-        async with probes.served(options.port):
-            return await _while_held(syncer, lease, stop)
+        probes.add_readiness_check(
+            "caches", lambda: syncer.describe_unready() if lease.is_held else ""
+        )
+        async with probes.serve_in_block(options.port):
+            return await _run_while_leading(syncer, lease, stop)
 
 
-async def _while_held(syncer: Syncer, lease: Lease, stop: asyncio.Event) -> int:
+async def _run_while_leading(syncer: Syncer, lease: LeaderElector, stop: asyncio.Event) -> int:
     run = asyncio.ensure_future(lease.run(lambda: syncer.run(stop)))
     stopped = asyncio.ensure_future(stop.wait())
     await asyncio.wait((run, stopped), return_when=asyncio.FIRST_COMPLETED)
@@ -161,7 +169,7 @@ async def _while_held(syncer: Syncer, lease: Lease, stop: asyncio.Event) -> int:
         await run
     except asyncio.CancelledError:
         return 0
-    except LeaseLost as problem:
+    except LeaseLostError as problem:
         _log.error("lease.lost", problem=str(problem))
         return 1
     return 0

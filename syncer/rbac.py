@@ -8,36 +8,40 @@ cluster, and an unused verb is a security hole.
 
 from collections.abc import Iterator
 
-from kubeio.cache.crd_reflector import definition_of
+from kubeio.cache.crd_reflector import crd_name
 from syncer.model.mirrored_kinds import MIRRORS
-from syncer.rules.registry import KINDS, Flow, Kind, Method
+from syncer.rules.registry import KINDS, SyncDirection, SyncedKind, UpdateMethod
 from syncer.safety.store_guard import CONFIG_MAP
-from tenancy.rbac import Access
+from tenancy.rbac import RbacRule
 
-_FOLLOW = ("get", "list", "watch")
-_CHANGES = {Method.REPLACE: ("update",), Method.MERGE: ("patch",), Method.OWN: ("patch",)}
+_WATCH_VERBS = ("get", "list", "watch")
+_UPDATE_VERBS = {
+    UpdateMethod.REPLACE: ("update",),
+    UpdateMethod.MERGE: ("patch",),
+    UpdateMethod.OWN: ("patch",),
+}
 
 
-def _super_rows() -> Iterator[Access]:
+def _build_super_rules() -> Iterator[RbacRule]:
     for kind in KINDS:
-        yield Access(
+        yield RbacRule(
             kind.resource.group,
             (kind.resource.plural,),
-            (*_FOLLOW, "create", *_CHANGES[kind.method], "delete"),
+            (*_WATCH_VERBS, "create", *_UPDATE_VERBS[kind.update_method], "delete"),
             f"Twins of tenant objects: {kind.resource.kind}.",
         )
 
 
-def _tenant_rows() -> Iterator[Access]:
+def _build_tenant_rules() -> Iterator[RbacRule]:
     for kind in KINDS:
-        yield Access(
+        yield RbacRule(
             kind.resource.group,
             (kind.resource.plural,),
-            (*_FOLLOW, *_tenant_verbs(kind)),
+            (*_WATCH_VERBS, *_get_tenant_verbs(kind)),
             f"Read to carry it down: {kind.resource.kind}.",
         )
-        if kind.flow is Flow.DOWN_UP:
-            yield Access(
+        if kind.direction is SyncDirection.DOWN_UP:
+            yield RbacRule(
                 kind.resource.group,
                 (f"{kind.resource.plural}/status",),
                 ("patch",),
@@ -45,100 +49,102 @@ def _tenant_rows() -> Iterator[Access]:
             )
 
 
-def _tenant_verbs(kind: Kind) -> tuple[str, ...]:
+def _get_tenant_verbs(kind: SyncedKind) -> tuple[str, ...]:
     if kind.resource.plural == "pods":
         return ("delete",)  # a pod that ended in the super cluster is deleted in the tenant
-    return ("patch",) if kind.up_spec is not None else ()
+    return ("patch",) if kind.build_spec_up is not None else ()
 
 
-def _mirror_rows(verbs: tuple[str, ...], why: str) -> Iterator[Access]:
+def _build_mirror_rules(verbs: tuple[str, ...], why: str) -> Iterator[RbacRule]:
     for mirror in MIRRORS:
         resource = mirror.resource
-        yield Access(resource.group, (resource.plural,), verbs, f"{why}: {resource.kind}.")
-    definitions = tuple(definition_of(mirror.resource) for mirror in MIRRORS if mirror.optional)
-    yield Access(
+        yield RbacRule(resource.group, (resource.plural,), verbs, f"{why}: {resource.kind}.")
+    definitions = tuple(crd_name(mirror.resource) for mirror in MIRRORS if mirror.needs_crd)
+    yield RbacRule(
         "apiextensions.k8s.io",
         ("customresourcedefinitions",),
-        _FOLLOW,
+        _WATCH_VERBS,
         "Whether a kind that comes with a CRD is served at all.",
         names=definitions,
     )
 
 
-SUPER_ACCESS: tuple[Access, ...] = (
-    *_super_rows(),
-    *_mirror_rows(_FOLLOW, "Shown to tenants as far as their policies say"),
-    Access(
+SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
+    *_build_super_rules(),
+    *_build_mirror_rules(_WATCH_VERBS, "Shown to tenants as far as their policies say"),
+    RbacRule(
         "",
         ("persistentvolumes",),
-        (*_FOLLOW, "create", "patch", "delete"),
+        (*_WATCH_VERBS, "create", "patch", "delete"),
         "Volumes of tenants' claims are shown to them; those that a policy lets a tenant write are"
         " made here, pinned to its claim.",
     ),
-    Access(
+    RbacRule(
         "",
         ("pods/status",),
         ("patch",),
         "Conditions of readiness gates are a tenant's to set.",
     ),
-    Access(
+    RbacRule(
         "",
         ("pods/ephemeralcontainers", "pods/resize"),
         ("patch",),
         "A tenant debugs and resizes pods that run.",
     ),
-    Access(
+    RbacRule(
         "",
         ("serviceaccounts",),
         ("list", "watch", "create", "patch"),
         "One powerless account in each super namespace.",
     ),
-    Access("", ("nodes",), _FOLLOW, "Virtual nodes show the nodes that a tenant's pods run on."),
-    Access("", ("events",), ("list", "watch"), "Events about twins are told in the tenant."),
-    Access(
+    RbacRule(
+        "", ("nodes",), _WATCH_VERBS, "Virtual nodes show the nodes that a tenant's pods run on."
+    ),
+    RbacRule("", ("events",), ("list", "watch"), "Events about twins are told in the tenant."),
+    RbacRule(
         "networking.k8s.io",
         ("ipaddresses",),
         ("list", "watch"),
         "Addresses of a slice that others have are kept free in the tenant.",
     ),
-    Access(
+    RbacRule(
         "networking.k8s.io",
         ("servicecidrs",),
         ("list", "watch"),
         "Addresses of the super cluster are taken out of network policies and endpoints.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("virtualclusters",),
         ("list", "watch", "patch"),
         "Tenants are declared here; patch takes a confirmation off once it was used.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("virtualclusters/status",),
         ("patch",),
         "The conditions Synced and DeletesHeld, by server-side apply.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("tenantpolicies",),
         ("list", "watch"),
         "What each tenant may ask for.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("superclusters",),
         ("list", "watch", "patch"),
         "Which other clusters there are; their Secrets are read in the components' namespace. Patch"
         " takes a confirmation off once it was used.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("superclusters/status",),
         ("patch",),
         "The conditions Followed and LossesHeld, by server-side apply.",
     ),
-    Access(
+    RbacRule(
         "coordination.k8s.io",
         ("leases",),
         ("get", "create", "update"),
@@ -147,9 +153,9 @@ SUPER_ACCESS: tuple[Access, ...] = (
     ),
 )
 
-_AT_TARGETS = frozenset(
+_TARGET_PLURALS = frozenset(
     {
-        *(kind.resource.plural for kind in KINDS if kind.at_targets),
+        *(kind.resource.plural for kind in KINDS if kind.is_in_targets),
         "events",
         "nodes",
         "serviceaccounts",
@@ -160,66 +166,66 @@ _AT_TARGETS = frozenset(
 cluster.
 """
 
-TARGET_ACCESS: tuple[Access, ...] = tuple(
+TARGET_RBAC_RULES: tuple[RbacRule, ...] = tuple(
     row
-    for row in SUPER_ACCESS
-    if not row.namespaced and {each.partition("/")[0] for each in row.resources} <= _AT_TARGETS
+    for row in SUPER_RBAC_RULES
+    if not row.namespaced and {each.partition("/")[0] for each in row.resources} <= _TARGET_PLURALS
 )
 """Rights that a target must grant, also to vc-manager, which probes the target with them."""
 
-TENANT_ACCESS: tuple[Access, ...] = (
-    *_tenant_rows(),
-    *_mirror_rows(
+TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
+    *_build_tenant_rules(),
+    *_build_mirror_rules(
         ("list", "watch", "create", "update", "delete"), "What the super cluster offers is shown"
     ),
-    Access(
+    RbacRule(
         "",
         ("persistentvolumes",),
-        (*_FOLLOW, "create", "update", "patch", "delete"),
+        (*_WATCH_VERBS, "create", "update", "patch", "delete"),
         "The volumes of claims are shown; those of the tenant's own are read and named a claim.",
     ),
-    Access("", ("persistentvolumes/status",), ("patch",), "And how they are."),
-    Access("", ("pods/binding",), ("create",), "A pod is bound to the node its twin runs on."),
-    Access(
+    RbacRule("", ("persistentvolumes/status",), ("patch",), "And how they are."),
+    RbacRule("", ("pods/binding",), ("create",), "A pod is bound to the node its twin runs on."),
+    RbacRule(
         "",
         ("pods/eviction",),
         ("create",),
         "Pods leave a super cluster that is granted no more, as their budgets let them.",
     ),
-    Access("", ("configmaps",), ("create",), "The ConfigMap by which the store is known again."),
-    Access(
+    RbacRule("", ("configmaps",), ("create",), "The ConfigMap by which the store is known again."),
+    RbacRule(
         "",
         ("configmaps",),
         ("patch",),
         "Its epoch is counted up.",
         names=(CONFIG_MAP,),
     ),
-    Access("", ("serviceaccounts",), _FOLLOW, "Pods run as these."),
-    Access(
+    RbacRule("", ("serviceaccounts",), _WATCH_VERBS, "Pods run as these."),
+    RbacRule(
         "",
         ("serviceaccounts/token",),
         ("create",),
         "Pods get tokens of their own cluster's API.",
     ),
-    Access(
+    RbacRule(
         "",
         ("nodes",),
         ("list", "watch", "create", "patch", "delete"),
         "The nodes that pods run on are shown here.",
     ),
-    Access("", ("nodes/status",), ("patch",), "And how they are."),
-    Access(
+    RbacRule("", ("nodes/status",), ("patch",), "And how they are."),
+    RbacRule(
         "networking.k8s.io",
         ("ipaddresses",),
         ("list", "watch", "create", "delete"),
         "Addresses that are taken below are reserved.",
     ),
-    Access(
+    RbacRule(
         "coordination.k8s.io",
         ("leases",),
         ("create", "patch"),
         "Since when a node's cluster answers, renewed with each answer, where a node stands for a"
         " whole other cluster.",
     ),
-    Access("", ("events",), ("get", "create", "patch"), "What became of an object, and why."),
+    RbacRule("", ("events",), ("get", "create", "patch"), "What became of an object, and why."),
 )

@@ -14,34 +14,34 @@ from typing import Any
 
 import structlog
 
-Source = Callable[[], Any]
+DumpSource = Callable[[], Any]
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @contextmanager
-def on_signal(sources: Mapping[str, Source]) -> Iterator[None]:
+def dump_on_signal(sources: Mapping[str, DumpSource]) -> Iterator[None]:
     """Log every source and all tasks on each SIGUSR1 while the block runs."""
     loop = asyncio.get_running_loop()
-    loop.add_signal_handler(signal.SIGUSR1, _dump, sources)
+    loop.add_signal_handler(signal.SIGUSR1, _log_dump, sources)
     try:
         yield
     finally:
         loop.remove_signal_handler(signal.SIGUSR1)
 
 
-def tasks() -> dict[str, int]:
+def count_waiting_tasks() -> dict[str, int]:
     """Return the number of the loop's tasks by waiting position, innermost line first."""
-    return dict(Counter(_where(task) for task in asyncio.all_tasks()).most_common())
+    return dict(Counter(_describe_task(task) for task in asyncio.all_tasks()).most_common())
 
 
-def _dump(sources: Mapping[str, Source]) -> None:
+def _log_dump(sources: Mapping[str, DumpSource]) -> None:
     for name, source in sources.items():
         _log.info("debug.dump", source=name, found=source())
-    _log.info("debug.dump", source="tasks", found=tasks())
+    _log.info("debug.dump", source="tasks", found=count_waiting_tasks())
 
 
-def _where(task: "asyncio.Task[Any]") -> str:
+def _describe_task(task: "asyncio.Task[Any]") -> str:
     awaited: Any = task.get_coro()
     lines = []
     while (frame := getattr(awaited, "cr_frame", None)) is not None:

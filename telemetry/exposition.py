@@ -10,7 +10,7 @@ from collections.abc import Callable
 from prometheus_client import REGISTRY, CollectorRegistry
 from prometheus_client.exposition import choose_encoder
 
-_FRESH = 1.0  # seconds for which one text is shared
+_CACHE_SECONDS = 1.0  # seconds for which one text is shared
 
 
 class Exposition:
@@ -19,22 +19,22 @@ class Exposition:
     def __init__(self, registry: CollectorRegistry = REGISTRY) -> None:
         """Set the registry."""
         self._registry = registry
-        self._shown: tuple[float, str, str, bytes] | None = None
+        self._cached_text: tuple[float, str, str, bytes] | None = None
 
-    def text(self, accept: str) -> tuple[str, bytes]:
+    def render(self, accept: str) -> tuple[str, bytes]:
         """Return the content type and the text, in the form that an Accept header asks for."""
         now = time.monotonic()
-        if self._shown is not None:
-            made, asked, content_type, body = self._shown
-            if accept == asked and now - made < _FRESH:
+        if self._cached_text is not None:
+            made, asked, content_type, body = self._cached_text
+            if accept == asked and now - made < _CACHE_SECONDS:
                 return content_type, body
-        encode, content_type = _encoder(accept)
+        encode, content_type = _choose_encoder(accept)
         body = encode(self._registry)
-        self._shown = now, accept, content_type, body
+        self._cached_text = now, accept, content_type, body
         return content_type, body
 
 
-def _encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
+def _choose_encoder(accept: str) -> tuple[Callable[[CollectorRegistry], bytes], str]:
     try:
         return choose_encoder(accept)
     except (TypeError, ValueError):  # the library fails on invalid versions

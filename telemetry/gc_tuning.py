@@ -9,21 +9,21 @@ thresholds.
 
 import gc
 
-_YOUNG = 5_000
+_GENERATION_0_THRESHOLD = 5_000
 """Allocations without a free before the youngest generation is collected. Python's default is 700.
 
 Such a collection takes up to 0.5 ms. With four times as many objects it takes up to 3.5 ms at once.
 """
-_MIDDLE, _OLD = 20, 80
+_GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD = 20, 80
 """Collections before the next older generation is collected. A full one takes a fraction of 1 s."""
 
 
-def relax() -> None:
+def raise_thresholds() -> None:
     """Collect new objects less often. Call this at the start of a process."""
-    gc.set_threshold(_YOUNG, _MIDDLE, _OLD)
+    gc.set_threshold(_GENERATION_0_THRESHOLD, _GENERATION_1_THRESHOLD, _GENERATION_2_THRESHOLD)
 
 
-def settle() -> None:
+def freeze_objects() -> None:
     """Exclude all existing objects from collection for good.
 
     Garbage of the start stays too, even the socket of a connection that failed. A collection of it

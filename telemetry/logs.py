@@ -19,17 +19,19 @@ import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
 _SECRET_WORDS = ("token", "password", "authorization", "secret_data", "private_key", "client_key")
-_CHATTY = ("asyncio", "aiohttp", "kubernetes", "urllib3")
+_NOISY_LOGGERS = ("asyncio", "aiohttp", "kubernetes", "urllib3")
 """Libraries with INFO lines of no use here."""
 
-SUBJECT: ContextVar[Callable[[], Mapping[str, str]] | None] = ContextVar("subject", default=None)
+LOG_SUBJECT: ContextVar[Callable[[], Mapping[str, str]] | None] = ContextVar(
+    "subject", default=None
+)
 """Returns the fields of the current reconcile, for every line of a task.
 
 It is called only when a line is written.
 """
 
 
-def configure(
+def configure_logging(
     level: str = "INFO", *, console: bool | None = None, stream: TextIO | None = None
 ) -> None:
     """Set up logging for the whole process.
@@ -40,11 +42,11 @@ def configure(
     if console is None:
         console = out.isatty()
     shared: list[Processor] = [
-        with_subject,
+        add_subject,
         structlog.stdlib.add_logger_name,
         structlog.stdlib.add_log_level,
         structlog.processors.TimeStamper(fmt="iso", utc=True),
-        without_secrets,
+        redact_secrets,
     ]
     structlog.configure(
         processors=[
@@ -58,24 +60,27 @@ def configure(
     )
     formatter = structlog.stdlib.ProcessorFormatter(
         foreign_pre_chain=[*shared, structlog.stdlib.ExtraAdder()],
-        processors=[structlog.stdlib.ProcessorFormatter.remove_processors_meta, *_render(console)],
+        processors=[
+            structlog.stdlib.ProcessorFormatter.remove_processors_meta,
+            *_build_renderer(console),
+        ],
     )
     handler = logging.StreamHandler(out)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]
     root.setLevel(level.upper())
-    for name in _CHATTY:
+    for name in _NOISY_LOGGERS:
         logging.getLogger(name).setLevel(max(logging.WARNING, root.level))
 
 
-def with_subject(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def add_subject(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Add the fields of the current reconcile. Fields of the line itself win."""
-    subject = SUBJECT.get()
+    subject = LOG_SUBJECT.get()
     return event if subject is None else {**subject(), **event}
 
 
-def without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
+def redact_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     """Hide fields with names of secrets, and bytes, which may contain anything."""
     for key, value in event.items():
         if isinstance(value, bytes | bytearray | memoryview):
@@ -85,13 +90,13 @@ def without_secrets(_: WrappedLogger, __: str, event: EventDict) -> EventDict:
     return event
 
 
-def _render(console: bool) -> list[Processor]:
+def _build_renderer(console: bool) -> list[Processor]:
     if console:
         return [structlog.dev.ConsoleRenderer()]
-    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_json)]
+    return [structlog.processors.format_exc_info, structlog.processors.JSONRenderer(_encode_json)]
 
 
-def _json(event: EventDict, **_: Any) -> str:
+def _encode_json(event: EventDict, **_: Any) -> str:
     try:
         return orjson.dumps(event, default=repr, option=orjson.OPT_NON_STR_KEYS).decode()
     except orjson.JSONEncodeError:

@@ -12,23 +12,23 @@ from collections.abc import AsyncIterator
 
 from telemetry import metrics
 
-PERIOD = 1.0
+PERIOD_SECONDS = 1.0
 """Interval of measurements in seconds."""
 
 
 @contextlib.asynccontextmanager
-async def measured(period: float = PERIOD) -> AsyncIterator[None]:
+async def measure_lag(period: float = PERIOD_SECONDS) -> AsyncIterator[None]:
     """Measure the running loop while the block runs."""
-    task = asyncio.ensure_future(_measure(period))
+    task = asyncio.ensure_future(_measure_forever(period))
     try:
         yield
     finally:
         task.cancel()
 
 
-async def _measure(period: float) -> None:
+async def _measure_forever(period: float) -> None:
     loop = asyncio.get_running_loop()
     while True:
         due = loop.time() + period
         await asyncio.sleep(period)
-        metrics.LOOP_LATENESS.observe(max(0.0, loop.time() - due))
+        metrics.LOOP_LAG.observe(max(0.0, loop.time() - due))

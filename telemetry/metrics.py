@@ -11,8 +11,8 @@ from collections.abc import Callable, Mapping
 
 from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
 
-_FAST = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
-_LAG = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
+_FAST_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
+_LAG_BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
 disable_created_metrics()  # type: ignore[no-untyped-call]
 
@@ -42,10 +42,16 @@ _QUEUE_DEPTH = Gauge("workqueue_depth", "Keys that wait for a turn.", ["name"])
 _QUEUE_ADDS = Counter("workqueue_adds", "Keys that began to wait.", ["name"])
 _QUEUE_RETRIES = Counter("workqueue_retries", "Keys put back with their own delay.", ["name"])
 _QUEUE_WAIT = Histogram(
-    "workqueue_queue_duration_seconds", "From the wish to the work.", ["name"], buckets=_FAST
+    "workqueue_queue_duration_seconds",
+    "From the wish to the work.",
+    ["name"],
+    buckets=_FAST_BUCKETS,
 )
 _QUEUE_WORK = Histogram(
-    "workqueue_work_duration_seconds", "How long a key was worked on.", ["name"], buckets=_FAST
+    "workqueue_work_duration_seconds",
+    "How long a key was worked on.",
+    ["name"],
+    buckets=_FAST_BUCKETS,
 )
 _QUEUE_UNFINISHED = Gauge(
     "workqueue_unfinished_work_seconds", "Age of the keys in work, added up.", ["name"]
@@ -69,7 +75,7 @@ _RECONCILE_TIME = Histogram(
     "controller_runtime_reconcile_time_seconds",
     "How long a reconcile took.",
     ["controller"],
-    buckets=_FAST,
+    buckets=_FAST_BUCKETS,
 )
 _RECONCILERS = Gauge(
     "controller_runtime_max_concurrent_reconciles", "Workers there are.", ["controller"]
@@ -82,9 +88,9 @@ _SYNC_LAG = Histogram(
     "vc_sync_lag_seconds",
     "From an event's arrival to the answer of the write it led to, retries and waits included.",
     ["direction", "kind"],
-    buckets=_LAG,
+    buckets=_LAG_BUCKETS,
 )
-_DRIFT = Counter(
+_DRIFT_REPAIRED = Counter(
     "vc_drift_repaired",
     "Writes that undid what somebody else had done to an object, by the side of the object.",
     ["side", "kind"],
@@ -109,7 +115,7 @@ _CERTIFICATE_RENEWAL = Gauge(
     "When the first certificate of this name is due for renewal; authorities are not renewed.",
     ["certificate"],
 )
-LOOP_LATENESS = Histogram(
+LOOP_LAG = Histogram(
     "vc_event_loop_lateness_seconds",
     "How late a timer of the event loop rang, looked at once a second.",
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
@@ -124,7 +130,7 @@ EVENTS_DROPPED = Counter(
 )
 
 RESULTS = ("success", "requeue_after", "wait", "conflict", "requeue", "error")
-_FAILURES = frozenset({"error", "requeue"})
+_FAILURE_RESULTS = frozenset({"error", "requeue"})
 
 
 class QueueMetrics:
@@ -141,11 +147,11 @@ class QueueMetrics:
         """Read the bound methods at each scrape, as long as their queue lives."""
         self.adds = _QUEUE_ADDS.labels(name)
         self.retries = _QUEUE_RETRIES.labels(name)
-        self.waited = _QUEUE_WAIT.labels(name).observe
-        self.worked = _QUEUE_WORK.labels(name).observe
-        _QUEUE_DEPTH.labels(name).set_function(_while_alive(depth))
-        _QUEUE_UNFINISHED.labels(name).set_function(_while_alive(unfinished))
-        _QUEUE_LONGEST.labels(name).set_function(_while_alive(longest))
+        self.wait_seconds = _QUEUE_WAIT.labels(name).observe
+        self.work_seconds = _QUEUE_WORK.labels(name).observe
+        _QUEUE_DEPTH.labels(name).set_function(_call_while_alive(depth))
+        _QUEUE_UNFINISHED.labels(name).set_function(_call_while_alive(unfinished))
+        _QUEUE_LONGEST.labels(name).set_function(_call_while_alive(longest))
 
 
 class ReconcileMetrics:
@@ -156,14 +162,14 @@ class ReconcileMetrics:
         self._results = {result: _RECONCILES.labels(name, result).inc for result in RESULTS}
         self._errors = _RECONCILE_ERRORS.labels(name).inc
         self._time = _RECONCILE_TIME.labels(name).observe
-        _RECONCILERS_BUSY.labels(name).set_function(_while_alive(busy))
+        _RECONCILERS_BUSY.labels(name).set_function(_call_while_alive(busy))
         _RECONCILERS.labels(name).set(workers)
 
-    def ended(self, result: str, seconds: float) -> None:
+    def count_reconcile(self, result: str, seconds: float) -> None:
         """Count one reconcile with one of RESULTS."""
         self._results[result]()
         self._time(seconds)
-        if result in _FAILURES:
+        if result in _FAILURE_RESULTS:
             self._errors()
 
 
@@ -172,56 +178,56 @@ class SyncMetrics:
 
     def __init__(self) -> None:
         """Start without kinds. Each kind is added at its first write."""
-        self._lags: dict[tuple[str, str], Callable[[float], None]] = {}
-        self._drifts: dict[tuple[str, str], Callable[[], None]] = {}
+        self._lag_histograms: dict[tuple[str, str], Callable[[float], None]] = {}
+        self._drift_counters: dict[tuple[str, str], Callable[[], None]] = {}
 
-    def lag(self, direction: str, kind: str, seconds: float) -> None:
+    def observe_lag(self, direction: str, kind: str, seconds: float) -> None:
         """Record the seconds from the cause of a write to its answer."""
         place = direction, kind
-        observe = self._lags.get(place)
+        observe = self._lag_histograms.get(place)
         if observe is None:
-            observe = self._lags[place] = _SYNC_LAG.labels(*place).observe
+            observe = self._lag_histograms[place] = _SYNC_LAG.labels(*place).observe
         observe(seconds)
 
-    def repaired(self, side: str, kind: str) -> None:
+    def count_drift_repaired(self, side: str, kind: str) -> None:
         """Count a write that undid another writer's change."""
         place = side, kind
-        count = self._drifts.get(place)
+        count = self._drift_counters.get(place)
         if count is None:
-            count = self._drifts[place] = _DRIFT.labels(*place).inc
+            count = self._drift_counters[place] = _DRIFT_REPAIRED.labels(*place).inc
         count()
 
 
-def watch_tenants(counts: Mapping[str, Callable[[], float]]) -> None:
+def register_tenant_counts(counts: Mapping[str, Callable[[], float]]) -> None:
     """Read these bound methods, by condition, at each scrape, as long as their owner lives."""
     for condition, method in counts.items():
-        _TENANTS.labels(condition).set_function(_while_alive(method))
+        _TENANTS.labels(condition).set_function(_call_while_alive(method))
 
 
-def watch_targets(counts: Mapping[str, Callable[[], float]]) -> None:
-    """Read the methods of the targets at each scrape, as `watch_tenants` does for tenants."""
+def register_target_counts(counts: Mapping[str, Callable[[], float]]) -> None:
+    """Read the methods of the targets at each scrape, like `register_tenant_counts`."""
     for condition, method in counts.items():
-        _TARGETS.labels(condition).set_function(_while_alive(method))
+        _TARGETS.labels(condition).set_function(_call_while_alive(method))
 
 
-def show_certificate(name: str, *, ends: float, renewed: float | None) -> None:
+def set_certificate_times(name: str, *, ends: float, renewed: float | None) -> None:
     """Set the expiry and renewal of the first certificate of a name, in Unix seconds."""
     _CERTIFICATE_EXPIRY.labels(name).set(ends)
     if renewed is not None:
         _CERTIFICATE_RENEWAL.labels(name).set(renewed)
 
 
-def forget_certificate(name: str) -> None:
+def remove_certificate(name: str) -> None:
     """Remove the metrics of a name, because no such certificate exists."""
     for family in (_CERTIFICATE_EXPIRY, _CERTIFICATE_RENEWAL):
         family.remove_by_labels({"certificate": name})
 
 
-def _while_alive(method: Callable[[], float]) -> Callable[[], float]:
+def _call_while_alive(method: Callable[[], float]) -> Callable[[], float]:
     weak = weakref.WeakMethod(method)
 
-    def value() -> float:
+    def read_value() -> float:
         found = weak()
         return found() if found is not None else 0.0
 
-    return value
+    return read_value

@@ -12,13 +12,13 @@ from collections.abc import Mapping
 from dataclasses import dataclass
 from enum import StrEnum
 
-DOCUMENT = "access.json"
+DOCUMENT_KEY = "access.json"
 """Key of the ConfigMap `wellknown.AGENT_ACCESS`."""
-BUILT_IN = ""
+BUILT_IN_POLICY = ""
 """Name for the policy of tenants that name none, if the object `baseline` does not exist."""
 
 
-class Call(StrEnum):
+class KubeletCall(StrEnum):
     """A kind of kubelet call, spelled as the switch in `TenantPolicy.spec.access`."""
 
     LOGS = "logs"
@@ -27,45 +27,51 @@ class Call(StrEnum):
     PORT_FORWARD = "portForward"
 
 
-class SwitchesProblemError(ValueError):
+class InvalidAgentPermissionsError(ValueError):
     """A document cannot be read. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Switches:
+class AgentPermissions:
     """The calls of every policy, and the policy of every tenant."""
 
-    policies: Mapping[str, frozenset[Call]]
+    policies: Mapping[str, frozenset[KubeletCall]]
     """Calls by policy name. A policy that is missing or cannot be read has no entry."""
     tenants: Mapping[str, str]
     """Name of the policy that binds a tenant, by UID of the VirtualCluster."""
 
 
-def write(switches: Switches) -> str:
+def encode_permissions(switches: AgentPermissions) -> str:
     """Return the document. Equal switches produce equal text."""
     policies = {name: sorted(calls) for name, calls in switches.policies.items()}
     whole = {"policies": policies, "tenants": dict(switches.tenants)}
     return json.dumps(whole, sort_keys=True, separators=(",", ":"))
 
 
-def read(document: str) -> Switches:
+def decode_permissions(document: str) -> AgentPermissions:
     """Parse a document. Raises SwitchesProblemError."""
     try:
         whole = json.loads(document)
         policies, tenants = whole["policies"].items(), whole["tenants"].items()
-        found = Switches({name: _calls(calls) for name, calls in policies}, dict(tenants))
+        found = AgentPermissions(
+            {name: _parse_calls(calls) for name, calls in policies}, dict(tenants)
+        )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
-        raise SwitchesProblemError(f"{DOCUMENT} is not what vc-manager writes") from error
+        raise InvalidAgentPermissionsError(
+            f"{DOCUMENT_KEY} is not what vc-manager writes"
+        ) from error
     if not all(isinstance(name, str) for name in found.tenants.values()):
-        raise SwitchesProblemError(f"{DOCUMENT} binds a tenant to something that is no name")
+        raise InvalidAgentPermissionsError(
+            f"{DOCUMENT_KEY} binds a tenant to something that is no name"
+        )
     return found
 
 
-def _calls(names: object) -> frozenset[Call]:
+def _parse_calls(names: object) -> frozenset[KubeletCall]:
     """Return the calls of a list.
 
     Calls of a later version are ignored, as no agent answers them.
     """
     if not isinstance(names, list) or not all(isinstance(name, str) for name in names):
         raise TypeError("calls are a list of names")
-    return frozenset(Call(name) for name in names if name in set(Call))
+    return frozenset(KubeletCall(name) for name in names if name in set(KubeletCall))

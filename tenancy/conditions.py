@@ -10,11 +10,11 @@ from typing import Any, Literal
 
 Condition = dict[str, Any]
 
-Status = Literal["True", "False", "Unknown"]
+ConditionStatus = Literal["True", "False", "Unknown"]
 
 
-def condition(
-    kind: str, status: Status, reason: str, message: str, *, now: str, generation: int
+def build_condition(
+    kind: str, status: ConditionStatus, reason: str, message: str, *, now: str, generation: int
 ) -> Condition:
     """Return one condition. `now` is RFC 3339, `reason` CamelCase, `message` a sentence."""
     return {
@@ -27,18 +27,20 @@ def condition(
     }
 
 
-def find(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> Mapping[str, Any] | None:
+def find_condition(
+    conditions: Iterable[Mapping[str, Any]] | None, kind: str
+) -> Mapping[str, Any] | None:
     """Return the condition of this type, or None."""
     return next((c for c in conditions or () if c.get("type") == kind), None)
 
 
 def is_true(conditions: Iterable[Mapping[str, Any]] | None, kind: str) -> bool:
     """Return whether the condition of this type exists and is True."""
-    found = find(conditions, kind)
+    found = find_condition(conditions, kind)
     return found is not None and found.get("status") == "True"
 
 
-def since(found: Mapping[str, Any]) -> datetime | None:
+def parse_transition_time(found: Mapping[str, Any]) -> datetime | None:
     """Return the time of a condition's last transition, or None for an invalid time.
 
     API servers accept more forms of a time than Python does, from any client that may write a
@@ -51,14 +53,14 @@ def since(found: Mapping[str, Any]) -> datetime | None:
     return when if when.tzinfo is not None else None
 
 
-def carry_times(
+def carry_transition_times(
     old: Sequence[Mapping[str, Any]] | None, new: Sequence[Condition]
 ) -> list[Condition]:
     """Return `new`, each condition with the old transition time if its status did not change."""
     carried: list[Condition] = []
     for fresh in new:
-        before = find(old, fresh["type"]) or {}
-        if before.get("status") == fresh["status"] and since(before) is not None:
+        before = find_condition(old, fresh["type"]) or {}
+        if before.get("status") == fresh["status"] and parse_transition_time(before) is not None:
             fresh = {**fresh, "lastTransitionTime": before["lastTransitionTime"]}  # noqa: PLW2901
         carried.append(fresh)
     return carried

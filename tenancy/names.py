@@ -11,7 +11,7 @@ import re
 MAX_LABEL = 63
 """Longest DNS label, and so the longest namespace (RFC 1123)."""
 
-MAX_IDENTITY = 55
+MAX_NAMESPACE_AND_NAME = 55
 """Longest namespace and name of a VirtualCluster together: 63 less two hyphens and 6 hex."""
 
 TENANT_ROOT_CA = "kube-root-ca.crt"
@@ -32,14 +32,14 @@ VOLUME_PREFIX = "vc-volume-"
 _DNS_LABEL = re.compile(r"[a-z0-9]([-a-z0-9]{0,61}[a-z0-9])?")
 _UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 _DNS_SUBDOMAIN = re.compile(r"[a-z0-9]([-.a-z0-9]{0,251}[a-z0-9])?")
-_KEPT = 46  # MAX_LABEL less a hyphen and the 16 characters of the digest
+_MAX_READABLE_CHARACTERS = 46  # MAX_LABEL less a hyphen and the 16 characters of the digest
 
 
-class NameProblemError(ValueError):
+class InvalidNameError(ValueError):
     """A name cannot be used. The message has the name, the reason and the remedy."""
 
 
-def label_rule(limit: int = MAX_LABEL) -> str:
+def describe_label_rule(limit: int = MAX_LABEL) -> str:
     """Return the rule of `is_dns_label` for people, with `limit` as the longest name."""
     return (
         f"at most {limit} lower-case letters, digits and hyphens, beginning and ending with a"
@@ -62,7 +62,7 @@ def is_uid(text: str) -> bool:
     return _UID.fullmatch(text) is not None
 
 
-def short_digest(vc_uid: str) -> str:
+def shorten_uid(vc_uid: str) -> str:
     """Return the UID's digest in the root namespace's name.
 
     It informs people and proves nothing.
@@ -70,27 +70,29 @@ def short_digest(vc_uid: str) -> str:
     return hashlib.sha256(vc_uid.encode()).hexdigest()[:6]
 
 
-def root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
+def build_root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
     """Return the root namespace, also called the key: `<ns>-<6 hex of sha256(uid)>-<name>`.
 
     Raises NameProblemError if the name is no DNS label or if namespace and name are too long
     together.
     """
     if not is_dns_label(vc_name):
-        raise NameProblemError(
-            f"the name {vc_name!r} of the VirtualCluster is not a DNS label; use {label_rule()}"
+        raise InvalidNameError(
+            f"the name {vc_name!r} of the VirtualCluster is not a DNS label; use"
+            f" {describe_label_rule()}"
         )
     length = len(vc_namespace) + len(vc_name)
-    if length > MAX_IDENTITY:
-        raise NameProblemError(
+    if length > MAX_NAMESPACE_AND_NAME:
+        raise InvalidNameError(
             f"namespace {vc_namespace!r} and name {vc_name!r} have {length} characters together;"
-            f" the limit is {MAX_IDENTITY}, so shorten the name by {length - MAX_IDENTITY}"
+            f" the limit is {MAX_NAMESPACE_AND_NAME}, so shorten the name by"
+            f" {length - MAX_NAMESPACE_AND_NAME}"
         )
-    digest = short_digest(vc_uid)
+    digest = shorten_uid(vc_uid)
     return f"{vc_namespace}-{digest}-{vc_name}"
 
 
-def super_namespace(root: str, vc_uid: str, tenant_namespace: str) -> str:
+def build_super_namespace(root: str, vc_uid: str, tenant_namespace: str) -> str:
     """Return the super namespace of a tenant namespace.
 
     The name is `<root>-<namespace>` if it fits into 63 characters. A longer name is cut to its
@@ -100,23 +102,26 @@ def super_namespace(root: str, vc_uid: str, tenant_namespace: str) -> str:
     joined = f"{root}-{tenant_namespace}"
     if len(joined) <= MAX_LABEL:
         return joined
-    return f"{joined[:_KEPT].rstrip('-')}-{_digest(vc_uid, tenant_namespace)}"
+    readable = joined[:_MAX_READABLE_CHARACTERS].rstrip("-")
+    return f"{readable}-{_compute_digest(vc_uid, tenant_namespace)}"
 
 
-def token_secret(account_uid: str, audience: str, lifetime_seconds: int, bound_to: str = "") -> str:
+def build_token_secret_name(
+    account_uid: str, audience: str, lifetime_seconds: int, bound_to: str = ""
+) -> str:
     """Return the name of the Secret with one kind of token of a tenant ServiceAccount.
 
     `bound_to` is the UID of the pod that a token with a foreign audience is bound to, else empty.
     """
     parts = (account_uid, audience, str(lifetime_seconds), bound_to)
-    return TOKEN_SECRET_PREFIX + _digest(*parts)
+    return TOKEN_SECRET_PREFIX + _compute_digest(*parts)
 
 
-def volume(vc_uid: str, tenant_name: str) -> str:
+def build_volume_name(vc_uid: str, tenant_name: str) -> str:
     """Return the name of the twin of a tenant's volume. No tenant can produce another's name."""
-    return VOLUME_PREFIX + _digest(vc_uid, tenant_name)
+    return VOLUME_PREFIX + _compute_digest(vc_uid, tenant_name)
 
 
-def _digest(*parts: str) -> str:
+def _compute_digest(*parts: str) -> str:
     spelled = "".join(f"{len(part)}:{part}" for part in parts)
     return base64.b32encode(hashlib.sha256(spelled.encode()).digest()).decode()[:16].lower()

@@ -23,16 +23,16 @@ class Tenant:
     """UID of the VirtualCluster."""
     root: str
     """Root namespace, the key."""
-    registration: str = ""
+    super_cluster_uid: str = ""
     """UID of the SuperCluster of this view. Empty in the home cluster."""
 
     def owns(self, metadata: Mapping[str, Any]) -> bool:
         """Return whether a super object belongs to this tenant."""
-        owner = owner_of(metadata, self.registration)
+        owner = read_owner(metadata, self.super_cluster_uid)
         return owner is not None and owner.vc_uid == self.uid
 
 
-class Owner(NamedTuple):
+class TwinOwner(NamedTuple):
     """The tenant object that a super object records as its twin."""
 
     vc_uid: str
@@ -40,7 +40,7 @@ class Owner(NamedTuple):
     namespace: str
 
 
-def owner_of(metadata: Mapping[str, Any], registration: str = "") -> Owner | None:
+def read_owner(metadata: Mapping[str, Any], registration: str = "") -> TwinOwner | None:
     """Return the recorded owner of a super object, or None when the record is not complete.
 
     An object with the registration of another cluster than its own is also treated as a stranger's.
@@ -49,10 +49,10 @@ def owner_of(metadata: Mapping[str, Any], registration: str = "") -> Owner | Non
     vc_uid, uid = annotations.get(wellknown.VC_UID), annotations.get(wellknown.UID)
     if not vc_uid or not uid or annotations.get(wellknown.SUPER_CLUSTER, "") != registration:
         return None
-    return Owner(vc_uid, uid, annotations.get(wellknown.NAMESPACE, ""))
+    return TwinOwner(vc_uid, uid, annotations.get(wellknown.NAMESPACE, ""))
 
 
-def labels(tenant: Tenant, tenant_namespace: str) -> dict[str, str]:
+def build_owner_labels(tenant: Tenant, tenant_namespace: str) -> dict[str, str]:
     """Return the labels that name a tenant. An empty namespace means the root namespace."""
     found = {
         wellknown.CONTROLLED: "true",
@@ -60,12 +60,14 @@ def labels(tenant: Tenant, tenant_namespace: str) -> dict[str, str]:
         wellknown.VC_NAME: tenant.name,
         wellknown.VC_NAMESPACE: tenant.namespace,
         wellknown.VC_UID: tenant.uid,
-        **_registered(tenant),
+        **_registration_labels(tenant),
     }
     return {**found, wellknown.NAMESPACE: tenant_namespace} if tenant_namespace else found
 
 
-def annotations(tenant: Tenant, tenant_namespace: str, tenant_uid: str) -> dict[str, str]:
+def build_owner_annotations(
+    tenant: Tenant, tenant_namespace: str, tenant_uid: str
+) -> dict[str, str]:
     """Return the ownership record of a super object."""
     return {
         wellknown.CLUSTER: tenant.root,
@@ -74,9 +76,9 @@ def annotations(tenant: Tenant, tenant_namespace: str, tenant_uid: str) -> dict[
         wellknown.VC_UID: tenant.uid,
         wellknown.NAMESPACE: tenant_namespace,
         wellknown.UID: tenant_uid,
-        **_registered(tenant),
+        **_registration_labels(tenant),
     }
 
 
-def _registered(tenant: Tenant) -> dict[str, str]:
-    return {wellknown.SUPER_CLUSTER: tenant.registration} if tenant.registration else {}
+def _registration_labels(tenant: Tenant) -> dict[str, str]:
+    return {wellknown.SUPER_CLUSTER: tenant.super_cluster_uid} if tenant.super_cluster_uid else {}

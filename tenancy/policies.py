@@ -13,27 +13,27 @@ from typing import Annotated, Any, Literal
 import msgspec
 
 from tenancy import wellknown
-from tenancy.specs import SpecProblemError, VirtualClusterSpec
+from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 
 SecurityLevel = Literal["privileged", "baseline", "restricted"]
 SyncMode = Literal["Referenced", "All"]
-ServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]
+PolicyServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]
 NodeView = Literal["Minimal", "Standard", "Full"]
 NodeExposure = Literal["onDemand", "all"]
-Verdict = Literal["Allow", "Refuse"]
-Weight = Annotated[int, msgspec.Meta(ge=1, le=16)]
+AdmissionMode = Literal["Allow", "Refuse"]
+TenantWeight = Annotated[int, msgspec.Meta(ge=1, le=16)]
 
-EVERY = "*"
+WILDCARD_NAME = "*"
 """Stands for every name in a list of names."""
 
 
-class Security(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SecuritySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Security level of pods by the Pod Security Standards."""
 
     level: SecurityLevel = "baseline"
 
 
-class Classes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class ClassFilter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Objects of a cluster-wide kind that the tenant sees, by label or by list."""
 
     names: tuple[str, ...] = ()
@@ -41,36 +41,36 @@ class Classes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     match_labels: dict[str, str] = {}
     """Labels that an object must all have. Empty selects nothing."""
 
-    def shows(self, name: str, labels: dict[str, str]) -> bool:
+    def matches(self, name: str, labels: dict[str, str]) -> bool:
         """Return whether the tenant sees an object."""
-        if name in self.names or EVERY in self.names:
+        if name in self.names or WILDCARD_NAME in self.names:
             return True
         wanted = self.match_labels
         return bool(wanted) and all(labels.get(key) == value for key, value in wanted.items())
 
 
-_ALL = Classes(names=(EVERY,))
+_ALL_CLASSES = ClassFilter(names=(WILDCARD_NAME,))
 
 
-class Sync(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class SyncSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Kinds that are synced to the super cluster or to the tenant, and how much of them."""
 
     config_maps: SyncMode = "Referenced"
     secrets: SyncMode = "Referenced"
-    ingresses: Verdict = "Allow"
-    network_policies: Verdict = "Allow"
-    pod_disruption_budgets: Verdict = "Allow"
-    blocking_disruption_budgets: Verdict = "Refuse"
+    ingresses: AdmissionMode = "Allow"
+    network_policies: AdmissionMode = "Allow"
+    pod_disruption_budgets: AdmissionMode = "Allow"
+    blocking_disruption_budgets: AdmissionMode = "Refuse"
     """Whether a budget may forbid every disruption, and so block a drain."""
-    storage_classes: Classes = _ALL
-    ingress_classes: Classes = _ALL
-    volume_snapshot_classes: Classes = _ALL
-    csi_drivers: Classes = _ALL
-    priority_classes: Classes = Classes(match_labels={wellknown.SUPER_PUBLIC: "true"})
-    runtime_classes: Classes = Classes()
+    storage_classes: ClassFilter = _ALL_CLASSES
+    ingress_classes: ClassFilter = _ALL_CLASSES
+    volume_snapshot_classes: ClassFilter = _ALL_CLASSES
+    csi_drivers: ClassFilter = _ALL_CLASSES
+    priority_classes: ClassFilter = ClassFilter(match_labels={wellknown.SUPER_PUBLIC: "true"})
+    runtime_classes: ClassFilter = ClassFilter()
 
 
-class Nodes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class NodesSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """The tenant's view of the super nodes."""
 
     view: NodeView = "Standard"
@@ -78,10 +78,10 @@ class Nodes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`onDemand`: nodes that run a pod of the tenant. `all`: every node that may."""
 
 
-class Network(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Features of the super cluster's network that a tenant may request."""
 
-    service_types: tuple[ServiceType, ...] = (
+    service_types: tuple[PolicyServiceType, ...] = (
         "ClusterIP",
         "NodePort",
         "LoadBalancer",
@@ -91,10 +91,10 @@ class Network(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Allowed values of `loadBalancerClass`."""
     ingress_hosts: tuple[str, ...] = ()
     """Domains of the hosts of Ingresses. Empty: any host that no other tenant has."""
-    catch_all_ingresses: Verdict = "Refuse"
+    catch_all_ingresses: AdmissionMode = "Refuse"
     """Whether an Ingress may receive the requests for no particular host."""
-    host_ports: Verdict = "Refuse"
-    node_dns: Verdict = "Refuse"
+    host_ports: AdmissionMode = "Refuse"
+    node_dns: AdmissionMode = "Refuse"
     """Whether a pod may use the resolver of its node (dnsPolicy Default)."""
     super_ranges: tuple[str, ...] = ()
     """CIDRs of the super cluster's nodes, pods and Services.
@@ -104,7 +104,7 @@ class Network(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """
 
 
-class Metadata(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class MetadataSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Prefixed labels and annotations that are synced in addition to the built-in list."""
 
     label_domains: tuple[str, ...] = ()
@@ -121,7 +121,7 @@ class TenantVolumes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     csi_drivers: tuple[str, ...] = ()
 
 
-class Storage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class StorageSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Features of the super cluster's storage that a tenant may request."""
 
     tenant_volumes: TenantVolumes = TenantVolumes()
@@ -129,10 +129,10 @@ class Storage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Names of the VolumeAttributesClasses that a claim may request. `*` for all."""
     inline_csi_drivers: tuple[str, ...] = ()
     """Drivers whose volumes a pod may name inline."""
-    image_volumes: Verdict = "Refuse"
+    image_volumes: AdmissionMode = "Refuse"
 
 
-class Access(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class AccessSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Kubelet calls of the tenant that are answered, and permission for `kubectl debug`."""
 
     logs: bool = True
@@ -145,27 +145,27 @@ class Access(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`TenantPolicy.spec`. Without fields it is the policy `baseline`."""
 
-    security: Security = Security()
-    sync: Sync = Sync()
-    nodes: Nodes = Nodes()
-    network: Network = Network()
-    metadata: Metadata = Metadata()
-    daemon_sets: Verdict = "Allow"
-    storage: Storage = Storage()
-    access: Access = Access()
-    weight: Weight = 1
+    security: SecuritySpec = SecuritySpec()
+    sync: SyncSpec = SyncSpec()
+    nodes: NodesSpec = NodesSpec()
+    network: NetworkSpec = NetworkSpec()
+    metadata: MetadataSpec = MetadataSpec()
+    daemon_sets: AdmissionMode = "Allow"
+    storage: StorageSpec = StorageSpec()
+    access: AccessSpec = AccessSpec()
+    weight: TenantWeight = 1
     """Number of its objects that the syncer reconciles in a row while other tenants wait."""
 
 
-BASELINE = TenantPolicySpec()
+BASELINE_POLICY = TenantPolicySpec()
 
-DEFAULT = "baseline"
+DEFAULT_POLICY_NAME = "baseline"
 """Name of the policy of a VirtualCluster that names none."""
 
 
-def policy_name(spec: VirtualClusterSpec) -> str:
+def get_policy_name(spec: VirtualClusterSpec) -> str:
     """Return the name of the policy of a VirtualCluster."""
-    return spec.policy_ref.name if spec.policy_ref is not None else DEFAULT
+    return spec.policy_ref.name if spec.policy_ref is not None else DEFAULT_POLICY_NAME
 
 
 def parse_tenant_policy(body: Mapping[str, Any]) -> TenantPolicySpec:
@@ -174,9 +174,9 @@ def parse_tenant_policy(body: Mapping[str, Any]) -> TenantPolicySpec:
     try:
         spec = msgspec.convert(body.get("spec") or {}, TenantPolicySpec)
     except msgspec.ValidationError as problem:
-        raise SpecProblemError(f"{where}, spec: {problem}") from problem
+        raise InvalidSpecError(f"{where}, spec: {problem}") from problem
     if spec.security.level == "restricted" and spec.network.host_ports == "Allow":
-        raise SpecProblemError(
+        raise InvalidSpecError(
             f"{where} allows host ports at the restricted level, which excludes them; set"
             " network.hostPorts to Refuse or security.level to baseline"
         )

@@ -9,12 +9,12 @@ from dataclasses import dataclass
 WILDCARD = "*"
 
 
-class AccessProblemError(ValueError):
+class InvalidRbacRuleError(ValueError):
     """A row is invalid. The message names the row and the reason."""
 
 
 @dataclass(frozen=True, slots=True)
-class Access:
+class RbacRule:
     """Permissions of one component for some resources of one API group."""
 
     group: str
@@ -22,13 +22,13 @@ class Access:
     resources: tuple[str, ...]
     """Plurals, with a slash for a subresource: `pods/log`."""
     verbs: tuple[str, ...]
-    why: str
+    reason: str
     """One sentence for the reader of the generated file."""
     names: tuple[str, ...] = ()
     """Names of the allowed objects. Empty: all."""
     namespaced: bool = False
     """Grant it in the components' own namespace only (a Role), not cluster-wide."""
-    when: tuple[str, tuple[str, ...]] | None = None
+    enabled_by: tuple[str, tuple[str, ...]] | None = None
     """A chart value and its allowed values, such as `("agent.upstream", ("auto",))`.
 
     None: the row does not depend on a value.
@@ -38,14 +38,14 @@ class Access:
         """Raise AccessProblemError for a row that grants too much or nothing."""
         for field in (self.resources, self.verbs):
             if not field:
-                raise AccessProblemError(f"{self} names no resources or no verbs; name them")
+                raise InvalidRbacRuleError(f"{self} names no resources or no verbs; name them")
             if WILDCARD in "".join(field):
-                raise AccessProblemError(f"{self} has a wildcard; spell out what is needed")
-        if WILDCARD in self.group or not self.why.strip():
-            raise AccessProblemError(f"{self} needs one API group and a reason (why)")
-        if self.when is not None and not (self.when[0] and self.when[1]):
-            raise AccessProblemError(f"{self} hangs on a value without a name or without choices")
+                raise InvalidRbacRuleError(f"{self} has a wildcard; spell out what is needed")
+        if WILDCARD in self.group or not self.reason.strip():
+            raise InvalidRbacRuleError(f"{self} needs one API group and a reason (why)")
+        if self.enabled_by is not None and not (self.enabled_by[0] and self.enabled_by[1]):
+            raise InvalidRbacRuleError(f"{self} hangs on a value without a name or without choices")
         if self.names and "create" in self.verbs:
-            raise AccessProblemError(
+            raise InvalidRbacRuleError(
                 f"{self} limits create to names, which RBAC cannot do; give create its own row"
             )

@@ -18,7 +18,7 @@ class Resource:
         """Return `v1` for the core group, `group/version` for any other."""
         return f"{self.group}/{self.version}" if self.group else self.version
 
-    def path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
+    def build_path(self, namespace: str = "", name: str = "", subresource: str = "") -> str:
         """Return the URL path of the collection, of one object, or of its subresource."""
         root = f"/apis/{self.group}/{self.version}" if self.group else f"/api/{self.version}"
         scope = f"/namespaces/{namespace}" if self.namespaced and namespace else ""
@@ -26,7 +26,7 @@ class Resource:
         return f"{root}{scope}/{self.plural}{tail}" + (f"/{subresource}" if subresource else "")
 
 
-def _core(plural: str, kind: str, *, namespaced: bool = True) -> Resource:
+def _core_resource(plural: str, kind: str, *, namespaced: bool = True) -> Resource:
     return Resource("", "v1", plural, kind, namespaced)
 
 
@@ -41,16 +41,16 @@ SUPER_CLUSTERS = Resource(
     "tenancy.x-k8s.io", "v1alpha1", "superclusters", "SuperCluster", namespaced=False
 )
 
-NAMESPACES = _core("namespaces", "Namespace", namespaced=False)
-NODES = _core("nodes", "Node", namespaced=False)
-PERSISTENT_VOLUMES = _core("persistentvolumes", "PersistentVolume", namespaced=False)
-PODS = _core("pods", "Pod")
-CONFIG_MAPS = _core("configmaps", "ConfigMap")
-SECRETS = _core("secrets", "Secret")
-SERVICES = _core("services", "Service")
-SERVICE_ACCOUNTS = _core("serviceaccounts", "ServiceAccount")
-EVENTS = _core("events", "Event")
-PERSISTENT_VOLUME_CLAIMS = _core("persistentvolumeclaims", "PersistentVolumeClaim")
+NAMESPACES = _core_resource("namespaces", "Namespace", namespaced=False)
+NODES = _core_resource("nodes", "Node", namespaced=False)
+PERSISTENT_VOLUMES = _core_resource("persistentvolumes", "PersistentVolume", namespaced=False)
+PODS = _core_resource("pods", "Pod")
+CONFIG_MAPS = _core_resource("configmaps", "ConfigMap")
+SECRETS = _core_resource("secrets", "Secret")
+SERVICES = _core_resource("services", "Service")
+SERVICE_ACCOUNTS = _core_resource("serviceaccounts", "ServiceAccount")
+EVENTS = _core_resource("events", "Event")
+PERSISTENT_VOLUME_CLAIMS = _core_resource("persistentvolumeclaims", "PersistentVolumeClaim")
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")

@@ -13,15 +13,15 @@ from tenancy import names
 from tenancy.ownership import Tenant
 
 _T = TypeVar("_T")
-ServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer"]
-Dns = Literal["managed", "tenant", "none"]
-Metrics = Literal["managed", "none"]
-Pods = Literal["all", "elected"]
-Phase = Literal["Pending", "Running", "Error"]
+ApiServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer"]
+DnsMode = Literal["managed", "tenant", "none"]
+MetricsMode = Literal["managed", "none"]
+PodsMode = Literal["all", "elected"]
+VirtualClusterPhase = Literal["Pending", "Running", "Error"]
 """Values of `status.phase` that vc-manager writes, the same as upstream's."""
 
 
-class SpecProblemError(ValueError):
+class InvalidSpecError(ValueError):
     """A custom resource cannot be read. The message names the object, the field and the remedy."""
 
 
@@ -40,7 +40,7 @@ class TargetGrant(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Relative share of pods among equally good targets."""
     namespace_selector: dict[str, Any] | None = None
     """Selector of the tenant's namespaces. None: all."""
-    pods: Pods = "all"
+    pods: PodsMode = "all"
     """Pods without another request that may run there: all, or only elected pods."""
 
 
@@ -52,8 +52,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     service_cidr: str = ""
     """Part of the super cluster's service range. Empty: the manager selects one."""
     pki_expire_days: int = 90
-    dns: Dns = "managed"
-    metrics: Metrics = "none"
+    dns: DnsMode = "managed"
+    metrics: MetricsMode = "none"
     """Whether a metrics-server runs beside the control plane. `none` leaves it to the tenant."""
     policy_ref: PolicyRef | None = None
     transparent_meta_prefixes: tuple[str, ...] = ()
@@ -78,7 +78,7 @@ class ExtraArgs(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     controller_manager: dict[str, str] = {}
 
 
-class Bundle(msgspec.Struct, frozen=True, kw_only=True):
+class ComponentBundle(msgspec.Struct, frozen=True, kw_only=True):
     """One component in upstream's shape: whole objects, kept unchanged."""
 
     metadata: dict[str, Any] = {}
@@ -92,12 +92,12 @@ class ClusterVersionSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     kubernetes_version: str = ""
     """A minor (`1.36`) or a patch release (`1.36.4`)."""
     replicas: int = 1
-    service_type: ServiceType = "NodePort"
+    service_type: ApiServiceType = "NodePort"
     etcd_storage: EtcdStorage = EtcdStorage()
     extra_args: ExtraArgs = ExtraArgs()
-    etcd: Bundle | None = None
-    api_server: Bundle | None = None
-    controller_manager: Bundle | None = None
+    etcd: ComponentBundle | None = None
+    api_server: ComponentBundle | None = None
+    controller_manager: ComponentBundle | None = None
 
     @property
     def is_bundled(self) -> bool:
@@ -134,7 +134,7 @@ class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     """Fields of `VirtualCluster.status` that other components read."""
 
     phase: str = ""
-    """A `Phase`, or a value from upstream's manager, such as Updating."""
+    """A `VirtualClusterPhase`, or a value from upstream's manager, such as Updating."""
     cluster_namespace: str = ""
     endpoint: str = ""
     """URL by which clients outside the super cluster reach the API. Empty without one."""
@@ -169,13 +169,16 @@ def parse_virtual_cluster(body: Mapping[str, Any]) -> VirtualCluster:
     metadata = body["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     tenant = Tenant(
-        name=name, namespace=namespace, uid=uid, root=names.root_namespace(namespace, name, uid)
+        name=name,
+        namespace=namespace,
+        uid=uid,
+        root=names.build_root_namespace(namespace, name, uid),
     )
     where = f"VirtualCluster {namespace}/{name}"
     return VirtualCluster(
         tenant=tenant,
-        spec=_convert(body.get("spec") or {}, VirtualClusterSpec, f"{where}, spec"),
-        status=_convert(body.get("status") or {}, VirtualClusterStatus, f"{where}, status"),
+        spec=_convert_spec(body.get("spec") or {}, VirtualClusterSpec, f"{where}, spec"),
+        status=_convert_spec(body.get("status") or {}, VirtualClusterStatus, f"{where}, status"),
         generation=metadata.get("generation", 0),
         annotations=metadata.get("annotations") or {},
         labels=metadata.get("labels") or {},
@@ -186,24 +189,24 @@ def parse_virtual_cluster(body: Mapping[str, Any]) -> VirtualCluster:
 def parse_cluster_version(body: Mapping[str, Any]) -> ClusterVersionSpec:
     """Return the typed view of a ClusterVersion's spec. Raises SpecProblemError."""
     where = f"ClusterVersion {body['metadata']['name']}"
-    spec = _convert(body.get("spec") or {}, ClusterVersionSpec, f"{where}, spec")
+    spec = _convert_spec(body.get("spec") or {}, ClusterVersionSpec, f"{where}, spec")
     if spec.is_bundled and spec.kubernetes_version:
-        raise SpecProblemError(
+        raise InvalidSpecError(
             f"{where} has both kubernetesVersion and bundles; keep kubernetesVersion with its"
             " companions, or etcd, apiServer and controllerManager"
         )
     if spec.is_bundled and (spec.etcd is None or spec.api_server is None):
         missing = "etcd" if spec.etcd is None else "apiServer"
-        raise SpecProblemError(f"{where} lacks the bundle {missing}; add it beside the others")
+        raise InvalidSpecError(f"{where} lacks the bundle {missing}; add it beside the others")
     if not spec.is_bundled and not spec.kubernetes_version:
-        raise SpecProblemError(
+        raise InvalidSpecError(
             f"{where} names no kubernetesVersion; set it, for example to 1.36, or give bundles"
         )
     return spec
 
 
-def _convert(value: Any, to: type[_T], where: str) -> _T:
+def _convert_spec(value: Any, to: type[_T], where: str) -> _T:
     try:
         return msgspec.convert(value, to)
     except msgspec.ValidationError as problem:
-        raise SpecProblemError(f"{where}: {problem}") from problem
+        raise InvalidSpecError(f"{where}: {problem}") from problem

@@ -12,17 +12,17 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
-from tenancy.specs import SpecProblemError
+from tenancy.specs import InvalidSpecError
 
 HOME = "home"
 """Name of the SuperCluster that stands for the cluster of the components themselves."""
 
 _T = TypeVar("_T")
-_SHORT = 8  # digits of a UID, enough to distinguish a handful of clusters
+_SHORT_UID_CHARACTERS = 8  # digits of a UID, enough to distinguish a handful of clusters
 
-Mode = Literal["agent", "apiserver"]
-Effect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
-Network = ipaddress.IPv4Network | ipaddress.IPv6Network
+AccessMode = Literal["agent", "apiserver"]
+TaintEffect = Literal["NoSchedule", "PreferNoSchedule", "NoExecute"]
+IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
 
 REACHABLE = "Reachable"
 """Condition: an API server answers at the address, and proves its identity."""
@@ -69,11 +69,11 @@ class SecretRef(msgspec.Struct, frozen=True, kw_only=True):
     """Context of the kubeconfig. Empty: its current one."""
 
 
-class Taint(msgspec.Struct, frozen=True, kw_only=True):
+class VirtualNodeTaint(msgspec.Struct, frozen=True, kw_only=True):
     """A taint of the node that stands for the cluster in tenants."""
 
     key: str
-    effect: Effect
+    effect: TaintEffect
     value: str = ""
 
 
@@ -97,13 +97,13 @@ class SuperClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     """URL that replaces the Secret's. Empty: the Secret's."""
     tls_server_name: str = ""
     """Name that replaces the Secret's or the server's own. Empty: no replacement."""
-    mode: Mode = "apiserver"
+    mode: AccessMode = "apiserver"
     labels: dict[str, str] = {}
-    taints: tuple[Taint, ...] = ()
+    taints: tuple[VirtualNodeTaint, ...] = ()
     network: NetworkFacts = NetworkFacts()
 
 
-class Ranges(msgspec.Struct, frozen=True, kw_only=True):
+class ClusterRanges(msgspec.Struct, frozen=True, kw_only=True):
     """Addresses of a cluster, as CIDRs."""
 
     pods: tuple[str, ...] = msgspec.field(default=(), name="podCIDRs")
@@ -133,26 +133,28 @@ class SuperClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """Number of nodes that are ready and accept pods."""
     capacity: dict[str, str] = {}
     """Total capacity of those nodes: cpu, memory, ephemeral-storage, pods."""
-    network: Ranges = Ranges()
+    network: ClusterRanges = ClusterRanges()
     losses: Losses | None = None
     """Written by the syncer. None while nothing is held."""
     conditions: tuple[dict[str, Any], ...] = ()
 
 
-def accounts_namespace(home: str) -> str:
+def build_accounts_namespace(home: str) -> str:
     """Return the namespace of one home cluster's ServiceAccounts in a target.
 
     `home` is the UID of that cluster's kube-system, because two home clusters may share a target.
     """
-    return f"virtual-cluster-{home[:_SHORT]}"
+    return f"virtual-cluster-{home[:_SHORT_UID_CHARACTERS]}"
 
 
 def parse_spec(body: Mapping[str, Any]) -> SuperClusterSpec:
     """Return the typed view of a SuperCluster's spec. Raises SpecProblemError."""
     name = str(body["metadata"]["name"])
-    spec = _convert(body.get("spec") or {}, SuperClusterSpec, f"SuperCluster {name}, spec")
+    spec = _convert_super_cluster(
+        body.get("spec") or {}, SuperClusterSpec, f"SuperCluster {name}, spec"
+    )
     if (spec.secret_ref is None) is not (name == HOME):
-        raise SpecProblemError(
+        raise InvalidSpecError(
             f"SuperCluster {name} must not have a secretRef, as it is the cluster of the components"
             " themselves; leave it out"
             if name == HOME
@@ -164,28 +166,30 @@ def parse_spec(body: Mapping[str, Any]) -> SuperClusterSpec:
 def parse_status(body: Mapping[str, Any]) -> SuperClusterStatus:
     """Return the typed view of a SuperCluster's status. Raises SpecProblemError."""
     where = f"SuperCluster {body['metadata']['name']}, status"
-    return _convert(body.get("status") or {}, SuperClusterStatus, where)
+    return _convert_super_cluster(body.get("status") or {}, SuperClusterStatus, where)
 
 
-def overlaps(mine: Ranges, others: Mapping[str, Ranges]) -> list[str]:
+def find_overlaps(mine: ClusterRanges, others: Mapping[str, ClusterRanges]) -> list[str]:
     """Return the ranges with two meanings: within a cluster, and between it and other clusters.
 
     The results are sentences without a full stop. Service ranges of two clusters may be the same,
     because their addresses have a meaning only inside each cluster. Invalid networks are ignored.
     """
-    found = _shared(mine.pods, mine.services, "the pod range {} overlaps its own Service range {}")
+    found = _find_shared(
+        mine.pods, mine.services, "the pod range {} overlaps its own Service range {}"
+    )
     for name, theirs in sorted(others.items()):
-        found += _shared(mine.pods, theirs.pods, f"the pod range {{}} overlaps {{}} of {name}")
+        found += _find_shared(mine.pods, theirs.pods, f"the pod range {{}} overlaps {{}} of {name}")
     return found
 
 
-def _shared(left: Iterable[str], right: Iterable[str], sentence: str) -> list[str]:
-    pairs = ((one, two) for one in _networks(left) for two in _networks(right))
+def _find_shared(left: Iterable[str], right: Iterable[str], sentence: str) -> list[str]:
+    pairs = ((one, two) for one in _parse_networks(left) for two in _parse_networks(right))
     return [sentence.format(one, two) for one, two in pairs if one.overlaps(two)]
 
 
-def _networks(found: Iterable[str]) -> list[Network]:
-    nets: list[Network] = []
+def _parse_networks(found: Iterable[str]) -> list[IPNetwork]:
+    nets: list[IPNetwork] = []
     for text in found:
         try:
             nets.append(ipaddress.ip_network(text, strict=False))
@@ -194,8 +198,8 @@ def _networks(found: Iterable[str]) -> list[Network]:
     return nets
 
 
-def _convert(value: Any, to: type[_T], where: str) -> _T:
+def _convert_super_cluster(value: Any, to: type[_T], where: str) -> _T:
     try:
         return msgspec.convert(value, to)
     except msgspec.ValidationError as problem:
-        raise SpecProblemError(f"{where}: {problem}") from problem
+        raise InvalidSpecError(f"{where}: {problem}") from problem

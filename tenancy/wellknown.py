@@ -54,11 +54,11 @@ ROOT_NAMESPACE = f"{DOMAIN}/vcrootns"
 """Annotation, `true` on a root namespace."""
 OWNER = f"{DOMAIN}/ownerReferences"
 """Annotation: kind and UID of the tenant object's controller, JSON, at most 512 bytes."""
-DIGEST = f"{DOMAIN}/digest"
+LAST_WRITTEN_DIGEST = f"{DOMAIN}/digest"
 """Annotation: digest of the last write. It saves work after a restart and proves nothing."""
 CONTAINERS = f"{DOMAIN}/containers"
 """Annotation: comma-separated containers that the tenant wrote. The agent serves only these."""
-KEYS = f"{DOMAIN}/keys"
+SYNCED_KEYS = f"{DOMAIN}/keys"
 """Annotation: keys of the tenant's labels and annotations that were synced, JSON.
 
 Other keys of the object are the super cluster's own and stay.
@@ -157,10 +157,10 @@ AGENT = "vn-agent"
 TARGET_AGENT = "vn-agent-target"
 """Account, in the home cluster, of the agents for the pods of one target each."""
 
-AGENT_STRAIGHT = "UpstreamKubelet"
-AGENT_AROUND = "UpstreamApiServer"
-AGENT_CONFIGURED = "UpstreamConfigured"
-AGENT_WAYS = (AGENT_STRAIGHT, AGENT_AROUND, AGENT_CONFIGURED)
+UPSTREAM_KUBELET = "UpstreamKubelet"
+UPSTREAM_API_SERVER = "UpstreamApiServer"
+UPSTREAM_CONFIGURED = "UpstreamConfigured"
+UPSTREAM_EVENT_REASONS = (UPSTREAM_KUBELET, UPSTREAM_API_SERVER, UPSTREAM_CONFIGURED)
 """Reasons of Events that an agent records on its own pod, about its way to the node's pods.
 
 In this order: directly, through the API server because the kubelet's certificate does not verify,
@@ -216,12 +216,12 @@ RESERVED_DOMAINS = (DOMAIN, f"transparency.{DOMAIN}")
 """Domains of label and annotation keys that a tenant can never set on a super object."""
 
 
-def key_domain(key: str) -> str:
+def get_key_domain(key: str) -> str:
     """Return the domain of a label or annotation key. Empty when it has no prefix."""
     return key.rpartition("/")[0]
 
 
-def is_reserved(key: str) -> bool:
+def is_reserved_key(key: str) -> bool:
     """Return whether a key is reserved. Domains are compared whole, label by label."""
-    domain = key_domain(key).lower()
+    domain = get_key_domain(key).lower()
     return any(domain == ours or domain.endswith(f".{ours}") for ours in RESERVED_DOMAINS)

@@ -14,39 +14,39 @@ from kubeio import errors
 from kubeio.config import loading
 from telemetry import logs
 from vcmanager import app
-from vcmanager.runtime.options import AgentPods, Settings
+from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until a stop is requested. Return 0 after an orderly end."""
-    options = _options(arguments)
-    logs.configure(options.log_level)
+    options = _parse_options(arguments)
+    logs.configure_logging(options.log_level)
     try:
         return uvloop.run(_run(options))
-    except errors.CredentialsProblem as problem:
+    except errors.CredentialsError as problem:
         sys.stderr.write(f"vc-manager: {problem}\n")
         return 1
 
 
 async def _run(options: argparse.Namespace) -> int:
-    endpoint = await loading.super_endpoint(options.kubeconfig, options.context)
-    return await app.serve(
-        app.Options(
+    endpoint = await loading.load_super_endpoint(options.kubeconfig, options.context)
+    return await app.run_with_leader_election(
+        app.ManagerOptions(
             namespace=options.namespace,
-            settings=Settings(
+            settings=OperatorSettings(
                 registry=options.control_plane_registry, node_ports=options.node_ports
             ),
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
             pod_uid=os.environ.get("POD_UID", ""),
-            version=_version(),
+            version=_read_version(),
             agent_pods=options.agent_pods,
         ),
         endpoint,
     )
 
 
-def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
+def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="vc-manager", description="Makes and keeps the control planes of VirtualClusters."
     )
@@ -73,23 +73,23 @@ def _options(arguments: Sequence[str] | None) -> argparse.Namespace:
     )
     parser.add_argument(
         "--agent-pods",
-        type=_agent_pods,
+        type=_parse_agent_pods,
         default=env("AGENT_PODS") or None,
         help="how agents of other super clusters run, as JSON: image and more, as the chart has it",
     )
     parser.add_argument("--log-level", default=env("LOG_LEVEL", "info"))
-    parser.add_argument("--version", action="version", version=_version())
+    parser.add_argument("--version", action="version", version=_read_version())
     return parser.parse_args(arguments)
 
 
-def _agent_pods(text: str) -> AgentPods:
+def _parse_agent_pods(text: str) -> AgentPodSettings:
     try:
-        return msgspec.json.decode(text, type=AgentPods)
+        return msgspec.json.decode(text, type=AgentPodSettings)
     except msgspec.MsgspecError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from problem
 
 
-def _version() -> str:
+def _read_version() -> str:
     return importlib.metadata.version("virtual-cluster")
 
 

@@ -18,77 +18,79 @@ import structlog
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.api.event_recorder import EventRecorder
-from kubeio.api.leader_election import Lease, LeaseLost, identity
+from kubeio.api.leader_election import LeaderElector, LeaseLostError, build_identity
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
-from kubeio.controller.worker import Verdict, Worker
-from telemetry.probes import Probes
+from kubeio.controller.worker import Result, Worker
+from telemetry.probes import HealthProbes
 from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from vcmanager.agents import authorities, csr_signer, permissions
 from vcmanager.reconcilers import finalizers, node_address, orphan_sweep
-from vcmanager.reconcilers.virtual_cluster import reconcile
-from vcmanager.runtime.context import Means, TenantClients
-from vcmanager.runtime.keys import AGENT_ACCESS, AGENT_TRUST, Key, Kind
-from vcmanager.runtime.options import AgentPods, Settings
+from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
+from vcmanager.runtime.context import ReconcileContext, TenantClients
+from vcmanager.runtime.keys import AGENT_ACCESS_KEY, AGENT_TRUST_KEY, ReconcileKey, ReconcileKind
+from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
 from vcmanager.targets import super_cluster as target
-from vcmanager.targets.clients import Targets
+from vcmanager.targets.clients import TargetClientCache
 from vcmanager.watches import kopf_watches
 
 USER_AGENT = "vc-manager"
 _DRAIN_SECONDS = 8.0
-_WORKERS = 16
-_CEILING = 60.0
+_WORKER_COUNT = 16
+_MAX_DELAY_SECONDS = 60.0
 """Longest delay between two tries of a key, in seconds."""
-_RETRY = 5.0
+_RETRY_SECONDS = 5.0
 
-_RECONCILES: Mapping[Kind, Callable[[Means, Key], Awaitable[Verdict]]] = {
-    "VirtualCluster": reconcile,
-    "ClusterVersion": finalizers.reconcile,
-    "CertificateSigningRequest": csr_signer.reconcile,
-    "AgentTrust": authorities.reconcile,
-    "AgentAccess": permissions.reconcile,
-    "NodeAddress": node_address.reconcile,
-    "SuperCluster": target.reconcile,
-    "Departure": orphan_sweep.reconcile,
+_RECONCILE_FUNCTIONS: Mapping[
+    ReconcileKind, Callable[[ReconcileContext, ReconcileKey], Awaitable[Result]]
+] = {
+    "VirtualCluster": reconcile_virtual_cluster,
+    "ClusterVersion": finalizers.reconcile_cluster_version,
+    "CertificateSigningRequest": csr_signer.reconcile_csr,
+    "AgentTrust": authorities.reconcile_agent_trust,
+    "AgentAccess": permissions.reconcile_agent_access,
+    "NodeAddress": node_address.reconcile_node_address,
+    "SuperCluster": target.reconcile_super_cluster,
+    "Departure": orphan_sweep.reconcile_orphans,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Options:
+class ManagerOptions:
     """Options of the command line."""
 
     namespace: str
-    settings: Settings
+    settings: OperatorSettings
     port: int
     identity: str
     """Name of the pod, or of the machine."""
     pod_uid: str = ""
     """Empty outside of a pod."""
-    agent_pods: AgentPods | None = None
+    agent_pods: AgentPodSettings | None = None
     version: str
 
 
-async def serve(options: Options, endpoint: Endpoint) -> int:
+async def run_with_leader_election(options: ManagerOptions, endpoint: Endpoint) -> int:
     """Compete for the Lease and work while it is held. Return 0 after an orderly end."""
     stop = asyncio.Event()
     _stop_on_signals(stop)
     agent = f"{USER_AGENT}/{options.identity}"
     # Renewals neither queue behind a burst of writes nor are they fenced.
     async with contextlib.AsyncExitStack() as stack:
-        lease = Lease(
+        lease = LeaderElector(
             await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
             namespace=options.namespace,
             name=wellknown.MANAGER,
-            identity=identity(options.identity, options.pod_uid),
+            identity=build_identity(options.identity, options.pod_uid),
         )
         super_client = await stack.enter_async_context(
-            Client(endpoint, user_agent=agent, fence=lease.fence)
+            Client(endpoint, user_agent=agent, fence=lease.check_fence)
         )
         manager = _Manager(options, endpoint, super_client, stop)
-        async with Probes().served(options.port):
+        async with HealthProbes().serve_in_block(options.port):
             run = asyncio.ensure_future(lease.run(manager.run))
             stopped = asyncio.ensure_future(stop.wait())
             await asyncio.wait([run, stopped], return_when=asyncio.FIRST_COMPLETED)
@@ -99,7 +101,7 @@ async def serve(options: Options, endpoint: Endpoint) -> int:
                 await run
             except asyncio.CancelledError:
                 return 0
-            except LeaseLost as problem:
+            except LeaseLostError as problem:
                 _log.error("lease.lost", problem=str(problem))
                 return 1
     return 0
@@ -110,7 +112,7 @@ class _Manager:
 
     def __init__(
         self,
-        options: Options,
+        options: ManagerOptions,
         endpoint: Endpoint,
         super_client: Client,
         stop: asyncio.Event,
@@ -119,8 +121,8 @@ class _Manager:
         self._endpoint = endpoint
         self._client = super_client
         self._stop = stop
-        self._queue: FairQueue[Key] = FairQueue(
-            name="vc-manager", group=lambda key: key.group, max_delay=_CEILING
+        self._queue: FairQueue[ReconcileKey] = FairQueue(
+            name="vc-manager", group=lambda key: key.group, max_delay=_MAX_DELAY_SECONDS
         )
 
     async def run(self) -> None:
@@ -132,45 +134,45 @@ class _Manager:
             self._client, component=wellknown.MANAGER, instance=options.identity
         )
         async with contextlib.AsyncExitStack() as stack:
-            means = Means(
+            means = ReconcileContext(
                 super_client=self._client,
                 settings=options.settings,
                 namespace=options.namespace,
                 recorder=recorder,
                 now=lambda: datetime.now(UTC),
-                wake=self._queue.add,
-                later=self._queue.add_after,
-                tenants=await stack.enter_async_context(
+                enqueue=self._queue.add,
+                enqueue_after=self._queue.add_after,
+                tenant_clients=await stack.enter_async_context(
                     TenantClients(user_agent=self._client.user_agent, fence=self._client.fence)
                 ),
-                targets=await stack.enter_async_context(
-                    Targets(user_agent=self._client.user_agent, fence=self._client.fence)
+                target_clients=await stack.enter_async_context(
+                    TargetClientCache(user_agent=self._client.user_agent, fence=self._client.fence)
                 ),
                 agent_pods=options.agent_pods,
             )
-            await self._work(means, recorder)
+            await self._run_workers(means, recorder)
 
-    async def _work(self, means: Means, recorder: EventRecorder) -> None:
-        async def work(key: Key) -> Verdict:
-            return await _RECONCILES[key.kind](means, key)
+    async def _run_workers(self, means: ReconcileContext, recorder: EventRecorder) -> None:
+        async def process_key(key: ReconcileKey) -> Result:
+            return await _RECONCILE_FUNCTIONS[key.kind](means, key)
 
         worker = Worker(
             self._queue,
-            work,
+            process_key,
             name="vc-manager",
-            count=_WORKERS,
-            fields=Key.fields,
+            count=_WORKER_COUNT,
+            fields=ReconcileKey.build_log_fields,
         )
         async with asyncio.TaskGroup() as group:
             posting = group.create_task(recorder.run())
             working = group.create_task(worker.run())
-            self._queue.add(AGENT_TRUST)
-            self._queue.add(AGENT_ACCESS)
-            async with kopf_watches.watching(self._endpoint, self._queue.add) as failed:
+            self._queue.add(AGENT_TRUST_KEY)
+            self._queue.add(AGENT_ACCESS_KEY)
+            async with kopf_watches.run_watches(self._endpoint, self._queue.add) as failed:
                 _log.info("manager.started", version=self._options.version)
                 stopped = group.create_task(self._stop.wait())
                 either: list[asyncio.Future[Any]] = [stopped, failed]
-                await _first_of(either, or_cancel=working)
+                await _wait_first(either, or_cancel=working)
                 if failed.done():
                     failed.result()
             self._queue.close()
@@ -195,11 +197,11 @@ class _Manager:
             else:
                 return True
             with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), _RETRY)
+                await asyncio.wait_for(self._stop.wait(), _RETRY_SECONDS)
         return False
 
 
-async def _first_of(futures: list[asyncio.Future[Any]], *, or_cancel: asyncio.Task[None]) -> None:
+async def _wait_first(futures: list[asyncio.Future[Any]], *, or_cancel: asyncio.Task[None]) -> None:
     """Wait for one of them. On cancellation the Lease is lost, and writes stop at once.
 
     The end of the watches takes seconds, and another manager may begin before that.

@@ -6,132 +6,132 @@ listed verb that the code never uses is a security hole.
 """
 
 from tenancy import wellknown
-from tenancy.rbac import Access
+from tenancy.rbac import RbacRule
 
-ACCESS: tuple[Access, ...] = (
-    Access(
+RBAC_RULES: tuple[RbacRule, ...] = (
+    RbacRule(
         "tenancy.x-k8s.io",
         ("virtualclusters",),
         ("get", "list", "watch", "patch"),
         "Tenants are declared here; patch sets and releases our finalizer.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("virtualclusters/status",),
         ("patch",),
         "Conditions and addresses are written by server-side apply.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("clusterversions",),
         ("get", "list", "watch", "patch"),
         "Say which control plane to run; patch guards those in use by a finalizer.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("tenantpolicies",),
         ("list", "watch"),
         "Node agents are told which calls each tenant's policy lets through.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("superclusters",),
         ("list", "watch", "create"),
         "Other clusters are declared here; the one named home is made when there is another.",
     ),
-    Access(
+    RbacRule(
         "tenancy.x-k8s.io",
         ("superclusters/status",),
         ("patch",),
         "Whether such a cluster could run pods of tenants, and why not.",
     ),
-    Access(
+    RbacRule(
         "",
         ("namespaces",),
         ("get", "list", "watch", "create", "patch", "delete"),
         "Root namespaces are ours; super namespaces of a tenant go when it is deleted.",
     ),
-    Access(
+    RbacRule(
         "",
         ("secrets",),
         ("get", "list", "watch", "create", "patch", "delete"),
         "Authorities, certificates and kubeconfigs of tenants, in their root namespaces.",
     ),
-    Access(
+    RbacRule(
         "",
         ("configmaps",),
         ("get", "list", "watch", "create", "patch", "delete"),
         "Trust bundles and settings of control planes, and the authority that agents trust.",
     ),
-    Access(
+    RbacRule(
         "",
         ("services",),
         ("get", "list", "watch", "create", "patch", "delete"),
         "Services of control planes; the one named kubernetes claims the slice of addresses.",
     ),
-    Access(
+    RbacRule(
         "apps",
         ("statefulsets", "deployments"),
         ("get", "list", "watch", "create", "patch", "delete"),
         "The control planes themselves.",
     ),
-    Access(
+    RbacRule(
         "",
         ("pods",),
         ("get", "list", "watch", "delete"),
         "Why a component is not ready; delete rolls out where the template says OnDelete.",
     ),
-    Access(
+    RbacRule(
         "",
         ("persistentvolumeclaims",),
         ("list", "create", "delete"),
         "The volumes of etcd are there before its pods, and go with the tenant.",
     ),
-    Access(
+    RbacRule(
         "",
         ("persistentvolumes",),
         ("list",),
         "A deleted tenant is reported gone when its volumes are; retained ones are left alone.",
     ),
-    Access(
+    RbacRule(
         "",
         ("events",),
         ("list", "create", "patch"),
         "Says on the VirtualCluster what happened, and finds out why a pod cannot start.",
     ),
-    Access(
+    RbacRule(
         "",
         ("nodes",),
         ("list", "watch"),
         "A NodePort is reached at the address of a node; tenants get another when that one goes.",
     ),
-    Access(
+    RbacRule(
         "networking.k8s.io",
         ("servicecidrs",),
         ("get",),
         "Tenants get slices of the cluster's own service range.",
         names=("kubernetes",),
     ),
-    Access(
+    RbacRule(
         "coordination.k8s.io",
         ("leases",),
         ("get", "create", "update"),
         "One manager works at a time; whether the syncer lives is read from its Lease.",
         namespaced=True,
     ),
-    Access(
+    RbacRule(
         "certificates.k8s.io",
         ("certificatesigningrequests",),
         ("get", "list", "watch"),
         "Agents ask for their serving certificate by these.",
     ),
-    Access(
+    RbacRule(
         "certificates.k8s.io",
         ("certificatesigningrequests/approval", "certificatesigningrequests/status"),
         ("update",),
         "Approves or denies with a reason, and writes the certificate.",
     ),
-    Access(
+    RbacRule(
         "certificates.k8s.io",
         ("signers",),
         ("approve", "sign"),

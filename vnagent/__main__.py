@@ -10,13 +10,13 @@ import uvloop
 
 from telemetry import logs
 from vnagent import settings
-from vnagent.app import Agent
+from vnagent.app import AgentProcess
 
 
 def main() -> int:
     """Run the agent until SIGTERM or SIGINT."""
-    given = settings.parse(sys.argv[1:], os.environ, _version())
-    logs.configure(given.log_level)
+    given = settings.parse_settings(sys.argv[1:], os.environ, _read_version())
+    logs.configure_logging(given.log_level)
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # noise
     # A stream needs two sockets. The usual soft limit of 1024 would allow only some hundred
     # streams.
@@ -26,11 +26,11 @@ def main() -> int:
     return 0
 
 
-async def _run(given: settings.Settings) -> None:
-    await Agent(given).run()
+async def _run(given: settings.AgentSettings) -> None:
+    await AgentProcess(given).run()
 
 
-def _version() -> str:
+def _read_version() -> str:
     try:
         return f"vn-agent v{importlib.metadata.version('virtual-cluster')}"
     except importlib.metadata.PackageNotFoundError:  # run from a source tree

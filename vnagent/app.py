@@ -12,67 +12,81 @@ from cryptography import x509
 
 from telemetry import debug_dump
 from telemetry.exposition import Exposition
-from telemetry.probes import Probes
+from telemetry.probes import HealthProbes
 from tenancy import wellknown
 from vnagent import backends
-from vnagent.authz.permissions import Permits
-from vnagent.authz.token_review import Reviews
-from vnagent.client.configmap_watch import Bulletin
-from vnagent.client.https_client import Origin
-from vnagent.limits.concurrency import REQUEST_SECONDS, REQUESTS_AT_ONCE, Streams
-from vnagent.limits.token_bucket import Buckets
-from vnagent.server.metrics_server import MetricsPort
-from vnagent.server.request import Requests
-from vnagent.server.server import Server
-from vnagent.server.serving_certificate import Credential, Pod, ServingCertificate
-from vnagent.settings import DRAIN_SECONDS, Settings, StaticCertificate
-from vnagent.stream.file_watch import WatchedFile, watch
-from vnagent.stream.tls_contexts import TrustProblemError, open_context, server_context
+from vnagent.authz.permissions import PermissionEnforcer
+from vnagent.authz.token_review import TokenReviewer
+from vnagent.client.configmap_watch import ConfigMapWatch
+from vnagent.client.https_client import HttpsClient
+from vnagent.limits.concurrency import (
+    REQUEST_BURST_PER_STREAM,
+    REQUEST_INTERVAL_SECONDS,
+    StreamLimiter,
+)
+from vnagent.limits.token_bucket import TenantBuckets
+from vnagent.server.metrics_server import MetricsServer
+from vnagent.server.request import RequestHandler
+from vnagent.server.server import AgentServer
+from vnagent.server.serving_certificate import AgentPod, ServingCertificate, ServingKeyPair
+from vnagent.settings import DRAIN_SECONDS, AgentSettings, StaticCertificate
+from vnagent.stream.file_watch import WatchedFile, watch_files
+from vnagent.stream.tls_contexts import (
+    InvalidTrustError,
+    create_server_context,
+    create_unauthenticated_context,
+)
 from vnagent.stream.tls_stream import ReceiveBuffer
 
-WAIT_SECONDS = 1.0
+FILE_POLL_SECONDS = 1.0
 
 _log = structlog.get_logger(__name__)
 
 
-class Agent:
+class AgentProcess:
     """The agent of one node, or of one target."""
 
-    def __init__(self, settings: Settings) -> None:
+    def __init__(self, settings: AgentSettings) -> None:
         self._settings = settings
         buffer = ReceiveBuffer()
         self._client_authorities = WatchedFile(settings.client_authorities_file)
         self._api_authorities = WatchedFile(settings.api_authorities_file)
         self._token = WatchedFile(settings.token_file)
-        self._static = _watched(settings.static_certificate)
-        self._api = Origin(
+        self._static_certificate = _watch_files(settings.static_certificate)
+        self._api = HttpsClient(
             settings.api, authorities=self._api_authorities, token=self._token, buffer=buffer
         )
-        self._way = backends.of(settings, self._api, self._token, buffer)
-        self._streams = Streams(per_tenant=settings.streams_per_tenant, total=settings.streams)
-        self._permits = Permits()
-        requests = Requests(
-            permits=self._permits,
-            gate=self._way.gate,
-            upstream=self._way.upstream,
-            reads=self._way.reads,
+        self._backend = backends.create_backend(settings, self._api, self._token, buffer)
+        self._streams = StreamLimiter(
+            per_tenant=settings.streams_per_tenant, total=settings.streams
+        )
+        self._permission_enforcer = PermissionEnforcer()
+        requests = RequestHandler(
+            permits=self._permission_enforcer,
+            gate=self._backend.authorizer,
+            upstream=self._backend.upstream,
+            reads=self._backend.reads,
             streams=self._streams,
             deadlines=settings.deadlines,
-            paces=Buckets(REQUESTS_AT_ONCE * settings.streams_per_tenant, REQUEST_SECONDS),
+            paces=TenantBuckets(
+                REQUEST_BURST_PER_STREAM * settings.streams_per_tenant, REQUEST_INTERVAL_SECONDS
+            ),
         )
-        self._bulletin = Bulletin(
+        self._config_map_watch = ConfigMapWatch(
             self._api,
             namespace=settings.pod_namespace,
             name=wellknown.AGENT_ACCESS,
-            tell=self._permits.learn,
-            lose=self._permits.lose,
+            on_data=self._permission_enforcer.update,
+            on_lost=self._permission_enforcer.mark_lost,
         )
-        self._server = Server(requests, buffer)
-        self._credential: Credential | None = None
+        self._server = AgentServer(requests, buffer)
+        self._credential: ServingKeyPair | None = None
         self._serving = asyncio.Event()
-        self._probes = Probes(has_metrics=not settings.metrics_port)
-        self._metrics = MetricsPort(Reviews(self._api).of, Exposition(), buffer)
-        self._probes.ready("serving", lambda: "" if self._server.door.is_open else "not yet")
+        self._probes = HealthProbes(has_metrics=not settings.metrics_port)
+        self._metrics = MetricsServer(TokenReviewer(self._api).review, Exposition(), buffer)
+        self._probes.add_readiness_check(
+            "serving", lambda: "" if self._server.listener.is_open else "not yet"
+        )
 
     async def run(self) -> None:
         """Serve until SIGTERM or SIGINT, then drain."""
@@ -80,94 +94,99 @@ class Agent:
         loop = asyncio.get_running_loop()
         for number in (signal.SIGTERM, signal.SIGINT):
             loop.add_signal_handler(number, stop.set)
-        with debug_dump.on_signal({"streams": lambda: self._streams.count}):
-            await self._serve(stop)
-        self._way.close()
+        with debug_dump.dump_on_signal({"streams": lambda: self._streams.count}):
+            await self._serve_until(stop)
+        self._backend.close()
         _log.info("ended")
 
-    async def _serve(self, stop: asyncio.Event) -> None:
-        async with self._probes.served(self._settings.health_port), asyncio.TaskGroup() as tasks:
-            work = tasks.create_task(self._work())
+    async def _serve_until(self, stop: asyncio.Event) -> None:
+        async with (
+            self._probes.serve_in_block(self._settings.health_port),
+            asyncio.TaskGroup() as tasks,
+        ):
+            work = tasks.create_task(self._run_jobs())
             await stop.wait()
             _log.info("draining", streams=self._streams.count)
-            self._streams.drain()
-            await self._server.door.close(drain_seconds=DRAIN_SECONDS)
-            await self._metrics.door.close()
+            self._streams.stop_accepting()
+            await self._server.listener.close(drain_seconds=DRAIN_SECONDS)
+            await self._metrics.listener.close()
             work.cancel()
 
-    async def _work(self) -> None:
-        for file in self._files():
-            await _have(file)
-        for file in self._way.awaited:
+    async def _run_jobs(self) -> None:
+        for file in self._list_watched_files():
+            await _wait_for_file(file)
+        for file in self._backend.optional_files:
             await file.refresh()
         async with asyncio.TaskGroup() as tasks:
-            for job in self._way.jobs():
+            for job in self._backend.create_jobs():
                 tasks.create_task(job)
-            watched = [*self._files(), *self._way.awaited]
-            tasks.create_task(watch(watched, self._file_changed))
-            tasks.create_task(self._bulletin.follow())
-            if self._static is None:
-                pod = Pod(name=self._settings.pod_name, address=self._settings.pod_address)
-                tasks.create_task(ServingCertificate(self._api, pod).keep(self._use))
+            watched = [*self._list_watched_files(), *self._backend.optional_files]
+            tasks.create_task(watch_files(watched, self._handle_file_changed))
+            tasks.create_task(self._config_map_watch.run())
+            if self._static_certificate is None:
+                pod = AgentPod(name=self._settings.pod_name, address=self._settings.pod_address)
+                tasks.create_task(ServingCertificate(self._api, pod).run(self._use_key_pair))
             else:
-                self._use(_credential(self._static))
+                self._use_key_pair(_load_key_pair(self._static_certificate))
             await self._serving.wait()
             host = self._settings.listen_host
             if self._settings.metrics_port:
-                await self._metrics.door.listen(host, self._settings.metrics_port)
-            await self._permits.known()
-            await self._server.door.listen(host, self._settings.port)
+                await self._metrics.listener.listen(host, self._settings.metrics_port)
+            await self._permission_enforcer.wait_known()
+            await self._server.listener.listen(host, self._settings.port)
             _log.info("listening", host=host, port=self._settings.port)
 
-    def _files(self) -> list[WatchedFile]:
+    def _list_watched_files(self) -> list[WatchedFile]:
         own = (self._client_authorities, self._api_authorities, self._token)
-        return [*own, *self._way.needed, *(self._static or ())]
+        return [*own, *self._backend.required_files, *(self._static_certificate or ())]
 
-    def _use(self, credential: Credential) -> None:
+    def _use_key_pair(self, credential: ServingKeyPair) -> None:
         self._credential = credential
-        self._trust()
+        self._update_tls_context()
 
-    async def _file_changed(self, file: WatchedFile) -> None:
+    async def _handle_file_changed(self, file: WatchedFile) -> None:
         _log.info("file changed", path=str(file.path))
-        self._way.changed(file)
-        if self._static is not None and file in self._static:
-            self._use(_credential(self._static))
+        self._backend.handle_file_changed(file)
+        if self._static_certificate is not None and file in self._static_certificate:
+            self._use_key_pair(_load_key_pair(self._static_certificate))
         elif file is self._client_authorities:
-            self._trust()
+            self._update_tls_context()
 
-    def _trust(self) -> None:
+    def _update_tls_context(self) -> None:
         """Use the present certificate and authorities. Unusable ones are logged and stay unused."""
         if self._credential is None:
             return
         content = self._client_authorities.content
         try:
-            context = server_context(
+            context = create_server_context(
                 certificate=self._credential.certificate,
                 key=self._credential.key,
                 client_authorities=content,
             )
-            shown = open_context(certificate=self._credential.certificate, key=self._credential.key)
+            shown = create_unauthenticated_context(
+                certificate=self._credential.certificate, key=self._credential.key
+            )
             authorities = x509.load_pem_x509_certificates(content)
-        except (TrustProblemError, ValueError) as error:
+        except (InvalidTrustError, ValueError) as error:
             _log.error("certificates cannot be used", error=str(error))
             return
-        self._server.trust(context, authorities)
-        self._metrics.door.use(shown)
+        self._server.use_context(context, authorities)
+        self._metrics.listener.use_context(shown)
         self._serving.set()
 
 
-def _watched(static: StaticCertificate | None) -> tuple[WatchedFile, WatchedFile] | None:
+def _watch_files(static: StaticCertificate | None) -> tuple[WatchedFile, WatchedFile] | None:
     if static is None:
         return None
     return WatchedFile(static.certificate_file), WatchedFile(static.key_file)
 
 
-def _credential(files: tuple[WatchedFile, WatchedFile]) -> Credential:
+def _load_key_pair(files: tuple[WatchedFile, WatchedFile]) -> ServingKeyPair:
     certificate, key = files
-    return Credential(certificate.content, key.content)
+    return ServingKeyPair(certificate.content, key.content)
 
 
-async def _have(file: WatchedFile) -> None:
+async def _wait_for_file(file: WatchedFile) -> None:
     """Wait for a file, because vc-manager or kubelet may write it after the agent starts."""
     while not await file.refresh():  # noqa: ASYNC110 - a file, not a task, is waited for
-        await asyncio.sleep(WAIT_SECONDS)
+        await asyncio.sleep(FILE_POLL_SECONDS)

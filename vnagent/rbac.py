@@ -8,63 +8,63 @@ from collections.abc import Iterable, Mapping
 from dataclasses import replace
 
 from tenancy import wellknown
-from tenancy.rbac import Access
+from tenancy.rbac import RbacRule
 
-STRAIGHT = ("agent.upstream", ("auto", "kubelet"))
+KUBELET_UPSTREAM_VALUES = ("agent.upstream", ("auto", "kubelet"))
 """Chart values with which calls may go straight to the kubelet."""
-AROUND = ("agent.upstream", ("auto", "apiserver"))
+API_SERVER_UPSTREAM_VALUES = ("agent.upstream", ("auto", "apiserver"))
 """Chart values with which calls may go through the API server."""
-SHOWN = ("agent.metrics.secure", ("true",))
+SECURE_METRICS_VALUES = ("agent.metrics.secure", ("true",))
 """Chart value with which only callers that RBAC allows may read metrics."""
 
-ACCESS: tuple[Access, ...] = (
-    Access(
+RBAC_RULES: tuple[RbacRule, ...] = (
+    RbacRule(
         "",
         ("nodes/proxy",),
         ("get", "create"),
         "Kubelets hand out their list of pods, logs, exec, attach and port-forward for nothing"
         " less; which of it a tenant gets, the agent's gate decides.",
-        when=STRAIGHT,
+        enabled_by=KUBELET_UPSTREAM_VALUES,
     ),
-    Access(
+    RbacRule(
         "",
         ("nodes/metrics", "nodes/stats"),
         ("get",),
         "Kubelets hand out figures for these alone, nodes/proxy does not stand for them; a tenant"
         " gets those of its own pods.",
-        when=STRAIGHT,
+        enabled_by=KUBELET_UPSTREAM_VALUES,
     ),
-    Access(
+    RbacRule(
         "",
         ("pods",),
         ("list",),
         "Reads which pods are on its node, where the kubelet's certificate does not verify; RBAC"
         " cannot say which node.",
-        when=AROUND,
+        enabled_by=API_SERVER_UPSTREAM_VALUES,
     ),
-    Access(
+    RbacRule(
         "",
         ("pods/log",),
         ("get",),
         "Reads logs there; which pods a tenant gets, the agent's gate decides.",
-        when=AROUND,
+        enabled_by=API_SERVER_UPSTREAM_VALUES,
     ),
-    Access(
+    RbacRule(
         "",
         ("pods/attach", "pods/exec", "pods/portforward"),
         ("get", "create"),
         "Opens streams there: POST is create, and a WebSocket's GET is both.",
-        when=AROUND,
+        enabled_by=API_SERVER_UPSTREAM_VALUES,
     ),
-    Access(
+    RbacRule(
         "",
         ("events",),
         ("create",),
         "Says on its own pod which way it goes, and why.",
         namespaced=True,
-        when=AROUND,
+        enabled_by=API_SERVER_UPSTREAM_VALUES,
     ),
-    Access(
+    RbacRule(
         "",
         ("configmaps",),
         ("get", "watch"),
@@ -72,34 +72,36 @@ ACCESS: tuple[Access, ...] = (
         names=(wellknown.AGENT_ACCESS,),
         namespaced=True,
     ),
-    Access(
+    RbacRule(
         "certificates.k8s.io",
         ("certificatesigningrequests",),
         ("create", "get"),
         "Asks for its own serving certificate and fetches it.",
     ),
-    Access(
+    RbacRule(
         "authentication.k8s.io",
         ("tokenreviews",),
         ("create",),
         "Asks whose a token is that is shown for the agent's metrics.",
-        when=SHOWN,
+        enabled_by=SECURE_METRICS_VALUES,
     ),
-    Access(
+    RbacRule(
         "authorization.k8s.io",
         ("subjectaccessreviews",),
         ("create",),
         "Asks whether its holder may read metrics.",
-        when=SHOWN,
+        enabled_by=SECURE_METRICS_VALUES,
     ),
 )
 
-TARGET_HOME_ACCESS: tuple[Access, ...] = tuple(
-    row for row in ACCESS if row.when not in (STRAIGHT, AROUND)
+TARGET_HOME_RBAC_RULES: tuple[RbacRule, ...] = tuple(
+    row
+    for row in RBAC_RULES
+    if row.enabled_by not in (KUBELET_UPSTREAM_VALUES, API_SERVER_UPSTREAM_VALUES)
 )
 """Permissions of a target's agent in the home cluster. None of them is about pods."""
 
-_THE_POD = Access(
+_READ_PODS_RULE = RbacRule(
     "",
     ("pods",),
     ("list",),
@@ -107,16 +109,23 @@ _THE_POD = Access(
 )
 
 
-def _always(rows: Iterable[Access]) -> tuple[Access, ...]:
-    return tuple(replace(row, when=None) for row in rows)
+def _drop_conditions(rows: Iterable[RbacRule]) -> tuple[RbacRule, ...]:
+    return tuple(replace(row, enabled_by=None) for row in rows)
 
 
-TARGET_ACCESS: Mapping[str, tuple[Access, ...]] = {
+TARGET_RBAC_RULES: Mapping[str, tuple[RbacRule, ...]] = {
     "apiserver": (
-        _THE_POD,
-        *_always(row for row in ACCESS if row.when == AROUND and "pods/" in row.resources[0]),
+        _READ_PODS_RULE,
+        *_drop_conditions(
+            row
+            for row in RBAC_RULES
+            if row.enabled_by == API_SERVER_UPSTREAM_VALUES and "pods/" in row.resources[0]
+        ),
     ),
-    "agent": (_THE_POD, *_always(row for row in ACCESS if "nodes/proxy" in row.resources)),
+    "agent": (
+        _READ_PODS_RULE,
+        *_drop_conditions(row for row in RBAC_RULES if "nodes/proxy" in row.resources),
+    ),
 }
 """Permissions in the target by `SuperCluster.spec.mode`. The agent has a separate credential for
 it.

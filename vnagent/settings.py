@@ -12,21 +12,21 @@ from pathlib import Path
 from urllib.parse import urlsplit
 
 from tenancy import wellknown
-from vnagent.authz.metrics import Mode
-from vnagent.client.https_client import Address
-from vnagent.limits.concurrency import STREAMS, STREAMS_PER_TENANT
-from vnagent.stream.relay import Deadlines
+from vnagent.authz.metrics import UpstreamMode
+from vnagent.client.https_client import ServerAddress
+from vnagent.limits.concurrency import MAX_STREAMS, MAX_STREAMS_PER_TENANT
+from vnagent.stream.relay import RelayDeadlines
 from vnagent.upstream import kubelet
-from vnagent.upstream.upstream_mode import Wish
+from vnagent.upstream.upstream_mode import UpstreamSetting
 
 HEALTH_PORT = 10551
 METRICS_PORT = 10552
 DRAIN_SECONDS = 9.0
 """Drain time in seconds. It is below the 10 s in which every component must end."""
 
-_ACCOUNT = Path("/var/run/secrets/kubernetes.io/serviceaccount")
-_TARGET = Path("/etc/vn-agent/target")
-_UID = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
+_ACCOUNT_DIRECTORY = Path("/var/run/secrets/kubernetes.io/serviceaccount")
+_TARGET_DIRECTORY = Path("/etc/vn-agent/target")
+_UID_PATTERN = re.compile(r"[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -38,15 +38,15 @@ class StaticCertificate:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class TargetCluster:
+class TargetSettings:
     """A target: a further super cluster. The agent serves its pods in place of a node's."""
 
     registration: str
     """UID of its SuperCluster."""
-    server: Address
+    server: ServerAddress
     authorities_file: Path
     token_file: Path
-    mode: Mode
+    mode: UpstreamMode
     """The server that opens streams in the target: its API server, or its kubelets."""
     kubelet_port: int
     kubelet_authorities_file: Path
@@ -54,7 +54,7 @@ class TargetCluster:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class AgentSettings:
     """All settings of the agent."""
 
     listen_host: str
@@ -69,25 +69,27 @@ class Settings:
     pod_uid: str
     pod_address: str
     node: str
-    upstream: Wish
+    upstream: UpstreamSetting
     client_authorities_file: Path
-    kubelet: Address
+    kubelet: ServerAddress
     kubelet_authorities_file: Path
     token_file: Path
-    api: Address
+    api: ServerAddress
     api_authorities_file: Path
-    target: TargetCluster | None
+    target: TargetSettings | None
     """None: the agent serves the pods of its node."""
     static_certificate: StaticCertificate | None
     streams: int
     streams_per_tenant: int
-    deadlines: Deadlines
+    deadlines: RelayDeadlines
     log_level: str
 
 
-def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str) -> Settings:
+def parse_settings(
+    arguments: Sequence[str], environment: Mapping[str, str], version: str
+) -> AgentSettings:
     """Return the settings. Invalid ones end the program with exit code 2 and a message."""
-    parser = _parser(environment)
+    parser = _build_parser(environment)
     parser.add_argument("--version", action="version", version=version)
     given = parser.parse_args(arguments)
     pod = ("pod_name", "pod_namespace", "pod_ip")
@@ -102,7 +104,7 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str
         static = StaticCertificate(
             certificate_file=given.tls_cert_file, key_file=given.tls_private_key_file
         )
-    return Settings(
+    return AgentSettings(
         listen_host=given.listen_host or given.pod_ip,
         port=given.port,
         health_port=given.health_port,
@@ -114,27 +116,27 @@ def parse(arguments: Sequence[str], environment: Mapping[str, str], version: str
         node=given.node_name,
         upstream=given.upstream,
         client_authorities_file=given.client_ca_file,
-        kubelet=Address(
+        kubelet=ServerAddress(
             given.kubelet_host, given.kubelet_port, given.kubelet_server_name or given.kubelet_host
         ),
         kubelet_authorities_file=given.kubelet_ca_file,
         token_file=given.token_file,
-        api=Address(given.api_host, given.api_port, given.api_host),
+        api=ServerAddress(given.api_host, given.api_port, given.api_host),
         api_authorities_file=given.api_ca_file,
-        target=_target(parser, given) if given.target_server else None,
+        target=_parse_target(parser, given) if given.target_server else None,
         static_certificate=static,
         streams=given.max_streams,
         streams_per_tenant=given.max_streams_per_tenant,
-        deadlines=Deadlines(
+        deadlines=RelayDeadlines(
             idle_seconds=given.stream_idle_seconds, total_seconds=given.stream_total_seconds
         ),
         log_level=given.log_level,
     )
 
 
-def _target(parser: argparse.ArgumentParser, given: argparse.Namespace) -> TargetCluster:
+def _parse_target(parser: argparse.ArgumentParser, given: argparse.Namespace) -> TargetSettings:
     """Return the target. Invalid settings of it end the program."""
-    if _UID.fullmatch(given.target_registration) is None:
+    if _UID_PATTERN.fullmatch(given.target_registration) is None:
         parser.error("--target-registration must be the UID of the target's SuperCluster")
     try:
         url = urlsplit(given.target_server)
@@ -145,20 +147,22 @@ def _target(parser: argparse.ArgumentParser, given: argparse.Namespace) -> Targe
     if url.scheme != "https" or not url.hostname or not is_bare:
         parser.error("--target-server must be a URL like https://10.0.0.5:6443")
     name = given.target_server_name or url.hostname
-    return TargetCluster(
+    return TargetSettings(
         registration=given.target_registration,
-        server=Address(url.hostname, port, name, url.path.rstrip("/")),
+        server=ServerAddress(url.hostname, port, name, url.path.rstrip("/")),
         authorities_file=given.target_ca_file,
         token_file=given.target_token_file,
         # Only an explicit setting leads straight to kubelets, because the agent does not probe
         # whether they can be reached.
-        mode=Mode.KUBELET if given.upstream is Wish.KUBELET else Mode.APISERVER,
+        mode=UpstreamMode.KUBELET
+        if given.upstream is UpstreamSetting.KUBELET
+        else UpstreamMode.APISERVER,
         kubelet_port=given.kubelet_port,
         kubelet_authorities_file=given.target_kubelet_ca_file,
     )
 
 
-def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
+def _build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     """Return the parser. A default that is text is parsed like a flag."""
     parser = argparse.ArgumentParser(
         prog="vn-agent",
@@ -166,7 +170,7 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         " of one other cluster.",
     )
 
-    def add(flag: str, variable: str, default: str | float | Path, about: str) -> None:
+    def add_flag(flag: str, variable: str, default: str | float | Path, about: str) -> None:
         chosen = environment.get(variable) or default
         kind = type(default)
         parser.add_argument(
@@ -176,21 +180,23 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
             help=f"{about} (${variable}; default: {default or 'none'})",
         )
 
-    add("--listen-host", "LISTEN_HOST", "", "address to listen on, if not the pod's")
-    add("--port", "PORT", wellknown.AGENT_PORT, "port for tenant API servers")
-    add("--health-port", "HEALTH_PORT", HEALTH_PORT, "plain port of /healthz and /readyz")
+    add_flag("--listen-host", "LISTEN_HOST", "", "address to listen on, if not the pod's")
+    add_flag("--port", "PORT", wellknown.AGENT_PORT, "port for tenant API servers")
+    add_flag("--health-port", "HEALTH_PORT", HEALTH_PORT, "plain port of /healthz and /readyz")
     about = "TLS port of /metrics, for bearer tokens; 0: without either, on the health port"
-    add("--metrics-port", "METRICS_PORT", METRICS_PORT, about)
-    add("--pod-name", "POD_NAME", "", "our pod's name")
-    add("--pod-namespace", "POD_NAMESPACE", "", "its namespace, where vc-manager writes for us")
-    add("--pod-uid", "POD_UID", "", "its UID, for Events on it")
-    add("--pod-ip", "POD_IP", "", "our pod's address, which the certificate names")
-    add("--node-name", "NODE_NAME", "", "our node's name")
+    add_flag("--metrics-port", "METRICS_PORT", METRICS_PORT, about)
+    add_flag("--pod-name", "POD_NAME", "", "our pod's name")
+    add_flag(
+        "--pod-namespace", "POD_NAMESPACE", "", "its namespace, where vc-manager writes for us"
+    )
+    add_flag("--pod-uid", "POD_UID", "", "its UID, for Events on it")
+    add_flag("--pod-ip", "POD_IP", "", "our pod's address, which the certificate names")
+    add_flag("--node-name", "NODE_NAME", "", "our node's name")
     parser.add_argument(
         "--upstream",
-        type=Wish,
+        type=UpstreamSetting,
         metavar="{auto,kubelet,apiserver}",
-        default=environment.get("UPSTREAM") or Wish.AUTO.value,
+        default=environment.get("UPSTREAM") or UpstreamSetting.AUTO.value,
         help="the way to the node's pods; to a target's, auto is apiserver ($UPSTREAM; default:"
         " auto)",
     )
@@ -200,33 +206,47 @@ def _parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
         default=environment.get("CLIENT_CA_FILE") or None,
         help="authority of the tenants' identities; required ($CLIENT_CA_FILE)",
     )
-    add("--kubelet-host", "HOST_IP", "", "address of this node's kubelet")
-    add("--kubelet-port", "KUBELET_PORT", kubelet.PORT, "port of kubelets")
-    add("--kubelet-server-name", "KUBELET_SERVER_NAME", "", "name in its certificate, if not that")
-    add("--kubelet-ca-file", "KUBELET_CA_FILE", _ACCOUNT / "ca.crt", "authority of kubelets")
-    add("--token-file", "TOKEN_FILE", _ACCOUNT / "token", "our bound token")
-    add("--api-host", "KUBERNETES_SERVICE_HOST", "", "super API server")
-    add("--api-port", "KUBERNETES_SERVICE_PORT", 443, "its port")
-    add("--api-ca-file", "API_CA_FILE", _ACCOUNT / "ca.crt", "its authority")
+    add_flag("--kubelet-host", "HOST_IP", "", "address of this node's kubelet")
+    add_flag("--kubelet-port", "KUBELET_PORT", kubelet.KUBELET_PORT, "port of kubelets")
+    add_flag(
+        "--kubelet-server-name", "KUBELET_SERVER_NAME", "", "name in its certificate, if not that"
+    )
+    add_flag(
+        "--kubelet-ca-file",
+        "KUBELET_CA_FILE",
+        _ACCOUNT_DIRECTORY / "ca.crt",
+        "authority of kubelets",
+    )
+    add_flag("--token-file", "TOKEN_FILE", _ACCOUNT_DIRECTORY / "token", "our bound token")
+    add_flag("--api-host", "KUBERNETES_SERVICE_HOST", "", "super API server")
+    add_flag("--api-port", "KUBERNETES_SERVICE_PORT", 443, "its port")
+    add_flag("--api-ca-file", "API_CA_FILE", _ACCOUNT_DIRECTORY / "ca.crt", "its authority")
     about = "URL of another cluster's API server, whose pods are served and not a node's"
-    add("--target-server", "TARGET_SERVER", "", about)
+    add_flag("--target-server", "TARGET_SERVER", "", about)
     about = "name in that server's certificate, if not the URL's"
-    add("--target-server-name", "TARGET_SERVER_NAME", "", about)
-    add("--target-registration", "TARGET_REGISTRATION", "", "UID of its SuperCluster")
-    add("--target-ca-file", "TARGET_CA_FILE", _TARGET / "ca.crt", "its authority")
+    add_flag("--target-server-name", "TARGET_SERVER_NAME", "", about)
+    add_flag("--target-registration", "TARGET_REGISTRATION", "", "UID of its SuperCluster")
+    add_flag("--target-ca-file", "TARGET_CA_FILE", _TARGET_DIRECTORY / "ca.crt", "its authority")
     about = "authority of its kubelets, where they are asked"
-    ca_file = _TARGET / "kubelet-ca.crt"
-    add("--target-kubelet-ca-file", "TARGET_KUBELET_CA_FILE", ca_file, about)
-    add("--target-token-file", "TARGET_TOKEN_FILE", _TARGET / "token", "our token there")
+    ca_file = _TARGET_DIRECTORY / "kubelet-ca.crt"
+    add_flag("--target-kubelet-ca-file", "TARGET_KUBELET_CA_FILE", ca_file, about)
+    add_flag(
+        "--target-token-file", "TARGET_TOKEN_FILE", _TARGET_DIRECTORY / "token", "our token there"
+    )
     parser.add_argument(
         "--tls-cert-file", type=Path, help="serve this certificate instead of asking for one"
     )
     parser.add_argument("--tls-private-key-file", type=Path, help="the key that belongs to it")
-    add("--max-streams", "MAX_STREAMS", STREAMS, "streams in all")
-    add("--max-streams-per-tenant", "MAX_STREAMS_PER_TENANT", STREAMS_PER_TENANT, "of one tenant")
-    usual = Deadlines()
+    add_flag("--max-streams", "MAX_STREAMS", MAX_STREAMS, "streams in all")
+    add_flag(
+        "--max-streams-per-tenant",
+        "MAX_STREAMS_PER_TENANT",
+        MAX_STREAMS_PER_TENANT,
+        "of one tenant",
+    )
+    usual = RelayDeadlines()
     idle, total = usual.idle_seconds, usual.total_seconds
-    add("--stream-idle-seconds", "STREAM_IDLE_SECONDS", idle, "end a stream without a byte")
-    add("--stream-total-seconds", "STREAM_TOTAL_SECONDS", total, "end any stream")
-    add("--log-level", "LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR")
+    add_flag("--stream-idle-seconds", "STREAM_IDLE_SECONDS", idle, "end a stream without a byte")
+    add_flag("--stream-total-seconds", "STREAM_TOTAL_SECONDS", total, "end any stream")
+    add_flag("--log-level", "LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR")
     return parser

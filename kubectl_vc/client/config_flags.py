@@ -7,7 +7,7 @@ from dataclasses import dataclass
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Access:
+class ConfigFlags:
     """The connection flags. For an empty value the kubeconfig applies."""
 
     kubeconfig: str = ""
@@ -15,5 +15,5 @@ class Access:
     namespace: str = ""
     as_user: str = ""
     as_groups: tuple[str, ...] = ()
-    request_seconds: float = 0
+    request_timeout_seconds: float = 0
     """Time limit in seconds for one request. 0 stands for the client's own limit."""

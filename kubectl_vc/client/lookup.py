@@ -1,16 +1,16 @@
 """Lookup of one VirtualCluster by name."""
 
-from kubectl_vc.client.connection import Connection
-from kubectl_vc.output.cli_errors import CliProblem, described
+from kubectl_vc.client.connection import SuperConnection
+from kubectl_vc.output.cli_errors import CliError, describe_object
 from kubeio import Object, errors
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 
-class NoSuchProblem(CliProblem):
+class VirtualClusterNotFoundError(CliError):
     """No VirtualCluster has this name."""
 
 
-async def fetch(connection: Connection, name: str) -> Object:
+async def fetch_virtual_cluster(connection: SuperConnection, name: str) -> Object:
     """Return the VirtualCluster with this name. Raises NoSuchProblem."""
     namespace = connection.namespace
     try:
@@ -18,7 +18,8 @@ async def fetch(connection: Connection, name: str) -> Object:
     except errors.NotFound as problem:
         if not problem.details.get("name"):
             raise  # the CustomResourceDefinition is missing
-        raise NoSuchProblem(
-            f"there is no {described(VIRTUAL_CLUSTERS, name, namespace)}; see which there are with"
+        raise VirtualClusterNotFoundError(
+            f"there is no {describe_object(VIRTUAL_CLUSTERS, name, namespace)}; see which there"
+            " are with"
             " `kubectl vc list -A`"
         ) from problem

@@ -12,16 +12,16 @@ from typing import Any
 
 from tenancy import conditions, wellknown
 
-STEPS: tuple[tuple[str, str], ...] = (
+READINESS_STEPS: tuple[tuple[str, str], ...] = (
     (wellknown.ETCD_READY, "etcd"),
     (wellknown.API_SERVER_READY, "apiserver"),
     (wellknown.CONTROLLER_MANAGER_READY, "controller-manager"),
 )
 """Conditions that are reported when they become True, in this order, with the component's name."""
 
-_PARTS: tuple[tuple[str, str], ...] = (
+_CONDITION_PARTS: tuple[tuple[str, str], ...] = (
     (wellknown.CERTIFICATES_READY, "certificates"),
-    *STEPS,
+    *READINESS_STEPS,
     (wellknown.DNS_READY, "dns"),
     (wellknown.SYNCED, "syncer"),
     (wellknown.READY, "VirtualCluster"),
@@ -29,7 +29,7 @@ _PARTS: tuple[tuple[str, str], ...] = (
 
 
 @dataclass(frozen=True, slots=True)
-class Blocker:
+class BlockingCondition:
     """The part that a VirtualCluster waits for, with the condition's reason and message."""
 
     part: str
@@ -45,57 +45,58 @@ class Blocker:
 class Readiness:
     """The progress of a VirtualCluster."""
 
-    is_seen: bool
+    has_conditions: bool
     """Whether a condition has been written."""
     is_ready: bool
     is_stalled: bool
     """Whether the VirtualCluster stays as it is until a user changes something."""
-    done: tuple[str, ...]
+    ready_components: tuple[str, ...]
     """Components of STEPS that are ready, while all components before them are ready as well. The
     order matters because the controllers' pod is ready while they wait for the API server."""
-    blocker: Blocker | None
+    blocker: BlockingCondition | None
 
 
-def assess(body: Mapping[str, Any]) -> Readiness:
+def assess_readiness(body: Mapping[str, Any]) -> Readiness:
     """Return the progress of a VirtualCluster."""
     found = (body.get("status") or {}).get("conditions") or []
     generation = (body.get("metadata") or {}).get("generation", 0)
     current = [each for each in found if each.get("observedGeneration", generation) >= generation]
     is_ready = conditions.is_true(current, wellknown.READY)
     steps = itertools.takewhile(
-        lambda step: is_ready or conditions.is_true(current, step[0]), STEPS
+        lambda step: is_ready or conditions.is_true(current, step[0]), READINESS_STEPS
     )
     is_stalled = not is_ready and conditions.is_true(current, wellknown.STALLED)
     return Readiness(
-        is_seen=bool(found),
+        has_conditions=bool(found),
         is_ready=is_ready,
         is_stalled=is_stalled,
-        done=tuple(part for _, part in steps),
-        blocker=None if is_ready else _blocker(current, is_stalled=is_stalled),
+        ready_components=tuple(part for _, part in steps),
+        blocker=None if is_ready else _find_blocker(current, is_stalled=is_stalled),
     )
 
 
-def place(kind: str) -> tuple[int, str]:
+def rank_condition(kind: str) -> tuple[int, str]:
     """Return a condition's sort key: the summary, then the parts, then all other conditions."""
-    order = [wellknown.READY, *(part for part, _ in _PARTS if part != wellknown.READY)]
+    order = [wellknown.READY, *(part for part, _ in _CONDITION_PARTS if part != wellknown.READY)]
     return (order.index(kind) if kind in order else len(order), kind)
 
 
-def _blocker(found: list[Mapping[str, Any]], *, is_stalled: bool) -> Blocker | None:
+def _find_blocker(found: list[Mapping[str, Any]], *, is_stalled: bool) -> BlockingCondition | None:
     """Return the first part, in work order, that is not ready, or the reason of a stall."""
     waiting = (
-        _from(part, each)
-        for kind, part in _PARTS
-        if (each := conditions.find(found, kind)) is not None and each.get("status") != "True"
+        _build_blocker(part, each)
+        for kind, part in _CONDITION_PARTS
+        if (each := conditions.find_condition(found, kind)) is not None
+        and each.get("status") != "True"
     )
     first = next(waiting, None)
-    stalled = conditions.find(found, wellknown.STALLED) if is_stalled else None
+    stalled = conditions.find_condition(found, wellknown.STALLED) if is_stalled else None
     if stalled is None:
         return first
-    whole = _from("", stalled)
+    whole = _build_blocker("", stalled)
     # The part's own message is nearer to the cause if both have the same reason.
     return first if first is not None and first.reason == whole.reason else whole
 
 
-def _from(part: str, found: Mapping[str, Any]) -> Blocker:
-    return Blocker(part, str(found.get("reason") or ""), str(found.get("message") or ""))
+def _build_blocker(part: str, found: Mapping[str, Any]) -> BlockingCondition:
+    return BlockingCondition(part, str(found.get("reason") or ""), str(found.get("message") or ""))

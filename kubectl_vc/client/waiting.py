@@ -12,17 +12,17 @@ from typing import Any
 
 from kubectl_vc.client import readiness, watch
 from kubectl_vc.output import cli_errors, durations
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Progress
 from kubeio import Object
 from kubeio.api.client import Client
 from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
-_TICK = 1.0  # seconds
+_TICK_SECONDS = 1.0  # seconds
 
 
-async def ready(
+async def wait_ready(
     super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
 ) -> Object:
     """Return the VirtualCluster once it is ready, and report each component that becomes ready.
@@ -32,39 +32,41 @@ async def ready(
     """
     metadata = body["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
-    shown = cli_errors.described(VIRTUAL_CLUSTERS, name, namespace)
+    shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)
     told: set[str] = set()
-    state = readiness.assess(body)
+    state = readiness.assess_readiness(body)
     try:
         async with (
-            _limit(seconds),
-            _ticking(progress),
-            watch.states(super_client, namespace, name) as states,
+            _build_timeout(seconds),
+            _tick_while_waiting(progress),
+            watch.watch_states(super_client, namespace, name) as states,
         ):
             async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
-                    raise CliProblem(f"{shown} was deleted while it was set up; create it again")
-                state = readiness.assess(current)
-                progress.waiting(_why(state))
-                for component in state.done:
+                    raise CliError(f"{shown} was deleted while it was set up; create it again")
+                state = readiness.assess_readiness(current)
+                progress.set_waiting(_describe_reason(state))
+                for component in state.ready_components:
                     if component not in told:
                         told.add(component)
-                        progress.done(f"{component} is ready")
+                        progress.finish_step(f"{component} is ready")
                 if state.is_ready:
                     return current
                 if state.is_stalled:
-                    raise CliProblem(
-                        f"{shown} cannot be set up: {_why(state)}; {_advice(metadata)}"
+                    raise CliError(
+                        f"{shown} cannot be set up: {_describe_reason(state)};"
+                        f" {_build_advice(metadata)}"
                     )
     except TimeoutError as problem:
-        raise CliProblem(
-            f"{shown} is not ready after {durations.elapsed(seconds)}: {_why(state)};"
-            f" {_advice(metadata)}"
+        raise CliError(
+            f"{shown} is not ready after {durations.format_elapsed(seconds)}:"
+            f" {_describe_reason(state)};"
+            f" {_build_advice(metadata)}"
         ) from problem
     raise AssertionError("the states of an object end with its deletion")
 
 
-async def gone(
+async def wait_deleted(
     super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
 ) -> None:
     """Return once this VirtualCluster is deleted.
@@ -76,32 +78,32 @@ async def gone(
     left = "what it has in the super cluster is being removed"
     try:
         async with (
-            _limit(seconds),
-            _ticking(progress),
-            watch.states(super_client, namespace, name) as states,
+            _build_timeout(seconds),
+            _tick_while_waiting(progress),
+            watch.watch_states(super_client, namespace, name) as states,
         ):
             async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
                     return
-                left = _left(current) or left
-                progress.waiting(left)
+                left = _describe_remaining(current) or left
+                progress.set_waiting(left)
     except TimeoutError as problem:
-        raise CliProblem(
-            f"{cli_errors.described(VIRTUAL_CLUSTERS, name, namespace)} is not gone after"
-            f" {durations.elapsed(seconds)}: {left}; it goes on by itself, see"
+        raise CliError(
+            f"{cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)} is not gone after"
+            f" {durations.format_elapsed(seconds)}: {left}; it goes on by itself, see"
             f" `kubectl vc get {name} -n {namespace}`"
         ) from problem
 
 
-def _why(state: readiness.Readiness) -> str:
+def _describe_reason(state: readiness.Readiness) -> str:
     if state.blocker is not None:
         return str(state.blocker)
-    if state.is_seen:
+    if state.has_conditions:
         return "the rest of it"
     return "vc-manager, which has not looked at it yet; is its pod running?"
 
 
-def _advice(metadata: Mapping[str, Any]) -> str:
+def _build_advice(metadata: Mapping[str, Any]) -> str:
     flags = f"{metadata['name']} -n {metadata['namespace']}"
     return (
         f"it stays: watch it with `kubectl vc get {flags}`, or remove it with `kubectl vc delete"
@@ -109,20 +111,20 @@ def _advice(metadata: Mapping[str, Any]) -> str:
     )
 
 
-def _left(body: Mapping[str, Any]) -> str:
-    found = conditions.find((body.get("status") or {}).get("conditions"), wellknown.READY)
+def _describe_remaining(body: Mapping[str, Any]) -> str:
+    found = conditions.find_condition((body.get("status") or {}).get("conditions"), wellknown.READY)
     return str(found.get("message") or "") if found is not None else ""
 
 
-def _limit(seconds: float) -> asyncio.Timeout:
+def _build_timeout(seconds: float) -> asyncio.Timeout:
     return asyncio.timeout(seconds or None)
 
 
 @contextlib.asynccontextmanager
-async def _ticking(progress: Progress) -> AsyncIterator[None]:
+async def _tick_while_waiting(progress: Progress) -> AsyncIterator[None]:
     async def tick() -> None:
         while True:
-            await asyncio.sleep(_TICK)
+            await asyncio.sleep(_TICK_SECONDS)
             progress.tick()
 
     task = asyncio.create_task(tick())

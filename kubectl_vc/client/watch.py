@@ -12,19 +12,21 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy.resources import VIRTUAL_CLUSTERS
 
-_PAUSE = 1.0  # seconds before a broken watch is renewed, or before the next read without a watch
+_WATCH_RETRY_SECONDS = (
+    1.0  # seconds before a broken watch is renewed, or before the next read without a watch
+)
 
 
 @contextlib.asynccontextmanager
-async def states(
+async def watch_states(
     super_client: Client, namespace: str, name: str
 ) -> AsyncIterator[AsyncIterator[Object | None]]:
     """Open a watch on a VirtualCluster. It ends with the block."""
-    async with contextlib.aclosing(_states(super_client, namespace, name)) as found:
+    async with contextlib.aclosing(_iterate_states(super_client, namespace, name)) as found:
         yield found
 
 
-async def _states(
+async def _iterate_states(
     super_client: Client, namespace: str, name: str
 ) -> AsyncGenerator[Object | None, None]:
     """Yield the VirtualCluster now and after each change. Yield None at its deletion and return."""
@@ -35,15 +37,15 @@ async def _states(
             yield None
             return
         except (errors.Unavailable, errors.TooManyRequests):
-            await asyncio.sleep(_PAUSE)
+            await asyncio.sleep(_WATCH_RETRY_SECONDS)
             continue
         yield seen
-        async with contextlib.aclosing(_changes(super_client, seen)) as changes:
+        async with contextlib.aclosing(_iterate_changes(super_client, seen)) as changes:
             async for changed in changes:
                 yield changed
 
 
-async def _changes(super_client: Client, seen: Object) -> AsyncGenerator[Object, None]:
+async def _iterate_changes(super_client: Client, seen: Object) -> AsyncGenerator[Object, None]:
     """Yield the changes after a state, until the watch ends or the object is deleted."""
     metadata = seen["metadata"]
     # A user who may get but not watch is served as well, a little later.
@@ -61,4 +63,4 @@ async def _changes(super_client: Client, seen: Object) -> AsyncGenerator[Object,
                     return
                 if event.type != "BOOKMARK":
                     yield event.decode()
-    await asyncio.sleep(_PAUSE)
+    await asyncio.sleep(_WATCH_RETRY_SECONDS)

@@ -13,20 +13,22 @@ from typing import Any
 from kubeio import errors
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 
-INSTALL = (
+INSTALL_HINT = (
     "if the kubeconfig is a tenant's, use the super cluster's; else ask an administrator of the"
     " super cluster to install the Helm chart virtual-cluster"
 )
-_UNCHECKED = "some validation rules were not checked"
-_POLICY = re.compile(r"ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request: ")
-_RBAC = re.compile(
+_UNCHECKED_RULES_TEXT = "some validation rules were not checked"
+_ADMISSION_POLICY = re.compile(
+    r"ValidatingAdmissionPolicy '[^']*' with binding '[^']*' denied request: "
+)
+_RBAC_REFUSAL = re.compile(
     r'User "(?P<user>[^"]*)" cannot (?P<verb>\w+) resource "(?P<resource>[^"]*)" in API group'
     r' "(?P<group>[^"]*)" (?:in the namespace "(?P<namespace>[^"]*)"|at the cluster scope)'
 )
-_READS = frozenset({"get", "list", "watch"})
+_READ_VERBS = frozenset({"get", "list", "watch"})
 
 
-class CliProblem(Exception):  # noqa: N818 - it is raised for whatever stops a command
+class CliError(Exception):
     """A command cannot continue.
 
     The message gives the reason and the remedy. The exit code is 1.
@@ -35,14 +37,14 @@ class CliProblem(Exception):  # noqa: N818 - it is raised for whatever stops a c
     exit_code = 1
 
 
-class UsageProblem(CliProblem):
+class UsageError(CliError):
     """The command was called wrongly. The exit code is 2."""
 
     exit_code = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Denial:
+class RbacDenial:
     """A refusal by RBAC, parsed from the API server's message."""
 
     user: str
@@ -53,46 +55,48 @@ class Denial:
     """Empty at cluster scope."""
 
 
-def sentence(problem: errors.KubeError) -> str:
+def describe_error(problem: errors.KubeError) -> str:
     """Return the message for a user about an error of the API client."""
-    for kind, tell in _SENTENCES:
+    for kind, tell in _DESCRIPTIONS:
         if isinstance(problem, kind):
             return tell(problem)
     return str(problem)
 
 
-def said(problem: errors.ApiError) -> str:
+def get_server_message(problem: errors.ApiError) -> str:
     """Return the API server's own message, in one line."""
-    return " ".join(problem.said.split())
+    return " ".join(problem.server_message.split())
 
 
-def invalid(problem: errors.Invalid) -> str:
+def describe_invalid(problem: errors.Invalid) -> str:
     """Return the invalid fields of an object, each with the API server's message about it."""
     told = [
-        _cause(str(cause.get("field") or ""), str(cause.get("message") or ""))
+        _describe_cause(str(cause.get("field") or ""), str(cause.get("message") or ""))
         for cause in problem.causes
-        if _UNCHECKED not in str(cause.get("message"))
+        if _UNCHECKED_RULES_TEXT not in str(cause.get("message"))
     ]
     if not told:
-        return _POLICY.sub("", said(problem))
+        return _ADMISSION_POLICY.sub("", get_server_message(problem))
     kind, name = problem.details.get("kind", "object"), problem.details.get("name", "")
     known = {each.plural: each.kind for each in (VIRTUAL_CLUSTERS, CLUSTER_VERSIONS)}
     return f"the {known.get(kind, kind)} {name} is not valid: {'; '.join(dict.fromkeys(told))}"
 
 
-def denial(message: str) -> Denial | None:
+def parse_denial(message: str) -> RbacDenial | None:
     """Parse an RBAC refusal. None if a quota, a webhook or another check refused."""
-    found = _RBAC.search(message)
+    found = _RBAC_REFUSAL.search(message)
     return (
-        Denial(**{key: value or "" for key, value in found.groupdict().items()}) if found else None
+        RbacDenial(**{key: value or "" for key, value in found.groupdict().items()})
+        if found
+        else None
     )
 
 
-def remedy(refused: Denial) -> str:
+def describe_remedy(refused: RbacDenial) -> str:
     """Return the request to an administrator of the super cluster that removes the refusal."""
     roles = {
         VIRTUAL_CLUSTERS.plural: (
-            "virtual-cluster-view" if refused.verb in _READS else "virtual-cluster-edit"
+            "virtual-cluster-view" if refused.verb in _READ_VERBS else "virtual-cluster-edit"
         ),
         CLUSTER_VERSIONS.plural: "virtual-cluster-versions",
     }
@@ -107,36 +111,34 @@ def remedy(refused: Denial) -> str:
     )
 
 
-def described(resource: Resource, name: str, namespace: str = "") -> str:
+def describe_object(resource: Resource, name: str, namespace: str = "") -> str:
     """Return the name of an object in messages: `VirtualCluster default/web`."""
     return f"{resource.kind} {namespace}/{name}" if namespace else f"{resource.kind} {name}"
 
 
-def missing_field(
-    shown: str, condition: Mapping[str, Any], field: str, *, writer: str
-) -> CliProblem:
+def missing_field(shown: str, condition: Mapping[str, Any], field: str, *, writer: str) -> CliError:
     """Return the error for a condition whose status field an older component has not written.
 
     `shown` is the name of the object, and `writer` is the component.
     """
-    return CliProblem(
+    return CliError(
         f"{shown}: the condition {condition['type']} is {condition['status']}, but the field"
         f" status.{field} is missing. The {writer} that wrote the condition is older than this"
         " command. Upgrade virtual-cluster in the super cluster, then run the command again."
     )
 
 
-def _forbidden(problem: errors.Forbidden) -> str:
-    refused = denial(said(problem))
+def _describe_forbidden(problem: errors.Forbidden) -> str:
+    refused = parse_denial(get_server_message(problem))
     if refused is None:
-        return f"the API server refuses: {_POLICY.sub('', said(problem))}"
+        return f"the API server refuses: {_ADMISSION_POLICY.sub('', get_server_message(problem))}"
     where = f"in the namespace {refused.namespace}" if refused.namespace else "in the whole cluster"
     kind = f"{refused.resource}.{refused.group}" if refused.group else refused.resource
-    return f"you ({refused.user}) may not {refused.verb} {kind} {where}; {remedy(refused)}"
+    return f"you ({refused.user}) may not {refused.verb} {kind} {where}; {describe_remedy(refused)}"
 
 
-def _cause(field: str, message: str) -> str:
-    message = _POLICY.sub("", " ".join(message.split()))
+def _describe_cause(field: str, message: str) -> str:
+    message = _ADMISSION_POLICY.sub("", " ".join(message.split()))
     message = re.sub(r"^(Invalid value|Forbidden|Required value): ", "", message)
     message = re.sub(r'^"(object|[^"]{0,80})": ', "", message)
     if field in ("", "<nil>") or message.startswith(field.rpartition(".")[2]):
@@ -144,45 +146,46 @@ def _cause(field: str, message: str) -> str:
     return f"{field}: {message}"
 
 
-def _not_found(problem: errors.NotFound) -> str:
+def _describe_not_found(problem: errors.NotFound) -> str:
     if not problem.details.get("name"):  # the CustomResourceDefinition is missing
-        return f"this cluster has no VirtualClusters and no ClusterVersions; {INSTALL}"
-    return said(problem)
+        return f"this cluster has no VirtualClusters and no ClusterVersions; {INSTALL_HINT}"
+    return get_server_message(problem)
 
 
-def _unavailable(problem: errors.Unavailable) -> str:
+def _describe_unavailable(problem: errors.Unavailable) -> str:
     return (
         f"the API server cannot be reached: {problem}; check --kubeconfig and --context, and"
         " whether `kubectl version` gets an answer"
     )
 
 
-def _untrusted(problem: errors.Untrusted) -> str:
+def _describe_untrusted(problem: errors.Untrusted) -> str:
     return (
         f"{problem}; the certificate of the API server is not trusted: put its authority into"
         " certificate-authority-data of the kubeconfig"
     )
 
 
-def _server_problem(problem: errors.ServerProblem) -> str:
-    return f"the API server could not do it: {said(problem)}; try again in a moment"
+def _describe_server_error(problem: errors.ServerError) -> str:
+    return f"the API server could not do it: {get_server_message(problem)}; try again in a moment"
 
 
-def _unauthorized(problem: errors.Unauthorized) -> str:
+def _describe_unauthorized(problem: errors.Unauthorized) -> str:
     return (
-        f"the API server does not accept your credentials ({said(problem)}); log in again, or"
+        f"the API server does not accept your credentials ({get_server_message(problem)}); log"
+        " in again, or"
         " choose others with --kubeconfig and --context"
     )
 
 
-_SENTENCES: tuple[tuple[type[errors.KubeError], Callable[[Any], str]], ...] = (
-    (errors.Untrusted, _untrusted),
-    (errors.ServerProblem, _server_problem),
-    (errors.Unavailable, _unavailable),
-    (errors.Unauthorized, _unauthorized),
-    (errors.Forbidden, _forbidden),
-    (errors.NotFound, _not_found),
-    (errors.Invalid, invalid),
-    (errors.ApiError, said),
+_DESCRIPTIONS: tuple[tuple[type[errors.KubeError], Callable[[Any], str]], ...] = (
+    (errors.Untrusted, _describe_untrusted),
+    (errors.ServerError, _describe_server_error),
+    (errors.Unavailable, _describe_unavailable),
+    (errors.Unauthorized, _describe_unauthorized),
+    (errors.Forbidden, _describe_forbidden),
+    (errors.NotFound, _describe_not_found),
+    (errors.Invalid, describe_invalid),
+    (errors.ApiError, get_server_message),
 )
 """The first matching kind applies, so narrow kinds come before wide ones."""

@@ -4,7 +4,7 @@ import math
 import re
 from datetime import UTC, datetime
 
-_PART = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_PART_PATTERN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
 _AGES: tuple[tuple[float, str, str], ...] = (
@@ -20,17 +20,17 @@ _AGES: tuple[tuple[float, str, str], ...] = (
 """Upper limit in seconds, the unit, and the finer unit that is shown with it."""
 
 
-def parse(text: str) -> float:
+def parse_duration(text: str) -> float:
     """Return the seconds of `90s`, `5m`, `1h30m` or a bare number. Raises ValueError."""
     if re.fullmatch(r"\d+(?:\.\d+)?", text):
         return float(text)
-    parts = _PART.findall(text)
+    parts = _PART_PATTERN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
         raise ValueError(f"{text!r} is not a time; write it like 90s, 5m or 1h30m")
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 
-def elapsed(seconds: float) -> str:
+def format_elapsed(seconds: float) -> str:
     """Return the duration of a step: `0.4s`, `12s`, `2m05s`."""
     if seconds < 10:
         return f"{seconds:.1f}s"
@@ -38,7 +38,7 @@ def elapsed(seconds: float) -> str:
     return f"{minutes}m{rest:02d}s" if minutes else f"{rest}s"
 
 
-def age(stamp: str, now: datetime) -> str:
+def format_age(stamp: str, now: datetime) -> str:
     """Return the age of an RFC 3339 timestamp as kubectl shows it: `45s`, `12m`, `5h`, `3d`."""
     if not stamp:
         return "<unknown>"

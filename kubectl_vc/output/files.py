@@ -9,19 +9,19 @@ import os
 import tempfile
 from pathlib import Path
 
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 
 
-def refuse_unwritable(path: Path, *, force: bool) -> None:
+def check_writable(path: Path, *, force: bool) -> None:
     """Raise CliProblem, before anything is created, if the file cannot be written at the end."""
     if path.is_dir():
-        raise CliProblem(f"{path} is a directory; give -o the path of a file")
+        raise CliError(f"{path} is a directory; give -o the path of a file")
     if os.path.lexists(path) and not force:
-        raise _exists(path)
+        raise _build_exists_error(path)
     if not path.parent.is_dir():
-        raise CliProblem(f"the directory {path.parent} for {path.name} is not there; make it first")
+        raise CliError(f"the directory {path.parent} for {path.name} is not there; make it first")
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise CliProblem(f"you may not write into {path.parent}; give -o another path")
+        raise CliError(f"you may not write into {path.parent}; give -o another path")
 
 
 def write_private(path: Path, content: bytes, *, force: bool) -> None:
@@ -29,7 +29,7 @@ def write_private(path: Path, content: bytes, *, force: bool) -> None:
     try:
         handle, name = tempfile.mkstemp(dir=path.parent, prefix=f".{path.name}.")
     except OSError as problem:
-        raise CliProblem(f"{path} cannot be written: {problem.strerror}") from problem
+        raise CliError(f"{path} cannot be written: {problem.strerror}") from problem
     scratch = Path(name)
     try:
         with os.fdopen(handle, "wb") as stream:  # mkstemp created it with mode 0600
@@ -41,12 +41,12 @@ def write_private(path: Path, content: bytes, *, force: bool) -> None:
         else:
             path.hardlink_to(scratch)  # unlike a rename this never replaces a file
     except FileExistsError as problem:
-        raise _exists(path) from problem
+        raise _build_exists_error(path) from problem
     except OSError as problem:
-        raise CliProblem(f"{path} cannot be written: {problem.strerror}") from problem
+        raise CliError(f"{path} cannot be written: {problem.strerror}") from problem
     finally:
         scratch.unlink(missing_ok=True)
 
 
-def _exists(path: Path) -> CliProblem:
-    return CliProblem(f"{path} exists already; give -o another path, or --force to replace it")
+def _build_exists_error(path: Path) -> CliError:
+    return CliError(f"{path} exists already; give -o another path, or --force to replace it")

@@ -16,9 +16,9 @@ from kubectl_vc.output import durations
 if TYPE_CHECKING:
     from rich.live import Live
 
-PATIENCE = 10.0
+QUIET_SECONDS = 10.0
 """Seconds without output on a pipe before the awaited condition is printed."""
-REMINDER = 30.0
+REPEAT_SECONDS = 30.0
 """Seconds without output before an awaited condition is printed again."""
 
 
@@ -30,17 +30,17 @@ class Terminal:
     ) -> None:
         self._out, self._err, self._clock = out, err, clock
 
-    def say(self, text: str) -> None:
+    def print_result(self, text: str) -> None:
         """Print a result."""
         self._out.write(text if text.endswith("\n") else f"{text}\n")
         self._out.flush()
 
-    def warn(self, text: str) -> None:
+    def print_warning(self, text: str) -> None:
         """Print a message that is not a result."""
         self._err.write(f"{text}\n")
         self._err.flush()
 
-    def progress(self) -> "Progress":
+    def create_progress(self) -> "Progress":
         """Return the display of a wait, with a moving line if the output is a terminal."""
         moves = self._out.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
         return LiveProgress(self._out, self._clock) if moves else Progress(self._out, self._clock)
@@ -51,13 +51,13 @@ class Progress:
 
     def __init__(self, out: TextIO, clock: Callable[[], float]) -> None:
         self._out, self._clock = out, clock
-        self._began = clock()
-        self._spoke = self._began
-        self._waiting, self._told = "", ""
+        self._started_at = clock()
+        self._printed_at = self._started_at
+        self._waiting, self._printed_text = "", ""
 
     def __enter__(self) -> Self:
         """Start the clock."""
-        self._began = self._spoke = self._clock()
+        self._started_at = self._printed_at = self._clock()
         return self
 
     def __exit__(
@@ -71,26 +71,26 @@ class Progress:
     @property
     def elapsed(self) -> str:
         """Time since the start."""
-        return durations.elapsed(self._clock() - self._began)
+        return durations.format_elapsed(self._clock() - self._started_at)
 
-    def done(self, text: str) -> None:
+    def finish_step(self, text: str) -> None:
         """Report a finished step."""
-        self._write(text)
+        self._write_line(text)
 
-    def waiting(self, text: str) -> None:
+    def set_waiting(self, text: str) -> None:
         """Record the awaited condition. It is printed after a while without other output."""
         self._waiting = text.removeprefix("waiting for ")  # messages of conditions have it
 
     def tick(self) -> None:
         """Print the awaited condition if it is due. Called about once a second during a wait."""
-        patience = PATIENCE if self._waiting != self._told else REMINDER
-        if self._waiting and self._clock() - self._spoke >= patience:
-            again = "still " if self._waiting == self._told else ""
-            self._told = self._waiting
-            self._write(f"{again}waiting for {self._waiting}")
+        patience = QUIET_SECONDS if self._waiting != self._printed_text else REPEAT_SECONDS
+        if self._waiting and self._clock() - self._printed_at >= patience:
+            again = "still " if self._waiting == self._printed_text else ""
+            self._printed_text = self._waiting
+            self._write_line(f"{again}waiting for {self._waiting}")
 
-    def _write(self, text: str) -> None:
-        self._spoke = self._clock()
+    def _write_line(self, text: str) -> None:
+        self._printed_at = self._clock()
         self._out.write(f"{text} ({self.elapsed})\n")
         self._out.flush()
 
@@ -138,10 +138,10 @@ class LiveProgress(Progress):
             self._live.stop()
             self._live = None
 
-    def done(self, text: str) -> None:
+    def finish_step(self, text: str) -> None:
         """Report a finished step in a line before the moving line."""
         if self._live is None:
-            super().done(text)
+            super().finish_step(text)
             return
         from rich.text import Text  # noqa: PLC0415
 

@@ -9,78 +9,82 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any, Literal
 
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.client.connection import connected
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import printers
-from kubectl_vc.output.cli_errors import CliProblem
-from kubectl_vc.output.printers import Format
+from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.target import listing
 from tenancy import conditions, super_clusters
 
-Result = Literal["ok", "note", "wrong", "unknown"]
-_NOBODY = (
+CheckState = Literal["ok", "note", "wrong", "unknown"]
+_NOT_PROBED_TEXT = (
     "nobody has looked at it yet; see whether vc-manager runs, and is of a version that knows"
     " SuperClusters"
 )
 
 
 @dataclass(frozen=True, slots=True)
-class Finding:
+class CheckResult:
     """The result of one check."""
 
     target: str
     check: str
-    result: Result
+    result: CheckState
     message: str
 
 
-async def run(access: Access, terminal: Terminal, *, name: str, form: Format) -> None:
+async def run_doctor(
+    access: ConfigFlags, terminal: Terminal, *, name: str, form: OutputFormat
+) -> None:
     """Print the findings. Raises CliProblem if one of them is a problem."""
-    async with connected(access) as connection:
-        items = await listing.fetch_all(connection.super_client)
+    async with connect_super_cluster(access) as connection:
+        items = await listing.fetch_super_clusters(connection.super_client)
     chosen = [each for each in items if not name or each["metadata"]["name"] == name]
     if name and not chosen:
-        raise CliProblem(f"there is no SuperCluster {name}; see `kubectl vc target list`")
+        raise CliError(f"there is no SuperCluster {name}; see `kubectl vc target list`")
     if not chosen:
-        terminal.warn("No SuperClusters found; `kubectl vc target join` makes one.")
+        terminal.print_warning("No SuperClusters found; `kubectl vc target join` makes one.")
         return
-    found = [finding for each in chosen for finding in findings(each)]
-    if form is Format.JSON:
-        terminal.say(json.dumps([asdict(each) for each in found], indent=4) + "\n")
-    elif form is Format.YAML:
+    found = [finding for each in chosen for finding in list_check_results(each)]
+    if form is OutputFormat.JSON:
+        terminal.print_result(json.dumps([asdict(each) for each in found], indent=4) + "\n")
+    elif form is OutputFormat.YAML:
         from kubeio.api.yaml_writer import to_yaml  # noqa: PLC0415 - 40 ms that only this format needs
 
-        terminal.say(to_yaml([asdict(each) for each in found]))
+        terminal.print_result(to_yaml([asdict(each) for each in found]))
     else:
-        terminal.say(table(found))
+        terminal.print_result(build_table(found))
     ill = sorted({each.target for each in found if each.result in ("wrong", "unknown")})
     if ill:
-        raise CliProblem(f"not all is well with {', '.join(ill)}")
+        raise CliError(f"not all is well with {', '.join(ill)}")
 
 
-def findings(body: Mapping[str, Any]) -> list[Finding]:
+def list_check_results(body: Mapping[str, Any]) -> list[CheckResult]:
     """Return the findings from a SuperCluster's conditions, each with its remedy."""
     name, status = body["metadata"]["name"], body.get("status") or {}
     listed = status.get("conditions")
     if not listed:
-        return [Finding(name, "Looked at", "unknown", _NOBODY)]
+        return [CheckResult(name, "Looked at", "unknown", _NOT_PROBED_TEXT)]
     found = []
     if status.get("observedGeneration", 0) < body["metadata"].get("generation", 0):
-        text = f"what follows is older than the newest change of the SuperCluster; {_NOBODY}"
-        found.append(Finding(name, "Looked at", "unknown", text))
+        text = (
+            f"what follows is older than the newest change of the SuperCluster; {_NOT_PROBED_TEXT}"
+        )
+        found.append(CheckResult(name, "Looked at", "unknown", text))
     for kind in (*super_clusters.CONDITIONS, *super_clusters.SYNCER_CONDITIONS):
-        condition = conditions.find(listed, kind)
+        condition = conditions.find_condition(listed, kind)
         if condition is None or kind == super_clusters.READY:
             continue
         message = " ".join(str(condition.get("message") or "").split())
-        found.append(Finding(name, kind, _result(kind, condition, body), message))
-    if name != super_clusters.HOME and not resolvers(body):
-        found.append(Finding(name, "Resolver", "note", no_resolver(name)))
+        found.append(CheckResult(name, kind, _evaluate_condition(kind, condition, body), message))
+    if name != super_clusters.HOME and not get_resolvers(body):
+        found.append(CheckResult(name, "Resolver", "note", describe_missing_resolver(name)))
     return found
 
 
-def no_resolver(name: str) -> str:
+def describe_missing_resolver(name: str) -> str:
     """Return the note about a target without a resolver."""
     return (
         "nothing resolves names there for tenants, so only pods with dnsPolicy None come there, and"
@@ -89,19 +93,21 @@ def no_resolver(name: str) -> str:
     )
 
 
-def resolvers(body: Mapping[str, Any]) -> Sequence[str]:
+def get_resolvers(body: Mapping[str, Any]) -> Sequence[str]:
     """Return the resolvers' IP addresses of a SuperCluster."""
     network = (body.get("spec") or {}).get("network") or {}
     return network.get("resolvers") or ()
 
 
-def table(found: Sequence[Finding]) -> str:
+def build_table(found: Sequence[CheckResult]) -> str:
     """Return the findings as a table."""
     rows = [(each.target, each.check, each.result, each.message) for each in found]
-    return printers.table(("name", "check", "result", "message"), rows)
+    return printers.format_table(("name", "check", "result", "message"), rows)
 
 
-def _result(kind: str, condition: Mapping[str, Any], body: Mapping[str, Any]) -> Result:
+def _evaluate_condition(
+    kind: str, condition: Mapping[str, Any], body: Mapping[str, Any]
+) -> CheckState:
     status = condition.get("status")
     if kind == super_clusters.LOSSES_HELD:
         return "ok" if status == "False" else "wrong"

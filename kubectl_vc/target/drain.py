@@ -9,22 +9,22 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kubectl_vc.output import durations, printers
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import conditions, super_clusters
 from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 
-_SHOWN = 5
-_TICK = 2.0  # seconds
-_STAYS = (
+_MAX_SHOWN = 5
+_POLL_SECONDS = 2.0  # seconds
+_REMAINING_PODS_TEXT = (
     "pods that a disruption budget keeps, or that nobody would make anew, stay until they are"
     " deleted (the tenant's Events name them)"
 )
 
 
-class Left(NamedTuple):
+class RemainingObjects(NamedTuple):
     """The grant and the pods of one VirtualCluster in a target."""
 
     name: str
@@ -40,7 +40,9 @@ class Left(NamedTuple):
         return f"{self.name} ({self.phase}, {self.pods} pod{'' if self.pods == 1 else 's'})"
 
 
-def left_in(name: str, virtual_clusters: Iterable[Mapping[str, Any]]) -> list[Left]:
+def list_remaining(
+    name: str, virtual_clusters: Iterable[Mapping[str, Any]]
+) -> list[RemainingObjects]:
     """Return the VirtualClusters that are granted a target or have pods in it, sorted by name."""
     found = []
     for each in virtual_clusters:
@@ -51,7 +53,7 @@ def left_in(name: str, virtual_clusters: Iterable[Mapping[str, Any]]) -> list[Le
             continue
         metadata, said = each["metadata"], there[0] if there else {}
         found.append(
-            Left(
+            RemainingObjects(
                 f"{metadata['namespace']}/{metadata['name']}",
                 name in granted,
                 str(said.get("phase") or ""),
@@ -61,64 +63,68 @@ def left_in(name: str, virtual_clusters: Iterable[Mapping[str, Any]]) -> list[Le
     return sorted(found)
 
 
-def sentence(left: Iterable[Left]) -> str:
+def format_remaining(remaining: Iterable[RemainingObjects]) -> str:
     """Return the first few names and the number of the rest."""
-    listed = [str(each) for each in left]
-    more = f" and {len(listed) - _SHOWN} more" if len(listed) > _SHOWN else ""
-    return f"{', '.join(listed[:_SHOWN])}{more}"
+    listed = [str(each) for each in remaining]
+    more = f" and {len(listed) - _MAX_SHOWN} more" if len(listed) > _MAX_SHOWN else ""
+    return f"{', '.join(listed[:_MAX_SHOWN])}{more}"
 
 
-async def fetch(here: Client, name: str) -> list[Left]:
+async def fetch_remaining(home_client: Client, name: str) -> list[RemainingObjects]:
     """Return the VirtualClusters left in a target now."""
-    return left_in(name, (await here.list(VIRTUAL_CLUSTERS)).get("items") or ())
+    return list_remaining(name, (await home_client.list(VIRTUAL_CLUSTERS)).get("items") or ())
 
 
-async def run(
-    here: Client, terminal: Terminal, name: str, *, seconds: float, dry_run: bool
+async def run_drain(
+    home_client: Client, terminal: Terminal, name: str, *, seconds: float, dry_run: bool
 ) -> None:
     """Withdraw a target from all tenants and wait until it is empty.
 
     Raises CliProblem with the rest after `seconds` (0: no limit).
     """
-    for each in (await here.list(VIRTUAL_CLUSTERS)).get("items") or ():
+    for each in (await home_client.list(VIRTUAL_CLUSTERS)).get("items") or ():
         if any(one.get("name") == name for one in (each.get("spec") or {}).get("targets") or ()):
-            await _withdraw(here, terminal, name, each, dry_run=dry_run)
+            await _withdraw_grants(home_client, terminal, name, each, dry_run=dry_run)
     if dry_run:
         return
-    left = await fetch(here, name)
-    told: list[Left] = []
+    left = await fetch_remaining(home_client, name)
+    told: list[RemainingObjects] = []
     try:
         async with asyncio.timeout(seconds or None):
             while left:
                 if left != told:
-                    terminal.say(f"left in {name}: {sentence(left)}")
+                    terminal.print_result(f"left in {name}: {format_remaining(left)}")
                     if not told and any(each.pods for each in left):
-                        terminal.say(f"{_STAYS[0].upper()}{_STAYS[1:]}.")
+                        terminal.print_result(
+                            f"{_REMAINING_PODS_TEXT[0].upper()}{_REMAINING_PODS_TEXT[1:]}."
+                        )
                     told = left
-                await asyncio.sleep(_TICK)
-                left = await fetch(here, name)
+                await asyncio.sleep(_POLL_SECONDS)
+                left = await fetch_remaining(home_client, name)
     except TimeoutError as problem:
-        raise CliProblem(
-            f"after {durations.elapsed(seconds)} {sentence(left)} still has something in {name}:"
-            f"{await _silence(here, name)} {_STAYS}; run this again then"
+        raise CliError(
+            f"after {durations.format_elapsed(seconds)} {format_remaining(left)} still has"
+            f" something in {name}:"
+            f"{await _describe_unreachable(home_client, name)} {_REMAINING_PODS_TEXT}; run this"
+            " again then"
         ) from problem
 
 
-async def _silence(here: Client, name: str) -> str:
+async def _describe_unreachable(home_client: Client, name: str) -> str:
     """Return a remark for a target that does not answer, because nothing in it can end."""
     try:
-        body = await here.get(SUPER_CLUSTERS, name)
+        body = await home_client.get(SUPER_CLUSTERS, name)
     except errors.KubeError:
         return ""
     listed = (body.get("status") or {}).get("conditions")
-    reachable = conditions.find(listed, super_clusters.REACHABLE) or {}
+    reachable = conditions.find_condition(listed, super_clusters.REACHABLE) or {}
     if reachable.get("status") != "False":
         return ""
     return f" {name} does not answer, and nothing goes there until it does; and"
 
 
-async def _withdraw(
-    here: Client, terminal: Terminal, name: str, found: Object, *, dry_run: bool
+async def _withdraw_grants(
+    home_client: Client, terminal: Terminal, name: str, found: Object, *, dry_run: bool
 ) -> None:
     metadata, before = found["metadata"], found["spec"]["targets"]
     after = [each for each in before if each.get("name") != name]
@@ -127,14 +133,14 @@ async def _withdraw(
         {"op": "test", "path": "/spec/targets", "value": before},
         {"op": "replace", "path": "/spec/targets", "value": after},
     ]
-    shown = printers.full_name(VIRTUAL_CLUSTERS, metadata["name"])
+    shown = printers.format_full_name(VIRTUAL_CLUSTERS, metadata["name"])
     if not after:
-        terminal.warn(
+        terminal.print_warning(
             f"{shown} was granted {name} alone, and runs in the home cluster from now on."
         )
     if not dry_run:
         try:
-            await here.patch(
+            await home_client.patch(
                 VIRTUAL_CLUSTERS,
                 metadata["name"],
                 operations,
@@ -145,5 +151,5 @@ async def _withdraw(
         except errors.NotFound:
             return
         except errors.Invalid as problem:
-            raise CliProblem(f"{shown} was changed meanwhile; run this again") from problem
-    terminal.say(f"{shown} {'would be granted' if dry_run else 'granted'} {name} no more")
+            raise CliError(f"{shown} was changed meanwhile; run this again") from problem
+    terminal.print_result(f"{shown} {'would be granted' if dry_run else 'granted'} {name} no more")

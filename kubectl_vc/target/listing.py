@@ -7,10 +7,10 @@ from collections.abc import Mapping, Sequence
 from datetime import UTC, datetime
 from typing import Any
 
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.client.connection import connected
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import durations, printers
-from kubectl_vc.output.printers import Format
+from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
 from kubeio import Object
 from kubeio.api.client import Client
@@ -18,22 +18,24 @@ from tenancy import conditions, super_clusters
 from tenancy.resources import SUPER_CLUSTERS
 
 
-async def run(access: Access, terminal: Terminal, *, form: Format) -> None:
+async def run_target_list(access: ConfigFlags, terminal: Terminal, *, form: OutputFormat) -> None:
     """Print the SuperClusters."""
-    async with connected(access) as connection:
-        items = await fetch_all(connection.super_client)
-    if form in (Format.JSON, Format.YAML):
-        terminal.say(printers.document(printers.listed(items), form))
-    elif form is Format.NAME:
-        names = [printers.full_name(SUPER_CLUSTERS, each["metadata"]["name"]) for each in items]
-        terminal.say("".join(f"{name}\n" for name in names))
+    async with connect_super_cluster(access) as connection:
+        items = await fetch_super_clusters(connection.super_client)
+    if form in (OutputFormat.JSON, OutputFormat.YAML):
+        terminal.print_result(printers.format_document(printers.build_list(items), form))
+    elif form is OutputFormat.NAME:
+        names = [
+            printers.format_full_name(SUPER_CLUSTERS, each["metadata"]["name"]) for each in items
+        ]
+        terminal.print_result("".join(f"{name}\n" for name in names))
     elif items:
-        terminal.say(table(items, now=datetime.now(UTC), form=form))
+        terminal.print_result(build_table(items, now=datetime.now(UTC), form=form))
     else:
-        terminal.warn("No SuperClusters found; `kubectl vc target join` makes one.")
+        terminal.print_warning("No SuperClusters found; `kubectl vc target join` makes one.")
 
 
-async def fetch_all(super_client: Client) -> list[Object]:
+async def fetch_super_clusters(super_client: Client) -> list[Object]:
     """Return all SuperClusters with all their fields."""
     found = await super_client.list(SUPER_CLUSTERS)
     return [
@@ -42,25 +44,25 @@ async def fetch_all(super_client: Client) -> list[Object]:
     ]
 
 
-def table(items: Sequence[Mapping[str, Any]], *, now: datetime, form: Format) -> str:
+def build_table(items: Sequence[Mapping[str, Any]], *, now: datetime, form: OutputFormat) -> str:
     """Return the table of SuperClusters."""
     heads = ["name", "ready", "reachable", "authorized", "version", "nodes"]
-    if form is Format.WIDE:
+    if form is OutputFormat.WIDE:
         heads += ["cpu", "memory", "overlap", "secret", "message"]
     heads.append("age")
-    rows = [_row(item, now) for item in items]
-    return printers.table(heads, [[row[head] for head in heads] for row in rows])
+    rows = [_build_row(item, now) for item in items]
+    return printers.format_table(heads, [[row[head] for head in heads] for row in rows])
 
 
-def _row(item: Mapping[str, Any], now: datetime) -> dict[str, str]:
+def _build_row(item: Mapping[str, Any], now: datetime) -> dict[str, str]:
     metadata, status = item["metadata"], item.get("status") or {}
     spec, capacity = item.get("spec") or {}, status.get("capacity") or {}
     listed = status.get("conditions")
 
     def state(kind: str) -> str:
-        return str((conditions.find(listed, kind) or {}).get("status") or "Unknown")
+        return str((conditions.find_condition(listed, kind) or {}).get("status") or "Unknown")
 
-    ready = conditions.find(listed, super_clusters.READY) or {}
+    ready = conditions.find_condition(listed, super_clusters.READY) or {}
     return {
         "name": metadata["name"],
         "ready": state(super_clusters.READY),
@@ -73,5 +75,5 @@ def _row(item: Mapping[str, Any], now: datetime) -> dict[str, str]:
         "overlap": state(super_clusters.NETWORKS_OVERLAP),
         "secret": str((spec.get("secretRef") or {}).get("name") or ""),
         "message": " ".join(str(ready.get("message") or "").split()),
-        "age": durations.age(str(metadata.get("creationTimestamp") or ""), now),
+        "age": durations.format_age(str(metadata.get("creationTimestamp") or ""), now),
     }

@@ -9,21 +9,21 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubectl_vc.client import lookup
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.client.connection import connected
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import cli_errors, printers
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
 from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 
-async def run(access: Access, terminal: Terminal, *, name: str) -> None:
+async def run_confirm_deletes(access: ConfigFlags, terminal: Terminal, *, name: str) -> None:
     """Annotate a VirtualCluster with the UID of the store whose deletes are intended."""
-    async with connected(access) as connection:
+    async with connect_super_cluster(access) as connection:
         super_client, namespace = connection.super_client, connection.namespace
-        body = await lookup.fetch(connection, name)
-        store = held_store(cli_errors.described(VIRTUAL_CLUSTERS, name, namespace), body)
+        body = await lookup.fetch_virtual_cluster(connection, name)
+        store = held_store(cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace), body)
         metadata = {
             "uid": body["metadata"]["uid"],
             "annotations": {wellknown.CONFIRM_DELETES: store},
@@ -35,7 +35,9 @@ async def run(access: Access, terminal: Terminal, *, name: str) -> None:
             namespace=namespace,
             field_manager="kubectl-vc",
         )
-    terminal.say(f"{printers.full_name(VIRTUAL_CLUSTERS, name)} deletes confirmed (store {store})")
+    terminal.print_result(
+        f"{printers.format_full_name(VIRTUAL_CLUSTERS, name)} deletes confirmed (store {store})"
+    )
 
 
 def held_store(shown: str, body: Mapping[str, Any]) -> str:
@@ -44,15 +46,15 @@ def held_store(shown: str, body: Mapping[str, Any]) -> str:
     `shown` is the name of the VirtualCluster in messages.
     """
     status = body.get("status") or {}
-    held = conditions.find(status.get("conditions"), wellknown.DELETES_HELD) or {}
+    held = conditions.find_condition(status.get("conditions"), wellknown.DELETES_HELD) or {}
     if held.get("status") != "True":
-        raise CliProblem(f"no deletes of {shown} are held, so there is nothing to confirm")
+        raise CliError(f"no deletes of {shown} are held, so there is nothing to confirm")
     store = status.get("heldStore")
     if store is None:
         raise cli_errors.missing_field(shown, held, "heldStore", writer="syncer")
     uid = str(store.get("uid") or "")
     if not uid:
-        raise CliProblem(
+        raise CliError(
             f"{shown}: the field status.heldStore names no store, because the tenant's etcd has no"
             " Namespace kube-system yet. Wait until the tenant's API server has created it, then"
             " run the command again."

@@ -11,10 +11,10 @@ from pathlib import Path
 from typing import Any
 
 from kubectl_vc.client import waiting
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.client.connection import Connection, connected
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, files, printers
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs import create_manifests, kubeconfig
 from kubeio import Object, errors
@@ -24,84 +24,95 @@ _MANAGER = "kubectl-vc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wishes:
+class CreateOptions:
     """The flags of `create` besides the object itself."""
 
     kubeconfig: Path | None
     force: bool
     wait: bool
-    seconds: float
+    timeout_seconds: float
 
 
-async def run(
-    access: Access, terminal: Terminal, manifest: create_manifests.Manifest, wishes: Wishes
+async def run_create(
+    access: ConfigFlags,
+    terminal: Terminal,
+    manifest: create_manifests.CreateManifest,
+    wishes: CreateOptions,
 ) -> None:
     """Create a VirtualCluster, wait until it is ready, and write its kubeconfig."""
     if wishes.kubeconfig is not None:
-        files.refuse_unwritable(wishes.kubeconfig, force=wishes.force)
-    async with connected(access) as connection:
-        wanted = create_manifests.placed(
+        files.check_writable(wishes.kubeconfig, force=wishes.force)
+    async with connect_super_cluster(access) as connection:
+        wanted = create_manifests.with_namespace(
             manifest.virtual_cluster, connection.namespace, is_explicit=connection.is_explicit
         )
-        makes_version = await _check(connection, manifest, wanted)
-        if wishes.kubeconfig is not None and not await kubeconfig.may_fetch(connection):
-            raise CliProblem(
-                f"you may not get the Secret {kubeconfig.SECRET} in the namespace of a new tenant,"
+        makes_version = await _check_request(connection, manifest, wanted)
+        if wishes.kubeconfig is not None and not await kubeconfig.may_fetch_kubeconfig(connection):
+            raise CliError(
+                f"you may not get the Secret {kubeconfig.ADMIN_KUBECONFIG} in the namespace of a"
+                " new tenant,"
                 " so the kubeconfig could not be fetched; nothing was created: leave -o out, and"
                 " ask an administrator of the super cluster for the file when the VirtualCluster"
                 f" is ready, or for the ClusterRole {kubeconfig.ROLE} in the whole cluster, which"
                 " reads the kubeconfigs of all tenants"
             )
         given = manifest.cluster_version if makes_version else None
-        made = await _make_both(connection, given, wanted)
+        made = await _create_both(connection, given, wanted)
         for body in (given, wanted):
             if body is not None:
-                terminal.say(_made(body))
+                terminal.print_result(_describe_created(body))
         if wishes.wait:
-            await _finish(connection, terminal, made, wishes)
+            await _wait_and_write_kubeconfig(connection, terminal, made, wishes)
 
 
-async def _finish(connection: Connection, terminal: Terminal, made: Object, wishes: Wishes) -> None:
+async def _wait_and_write_kubeconfig(
+    connection: SuperConnection, terminal: Terminal, made: Object, wishes: CreateOptions
+) -> None:
     metadata = made["metadata"]
-    shown = cli_errors.described(VIRTUAL_CLUSTERS, metadata["name"], metadata["namespace"])
-    with terminal.progress() as progress:
-        ready = await waiting.ready(
-            connection.super_client, made, seconds=wishes.seconds, progress=progress
+    shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, metadata["name"], metadata["namespace"])
+    with terminal.create_progress() as progress:
+        ready = await waiting.wait_ready(
+            connection.super_client, made, seconds=wishes.timeout_seconds, progress=progress
         )
         if wishes.kubeconfig is not None:
-            content = await kubeconfig.fetch(connection, ready)
+            content = await kubeconfig.fetch_kubeconfig(connection, ready)
             files.write_private(wishes.kubeconfig, content, force=wishes.force)
-        progress.done(f"{shown} setup successfully")
+        progress.finish_step(f"{shown} setup successfully")
     if wishes.kubeconfig is not None:
-        terminal.say(f"use it with: kubectl --kubeconfig {wishes.kubeconfig} get namespaces")
+        terminal.print_result(
+            f"use it with: kubectl --kubeconfig {wishes.kubeconfig} get namespaces"
+        )
 
 
-async def _check(
-    connection: Connection, manifest: create_manifests.Manifest, wanted: Mapping[str, Any]
+async def _check_request(
+    connection: SuperConnection,
+    manifest: create_manifests.CreateManifest,
+    wanted: Mapping[str, Any],
 ) -> bool:
     """Raise CliProblem if the creation cannot work. Return whether a ClusterVersion is missing.
 
     If it is, the ClusterVersion of the manifest must be created.
     """
     name = wanted["spec"]["clusterVersionName"]
-    there = await _version(connection, name)
+    there = await _fetch_cluster_version(connection, name)
     given = manifest.cluster_version
     if there is None and given is None:
-        raise CliProblem(await _unknown_version(connection, name))
+        raise CliError(await _describe_unknown_version(connection, name))
     if there is not None and given is not None and there.get("spec") != given["spec"]:
-        raise CliProblem(
-            f"{cli_errors.described(CLUSTER_VERSIONS, name)} exists already and is another one than"
+        raise CliError(
+            f"{cli_errors.describe_object(CLUSTER_VERSIONS, name)} exists already and is another"
+            " one than"
             " in the file; other tenants may use it, so rename yours, or change it with kubectl"
             " apply -f"
         )
     makes_version = there is None
     if makes_version and given is not None:
-        await _make(connection, given, dry_run=True)
-    await _make(connection, wanted, dry_run=True)
+        await _create_object(connection, given, dry_run=True)
+    await _create_object(connection, wanted, dry_run=True)
     return makes_version
 
 
-async def _version(connection: Connection, name: str) -> Object | None:
+async def _fetch_cluster_version(connection: SuperConnection, name: str) -> Object | None:
     try:
         return await connection.super_client.get(CLUSTER_VERSIONS, name)
     except errors.NotFound as problem:
@@ -110,7 +121,7 @@ async def _version(connection: Connection, name: str) -> Object | None:
         return None
 
 
-async def _unknown_version(connection: Connection, name: str) -> str:
+async def _describe_unknown_version(connection: SuperConnection, name: str) -> str:
     found = await connection.super_client.list(CLUSTER_VERSIONS)
     known = sorted(item["metadata"]["name"] for item in found.get("items") or [])
     choice = (
@@ -119,19 +130,19 @@ async def _unknown_version(connection: Connection, name: str) -> str:
     return f"spec.clusterVersionName: there is no ClusterVersion {name}; {choice}"
 
 
-async def _make_both(
-    connection: Connection, version: Mapping[str, Any] | None, wanted: Mapping[str, Any]
+async def _create_both(
+    connection: SuperConnection, version: Mapping[str, Any] | None, wanted: Mapping[str, Any]
 ) -> Object:
     """Create the ClusterVersion, if given, and the VirtualCluster. Without the latter, neither.
 
     After an unavailable API server the ClusterVersion stays, because the VirtualCluster may exist.
     """
     if version is None:
-        return await _make(connection, wanted, dry_run=False)
-    made = await _make(connection, version, dry_run=False)
+        return await _create_object(connection, wanted, dry_run=False)
+    made = await _create_object(connection, version, dry_run=False)
     try:
-        return await _make(connection, wanted, dry_run=False)
-    except (CliProblem, errors.ApiError) as problem:
+        return await _create_object(connection, wanted, dry_run=False)
+    except (CliError, errors.ApiError) as problem:
         # Without an answer, or after a failure of the server, the tenant may exist.
         if not isinstance(problem, errors.Unavailable):
             with contextlib.suppress(errors.KubeError):  # the first error is the one to report
@@ -141,7 +152,9 @@ async def _make_both(
         raise
 
 
-async def _make(connection: Connection, body: Mapping[str, Any], *, dry_run: bool) -> Object:
+async def _create_object(
+    connection: SuperConnection, body: Mapping[str, Any], *, dry_run: bool
+) -> Object:
     is_version = body["kind"] == CLUSTER_VERSIONS.kind
     resource = CLUSTER_VERSIONS if is_version else VIRTUAL_CLUSTERS
     name, namespace = body["metadata"]["name"], body["metadata"].get("namespace", "")
@@ -156,13 +169,13 @@ async def _make(connection: Connection, body: Mapping[str, Any], *, dry_run: boo
         )
     except errors.AlreadyExists as problem:
         hint = f", or get its kubeconfig with `kubectl vc kubeconfig {name} -n {namespace}`"
-        raise CliProblem(
-            f"{cli_errors.described(resource, name, namespace)} exists already; choose another name"
-            + ("" if is_version else hint)
+        raise CliError(
+            f"{cli_errors.describe_object(resource, name, namespace)} exists already; choose"
+            " another name" + ("" if is_version else hint)
         ) from problem
 
 
-def _made(body: Mapping[str, Any]) -> str:
+def _describe_created(body: Mapping[str, Any]) -> str:
     is_version = body["kind"] == CLUSTER_VERSIONS.kind
     resource = CLUSTER_VERSIONS if is_version else VIRTUAL_CLUSTERS
-    return f"{printers.full_name(resource, body['metadata']['name'])} created"
+    return f"{printers.format_full_name(resource, body['metadata']['name'])} created"

@@ -16,7 +16,7 @@ from typing import Any
 import orjson
 import yaml
 
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from tenancy import names
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 
@@ -26,70 +26,72 @@ MAX_DEPTH = 100
 MAX_VALUES = 100_000
 """Includes the values that aliases stand for. A manifest of all bundles has about 1000."""
 _FETCH_SECONDS = 15
-_ODD_VALUES = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
+_YAML_VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors from YAML's own types, for example for a date that does not exist."""
 
 
 @dataclass(frozen=True, slots=True)
-class Manifest:
+class CreateManifest:
     """The objects that `create` has to create."""
 
     virtual_cluster: Mapping[str, Any]
     cluster_version: Mapping[str, Any] | None = None
 
 
-def load(source: str) -> bytes:
+def load_source(source: str) -> bytes:
     """Return the bytes of a file, of standard input (`-`), or of an http or https URL."""
     try:
         if source == "-":
             content = sys.stdin.buffer.read(MAX_BYTES + 1)
         elif source.startswith(("http://", "https://")):
-            content = _fetch(source)
+            content = _download(source)
         else:
             with Path(source).open("rb") as stream:
                 content = stream.read(MAX_BYTES + 1)
     except OSError as problem:  # urllib's errors are OSErrors too
         reason = getattr(problem, "reason", None) or problem.strerror or problem
-        raise CliProblem(f"{_named(source)} cannot be read: {reason}") from problem
+        raise CliError(f"{_describe_source(source)} cannot be read: {reason}") from problem
     if len(content) > MAX_BYTES:
-        raise CliProblem(f"{_named(source)} is larger than {MAX_BYTES} bytes; is it the right one?")
+        raise CliError(
+            f"{_describe_source(source)} is larger than {MAX_BYTES} bytes; is it the right one?"
+        )
     return content
 
 
-def parse(content: bytes, source: str) -> Manifest:
+def parse_manifest(content: bytes, source: str) -> CreateManifest:
     """Return the objects in YAML or JSON text. Raises CliProblem."""
-    where = _named(source)
-    documents = _documents(content, where)
-    found = [_object(each, where) for each in _flat(documents, where)]
+    where = _describe_source(source)
+    documents = _load_documents(content, where)
+    found = [_check_object(each, where) for each in _flatten_lists(documents, where)]
     tenants = [each for each in found if each["kind"] == VIRTUAL_CLUSTERS.kind]
     versions = [each for each in found if each["kind"] == CLUSTER_VERSIONS.kind]
     if len(tenants) != 1:
         number = len(tenants) or "no"
-        raise CliProblem(
+        raise CliError(
             f"{where} has {number} VirtualCluster{'' if len(tenants) == 0 else 's'}; give one in"
             " each file, alone or with its ClusterVersion"
         )
     if len(versions) > 1:
-        raise CliProblem(
+        raise CliError(
             f"{where} has {len(versions)} ClusterVersions; keep the one that the VirtualCluster"
             " names, and make the others with kubectl apply -f"
         )
-    return _checked(Manifest(tenants[0], versions[0] if versions else None), where)
+    return _check_manifest(CreateManifest(tenants[0], versions[0] if versions else None), where)
 
 
-def virtual_cluster(name: str, cluster_version: str) -> Manifest:
+def build_virtual_cluster(name: str, cluster_version: str) -> CreateManifest:
     """Return the manifest of `create NAME --cluster-version V`. Raises CliProblem."""
-    _refuse_no_name(cluster_version, "--cluster-version")
+    _require_name(cluster_version, "--cluster-version")
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": VIRTUAL_CLUSTERS.kind,
         "metadata": {"name": name},
         "spec": {"clusterVersionName": cluster_version},
     }
-    return Manifest(body)
+    return CreateManifest(body)
 
 
-def placed(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dict[str, Any]:
+def with_namespace(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dict[str, Any]:
     """Return a VirtualCluster with its namespace, and its name checked by vc-manager's rule.
 
     `namespace` is the flag's value, or the context's default without the flag. Raises CliProblem.
@@ -97,37 +99,41 @@ def placed(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dic
     metadata = body["metadata"]
     written = metadata.get("namespace")
     if written and is_explicit and written != namespace:
-        raise CliProblem(
+        raise CliError(
             f"metadata.namespace is {written}, but -n says {namespace}; leave one of the two out"
         )
     chosen = written or namespace
     if not names.is_dns_label(chosen):
-        raise CliProblem(
-            f"metadata.namespace: {chosen!r} is not a DNS label; use {names.label_rule()}"
+        raise CliError(
+            f"metadata.namespace: {chosen!r} is not a DNS label; use {names.describe_label_rule()}"
         )
     try:
-        names.root_namespace(chosen, metadata["name"], "")
-    except names.NameProblemError as problem:
-        raise CliProblem(f"metadata.name: {problem}") from problem
+        names.build_root_namespace(chosen, metadata["name"], "")
+    except names.InvalidNameError as problem:
+        raise CliError(f"metadata.name: {problem}") from problem
     return {**body, "metadata": {**metadata, "namespace": chosen}}
 
 
-def _documents(content: bytes, where: str) -> list[Any]:
+def _load_documents(content: bytes, where: str) -> list[Any]:
     try:
-        documents = [each for each in yaml.load_all(content, Loader=_Loader) if each is not None]
+        documents = [
+            each for each in yaml.load_all(content, Loader=_ManifestLoader) if each is not None
+        ]
         orjson.dumps(documents)
-    except _UnfitError as problem:
-        raise CliProblem(f"{where} cannot be taken: {_place(problem)}; write it out") from problem
+    except _UnsafeYamlError as problem:
+        raise CliError(
+            f"{where} cannot be taken: {_describe_position(problem)}; write it out"
+        ) from problem
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
-        raise CliProblem(f"{where} is not YAML or JSON: {_place(problem)}") from problem
-    except _ODD_VALUES as problem:
-        raise CliProblem(
+        raise CliError(f"{where} is not YAML or JSON: {_describe_position(problem)}") from problem
+    except _YAML_VALUE_ERRORS as problem:
+        raise CliError(
             f"{where} holds a value that is none of JSON: {problem}; quote it, or write it plainly"
         ) from problem
     return documents
 
 
-class _Loader(yaml.SafeLoader):
+class _ManifestLoader(yaml.SafeLoader):
     """YAML loader for plain data of the size that its text shows.
 
     A duplicate key is an error and not a silent loss. An alias may stand for a few lines. It may
@@ -143,7 +149,7 @@ class _Loader(yaml.SafeLoader):
         event: yaml.Event = self.peek_event()  # type: ignore[no-untyped-call]
         self._depth += 1
         if self._depth > MAX_DEPTH:
-            raise _UnfitError(event, f"it is nested deeper than {MAX_DEPTH} levels")
+            raise _UnsafeYamlError(event, f"it is nested deeper than {MAX_DEPTH} levels")
         node = super().compose_node(parent, index)
         self._depth -= 1
         if node is None:
@@ -152,9 +158,11 @@ class _Loader(yaml.SafeLoader):
             inner = node.value if isinstance(node, yaml.CollectionNode) else ()
             self._sizes[node] = 1 + sum(self._size(each) for each in inner)
         elif node not in self._sizes:
-            raise _UnfitError(event, f"the alias {event.anchor} is inside of what it stands for")
+            raise _UnsafeYamlError(
+                event, f"the alias {event.anchor} is inside of what it stands for"
+            )
         if self._sizes[node] > MAX_VALUES:
-            raise _UnfitError(event, f"with its aliases it has more than {MAX_VALUES} values")
+            raise _UnsafeYamlError(event, f"with its aliases it has more than {MAX_VALUES} values")
         return node
 
     def _size(self, each: yaml.Node | tuple[yaml.Node, yaml.Node]) -> int:
@@ -174,7 +182,7 @@ class _Loader(yaml.SafeLoader):
         return super().construct_mapping(node, deep=deep)
 
 
-class _UnfitError(Exception):
+class _UnsafeYamlError(Exception):
     """YAML that has more values than its text shows."""
 
     def __init__(self, event: yaml.Event, problem: str) -> None:
@@ -182,91 +190,89 @@ class _UnfitError(Exception):
         self.problem, self.problem_mark = problem, event.start_mark
 
 
-def _fetch(url: str) -> bytes:
+def _download(url: str) -> bytes:
     request = urllib.request.Request(url, headers={"User-Agent": "kubectl-vc"})  # noqa: S310 - http
     with urllib.request.urlopen(request, timeout=_FETCH_SECONDS) as answer:  # noqa: S310 - or https
         content: bytes = answer.read(MAX_BYTES + 1)
     return content
 
 
-def _flat(documents: Sequence[Any], where: str) -> list[Any]:
+def _flatten_lists(documents: Sequence[Any], where: str) -> list[Any]:
     flat: list[Any] = []
     for each in documents:
         is_list = isinstance(each, dict) and each.get("kind") == "List"
         items = each.get("items") or [] if is_list else [each]
         if not isinstance(items, list):
-            raise CliProblem(f"{where}: items of the List is no list; write each object with a -")
+            raise CliError(f"{where}: items of the List is no list; write each object with a -")
         flat += items
     return flat
 
 
-def _object(document: Any, where: str) -> Mapping[str, Any]:
+def _check_object(document: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(document, dict) or not document.get("kind"):
-        raise CliProblem(
-            f"{where} is not a Kubernetes object: it has no kind; is it the right file?"
-        )
+        raise CliError(f"{where} is not a Kubernetes object: it has no kind; is it the right file?")
     kind, version = document["kind"], document.get("apiVersion")
-    resource = _RESOURCES.get(kind) if isinstance(kind, str) else None
+    resource = _RESOURCES_BY_KIND.get(kind) if isinstance(kind, str) else None
     if resource is None:
-        raise CliProblem(
+        raise CliError(
             f"{where} has an object of kind {kind}; only a VirtualCluster and its ClusterVersion"
             " are taken, so apply the rest with kubectl apply -f"
         )
     if version != resource.api_version:
-        raise CliProblem(
+        raise CliError(
             f"{where}: apiVersion of the {kind} is {version or 'missing'}; write"
             f" {resource.api_version}"
         )
     metadata, spec = document.get("metadata"), document.get("spec")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or name is None:
-        raise CliProblem(f"{where}: the {kind} has no metadata.name; give it one")
+        raise CliError(f"{where}: the {kind} has no metadata.name; give it one")
     if not isinstance(name, str):
-        raise CliProblem(f"{where}: metadata.name of the {kind} is no text; quote it")
+        raise CliError(f"{where}: metadata.name of the {kind} is no text; quote it")
     if not isinstance(metadata.get("namespace", ""), str):
-        raise CliProblem(f"{where}: metadata.namespace of the {kind} is no text; quote it")
+        raise CliError(f"{where}: metadata.namespace of the {kind} is no text; quote it")
     if not isinstance(spec, dict):
-        raise CliProblem(f"{where}: spec of the {kind} {metadata['name']} is missing; add it")
+        raise CliError(f"{where}: spec of the {kind} {metadata['name']} is missing; add it")
     return document
 
 
-def _checked(manifest: Manifest, where: str) -> Manifest:
+def _check_manifest(manifest: CreateManifest, where: str) -> CreateManifest:
     wanted = manifest.virtual_cluster["spec"].get("clusterVersionName")
     if wanted is None or wanted == "":
-        raise CliProblem(
+        raise CliError(
             f"{where}: spec.clusterVersionName is missing; name a ClusterVersion (see them with"
             " `kubectl get clusterversions`)"
         )
     if not isinstance(wanted, str):
-        raise CliProblem(f"{where}: spec.clusterVersionName is no text; quote it")
-    _refuse_no_name(wanted, f"{where}: spec.clusterVersionName")
+        raise CliError(f"{where}: spec.clusterVersionName is no text; quote it")
+    _require_name(wanted, f"{where}: spec.clusterVersionName")
     given = manifest.cluster_version
     if given is not None and given["metadata"]["name"] != wanted:
-        raise CliProblem(
+        raise CliError(
             f"{where}: spec.clusterVersionName is {wanted}, but the ClusterVersion in the same file"
             f" is called {given['metadata']['name']}; make them the same"
         )
     return manifest
 
 
-def _refuse_no_name(wanted: str, what: str) -> None:
+def _require_name(wanted: str, what: str) -> None:
     if not names.is_dns_subdomain(wanted):
-        raise CliProblem(
+        raise CliError(
             f"{what} {wanted!r} is no name that an object can have; use lower-case letters, digits,"
             " hyphens and dots"
         )
 
 
-def _named(source: str) -> str:
+def _describe_source(source: str) -> str:
     return "standard input" if source == "-" else source
 
 
-def _place(problem: Exception) -> str:
+def _describe_position(problem: Exception) -> str:
     mark = getattr(problem, "problem_mark", None)
     what = getattr(problem, "problem", None) or getattr(problem, "reason", None) or str(problem)
     return f"line {mark.line + 1}, column {mark.column + 1}: {what}" if mark else str(what)
 
 
-_RESOURCES: Mapping[str, Resource] = {
+_RESOURCES_BY_KIND: Mapping[str, Resource] = {
     resource.kind: resource for resource in (VIRTUAL_CLUSTERS, CLUSTER_VERSIONS)
 }

@@ -7,16 +7,16 @@ another VirtualCluster by the time of the delete.
 import contextlib
 
 from kubectl_vc.client import lookup, waiting
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.client.connection import connected
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import printers
 from kubectl_vc.output.terminal import Terminal
 from kubeio import errors
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 
-async def run(
-    access: Access,
+async def run_delete(
+    access: ConfigFlags,
     terminal: Terminal,
     *,
     name: str,
@@ -25,11 +25,11 @@ async def run(
     ignore_not_found: bool,
 ) -> None:
     """Delete a VirtualCluster, and wait until nothing of it is left."""
-    async with connected(access) as connection:
+    async with connect_super_cluster(access) as connection:
         super_client, namespace = connection.super_client, connection.namespace
         try:
-            body = await lookup.fetch(connection, name)
-        except lookup.NoSuchProblem:
+            body = await lookup.fetch_virtual_cluster(connection, name)
+        except lookup.VirtualClusterNotFoundError:
             if ignore_not_found:
                 return
             raise
@@ -38,7 +38,7 @@ async def run(
                 VIRTUAL_CLUSTERS, name, namespace=namespace, uid=body["metadata"]["uid"]
             )
         if wait:
-            with terminal.progress() as progress:
-                await waiting.gone(super_client, body, seconds=seconds, progress=progress)
+            with terminal.create_progress() as progress:
+                await waiting.wait_deleted(super_client, body, seconds=seconds, progress=progress)
     done = "deleted" if wait else "is being deleted"
-    terminal.say(f"{printers.full_name(VIRTUAL_CLUSTERS, name)} {done}")
+    terminal.print_result(f"{printers.format_full_name(VIRTUAL_CLUSTERS, name)} {done}")

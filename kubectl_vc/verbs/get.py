@@ -11,10 +11,10 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kubectl_vc.client import lookup, readiness
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.client.connection import connected
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import cli_errors, durations, printers
-from kubectl_vc.output.printers import Format
+from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs import listing
 from kubeio import Object, errors
@@ -23,11 +23,11 @@ from tenancy import specs, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
 
-_CONTROL_PLANE = "(control plane)"
+_CONTROL_PLANE_LABEL = "(control plane)"
 
 
 @dataclass(frozen=True, slots=True)
-class SuperSide:
+class SuperSummary:
     """The namespaces, pods and nodes of a tenant in the super cluster."""
 
     namespaces: Sequence[Mapping[str, Any]]
@@ -35,29 +35,35 @@ class SuperSide:
     nodes: Sequence[Mapping[str, Any]]
 
 
-async def run(access: Access, terminal: Terminal, *, name: str, form: Format) -> None:
+async def run_get(
+    access: ConfigFlags, terminal: Terminal, *, name: str, form: OutputFormat
+) -> None:
     """Print one VirtualCluster. The table also has its objects in the super cluster."""
-    async with connected(access) as connection:
+    async with connect_super_cluster(access) as connection:
         super_client = connection.super_client
-        body = await lookup.fetch(connection, name)
-        if form in (Format.JSON, Format.YAML):
-            terminal.say(printers.document(body, form))
+        body = await lookup.fetch_virtual_cluster(connection, name)
+        if form in (OutputFormat.JSON, OutputFormat.YAML):
+            terminal.print_result(printers.format_document(body, form))
             return
-        if form is Format.NAME:
-            terminal.say(printers.full_name(VIRTUAL_CLUSTERS, name))
+        if form is OutputFormat.NAME:
+            terminal.print_result(printers.format_full_name(VIRTUAL_CLUSTERS, name))
             return
         now = datetime.now(UTC)
-        terminal.say(listing.table([body], now=now, everywhere=False, form=form))
-        terminal.say(conditions_table(body, now) + targets_table(body))
+        terminal.print_result(listing.build_table([body], now=now, everywhere=False, form=form))
+        terminal.print_result(build_conditions_table(body, now) + build_targets_table(body))
         try:
-            found = await _super_side(super_client, specs.parse_virtual_cluster(body).tenant)
+            found = await _fetch_super_summary(
+                super_client, specs.parse_virtual_cluster(body).tenant
+            )
         except errors.Forbidden as problem:
-            terminal.warn(f"The super side is not shown: {cli_errors.sentence(problem)}.")
+            terminal.print_warning(
+                f"The super side is not shown: {cli_errors.describe_error(problem)}."
+            )
             return
-    terminal.say(super_tables(found, now))
+    terminal.print_result(build_super_tables(found, now))
 
 
-def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
+def build_conditions_table(body: Mapping[str, Any], now: datetime) -> str:
     """Return the conditions as a table, the summary first and then in work order."""
     found = (body.get("status") or {}).get("conditions") or []
     if not found:
@@ -67,55 +73,59 @@ def conditions_table(body: Mapping[str, Any], now: datetime) -> str:
             each["type"],
             each["status"],
             each.get("reason", ""),
-            durations.age(each.get("lastTransitionTime", ""), now),
+            durations.format_age(each.get("lastTransitionTime", ""), now),
             " ".join(each.get("message", "").split()),
         )
-        for each in sorted(found, key=lambda each: readiness.place(each["type"]))
+        for each in sorted(found, key=lambda each: readiness.rank_condition(each["type"]))
     ]
-    return "\n" + printers.table(("condition", "status", "reason", "since", "message"), rows)
+    return "\n" + printers.format_table(("condition", "status", "reason", "since", "message"), rows)
 
 
-def targets_table(body: Mapping[str, Any]) -> str:
+def build_targets_table(body: Mapping[str, Any]) -> str:
     """Return the table of targets in which it may have pods. Empty without any."""
     rows = [
         (str(each.get("name") or ""), str(each.get("phase") or ""), str(each.get("pods", "")))
         for each in (body.get("status") or {}).get("targets") or ()
     ]
-    return "\n" + printers.table(("target", "phase", "pods"), rows) if rows else ""
+    return "\n" + printers.format_table(("target", "phase", "pods"), rows) if rows else ""
 
 
-def super_tables(found: SuperSide, now: datetime) -> str:
+def build_super_tables(found: SuperSummary, now: datetime) -> str:
     """Return the namespaces, pods and nodes of a tenant in the super cluster."""
     if not found.namespaces:
         return "\nIt has no namespaces in the super cluster yet.\n"
     namespaces = [
         (
             each["metadata"]["name"],
-            _tenant_namespace(each) or _CONTROL_PLANE,
+            _get_tenant_namespace(each) or _CONTROL_PLANE_LABEL,
             (each.get("status") or {}).get("phase", ""),
-            durations.age(each["metadata"].get("creationTimestamp", ""), now),
+            durations.format_age(each["metadata"].get("creationTimestamp", ""), now),
         )
         for each in found.namespaces
     ]
     spaces = {row[0]: row[1] for row in namespaces}
-    pods = [_pod_row(each, spaces, now) for each in found.pods]
+    pods = [_build_pod_row(each, spaces, now) for each in found.pods]
     busy = [str((each.get("spec") or {}).get("nodeName") or "") for each in found.pods]
     nodes = [
-        (each["metadata"]["name"], _node_status(each), str(busy.count(each["metadata"]["name"])))
+        (
+            each["metadata"]["name"],
+            _format_node_status(each),
+            str(busy.count(each["metadata"]["name"])),
+        )
         for each in found.nodes
     ]
     pod_heads = ("pod", "super-namespace", "namespace", "ready", "status", "node", "age")
     return (
         "\n"
-        + printers.table(("super-namespace", "namespace", "status", "age"), namespaces)
+        + printers.format_table(("super-namespace", "namespace", "status", "age"), namespaces)
         + "\n"
-        + printers.table(pod_heads, pods)
+        + printers.format_table(pod_heads, pods)
         + "\n"
-        + printers.table(("node", "status", "pods"), nodes)
+        + printers.format_table(("node", "status", "pods"), nodes)
     )
 
 
-async def _super_side(super_client: Client, tenant: Tenant) -> SuperSide:
+async def _fetch_super_summary(super_client: Client, tenant: Tenant) -> SuperSummary:
     mine = f"{wellknown.VC_UID}={tenant.uid}"
     namespaces = (await super_client.list(NAMESPACES, label_selector=mine)).get("items") or []
     pods: list[Object] = []
@@ -129,15 +139,17 @@ async def _super_side(super_client: Client, tenant: Tenant) -> SuperSide:
             nodes.append(await super_client.get(NODES, name))
         except errors.NotFound:
             continue  # a pod outlives its node for a while
-    return SuperSide(namespaces, pods, nodes)
+    return SuperSummary(namespaces, pods, nodes)
 
 
-def _tenant_namespace(namespace: Mapping[str, Any]) -> str:
+def _get_tenant_namespace(namespace: Mapping[str, Any]) -> str:
     annotations = namespace["metadata"].get("annotations") or {}
     return str(annotations.get(wellknown.NAMESPACE) or "")
 
 
-def _pod_row(pod: Mapping[str, Any], spaces: Mapping[str, str], now: datetime) -> tuple[str, ...]:
+def _build_pod_row(
+    pod: Mapping[str, Any], spaces: Mapping[str, str], now: datetime
+) -> tuple[str, ...]:
     metadata, status = pod["metadata"], pod.get("status") or {}
     containers = status.get("containerStatuses") or []
     ready = sum(1 for each in containers if each.get("ready"))
@@ -147,13 +159,13 @@ def _pod_row(pod: Mapping[str, Any], spaces: Mapping[str, str], now: datetime) -
         metadata["namespace"],
         spaces.get(metadata["namespace"], ""),
         f"{ready}/{total}",
-        pod_status(pod),
+        format_pod_status(pod),
         str((pod.get("spec") or {}).get("nodeName") or ""),
-        durations.age(metadata.get("creationTimestamp", ""), now),
+        durations.format_age(metadata.get("creationTimestamp", ""), now),
     )
 
 
-def pod_status(pod: Mapping[str, Any]) -> str:
+def format_pod_status(pod: Mapping[str, Any]) -> str:
     """Return a pod's status as kubectl shows it: the problem, otherwise the phase."""
     if "deletionTimestamp" in pod["metadata"]:
         return "Terminating"
@@ -170,7 +182,7 @@ def pod_status(pod: Mapping[str, Any]) -> str:
     return str(wrong or status.get("reason") or status.get("phase") or "Unknown")
 
 
-def _node_status(node: Mapping[str, Any]) -> str:
+def _format_node_status(node: Mapping[str, Any]) -> str:
     found = (node.get("status") or {}).get("conditions") or []
     ready = next((each.get("status") for each in found if each.get("type") == "Ready"), "Unknown")
     cordoned = ",SchedulingDisabled" if (node.get("spec") or {}).get("unschedulable") else ""

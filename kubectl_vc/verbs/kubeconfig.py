@@ -11,68 +11,71 @@ from pathlib import Path
 from typing import Any
 
 from kubectl_vc.client import lookup, readiness
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.client.connection import Connection, connected
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, files
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
 from kubeio import errors
 from kubeio.config import loading
 from tenancy import specs
 from tenancy.resources import SECRETS, SELF_SUBJECT_ACCESS_REVIEWS, VIRTUAL_CLUSTERS
 
-SECRET = "admin-kubeconfig"  # noqa: S105 - a name, not a credential
+ADMIN_KUBECONFIG = "admin-kubeconfig"
 """Secret in the root namespace, and its data key."""
 ROLE = "virtual-cluster-kubeconfigs"
 """ClusterRole of the chart that allows only to get Secrets of this name."""
 
 
-async def run(
-    access: Access, terminal: Terminal, *, name: str, output: Path | None, force: bool
+async def run_kubeconfig(
+    access: ConfigFlags, terminal: Terminal, *, name: str, output: Path | None, force: bool
 ) -> None:
     """Write the kubeconfig of one VirtualCluster to a file, or to standard output."""
     if output is not None:
-        files.refuse_unwritable(output, force=force)
-    async with connected(access) as connection:
-        body = await lookup.fetch(connection, name)
-        content = await fetch(connection, body)
+        files.check_writable(output, force=force)
+    async with connect_super_cluster(access) as connection:
+        body = await lookup.fetch_virtual_cluster(connection, name)
+        content = await fetch_kubeconfig(connection, body)
     if output is None:
-        terminal.say(content.decode())
+        terminal.print_result(content.decode())
         return
     files.write_private(output, content, force=force)
-    terminal.warn(f"{output} written; use it with `kubectl --kubeconfig {output} get namespaces`")
+    terminal.print_warning(
+        f"{output} written; use it with `kubectl --kubeconfig {output} get namespaces`"
+    )
 
 
-async def fetch(connection: Connection, body: Mapping[str, Any]) -> bytes:
+async def fetch_kubeconfig(connection: SuperConnection, body: Mapping[str, Any]) -> bytes:
     """Return the kubeconfig of a VirtualCluster's administrator."""
     tenant = specs.parse_virtual_cluster(body).tenant
-    shown = cli_errors.described(VIRTUAL_CLUSTERS, tenant.name, tenant.namespace)
+    shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, tenant.name, tenant.namespace)
     try:
-        secret = await connection.super_client.get(SECRETS, SECRET, namespace=tenant.root)
+        secret = await connection.super_client.get(SECRETS, ADMIN_KUBECONFIG, namespace=tenant.root)
     except errors.NotFound as problem:
-        blocker = readiness.assess(body).blocker
-        raise CliProblem(
+        blocker = readiness.assess_readiness(body).blocker
+        raise CliError(
             f"{shown} has no kubeconfig yet"
             + (f", because it waits for {blocker}" if blocker else "")
             + f"; see `kubectl vc get {tenant.name} -n {tenant.namespace}`"
         ) from problem
     except errors.Forbidden as problem:
-        raise CliProblem(
-            f"you may not get the Secret {SECRET} in the namespace {tenant.root}, which holds the"
-            f" kubeconfig of {shown}; {grant(tenant.root, problem)}"
+        raise CliError(
+            f"you may not get the Secret {ADMIN_KUBECONFIG} in the namespace {tenant.root},"
+            " which holds the"
+            f" kubeconfig of {shown}; {describe_grant(tenant.root, problem)}"
         ) from problem
-    content = _value(secret, tenant.root)
+    content = _decode_value(secret, tenant.root)
     try:
-        loading.tenant_kubeconfig(content)
-    except errors.CredentialsProblem as problem:
-        raise CliProblem(
+        loading.load_tenant_kubeconfig(content)
+    except errors.CredentialsError as problem:
+        raise CliError(
             f"the kubeconfig of {shown} cannot be used safely: {problem}; vc-manager writes the"
-            f" Secret {tenant.root}/{SECRET} anew when you delete it"
+            f" Secret {tenant.root}/{ADMIN_KUBECONFIG} anew when you delete it"
         ) from problem
     return content
 
 
-async def may_fetch(connection: Connection) -> bool:
+async def may_fetch_kubeconfig(connection: SuperConnection) -> bool:
     """Return whether the user may get the Secret of a tenant that does not exist yet.
 
     The name of its root namespace has a digest of a UID that the API server has not chosen yet.
@@ -81,7 +84,9 @@ async def may_fetch(connection: Connection) -> bool:
     question = {
         "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
         "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
-        "spec": {"resourceAttributes": {"verb": "get", "resource": "secrets", "name": SECRET}},
+        "spec": {
+            "resourceAttributes": {"verb": "get", "resource": "secrets", "name": ADMIN_KUBECONFIG}
+        },
     }
     try:
         answer = await connection.super_client.create(SELF_SUBJECT_ACCESS_REVIEWS, question)
@@ -90,21 +95,22 @@ async def may_fetch(connection: Connection) -> bool:
     return bool((answer.get("status") or {}).get("allowed"))
 
 
-def grant(root: str, problem: errors.Forbidden) -> str:
+def describe_grant(root: str, problem: errors.Forbidden) -> str:
     """Return the command with which an administrator lets a user fetch the Secret."""
-    refused = cli_errors.denial(cli_errors.said(problem))
+    refused = cli_errors.parse_denial(cli_errors.get_server_message(problem))
     user = refused.user if refused else "YOU"
     return (
         "ask an administrator of the super cluster for the file, or to run: kubectl create"
-        f" rolebinding {SECRET} --namespace {root} --clusterrole {ROLE} --user {user}"
+        f" rolebinding {ADMIN_KUBECONFIG} --namespace {root} --clusterrole {ROLE} --user {user}"
     )
 
 
-def _value(secret: Mapping[str, Any], root: str) -> bytes:
-    encoded = (secret.get("data") or {}).get(SECRET)
+def _decode_value(secret: Mapping[str, Any], root: str) -> bytes:
+    encoded = (secret.get("data") or {}).get(ADMIN_KUBECONFIG)
     if not encoded:
-        raise CliProblem(
-            f"the Secret {root}/{SECRET} has no key {SECRET}; vc-manager writes it anew when you"
+        raise CliError(
+            f"the Secret {root}/{ADMIN_KUBECONFIG} has no key {ADMIN_KUBECONFIG}; vc-manager"
+            " writes it anew when you"
             " delete it"
         )
     return base64.b64decode(encoded)

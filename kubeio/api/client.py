@@ -19,13 +19,21 @@ import orjson
 from kubeio import Object, errors
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import watch_decoder
-from kubeio.http.rest import DEADLINE, JSON, SILENCE, Body, Operations, Params, Transport
+from kubeio.http.rest import (
+    DEFAULT_DEADLINE_SECONDS,
+    JSON,
+    WATCH_IDLE_SECONDS,
+    JsonPatchOperations,
+    QueryParams,
+    RequestBody,
+    RestClient,
+)
 from kubeio.http.transport_protocol import Fence
 from tenancy.resources import Resource
 
 PatchKind = Literal["merge", "strategic", "json"]
-Propagation = Literal["Background", "Foreground", "Orphan"]
-Validation = Literal["", "Ignore", "Warn", "Strict"]
+PropagationPolicy = Literal["Background", "Foreground", "Orphan"]
+FieldValidation = Literal["", "Ignore", "Warn", "Strict"]
 
 _METADATA_ONLY = "application/json;as=PartialObjectMetadata{};g=meta.k8s.io;v=v1,application/json"
 _PATCH_TYPES: Mapping[PatchKind, str] = {
@@ -33,7 +41,7 @@ _PATCH_TYPES: Mapping[PatchKind, str] = {
     "strategic": "application/strategic-merge-patch+json",
     "json": "application/json-patch+json",
 }
-_IS_PLAIN = re.compile(r"(?:[a-z0-9][-a-z0-9.]*)?").fullmatch
+_match_plain_name = re.compile(r"(?:[a-z0-9][-a-z0-9.]*)?").fullmatch
 """Match a name that needs no quoting, as most."""
 _APPLY = "application/apply-patch+yaml"  # JSON is valid YAML
 
@@ -47,27 +55,27 @@ class Client:
         *,
         user_agent: str = "virtual-cluster",
         connections: int = 32,
-        deadline: float = DEADLINE,
+        deadline: float = DEFAULT_DEADLINE_SECONDS,
         fence: Fence | None = None,
-        most: int | None = None,
+        max_response_bytes: int | None = None,
     ) -> None:
         """Use at most `connections` for requests. Watches have connections of their own.
 
         `fence` is called before each write, and raises errors.Fenced when writes are forbidden.
-        `most` limits the bytes of an answer, if it is less than the usual limit.
+        `max_response_bytes` limits the bytes of an answer, if it is less than the usual limit.
         """
         self.endpoint = endpoint
         self.user_agent = user_agent
         self.fence = fence
         self.supports_streamed_lists = True
         """Set to False by a reflector once the server has refused one."""
-        self._transport = Transport(
+        self._transport = RestClient(
             endpoint,
             user_agent=user_agent,
             connections=connections,
             deadline=deadline,
             fence=fence,
-            most=most,
+            max_response_bytes=max_response_bytes,
         )
 
     async def __aenter__(self) -> Self:
@@ -95,7 +103,7 @@ class Client:
         deadline: float | None = None,
     ) -> Object:
         """Fetch one object, live from the server."""
-        path = _path(resource, namespace, _given(name), subresource)
+        path = _build_path(resource, namespace, _require_name(name), subresource)
         accept = _METADATA_ONLY.format("") if metadata_only else JSON
         return await self._object("GET", path, accept=accept, deadline=deadline)
 
@@ -139,7 +147,7 @@ class Client:
         deadline: float | None = None,
     ) -> bytes:
         """Return a list as `list` does, but as encoded JSON."""
-        params = _present(
+        params = _drop_empty_params(
             labelSelector=label_selector,
             fieldSelector=field_selector,
             limit=str(limit) if limit else "",
@@ -148,7 +156,7 @@ class Client:
             params["continue"] = continue_token
         accept = _METADATA_ONLY.format("List") if metadata_only else JSON
         return await self._transport.request(
-            "GET", _path(resource, namespace), params=params, accept=accept, deadline=deadline
+            "GET", _build_path(resource, namespace), params=params, accept=accept, deadline=deadline
         )
 
     @contextlib.asynccontextmanager
@@ -162,16 +170,16 @@ class Client:
         resource_version: str = "",
         initial_events: bool = False,
         timeout_seconds: int = 0,
-        silence: float = SILENCE,
+        idle_timeout: float = WATCH_IDLE_SECONDS,
         metadata_only: bool = False,
-    ) -> AsyncIterator[AsyncIterator[watch_decoder.Event]]:
+    ) -> AsyncIterator[AsyncIterator[watch_decoder.WatchEvent]]:
         """Open a watch with bookmarks. Leaving the block closes it.
 
         `initial_events` streams the list first (WatchList). A bookmark with the annotation
         `watch_decoder.INITIAL_EVENTS_END` marks its end. The iterator ends when the server ends the
         watch. It raises Gone, Unavailable or Timeout when the watch broke.
         """
-        params = _present(
+        params = _drop_empty_params(
             watch="1",
             allowWatchBookmarks="true",
             labelSelector=label_selector,
@@ -182,22 +190,22 @@ class Client:
             timeoutSeconds=str(timeout_seconds) if timeout_seconds else "",
         )
         accept = _METADATA_ONLY.format("") if metadata_only else JSON
-        path = _path(resource, namespace)
+        path = _build_path(resource, namespace)
         async with self._transport.watch(
-            path, params=params, accept=accept, silence=silence
+            path, params=params, accept=accept, idle_timeout=idle_timeout
         ) as events:
             yield events
 
     async def create(
         self,
         resource: Resource,
-        body: Body,
+        body: RequestBody,
         *,
         namespace: str = "",
         name: str = "",
         subresource: str = "",
         field_manager: str = "",
-        validation: Validation = "",
+        validation: FieldValidation = "",
         dry_run: bool = False,
         deadline: float | None = None,
     ) -> Object:
@@ -205,27 +213,30 @@ class Client:
 
         The namespace is taken from the body when it is a dict and no namespace is given.
         """
-        namespace = namespace or _metadata(body, "namespace")
-        path = _path(resource, namespace, name, subresource)
+        namespace = namespace or _read_metadata_field(body, "namespace")
+        path = _build_path(resource, namespace, name, subresource)
         params = _write_params(field_manager, validation, dry_run=dry_run)
         return await self._object("POST", path, params=params, body=body, deadline=deadline)
 
     async def replace(
         self,
         resource: Resource,
-        body: Body,
+        body: RequestBody,
         *,
         namespace: str = "",
         name: str = "",
         subresource: str = "",
         field_manager: str = "",
-        validation: Validation = "",
+        validation: FieldValidation = "",
         dry_run: bool = False,
         deadline: float | None = None,
     ) -> Object:
         """Replace an object. Its resourceVersion must still be current."""
-        namespace, name = namespace or _metadata(body, "namespace"), name or _metadata(body, "name")
-        path = _path(resource, namespace, _given(name), subresource)
+        namespace, name = (
+            namespace or _read_metadata_field(body, "namespace"),
+            name or _read_metadata_field(body, "name"),
+        )
+        path = _build_path(resource, namespace, _require_name(name), subresource)
         params = _write_params(field_manager, validation, dry_run=dry_run)
         return await self._object("PUT", path, params=params, body=body, deadline=deadline)
 
@@ -233,20 +244,20 @@ class Client:
         self,
         resource: Resource,
         name: str,
-        body: Body | Operations,
+        body: RequestBody | JsonPatchOperations,
         *,
         kind: PatchKind = "merge",
         namespace: str = "",
         subresource: str = "",
         field_manager: str = "",
-        validation: Validation = "",
+        validation: FieldValidation = "",
         dry_run: bool = False,
         deadline: float | None = None,
     ) -> Object:
         """Patch an object. The server merges."""
         return await self._object(
             "PATCH",
-            _path(resource, namespace, _given(name), subresource),
+            _build_path(resource, namespace, _require_name(name), subresource),
             params=_write_params(field_manager, validation, dry_run=dry_run),
             body=body,
             content=_PATCH_TYPES[kind],
@@ -257,14 +268,14 @@ class Client:
     async def apply(
         self,
         resource: Resource,
-        body: Body,
+        body: RequestBody,
         *,
         field_manager: str,
         force: bool = True,
         namespace: str = "",
         name: str = "",
         subresource: str = "",
-        validation: Validation = "",
+        validation: FieldValidation = "",
         dry_run: bool = False,
         deadline: float | None = None,
     ) -> Object:
@@ -272,10 +283,13 @@ class Client:
 
         Fields that are no longer sent are removed. Fields of other managers stay.
         """
-        namespace, name = namespace or _metadata(body, "namespace"), name or _metadata(body, "name")
+        namespace, name = (
+            namespace or _read_metadata_field(body, "namespace"),
+            name or _read_metadata_field(body, "name"),
+        )
         params = _write_params(field_manager, validation, dry_run=dry_run)
         params["force"] = "true" if force else "false"
-        path = _path(resource, namespace, _given(name), subresource)
+        path = _build_path(resource, namespace, _require_name(name), subresource)
         return await self._object(
             "PATCH", path, params=params, body=body, content=_APPLY, deadline=deadline
         )
@@ -289,7 +303,7 @@ class Client:
         uid: str = "",
         resource_version: str = "",
         grace_seconds: int | None = None,
-        propagation: Propagation | None = None,
+        propagation: PropagationPolicy | None = None,
         dry_run: bool = False,
         deadline: float | None = None,
     ) -> Object:
@@ -298,7 +312,7 @@ class Client:
         Returns the object while finalizers or a grace period keep it, otherwise a Status.
         """
         options: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
-        preconditions = _present(uid=uid, resourceVersion=resource_version)
+        preconditions = _drop_empty_params(uid=uid, resourceVersion=resource_version)
         if preconditions:
             options["preconditions"] = preconditions
         if grace_seconds is not None:
@@ -307,7 +321,7 @@ class Client:
             options["propagationPolicy"] = propagation
         if dry_run:
             options["dryRun"] = ["All"]
-        path = _path(resource, namespace, _given(name))
+        path = _build_path(resource, namespace, _require_name(name))
         return await self._object("DELETE", path, body=options, deadline=deadline)
 
     async def raw(
@@ -315,8 +329,8 @@ class Client:
         method: str,
         path: str,
         *,
-        params: Params | None = None,
-        body: Body | Operations | None = None,
+        params: QueryParams | None = None,
+        body: RequestBody | JsonPatchOperations | None = None,
         content: str = JSON,
         accept: str = JSON,
         repeatable: bool | None = None,
@@ -343,8 +357,8 @@ class Client:
         method: str,
         path: str,
         *,
-        params: Params | None = None,
-        body: Body | Operations | None = None,
+        params: QueryParams | None = None,
+        body: RequestBody | JsonPatchOperations | None = None,
         content: str = JSON,
         accept: str = JSON,
         repeatable: bool | None = None,
@@ -365,22 +379,22 @@ class Client:
         except orjson.JSONDecodeError:
             found = None
         if not isinstance(found, dict):
-            where = self._transport.where(method, path)
+            where = self._transport.describe_request(method, path)
             raise errors.Unavailable(f"{where}: the answer is no JSON object; is a proxy between?")
         return found
 
 
-def _path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
+def _build_path(resource: Resource, namespace: str, name: str = "", subresource: str = "") -> str:
     """Return the URL path. Any name stays one segment of it."""
-    if not (_IS_PLAIN(namespace) and _IS_PLAIN(name)):
+    if not (_match_plain_name(namespace) and _match_plain_name(name)):
         for part in (namespace, name):
             if part in (".", ".."):
                 raise ValueError(f"{part!r} is no name")
         namespace, name = quote(namespace, safe=""), quote(name, safe=":")
-    return resource.path(namespace, name, subresource)
+    return resource.build_path(namespace, name, subresource)
 
 
-def _given(name: str) -> str:
+def _require_name(name: str) -> str:
     """Return a name.
 
     Raise ValueError if it is empty, as the path would be the whole collection's.
@@ -390,18 +404,20 @@ def _given(name: str) -> str:
     return name
 
 
-def _metadata(body: Body, field: str) -> str:
+def _read_metadata_field(body: RequestBody, field: str) -> str:
     if isinstance(body, bytes):
         return ""
     return str((body.get("metadata") or {}).get(field) or "")
 
 
-def _present(**params: str) -> dict[str, str]:
+def _drop_empty_params(**params: str) -> dict[str, str]:
     return {key: value for key, value in params.items() if value}
 
 
-def _write_params(field_manager: str, validation: Validation, *, dry_run: bool) -> dict[str, str]:
-    return _present(
+def _write_params(
+    field_manager: str, validation: FieldValidation, *, dry_run: bool
+) -> dict[str, str]:
+    return _drop_empty_params(
         fieldManager=field_manager,
         fieldValidation=validation,
         dryRun="All" if dry_run else "",

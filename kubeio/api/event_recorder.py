@@ -21,12 +21,12 @@ from kubeio.api.client import Client
 from telemetry import metrics
 from tenancy.resources import EVENTS
 
-EventType = Literal["Normal", "Warning"]
+EventSeverity = Literal["Normal", "Warning"]
 
 MAX_MESSAGE = 1024
-_PENDING = 1024
-_REMEMBERED = 4096
-_LONGEST_NAME = 236  # 253 less a dot and 16 hex digits
+_MAX_PENDING = 1024
+_MAX_REMEMBERED = 4096
+_MAX_NAME_PREFIX = 236  # 253 less a dot and 16 hex digits
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -34,9 +34,9 @@ _Identity = tuple[str, str, str, str, str, str, str]
 
 
 @dataclass(slots=True)
-class _News:
+class _PendingEvent:
     regarding: Mapping[str, str]
-    kind: EventType
+    kind: EventSeverity
     reason: str
     message: str
     count: int
@@ -45,7 +45,7 @@ class _News:
 
 
 @dataclass(slots=True)
-class _Posted:
+class _PostedEvent:
     namespace: str
     name: str
     count: int
@@ -67,8 +67,8 @@ class EventRecorder:
         self._component = component
         self._instance = instance or component
         self._now = now
-        self._pending: OrderedDict[_Identity, _News] = OrderedDict()
-        self._posted: OrderedDict[_Identity, _Posted] = OrderedDict()
+        self._pending: OrderedDict[_Identity, _PendingEvent] = OrderedDict()
+        self._posted: OrderedDict[_Identity, _PostedEvent] = OrderedDict()
         self._wake = asyncio.Event()
 
     def record(
@@ -77,25 +77,25 @@ class EventRecorder:
         reason: str,
         message: str,
         *,
-        kind: EventType = "Normal",
+        kind: EventSeverity = "Normal",
     ) -> None:
         """Queue one Event about an object (its dict). Returns at once and never raises.
 
         `reason` is CamelCase with few values. `message` is a sentence for the object's owner.
         """
-        reference = _reference(regarding)
+        reference = _build_reference(regarding)
         message = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
         stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-        identity = _identity(reference, kind, reason, message)
+        identity = _build_identity(reference, kind, reason, message)
         news = self._pending.get(identity)
         if news is not None:
             news.count += 1
             news.last = stamp
             return
-        if len(self._pending) >= _PENDING:
+        if len(self._pending) >= _MAX_PENDING:
             metrics.EVENTS_DROPPED.labels("full").inc()
             return
-        self._pending[identity] = _News(reference, kind, reason, message, 1, stamp, stamp)
+        self._pending[identity] = _PendingEvent(reference, kind, reason, message, 1, stamp, stamp)
         self._wake.set()
 
     async def run(self) -> None:
@@ -111,24 +111,24 @@ class EventRecorder:
                     _log.debug("event.dropped", reason=news.reason, problem=str(problem))
             self._wake.clear()
 
-    async def _post(self, identity: _Identity, news: _News) -> None:
+    async def _post(self, identity: _Identity, news: _PendingEvent) -> None:
         posted = self._posted.get(identity)
         if posted is not None:
             try:
-                await self._count_up(posted, news)
+                await self._increment_count(posted, news)
             except errors.NotFound:
                 del self._posted[identity]  # servers delete Events after 1 h
             else:
                 self._posted.move_to_end(identity)
                 return
-        body = self._body(news)
+        body = self._build_event(news)
         await self._client.create(EVENTS, body)
         metadata = body["metadata"]
-        self._posted[identity] = _Posted(metadata["namespace"], metadata["name"], news.count)
-        while len(self._posted) > _REMEMBERED:
+        self._posted[identity] = _PostedEvent(metadata["namespace"], metadata["name"], news.count)
+        while len(self._posted) > _MAX_REMEMBERED:
             self._posted.popitem(last=False)
 
-    async def _count_up(self, posted: _Posted, news: _News) -> None:
+    async def _increment_count(self, posted: _PostedEvent, news: _PendingEvent) -> None:
         count = posted.count + news.count
         await self._client.patch(
             EVENTS,
@@ -138,8 +138,8 @@ class EventRecorder:
         )
         posted.count = count
 
-    def _body(self, news: _News) -> Object:
-        name = news.regarding.get("name", "")[:_LONGEST_NAME].rstrip(".-")
+    def _build_event(self, news: _PendingEvent) -> Object:
+        name = news.regarding.get("name", "")[:_MAX_NAME_PREFIX].rstrip(".-")
         return {
             "apiVersion": "v1",
             "kind": "Event",
@@ -160,7 +160,7 @@ class EventRecorder:
         }
 
 
-def _reference(regarding: Mapping[str, Any]) -> dict[str, str]:
+def _build_reference(regarding: Mapping[str, Any]) -> dict[str, str]:
     metadata = regarding.get("metadata") or {}
     fields = {
         "apiVersion": regarding.get("apiVersion"),
@@ -173,7 +173,9 @@ def _reference(regarding: Mapping[str, Any]) -> dict[str, str]:
     return {key: value for key, value in fields.items() if value}
 
 
-def _identity(reference: Mapping[str, str], kind: str, reason: str, message: str) -> _Identity:
+def _build_identity(
+    reference: Mapping[str, str], kind: str, reason: str, message: str
+) -> _Identity:
     """Return the fields that identify an Event: all except times and resourceVersion."""
     return (
         reference.get("kind", ""),

@@ -1,8 +1,8 @@
 """Leader election: hold a Lease, run a scope while it is held, and release it at the end.
 
 Owns acquiring, renewing and fencing. The scope is cancelled before another process could acquire
-the lease. `fence` stops the first write of a process that was suspended meanwhile. Times are from
-the machine's own clock, which continues during suspension. The wall clock is only written for
+the lease. `check_fence` stops the first write of a process that was suspended meanwhile. Times are
+from the machine's own clock, which continues during suspension. The wall clock is only written for
 people.
 
 Hazard: writes must have preconditions. A write that was sent in time and is answered late overlaps
@@ -29,18 +29,18 @@ from tenancy.resources import LEASES
 
 T = TypeVar("T")
 
-DURATION = 7.0
+LEASE_DURATION_SECONDS = 7.0
 """Lease duration in seconds after the last renewal seen.
 
 Then other processes may acquire the lease.
 """
-RENEW_DEADLINE = 5.5
+RENEW_DEADLINE_SECONDS = 5.5
 """Renewal deadline in seconds after the last renewal sent. Then the holder stops by itself."""
-PERIOD = 1.25
+RETRY_PERIOD_SECONDS = 1.25
 """Interval between two renewals in seconds."""
-LOOK = 0.75
+ACQUIRE_INTERVAL_SECONDS = 0.75
 """Interval between two reads of a waiting candidate in seconds. Up to a fifth is added."""
-HAND_OVER = DURATION + 2 * 1.2 * LOOK
+HANDOVER_SECONDS = LEASE_DURATION_SECONDS + 2 * 1.2 * ACQUIRE_INTERVAL_SECONDS
 """Longest time in seconds until a vanished holder is replaced.
 
 It is the full duration, a late first read of the last renewal, and a late read of the expiry.
@@ -49,14 +49,14 @@ It is the full duration, a late first read of the last renewal, and a late read 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class LeaseLost(Exception):  # noqa: N818 - says what is so
+class LeaseLostError(Exception):
     """The scope was cancelled:
 
     the lease was not renewed in time, or another process acquired it.
     """
 
 
-def identity(pod: str, uid: str) -> str:
+def build_identity(pod: str, uid: str) -> str:
     """Return the identity of a process: pod and pod UID, or a random UID if that is not known.
 
     A container is restarted only after its process has certainly ended. The new process is then the
@@ -65,15 +65,15 @@ def identity(pod: str, uid: str) -> str:
     return f"{pod}_{uid or uuid.uuid4()}"
 
 
-def awake() -> float:
+def monotonic_boottime() -> float:
     """Return seconds of a clock that continues even while the machine is suspended."""
     return time.clock_gettime(getattr(time, "CLOCK_BOOTTIME", time.CLOCK_MONOTONIC))
 
 
-class Observer:
+class LeaseObserver:
     """Observer of the renewals of a lease that trusts no wall clock."""
 
-    def __init__(self, clock: Callable[[], float] = awake) -> None:
+    def __init__(self, clock: Callable[[], float] = monotonic_boottime) -> None:
         """Start without an observation."""
         self._clock = clock
         self._record: tuple[Any, ...] | None = None
@@ -94,11 +94,11 @@ class Observer:
             self._record, self._since = record, self._clock()
         if not holder or holder == by_other_than:
             return False
-        duration = float(spec.get("leaseDurationSeconds") or DURATION)
+        duration = float(spec.get("leaseDurationSeconds") or LEASE_DURATION_SECONDS)
         return self._clock() < self._since + duration
 
 
-class Lease:
+class LeaderElector:
     """One candidate for one Lease object."""
 
     def __init__(
@@ -108,15 +108,15 @@ class Lease:
         namespace: str,
         name: str,
         identity: str,
-        duration: float = DURATION,
-        renew_deadline: float = RENEW_DEADLINE,
-        period: float = PERIOD,
-        look: float = LOOK,
-        clock: Callable[[], float] = awake,
+        duration: float = LEASE_DURATION_SECONDS,
+        renew_deadline: float = RENEW_DEADLINE_SECONDS,
+        period: float = RETRY_PERIOD_SECONDS,
+        acquire_interval: float = ACQUIRE_INTERVAL_SECONDS,
+        clock: Callable[[], float] = monotonic_boottime,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
         now: Callable[[], datetime] = lambda: datetime.now(UTC),
     ) -> None:
-        """Set up a candidate. Only one process may use an `identity` at a time."""
+        """Set up a candidate. Only one process may use an `build_identity` at a time."""
         if not renew_deadline < duration:
             raise ValueError("renew_deadline must be shorter than duration, or nothing is fenced")
         self.identity = identity
@@ -124,9 +124,9 @@ class Lease:
         self._client = client
         self._namespace, self._name = namespace, name
         self._duration, self._renew_deadline = duration, renew_deadline
-        self._period, self._look = period, look
+        self._period, self._acquire_interval = period, acquire_interval
         self._clock, self._sleep, self._now = clock, sleep, now
-        self._observer = Observer(clock)
+        self._observer = LeaseObserver(clock)
         self._lease: Object | None = None
         self._renewed_at = 0.0
         self._acquired = ""
@@ -145,16 +145,16 @@ class Lease:
             await asyncio.wait((work, renewing), return_when=asyncio.FIRST_COMPLETED)
             if work.done():
                 return work.result()
-            await self._ended(work)
-            raise LeaseLost(renewing.result())
+            await self._cancel_and_wait(work)
+            raise LeaseLostError(renewing.result())
         finally:
             # Also on cancellation of this coroutine the work must end before the lease is released.
-            await self._ended(work)
-            await self._ended(renewing)
+            await self._cancel_and_wait(work)
+            await self._cancel_and_wait(renewing)
             self._set_held(held=False)
             await self._release()
 
-    def fence(self) -> None:
+    def check_fence(self) -> None:
         """Raise Fenced unless the lease is certainly held at this moment. Call before each write.
 
         A suspended process resumes at any point of its work, long before a cancellation can reach
@@ -166,7 +166,7 @@ class Lease:
                 " time, and another process may hold it"
             )
 
-    async def _ended(self, task: "asyncio.Future[Any]") -> None:
+    async def _cancel_and_wait(self, task: "asyncio.Future[Any]") -> None:
         """Cancel a task and wait for its end. An exception of it is logged."""
         if task.done():
             return
@@ -180,7 +180,7 @@ class Lease:
         waiting = ""
         while True:
             try:
-                if await self._try():
+                if await self._try_acquire():
                     return
                 spec = (self._lease or {}).get("spec") or {}
                 holder = spec.get("holderIdentity") or ""
@@ -189,9 +189,9 @@ class Lease:
                     self._logger.info("lease.waiting", holder=holder)
             except errors.KubeError as problem:
                 self._logger.warning("lease.unreachable", problem=str(problem))
-            await self._sleep(self._look * random.uniform(1.0, 1.2))  # noqa: S311 - jitter
+            await self._sleep(self._acquire_interval * random.uniform(1.0, 1.2))  # noqa: S311 - jitter
 
-    async def _try(self) -> bool:
+    async def _try_acquire(self) -> bool:
         """Read the lease once, and acquire it if it is not held.
 
         Returns whether it was acquired.
@@ -201,7 +201,7 @@ class Lease:
             return False
         started = self._clock()
         try:
-            self._lease = await self._write(_micro_time(self._now()))
+            self._lease = await self._write(_format_micro_time(self._now()))
         except (errors.Conflict, errors.AlreadyExists):
             return False  # another candidate was faster
         self._renewed_at = started
@@ -222,7 +222,7 @@ class Lease:
         `acquired` distinguishes processes with the same identity. If two run at once against all
         promises, the holder is the process that acquired the lease later.
         """
-        stamp = _micro_time(self._now())
+        stamp = _format_micro_time(self._now())
         before = self._lease or {}
         spec = dict(before.get("spec") or {})
         if spec.get("holderIdentity") != self.identity:
@@ -266,7 +266,7 @@ class Lease:
             async with asyncio.timeout(left):
                 self._lease = await self._write(self._acquired)
         except (errors.Conflict, errors.NotFound):
-            return await self._look_who()
+            return await self._check_holder()
         except TimeoutError:
             return "the lease could not be renewed in time"
         except errors.KubeError as problem:
@@ -275,7 +275,7 @@ class Lease:
         self._renewed_at = started
         return ""
 
-    async def _look_who(self) -> str:
+    async def _check_holder(self) -> str:
         """Read the Lease after a conflict, and return a sentence about its holder.
 
         Another process wrote to the Lease, but the holder may still be this process.
@@ -301,12 +301,12 @@ class Lease:
         """
         with contextlib.suppress(errors.KubeError):
             try:
-                await self._give_back()
+                await self._release_lease()
             except errors.Conflict:
                 self._lease = await self._read()
-                await self._give_back()
+                await self._release_lease()
 
-    async def _give_back(self) -> None:
+    async def _release_lease(self) -> None:
         if self._lease is None or not self._is_ours(self._lease):
             return
         spec = dict(self._lease["spec"])
@@ -322,6 +322,6 @@ class Lease:
             self._logger.info("lease.acquired")
 
 
-def _micro_time(moment: datetime) -> str:
+def _format_micro_time(moment: datetime) -> str:
     """Return a moment as the API's MicroTime: UTC with six digits."""
     return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")

@@ -9,7 +9,7 @@ from typing import Any
 
 import yaml
 
-_AMBIGUOUS = re.compile(r"^(?:[yYnN]|[-+.]*[0-9][0-9a-zA-Z_.+-]*)$")
+_AMBIGUOUS_SCALAR = re.compile(r"^(?:[yYnN]|[-+.]*[0-9][0-9a-zA-Z_.+-]*)$")
 
 
 # The pure Python dumper takes ten times as long, and each reconcile of a tenant writes kubeconfigs.
@@ -17,7 +17,9 @@ class _Dumper(getattr(yaml, "CSafeDumper", yaml.SafeDumper)):  # type: ignore[mi
     """YAML dumper that quotes strings such as `y`, `08`, `1e5` and `2026-1-2`."""
 
 
-_Dumper.add_implicit_resolver("tag:virtual-cluster,quoted", _AMBIGUOUS, list("yYnN-+.0123456789"))
+_Dumper.add_implicit_resolver(
+    "tag:virtual-cluster,quoted", _AMBIGUOUS_SCALAR, list("yYnN-+.0123456789")
+)
 
 
 def to_yaml(value: Any, *, sort_keys: bool = False) -> str:

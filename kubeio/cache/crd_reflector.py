@@ -14,23 +14,23 @@ from kubeio.api.client import Client
 from kubeio.backoff import Backoff
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Entry, Store
-from kubeio.loop_budget import Turns
+from kubeio.loop_budget import LoopBudget
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
 
-_CEILING_SECONDS = 300.0
+_MAX_BACKOFF_SECONDS = 300.0
 """Longest retry delay in seconds. It is long because a CRD may serve only other versions."""
 
 
-def definition_of(resource: Resource) -> str:
+def crd_name(resource: Resource) -> str:
     """Return the name of the CRD that defines a kind."""
     return f"{resource.plural}.{resource.group}"
 
 
-def _nothing() -> None:
+def _ignore() -> None:
     """Do nothing."""
 
 
-class OptionalReflector:
+class CrdReflector:
     """A reflector that runs only while the CRD of its kind exists."""
 
     def __init__(
@@ -40,9 +40,9 @@ class OptionalReflector:
         store: Store,
         *,
         side: str = "",
-        turns: Turns | None = None,
-        is_turn_over: Callable[[], bool] | None = None,
-        on_served: Callable[[], None] = _nothing,
+        loop_budget: LoopBudget | None = None,
+        is_budget_spent: Callable[[], bool] | None = None,
+        on_served: Callable[[], None] = _ignore,
     ) -> None:
         """Set up the reflector.
 
@@ -52,8 +52,8 @@ class OptionalReflector:
         self.store = store
         self._client = client
         self._side = side
-        self._turns = turns or Turns()
-        self._is_turn_over = is_turn_over or self._turns.is_over
+        self._loop_budget = loop_budget or LoopBudget()
+        self._is_budget_spent = is_budget_spent or self._loop_budget.is_spent
         self._on_served = on_served
         definitions = Store()
         self._definitions = definitions
@@ -61,16 +61,16 @@ class OptionalReflector:
             client,
             CUSTOM_RESOURCE_DEFINITIONS,
             definitions,
-            field_selector=f"metadata.name={definition_of(resource)}",
+            field_selector=f"metadata.name={crd_name(resource)}",
             metadata_only=True,
             side=side,
-            turns=self._turns,
-            is_turn_over=self._is_turn_over,
+            loop_budget=self._loop_budget,
+            is_budget_spent=self._is_budget_spent,
         )
         self._inner: Reflector | None = None
         self._seen = 0
-        self._moved = asyncio.Event()
-        definitions.subscribe(self._definition_changed)
+        self._definition_moved = asyncio.Event()
+        definitions.subscribe(self._handle_definition)
 
     @property
     def synced(self) -> bool:
@@ -98,32 +98,32 @@ class OptionalReflector:
         """Wait until it is known whether the kind is served."""
         await self._definition.wait_synced()
 
-    def list_anew(self) -> None:
+    def relist(self) -> None:
         """End all watches, and list the CRD and the collection again."""
-        self._definition.list_anew()
+        self._definition.relist()
         if self._inner is not None:
-            self._inner.list_anew()
+            self._inner.relist()
 
-    def hurry(self, returned: float) -> None:
+    def retry_now(self, server_returned_at: float) -> None:
         """Retry failed watches now: the CRD's and the collection's."""
-        self._definition.hurry(returned)
+        self._definition.retry_now(server_returned_at)
         if self._inner is not None:
-            self._inner.hurry(returned)
+            self._inner.retry_now(server_returned_at)
 
     async def run(self) -> None:
         """Watch the CRD, and the collection while the CRD exists, until cancelled."""
         async with asyncio.TaskGroup() as group:
             group.create_task(self._definition.run(), name=f"crd-{self.resource.plural}")
             while True:
-                self._moved.clear()
+                self._definition_moved.clear()
                 if len(self._definitions):
                     await self._follow()
                 else:
-                    await self._moved.wait()
+                    await self._definition_moved.wait()
 
-    def _definition_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+    def _handle_definition(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         if old is None or new is None or old.uid != new.uid:
-            self._moved.set()
+            self._definition_moved.set()
 
     async def _follow(self) -> None:
         """Watch the collection until its CRD is deleted or recreated."""
@@ -132,21 +132,23 @@ class OptionalReflector:
             self.resource,
             self.store,
             side=self._side,
-            turns=self._turns,
-            is_turn_over=self._is_turn_over,
-            backoff=Backoff(base=0.5, ceiling=_CEILING_SECONDS),
+            loop_budget=self._loop_budget,
+            is_budget_spent=self._is_budget_spent,
+            backoff=Backoff(base=0.5, ceiling=_MAX_BACKOFF_SECONDS),
         )
         self._inner = inner
         async with asyncio.TaskGroup() as group:
             running = group.create_task(inner.run(), name=f"optional-{self.resource.plural}")
-            telling = group.create_task(self._announce(inner), name=f"told-{self.resource.plural}")
-            await self._moved.wait()
+            telling = group.create_task(
+                self._announce_served(inner), name=f"told-{self.resource.plural}"
+            )
+            await self._definition_moved.wait()
             running.cancel()
             telling.cancel()
         self._seen = self.revision
         self.store.synced = False
         self.store.replace(())
 
-    async def _announce(self, inner: Reflector) -> None:
+    async def _announce_served(self, inner: Reflector) -> None:
         await inner.wait_synced()
         self._on_served()

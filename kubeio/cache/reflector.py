@@ -21,22 +21,22 @@ import structlog
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.cache.store import Entry, Key, Store, parse
+from kubeio.cache.store import Entry, Store, StoreKey, parse_entry
 from kubeio.http import watch_decoder
-from kubeio.http.rest import SILENCE
-from kubeio.loop_budget import Turns
-from kubeio.resource_version import revision_of
+from kubeio.http.rest import WATCH_IDLE_SECONDS
+from kubeio.loop_budget import LoopBudget
+from kubeio.resource_version import parse_revision
 from telemetry import metrics
 from tenancy.resources import Resource
 
-PAGE = 500
-_PAGE_OF_LARGE = 25
+PAGE_SIZE = 500
+_PAGE_SIZE_LARGE = 25
 """Page size if only a part of each object is kept, because a whole page is in memory."""
-_BARREN_PAGES = 100
+_MAX_EMPTY_PAGES = 100
 """Pages in a row without a new object, after which a list is considered endless."""
-_WATCH_SECONDS = (300, 600)  # the server ends a watch after a random time in between
-_UNMARKED_SECONDS = (120, 180)
-_UNMARKED_SILENCE = 210.0
+_WATCH_SECONDS_RANGE = (300, 600)  # the server ends a watch after a random time in between
+_NO_BOOKMARK_SECONDS_RANGE = (120, 180)
+_NO_BOOKMARK_IDLE_SECONDS = 210.0
 """Seconds of silence after which a watch without bookmarks is broken.
 
 Without bookmarks only the end of the watch proves that the server is alive.
@@ -67,8 +67,8 @@ class _Bookmark(msgspec.Struct):
     metadata: _Versioned
 
 
-_PAGE = msgspec.json.Decoder(_Page)
-_BOOKMARK = msgspec.json.Decoder(_Bookmark)
+_PAGE_DECODER = msgspec.json.Decoder(_Page)
+_BOOKMARK_DECODER = msgspec.json.Decoder(_Bookmark)
 
 
 class Reflector:
@@ -86,25 +86,26 @@ class Reflector:
         metadata_only: bool = False,
         reduce: Callable[[Entry], Entry] | None = None,
         side: str = "",
-        turns: Turns | None = None,
-        is_turn_over: Callable[[], bool] | None = None,
-        silence: float = SILENCE,
+        loop_budget: LoopBudget | None = None,
+        is_budget_spent: Callable[[], bool] | None = None,
+        idle_timeout: float = WATCH_IDLE_SECONDS,
         has_bookmarks: bool = True,
         backoff: Backoff | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        most: int | None = None,
+        max_list_bytes: int | None = None,
     ) -> None:
         """Set up the reflector. `side` is the bounded metric label, `super` or `tenant`.
 
-        `most` limits the bytes of a list that are kept, and a longer list fails. The default is no
-        limit.
+        `max_list_bytes` limits the bytes of a list that are kept, and a longer list fails. The
+        default is no limit.
 
         `reduce` returns the part of an entry that is kept, if that is not all. `has_bookmarks` is
         False for Events, because API servers keep Events out of their watch cache. Silence means
         nothing then.
 
-        A watch begins in a fresh one of `turns`, the event loop's. After each object the reflector
-        yields to the loop if `is_turn_over` returns True. The default of it is the end of the turn.
+        A watch begins in a fresh one of `loop_budget`, the event loop's. After each object the
+        reflector yields to the loop if `is_budget_spent` returns True. The default of it is the end
+        of the turn.
         """
         self.store = store
         self.resource = resource
@@ -124,20 +125,20 @@ class Reflector:
         self._fields = field_selector
         self._metadata_only = metadata_only
         self._reduce = reduce
-        self._turns = turns or Turns()
-        self._is_turn_over = is_turn_over or self._turns.is_over
-        self._silence = silence if has_bookmarks else _UNMARKED_SILENCE
-        self._seconds = _WATCH_SECONDS if has_bookmarks else _UNMARKED_SECONDS
+        self._loop_budget = loop_budget or LoopBudget()
+        self._is_budget_spent = is_budget_spent or self._loop_budget.is_spent
+        self._idle_timeout = idle_timeout if has_bookmarks else _NO_BOOKMARK_IDLE_SECONDS
+        self._seconds = _WATCH_SECONDS_RANGE if has_bookmarks else _NO_BOOKMARK_SECONDS_RANGE
         self._backoff = backoff or Backoff(base=0.5, ceiling=30.0)
         self._sleep = sleep
-        self._most = most
-        self._resume = ""
-        self._told = ""
-        self._in_doubt = False
-        self._is_stale = False
+        self._max_list_bytes = max_list_bytes
+        self._resume_version = ""
+        self._logged_problem = ""
+        self._must_check_history = False
+        self._must_relist = False
         self._limit: asyncio.Timeout | None = None
-        self._began = 0.0
-        self._pausing: asyncio.Future[object] | None = None
+        self._started_at = 0.0
+        self._pause_timer: asyncio.Future[object] | None = None
         self._synced = asyncio.Event()
         self._restarts_metric = metrics.WATCH_RESTARTS.labels(side, resource.plural)
         self._events_metric = metrics.WATCH_EVENTS.labels(side, resource.plural)
@@ -154,62 +155,63 @@ class Reflector:
         """Wait for the first complete list."""
         await self._synced.wait()
 
-    def list_anew(self) -> None:
+    def relist(self) -> None:
         """End the watch and list the whole collection again, at once if the server allows it.
 
         For callers that learn from another store that etcd was restored to an older state. The
         server's revision may already be beyond the watch's position, and the watch would continue
         without an error.
         """
-        if self._is_stale:
+        if self._must_relist:
             return  # already requested
-        self._is_stale = True
+        self._must_relist = True
         if self._limit is not None:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
-    def hurry(self, returned: float) -> None:
-        """Retry now after a failure, because the server is reachable since `returned` (loop time).
+    def retry_now(self, server_returned_at: float) -> None:
+        """Retry now after a failure, because the server is reachable since `server_returned_at`
+        (loop time).
 
         An attempt that began earlier may wait for an answer in vain, so it is ended.
         """
-        if self._pausing is not None:
-            self._pausing.cancel()
-        elif self.problem and self._limit is not None and self._began < returned:
+        if self._pause_timer is not None:
+            self._pause_timer.cancel()
+        elif self.problem and self._limit is not None and self._started_at < server_returned_at:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
         """Keep the store equal to the collection until cancelled."""
         try:
             while True:
-                await self._guarded()
+                await self._run_once()
         finally:
             self._objects_metric.dec(self._counted)
             self._counted = 0
 
-    async def _guarded(self) -> None:
+    async def _run_once(self) -> None:
         """Run one list or one watch, and choose the next step from its failure."""
         try:
-            await self._until_stale()
+            await self._run_until_stale()
         except errors.Gone:
-            self._resume = ""
+            self._resume_version = ""
             await self._pause("the server no longer has this resourceVersion", logging.INFO)
         except errors.Timeout as problem:
-            self._in_doubt = True
+            self._must_check_history = True
             await self._pause(str(problem), logging.INFO)
-        except (errors.ApiError, errors.Unavailable, errors.CredentialsProblem) as problem:
-            self._in_doubt = True
+        except (errors.ApiError, errors.Unavailable, errors.CredentialsError) as problem:
+            self._must_check_history = True
             await self._pause(str(problem), logging.WARNING)
         except (msgspec.MsgspecError, ValueError, LookupError, RecursionError) as problem:
-            self._resume = ""
+            self._resume_version = ""
             await self._pause(f"an object cannot be read: {problem}", logging.WARNING)
 
-    async def _until_stale(self) -> None:
-        """Run one list or one watch, until `list_anew` interrupts it."""
+    async def _run_until_stale(self) -> None:
+        """Run one list or one watch, until `relist` interrupts it."""
         self._limit = limit = asyncio.timeout(None)
-        self._began = asyncio.get_running_loop().time()
+        self._started_at = asyncio.get_running_loop().time()
         try:
             async with limit:
-                await self._round()
+                await self._list_or_watch()
         except TimeoutError:
             if not limit.expired():
                 raise
@@ -220,7 +222,7 @@ class Reflector:
         self.restarts += 1
         self._restarts_metric.inc()
         delay = self._backoff.next()
-        known, self._told = self._told, problem
+        known, self._logged_problem = self._logged_problem, problem
         self.problem = problem
         # The same message again is no news, even if the watch worked for a moment.
         self._logger.log(
@@ -229,32 +231,32 @@ class Reflector:
             problem=problem,
             retry_seconds=round(delay, 2),
         )
-        self._pausing = asyncio.ensure_future(self._sleep(delay))
+        self._pause_timer = asyncio.ensure_future(self._sleep(delay))
         try:
-            await asyncio.wait((self._pausing,))  # `hurry` cancels the pause
+            await asyncio.wait((self._pause_timer,))  # `retry_now` cancels the pause
         finally:
-            self._pausing.cancel()
-            self._pausing = None
+            self._pause_timer.cancel()
+            self._pause_timer = None
 
-    async def _round(self) -> None:
-        if self._is_stale:
-            self._resume, self._is_stale = "", False
-        if self._resume and self._in_doubt:
+    async def _list_or_watch(self) -> None:
+        if self._must_relist:
+            self._resume_version, self._must_relist = "", False
+        if self._resume_version and self._must_check_history:
             await self._check_history()
-        if self._resume:
+        if self._resume_version:
             await self._watch(initial=False)
         elif self._client.supports_streamed_lists:
             await self._stream_list()
         else:
-            await self._page_list()
+            await self._list_pages()
 
     async def _check_history(self) -> None:
         """Compare revisions after a break, because a restored etcd would send no events."""
-        newest = revision_of((await self._page("", limit=1)).metadata.resource_version)
+        newest = parse_revision((await self._fetch_page("", limit=1)).metadata.resource_version)
         if newest < self.position:
             self._logger.warning("watch.store_went_back", seen=self.position, now=newest)
-            self._resume = ""
-        self._in_doubt = False
+            self._resume_version = ""
+        self._must_check_history = False
 
     async def _stream_list(self) -> None:
         try:
@@ -271,65 +273,67 @@ class Reflector:
         loop = asyncio.get_running_loop()
         seconds = random.randint(*self._seconds)  # noqa: S311 - spreads reconnects, no secret
         started = loop.time()
-        found: dict[Key, Entry] | None = {} if initial else None
+        found: dict[StoreKey, Entry] | None = {} if initial else None
         size = 0
-        await self._turns.fresh()  # a start opens hundreds, each with a handshake
+        await self._loop_budget.wait_for_budget()  # a start opens hundreds, each with a handshake
         async with self._client.watch(
             self.resource,
             namespace=self._namespace,
             label_selector=self._labels,
             field_selector=self._fields,
-            resource_version=self._resume,
+            resource_version=self._resume_version,
             initial_events=initial,
             timeout_seconds=seconds,
-            silence=self._silence,
+            idle_timeout=self._idle_timeout,
             metadata_only=self._metadata_only,
         ) as events:
             self.problem = ""  # the server watches, however late its next event is
             async for event in events:
                 if found is None:
-                    self._take(event)
+                    self._apply_event(event)
                 elif event.type != "BOOKMARK":
-                    size += self._collect(found, event)
-                    self._check_size(size)
+                    size += self._collect_initial(found, event)
+                    self._check_list_size(size)
                 else:
-                    mark = _BOOKMARK.decode(event.raw).metadata
+                    mark = _BOOKMARK_DECODER.decode(event.raw).metadata
                     if watch_decoder.INITIAL_EVENTS_END in (mark.annotations or {}):
-                        await self._replace(found, mark.resource_version)
+                        await self._replace_store(found, mark.resource_version)
                         found = None
-                if self._is_turn_over():
+                if self._is_budget_spent():
                     await asyncio.sleep(0)
         if found is not None:
             raise errors.Unavailable("the server ended a streamed list before its end")
         if loop.time() - started < seconds - 1:
             # An early end: the server stops, and may return with a restored etcd.
-            self._in_doubt = True
+            self._must_check_history = True
             await self._pause("the server ended the watch early", logging.DEBUG)
 
-    async def _page_list(self) -> None:
-        found: dict[Key, Entry] = {}
+    async def _list_pages(self) -> None:
+        found: dict[StoreKey, Entry] = {}
         token, barren, size = "", 0, 0
         while True:
             known = len(found)
-            page = await self._page(token, limit=PAGE if self._reduce is None else _PAGE_OF_LARGE)
+            page = await self._fetch_page(
+                token, limit=PAGE_SIZE if self._reduce is None else _PAGE_SIZE_LARGE
+            )
             for item in page.items or ():
-                entry = self._kept(item)
+                entry = self._build_entry(item)
                 found[entry.key] = entry
                 size += len(entry.body)
-                self._check_size(size)
-                if self._is_turn_over():
+                self._check_list_size(size)
+                if self._is_budget_spent():
                     await asyncio.sleep(0)
             token = page.metadata.token
             if not token:
                 break
             # An empty page is allowed. A server that repeats its pages has no last one.
             barren = 0 if len(found) > known else barren + 1
-            if barren == _BARREN_PAGES:
+            if barren == _MAX_EMPTY_PAGES:
                 raise errors.Unavailable(f"the server's list has no end: {barren} pages, no news")
-        await self._replace(found, page.metadata.resource_version)
+        await self._replace_store(found, page.metadata.resource_version)
 
-    async def _page(self, token: str, *, limit: int) -> _Page:
-        return _PAGE.decode(
+    async def _fetch_page(self, token: str, *, limit: int) -> _Page:
+        return _PAGE_DECODER.decode(
             await self._client.list_encoded(
                 self.resource,
                 namespace=self._namespace,
@@ -342,51 +346,53 @@ class Reflector:
             )
         )
 
-    async def _replace(self, found: dict[Key, Entry], resource_version: str) -> None:
+    async def _replace_store(self, found: dict[StoreKey, Entry], resource_version: str) -> None:
         self._advance(resource_version, restart=True)
         for entry in found.values():
             self.store.put(entry, live=False)
-            if self._is_turn_over():
+            if self._is_budget_spent():
                 await asyncio.sleep(0)
         self.store.retain(found.keys())
-        self._count()
-        self._in_doubt = False
+        self._count_objects()
+        self._must_check_history = False
         self.problem = ""
         self.store.synced = True
         self._synced.set()
         self._logger.debug("watch.listed", objects=len(found), revision=self.position)
 
-    def _take(self, event: watch_decoder.Event) -> None:
+    def _apply_event(self, event: watch_decoder.WatchEvent) -> None:
         if event.type == "BOOKMARK":
-            self._advance(_BOOKMARK.decode(event.raw).metadata.resource_version)
+            self._advance(_BOOKMARK_DECODER.decode(event.raw).metadata.resource_version)
         else:
-            entry = self._kept(event.raw)
+            entry = self._build_entry(event.raw)
             self._advance(entry.resource_version)
             if event.type == "DELETED":
                 self.store.discard(entry, live=True)
             else:
                 self.store.put(entry, live=True)
             self._events_metric.inc()
-            self._count()
+            self._count_objects()
         self._backoff.reset()
-        self.problem = self._told = ""
+        self.problem = self._logged_problem = ""
 
-    def _kept(self, raw: bytes | msgspec.Raw) -> Entry:
+    def _build_entry(self, raw: bytes | msgspec.Raw) -> Entry:
         """Return the part of an object that is kept."""
         resource = self.resource
-        entry = parse(raw, api_version=resource.api_version, kind=resource.kind)
+        entry = parse_entry(raw, api_version=resource.api_version, kind=resource.kind)
         return entry if self._reduce is None else self._reduce(entry)
 
-    def _check_size(self, size: int) -> None:
+    def _check_list_size(self, size: int) -> None:
         """Raise Unavailable if a list is larger than the limit and may not fit into memory."""
-        if self._most is not None and size > self._most:
-            raise errors.Unavailable(f"the list has more than {self._most} bytes")
+        if self._max_list_bytes is not None and size > self._max_list_bytes:
+            raise errors.Unavailable(f"the list has more than {self._max_list_bytes} bytes")
 
-    def _collect(self, found: dict[Key, Entry], event: watch_decoder.Event) -> int:
+    def _collect_initial(
+        self, found: dict[StoreKey, Entry], event: watch_decoder.WatchEvent
+    ) -> int:
         """Add an event of a streamed list to `found`. Returns the number of bytes that are kept."""
-        if not self.store.keeps:
+        if not self.store.has_metadata_only:
             return 0  # earlier objects are no news, and this store would not keep them
-        entry = self._kept(event.raw)
+        entry = self._build_entry(event.raw)
         if event.type == "DELETED":
             found.pop(entry.key, None)
         else:
@@ -396,14 +402,14 @@ class Reflector:
     def _advance(self, resource_version: str, *, restart: bool = False) -> None:
         if not resource_version:
             return
-        number = revision_of(resource_version)
+        number = parse_revision(resource_version)
         if number < self.position and not restart:
             raise errors.Gone(f"the server's revision went back from {self.position} to {number}")
-        self._resume = resource_version
+        self._resume_version = resource_version
         self.position = number
         self.revision = max(self.revision, number)
 
-    def _count(self) -> None:
+    def _count_objects(self) -> None:
         size = len(self.store)
         if size != self._counted:
             self._objects_metric.inc(size - self._counted)

@@ -15,7 +15,7 @@ import orjson
 
 from kubeio import Object
 
-Key = tuple[str, str]
+StoreKey = tuple[str, str]
 """Namespace (empty for cluster-scoped kinds) and name."""
 
 MAX_PARSED_ANNOTATION = 1024
@@ -38,7 +38,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
     annotations: Mapping[str, str]
     body: bytes
     """The object as JSON, without `metadata.managedFields`."""
-    said: int = 0
+    metadata_digest: int = 0
     """Digest of the metadata except its resourceVersion, within this process.
 
     It includes `generation`. For kinds with a generation it therefore shows whether anything but
@@ -50,7 +50,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return f"Entry({self.namespace}/{self.name} uid={self.uid} rv={self.resource_version})"
 
     @property
-    def key(self) -> Key:
+    def key(self) -> StoreKey:
         """Return namespace and name."""
         return (self.namespace, self.name)
 
@@ -60,7 +60,7 @@ class Entry(msgspec.Struct, frozen=True, gc=False, eq=False):
         return found
 
 
-Handler = Callable[[Entry | None, Entry | None, bool], None]
+EventHandler = Callable[[Entry | None, Entry | None, bool], None]
 """Called with (old, new, live). Old is None for a new object, new is None for a removed one.
 
 Live is True when the change came as an event of a running watch. It is False when the change was
@@ -71,7 +71,7 @@ also reports an object as deleted if its labels no longer match.
 IndexFunction = Callable[[Entry], Iterable[str]]
 
 
-class _Metadata(msgspec.Struct, rename="camel", gc=False):
+class _ObjectMetadata(msgspec.Struct, rename="camel", gc=False):
     name: str
     uid: str = ""
     namespace: str = ""
@@ -88,37 +88,37 @@ class _Object(msgspec.Struct, gc=False):
     kind: str = ""
 
 
-_OBJECT = msgspec.json.Decoder(_Object)
-_FIELDS = msgspec.json.Decoder(dict[str, msgspec.Raw])
-_METADATA = msgspec.json.Decoder(_Metadata)
+_OBJECT_DECODER = msgspec.json.Decoder(_Object)
+_FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
+_METADATA_DECODER = msgspec.json.Decoder(_ObjectMetadata)
 _ENCODER = msgspec.json.Encoder()
-_NOTHING: Mapping[str, str] = {}
-_SHARED: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-_MOST_SHARED, _MOST_SHARED_LABELS = 1_000, 20
+_EMPTY_MAPPING: Mapping[str, str] = {}
+_SHARED_LABELS: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+_MAX_SHARED_LABELS, _MAX_LABELS_SHARED_EACH = 1_000, 20
 """Mappings, and labels of each. Tenants can fill both, so both are limited."""
-_VALUES: dict[str, str] = {}
-_MOST_VALUES, _LONGEST_VALUE = 4_096, 64
+_SHARED_VALUES: dict[str, str] = {}
+_MAX_SHARED_VALUES, _MAX_SHARED_VALUE_LENGTH = 4_096, 64
 """Annotation values that are shared, and characters of each: enough for a UID."""
-_HEAD = b'"metadata":{'
-_MANAGED = b',"managedFields":'
-_VERSION = b'"resourceVersion":'
+_METADATA_PREFIX = b'"metadata":{'
+_MANAGED_FIELDS_PREFIX = b',"managedFields":'
+_VERSION_PREFIX = b'"resourceVersion":'
 
 
-def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") -> Entry:
+def parse_entry(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") -> Entry:
     """Return the entry of an object's JSON.
 
     Items of a list lack apiVersion and kind. The arguments add them, so that every body is
     complete. Raises msgspec.DecodeError if `raw` is no object with metadata.
     """
-    found = _OBJECT.decode(raw)
-    metadata = _METADATA.decode(found.metadata)
+    found = _OBJECT_DECODER.decode(raw)
+    metadata = _METADATA_DECODER.decode(found.metadata)
     text, body = bytes(found.metadata), bytes(raw)
     managed = bytes(metadata.managed_fields)
     if managed:
-        slim = _cut(text, _MANAGED, managed)
+        slim = _cut_field(text, _MANAGED_FIELDS_PREFIX, managed)
         if slim is None:  # not as API servers write it
-            slim = _without_managed_fields(found.metadata)
-        begin = body.find(_HEAD) + len(_HEAD) - 1
+            slim = _strip_managed_fields(found.metadata)
+        begin = body.find(_METADATA_PREFIX) + len(_METADATA_PREFIX) - 1
         if body[begin : begin + len(text)] == text:
             body = body[:begin] + slim + body[begin + len(text) :]
         else:
@@ -128,8 +128,8 @@ def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") ->
         head = {"apiVersion": api_version, "kind": kind}
         fields = {key: msgspec.Raw(orjson.dumps(value)) for key, value in head.items()}
         # The encoder's result has a larger block than it needs. A copy has the exact size.
-        body = bytes(memoryview(_ENCODER.encode(fields | _FIELDS.decode(body))))
-    annotations = metadata.annotations or _NOTHING
+        body = bytes(memoryview(_ENCODER.encode(fields | _FIELDS_DECODER.decode(body))))
+    annotations = metadata.annotations or _EMPTY_MAPPING
     version = f'"{metadata.resource_version}"'.encode()
     return Entry(
         namespace=sys.intern(metadata.namespace),
@@ -138,43 +138,43 @@ def parse(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") ->
         resource_version=metadata.resource_version,
         generation=metadata.generation,
         deleting=metadata.deletion_timestamp is not None,
-        labels=_shared(metadata.labels) if metadata.labels else _NOTHING,
+        labels=_share_labels(metadata.labels) if metadata.labels else _EMPTY_MAPPING,
         annotations={
-            key: _one(value)
+            key: _share_value(value)
             for key, value in annotations.items()
             if len(value) <= MAX_PARSED_ANNOTATION
         },
         body=body,
-        said=hash(_cut(text, _VERSION, version) or text),
+        metadata_digest=hash(_cut_field(text, _VERSION_PREFIX, version) or text),
     )
 
 
-def _shared(labels: Mapping[str, str]) -> Mapping[str, str]:
+def _share_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
     """Return one mapping for all equal labels, because pods of one owner have the same labels."""
-    if len(labels) > _MOST_SHARED_LABELS:
+    if len(labels) > _MAX_LABELS_SHARED_EACH:
         return labels
     key = tuple(labels.items())
-    found = _SHARED.get(key)
+    found = _SHARED_LABELS.get(key)
     if found is None:
-        if len(_SHARED) >= _MOST_SHARED:
-            _SHARED.clear()  # entries keep their mappings, which are shared no further
-        found = _SHARED[key] = labels
+        if len(_SHARED_LABELS) >= _MAX_SHARED_LABELS:
+            _SHARED_LABELS.clear()  # entries keep their mappings, which are shared no further
+        found = _SHARED_LABELS[key] = labels
     return found
 
 
-def _one(value: str) -> str:
+def _share_value(value: str) -> str:
     """Return one string for all equal values, because a tenant's objects share most values."""
-    if len(value) > _LONGEST_VALUE:
+    if len(value) > _MAX_SHARED_VALUE_LENGTH:
         return value
-    found = _VALUES.get(value)
+    found = _SHARED_VALUES.get(value)
     if found is None:
-        if len(_VALUES) >= _MOST_VALUES:
-            _VALUES.clear()
-        found = _VALUES[value] = value
+        if len(_SHARED_VALUES) >= _MAX_SHARED_VALUES:
+            _SHARED_VALUES.clear()
+        found = _SHARED_VALUES[value] = value
     return found
 
 
-def _cut(text: bytes, field: bytes, value: bytes) -> bytes | None:
+def _cut_field(text: bytes, field: bytes, value: bytes) -> bytes | None:
     """Return a JSON text without one field, or None if the field cannot be found for certain."""
     begin = text.find(field)
     end = begin + len(field) + len(value)
@@ -183,8 +183,8 @@ def _cut(text: bytes, field: bytes, value: bytes) -> bytes | None:
     return text[:begin] + text[end:]
 
 
-def _without_managed_fields(metadata: msgspec.Raw) -> bytes:
-    fields = _FIELDS.decode(metadata)
+def _strip_managed_fields(metadata: msgspec.Raw) -> bytes:
+    fields = _FIELDS_DECODER.decode(metadata)
     del fields["managedFields"]
     return _ENCODER.encode(fields)
 
@@ -193,20 +193,23 @@ class Store:
     """Entries by namespace and name, with named indexes."""
 
     def __init__(
-        self, indexes: Mapping[str, IndexFunction] | None = None, *, keeps: bool = True
+        self, indexes: Mapping[str, IndexFunction] | None = None, *, has_metadata_only: bool = True
     ) -> None:
         """Set up indexes: each function returns the index values of an entry.
 
-        With `keeps` False each entry is reported to subscribers as a new one, and is not stored.
+        With `has_metadata_only` False each entry is reported to subscribers as a new one, and is
+        not stored.
         """
-        self.keeps = keeps
+        self.has_metadata_only = has_metadata_only
         self.synced = False
         """True after the first complete list. Set by the reflector."""
         self._namespaces: dict[str, dict[str, Entry]] = {}
         self._size = 0
         self._functions = dict(indexes or {})
-        self._indexes: dict[str, dict[str, dict[Key, Entry]]] = {n: {} for n in self._functions}
-        self._handlers: list[Handler] = []
+        self._indexes: dict[str, dict[str, dict[StoreKey, Entry]]] = {
+            n: {} for n in self._functions
+        }
+        self._handlers: list[EventHandler] = []
 
     def __len__(self) -> int:
         """Return the number of entries."""
@@ -230,21 +233,21 @@ class Store:
         """Return the entries with a value of a named index."""
         return tuple(self._indexes[name].get(value, {}).values())
 
-    def subscribe(self, handler: Handler, *, replay: bool = False) -> None:
+    def subscribe(self, handler: EventHandler, *, replay: bool = False) -> None:
         """Call `handler` at each later change. `replay` first calls it for the existing entries."""
         self._handlers.append(handler)
         if replay:
             for entry in self.list():
                 handler(None, entry, False)
 
-    def unsubscribe(self, handler: Handler) -> None:
+    def unsubscribe(self, handler: EventHandler) -> None:
         """Remove a handler."""
         self._handlers = [each for each in self._handlers if each is not handler]
 
     def put(self, entry: Entry, *, live: bool) -> None:
         """Store an entry and notify subscribers, unless the same version is stored already."""
-        if not self.keeps:
-            self._tell(None, entry, live=live)
+        if not self.has_metadata_only:
+            self._notify(None, entry, live=live)
             return
         names = self._namespaces.setdefault(entry.namespace, {})
         old = names.get(entry.name)
@@ -254,9 +257,9 @@ class Store:
         if old is None:
             self._size += 1
         else:
-            self._unindex(old)
-        self._index(entry)
-        self._tell(old, entry, live=live)
+            self._remove_from_indexes(old)
+        self._add_to_indexes(entry)
+        self._notify(old, entry, live=live)
 
     def discard(self, last: Entry, *, live: bool) -> None:
         """Remove an entry. Subscribers receive `last`, its last known state, as old."""
@@ -267,10 +270,10 @@ class Store:
         if not names:
             del self._namespaces[last.namespace]
         self._size -= 1
-        self._unindex(old)
-        self._tell(last, None, live=live)
+        self._remove_from_indexes(old)
+        self._notify(last, None, live=live)
 
-    def retain(self, keys: Collection[Key]) -> None:
+    def retain(self, keys: Collection[StoreKey]) -> None:
         """Remove every entry with a key that is not among `keys`, those of a complete list."""
         for entry in self.list():
             if entry.key not in keys:
@@ -278,22 +281,22 @@ class Store:
 
     def replace(self, entries: Iterable[Entry]) -> None:
         """Make the store equal to a complete list, deletions last."""
-        seen: set[Key] = set()
+        seen: set[StoreKey] = set()
         for entry in entries:
             seen.add(entry.key)
             self.put(entry, live=False)
         self.retain(seen)
 
-    def _tell(self, old: Entry | None, new: Entry | None, *, live: bool) -> None:
+    def _notify(self, old: Entry | None, new: Entry | None, *, live: bool) -> None:
         for handler in self._handlers:
             handler(old, new, live)
 
-    def _index(self, entry: Entry) -> None:
+    def _add_to_indexes(self, entry: Entry) -> None:
         for name, values in self._functions.items():
             for value in values(entry):
                 self._indexes[name].setdefault(value, {})[entry.key] = entry
 
-    def _unindex(self, entry: Entry) -> None:
+    def _remove_from_indexes(self, entry: Entry) -> None:
         for name, values in self._functions.items():
             index = self._indexes[name]
             for value in values(entry):

@@ -10,10 +10,10 @@ import time
 from collections.abc import Callable
 from pathlib import Path
 
-from kubeio.config.endpoint import Endpoint, is_token
-from kubeio.errors import CredentialsProblem
+from kubeio.config.endpoint import Endpoint, is_header_value
+from kubeio.errors import CredentialsError
 
-_LOOK_EVERY = 1.0  # seconds
+_CHECK_INTERVAL_SECONDS = 1.0  # seconds
 
 
 class Credentials:
@@ -23,8 +23,8 @@ class Credentials:
         self._clock = clock
         self._title = endpoint.title
         self._file: Path | None = endpoint.token_file
-        self._looked = clock()
-        self._seen: tuple[int, int] = (0, 0)
+        self._checked_at = clock()
+        self._file_stamp: tuple[int, int] = (0, 0)
         if self._file is not None:
             self._header = ""
             self._read(self._file)
@@ -33,11 +33,11 @@ class Credentials:
         else:
             self._header = endpoint.authorization
 
-    def header(self) -> str:
+    def get_header(self) -> str:
         """Return the header. The file is checked first if the last check is at least 1 s ago."""
-        if self._file is not None and self._clock() - self._looked >= _LOOK_EVERY:
-            self._looked = self._clock()
-            if self._stamp(self._file) != self._seen:
+        if self._file is not None and self._clock() - self._checked_at >= _CHECK_INTERVAL_SECONDS:
+            self._checked_at = self._clock()
+            if self._stat_file(self._file) != self._file_stamp:
                 self._read(self._file)
         return self._header
 
@@ -54,23 +54,25 @@ class Credentials:
 
     def _read(self, file: Path) -> None:
         try:
-            self._seen = self._stamp(file)
+            self._file_stamp = self._stat_file(file)
             token = file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as problem:
-            raise CredentialsProblem(
+            raise CredentialsError(
                 f"the token for {self._title} cannot be read from {file}; mount it again"
             ) from problem
         if not token:
-            raise CredentialsProblem(f"the token file {file} for {self._title} is empty")
-        if not is_token(token):
-            raise CredentialsProblem(
+            raise CredentialsError(f"the token file {file} for {self._title} is empty")
+        if not is_header_value(token):
+            raise CredentialsError(
                 f"the token file {file} for {self._title} holds more than a token; write it anew"
             )
         self._header = f"Bearer {token}"
 
-    def _stamp(self, file: Path) -> tuple[int, int]:
+    def _stat_file(self, file: Path) -> tuple[int, int]:
         try:
             found = file.stat()
         except OSError:
-            return self._seen  # between two symbolic links, and the current token is still valid
+            return (
+                self._file_stamp
+            )  # between two symbolic links, and the current token is still valid
         return (found.st_mtime_ns, found.st_ino)

@@ -13,10 +13,12 @@ from dataclasses import dataclass
 from pathlib import Path
 from urllib.parse import urlsplit
 
-from kubeio.errors import CredentialsProblem
+from kubeio.errors import CredentialsError
 
-NO_SERVER = "the server is not the URL of an API server; write it like https://10.0.0.5:6443"
-_PRINTED = re.compile(r"[\x21-\x7e]+")
+NO_SERVER_MESSAGE = (
+    "the server is not the URL of an API server; write it like https://10.0.0.5:6443"
+)
+_PRINTABLE = re.compile(r"[\x21-\x7e]+")
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
@@ -55,25 +57,25 @@ class Endpoint:
             url = urlsplit(self.server)
             _ = url.port  # read here, because later its ValueError is unexpected
         except ValueError as problem:
-            raise CredentialsProblem(NO_SERVER) from problem
+            raise CredentialsError(NO_SERVER_MESSAGE) from problem
         # urlsplit ignores blanks and line breaks that other parsers read as part of a scheme.
-        if (self.server and not _PRINTED.fullmatch(self.server)) or not _is_name(
+        if (self.server and not _PRINTABLE.fullmatch(self.server)) or not _is_host_name(
             url.hostname or ""
         ):
-            raise CredentialsProblem(NO_SERVER)
-        if not _is_name(self.tls_server_name):
-            raise CredentialsProblem("the TLS server name is no name of a host; write it anew")
-        if self.token and not is_token(self.token):
-            raise CredentialsProblem("the token has characters that no token has; write it anew")
+            raise CredentialsError(NO_SERVER_MESSAGE)
+        if not _is_host_name(self.tls_server_name):
+            raise CredentialsError("the TLS server name is no name of a host; write it anew")
+        if self.token and not is_header_value(self.token):
+            raise CredentialsError("the token has characters that no token has; write it anew")
         if url.scheme == "http" and _is_loopback(url.hostname or ""):
             return
         if url.scheme != "https" or not url.hostname:
-            raise CredentialsProblem(  # quotes nothing: a password may stand in a URL
+            raise CredentialsError(  # quotes nothing: a password may stand in a URL
                 "the server is no https URL, like https://10.0.0.5:6443; only a loopback address"
                 " may be reached without TLS"
             )
         if bool(self.client_cert) != bool(self.client_key):
-            raise CredentialsProblem(
+            raise CredentialsError(
                 f"the credentials for {self.server} have a client certificate or a key without"
                 " the other; give both"
             )
@@ -93,12 +95,12 @@ class Endpoint:
         return urlsplit(self.server).scheme == "https"  # which has no capitals, as a URL may
 
 
-def is_token(text: str) -> bool:
+def is_header_value(text: str) -> bool:
     """Return whether a text is safe in a header. After a line break another header would begin."""
-    return _PRINTED.fullmatch(text) is not None
+    return _PRINTABLE.fullmatch(text) is not None
 
 
-def _is_name(host: str) -> bool:
+def _is_host_name(host: str) -> bool:
     """Return whether TLS accepts a text as a host name. TLS encodes the name so, or raises."""
     try:
         host.encode("idna")
@@ -116,7 +118,7 @@ def _is_loopback(host: str) -> bool:
         return False
 
 
-def digest_of(endpoint: Endpoint) -> str:
+def compute_digest(endpoint: Endpoint) -> str:
     """Return a digest that differs for different endpoints. It reveals no secret."""
     parts = (
         endpoint.server.encode(),

@@ -17,8 +17,8 @@ from typing import Any
 
 from kubeio.config import kubeconfig
 from kubeio.config.endpoint import Endpoint
-from kubeio.config.kubeconfig import Kubeconfig, Section
-from kubeio.errors import CredentialsProblem
+from kubeio.config.kubeconfig import Kubeconfig, KubeconfigSection
+from kubeio.errors import CredentialsError
 
 ACCOUNT_DIRECTORY = Path("/var/run/secrets/kubernetes.io/serviceaccount")
 
@@ -29,16 +29,16 @@ _USER_FIELDS = frozenset({"client-certificate-data", "client-key-data", "token",
 _CONTEXT_FLAG = "--context"
 _PLUGINS = {"exec": "command", "auth-provider": "name"}
 """Each plugin with one of its fields."""
-_MISSHAPEN = (AttributeError, LookupError, TypeError, ValueError)
+_MALFORMED_ERRORS = (AttributeError, LookupError, TypeError, ValueError)
 """Exceptions of the library for a login of a wrong shape."""
 
 
-def in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
+def load_in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
     """Return the API server of the cluster this pod runs in, with the mounted account."""
     host = os.environ.get("KUBERNETES_SERVICE_HOST", "")
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
-        raise CredentialsProblem(
+        raise CredentialsError(
             "this is no pod: KUBERNETES_SERVICE_HOST is not set; give --kubeconfig FILE"
         )
     authority, token_file = directory / "ca.crt", directory / "token"
@@ -46,7 +46,7 @@ def in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
         ca = authority.read_bytes()
         token_file.read_bytes()
     except OSError as problem:
-        raise CredentialsProblem(
+        raise CredentialsError(
             f"the account of this pod cannot be read from {directory} ({problem.strerror}); mount"
             " a service account token"
         ) from problem
@@ -60,12 +60,12 @@ def in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
     )
 
 
-def tenant_kubeconfig(content: bytes, *, name: str = "") -> Endpoint:
-    """Return the endpoint of a tenant's kubeconfig, as `secret_kubeconfig` reads it."""
-    return secret_kubeconfig(content, name=name)
+def load_tenant_kubeconfig(content: bytes, *, name: str = "") -> Endpoint:
+    """Return the endpoint of a tenant's kubeconfig, as `load_secret_kubeconfig` reads it."""
+    return load_secret_kubeconfig(content, name=name)
 
 
-def secret_kubeconfig(
+def load_secret_kubeconfig(
     content: bytes,
     *,
     name: str = "",
@@ -80,34 +80,34 @@ def secret_kubeconfig(
     Arguments can replace the last two. Raises CredentialsProblem with a sentence that names the
     field.
     """
-    document = kubeconfig.parse(content)
-    cluster, user = _chosen(document, document.context(context), server=server)
-    _refuse_others(cluster, _CLUSTER_FIELDS)
-    _refuse_others(user, _USER_FIELDS)
-    ca = cluster.inline("certificate-authority-data")
+    document = kubeconfig.parse_kubeconfig(content)
+    cluster, user = _select_context(document, document.get_context(context), server=server)
+    _refuse_other_fields(cluster, _CLUSTER_FIELDS)
+    _refuse_other_fields(user, _USER_FIELDS)
+    ca = cluster.get_inline_data("certificate-authority-data")
     if not ca:
-        raise CredentialsProblem(
+        raise CredentialsError(
             "the kubeconfig has no certificate-authority-data; without it the server could be"
             " anybody"
         )
     return Endpoint(
-        server=server or cluster.text("server"),
+        server=server or cluster.get_text("server"),
         name=name,
         ca=ca,
-        client_cert=user.inline("client-certificate-data"),
-        client_key=user.inline("client-key-data"),
-        token=user.text("token"),
-        tls_server_name=tls_server_name or cluster.text("tls-server-name"),
+        client_cert=user.get_inline_data("client-certificate-data"),
+        client_key=user.get_inline_data("client-key-data"),
+        token=user.get_text("token"),
+        tls_server_name=tls_server_name or cluster.get_text("tls-server-name"),
         strict=strict,
     )
 
 
-async def super_endpoint(path: str = "", context: str = "") -> Endpoint:
+async def load_super_endpoint(path: str = "", context: str = "") -> Endpoint:
     """Return the super cluster: the named kubeconfig file, or the pod's own account."""
-    return await user_kubeconfig(path, context) if path else in_cluster()
+    return await load_user_kubeconfig(path, context) if path else load_in_cluster()
 
 
-async def user_kubeconfig(
+async def load_user_kubeconfig(
     path: str = "", context: str = "", *, context_flag: str = _CONTEXT_FLAG
 ) -> Endpoint:
     """Return the endpoint of a person's kubeconfig, found as by kubectl.
@@ -116,71 +116,78 @@ async def user_kubeconfig(
     current one. `context_flag` is the flag that a message recommends for another context. Login
     plugins need the kubernetes library, which runs them.
     """
-    document = _user_kubeconfig(path)
-    cluster, user = _chosen(document, document.context(context, flag=context_flag))
+    document = _read_user_kubeconfig(path)
+    cluster, user = _select_context(document, document.get_context(context, flag=context_flag))
     if cluster.fields.get("insecure-skip-tls-verify"):
-        raise CredentialsProblem(
-            f"{cluster.place()} says insecure-skip-tls-verify, which this program does not do; put"
+        raise CredentialsError(
+            f"{cluster.describe_field()} says insecure-skip-tls-verify, which this program does"
+            " not do; put"
             " the authority into certificate-authority-data instead"
         )
     if any(user.fields.get(plugin) for plugin in _PLUGINS):
         user = dataclasses.replace(user, fields=await _log_in(user))
     elif user.fields.get("username"):
-        pair = f"{user.text('username')}:{user.text('password')}".encode()
+        pair = f"{user.get_text('username')}:{user.get_text('password')}".encode()
         basic = {"authorization": f"Basic {base64.b64encode(pair).decode()}"}
         user = dataclasses.replace(user, fields=basic)
     try:
         return Endpoint(
-            server=cluster.text("server").rstrip("/"),
-            name=cluster.text("server"),
-            ca=_inline_or_file(cluster, "certificate-authority"),
-            client_cert=_inline_or_file(user, "client-certificate"),
-            client_key=_inline_or_file(user, "client-key"),
-            token=user.text("token"),
-            token_file=user.file("tokenFile"),  # wins over the token, as in kubectl
-            authorization=user.text("authorization"),
-            tls_server_name=cluster.text("tls-server-name"),
+            server=cluster.get_text("server").rstrip("/"),
+            name=cluster.get_text("server"),
+            ca=_read_inline_or_file(cluster, "certificate-authority"),
+            client_cert=_read_inline_or_file(user, "client-certificate"),
+            client_key=_read_inline_or_file(user, "client-key"),
+            token=user.get_text("token"),
+            token_file=user.get_file("tokenFile"),  # wins over the token, as in kubectl
+            authorization=user.get_text("authorization"),
+            tls_server_name=cluster.get_text("tls-server-name"),
             strict=False,
-            proxy=cluster.text("proxy-url"),
+            proxy=cluster.get_text("proxy-url"),
         )
-    except CredentialsProblem as problem:
+    except CredentialsError as problem:
         files = " and ".join(dict.fromkeys((cluster.title, user.title)))
-        raise CredentialsProblem(f"{files}: {problem}") from problem
+        raise CredentialsError(f"{files}: {problem}") from problem
 
 
-def context_namespace(path: str = "", context: str = "") -> str:
+def get_context_namespace(path: str = "", context: str = "") -> str:
     """Return the namespace of a context in a person's kubeconfig. Empty if it names none."""
-    return _user_kubeconfig(path).context(context, flag=_CONTEXT_FLAG).text("namespace")
+    return (
+        _read_user_kubeconfig(path).get_context(context, flag=_CONTEXT_FLAG).get_text("namespace")
+    )
 
 
-def contexts(path: str = "") -> list[str]:
+def list_contexts(path: str = "") -> list[str]:
     """Return the names of the contexts in a person's kubeconfig."""
-    return list(_user_kubeconfig(path).lists["contexts"])
+    return list(_read_user_kubeconfig(path).lists["contexts"])
 
 
-def _chosen(document: Kubeconfig, context: Section, *, server: str = "") -> tuple[Section, Section]:
+def _select_context(
+    document: Kubeconfig, context: KubeconfigSection, *, server: str = ""
+) -> tuple[KubeconfigSection, KubeconfigSection]:
     """Return the cluster and the user of a context."""
-    cluster = document.named("clusters", context.text("cluster"))
-    user = context.text("user")
-    person = document.named("users", user) if user else Section(context.title, "users", {})
-    if not (server or cluster.text("server")):
-        raise CredentialsProblem(f"{cluster.place()} names no server; add one")
+    cluster = document.get_entry("clusters", context.get_text("cluster"))
+    user = context.get_text("user")
+    person = (
+        document.get_entry("users", user) if user else KubeconfigSection(context.title, "users", {})
+    )
+    if not (server or cluster.get_text("server")):
+        raise CredentialsError(f"{cluster.describe_field()} names no server; add one")
     return cluster, person
 
 
-def _refuse_others(section: Section, allowed: frozenset[str]) -> None:
+def _refuse_other_fields(section: KubeconfigSection, allowed: frozenset[str]) -> None:
     for field in section.fields:
         if field == "insecure-skip-tls-verify" and section.fields[field] is False:
             continue
         if field not in allowed:
-            raise CredentialsProblem(
-                f"{section.place()} has {field!r}, which is not taken from a Secret; only"
+            raise CredentialsError(
+                f"{section.describe_field()} has {field!r}, which is not taken from a Secret; only"
                 f" {', '.join(sorted(allowed - {'extensions'}))} are"
             )
 
 
-def _inline_or_file(section: Section, field: str) -> bytes:
-    inline, path = section.inline(f"{field}-data"), section.file(field)
+def _read_inline_or_file(section: KubeconfigSection, field: str) -> bytes:
+    inline, path = section.get_inline_data(f"{field}-data"), section.get_file(field)
     return inline or (_read(path) if path else b"")
 
 
@@ -188,10 +195,10 @@ def _read(path: Path) -> bytes:
     try:
         return path.read_bytes()
     except OSError as problem:
-        raise CredentialsProblem(f"{path} cannot be read: {problem.strerror}") from problem
+        raise CredentialsError(f"{path} cannot be read: {problem.strerror}") from problem
 
 
-def _user_files(path: str) -> list[Path]:
+def _list_user_files(path: str) -> list[Path]:
     if path:
         return [Path(path).expanduser()]
     listed = os.environ.get("KUBECONFIG", "")
@@ -202,52 +209,54 @@ def _user_files(path: str) -> list[Path]:
         present = [file for file in [Path("~/.kube/config").expanduser()] if file.exists()]
     if not present:
         named = f"; KUBECONFIG names {listed}, which is not there" if listed else ""
-        raise CredentialsProblem(
+        raise CredentialsError(
             "there is no kubeconfig: give --kubeconfig FILE, set KUBECONFIG, or make"
             f" ~/.kube/config{named}"
         )
     return present
 
 
-def _user_kubeconfig(path: str) -> Kubeconfig:
-    files = _user_files(path)
-    return kubeconfig.joined([kubeconfig.parse(_read(file), str(file)) for file in files])
+def _read_user_kubeconfig(path: str) -> Kubeconfig:
+    files = _list_user_files(path)
+    return kubeconfig.merge_kubeconfigs(
+        [kubeconfig.parse_kubeconfig(_read(file), str(file)) for file in files]
+    )
 
 
-class _Section(dict[str, Any]):
+class _ConfigSection(dict[str, Any]):
     """A mapping with the method that the library's plugin runner needs."""
 
     safe_get = dict.get
 
 
-async def _log_in(user: Section) -> dict[str, Any]:
+async def _log_in(user: KubeconfigSection) -> dict[str, Any]:
     """Run a login plugin with the kubernetes library, and return the resulting user's fields."""
-    login, provider = (user.section(*each) for each in _PLUGINS.items())
+    login, provider = (user.get_section(*each) for each in _PLUGINS.items())
     try:
         from kubernetes.aio.config import ConfigException  # noqa: PLC0415 - heavy, seldom needed
         from kubernetes.aio.config.exec_provider import ExecProvider  # noqa: PLC0415 - see above
     except ImportError as problem:
-        raise CredentialsProblem(
+        raise CredentialsError(
             "this kubeconfig uses a login plugin, for which the Python package `kubernetes` must"
             " be installed; or use a context with a certificate or a token"
         ) from problem
     try:
         if login.fields:
-            given = await ExecProvider(_Section(login.fields)).run()  # type: ignore[no-untyped-call]
-            return _given(given if isinstance(given, dict) else {})
-        return {"authorization": await _provider(provider.fields)}
+            given = await ExecProvider(_ConfigSection(login.fields)).run()  # type: ignore[no-untyped-call]
+            return _parse_plugin_status(given if isinstance(given, dict) else {})
+        return {"authorization": await _fetch_provider_header(provider.fields)}
     except (ConfigException, OSError) as problem:
-        raise CredentialsProblem(
-            f"{user.place()}: the login of the kubeconfig failed: {problem}"
+        raise CredentialsError(
+            f"{user.describe_field()}: the login of the kubeconfig failed: {problem}"
         ) from problem
-    except _MISSHAPEN as problem:
-        raise CredentialsProblem(
-            f"{user.place()}: the login cannot be read, or its answer; compare it with"
+    except _MALFORMED_ERRORS as problem:
+        raise CredentialsError(
+            f"{user.describe_field()}: the login cannot be read, or its answer; compare it with"
             " https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/"
         ) from problem
 
 
-def _given(status: Mapping[str, Any]) -> dict[str, Any]:
+def _parse_plugin_status(status: Mapping[str, Any]) -> dict[str, Any]:
     """Return the user's fields from a plugin's answer."""
     if status.get("token"):
         return {"token": status["token"]}
@@ -257,13 +266,13 @@ def _given(status: Mapping[str, Any]) -> dict[str, Any]:
             "client-certificate-data": base64.b64encode(cert.encode()).decode(),
             "client-key-data": base64.b64encode(key.encode()).decode(),
         }
-    raise CredentialsProblem(
+    raise CredentialsError(
         "the login plugin of the kubeconfig gave no credential; run `kubectl get --raw /version`"
         " with the same context to see why"
     )
 
 
-async def _provider(provider: Mapping[str, Any]) -> str:
+async def _fetch_provider_header(provider: Mapping[str, Any]) -> str:
     """Return the Authorization header of an auth-provider (OIDC)."""
     from kubernetes.aio.config import load_kube_config_from_dict  # noqa: PLC0415 - see above
 
@@ -278,7 +287,7 @@ async def _provider(provider: Mapping[str, Any]) -> str:
     await load_kube_config_from_dict(document, client_configuration=found)  # type: ignore[no-untyped-call]
     header = str(found.api_key.get("BearerToken") or "")
     if not header:
-        raise CredentialsProblem(
+        raise CredentialsError(
             "the auth-provider of the kubeconfig gave no token; log in with kubectl first"
         )
     return header

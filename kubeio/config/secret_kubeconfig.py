@@ -14,27 +14,27 @@ from collections.abc import Mapping
 from urllib.parse import urlsplit
 
 from kubeio.config import loading
-from kubeio.config.endpoint import NO_SERVER, Endpoint
-from kubeio.errors import CredentialsProblem
+from kubeio.config.endpoint import NO_SERVER_MESSAGE, Endpoint
+from kubeio.errors import CredentialsError
 from tenancy import addresses
-from tenancy.addresses import Address
+from tenancy.addresses import IPAddress
 
-KUBECONFIGS = ("kubeconfig", "config")
+KUBECONFIG_KEYS = ("kubeconfig", "config")
 """Keys that may hold a kubeconfig."""
-AUTHORITIES = ("ca.crt", "ca")
-SERVER, TOKEN = "server", "token"
-KUBELET_AUTHORITIES = "kubelet-ca.crt"
+AUTHORITY_KEYS = ("ca.crt", "ca")
+SERVER_KEY, TOKEN_KEY = "server", "token"
+KUBELET_AUTHORITIES_KEY = "kubelet-ca.crt"
 """Key of the authorities of the cluster's kubelets, if they differ from the API server's."""
 MAX_BYTES = 64 * 1024
 """Largest authority and token in bytes. Real ones have a few thousand."""
 MAX_URL = 2048
 
 
-class LocalAddressProblem(CredentialsProblem):
+class LocalAddressError(CredentialsError):
     """The server's address means a different machine on each machine that reads it."""
 
 
-def endpoint(
+def parse_endpoint(
     data: Mapping[str, bytes],
     *,
     name: str,
@@ -48,10 +48,10 @@ def endpoint(
     The data hold a kubeconfig under `key`, `kubeconfig` or `config`, or else `server`, `ca.crt` and
     `token`. `server` and `tls_server_name` replace its values. Raises CredentialsProblem.
     """
-    wanted = (key,) if key else KUBECONFIGS
+    wanted = (key,) if key else KUBECONFIG_KEYS
     found = next((data[each] for each in wanted if each in data), None)
     if found is not None:
-        made = loading.secret_kubeconfig(
+        made = loading.load_secret_kubeconfig(
             found,
             name=name,
             context=context,
@@ -59,22 +59,24 @@ def endpoint(
             tls_server_name=tls_server_name,
             strict=False,
         )
-    elif key or TOKEN not in data:
+    elif key or TOKEN_KEY not in data:
         keys = " or ".join(wanted)
-        others = "" if key else f", nor {TOKEN} with {AUTHORITIES[0]} and {SERVER}"
-        raise CredentialsProblem(f"the Secret has no key {keys}{others}; it has {_named(data)}")
+        others = "" if key else f", nor {TOKEN_KEY} with {AUTHORITY_KEYS[0]} and {SERVER_KEY}"
+        raise CredentialsError(
+            f"the Secret has no key {keys}{others}; it has {_describe_keys(data)}"
+        )
     else:
-        made = _of_parts(data, name=name, server=server, tls_server_name=tls_server_name)
+        made = _parse_separate_keys(data, name=name, server=server, tls_server_name=tls_server_name)
     check_server(made)
     if not (made.token or made.client_cert):
-        raise CredentialsProblem(
+        raise CredentialsError(
             "the kubeconfig has neither a token nor a client certificate; without one the cluster"
             " does not know who asks"
         )
     return made
 
 
-def authorities_problem(pem: bytes) -> str:
+def check_authorities(pem: bytes) -> str:
     """Return why bytes are no usable authorities, as half a sentence, or an empty string."""
     if len(pem) > MAX_BYTES:
         return f"has more than {MAX_BYTES} bytes"
@@ -88,48 +90,48 @@ def authorities_problem(pem: bytes) -> str:
     return "" if context.cert_store_stats()["x509"] else "holds no certificates in PEM"
 
 
-def local_problem(host: str) -> str:
+def check_not_local(host: str) -> str:
     """Return why a host name or address cannot mean another machine, or an empty string."""
-    address = _address(host)
+    address = _parse_address(host)
     if address is None:
         is_local = host.lower().rstrip(".").rpartition(".")[2] == "localhost"
         return "is the machine itself" if is_local else ""
-    return addresses.local_problem(address)
+    return addresses.check_remote_address(address)
 
 
-def _of_parts(
+def _parse_separate_keys(
     data: Mapping[str, bytes], *, name: str, server: str, tls_server_name: str
 ) -> Endpoint:
-    given = server or _text(data, SERVER)
+    given = server or _get_text(data, SERVER_KEY)
     if not given:
-        raise CredentialsProblem(
-            f"the Secret has no key {SERVER}; add the URL of the API server, or set spec.server"
+        raise CredentialsError(
+            f"the Secret has no key {SERVER_KEY}; add the URL of the API server, or set spec.server"
         )
-    authority = next((data[each] for each in AUTHORITIES if each in data), b"")
+    authority = next((data[each] for each in AUTHORITY_KEYS if each in data), b"")
     if not authority.strip():
-        raise CredentialsProblem(
-            f"the Secret has no key {AUTHORITIES[0]}; without it the server could be anybody"
+        raise CredentialsError(
+            f"the Secret has no key {AUTHORITY_KEYS[0]}; without it the server could be anybody"
         )
     if len(authority) > MAX_BYTES:
-        raise CredentialsProblem(f"{AUTHORITIES[0]} has more than {MAX_BYTES} bytes")
+        raise CredentialsError(f"{AUTHORITY_KEYS[0]} has more than {MAX_BYTES} bytes")
     return Endpoint(
         server=given,
         name=name,
         ca=authority,
-        token=_text(data, TOKEN),
+        token=_get_text(data, TOKEN_KEY),
         tls_server_name=tls_server_name,
         strict=False,
     )
 
 
-def _text(data: Mapping[str, bytes], key: str) -> str:
+def _get_text(data: Mapping[str, bytes], key: str) -> str:
     value = data.get(key, b"").strip()
     if len(value) > MAX_BYTES:
-        raise CredentialsProblem(f"{key} has more than {MAX_BYTES} bytes")
+        raise CredentialsError(f"{key} has more than {MAX_BYTES} bytes")
     try:
         return value.decode("ascii")
     except UnicodeDecodeError as problem:
-        raise CredentialsProblem(f"{key} is no plain text; write it anew") from problem
+        raise CredentialsError(f"{key} is no plain text; write it anew") from problem
 
 
 def check_server(made: Endpoint) -> None:
@@ -138,18 +140,18 @@ def check_server(made: Endpoint) -> None:
     url = urlsplit(server)
     is_usable = len(server) <= MAX_URL and (url.port is None or url.port > 0)
     if not is_usable or url.username is not None or url.query or url.fragment:
-        raise CredentialsProblem(NO_SERVER)
-    problem = local_problem(url.hostname or "")
+        raise CredentialsError(NO_SERVER_MESSAGE)
+    problem = check_not_local(url.hostname or "")
     if problem:
-        raise LocalAddressProblem(
+        raise LocalAddressError(
             f"the server {server} {problem}; give the address at which the components reach it,"
             " such as https://10.0.0.5:6443, in spec.server"
         )
     if url.scheme != "https":
-        raise CredentialsProblem(f"the server {server} is not reached by https; use TLS")
+        raise CredentialsError(f"the server {server} is not reached by https; use TLS")
 
 
-def _address(host: str) -> Address | None:
+def _parse_address(host: str) -> IPAddress | None:
     try:
         return ipaddress.ip_address(host)
     except ValueError:
@@ -160,6 +162,6 @@ def _address(host: str) -> Address | None:
         return None
 
 
-def _named(data: Mapping[str, bytes]) -> str:
+def _describe_keys(data: Mapping[str, bytes]) -> str:
     shown = sorted(each for each in data)[:5]
     return ", ".join(shown) if shown else "none at all"

@@ -2,7 +2,7 @@
 
 Owns the order of groups. Knows only how many keys of a group wait.
 
-Hazard: each turn must be reported to `ended`. Otherwise the group gets another turn at once.
+Hazard: each turn must be reported to `finish_turn`. Otherwise the group gets another turn at once.
 """
 
 import heapq
@@ -21,18 +21,18 @@ Any other group overtakes a waiting group at most `CREDIT + 2` times.
 
 
 @dataclass(slots=True, eq=False)
-class Group(Generic[K]):
+class QueueGroup(Generic[K]):
     """One tenant's keys: two lanes of waiting keys, each with the time it joined."""
 
     name: str
     high: OrderedDict[K, float] = field(default_factory=OrderedDict)
     low: OrderedDict[K, float] = field(default_factory=OrderedDict)
     in_flight: int = 0
-    row: int = 0
+    streak: int = 0
     """Number of keys taken in a row."""
 
 
-class Ring(Generic[K]):
+class GroupRing(Generic[K]):
     """The groups with waiting keys in one lane. The group with the fewest turns comes first.
 
     Turns are counted in rounds. A group that was idle for long begins `CREDIT` rounds behind the
@@ -42,49 +42,51 @@ class Ring(Generic[K]):
     """
 
     def __init__(self) -> None:
-        self._rounds: dict[str, int] = {}
+        self._idle_rounds: dict[str, int] = {}
         self._round = 0
-        self._members: dict[str, tuple[int, int, Group[K]]] = {}
-        self._heap: list[tuple[int, int, Group[K]]] = []  # with entries of former members
+        self._members: dict[str, tuple[int, int, QueueGroup[K]]] = {}
+        self._heap: list[tuple[int, int, QueueGroup[K]]] = []  # with entries of former members
         self._number = 0
 
     def __bool__(self) -> bool:
         """Return whether a group waits."""
         return bool(self._members)
 
-    def join(self, group: Group[K]) -> None:
+    def add(self, group: QueueGroup[K]) -> None:
         """Add a group unless it waits already."""
         if group.name in self._members:
             return
         if not self._members:
-            self._rounds.clear()  # turns while no group waited cost no other group anything
+            self._idle_rounds.clear()  # turns while no group waited cost no other group anything
         behind = self._round - CREDIT
         self._number += 1
-        entry = (max(self._rounds.get(group.name, behind), behind), self._number, group)
-        self._rounds[group.name] = entry[0]
+        entry = (max(self._idle_rounds.get(group.name, behind), behind), self._number, group)
+        self._idle_rounds[group.name] = entry[0]
         self._members[group.name] = entry
         heapq.heappush(self._heap, entry)
 
-    def leave(self, name: str) -> None:
+    def remove(self, name: str) -> None:
         """Remove a group until it joins again."""
         self._members.pop(name, None)
 
     def forget(self, name: str) -> None:
         """Remove a group and forget its round."""
-        self.leave(name)
-        self._rounds.pop(name, None)
+        self.remove(name)
+        self._idle_rounds.pop(name, None)
 
-    def first(self) -> Group[K]:
+    def peek(self) -> QueueGroup[K]:
         """Return the group whose turn is next. The ring must not be empty."""
         while self._members.get(self._heap[0][2].name) is not self._heap[0]:
             heapq.heappop(self._heap)
         return self._heap[0][2]
 
-    def ended(self, group: Group[K], waiting: int) -> None:
+    def finish_turn(self, group: QueueGroup[K], waiting: int) -> None:
         """Record the end of a group's turn. `waiting` is the number of its waiting keys."""
-        this = self._rounds[group.name]
+        this = self._idle_rounds[group.name]
         self._round = max(self._round, this)
-        self._rounds[group.name] = this + 1 if waiting <= CREDIT else max(this + 1, self._round)
-        group.row = 0
+        self._idle_rounds[group.name] = (
+            this + 1 if waiting <= CREDIT else max(this + 1, self._round)
+        )
+        group.streak = 0
         if self._members.pop(group.name, None) is not None:
-            self.join(group)
+            self.add(group)

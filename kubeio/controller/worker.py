@@ -24,14 +24,14 @@ from telemetry import logs, metrics
 
 K = TypeVar("K", bound=Hashable)
 
-CONFLICTS_AT_ONCE = 5
+IMMEDIATE_CONFLICT_RETRIES = 5
 """Conflicts in a row that are retried at once. More means that another writer interferes."""
 
 
-MOST_TOLD = 30.0
+MAX_RETRY_AFTER_SECONDS = 30.0
 """Upper limit of a server's Retry-After in seconds. A tenant's server may send any number."""
-_MANY_TOLD = 1024
-TROUBLED = 2.0
+_MAX_RETRY_AFTER_KEYS = 1024
+SERVER_ERROR_DELAY_FACTOR = 2.0
 """Factor of the delay after a failure of the server itself, as with a full etcd."""
 
 
@@ -41,17 +41,17 @@ class Done:
 
 
 @dataclass(frozen=True, slots=True)
-class Again:
+class RequeueAfter:
     """The key is reconciled until a time."""
 
     after: float
     """Seconds."""
 
 
-Verdict = Done | Again
+Result = Done | RequeueAfter
 
 
-class Wait(Exception):  # noqa: N818 - no error: something else has to happen first
+class NotReadyYet(Exception):  # noqa: N818 - no error: something else has to happen first
     """The reconcile cannot continue yet. It is not logged as an error."""
 
     def __init__(self, reason: str, after: float | None = None) -> None:
@@ -73,7 +73,7 @@ class Worker(Generic[K]):
     def __init__(
         self,
         queue: FairQueue[K],
-        reconcile: Callable[[K], Awaitable[Verdict]],
+        reconcile: Callable[[K], Awaitable[Result]],
         *,
         name: str,
         count: int = 16,
@@ -87,23 +87,23 @@ class Worker(Generic[K]):
         self._queue = queue
         self._reconcile = reconcile
         self._name = name
-        self._metrics = metrics.ReconcileMetrics(name, workers=count, busy=queue.in_hand)
+        self._metrics = metrics.ReconcileMetrics(name, workers=count, busy=queue.count_processing)
         self._count = count
         self._fields = fields or (lambda key: {"key": str(key)})
         self._deadline = deadline
         self._conflicts: dict[K, int] = {}
-        self._told: dict[K, float] = {}
+        self._retry_after_counts: dict[K, float] = {}
         """Earliest next reconcile of keys with a Retry-After, by the monotonic clock."""
-        self._many_told = _MANY_TOLD
+        self._max_retry_after_keys = _MAX_RETRY_AFTER_KEYS
         """Size at which expired entries are removed."""
 
     async def run(self) -> None:
         """Work until the queue is closed and started keys are finished, or until cancelled."""
         async with asyncio.TaskGroup() as group:
             for number in range(self._count):
-                group.create_task(self._loop(), name=f"{self._name}-{number}")
+                group.create_task(self._process_queue(), name=f"{self._name}-{number}")
 
-    async def _loop(self) -> None:
+    async def _process_queue(self) -> None:
         task = asyncio.current_task()
         while True:
             try:
@@ -111,64 +111,67 @@ class Worker(Generic[K]):
             except QueueClosed:
                 return
             try:
-                await self.work(key)
+                await self.process_key(key)
             finally:
                 self._queue.done(key)
             if task is not None and task.cancelling():
                 raise asyncio.CancelledError  # the reconcile has replaced the cancellation
 
-    async def work(self, key: K) -> None:
+    async def process_key(self, key: K) -> None:
         """Reconcile one key and requeue it by the result."""
         started = time.monotonic()
-        if self._told and (left := self._told.get(key, started) - started) > 0:
+        if (
+            self._retry_after_counts
+            and (left := self._retry_after_counts.get(key, started) - started) > 0
+        ):
             self._queue.add_after(key, left)  # the wake-up ignores the server's Retry-After
             return
-        self._told.pop(key, None)
-        subject = logs.SUBJECT.set(partial(self._fields, key))
+        self._retry_after_counts.pop(key, None)
+        subject = logs.LOG_SUBJECT.set(partial(self._fields, key))
         try:
             async with asyncio.timeout(self._deadline):
                 verdict = await self._reconcile(key)
         except Exception as problem:  # noqa: BLE001 - the one place, see the module's docstring
-            result = self._failed(key, problem)
+            result = self._handle_error(key, problem)
         else:
-            result = self._succeeded(key, verdict)
+            result = self._handle_result(key, verdict)
         finally:
-            logs.SUBJECT.reset(subject)
-        self._metrics.ended(result, time.monotonic() - started)
+            logs.LOG_SUBJECT.reset(subject)
+        self._metrics.count_reconcile(result, time.monotonic() - started)
 
-    def _succeeded(self, key: K, verdict: Verdict) -> str:
+    def _handle_result(self, key: K, verdict: Result) -> str:
         self._queue.forget(key)
         self._conflicts.pop(key, None)
-        if isinstance(verdict, Again):
+        if isinstance(verdict, RequeueAfter):
             self._queue.add_after(key, verdict.after)
             return "requeue_after"
         return "success"
 
-    def _failed(self, key: K, problem: Exception) -> str:
+    def _handle_error(self, key: K, problem: Exception) -> str:
         """Requeue a key after an exception.
 
         The order matters, as some errors have several classes.
         """
         if isinstance(problem, errors.Conflict):
-            return self._conflicted(key, problem)
+            return self._handle_conflict(key, problem)
         self._conflicts.pop(key, None)
-        if isinstance(problem, Wait):
-            delay = self._later(key, problem.after, patient=True)
+        if isinstance(problem, NotReadyYet):
+            delay = self._requeue_with_backoff(key, problem.after, patient=True)
             _log.debug("reconcile.waits", reason=problem.reason, again_seconds=delay)
             return "wait"
-        if isinstance(problem, errors.Terminal):
+        if isinstance(problem, errors.TerminalError):
             self._queue.forget(key)
             _log.warning("reconcile.gave_up", problem=str(problem))
             return "error"
-        attempt = self._queue.failures(key) + 1
+        attempt = self._queue.count_requeues(key) + 1
         if isinstance(problem, errors.KubeError):
-            times = TROUBLED if isinstance(problem, errors.ServerProblem) else 1.0
-            delay = self._when_told(key, getattr(problem, "retry_after", None), times)
+            times = SERVER_ERROR_DELAY_FACTOR if isinstance(problem, errors.ServerError) else 1.0
+            delay = self._requeue_after_told(key, getattr(problem, "retry_after", None), times)
             _log.warning(
                 "reconcile.failed", problem=str(problem), attempt=attempt, again_seconds=delay
             )
             return "requeue" if isinstance(problem, errors.Unavailable) else "error"
-        delay = self._later(key, None)
+        delay = self._requeue_with_backoff(key, None)
         if isinstance(problem, TimeoutError):
             _log.error(
                 "reconcile.too_slow",
@@ -180,35 +183,39 @@ class Worker(Generic[K]):
         _log.error("reconcile.crashed", attempt=attempt, again_seconds=delay, exc_info=problem)
         return "error"
 
-    def _conflicted(self, key: K, problem: errors.Conflict) -> str:
+    def _handle_conflict(self, key: K, problem: errors.Conflict) -> str:
         """Requeue after a conflict at once, but not without end.
 
         Either the caches are behind, or another writer was faster.
         """
         count = self._conflicts[key] = self._conflicts.get(key, 0) + 1
-        if count <= CONFLICTS_AT_ONCE:
+        if count <= IMMEDIATE_CONFLICT_RETRIES:
             self._queue.add(key)
         else:
-            delay = self._later(key, None)
+            delay = self._requeue_with_backoff(key, None)
             _log.warning(
                 "reconcile.conflicts", problem=str(problem), in_a_row=count, again_seconds=delay
             )
         return "conflict"
 
-    def _when_told(self, key: K, told: float | None, times: float) -> float:
+    def _requeue_after_told(self, key: K, told: float | None, times: float) -> float:
         """Delay a key for as long as its server demands. A wake-up does not end this delay."""
         if not told:
-            return round(self._queue.retry(key, times=times), 3)
-        now, told = time.monotonic(), min(told, MOST_TOLD)
-        if len(self._told) > self._many_told:
-            self._told = {each: due for each, due in self._told.items() if due > now}
+            return round(self._queue.add_rate_limited(key, times=times), 3)
+        now, told = time.monotonic(), min(told, MAX_RETRY_AFTER_SECONDS)
+        if len(self._retry_after_counts) > self._max_retry_after_keys:
+            self._retry_after_counts = {
+                each: due for each, due in self._retry_after_counts.items() if due > now
+            }
             # Twice the rest, otherwise each further key would scan all of them.
-            self._many_told = max(_MANY_TOLD, 2 * len(self._told))
-        self._told[key] = now + told
-        return self._later(key, told)
+            self._max_retry_after_keys = max(
+                _MAX_RETRY_AFTER_KEYS, 2 * len(self._retry_after_counts)
+            )
+        self._retry_after_counts[key] = now + told
+        return self._requeue_with_backoff(key, told)
 
-    def _later(self, key: K, told: float | None, *, patient: bool = False) -> float:
+    def _requeue_with_backoff(self, key: K, told: float | None, *, patient: bool = False) -> float:
         if told is None:
-            return round(self._queue.retry(key, patient=patient), 3)
+            return round(self._queue.add_rate_limited(key, patient=patient), 3)
         self._queue.add_after(key, told)
         return told

@@ -18,18 +18,18 @@ import httptools
 from kubeio.http import transport_protocol
 from kubeio.http.transport_protocol import Fence
 
-_HEAD_BYTES = 64 * 1024
-_AHEAD = 2**20
+_MAX_HEAD_BYTES = 64 * 1024
+_MAX_BUFFERED_BYTES = 2**20
 """Bytes of a stream that are buffered before they are read."""
-_OUT_OF_TURN = "the connection broke: the server spoke out of turn"
-_CLOSED = "the connection broke: the server closed it"
+_UNEXPECTED_DATA_MESSAGE = "the connection broke: the server spoke out of turn"
+_CLOSED_MESSAGE = "the connection broke: the server closed it"
 
 
-class BrokenError(Exception):
+class ConnectionBrokenError(Exception):
     """The connection ended before the answer did, or the answer was invalid."""
 
 
-class Connection(asyncio.Protocol):
+class Http1Connection(asyncio.Protocol):
     """One connection and its current answer."""
 
     __slots__ = (
@@ -40,8 +40,8 @@ class Connection(asyncio.Protocol):
         "_is_sent",
         "_keeps",
         "_loop",
-        "_lost",
-        "_most",
+        "_max_response_bytes",
+        "_on_closed",
         "_overhead",
         "_parser",
         "_paused",
@@ -51,27 +51,30 @@ class Connection(asyncio.Protocol):
         "_streams",
         "_transport",
         "_writable",
+        "answered_at",
         "ended",
         "idle_since",
         "is_open",
         "problem",
-        "proved_at",
         "retry_after",
         "status",
     )
 
     def __init__(
-        self, lost: "Callable[[Connection], None] | None" = None, most: int | None = None
+        self,
+        on_closed: "Callable[[Http1Connection], None] | None" = None,
+        max_response_bytes: int | None = None,
     ) -> None:
-        """Set up a connection without an owner. `lost` is called once the connection has ended.
+        """Set up a connection without an owner. `on_closed` is called once the connection has
+        ended.
 
-        `most` limits the bytes of an answer. The default is the limit for any server.
+        `max_response_bytes` limits the bytes of an answer. The default is the limit for any server.
         """
-        self._most = most
-        self._lost = lost
+        self._max_response_bytes = max_response_bytes
+        self._on_closed = on_closed
         self.is_open = False
         self.idle_since = 0.0
-        self.proved_at = 0.0
+        self.answered_at = 0.0
         """End of the handshake by the monotonic clock, 0 once its session was taken."""
         self.problem: BaseException | None = None
         self._loop = asyncio.get_running_loop()
@@ -81,9 +84,9 @@ class Connection(asyncio.Protocol):
         self._writable: asyncio.Future[None] | None = None
         self._done: asyncio.Future[None] | None = None
         self._reader: asyncio.Future[None] | None = None
-        self._begin(streams=False)
+        self._start_response(streams=False)
 
-    def _begin(self, *, streams: bool) -> None:
+    def _start_response(self, *, streams: bool) -> None:
         self.status = 0
         self.retry_after = ""
         self.ended = False
@@ -99,7 +102,7 @@ class Connection(asyncio.Protocol):
 
     # Requests.
 
-    async def ask(
+    async def send_request(
         self,
         message: bytes,
         more: bytes,
@@ -113,15 +116,15 @@ class Connection(asyncio.Protocol):
         Raises TimeoutError, BrokenError, or the fence's error. The connection is unusable then.
         """
         if not self.is_open:
-            raise BrokenError(_CLOSED)
-        self._begin(streams=streams)
+            raise ConnectionBrokenError(_CLOSED_MESSAGE)
+        self._start_response(streams=streams)
         done = self._done = self._loop.create_future()
-        timer = self._loop.call_later(seconds, self._give_up)
+        timer = self._loop.call_later(seconds, self._abort_transport)
         try:
             if fence is not None:
                 fence()
             self._transport.write(message)
-            for at in range(0, len(more), transport_protocol.WHOLE):
+            for at in range(0, len(more), transport_protocol.SINGLE_WRITE_BYTES):
                 if self._writable is not None:
                     ready = (self._writable, done)
                     await asyncio.wait(ready, return_when=asyncio.FIRST_COMPLETED)
@@ -129,7 +132,7 @@ class Connection(asyncio.Protocol):
                     break  # answered early, and the request is not complete
                 if fence is not None:
                     fence()
-                self._transport.write(more[at : at + transport_protocol.WHOLE])
+                self._transport.write(more[at : at + transport_protocol.SINGLE_WRITE_BYTES])
                 await asyncio.sleep(0)
             else:
                 self._is_sent = True
@@ -141,7 +144,7 @@ class Connection(asyncio.Protocol):
             timer.cancel()
             self._done = None
 
-    def content(self) -> bytes:
+    def take_body(self) -> bytes:
         """Return the received body and clear it."""
         pieces = self._pieces
         self._pieces = []
@@ -158,7 +161,7 @@ class Connection(asyncio.Protocol):
             if self.problem is not None:
                 raise self.problem
             reader = self._reader = self._loop.create_future()
-            timer = self._loop.call_later(seconds, self._give_up)
+            timer = self._loop.call_later(seconds, self._abort_transport)
             try:
                 await reader
             finally:
@@ -168,16 +171,16 @@ class Connection(asyncio.Protocol):
         if self._paused and self.is_open:
             self._paused = False
             self._transport.resume_reading()
-        return self.content()
+        return self.take_body()
 
-    def secured(self) -> ssl.SSLObject | None:
+    def get_ssl_object(self) -> ssl.SSLObject | None:
         """Return the TLS object of an open connection, or None."""
         if not self.is_open:
             return None
         found: ssl.SSLObject | None = self._transport.get_extra_info("ssl_object")
         return found
 
-    def keeps(self) -> bool:
+    def can_reuse(self) -> bool:
         """Return whether another request may follow."""
         return self.is_open and self.ended and self._is_sent and self._keeps
 
@@ -188,7 +191,7 @@ class Connection(asyncio.Protocol):
             self._is_aborted = True
             self._transport.abort()
 
-    def _give_up(self) -> None:
+    def _abort_transport(self) -> None:
         self._fail(TimeoutError())
 
     def _fail(self, problem: BaseException) -> None:
@@ -205,12 +208,12 @@ class Connection(asyncio.Protocol):
         """Store the transport."""
         self._transport = cast("asyncio.Transport", transport)
         self.is_open = True
-        self.proved_at = time.monotonic()
+        self.answered_at = time.monotonic()
 
     def data_received(self, data: bytes | memoryview) -> None:
         """Parse received bytes."""
         if self.ended or (self._done is None and not self._streams):
-            self._fail(BrokenError(_OUT_OF_TURN))
+            self._fail(ConnectionBrokenError(_UNEXPECTED_DATA_MESSAGE))
             return
         self._overhead += len(data)
         try:
@@ -219,10 +222,14 @@ class Connection(asyncio.Protocol):
             cause = problem.__context__ or problem
             self._fail(cause)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._fail(BrokenError("the connection broke: the answer is no HTTP"))
+            self._fail(ConnectionBrokenError("the connection broke: the answer is no HTTP"))
         else:
-            if self._overhead > _HEAD_BYTES and not self.ended:
-                self._fail(BrokenError(f"an answer with a head of more than {_HEAD_BYTES} bytes"))
+            if self._overhead > _MAX_HEAD_BYTES and not self.ended:
+                self._fail(
+                    ConnectionBrokenError(
+                        f"an answer with a head of more than {_MAX_HEAD_BYTES} bytes"
+                    )
+                )
 
     def pause_writing(self) -> None:
         """Pause writing a large body."""
@@ -242,17 +249,21 @@ class Connection(asyncio.Protocol):
             self.on_message_complete()
         else:
             detail = str(problem) or type(problem).__name__
-            self._fail(BrokenError(f"the connection broke: {detail}" if problem else _CLOSED))
+            self._fail(
+                ConnectionBrokenError(
+                    f"the connection broke: {detail}" if problem else _CLOSED_MESSAGE
+                )
+            )
         del self._transport  # refers to this object, and the cycle collector runs seldom
-        if self._lost is not None:
-            self._lost(self)
+        if self._on_closed is not None:
+            self._on_closed(self)
 
     # Callbacks of the parser.
 
     def on_message_begin(self) -> None:
         """Refuse a second answer to one request."""
         if self.ended:
-            raise BrokenError(_OUT_OF_TURN)
+            raise ConnectionBrokenError(_UNEXPECTED_DATA_MESSAGE)
 
     def on_header(self, name: bytes, value: bytes) -> None:
         """Read the three headers that matter."""
@@ -278,11 +289,13 @@ class Connection(asyncio.Protocol):
         self._pieces.append(body)
         if self._streams:
             self._wake()
-            if self._size > _AHEAD and not self._paused:
+            if self._size > _MAX_BUFFERED_BYTES and not self._paused:
                 self._paused = True
                 self._transport.pause_reading()
-        elif self._size > (self._most or transport_protocol.MAX_ANSWER_BYTES):
-            raise BrokenError(transport_protocol.too_large(self._most))
+        elif self._size > (self._max_response_bytes or transport_protocol.MAX_RESPONSE_BYTES):
+            raise ConnectionBrokenError(
+                transport_protocol.response_too_large(self._max_response_bytes)
+            )
 
     def on_message_complete(self) -> None:
         """Release waiters for the end of the answer."""

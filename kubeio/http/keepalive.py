@@ -6,7 +6,7 @@ _OPTIONS = ("TCP_KEEPIDLE", "TCP_KEEPINTVL", "TCP_KEEPCNT")
 """Linux has all options, other systems lack the first."""
 
 
-def ask_after(endpoint: socket.socket, idle: int, interval: int, count: int) -> None:
+def configure_keepalive(endpoint: socket.socket, idle: int, interval: int, count: int) -> None:
     """Enable keepalive: `count` probes, `interval` seconds apart, after `idle` seconds of silence.
 
     A peer that has not answered the last probe is considered dead.

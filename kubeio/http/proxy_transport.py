@@ -20,13 +20,13 @@ from yarl import URL
 
 from kubeio import errors
 from kubeio.http import transport_protocol
-from kubeio.http.transport_protocol import Answer, Fence, Request
+from kubeio.http.transport_protocol import Fence, HttpRequest, HttpResponse
 
-_LEAVES_TLS_OPEN = sys.version_info < (3, 12, 8)
+_NEEDS_TLS_CLOSE_FIX = sys.version_info < (3, 12, 8)
 """Whether Python waits 30 s for the peer's part of the TLS shutdown. aiohttp can avoid that."""
 
 
-class ProxiedWire:
+class ProxyTransport:
     """A wire for one server behind a proxy. It also works without one."""
 
     def __init__(
@@ -38,19 +38,19 @@ class ProxiedWire:
         connections: int,
         proxy: str,
         fence: Fence | None = None,
-        most: int | None = None,
+        max_response_bytes: int | None = None,
     ) -> None:
         """Set up the sessions, without a connection. Requires a running loop.
 
         `most` limits the bytes of an answer, if it is less than the usual limit.
         """
-        self._most = most
+        self._max_response_bytes = max_response_bytes
         url = urlsplit(server)
         self._base = f"{url.scheme}://{url.netloc}"
         self._proxy = proxy or None
         self._server_name = server_name
-        self._requests = _session(connections, context, fence)
-        self._streams = _session(0, context, fence)
+        self._requests = _create_session(connections, context, fence)
+        self._streams = _create_session(0, context, fence)
 
     async def close(self) -> None:
         """Close every connection."""
@@ -58,58 +58,60 @@ class ProxiedWire:
         await self._streams.close()
         await asyncio.sleep(0)  # aborted sockets are closed in the next iteration of the loop
 
-    async def exchange(self, request: Request, *, left: float) -> Answer:
-        """Send one request and return its answer, within `left` seconds in total."""
+    async def exchange(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:
+        """Send one request and return its answer, within `timeout_seconds` seconds in total."""
         body = request.body
-        with _translated(request.where, left):
+        with _translate_errors(request.where, timeout_seconds):
             async with self._requests.request(
                 request.method,
-                self._url(request.target),
+                self._build_url(request.target),
                 # Each attempt needs a new stream.
                 data=io.BytesIO(body)
-                if body is not None and len(body) > transport_protocol.WHOLE
+                if body is not None and len(body) > transport_protocol.SINGLE_WRITE_BYTES
                 else body,
                 headers=CIMultiDict(request.headers),
-                timeout=aiohttp.ClientTimeout(total=left),
+                timeout=aiohttp.ClientTimeout(total=timeout_seconds),
                 server_hostname=self._server_name,
                 proxy=self._proxy,
                 allow_redirects=False,
             ) as answer:
-                content = await _content(answer, request.where, self._most)
-                return Answer(answer.status, _retry_after(answer), content)
+                content = await _read_body(answer, request.where, self._max_response_bytes)
+                return HttpResponse(answer.status, _get_retry_after(answer), content)
 
-    async def stream(self, request: Request, *, connect: float, silence: float) -> "_Stream":
+    async def stream(
+        self, request: HttpRequest, *, connect: float, idle_timeout: float
+    ) -> "_ProxiedStream":
         """Send a request on a new connection and return after the head of its answer."""
-        timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=silence)
-        with _translated(request.where, silence):
+        timeout = aiohttp.ClientTimeout(total=None, sock_connect=connect, sock_read=idle_timeout)
+        with _translate_errors(request.where, idle_timeout):
             answer = await self._streams.request(
                 request.method,
-                self._url(request.target),
+                self._build_url(request.target),
                 headers=CIMultiDict(request.headers),
                 timeout=timeout,
                 server_hostname=self._server_name,
                 proxy=self._proxy,
                 allow_redirects=False,
             )
-        return _Stream(answer, request.where, silence)
+        return _ProxiedStream(answer, request.where, idle_timeout)
 
-    def _url(self, target: str) -> URL:
+    def _build_url(self, target: str) -> URL:
         return URL(self._base + target, encoded=True)
 
 
-class _Stream:
+class _ProxiedStream:
     """A stream on its own connection."""
 
     def __init__(self, answer: aiohttp.ClientResponse, where: str, silence: float) -> None:
         self.status = answer.status
-        self.retry_after = _retry_after(answer)
+        self.retry_after = _get_retry_after(answer)
         self._answer = answer
         self._where = where
         self._silence = silence
 
     async def read(self) -> bytes:
         """Return received bytes, empty at the end."""
-        with _translated(self._where, self._silence):
+        with _translate_errors(self._where, self._silence):
             return await self._answer.content.readany()
 
     def abort(self) -> None:
@@ -120,19 +122,19 @@ class _Stream:
         self._answer.close()
 
 
-def _session(
+def _create_session(
     limit: int, context: ssl.SSLContext | None, fence: Fence | None
 ) -> aiohttp.ClientSession:
     connector = aiohttp.TCPConnector(
-        enable_cleanup_closed=_LEAVES_TLS_OPEN,
+        enable_cleanup_closed=_NEEDS_TLS_CLOSE_FIX,
         limit=limit,
         ssl=context or True,
-        keepalive_timeout=transport_protocol.KEEP_IDLE,
+        keepalive_timeout=transport_protocol.IDLE_CONNECTION_SECONDS,
         ttl_dns_cache=30,
     )
     return aiohttp.ClientSession(
         connector=connector,
-        request_class=_request_class(fence),
+        request_class=_build_request_class(fence),
         # Compression costs both sides more than the saved bytes.
         skip_auto_headers=("Accept-Encoding", "Content-Type"),
         cookie_jar=aiohttp.DummyCookieJar(),
@@ -140,7 +142,7 @@ def _session(
     )
 
 
-def _request_class(fence: Fence | None) -> type[aiohttp.ClientRequest]:
+def _build_request_class(fence: Fence | None) -> type[aiohttp.ClientRequest]:
     """Return the request class of a session. The fence is not called for reads."""
     if fence is None:
         return aiohttp.ClientRequest
@@ -166,37 +168,37 @@ def _request_class(fence: Fence | None) -> type[aiohttp.ClientRequest]:
     return FencedRequest
 
 
-async def _content(answer: aiohttp.ClientResponse, where: str, most: int | None) -> bytes:
+async def _read_body(answer: aiohttp.ClientResponse, where: str, most: int | None) -> bytes:
     chunks: list[bytes] = []
     size = 0
     while chunk := await answer.content.readany():
         size += len(chunk)
-        if size > (most or transport_protocol.MAX_ANSWER_BYTES):
+        if size > (most or transport_protocol.MAX_RESPONSE_BYTES):
             answer.close()
-            raise errors.Unavailable(f"{where}: {transport_protocol.too_large(most)}")
+            raise errors.Unavailable(f"{where}: {transport_protocol.response_too_large(most)}")
         chunks.append(chunk)
     return b"".join(chunks)
 
 
-def _retry_after(answer: aiohttp.ClientResponse) -> str:
+def _get_retry_after(answer: aiohttp.ClientResponse) -> str:
     return answer.headers.get("Retry-After", "")
 
 
 @contextlib.contextmanager
-def _translated(where: str, seconds: float) -> Iterator[None]:
+def _translate_errors(where: str, seconds: float) -> Iterator[None]:
     """Convert aiohttp's errors to those of this package."""
     try:
         yield
     except aiohttp.ConnectionTimeoutError as problem:
-        raise transport_protocol.no_connection(where) from problem
+        raise transport_protocol.no_connection_in_time(where) from problem
     except TimeoutError as problem:
-        raise transport_protocol.too_late(where, seconds) from problem
+        raise transport_protocol.request_timed_out(where, seconds) from problem
     except aiohttp.ClientConnectorCertificateError as problem:
-        raise transport_protocol.untrusted(where, problem.certificate_error) from problem
+        raise transport_protocol.server_untrusted(where, problem.certificate_error) from problem
     except aiohttp.ClientConnectorSSLError as problem:
-        raise transport_protocol.untrusted(where, problem.os_error) from problem
+        raise transport_protocol.server_untrusted(where, problem.os_error) from problem
     except aiohttp.ClientConnectorError as problem:
-        raise transport_protocol.not_connected(
+        raise transport_protocol.connect_failed(
             where, problem.host, problem.port, problem.os_error
         ) from problem
     except (aiohttp.ClientError, OSError) as problem:

@@ -19,26 +19,32 @@ from kubeio import errors
 from kubeio.config.credentials import Credentials
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import connection_pool, retry, tls_contexts, watch_decoder
-from kubeio.http.tls_sessions import Context
-from kubeio.http.transport_protocol import Answer, Fence, Request, Stream, Wire
+from kubeio.http.tls_sessions import ResumingContext
+from kubeio.http.transport_protocol import (
+    Fence,
+    HttpRequest,
+    HttpResponse,
+    HttpTransport,
+    ResponseStream,
+)
 from telemetry import metrics
 
-Body = Mapping[str, Any] | bytes
+RequestBody = Mapping[str, Any] | bytes
 """An object: a dict, or JSON that is already encoded."""
-Operations = Sequence[Mapping[str, Any]]
+JsonPatchOperations = Sequence[Mapping[str, Any]]
 """The body of a JSON patch."""
-Params = Mapping[str, str]
+QueryParams = Mapping[str, str]
 
 JSON = "application/json"
-DEADLINE = 15.0
+DEFAULT_DEADLINE_SECONDS = 15.0
 """Default deadline in seconds of one request with its retries."""
-SILENCE = 75.0
+WATCH_IDLE_SECONDS = 75.0
 """Seconds without a byte after which a watch is dead. Servers send bookmarks each minute."""
 
-_counter = cache(metrics.REQUESTS.labels)
+_get_request_counter = cache(metrics.REQUESTS.labels)
 
 
-class Transport:
+class RestClient:
     """The connections to one API server. Use as `async with`."""
 
     def __init__(
@@ -49,25 +55,27 @@ class Transport:
         connections: int,
         deadline: float,
         fence: Fence | None = None,
-        most: int | None = None,
+        max_response_bytes: int | None = None,
     ) -> None:
         """Create only the SSL context. `connections` limits requests, and watches are extra.
 
         `most` limits the bytes of an answer, if it is less than the usual limit.
         """
         self.endpoint = endpoint
-        self._fence, self._most = fence, most
+        self._fence, self._max_response_bytes = fence, max_response_bytes
         self.deadline = deadline
         self._connections = connections
-        self._headers = (("User-Agent", user_agent), *_impersonation(endpoint))
+        self._headers = (("User-Agent", user_agent), *_impersonation_headers(endpoint))
         self._base = urlsplit(endpoint.server).path.rstrip("/")
         self._credentials = Credentials(endpoint)
-        self._context = tls_contexts.context(endpoint) if endpoint.is_encrypted else None
-        self._wire: Wire | None = None
+        self._context = tls_contexts.create_context(endpoint) if endpoint.is_encrypted else None
+        self._transport: HttpTransport | None = None
 
     async def __aenter__(self) -> Self:
         """Create the wire. No connection is made yet."""
-        self._wire = _wire(self.endpoint, self._context, self._connections, self._fence, self._most)
+        self._transport = _create_transport(
+            self.endpoint, self._context, self._connections, self._fence, self._max_response_bytes
+        )
         return self
 
     async def __aexit__(
@@ -77,7 +85,7 @@ class Transport:
         traceback: TracebackType | None,
     ) -> None:
         """Close every connection."""
-        opened, self._wire = self._wire, None
+        opened, self._transport = self._transport, None
         if opened is not None:
             await opened.close()
 
@@ -86,8 +94,8 @@ class Transport:
         method: str,
         path: str,
         *,
-        params: Params | None = None,
-        body: Body | Operations | None = None,
+        params: QueryParams | None = None,
+        body: RequestBody | JsonPatchOperations | None = None,
         content: str = JSON,
         accept: str = JSON,
         repeatable: bool | None = None,
@@ -98,9 +106,9 @@ class Transport:
         headers = [*self._headers, ("Accept", accept)]
         if encoded is not None:
             headers.append(("Content-Type", content))
-        where, target = self.where(method, path), self._target(path, params)
-        return await retry.call(
-            partial(self._once, Request(method, target, headers, encoded, where)),
+        where, target = self.describe_request(method, path), self._build_target(path, params)
+        return await retry.call_with_retries(
+            partial(self._send_once, HttpRequest(method, target, headers, encoded, where)),
             idempotent=method != "POST" if repeatable is None else repeatable,
             deadline=deadline or self.deadline,
             clock=asyncio.get_running_loop().time,
@@ -109,113 +117,126 @@ class Transport:
 
     @contextlib.asynccontextmanager
     async def watch(
-        self, path: str, *, params: Params, accept: str = JSON, silence: float = SILENCE
-    ) -> AsyncIterator[AsyncIterator[watch_decoder.Event]]:
+        self,
+        path: str,
+        *,
+        params: QueryParams,
+        accept: str = JSON,
+        idle_timeout: float = WATCH_IDLE_SECONDS,
+    ) -> AsyncIterator[AsyncIterator[watch_decoder.WatchEvent]]:
         """Open a watch. Leaving the block closes its connection."""
         headers = [*self._headers, ("Accept", accept)]
-        where, target = self.where("WATCH", path), self._target(path, params)
-        answer = await self._open(Request("GET", target, headers, None, where), silence)
-        events = _events(answer, where)
+        where, target = self.describe_request("WATCH", path), self._build_target(path, params)
+        answer = await self._open_stream(
+            HttpRequest("GET", target, headers, None, where), idle_timeout
+        )
+        events = _read_events(answer, where)
         try:
             yield events
         finally:
             await events.aclose()
             answer.abort()
 
-    def where(self, method: str, path: str) -> str:
+    def describe_request(self, method: str, path: str) -> str:
         """Return the description of a request for messages, without the query."""
         return f"{self.endpoint.title}: {method} {path}"
 
-    async def _once(self, request: Request, left: float) -> bytes:
+    async def _send_once(self, request: HttpRequest, left: float) -> bytes:
         renewed = False
         while True:
-            answer = await self._opened().exchange(self._authorised(request), left=left)
-            _counter(request.method, str(answer.status)).inc()
+            answer = await self._get_transport().exchange(
+                self._authorize(request), timeout_seconds=left
+            )
+            _get_request_counter(request.method, str(answer.status)).inc()
             if 200 <= answer.status < 300:
                 return answer.content
             if answer.status == 401 and not renewed and self._credentials.refresh():
                 renewed = True
                 continue
-            raise _refused(answer, request.where)
+            raise _build_error(answer, request.where)
 
-    async def _open(self, request: Request, silence: float) -> Stream:
+    async def _open_stream(self, request: HttpRequest, silence: float) -> ResponseStream:
         renewed = False
         while True:
-            answer = await self._opened().stream(
-                self._authorised(request), connect=self.deadline, silence=silence
+            answer = await self._get_transport().stream(
+                self._authorize(request), connect=self.deadline, idle_timeout=silence
             )
-            _counter("WATCH", str(answer.status)).inc()
+            _get_request_counter("WATCH", str(answer.status)).inc()
             if answer.status == 200:
                 return answer
             try:
-                content = await _rest(answer, request.where)
+                content = await _read_rest(answer, request.where)
             finally:
                 answer.abort()
             if answer.status == 401 and not renewed and self._credentials.refresh():
                 renewed = True
                 continue
-            raise _refused(Answer(answer.status, answer.retry_after, content), request.where)
+            raise _build_error(
+                HttpResponse(answer.status, answer.retry_after, content), request.where
+            )
 
-    def _opened(self) -> Wire:
-        if self._wire is None:
+    def _get_transport(self) -> HttpTransport:
+        if self._transport is None:
             raise RuntimeError("the client is not open; use it in an `async with`")
-        return self._wire
+        return self._transport
 
-    def _target(self, path: str, params: Params | None) -> str:
+    def _build_target(self, path: str, params: QueryParams | None) -> str:
         if not params:
             return f"{self._base}{path}"
         query = "&".join(f"{key}={quote(value, safe='')}" for key, value in params.items())
         return f"{self._base}{path}?{query}"
 
-    def _authorised(self, request: Request) -> Request:
-        found = self._credentials.header()
+    def _authorize(self, request: HttpRequest) -> HttpRequest:
+        found = self._credentials.get_header()
         if not found:
             return request
         return request._replace(headers=[*request.headers, ("Authorization", found)])
 
 
-def _wire(
+def _create_transport(
     endpoint: Endpoint,
-    context: Context | None,
+    context: ResumingContext | None,
     connections: int,
     fence: Fence | None,
     most: int | None,
-) -> Wire:
+) -> HttpTransport:
     name = endpoint.tls_server_name or None
     if not endpoint.proxy:
-        return connection_pool.Pool(
+        return connection_pool.ConnectionPool(
             endpoint.server,
             context=context,
             server_name=name,
             connections=connections,
             fence=fence,
-            most=most,
+            max_response_bytes=most,
         )
-    from kubeio.http.proxy_transport import ProxiedWire  # noqa: PLC0415 - ten MiB that few need
+    from kubeio.http.proxy_transport import ProxyTransport  # noqa: PLC0415 - ten MiB that few need
 
-    return ProxiedWire(
+    return ProxyTransport(
         endpoint.server,
         context=context,
         server_name=name,
         connections=connections,
         proxy=endpoint.proxy,
         fence=fence,
-        most=most,
+        max_response_bytes=most,
     )
 
 
-def _impersonation(endpoint: Endpoint) -> list[tuple[str, str]]:
+def _impersonation_headers(endpoint: Endpoint) -> list[tuple[str, str]]:
     if not endpoint.impersonate:
         return []
     groups = [("Impersonate-Group", group) for group in endpoint.impersonate_groups]
     return [("Impersonate-User", endpoint.impersonate), *groups]
 
 
-def _refused(answer: Answer, where: str) -> errors.ApiError:
-    return errors.from_answer(answer.status, answer.content, where=where, told=answer.retry_after)
+def _build_error(answer: HttpResponse, where: str) -> errors.ApiError:
+    return errors.from_response(
+        answer.status, answer.content, where=where, retry_after=answer.retry_after
+    )
 
 
-async def _rest(answer: Stream, where: str) -> bytes:
+async def _read_rest(answer: ResponseStream, where: str) -> bytes:
     """Return the body of a refused watch."""
     content = b""
     while chunk := await answer.read():
@@ -227,9 +248,11 @@ async def _rest(answer: Stream, where: str) -> bytes:
     return content
 
 
-async def _events(answer: Stream, where: str) -> AsyncGenerator[watch_decoder.Event, None]:
-    lines = watch_decoder.Lines()
+async def _read_events(
+    answer: ResponseStream, where: str
+) -> AsyncGenerator[watch_decoder.WatchEvent, None]:
+    lines = watch_decoder.LineDecoder()
     while chunk := await answer.read():
         for line in lines.feed(chunk, where):
-            yield watch_decoder.event(line, where)
-    lines.end(where)
+            yield watch_decoder.parse_event(line, where)
+    lines.finish(where)

@@ -39,7 +39,7 @@ def is_repeatable(problem: BaseException, *, idempotent: bool) -> bool:
     return idempotent and isinstance(problem, errors.Unavailable)
 
 
-async def call(
+async def call_with_retries(
     attempt: Callable[[float], Awaitable[_T]],
     *,
     idempotent: bool,
@@ -59,12 +59,12 @@ async def call(
 
     def wait(state: tenacity.RetryCallState) -> float:
         failed = state.outcome.exception() if state.outcome else None
-        return _delay(failed, state)
+        return _compute_delay(failed, state)
 
     def stop(state: tenacity.RetryCallState) -> bool:
         return state.attempt_number >= ATTEMPTS or clock() + state.upcoming_sleep >= ends
 
-    async def again() -> _T:
+    async def attempt_again() -> _T:
         nonlocal first
         if first is not None:
             problem, first = first, None
@@ -78,9 +78,9 @@ async def call(
         sleep=sleep,
         reraise=True,
     )
-    return await retrying(again)
+    return await retrying(attempt_again)
 
 
-def _delay(problem: BaseException | None, state: tenacity.RetryCallState) -> float:
+def _compute_delay(problem: BaseException | None, state: tenacity.RetryCallState) -> float:
     told = getattr(problem, "retry_after", None)
     return told if told is not None else _BACKOFF(state)

@@ -12,30 +12,32 @@ that they would still be valid, and it identifies the client by that earlier con
 - It serves only the server name that was verified.
 - It serves for minutes, while a watch lives longer on one handshake.
 - A resumed session is not kept, so every chain of trust has one link.
-- A session from before a call of `forget` is not used after it.
+- A session from before a call of `forget_session` is not used after it.
 """
 
 import ssl
 import time
 from typing import NamedTuple
 
-KEPT_SECONDS = 300.0
+SESSION_SECONDS = 300.0
 """Lifetime of a session in seconds from its handshake. Watches live for up to twice as long."""
 
 
-class _Kept(NamedTuple):
+class _CachedSession(NamedTuple):
     name: str
     until: float
     session: ssl.SSLSession
 
 
-class Context(ssl.SSLContext):
+class ResumingContext(ssl.SSLContext):
     """A client context. It verifies each connection until a session of its own is remembered."""
 
-    _kept: _Kept | None = None
+    _session_entry: _CachedSession | None = None
     _forgotten_at = float("-inf")
 
-    def remember(self, connection: ssl.SSLObject | None, name: str | None, proved: float) -> None:
+    def remember_session(
+        self, connection: ssl.SSLObject | None, name: str | None, proved: float
+    ) -> None:
         """Keep the session of a connection after its first answer, when its ticket has arrived.
 
         `name` is the verified server name, and `proved` the time of verification by the monotonic
@@ -47,15 +49,18 @@ class Context(ssl.SSLContext):
             return
         if proved <= self._forgotten_at:
             return  # a late answer would restore a session that is no longer trusted
-        if self._kept is not None and proved + KEPT_SECONDS <= self._kept.until:
+        if (
+            self._session_entry is not None
+            and proved + SESSION_SECONDS <= self._session_entry.until
+        ):
             return
         session = connection.session
         if session is not None and session.has_ticket:
-            self._kept = _Kept(name, proved + KEPT_SECONDS, session)
+            self._session_entry = _CachedSession(name, proved + SESSION_SECONDS, session)
 
-    def forget(self) -> None:
+    def forget_session(self) -> None:
         """Make the next handshake a full one, as the server may not accept the kept session."""
-        self._kept, self._forgotten_at = None, time.monotonic()
+        self._session_entry, self._forgotten_at = None, time.monotonic()
 
     def wrap_bio(
         self,
@@ -71,14 +76,14 @@ class Context(ssl.SSLContext):
             outgoing,
             server_side,
             server_hostname,
-            session or self._offered(server_hostname),
+            session or self._get_session(server_hostname),
         )
 
-    def _offered(self, name: str | bytes | None) -> ssl.SSLSession | None:
-        kept = self._kept
+    def _get_session(self, name: str | bytes | None) -> ssl.SSLSession | None:
+        kept = self._session_entry
         if kept is None or kept.name != name:
             return None
         if time.monotonic() >= kept.until:
-            self._kept = None
+            self._session_entry = None
             return None
         return kept.session

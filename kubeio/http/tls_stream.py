@@ -27,16 +27,16 @@ from typing import Any, Protocol, cast
 
 from kubeio.http.tls_engine import CHUNK_BYTES, TlsEngine
 
-_RAW = 64 * 1024
+_RAW_READ_BYTES = 64 * 1024
 """Bytes of one read of a socket."""
-_MAX_UNREAD = 16 * 1024 * 1024
+_MAX_UNREAD_BYTES = 16 * 1024 * 1024
 """Bytes that wait for a server that does not read. The largest request is smaller."""
-_FAREWELL_SECONDS = 1.0
+_CLOSE_ALERT_SECONDS = 1.0
 """Time for the alert to leave. A server that does not read it would keep the socket."""
-_CUT = "the server ended the connection without a word"
+_TRUNCATED_MESSAGE = "the server ended the connection without a word"
 
 
-class Above(Protocol):
+class InnerProtocol(Protocol):
     """The protocol that is secured. It gets the same calls as from the transport of a loop."""
 
     def connection_made(self, transport: asyncio.BaseTransport, /) -> None:
@@ -55,35 +55,44 @@ class Above(Protocol):
         """Write again, because it has been sent."""
 
 
-class _Buffers(threading.local):
+class _ReadBuffers(threading.local):
     """The buffers that a thread's loop fills and empties within one callback."""
 
     def __init__(self) -> None:
-        self.raw = memoryview(bytearray(_RAW))
+        self.raw = memoryview(bytearray(_RAW_READ_BYTES))
         self.plain = memoryview(bytearray(CHUNK_BYTES))
 
 
-_BUFFERS = _Buffers()
+_READ_BUFFERS = _ReadBuffers()
 
 
-class Secured(asyncio.BufferedProtocol, asyncio.Transport):
+class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
     """The protocol of a socket, and the transport of the protocol that is secured."""
 
-    __slots__ = ("_above", "_end", "_engine", "_is_made", "_plain", "_raw", "_ready", "_socket")
+    __slots__ = (
+        "_end",
+        "_engine",
+        "_is_connected",
+        "_plain",
+        "_protocol",
+        "_raw",
+        "_ready",
+        "_socket",
+    )
 
-    def __init__(self, above: Above, context: ssl.SSLContext, server_name: str) -> None:
+    def __init__(self, protocol: InnerProtocol, context: ssl.SSLContext, server_name: str) -> None:
         """Start the handshake when connected, with a server that must prove `server_name`."""
         super().__init__()
-        self._above = above
+        self._protocol = protocol
         self._engine = TlsEngine(context, server_name=server_name)
-        self._raw, self._plain = _BUFFERS.raw, _BUFFERS.plain
+        self._raw, self._plain = _READ_BUFFERS.raw, _READ_BUFFERS.plain
         self._socket: asyncio.Transport
-        self._is_made = False
-        self._end: Exception | None = ConnectionResetError(_CUT)
+        self._is_connected = False
+        self._end: Exception | None = ConnectionResetError(_TRUNCATED_MESSAGE)
         """The problem that the end of the socket means at this moment."""
         self._ready: asyncio.Future[None] = asyncio.get_running_loop().create_future()
 
-    async def shaken(self) -> None:
+    async def wait_handshake(self) -> None:
         """Wait until the handshake has ended well. Raises ssl.SSLError or ConnectionError."""
         try:
             await self._ready
@@ -105,25 +114,25 @@ class Secured(asyncio.BufferedProtocol, asyncio.Transport):
     def buffer_updated(self, nbytes: int) -> None:
         """Decrypt and deliver a read."""
         self._engine.feed(self._raw[:nbytes])
-        if self._is_made:
+        if self._is_connected:
             self._deliver()
         else:
             self._advance_handshake()
 
     def pause_writing(self) -> None:
         """Pause the protocol that is secured."""
-        self._above.pause_writing()
+        self._protocol.pause_writing()
 
     def resume_writing(self) -> None:
         """Resume the protocol that is secured."""
-        self._above.resume_writing()
+        self._protocol.resume_writing()
 
     def connection_lost(self, exc: Exception | None) -> None:
-        """Report the end to the protocol that is secured, or to `shaken`."""
-        if self._is_made:
-            self._above.connection_lost(exc or self._end)
+        """Report the end to the protocol that is secured, or to `wait_handshake`."""
+        if self._is_connected:
+            self._protocol.connection_lost(exc or self._end)
         else:
-            self._refuse(exc or self._end or ConnectionResetError(_CUT))
+            self._fail_handshake(exc or self._end or ConnectionResetError(_TRUNCATED_MESSAGE))
 
     # TLS.
 
@@ -132,12 +141,12 @@ class Secured(asyncio.BufferedProtocol, asyncio.Transport):
         try:
             has_ended = self._engine.do_handshake()
         except ssl.SSLError as problem:
-            self._break(problem)
+            self._close_with_error(problem)
             return
         self._send_answers()
         if has_ended and not self._socket.is_closing():
-            self._is_made = True
-            self._above.connection_made(self)
+            self._is_connected = True
+            self._protocol.connection_made(self)
             if not self._ready.done():
                 self._ready.set_result(None)
             self._deliver()
@@ -149,14 +158,14 @@ class Secured(asyncio.BufferedProtocol, asyncio.Transport):
         while size == CHUNK_BYTES:  # the buffer was full, so more may follow
             size = engine.decrypt(plain)
             if size:
-                self._above.data_received(plain[:size])
+                self._protocol.data_received(plain[:size])
                 if connection.is_closing():
                     return
         if engine.has_ended:
             self._end = None
             connection.abort()
         elif engine.error is not None:
-            self._break(engine.error)
+            self._close_with_error(engine.error)
         else:
             self._send_answers()
 
@@ -167,26 +176,28 @@ class Secured(asyncio.BufferedProtocol, asyncio.Transport):
         """
         if output := self._engine.take_output():
             self._socket.write(output)
-            if self._socket.get_write_buffer_size() > _MAX_UNREAD:
-                self._break(ConnectionResetError("the server does not read what it has asked for"))
+            if self._socket.get_write_buffer_size() > _MAX_UNREAD_BYTES:
+                self._close_with_error(
+                    ConnectionResetError("the server does not read what it has asked for")
+                )
 
-    def _break(self, problem: Exception) -> None:
+    def _close_with_error(self, problem: Exception) -> None:
         """Close with a problem. The server gets the alert of TLS, if there is one."""
         self._end = problem
         if output := self._engine.take_output():
             self._socket.write(output)
         self._socket.close()
         loop = asyncio.get_running_loop()
-        loop.call_later(_FAREWELL_SECONDS, self._socket.abort)
-        if self._is_made:  # until then, nothing may use the connection
-            self._is_made = False
-            loop.call_soon(self._above.connection_lost, problem)
-        self._refuse(problem)
+        loop.call_later(_CLOSE_ALERT_SECONDS, self._socket.abort)
+        if self._is_connected:  # until then, nothing may use the connection
+            self._is_connected = False
+            loop.call_soon(self._protocol.connection_lost, problem)
+        self._fail_handshake(problem)
 
-    def _refuse(self, problem: Exception) -> None:
+    def _fail_handshake(self, problem: Exception) -> None:
         if not self._ready.done():
             self._ready.set_exception(problem)
-            self._ready.exception()  # or asyncio logs it, when `shaken` was cancelled
+            self._ready.exception()  # or asyncio logs it, when `wait_handshake` was cancelled
 
     # Calls of the protocol that is secured.
 
@@ -195,7 +206,7 @@ class Secured(asyncio.BufferedProtocol, asyncio.Transport):
         try:
             output = self._engine.encrypt(data)
         except ssl.SSLError as problem:
-            self._break(problem)
+            self._close_with_error(problem)
         else:
             self._socket.writelines(output)
 

@@ -11,16 +11,18 @@ from typing import NamedTuple, Protocol
 
 from kubeio import errors
 
-MAX_ANSWER_BYTES = 128 * 1024 * 1024
+MAX_RESPONSE_BYTES = 128 * 1024 * 1024
 """Largest answer in bytes.
 
 A page of a list is the largest, with some hundred objects of any size.
 """
-WHOLE = 2**20
+SINGLE_WRITE_BYTES = 2**20
 """Largest body in bytes that is written in one piece. Larger pieces would block the event loop."""
-KEEP_IDLE = 60.0  # seconds, below the server's own limit of 90 s, so that the client closes first
+IDLE_CONNECTION_SECONDS = (
+    60.0  # seconds, below the server's own limit of 90 s, so that the client closes first
+)
 
-Headers = Sequence[tuple[str, str]]
+HttpHeaders = Sequence[tuple[str, str]]
 Fence = Callable[[], None]
 """Raises errors.Fenced when writes are forbidden.
 
@@ -29,19 +31,19 @@ an earlier check and the write, also while a request waits for its connection.
 """
 
 
-class Request(NamedTuple):
+class HttpRequest(NamedTuple):
     """One request."""
 
     method: str
     target: str
     """Path and query."""
-    headers: Headers
+    headers: HttpHeaders
     body: bytes | None
     where: str
     """Description of the request for messages."""
 
 
-class Answer(NamedTuple):
+class HttpResponse(NamedTuple):
     """A whole answer."""
 
     status: int
@@ -50,7 +52,7 @@ class Answer(NamedTuple):
     content: bytes
 
 
-class Stream(Protocol):
+class ResponseStream(Protocol):
     """An answer in pieces, on a connection of its own."""
 
     status: int
@@ -63,34 +65,36 @@ class Stream(Protocol):
         """Close the connection without a TLS shutdown, as a dead server would never answer it."""
 
 
-class Wire(Protocol):
+class HttpTransport(Protocol):
     """Connections to one API server."""
 
     async def close(self) -> None:
         """Close every connection."""
 
-    async def exchange(self, request: Request, *, left: float) -> Answer:
-        """Send one request and return its answer, within `left` seconds in total."""
+    async def exchange(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:
+        """Send one request and return its answer, within `timeout_seconds` seconds in total."""
 
-    async def stream(self, request: Request, *, connect: float, silence: float) -> Stream:
+    async def stream(
+        self, request: HttpRequest, *, connect: float, idle_timeout: float
+    ) -> ResponseStream:
         """Send a request on a new connection and return after the head of its answer.
 
-        `connect` limits the seconds for the connection, `silence` the seconds between any two
+        `connect` limits the seconds for the connection, `idle_timeout` the seconds between any two
         pieces.
         """
 
 
-def too_large(most: int | None = None) -> str:
+def response_too_large(most: int | None = None) -> str:
     """Return the message for an endless answer."""
-    return f"an answer of more than {most or MAX_ANSWER_BYTES} bytes"
+    return f"an answer of more than {most or MAX_RESPONSE_BYTES} bytes"
 
 
-def no_connection(where: str) -> errors.NotSent:
+def no_connection_in_time(where: str) -> errors.NotSent:
     """Return the error for a connection that was not made in time."""
     return errors.NotSent(f"{where}: no connection came about in time")
 
 
-def not_connected(where: str, host: str, port: int | None, problem: OSError) -> errors.NotSent:
+def connect_failed(where: str, host: str, port: int | None, problem: OSError) -> errors.NotSent:
     """Return the error for a server that cannot be reached."""
     number = problem.errno or 0
     # Errors of name resolution are negative and have messages of their own.
@@ -98,12 +102,12 @@ def not_connected(where: str, host: str, port: int | None, problem: OSError) -> 
     return errors.NotSent(f"{where}: cannot connect to {host}:{port}: {detail}")
 
 
-def untrusted(where: str, problem: Exception) -> errors.Untrusted:
+def server_untrusted(where: str, problem: Exception) -> errors.Untrusted:
     """Return the error for a server that fails TLS verification."""
     detail = getattr(problem, "verify_message", "") or str(problem)
     return errors.Untrusted(f"{where}: TLS failed: {detail}")
 
 
-def too_late(where: str, seconds: float) -> errors.Timeout:
+def request_timed_out(where: str, seconds: float) -> errors.Timeout:
     """Return the error for an answer that did not arrive within `seconds`."""
     return errors.Timeout(f"{where}: no answer within {seconds:.3g} s")

@@ -20,8 +20,8 @@ MAX_LINE_BYTES = 16 * 1024 * 1024
 INITIAL_EVENTS_END = "k8s.io/initial-events-end"
 """Annotation of the bookmark that ends a streamed list."""
 
-EventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
-_TYPES = frozenset(get_args(EventType))
+WatchEventType = Literal["ADDED", "MODIFIED", "DELETED", "BOOKMARK"]
+_EVENT_TYPES = frozenset(get_args(WatchEventType))
 
 
 class _Frame(msgspec.Struct):
@@ -29,10 +29,10 @@ class _Frame(msgspec.Struct):
     object: msgspec.Raw
 
 
-class Event(msgspec.Struct, frozen=True, gc=False):
+class WatchEvent(msgspec.Struct, frozen=True, gc=False):
     """One event of a watch: its type and the object as JSON."""
 
-    type: EventType
+    type: WatchEventType
     raw: bytes
 
     def decode(self) -> Object:
@@ -41,10 +41,10 @@ class Event(msgspec.Struct, frozen=True, gc=False):
         return found
 
 
-_DECODE = msgspec.json.Decoder(_Frame)
+_FRAME_DECODER = msgspec.json.Decoder(_Frame)
 
 
-class Lines:
+class LineDecoder:
     """Splitter of a body into lines, for any size of chunks."""
 
     def __init__(self) -> None:
@@ -66,20 +66,20 @@ class Lines:
         self._pending = [following[-1]]
         return [line for line in complete if line]
 
-    def end(self, where: str) -> None:
+    def finish(self, where: str) -> None:
         """Raise Unavailable when the body ended inside a line."""
         if any(self._pending):
             raise errors.Unavailable(f"{where}: the stream was cut inside a line")
 
 
-def event(line: bytes, where: str) -> Event:
+def parse_event(line: bytes, where: str) -> WatchEvent:
     """Return the event of a line. An ERROR event is raised as the error in it."""
     try:
-        frame = _DECODE.decode(line)
+        frame = _FRAME_DECODER.decode(line)
     except msgspec.DecodeError as problem:
         raise errors.Unavailable(f"{where}: the stream has a line that is no event") from problem
     if frame.type == "ERROR":
-        raise errors.from_answer(0, bytes(frame.object), where=where)
-    if frame.type not in _TYPES:
+        raise errors.from_response(0, bytes(frame.object), where=where)
+    if frame.type not in _EVENT_TYPES:
         raise errors.Unavailable(f"{where}: the stream has an event of type {frame.type!r}")
-    return Event(frame.type, bytes(frame.object))  # type: ignore[arg-type]  # checked above
+    return WatchEvent(frame.type, bytes(frame.object))  # type: ignore[arg-type]  # checked above

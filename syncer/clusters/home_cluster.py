@@ -9,22 +9,27 @@ from collections.abc import Iterable, Mapping
 from itertools import chain
 
 from kubeio.api.client import Client
-from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.store import Entry, Store
-from kubeio.loop_budget import Turns
-from syncer.clusters.super_cluster import BY_TENANT, OWNED, SuperCluster, tenant_of
+from kubeio.loop_budget import LoopBudget
+from syncer.clusters.super_cluster import (
+    BY_TENANT_INDEX,
+    OWNED_RESOURCES,
+    SuperCluster,
+    index_by_tenant,
+)
 from syncer.model.keys import HOME
-from syncer.model.mirrored_kinds import MIRRORS, Mirror
-from syncer.model.tenant_view import DOMAIN
+from syncer.model.mirrored_kinds import MIRRORS, MirroredKind
+from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from syncer.rules.network import ingress_hosts
 from syncer.rules.nodes.node_agents import (
-    BY_NODE,
-    BY_POD,
-    BY_TARGET,
-    Agents,
-    node_of,
-    pod_of,
-    registration_of,
+    BY_NODE_INDEX,
+    BY_POD_INDEX,
+    BY_TARGET_INDEX,
+    NodeAgents,
+    index_by_node,
+    index_by_pod,
+    index_by_target,
 )
 from tenancy import wellknown
 from tenancy.resources import (
@@ -40,12 +45,12 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
 )
 
-_OTHERS = f"!{wellknown.CONTROLLED}"
-_CREDENTIALS = f"{wellknown.CREDENTIAL}={wellknown.CREDENTIAL_SYNCER}"
-_AGENTS = f"app.kubernetes.io/name in ({wellknown.AGENT},{wellknown.TARGET_AGENT})"
+_FOREIGN_SELECTOR = f"!{wellknown.CONTROLLED}"
+_CREDENTIALS_SELECTOR = f"{wellknown.CREDENTIAL}={wellknown.CREDENTIAL_SYNCER}"
+_AGENTS_SELECTOR = f"app.kubernetes.io/name in ({wellknown.AGENT},{wellknown.TARGET_AGENT})"
 
 
-class Home(SuperCluster):
+class HomeCluster(SuperCluster):
     """The home cluster."""
 
     def __init__(
@@ -53,29 +58,31 @@ class Home(SuperCluster):
         client: Client,
         *,
         namespace: str,
-        domain: str = DOMAIN,
-        turns: Turns | None = None,
+        domain: str = DEFAULT_CLUSTER_DOMAIN,
+        loop_budget: LoopBudget | None = None,
     ) -> None:
         """`namespace` is that of the product's components. `domain` is the cluster's DNS domain."""
-        super().__init__(client, name=HOME, owned=OWNED, domain=domain, turns=turns)
+        super().__init__(
+            client, name=HOME, owned=OWNED_RESOURCES, domain=domain, loop_budget=loop_budget
+        )
         self.namespace = namespace
-        self.other_ingresses = Store({ingress_hosts.BY_HOST: ingress_hosts.hosts_named})
+        self.other_ingresses = Store({ingress_hosts.BY_HOST_INDEX: ingress_hosts.index_by_host})
         self.addresses = Store()
-        self.agent_pods = Store({BY_NODE: node_of, BY_TARGET: registration_of})
-        self.agent_events = Store({BY_POD: pod_of})
-        self.agents = Agents(self.agent_pods, self.agent_events)
+        self.agent_pods = Store({BY_NODE_INDEX: index_by_node, BY_TARGET_INDEX: index_by_target})
+        self.agent_events = Store({BY_POD_INDEX: index_by_pod})
+        self.agents = NodeAgents(self.agent_pods, self.agent_events)
         self.virtual_clusters = Store()
         self.credentials = Store()
         self.policies = Store()
         self.super_clusters = Store()
-        self.volumes = Store({BY_TENANT: tenant_of})
+        self.volumes = Store({BY_TENANT_INDEX: index_by_tenant})
         self.classes: Mapping[str, Store] = {mirror.resource.kind: Store() for mirror in MIRRORS}
-        follow = self._follow
+        follow = self._create_reflector
         self.reflectors = (
             *self.reflectors,
-            follow(INGRESSES, self.other_ingresses, label_selector=_OTHERS),
+            follow(INGRESSES, self.other_ingresses, label_selector=_FOREIGN_SELECTOR),
             follow(IP_ADDRESSES, self.addresses),
-            follow(PODS, self.agent_pods, namespace=namespace, label_selector=_AGENTS),
+            follow(PODS, self.agent_pods, namespace=namespace, label_selector=_AGENTS_SELECTOR),
             follow(
                 EVENTS,
                 self.agent_events,
@@ -84,40 +91,40 @@ class Home(SuperCluster):
                 has_bookmarks=False,
             ),
             follow(VIRTUAL_CLUSTERS, self.virtual_clusters),
-            follow(SECRETS, self.credentials, label_selector=_CREDENTIALS),
+            follow(SECRETS, self.credentials, label_selector=_CREDENTIALS_SELECTOR),
             follow(TENANT_POLICIES, self.policies),
             follow(SUPER_CLUSTERS, self.super_clusters),
             follow(PERSISTENT_VOLUMES, self.volumes),
             *(
-                self._follow_optional(mirror)
-                if mirror.optional
+                self._create_crd_reflector(mirror)
+                if mirror.needs_crd
                 else follow(mirror.resource, self.classes[mirror.resource.kind])
                 for mirror in MIRRORS
             ),
         )
 
-    def _follow_optional(self, mirror: Mirror) -> OptionalReflector:
-        return OptionalReflector(
+    def _create_crd_reflector(self, mirror: MirroredKind) -> CrdReflector:
+        return CrdReflector(
             self.client,
             mirror.resource,
             self.classes[mirror.resource.kind],
             side="super",
-            turns=self.turns,
-            is_turn_over=self._is_over,
+            loop_budget=self.loop_budget,
+            is_budget_spent=self._is_budget_spent,
         )
 
     @property
-    def read_by_builders(self) -> Mapping[str, Store]:
+    def builder_stores(self) -> Mapping[str, Store]:
         """Return the caches that builders may read."""
         read = (INGRESSES.kind, PERSISTENT_VOLUME_CLAIMS.kind)
         return {
-            **super().read_by_builders,
+            **super().builder_stores,
             **self.classes,
             **{kind: self.stores[kind] for kind in read},
             PERSISTENT_VOLUMES.kind: self.volumes,
-            ingress_hosts.OTHERS: self.other_ingresses,
+            ingress_hosts.FOREIGN_INGRESS: self.other_ingresses,
         }
 
-    def written_for(self, tenant: str) -> Iterable[Entry]:
+    def list_written_for(self, tenant: str) -> Iterable[Entry]:
         """Yield every cached super object of a tenant."""
-        return chain(super().written_for(tenant), self.volumes.index(BY_TENANT, tenant))
+        return chain(super().list_written_for(tenant), self.volumes.index(BY_TENANT_INDEX, tenant))

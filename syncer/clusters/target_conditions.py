@@ -15,42 +15,46 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry
 from syncer.safety import confirmations
-from syncer.safety.pod_loss_guard import Loss, Muster, is_state
+from syncer.safety.pod_loss_guard import Loss, PodLossGuard, is_state
 from tenancy import conditions, wellknown
 from tenancy.conditions import Condition
 from tenancy.resources import SUPER_CLUSTERS
 from tenancy.super_clusters import FOLLOWED, LOSSES_HELD, REACHABLE
 
-WATCHES = "Watched"
+WATCHED = "Watched"
 NOT_FOLLOWED = "NotFollowed"
-HELD = "PodsMissing"
-NOTHING = "NothingMissing"
+PODS_MISSING = "PodsMissing"
+NO_PODS_MISSING = "NothingMissing"
 LOSSES = "losses"
 """Field of the status with the pods whose loss is held."""
 _MAX_MESSAGE = 1024
-_ALL = "All that tenants have there is listed and watched."
-_NOT_HELD = "What tenants have there is there, or was seen to go."
+_WATCHED_MESSAGE = "All that tenants have there is listed and watched."
+_NOT_HELD_MESSAGE = "What tenants have there is there, or was seen to go."
 
 
-async def say(client: Client, entry: Entry, *, problem: str, muster: Muster | None) -> None:
+async def write_target_conditions(
+    client: Client, entry: Entry, *, problem: str, pod_loss_guard: PodLossGuard | None
+) -> None:
     """Write the conditions if they changed.
 
-    `problem` is the reason why the target is not connected, empty while it is. Without `muster` the
-    losses are unknown now, and the earlier condition stays.
+    `problem` is the reason why the target is not connected, empty while it is. Without
+    `pod_loss_guard` the losses are unknown now, and the earlier condition stays.
     """
     status = entry.decode().get("status") or {}
     live = status.get("conditions") or []
-    wanted = [_followed(problem, entry)]
-    before = conditions.find(live, LOSSES_HELD)
+    wanted = [_build_followed(problem, entry)]
+    before = conditions.find_condition(live, LOSSES_HELD)
     losses = status.get(LOSSES)
-    if muster is not None:
-        loss = muster.tell() if muster.is_held else None
-        losses = _losses(loss) if loss is not None else None
+    if pod_loss_guard is not None:
+        loss = pod_loss_guard.build_held_message() if pod_loss_guard.is_held else None
+        losses = _build_losses_held(loss) if loss is not None else None
         if loss is not None or before is not None:
             wanted.append(_losses_held(loss, entry))
     elif before is not None:
         wanted.append(dict(before))
-    is_said = all(_is_said(conditions.find(live, each["type"]), each) for each in wanted)
+    is_said = all(
+        _is_up_to_date(conditions.find_condition(live, each["type"]), each) for each in wanted
+    )
     if is_said and status.get(LOSSES) == losses:
         return
     held = {} if losses is None else {LOSSES: losses}
@@ -58,7 +62,7 @@ async def say(client: Client, entry: Entry, *, problem: str, muster: Muster | No
         "apiVersion": SUPER_CLUSTERS.api_version,
         "kind": SUPER_CLUSTERS.kind,
         "metadata": {"name": entry.name, "uid": entry.uid},
-        "status": {**held, "conditions": conditions.carry_times(live, wanted)},
+        "status": {**held, "conditions": conditions.carry_transition_times(live, wanted)},
     }
     with contextlib.suppress(errors.NotFound):
         await client.apply(
@@ -66,33 +70,33 @@ async def say(client: Client, entry: Entry, *, problem: str, muster: Muster | No
         )
 
 
-def _is_said(live: object, wanted: Condition) -> bool:
+def _is_up_to_date(live: object, wanted: Condition) -> bool:
     told = ("status", "reason", "message")
     return isinstance(live, dict) and all(live.get(key) == wanted[key] for key in told)
 
 
-def _followed(problem: str, entry: Entry) -> Condition:
-    return conditions.condition(
+def _build_followed(problem: str, entry: Entry) -> Condition:
+    return conditions.build_condition(
         FOLLOWED,
         "False" if problem else "True",
-        NOT_FOLLOWED if problem else WATCHES,
-        problem[:_MAX_MESSAGE] or _ALL,
+        NOT_FOLLOWED if problem else WATCHED,
+        problem[:_MAX_MESSAGE] or _WATCHED_MESSAGE,
         now=_now(),
         generation=entry.generation,
     )
 
 
-def _losses(loss: Loss) -> dict[str, Any]:
+def _build_losses_held(loss: Loss) -> dict[str, Any]:
     """Return `status.losses`."""
     return {"state": loss.state, "missing": loss.missing, "total": loss.total}
 
 
 def _losses_held(loss: Loss | None, entry: Entry) -> Condition:
-    return conditions.condition(
+    return conditions.build_condition(
         LOSSES_HELD,
         "False" if loss is None else "True",
-        NOTHING if loss is None else HELD,
-        _NOT_HELD if loss is None else loss.message[:_MAX_MESSAGE],
+        NO_PODS_MISSING if loss is None else PODS_MISSING,
+        _NOT_HELD_MESSAGE if loss is None else loss.message[:_MAX_MESSAGE],
         now=_now(),
         generation=entry.generation,
     )
@@ -102,26 +106,26 @@ def _now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def _is_stale(word: str, entry: Entry) -> bool:
+def _is_stale_confirmation(confirmation: str, entry: Entry) -> bool:
     """Return True if a confirmation names a different cluster although the known one answers.
 
     While the known one does not answer, vc-manager has yet to read the confirmation. Afterwards the
     known cluster is a different one.
     """
     status = entry.decode().get("status") or {}
-    return word != status.get("identity") and conditions.is_true(
+    return confirmation != status.get("identity") and conditions.is_true(
         status.get("conditions"), REACHABLE
     )
 
 
-async def take(client: Client, entry: Entry, muster: Muster) -> None:
+async def apply_confirmation(client: Client, entry: Entry, pod_loss_guard: PodLossGuard) -> None:
     """Apply a confirmation and remove it, unless it is for a different cluster."""
     word = entry.annotations.get(wellknown.CONFIRM_LOSSES, "")
     if not word:
         return
-    is_taken = muster.confirm(word)
-    if not (is_taken or is_state(word) or _is_stale(word, entry)):
+    is_taken = pod_loss_guard.confirm_losses(word)
+    if not (is_taken or is_state(word) or _is_stale_confirmation(word, entry)):
         return
-    await confirmations.take_off(
-        client, SUPER_CLUSTERS, entry, annotation=wellknown.CONFIRM_LOSSES, word=word
+    await confirmations.remove_confirmation(
+        client, SUPER_CLUSTERS, entry, annotation=wellknown.CONFIRM_LOSSES, confirmation=word
     )

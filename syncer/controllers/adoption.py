@@ -12,19 +12,19 @@ from typing import Any
 import structlog
 
 from kubeio import errors
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.model.keys import Key
-from syncer.rules.registry import Kind, Method
-from syncer.safety.expectations import BEHIND_SECONDS
+from syncer.rules.registry import SyncedKind, UpdateMethod
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def look(kind: Kind, key: Key, session: Session) -> None:
+async def find_vanished_twin(kind: SyncedKind, key: Key, session: Session) -> None:
     """Read a vanished twin live and restore its labels. Raises Wait if it exists."""
-    place = session.lost_twins.lost_from_sight(key)
+    place = session.lost_twins.get_vanished_twin(key)
     if place is None:
         return
     namespace, name = place
@@ -33,28 +33,28 @@ async def look(kind: Kind, key: Key, session: Session) -> None:
             kind.resource, name, namespace=namespace, metadata_only=True
         )
     except errors.NotFound:
-        session.lost_twins.is_in_sight(key)
+        session.lost_twins.clear_vanished_twin(key)
         return
     metadata = live["metadata"]
     if not session.tenant.owns(metadata) or "deletionTimestamp" in metadata:
-        session.lost_twins.is_in_sight(key)
+        session.lost_twins.clear_vanished_twin(key)
         return
-    await put_labels_back(kind, metadata, session)
-    raise Wait("the twin is there after all, the cache is behind", BEHIND_SECONDS)
+    await restore_labels(kind, metadata, session)
+    raise NotReadyYet("the twin is there after all, the cache is behind", CACHE_BEHIND_SECONDS)
 
 
-async def put_labels_back(kind: Kind, live: Mapping[str, Any], session: Session) -> None:
+async def restore_labels(kind: SyncedKind, live: Mapping[str, Any], session: Session) -> None:
     """Restore the labels by which the caches select.
 
     `live` is the metadata of an object whose annotations prove that it belongs to this tenant.
     """
     namespace = (live.get("annotations") or {}).get(wellknown.NAMESPACE, "")
-    wanted = ownership.labels(session.tenant, namespace)
+    wanted = ownership.build_owner_labels(session.tenant, namespace)
     if all((live.get("labels") or {}).get(key) == value for key, value in wanted.items()):
         return
     name, namespace = live["name"], live.get("namespace", "")
     client = session.super_client
-    if kind.method is Method.REPLACE:
+    if kind.update_method is UpdateMethod.REPLACE:
         whole = await client.get(kind.resource, name, namespace=namespace)
         if whole["metadata"]["uid"] == live["uid"]:
             whole["metadata"]["labels"] = {**(whole["metadata"].get("labels") or {}), **wanted}

@@ -6,31 +6,31 @@ allow the next eviction too early. A starting pod is unhealthy for longer. A pod
 healthy must not block a drain.
 """
 
-from kubeio.controller.worker import Again, Verdict
+from kubeio.controller.worker import RequeueAfter, Result
 from syncer.controllers import sync_down
-from syncer.controllers.sync_down import Pair
+from syncer.controllers.sync_down import ObjectPair
 from syncer.model.keys import Key
 from syncer.model.rejections import RejectedError
 from syncer.rules import disruption_budgets
-from syncer.rules.registry import Kind
+from syncer.rules.registry import SyncedKind
 from syncer.tenants.session import Session
 
-UNHEALTHY_SECONDS = 300.0
+LOWERING_DELAY_SECONDS = 300.0
 """Time in seconds that pods may be unhealthy before their budget allows another eviction."""
 
 
-async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
+async def reconcile_budget(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one budget."""
-    pair = sync_down.look(kind, key, session)
-    patience = _patience(pair, session)
+    pair = sync_down.read_pair(kind, key, session)
+    patience = _compute_lowering_delay(pair, session)
     if patience is not None:
-        left = session.grace_timers.left_to_linger(key, patience)
+        left = session.grace_timers.get_remaining_grace(key, patience)
         if left > 0:
-            return Again(left)
+            return RequeueAfter(left)
     return await sync_down.reconcile(kind, key, session)
 
 
-def _patience(pair: Pair, session: Session) -> float | None:
+def _compute_lowering_delay(pair: ObjectPair, session: Session) -> float | None:
     """Return the delay in seconds of a number that would be lowered, otherwise None."""
     tenant_x, super_x = pair.tenant_x, pair.super_x
     if tenant_x is None or super_x is None or not pair.wanted or super_x.deleting:
@@ -39,10 +39,10 @@ def _patience(pair: Pair, session: Session) -> float | None:
         return None
     budget = tenant_x.decode()
     try:
-        twin = disruption_budgets.disruption_budget(budget, session.view)
+        twin = disruption_budgets.build_disruption_budget(budget, session.view)
     except RejectedError:
         return None  # the kind's own reconcile reports it
     if not disruption_budgets.is_being_lowered(budget, super_x.decode(), twin):
         return None
     is_short = disruption_budgets.is_short_of_healthy(twin, pair.key.namespace, session.view)
-    return UNHEALTHY_SECONDS if is_short else session.grace_timers.linger_seconds
+    return LOWERING_DELAY_SECONDS if is_short else session.grace_timers.grace_period_seconds

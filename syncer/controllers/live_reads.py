@@ -9,34 +9,38 @@ import orjson
 
 from kubeio import errors
 from kubeio.api.client import Client
-from kubeio.cache.store import Entry, parse
-from kubeio.controller.worker import Wait
+from kubeio.cache.store import Entry, parse_entry
+from kubeio.controller.worker import NotReadyYet
 from syncer.rules.configuration import cache_transforms
 from syncer.tenants.session import Session
 from tenancy.resources import Resource
 
-BEHIND_SECONDS = 2.0
+CACHE_BEHIND_SECONDS = 2.0
 
 
-async def both(
+async def fetch_both(
     resource: Resource, tenant_x: Entry | None, super_x: Entry | None, session: Session
 ) -> tuple[Entry | None, Entry | None]:
     """Return both sides of a key with their values. Raises Wait if a cache is behind."""
     if tenant_x is not None:
-        tenant_x = await _whole(resource, tenant_x, session.tenant_client)
+        tenant_x = await _fetch_whole(resource, tenant_x, session.tenant_client)
     if super_x is not None:
-        super_x = await _whole(resource, super_x, session.super_client)
+        super_x = await _fetch_whole(resource, super_x, session.super_client)
     return tenant_x, super_x
 
 
-async def _whole(resource: Resource, entry: Entry, client: Client) -> Entry:
+async def _fetch_whole(resource: Resource, entry: Entry, client: Client) -> Entry:
     if not cache_transforms.is_outline(entry.decode()):
         return entry
     try:
         live = await client.get(resource, entry.name, namespace=entry.namespace)
     except errors.NotFound as problem:
-        raise Wait("the object is gone, the cache is behind", BEHIND_SECONDS) from problem
-    found = parse(orjson.dumps(cache_transforms.unmarked(live)))
+        raise NotReadyYet(
+            "the object is gone, the cache is behind", CACHE_BEHIND_SECONDS
+        ) from problem
+    found = parse_entry(orjson.dumps(cache_transforms.strip_outline_fields(live)))
     if found.uid != entry.uid or found.deleting != entry.deleting:
-        raise Wait("the object is another one now, the cache is behind", BEHIND_SECONDS)
+        raise NotReadyYet(
+            "the object is another one now, the cache is behind", CACHE_BEHIND_SECONDS
+        )
     return found

@@ -1,22 +1,23 @@
 """Reconciler of mirrors: classes and drivers of the super cluster, as far as the policy allows.
 
-Owns the writes for every row of `syncer.model.mirrored_kinds`. Owns `show` and `remove`, also for
-other shown kinds. Must not know single kinds. Hazard: only objects with the syncer's mark may be
-changed or deleted. A tenant may have its own object of the name, which would be lost otherwise.
+Owns the writes for every row of `syncer.model.mirrored_kinds`. Owns `write_mirror` and
+`delete_mirror`, also for other shown kinds. Must not know single kinds. Hazard: only objects with
+the syncer's mark may be changed or deleted. A tenant may have its own object of the name, which
+would be lost otherwise.
 """
 
 import structlog
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Again, Done, Verdict, Wait
+from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import parked_writes
 from syncer.controllers.sync_down import NAME_TAKEN
 from syncer.model import mirrored_kinds
 from syncer.model.keys import Key
-from syncer.model.mirrored_kinds import Shape
-from syncer.safety.expectations import BEHIND_SECONDS, Side
-from syncer.safety.hot_loop_guard import Part
+from syncer.model.mirrored_kinds import ComparedShape
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
+from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.resources import Resource
@@ -24,56 +25,56 @@ from tenancy.resources import Resource
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def reconcile(key: Key, session: Session) -> Verdict:
+async def reconcile_mirror(key: Key, session: Session) -> Result:
     """Show one object, or delete it."""
-    mirror = mirrored_kinds.BY_KIND[key.kind]
+    mirror = mirrored_kinds.MIRRORS_BY_KIND[key.kind]
     store = session.stores[key.kind]
-    if not store.synced and mirror.optional:
+    if not store.synced and mirror.needs_crd:
         return Done()  # the tenant does not serve the kind yet
     tenant_x = store.get("", key.name)
     if session.is_behind(key, tenant_x, None):
-        return Again(BEHIND_SECONDS)
-    super_x = session.link.home.classes[key.kind].get("", key.name)
+        return RequeueAfter(CACHE_BEHIND_SECONDS)
+    super_x = session.connection.home_cluster.classes[key.kind].get("", key.name)
     if super_x is not None and mirrored_kinds.is_selected(
         mirror, session.view.policy.sync, super_x
     ):
-        wanted = mirrored_kinds.body(mirror, super_x.decode())
-        return await show(mirror.shape, key, wanted, tenant_x, session)
-    if tenant_x is None or not mirrored_kinds.is_ours(tenant_x):
+        wanted = mirrored_kinds.build_mirror(mirror, super_x.decode())
+        return await write_mirror(mirror.shape, key, wanted, tenant_x, session)
+    if tenant_x is None or not mirrored_kinds.is_own_mirror(tenant_x):
         return Done()
     if super_x is None:
-        await prove_gone(mirror.resource, key, session)
-    return await remove(mirror.resource, key, tenant_x, session)
+        await prove_absent(mirror.resource, key, session)
+    return await delete_mirror(mirror.resource, key, tenant_x, session)
 
 
-async def show(
-    shape: Shape,
+async def write_mirror(
+    shape: ComparedShape,
     key: Key,
     wanted: Object,
     tenant_x: Entry | None,
     session: Session,
-) -> Verdict:
+) -> Result:
     """Create or update a tenant object.
 
     An object that cannot be updated is deleted and recreated.
     """
     resource = shape.resource
     if tenant_x is None:
-        return await _create(resource, key, wanted, session)
-    if not mirrored_kinds.is_ours(tenant_x):
-        return await _leave(resource, tenant_x, session)
-    if mirrored_kinds.is_shown(tenant_x.decode(), wanted, shape.fields):
-        parked_writes.settled(key, parked_writes.TENANT, session)
-    elif not is_left(key, wanted, tenant_x, session):
-        return await _put(resource, key, wanted, tenant_x, session)
+        return await _create_mirror(resource, key, wanted, session)
+    if not mirrored_kinds.is_own_mirror(tenant_x):
+        return await _delete_unselected(resource, tenant_x, session)
+    if mirrored_kinds.is_mirror_current(tenant_x.decode(), wanted, shape.fields):
+        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session)
+    elif not must_leave_unchanged(key, wanted, tenant_x, session):
+        return await _replace_mirror(resource, key, wanted, tenant_x, session)
     return Done()
 
 
-async def _put(
+async def _replace_mirror(
     resource: Resource, key: Key, wanted: Object, tenant_x: Entry, session: Session
-) -> Verdict:
+) -> Result:
     own = tenant_x.decode()
-    body = mirrored_kinds.replacement(own, wanted)
+    body = mirrored_kinds.build_replacement(own, wanted)
     try:
         written = await session.tenant_client.replace(
             resource, body, field_manager=wellknown.SYNCER
@@ -81,11 +82,11 @@ async def _put(
     except errors.Invalid:
         if tenant_x.deleting:
             return Done()  # its end wakes this key, which recreates it
-        return await remove(resource, key, tenant_x, session)
-    _noted(key, written, session)
+        return await delete_mirror(resource, key, tenant_x, session)
+    _record_write(key, written, session)
     _log.info("mirror.changed", name=key.name)
-    await parked_writes.tried(
-        Part(key, parked_writes.TENANT),
+    await parked_writes.count_attempt(
+        WriteScope(key, parked_writes.TENANT_SIDE),
         body,
         before=own,
         answer=written,
@@ -96,49 +97,51 @@ async def _put(
     return Done()
 
 
-def is_left(key: Key, wanted: Object, tenant_x: Entry, session: Session) -> bool:
+def must_leave_unchanged(key: Key, wanted: Object, tenant_x: Entry, session: Session) -> bool:
     """Return True if a shown object stays as it is because its write is parked."""
     own = tenant_x.decode()
-    body = mirrored_kinds.replacement(own, wanted)
-    return parked_writes.is_parked(Part(key, parked_writes.TENANT), body, own, session)
+    body = mirrored_kinds.build_replacement(own, wanted)
+    return parked_writes.is_parked(WriteScope(key, parked_writes.TENANT_SIDE), body, own, session)
 
 
-async def _create(resource: Resource, key: Key, wanted: Object, session: Session) -> Verdict:
+async def _create_mirror(resource: Resource, key: Key, wanted: Object, session: Session) -> Result:
     try:
         written = await session.tenant_client.create(
             resource, wanted, field_manager=wellknown.SYNCER
         )
     except errors.AlreadyExists:
-        raise Wait("a tenant object of that name is there, the cache is behind") from None
-    _noted(key, written, session)
+        raise NotReadyYet("a tenant object of that name is there, the cache is behind") from None
+    _record_write(key, written, session)
     _log.info("mirror.shown", name=key.name)
     return Done()
 
 
-async def _leave(resource: Resource, tenant_x: Entry, session: Session) -> Verdict:
+async def _delete_unselected(resource: Resource, tenant_x: Entry, session: Session) -> Result:
     message = (
         f"metadata.name {tenant_x.name} is that of a {resource.kind} which this cluster offers; it"
         " is shown here once this one has gone (rule name-taken)"
     )
-    await session.notices.tell(resource, tenant_x, reason=NAME_TAKEN, message=message)
+    await session.event_recorder.record(resource, tenant_x, reason=NAME_TAKEN, message=message)
     return Done()
 
 
-def _noted(key: Key, written: Object, session: Session) -> None:
-    session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
-    session.fuse.wrote(key)
+def _record_write(key: Key, written: Object, session: Session) -> None:
+    session.expectations.expect_update(
+        ClusterSide.TENANT, key, written["metadata"]["resourceVersion"]
+    )
+    session.hot_loop_guard.count_write(key)
 
 
-async def prove_gone(resource: Resource, key: Key, session: Session) -> None:
+async def prove_absent(resource: Resource, key: Key, session: Session) -> None:
     """Raise Wait if the super object exists. Absence from a cache may be out of date."""
     try:
         await session.super_client.get(resource, key.name, metadata_only=True)
     except errors.NotFound:
         return
-    raise Wait("the super object lives, the cache is behind", BEHIND_SECONDS)
+    raise NotReadyYet("the super object lives, the cache is behind", CACHE_BEHIND_SECONDS)
 
 
-async def remove(resource: Resource, key: Key, tenant_x: Entry, session: Session) -> Verdict:
+async def delete_mirror(resource: Resource, key: Key, tenant_x: Entry, session: Session) -> Result:
     """Delete an object of the syncer from the tenant."""
     if tenant_x.deleting:
         return Done()  # its finalizers are the tenant's
@@ -147,7 +150,7 @@ async def remove(resource: Resource, key: Key, tenant_x: Entry, session: Session
     except errors.NotFound:
         return Done()
     version = "" if answer.get("kind") == "Status" else answer["metadata"]["resourceVersion"]
-    session.expectations.deleted(Side.TENANT, key, tenant_x, version)
-    session.fuse.wrote(key)
+    session.expectations.expect_delete(ClusterSide.TENANT, key, tenant_x, version)
+    session.hot_loop_guard.count_write(key)
     _log.info("mirror.removed", name=key.name)
     return Done()

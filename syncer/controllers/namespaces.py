@@ -5,43 +5,43 @@ token must be reset. Otherwise every pod of the namespace would get them.
 """
 
 from kubeio import errors
-from kubeio.controller.worker import Done, Verdict
+from kubeio.controller.worker import Done, Result
 from syncer.controllers import sync_down
 from syncer.model.keys import Key
 from syncer.rules import namespaces
-from syncer.rules.registry import Kind
+from syncer.rules.registry import SyncedKind
 from syncer.tenants.session import Session
 from tenancy import names, wellknown
 from tenancy.resources import SERVICE_ACCOUNTS
 
 
-async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
+async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one namespace and its account."""
     verdict = await sync_down.reconcile(kind, key, session)
-    pair = sync_down.look(kind, key, session)
-    tenant_x, below = pair.tenant_x, session.view.super_namespace(key.name)
+    pair = sync_down.read_pair(kind, key, session)
+    tenant_x, below = pair.tenant_x, session.view.get_super_namespace(key.name)
     if tenant_x is None or not isinstance(verdict, Done):
         return verdict
     if pair.super_x is None or pair.super_x.deleting:
         return verdict  # its own creation wakes this key
     if not session.is_twin(pair.super_x, tenant_x.uid):
         return verdict
-    wanted = namespaces.workload_account(session.view, tenant_x.decode())
-    live = session.super_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
+    wanted = namespaces.build_workload_account(session.view, tenant_x.decode())
+    live = session.get_super_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
     if live is None:
         try:
             await session.super_client.create(
                 SERVICE_ACCOUNTS, wanted, field_manager=wellknown.SYNCER
             )
-            session.fuse.wrote(key)
+            session.hot_loop_guard.count_write(key)
         except errors.AlreadyExists:
-            return await _take_over(key, wanted, session)
-    elif not namespaces.is_same_account(live.decode()):
-        return await _take_over(key, wanted, session)
+            return await _restore_account(key, wanted, session)
+    elif not namespaces.is_account_powerless(live.decode()):
+        return await _restore_account(key, wanted, session)
     return Done()
 
 
-async def _take_over(key: Key, wanted: dict[str, object], session: Session) -> Verdict:
+async def _restore_account(key: Key, wanted: dict[str, object], session: Session) -> Result:
     """Remove all rights from the account.
 
     The namespace is the syncer's, so its accounts are, too.
@@ -51,8 +51,8 @@ async def _take_over(key: Key, wanted: dict[str, object], session: Session) -> V
         SERVICE_ACCOUNTS,
         names.WORKLOAD_ACCOUNT,
         powerless,
-        namespace=session.view.super_namespace(key.name),
+        namespace=session.view.get_super_namespace(key.name),
         field_manager=wellknown.SYNCER,
     )
-    session.fuse.wrote(key)
+    session.hot_loop_guard.count_write(key)
     return Done()

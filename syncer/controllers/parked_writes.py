@@ -15,27 +15,27 @@ from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import diff
 from syncer.model.keys import Key
-from syncer.safety.hot_loop_guard import Outcome, Part
-from syncer.tenants.connection import Link
+from syncer.safety.hot_loop_guard import WriteOutcome, WriteScope
+from syncer.tenants.connection import TenantConnection
 from syncer.tenants.session import Session
 from telemetry import metrics
 from tenancy.resources import Resource
 
-REASON = "SyncParked"
+SYNC_PARKED = "SyncParked"
 """Reason of the Event. The condition Synced repeats the paths."""
-SUPER, TENANT = "super", "tenant"
+SUPER_SIDE, TENANT_SIDE = "super", "tenant"
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-def is_parked(part: Part, body: Object, before: Mapping[str, Any], session: Session) -> bool:
+def is_parked(part: WriteScope, body: Object, before: Mapping[str, Any], session: Session) -> bool:
     """Return True if a write must be left out."""
-    fuse = session.fuse
-    return fuse.knows(part) and fuse.is_parked(part, diff.digest(body, before))
+    fuse = session.hot_loop_guard
+    return fuse.has_history(part) and fuse.is_parked(part, diff.compute_digest(body, before))
 
 
-async def tried(
-    part: Part,
+async def count_attempt(
+    part: WriteScope,
     body: Object,
     *,
     before: Mapping[str, Any],
@@ -46,37 +46,41 @@ async def tried(
 ) -> None:
     """Count a write of a difference, and post an Event when it becomes parked."""
 
-    def outcome() -> Outcome:
-        untaken = diff.lacking(body, answer)
-        return Outcome(diff.told(untaken or diff.between(body, before)), not untaken)
+    def build_outcome() -> WriteOutcome:
+        untaken = diff.find_lacking(body, answer)
+        return WriteOutcome(
+            diff.format_paths(untaken or diff.find_written_paths(body, before)), not untaken
+        )
 
-    if not session.fuse.tried(part, diff.digest(body, before), outcome):
+    if not session.hot_loop_guard.count_attempt(
+        part, diff.compute_digest(body, before), build_outcome
+    ):
         return
-    paths, taken = outcome()
+    paths, taken = build_outcome()
     _log.warning("diff.parked", side=part.side, paths=paths, taken=taken)
     metrics.DIFFS_PARKED.labels(part.side).inc()
-    session.link.look_at_store()
+    session.connection.enqueue_status()
     if tenant_x is None:
         return
-    where = "where it runs" if part.side == SUPER else "in this cluster"
+    where = "where it runs" if part.side == SUPER_SIDE else "in this cluster"
     why = (
         f"are not accepted {where}, perhaps because that is another version"
         if not taken
         else f"are put back {where} each time they are set"
     )
     message = f"{paths}: these fields {why}; they are left as they are for now (rule parked)"
-    await session.notices.tell(resource, tenant_x, reason=REASON, message=message)
+    await session.event_recorder.record(resource, tenant_x, reason=SYNC_PARKED, message=message)
 
 
-def settled(key: Key, side: str, session: Session, subresource: str = "") -> None:
+def clear_if_converged(key: Key, side: str, session: Session, subresource: str = "") -> None:
     """Record that a part no longer differs."""
-    if session.fuse.settled(Part(key, side, subresource)):
-        session.link.look_at_store()
+    if session.hot_loop_guard.clear_if_converged(WriteScope(key, side, subresource)):
+        session.connection.enqueue_status()
 
 
-def sentence(link: Link) -> str:
+def format_parked_message(link: TenantConnection) -> str:
     """Return the sentence about parked writes for the condition. Empty if there are none."""
-    parked = link.parked()
+    parked = link.list_parked()
     if not parked:
         return ""
     part, paths = next(iter(parked.items()))

@@ -10,57 +10,61 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from syncer.model import diff, object_meta
-from syncer.model.rejections import REASON, Problem
-from syncer.rules.registry import Kind
+from syncer.model.rejections import SYNC_REJECTED, RejectionProblem
+from syncer.rules.registry import SyncedKind
 from syncer.tenants.session import Session
 from tenancy import names
 
 SYNC_FAILED = "SyncFailed"
 ADJUSTED = "SyncAdjusted"
 """Reason of the Event that reports changed or omitted fields."""
-REFUSALS = (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge)
+REFUSAL_ERRORS = (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge)
 """Errors of an API server that refuses a body."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def tell_rejected(
-    kind: Kind, tenant_x: Entry, problems: tuple[Problem, ...], session: Session
+async def report_rejected(
+    kind: SyncedKind, tenant_x: Entry, problems: tuple[RejectionProblem, ...], session: Session
 ) -> None:
     """Report why an object is not synced. It is checked again when it changes."""
     message = "; ".join(str(problem) for problem in problems)
     _log.info("tenant.rejected", rules=sorted({problem.rule for problem in problems}))
-    await session.notices.tell(kind.resource, tenant_x, reason=REASON, message=message)
+    await session.event_recorder.record(
+        kind.resource, tenant_x, reason=SYNC_REJECTED, message=message
+    )
 
 
-async def tell_dropped(
-    kind: Kind, tenant_x: Entry, twin: Object, written: Object, session: Session
+async def report_dropped_fields(
+    kind: SyncedKind, tenant_x: Entry, twin: Object, written: Object, session: Session
 ) -> None:
     """Report the fields that the super cluster does not know, because its version differs."""
-    sent = {field: value for field, value in twin.items() if field not in diff.HEAD}
-    dropped = diff.missing(sent, written)
+    sent = {field: value for field, value in twin.items() if field not in diff.HEAD_FIELDS}
+    dropped = diff.find_missing(sent, written)
     if dropped:
         message = (
-            f"{diff.told(dropped)}: not known where it runs, perhaps because that is"
+            f"{diff.format_paths(dropped)}: not known where it runs, perhaps because that is"
             " another version; left out there (rule version-skew)"
         )
-        await session.notices.tell(kind.resource, tenant_x, reason=ADJUSTED, message=message)
+        await session.event_recorder.record(
+            kind.resource, tenant_x, reason=ADJUSTED, message=message
+        )
 
 
-async def tell_refusal(
-    kind: Kind, tenant_x: Entry | None, refusal: errors.ApiError | None, session: Session
+async def report_refusal(
+    kind: SyncedKind, tenant_x: Entry | None, refusal: errors.ApiError | None, session: Session
 ) -> None:
     """Report a refused change and raise it. The status must have been synced back before."""
     if refusal is None:
         return
     if tenant_x is not None and not kind.is_expected(refusal):
-        await tell_failed(kind, tenant_x, refusal, session)
+        await report_failed(kind, tenant_x, refusal, session)
     raise refusal
 
 
-def _without_names(problem: errors.ApiError) -> str:
+def _redact_message(problem: errors.ApiError) -> str:
     """Return the public part of a refusal. The name of a quota or webhook is not for the tenant."""
-    said = problem.said
+    said = problem.server_message
     if not isinstance(problem, errors.Forbidden):
         return said
     _, found, why = said.partition("violates PodSecurity ")
@@ -71,14 +75,16 @@ def _without_names(problem: errors.ApiError) -> str:
     return "what this cluster runs on refuses it; ask whoever runs that"
 
 
-async def tell_failed(
-    kind: Kind, tenant_x: Entry, problem: errors.ApiError, session: Session
+async def report_failed(
+    kind: SyncedKind, tenant_x: Entry, problem: errors.ApiError, session: Session
 ) -> None:
     """Report the admission message of the super cluster, without its names."""
-    said = _without_names(problem)
+    said = _redact_message(problem)
     namespace = tenant_x.namespace or tenant_x.name
-    below = session.view.super_namespace(namespace)
-    pairs = object_meta.names_of(session.tenant, below, namespace)
-    pairs.append((names.volume(session.tenant.uid, tenant_x.name), tenant_x.name))
-    message = object_meta.scrub(session.scrubber.clean(said), pairs)
-    await session.notices.tell(kind.resource, tenant_x, reason=SYNC_FAILED, message=message)
+    below = session.view.get_super_namespace(namespace)
+    pairs = object_meta.build_name_pairs(session.tenant, below, namespace)
+    pairs.append((names.build_volume_name(session.tenant.uid, tenant_x.name), tenant_x.name))
+    message = object_meta.replace_names(session.sanitizer.sanitize_text(said), pairs)
+    await session.event_recorder.record(
+        kind.resource, tenant_x, reason=SYNC_FAILED, message=message
+    )

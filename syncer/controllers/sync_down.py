@@ -13,7 +13,7 @@ import structlog
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Again, Done, Verdict, Wait
+from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import (
     adoption,
     live_reads,
@@ -22,29 +22,34 @@ from syncer.controllers import (
     sync_up,
 )
 from syncer.model import decide, diff, rejections
-from syncer.model.decide import Grounds
-from syncer.model.decide import Verdict as Decided
-from syncer.model.keys import Key, tenant_namespace
-from syncer.model.references import Ref, is_reserved_name, refs_of
-from syncer.model.rejections import STUMBLES, RefusedError, RejectedError, malformed
+from syncer.model.decide import DeleteGrounds
+from syncer.model.decide import SyncAction as Decided
+from syncer.model.keys import Key, get_tenant_namespace
+from syncer.model.references import ObjectReference, is_reserved_name, list_references
+from syncer.model.rejections import (
+    MALFORMED_OBJECT_ERRORS,
+    ForbiddenObjectError,
+    RejectedError,
+    build_malformed_rejection,
+)
 from syncer.rules.configuration import cache_transforms
-from syncer.rules.registry import Kind, Method
-from syncer.safety.expectations import BEHIND_SECONDS, Side
-from syncer.safety.hot_loop_guard import Part
-from syncer.safety.proven_deletes import Target
+from syncer.rules.registry import SyncedKind, UpdateMethod
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
+from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy import wellknown
 
-LOOK_AGAIN_SECONDS = 60.0
+FOREIGN_RETRY_SECONDS = 60.0
 """Retry interval in seconds for a name that a foreign object has, because no watch shows it."""
-DONE = Done()
+RECONCILED = Done()
 NAME_TAKEN = "NameTaken"
-WAITING = "WaitingForDeletion"
+WAITING_FOR_DELETION = "WaitingForDeletion"
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class Pair(NamedTuple):
+class ObjectPair(NamedTuple):
     """Both sides of a key from the caches."""
 
     key: Key
@@ -53,7 +58,7 @@ class Pair(NamedTuple):
     wanted: bool
 
 
-def look(kind: Kind, key: Key, session: Session) -> Pair:
+def read_pair(kind: SyncedKind, key: Key, session: Session) -> ObjectPair:
     """Return both sides of a key.
 
     An object with a reserved name in the super cluster is the syncer's, without tenant object.
@@ -65,65 +70,65 @@ def look(kind: Kind, key: Key, session: Session) -> Pair:
     if is_reserved_name(name, key.name):
         pass
     elif kind.resource.namespaced:
-        below = session.view.super_namespace(key.namespace)
-        super_x = session.super_store(name).get(below, kind.super_name(key.name))
+        below = session.view.get_super_namespace(key.namespace)
+        super_x = session.get_super_store(name).get(below, kind.super_name(key.name))
     else:
-        super_x = session.super_store(name).get("", session.view.super_namespace(key.name))
+        super_x = session.get_super_store(name).get("", session.view.get_super_namespace(key.name))
     wanted = (
         tenant_x is not None
-        and kind.wants(tenant_x, session.view)
-        and (session.target is None or session.concerns(name, tenant_x))
+        and kind.is_wanted(tenant_x, session.view)
+        and (session.target is None or session.is_concerned(name, tenant_x))
     )
-    return Pair(key=key, tenant_x=tenant_x, super_x=super_x, wanted=wanted)
+    return ObjectPair(key=key, tenant_x=tenant_x, super_x=super_x, wanted=wanted)
 
 
-def wake(kind: Kind, key: Key, session: Session) -> None:
+def enqueue(kind: SyncedKind, key: Key, session: Session) -> None:
     """Queue a key with a relevant event, once the caches show the syncer's last write.
 
     Before that its reconcile would be useless. The echo wakes it, or a timer if the echo is
     missing.
     """
-    pair = look(kind, key, session)
+    pair = read_pair(kind, key, session)
     if not session.is_ready:
         return
     if session.is_behind(key, pair.tenant_x, pair.super_x):
-        session.queue.add_after(key, BEHIND_SECONDS)
+        session.queue.add_after(key, CACHE_BEHIND_SECONDS)
     else:
         session.queue.add(key)
 
 
-async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
+async def reconcile(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one key."""
-    pair = look(kind, key, session)
+    pair = read_pair(kind, key, session)
     if session.is_behind(key, pair.tenant_x, pair.super_x):
-        return Again(BEHIND_SECONDS)
+        return RequeueAfter(CACHE_BEHIND_SECONDS)
     decision = decide.decide(
-        decide.tenant_side(pair.tenant_x),
-        session.super_side(pair.super_x, tenant_namespace(key)),
+        decide.build_tenant_state(pair.tenant_x),
+        session.build_super_state(pair.super_x, get_tenant_namespace(key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
-        follows_mark=kind.follows_mark,
+        follows_mark=kind.deletes_with_mark,
     )
-    if decision.verdict is Decided.NOTHING:
-        await adoption.look(kind, key, session)
+    if decision.action is Decided.NOTHING:
+        await adoption.find_vanished_twin(kind, key, session)
         return Done()
     if decision.grounds is not None:
-        return await delete(kind, pair, decision.grounds, session)
-    return await _STEPS[decision.verdict](kind, pair, session)
+        return await delete_twin(kind, pair, decision.grounds, session)
+    return await _STEPS[decision.action](kind, pair, session)
 
 
-async def create(kind: Kind, pair: Pair, session: Session) -> Verdict:
+async def create_twin(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
     """Build and create the twin."""
     if kind.resource.namespaced:
-        session.ready_namespace(pair.key)
-    pair = await _with_values(kind, pair, session)
-    twin = await build(kind, pair, session)
+        session.get_ready_namespace(pair.key)
+    pair = await _load_values(kind, pair, session)
+    twin = await build_twin(kind, pair, session)
     if twin is None:
         return Done()
-    return await post(kind, pair, twin, session)
+    return await post_twin(kind, pair, twin, session)
 
 
-async def build(kind: Kind, pair: Pair, session: Session) -> Object | None:
+async def build_twin(kind: SyncedKind, pair: ObjectPair, session: Session) -> Object | None:
     """Return the twin, or None after reporting the rejection to the tenant.
 
     Raises Wait if a vanished twin still exists.
@@ -131,42 +136,44 @@ async def build(kind: Kind, pair: Pair, session: Session) -> Object | None:
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
     assert kind.build is not None  # noqa: S101 - rows without are run by their own flow
     try:
-        return _built(kind, pair.tenant_x, session)
+        return _build_from_row(kind, pair.tenant_x, session)
     except RejectedError as rejected:
-        await adoption.look(kind, pair.key, session)  # no create will find it
-        await rejection_events.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
-        if isinstance(rejected, RefusedError):
-            await _take_away(kind, pair, session)
+        await adoption.find_vanished_twin(kind, pair.key, session)  # no create will find it
+        await rejection_events.report_rejected(kind, pair.tenant_x, rejected.problems, session)
+        if isinstance(rejected, ForbiddenObjectError):
+            await _delete_forbidden(kind, pair, session)
         return None
 
 
-def _built(kind: Kind, tenant_x: Entry, session: Session) -> Object:
+def _build_from_row(kind: SyncedKind, tenant_x: Entry, session: Session) -> Object:
     assert kind.build is not None  # noqa: S101 - the caller looked
     try:
         return kind.build(tenant_x.decode(), session.view)
-    except STUMBLES as stumble:  # etcd may hold objects that no API server accepts
-        raise malformed(stumble) from stumble
+    except MALFORMED_OBJECT_ERRORS as stumble:  # etcd may hold objects that no API server accepts
+        raise build_malformed_rejection(stumble) from stumble
 
 
-async def _take_away(kind: Kind, pair: Pair, session: Session) -> None:
+async def _delete_forbidden(kind: SyncedKind, pair: ObjectPair, session: Session) -> None:
     """Delete the twin of a refused object, and sync an empty status back to the tenant.
 
     The state of the super cluster must not depend on what the object was before the refusal.
     """
     assert pair.tenant_x is not None  # noqa: S101 - it was refused
     if session.is_twin(pair.super_x, pair.tenant_x.uid) and not _is_deleting(pair.super_x):
-        await session.deletions.delete(target(kind, pair, Grounds.UNWANTED))
-    await carry_up(kind, pair, {}, session)
+        await session.proven_deletes.delete_proven(
+            build_delete_target(kind, pair, DeleteGrounds.UNWANTED)
+        )
+    await write_back(kind, pair, {}, session)
 
 
 def _is_deleting(entry: Entry | None) -> bool:
     return entry is not None and entry.deleting
 
 
-def target(kind: Kind, pair: Pair, grounds: Grounds) -> Target:
+def build_delete_target(kind: SyncedKind, pair: ObjectPair, grounds: DeleteGrounds) -> DeleteTarget:
     """Return the twin of a key as a deletion target."""
     assert pair.super_x is not None  # noqa: S101 - asked only then
-    return Target(
+    return DeleteTarget(
         key=pair.key,
         resource=kind.resource,
         entry=pair.super_x,
@@ -175,43 +182,45 @@ def target(kind: Kind, pair: Pair, grounds: Grounds) -> Target:
     )
 
 
-async def post(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
+async def post_twin(kind: SyncedKind, pair: ObjectPair, twin: Object, session: Session) -> Result:
     """Create the twin. If the name is taken, its object is read live."""
     tenant_x = pair.tenant_x
     assert tenant_x is not None  # noqa: S101 - decided on it
-    stamp(twin, tenant_x)
+    stamp_revision(twin, tenant_x)
     try:
         written = await session.super_client.create(
             kind.resource, twin, field_manager=wellknown.SYNCER
         )
     except errors.AlreadyExists:
-        return await look_live(kind, pair, twin, session)
-    except rejection_events.REFUSALS as problem:
+        return await resolve_name_conflict(kind, pair, twin, session)
+    except rejection_events.REFUSAL_ERRORS as problem:
         if problem.has_cause("NamespaceTerminating"):
-            raise Wait("the super namespace is on its way out") from problem
-        broken = rejections.pod_security(problem.said)
+            raise NotReadyYet("the super namespace is on its way out") from problem
+        broken = rejections.parse_pod_security(problem.server_message)
         if broken is not None:
-            await rejection_events.tell_rejected(kind, tenant_x, (broken,), session)
-            return Again(LOOK_AGAIN_SECONDS)  # a level that just changed may not be in effect yet
+            await rejection_events.report_rejected(kind, tenant_x, (broken,), session)
+            return RequeueAfter(
+                FOREIGN_RETRY_SECONDS
+            )  # a level that just changed may not be in effect yet
         if not kind.is_expected(problem):
-            await rejection_events.tell_failed(kind, tenant_x, problem, session)
+            await rejection_events.report_failed(kind, tenant_x, problem, session)
         raise
-    is_taken = not diff.lacking(twin, written)
-    noted(pair.key, written, tenant_x, session, taken=is_taken)
+    is_taken = not diff.find_lacking(twin, written)
+    record_write(pair.key, written, tenant_x, session, taken=is_taken)
     _log.debug("super.created")
     if not is_taken:
-        await rejection_events.tell_dropped(kind, tenant_x, twin, written, session)
+        await rejection_events.report_dropped_fields(kind, tenant_x, twin, written, session)
     return Done()
 
 
-def stamp(twin: Object, tenant_x: Entry) -> None:
+def stamp_revision(twin: Object, tenant_x: Entry) -> None:
     """Record the tenant revision of a write, for the delete protection."""
     twin["metadata"].setdefault("annotations", {})[wellknown.STORE_REVISION] = (
         tenant_x.resource_version
     )
 
 
-def noted(
+def record_write(
     key: Key, written: Object, tenant_x: Entry, session: Session, *, taken: bool = False
 ) -> None:
     """Remember a write until its echo, and schedule an increase of the store's epoch.
@@ -219,13 +228,15 @@ def noted(
     `taken`: the echo needs no work.
     """
     version = written["metadata"]["resourceVersion"]
-    session.expectations.wrote(Side.SUPER, key, version, taken=taken)
-    session.fuse.wrote(key)
-    session.brake.wrote(tenant_x.resource_version)
-    session.link.mark_store_soon()
+    session.expectations.expect_update(ClusterSide.SUPER, key, version, taken=taken)
+    session.hot_loop_guard.count_write(key)
+    session.store_guard.record_write(tenant_x.resource_version)
+    session.connection.schedule_epoch()
 
 
-async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> Verdict:
+async def resolve_name_conflict(
+    kind: SyncedKind, pair: ObjectPair, twin: Object, session: Session
+) -> Result:
     """Read the object with a taken name.
 
     It is an earlier create, an earlier object's twin, or foreign.
@@ -240,112 +251,126 @@ async def look_live(kind: Kind, pair: Pair, twin: Object, session: Session) -> V
         metadata_only=True,
     )
     if not session.tenant.owns(live["metadata"]):
-        return await name_taken(kind, pair, session)
-    await adoption.put_labels_back(kind, live["metadata"], session)
-    raise Wait("a super object of that name is there, the cache is behind", BEHIND_SECONDS)
+        return await report_name_taken(kind, pair, session)
+    await adoption.restore_labels(kind, live["metadata"], session)
+    raise NotReadyYet(
+        "a super object of that name is there, the cache is behind", CACHE_BEHIND_SECONDS
+    )
 
 
-async def name_taken(kind: Kind, pair: Pair, session: Session) -> Verdict:
+async def report_name_taken(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
     """Report to the tenant that a name is taken. Foreign objects are never changed."""
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
     message = (
         f"metadata.name {pair.tenant_x.name} is taken by an object that belongs to somebody else;"
         " choose another name (rule name-taken)"
     )
-    await session.notices.tell(kind.resource, pair.tenant_x, reason=NAME_TAKEN, message=message)
-    return Again(LOOK_AGAIN_SECONDS)
+    await session.event_recorder.record(
+        kind.resource, pair.tenant_x, reason=NAME_TAKEN, message=message
+    )
+    return RequeueAfter(FOREIGN_RETRY_SECONDS)
 
 
-async def _wait(kind: Kind, pair: Pair, session: Session) -> Verdict:
-    if kind.waits_visibly and pair.tenant_x is not None:
+async def _wait_for_deletion(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
+    if kind.reports_wait and pair.tenant_x is not None:
         message = "The earlier one of this name is still being removed; this one follows then."
-        await session.notices.tell(
-            kind.resource, pair.tenant_x, reason=WAITING, message=message, kind="Normal"
+        await session.event_recorder.record(
+            kind.resource,
+            pair.tenant_x,
+            reason=WAITING_FOR_DELETION,
+            message=message,
+            kind="Normal",
         )
-    raise Wait("the twin of an earlier object is on its way out")
+    raise NotReadyYet("the twin of an earlier object is on its way out")
 
 
-async def delete(
-    kind: Kind,
-    pair: Pair,
-    grounds: Grounds,
+async def delete_twin(
+    kind: SyncedKind,
+    pair: ObjectPair,
+    grounds: DeleteGrounds,
     session: Session,
     *,
     grace_seconds: int | None = None,
-) -> Verdict:
+) -> Result:
     """Delete a twin if that is proved and no super pod still uses it."""
     assert pair.super_x is not None  # noqa: S101 - decided on it
-    if grounds is Grounds.UNWANTED and kind.lingers:
+    if grounds is DeleteGrounds.UNWANTED and kind.has_grace_period:
         return await _delete_unneeded(kind, pair, session)
-    await session.deletions.delete(
-        target(kind, pair, grounds),
+    await session.proven_deletes.delete_proven(
+        build_delete_target(kind, pair, grounds),
         grace_seconds=grace_seconds,
     )
-    if pair.tenant_x is not None and pair.wanted and grounds is Grounds.SUCCEEDED:
-        return await _wait(kind, pair, session)
+    if pair.tenant_x is not None and pair.wanted and grounds is DeleteGrounds.SUCCEEDED:
+        return await _wait_for_deletion(kind, pair, session)
     return Done()
 
 
-async def _delete_unneeded(kind: Kind, pair: Pair, session: Session) -> Verdict:
+async def _delete_unneeded(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
     assert pair.super_x is not None  # noqa: S101 - decided on it
-    ref = Ref(kind.resource.kind, pair.super_x.name)
-    if is_used_below(ref, pair.super_x.namespace, session):
+    ref = ObjectReference(kind.resource.kind, pair.super_x.name)
+    if is_used_in_super(ref, pair.super_x.namespace, session):
         return Done()  # the end of the super pod wakes this key
-    left = session.grace_timers.left_to_linger(pair.key)
+    left = session.grace_timers.get_remaining_grace(pair.key)
     if left > 0:
-        return Again(left)
-    with session.leaving(pair.key, pair.super_x):
-        await session.deletions.delete(
-            target(kind, pair, Grounds.UNWANTED),
-            is_still=lambda: not look(kind, pair.key, session).wanted,
+        return RequeueAfter(left)
+    with session.mark_leaving(pair.key, pair.super_x):
+        await session.proven_deletes.delete_proven(
+            build_delete_target(kind, pair, DeleteGrounds.UNWANTED),
+            is_still=lambda: not read_pair(kind, pair.key, session).wanted,
         )
     return Done()
 
 
-def is_used_below(ref: Ref, super_namespace: str, session: Session) -> bool:
+def is_used_in_super(ref: ObjectReference, super_namespace: str, session: Session) -> bool:
     """Return True if a super pod still names an object that no tenant pod needs any longer."""
     spelled = f'"{ref.name}"'.encode()
     return any(
-        spelled in pod.body and ref in refs_of(pod.decode().get("spec") or {})
-        for pod in session.super_store("Pod").list(super_namespace)
+        spelled in pod.body and ref in list_references(pod.decode().get("spec") or {})
+        for pod in session.get_super_store("Pod").list(super_namespace)
     )
 
 
-async def _compare(kind: Kind, pair: Pair, session: Session) -> Verdict:
+async def _compare_and_update(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
     assert pair.super_x is not None  # noqa: S101 - decided on it
-    session.grace_timers.needed(pair.key)
-    twin = await build(kind, pair, session)
+    session.grace_timers.clear_unused(pair.key)
+    twin = await build_twin(kind, pair, session)
     if twin is None:
         return Done()  # rejected: what was accepted before stays
     live = pair.super_x.decode()
-    if kind.change is not None and cache_transforms.is_any(live, twin) and kind.change(live, twin):
-        pair = await _with_values(kind, pair, session)
+    if (
+        kind.change is not None
+        and cache_transforms.is_any_outline(live, twin)
+        and kind.change(live, twin)
+    ):
+        pair = await _load_values(kind, pair, session)
         assert pair.super_x is not None  # noqa: S101 - it was
-        twin, live = await build(kind, pair, session), pair.super_x.decode()
+        twin, live = await build_twin(kind, pair, session), pair.super_x.decode()
         if twin is None:
             return Done()
     if kind.is_fixed(live, twin):
-        return await _make_anew(kind, pair, live, twin, session)
+        return await _recreate(kind, pair, live, twin, session)
     refusal: errors.ApiError | None = None
     try:
-        is_changed = await change(kind, pair, live, twin, session)
-    except rejection_events.REFUSALS as problem:
+        is_changed = await update_twin(kind, pair, live, twin, session)
+    except rejection_events.REFUSAL_ERRORS as problem:
         refusal, is_changed = problem, False
     if not is_changed:
-        await carry_up(kind, pair, live, session)
-    await rejection_events.tell_refusal(kind, pair.tenant_x, refusal, session)
+        await write_back(kind, pair, live, session)
+    await rejection_events.report_refusal(kind, pair.tenant_x, refusal, session)
     return Done()  # a change wakes the key, and `live` is out of date
 
 
-async def _make_anew(
-    kind: Kind, pair: Pair, live: Object, twin: Object, session: Session
-) -> Verdict:
+async def _recreate(
+    kind: SyncedKind, pair: ObjectPair, live: Object, twin: Object, session: Session
+) -> Result:
     """Delete a twin that cannot be changed. Its end wakes the key."""
-    part = Part(pair.key, parked_writes.SUPER)
+    part = WriteScope(pair.key, parked_writes.SUPER_SIDE)
     if parked_writes.is_parked(part, twin, live, session):
         return Done()
-    await session.deletions.delete(target(kind, pair, Grounds.UNWANTED))
-    await parked_writes.tried(
+    await session.proven_deletes.delete_proven(
+        build_delete_target(kind, pair, DeleteGrounds.UNWANTED)
+    )
+    await parked_writes.count_attempt(
         part,
         twin,
         before=live,
@@ -357,32 +382,36 @@ async def _make_anew(
     return Done()
 
 
-async def _with_values(kind: Kind, pair: Pair, session: Session) -> Pair:
+async def _load_values(kind: SyncedKind, pair: ObjectPair, session: Session) -> ObjectPair:
     """Return both sides of a key with the values that the caches leave out."""
     if kind.reduce is None:
         return pair
-    tenant_x, super_x = await live_reads.both(kind.resource, pair.tenant_x, pair.super_x, session)
+    tenant_x, super_x = await live_reads.fetch_both(
+        kind.resource, pair.tenant_x, pair.super_x, session
+    )
     return pair._replace(tenant_x=tenant_x, super_x=super_x)
 
 
-async def carry_up(kind: Kind, pair: Pair, live: Object, session: Session) -> None:
+async def write_back(kind: SyncedKind, pair: ObjectPair, live: Object, session: Session) -> None:
     """Sync the live twin back to the tenant."""
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
-    await sync_up.carry(kind, pair.key, pair.tenant_x, live, session)
+    await sync_up.sync_up(kind, pair.key, pair.tenant_x, live, session)
 
 
-async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Session) -> bool:
+async def update_twin(
+    kind: SyncedKind, pair: ObjectPair, live: Object, twin: Object, session: Session
+) -> bool:
     """Write the differences to the twin. Returns True if there were any."""
     assert kind.change is not None  # noqa: S101 - rows without are run by their own flow
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
-    body, part = kind.change(live, twin), Part(pair.key, parked_writes.SUPER)
+    body, part = kind.change(live, twin), WriteScope(pair.key, parked_writes.SUPER_SIDE)
     if body is None:
-        parked_writes.settled(pair.key, parked_writes.SUPER, session)
+        parked_writes.clear_if_converged(pair.key, parked_writes.SUPER_SIDE, session)
         return False
     if parked_writes.is_parked(part, body, live, session):
         return False
-    stamp(body, pair.tenant_x)
-    if kind.method is Method.REPLACE:
+    stamp_revision(body, pair.tenant_x)
+    if kind.update_method is UpdateMethod.REPLACE:
         written = await session.super_client.replace(
             kind.resource, body, field_manager=wellknown.SYNCER
         )
@@ -394,9 +423,9 @@ async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Se
             namespace=live["metadata"].get("namespace", ""),
             field_manager=wellknown.SYNCER,
         )
-    noted(pair.key, written, pair.tenant_x, session)
+    record_write(pair.key, written, pair.tenant_x, session)
     _log.debug("super.changed")
-    await parked_writes.tried(
+    await parked_writes.count_attempt(
         part,
         body,
         before=live,
@@ -408,9 +437,9 @@ async def change(kind: Kind, pair: Pair, live: Object, twin: Object, session: Se
     return True
 
 
-_STEPS: Mapping[Decided, Callable[[Kind, Pair, Session], Awaitable[Verdict]]] = {
-    Decided.CREATE: create,
-    Decided.COMPARE: _compare,
-    Decided.FOREIGN: name_taken,
-    Decided.WAIT: _wait,
+_STEPS: Mapping[Decided, Callable[[SyncedKind, ObjectPair, Session], Awaitable[Result]]] = {
+    Decided.CREATE: create_twin,
+    Decided.COMPARE: _compare_and_update,
+    Decided.FOREIGN: report_name_taken,
+    Decided.WAIT: _wait_for_deletion,
 }

@@ -14,14 +14,14 @@ from kubeio.cache.store import Entry
 from syncer.controllers import parked_writes
 from syncer.model import diff
 from syncer.model.keys import Key
-from syncer.rules.registry import Flow, Kind
-from syncer.safety.expectations import Side
-from syncer.safety.hot_loop_guard import Part
+from syncer.rules.registry import SyncDirection, SyncedKind
+from syncer.safety.expectations import ClusterSide
+from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
 from tenancy import wellknown
 
 
-class Seen(NamedTuple):
+class ObservedTenantObject(NamedTuple):
     """A tenant object as it was when a write was computed."""
 
     entry: Entry
@@ -31,35 +31,39 @@ class Seen(NamedTuple):
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def carry(kind: Kind, key: Key, tenant_x: Entry, live: Object, session: Session) -> None:
+async def sync_up(
+    kind: SyncedKind, key: Key, tenant_x: Entry, live: Object, session: Session
+) -> None:
     """Write the differences to the tenant."""
-    if kind.flow is not Flow.DOWN_UP:
+    if kind.direction is not SyncDirection.DOWN_UP:
         return
-    own, live = tenant_x.decode(), session.scrubber.status(live)
-    for function, subresource in ((kind.up_spec, ""), (kind.up_status, "status")):
+    own, live = tenant_x.decode(), session.sanitizer.sanitize_status(live)
+    for function, subresource in ((kind.build_spec_up, ""), (kind.build_status_up, "status")):
         body = function(own, live) if function is not None else None
         if body is not None:
-            seen = Seen(tenant_x, own)
-            await write(kind, key, body, session, subresource=subresource, seen=seen)
+            seen = ObservedTenantObject(tenant_x, own)
+            await write_tenant_object(
+                kind, key, body, session, subresource=subresource, observed=seen
+            )
         else:
-            parked_writes.settled(key, parked_writes.TENANT, session, subresource)
+            parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session, subresource)
 
 
-async def write(
-    kind: Kind,
+async def write_tenant_object(
+    kind: SyncedKind,
     key: Key,
     body: Object,
     session: Session,
     *,
     subresource: str = "",
-    seen: Seen | None = None,
+    observed: ObservedTenantObject | None = None,
 ) -> None:
     """Patch a tenant object. The UID in the body proves that it is the right one.
 
     A repeated write is parked, if the caller passes `seen`.
     """
-    part = Part(key, parked_writes.TENANT, subresource)
-    if seen is not None and parked_writes.is_parked(part, body, seen.body, session):
+    part = WriteScope(key, parked_writes.TENANT_SIDE, subresource)
+    if observed is not None and parked_writes.is_parked(part, body, observed.body, session):
         return
     written = await session.tenant_client.patch(
         kind.resource,
@@ -69,22 +73,22 @@ async def write(
         subresource=subresource,
         field_manager=wellknown.SYNCER,
     )
-    session.expectations.wrote(
-        Side.TENANT,
+    session.expectations.expect_update(
+        ClusterSide.TENANT,
         key,
         written["metadata"]["resourceVersion"],
         # A caller without `seen` has a next step after the echo.
-        taken=seen is not None and diff.is_all(seen.body, body, written),
+        taken=observed is not None and diff.is_result_of_patch(observed.body, body, written),
     )
-    session.fuse.wrote(key)
+    session.hot_loop_guard.count_write(key)
     _log.debug("tenant.changed", part=subresource or "spec")
-    if seen is not None:
-        await parked_writes.tried(
+    if observed is not None:
+        await parked_writes.count_attempt(
             part,
             body,
-            before=seen.body,
+            before=observed.body,
             answer=written,
             resource=kind.resource,
-            tenant_x=seen.entry,
+            tenant_x=observed.entry,
             session=session,
         )

@@ -6,7 +6,7 @@ because the start of a session queues every key.
 
 from collections.abc import Awaitable, Callable, Mapping
 
-from kubeio.controller.worker import Again, Done, Verdict
+from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.controllers import (
     disruption_budgets,
     events,
@@ -26,89 +26,89 @@ from syncer.controllers.pods import (
 from syncer.controllers.storage import claims, volumes
 from syncer.model.keys import (
     ADDRESS,
+    ASSIGNMENT,
     EVENT,
     HOME,
     LEASE,
     NODE,
-    PLACEMENT,
-    STORE,
+    TENANT_STATUS,
     TOKEN,
     VOLUME,
     Key,
 )
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.rules import registry
-from syncer.rules.registry import Kind, Life
+from syncer.rules.registry import KeyReconciler, SyncedKind
 from syncer.tenants.session import Session, Sessions
 
-_BY_LIFE: Mapping[Life, Callable[[Kind, Key, Session], Awaitable[Verdict]]] = {
-    Life.PLAIN: sync_down.reconcile,
-    Life.NAMESPACE: namespaces.reconcile,
-    Life.SERVICE: services.reconcile,
-    Life.CLAIM: claims.reconcile,
-    Life.BUDGET: disruption_budgets.reconcile,
-    Life.POD: pod_reconciler.reconcile,
+_BY_RECONCILER: Mapping[KeyReconciler, Callable[[SyncedKind, Key, Session], Awaitable[Result]]] = {
+    KeyReconciler.PLAIN: sync_down.reconcile,
+    KeyReconciler.NAMESPACE: namespaces.reconcile_namespace,
+    KeyReconciler.SERVICE: services.reconcile_service,
+    KeyReconciler.CLAIM: claims.reconcile_claim,
+    KeyReconciler.BUDGET: disruption_budgets.reconcile_budget,
+    KeyReconciler.POD: pod_reconciler.reconcile_pod,
 }
-_BY_KEY: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
-    TOKEN: tokens.reconcile,
-    ADDRESS: cluster_ips.reconcile,
-    EVENT: events.reconcile,
-    NODE: node_reconciler.reconcile,
-    PLACEMENT: assign_cluster.reconcile,
-    STORE: tenant_status.reconcile,
-    VOLUME: volumes.reconcile,
-    **{mirror.resource.kind: mirrors.reconcile for mirror in MIRRORS},
+_BY_KEY_KIND: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
+    TOKEN: tokens.reconcile_token,
+    ADDRESS: cluster_ips.reconcile_address,
+    EVENT: events.reconcile_event,
+    NODE: node_reconciler.reconcile_node,
+    ASSIGNMENT: assign_cluster.reconcile_assignment,
+    TENANT_STATUS: tenant_status.reconcile_tenant_status,
+    VOLUME: volumes.reconcile_volume,
+    **{mirror.resource.kind: mirrors.reconcile_mirror for mirror in MIRRORS},
 }
-_BY_KEY_AT_TARGETS: Mapping[str, Callable[[Key, Session], Awaitable[Verdict]]] = {
-    TOKEN: tokens.reconcile,
-    EVENT: events.reconcile,
-    LEASE: target_lease.reconcile,
-    NODE: target_node_reconciler.reconcile,
+_BY_KEY_KIND_AT_TARGETS: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
+    TOKEN: tokens.reconcile_token,
+    EVENT: events.reconcile_event,
+    LEASE: target_lease.reconcile_lease,
+    NODE: target_node_reconciler.reconcile_target_node,
 }
 _NO_SESSIONS: Mapping[str, Session] = {}
 
 
-class Engine:
+class Dispatcher:
     """Runs the keys of all present sessions."""
 
     def __init__(self, sessions: Sessions) -> None:
         self._sessions = sessions
 
-    def session(self, key: Key) -> Session | None:
+    def get_session(self, key: Key) -> Session | None:
         """Return the session of a key.
 
         None if its tenant is not connected to that super cluster.
         """
         return self._sessions.get(key.super_cluster, _NO_SESSIONS).get(key.tenant)
 
-    async def reconcile(self, key: Key) -> Verdict:
+    async def reconcile(self, key: Key) -> Result:
         """Reconcile one key."""
-        session = self.session(key)
+        session = self.get_session(key)
         if session is None or not session.is_ready:
             return Done()
-        pause = session.fuse.pause(key)
+        pause = session.hot_loop_guard.get_pause(key)
         if pause > 0:
-            return Again(pause)
-        session.began()
+            return RequeueAfter(pause)
+        session.start_key()
         try:
-            by_key = _BY_KEY if session.target is None else _BY_KEY_AT_TARGETS
+            by_key = _BY_KEY_KIND if session.target is None else _BY_KEY_KIND_AT_TARGETS
             run = by_key.get(key.kind)
             if session.target is not None and session.target.problem and key.kind != NODE:
-                verdict = await unreachable_target.reconcile(key, session)
+                verdict = await unreachable_target.reconcile_unreachable_pod(key, session)
             elif run is not None:
                 verdict = await run(key, session)
             else:
-                kind = registry.BY_NAME[key.kind]
-                verdict = await _BY_LIFE[kind.life](kind, key, session)
+                kind = registry.KINDS_BY_NAME[key.kind]
+                verdict = await _BY_RECONCILER[kind.reconciler](kind, key, session)
         finally:
-            session.ended()
-            if session.expectations.worked_on(key):
-                sync_down.wake(registry.BY_NAME[key.kind], key, session)
-        session.figures.settled(key)
+            session.finish_key()
+            if session.expectations.finish_key(key):
+                sync_down.enqueue(registry.KINDS_BY_NAME[key.kind], key, session)
+        session.metrics.clear_suspicion(key)
         return verdict
 
 
-def log_fields(key: Key) -> dict[str, str]:
+def build_log_fields(key: Key) -> dict[str, str]:
     """Return the log fields of a key."""
     return {
         "tenant": key.tenant,

@@ -10,36 +10,42 @@ from syncer.controllers import sync_down
 from syncer.model.keys import Key
 from syncer.rules import registry
 from syncer.rules.pods import pod_facts
-from syncer.safety.expectations import News, Side
+from syncer.safety.expectations import ClusterSide, EventOrigin
 from syncer.tenants.session import Session
 
 
-def wake(session: Session, side: Side, key: Key, news: News, new: Entry | None) -> None:
+def enqueue_pod(
+    session: Session, side: ClusterSide, key: Key, origin: EventOrigin, new: Entry | None
+) -> None:
     """Queue a pod with a relevant event.
 
     An event of a pod in work may be the echo of the write in flight. It waits for the end of the
     reconcile, as the key would have to.
     """
-    if news is News.FOREIGN and new is not None and session.queue.has_in_hand(key):
-        session.expectations.keep(side, key, new)
+    if origin is EventOrigin.FOREIGN and new is not None and session.queue.is_processing(key):
+        session.expectations.keep_early_event(side, key, new)
     else:
-        sync_down.wake(registry.BY_NAME[key.kind], key, session)
+        sync_down.enqueue(registry.KINDS_BY_NAME[key.kind], key, session)
 
 
-def is_over(session: Session, key: Key, news: News, new: Entry | None) -> bool:
+def is_pod_event_irrelevant(
+    session: Session, key: Key, origin: EventOrigin, new: Entry | None
+) -> bool:
     """Return True if an event of a tenant pod needs no work. Half of the events need none."""
-    if news is News.QUIET and new is not None:
+    if origin is EventOrigin.OWN_UNCHANGED and new is not None:
         return True
-    twin = sync_down.look(registry.BY_NAME[key.kind], key, session).super_x
+    twin = sync_down.read_pair(registry.KINDS_BY_NAME[key.kind], key, session).super_x
     if twin is not None or new is None:
         return twin is None
-    if session.queue.has_in_hand(key) or session.expectations.is_behind(Side.SUPER, key, None):
+    if session.queue.is_processing(key) or session.expectations.is_behind(
+        ClusterSide.SUPER, key, None
+    ):
         return False  # its twin may be in creation, and no later event would delete it
     # With grace period 0 and without a twin, only a finalizer keeps it.
-    return new.deleting and pod_facts.grace_of(new.decode()) == 0
+    return new.deleting and pod_facts.get_grace_seconds(new.decode()) == 0
 
 
-def is_as_written(session: Session, key: Key, twin: Entry | None) -> bool:
+def has_expected_tenant_pod(session: Session, key: Key, twin: Entry | None) -> bool:
     """Return True if a twin of the syncer still has its tenant pod.
 
     The tenant pod may have been deleted during the create, when there was no twin to delete yet.
@@ -48,7 +54,7 @@ def is_as_written(session: Session, key: Key, twin: Entry | None) -> bool:
     return tenant_x is not None and session.is_twin(twin, tenant_x.uid)
 
 
-def is_only_later(session: Session, key: Key, old: Entry | None, new: Entry | None) -> bool:
+def is_grace_countdown(session: Session, key: Key, old: Entry | None, new: Entry | None) -> bool:
     """Return True if an event of a twin that ends with its pod only shortens the grace period.
 
     The last update of a kubelet releases the twin. The delete event follows at once and is the one
@@ -62,6 +68,6 @@ def is_only_later(session: Session, key: Key, old: Entry | None, new: Entry | No
     if (old.labels, old.annotations) != (new.labels, new.annotations):
         return False
     before, now = old.decode(), new.decode()
-    return pod_facts.grace_of(now) == 0 and all(
+    return pod_facts.get_grace_seconds(now) == 0 and all(
         before.get(field) == now.get(field) for field in ("spec", "status")
     )

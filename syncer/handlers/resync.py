@@ -13,30 +13,30 @@ from kubeio import Object
 from syncer.controllers import sync_down
 from syncer.controllers.pods import assign_cluster, node_selection
 from syncer.controllers.pods import pod_reconciler as flow
-from syncer.controllers.sync_down import Pair
+from syncer.controllers.sync_down import ObjectPair
 from syncer.model import decide
-from syncer.model.decide import Verdict as Decided
-from syncer.model.keys import ADDRESS, NODE, PLACEMENT, TOKEN, VOLUME, Key, tenant_namespace
-from syncer.model.mirrored_kinds import BY_KIND
-from syncer.model.rejections import STUMBLES, RefusedError, RejectedError
-from syncer.placement.assignments import NOWHERE
+from syncer.model.decide import SyncAction as Decided
+from syncer.model.keys import ADDRESS, ASSIGNMENT, NODE, TOKEN, VOLUME, Key, get_tenant_namespace
+from syncer.model.mirrored_kinds import MIRRORS_BY_KIND
+from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, ForbiddenObjectError, RejectedError
+from syncer.placement.assignments import UNASSIGNED
 from syncer.rules import registry
 from syncer.rules.pods import ephemeral_containers, lifecycle, pod_facts, pod_status, resize
-from syncer.rules.pods.lifecycle import Step
-from syncer.rules.registry import Kind, Life
+from syncer.rules.pods.lifecycle import PodStep
+from syncer.rules.registry import KeyReconciler, SyncedKind
 from syncer.tenants.session import Session, Sessions
 
-PERIOD_SECONDS = 300.0
-_SLICE = 20  # keys per step, then other tasks run
-_PAUSE_SECONDS = 0.02
+RESYNC_SECONDS = 300.0
+_KEYS_PER_SLICE = 20  # keys per step, then other tasks run
+_SLICE_PAUSE_SECONDS = 0.02
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class Patrol:
+class Resync:
     """Compares all sessions periodically."""
 
-    def __init__(self, sessions: Sessions, *, period_seconds: float = PERIOD_SECONDS) -> None:
+    def __init__(self, sessions: Sessions, *, period_seconds: float = RESYNC_SECONDS) -> None:
         self._sessions = sessions
         self._period = period_seconds
 
@@ -44,119 +44,130 @@ class Patrol:
         """Compare periodically until cancelled."""
         while True:
             await asyncio.sleep(self._period)
-            await self.go_round()
+            await self.resync_all()
 
-    async def go_round(self) -> None:
+    async def resync_all(self) -> None:
         """Compare all sessions once, and log the duration."""
         began, found = time.monotonic(), 0
         everyone = [each for own in self._sessions.values() for each in own.values()]
         for session in everyone:
             if session.target is None or not session.target.problem:
-                found += await self.look(session)
+                found += await self.resync_session(session)
         seconds = round(time.monotonic() - began, 3)
         _log.info("patrol.round", sessions=len(everyone), keys=found, seconds=seconds)
 
-    async def look(self, session: Session) -> int:
+    async def resync_session(self, session: Session) -> int:
         """Queue every key of a session that differs. Returns their number."""
         found = 0
-        for number, key in enumerate(session.all_keys()):
+        for number, key in enumerate(session.list_all_keys()):
             if not session.is_ready:
                 break
-            if _may_differ(key, session):
+            if _may_have_work(key, session):
                 found += 1
-                session.add(key, low=True)
-            if number % _SLICE == _SLICE - 1:
-                await asyncio.sleep(_PAUSE_SECONDS)
+                session.enqueue(key, low=True)
+            if number % _KEYS_PER_SLICE == _KEYS_PER_SLICE - 1:
+                await asyncio.sleep(_SLICE_PAUSE_SECONDS)
         if found:
             _log.info("patrol.found", tenant=session.tenant.root, keys=found)
         return found
 
 
-def _may_differ(key: Key, session: Session) -> bool:
+def _may_have_work(key: Key, session: Session) -> bool:
     """Return True if a key has work.
 
     An unreadable object counts, because its reconcile reports the problem.
     """
     try:
-        return differs(key, session)
-    except STUMBLES as problem:
+        return has_work(key, session)
+    except MALFORMED_OBJECT_ERRORS as problem:
         _log.warning(
             "patrol.stumbled", tenant=session.tenant.root, key=str(key), problem=repr(problem)
         )
         return True
 
 
-def differs(key: Key, session: Session) -> bool:
+def has_work(key: Key, session: Session) -> bool:
     """Return True if a key has work. Keys with timers and the few mirrored kinds always count."""
-    if key.kind in (TOKEN, NODE, ADDRESS, VOLUME, PLACEMENT) or key.kind in BY_KIND:
+    if key.kind in (TOKEN, NODE, ADDRESS, VOLUME, ASSIGNMENT) or key.kind in MIRRORS_BY_KIND:
         return True  # they read caches only and write on a difference
-    kind = registry.BY_NAME.get(key.kind)
+    kind = registry.KINDS_BY_NAME.get(key.kind)
     if kind is None:
         return False
-    pair = sync_down.look(kind, key, session)
-    if session.is_behind(key, pair.tenant_x, pair.super_x) or _is_elsewhere(pair, session):
+    pair = sync_down.read_pair(kind, key, session)
+    if session.is_behind(key, pair.tenant_x, pair.super_x) or _is_assigned_elsewhere(pair, session):
         return False
     decision = decide.decide(
-        decide.tenant_side(pair.tenant_x),
-        session.super_side(pair.super_x, tenant_namespace(pair.key)),
+        decide.build_tenant_state(pair.tenant_x),
+        session.build_super_state(pair.super_x, get_tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
-        follows_mark=kind.follows_mark,
+        follows_mark=kind.deletes_with_mark,
     )
-    if decision.verdict is not Decided.COMPARE:
-        return decision.verdict is not Decided.NOTHING
+    if decision.action is not Decided.COMPARE:
+        return decision.action is not Decided.NOTHING
     return _bodies_differ(kind, pair, session)
 
 
-def _is_elsewhere(pair: Pair, session: Session) -> bool:
+def _is_assigned_elsewhere(pair: ObjectPair, session: Session) -> bool:
     """Return True if a pod is assigned to a different super cluster and has no twin in this one."""
     if pair.key.kind != "Pod" or pair.tenant_x is None or pair.super_x is not None:
         return False
-    return session.link.seats.of(pair.tenant_x) not in (session.name, NOWHERE)
+    return session.connection.assignments.get_cluster(pair.tenant_x) not in (
+        session.name,
+        UNASSIGNED,
+    )
 
 
-def _bodies_differ(kind: Kind, pair: Pair, session: Session) -> bool:
+def _bodies_differ(kind: SyncedKind, pair: ObjectPair, session: Session) -> bool:
     if pair.tenant_x is None or pair.super_x is None:
         return False
     tenant_x, super_x = pair.tenant_x.decode(), pair.super_x.decode()
-    if kind.life is Life.POD:
+    if kind.reconciler is KeyReconciler.POD:
         return _pods_differ(tenant_x, super_x, session)
     if kind.build is None or kind.change is None:
         return False
     try:
         twin = kind.build(tenant_x, session.view)
-    except RefusedError:
+    except ForbiddenObjectError:
         return True  # the super cluster may have no twin of it
     except RejectedError:
         return False
-    ups, clean = (kind.up_spec, kind.up_status), session.scrubber.status(super_x)
+    ups, clean = (
+        (kind.build_spec_up, kind.build_status_up),
+        session.sanitizer.sanitize_status(super_x),
+    )
     return kind.change(super_x, twin) is not None or any(
         function is not None and function(tenant_x, clean) is not None for function in ups
     )
 
 
 def _pods_differ(pod: Object, twin: Object, session: Session) -> bool:
-    if lifecycle.step(pod_facts.pod_side(pod), flow.twin_side(twin, session)) is not Step.FOLLOW:
+    if (
+        lifecycle.decide_step(pod_facts.build_pod_state(pod), flow.build_twin_state(twin, session))
+        is not PodStep.SYNC
+    ):
         return True
-    pod = assign_cluster.consumed(pod, session)
+    pod = assign_cluster.strip_target_constraints(pod, session)
     return (
-        _is_placed_otherwise(pod, twin, session)
-        or _is_changed_below(pod, twin, session)
-        or pod_status.gate_patch(pod, twin) is not None
-        or flow.status_patch(pod, twin, session) is not None
+        _is_node_choice_outdated(pod, twin, session)
+        or _is_changed_in_super(pod, twin, session)
+        or pod_status.build_gate_patch(pod, twin) is not None
+        or flow.build_status_patch(pod, twin, session) is not None
     )
 
 
-def _is_placed_otherwise(pod: Object, twin: Object, session: Session) -> bool:
+def _is_node_choice_outdated(pod: Object, twin: Object, session: Session) -> bool:
     is_waiting = not (twin["spec"].get("nodeName") or pod_facts.is_finished(twin))
     return is_waiting and node_selection.is_outdated(pod, twin, session)
 
 
-def _is_changed_below(pod: Object, twin: Object, session: Session) -> bool:
+def _is_changed_in_super(pod: Object, twin: Object, session: Session) -> bool:
     passing = session.view.policy.metadata
     try:
-        if pod_facts.running_patch(pod, twin, session.tenant, passing=passing) is not None:
+        if pod_facts.build_running_patch(pod, twin, session.tenant, passing=passing) is not None:
             return True
-        return resize.patch(pod, twin) is not None or bool(ephemeral_containers.added(pod, twin))
+        return resize.build_patch(pod, twin) is not None or bool(
+            ephemeral_containers.list_added(pod, twin)
+        )
     except RejectedError:
         return False  # the tenant has had an Event when it changed

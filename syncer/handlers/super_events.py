@@ -13,19 +13,19 @@ from kubeio.cache.store import Entry
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.controllers.pods import reschedule
 from syncer.handlers import dependents, predicates
-from syncer.handlers.tenant_events import is_rewritten, pod_moved_between, suspect
+from syncer.handlers.tenant_events import index_split_pod, is_spec_changed, suspect_drift
 from syncer.model.keys import EVENT, TOKEN, Key
-from syncer.model.references import is_reserved_name, refs_of
+from syncer.model.references import is_reserved_name, list_references
 from syncer.rules import events, registry
 from syncer.rules.disruption_budgets import BUDGET
 from syncer.rules.pods import pod_facts
 from syncer.rules.storage import claims
-from syncer.safety.expectations import News, Side
+from syncer.safety.expectations import ClusterSide, EventOrigin
 from syncer.tenants.session import Session
 from tenancy import ownership
 
 
-class SuperWiring:
+class SuperEvents:
     """Routes events of a super cluster to all present sessions."""
 
     def __init__(self, super_cluster: SuperCluster, sessions: Mapping[str, Session]) -> None:
@@ -37,59 +37,67 @@ class SuperWiring:
         """Subscribe to every cache of the super cluster."""
         below = self.super_cluster
         for kind, store in below.stores.items():
-            store.subscribe(partial(self._changed, kind))
-        below.events.subscribe(self._event_changed)
-        below.ranges.subscribe(self._ranges_changed)
+            store.subscribe(partial(self._handle_super_object, kind))
+        below.events.subscribe(self._handle_event)
+        below.cidr_tracker.subscribe(self._handle_super_cidrs)
         if below.registration:
-            below.inventory.subscribe(self._target_nodes_changed)
+            below.capacity.subscribe(self._handle_target_nodes)
 
-    def _changed(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
+    def _handle_super_object(
+        self, kind: str, old: Entry | None, new: Entry | None, live: bool
+    ) -> None:
         before: Key | None = None
         for entry in (old, new):  # both: the labels that name the tenant may have been edited
-            key = self.super_cluster.key_of(kind, entry) if entry is not None else None
+            key = self.super_cluster.get_key(kind, entry) if entry is not None else None
             session = self.sessions.get(key.tenant) if key is not None else None
             if key is None or session is None or key == before:
                 continue
             before = key
-            news = session.expectations.seen(Side.SUPER, key, new)
-            if news is News.FOREIGN and is_rewritten(old, new):
-                suspect(session, Side.SUPER, key, old, new)
+            news = session.expectations.observe_event(ClusterSide.SUPER, key, new)
+            if news is EventOrigin.FOREIGN and is_spec_changed(old, new):
+                suspect_drift(session, ClusterSide.SUPER, key, old, new)
             if new is not None:
-                session.lost_twins.is_in_sight(key)
+                session.lost_twins.clear_vanished_twin(key)
                 if kind == "Pod" and session.target is not None:
-                    _is_there(session, new)
+                    _record_pod_present(session, new)
             elif old is not None:
-                _left(session, key, old, kind=kind, live=live)
-                if news is News.FOREIGN and kind in registry.BY_NAME and not old.deleting:
-                    session.lost_twins.lost_sight_of(key, old.key)  # or lost its labels
+                _handle_super_deleted(session, key, old, kind=kind, live=live)
+                if (
+                    news is EventOrigin.FOREIGN
+                    and kind in registry.KINDS_BY_NAME
+                    and not old.deleting
+                ):
+                    session.lost_twins.record_vanished_twin(key, old.key)  # or lost its labels
             if kind == "Pod":
-                dependents.super_pod_changed(session, key.namespace, old, new)
-                _twin_moved(session, key, old, new, low=not live)
+                dependents.enqueue_budgets_of_pod(session, key.namespace, old, new)
+                _handle_twin_moved(session, key, old, new, low=not live)
             elif kind == BUDGET:
-                dependents.super_budget_changed(session, key.namespace, old, new)
-            session.wake(key)
+                dependents.enqueue_budgets_of_budget(session, key.namespace, old, new)
+            session.wake_waiters(key)
             if not (live and kind == "Pod"):
-                session.add(key, low=not live)
-            elif not predicates.is_as_written(session, key, new):
-                session.add(key)
-            elif news is not News.QUIET and not predicates.is_only_later(session, key, old, new):
-                predicates.wake(session, Side.SUPER, key, news, new)
+                session.enqueue(key, low=not live)
+            elif not predicates.has_expected_tenant_pod(session, key, new):
+                session.enqueue(key)
+            elif news is not EventOrigin.OWN_UNCHANGED and not predicates.is_grace_countdown(
+                session, key, old, new
+            ):
+                predicates.enqueue_pod(session, ClusterSide.SUPER, key, news, new)
 
-    def _target_nodes_changed(self) -> None:
-        dependents.target_nodes_changed(self.sessions.values())
+    def _handle_target_nodes(self) -> None:
+        dependents.enqueue_target_node(self.sessions.values())
 
-    def _ranges_changed(self) -> None:
+    def _handle_super_cidrs(self) -> None:
         for session in self.sessions.values():
-            dependents.ranges_changed(session)
+            dependents.enqueue_users_of_cidrs(session)
 
-    def _event_changed(self, _: Entry | None, new: Entry | None, live: bool) -> None:
+    def _handle_event(self, _: Entry | None, new: Entry | None, live: bool) -> None:
         """Queue an Event of the running watch. A list repeats old Events."""
         if new is None or not live:
             return
         namespace = self.super_cluster.stores["Namespace"].get("", new.namespace)
         registration = self.super_cluster.registration
         owner = (
-            ownership.owner_of({"annotations": namespace.annotations}, registration)
+            ownership.read_owner({"annotations": namespace.annotations}, registration)
             if namespace
             else None
         )
@@ -97,72 +105,75 @@ class SuperWiring:
         if session is None or owner is None or not session.is_ready:
             return
         event = new.decode()
-        if events.regards(event)[0] not in events.KINDS or not session.event_budget.take():
+        if (
+            events.get_regarding(event)[0] not in events.SYNCED_KINDS
+            or not session.event_budget.take_token()
+        ):
             return
-        if session.link.seats.is_split:
-            reschedule.heard(event, owner.namespace, session)
-        key = session.key(EVENT, owner.namespace, new.name)
-        if session.reminders.queue_event(key, event):
-            session.add(key, low=True)
+        if session.connection.assignments.is_split:
+            reschedule.record_scale_up(event, owner.namespace, session)
+        key = session.build_key(EVENT, owner.namespace, new.name)
+        if session.memory.queue_event(key, event):
+            session.enqueue(key, low=True)
 
 
-def _twin_moved(
+def _handle_twin_moved(
     session: Session, key: Key, old: Entry | None, new: Entry | None, *, low: bool
 ) -> None:
     """Keep a pod's needs in a target that is no longer granted, as long as its twin exists."""
     if session.target is None or (old is not None and new is not None):
         return
     if new is None:
-        dependents.space_needed(session, key.namespace, low=low)
+        dependents.enqueue_namespace_in_target(session, key.namespace, low=low)
     entry = session.stores["Pod"].get(key.namespace, key.name)
     if entry is not None:
-        pod_moved_between(session, entry, entry, low=low)
+        index_split_pod(session, entry, entry, low=low)
 
 
-def _left(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> None:
+def _handle_super_deleted(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> None:
     """Forget, or queue, what depends on a super object that left the cache."""
-    session.deletions.forget(key)
+    session.proven_deletes.forget(key)
     session.queue.forget(key)
     if key.kind == TOKEN:
-        dependents.token_gone(session, key.namespace, old)
+        dependents.enqueue_pods_of_token(session, key.namespace, old)
     if kind == "Pod":
         last = old.decode()
-        _twin_gone(session, old, last, live=live)
-        _free_refs(session, key.namespace, last)
+        _record_twin_end(session, old, last, live=live)
+        _release_references(session, key.namespace, last)
 
 
-def _is_there(session: Session, super_pod: Entry) -> None:
+def _record_pod_present(session: Session, super_pod: Entry) -> None:
     """Record that a twin is present in a target."""
     annotations = {"annotations": super_pod.annotations}
-    owner = ownership.owner_of(annotations, session.tenant.registration)
+    owner = ownership.read_owner(annotations, session.tenant.super_cluster_uid)
     if owner is not None and session.target is not None:
-        session.target.muster.present(session.tenant.uid, owner.uid)
+        session.target.pod_loss_guard.remove_missing(session.tenant.uid, owner.uid)
 
 
-def _twin_gone(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:
+def _record_twin_end(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:
     """Record that a bound twin no longer exists, so its tenant pod is lost."""
     annotations = {"annotations": super_pod.annotations}
-    owner = ownership.owner_of(annotations, session.tenant.registration)
+    owner = ownership.read_owner(annotations, session.tenant.super_cluster_uid)
     if owner is not None and (last.get("spec") or {}).get("nodeName"):
         is_over = live or super_pod.deleting or pod_facts.is_finished(last)
         if session.target is not None and not is_over:
-            session.target.muster.absent(session.tenant.uid, owner.uid)
-        session.lost_twins.saw_bound_twin_end(
+            session.target.pod_loss_guard.add_missing(session.tenant.uid, owner.uid)
+        session.lost_twins.record_bound_twin_end(
             owner.uid,
             was_deleting=super_pod.deleting,
             # Without the kubelet's last update, the twin may only have lost its labels.
-            is_certain=live and pod_facts.was_forced(last),
+            is_certain=live and pod_facts.was_force_deleted(last),
         )
 
 
-def _free_refs(session: Session, namespace: str, last: Object) -> None:
+def _release_references(session: Session, namespace: str, last: Object) -> None:
     """Queue the objects that only a deleted super pod still used."""
-    for ref in refs_of(last.get("spec") or {}):
+    for ref in list_references(last.get("spec") or {}):
         if is_reserved_name(ref.kind, ref.name) and ref.kind == "Secret":
-            session.add(session.key(TOKEN, namespace, ref.name))
+            session.enqueue(session.build_key(TOKEN, namespace, ref.name))
         else:
-            name = registry.BY_NAME[ref.kind].tenant_name(ref.name)
+            name = registry.KINDS_BY_NAME[ref.kind].tenant_name(ref.name)
             if ref.kind == claims.CLAIM or not session.view.is_referenced(
                 ref.kind, namespace, name
             ):
-                session.add(session.key(ref.kind, namespace, name))
+                session.enqueue(session.build_key(ref.kind, namespace, name))

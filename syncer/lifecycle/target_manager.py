@@ -22,16 +22,16 @@ from kubeio.backoff import Backoff
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Entry, Store
 from kubeio.config import secret_kubeconfig
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.clusters import target_conditions
-from syncer.clusters.home_cluster import Home
+from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import SuperCluster
-from syncer.clusters.target_cluster import Plan, Target
-from syncer.model.rejections import STUMBLES
+from syncer.clusters.target_cluster import TargetCluster, TargetPlan
+from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
 from syncer.tenants.metrics import TargetCounts
 from tenancy import conditions, super_clusters
 from tenancy.resources import SECRETS
-from tenancy.specs import SpecProblemError
+from tenancy.specs import InvalidSpecError
 from tenancy.super_clusters import (
     HOME,
     SYNCER_CONDITIONS,
@@ -39,9 +39,9 @@ from tenancy.super_clusters import (
     SuperClusterStatus,
 )
 
-AGAIN_SECONDS = 10.0
+PLAN_RETRY_SECONDS = 10.0
 """Retry interval in seconds for a plan that could not be read."""
-STEADY_SECONDS = 60.0
+STABLE_SECONDS = 60.0
 """Time in seconds after which a connection counts as stable. Shorter connections increase the retry
 delay.
 """
@@ -49,66 +49,68 @@ delay.
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class Targets:
+class TargetManager:
     """All targets."""
 
-    def __init__(self, home: Home, *, wire: Callable[[SuperCluster], None]) -> None:
-        """`wire` is called with the caches of each target before they are filled."""
-        self.followed: dict[str, Target] = {}
+    def __init__(
+        self, home: HomeCluster, *, subscribe_caches: Callable[[SuperCluster], None]
+    ) -> None:
+        """`subscribe_caches` is called with the caches of each target before they are filled."""
+        self.targets: dict[str, TargetCluster] = {}
         """By name, from the first connection attempt on."""
         self._home = home
-        self._wire = wire
-        self._heard: list[Callable[[], None]] = []
+        self._subscribe_caches = subscribe_caches
+        self._handlers: list[Callable[[], None]] = []
         self._declared = home.super_clusters
         self._secrets = Store()
-        self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._supervisors: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
-        self._counts = TargetCounts(self.followed, self._count)
+        self._metric_counts = TargetCounts(self.targets, self._count_declared)
         self._group: asyncio.TaskGroup | None = None
-        self._watching: asyncio.Task[None] | None = None
+        self._secret_watch: asyncio.Task[None] | None = None
 
-    def _count(self) -> int:
+    def _count_declared(self) -> int:
         """Count the SuperClusters that are not being deleted, without the home cluster's."""
         return sum(e.name != HOME and not e.deleting for e in self._declared.list())
 
-    def ready(self, name: str) -> Target | None:
+    def get_ready(self, name: str) -> TargetCluster | None:
         """Return a target if its caches are complete, otherwise None."""
-        found = self.followed.get(name)
+        found = self.targets.get(name)
         return found if found is not None and found.is_ready else None
 
-    def subscribe(self, heard: Callable[[], None]) -> Callable[[], None]:
+    def subscribe(self, handler: Callable[[], None]) -> Callable[[], None]:
         """Call `heard` on every change of a target: ready, disconnected, away, back, or a new plan.
 
         Returns the function that unsubscribes.
         """
-        self._heard.append(heard)
-        return partial(self._heard.remove, heard)
+        self._handlers.append(handler)
+        return partial(self._handlers.remove, handler)
 
-    def _tell(self) -> None:
-        for heard in list(self._heard):
+    def _notify(self) -> None:
+        for heard in list(self._handlers):
             heard()
 
     async def run(self) -> None:
         """Keep targets connected until cancelled. The home cluster's caches must be complete."""
-        self._secrets.subscribe(self._secret_changed)
+        self._secrets.subscribe(self._handle_secret)
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._declared.subscribe(self._cluster_changed, replay=True)
+            self._declared.subscribe(self._handle_super_cluster, replay=True)
             await asyncio.Event().wait()
 
-    def _cluster_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+    def _handle_super_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         entry = new or old
         if entry is not None and entry.name != HOME:
             self._watch_secrets()
-            if old is None or new is None or _said(old) != _said(new):
-                self._touch(entry.name)
+            if old is None or new is None or _get_foreign_fields(old) != _get_foreign_fields(new):
+                self._wake_supervisor(entry.name)
             if old is None or new is None:
-                self._tell()
+                self._notify()
 
     def _watch_secrets(self) -> None:
         """Start to watch the Secrets of the components' namespace, with the first target."""
         assert self._group is not None  # noqa: S101 - handlers are subscribed by run
-        if self._watching is None:
+        if self._secret_watch is None:
             reflector = Reflector(
                 self._home.client,
                 SECRETS,
@@ -116,46 +118,53 @@ class Targets:
                 namespace=self._home.namespace,
                 metadata_only=True,
                 side="super",
-                turns=self._home.turns,
+                loop_budget=self._home.loop_budget,
             )
-            self._watching = self._group.create_task(reflector.run(), name="target-secrets")
+            self._secret_watch = self._group.create_task(reflector.run(), name="target-secrets")
 
-    def _secret_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+    def _handle_secret(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         entry = new or old
         if entry is None:
             return
         for declared in self._declared.list():
             ref = (declared.decode().get("spec") or {}).get("secretRef") or {}
             if ref.get("name") == entry.name:
-                self._touch(declared.name)
+                self._wake_supervisor(declared.name)
 
-    def _touch(self, name: str) -> None:
+    def _wake_supervisor(self, name: str) -> None:
         """Wake a target's keeper, or start it."""
         assert self._group is not None  # noqa: S101 - handlers are subscribed by run
         self._changed.setdefault(name, asyncio.Event()).set()
-        keeper = self._keepers.get(name)
+        keeper = self._supervisors.get(name)
         if keeper is None or keeper.done():
-            self._keepers[name] = self._group.create_task(self._keep(name), name=f"target-{name}")
+            self._supervisors[name] = self._group.create_task(
+                self._supervise(name), name=f"target-{name}"
+            )
 
-    async def _keep(self, name: str) -> None:
+    async def _supervise(self, name: str) -> None:
         """Keep one target connected for as long as its SuperCluster exists."""
         backoff = Backoff(base=1.0, ceiling=30.0)
         changed = self._changed[name]
         while self._declared.get("", name) is not None:
             changed.clear()
             try:
-                plan = await self._plan(name)
-                problem = await self._follow(plan, changed, backoff)
-            except (errors.KubeError, Wait, SpecProblemError, *STUMBLES) as found:
+                plan = await self._build_plan(name)
+                problem = await self._run_target(plan, changed, backoff)
+            except (
+                errors.KubeError,
+                NotReadyYet,
+                InvalidSpecError,
+                *MALFORMED_OBJECT_ERRORS,
+            ) as found:
                 problem = str(found)
             if problem:
                 _log.warning("target.not_followed", target=name, problem=problem)
-                await self._say(name, problem)
-            await _first(changed, backoff.next() if problem else None)
+                await self._write_problem(name, problem)
+            await _wait_first(changed, backoff.next() if problem else None)
         self._changed.pop(name, None)
-        self._keepers.pop(name, None)
+        self._supervisors.pop(name, None)
 
-    async def _say(self, name: str, problem: str) -> None:
+    async def _write_problem(self, name: str, problem: str) -> None:
         """Report on a SuperCluster why it is not connected.
 
         The next attempt retries a failed write.
@@ -164,11 +173,13 @@ class Targets:
         if entry is None or entry.deleting:
             return
         try:
-            await target_conditions.say(self._home.client, entry, problem=problem, muster=None)
+            await target_conditions.write_target_conditions(
+                self._home.client, entry, problem=problem, pod_loss_guard=None
+            )
         except errors.KubeError as refused:
             _log.warning("target.not_told", target=name, problem=str(refused))
 
-    async def _plan(self, name: str) -> Plan | None:
+    async def _build_plan(self, name: str) -> TargetPlan | None:
         """Return the configuration of a target's client, or None while there can be no client.
 
         Raises CredentialsProblem, SpecProblemError, or KubeError if the Secret cannot be read.
@@ -180,8 +191,8 @@ class Targets:
         spec, status = super_clusters.parse_spec(body), super_clusters.parse_status(body)
         if spec.secret_ref is None or not status.identity:
             return None  # its status wakes this keeper
-        data = await self._data(spec.secret_ref)
-        endpoint = secret_kubeconfig.endpoint(
+        data = await self._fetch_secret(spec.secret_ref)
+        endpoint = secret_kubeconfig.parse_endpoint(
             data,
             name=f"SuperCluster {name}",
             key=spec.secret_ref.key,
@@ -189,21 +200,23 @@ class Targets:
             server=spec.server,
             tls_server_name=spec.tls_server_name,
         )
-        return Plan(
+        return TargetPlan(
             name=name,
             registration=entry.uid,
             identity=status.identity,
             endpoint=endpoint,
             spec=spec,
             version=status.version,
-            refusal=_refusal(status),
+            refusal=_find_refusal(status),
         )
 
-    async def _data(self, ref: SecretRef) -> Mapping[str, bytes]:
+    async def _fetch_secret(self, ref: SecretRef) -> Mapping[str, bytes]:
         secret = await self._home.client.get(SECRETS, ref.name, namespace=self._home.namespace)
-        return {key: _decoded(value) for key, value in (secret.get("data") or {}).items()}
+        return {key: _decode_value(value) for key, value in (secret.get("data") or {}).items()}
 
-    async def _follow(self, plan: Plan | None, changed: asyncio.Event, backoff: Backoff) -> str:
+    async def _run_target(
+        self, plan: TargetPlan | None, changed: asyncio.Event, backoff: Backoff
+    ) -> str:
         """Sync a target until its plan changes.
 
         Returns the reason of a failure, or an empty string.
@@ -211,24 +224,26 @@ class Targets:
         if plan is None:
             return ""
         began = asyncio.get_running_loop().time()
-        target = self.followed[plan.name] = Target(plan, self._home, changed=self._tell)
-        self._wire(target.cluster)
+        target = self.targets[plan.name] = TargetCluster(plan, self._home, on_changed=self._notify)
+        self._subscribe_caches(target.cluster)
         running = asyncio.ensure_future(target.run())
-        watching = asyncio.ensure_future(self._until_changed(target, plan, changed))
+        watching = asyncio.ensure_future(self._wait_until_changed(target, plan, changed))
         try:
             await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
         finally:
             for task in (running, watching):
                 task.cancel()
             await asyncio.wait((running, watching))
-            self.followed.pop(plan.name, None)
-            self._tell()
+            self.targets.pop(plan.name, None)
+            self._notify()
             _log.info("target.left", target=plan.name)
-        if asyncio.get_running_loop().time() - began >= STEADY_SECONDS:
+        if asyncio.get_running_loop().time() - began >= STABLE_SECONDS:
             backoff.reset()
-        return _why(running)
+        return _describe_end(running)
 
-    async def _until_changed(self, target: Target, plan: Plan, changed: asyncio.Event) -> None:
+    async def _wait_until_changed(
+        self, target: TargetCluster, plan: TargetPlan, changed: asyncio.Event
+    ) -> None:
         """Return when the target's plan differs or no longer exists.
 
         A credential that was deleted or made invalid is no longer used.
@@ -236,21 +251,21 @@ class Targets:
         while True:
             seconds: float | None = None
             try:
-                found = await self._plan(plan.name)
+                found = await self._build_plan(plan.name)
             except (errors.Unavailable, errors.TooManyRequests):
-                seconds = AGAIN_SECONDS  # a problem of the home cluster, not the target's
-            except (errors.KubeError, SpecProblemError, *STUMBLES):
+                seconds = PLAN_RETRY_SECONDS  # a problem of the home cluster, not the target's
+            except (errors.KubeError, InvalidSpecError, *MALFORMED_OBJECT_ERRORS):
                 break  # the keeper reports the problem
             else:
-                if found is None or found.digest() != plan.digest():
+                if found is None or found.compute_digest() != plan.compute_digest():
                     break
-                target.says(found)
-            await _first(changed, seconds)
+                target.update_plan(found)
+            await _wait_first(changed, seconds)
             changed.clear()
         changed.set()
 
 
-def _said(entry: Entry) -> tuple[Any, ...]:
+def _get_foreign_fields(entry: Entry) -> tuple[Any, ...]:
     """Return what other writers have in a SuperCluster. The syncer's own conditions are left out.
 
     Otherwise each failure with a new text would cause the next attempt at once.
@@ -263,15 +278,15 @@ def _said(entry: Entry) -> tuple[Any, ...]:
     return (*head, {**status, "conditions": theirs})
 
 
-def _refusal(status: SuperClusterStatus) -> str:
+def _find_refusal(status: SuperClusterStatus) -> str:
     """Return the reason against placing pods in a cluster. It must be reported ready."""
-    ready = conditions.find(status.conditions, super_clusters.READY) or {}
+    ready = conditions.find_condition(status.conditions, super_clusters.READY) or {}
     if ready.get("status") == "True":
         return ""
     return f"is not ready ({ready.get('reason') or 'nobody has looked yet'})"
 
 
-def _decoded(value: Any) -> bytes:
+def _decode_value(value: Any) -> bytes:
     """Return a Secret's value. The API server would refuse invalid base64."""
     try:
         return base64.b64decode(value, validate=True)
@@ -279,7 +294,7 @@ def _decoded(value: Any) -> bytes:
         return b""
 
 
-def _why(running: "asyncio.Future[None]") -> str:
+def _describe_end(running: "asyncio.Future[None]") -> str:
     """Return why a connection ended, or an empty string if it was cancelled."""
     if running.cancelled():
         return ""
@@ -288,12 +303,12 @@ def _why(running: "asyncio.Future[None]") -> str:
         problem = problem.exceptions[0]
     if problem is None:
         return ""
-    if not isinstance(problem, errors.KubeError | Wait):
+    if not isinstance(problem, errors.KubeError | NotReadyYet):
         _log.error("target.crashed", exc_info=problem)
     return str(problem) or type(problem).__name__
 
 
-async def _first(changed: asyncio.Event, seconds: float | None) -> None:
+async def _wait_first(changed: asyncio.Event, seconds: float | None) -> None:
     """Wait for a change or a timeout, whichever comes first."""
     with contextlib.suppress(TimeoutError):
         async with asyncio.timeout(seconds):

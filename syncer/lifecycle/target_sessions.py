@@ -15,325 +15,361 @@ import structlog
 
 from kubeio import errors
 from kubeio.cache.store import Entry
-from syncer.clusters.home_cluster import Home
-from syncer.clusters.target_cluster import AWAY_SECONDS, Target
+from syncer.clusters.home_cluster import HomeCluster
+from syncer.clusters.target_cluster import UNREACHABLE_SECONDS, TargetCluster
 from syncer.handlers import tenant_events
-from syncer.lifecycle.target_manager import Targets
+from syncer.lifecycle.target_manager import TargetManager
 from syncer.model.keys import NODE
-from syncer.model.rejections import STUMBLES
-from syncer.placement.assignments import NOWHERE
+from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
+from syncer.placement.assignments import UNASSIGNED
 from syncer.rules.placement import target_node
 from syncer.tenants import conditions
-from syncer.tenants.connection import Link
+from syncer.tenants.connection import TenantConnection
 from syncer.tenants.session import Session
 from tenancy import wellknown
-from tenancy.names import NameProblemError
-from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
+from tenancy.names import InvalidNameError
+from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
 from tenancy.super_clusters import HOME
 
 RETRY_SECONDS = 10.0
-TELL_SECONDS = 5.0
+STATUS_INTERVAL_SECONDS = 5.0
 """Minimum interval in seconds between two writes of the pod counts."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class Outposts:
+class TargetSessions:
     """The target sessions of one tenant."""
 
     def __init__(
         self,
-        link: Link,
-        targets: Targets,
+        connection: TenantConnection,
+        targets: TargetManager,
         sessions: MutableMapping[str, dict[str, Session]],
-        made: Callable[[Target], Session],
+        create_session: Callable[[TargetCluster], Session],
     ) -> None:
-        """`sessions` are those of all tenants. `made` returns a new session of this tenant."""
-        self._link = link
+        """`sessions` are those of all tenants. `create_session` returns one of this tenant."""
+        self._connection = connection
         self._targets = targets
         self._sessions = sessions
-        self._made = made
-        self._own: dict[str, Session] = {}
-        self._unwire: dict[str, Callable[[], None]] = {}
-        self._away: frozenset[str] = frozenset()
-        self._held: frozenset[str] = frozenset()
-        self._begun: set[str] = set()
-        self._offered: frozenset[str] = frozenset()
+        self._create_session = create_session
+        self._own_sessions: dict[str, Session] = {}
+        self._unsubscribers: dict[str, Callable[[], None]] = {}
+        self._unreachable: frozenset[str] = frozenset()
+        self._held_targets: frozenset[str] = frozenset()
+        self._started_at: set[str] = set()
+        self._offered_targets: frozenset[str] = frozenset()
         """Granted and declared targets, without the home cluster."""
-        self._judged: object = None
+        self._judged_targets: object = None
         self.changed = asyncio.Event()
-        self._recount = asyncio.Event()
+        self._must_recount = asyncio.Event()
         """Set some time after a pod was created or deleted."""
-        self._counting: asyncio.TimerHandle | None = None
-        self._waking: dict[str, asyncio.TimerHandle] = {}
-        self._named: frozenset[str] = frozenset()
-        self._told: list[dict[str, Any]] | None = None
+        self._count_timer: asyncio.TimerHandle | None = None
+        self._wake_timers: dict[str, asyncio.TimerHandle] = {}
+        self._named_targets: frozenset[str] = frozenset()
+        self._written_statuses: list[dict[str, Any]] | None = None
         """The list that was written last. None: no list yet."""
 
     async def run(self) -> None:
         """Keep the sessions until cancelled, then end them."""
         unsubscribe = self._targets.subscribe(self.changed.set)
-        self._link.seats.counted = self._count
+        self._connection.assignments.on_count_changed = self._handle_pod_count
         try:
             while True:
                 self.changed.clear()
                 try:
-                    is_done = await self._look()
-                except STUMBLES as problem:  # else no session would follow
+                    is_done = await self._reconcile_sessions()
+                except MALFORMED_OBJECT_ERRORS as problem:  # else no session would follow
                     _log.error("tenant.targets_stumbled", exc_info=problem)
                     is_done = False
-                await self._told_until_changed(None if is_done else RETRY_SECONDS)
+                await self._write_counts_until_changed(None if is_done else RETRY_SECONDS)
         finally:
             unsubscribe()
-            self._link.seats.counted = _nobody
-            for timer in (self._counting, *self._waking.values()):
+            self._connection.assignments.on_count_changed = _ignore
+            for timer in (self._count_timer, *self._wake_timers.values()):
                 if timer is not None:
                     timer.cancel()
-            for name in list(self._own):
-                self._forget(name)
+            for name in list(self._own_sessions):
+                self._forget_session(name)
 
-    def _count(self, name: str) -> None:
-        """Schedule one write of the pod counts for all changes within `TELL_SECONDS`."""
-        if name != HOME and self._counting is None:
-            self._counting = asyncio.get_running_loop().call_later(TELL_SECONDS, self._counted)
+    def _handle_pod_count(self, name: str) -> None:
+        """Schedule one write of the pod counts for all changes within `STATUS_INTERVAL_SECONDS`."""
+        if name != HOME and self._count_timer is None:
+            self._count_timer = asyncio.get_running_loop().call_later(
+                STATUS_INTERVAL_SECONDS, self._trigger_recount
+            )
 
-    def _wake_in(self, seconds: float, name: str) -> None:
+    def _wake_after(self, seconds: float, name: str) -> None:
         """Schedule a check of a target for the moment when its outage must be reported."""
-        before = self._waking.pop(name, None)
+        before = self._wake_timers.pop(name, None)
         if before is not None:
             before.cancel()
-        self._waking[name] = asyncio.get_running_loop().call_later(seconds, self.changed.set)
+        self._wake_timers[name] = asyncio.get_running_loop().call_later(seconds, self.changed.set)
 
-    def _counted(self) -> None:
-        self._counting = None
-        self._recount.set()
+    def _trigger_recount(self) -> None:
+        self._count_timer = None
+        self._must_recount.set()
 
-    async def _told_until_changed(self, seconds: float | None) -> None:
+    async def _write_counts_until_changed(self, seconds: float | None) -> None:
         """Wait for a change or a timeout, and write changed pod counts meanwhile."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(seconds):
                 while not self.changed.is_set():
-                    await _any_of(self.changed, self._recount)
-                    if self._recount.is_set():
-                        self._recount.clear()
-                        if not await self._tell(self._named):
-                            self._count("")
+                    await _wait_any(self.changed, self._must_recount)
+                    if self._must_recount.is_set():
+                        self._must_recount.clear()
+                        if not await self._write_statuses_if_changed(self._named_targets):
+                            self._handle_pod_count("")
 
-    async def _look(self) -> bool:
+    async def _reconcile_sessions(self) -> bool:
         """Start and stop target sessions to match the grants.
 
         Returns False if a step failed and must be retried.
         """
-        cluster = self._cluster()
+        cluster = self._parse_virtual_cluster()
         if cluster is None:
             return True
-        seats = self._link.seats
+        seats = self._connection.assignments
         granted = {grant.name: grant for grant in cluster.spec.targets}
-        seats.granted = granted  # before any judgement, so that new pods are placed by these grants
+        seats.granted_targets = (
+            granted  # before any judgement, so that new pods are placed by these grants
+        )
         named = {target.name for target in cluster.status.targets}
-        declared = {entry.name for entry in self._link.home.super_clusters.list()}
+        declared = {entry.name for entry in self._connection.home_cluster.super_clusters.list()}
         offered = frozenset(set(granted) & declared) - {HOME}
-        for name in offered - self._offered:
-            self._opens(name)
-        self._offered = offered
-        kept = {name for name in named if not self._is_over(name, granted, declared)}
+        for name in offered - self._offered_targets:
+            self._mark_connecting(name)
+        self._offered_targets = offered
+        kept = {name for name in named if not self._may_drop_target(name, granted, declared)}
         wanted = (kept | offered) - {HOME}
-        seats.untouched = frozenset({*seats.untouched, *(wanted - named)} - self._begun)
-        seats.known = frozenset(named | wanted)
-        self._look_again()
+        seats.uninspected_targets = frozenset(
+            {*seats.uninspected_targets, *(wanted - named)} - self._started_at
+        )
+        seats.known_targets = frozenset(named | wanted)
+        self._enqueue_all_assignments()
         is_said = True
         if wanted != named:
-            is_said = await self._say(wanted)
+            is_said = await self._write_target_statuses(wanted)
             if not is_said:
                 wanted &= named  # create nothing in a target that the status lacks
-            late = {name for name in named - wanted if not self._is_over(name, granted, declared)}
+            late = {
+                name
+                for name in named - wanted
+                if not self._may_drop_target(name, granted, declared)
+            }
             if late:  # an object appeared in the target meanwhile
                 wanted |= late
-                is_said = is_said and await self._say(wanted)
-        self._link.look_at_store()  # this writes the condition about undeclared targets
-        for name, session in list(self._own.items()):
-            if name not in wanted or self._targets.ready(name) is not session.target:
-                await self._end(name)
-        for name in sorted(wanted - set(self._own)):
-            target = self._targets.ready(name)
+                is_said = is_said and await self._write_target_statuses(wanted)
+        self._connection.enqueue_status()  # this writes the condition about undeclared targets
+        for name, session in list(self._own_sessions.items()):
+            if name not in wanted or self._targets.get_ready(name) is not session.target:
+                await self._stop_session(name)
+        for name in sorted(wanted - set(self._own_sessions)):
+            target = self._targets.get_ready(name)
             if target is not None:
-                self._begin(target)
-        self._look_again()
-        for session in self._own.values():
-            self._hear(session)
-        self._named = frozenset(wanted)
-        if is_said and not self._is_told(wanted, counts=False):
-            is_said = await self._tell(wanted)
-        elif is_said and not self._is_told(wanted):
-            self._count("")  # later: the write comes back as a change, and would never end
+                self._start_session(target)
+        self._enqueue_all_assignments()
+        for session in self._own_sessions.values():
+            self._handle_target_change(session)
+        self._named_targets = frozenset(wanted)
+        if is_said and not self._are_statuses_written(wanted, counts=False):
+            is_said = await self._write_statuses_if_changed(wanted)
+        elif is_said and not self._are_statuses_written(wanted):
+            self._handle_pod_count(
+                ""
+            )  # later: the write comes back as a change, and would never end
         is_left = wanted - set(granted)  # no event reports the end of the last object
         return is_said and not is_left and wanted >= offered
 
-    def _opens(self, name: str) -> None:
+    def _mark_connecting(self, name: str) -> None:
         """Let pods wait a moment for a target whose session will begin soon."""
-        self._link.seats.opens(name, asyncio.get_running_loop().time())
+        self._connection.assignments.mark_connecting(name, asyncio.get_running_loop().time())
 
-    def _look_again(self) -> None:
+    def _enqueue_all_assignments(self) -> None:
         """Check all assignments when the grants or the visible targets have changed."""
-        seats = self._link.seats
-        judged = (seats.granted, seats.unseen(), frozenset(self._own))
-        if judged != self._judged:
-            self._judged = judged
-            tenant_events.look_again(self._link)
+        seats = self._connection.assignments
+        judged = (
+            seats.granted_targets,
+            seats.find_uninspected_target(),
+            frozenset(self._own_sessions),
+        )
+        if judged != self._judged_targets:
+            self._judged_targets = judged
+            tenant_events.enqueue_assignments(self._connection)
 
-    def _hear(self, session: Session) -> None:
+    def _handle_target_change(self, session: Session) -> None:
         """Queue the keys that report the target's present state. If it is back, queue all keys."""
         assert session.target is not None  # noqa: S101 - they are all of targets
         name, is_away = session.name, bool(session.target.problem)
-        is_held = session.target.muster.holds(session.tenant.uid)
-        if is_away and name not in self._away:
-            left = max(AWAY_SECONDS - session.target.away_seconds(), 0.0)
-            self._wake_in(left, name)
+        is_held = session.target.pod_loss_guard.is_tenant_held(session.tenant.uid)
+        if is_away and name not in self._unreachable:
+            left = max(UNREACHABLE_SECONDS - session.target.get_unreachable_seconds(), 0.0)
+            self._wake_after(left, name)
             for entry in session.stores["Pod"].list():
                 if session.pods.has(*entry.key):
-                    key = session.key("Pod", *entry.key)
+                    key = session.build_key("Pod", *entry.key)
                     session.queue.add_after(key, left, low=True)
-        elif not is_away and (name in self._away or (name in self._held and not is_held)):
-            for key in session.all_keys():
-                session.add(key, low=True)
-        self._held = self._held | {name} if is_held else self._held - {name}
-        self._away = self._away | {name} if is_away else self._away - {name}
-        session.add(session.key(NODE, "", target_node.name_of(name)))
+        elif not is_away and (
+            name in self._unreachable or (name in self._held_targets and not is_held)
+        ):
+            for key in session.list_all_keys():
+                session.enqueue(key, low=True)
+        self._held_targets = self._held_targets | {name} if is_held else self._held_targets - {name}
+        self._unreachable = self._unreachable | {name} if is_away else self._unreachable - {name}
+        session.enqueue(session.build_key(NODE, "", target_node.build_node_name(name)))
 
-    def _cluster(self) -> VirtualCluster | None:
-        tenant = self._link.tenant
-        entry = _entry(self._link.home, tenant.namespace, tenant.name)
+    def _parse_virtual_cluster(self) -> VirtualCluster | None:
+        tenant = self._connection.tenant
+        entry = _get_entry(self._connection.home_cluster, tenant.namespace, tenant.name)
         if entry is None or entry.uid != tenant.uid or entry.deleting:
             return None
         try:
             return parse_virtual_cluster(entry.decode())
-        except (SpecProblemError, NameProblemError):
+        except (InvalidSpecError, InvalidNameError):
             return None
 
-    def _is_over(self, name: str, granted: Collection[str], declared: Collection[str]) -> bool:
+    def _may_drop_target(
+        self, name: str, granted: Collection[str], declared: Collection[str]
+    ) -> bool:
         """Return True if the status need not name a target any longer."""
         if name in declared:
-            return name not in granted and self._is_empty(name)
+            return name not in granted and self._is_target_empty(name)
         # The target cannot be reached. Pods that stay assigned to it are created nowhere else.
-        seats = self._link.seats
-        return self._link.is_ready and not (
-            seats.is_any_at(name)
+        seats = self._connection.assignments
+        return self._connection.is_ready and not (
+            seats.has_pods_in(name)
             or any(
-                seats.of(pod) == NOWHERE and seats.is_recorded(pod, name)
-                for pod in self._link.stores["Pod"].list()
+                seats.get_cluster(pod) == UNASSIGNED and seats.is_recorded(pod, name)
+                for pod in self._connection.stores["Pod"].list()
             )
         )
 
-    def _is_empty(self, name: str) -> bool:
+    def _is_target_empty(self, name: str) -> bool:
         """Return True if no object of the tenant is left in a target.
 
         A target that is away may have all.
         """
-        if name in self._link.seats.untouched:
-            return not self._link.seats.is_any_at(name)
-        session = self._own.get(name)
+        if name in self._connection.assignments.uninspected_targets:
+            return not self._connection.assignments.has_pods_in(name)
+        session = self._own_sessions.get(name)
         if session is None or session.target is None or session.target.problem:
             return False
-        if session.target.muster.holds(session.tenant.uid):
+        if session.target.pod_loss_guard.is_tenant_held(session.tenant.uid):
             return False  # missing pods may come back
-        shown = session.stores[NODE].get("", target_node.name_of(name))
+        shown = session.stores[NODE].get("", target_node.build_node_name(name))
         if shown is not None and wellknown.SUPER_CLUSTER in shown.annotations:
             return False  # its key deletes the node, and the key ends with the session
-        is_left = any(True for _ in session.super_cluster.owned_by(self._link.tenant.uid))
-        return not is_left and not self._link.seats.is_any_at(name)
+        is_left = any(
+            True for _ in session.super_cluster.iterate_owned(self._connection.tenant.uid)
+        )
+        return not is_left and not self._connection.assignments.has_pods_in(name)
 
-    async def _say(self, names: Collection[str]) -> bool:
+    async def _write_target_statuses(self, names: Collection[str]) -> bool:
         """Write the targets and their pod counts to the status.
 
         Returns False if the write failed.
         """
-        tenant = self._link.tenant
-        entry = _entry(self._link.home, tenant.namespace, tenant.name)
+        tenant = self._connection.tenant
+        entry = _get_entry(self._connection.home_cluster, tenant.namespace, tenant.name)
         if entry is None:
             return False
-        listed = [self._sentence(name) for name in sorted(names)]
+        listed = [self._build_target_status(name) for name in sorted(names)]
         try:
-            await conditions.say_targets(self._link.home.client, entry, listed)
+            await conditions.write_target_statuses(
+                self._connection.home_cluster.client, entry, listed
+            )
         except errors.KubeError as problem:
             _log.warning("tenant.targets_not_told", tenant=tenant.root, problem=str(problem))
-            self._told = None  # the write may have succeeded nevertheless
+            self._written_statuses = None  # the write may have succeeded nevertheless
             return False
-        self._told = listed
+        self._written_statuses = listed
         return True
 
-    async def _tell(self, names: Collection[str]) -> bool:
-        """Call `_say`, unless the status is up to date or the tenant is being deleted."""
-        return self._cluster() is None or self._is_told(names) or await self._say(names)
+    async def _write_statuses_if_changed(self, names: Collection[str]) -> bool:
+        """Write the statuses, unless they are up to date or the tenant is being deleted."""
+        return (
+            self._parse_virtual_cluster() is None
+            or self._are_statuses_written(names)
+            or await self._write_target_statuses(names)
+        )
 
-    def _is_told(self, names: Collection[str], *, counts: bool = True) -> bool:
+    def _are_statuses_written(self, names: Collection[str], *, counts: bool = True) -> bool:
         """Return True if the status is up to date, apart from pod counts if `counts` is False.
 
         The cache may be older than the last write.
         """
-        told = self._told
-        cluster = self._cluster() if told is None else None
+        told = self._written_statuses
+        cluster = self._parse_virtual_cluster() if told is None else None
         if cluster is not None:
-            told = [_listed(each.name, each.phase, each.pods) for each in cluster.status.targets]
-        wanted = [self._sentence(name) for name in sorted(names)]
+            told = [
+                _build_status(each.name, each.phase, each.pods) for each in cluster.status.targets
+            ]
+        wanted = [self._build_target_status(name) for name in sorted(names)]
         if counts:
             return wanted == told
-        return _uncounted(wanted) == _uncounted(told or [])
+        return _strip_counts(wanted) == _strip_counts(told or [])
 
-    def _sentence(self, name: str) -> dict[str, Any]:
+    def _build_target_status(self, name: str) -> dict[str, Any]:
         """Return the status entry of one target."""
-        target, seats = self._targets.ready(name), self._link.seats
-        is_away = target is None or target.away_seconds() >= AWAY_SECONDS  # as its node
-        phase = "Draining" if name not in seats.granted else "Away" if is_away else "Granted"
-        return _listed(name, phase, seats.pods_at(name))
+        target, seats = self._targets.get_ready(name), self._connection.assignments
+        is_away = (
+            target is None or target.get_unreachable_seconds() >= UNREACHABLE_SECONDS
+        )  # as its node
+        phase = (
+            "Draining" if name not in seats.granted_targets else "Away" if is_away else "Granted"
+        )
+        return _build_status(name, phase, seats.count_pods(name))
 
-    def _begin(self, target: Target) -> None:
-        session = self._made(target)
-        self._begun.add(target.name)
-        self._link.seats.untouched = {*self._link.seats.untouched} - {target.name}
-        self._own[target.name] = session
-        self._unwire[target.name] = tenant_events.wire_tenant(session)
+    def _start_session(self, target: TargetCluster) -> None:
+        session = self._create_session(target)
+        self._started_at.add(target.name)
+        self._connection.assignments.uninspected_targets = {
+            *self._connection.assignments.uninspected_targets
+        } - {target.name}
+        self._own_sessions[target.name] = session
+        self._unsubscribers[target.name] = tenant_events.subscribe_tenant(session)
         self._sessions.setdefault(target.name, {})[session.tenant.uid] = session
-        self._link.sessions.append(session)
-        tenant_events.take_in(session)
-        if self._link.is_ready:
-            self._link.brake.recall(session.stamps())
+        self._connection.sessions.append(session)
+        tenant_events.index_assigned_pods(session)
+        if self._connection.is_ready:
+            self._connection.store_guard.record_stamps(session.iterate_stamps())
             session.start()
         _log.info("tenant.target_begun", tenant=session.tenant.root, target=target.name)
 
-    async def _end(self, name: str) -> None:
-        session = self._own[name]
-        self._opens(name)  # its client is usually a new one
-        self._forget(name)
-        await session.drained()
+    async def _stop_session(self, name: str) -> None:
+        session = self._own_sessions[name]
+        self._mark_connecting(name)  # its client is usually a new one
+        self._forget_session(name)
+        await session.drain()
         _log.info("tenant.target_ended", tenant=session.tenant.root, target=name)
 
-    def _forget(self, name: str) -> None:
-        session = self._own.pop(name)
+    def _forget_session(self, name: str) -> None:
+        session = self._own_sessions.pop(name)
         session.is_ready = False
-        self._unwire.pop(name)()
-        if session in self._link.sessions:
-            self._link.sessions.remove(session)
+        self._unsubscribers.pop(name)()
+        if session in self._connection.sessions:
+            self._connection.sessions.remove(session)
         self._sessions[name].pop(session.tenant.uid, None)
-        self._link.queue.drop_group(session.group)
+        self._connection.queue.drop_group(session.group)
 
 
-def _entry(home: Home, namespace: str, name: str) -> Entry | None:
+def _get_entry(home: HomeCluster, namespace: str, name: str) -> Entry | None:
     return home.virtual_clusters.get(namespace, name)
 
 
-def _nobody(_: str) -> None:
+def _ignore(_: str) -> None:
     """Ignore the change, because the sessions have ended."""
 
 
-def _listed(name: str, phase: str, pods: int) -> dict[str, Any]:
+def _build_status(name: str, phase: str, pods: int) -> dict[str, Any]:
     return {"name": name, "phase": phase, "pods": pods}
 
 
-def _uncounted(listed: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
+def _strip_counts(listed: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return [(each["name"], each["phase"]) for each in listed]
 
 
-async def _any_of(*events: asyncio.Event) -> None:
+async def _wait_any(*events: asyncio.Event) -> None:
     """Wait until one of several events is set."""
     waiting = [asyncio.ensure_future(each.wait()) for each in events]
     try:

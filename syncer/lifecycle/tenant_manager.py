@@ -23,28 +23,28 @@ from kubeio.backoff import Backoff
 from kubeio.cache.store import Entry
 from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue
-from kubeio.controller.worker import Wait
-from syncer.clusters.home_cluster import Home
+from kubeio.controller.worker import NotReadyYet
+from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.handlers import super_events, tenant_events
-from syncer.lifecycle.target_manager import Targets
-from syncer.lifecycle.target_sessions import Outposts
-from syncer.model.keys import HOME, Key, tenant_of
-from syncer.model.rejections import STUMBLES
+from syncer.lifecycle.target_manager import TargetManager
+from syncer.lifecycle.target_sessions import TargetSessions
+from syncer.model.keys import HOME, Key, parse_group
+from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
 from syncer.tenants import conditions, policy_binding
-from syncer.tenants.connection import FIRST_LISTS_AT_ONCE, Link
+from syncer.tenants.connection import MAX_CONCURRENT_FIRST_LISTS, TenantConnection
 from syncer.tenants.metrics import TenantCounts
-from syncer.tenants.policy_binding import Unbound
+from syncer.tenants.policy_binding import PolicyUnavailable
 from syncer.tenants.session import Session
 from tenancy import wellknown
-from tenancy.names import NameProblemError
-from tenancy.policies import BASELINE, TenantPolicySpec
-from tenancy.specs import SpecProblemError, VirtualCluster, parse_virtual_cluster
+from tenancy.names import InvalidNameError
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
+from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
 
-KUBECONFIG = "syncer-kubeconfig"
+KUBECONFIG_NAME = "syncer-kubeconfig"
 """Name of the Secret, and of its key, with the syncer's credential for a tenant."""
 
-STEADY_SECONDS = 60.0
+STABLE_SECONDS = 60.0
 """Time in seconds after which a connection counts as stable. Shorter connections increase the retry
 delay.
 """
@@ -53,20 +53,20 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True, repr=False)
-class Plan:
+class TenantPlan:
     """Configuration of a connection and its sessions. They end when the plan changes."""
 
     cluster: VirtualCluster
     kubeconfig: bytes
-    slice: str
-    policy: TenantPolicySpec = BASELINE
+    service_range: str
+    policy: TenantPolicySpec = BASELINE_POLICY
 
-    def digest(self) -> str:
+    def compute_digest(self) -> str:
         """Return a digest for comparing two plans, without any secret in it."""
         spec = self.cluster.spec
-        parts = (self.kubeconfig, self.slice.encode(), spec.cluster_domain.encode())
+        parts = (self.kubeconfig, self.service_range.encode(), spec.cluster_domain.encode())
         # A changed weight takes effect in the queue and needs no new connection.
-        said = msgspec.structs.replace(self.policy, weight=BASELINE.weight)
+        said = msgspec.structs.replace(self.policy, weight=BASELINE_POLICY.weight)
         policy = msgspec.json.encode(said, order="deterministic")
         provided = (spec.dns.encode(), spec.metrics.encode())
         split = (str(self.is_split).encode(), self.cluster.status.endpoint.encode())
@@ -79,260 +79,271 @@ class Plan:
         return bool(self.cluster.spec.targets or self.cluster.status.targets)
 
 
-class Tenants:
+class TenantManager:
     """All tenants."""
 
-    def __init__(self, home: Home, queue: FairQueue[Key]) -> None:
-        self.targets = Targets(home, wire=self._wire)
-        self.links: dict[str, Link] = {}
+    def __init__(self, home: HomeCluster, queue: FairQueue[Key]) -> None:
+        self.targets = TargetManager(home, subscribe_caches=self._subscribe_target)
+        self.connections: dict[str, TenantConnection] = {}
         """Connections by UID of the VirtualCluster."""
         self.sessions: dict[str, dict[str, Session]] = {HOME: {}}
         """Sessions by super cluster and tenant, as `Sessions`."""
         self._home = home
         self._queue = queue
-        self._turns = asyncio.Semaphore(FIRST_LISTS_AT_ONCE)
-        self._counts = TenantCounts(self.links, self._count)
-        self._outposts: dict[str, Outposts] = {}
-        self._keepers: dict[str, asyncio.Task[None]] = {}
+        self._first_list_turns = asyncio.Semaphore(MAX_CONCURRENT_FIRST_LISTS)
+        self._metric_counts = TenantCounts(self.connections, self._count_declared)
+        self._target_sessions: dict[str, TargetSessions] = {}
+        self._supervisors: dict[str, asyncio.Task[None]] = {}
         self._changed: dict[str, asyncio.Event] = {}
         self._weights: dict[str, int] = {}
         self._group: asyncio.TaskGroup | None = None
 
-    def weight(self, group: str) -> int:
+    def get_weight(self, group: str) -> int:
         """Return the weight of a group of keys.
 
         A tenant has the same weight in each super cluster.
         """
-        return self._weights.get(tenant_of(group), BASELINE.weight)
+        return self._weights.get(parse_group(group), BASELINE_POLICY.weight)
 
-    def _wire(self, target: SuperCluster) -> None:
+    def _subscribe_target(self, target: SuperCluster) -> None:
         """Subscribe the sessions with a target to its events."""
-        super_events.SuperWiring(target, self.sessions.setdefault(target.name, {})).subscribe()
+        super_events.SuperEvents(target, self.sessions.setdefault(target.name, {})).subscribe()
 
     async def run(self) -> None:
         """Keep tenants connected until cancelled. The super cluster's caches must be complete."""
         async with asyncio.TaskGroup() as group:
             self._group = group
-            self._home.virtual_clusters.subscribe(self._cluster_changed, replay=True)
-            self._home.credentials.subscribe(self._credential_changed)
-            self._home.policies.subscribe(self._policy_changed)
+            self._home.virtual_clusters.subscribe(self._handle_virtual_cluster, replay=True)
+            self._home.credentials.subscribe(self._handle_credential)
+            self._home.policies.subscribe(self._handle_policy)
             await asyncio.Event().wait()
 
-    def _cluster_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+    def _handle_virtual_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         for entry in (old, new):
             if entry is not None:
-                self._touch(entry.uid)
-        link = self.links.get(new.uid) if new is not None else None
+                self._wake_supervisor(entry.uid)
+        link = self.connections.get(new.uid) if new is not None else None
         if link is not None:
-            link.look_at_store()
-        outposts = self._outposts.get(new.uid) if new is not None else None
+            link.enqueue_status()
+        outposts = self._target_sessions.get(new.uid) if new is not None else None
         if outposts is not None:
             outposts.changed.set()
 
-    def _credential_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+    def _handle_credential(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
         for entry in self._home.virtual_clusters.list():
-            parsed = _parse(entry)
+            parsed = _parse_entry(entry)
             if parsed is not None and parsed.tenant.root == namespace:
-                self._touch(entry.uid)
+                self._wake_supervisor(entry.uid)
 
-    def _policy_changed(self, *_: object) -> None:
+    def _handle_policy(self, *_: object) -> None:
         for entry in self._home.virtual_clusters.list():
-            self._touch(entry.uid)  # an equal plan changes nothing
+            self._wake_supervisor(entry.uid)  # an equal plan changes nothing
 
-    def _touch(self, uid: str) -> None:
+    def _wake_supervisor(self, uid: str) -> None:
         """Wake a tenant's keeper, or start it."""
         assert self._group is not None  # noqa: S101 - handlers are subscribed by run
         self._changed.setdefault(uid, asyncio.Event()).set()
-        keeper = self._keepers.get(uid)
+        keeper = self._supervisors.get(uid)
         if keeper is None or keeper.done():
-            self._keepers[uid] = self._group.create_task(self._keep(uid), name=f"keeper-{uid}")
+            self._supervisors[uid] = self._group.create_task(
+                self._supervise(uid), name=f"keeper-{uid}"
+            )
 
-    def _count(self) -> int:
+    def _count_declared(self) -> int:
         """Count the VirtualClusters that are not being deleted."""
         return sum(not entry.deleting for entry in self._home.virtual_clusters.list())
 
-    def _entry(self, uid: str) -> Entry | None:
+    def _get_entry(self, uid: str) -> Entry | None:
         entries = self._home.virtual_clusters.list()
         return next((entry for entry in entries if entry.uid == uid), None)
 
-    async def _keep(self, uid: str) -> None:
+    async def _supervise(self, uid: str) -> None:
         """Keep one tenant connected for as long as its VirtualCluster exists."""
         backoff = Backoff(base=1.0, ceiling=10.0)
         changed = self._changed[uid]
-        while (entry := self._entry(uid)) is not None:
+        while (entry := self._get_entry(uid)) is not None:
             changed.clear()
             try:
-                await self._keep_once(entry, changed, backoff)
-            except STUMBLES as problem:  # otherwise one VirtualCluster would end the work for all
+                await self._supervise_once(entry, changed, backoff)
+            except (
+                MALFORMED_OBJECT_ERRORS
+            ) as problem:  # otherwise one VirtualCluster would end the work for all
                 _log.error("tenant.stumbled", uid=uid, exc_info=problem)
-                await _first(changed, backoff.next())
+                await _wait_first(changed, backoff.next())
         self._changed.pop(uid, None)
         self._weights.pop(uid, None)
-        self._keepers.pop(uid, None)
-        for target in self.targets.followed.values():
-            target.muster.forget(uid)
+        self._supervisors.pop(uid, None)
+        for target in self.targets.targets.values():
+            target.pod_loss_guard.forget_tenant(uid)
 
-    async def _keep_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
+    async def _supervise_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
         """Write the condition and run one connection, or wait until there can be one."""
         uid = entry.uid
-        if entry.deleting and not await self._say_disengaged(entry):
-            await _first(changed, backoff.next())
+        if entry.deleting and not await self._write_disengaged(entry):
+            await _wait_first(changed, backoff.next())
             return
-        plan = self._plan(entry)
+        plan = self._build_plan(entry)
         if plan is None:
-            is_said = await self._say_not_followed(entry)
-            await (changed.wait() if is_said else _first(changed, backoff.next()))
+            is_said = await self._write_policy_missing(entry)
+            await (changed.wait() if is_said else _wait_first(changed, backoff.next()))
             return
         began = asyncio.get_running_loop().time()
-        problem = await self._engage(uid, plan)
-        if asyncio.get_running_loop().time() - began >= STEADY_SECONDS:
+        problem = await self._run_connection(uid, plan)
+        if asyncio.get_running_loop().time() - began >= STABLE_SECONDS:
             backoff.reset()
         if problem:
             _log.warning("tenant.not_engaged", tenant=plan.cluster.tenant.root, problem=problem)
-            await self._say_unreachable(uid, problem)
+            await self._write_unreachable(uid, problem)
         # The condition is a change of the VirtualCluster, too. So only a different plan ends the
         # pause.
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(backoff.next()):
-                await self._until_changed(uid, plan.digest())
+                await self._wait_until_changed(uid, plan.compute_digest())
 
-    def _plan(self, entry: Entry) -> Plan | None:
+    def _build_plan(self, entry: Entry) -> TenantPlan | None:
         """Return the configuration of a tenant's connection, or None while it cannot have one."""
-        cluster = _parse(entry)
+        cluster = _parse_entry(entry)
         if cluster is None or cluster.deleting or not cluster.status.service_cidr:
             return None
-        policy = policy_binding.bound(cluster.spec, self._home.policies)
-        if isinstance(policy, Unbound):
+        policy = policy_binding.resolve_policy(cluster.spec, self._home.policies)
+        if isinstance(policy, PolicyUnavailable):
             return None
-        secret = self._home.credentials.get(cluster.tenant.root, KUBECONFIG)
+        secret = self._home.credentials.get(cluster.tenant.root, KUBECONFIG_NAME)
         if secret is None or secret.labels.get(wellknown.VC_UID, cluster.tenant.uid) != entry.uid:
             return None
         data = secret.decode().get("data") or {}
-        if KUBECONFIG not in data:
+        if KUBECONFIG_NAME not in data:
             return None
-        return Plan(
+        return TenantPlan(
             cluster=cluster,
-            kubeconfig=_decoded(data[KUBECONFIG]),
-            slice=cluster.status.service_cidr,
+            kubeconfig=_decode_value(data[KUBECONFIG_NAME]),
+            service_range=cluster.status.service_cidr,
             policy=policy,
         )
 
-    async def _engage(self, uid: str, plan: Plan) -> str:
+    async def _run_connection(self, uid: str, plan: TenantPlan) -> str:
         """Run a connection until its plan changes.
 
         Returns the reason of a failure, or an empty string.
         """
-        await self._home.turns.fresh()  # at start all tenants do this, for milliseconds each
+        await (
+            self._home.loop_budget.wait_for_budget()
+        )  # at start all tenants do this, for milliseconds each
         try:
-            link = Link(
+            link = TenantConnection(
                 plan.cluster,
-                loading.tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
+                loading.load_tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
                 home=self._home,
                 queue=self._queue,
-                turns=self._turns,
+                loop_budget=self._first_list_turns,
                 is_split=plan.is_split,
             )
             session = Session(
                 link,
                 self._home,
-                tenant_slice=ipaddress.ip_network(plan.slice),
+                tenant_slice=ipaddress.ip_network(plan.service_range),
                 policy=plan.policy,
             )
-        except (errors.CredentialsProblem, ValueError) as problem:
+        except (errors.CredentialsError, ValueError) as problem:
             return str(problem)
-        tenant_events.wire_tenant(session)
+        tenant_events.subscribe_tenant(session)
         link.sessions.append(session)
         tasks = (
-            [asyncio.ensure_future(self._run_outposts(uid, link, plan))] if plan.is_split else []
+            [asyncio.ensure_future(self._run_target_sessions(uid, link, plan))]
+            if plan.is_split
+            else []
         )
-        self.links[uid], self.sessions[HOME][uid] = link, session
+        self.connections[uid], self.sessions[HOME][uid] = link, session
         running = asyncio.ensure_future(link.run())
-        watching = asyncio.ensure_future(self._until_changed(uid, plan.digest()))
+        watching = asyncio.ensure_future(self._wait_until_changed(uid, plan.compute_digest()))
         try:
             await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
-            await link.drained()
+            await link.drain()
         finally:
             for task in (running, watching, *tasks):
                 task.cancel()
             await asyncio.wait((running, watching, *tasks))
-            self.links.pop(uid, None)
+            self.connections.pop(uid, None)
             self.sessions[HOME].pop(uid, None)
             self._queue.drop_group(session.group)
-            link.seats.release()
+            link.assignments.release_all()
             _log.info("tenant.left", tenant=plan.cluster.tenant.root)
-        return _why(running)
+        return _describe_end(running)
 
-    async def _run_outposts(self, uid: str, link: Link, plan: Plan) -> None:
+    async def _run_target_sessions(
+        self, uid: str, link: TenantConnection, plan: TenantPlan
+    ) -> None:
         """Keep a tenant's sessions with targets."""
-        outposts = Outposts(
+        outposts = TargetSessions(
             link,
             self.targets,
             self.sessions,
             lambda target: Session(
                 link,
                 target.cluster,
-                tenant_slice=ipaddress.ip_network(plan.slice),
+                tenant_slice=ipaddress.ip_network(plan.service_range),
                 policy=plan.policy,
                 target=target,
             ),
         )
-        self._outposts[uid] = outposts
+        self._target_sessions[uid] = outposts
         try:
             await outposts.run()
         finally:
-            self._outposts.pop(uid, None)
+            self._target_sessions.pop(uid, None)
 
-    async def _until_changed(self, uid: str, digest: str) -> None:
+    async def _wait_until_changed(self, uid: str, digest: str) -> None:
         """Return when the tenant's plan differs or no longer exists.
 
         Changes that need no new connection are applied meanwhile.
         """
         changed = self._changed[uid]
         while True:
-            entry = self._entry(uid)
-            plan = self._plan(entry) if entry is not None else None
-            if plan is None or plan.digest() != digest:
+            entry = self._get_entry(uid)
+            plan = self._build_plan(entry) if entry is not None else None
+            if plan is None or plan.compute_digest() != digest:
                 return
             self._weights[uid] = plan.policy.weight
             await changed.wait()
             changed.clear()
 
-    async def _say_disengaged(self, entry: Entry) -> bool:
+    async def _write_disengaged(self, entry: Entry) -> bool:
         message = "The VirtualCluster is being deleted; nothing is carried any more."
-        return await self._say(entry, reason=conditions.DISENGAGED, message=message)
+        return await self._write_synced(entry, reason=conditions.DISENGAGED, message=message)
 
-    async def _say_unreachable(self, uid: str, problem: str) -> None:
-        entry = self._entry(uid)
+    async def _write_unreachable(self, uid: str, problem: str) -> None:
+        entry = self._get_entry(uid)
         if entry is not None and not entry.deleting:
-            await self._say(entry, reason=conditions.UNREACHABLE, message=problem)
+            await self._write_synced(entry, reason=conditions.UNREACHABLE, message=problem)
 
-    async def _say_not_followed(self, entry: Entry) -> bool:
+    async def _write_policy_missing(self, entry: Entry) -> bool:
         """Report a missing policy, or correct an older condition.
 
         Returns False if the write failed.
         """
-        cluster = None if entry.deleting else _parse(entry)
+        cluster = None if entry.deleting else _parse_entry(entry)
         if cluster is not None:
-            policy = policy_binding.bound(cluster.spec, self._home.policies)
-            if isinstance(policy, Unbound):
-                return await self._say(entry, reason=policy.reason, message=policy.message)
-        if entry.deleting or not conditions.was_said(entry):
+            policy = policy_binding.resolve_policy(cluster.spec, self._home.policies)
+            if isinstance(policy, PolicyUnavailable):
+                return await self._write_synced(entry, reason=policy.reason, message=policy.message)
+        if entry.deleting or not conditions.has_synced(entry):
             return True
         message = (
-            f"The tenant is not followed: its slice or a usable Secret {KUBECONFIG} of its root"
+            f"The tenant is not followed: its slice or a usable Secret {KUBECONFIG_NAME} of its"
+            " root"
             " namespace is missing."
         )
-        return await self._say(entry, reason=conditions.UNREACHABLE, message=message)
+        return await self._write_synced(entry, reason=conditions.UNREACHABLE, message=message)
 
-    async def _say(self, entry: Entry, *, reason: str, message: str) -> bool:
+    async def _write_synced(self, entry: Entry, *, reason: str, message: str) -> bool:
         """Write the condition Synced. Returns False if the write failed."""
         wanted = [
-            conditions.synced(reason=reason, message=message, generation=entry.generation),
-            *conditions.held_before(entry),
+            conditions.build_synced(reason=reason, message=message, generation=entry.generation),
+            *conditions.get_other_conditions(entry),
         ]
         try:
-            await conditions.say(
+            await conditions.write_conditions(
                 self._home.client, entry, wanted, store=conditions.held_store_before(entry)
             )
         except errors.KubeError as problem:
@@ -341,7 +352,7 @@ class Tenants:
         return True
 
 
-def _decoded(text: str) -> bytes:
+def _decode_value(text: str) -> bytes:
     """Return a Secret's value. Invalid base64 is no kubeconfig either."""
     try:
         return base64.b64decode(text, validate=True)
@@ -349,15 +360,15 @@ def _decoded(text: str) -> bytes:
         return b""
 
 
-def _parse(entry: Entry) -> VirtualCluster | None:
+def _parse_entry(entry: Entry) -> VirtualCluster | None:
     try:
         return parse_virtual_cluster(entry.decode())
-    except (SpecProblemError, NameProblemError) as problem:
+    except (InvalidSpecError, InvalidNameError) as problem:
         _log.info("cluster.unreadable", problem=str(problem))
         return None
 
 
-def _why(running: "asyncio.Future[None]") -> str:
+def _describe_end(running: "asyncio.Future[None]") -> str:
     """Return why a connection failed, or an empty string if it was cancelled."""
     if running.cancelled():
         return ""
@@ -366,12 +377,12 @@ def _why(running: "asyncio.Future[None]") -> str:
         problem = problem.exceptions[0]
     if problem is None:
         return ""
-    if not isinstance(problem, errors.KubeError | Wait):
+    if not isinstance(problem, errors.KubeError | NotReadyYet):
         _log.error("tenant.session_crashed", exc_info=problem)
     return str(problem) or type(problem).__name__
 
 
-async def _first(changed: asyncio.Event, seconds: float) -> None:
+async def _wait_first(changed: asyncio.Event, seconds: float) -> None:
     """Wait for a change or a timeout, whichever comes first."""
     try:
         async with asyncio.timeout(seconds):

@@ -21,10 +21,10 @@ MAX_GATE_MESSAGE = 1024
 # --- labels and annotations -----------------------------------------------------------------------
 
 KUBERNETES_DOMAINS = ("kubernetes.io", "k8s.io")
-"""Domains with keys that change the behaviour of Kubernetes. Only the domains in `PASSED_DOMAINS`
-are synced."""
+"""Domains with keys that change the behaviour of Kubernetes. Only the domains in
+`SYNCED_LABEL_DOMAINS` are synced."""
 
-PASSED_DOMAINS = frozenset(
+SYNCED_LABEL_DOMAINS = frozenset(
     {
         "app.kubernetes.io",
         "apps.kubernetes.io",
@@ -61,7 +61,7 @@ collectors of the super cluster would select by such labels, and they read every
 LAST_APPLIED = "kubectl.kubernetes.io/last-applied-configuration"
 """Never synced, because the annotation repeats the whole object, including the dropped fields."""
 
-PASSED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
+SYNCED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
     "Pod": frozenset(
         {"kubectl.kubernetes.io/default-container", "kubectl.kubernetes.io/restartedAt"}
     ),
@@ -69,12 +69,12 @@ PASSED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
 }
 """Prefixed annotations that are synced, by kind. Annotations without a prefix are always synced."""
 
-HOLDING_KINDS = frozenset({"Ingress", "Service"})
+ANNOTATION_BLOCKED_KINDS = frozenset({"Ingress", "Service"})
 """Kinds that are held back by an unknown prefixed annotation. Dropping `...internal: "true"` would
 make a private load balancer public."""
 
-HARMLESS_ANNOTATIONS = frozenset({LAST_APPLIED})
-HARMLESS_ANNOTATION_DOMAINS = (
+IGNORED_ANNOTATIONS = frozenset({LAST_APPLIED})
+IGNORED_ANNOTATION_DOMAINS = (
     "meta.helm.sh",
     "helm.sh",
     "prometheus.io",
@@ -180,7 +180,7 @@ def is_visible_node_label(key: str, view: NodeView = "Standard") -> bool:
         case "Standard":
             return "/" not in key or key in VISIBLE_NODE_LABELS
         case "Full":
-            return not wellknown.is_reserved(key)
+            return not wellknown.is_reserved_key(key)
 
 
 SPREAD_OWNERS = frozenset({"ReplicaSet", "ReplicationController", "StatefulSet"})

@@ -17,7 +17,7 @@ from tenancy import ownership
 from tenancy.ownership import Tenant
 
 
-class Verdict(Enum):
+class SyncAction(Enum):
     """Next step for a key."""
 
     NOTHING = auto()
@@ -33,7 +33,7 @@ class Verdict(Enum):
     """An object of another owner has the name. It is never changed."""
 
 
-class Grounds(Enum):
+class DeleteGrounds(Enum):
     """Reason for a delete. It determines how much proof the delete needs."""
 
     MARKED = auto()
@@ -46,14 +46,14 @@ class Grounds(Enum):
     """The tenant object exists and is no longer selected for sync."""
 
 
-class TenantSide(NamedTuple):
+class TenantState(NamedTuple):
     """Fields of a tenant object that the decision needs."""
 
     uid: str
     deleting: bool
 
 
-class SuperSide(NamedTuple):
+class SuperState(NamedTuple):
     """Fields of a super object that the decision needs."""
 
     vc_uid: str
@@ -66,16 +66,16 @@ class SuperSide(NamedTuple):
 class Decision(NamedTuple):
     """Verdict, with its reason in the case of a delete."""
 
-    verdict: Verdict
-    grounds: Grounds | None = None
+    action: SyncAction
+    grounds: DeleteGrounds | None = None
 
 
-NOTHING = Decision(Verdict.NOTHING)
+NO_ACTION = Decision(SyncAction.NOTHING)
 
 
 def decide(
-    tenant_x: TenantSide | None,
-    super_x: SuperSide | None,
+    tenant_x: TenantState | None,
+    super_x: SuperState | None,
     *,
     vc_uid: str,
     wanted: bool = True,
@@ -90,35 +90,37 @@ def decide(
     marked = tenant_x is not None and tenant_x.deleting and follows_mark
     if super_x is None:
         if tenant_x is None or not wanted or tenant_x.deleting:
-            return NOTHING
-        return Decision(Verdict.CREATE)
+            return NO_ACTION
+        return Decision(SyncAction.CREATE)
     if super_x.vc_uid != vc_uid:
         needs_name = tenant_x is not None and wanted and not tenant_x.deleting
-        return Decision(Verdict.FOREIGN) if needs_name else NOTHING
+        return Decision(SyncAction.FOREIGN) if needs_name else NO_ACTION
     if tenant_x is not None and tenant_x.uid == super_x.uid and wanted and not marked:
-        return Decision(Verdict.WAIT if super_x.deleting else Verdict.COMPARE)
+        return Decision(SyncAction.WAIT if super_x.deleting else SyncAction.COMPARE)
     if super_x.deleting:
         is_due = tenant_x is not None and wanted and not marked
-        return Decision(Verdict.WAIT) if is_due else NOTHING
-    return Decision(Verdict.DELETE, _grounds(tenant_x, super_x, marked=marked))
+        return Decision(SyncAction.WAIT) if is_due else NO_ACTION
+    return Decision(SyncAction.DELETE, _choose_grounds(tenant_x, super_x, marked=marked))
 
 
-def _grounds(tenant_x: TenantSide | None, super_x: SuperSide, *, marked: bool) -> Grounds:
+def _choose_grounds(
+    tenant_x: TenantState | None, super_x: SuperState, *, marked: bool
+) -> DeleteGrounds:
     if tenant_x is None:
-        return Grounds.ABSENT
+        return DeleteGrounds.ABSENT
     if tenant_x.uid != super_x.uid:
-        return Grounds.SUCCEEDED
-    return Grounds.MARKED if marked else Grounds.UNWANTED
+        return DeleteGrounds.SUCCEEDED
+    return DeleteGrounds.MARKED if marked else DeleteGrounds.UNWANTED
 
 
-def tenant_side(entry: Entry | None) -> TenantSide | None:
+def build_tenant_state(entry: Entry | None) -> TenantState | None:
     """Return the fields of a cached tenant object that the decision needs."""
-    return None if entry is None else TenantSide(entry.uid, entry.deleting)
+    return None if entry is None else TenantState(entry.uid, entry.deleting)
 
 
-def super_side(
+def build_super_state(
     entry: Entry | None, namespace: str | None = None, *, registration: str = ""
-) -> SuperSide | None:
+) -> SuperState | None:
     """Return the fields of a cached super object that the decision needs.
 
     `namespace` is the tenant namespace that the object must record, if the lookup used one. Hazard:
@@ -128,13 +130,13 @@ def super_side(
     """
     if entry is None:
         return None
-    owner = ownership.owner_of({"annotations": entry.annotations}, registration)
+    owner = ownership.read_owner({"annotations": entry.annotations}, registration)
     if owner is None or namespace not in (None, owner.namespace):
-        return SuperSide("", "", entry.deleting)
-    return SuperSide(owner.vc_uid, owner.uid, entry.deleting)
+        return SuperState("", "", entry.deleting)
+    return SuperState(owner.vc_uid, owner.uid, entry.deleting)
 
 
 def is_owned(metadata: Mapping[str, Any], tenant: Tenant, uid: str) -> bool:
     """Return whether a live super object is the twin of this tenant object."""
-    owner = ownership.owner_of(metadata, tenant.registration)
+    owner = ownership.read_owner(metadata, tenant.super_cluster_uid)
     return owner is not None and owner.vc_uid == tenant.uid and owner.uid == uid

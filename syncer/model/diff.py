@@ -15,28 +15,28 @@ import orjson
 from kubeio import Object
 from tenancy import wellknown
 
-_LIST_KEYS = ("name", "type", "ip", "containerPort", "key", "mountPath")
+_LIST_MERGE_KEYS = ("name", "type", "ip", "containerPort", "key", "mountPath")
 """Fields that identify the items of a list. The first field that an item has is used."""
-_OF_ONE_WRITE = frozenset({"uid", "resourceVersion"})
-_KEYS = ("labels", "annotations")
-HEAD = frozenset({"apiVersion", "kind", "metadata"})
+_SET_BY_ONE_WRITE = frozenset({"uid", "resourceVersion"})
+_KEY_FIELDS = ("labels", "annotations")
+HEAD_FIELDS = frozenset({"apiVersion", "kind", "metadata"})
 """Fields that precede the content of an object."""
-_OF_EACH_VERSION = frozenset({"managedFields", "resourceVersion"})
+_SET_BY_EACH_WRITE = frozenset({"managedFields", "resourceVersion"})
 """Metadata that changes with each version. The generation is not in the set, because a status
 refers to one, and neither a status update nor a binding increments it."""
 _DIGEST_BYTES = 16
-_SHOWN = 3
-_NONE = object()
+_MAX_SHOWN_PATHS = 3
+_ABSENT = object()
 
 
-def missing(sent: Any, there: Any) -> list[str]:
+def find_missing(sent: Any, there: Any) -> list[str]:
     """Return the sent leaves that the server's object does not have at all."""
     found: list[str] = []
     _compare(sent, there, "", found, changed=False)
     return found
 
 
-def lacking(wanted: Any, there: Any) -> list[str]:
+def find_lacking(wanted: Any, there: Any) -> list[str]:
     """Return the leaves of a body or patch that the server's object lacks or has differently."""
     found: list[str] = []
     _compare(wanted, there, "", found, changed=True)
@@ -68,7 +68,7 @@ def _compare_fields(
             _compare(value, there[key], where, found, changed=changed)
         elif isinstance(value, dict) and value:
             _compare(value, {}, where, found, changed=changed)
-        elif not _says_nothing(value):
+        elif not _is_empty(value):
             found.append(where)
 
 
@@ -79,33 +79,35 @@ def _compare_items(
         found.append(path)
         return
     for index, item in enumerate(wanted):
-        name, field = _identity(item)
+        name, field = _identify_item(item)
         if field:
             where = f"{path}[{name}]"
             likely = there[index : index + 1]  # several items may have one name
-            twin = next((other for other in (*likely, *there) if _has(other, field, name)), _NONE)
+            twin = next(
+                (other for other in (*likely, *there) if _has_same(other, field, name)), _ABSENT
+            )
         else:
             where = f"{path}[{index}]"
-            twin = there[index] if index < len(there) else _NONE
-        if twin is _NONE:
+            twin = there[index] if index < len(there) else _ABSENT
+        if twin is _ABSENT:
             found.append(where)
         else:
             _compare(item, twin, where, found, changed=changed)
 
 
-def _identity(item: Any) -> tuple[Any, str]:
+def _identify_item(item: Any) -> tuple[Any, str]:
     if isinstance(item, dict):
-        for field in _LIST_KEYS:
+        for field in _LIST_MERGE_KEYS:
             if isinstance(item.get(field), str | int):
                 return item[field], field
     return "", ""
 
 
-def _has(other: Any, field: str, name: Any) -> bool:
+def _has_same(other: Any, field: str, name: Any) -> bool:
     return isinstance(other, dict) and other.get(field) == name
 
 
-def _says_nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is None or value is False or value in ("", 0) or value in ([], {})
 
 
@@ -113,23 +115,24 @@ def _is_bookkeeping(path: str) -> bool:
     section, _, key = path.partition(".")
     return path in ("apiVersion", "kind") or (
         section == "metadata"
-        and (key in _OF_ONE_WRITE or key == f"annotations.{wellknown.STORE_REVISION}")
+        and (key in _SET_BY_ONE_WRITE or key == f"annotations.{wellknown.STORE_REVISION}")
     )
 
 
-def is_all(before: Object, patch: Object, answer: Object) -> bool:
+def is_result_of_patch(before: Object, patch: Object, answer: Object) -> bool:
     """Return whether an answer equals the earlier object plus a merge patch, and nothing else.
 
     The answer to a write that changed nothing can have the version of another writer's change that
     the cache has not received yet.
     """
-    wanted = _merged(before, patch)
+    wanted = _apply_merge_patch(before, patch)
     return all(
-        wanted.get(field) == answer.get(field) for field in (wanted.keys() | answer.keys()) - HEAD
-    ) and _kept(wanted["metadata"]) == _kept(answer["metadata"])
+        wanted.get(field) == answer.get(field)
+        for field in (wanted.keys() | answer.keys()) - HEAD_FIELDS
+    ) and _strip_version(wanted["metadata"]) == _strip_version(answer["metadata"])
 
 
-def _merged(there: Any, patch: Any) -> Any:
+def _apply_merge_patch(there: Any, patch: Any) -> Any:
     """Return the result of a JSON merge patch (RFC 7386) on a value."""
     if not isinstance(patch, dict):
         return patch
@@ -138,29 +141,29 @@ def _merged(there: Any, patch: Any) -> Any:
         if value is None:
             found.pop(key, None)
         else:
-            found[key] = _merged(found.get(key), value)
+            found[key] = _apply_merge_patch(found.get(key), value)
     return found
 
 
-def _kept(metadata: Object) -> Object:
-    return {key: value for key, value in metadata.items() if key not in _OF_EACH_VERSION}
+def _strip_version(metadata: Object) -> Object:
+    return {key: value for key, value in metadata.items() if key not in _SET_BY_EACH_WRITE}
 
 
-def digest(body: Mapping[str, Any], before: Mapping[str, Any]) -> bytes:
+def compute_digest(body: Mapping[str, Any], before: Mapping[str, Any]) -> bytes:
     """Return a digest of a difference: the body to send and the object that it is sent to.
 
     Only the fields of the object that the body has are included. The version and timestamps of the
     object are not.
     """
     metadata = before.get("metadata") or {}
-    there = {key: before.get(key) for key in body if key not in HEAD}
-    there["metadata"] = {key: metadata.get(key) for key in _KEYS}
-    plain = [_without_bookkeeping(side, "") for side in (body, there)]
+    there = {key: before.get(key) for key in body if key not in HEAD_FIELDS}
+    there["metadata"] = {key: metadata.get(key) for key in _KEY_FIELDS}
+    plain = [_strip_bookkeeping(side, "") for side in (body, there)]
     text = orjson.dumps(plain, option=orjson.OPT_SORT_KEYS)
     return hashlib.blake2b(text, digest_size=_DIGEST_BYTES).digest()
 
 
-def _without_bookkeeping(value: Any, path: str) -> Any:
+def _strip_bookkeeping(value: Any, path: str) -> Any:
     if not isinstance(value, dict):
         return value
     found = {}
@@ -168,23 +171,23 @@ def _without_bookkeeping(value: Any, path: str) -> Any:
         where = f"{path}.{key}" if path else str(key)
         if not _is_bookkeeping(where):
             deeper = where in ("metadata", "metadata.annotations")
-            plain = _without_bookkeeping(inner, where) if deeper else inner
+            plain = _strip_bookkeeping(inner, where) if deeper else inner
             if plain or not deeper:
                 found[key] = plain
     return found
 
 
-def between(body: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
+def find_written_paths(body: Mapping[str, Any], before: Mapping[str, Any]) -> list[str]:
     """Return the leaves that a write sets. If it sets none, return the leaves that it removes."""
-    found = lacking(body, before)
-    there = {key: before[key] for key in body if key in before and key not in HEAD}
+    found = find_lacking(body, before)
+    there = {key: before[key] for key in body if key in before and key not in HEAD_FIELDS}
     said, metadata = body.get("metadata") or {}, before.get("metadata") or {}
-    there["metadata"] = {key: metadata.get(key) or {} for key in _KEYS if key in said}
-    return found or lacking(there, body)
+    there["metadata"] = {key: metadata.get(key) or {} for key in _KEY_FIELDS if key in said}
+    return found or find_lacking(there, body)
 
 
-def told(paths: Sequence[str]) -> str:
+def format_paths(paths: Sequence[str]) -> str:
     """Return paths as text for a message."""
-    shown = ", ".join(paths[:_SHOWN])
-    rest = len(paths) - _SHOWN
+    shown = ", ".join(paths[:_MAX_SHOWN_PATHS])
+    rest = len(paths) - _MAX_SHOWN_PATHS
     return f"{shown} and {rest} more" if rest > 0 else shown

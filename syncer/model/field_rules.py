@@ -11,25 +11,25 @@ from collections.abc import Collection, Iterator, Mapping
 from dataclasses import dataclass, field
 from typing import Any
 
-from syncer.model.rejections import Problem
+from syncer.model.rejections import RejectionProblem
 
 Json = Any
 _SCALARS = (str, int, float, bool)
-_SHOWN = 60  # characters of a refused value in an Event
+_MAX_SHOWN_CHARACTERS = 60  # characters of a refused value in an Event
 
 
 @dataclass(frozen=True, slots=True)
-class Allow:
+class AllowScalar:
     """Verdict: a scalar, or a list of scalars, is synced unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
-class Free:
+class AllowMap:
     """Verdict: a map with keys of the tenant's choice and scalar values is synced unchanged."""
 
 
 @dataclass(frozen=True, slots=True)
-class Only:
+class AllowValues:
     """Verdict: a scalar, or each item of a list of scalars, is synced if it is one of `values`."""
 
     values: frozenset[Json]
@@ -38,7 +38,7 @@ class Only:
 
 
 @dataclass(frozen=True, slots=True)
-class Refuse:
+class RefuseField:
     """Verdict: any value rejects the object."""
 
     rule: str
@@ -46,51 +46,62 @@ class Refuse:
 
 
 @dataclass(frozen=True, slots=True)
-class Drop:
+class DropField:
     """Verdict: the leaf is left out without an Event, for this reason."""
 
-    why: str
+    reason: str
 
 
 @dataclass(frozen=True, slots=True)
-class Written:
+class BuiltField:
     """Verdict: the walk leaves the leaf out, and the named module translates the tenant's value."""
 
-    by: str
+    module: str
     text: str = ""
     """The result of the translation, for the user's page."""
 
 
 @dataclass(frozen=True, slots=True)
-class Fields:
+class ObjectFields:
     """Verdict: an object with these fields."""
 
-    fields: Mapping[str, "Verdict"]
+    fields: Mapping[str, "FieldRule"]
 
 
 @dataclass(frozen=True, slots=True)
-class Each:
+class ListOfObjects:
     """Verdict: a list of objects with these fields."""
 
-    fields: Mapping[str, "Verdict"]
+    fields: Mapping[str, "FieldRule"]
 
 
-Verdict = Allow | Free | Only | Refuse | Drop | Written | Fields | Each
+FieldRule = (
+    AllowScalar
+    | AllowMap
+    | AllowValues
+    | RefuseField
+    | DropField
+    | BuiltField
+    | ObjectFields
+    | ListOfObjects
+)
 
-ALLOW = Allow()
-FREE = Free()
+ALLOW_SCALAR = AllowScalar()
+ALLOW_MAP = AllowMap()
 
 
 @dataclass(slots=True)
-class Walk:
+class FieldWalk:
     """One walk over one object. It collects the problems and returns the fields to sync."""
 
-    problems: list[Problem] = field(default_factory=list)
+    problems: list[RejectionProblem] = field(default_factory=list)
 
-    def fields(self, value: Json, table: Mapping[str, Verdict], path: str) -> dict[str, Json]:
+    def walk_fields(
+        self, value: Json, table: Mapping[str, FieldRule], path: str
+    ) -> dict[str, Json]:
         """Return a copy of an object, built by its table."""
         if not isinstance(value, dict):
-            self._malformed(path, "an object")
+            self._report_malformed(path, "an object")
             return {}
         copied: dict[str, Json] = {}
         for name, inner in value.items():
@@ -98,88 +109,90 @@ class Walk:
                 continue
             verdict, where = table.get(name), f"{path}.{name}"
             if verdict is None:
-                self._unknown(inner, where)
+                self._report_unknown(inner, where)
                 continue
-            found = self._leaf(inner, verdict, where)
+            found = self._walk_leaf(inner, verdict, where)
             if found is not None:
                 copied[name] = found
         return copied
 
-    def _leaf(self, value: Json, verdict: Verdict, path: str) -> Json:  # noqa: PLR0911
-        match verdict:
-            case Allow():
-                return self._scalars(value, path)
-            case Free():
-                return self._free(value, path)
-            case Only():
-                return self._only(value, verdict, path)
-            case Refuse():
+    def _walk_leaf(self, value: Json, rule: FieldRule, path: str) -> Json:  # noqa: PLR0911
+        match rule:
+            case AllowScalar():
+                return self._copy_scalars(value, path)
+            case AllowMap():
+                return self._copy_map(value, path)
+            case AllowValues():
+                return self._copy_allowed_values(value, rule, path)
+            case RefuseField():
                 if not _is_empty(value):
-                    self.problems.append(Problem(verdict.rule, path, verdict.text))
+                    self.problems.append(RejectionProblem(rule.rule, path, rule.text))
                 return None
-            case Drop() | Written():
+            case DropField() | BuiltField():
                 return None
-            case Fields():
-                return self.fields(value, verdict.fields, path)
-            case Each():
-                return self._each(value, verdict, path)
+            case ObjectFields():
+                return self.walk_fields(value, rule.fields, path)
+            case ListOfObjects():
+                return self._walk_list(value, rule, path)
 
-    def _each(self, value: Json, verdict: Each, path: str) -> Json:
+    def _walk_list(self, value: Json, rule: ListOfObjects, path: str) -> Json:
         if not isinstance(value, list):
-            return self._malformed(path, "a list")
+            return self._report_malformed(path, "a list")
         return [
-            self.fields(item, verdict.fields, f"{path}[{index}]")
+            self.walk_fields(item, rule.fields, f"{path}[{index}]")
             for index, item in enumerate(value)
         ]
 
-    def _scalars(self, value: Json, path: str) -> Json:
+    def _copy_scalars(self, value: Json, path: str) -> Json:
         if isinstance(value, list):
             if all(isinstance(item, _SCALARS) for item in value):
                 return list(value)
-            return self._malformed(path, "a list of plain values")
+            return self._report_malformed(path, "a list of plain values")
         if isinstance(value, _SCALARS):
             return value
-        return self._malformed(path, "a plain value")
+        return self._report_malformed(path, "a plain value")
 
-    def _free(self, value: Json, path: str) -> Json:
+    def _copy_map(self, value: Json, path: str) -> Json:
         if isinstance(value, dict) and all(isinstance(inner, _SCALARS) for inner in value.values()):
             return dict(value)
-        return self._malformed(path, "a map of plain values")
+        return self._report_malformed(path, "a map of plain values")
 
-    def _only(self, value: Json, verdict: Only, path: str) -> Json:
+    def _copy_allowed_values(self, value: Json, rule: AllowValues, path: str) -> Json:
         if _is_empty(value):
             return None
-        copied = self._scalars(value, path)
+        copied = self._copy_scalars(value, path)
         for item in copied if isinstance(copied, list) else [copied]:
-            if item is not None and item not in verdict.values:
-                text = f"must not be {str(item)[:_SHOWN]!r}; {verdict.text}"
-                self.problems.append(Problem(verdict.rule, path, text))
+            if item is not None and item not in rule.values:
+                text = f"must not be {str(item)[:_MAX_SHOWN_CHARACTERS]!r}; {rule.text}"
+                self.problems.append(RejectionProblem(rule.rule, path, text))
         return copied
 
-    def _unknown(self, value: Json, path: str) -> None:
+    def _report_unknown(self, value: Json, path: str) -> None:
         if not _is_empty(value):
             text = "is not known to this version; leave it out, or ask for a newer version"
-            self.problems.append(Problem("unknown-field", path, text))
+            self.problems.append(RejectionProblem("unknown-field", path, text))
 
-    def _malformed(self, path: str, wanted: str) -> None:
-        self.problems.append(Problem("malformed", path, f"must be {wanted}; correct the object"))
+    def _report_malformed(self, path: str, wanted: str) -> None:
+        self.problems.append(
+            RejectionProblem("malformed", path, f"must be {wanted}; correct the object")
+        )
 
 
-def lifted(table: Mapping[str, Verdict], rules: Collection[str]) -> Mapping[str, Verdict]:
+def lift_rules(table: Mapping[str, FieldRule], rules: Collection[str]) -> Mapping[str, FieldRule]:
     """Return a table that allows the fields which these rules refuse or restrict."""
-    return {name: _lifted(verdict, rules) for name, verdict in table.items()}
+    return {name: _lift_rule(verdict, rules) for name, verdict in table.items()}
 
 
-def _lifted(verdict: Verdict, rules: Collection[str]) -> Verdict:
-    match verdict:
-        case Refuse() | Only():
-            return ALLOW if verdict.rule in rules else verdict
-        case Fields():
-            return Fields(lifted(verdict.fields, rules))
-        case Each():
-            return Each(lifted(verdict.fields, rules))
+def _lift_rule(rule: FieldRule, rules: Collection[str]) -> FieldRule:
+    match rule:
+        case RefuseField() | AllowValues():
+            return ALLOW_SCALAR if rule.rule in rules else rule
+        case ObjectFields():
+            return ObjectFields(lift_rules(rule.fields, rules))
+        case ListOfObjects():
+            return ListOfObjects(lift_rules(rule.fields, rules))
         case _:
-            return verdict
+            return rule
 
 
 def _is_empty(value: Json) -> bool:
@@ -187,14 +200,16 @@ def _is_empty(value: Json) -> bool:
     return value is None or value is False or value in ("", [], 0)
 
 
-def paths(table: Mapping[str, Verdict], root: str) -> Iterator[tuple[str, Verdict]]:
+def iterate_leaf_paths(
+    table: Mapping[str, FieldRule], root: str
+) -> Iterator[tuple[str, FieldRule]]:
     """Yield each leaf of a table with its path, in the spelling of the OpenAPI census."""
     for name, verdict in table.items():
         where = f"{root}.{name}"
         match verdict:
-            case Fields():
-                yield from paths(verdict.fields, where)
-            case Each():
-                yield from paths(verdict.fields, f"{where}[]")
+            case ObjectFields():
+                yield from iterate_leaf_paths(verdict.fields, where)
+            case ListOfObjects():
+                yield from iterate_leaf_paths(verdict.fields, f"{where}[]")
             case _:
                 yield where, verdict

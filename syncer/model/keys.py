@@ -37,13 +37,13 @@ LEASE = "Lease"
 VOLUME = "PersistentVolume"
 """One volume. Either a super volume that the tenant sees under its own name, or a tenant's volume
 that is synced to the super cluster."""
-PLACEMENT = "Placement"
+ASSIGNMENT = "Placement"
 """One tenant pod that needs an assigned cluster among several. The name is that of the pod."""
-STORE = "Store"
+TENANT_STATUS = "Store"
 """Identity of the tenant's etcd. There is one per tenant, and it has no name."""
 
 
-def tenant_namespace(key: Key) -> str:
+def get_tenant_namespace(key: Key) -> str:
     """Return the tenant namespace of a key.
 
     For a key of a Namespace this is the namespace itself.
@@ -51,7 +51,7 @@ def tenant_namespace(key: Key) -> str:
     return key.name if key.kind == "Namespace" else key.namespace
 
 
-def group_of(key: Key) -> str:
+def build_group(key: Key) -> str:
     """Return the fairness group of a key. The queue is fair between groups.
 
     Each further super cluster of a tenant has its own group. Otherwise a super cluster that does
@@ -62,6 +62,6 @@ def group_of(key: Key) -> str:
     return f"{key.tenant}@{key.super_cluster}"
 
 
-def tenant_of(group: str) -> str:
+def parse_group(group: str) -> str:
     """Return the UID of the VirtualCluster of a fairness group."""
     return group.partition("@")[0]

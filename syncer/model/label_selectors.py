@@ -12,57 +12,65 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from syncer.model import object_meta
-from syncer.model.field_rules import ALLOW, FREE, Each, Only, Verdict
-from syncer.model.rejections import Problem
-from tenancy.policies import Metadata
+from syncer.model.field_rules import ALLOW_MAP, ALLOW_SCALAR, AllowValues, FieldRule, ListOfObjects
+from syncer.model.rejections import RejectionProblem
+from tenancy.policies import MetadataSpec
 
-_SET = frozenset({"In", "NotIn"})
+_SET_OPERATORS = frozenset({"In", "NotIn"})
 
-SELECTOR: Mapping[str, Verdict] = {
-    "matchExpressions": Each(
+SELECTOR: Mapping[str, FieldRule] = {
+    "matchExpressions": ListOfObjects(
         {
-            "key": ALLOW,
-            "operator": Only(
-                _SET | {"Exists", "DoesNotExist"}, "malformed", "use an operator of the API"
+            "key": ALLOW_SCALAR,
+            "operator": AllowValues(
+                _SET_OPERATORS | {"Exists", "DoesNotExist"},
+                "malformed",
+                "use an operator of the API",
             ),
-            "values": ALLOW,
+            "values": ALLOW_SCALAR,
         }
     ),
-    "matchLabels": FREE,
+    "matchLabels": ALLOW_MAP,
 }
 
 
-def problems(selector: Mapping[str, Any], path: str, passing: Metadata) -> Iterator[Problem]:
+def find_problems(
+    selector: Mapping[str, Any], path: str, passing: MetadataSpec
+) -> Iterator[RejectionProblem]:
     """Yield the problems that give a pod selector another meaning in the super cluster.
 
     The selector was walked by its table. `passing` is the part of the policy that decides which
     labels are synced.
     """
-    yield from dropped(selector.get("matchLabels") or {}, f"{path}.matchLabels", passing)
+    yield from find_dropped_key_problems(
+        selector.get("matchLabels") or {}, f"{path}.matchLabels", passing
+    )
     for index, item in enumerate(selector.get("matchExpressions") or ()):
         where = f"{path}.matchExpressions[{index}]"
-        yield from broken(item, where)
-        yield from dropped([item.get("key")], where, passing)
+        yield from find_expression_problems(item, where)
+        yield from find_dropped_key_problems([item.get("key")], where, passing)
 
 
-def broken(item: Mapping[str, Any], path: str) -> Iterator[Problem]:
+def find_expression_problems(item: Mapping[str, Any], path: str) -> Iterator[RejectionProblem]:
     """Yield the problems of one expression itself."""
     values, operator = item.get("values") or [], item.get("operator")
     is_named = isinstance(item.get("key"), str) and bool(operator)
-    if not is_named or not isinstance(values, list) or bool(values) != (operator in _SET):
+    if not is_named or not isinstance(values, list) or bool(values) != (operator in _SET_OPERATORS):
         text = "must have a key, an operator and its values; correct the object"
-        yield Problem("malformed", path, text)
+        yield RejectionProblem("malformed", path, text)
 
 
-def dropped(keys: Any, path: str, passing: Metadata) -> Iterator[Problem]:
+def find_dropped_key_problems(
+    keys: Any, path: str, passing: MetadataSpec
+) -> Iterator[RejectionProblem]:
     """Yield a problem for each label key that no twin of a pod has."""
     for key in keys:
-        if isinstance(key, str) and not object_meta.passes_label(key, passing):
+        if isinstance(key, str) and not object_meta.is_label_synced(key, passing):
             text = (
                 f"selects by the label {key}, which does not leave this cluster; use a label of"
                 " your own"
             )
-            yield Problem("selector-label", path, text)
+            yield RejectionProblem("selector-label", path, text)
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
@@ -70,10 +78,10 @@ def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     wanted = selector.get("matchLabels") or {}
     if any(key not in labels or labels[key] != value for key, value in wanted.items()):
         return False
-    return all(holds(item, labels) for item in selector.get("matchExpressions") or ())
+    return all(matches_expression(item, labels) for item in selector.get("matchExpressions") or ())
 
 
-def holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def matches_expression(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Return whether one walked expression selects an object with these labels."""
     key, values = item.get("key", ""), item.get("values") or ()
     match item.get("operator"):

@@ -15,7 +15,7 @@ from typing import Any
 from kubeio import Object
 from kubeio.cache.store import Entry
 from tenancy import wellknown
-from tenancy.policies import Classes, Sync
+from tenancy.policies import ClassFilter, SyncSpec
 from tenancy.resources import (
     CSI_DRIVERS,
     INGRESS_CLASSES,
@@ -26,14 +26,14 @@ from tenancy.resources import (
     Resource,
 )
 
-_SYSTEM = "system-"
+_SYSTEM_PREFIX = "system-"
 """Prefix of the priority classes that every API server creates for itself."""
 
-Reduce = Callable[[Mapping[str, Any]], Object]
+ReduceFunction = Callable[[Mapping[str, Any]], Object]
 
 
 @dataclass(frozen=True, slots=True)
-class Shape:
+class ComparedShape:
     """Fields of a kind, for a comparison."""
 
     resource: Resource
@@ -42,74 +42,74 @@ class Shape:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Mirror:
+class MirroredKind:
     """One mirrored kind."""
 
     resource: Resource
-    selected_by: Callable[[Sync], Classes]
+    select_filter: Callable[[SyncSpec], ClassFilter]
     """Return the field of the policy that selects the mirrored objects."""
-    reduce: Reduce
+    reduce: ReduceFunction
     """Return the fields that a tenant sees in addition to the metadata."""
     fields: tuple[str, ...]
-    """Top-level fields of the kind, as in `Shape`."""
-    default: str = ""
+    """Top-level fields of the kind, as in `ComparedShape`."""
+    default_annotation: str = ""
     """Annotation that marks a class as the default class."""
-    optional: bool = False
+    needs_crd: bool = False
     """True for a kind of a CRD that either cluster may lack."""
 
     @property
-    def shape(self) -> Shape:
+    def shape(self) -> ComparedShape:
         """Return the kind and its fields."""
-        return Shape(self.resource, self.fields)
+        return ComparedShape(self.resource, self.fields)
 
 
-def _picked(source: Mapping[str, Any], *fields: str) -> Object:
+def _pick_fields(source: Mapping[str, Any], *fields: str) -> Object:
     return {field: source[field] for field in fields if source.get(field) is not None}
 
 
-def _spec(source: Mapping[str, Any]) -> Mapping[str, Any]:
+def _get_spec(source: Mapping[str, Any]) -> Mapping[str, Any]:
     found = source.get("spec")
     return found if isinstance(found, dict) else {}
 
 
-def storage_class(found: Mapping[str, Any]) -> Object:
+def reduce_storage_class(found: Mapping[str, Any]) -> Object:
     """Return the mirrored fields of a StorageClass: enough for the tenant's own admission."""
-    return _picked(
+    return _pick_fields(
         found, "provisioner", "reclaimPolicy", "volumeBindingMode", "allowVolumeExpansion"
     )
 
 
-def priority_class(found: Mapping[str, Any]) -> Object:
+def reduce_priority_class(found: Mapping[str, Any]) -> Object:
     """Return the mirrored fields of a PriorityClass."""
-    return _picked(found, "value", "globalDefault", "preemptionPolicy")
+    return _pick_fields(found, "value", "globalDefault", "preemptionPolicy")
 
 
-def runtime_class(found: Mapping[str, Any]) -> Object:
+def reduce_runtime_class(found: Mapping[str, Any]) -> Object:
     """Return the mirrored fields of a RuntimeClass.
 
     The overhead is left out, because the admission of the super cluster adds it.
     """
-    return _picked(found, "handler")
+    return _pick_fields(found, "handler")
 
 
-def ingress_class(found: Mapping[str, Any]) -> Object:
+def reduce_ingress_class(found: Mapping[str, Any]) -> Object:
     """Return the mirrored fields of an IngressClass."""
-    return {"spec": _picked(_spec(found), "controller")}
+    return {"spec": _pick_fields(_get_spec(found), "controller")}
 
 
-def volume_snapshot_class(found: Mapping[str, Any]) -> Object:
+def reduce_volume_snapshot_class(found: Mapping[str, Any]) -> Object:
     """Return the mirrored fields of a VolumeSnapshotClass."""
-    return _picked(found, "driver", "deletionPolicy")
+    return _pick_fields(found, "driver", "deletionPolicy")
 
 
-def csi_driver(found: Mapping[str, Any]) -> Object:
+def reduce_csi_driver(found: Mapping[str, Any]) -> Object:
     """Return the mirrored fields of a CSIDriver that every supported Kubernetes minor version has.
 
     A field that the tenant's API server does not know would be a permanent difference.
     """
     return {
-        "spec": _picked(
-            _spec(found),
+        "spec": _pick_fields(
+            _get_spec(found),
             "attachRequired",
             "podInfoOnMount",
             "volumeLifecycleModes",
@@ -119,11 +119,11 @@ def csi_driver(found: Mapping[str, Any]) -> Object:
     }
 
 
-MIRRORS: tuple[Mirror, ...] = (
-    Mirror(
+MIRRORS: tuple[MirroredKind, ...] = (
+    MirroredKind(
         resource=STORAGE_CLASSES,
-        selected_by=lambda sync: sync.storage_classes,
-        reduce=storage_class,
+        select_filter=lambda sync: sync.storage_classes,
+        reduce=reduce_storage_class,
         fields=(
             "allowVolumeExpansion",
             "allowedTopologies",
@@ -133,70 +133,74 @@ MIRRORS: tuple[Mirror, ...] = (
             "reclaimPolicy",
             "volumeBindingMode",
         ),
-        default="storageclass.kubernetes.io/is-default-class",
+        default_annotation="storageclass.kubernetes.io/is-default-class",
     ),
-    Mirror(
+    MirroredKind(
         resource=PRIORITY_CLASSES,
-        selected_by=lambda sync: sync.priority_classes,
-        reduce=priority_class,
+        select_filter=lambda sync: sync.priority_classes,
+        reduce=reduce_priority_class,
         fields=("description", "globalDefault", "preemptionPolicy", "value"),
     ),
-    Mirror(
+    MirroredKind(
         resource=RUNTIME_CLASSES,
-        selected_by=lambda sync: sync.runtime_classes,
-        reduce=runtime_class,
+        select_filter=lambda sync: sync.runtime_classes,
+        reduce=reduce_runtime_class,
         fields=("handler", "overhead", "scheduling"),
     ),
-    Mirror(
+    MirroredKind(
         resource=INGRESS_CLASSES,
-        selected_by=lambda sync: sync.ingress_classes,
-        reduce=ingress_class,
+        select_filter=lambda sync: sync.ingress_classes,
+        reduce=reduce_ingress_class,
         fields=("spec",),
-        default="ingressclass.kubernetes.io/is-default-class",
+        default_annotation="ingressclass.kubernetes.io/is-default-class",
     ),
-    Mirror(
+    MirroredKind(
         resource=CSI_DRIVERS,
-        selected_by=lambda sync: sync.csi_drivers,
-        reduce=csi_driver,
+        select_filter=lambda sync: sync.csi_drivers,
+        reduce=reduce_csi_driver,
         fields=("spec",),
     ),
-    Mirror(
+    MirroredKind(
         resource=VOLUME_SNAPSHOT_CLASSES,
-        selected_by=lambda sync: sync.volume_snapshot_classes,
-        reduce=volume_snapshot_class,
+        select_filter=lambda sync: sync.volume_snapshot_classes,
+        reduce=reduce_volume_snapshot_class,
         fields=("deletionPolicy", "driver", "parameters"),
-        default="snapshot.storage.kubernetes.io/is-default-class",
-        optional=True,
+        default_annotation="snapshot.storage.kubernetes.io/is-default-class",
+        needs_crd=True,
     ),
 )
 
-BY_KIND: Mapping[str, Mirror] = {mirror.resource.kind: mirror for mirror in MIRRORS}
+MIRRORS_BY_KIND: Mapping[str, MirroredKind] = {mirror.resource.kind: mirror for mirror in MIRRORS}
 
 
-def is_selected(mirror: Mirror, sync: Sync, entry: Entry) -> bool:
+def is_selected(mirror: MirroredKind, sync: SyncSpec, entry: Entry) -> bool:
     """Return whether the policy selects an object.
 
     The `system-` priority classes are never mirrored, because each cluster has its own.
     """
-    if mirror.resource is PRIORITY_CLASSES and entry.name.startswith(_SYSTEM):
+    if mirror.resource is PRIORITY_CLASSES and entry.name.startswith(_SYSTEM_PREFIX):
         return False
-    return mirror.selected_by(sync).shows(entry.name, dict(entry.labels))
+    return mirror.select_filter(sync).matches(entry.name, dict(entry.labels))
 
 
-def body(mirror: Mirror, super_x: Mapping[str, Any]) -> Object:
+def build_mirror(mirror: MirroredKind, super_x: Mapping[str, Any]) -> Object:
     """Return the object as the tenant sees it."""
     metadata = super_x["metadata"]
     annotations = metadata.get("annotations") or {}
-    kept = {mirror.default: annotations[mirror.default]} if mirror.default in annotations else {}
+    kept = (
+        {mirror.default_annotation: annotations[mirror.default_annotation]}
+        if mirror.default_annotation in annotations
+        else {}
+    )
     return {
         "apiVersion": mirror.resource.api_version,
         "kind": mirror.resource.kind,
-        "metadata": shown_metadata(metadata, kept),
+        "metadata": build_mirror_metadata(metadata, kept),
         **mirror.reduce(super_x),
     }
 
 
-def shown_metadata(
+def build_mirror_metadata(
     super_metadata: Mapping[str, Any], annotations: Mapping[str, str] | None = None
 ) -> Object:
     """Return the metadata of a mirrored object.
@@ -211,7 +215,7 @@ def shown_metadata(
     }
 
 
-def default_of(mirror: Mirror, found: Iterable[Entry]) -> str:
+def find_default_class(mirror: MirroredKind, found: Iterable[Entry]) -> str:
     """Return the class that admission assigns to an object that names none.
 
     This is the newest class that is annotated as default. Empty if there is none.
@@ -220,13 +224,13 @@ def default_of(mirror: Mirror, found: Iterable[Entry]) -> str:
         (
             (str(entry.decode()["metadata"].get("creationTimestamp", "")), entry.name)
             for entry in found
-            if entry.annotations.get(mirror.default) == "true"
+            if entry.annotations.get(mirror.default_annotation) == "true"
         ),
         default=("", ""),
     )[1]
 
 
-def is_ours(tenant_x: Entry) -> bool:
+def is_own_mirror(tenant_x: Entry) -> bool:
     """Return whether the syncer created a tenant object.
 
     An object that has lost both marks belongs to the tenant.
@@ -234,7 +238,7 @@ def is_ours(tenant_x: Entry) -> bool:
     return wellknown.MIRRORED in tenant_x.labels or wellknown.UID in tenant_x.annotations
 
 
-def is_shown(own: Mapping[str, Any], wanted: Object, fields: tuple[str, ...]) -> bool:
+def is_mirror_current(own: Mapping[str, Any], wanted: Object, fields: tuple[str, ...]) -> bool:
     """Return whether a tenant object is as wanted.
 
     Empty values that the tenant's API server filled in are no difference, because a newer server
@@ -249,14 +253,14 @@ def is_shown(own: Mapping[str, Any], wanted: Object, fields: tuple[str, ...]) ->
 def _is_same(own: Any, wanted: Any) -> bool:
     if isinstance(own, dict) and isinstance(wanted, dict):
         return all(_is_same(own.get(key), wanted.get(key)) for key in {*own, *wanted})
-    return bool(own == wanted) or (_says_nothing(own) and _says_nothing(wanted))
+    return bool(own == wanted) or (_is_empty(own) and _is_empty(wanted))
 
 
-def _says_nothing(value: Any) -> bool:
+def _is_empty(value: Any) -> bool:
     return value is None or value is False or value in ("", [], {}, 0)
 
 
-def replacement(own: Mapping[str, Any], wanted: Object) -> Object:
+def build_replacement(own: Mapping[str, Any], wanted: Object) -> Object:
     """Return the PUT body that makes a tenant object as wanted. The object keeps its finalizers."""
     there = own["metadata"]
     kept = {key: there[key] for key in ("finalizers",) if key in there}

@@ -17,18 +17,18 @@ import orjson
 
 from kubeio import Object
 from syncer.model import builtin_policy
-from syncer.model.rejections import Problem, RejectedError
+from syncer.model.rejections import RejectedError, RejectionProblem
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE, EVERY, Metadata
+from tenancy.policies import BASELINE_POLICY, WILDCARD_NAME, MetadataSpec
 
-_MAX_OWNER = 512
-_MAX_KEYS = 32_768  # share of the 262144 bytes that all annotations of an object share
-_UNCOMPARED = frozenset({wellknown.NODE_CHOICE, wellknown.STORE_REVISION})
+_MAX_OWNER_BYTES = 512
+_MAX_KEYS_BYTES = 32_768  # share of the 262144 bytes that all annotations of an object share
+_UNCOMPARED_ANNOTATIONS = frozenset({wellknown.NODE_CHOICE, wellknown.STORE_REVISION})
 _MIRROR_DOMAIN = f"mirror.{wellknown.DOMAIN}"
 
 
-def _is_in(domain: str, parents: Iterable[str]) -> bool:
+def _is_domain_in(domain: str, parents: Iterable[str]) -> bool:
     """Return whether a domain is one of these or a subdomain of one.
 
     Only whole labels are compared, never mere suffixes.
@@ -36,79 +36,83 @@ def _is_in(domain: str, parents: Iterable[str]) -> bool:
     return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
 
 
-def passes_label(key: str, passing: Metadata = BASELINE.metadata) -> bool:
+def is_label_synced(key: str, passing: MetadataSpec = BASELINE_POLICY.metadata) -> bool:
     """Return whether a tenant's label is synced."""
-    domain = wellknown.key_domain(key).lower()
+    domain = wellknown.get_key_domain(key).lower()
     if key.startswith(passing.opaque_prefixes):
         return False
     if not domain:
         return key not in builtin_policy.TRIGGER_LABELS
     if domain in passing.label_domains:
-        return not wellknown.is_reserved(key)
-    if wellknown.is_reserved(key) or _is_in(domain, builtin_policy.TRIGGER_DOMAINS):
+        return not wellknown.is_reserved_key(key)
+    if wellknown.is_reserved_key(key) or _is_domain_in(domain, builtin_policy.TRIGGER_DOMAINS):
         return False
-    return domain in builtin_policy.PASSED_DOMAINS or not _is_in(
+    return domain in builtin_policy.SYNCED_LABEL_DOMAINS or not _is_domain_in(
         domain, builtin_policy.KUBERNETES_DOMAINS
     )
 
 
-def passes_annotation(kind: str, key: str, passing: Metadata = BASELINE.metadata) -> bool:
+def is_annotation_synced(
+    kind: str, key: str, passing: MetadataSpec = BASELINE_POLICY.metadata
+) -> bool:
     """Return whether a tenant's annotation is synced.
 
     An annotation is synced if it has no prefix or is listed for its kind.
     """
     if key.startswith(passing.opaque_prefixes):
         return False
-    if not wellknown.key_domain(key) or key in builtin_policy.PASSED_ANNOTATIONS.get(kind, ()):
+    if not wellknown.get_key_domain(key) or key in builtin_policy.SYNCED_ANNOTATIONS.get(kind, ()):
         return True
-    listed = (*passing.annotations.get(kind, ()), *passing.annotations.get(EVERY, ()))
-    return key in listed and key != builtin_policy.LAST_APPLIED and not wellknown.is_reserved(key)
+    listed = (*passing.annotations.get(kind, ()), *passing.annotations.get(WILDCARD_NAME, ()))
+    return (
+        key in listed and key != builtin_policy.LAST_APPLIED and not wellknown.is_reserved_key(key)
+    )
 
 
-def holding_annotation(
-    kind: str, annotations: Mapping[str, str], passing: Metadata = BASELINE.metadata
-) -> Problem | None:
+def find_blocking_annotation(
+    kind: str, annotations: Mapping[str, str], passing: MetadataSpec = BASELINE_POLICY.metadata
+) -> RejectionProblem | None:
     """Return the problem of an annotation whose loss might change the object's meaning."""
-    if kind not in builtin_policy.HOLDING_KINDS:
+    if kind not in builtin_policy.ANNOTATION_BLOCKED_KINDS:
         return None
     for key in sorted(annotations):
-        domain = wellknown.key_domain(key).lower()
+        domain = wellknown.get_key_domain(key).lower()
         known = (
-            passes_annotation(kind, key, passing)
+            is_annotation_synced(kind, key, passing)
             or key.startswith(passing.opaque_prefixes)  # declared meaningless
-            or wellknown.is_reserved(key)
-            or key in builtin_policy.HARMLESS_ANNOTATIONS
-            or _is_in(domain, builtin_policy.HARMLESS_ANNOTATION_DOMAINS)
+            or wellknown.is_reserved_key(key)
+            or key in builtin_policy.IGNORED_ANNOTATIONS
+            or _is_domain_in(domain, builtin_policy.IGNORED_ANNOTATION_DOMAINS)
         )
         if not known:
             text = "may not be set here, and leaving it out might change the meaning; remove it"
-            return Problem("annotation", f"metadata.annotations[{key}]", text)
+            return RejectionProblem("annotation", f"metadata.annotations[{key}]", text)
     return None
 
 
-def passed_labels(
-    metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata
+def filter_labels(
+    metadata: Mapping[str, Any], passing: MetadataSpec = BASELINE_POLICY.metadata
 ) -> dict[str, str]:
     """Return the labels of a tenant object that are synced."""
-    return {k: v for k, v in (metadata.get("labels") or {}).items() if passes_label(k, passing)}
+    return {k: v for k, v in (metadata.get("labels") or {}).items() if is_label_synced(k, passing)}
 
 
-def passed_annotations(
-    kind: str, metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata
+def filter_annotations(
+    kind: str, metadata: Mapping[str, Any], passing: MetadataSpec = BASELINE_POLICY.metadata
 ) -> dict[str, str]:
     """Return the annotations of a tenant object that are synced."""
     found = metadata.get("annotations") or {}
-    return {k: v for k, v in found.items() if passes_annotation(kind, k, passing)}
+    return {k: v for k, v in found.items() if is_annotation_synced(kind, k, passing)}
 
 
-def super_metadata(
+def build_super_metadata(
     kind: str,
     tenant: Tenant,
     tenant_metadata: Mapping[str, Any],
     *,
     super_namespace: str,
     super_name: str = "",
-    passing: Metadata = BASELINE.metadata,
+    passing: MetadataSpec = BASELINE_POLICY.metadata,
     extra_annotations: Mapping[str, str] | None = None,
     extra_labels: Mapping[str, str] | None = None,
 ) -> Object:
@@ -116,54 +120,54 @@ def super_metadata(
 
     Raises RejectedError when an annotation holds the object back.
     """
-    held = holding_annotation(kind, tenant_metadata.get("annotations") or {}, passing)
+    held = find_blocking_annotation(kind, tenant_metadata.get("annotations") or {}, passing)
     if held is not None:
         raise RejectedError(held)
     tenant_namespace = tenant_metadata.get("namespace", "")
-    owner = owner_record(tenant_metadata)
-    labels = passed_labels(tenant_metadata, passing)
+    owner = encode_owner(tenant_metadata)
+    labels = filter_labels(tenant_metadata, passing)
     if kind in builtin_policy.UNLABELLED_KINDS:
         listed = passing.label_domains
-        labels = {k: v for k, v in labels.items() if wellknown.key_domain(k).lower() in listed}
-    annotations = passed_annotations(kind, tenant_metadata, passing)
-    keys = keys_record(labels, annotations)
+        labels = {k: v for k, v in labels.items() if wellknown.get_key_domain(k).lower() in listed}
+    annotations = filter_annotations(kind, tenant_metadata, passing)
+    keys = encode_keys(labels, annotations)
     return {
         "name": super_name or tenant_metadata["name"],
         "namespace": super_namespace,
         "labels": {
             **labels,
             **(extra_labels or {}),
-            **ownership.labels(tenant, tenant_namespace),
+            **ownership.build_owner_labels(tenant, tenant_namespace),
         },
         "annotations": {
             **annotations,
             **(extra_annotations or {}),
             **({wellknown.OWNER: owner} if owner else {}),
-            **({wellknown.KEYS: keys} if keys else {}),
-            **ownership.annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
+            **({wellknown.SYNCED_KEYS: keys} if keys else {}),
+            **ownership.build_owner_annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
         },
     }
 
 
-def controller_of(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def get_controller(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the controlling owner reference, or None."""
     owners = metadata.get("ownerReferences") or ()
     return next((owner for owner in owners if owner.get("controller")), None)
 
 
-def owner_record(metadata: Mapping[str, Any]) -> str:
+def encode_owner(metadata: Mapping[str, Any]) -> str:
     """Return the kind and UID of the controller as JSON.
 
     Empty if there is no controller or the record is too long.
     """
-    owner = controller_of(metadata)
+    owner = get_controller(metadata)
     if owner is None:
         return ""
     record = json.dumps({"kind": owner.get("kind", ""), "uid": owner.get("uid", "")})
-    return record if len(record) <= _MAX_OWNER else ""
+    return record if len(record) <= _MAX_OWNER_BYTES else ""
 
 
-def keys_record(labels: Iterable[str], annotations: Iterable[str]) -> str:
+def encode_keys(labels: Iterable[str], annotations: Iterable[str]) -> str:
     """Return the record of the tenant's keys for a twin. Empty if it would be too long.
 
     A key that a webhook of the super cluster adds cannot be distinguished from a tenant's own key.
@@ -171,30 +175,30 @@ def keys_record(labels: Iterable[str], annotations: Iterable[str]) -> str:
     loop.
     """
     record = orjson.dumps([sorted(labels), sorted(annotations)]).decode()
-    return record if len(record) <= _MAX_KEYS else ""
+    return record if len(record) <= _MAX_KEYS_BYTES else ""
 
 
-def _recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collection[str]] | None:
+def _read_recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collection[str]] | None:
     """Return the recorded keys of a twin, by field. None if it has no readable record."""
     try:
-        labels, others = orjson.loads(annotations.get(wellknown.KEYS, ""))
+        labels, others = orjson.loads(annotations.get(wellknown.SYNCED_KEYS, ""))
         return {"labels": frozenset(labels), "annotations": frozenset(others)}
     except (ValueError, TypeError):
         return None
 
 
-def mirror_key(field: str, key: str) -> str:
+def build_mirror_key(field: str, key: str) -> str:
     """Return the annotation that provides a dropped label or annotation to the downward API."""
     digest = hashlib.sha256(f"{field}/{key}".encode()).digest()
     return f"{_MIRROR_DOMAIN}/{base64.b32encode(digest).decode()[:16].lower()}"
 
 
-def is_ours(key: str) -> bool:
+def is_own_key(key: str) -> bool:
     """Return whether the syncer wrote a key of a super object."""
-    return wellknown.is_reserved(key)
+    return wellknown.is_reserved_key(key)
 
 
-def metadata_patch(
+def build_metadata_patch(
     kind: str, live: Mapping[str, Any], desired: Mapping[str, Any]
 ) -> dict[str, dict[str, str | None]]:
     """Return the merge patch of labels and annotations. Empty if nothing differs.
@@ -206,34 +210,34 @@ def metadata_patch(
     Two keys are not compared. The recorded revision follows other changes and causes none. The node
     choice cannot change on a pod: a pod is recreated for another one.
     """
-    recorded = _recorded_keys(live.get("annotations") or {})
+    recorded = _read_recorded_keys(live.get("annotations") or {})
     patch: dict[str, dict[str, str | None]] = {}
     for field in ("labels", "annotations"):
         there, wanted = live.get(field) or {}, desired.get(field) or {}
         changed: dict[str, str | None] = {
             key: value
             for key, value in wanted.items()
-            if there.get(key) != value and key not in _UNCOMPARED
+            if there.get(key) != value and key not in _UNCOMPARED_ANNOTATIONS
         }
         for key in there:
-            if key in wanted or key in _UNCOMPARED:
+            if key in wanted or key in _UNCOMPARED_ANNOTATIONS:
                 continue
             if recorded is not None:
                 from_tenant = key in recorded[field]
             else:
-                from_tenant = _may_be_the_tenants(kind, field, key)
-            if from_tenant or is_ours(key):
+                from_tenant = _may_be_tenant_key(kind, field, key)
+            if from_tenant or is_own_key(key):
                 changed[key] = None
         if changed:
             patch[field] = changed
     return patch
 
 
-def _may_be_the_tenants(kind: str, field: str, key: str) -> bool:
-    return passes_label(key) if field == "labels" else passes_annotation(kind, key)
+def _may_be_tenant_key(kind: str, field: str, key: str) -> bool:
+    return is_label_synced(key) if field == "labels" else is_annotation_synced(kind, key)
 
 
-def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
+def build_merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
     """Return the JSON merge patch that turns `old` into `new`. Lists are replaced as a whole."""
     patch: Object = {key: None for key in old if key not in new}
     for key, value in new.items():
@@ -241,13 +245,13 @@ def merge_patch(old: Mapping[str, Any], new: Mapping[str, Any]) -> Object:
         if before == value and key in old:
             continue
         if isinstance(value, dict) and isinstance(before, dict):
-            patch[key] = merge_patch(before, value)
+            patch[key] = build_merge_patch(before, value)
         else:
             patch[key] = value
     return patch
 
 
-def scrub(text: str, pairs: Sequence[tuple[str, str]]) -> str:
+def replace_names(text: str, pairs: Sequence[tuple[str, str]]) -> str:
     """Return a text with names of the super cluster replaced, in this order."""
     for theirs, ours in pairs:
         if theirs:
@@ -255,7 +259,7 @@ def scrub(text: str, pairs: Sequence[tuple[str, str]]) -> str:
     return text
 
 
-def scrub_all(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
+def replace_names_in(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
     """Return a value with every text in it scrubbed.
 
     A value without any such name is returned as the same object.
@@ -263,20 +267,20 @@ def scrub_all(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
     text = orjson.dumps(value)
     if not any(theirs and theirs.encode() in text for theirs, _ in pairs):
         return value
-    return _scrubbed(value, pairs)
+    return _replace_in_value(value, pairs)
 
 
-def _scrubbed(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
+def _replace_in_value(value: Any, pairs: Sequence[tuple[str, str]]) -> Any:
     if isinstance(value, str):
-        return scrub(value, pairs)
+        return replace_names(value, pairs)
     if isinstance(value, list):
-        return [_scrubbed(item, pairs) for item in value]
+        return [_replace_in_value(item, pairs) for item in value]
     if isinstance(value, dict):
-        return {key: _scrubbed(item, pairs) for key, item in value.items()}
+        return {key: _replace_in_value(item, pairs) for key, item in value.items()}
     return value
 
 
-def names_of(
+def build_name_pairs(
     tenant: Tenant, super_namespace: str, tenant_namespace: str, *uids: tuple[str, str]
 ) -> list[tuple[str, str]]:
     """Return the replacements for texts about one object: its namespace, the root and its UIDs."""
@@ -284,11 +288,11 @@ def names_of(
         (super_namespace, tenant_namespace),
         (f"{tenant.root}-", ""),
         (tenant.root, ""),
-        *(spelled for pair in uids for spelled in _spellings(*pair)),
+        *(spelled for pair in uids for spelled in _iterate_uid_spellings(*pair)),
     ]
 
 
-def _spellings(theirs: str, ours: str) -> Iterator[tuple[str, str]]:
+def _iterate_uid_spellings(theirs: str, ours: str) -> Iterator[tuple[str, str]]:
     """Yield the spellings of a UID.
 
     Names of cgroups have underscores, and some spellings have no hyphens.

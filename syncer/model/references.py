@@ -14,7 +14,7 @@ from typing import Any, NamedTuple
 from tenancy import names
 
 
-class Ref(NamedTuple):
+class ObjectReference(NamedTuple):
     """One object of the same namespace that a pod needs."""
 
     kind: str
@@ -28,10 +28,10 @@ def is_reserved_name(kind: str, name: str) -> bool:
     return kind == "ConfigMap" and name == names.SUPER_ROOT_CA
 
 
-def refs_of(spec: Mapping[str, Any]) -> frozenset[Ref]:
+def list_references(spec: Mapping[str, Any]) -> frozenset[ObjectReference]:
     """Return every ConfigMap, Secret and claim that a PodSpec names. Empty if it is malformed."""
     try:
-        return frozenset(ref for ref in _walk(spec) if _is_text(ref.name))
+        return frozenset(ref for ref in _iterate_references(spec) if _is_text(ref.name))
     except (AttributeError, TypeError):
         return frozenset()  # from a hostile API; the verdict table rejects such a pod
 
@@ -46,22 +46,24 @@ POD_TOKEN = "PodToken"  # noqa: S105 - a kind of need
 """Kind of need: tokens that are bound to one pod. The name is the pod's UID."""
 
 
-def needs_of(pod: Mapping[str, Any]) -> frozenset[Ref]:
+def list_pod_needs(pod: Mapping[str, Any]) -> frozenset[ObjectReference]:
     """Return the objects and tokens that a tenant pod needs in the super cluster."""
     spec = pod.get("spec") or {}
-    needs = set(refs_of(spec))
+    needs = set(list_references(spec))
     try:
-        for source in token_sources(spec):
+        for source in iterate_token_sources(spec):
             if source.get("audience"):
-                needs.add(Ref(POD_TOKEN, pod["metadata"]["uid"]))
+                needs.add(ObjectReference(POD_TOKEN, pod["metadata"]["uid"]))
             else:
-                needs.add(Ref(ACCOUNT_TOKEN, spec.get("serviceAccountName") or "default"))
+                needs.add(
+                    ObjectReference(ACCOUNT_TOKEN, spec.get("serviceAccountName") or "default")
+                )
     except (AttributeError, KeyError, TypeError):
         pass  # as above
     return frozenset(needs)
 
 
-def token_sources(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
+def iterate_token_sources(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
     """Yield the serviceAccountToken sources of a PodSpec's volumes."""
     for volume in spec.get("volumes") or ():
         for source in (volume.get("projected") or {}).get("sources") or ():
@@ -69,21 +71,21 @@ def token_sources(spec: Mapping[str, Any]) -> Iterator[Mapping[str, Any]]:
                 yield source["serviceAccountToken"]
 
 
-def _walk(spec: Mapping[str, Any]) -> Iterator[Ref]:
+def _iterate_references(spec: Mapping[str, Any]) -> Iterator[ObjectReference]:
     for secret in spec.get("imagePullSecrets") or ():
         if secret.get("name"):
-            yield Ref("Secret", secret["name"])
+            yield ObjectReference("Secret", secret["name"])
     for volume in spec.get("volumes") or ():
-        yield from _volume(volume)
+        yield from _iterate_volume_references(volume)
     for containers in ("initContainers", "containers", "ephemeralContainers"):
         for container in spec.get(containers) or ():
-            yield from _environment(container)
+            yield from _iterate_environment_references(container)
 
 
 CLAIM = "PersistentVolumeClaim"
 
 
-def ephemeral_claims(pod: Mapping[str, Any]) -> dict[str, str]:
+def list_ephemeral_claims(pod: Mapping[str, Any]) -> dict[str, str]:
     """Return the claims of a pod's generic ephemeral volumes, by the volume's name.
 
     The tenant's own controller creates them. The super pod uses them as ordinary claims.
@@ -112,54 +114,59 @@ def is_made_for(claim: Mapping[str, Any], pod_uid: str) -> bool:
     )
 
 
-def _volume(volume: Mapping[str, Any]) -> Iterator[Ref]:
+def _iterate_volume_references(volume: Mapping[str, Any]) -> Iterator[ObjectReference]:
     if name := (volume.get("persistentVolumeClaim") or {}).get("claimName"):
-        yield Ref(CLAIM, name)
+        yield ObjectReference(CLAIM, name)
     if name := (volume.get("secret") or {}).get("secretName"):
-        yield Ref("Secret", name)
+        yield ObjectReference("Secret", name)
     if name := (volume.get("configMap") or {}).get("name"):
-        yield Ref("ConfigMap", name)
+        yield ObjectReference("ConfigMap", name)
     if name := ((volume.get("csi") or {}).get("nodePublishSecretRef") or {}).get("name"):
-        yield Ref("Secret", name)
+        yield ObjectReference("Secret", name)
     for source in (volume.get("projected") or {}).get("sources") or ():
         if name := (source.get("secret") or {}).get("name"):
-            yield Ref("Secret", name)
+            yield ObjectReference("Secret", name)
         if name := (source.get("configMap") or {}).get("name"):
-            yield Ref("ConfigMap", name)
+            yield ObjectReference("ConfigMap", name)
 
 
-def _environment(container: Mapping[str, Any]) -> Iterator[Ref]:
+def _iterate_environment_references(container: Mapping[str, Any]) -> Iterator[ObjectReference]:
     for source in container.get("envFrom") or ():
         if name := (source.get("configMapRef") or {}).get("name"):
-            yield Ref("ConfigMap", name)
+            yield ObjectReference("ConfigMap", name)
         if name := (source.get("secretRef") or {}).get("name"):
-            yield Ref("Secret", name)
+            yield ObjectReference("Secret", name)
     for variable in container.get("env") or ():
         value_from = variable.get("valueFrom") or {}
         if name := (value_from.get("configMapKeyRef") or {}).get("name"):
-            yield Ref("ConfigMap", name)
+            yield ObjectReference("ConfigMap", name)
         if name := (value_from.get("secretKeyRef") or {}).get("name"):
-            yield Ref("Secret", name)
+            yield ObjectReference("Secret", name)
 
 
-def user_of(kind: str, name: str) -> str:
+def build_user_name(kind: str, name: str) -> str:
     """Return the key of a user that is no pod. No pod has a slash in its name."""
     return f"{kind}/{name}"
 
 
-class References:
+class ReferenceIndex:
     """Reverse index of references, from the pods and Ingresses of one tenant."""
 
     def __init__(self) -> None:
-        self._of_user: dict[tuple[str, str], frozenset[Ref]] = {}
-        self._users: defaultdict[tuple[str, Ref], set[str]] = defaultdict(set)
+        self._refs_by_user: dict[tuple[str, str], frozenset[ObjectReference]] = {}
+        self._users: defaultdict[tuple[str, ObjectReference], set[str]] = defaultdict(set)
 
-    def set(self, namespace: str, user: str, refs: Iterable[Ref]) -> frozenset[Ref]:
-        """Record the references of a pod or `user_of` key. Return the added and removed ones."""
+    def set(
+        self, namespace: str, user: str, refs: Iterable[ObjectReference]
+    ) -> frozenset[ObjectReference]:
+        """Record the references of a user. Return the added and removed ones.
+
+        A user is a pod name or a `build_user_name` key.
+        """
         new = frozenset(refs)
-        old = self._of_user.pop((namespace, user), frozenset())
+        old = self._refs_by_user.pop((namespace, user), frozenset())
         if new:
-            self._of_user[namespace, user] = new
+            self._refs_by_user[namespace, user] = new
         for ref in old - new:
             users = self._users[namespace, ref]
             users.discard(user)
@@ -169,14 +176,14 @@ class References:
             self._users[namespace, ref].add(user)
         return old ^ new
 
-    def is_used(self, namespace: str, ref: Ref) -> bool:
+    def is_used(self, namespace: str, ref: ObjectReference) -> bool:
         """Return whether any user needs the object."""
         return (namespace, ref) in self._users
 
-    def is_shared(self, namespace: str, ref: Ref) -> bool:
+    def is_shared(self, namespace: str, ref: ObjectReference) -> bool:
         """Return whether more than one user needs the object."""
         return len(self._users.get((namespace, ref), ())) > 1
 
-    def users(self, namespace: str, ref: Ref) -> frozenset[str]:
-        """Return the users of the object: pods by name, other users by their `user_of` key."""
+    def list_users(self, namespace: str, ref: ObjectReference) -> frozenset[str]:
+        """Return the users of the object: pods by name, others by their `build_user_name` key."""
         return frozenset(self._users.get((namespace, ref), ()))

@@ -8,11 +8,11 @@ from dataclasses import dataclass
 
 import structlog
 
-REASON = "SyncRejected"
+SYNC_REJECTED = "SyncRejected"
 """Reason of the Event for the tenant."""
 
 
-STUMBLES = (
+MALFORMED_OBJECT_ERRORS = (
     ArithmeticError,
     AssertionError,
     AttributeError,
@@ -30,7 +30,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Problem:
+class RejectionProblem:
     """One field of an object that is rejected, or was changed by the sync."""
 
     rule: str
@@ -48,7 +48,7 @@ class Problem:
 _POD_SECURITY = re.compile(r'violates PodSecurity "([a-z]+):[^"]*": (.*)', re.DOTALL)
 
 
-def pod_security(said: str) -> Problem | None:
+def parse_pod_security(said: str) -> RejectionProblem | None:
     """Return the violation that the super cluster's pod security admission refused.
 
     None if the refusal came from elsewhere.
@@ -57,18 +57,18 @@ def pod_security(said: str) -> Problem | None:
     if found is None:
         return None
     text = f"violates the level {found[1]} of pod security: {found[2]}; change that"
-    return Problem("pod-security", "spec", text)
+    return RejectionProblem("pod-security", "spec", text)
 
 
 class RejectedError(Exception):
     """Rejection of an object as it is, with every problem found."""
 
-    def __init__(self, *problems: Problem) -> None:
+    def __init__(self, *problems: RejectionProblem) -> None:
         super().__init__("; ".join(str(problem) for problem in problems))
         self.problems = problems
 
 
-class RefusedError(RejectedError):
+class ForbiddenObjectError(RejectedError):
     """Refusal of an object in the super cluster. An existing twin is deleted.
 
     Used for an object that a policy does not offer, and for an object that would affect other
@@ -76,12 +76,12 @@ class RefusedError(RejectedError):
     """
 
 
-class UnplacedError(Exception):
+class UnschedulableError(Exception):
     """Error: the tenant's own labels, taints and cordons leave no node for a pod, which waits."""
 
 
-def malformed(stumble: Exception) -> RejectedError:
+def build_malformed_rejection(stumble: Exception) -> RejectedError:
     """Return the rejection of an object that code failed on, for its tenant to correct."""
     _log.warning("tenant.malformed", problem=repr(stumble))
     text = "has not the shape that the API gives it; correct the object"
-    return RejectedError(Problem("malformed", "spec", text))
+    return RejectedError(RejectionProblem("malformed", "spec", text))

@@ -12,27 +12,27 @@ from typing import Any
 
 from kubeio import Object
 from syncer.model import object_meta
-from syncer.model.field_rules import Drop, Each, Fields, Verdict
+from syncer.model.field_rules import DropField, FieldRule, ListOfObjects, ObjectFields
 
-Table = Mapping[str, Verdict]
+FieldRules = Mapping[str, FieldRule]
 
 
-def replacement(
-    live: Mapping[str, Any], twin: Object, *, table: Table, at: str = ""
+def build_replacement(
+    live: Mapping[str, Any], twin: Object, *, table: FieldRules, field: str = ""
 ) -> Object | None:
     """Return the object for the PUT, or None if the live object is as it should be.
 
-    `at` names the field that the table describes. If it is empty, the table describes the object
+    `field` names the field that the table describes. If it is empty, the table describes the object
     itself.
     """
-    changes = object_meta.metadata_patch(twin["kind"], live["metadata"], twin["metadata"])
-    there, wanted = (live.get(at), twin.get(at)) if at else (live, twin)
-    if not changes and _fields(there or {}, table) == _fields(wanted or {}, table):
+    changes = object_meta.build_metadata_patch(twin["kind"], live["metadata"], twin["metadata"])
+    there, wanted = (live.get(field), twin.get(field)) if field else (live, twin)
+    if not changes and _select_fields(there or {}, table) == _select_fields(wanted or {}, table):
         return None
-    return {**twin, "metadata": metadata(live["metadata"], twin["metadata"], changes)}
+    return {**twin, "metadata": build_metadata(live["metadata"], twin["metadata"], changes)}
 
 
-def metadata(
+def build_metadata(
     there: Mapping[str, Any],
     wanted: Mapping[str, Any],
     changes: Mapping[str, Mapping[str, str | None]],
@@ -55,7 +55,7 @@ def metadata(
     return put
 
 
-def _fields(value: Any, table: Table) -> Any:
+def _select_fields(value: Any, table: FieldRules) -> Any:
     """Return the fields of a value that the table names, without empty lists and absent values.
 
     An empty object is kept, because a selector `{}` selects everything.
@@ -63,17 +63,17 @@ def _fields(value: Any, table: Table) -> Any:
     if not isinstance(value, dict):
         return value
     found = {
-        name: _leaf(value[name], verdict)
+        name: _select_leaf(value[name], verdict)
         for name, verdict in table.items()
-        if name in value and not isinstance(verdict, Drop)
+        if name in value and not isinstance(verdict, DropField)
     }
     return {name: inner for name, inner in found.items() if inner is not None and inner != []}
 
 
-def _leaf(value: Any, verdict: Verdict) -> Any:
-    match verdict:
-        case Fields():
-            return _fields(value, verdict.fields)
-        case Each() if isinstance(value, list):
-            return [_fields(item, verdict.fields) for item in value]
+def _select_leaf(value: Any, rule: FieldRule) -> Any:
+    match rule:
+        case ObjectFields():
+            return _select_fields(value, rule.fields)
+        case ListOfObjects() if isinstance(value, list):
+            return [_select_fields(item, rule.fields) for item in value]
     return value

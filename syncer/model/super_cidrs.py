@@ -17,140 +17,150 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 import msgspec
 
 from kubeio.cache.store import Entry, Store
-from syncer.model.unstructured import mapping, texts
+from syncer.model.unstructured import as_mapping, as_strings
 
-Network = IPv4Network | IPv6Network
-Address = IPv4Address | IPv6Address
+CidrNetwork = IPv4Network | IPv6Network
+CidrAddress = IPv4Address | IPv6Address
 
 
 @dataclass(frozen=True, slots=True)
-class Ranges:
+class SuperCidrs:
     """Networks of the super cluster, each list without overlaps."""
 
-    nodes: tuple[Network, ...] = ()
-    pods: tuple[Network, ...] = ()
-    services: tuple[Network, ...] = ()
+    nodes: tuple[CidrNetwork, ...] = ()
+    pods: tuple[CidrNetwork, ...] = ()
+    services: tuple[CidrNetwork, ...] = ()
 
 
-NONE = Ranges()
+NO_CIDRS = SuperCidrs()
 
 
-def unknown() -> Ranges:
+def return_no_cidrs() -> SuperCidrs:
     """Return no ranges, because nothing is known."""
-    return NONE
+    return NO_CIDRS
 
 
-class _Address(msgspec.Struct):
+class _NodeAddress(msgspec.Struct):
     type: str = ""
     address: str = ""
 
 
-class _Status(msgspec.Struct):
-    addresses: list[_Address] | None = None
+class _NodeStatus(msgspec.Struct):
+    addresses: list[_NodeAddress] | None = None
 
 
-class _Spec(msgspec.Struct):
+class _NodeSpec(msgspec.Struct):
     pod_cidr: str = msgspec.field(default="", name="podCIDR")
     pod_cidrs: list[str] | None = msgspec.field(default=None, name="podCIDRs")
 
 
-class _Node(msgspec.Struct):
-    spec: _Spec = msgspec.field(default_factory=_Spec)
-    status: _Status = msgspec.field(default_factory=_Status)
+class _NodeObject(msgspec.Struct):
+    spec: _NodeSpec = msgspec.field(default_factory=_NodeSpec)
+    status: _NodeStatus = msgspec.field(default_factory=_NodeStatus)
 
 
-_NODE = msgspec.json.Decoder(_Node)
+_NODE_DECODER = msgspec.json.Decoder(_NodeObject)
 _SHOWN_TYPES = frozenset({"InternalIP", "ExternalIP"})
 
 
-class SuperRanges:
+class SuperCidrTracker:
     """Current ranges of one super cluster."""
 
     def __init__(self, nodes: Store, service_cidrs: Store) -> None:
-        self._of_node: dict[str, tuple[tuple[Network, ...], tuple[Network, ...]]] = {}
+        self._cidrs_by_node: dict[str, tuple[tuple[CidrNetwork, ...], tuple[CidrNetwork, ...]]] = {}
         self._service_cidrs = service_cidrs
-        self._current: Ranges | None = None
+        self._current_cidrs: SuperCidrs | None = None
         self._handlers: list[Callable[[], None]] = []
-        nodes.subscribe(self._node_changed)
-        service_cidrs.subscribe(self._services_changed)
+        nodes.subscribe(self._handle_node)
+        service_cidrs.subscribe(self._handle_service_cidrs)
 
-    def current(self) -> Ranges:
+    def get_current(self) -> SuperCidrs:
         """Return the current ranges."""
-        if self._current is None:
-            self._current = Ranges(
-                nodes=collapsed(net for found, _ in self._of_node.values() for net in found),
-                pods=collapsed(net for _, found in self._of_node.values() for net in found),
-                services=collapsed(
-                    net for entry in self._service_cidrs.list() for net in _service_ranges(entry)
+        if self._current_cidrs is None:
+            self._current_cidrs = SuperCidrs(
+                nodes=collapse_networks(
+                    net for found, _ in self._cidrs_by_node.values() for net in found
+                ),
+                pods=collapse_networks(
+                    net for _, found in self._cidrs_by_node.values() for net in found
+                ),
+                services=collapse_networks(
+                    net
+                    for entry in self._service_cidrs.list()
+                    for net in _read_service_cidrs(entry)
                 ),
             )
-        return self._current
+        return self._current_cidrs
 
     def subscribe(self, handler: Callable[[], None]) -> None:
         """Subscribe a handler to changes of the ranges."""
         self._handlers.append(handler)
 
-    def _node_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+    def _handle_node(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         entry = new or old
         if entry is None:
             return
-        before = self._of_node.get(entry.name, ((), ()))
-        now = _of_node(new) if new is not None else ((), ())
+        before = self._cidrs_by_node.get(entry.name, ((), ()))
+        now = _read_node_cidrs(new) if new is not None else ((), ())
         if now == before:
             return
         if any(now):
-            self._of_node[entry.name] = now
+            self._cidrs_by_node[entry.name] = now
         else:
-            self._of_node.pop(entry.name, None)
-        self._tell()
+            self._cidrs_by_node.pop(entry.name, None)
+        self._notify()
 
-    def _services_changed(self, _: Entry | None, __: Entry | None, ___: bool) -> None:
-        self._tell()
+    def _handle_service_cidrs(self, _: Entry | None, __: Entry | None, ___: bool) -> None:
+        self._notify()
 
-    def _tell(self) -> None:
-        self._current = None
+    def _notify(self) -> None:
+        self._current_cidrs = None
         for handler in self._handlers:
             handler()
 
 
-class Spans:
+class CidrSet:
     """Set of networks with lookup by binary search.
 
     A linear search would be too slow. A super cluster has as many networks as nodes, and an object
     of a tenant may need thousands of lookups.
     """
 
-    def __init__(self, found: Iterable[Network]) -> None:
-        nets = collapsed(found)
+    def __init__(self, found: Iterable[CidrNetwork]) -> None:
+        nets = collapse_networks(found)
         self._nets = {v: [net for net in nets if net.version == v] for v in (4, 6)}
-        self._first = {v: [int(n.network_address) for n in nets] for v, nets in self._nets.items()}
-        self._last = {v: [int(n.broadcast_address) for n in nets] for v, nets in self._nets.items()}
+        self._first_addresses = {
+            v: [int(n.network_address) for n in nets] for v, nets in self._nets.items()
+        }
+        self._last_addresses = {
+            v: [int(n.broadcast_address) for n in nets] for v, nets in self._nets.items()
+        }
 
     def __len__(self) -> int:
         """Return the number of networks."""
         return sum(len(nets) for nets in self._nets.values())
 
-    def count(self, net: Network) -> int:
+    def count_overlapping(self, net: CidrNetwork) -> int:
         """Return the number of networks that share an address with this one."""
-        low, high = self._places(net)
+        low, high = self._find_positions(net)
         return high - low
 
-    def overlapping(self, net: Network) -> list[Network]:
+    def list_overlapping(self, net: CidrNetwork) -> list[CidrNetwork]:
         """Return the networks that share an address with this one."""
-        low, high = self._places(net)
+        low, high = self._find_positions(net)
         return self._nets[net.version][low:high]
 
-    def holds(self, address: Address) -> bool:
+    def contains(self, address: CidrAddress) -> bool:
         """Return whether an address is in one of the networks."""
-        low = bisect_left(self._last[address.version], int(address))
-        return low < bisect_right(self._first[address.version], int(address))
+        low = bisect_left(self._last_addresses[address.version], int(address))
+        return low < bisect_right(self._first_addresses[address.version], int(address))
 
-    def _places(self, net: Network) -> tuple[int, int]:
-        low = bisect_left(self._last[net.version], int(net.network_address))
-        return low, bisect_right(self._first[net.version], int(net.broadcast_address))
+    def _find_positions(self, net: CidrNetwork) -> tuple[int, int]:
+        low = bisect_left(self._last_addresses[net.version], int(net.network_address))
+        return low, bisect_right(self._first_addresses[net.version], int(net.broadcast_address))
 
 
-def network(text: str) -> Network | None:
+def parse_network(text: str) -> CidrNetwork | None:
     """Return a CIDR or an address as a network. None if it is neither."""
     if "%" in text:
         return None  # a scope has a meaning on one machine only
@@ -160,12 +170,12 @@ def network(text: str) -> Network | None:
         return None
 
 
-def networks(found: Iterable[str]) -> tuple[Network, ...]:
+def parse_networks(found: Iterable[str]) -> tuple[CidrNetwork, ...]:
     """Return the networks of texts. Texts that are no network are left out."""
-    return tuple(net for net in map(network, found) if net is not None)
+    return tuple(net for net in map(parse_network, found) if net is not None)
 
 
-def collapsed(found: Iterable[Network]) -> tuple[Network, ...]:
+def collapse_networks(found: Iterable[CidrNetwork]) -> tuple[CidrNetwork, ...]:
     """Return the same addresses as the fewest networks, IPv4 first."""
     fours: list[IPv4Network] = []
     sixes: list[IPv6Network] = []
@@ -177,16 +187,16 @@ def collapsed(found: Iterable[Network]) -> tuple[Network, ...]:
     return (*ipaddress.collapse_addresses(fours), *ipaddress.collapse_addresses(sixes))
 
 
-def _of_node(entry: Entry) -> tuple[tuple[Network, ...], tuple[Network, ...]]:
+def _read_node_cidrs(entry: Entry) -> tuple[tuple[CidrNetwork, ...], tuple[CidrNetwork, ...]]:
     """Return the addresses of a node and the ranges of its pods."""
     try:
-        node = _NODE.decode(entry.body)
+        node = _NODE_DECODER.decode(entry.body)
     except msgspec.ValidationError:
         return (), ()
     shown = [a.address for a in node.status.addresses or () if a.type in _SHOWN_TYPES]
     pods = node.spec.pod_cidrs or [node.spec.pod_cidr]
-    return networks(shown), networks(pods)
+    return parse_networks(shown), parse_networks(pods)
 
 
-def _service_ranges(entry: Entry) -> tuple[Network, ...]:
-    return networks(texts(mapping(entry.decode().get("spec")).get("cidrs")))
+def _read_service_cidrs(entry: Entry) -> tuple[CidrNetwork, ...]:
+    return parse_networks(as_strings(as_mapping(entry.decode().get("spec")).get("cidrs")))

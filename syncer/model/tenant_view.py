@@ -13,26 +13,26 @@ from typing import NamedTuple
 
 from kubeio.cache.store import Entry, Store
 from syncer.model import mirrored_kinds
-from syncer.model.references import Ref, References
-from syncer.model.super_cidrs import Ranges, unknown
+from syncer.model.references import ObjectReference, ReferenceIndex
+from syncer.model.super_cidrs import SuperCidrs, return_no_cidrs
 from tenancy import names, wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.specs import VirtualClusterSpec
 
-Slice = IPv4Network | IPv6Network
+ServiceCidr = IPv4Network | IPv6Network
 
-MASTER = ("default", "kubernetes")
+API_SERVICE = ("default", "kubernetes")
 """The Service of the tenant's API."""
 DNS_SERVICE = ("kube-system", "kube-dns")
 METRICS_SERVICE = ("kube-system", "metrics-server")
-DOMAIN = "cluster.local"
+DEFAULT_CLUSTER_DOMAIN = "cluster.local"
 """Cluster domain of a super cluster without a configured one."""
 DNS_OFFSET = 10
 """Offset of the tenant's DNS service in its service range: the tenth address."""
 
 
-class Away(NamedTuple):
+class TargetNetwork(NamedTuple):
     """Settings of pods in a target, in which the tenant's own addresses are not routed."""
 
     endpoint: str
@@ -48,29 +48,29 @@ class TenantView:
 
     tenant: Tenant
     spec: VirtualClusterSpec
-    slice: Slice
+    service_range: ServiceCidr
     """The tenant's part of the super cluster's service range."""
     stores: Mapping[str, Store]
     """The tenant's caches by kind."""
-    references: References = field(default_factory=References)
-    policy: TenantPolicySpec = BASELINE
-    below: Mapping[str, Store] = field(default_factory=dict)
+    references: ReferenceIndex = field(default_factory=ReferenceIndex)
+    policy: TenantPolicySpec = BASELINE_POLICY
+    super_stores: Mapping[str, Store] = field(default_factory=dict)
     """Caches of the super cluster that builders read: classes, claims, nodes, pods and volumes."""
-    super_domain: str = DOMAIN
+    super_domain: str = DEFAULT_CLUSTER_DOMAIN
     """The super cluster's cluster domain."""
-    ranges: Callable[[], Ranges] = unknown
+    get_super_cidrs: Callable[[], SuperCidrs] = return_no_cidrs
     """Return the current address ranges of the super cluster itself."""
-    away: Callable[[], Away] | None = None
+    get_target_network: Callable[[], TargetNetwork] | None = None
     """Return the settings of a target. None for the home cluster."""
 
-    def super_namespace(self, tenant_namespace: str) -> str:
+    def get_super_namespace(self, tenant_namespace: str) -> str:
         """Return the super namespace of a tenant namespace."""
-        return names.super_namespace(self.tenant.root, self.tenant.uid, tenant_namespace)
+        return names.build_super_namespace(self.tenant.root, self.tenant.uid, tenant_namespace)
 
-    def is_provided(self, namespace: str, name: str) -> bool:
+    def is_provided_service(self, namespace: str, name: str) -> bool:
         """Return whether a Service of the root namespace backs this one, which is never synced."""
         provided = {
-            MASTER: True,
+            API_SERVICE: True,
             DNS_SERVICE: self.spec.dns == "managed",
             METRICS_SERVICE: self.spec.metrics == "managed",
         }
@@ -78,45 +78,45 @@ class TenantView:
 
     def is_referenced(self, kind: str, namespace: str, name: str) -> bool:
         """Return whether any pod or Ingress of the tenant needs an object."""
-        return self.references.is_used(namespace, Ref(kind, name))
+        return self.references.is_used(namespace, ObjectReference(kind, name))
 
-    def has(self, kind: str, name: str) -> bool:
+    def has_class(self, kind: str, name: str) -> bool:
         """Return whether the super cluster has a class, shown or not."""
-        return self._class(kind, name) is not None
+        return self._get_class(kind, name) is not None
 
-    def shows(self, kind: str, name: str) -> bool:
+    def shows_class(self, kind: str, name: str) -> bool:
         """Return whether the policy shows the tenant a class that the super cluster has."""
-        entry = self._class(kind, name)
+        entry = self._get_class(kind, name)
         return entry is not None and mirrored_kinds.is_selected(
-            mirrored_kinds.BY_KIND[kind], self.policy.sync, entry
+            mirrored_kinds.MIRRORS_BY_KIND[kind], self.policy.sync, entry
         )
 
-    def _class(self, kind: str, name: str) -> Entry | None:
-        store = self.below.get(kind)
+    def _get_class(self, kind: str, name: str) -> Entry | None:
+        store = self.super_stores.get(kind)
         return store.get("", name) if store is not None else None
 
-    def namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
+    def list_namespace_labels(self) -> Mapping[str, Mapping[str, str]]:
         """Return the labels of each tenant namespace."""
         return {entry.name: entry.labels for entry in self.stores["Namespace"].list()}
 
-    def super_pods(self, namespace: str) -> list[Entry]:
+    def list_super_pods(self, namespace: str) -> list[Entry]:
         """Return the twins of the pods of a tenant namespace."""
-        store = self.below.get("Pod")
-        return store.list(self.super_namespace(namespace)) if store is not None else []
+        store = self.super_stores.get("Pod")
+        return store.list(self.get_super_namespace(namespace)) if store is not None else []
 
-    def nodes(self) -> Collection[str]:
+    def list_shown_nodes(self) -> Collection[str]:
         """Return the super nodes that the tenant is shown.
 
         The tenant can create a node of any name itself, but that node does not record the super
         node's UID.
         """
-        if "Node" not in self.below:
+        if "Node" not in self.super_stores:
             return ()
         return {entry.name for entry in self.stores["Node"].list() if self.has_node(entry.name)}
 
     def has_node(self, name: str) -> bool:
         """Return whether the tenant is shown this super node, not an earlier one of its name."""
-        node, shown = self.below["Node"].get("", name), self.stores["Node"].get("", name)
+        node, shown = self.super_stores["Node"].get("", name), self.stores["Node"].get("", name)
         return (
             node is not None
             and shown is not None

@@ -10,22 +10,22 @@ from collections.abc import Mapping
 from typing import Any
 
 
-def mapping(value: Any) -> Mapping[str, Any]:
+def as_mapping(value: Any) -> Mapping[str, Any]:
     """Return a value if it is an object, else an empty one."""
     return value if isinstance(value, dict) else {}
 
 
-def mappings(value: Any) -> list[Mapping[str, Any]]:
+def as_mappings(value: Any) -> list[Mapping[str, Any]]:
     """Return the objects in a value, if it is a list."""
     return [item for item in value if isinstance(item, dict)] if isinstance(value, list) else []
 
 
-def texts(value: Any) -> list[str]:
+def as_strings(value: Any) -> list[str]:
     """Return the strings in a value, if it is a list."""
     return [item for item in value if isinstance(item, str)] if isinstance(value, list) else []
 
 
-def count(value: Any) -> int | None:
+def as_count(value: Any) -> int | None:
     """Return a value if an API would accept it as a count, else None."""
     if isinstance(value, bool) or not isinstance(value, int):
         return None

@@ -3,8 +3,8 @@
 Owns the assignments of one tenant, in memory. The twin is the fact, and the record on a pod only
 the intent. Must not choose or write. Hazards: a tenant may write any record. So a record may apply
 only where pods may be created now, and after every super cluster that may have the twin was
-checked. A pod must have one assigned cluster only, because two would mean two pods. So only `leave`
-and `take` move an assignment, whatever a record contains meanwhile.
+checked. A pod must have one assigned cluster only, because two would mean two pods. So only
+`close_assignment` and `assign` move an assignment, whatever a record contains meanwhile.
 """
 
 from collections import Counter
@@ -17,51 +17,51 @@ from typing import NamedTuple
 from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model.keys import HOME
-from syncer.model.pod_index import controller_of, node_of
-from syncer.placement.capacity import Inventory
+from syncer.model.pod_index import get_controller_uid, get_node
+from syncer.placement.capacity import ClusterCapacity
 from syncer.rules.placement import target_node
-from syncer.rules.placement.cluster_scheduler import Amounts
+from syncer.rules.placement.cluster_scheduler import ResourceAmounts
 from tenancy import wellknown
 from tenancy.specs import TargetGrant
 
-OPENING_SECONDS = 10.0
+CONNECTING_SECONDS = 10.0
 """Time in seconds that pods wait for a target that was granted or reconnected a moment ago."""
-NOWHERE = ""
+UNASSIGNED = ""
 """The assigned cluster of a pod that has not been placed yet."""
 
 
-class Served(NamedTuple):
+class AssignedService(NamedTuple):
     """Facts of a Service that decide where its pods may run."""
 
     version: str
     selector: Object
     """A label selector. Empty for a Service that selects nothing."""
-    seat: str
+    assigned_cluster: str
     """The cluster of all of its pods at the last check. NOWHERE: not checked yet."""
 
 
-class _Taken(NamedTuple):
+class _ClaimedName(NamedTuple):
     name: str
     owner: str
 
 
 @dataclass(slots=True)
-class Trial:
+class RescheduleState:
     """Memory of the attempts to place one pod. Times are of the event loop's clock."""
 
-    tried: set[str] = field(default_factory=set)
+    tried_clusters: set[str] = field(default_factory=set)
     """Clusters in which no node was found for it."""
     is_refused: bool = False
     """Whether its assigned cluster refuses to create it, because a quota is used up."""
-    unsure_at: float | None = None
+    unanswered_create_at: float | None = None
     """Time when a create was sent that was never answered."""
-    scaling_at: float | None = None
+    scale_up_at: float | None = None
     """Time when an autoscaler reported a scale-up."""
-    rests_until: float = 0.0
+    retry_after: float = 0.0
     """Time until which it stays where it is, because all clusters were tried."""
 
 
-class Seats:
+class Assignments:
     """The assigned clusters of one tenant's pods."""
 
     def __init__(
@@ -69,245 +69,257 @@ class Seats:
         *,
         is_split: bool = False,
         has_twin: Callable[[Entry], str],
-        follows: Callable[[], Collection[str]],
+        has_target: Callable[[], Collection[str]],
     ) -> None:
         """`is_split`: pods may run in other clusters than the home cluster.
 
         If it is False, no assignment is kept.
 
         `has_twin` returns the super cluster that has a pod's twin in its cache, or an empty string.
-        `follows` returns the super clusters whose caches it reads.
+        `has_target` returns the super clusters whose caches it reads.
         """
         self.is_split = is_split
-        self.granted: Mapping[str, TargetGrant] = {}
+        self.granted_targets: Mapping[str, TargetGrant] = {}
         """Grants of the tenant by name. Empty: the home cluster only."""
-        self.known: Collection[str] | None = None
+        self.known_targets: Collection[str] | None = None
         """Targets that may have objects of the tenant, according to its status. None: the status
         has not been read, and no pod has an assigned cluster yet.
         """
-        self.untouched: Collection[str] = ()
+        self.uninspected_targets: Collection[str] = ()
         """Known targets without objects of the tenant, before this process began and until now."""
-        self.twin_at = has_twin
-        self.spread: set[str] = set()
+        self.find_twin_cluster = has_twin
+        self.split_services: set[str] = set()
         """UIDs of the Services that were reported to have pods in several clusters."""
-        self.services: dict[str, Served] = {}
+        self.services: dict[str, AssignedService] = {}
         """Facts of the other Services whose pods were checked, by UID."""
-        self.counted: Callable[[str], None] = lambda _: None
+        self.on_count_changed: Callable[[str], None] = lambda _: None
         """Called with a super cluster when its number of pods changes."""
-        self._opening: dict[str, float] = {}
-        self._follows = follows
-        self._new: set[str] = set()
-        self._taken: dict[str, _Taken] = {}
-        self._peers: Counter[_Taken] = Counter()
+        self._connecting_until: dict[str, float] = {}
+        self._has_target = has_target
+        self._new_pods: set[str] = set()
+        self._assigned: dict[str, _ClaimedName] = {}
+        self._peers: Counter[_ClaimedName] = Counter()
         self._pods: Counter[str] = Counter()
-        self._leaving: dict[str, str] = {}
-        self._promised: dict[str, Inventory] = {}
-        self._trials: dict[str, Trial] = {}
-        self._heard: list[Callable[[Entry], None]] = []
+        self._leaving_pods: dict[str, str] = {}
+        self._reservations: dict[str, ClusterCapacity] = {}
+        self._reschedule_states: dict[str, RescheduleState] = {}
+        self._handlers: list[Callable[[Entry], None]] = []
 
-    def of(self, pod: Entry) -> str:
+    def get_cluster(self, pod: Entry) -> str:
         """Return the assigned cluster of a pod. NOWHERE: it must be placed."""
         if not self.is_split:
             return HOME
-        taken = self._taken.get(pod.uid)
+        taken = self._assigned.get(pod.uid)
         if taken is not None:
             return taken.name
-        if pod.uid in self._leaving or self.known is None:
-            return NOWHERE
-        found = self._seen(pod)
+        if pod.uid in self._leaving_pods or self.known_targets is None:
+            return UNASSIGNED
+        found = self._infer_cluster(pod)
         if found:
-            self.take(pod, found)
+            self.assign(pod, found)
         return found
 
-    def offers(self, name: str) -> bool:
+    def is_offered(self, name: str) -> bool:
         """Return True if pods may be created in a super cluster.
 
         The home cluster takes part if it is granted by name or nothing is granted.
         """
-        return name in self.granted if self.granted else name == HOME
+        return name in self.granted_targets if self.granted_targets else name == HOME
 
-    def opens(self, name: str, now: float) -> None:
+    def mark_connecting(self, name: str, now: float) -> None:
         """Record that a target will connect soon, for the first time or again."""
-        self._opening[name] = now + OPENING_SECONDS
+        self._connecting_until[name] = now + CONNECTING_SECONDS
 
-    def awaits(self, late: Iterable[str], now: float) -> bool:
-        """Return True while a newly granted or reconnecting target is within `OPENING_SECONDS`.
+    def must_wait_for(self, unreached: Iterable[str], now: float) -> bool:
+        """Return True while a newly granted or reconnecting target is within `CONNECTING_SECONDS`.
 
         Without this wait, pods created during a credential rotation are placed elsewhere
         permanently.
         """
-        return any(now < self._opening.get(name, now) for name in late)
+        return any(now < self._connecting_until.get(name, now) for name in unreached)
 
-    def unseen(self) -> str:
+    def find_uninspected_target(self) -> str:
         """Return a target that may have twins and was never checked, or an empty string."""
-        if self.known is None:
+        if self.known_targets is None:
             return "another cluster"
-        return min({*self.known} - {*self.untouched} - {*self._follows()}, default="")
+        return min(
+            {*self.known_targets} - {*self.uninspected_targets} - {*self._has_target()}, default=""
+        )
 
-    def unproved(self, pod: Entry) -> str:
+    def find_unproved_target(self, pod: Entry) -> str:
         """Return a target that may have an unseen twin of a pod, or an empty string."""
-        return self.unseen() if self.is_split and pod.uid not in self._new else ""
+        return (
+            self.find_uninspected_target()
+            if self.is_split and pod.uid not in self._new_pods
+            else ""
+        )
 
-    def saw_made(self, uid: str) -> None:
+    def record_new_pod(self, uid: str) -> None:
         """Record a pod created a moment ago.
 
         An earlier process cannot have created a twin of it.
         """
         if self.is_split:
-            self._new.add(uid)
+            self._new_pods.add(uid)
 
     def is_recorded(self, pod: Entry, name: str) -> bool:
         """Return True if a pod's record names this assigned cluster.
 
         Then the write of the record was answered.
         """
-        return self.record_of(pod).partition("/")[0] == name
+        return self.read_record(pod).partition("/")[0] == name
 
-    def record_of(self, pod: Entry) -> str:
+    def read_record(self, pod: Entry) -> str:
         """Return the record of a pod, by any writer."""
         return pod.annotations.get(wellknown.ASSIGNED_CLUSTER, "")
 
-    def take(self, pod: Entry, name: str) -> None:
+    def assign(self, pod: Entry, name: str) -> None:
         """Assign a pod to a super cluster."""
-        self.forget(pod.uid)
-        taken = self._taken[pod.uid] = _Taken(name, controller_of(pod))
+        self.remove_assignment(pod.uid)
+        taken = self._assigned[pod.uid] = _ClaimedName(name, get_controller_uid(pod))
         self._peers[taken] += 1
         self._pods[name] += 1
-        self.counted(name)
+        self.on_count_changed(name)
 
-    def promise(self, uid: str, inventory: Inventory, requests: Amounts) -> None:
+    def reserve_assigned(
+        self, uid: str, inventory: ClusterCapacity, requests: ResourceAmounts
+    ) -> None:
         """Count a pod's requests as used in the cluster to which it was just assigned."""
-        inventory.promise(uid, requests)
-        self._promised[uid] = inventory
+        inventory.reserve(uid, requests)
+        self._reservations[uid] = inventory
 
     @contextmanager
-    def reserved(
-        self, pod: Entry, name: str, inventory: Inventory | None, requests: Amounts
+    def reserve_during(
+        self, pod: Entry, name: str, inventory: ClusterCapacity | None, requests: ResourceAmounts
     ) -> Iterator[None]:
         """Count a pod in its chosen cluster while the record is written. It is not assigned yet.
 
         Otherwise all pods of one moment would choose the same super cluster.
         """
-        taken = _Taken(name, controller_of(pod))
+        taken = _ClaimedName(name, get_controller_uid(pod))
         self._peers[taken] += 1
         if inventory is not None:
-            inventory.promise(pod.uid, requests)
+            inventory.reserve(pod.uid, requests)
         try:
             yield
         finally:
-            self._leave_peers(taken)
+            self._remove_peer(taken)
             if inventory is not None:
                 inventory.release(pod.uid)
 
-    def move(self, pod: Entry, name: str) -> None:
+    def reassign(self, pod: Entry, name: str) -> None:
         """Move a pod to the chosen cluster and notify its sessions."""
-        self.take(pod, name)
-        self.look_again(pod)
+        self.assign(pod, name)
+        self.notify_pod(pod)
 
-    def look_again(self, pod: Entry) -> None:
+    def notify_pod(self, pod: Entry) -> None:
         """Notify all sessions that a pod's assignment must be checked."""
-        for heard in list(self._heard):
+        for heard in list(self._handlers):
             heard(pod)
 
-    def subscribe(self, heard: Callable[[Entry], None]) -> Callable[[], None]:
+    def subscribe(self, handler: Callable[[Entry], None]) -> Callable[[], None]:
         """Call `heard` with each pod that is moved. Returns the function that unsubscribes."""
-        self._heard.append(heard)
-        return partial(self._heard.remove, heard)
+        self._handlers.append(handler)
+        return partial(self._handlers.remove, handler)
 
-    def trial(self, uid: str) -> Trial:
+    def get_reschedule_state(self, uid: str) -> RescheduleState:
         """Return the memory of the attempts to place a pod."""
-        return self._trials.setdefault(uid, Trial())
+        return self._reschedule_states.setdefault(uid, RescheduleState())
 
-    def gone(self, uid: str) -> None:
+    def forget_deleted_pod(self, uid: str) -> None:
         """Forget a deleted pod."""
-        self.forget(uid)
-        self._trials.pop(uid, None)
-        self._new.discard(uid)
+        self.remove_assignment(uid)
+        self._reschedule_states.pop(uid, None)
+        self._new_pods.discard(uid)
 
-    def doubt(self, pod: Entry) -> None:
+    def close_unreliable_record(self, pod: Entry) -> None:
         """Reject a record that does not apply, so that no create begins there.
 
         It may be from an attempt whose answer was lost.
         """
-        name = self.record_of(pod).partition("/")[0]
-        if pod.uid not in self._new and (name == HOME or name in (self.known or ())):
-            self._leaving.setdefault(pod.uid, name)
+        name = self.read_record(pod).partition("/")[0]
+        if pod.uid not in self._new_pods and (name == HOME or name in (self.known_targets or ())):
+            self._leaving_pods.setdefault(pod.uid, name)
 
-    def leave(self, pod: Entry) -> None:
+    def close_assignment(self, pod: Entry) -> None:
         """End an assignment. No create begins until the pod is assigned again."""
-        taken = self._taken.get(pod.uid)
+        taken = self._assigned.get(pod.uid)
         if taken is not None:
-            self.forget(pod.uid)
-            self._leaving[pod.uid] = taken.name
+            self.remove_assignment(pod.uid)
+            self._leaving_pods[pod.uid] = taken.name
 
-    def left(self, pod: Entry) -> str:
+    def get_leaving_cluster(self, pod: Entry) -> str:
         """Return the cluster that a pod is leaving. Empty: no cluster may have its twin."""
-        return self._leaving.get(pod.uid, "")
+        return self._leaving_pods.get(pod.uid, "")
 
-    def emptied(self, uid: str) -> None:
+    def mark_left(self, uid: str) -> None:
         """Record that the cluster that a pod is leaving has nothing left of it.
 
         It stays unassigned.
         """
-        self._leaving[uid] = NOWHERE
+        self._leaving_pods[uid] = UNASSIGNED
 
-    def forget(self, uid: str) -> None:
+    def remove_assignment(self, uid: str) -> None:
         """Forget the assignment of a pod that was deleted or is assigned again."""
-        self._leaving.pop(uid, None)
-        promised = self._promised.pop(uid, None)
+        self._leaving_pods.pop(uid, None)
+        promised = self._reservations.pop(uid, None)
         if promised is not None:
             promised.release(uid)
-        taken = self._taken.pop(uid, None)
+        taken = self._assigned.pop(uid, None)
         if taken is not None:
-            self._leave_peers(taken)
+            self._remove_peer(taken)
             self._pods[taken.name] -= 1
-            self.counted(taken.name)
+            self.on_count_changed(taken.name)
 
-    def _leave_peers(self, taken: _Taken) -> None:
+    def _remove_peer(self, taken: _ClaimedName) -> None:
         self._peers[taken] -= 1
         if not self._peers[taken]:
             del self._peers[taken]
 
-    def release(self) -> None:
+    def release_all(self) -> None:
         """Release all promised capacity at the end of the connection."""
-        for uid, inventory in self._promised.items():
+        for uid, inventory in self._reservations.items():
             inventory.release(uid)
-        self._promised.clear()
+        self._reservations.clear()
 
-    def peers(self, pod: Entry, name: str) -> int:
+    def count_peers(self, pod: Entry, name: str) -> int:
         """Count the pods of the same controller that are assigned to a super cluster."""
-        owner = controller_of(pod)
-        return self._peers[_Taken(name, owner)] if owner else 0
+        owner = get_controller_uid(pod)
+        return self._peers[_ClaimedName(name, owner)] if owner else 0
 
-    def is_any_at(self, name: str) -> bool:
+    def has_pods_in(self, name: str) -> bool:
         """Return True if any pod is assigned to a super cluster or is leaving it."""
-        return name in self._leaving.values() or self.pods_at(name) > 0
+        return name in self._leaving_pods.values() or self.count_pods(name) > 0
 
-    def is_any_besides(self, name: str) -> bool:
+    def has_pods_outside(self, name: str) -> bool:
         """Return True if any pod is assigned to a different super cluster than this."""
         return any(pods for seat, pods in self._pods.items() if seat != name)
 
-    def service_gone(self, uid: str) -> None:
+    def forget_service(self, uid: str) -> None:
         """Forget a deleted Service."""
-        self.spread.discard(uid)
+        self.split_services.discard(uid)
         self.services.pop(uid, None)
 
-    def pods_at(self, name: str) -> int:
+    def count_pods(self, name: str) -> int:
         """Count the pods that are assigned to a super cluster."""
         return self._pods[name]
 
-    def _seen(self, pod: Entry) -> str:
+    def _infer_cluster(self, pod: Entry) -> str:
         """Return a pod's assignment from before this process began. A bound pod never moves."""
-        node = node_of(pod)
+        node = get_node(pod)
         if node:
-            target = target_node.target_of(node)
-            return target if self._may_be(target) else HOME
-        return self.twin_at(pod) or self._recorded(pod)
+            target = target_node.parse_node_name(node)
+            return target if self._may_have_twin(target) else HOME
+        return self.find_twin_cluster(pod) or self._get_valid_record(pod)
 
-    def _recorded(self, pod: Entry) -> str:
+    def _get_valid_record(self, pod: Entry) -> str:
         """Return the cluster in a record, if a twin may be created in it and in no other."""
-        name, slash, _ = self.record_of(pod).partition("/")
-        return name if slash and self.offers(name) and not self.unproved(pod) else NOWHERE
+        name, slash, _ = self.read_record(pod).partition("/")
+        return (
+            name
+            if slash and self.is_offered(name) and not self.find_unproved_target(pod)
+            else UNASSIGNED
+        )
 
-    def _may_be(self, target: str) -> bool:
-        return target in self.granted or target in (self.known or ())
+    def _may_have_twin(self, target: str) -> bool:
+        return target in self.granted_targets or target in (self.known_targets or ())

@@ -10,116 +10,116 @@ from decimal import Decimal
 from typing import Any
 
 from kubeio.cache.store import Entry, Store
-from syncer.model.unstructured import mapping, mappings
+from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.placement import target_node
-from syncer.rules.placement.cluster_scheduler import Amounts, Room, requests_of
-from syncer.rules.placement.target_node import Part, Whole
-from syncer.rules.pods.pod_status import TERMINAL
+from syncer.rules.placement.cluster_scheduler import NodeCapacity, ResourceAmounts, compute_requests
+from syncer.rules.placement.target_node import NodeShare, NodeTotals
+from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
 from tenancy.policies import NodeView
 
-_NOTHING = dict.fromkeys(target_node.NAMES, Decimal(0))
+_ZERO_AMOUNTS = dict.fromkeys(target_node.SUMMED_RESOURCES, Decimal(0))
 
 
-class Inventory:
+class ClusterCapacity:
     """The capacity of one super cluster."""
 
-    def __init__(self, nodes_below: Store, pods_below: Store) -> None:
+    def __init__(self, super_nodes: Store, super_pods: Store) -> None:
         """Add the objects in the caches, and subscribe to their changes."""
-        self._nodes = nodes_below
+        self._nodes = super_nodes
         self._used: dict[str, dict[str, Decimal]] = {}
         """Requests of the synced pods by node. Pods without a node have an empty name."""
-        self._pods: dict[tuple[str, str], tuple[str, Amounts]] = {}
-        self._promised: dict[str, Amounts] = {}
+        self._pods: dict[tuple[str, str], tuple[str, ResourceAmounts]] = {}
+        self._reserved: dict[str, ResourceAmounts] = {}
         """By UID of the tenant pod, until its twin is seen."""
-        self._rooms: dict[NodeView, list[Room]] = {}
-        self._parts: dict[str, Part] = {}
+        self._node_capacities: dict[NodeView, list[NodeCapacity]] = {}
+        self._node_shares: dict[str, NodeShare] = {}
         """The facts of each node."""
-        self._whole: Whole | None = None
-        self._heard: list[Callable[[], None]] = []
-        nodes_below.subscribe(self._node_changed, replay=True)
-        pods_below.subscribe(self._pod_changed, replay=True)
+        self._node_totals: NodeTotals | None = None
+        self._handlers: list[Callable[[], None]] = []
+        super_nodes.subscribe(self._handle_node, replay=True)
+        super_pods.subscribe(self._handle_pod, replay=True)
 
-    def rooms(self, view: NodeView, name: str = "") -> Sequence[Room]:
+    def list_nodes(self, view: NodeView, name: str = "") -> Sequence[NodeCapacity]:
         """Return the nodes that accept pods, with the labels that a tenant may select.
 
         `name` is the tenant's name of each of them. Empty: their own names.
         """
-        known = self._rooms.get(view)
+        known = self._node_capacities.get(view)
         if known is None:
-            known = self._rooms[view] = [
-                self._room(entry.decode(), view)
+            known = self._node_capacities[view] = [
+                self._build_node_capacity(entry.decode(), view)
                 for entry in self._nodes.list()
-                if self._gives(entry.name)
+                if self._get_allocatable(entry.name)
             ]
-        free = [room._replace(free=self._left(room.name)) for room in known]
+        free = [room._replace(free=self._get_free(room.name)) for room in known]
         return [room._replace(name=name) for room in free] if name else free
 
-    def free(self) -> Amounts:
+    def compute_free(self) -> ResourceAmounts:
         """Return the free capacity of all of them together, less the promised capacity."""
-        total = dict(_NOTHING)
-        for part in self._parts.values():
+        total = dict(_ZERO_AMOUNTS)
+        for part in self._node_shares.values():
             _add(total, part.allocatable)
         for name, used in self._used.items():
-            if not name or self._gives(name):  # a cordoned node is left out
+            if not name or self._get_allocatable(name):  # a cordoned node is left out
                 _add(total, used, -1)
-        for promised in self._promised.values():
+        for promised in self._reserved.values():
             _add(total, promised, -1)
         return total
 
-    def promise(self, uid: str, requests: Amounts) -> None:
+    def reserve(self, uid: str, requests: ResourceAmounts) -> None:
         """Count a pod's requests as used before its twin exists."""
-        self._promised[uid] = requests
+        self._reserved[uid] = requests
 
     def release(self, uid: str) -> None:
         """Forget a promise, because the pod will not be created."""
-        self._promised.pop(uid, None)
+        self._reserved.pop(uid, None)
 
     @property
-    def whole(self) -> Whole:
+    def node_totals(self) -> NodeTotals:
         """All nodes together, summed once for all tenants after each change of a node's part."""
-        if self._whole is None:
-            self._whole = target_node.whole_of(self._parts.values())
-        return self._whole
+        if self._node_totals is None:
+            self._node_totals = target_node.sum_nodes(self._node_shares.values())
+        return self._node_totals
 
-    def subscribe(self, heard: Callable[[], None]) -> None:
+    def subscribe(self, handler: Callable[[], None]) -> None:
         """Call `heard` whenever the sum of the nodes may have changed."""
-        self._heard.append(heard)
+        self._handlers.append(handler)
 
-    def _gives(self, name: str) -> Amounts:
+    def _get_allocatable(self, name: str) -> ResourceAmounts:
         """Return the allocatable amounts of a node. Empty if it accepts no pods."""
-        part = self._parts.get(name)
+        part = self._node_shares.get(name)
         return part.allocatable if part is not None else {}
 
-    def _left(self, name: str) -> Amounts:
-        left = dict(self._gives(name))
-        _add(left, self._used.get(name, _NOTHING), -1)
+    def _get_free(self, name: str) -> ResourceAmounts:
+        left = dict(self._get_allocatable(name))
+        _add(left, self._used.get(name, _ZERO_AMOUNTS), -1)
         return left
 
-    def _room(self, node: Mapping[str, Any], view: NodeView) -> Room:
+    def _build_node_capacity(self, node: Mapping[str, Any], view: NodeView) -> NodeCapacity:
         metadata = node["metadata"]
-        return Room(
+        return NodeCapacity(
             name=metadata["name"],
-            labels=virtual_nodes.shown_labels(mapping(metadata.get("labels")), view),
-            taints=mappings(mapping(node.get("spec")).get("taints")),
-            free=_NOTHING,
+            labels=virtual_nodes.filter_labels(as_mapping(metadata.get("labels")), view),
+            taints=as_mappings(as_mapping(node.get("spec")).get("taints")),
+            free=_ZERO_AMOUNTS,
         )
 
-    def _node_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
-        self._rooms.clear()
+    def _handle_node(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        self._node_capacities.clear()
         entry = new or old
         if entry is None:
             return
-        before = self._parts.pop(entry.name, None)
+        before = self._node_shares.pop(entry.name, None)
         if new is not None:
-            self._parts[new.name] = target_node.part_of(new.decode())
-        if self._parts.get(entry.name) != before:
-            self._whole = None
-            for heard in self._heard:
+            self._node_shares[new.name] = target_node.build_share(new.decode())
+        if self._node_shares.get(entry.name) != before:
+            self._node_totals = None
+            for heard in self._handlers:
                 heard()
 
-    def _pod_changed(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+    def _handle_pod(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         entry = new or old
         if entry is None:
             return
@@ -128,17 +128,17 @@ class Inventory:
             _add(self._used[before[0]], before[1], -1)
         if new is None:
             return
-        self._promised.pop(new.annotations.get(wellknown.UID, ""), None)
+        self._reserved.pop(new.annotations.get(wellknown.UID, ""), None)
         pod = new.decode()
-        if mapping(pod.get("status")).get("phase") in TERMINAL:
+        if as_mapping(pod.get("status")).get("phase") in TERMINAL_PHASES:
             return
-        spec = mapping(pod.get("spec"))
+        spec = as_mapping(pod.get("spec"))
         node = spec.get("nodeName") or ""
-        requests = requests_of(spec)
+        requests = compute_requests(spec)
         self._pods[new.key] = (node, requests)
-        _add(self._used.setdefault(node, dict(_NOTHING)), requests)
+        _add(self._used.setdefault(node, dict(_ZERO_AMOUNTS)), requests)
 
 
-def _add(total: dict[str, Decimal], amounts: Amounts, times: int = 1) -> None:
+def _add(total: dict[str, Decimal], amounts: ResourceAmounts, times: int = 1) -> None:
     for name, value in amounts.items():
         total[name] = total.get(name, Decimal(0)) + times * value

@@ -18,30 +18,30 @@ from typing import Any
 from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import label_selectors, object_meta
-from syncer.model.field_rules import Fields, Verdict, Walk, Written
+from syncer.model.field_rules import BuiltField, FieldRule, FieldWalk, ObjectFields
 from syncer.model.label_selectors import SELECTOR
-from syncer.model.rejections import Problem, RefusedError, RejectedError
-from syncer.model.replace_update import replacement
+from syncer.model.rejections import ForbiddenObjectError, RejectedError, RejectionProblem
+from syncer.model.replace_update import build_replacement
 from syncer.model.tenant_view import TenantView
-from syncer.model.unstructured import count, mapping
-from syncer.rules.pods.pod_status import TERMINAL
+from syncer.model.unstructured import as_count, as_mapping
+from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
-from tenancy.policies import Metadata
+from tenancy.policies import MetadataSpec
 
 BUDGET = "PodDisruptionBudget"
 
-_NUMBER = Written(
+_NUMBER_RULE = BuiltField(
     "disruption_budgets",
     "becomes the number of pods that your cluster's controller computes from it. If the policy does"
     " not allow budgets that block, it is at most one less than the number of healthy pods",
 )
 
-_EVICTION = Written(
+_EVICTION_RULE = BuiltField(
     "disruption_budgets",
     "is `AlwaysAllow`, if the policy does not allow budgets that block. An unhealthy pod may then"
     " always be evicted",
 )
-_EVICTIONS = ("AlwaysAllow", "IfHealthyBudget")
+_EVICTION_POLICIES = ("AlwaysAllow", "IfHealthyBudget")
 
 MAX_BUDGETS = 100
 """Maximum number of synced budgets of a namespace where no budget may block. Each one is compared
@@ -49,119 +49,125 @@ with the rest."""
 MAX_REQUIREMENTS = 100
 """Maximum number of labels, expressions and values of one selector."""
 
-DISRUPTION_BUDGET_SPEC: Mapping[str, Verdict] = {
-    "maxUnavailable": _NUMBER,
-    "minAvailable": _NUMBER,
-    "selector": Fields(SELECTOR),
-    "unhealthyPodEvictionPolicy": _EVICTION,
+DISRUPTION_BUDGET_SPEC: Mapping[str, FieldRule] = {
+    "maxUnavailable": _NUMBER_RULE,
+    "minAvailable": _NUMBER_RULE,
+    "selector": ObjectFields(SELECTOR),
+    "unhealthyPodEvictionPolicy": _EVICTION_RULE,
 }
 
 
-def wants(entry: Entry, _: TenantView) -> bool:
+def is_wanted(entry: Entry, _: TenantView) -> bool:
     """Return whether a budget is synced: only after the tenant's controller has processed it."""
-    status = mapping(entry.decode().get("status"))
+    status = as_mapping(entry.decode().get("status"))
     return bool(status.get("observedGeneration")) and "desiredHealthy" in status
 
 
-def disruption_budget(tenant_budget: Mapping[str, Any], view: TenantView) -> Object:
+def build_disruption_budget(tenant_budget: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a budget. Raises RejectedError."""
     if view.policy.sync.pod_disruption_budgets != "Allow":
         text = "is not offered to this cluster; it holds for this cluster's own evictions only"
-        raise RefusedError(Problem("disruption-budgets", "spec", text))
-    metadata, found = tenant_budget["metadata"], mapping(tenant_budget.get("spec"))
-    walk = Walk()
-    spec = walk.fields(tenant_budget.get("spec") or {}, DISRUPTION_BUDGET_SPEC, "spec")
-    wanted, eviction = desired(tenant_budget), found.get("unhealthyPodEvictionPolicy")
+        raise ForbiddenObjectError(RejectionProblem("disruption-budgets", "spec", text))
+    metadata, found = tenant_budget["metadata"], as_mapping(tenant_budget.get("spec"))
+    walk = FieldWalk()
+    spec = walk.walk_fields(tenant_budget.get("spec") or {}, DISRUPTION_BUDGET_SPEC, "spec")
+    wanted, eviction = get_desired_healthy(tenant_budget), found.get("unhealthyPodEvictionPolicy")
     selector = spec.get("selector")
     passing = view.policy.metadata
-    problems = walk.problems or list(_selector_problems(selector or {}, passing))
+    problems = walk.problems or list(_find_selector_problems(selector or {}, passing))
     if wanted is None:
         text = "must be a number of pods; have the disruption controller write it anew"
-        problems.append(Problem("malformed", "status.desiredHealthy", text))
-    if eviction is not None and eviction not in _EVICTIONS:
-        text = f"must be one of {', '.join(_EVICTIONS)}; correct the object"
-        problems.append(Problem("malformed", "spec.unhealthyPodEvictionPolicy", text))
+        problems.append(RejectionProblem("malformed", "status.desiredHealthy", text))
+    if eviction is not None and eviction not in _EVICTION_POLICIES:
+        text = f"must be one of {', '.join(_EVICTION_POLICIES)}; correct the object"
+        problems.append(RejectionProblem("malformed", "spec.unhealthyPodEvictionPolicy", text))
     if problems or wanted is None:
         raise RejectedError(*problems)
     if selector is not None:
-        spec["selector"] = _of_the_tenant(selector, view)
+        spec["selector"] = _restrict_to_tenant(selector, view)
     if view.policy.sync.blocking_disruption_budgets != "Allow":
-        eviction = _EVICTIONS[0]
-        pods = pods_of(spec, metadata["namespace"], view)
+        eviction = _EVICTION_POLICIES[0]
+        pods = list_selected_pods(spec, metadata["namespace"], view)
         _refuse_overlap(metadata, spec.get("selector"), pods, view)
-        wanted = _lowered(wanted, sum(map(is_healthy, pods)))
+        wanted = _lower_by_one(wanted, sum(map(is_pod_healthy, pods)))
     if eviction is not None:
         spec["unhealthyPodEvictionPolicy"] = eviction
     return {
         "apiVersion": "policy/v1",
         "kind": BUDGET,
-        "metadata": object_meta.super_metadata(
+        "metadata": object_meta.build_super_metadata(
             BUDGET,
             view.tenant,
             metadata,
-            super_namespace=view.super_namespace(metadata["namespace"]),
+            super_namespace=view.get_super_namespace(metadata["namespace"]),
             passing=passing,
         ),
         "spec": {**spec, "minAvailable": wanted},
     }
 
 
-def desired(tenant_budget: Mapping[str, Any]) -> int | None:
+def get_desired_healthy(tenant_budget: Mapping[str, Any]) -> int | None:
     """Return the number of healthy pods that the tenant's controller wants."""
-    return count(mapping(tenant_budget.get("status")).get("desiredHealthy"))
+    return as_count(as_mapping(tenant_budget.get("status")).get("desiredHealthy"))
 
 
 def is_being_lowered(
     tenant_budget: Mapping[str, Any], live: Mapping[str, Any], twin: Mapping[str, Any]
 ) -> bool:
     """Return whether the update would lower a twin further than the tenant itself does."""
-    there = count(mapping(live.get("spec")).get("minAvailable"))
+    there = as_count(as_mapping(live.get("spec")).get("minAvailable"))
     new = twin["spec"]["minAvailable"]
-    return there is not None and new < there and new < (desired(tenant_budget) or 0)
+    return there is not None and new < there and new < (get_desired_healthy(tenant_budget) or 0)
 
 
 def is_short_of_healthy(twin: Mapping[str, Any], namespace: str, view: TenantView) -> bool:
     """Return whether a twin's number is this low because some of its pods are not healthy."""
-    return bool(twin["spec"]["minAvailable"] < len(pods_of(twin["spec"], namespace, view)) - 1)
+    return bool(
+        twin["spec"]["minAvailable"] < len(list_selected_pods(twin["spec"], namespace, view)) - 1
+    )
 
 
-def change(live: Mapping[str, Any], twin: Object) -> Object | None:
+def build_change(live: Mapping[str, Any], twin: Object) -> Object | None:
     """Return the budget to put in place of the live one, or None."""
-    return replacement(live, twin, table=DISRUPTION_BUDGET_SPEC, at="spec")
+    return build_replacement(live, twin, table=DISRUPTION_BUDGET_SPEC, field="spec")
 
 
-def _of_the_tenant(selector: Mapping[str, Any], view: TenantView) -> Object:
+def _restrict_to_tenant(selector: Mapping[str, Any], view: TenantView) -> Object:
     mark = {wellknown.VC_UID: view.tenant.uid}
     return {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), **mark}}
 
 
-def _selector_problems(selector: Mapping[str, Any], passing: Metadata) -> Iterator[Problem]:
+def _find_selector_problems(
+    selector: Mapping[str, Any], passing: MetadataSpec
+) -> Iterator[RejectionProblem]:
     expressions = selector.get("matchExpressions") or ()
     values = [item.get("values") for item in expressions]
     size = len(selector.get("matchLabels") or ()) + len(expressions)
     size += sum(len(each) for each in values if isinstance(each, list))
     if size > MAX_REQUIREMENTS:
         text = f"has {size} labels, expressions and values; {MAX_REQUIREMENTS} are carried"
-        yield Problem("too-large", "spec.selector", text)
-    yield from label_selectors.problems(selector, "spec.selector", passing)
+        yield RejectionProblem("too-large", "spec.selector", text)
+    yield from label_selectors.find_problems(selector, "spec.selector", passing)
 
 
-def pods_of(spec: Mapping[str, Any], namespace: str, view: TenantView) -> Collection[Entry]:
+def list_selected_pods(
+    spec: Mapping[str, Any], namespace: str, view: TenantView
+) -> Collection[Entry]:
     """Return the super pods that a twin selects, including pods that are being deleted."""
     selector = spec.get("selector")
     if selector is None:
         return ()
     return [
         entry
-        for entry in view.super_pods(namespace)
+        for entry in view.list_super_pods(namespace)
         if label_selectors.matches(selector, entry.labels)
-        and mapping(entry.decode().get("status")).get("phase") not in TERMINAL
+        and as_mapping(entry.decode().get("status")).get("phase") not in TERMINAL_PHASES
     ]
 
 
-def is_healthy(pod: Entry) -> bool:
+def is_pod_healthy(pod: Entry) -> bool:
     """Return whether the super cluster's disruption controller counts a pod as healthy."""
-    conditions = mapping(pod.decode().get("status")).get("conditions") or ()
+    conditions = as_mapping(pod.decode().get("status")).get("conditions") or ()
     is_ready = any(
         condition.get("type") == "Ready" and condition.get("status") == "True"
         for condition in conditions
@@ -169,7 +175,7 @@ def is_healthy(pod: Entry) -> bool:
     return is_ready and not pod.deleting
 
 
-def _lowered(wanted: int, healthy: int) -> int:
+def _lower_by_one(wanted: int, healthy: int) -> int:
     """Return the number that lets one pod be evicted.
 
     Without a healthy pod the number stays, because then no eviction is blocked.
@@ -184,36 +190,36 @@ def _refuse_overlap(
     view: TenantView,
 ) -> None:
     """Raise RefusedError when a pod has, or might have, two budgets. The older budget stays."""
-    store = view.below.get(BUDGET)
+    store = view.super_stores.get(BUDGET)
     if store is None or selector is None:
         return
     there = {
         entry.name: entry
-        for entry in store.list(view.super_namespace(metadata["namespace"]))
+        for entry in store.list(view.get_super_namespace(metadata["namespace"]))
         if not entry.deleting
     }
     own = there.pop(metadata["name"], None)
     if own is None and len(there) >= MAX_BUDGETS:
         text = f"is one of more than {MAX_BUDGETS} of its namespace; make fewer that select more"
-        raise RefusedError(Problem("too-many-budgets", "the budget", text))
-    age = _age(own.decode()) if own is not None else None
+        raise ForbiddenObjectError(RejectionProblem("too-many-budgets", "the budget", text))
+    age = _rank_by_age(own.decode()) if own is not None else None
     for name, entry in there.items():
         other = entry.decode()
-        theirs = selector_of(other)
-        if theirs is None or (age is not None and age < _age(other)):
+        theirs = get_selector(other)
+        if theirs is None or (age is not None and age < _rank_by_age(other)):
             continue
         if theirs == selector or any(label_selectors.matches(theirs, pod.labels) for pod in pods):
             text = f"selects pods that the budget {name} is for, and no pod can be evicted that"
             text += " has two; make one budget of them, or let them select different pods"
-            raise RefusedError(Problem("budget-overlap", "spec.selector", text))
+            raise ForbiddenObjectError(RejectionProblem("budget-overlap", "spec.selector", text))
 
 
-def _age(budget: Mapping[str, Any]) -> tuple[str, str]:
+def _rank_by_age(budget: Mapping[str, Any]) -> tuple[str, str]:
     metadata = budget["metadata"]
     return metadata.get("creationTimestamp") or "", metadata["name"]
 
 
-def selector_of(budget: Mapping[str, Any]) -> Mapping[str, Any] | None:
+def get_selector(budget: Mapping[str, Any]) -> Mapping[str, Any] | None:
     """Return the selector of a budget. None if it selects nothing."""
-    selector = mapping(budget.get("spec")).get("selector")
-    return mapping(selector) if selector is not None else None
+    selector = as_mapping(budget.get("spec")).get("selector")
+    return as_mapping(selector) if selector is not None else None

@@ -20,27 +20,27 @@ from syncer.rules.pods import ephemeral_containers
 from syncer.rules.storage import claim_status, claims
 from tenancy import ownership
 
-KINDS = frozenset({"Ingress", "PersistentVolumeClaim", "Pod", "Service"})
+SYNCED_KINDS = frozenset({"Ingress", "PersistentVolumeClaim", "Pod", "Service"})
 """Kinds of twins whose Events are synced back to the tenant."""
-_COPIED = (
+_COPIED_FIELDS = (
     "count",
     "eventTime",
     "firstTimestamp",
     "lastTimestamp",
     "type",
 )
-_TEXTS = ("action", "reason", "reportingComponent", "reportingInstance")
+_SANITIZED_FIELDS = ("action", "reason", "reportingComponent", "reportingInstance")
 """Texts that are copied without names of other owners. Any component may write any text."""
-_GROWING = ("count", "lastTimestamp", "message", "series", "type")
+_UPDATED_FIELDS = ("count", "lastTimestamp", "message", "series", "type")
 """Fields that change while an Event recurs. Both Event APIs keep it in one object."""
-_CONTAINER = re.compile(r"spec\.\w*[cC]ontainers\{(.+)\}")
+_CONTAINER_PATH = re.compile(r"spec\.\w*[cC]ontainers\{(.+)\}")
 """Field path by which an Event names the container of its pod."""
-_SERIES = ("count", "lastObservedTime")
+_SERIES_FIELDS = ("count", "lastObservedTime")
 
-Clean = Callable[[str], str]
+TextSanitizer = Callable[[str], str]
 
 
-def regards(event: Mapping[str, Any]) -> tuple[str, str, str, str]:
+def get_regarding(event: Mapping[str, Any]) -> tuple[str, str, str, str]:
     """Return kind, namespace, name and UID of the object that an Event is about."""
     about = event.get("involvedObject") or {}
     return (
@@ -51,22 +51,22 @@ def regards(event: Mapping[str, Any]) -> tuple[str, str, str, str]:
     )
 
 
-def told(
+def build_tenant_event(
     event: Mapping[str, Any],
     twin: Mapping[str, Any],
     view: TenantView,
     *,
     name: str,
-    clean: Clean,
+    sanitize: TextSanitizer,
 ) -> Object | None:
     """Return the Event for the tenant. `twin` is the super object's metadata.
 
-    `name` is the name of the tenant object. `clean` removes names of other owners from texts.
+    `name` is the name of the tenant object. `sanitize` removes names of other owners from texts.
     Returns None if the object is not the one that the Event is about, or the container is not the
     tenant's.
     """
-    owner = ownership.owner_of(twin, view.tenant.registration)
-    uid = regards(event)[3]
+    owner = ownership.read_owner(twin, view.tenant.super_cluster_uid)
+    uid = get_regarding(event)[3]
     if owner is None or owner.vc_uid != view.tenant.uid or (uid and uid != twin["uid"]):
         return None
     about = event["involvedObject"]
@@ -74,22 +74,22 @@ def told(
         return None
     # A volume is named after the UID of its claim, and the tenant sees that name.
     is_claim = about.get("kind") == claims.CLAIM
-    pairs = object_meta.names_of(
+    pairs = object_meta.build_name_pairs(
         view.tenant,
-        view.super_namespace(owner.namespace),
+        view.get_super_namespace(owner.namespace),
         owner.namespace,
         *(() if is_claim else ((twin["uid"], owner.uid),)),
     )
-    pairs += claim_status.volume_names(twin.get("annotations") or {})
+    pairs += claim_status.build_volume_name_pairs(twin.get("annotations") or {})
 
-    def scrubbed(text: Any) -> str:
-        return object_meta.scrub(clean(str(text or "")), pairs)
+    def sanitize_text(text: Any) -> str:
+        return object_meta.replace_names(sanitize(str(text or "")), pairs)
 
     found: Object = {
         "apiVersion": "v1",
         "kind": "Event",
         "metadata": {
-            "name": object_meta.scrub(event["metadata"]["name"], pairs),
+            "name": object_meta.replace_names(event["metadata"]["name"], pairs),
             "namespace": owner.namespace,
         },
         "involvedObject": {
@@ -100,18 +100,20 @@ def told(
             "uid": owner.uid,
             **({"fieldPath": about["fieldPath"]} if about.get("fieldPath") else {}),
         },
-        "message": scrubbed(event.get("message")),
-        **{field: event[field] for field in _COPIED if event.get(field) is not None},
-        **{field: scrubbed(event[field]) for field in _TEXTS if event.get(field)},
+        "message": sanitize_text(event.get("message")),
+        **{field: event[field] for field in _COPIED_FIELDS if event.get(field) is not None},
+        **{field: sanitize_text(event[field]) for field in _SANITIZED_FIELDS if event.get(field)},
     }
     source = event.get("source") or {}
     if source:
         found["source"] = {
-            field: scrubbed(source[field]) for field in ("component", "host") if source.get(field)
+            field: sanitize_text(source[field])
+            for field in ("component", "host")
+            if source.get(field)
         }
     if event.get("series"):
         series = event["series"]
-        found["series"] = {field: series[field] for field in _SERIES if field in series}
+        found["series"] = {field: series[field] for field in _SERIES_FIELDS if field in series}
     return found
 
 
@@ -119,16 +121,18 @@ def _is_own_part(path: Any, twin: Mapping[str, Any]) -> bool:
     """Return whether a field path names no part of a pod, or a container that the tenant wrote."""
     if not path:
         return True
-    found = _CONTAINER.fullmatch(str(path))
-    return found is not None and found[1] in ephemeral_containers.served_names({"metadata": twin})
+    found = _CONTAINER_PATH.fullmatch(str(path))
+    return found is not None and found[1] in ephemeral_containers.list_served_names(
+        {"metadata": twin}
+    )
 
 
-def growth(told_event: Mapping[str, Any]) -> Object:
+def build_update(told_event: Mapping[str, Any]) -> Object:
     """Return the merge patch that updates an Event of the tenant to its present state."""
-    return {field: told_event[field] for field in _GROWING if field in told_event}
+    return {field: told_event[field] for field in _UPDATED_FIELDS if field in told_event}
 
 
-class Budget:
+class EventBudget:
     """Token bucket. Events over the limit are dropped, never delayed."""
 
     def __init__(
@@ -139,14 +143,14 @@ class Budget:
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         self._per_second, self._burst, self._clock = per_second, burst, clock
-        self._left, self._at = float(burst), clock()
+        self._tokens, self._refilled_at = float(burst), clock()
 
-    def take(self) -> bool:
+    def take_token(self) -> bool:
         """Consume one token. Return False if there is none."""
         now = self._clock()
-        self._left = min(self._burst, self._left + (now - self._at) * self._per_second)
-        self._at = now
-        if self._left < 1:
+        self._tokens = min(self._burst, self._tokens + (now - self._refilled_at) * self._per_second)
+        self._refilled_at = now
+        if self._tokens < 1:
             return False
-        self._left -= 1
+        self._tokens -= 1
         return True

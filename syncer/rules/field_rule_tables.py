@@ -10,7 +10,7 @@ fails for a kind of `syncer.rules.registry` without one.
 from collections.abc import Mapping
 from typing import NamedTuple
 
-from syncer.model.field_rules import Verdict
+from syncer.model.field_rules import FieldRule
 from syncer.rules.configuration.config_maps_secrets import CONFIG_MAP, SECRET
 from syncer.rules.disruption_budgets import DISRUPTION_BUDGET_SPEC
 from syncer.rules.namespaces import NAMESPACE
@@ -25,42 +25,50 @@ from syncer.rules.storage.claims import CLAIM_SPEC
 from syncer.rules.storage.volumes import VOLUME_SPEC
 
 
-class Part(NamedTuple):
+class RuleTable(NamedTuple):
     """One table, with its position in the object and the schema that it must cover."""
 
     path: str
     """Empty for the object itself. Its head (apiVersion, kind, metadata) has its own rules."""
     schema: str
     """Name of the definition in the API's OpenAPI document."""
-    table: Mapping[str, Verdict]
+    table: Mapping[str, FieldRule]
 
 
-_CORE = "io.k8s.api.core.v1."
-_NETWORKING = "io.k8s.api.networking.v1."
+_CORE_PREFIX = "io.k8s.api.core.v1."
+_NETWORKING_PREFIX = "io.k8s.api.networking.v1."
 
-TABLES: Mapping[str, tuple[Part, ...]] = {
-    "Namespace": (Part("", f"{_CORE}Namespace", NAMESPACE),),
+DOWNWARD_TABLES: Mapping[str, tuple[RuleTable, ...]] = {
+    "Namespace": (RuleTable("", f"{_CORE_PREFIX}Namespace", NAMESPACE),),
     "Pod": (
-        Part("spec", f"{_CORE}PodSpec", POD_SPEC),
-        Part("spec.ephemeralContainers[]", f"{_CORE}EphemeralContainer", EPHEMERAL_CONTAINER),
+        RuleTable("spec", f"{_CORE_PREFIX}PodSpec", POD_SPEC),
+        RuleTable(
+            "spec.ephemeralContainers[]", f"{_CORE_PREFIX}EphemeralContainer", EPHEMERAL_CONTAINER
+        ),
     ),
-    "ConfigMap": (Part("", f"{_CORE}ConfigMap", CONFIG_MAP),),
-    "Secret": (Part("", f"{_CORE}Secret", SECRET),),
-    "Service": (Part("spec", f"{_CORE}ServiceSpec", SERVICE_SPEC),),
-    "PersistentVolumeClaim": (Part("spec", f"{_CORE}PersistentVolumeClaimSpec", CLAIM_SPEC),),
-    "PersistentVolume": (Part("spec", f"{_CORE}PersistentVolumeSpec", VOLUME_SPEC),),
-    "EndpointSlice": (Part("", "io.k8s.api.discovery.v1.EndpointSlice", ENDPOINT_SLICE),),
-    "Ingress": (Part("spec", f"{_NETWORKING}IngressSpec", INGRESS_SPEC),),
-    "NetworkPolicy": (Part("spec", f"{_NETWORKING}NetworkPolicySpec", NETWORK_POLICY_SPEC),),
+    "ConfigMap": (RuleTable("", f"{_CORE_PREFIX}ConfigMap", CONFIG_MAP),),
+    "Secret": (RuleTable("", f"{_CORE_PREFIX}Secret", SECRET),),
+    "Service": (RuleTable("spec", f"{_CORE_PREFIX}ServiceSpec", SERVICE_SPEC),),
+    "PersistentVolumeClaim": (
+        RuleTable("spec", f"{_CORE_PREFIX}PersistentVolumeClaimSpec", CLAIM_SPEC),
+    ),
+    "PersistentVolume": (RuleTable("spec", f"{_CORE_PREFIX}PersistentVolumeSpec", VOLUME_SPEC),),
+    "EndpointSlice": (RuleTable("", "io.k8s.api.discovery.v1.EndpointSlice", ENDPOINT_SLICE),),
+    "Ingress": (RuleTable("spec", f"{_NETWORKING_PREFIX}IngressSpec", INGRESS_SPEC),),
+    "NetworkPolicy": (
+        RuleTable("spec", f"{_NETWORKING_PREFIX}NetworkPolicySpec", NETWORK_POLICY_SPEC),
+    ),
     "PodDisruptionBudget": (
-        Part("spec", "io.k8s.api.policy.v1.PodDisruptionBudgetSpec", DISRUPTION_BUDGET_SPEC),
+        RuleTable("spec", "io.k8s.api.policy.v1.PodDisruptionBudgetSpec", DISRUPTION_BUDGET_SPEC),
     ),
 }
 """Tables of the fields that are synced to the super cluster."""
-UPWARD: Mapping[str, tuple[Part, ...]] = {
-    "Service": (Part("status", f"{_CORE}ServiceStatus", SERVICE_STATUS),),
-    "PersistentVolumeClaim": (Part("status", f"{_CORE}PersistentVolumeClaimStatus", CLAIM_STATUS),),
-    "Ingress": (Part("status", f"{_NETWORKING}IngressStatus", INGRESS_STATUS),),
+UPWARD_TABLES: Mapping[str, tuple[RuleTable, ...]] = {
+    "Service": (RuleTable("status", f"{_CORE_PREFIX}ServiceStatus", SERVICE_STATUS),),
+    "PersistentVolumeClaim": (
+        RuleTable("status", f"{_CORE_PREFIX}PersistentVolumeClaimStatus", CLAIM_STATUS),
+    ),
+    "Ingress": (RuleTable("status", f"{_NETWORKING_PREFIX}IngressStatus", INGRESS_STATUS),),
 }
 """Tables of the fields that are synced back to the tenant. The statuses of other kinds are synced
 back as a whole, except for fields that their modules name."""

@@ -11,20 +11,20 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeio import Object
-from syncer.model.field_rules import Drop, Verdict
+from syncer.model.field_rules import DropField, FieldRule
 from syncer.model.tenant_view import TenantView
 from tenancy import names, ownership
 from tenancy.policies import SecurityLevel, TenantPolicySpec
 
-NAMESPACE: Mapping[str, Verdict] = {
-    "spec": Drop("its finalizers are your cluster's own matter"),
-    "status": Drop("each side has its own"),
+NAMESPACE: Mapping[str, FieldRule] = {
+    "spec": DropField("its finalizers are your cluster's own matter"),
+    "status": DropField("each side has its own"),
 }
 
 POD_SECURITY = "pod-security.kubernetes.io/enforce"
 
 
-def namespace(tenant_namespace: Mapping[str, Any], view: TenantView) -> Object:
+def build_namespace(tenant_namespace: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a namespace."""
     metadata = tenant_namespace["metadata"]
     name = metadata["name"]
@@ -32,17 +32,17 @@ def namespace(tenant_namespace: Mapping[str, Any], view: TenantView) -> Object:
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
-            "name": view.super_namespace(name),
+            "name": view.get_super_namespace(name),
             "labels": {
-                **ownership.labels(view.tenant, name),
-                POD_SECURITY: security_level(view.policy),
+                **ownership.build_owner_labels(view.tenant, name),
+                POD_SECURITY: get_security_level(view.policy),
             },
-            "annotations": ownership.annotations(view.tenant, name, metadata["uid"]),
+            "annotations": ownership.build_owner_annotations(view.tenant, name, metadata["uid"]),
         },
     }
 
 
-def security_level(policy: TenantPolicySpec) -> SecurityLevel:
+def get_security_level(policy: TenantPolicySpec) -> SecurityLevel:
     """Return the pod security level that the super cluster's own admission enforces.
 
     A level other than privileged has no exception for host ports. If the policy allows host ports,
@@ -51,12 +51,12 @@ def security_level(policy: TenantPolicySpec) -> SecurityLevel:
     return "privileged" if policy.network.host_ports == "Allow" else policy.security.level
 
 
-def is_at_level(labels: Mapping[str, str], policy: TenantPolicySpec) -> bool:
+def has_security_level(labels: Mapping[str, str], policy: TenantPolicySpec) -> bool:
     """Return whether a super namespace has the pod security level of the current policy."""
-    return labels.get(POD_SECURITY) == security_level(policy)
+    return labels.get(POD_SECURITY) == get_security_level(policy)
 
 
-def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
+def build_patch(live: Mapping[str, Any], twin: Object) -> Object | None:
     """Return the merge patch that restores the syncer's labels and annotations, or None."""
     changes = {
         field: {
@@ -70,7 +70,7 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
     return {"metadata": {"uid": live["metadata"]["uid"], **found}} if found else None
 
 
-def workload_account(view: TenantView, tenant_namespace: Mapping[str, Any]) -> Object:
+def build_workload_account(view: TenantView, tenant_namespace: Mapping[str, Any]) -> Object:
     """Return the ServiceAccount of a super namespace. It has no permissions."""
     metadata = tenant_namespace["metadata"]
     return {
@@ -78,15 +78,17 @@ def workload_account(view: TenantView, tenant_namespace: Mapping[str, Any]) -> O
         "kind": "ServiceAccount",
         "metadata": {
             "name": names.WORKLOAD_ACCOUNT,
-            "namespace": view.super_namespace(metadata["name"]),
-            "labels": ownership.labels(view.tenant, metadata["name"]),
-            "annotations": ownership.annotations(view.tenant, metadata["name"], metadata["uid"]),
+            "namespace": view.get_super_namespace(metadata["name"]),
+            "labels": ownership.build_owner_labels(view.tenant, metadata["name"]),
+            "annotations": ownership.build_owner_annotations(
+                view.tenant, metadata["name"], metadata["uid"]
+            ),
         },
         "automountServiceAccountToken": False,
     }
 
 
-def is_same_account(live: Mapping[str, Any]) -> bool:
+def is_account_powerless(live: Mapping[str, Any]) -> bool:
     """Return whether an account is still without effect: it mounts no token and adds no secrets."""
     given = live.get("secrets") or live.get("imagePullSecrets")
     return live.get("automountServiceAccountToken") is False and not given

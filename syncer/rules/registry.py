@@ -36,20 +36,20 @@ from tenancy.resources import (
 TenantObject = Mapping[str, Any]
 SuperObject = Mapping[str, Any]
 
-Wants = Callable[[Entry, TenantView], bool]
-Build = Callable[[TenantObject, TenantView], Object]
-Change = Callable[[SuperObject, Object], Object | None]
-Up = Callable[[TenantObject, SuperObject], Object | None]
+SyncFilter = Callable[[Entry, TenantView], bool]
+BuildFunction = Callable[[TenantObject, TenantView], Object]
+ChangeFunction = Callable[[SuperObject, Object], Object | None]
+StatusBuilder = Callable[[TenantObject, SuperObject], Object | None]
 
 
-class Flow(Enum):
+class SyncDirection(Enum):
     """Direction in which the fields of a kind are synced."""
 
     DOWN = auto()
     DOWN_UP = auto()
 
 
-class Method(Enum):
+class UpdateMethod(Enum):
     """Method to change an existing super object. The UID is always in the body."""
 
     REPLACE = auto()
@@ -58,7 +58,7 @@ class Method(Enum):
     """Several narrow writes by the kind's own flow."""
 
 
-class Life(Enum):
+class KeyReconciler(Enum):
     """Controller that reconciles keys of this kind."""
 
     PLAIN = auto()
@@ -75,17 +75,17 @@ class Life(Enum):
     """`syncer.controllers.pods.pod_reconciler`."""
 
 
-def always(_: Entry, __: TenantView) -> bool:
+def always_synced(_: Entry, __: TenantView) -> bool:
     """Return True, because every object of the kind is synced."""
     return True
 
 
-def same_name(name: str) -> str:
+def keep_name(name: str) -> str:
     """Return the tenant's own name as the name of the twin."""
     return name
 
 
-def never(_: errors.ApiError) -> bool:
+def never_expected(_: errors.ApiError) -> bool:
     """Return False, because no refusal is expected."""
     return False
 
@@ -101,23 +101,23 @@ def never_fixed(_: SuperObject, __: Object) -> bool:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Kind:
+class SyncedKind:
     """One synced kind."""
 
     resource: Resource
-    flow: Flow
-    method: Method
-    life: Life = Life.PLAIN
-    build: Build | None = None
+    direction: SyncDirection
+    update_method: UpdateMethod
+    reconciler: KeyReconciler = KeyReconciler.PLAIN
+    build: BuildFunction | None = None
     """Return the twin of a tenant object. Raises RejectedError."""
-    change: Change | None = None
+    change: ChangeFunction | None = None
     """Return the body that updates a live twin, or None if it is up to date."""
     is_fixed: Callable[[SuperObject, Object], bool] = never_fixed
     """Return whether a live twin cannot be changed any longer and must be recreated."""
-    wants: Wants = always
+    is_wanted: SyncFilter = always_synced
     """Return whether a tenant object is synced."""
-    super_name: Callable[[str], str] = same_name
-    tenant_name: Callable[[str], str] = same_name
+    super_name: Callable[[str], str] = keep_name
+    tenant_name: Callable[[str], str] = keep_name
     """Return the tenant's name for the name of a twin."""
     tenant_labels: str = ""
     tenant_fields: str = ""
@@ -127,133 +127,139 @@ class Kind:
     change."""
     reduce: Callable[[Entry], Entry] | None = None
     """Return the part of an object that the caches keep. None if they keep all of it."""
-    lingers: bool = True
+    has_grace_period: bool = True
     """A twin that is no longer wanted stays for a while, and as long as a super pod names it."""
-    follows_mark: bool = True
+    deletes_with_mark: bool = True
     """The twin is deleted when the tenant object is marked for deletion, whatever finalizers hold
     that object."""
-    up_spec: Up | None = None
-    up_status: Up | None = None
-    is_expected: Callable[[errors.ApiError], bool] = never
+    build_spec_up: StatusBuilder | None = None
+    build_status_up: StatusBuilder | None = None
+    is_expected: Callable[[errors.ApiError], bool] = never_expected
     """Return whether the kind's own flow handles a refusal of a create."""
-    at_targets: bool = False
+    is_in_targets: bool = False
     """Pods use the kind in whatever super cluster they run. Other kinds exist in the home cluster
     only."""
-    waits_visibly: bool = False
+    reports_wait: bool = False
     """The tenant gets an Event while the old twin of a recreated object is being deleted."""
 
 
-def _config_map_change(live: SuperObject, twin: Object) -> Object | None:
-    return config_maps_secrets.replacement(live, twin, "ConfigMap")
+def _build_config_map_change(live: SuperObject, twin: Object) -> Object | None:
+    return config_maps_secrets.build_replacement(live, twin, "ConfigMap")
 
 
-def _secret_change(live: SuperObject, twin: Object) -> Object | None:
-    return config_maps_secrets.replacement(live, twin, "Secret")
+def _build_secret_change(live: SuperObject, twin: Object) -> Object | None:
+    return config_maps_secrets.build_replacement(live, twin, "Secret")
 
 
-KINDS: tuple[Kind, ...] = (
-    Kind(
+KINDS: tuple[SyncedKind, ...] = (
+    SyncedKind(
         resource=NAMESPACES,
-        flow=Flow.DOWN,
-        method=Method.MERGE,
-        life=Life.NAMESPACE,
-        build=namespaces.namespace,
-        change=namespaces.patch,
-        follows_mark=False,
-        at_targets=True,
-        waits_visibly=True,
+        direction=SyncDirection.DOWN,
+        update_method=UpdateMethod.MERGE,
+        reconciler=KeyReconciler.NAMESPACE,
+        build=namespaces.build_namespace,
+        change=namespaces.build_patch,
+        deletes_with_mark=False,
+        is_in_targets=True,
+        reports_wait=True,
     ),
-    Kind(resource=PODS, flow=Flow.DOWN_UP, method=Method.OWN, life=Life.POD, at_targets=True),
-    Kind(
+    SyncedKind(
+        resource=PODS,
+        direction=SyncDirection.DOWN_UP,
+        update_method=UpdateMethod.OWN,
+        reconciler=KeyReconciler.POD,
+        is_in_targets=True,
+    ),
+    SyncedKind(
         resource=CONFIG_MAPS,
-        flow=Flow.DOWN,
-        method=Method.REPLACE,
-        build=config_maps_secrets.config_map,
-        change=_config_map_change,
+        direction=SyncDirection.DOWN,
+        update_method=UpdateMethod.REPLACE,
+        build=config_maps_secrets.build_config_map,
+        change=_build_config_map_change,
         is_fixed=config_maps_secrets.is_fixed,
-        wants=config_maps_secrets.wants_config_map,
-        reduce=cache_transforms.reduce,
-        super_name=config_maps_secrets.super_name,
-        tenant_name=config_maps_secrets.tenant_name,
-        at_targets=True,
+        is_wanted=config_maps_secrets.is_config_map_wanted,
+        reduce=cache_transforms.reduce_entry,
+        super_name=config_maps_secrets.build_super_name,
+        tenant_name=config_maps_secrets.build_tenant_name,
+        is_in_targets=True,
     ),
-    Kind(
+    SyncedKind(
         resource=SECRETS,
-        flow=Flow.DOWN,
-        method=Method.REPLACE,
-        build=config_maps_secrets.secret,
-        change=_secret_change,
+        direction=SyncDirection.DOWN,
+        update_method=UpdateMethod.REPLACE,
+        build=config_maps_secrets.build_secret,
+        change=_build_secret_change,
         is_fixed=config_maps_secrets.is_fixed,
-        wants=config_maps_secrets.wants_secret,
-        reduce=cache_transforms.reduce,
-        tenant_fields=config_maps_secrets.WATCHED_SECRETS,
-        at_targets=True,
+        is_wanted=config_maps_secrets.is_secret_wanted,
+        reduce=cache_transforms.reduce_entry,
+        tenant_fields=config_maps_secrets.WATCHED_SECRETS_SELECTOR,
+        is_in_targets=True,
     ),
-    Kind(
+    SyncedKind(
         resource=SERVICES,
-        flow=Flow.DOWN_UP,
-        method=Method.MERGE,
-        life=Life.SERVICE,
-        build=services.service,
-        change=services.patch,
-        wants=services.wants,
-        is_expected=services.is_allocation,
-        up_spec=services.ports_up,
-        up_status=services.status_up,
+        direction=SyncDirection.DOWN_UP,
+        update_method=UpdateMethod.MERGE,
+        reconciler=KeyReconciler.SERVICE,
+        build=services.build_service,
+        change=services.build_patch,
+        is_wanted=services.is_wanted,
+        is_expected=services.is_allocation_refusal,
+        build_spec_up=services.build_ports_up,
+        build_status_up=services.build_status_up,
     ),
-    Kind(
+    SyncedKind(
         resource=PERSISTENT_VOLUME_CLAIMS,
-        flow=Flow.DOWN_UP,
-        method=Method.MERGE,
-        life=Life.CLAIM,
-        build=claims.claim,
-        change=claims.patch,
-        up_spec=claim_status.volume_up,
-        up_status=claim_status.status_up,
+        direction=SyncDirection.DOWN_UP,
+        update_method=UpdateMethod.MERGE,
+        reconciler=KeyReconciler.CLAIM,
+        build=claims.build_claim,
+        change=claims.build_patch,
+        build_spec_up=claim_status.build_volume_up,
+        build_status_up=claim_status.build_status_up,
     ),
-    Kind(
+    SyncedKind(
         resource=ENDPOINT_SLICES,
-        flow=Flow.DOWN,
-        method=Method.REPLACE,
-        build=endpoint_slices.endpoint_slice,
-        change=endpoint_slices.change,
-        wants=endpoint_slices.wants,
-        tenant_labels=endpoint_slices.WATCHED,
+        direction=SyncDirection.DOWN,
+        update_method=UpdateMethod.REPLACE,
+        build=endpoint_slices.build_endpoint_slice,
+        change=endpoint_slices.build_change,
+        is_wanted=endpoint_slices.is_wanted,
+        tenant_labels=endpoint_slices.WATCHED_SELECTOR,
         is_hidden=endpoint_slices.is_hidden,
-        lingers=False,
+        has_grace_period=False,
     ),
-    Kind(
+    SyncedKind(
         resource=INGRESSES,
-        flow=Flow.DOWN_UP,
-        method=Method.REPLACE,
-        build=ingresses.ingress,
-        change=ingresses.change,
-        up_status=ingresses.status_up,
+        direction=SyncDirection.DOWN_UP,
+        update_method=UpdateMethod.REPLACE,
+        build=ingresses.build_ingress,
+        change=ingresses.build_change,
+        build_status_up=ingresses.build_status_up,
     ),
-    Kind(
+    SyncedKind(
         resource=NETWORK_POLICIES,
-        flow=Flow.DOWN,
-        method=Method.REPLACE,
-        build=network_policies.network_policy,
-        change=network_policies.change,
-        at_targets=True,
+        direction=SyncDirection.DOWN,
+        update_method=UpdateMethod.REPLACE,
+        build=network_policies.build_network_policy,
+        change=network_policies.build_change,
+        is_in_targets=True,
     ),
-    Kind(
+    SyncedKind(
         resource=POD_DISRUPTION_BUDGETS,
-        flow=Flow.DOWN,
-        method=Method.REPLACE,
-        life=Life.BUDGET,
-        build=disruption_budgets.disruption_budget,
-        change=disruption_budgets.change,
-        wants=disruption_budgets.wants,
-        lingers=False,
-        at_targets=True,
+        direction=SyncDirection.DOWN,
+        update_method=UpdateMethod.REPLACE,
+        reconciler=KeyReconciler.BUDGET,
+        build=disruption_budgets.build_disruption_budget,
+        change=disruption_budgets.build_change,
+        is_wanted=disruption_budgets.is_wanted,
+        has_grace_period=False,
+        is_in_targets=True,
     ),
 )
 
-BY_NAME: Mapping[str, Kind] = {kind.resource.kind: kind for kind in KINDS}
+KINDS_BY_NAME: Mapping[str, SyncedKind] = {kind.resource.kind: kind for kind in KINDS}
 
 
-def reduction_of(kind: str) -> Callable[[Entry], Entry] | None:
+def get_reduction(kind: str) -> Callable[[Entry], Entry] | None:
     """Return the function that reduces objects of a kind for the caches. None if they keep all."""
-    return BY_NAME[kind].reduce if kind in BY_NAME else None
+    return KINDS_BY_NAME[kind].reduce if kind in KINDS_BY_NAME else None

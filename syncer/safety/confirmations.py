@@ -15,14 +15,14 @@ from tenancy.resources import Resource
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def take_off(
-    client: Client, resource: Resource, entry: Entry, *, annotation: str, word: str
+async def remove_confirmation(
+    client: Client, resource: Resource, entry: Entry, *, annotation: str, confirmation: str
 ) -> None:
     """Remove a confirmation, unless its value has changed or the object is a different one."""
     path = f"/metadata/annotations/{annotation.replace('/', '~1')}"
     operations = [
         {"op": "test", "path": "/metadata/uid", "value": entry.uid},
-        {"op": "test", "path": path, "value": word},
+        {"op": "test", "path": path, "value": confirmation},
         {"op": "remove", "path": path},
     ]
     try:

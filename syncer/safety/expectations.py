@@ -2,7 +2,7 @@
 
 Owns one small memory per session. Must not know what was written. Without it, a key that is woken
 between a write and its echo would write again from an old state. Hazard: an expectation may only
-delay. An echo that never comes expires after `PATIENCE_SECONDS`, and the next write finds out.
+delay. An echo that never comes expires after `ECHO_TIMEOUT_SECONDS`, and the next write finds out.
 """
 
 import time
@@ -11,49 +11,49 @@ from dataclasses import dataclass
 from enum import IntEnum, auto
 
 from kubeio.cache.store import Entry
-from kubeio.resource_version import revision_of
+from kubeio.resource_version import parse_revision
 from syncer.model.keys import Key
 
-PATIENCE_SECONDS = 5.0
-BEHIND_SECONDS = 2.0
+ECHO_TIMEOUT_SECONDS = 5.0
+CACHE_BEHIND_SECONDS = 2.0
 """Time in seconds that a key waits while its cache is behind, if no event wakes it before."""
-MOST_KEPT = 32
+MAX_EARLY_EVENTS = 32
 """Maximum number of events kept for a key in work. No reconcile writes that often, so with this
 many some are no echoes.
 """
 
 
-class Side(IntEnum):
+class ClusterSide(IntEnum):
     """Side of a sync. An integer, because integers hash fast."""
 
     TENANT = auto()
     SUPER = auto()
 
 
-class News(IntEnum):
+class EventOrigin(IntEnum):
     """Origin of an event, compared with the syncer's writes."""
 
     FOREIGN = 0
     """A change by another writer."""
-    OURS = auto()
+    OWN = auto()
     """Echo of a write of the syncer, or an earlier event. More may follow."""
-    QUIET = auto()
+    OWN_UNCHANGED = auto()
     """Exact echo of a write that was stored as sent, without a change by another writer between. No
     event follows.
     """
 
 
 @dataclass(slots=True)
-class _Echo:
+class _ExpectedEvent:
     revision: int
     until: float
     may_vanish: bool
     """The write was a delete, so absence is its echo."""
     is_exact: bool
     """Whether the answer had a resourceVersion. Otherwise any newer version may be the echo."""
-    owed: int = 1
+    remaining: int = 1
     """Number of own events that are still to come, including this one."""
-    wakes: bool = False
+    must_requeue: bool = False
     """Whether the echo wakes the key. A reconcile waits for it, or it has more news than the
     success of the write.
     """
@@ -66,26 +66,28 @@ class Expectations:
         self,
         clock: Callable[[], float] = time.monotonic,
         *,
-        answered: Callable[[Side, Key, int], None] = lambda *_: None,
+        on_write: Callable[[ClusterSide, Key, int], None] = lambda *_: None,
     ) -> None:
-        """`answered` is called with each write and its revision, or 0 if the answer has none."""
+        """`on_write` is called with each write and its revision, or 0 if the answer has none."""
         self._clock = clock
-        self._answered = answered
-        self._awaited: dict[tuple[Side, Key], _Echo] = {}
-        self._early: dict[Key, list[tuple[Side, int]]] = {}
+        self._on_write = on_write
+        self._expected: dict[tuple[ClusterSide, Key], _ExpectedEvent] = {}
+        self._early_events: dict[Key, list[tuple[ClusterSide, int]]] = {}
 
-    def wrote(self, side: Side, key: Key, resource_version: str, *, taken: bool = False) -> None:
+    def expect_update(
+        self, side: ClusterSide, key: Key, resource_version: str, *, taken: bool = False
+    ) -> None:
         """Remember the version that a write produced.
 
         `taken`: the answer contains all that was sent.
         """
-        revision = revision_of(resource_version)
-        self._remember(side, key, revision, taken=taken)
-        self._answered(side, key, revision)
+        revision = parse_revision(resource_version)
+        self._expect(side, key, revision, taken=taken)
+        self._on_write(side, key, revision)
 
-    def deleted(
+    def expect_delete(
         self,
-        side: Side,
+        side: ClusterSide,
         key: Key,
         before: Entry,
         resource_version: str = "",
@@ -96,26 +98,28 @@ class Expectations:
 
         `taken`: no work is left until its end.
         """
-        revision = revision_of(resource_version)
-        self._remember(
+        revision = parse_revision(resource_version)
+        self._expect(
             side,
             key,
-            revision or revision_of(before.resource_version) + 1,
+            revision or parse_revision(before.resource_version) + 1,
             taken=taken,
             may_vanish=True,
             is_exact=bool(revision),
         )
-        self._answered(side, key, 0)
+        self._on_write(side, key, 0)
 
-    def changed(self, side: Side, key: Key, before: Entry, *, taken: bool = False) -> None:
+    def expect_any_update(
+        self, side: ClusterSide, key: Key, before: Entry, *, taken: bool = False
+    ) -> None:
         """Remember a write whose answer had no version. Any newer version is its echo."""
-        revision = revision_of(before.resource_version) + 1
-        self._remember(side, key, revision, taken=taken, is_exact=False)
-        self._answered(side, key, 0)
+        revision = parse_revision(before.resource_version) + 1
+        self._expect(side, key, revision, taken=taken, is_exact=False)
+        self._on_write(side, key, 0)
 
-    def _remember(
+    def _expect(
         self,
-        side: Side,
+        side: ClusterSide,
         key: Key,
         revision: int,
         *,
@@ -125,92 +129,104 @@ class Expectations:
     ) -> None:
         if not revision:
             return
-        before = self._awaited.get((side, key))
-        if taken and before is None and self._came(side, key, revision, is_exact=is_exact):
+        before = self._expected.get((side, key))
+        if (
+            taken
+            and before is None
+            and self._match_early_event(side, key, revision, is_exact=is_exact)
+        ):
             return
-        echo = _Echo(revision, self._clock() + PATIENCE_SECONDS, may_vanish, is_exact)
+        echo = _ExpectedEvent(revision, self._clock() + ECHO_TIMEOUT_SECONDS, may_vanish, is_exact)
         if before is not None:
-            echo.owed += before.owed
-            echo.wakes = before.wakes
+            echo.remaining += before.remaining
+            echo.must_requeue = before.must_requeue
         if not taken:
-            echo.wakes = True
-        self._awaited[side, key] = echo
+            echo.must_requeue = True
+        self._expected[side, key] = echo
 
     # Echoes that arrive before the answer.
 
-    def keep(self, side: Side, key: Key, entry: Entry) -> None:
+    def keep_early_event(self, side: ClusterSide, key: Key, entry: Entry) -> None:
         """Keep a foreign event while a key is in work.
 
         The answer to a write in flight may show that the event was its echo.
         """
-        kept = self._early.setdefault(key, [])
-        if len(kept) < MOST_KEPT:
-            kept.append((side, revision_of(entry.resource_version)))
+        kept = self._early_events.setdefault(key, [])
+        if len(kept) < MAX_EARLY_EVENTS:
+            kept.append((side, parse_revision(entry.resource_version)))
 
-    def _came(self, side: Side, key: Key, revision: int, *, is_exact: bool) -> bool:
+    def _match_early_event(
+        self, side: ClusterSide, key: Key, revision: int, *, is_exact: bool
+    ) -> bool:
         """Return True if a kept event is the echo of this write, and remove the event.
 
         If the answer has no version, a foreign event may be taken for the echo. The real echo then
         comes later and is not expected.
         """
-        for found in self._early.get(key, ()):
+        for found in self._early_events.get(key, ()):
             is_newer = found[1] > revision and not is_exact
             if found[0] is side and (found[1] == revision or is_newer):
-                self._early[key].remove(found)
+                self._early_events[key].remove(found)
                 return True
         return False
 
-    def worked_on(self, key: Key) -> bool:
+    def finish_key(self, key: Key) -> bool:
         """Forget the kept events of a key. Returns True if one was no echo."""
-        return bool(self._early.pop(key, None))
+        return bool(self._early_events.pop(key, None))
 
-    def seen(self, side: Side, key: Key, entry: Entry | None) -> News:
+    def observe_event(self, side: ClusterSide, key: Key, entry: Entry | None) -> EventOrigin:
         """Compare an event of a cache with the expected writes. A deletion fulfils all of them.
 
         A foreign change between two own writes is taken for the first of them. Then one more event
         comes than was expected, and that event is not quiet.
         """
-        awaited = self._awaited.get((side, key))
-        if entry is None and key in self._early:
-            self._early[key] = [found for found in self._early[key] if found[0] is not side]
+        awaited = self._expected.get((side, key))
+        if entry is None and key in self._early_events:
+            self._early_events[key] = [
+                found for found in self._early_events[key] if found[0] is not side
+            ]
         if awaited is None:
-            return News.FOREIGN
+            return EventOrigin.FOREIGN
         if entry is None:
-            del self._awaited[side, key]
-            return News.OURS if awaited.may_vanish else News.FOREIGN
-        awaited.owed -= 1
-        revision = revision_of(entry.resource_version)
+            del self._expected[side, key]
+            return EventOrigin.OWN if awaited.may_vanish else EventOrigin.FOREIGN
+        awaited.remaining -= 1
+        revision = parse_revision(entry.resource_version)
         if revision < awaited.revision:
-            if awaited.owed < 1:
-                awaited.wakes = True
-            return News.OURS if awaited.wakes else News.QUIET
-        del self._awaited[side, key]
+            if awaited.remaining < 1:
+                awaited.must_requeue = True
+            return EventOrigin.OWN if awaited.must_requeue else EventOrigin.OWN_UNCHANGED
+        del self._expected[side, key]
         if awaited.is_exact and revision != awaited.revision:
-            return News.FOREIGN
-        return News.OURS if awaited.wakes or awaited.owed else News.QUIET
+            return EventOrigin.FOREIGN
+        return (
+            EventOrigin.OWN
+            if awaited.must_requeue or awaited.remaining
+            else EventOrigin.OWN_UNCHANGED
+        )
 
-    def is_behind(self, side: Side, key: Key, entry: Entry | None) -> bool:
+    def is_behind(self, side: ClusterSide, key: Key, entry: Entry | None) -> bool:
         """Return True if the cache, which shows `entry`, does not show the last write yet.
 
         The entry is checked in addition to the events, because an echo may arrive before the
         answer.
         """
-        awaited = self._awaited.get((side, key))
+        awaited = self._expected.get((side, key))
         if awaited is None:
             return False
-        if _is_shown(awaited, entry) or self._clock() >= awaited.until:
-            del self._awaited[side, key]
+        if _is_observed(awaited, entry) or self._clock() >= awaited.until:
+            del self._expected[side, key]
             return False
-        awaited.wakes = True  # the caller waits for the echo
+        awaited.must_requeue = True  # the caller waits for the echo
         return True
 
-    def forget(self) -> None:
+    def clear(self) -> None:
         """Forget all expectations."""
-        self._awaited.clear()
-        self._early.clear()
+        self._expected.clear()
+        self._early_events.clear()
 
 
-def _is_shown(awaited: _Echo, entry: Entry | None) -> bool:
+def _is_observed(awaited: _ExpectedEvent, entry: Entry | None) -> bool:
     if entry is None:
         return awaited.may_vanish
-    return revision_of(entry.resource_version) >= awaited.revision
+    return parse_revision(entry.resource_version) >= awaited.revision

@@ -17,19 +17,19 @@ import structlog
 
 from syncer.model.keys import Key
 
-WRITES = 30
+WRITES_PER_WINDOW = 30
 """Maximum number of writes of one key on both sides per window."""
 WINDOW_SECONDS = 60.0
 PAUSE_SECONDS = 10.0
 """Delay in seconds after each further write."""
-REPEATS = 5
+REPEATS_TO_PARK = 5
 """Number of times that the same difference is written before it is parked."""
-NEAR_SECONDS = 60.0
+REPEAT_WINDOW_SECONDS = 60.0
 """Time in seconds after which a successful write that is needed again counts as a new occasion."""
 PARK_SECONDS = 600.0
 """Time in seconds until a parked difference is tried again."""
-_MANY = 4096  # size above which expired entries are dropped
-_MOST = 32_768  # size above which the oldest entries are dropped, expired or not
+_MAX_WINDOWS = 4096  # size above which expired entries are dropped
+_MAX_REPEATS = 32_768  # size above which the oldest entries are dropped, expired or not
 
 _K = TypeVar("_K")
 _V = TypeVar("_V")
@@ -37,7 +37,7 @@ _V = TypeVar("_V")
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class Part(NamedTuple):
+class WriteScope(NamedTuple):
     """Subject of one write: side (`super` or `tenant`) and subresource of an object."""
 
     key: Key
@@ -45,53 +45,53 @@ class Part(NamedTuple):
     subresource: str = ""
 
 
-class Outcome(NamedTuple):
+class WriteOutcome(NamedTuple):
     """Result of a write."""
 
     paths: str
     """Paths that still differ, or that the write contained."""
-    taken: bool
+    is_accepted: bool
     """Whether the server's answer contains what was sent.
 
     If not, only a different server version or rule can change that.
     """
 
 
-class _Repeat(msgspec.Struct, gc=False):
+class _RepeatedWrite(msgspec.Struct, gc=False):
     digest: bytes
     count: int
-    at: float
-    until: float = 0.0
+    written_at: float
+    parked_until: float = 0.0
     paths: str = ""
 
 
-class Fuse:
+class HotLoopGuard:
     """Counts the writes of one session's keys."""
 
     def __init__(self, clock: Callable[[], float] = time.monotonic) -> None:
         self._clock = clock
-        self._windows: OrderedDict[Key, tuple[float, int]] = OrderedDict()
+        self._write_times: OrderedDict[Key, tuple[float, int]] = OrderedDict()
         self._paused: OrderedDict[Key, float] = OrderedDict()
-        self._repeats: OrderedDict[Part, _Repeat] = OrderedDict()
-        self._parts: dict[Key, tuple[Part, ...]] = {}
+        self._repeats: OrderedDict[WriteScope, _RepeatedWrite] = OrderedDict()
+        self._scopes_by_key: dict[Key, tuple[WriteScope, ...]] = {}
 
-    def wrote(self, key: Key) -> None:
+    def count_write(self, key: Key) -> None:
         """Count a write of a key."""
         now = self._clock()
-        began, count = self._windows.get(key, (now, 0))
+        began, count = self._write_times.get(key, (now, 0))
         if now - began >= WINDOW_SECONDS:
             began, count = now, 0
-            self._windows.move_to_end(key)
-        self._windows[key] = (began, count + 1)
-        if count + 1 > WRITES:
+            self._write_times.move_to_end(key)
+        self._write_times[key] = (began, count + 1)
+        if count + 1 > WRITES_PER_WINDOW:
             if key not in self._paused:
                 _log.error("key.flaps", writes=count + 1, seconds=WINDOW_SECONDS)
             self._paused[key] = now + PAUSE_SECONDS
             self._paused.move_to_end(key)
-        _end(self._windows, lambda window: now - window[0] >= WINDOW_SECONDS)
-        _end(self._paused, lambda until: until <= now)
+        _pop_expired(self._write_times, lambda window: now - window[0] >= WINDOW_SECONDS)
+        _pop_expired(self._paused, lambda until: until <= now)
 
-    def pause(self, key: Key) -> float:
+    def get_pause(self, key: Key) -> float:
         """Return the delay of a key in seconds. 0: no delay."""
         until = self._paused.get(key)
         if until is None:
@@ -104,16 +104,18 @@ class Fuse:
 
     # Repeated writes of the same difference.
 
-    def knows(self, part: Part) -> bool:
+    def has_history(self, part: WriteScope) -> bool:
         """Return True if a part is remembered. Most parts are written once."""
         return part in self._repeats
 
-    def is_parked(self, part: Part, digest: bytes) -> bool:
+    def is_parked(self, part: WriteScope, digest: bytes) -> bool:
         """Return True if this write is parked now."""
         found = self._repeats.get(part)
-        return found is not None and found.digest == digest and self._clock() < found.until
+        return found is not None and found.digest == digest and self._clock() < found.parked_until
 
-    def tried(self, part: Part, digest: bytes, outcome: Callable[[], Outcome]) -> bool:
+    def count_attempt(
+        self, part: WriteScope, digest: bytes, outcome: Callable[[], WriteOutcome]
+    ) -> bool:
         """Count a write of a difference. Returns True if it is parked from now on.
 
         `outcome` is called only for a difference that was written before.
@@ -121,59 +123,63 @@ class Fuse:
         now = self._clock()
         found = self._repeats.get(part)
         if found is None or found.digest != digest:
-            self._remember(part, _Repeat(digest, 1, now))
+            self._store_repeat(part, _RepeatedWrite(digest, 1, now))
             return False
         paths, taken = outcome()
-        if taken and now - found.at > NEAR_SECONDS:
-            self._remember(part, _Repeat(digest, 1, now))
+        if taken and now - found.written_at > REPEAT_WINDOW_SECONDS:
+            self._store_repeat(part, _RepeatedWrite(digest, 1, now))
             return False
         self._repeats.move_to_end(part)
-        found.count, found.at, found.paths = found.count + 1, now, paths
-        if found.count < REPEATS:
+        found.count, found.written_at, found.paths = found.count + 1, now, paths
+        if found.count < REPEATS_TO_PARK:
             return False
-        found.until = now + PARK_SECONDS
+        found.parked_until = now + PARK_SECONDS
         return True
 
-    def settled(self, part: Part) -> bool:
+    def clear_if_converged(self, part: WriteScope) -> bool:
         """Record that a part is in sync. Returns True if that ends its being parked."""
         found = self._repeats.get(part)
-        if found is None or self._clock() - found.at < NEAR_SECONDS:
+        if found is None or self._clock() - found.written_at < REPEAT_WINDOW_SECONDS:
             return False  # a rival writer agrees for a moment after each write of the syncer
         del self._repeats[part]
-        self._unlist(part)
-        return bool(found.until)
+        self._remove_scope(part)
+        return bool(found.parked_until)
 
-    def forget(self, key: Key) -> None:
+    def forget_key(self, key: Key) -> None:
         """Forget the parts of a key after a tenant's change, so that parked writes are retried."""
-        for part in self._parts.pop(key, ()):
+        for part in self._scopes_by_key.pop(key, ()):
             del self._repeats[part]
 
-    def parked(self) -> Mapping[Part, str]:
+    def list_parked(self) -> Mapping[WriteScope, str]:
         """Return the parked writes, each with the paths that differ."""
         now = self._clock()
-        return {part: found.paths for part, found in self._repeats.items() if found.until > now}
+        return {
+            part: found.paths for part, found in self._repeats.items() if found.parked_until > now
+        }
 
-    def _remember(self, part: Part, repeat: _Repeat) -> None:
+    def _store_repeat(self, part: WriteScope, repeat: _RepeatedWrite) -> None:
         self._repeats[part] = repeat
         self._repeats.move_to_end(part)
-        known = self._parts.get(part.key, ())
+        known = self._scopes_by_key.get(part.key, ())
         if part not in known:
-            self._parts[part.key] = (*known, part)
-        for gone in _end(self._repeats, lambda found: repeat.at - found.at >= PARK_SECONDS):
-            self._unlist(gone)
+            self._scopes_by_key[part.key] = (*known, part)
+        for gone in _pop_expired(
+            self._repeats, lambda found: repeat.written_at - found.written_at >= PARK_SECONDS
+        ):
+            self._remove_scope(gone)
 
-    def _unlist(self, part: Part) -> None:
-        left = tuple(each for each in self._parts.pop(part.key) if each != part)
+    def _remove_scope(self, part: WriteScope) -> None:
+        left = tuple(each for each in self._scopes_by_key.pop(part.key) if each != part)
         if left:
-            self._parts[part.key] = left
+            self._scopes_by_key[part.key] = left
 
 
-def _end(memory: OrderedDict[_K, _V], is_over: Callable[[_V], bool]) -> list[_K]:
+def _pop_expired(memory: OrderedDict[_K, _V], is_over: Callable[[_V], bool]) -> list[_K]:
     """Remove and return the entries that a memory must forget, from the oldest on."""
     gone = []
-    while len(memory) > _MANY:
+    while len(memory) > _MAX_WINDOWS:
         key, value = next(iter(memory.items()))
-        if len(memory) <= _MOST and not is_over(value):
+        if len(memory) <= _MAX_REPEATS and not is_over(value):
             break
         del memory[key]
         gone.append(key)

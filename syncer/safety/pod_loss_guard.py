@@ -20,31 +20,31 @@ from typing import NamedTuple
 import structlog
 
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Wait
-from syncer.model.pod_index import node_of
-from syncer.model.rejections import STUMBLES
+from kubeio.controller.worker import NotReadyYet
+from syncer.model.pod_index import get_node
+from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
 from syncer.rules.pods import lifecycle, pod_facts
-from syncer.rules.pods.lifecycle import Step
+from syncer.rules.pods.lifecycle import PodStep
 
-LEAST = 5
+MIN_MISSING_PODS = 5
 """Minimum number of missing pods. Fewer are normal."""
-PART = 5
+MAX_MISSING_SHARE_DIVISOR = 5
 """One pod in this many may be missing."""
-COUNTS_SECONDS = 300.0
+MISSING_EXPIRY_SECONDS = 300.0
 """Time in seconds for which a missing pod counts while nothing is held."""
-FORGIVES_SECONDS = 120.0
+CONFIRMATION_SECONDS = 120.0
 """Time in seconds for which the confirmation of a recreated cluster applies. The sessions of its
 tenants begin one after the other.
 """
-LOOK_AGAIN_SECONDS = 30.0
-EVERYBODY = ""
+HELD_RETRY_SECONDS = 30.0
+ALL_TENANTS = ""
 """Key of a hold for all tenants. It applies when more than one tenant misses many pods."""
 _PRUNE_SECONDS = 30.0
 _STATE_DIGITS = 16
-_STATES = 8
+_MAX_NAMED_STATES = 8
 """Number of most recent states that a confirmation may name."""
-_TENANTS_NAMED = 3
-_CONCLUSIONS = (Step.LOST, Step.TAKEN, Step.FINISH)
+_MAX_NAMED_TENANTS = 3
+_STEPS_CONCLUDED_FROM_LOSS = (PodStep.LOST, PodStep.DELETED_IN_SUPER, PodStep.FINISH)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -60,7 +60,7 @@ class Loss(NamedTuple):
     """Message of the condition LossesHeld."""
 
 
-class Missing(NamedTuple):
+class MissingPod(NamedTuple):
     """A pod that was found missing."""
 
     tenant: str
@@ -69,7 +69,7 @@ class Missing(NamedTuple):
     """UID of the tenant's pod."""
 
 
-class Muster:
+class PodLossGuard:
     """The missing pods of one target."""
 
     def __init__(
@@ -77,28 +77,28 @@ class Muster:
         *,
         name: str,
         identity: str,
-        there: Callable[[], int],
-        changed: Callable[[], None],
+        count_present: Callable[[], int],
+        on_changed: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        """`there` counts the pods in the target. `changed` is called when a hold begins or ends.
+        """`there` counts the pods in the target. `on_changed` is called when a hold begins or ends.
 
         `identity` is the UID of the target's kube-system.
         """
         self._name = name
         self._identity = identity
-        self._there = there
-        self._changed = changed
+        self._count_present = count_present
+        self._on_changed = on_changed
         self._clock = clock
-        self._missing: OrderedDict[Missing, float] = OrderedDict()
-        self._by: Counter[str] = Counter()
+        self._missing: OrderedDict[MissingPod, float] = OrderedDict()
+        self._missing_by_tenant: Counter[str] = Counter()
         """Number of missing pods by tenant."""
-        self._confirmed: set[Missing] = set()
-        self._named: OrderedDict[str, frozenset[Missing]] = OrderedDict()
-        self._forgives_until = float("-inf")
+        self._confirmed: set[MissingPod] = set()
+        self._named_states: OrderedDict[str, frozenset[MissingPod]] = OrderedDict()
+        self._confirmed_until = float("-inf")
         self._pruned_at = float("-inf")
-        self._of = 0
-        self._holds: dict[str, int] = {}
+        self._missing_of_tenant = 0
+        self._held_tenants: dict[str, int] = {}
         """Held tenants, each with the number of pods in the target when its hold began. Pods that
         are created later replace no missing pod.
         """
@@ -108,29 +108,29 @@ class Muster:
     @property
     def is_held(self) -> bool:
         """Whether conclusions are held for any tenant."""
-        return bool(self._holds)
+        return bool(self._held_tenants)
 
-    def holds(self, tenant: str) -> bool:
+    def is_tenant_held(self, tenant: str) -> bool:
         """Return True if no conclusions are drawn from a tenant's missing pods."""
-        return EVERYBODY in self._holds or tenant in self._holds
+        return ALL_TENANTS in self._held_tenants or tenant in self._held_tenants
 
     @property
-    def state(self) -> str:
+    def loss_state(self) -> str:
         """Digest of this loss. A confirmation applies to one state."""
-        named = self._concerned()
+        named = self._list_held_missing()
         said = [self._identity, *sorted(f"{each.tenant}/{each.uid}" for each in named)]
         return hashlib.sha256("\n".join(said).encode()).hexdigest()[:_STATE_DIGITS]
 
-    def tell(self) -> Loss:
+    def build_held_message(self) -> Loss:
         """Return the held loss, and record its state as one that a confirmation may name."""
-        missing, state = self._concerned(), self.state
-        total = max(len(missing), self._of)
-        self._named[state] = missing
-        while len(self._named) > _STATES:
-            self._named.popitem(last=False)
+        missing, state = self._list_held_missing(), self.loss_state
+        total = max(len(missing), self._missing_of_tenant)
+        self._named_states[state] = missing
+        while len(self._named_states) > _MAX_NAMED_STATES:
+            self._named_states.popitem(last=False)
         whose = "none of them is"
-        if EVERYBODY not in self._holds:
-            tenants = ", ".join(sorted(self._holds)[:_TENANTS_NAMED])
+        if ALL_TENANTS not in self._held_tenants:
+            tenants = ", ".join(sorted(self._held_tenants)[:_MAX_NAMED_TENANTS])
             whose = f"none that is missing to the VirtualCluster with the UID {tenants} is"
         message = (
             f"{len(missing)} of the {total} pods that tenants have there are"
@@ -141,48 +141,48 @@ class Muster:
         )
         return Loss(state, len(missing), total, message)
 
-    def check(self, tenant: str) -> None:
+    def check_not_held(self, tenant: str) -> None:
         """Raise Wait while no conclusions may be drawn from a tenant's missing pods."""
-        if self.holds(tenant):
-            raise Wait(f"many pods are missing in {self._name} at once", LOOK_AGAIN_SECONDS)
+        if self.is_tenant_held(tenant):
+            raise NotReadyYet(f"many pods are missing in {self._name} at once", HELD_RETRY_SECONDS)
 
-    def absent(self, tenant: str, uid: str) -> None:
+    def add_missing(self, tenant: str, uid: str) -> None:
         """Record a pod that ran in the target and is absent from a list, without a delete event."""
-        self._miss(tenant, (uid,))
-        self._look()
+        self._add_missing(tenant, (uid,))
+        self._update_holds()
 
-    def called(self, tenant: str, uids: Collection[str]) -> None:
+    def replace_missing(self, tenant: str, uids: Collection[str]) -> None:
         """Record the complete set of a tenant's missing pods.
 
         Without a hold, earlier entries stay and count. Their pods may be absent from the set
         because their loss was concluded.
         """
-        found = {Missing(tenant, uid) for uid in uids}
-        if self.holds(tenant):
-            self._drop_of(tenant, but=found)
-        self._miss(tenant, uids)
-        self._look()
+        found = {MissingPod(tenant, uid) for uid in uids}
+        if self.is_tenant_held(tenant):
+            self._remove_missing_of(tenant, but=found)
+        self._add_missing(tenant, uids)
+        self._update_holds()
 
-    def present(self, tenant: str, uid: str) -> None:
+    def remove_missing(self, tenant: str, uid: str) -> None:
         """Record that a pod's twin exists."""
-        found = Missing(tenant, uid)
+        found = MissingPod(tenant, uid)
         self._confirmed.discard(found)
         if found in self._missing:
-            self._drop(found)
-            self._look()
+            self._remove_missing(found)
+            self._update_holds()
 
-    def gone(self, tenant: str, uid: str) -> None:
+    def remove_deleted(self, tenant: str, uid: str) -> None:
         """Record that a tenant pod was deleted. During a hold it is no longer missed."""
-        if self.holds(tenant):
-            self.present(tenant, uid)
+        if self.is_tenant_held(tenant):
+            self.remove_missing(tenant, uid)
 
-    def forget(self, tenant: str) -> None:
+    def forget_tenant(self, tenant: str) -> None:
         """Forget a deleted tenant."""
         self._confirmed = {each for each in self._confirmed if each.tenant != tenant}
-        self._drop_of(tenant)
-        self._look()
+        self._remove_missing_of(tenant)
+        self._update_holds()
 
-    def confirm(self, state: str) -> bool:
+    def confirm_losses(self, state: str) -> bool:
         """Apply a confirmation that the named pods are lost. Returns True if it applied.
 
         Pods found missing later are not included. A confirmation of the current set only would
@@ -191,46 +191,46 @@ class Muster:
         """
         is_made_anew = bool(state) and state == self._identity
         if is_made_anew:
-            self._forgives_until = self._clock() + FORGIVES_SECONDS
-        named = frozenset(self._missing) if is_made_anew else self._named.get(state)
-        if named is None and state == self.state:
-            named = self._concerned()
+            self._confirmed_until = self._clock() + CONFIRMATION_SECONDS
+        named = frozenset(self._missing) if is_made_anew else self._named_states.get(state)
+        if named is None and state == self.loss_state:
+            named = self._list_held_missing()
         if not self.is_held or named is None:
             return is_made_anew
         _log.warning("target.losses_confirmed", target=self._name, pods=len(named))
         self._confirmed |= named
         for each in named & self._missing.keys():
-            self._drop(each)
-        self._look()
+            self._remove_missing(each)
+        self._update_holds()
         return True
 
-    def _concerned(self) -> frozenset[Missing]:
+    def _list_held_missing(self) -> frozenset[MissingPod]:
         """Return the missing pods of the held tenants."""
-        return frozenset(each for each in self._missing if self.holds(each.tenant))
+        return frozenset(each for each in self._missing if self.is_tenant_held(each.tenant))
 
-    def _miss(self, tenant: str, uids: Collection[str]) -> None:
+    def _add_missing(self, tenant: str, uids: Collection[str]) -> None:
         now = self._clock()
-        if now < self._forgives_until:
+        if now < self._confirmed_until:
             return
-        self._prune(now)
-        for found in (Missing(tenant, uid) for uid in uids):
+        self._prune_expired(now)
+        for found in (MissingPod(tenant, uid) for uid in uids):
             if found not in self._confirmed and found not in self._missing:
                 self._missing[found] = now
-                self._by[tenant] += 1
+                self._missing_by_tenant[tenant] += 1
 
-    def _drop(self, found: Missing) -> None:
+    def _remove_missing(self, found: MissingPod) -> None:
         del self._missing[found]
-        self._by[found.tenant] -= 1
-        if not self._by[found.tenant]:
-            del self._by[found.tenant]
+        self._missing_by_tenant[found.tenant] -= 1
+        if not self._missing_by_tenant[found.tenant]:
+            del self._missing_by_tenant[found.tenant]
 
-    def _drop_of(self, tenant: str, *, but: Collection[Missing] = ()) -> None:
+    def _remove_missing_of(self, tenant: str, *, but: Collection[MissingPod] = ()) -> None:
         for each in [each for each in self._missing if each.tenant == tenant]:
             if each not in but:
-                self._drop(each)
+                self._remove_missing(each)
 
-    def _prune(self, now: float) -> None:
-        """Drop entries older than `COUNTS_SECONDS`, except those of held tenants.
+    def _prune_expired(self, now: float) -> None:
+        """Drop entries older than `MISSING_EXPIRY_SECONDS`, except those of held tenants.
 
         Runs at most every `_PRUNE_SECONDS`, because all entries may be held.
         """
@@ -238,40 +238,50 @@ class Muster:
             return
         self._pruned_at = now
         for each, at in list(self._missing.items()):
-            if now - at > COUNTS_SECONDS and not self.holds(each.tenant):
-                self._drop(each)
+            if now - at > MISSING_EXPIRY_SECONDS and not self.is_tenant_held(each.tenant):
+                self._remove_missing(each)
 
-    def _look(self) -> None:
+    def _update_holds(self) -> None:
         """Begin and end holds according to the counts."""
-        holds = self._to_hold()
+        holds = self._compute_holds()
         if holds:
-            there = min(self._there(), *holds.values())  # fewer while the list is read
-            self._of = max(self._of, len(self._missing) + there)
-        is_news, self._holds = holds.keys() != self._holds.keys(), holds
+            there = min(self._count_present(), *holds.values())  # fewer while the list is read
+            self._missing_of_tenant = max(self._missing_of_tenant, len(self._missing) + there)
+        is_news, self._held_tenants = holds.keys() != self._held_tenants.keys(), holds
         if not is_news:
             return
         if not holds:
-            self._of = 0
-            self._named.clear()
+            self._missing_of_tenant = 0
+            self._named_states.clear()
         self.was_held = True
         word = "target.losses_held" if holds else "target.losses_no_longer_held"
         _log.warning(word, target=self._name, missing=len(self._missing), tenants=[*holds])
-        self._changed()
+        self._on_changed()
 
-    def _to_hold(self) -> dict[str, int]:
+    def _compute_holds(self) -> dict[str, int]:
         """Return the tenants to hold, each with the number of pods when its hold began."""
-        total, there = len(self._missing), self._holds.get(EVERYBODY, self._there())
-        most = max(self._by, key=lambda tenant: self._by[tenant], default=EVERYBODY)
-        if _is_loss(total - self._by[most], there):
-            return {EVERYBODY: there}
-        alone = {tenant: then for tenant, then in self._holds.items() if tenant != EVERYBODY}
-        of_alone = sum(self._by[tenant] for tenant in alone)
+        total, there = (
+            len(self._missing),
+            self._held_tenants.get(ALL_TENANTS, self._count_present()),
+        )
+        most = max(
+            self._missing_by_tenant,
+            key=lambda tenant: self._missing_by_tenant[tenant],
+            default=ALL_TENANTS,
+        )
+        if _is_mass_loss(total - self._missing_by_tenant[most], there):
+            return {ALL_TENANTS: there}
+        alone = {
+            tenant: then for tenant, then in self._held_tenants.items() if tenant != ALL_TENANTS
+        }
+        of_alone = sum(self._missing_by_tenant[tenant] for tenant in alone)
         holds = {
             tenant: then
             for tenant, then in alone.items()
-            if self._by[tenant] and _is_loss(total - of_alone + self._by[tenant], then)
+            if self._missing_by_tenant[tenant]
+            and _is_mass_loss(total - of_alone + self._missing_by_tenant[tenant], then)
         }
-        if most not in holds and _is_loss(total, there):
+        if most not in holds and _is_mass_loss(total, there):
             holds[most] = there
         return holds
 
@@ -281,8 +291,8 @@ def is_state(word: str) -> bool:
     return len(word) == _STATE_DIGITS and not word.strip("0123456789abcdef")
 
 
-def _is_loss(missing: int, there: int) -> bool:
-    return missing >= LEAST and missing * PART > missing + there
+def _is_mass_loss(missing: int, there: int) -> bool:
+    return missing >= MIN_MISSING_PODS and missing * MAX_MISSING_SHARE_DIVISOR > missing + there
 
 
 def missing_uids(
@@ -295,12 +305,12 @@ def missing_uids(
     """
     missing = []
     for entry in tenant_pods:
-        if node_of(entry) != shown_node or has_twin(entry):
+        if get_node(entry) != shown_node or has_twin(entry):
             continue
         try:
-            step = lifecycle.step(pod_facts.pod_side(entry.decode()), None)
-        except STUMBLES:
+            step = lifecycle.decide_step(pod_facts.build_pod_state(entry.decode()), None)
+        except MALFORMED_OBJECT_ERRORS:
             continue  # no API server accepts such a pod, and its own key reports the problem
-        if step in _CONCLUSIONS:
+        if step in _STEPS_CONCLUDED_FROM_LOSS:
             missing.append(entry.uid)
     return missing

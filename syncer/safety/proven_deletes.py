@@ -16,87 +16,87 @@ import structlog
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Wait
-from syncer.model.decide import Grounds
+from kubeio.controller.worker import NotReadyYet
+from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import Key
-from syncer.safety.expectations import Expectations, Side
-from syncer.safety.store_guard import Brake
+from syncer.safety.expectations import ClusterSide, Expectations
+from syncer.safety.store_guard import StoreGuard
 from tenancy import ownership
 from tenancy.resources import Resource
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-def never(_: Mapping[str, Any]) -> bool:
+def never_hidden(_: Mapping[str, Any]) -> bool:
     """Return False: the watch leaves out no object."""
     return False
 
 
-_RESTS_ON_ABSENCE = frozenset({Grounds.ABSENT, Grounds.SUCCEEDED})
+_GROUNDS_WITH_ABSENCE = frozenset({DeleteGrounds.ABSENT, DeleteGrounds.SUCCEEDED})
 
 
-class Target(NamedTuple):
+class DeleteTarget(NamedTuple):
     """A super object to delete, whose tenant object no longer exists."""
 
     key: Key
     resource: Resource
     entry: Entry
     """The super object from the cache."""
-    grounds: Grounds
+    grounds: DeleteGrounds
     has_tenant_twin: bool = True
     """Whether a tenant object has the key's name. A token Secret has none."""
-    is_hidden: Callable[[Mapping[str, Any]], bool] = never
+    is_hidden: Callable[[Mapping[str, Any]], bool] = never_hidden
     """Whether a tenant object with this metadata counts as absent. Its watch leaves it out."""
 
 
-def _version(answer: Mapping[str, Any]) -> str:
+def _get_version(answer: Mapping[str, Any]) -> str:
     """Return the resourceVersion of a deleted object, or an empty string if it has none."""
     return str(answer["metadata"].get("resourceVersion") or "")
 
 
-class _End(NamedTuple):
+class _SentDelete(NamedTuple):
     uid: str
     forced: bool
 
 
-class Deletions:
+class ProvenDeletes:
     """Deletes the super objects of one tenant."""
 
     def __init__(
         self,
         *,
-        brake: Brake,
+        store_guard: StoreGuard,
         tenant_client: Client,
         super_client: Client,
         expectations: Expectations,
         registration: str = "",
     ) -> None:
         """`registration` is the tenant's, as in `tenancy.ownership`."""
-        self._brake = brake
+        self._store_guard = store_guard
         self._tenant_client = tenant_client
         self._super_client = super_client
         self._expectations = expectations
         self._registration = registration
-        self._gone: dict[Key, _End] = {}
+        self._ended_tenant_objects: dict[Key, _SentDelete] = {}
 
-    def saw_gone(self, key: Key, uid: str, *, forced: bool = False) -> None:
+    def record_tenant_end(self, key: Key, uid: str, *, forced: bool = False) -> None:
         """Record that a running watch showed the end of a tenant object.
 
         `forced`: the tenant deleted a pod with grace period 0 although a node ran it.
         """
-        self._gone[key] = _End(uid, forced)
+        self._ended_tenant_objects[key] = _SentDelete(uid, forced)
 
-    def was_forced(self, key: Key, uid: str) -> bool:
+    def was_force_deleted(self, key: Key, uid: str) -> bool:
         """Return True if the tenant was seen to force the deletion of an object."""
-        return self._gone.get(key) == _End(uid, forced=True)
+        return self._ended_tenant_objects.get(key) == _SentDelete(uid, forced=True)
 
     def forget(self, key: Key) -> None:
         """Forget the recorded end, because the twin no longer exists either."""
-        self._gone.pop(key, None)
+        self._ended_tenant_objects.pop(key, None)
 
-    async def delete(
+    async def delete_proven(
         self,
-        target: Target,
+        target: DeleteTarget,
         *,
         grace_seconds: int | None = None,
         as_seen: bool = False,
@@ -108,16 +108,16 @@ class Deletions:
         Conflict if the version differs. `is_still` is called last, because a proof needs time. It
         returns whether the reason to delete still applies.
         """
-        self._brake.check()
+        self._store_guard.check_not_held()
         revision = ""
         if as_seen:
             revision = target.entry.resource_version
         elif self._needs_proof(target):
-            revision = await self._prove(target)
+            revision = await self._prove_delete(target)
             if not revision:
                 return
             if not is_still():
-                raise Wait("it is needed again")
+                raise NotReadyYet("it is needed again")
         try:
             answer = await self._super_client.delete(
                 target.resource,
@@ -131,27 +131,31 @@ class Deletions:
         except errors.NotFound:
             return
         _log.debug("super.deleted", grounds=target.grounds.name.lower(), grace=grace_seconds)
-        version = "" if answer.get("kind") == "Status" else _version(answer)
-        self._expectations.deleted(Side.SUPER, target.key, target.entry, version, taken=True)
+        version = "" if answer.get("kind") == "Status" else _get_version(answer)
+        self._expectations.expect_delete(
+            ClusterSide.SUPER, target.key, target.entry, version, taken=True
+        )
 
-    def _needs_proof(self, target: Target) -> bool:
-        if target.grounds is Grounds.MARKED:
+    def _needs_proof(self, target: DeleteTarget) -> bool:
+        if target.grounds is DeleteGrounds.MARKED:
             return False
-        owner = ownership.owner_of({"annotations": target.entry.annotations}, self._registration)
-        seen = self._gone.get(target.key)
+        owner = ownership.read_owner({"annotations": target.entry.annotations}, self._registration)
+        seen = self._ended_tenant_objects.get(target.key)
         return seen is None or owner is None or seen.uid != owner.uid
 
-    async def _prove(self, target: Target) -> str:
+    async def _prove_delete(self, target: DeleteTarget) -> str:
         """Read both sides live.
 
         Returns the super object's version, or an empty string if it is absent.
         """
-        owner = ownership.owner_of({"annotations": target.entry.annotations}, self._registration)
-        if target.grounds in _RESTS_ON_ABSENCE and target.has_tenant_twin:
-            tenant_uid = await self._tenant_uid(target)
+        owner = ownership.read_owner({"annotations": target.entry.annotations}, self._registration)
+        if target.grounds in _GROUNDS_WITH_ABSENCE and target.has_tenant_twin:
+            tenant_uid = await self._fetch_tenant_uid(target)
             if owner is not None and tenant_uid == owner.uid:
-                raise Wait("the tenant object lives, the cache is behind", 1.0)
-        await self._brake.verify(time.monotonic())  # not before the tenant's answer was read
+                raise NotReadyYet("the tenant object lives, the cache is behind", 1.0)
+        await self._store_guard.verify_store(
+            time.monotonic()
+        )  # not before the tenant's answer was read
         try:
             live = await self._super_client.get(
                 target.resource,
@@ -164,12 +168,12 @@ class Deletions:
         metadata = live["metadata"]
         if (
             metadata["uid"] != target.entry.uid
-            or ownership.owner_of(metadata, self._registration) != owner
+            or ownership.read_owner(metadata, self._registration) != owner
         ):
-            raise Wait("the super object is another one now, the cache is behind", 1.0)
+            raise NotReadyYet("the super object is another one now, the cache is behind", 1.0)
         return str(metadata["resourceVersion"])
 
-    async def _tenant_uid(self, target: Target) -> str:
+    async def _fetch_tenant_uid(self, target: DeleteTarget) -> str:
         try:
             found = await self._tenant_client.get(
                 target.resource,

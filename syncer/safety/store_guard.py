@@ -8,14 +8,14 @@ old store ends the hold. Must not know kinds.
 
 Time of an increase. An increase per session start would write at each restart. A backup from
 between two starts would then pass as intact once its revision was raised. So the epoch is increased
-`SETTLE_SECONDS` after objects were synced to the super cluster. Every super object records the
+`EPOCH_DELAY_SECONDS` after objects were synced to the super cluster. Every super object records the
 tenant revision that it was written from. An increase is due as long as the ConfigMap has an older
 revision. A restored backup without a synced object then lacks a later increase, too. A restart
 without new objects writes nothing. The first session creates the ConfigMap.
 
-Hazards: the store must be verified *after* a live 404 was read, so `verify` expects the time of the
-read. Otherwise the 404 may be that of a different store. Both sides must be written in the version
-that was read. Otherwise a late increase would replace a newer one.
+Hazards: the store must be verified *after* a live 404 was read, so `verify_store` expects the time
+of the read. Otherwise the 404 may be that of a different store. Both sides must be written in the
+version that was read. Otherwise a late increase would replace a newer one.
 """
 
 import asyncio
@@ -27,8 +27,8 @@ import structlog
 
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from kubeio.controller.worker import Wait
-from kubeio.resource_version import revision_of
+from kubeio.controller.worker import NotReadyYet
+from kubeio.resource_version import parse_revision
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES
@@ -36,27 +36,27 @@ from tenancy.resources import CONFIG_MAPS, NAMESPACES
 SYSTEM_NAMESPACE = "kube-system"
 CONFIG_MAP = "virtual-cluster-store"
 """ConfigMap in the tenant's kube-system with the epoch."""
-EPOCH = "epoch"
-SETTLE_SECONDS = 15.0
+EPOCH_KEY = "epoch"
+EPOCH_DELAY_SECONDS = 15.0
 """Delay in seconds from the first synced object to the increase of the epoch."""
-LOOK_AGAIN_SECONDS = 30.0
+HELD_RETRY_SECONDS = 30.0
 """Check interval in seconds of a store while its deletes are held."""
 
-_TRIES = 3  # the root namespace has other writers
+_MAX_READ_ATTEMPTS = 3  # the root namespace has other writers
 _MAX_DIGITS = 15  # in a recorded epoch. A longer number was never counted.
-MAX_LEAP = 10**9
+MAX_EPOCH_LEAD = 10**9
 """Maximum lead of an epoch over the record. The syncer increases it every few seconds at most, so a
 larger lead is a foreign write. Accepting it would let the epoch grow beyond the range of a number.
 """
 
-MARK_GONE = "only"
+EPOCH_LOST_PREFIX = "only"
 """Prefix of a problem that concerns the syncer's own mark only."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Record:
+class StoreRecord:
     """Marks of a tenant's store that the super cluster records. Zero and empty: never seen."""
 
     uid: str = ""
@@ -65,7 +65,7 @@ class Record:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class StoreObservation:
     """Marks that the store has now."""
 
     uid: str
@@ -77,7 +77,7 @@ class Sight:
     """resourceVersion of the ConfigMap."""
 
 
-def judge(record: Record, sight: Sight) -> str:
+def find_store_problem(record: StoreRecord, sight: StoreObservation) -> str:
     """Return the problem of a store as half a sentence. Empty if the store is intact."""
     if not record.uid:
         return ""
@@ -85,61 +85,66 @@ def judge(record: Record, sight: Sight) -> str:
         return "it is another store than the one that was synced before"
     if sight.revision < record.revision:
         return f"its revision is below {record.revision}, seen before, so it is an older copy"
-    is_in_order = record.epoch <= sight.epoch <= record.epoch + MAX_LEAP
-    return "" if is_in_order else _epoch_problem(record, sight)
+    is_in_order = record.epoch <= sight.epoch <= record.epoch + MAX_EPOCH_LEAD
+    return "" if is_in_order else _find_epoch_problem(record, sight)
 
 
-def _epoch_problem(record: Record, sight: Sight) -> str:
+def _find_epoch_problem(record: StoreRecord, sight: StoreObservation) -> str:
     where = f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_MAP}"
     if sight.epoch > record.epoch:
-        return f"{MARK_GONE} key {EPOCH} of {where} holds {sight.epoch}, which nobody counted up to"
+        return (
+            f"{EPOCH_LOST_PREFIX} key {EPOCH_KEY} of {where} holds {sight.epoch}, which"
+            " nobody counted up to"
+        )
     if not sight.epoch_revision:
-        return f"{MARK_GONE} {where} is missing in it"
+        return f"{EPOCH_LOST_PREFIX} {where} is missing in it"
     if not sight.epoch:
-        return f"{MARK_GONE} key {EPOCH} of {where} holds no number any more"
+        return f"{EPOCH_LOST_PREFIX} key {EPOCH_KEY} of {where} holds no number any more"
     return f"its epoch {sight.epoch} is below {record.epoch}, so it is an older copy"
 
 
-def sentence(problem: str, sight_uid: str, name: str) -> str:
-    """Return the message of the condition DeletesHeld. `sight_uid` may be empty."""
-    if problem.startswith(MARK_GONE):
+def format_held_message(problem: str, observed_uid: str, name: str) -> str:
+    """Return the message of the condition DeletesHeld. `observed_uid` may be empty."""
+    if problem.startswith(EPOCH_LOST_PREFIX):
         return (
-            f"No deletes are carried down: in the tenant's store, kube-system {sight_uid},"
-            f" {problem.removeprefix(MARK_GONE).strip()}. Its kube-system is the one that was"
+            f"No deletes are carried down: in the tenant's store, kube-system {observed_uid},"
+            f" {problem.removeprefix(EPOCH_LOST_PREFIX).strip()}. Its kube-system is the one"
+            " that was"
             " synced before and its revision did not go back, so most likely somebody changed just"
             " that; but a backup from before the ConfigMap was made looks the same. If nothing"
             f" else is missing in the tenant, run `kubectl vc confirm-deletes {name}`, which"
             " makes the mark anew; whatever the tenant lacks is then deleted in the super cluster."
         )
     return (
-        f"No deletes are carried down: the tenant's store has kube-system {sight_uid or '<none>'},"
+        "No deletes are carried down: the tenant's store has kube-system"
+        f" {observed_uid or '<none>'},"
         f" and {problem}. If this store is meant to stay, run `kubectl vc confirm-deletes {name}`;"
         " whatever it lacks is then deleted in the super cluster. Otherwise bring the old store"
         " back."
     )
 
 
-def record_of(root_namespace: Object, twin_uid: str) -> Record:
+def read_store_record(root_namespace: Object, twin_uid: str) -> StoreRecord:
     """Return the record. `twin_uid` is the UID that the super namespace of kube-system records.
 
     If the root namespace has no annotations, that super namespace still identifies the store.
     """
     annotations = (root_namespace.get("metadata") or {}).get("annotations") or {}
     epoch = annotations.get(wellknown.STORE_EPOCH, "")
-    return Record(
+    return StoreRecord(
         uid=annotations.get(wellknown.STORE_UID) or twin_uid,
-        revision=revision_of(annotations.get(wellknown.STORE_REVISION, "")),
-        epoch=revision_of(epoch) if len(epoch) <= _MAX_DIGITS else 0,
+        revision=parse_revision(annotations.get(wellknown.STORE_REVISION, "")),
+        epoch=parse_revision(epoch) if len(epoch) <= _MAX_DIGITS else 0,
     )
 
 
-def _counted(record: Record, sight: Sight) -> int:
+def _get_counted_epoch(record: StoreRecord, sight: StoreObservation) -> int:
     """Return the current epoch. An epoch that the syncer did not write is ignored."""
-    is_ours = sight.epoch <= record.epoch + MAX_LEAP
+    is_ours = sight.epoch <= record.epoch + MAX_EPOCH_LEAD
     return max(record.epoch, sight.epoch) if is_ours else record.epoch
 
 
-class Brake:
+class StoreGuard:
     """Delete protection of one tenant."""
 
     def __init__(
@@ -149,27 +154,27 @@ class Brake:
         tenant_client: Client,
         super_client: Client,
         revision: Callable[[], int],
-        judged: Callable[[], None],
+        on_judged: Callable[[], None],
         clock: Callable[[], float] = time.monotonic,
     ) -> None:
         """`revision` returns the highest revision that the session's watches have seen.
 
-        `judged` is called when the verdict has changed.
+        `on_judged` is called when the verdict has changed.
         """
         self._tenant = tenant
         self._tenant_client = tenant_client
         self._super_client = super_client
         self._seen_revision = revision
-        self._judged = judged
+        self._on_judged = on_judged
         self._clock = clock
         self._lock = asyncio.Lock()
         self._verified_at = float("-inf")
-        self._record = Record()
+        self._record = StoreRecord()
         self._root_uid = ""
         self._first_uid = ""
-        self._sight: Sight | None = None
-        self._newest = 0
-        self._reached = 0
+        self._observation: StoreObservation | None = None
+        self._newest_written_revision = 0
+        self._newest_counted_revision = 0
         """Highest revision that is known to belong to the intact store."""
         self._was_held = False
         self._is_mirrored = True
@@ -187,42 +192,46 @@ class Brake:
 
         Its watches may not notice, because a new store's revision can be beyond their position.
         """
-        return self._sight is not None and self._sight.uid != self._first_uid
+        return self._observation is not None and self._observation.uid != self._first_uid
 
     @property
     def message(self) -> str:
         """Message of the condition while deletes are held."""
-        return sentence(self.problem, self.store, self._tenant.name)
+        return format_held_message(self.problem, self.store, self._tenant.name)
 
     @property
     def store(self) -> str:
         """UID of the kube-system of the store seen last. Empty if there is none."""
-        return str(self._sight.uid) if self._sight else ""
+        return str(self._observation.uid) if self._observation else ""
 
-    def wrote(self, tenant_revision: str) -> None:
+    def record_write(self, tenant_revision: str) -> None:
         """Record that an object of this tenant revision was synced to the super cluster."""
-        self._newest = max(self._newest, revision_of(tenant_revision))
+        self._newest_written_revision = max(
+            self._newest_written_revision, parse_revision(tenant_revision)
+        )
 
-    def recall(self, stamps: Iterable[int]) -> None:
-        """Add tenant revisions that super objects record and that were unknown to `engage`.
+    def record_stamps(self, stamps: Iterable[int]) -> None:
+        """Add tenant revisions that super objects record and that were unknown to `initialize`.
 
-        As in `engage`, revisions beyond the store's own are ignored. They belong to an earlier
+        As in `initialize`, revisions beyond the store's own are ignored. They belong to an earlier
         store.
         """
-        if self._sight is not None:
-            known = max(self._sight.revision, self._seen_revision())
-            self._newest = max([self._newest, *(stamp for stamp in stamps if stamp <= known)])
+        if self._observation is not None:
+            known = max(self._observation.revision, self._seen_revision())
+            self._newest_written_revision = max(
+                [self._newest_written_revision, *(stamp for stamp in stamps if stamp <= known)]
+            )
 
     @property
     def is_count_due(self) -> bool:
         """Return True if the epoch is older than the synced objects, or is not copied yet."""
-        sight = self._sight
+        sight = self._observation
         if sight is None or self.is_held:
             return False
-        is_older = self._newest > sight.epoch_revision
+        is_older = self._newest_written_revision > sight.epoch_revision
         return is_older or self._record.epoch < sight.epoch or not self._is_mirrored
 
-    async def engage(self, *, twin_uid: str, stamps: Iterable[int]) -> None:
+    async def initialize(self, *, twin_uid: str, stamps: Iterable[int]) -> None:
         """Read the record and judge the store for the first time.
 
         `stamps` are the tenant revisions that super objects record. They only decide whether an
@@ -231,105 +240,113 @@ class Brake:
         """
         root = await self._super_client.get(NAMESPACES, self._tenant.root)
         self._root_uid = root["metadata"]["uid"]
-        self._record = record_of(root, twin_uid)
-        sight = await self._look()
-        self._newest = max((stamp for stamp in stamps if stamp <= sight.revision), default=0)
+        self._record = read_store_record(root, twin_uid)
+        sight = await self._observe()
+        self._newest_written_revision = max(
+            (stamp for stamp in stamps if stamp <= sight.revision), default=0
+        )
         self._first_uid = sight.uid
         if not self._record.uid:
             if not sight.uid:
-                raise Wait("the tenant has no kube-system yet")
-            await self.count_up()
+                raise NotReadyYet("the tenant has no kube-system yet")
+            await self.advance_epoch()
 
-    async def verify(self, since: float) -> None:
+    async def verify_store(self, since: float) -> None:
         """Return when the store was verified later than `since`.
 
         Raises Wait while deletes are held.
         """
         async with self._lock:
             if self._verified_at < since or self.is_held:
-                await self._look()
+                await self._observe()
         if self.is_held:
-            raise Wait("deletes are held: the tenant's store is not the one we know")
+            raise NotReadyYet("deletes are held: the tenant's store is not the one we know")
 
-    def check(self) -> None:
+    def check_not_held(self) -> None:
         """Raise Wait while deletes are held, without a request."""
         if self.is_held:
-            raise Wait("deletes are held: the tenant's store is not the one we know")
+            raise NotReadyYet("deletes are held: the tenant's store is not the one we know")
 
-    async def look(self) -> None:
+    async def refresh(self) -> None:
         """Read the store and judge it."""
         async with self._lock:
-            await self._look()
+            await self._observe()
 
-    async def confirm(self, uid: str) -> bool:
+    async def accept_store(self, uid: str) -> bool:
         """Accept the store as the tenant's own if its UID is the confirmed one.
 
         The session must restart afterwards, because its watches remember the old store's revisions.
         """
         async with self._lock:
-            sight = await self._look()
+            sight = await self._observe()
             if not self.is_held or sight.uid != uid:
                 return False
             _log.warning("brake.confirmed", problem=self.problem, store=uid)
-            self._record = Record(
-                uid=uid, revision=sight.revision, epoch=_counted(self._record, sight)
+            self._record = StoreRecord(
+                uid=uid, revision=sight.revision, epoch=_get_counted_epoch(self._record, sight)
             )
-            await self._count_up(sight)
-            self._newest = 0
+            await self._advance_epoch(sight)
+            self._newest_written_revision = 0
             self.problem = ""
         return True
 
-    async def count_up(self) -> None:
+    async def advance_epoch(self) -> None:
         """Increase the epoch in the tenant and copy it to the root namespace, if that is due."""
         async with self._lock:
-            sight = await self._look()
+            sight = await self._observe()
             if not self.is_held:
-                await self._count_up(sight)
+                await self._advance_epoch(sight)
 
-    async def _look(self) -> Sight:
+    async def _observe(self) -> StoreObservation:
         started = self._clock()
         # After a hold, the revisions that watches have seen may belong to a store with a raised
         # revision. Accepting them for the old store would keep the old store from ever being
         # recognized again. When the old store is back, or the new one is confirmed, the session
         # restarts.
         seen = 0 if self._was_held else self._seen_revision()
-        record = Record(
+        record = StoreRecord(
             uid=self._record.uid,
-            revision=max(self._record.revision, self._reached, seen),
+            revision=max(self._record.revision, self._newest_counted_revision, seen),
             epoch=self._record.epoch,
         )
-        sight = await look(self._tenant_client)
-        problem = judge(record, sight)
+        sight = await observe_store(self._tenant_client)
+        problem = find_store_problem(record, sight)
         if not problem or sight.revision < seen:
-            self._reached = record.revision
+            self._newest_counted_revision = record.revision
         if problem != self.problem:
             _log.warning("brake.judged", problem=problem or "none", store=sight.uid)
             self.problem = problem
             self._was_held = True
-            self._judged()
+            self._on_judged()
         if not problem:
-            self._sight = sight
+            self._observation = sight
             self._verified_at = started
-        elif self._sight is None or self._sight.uid != sight.uid:
-            self._sight = sight
+        elif self._observation is None or self._observation.uid != sight.uid:
+            self._observation = sight
         return sight
 
-    async def _count_up(self, sight: Sight) -> None:
-        epoch = _counted(self._record, sight)
-        if self._newest > sight.epoch_revision or not sight.epoch or epoch != sight.epoch:
+    async def _advance_epoch(self, sight: StoreObservation) -> None:
+        epoch = _get_counted_epoch(self._record, sight)
+        if (
+            self._newest_written_revision > sight.epoch_revision
+            or not sight.epoch
+            or epoch != sight.epoch
+        ):
             epoch += 1
             written = await self._write_epoch(epoch, sight.epoch_revision)
         else:
             written = sight.epoch_revision  # increased before, only the copy was lost
-        self._record = Record(uid=sight.uid, revision=max(sight.revision, written), epoch=epoch)
-        self._sight = Sight(
+        self._record = StoreRecord(
+            uid=sight.uid, revision=max(sight.revision, written), epoch=epoch
+        )
+        self._observation = StoreObservation(
             uid=sight.uid, revision=self._record.revision, epoch=epoch, epoch_revision=written
         )
         self._is_mirrored = False
-        await self._mirror()
+        await self._write_record()
         self._is_mirrored = True
 
-    async def _mirror(self) -> None:
+    async def _write_record(self) -> None:
         """Write the record on the root namespace.
 
         Raises Conflict if other writers keep interfering.
@@ -340,7 +357,7 @@ class Brake:
             wellknown.STORE_EPOCH: str(self._record.epoch),
         }
         root = self._tenant.root
-        for left in reversed(range(_TRIES)):
+        for left in reversed(range(_MAX_READ_ATTEMPTS)):
             found = await self._super_client.get(NAMESPACES, root, metadata_only=True)
             version = found["metadata"]["resourceVersion"]
             metadata = {"uid": self._root_uid, "resourceVersion": version}
@@ -361,7 +378,7 @@ class Brake:
             "apiVersion": "v1",
             "kind": "ConfigMap",
             "metadata": {"name": CONFIG_MAP, "namespace": SYSTEM_NAMESPACE},
-            "data": {EPOCH: str(epoch)},
+            "data": {EPOCH_KEY: str(epoch)},
         }
         if revision:
             written = await self._tenant_client.patch(
@@ -375,10 +392,10 @@ class Brake:
             written = await self._tenant_client.create(
                 CONFIG_MAPS, body, field_manager=wellknown.SYNCER
             )
-        return revision_of(written["metadata"]["resourceVersion"])
+        return parse_revision(written["metadata"]["resourceVersion"])
 
 
-async def look(tenant_client: Client) -> Sight:
+async def observe_store(tenant_client: Client) -> StoreObservation:
     """Return the marks of a store, from two live reads."""
     try:
         system = await tenant_client.get(NAMESPACES, SYSTEM_NAMESPACE, metadata_only=True)
@@ -392,10 +409,10 @@ async def look(tenant_client: Client) -> Sight:
         field_selector=f"metadata.name={CONFIG_MAP}",
     )
     items = found.get("items") or ()
-    epoch = str((items[0].get("data") or {}).get(EPOCH, "")) if items else ""
-    return Sight(
+    epoch = str((items[0].get("data") or {}).get(EPOCH_KEY, "")) if items else ""
+    return StoreObservation(
         uid=uid,
-        revision=revision_of(found["metadata"]["resourceVersion"]),
-        epoch=revision_of(epoch),
-        epoch_revision=revision_of(items[0]["metadata"]["resourceVersion"]) if items else 0,
+        revision=parse_revision(found["metadata"]["resourceVersion"]),
+        epoch=parse_revision(epoch),
+        epoch_revision=parse_revision(items[0]["metadata"]["resourceVersion"]) if items else 0,
     )

@@ -8,20 +8,20 @@ the super cluster stay for good.
 from collections.abc import Callable, Iterable, Iterator
 
 from kubeio.cache.store import Entry
-from syncer.clusters.home_cluster import Home
-from syncer.clusters.super_cluster import BY_TENANT, SuperCluster
-from syncer.model.keys import ADDRESS, NODE, STORE, VOLUME, Key
+from syncer.clusters.home_cluster import HomeCluster
+from syncer.clusters.super_cluster import BY_TENANT_INDEX, SuperCluster
+from syncer.model.keys import ADDRESS, NODE, TENANT_STATUS, VOLUME, Key
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.model.pod_index import PodIndex
 from syncer.model.tenant_view import TenantView
-from syncer.rules.network.cluster_ips import in_slice
+from syncer.rules.network.cluster_ips import iterate_addresses_in_range
 from syncer.rules.placement import target_node
-from syncer.rules.registry import BY_NAME
+from syncer.rules.registry import KINDS_BY_NAME
 from syncer.rules.storage import claims, volumes
 from tenancy import wellknown
 
 
-class Roll:
+class AllKeys:
     """Lists the keys of a tenant on both sides."""
 
     def __init__(
@@ -29,35 +29,35 @@ class Roll:
         view: TenantView,
         pods: PodIndex,
         super_cluster: SuperCluster,
-        home: Home,
+        home: HomeCluster,
         *,
-        concerns: Callable[[str, Entry], bool],
+        is_concerned: Callable[[str, Entry], bool],
     ) -> None:
-        """`concerns` returns whether a target needs an object of the tenant."""
-        self._concerns = concerns
+        """`is_concerned` returns whether a target needs an object of the tenant."""
+        self._is_concerned = is_concerned
         self._view = view
         self._pods = pods
-        self._below = super_cluster
+        self._super_cluster = super_cluster
         self._home = home
 
-    def keys(self) -> Iterator[Key]:
+    def iterate_keys(self) -> Iterator[Key]:
         """Yield every key that may have work. Many keys occur twice."""
-        view, below = self._view, self._below
+        view, below = self._view, self._super_cluster
         is_home = below is self._home
         for kind in below.stores:
-            for entry in view.stores[kind].list() if kind in BY_NAME else ():
-                if is_home or self._concerns(kind, entry):
-                    yield self._key(kind, entry.namespace, entry.name)
-        for kind, entry in below.owned_by(view.tenant.uid):
-            key = below.key_of(kind, entry)
+            for entry in view.stores[kind].list() if kind in KINDS_BY_NAME else ():
+                if is_home or self._is_concerned(kind, entry):
+                    yield self._build_key(kind, entry.namespace, entry.name)
+        for kind, entry in below.iterate_owned(view.tenant.uid):
+            key = below.get_key(kind, entry)
             if key is not None:
                 yield key
         if is_home:
-            yield from self._of_home()
+            yield from self._iterate_home_keys()
         else:
-            yield self._key(NODE, "", target_node.name_of(below.name))
+            yield self._build_key(NODE, "", target_node.build_node_name(below.name))
 
-    def _of_home(self) -> Iterator[Key]:
+    def _iterate_home_keys(self) -> Iterator[Key]:
         """Yield the keys that exist in the home cluster only."""
         view, below = self._view, self._home
         is_exposed = view.policy.nodes.expose == "all"
@@ -67,34 +67,34 @@ class Roll:
             for entry in view.stores[NODE].list()
             if wellknown.SUPER_CLUSTER not in entry.annotations
         )
-        for name in {*self._pods.nodes(), *shown, *exposed}:
-            yield self._key(NODE, "", name)
+        for name in {*self._pods.list_nodes(), *shown, *exposed}:
+            yield self._build_key(NODE, "", name)
         for store in (view.stores["IPAddress"], below.addresses):
-            for entry in in_slice(store, view.slice):
-                yield self._key(ADDRESS, "", entry.name)
+            for entry in iterate_addresses_in_range(store, view.service_range):
+                yield self._build_key(ADDRESS, "", entry.name)
         for mirror in MIRRORS:
-            yield from self.of_mirror(mirror.resource.kind)
-        for name in self._volume_names():
-            yield self._key(VOLUME, "", name)
-        yield self._key(STORE, "", "")
+            yield from self.list_mirror_keys(mirror.resource.kind)
+        for name in self._list_volume_names():
+            yield self._build_key(VOLUME, "", name)
+        yield self._build_key(TENANT_STATUS, "", "")
 
-    def of_mirror(self, kind: str) -> Iterable[Key]:
+    def list_mirror_keys(self, kind: str) -> Iterable[Key]:
         """Yield the keys of a mirrored kind."""
-        if self._below is not self._home:
+        if self._super_cluster is not self._home:
             return
         for store in (self._view.stores[kind], self._home.classes[kind]):
             for entry in store.list():
-                yield self._key(kind, "", entry.name)
+                yield self._build_key(kind, "", entry.name)
 
-    def _volume_names(self) -> set[str]:
+    def _list_volume_names(self) -> set[str]:
         """Return the tenant's names of all volumes that concern the tenant."""
         uid = self._view.tenant.uid
         found = {entry.name for entry in self._view.stores[VOLUME].list()}
-        own = self._home.volumes.index(BY_TENANT, uid)
+        own = self._home.volumes.index(BY_TENANT_INDEX, uid)
         found |= {entry.annotations.get(wellknown.VOLUME, "") for entry in own}
-        claims_below = self._home.stores[claims.CLAIM].index(BY_TENANT, uid)
-        found |= {volumes.named_by(entry) for entry in claims_below}
+        claims_below = self._home.stores[claims.CLAIM].index(BY_TENANT_INDEX, uid)
+        found |= {volumes.get_recorded_volume_name(entry) for entry in claims_below}
         return found - {""}
 
-    def _key(self, kind: str, namespace: str, name: str) -> Key:
-        return Key(self._view.tenant.uid, self._below.name, kind, namespace, name)
+    def _build_key(self, kind: str, namespace: str, name: str) -> Key:
+        return Key(self._view.tenant.uid, self._super_cluster.name, kind, namespace, name)

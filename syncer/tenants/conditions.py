@@ -28,7 +28,7 @@ REFUSING = "TenantRefusesWrites"
 removed.
 """
 NO_SUCH_TARGET = "NoSuchTarget"
-GRANTED = "Granted"
+TARGETS_DECLARED = "Granted"
 STORE_CHANGED = "StoreChanged"
 STORE_INTACT = "StoreIntact"
 
@@ -38,46 +38,46 @@ HELD_STORE = "heldStore"
 _MAX_MESSAGE = 1024
 
 
-def synced(*, reason: str, message: str, generation: int) -> Condition:
+def build_synced(*, reason: str, message: str, generation: int) -> Condition:
     """Return the condition Synced. It is true with the reason `ENGAGED` only."""
-    return conditions.condition(
+    return conditions.build_condition(
         wellknown.SYNCED,
         "True" if reason == ENGAGED else "False",
         reason,
         message[:_MAX_MESSAGE],
-        now=_now(),
+        now=_format_now(),
         generation=generation,
     )
 
 
-def deletes_held(*, message: str, generation: int) -> Condition:
+def build_deletes_held(*, message: str, generation: int) -> Condition:
     """Return the condition DeletesHeld. An empty message means that deletes are not held."""
-    return conditions.condition(
+    return conditions.build_condition(
         wellknown.DELETES_HELD,
         "True" if message else "False",
         STORE_CHANGED if message else STORE_INTACT,
         message[:_MAX_MESSAGE] or "The tenant's store is the one that was synced before.",
-        now=_now(),
+        now=_format_now(),
         generation=generation,
     )
 
 
-def targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
+def build_targets_granted(*, missing: Sequence[str], generation: int) -> Condition:
     """Return the condition TargetsGranted.
 
     `missing` are the targets that `spec.targets` names and that no SuperCluster declares.
     """
-    return conditions.condition(
+    return conditions.build_condition(
         wellknown.TARGETS_GRANTED,
         "False" if missing else "True",
-        NO_SUCH_TARGET if missing else GRANTED,
+        NO_SUCH_TARGET if missing else TARGETS_DECLARED,
         (
             f"There is no SuperCluster {', '.join(missing)}, which spec.targets names; join it with"
             " `kubectl vc target join`, or take it out."
         )[:_MAX_MESSAGE]
         if missing
         else "Each super cluster that spec.targets names is declared.",
-        now=_now(),
+        now=_format_now(),
         generation=generation,
     )
 
@@ -98,36 +98,37 @@ def held_store_before(entry: Entry) -> dict[str, str] | None:
     return dict(found) if found is not None else None
 
 
-def held_before(entry: Entry) -> list[Condition]:
+def get_other_conditions(entry: Entry) -> list[Condition]:
     """Return the present other conditions, for a write that does not change them."""
     live = (entry.decode().get("status") or {}).get("conditions") or ()
     found = (
-        conditions.find(live, kind) for kind in (wellknown.DELETES_HELD, wellknown.TARGETS_GRANTED)
+        conditions.find_condition(live, kind)
+        for kind in (wellknown.DELETES_HELD, wellknown.TARGETS_GRANTED)
     )
     return [dict(each) for each in found if each is not None]
 
 
-def _now() -> str:
+def _format_now() -> str:
     return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
-def was_said(entry: Entry) -> bool:
+def has_synced(entry: Entry) -> bool:
     """Return True if a VirtualCluster has the condition Synced."""
     live = (entry.decode().get("status") or {}).get("conditions") or []
-    return conditions.find(live, wellknown.SYNCED) is not None
+    return conditions.find_condition(live, wellknown.SYNCED) is not None
 
 
-def is_said(live: Sequence[Mapping[str, Any]], wanted: Sequence[Condition]) -> bool:
+def is_up_to_date(live: Sequence[Mapping[str, Any]], wanted: Sequence[Condition]) -> bool:
     """Return True if the conditions already match, apart from their transition times."""
     told = ("status", "reason", "message", "observedGeneration")
     for condition in wanted:
-        found = conditions.find(live, condition["type"])
+        found = conditions.find_condition(live, condition["type"])
         if found is None or any(found.get(key) != condition[key] for key in told):
             return False
     return True
 
 
-async def say_targets(
+async def write_target_statuses(
     super_client: Client, entry: Entry, listed: Sequence[Mapping[str, Any]]
 ) -> None:
     """Write `status.targets`, the targets that may still have objects of a tenant.
@@ -146,7 +147,7 @@ async def say_targets(
     )
 
 
-async def say(
+async def write_conditions(
     super_client: Client,
     entry: Entry,
     wanted: Sequence[Condition],
@@ -160,17 +161,17 @@ async def say(
     status = entry.decode().get("status") or {}
     live = status.get("conditions") or []
     kinds = {condition["type"] for condition in wanted}
-    is_over = wellknown.TARGETS_GRANTED not in kinds and conditions.find(
+    is_over = wellknown.TARGETS_GRANTED not in kinds and conditions.find_condition(
         live, wellknown.TARGETS_GRANTED
     )
-    if is_said(live, wanted) and status.get(HELD_STORE) == store and not is_over:
+    if is_up_to_date(live, wanted) and status.get(HELD_STORE) == store and not is_over:
         return
     held = {} if store is None else {HELD_STORE: dict(store)}
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": VIRTUAL_CLUSTERS.kind,
         "metadata": {"name": entry.name, "namespace": entry.namespace, "uid": entry.uid},
-        "status": {**held, "conditions": conditions.carry_times(live, wanted)},
+        "status": {**held, "conditions": conditions.carry_transition_times(live, wanted)},
     }
     with contextlib.suppress(errors.NotFound):  # deleted meanwhile: there is no status to write
         await super_client.apply(

@@ -17,22 +17,22 @@ import structlog
 
 from kubeio import errors
 from kubeio.backoff import Backoff
-from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Entry, IndexFunction, Store
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
-from syncer.clusters.home_cluster import Home
-from syncer.model.keys import HOME, STORE, Key
+from syncer.clusters.home_cluster import HomeCluster
+from syncer.model.keys import HOME, TENANT_STATUS, Key
 from syncer.model.mirrored_kinds import MIRRORS
-from syncer.placement.assignments import Seats
+from syncer.placement.assignments import Assignments
 from syncer.rules.network import ingress_hosts
-from syncer.rules.registry import KINDS, reduction_of
+from syncer.rules.registry import KINDS, get_reduction
 from syncer.rules.storage import claims
-from syncer.safety.circuit_breaker import DEADLINE_SECONDS, TenantClient
-from syncer.safety.hot_loop_guard import Fuse, Part
-from syncer.safety.store_guard import SETTLE_SECONDS, SYSTEM_NAMESPACE, Brake
-from syncer.tenants.event_recorder import Notices
+from syncer.safety.circuit_breaker import REQUEST_DEADLINE_SECONDS, TenantClient
+from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
+from syncer.safety.store_guard import EPOCH_DELAY_SECONDS, SYSTEM_NAMESPACE, StoreGuard
+from syncer.tenants.event_recorder import TenantEventRecorder
 from tenancy import names, ownership, wellknown
 from tenancy.resources import (
     IP_ADDRESSES,
@@ -45,72 +45,74 @@ from tenancy.specs import VirtualCluster
 
 FIRST_ANSWER_SECONDS = 60.0
 """Time in seconds that a new tenant's API may stay silent before the condition reports it."""
-FIRST_LISTS_AT_ONCE = 4
+MAX_CONCURRENT_FIRST_LISTS = 4
 """Number of tenants that open their watches at the same time. Each tenant needs some 20 TLS
 handshakes, which compete for the processor. The lease must be renewed between them.
 """
-TURN_SECONDS = 5.0
+FIRST_LISTS_TURN_SECONDS = 5.0
 """Time in seconds after which a slow tenant no longer keeps other tenants from opening watches."""
 UNREACHABLE_SECONDS = 15.0
 """Time in seconds that a watch may be broken before the condition reports it."""
-_LOOK_SECONDS = 5.0
-_SOON_SECONDS = 1.0
+_HEALTH_CHECK_SECONDS = 5.0
+_FAST_HEALTH_CHECK_SECONDS = 1.0
 """The same interval while watches are broken. All other watches are retried this soon after the
 first one works again.
 """
-_CANARIES = 2
+_CANARY_KEYS = 2
 """Number of keys that probe whether a tenant that refused writes accepts them again."""
 
-WATCHED: tuple[tuple[Resource, str, str], ...] = (
+WATCHED_RESOURCES: tuple[tuple[Resource, str, str], ...] = (
     *((kind.resource, kind.tenant_labels, kind.tenant_fields) for kind in KINDS),
     (SERVICE_ACCOUNTS, "", ""),
     (NODES, f"{wellknown.VIRTUAL_NODE}=true", ""),
     (IP_ADDRESSES, f"{wellknown.RESERVED_ADDRESS}=true", ""),
     (PERSISTENT_VOLUMES, "", ""),
-    *((mirror.resource, "", "") for mirror in MIRRORS if not mirror.optional),
+    *((mirror.resource, "", "") for mirror in MIRRORS if not mirror.needs_crd),
 )
 """Resources that are watched in each tenant: resource, label selector, field selector."""
-OPTIONAL: tuple[Resource, ...] = tuple(mirror.resource for mirror in MIRRORS if mirror.optional)
+OPTIONAL_RESOURCES: tuple[Resource, ...] = tuple(
+    mirror.resource for mirror in MIRRORS if mirror.needs_crd
+)
 """Resources that are watched in addition, in tenants that serve them."""
 _INDEXES: dict[str, dict[str, IndexFunction]] = {
-    "Ingress": {ingress_hosts.BY_HOST: ingress_hosts.hosts_named},
-    "PersistentVolumeClaim": {claims.BY_VOLUME: claims.volumes_named},
+    "Ingress": {ingress_hosts.BY_HOST_INDEX: ingress_hosts.index_by_host},
+    "PersistentVolumeClaim": {claims.BY_VOLUME_INDEX: claims.index_by_volume},
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class Follower(Protocol):
+class ConnectedSession(Protocol):
     """Interface of a session, as the connection uses it."""
 
     name: str
     """Name of the super cluster."""
-    fuse: Fuse
+    hot_loop_guard: HotLoopGuard
     group: str
     """Name of the session's group in the queue."""
     is_ready: bool
 
     @property
-    def is_away(self) -> bool:
+    def is_target_unreachable(self) -> bool:
         """Whether the super cluster, a target, does not answer."""
 
     def start(self) -> None:
         """Start to reconcile, beginning with every key."""
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Stop accepting work and wait until no key is in work."""
 
     def has_twin(self, pod: Entry) -> bool:
         """Return True if the twin of a tenant pod exists."""
 
-    def is_served(self, kind: str) -> None:
+    def handle_kind_served(self, kind: str) -> None:
         """Queue the keys of a mirrored kind that the tenant now serves."""
 
-    def stamps(self) -> Iterable[int]:
+    def iterate_stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
 
 
-class Link:
+class TenantConnection:
     """The connection to one tenant."""
 
     def __init__(
@@ -118,33 +120,36 @@ class Link:
         cluster: VirtualCluster,
         endpoint: Endpoint,
         *,
-        home: Home,
+        home: HomeCluster,
         queue: FairQueue[Key],
-        turns: asyncio.Semaphore,
+        loop_budget: asyncio.Semaphore,
         is_split: bool = False,
     ) -> None:
         """`is_split`: pods may run in other clusters than the home cluster.
 
-        `turns` is shared by all tenants and has FIRST_LISTS_AT_ONCE places.
+        `loop_budget` is shared by all tenants and has FIRST_LISTS_AT_ONCE places.
         """
         self.cluster = cluster
         self.tenant = cluster.tenant
-        self.home = home
+        self.home_cluster = home
         self.queue = queue
         self.client = TenantClient(
             endpoint, user_agent=home.client.user_agent, fence=home.client.fence
         )
         self.stores = {
             resource.kind: Store(_INDEXES.get(resource.kind))
-            for resource in (*(resource for resource, _, _ in WATCHED), *OPTIONAL)
+            for resource in (
+                *(resource for resource, _, _ in WATCHED_RESOURCES),
+                *OPTIONAL_RESOURCES,
+            )
         }
-        self.sessions: list[Follower] = []
-        self.seats = Seats(
+        self.sessions: list[ConnectedSession] = []
+        self.assignments = Assignments(
             is_split=is_split,
-            has_twin=self._twin_at,
-            follows=lambda: {each.name for each in self.sessions},
+            has_twin=self._find_twin_cluster,
+            has_target=lambda: {each.name for each in self.sessions},
         )
-        self._reflectors: tuple[Reflector | OptionalReflector, ...] = (
+        self._reflectors: tuple[Reflector | CrdReflector, ...] = (
             *(
                 Reflector(
                     self.client,
@@ -152,145 +157,149 @@ class Link:
                     self.stores[resource.kind],
                     label_selector=labels,
                     field_selector=fields,
-                    reduce=reduction_of(resource.kind),
+                    reduce=get_reduction(resource.kind),
                     side="tenant",
-                    turns=home.turns,
+                    loop_budget=home.loop_budget,
                 )
-                for resource, labels, fields in WATCHED
+                for resource, labels, fields in WATCHED_RESOURCES
             ),
             *(
-                OptionalReflector(
+                CrdReflector(
                     self.client,
                     resource,
                     self.stores[resource.kind],
                     side="tenant",
-                    turns=home.turns,
-                    on_served=partial(self._served, resource.kind),
+                    loop_budget=home.loop_budget,
+                    on_served=partial(self._handle_kind_served, resource.kind),
                 )
-                for resource in OPTIONAL
+                for resource in OPTIONAL_RESOURCES
             ),
         )
-        self.notices = Notices(self.client)
-        self.brake = Brake(
+        self.event_recorder = TenantEventRecorder(self.client)
+        self.store_guard = StoreGuard(
             tenant=self.tenant,
             tenant_client=self.client,
             super_client=home.client,
-            revision=self._highest_revision,
-            judged=self._store_judged,
+            revision=self._get_highest_revision,
+            on_judged=self._handle_store_judged,
         )
-        self._turns = turns
+        self._loop_budget = loop_budget
         self.is_ready = False
         self.problem = ""
         """Reason why the tenant cannot be reached. Empty while it can."""
-        self.refusing = ""
+        self.refused_writes_problem = ""
         """Writes that the tenant keeps refusing. Empty while it accepts them."""
-        self.store_in_doubt = False
+        self.must_check_store = False
         """Whether something happened that a different store would explain."""
-        self._parked = self.parked()
-        self._store_key = Key(self.tenant.uid, HOME, STORE, "", "")
-        self._restart = asyncio.Event()
+        self._parked_message = self.list_parked()
+        self._store_key = Key(self.tenant.uid, HOME, TENANT_STATUS, "", "")
+        self._must_restart = asyncio.Event()
 
     @property
     def holds_deletes(self) -> bool:
         """Whether deletes in the super cluster wait for a platform administrator."""
-        return self.brake.is_held
+        return self.store_guard.is_held
 
-    def _twin_at(self, pod: Entry) -> str:
+    def _find_twin_cluster(self, pod: Entry) -> str:
         """Return the name of the super cluster that has a pod's twin in its cache.
 
         Returns an empty string if none has it.
         """
         return next((each.name for each in self.sessions if each.has_twin(pod)), "")
 
-    def parked(self) -> Mapping[Part, str]:
+    def list_parked(self) -> Mapping[WriteScope, str]:
         """Return the parked writes, each with the paths that differ."""
-        return dict(chain.from_iterable(each.fuse.parked().items() for each in self.sessions))
+        return dict(
+            chain.from_iterable(each.hot_loop_guard.list_parked().items() for each in self.sessions)
+        )
 
     # The tenant's store (etcd).
 
-    def look_at_store(self) -> None:
+    def enqueue_status(self) -> None:
         """Queue the key that writes the conditions."""
         if self.is_ready:
             self.queue.add(self._store_key)
 
-    def doubt_store(self) -> None:
+    def request_store_check(self) -> None:
         """Queue a check of the store, because an object vanished between two lists."""
-        self.store_in_doubt = True
-        self.look_at_store()
+        self.must_check_store = True
+        self.enqueue_status()
 
-    def mark_store_soon(self) -> None:
+    def schedule_epoch(self) -> None:
         """Queue a delayed increase of the store's epoch.
 
         The reason is an object that was synced to the super cluster `SETTLE_SECONDS` before it.
         """
-        if self.brake.is_count_due:
-            self.queue.add_after(self._store_key, SETTLE_SECONDS, low=True)
+        if self.store_guard.is_count_due:
+            self.queue.add_after(self._store_key, EPOCH_DELAY_SECONDS, low=True)
 
-    def _store_judged(self) -> None:
+    def _handle_store_judged(self) -> None:
         """Restart or relist after a new verdict on the store.
 
         The caches may hold objects of a different store.
         """
-        if not self.brake.is_held:
+        if not self.store_guard.is_held:
             self.restart()  # the old store is back
         elif self.is_ready:
-            self._list_anew()
-        self.look_at_store()
+            self._relist()
+        self.enqueue_status()
 
-    def _list_anew(self) -> None:
+    def _relist(self) -> None:
         """Relist all caches.
 
         The revisions at which watches continue may be those of a different store.
         """
         for reflector in self._reflectors:
-            reflector.list_anew()
+            reflector.relist()
 
-    def _system_twin(self) -> str:
+    def _get_system_twin_uid(self) -> str:
         """Return the UID of kube-system that its super namespace records, or an empty string."""
-        name = names.super_namespace(self.tenant.root, self.tenant.uid, SYSTEM_NAMESPACE)
-        entry = self.home.stores["Namespace"].get("", name)
-        owner = ownership.owner_of({"annotations": entry.annotations}) if entry else None
+        name = names.build_super_namespace(self.tenant.root, self.tenant.uid, SYSTEM_NAMESPACE)
+        entry = self.home_cluster.stores["Namespace"].get("", name)
+        owner = ownership.read_owner({"annotations": entry.annotations}) if entry else None
         return owner.uid if owner is not None and owner.vc_uid == self.tenant.uid else ""
 
-    def _stamps(self) -> Iterable[int]:
+    def _iterate_stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
-        return chain.from_iterable(each.stamps() for each in self.sessions)
+        return chain.from_iterable(each.iterate_stamps() for each in self.sessions)
 
-    def _highest_revision(self) -> int:
+    def _get_highest_revision(self) -> int:
         return max(reflector.revision for reflector in self._reflectors)
 
     # Start and end.
 
     def restart(self) -> None:
         """End this connection and its sessions, so that new ones start without memory."""
-        self._restart.set()
+        self._must_restart.set()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Stop all sessions from accepting work, and wait until no key is in work."""
         self.is_ready, ending = False, list(self.sessions)
         for session in ending:
             session.is_ready = False
         for session in ending:
-            await session.drained()
+            await session.drain()
 
     async def run(self) -> None:
         """Sync the tenant until cancelled. Returns when a restart was requested."""
         async with self.client, asyncio.TaskGroup() as group:
-            await self._first_answer()
-            tasks = await self._watch(group)
-            await self.brake.engage(twin_uid=self._system_twin(), stamps=self._stamps())
+            await self._wait_first_answer()
+            tasks = await self._start_watches(group)
+            await self.store_guard.initialize(
+                twin_uid=self._get_system_twin_uid(), stamps=self._iterate_stamps()
+            )
             self.is_ready = True
             for session in self.sessions:
                 session.start()
             _log.info("tenant.engaged", tenant=self.tenant.root, pods=len(self.stores["Pod"]))
-            tasks.append(group.create_task(self._watch_health(), name="health"))
-            tasks.append(group.create_task(self._watch_returns(), name="returns"))
-            await self._restart.wait()
-            await self.drained()
+            tasks.append(group.create_task(self._monitor_health(), name="health"))
+            tasks.append(group.create_task(self._monitor_recovery(), name="returns"))
+            await self._must_restart.wait()
+            await self.drain()
             for task in tasks:
                 task.cancel()
 
-    async def _first_answer(self) -> None:
+    async def _wait_first_answer(self) -> None:
         """Wait for the API of a control plane that is still starting.
 
         Raises the API error after `FIRST_ANSWER_SECONDS`.
@@ -305,7 +314,7 @@ class Link:
                 # Also waits for the syncer's role in the tenant. Bypasses the circuit breaker on
                 # purpose.
                 path = f"/api/v1/namespaces/{SYSTEM_NAMESPACE}"
-                await self.client.raw("GET", path, deadline=DEADLINE_SECONDS)
+                await self.client.raw("GET", path, deadline=REQUEST_DEADLINE_SECONDS)
             except errors.KubeError:
                 if _now() > gives_up:
                     raise
@@ -313,20 +322,20 @@ class Link:
             else:
                 return
 
-    async def _watch(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
-        """Open the watches once `turns` has a free place. Returns when all caches are complete."""
-        async with self._turns:
+    async def _start_watches(self, group: asyncio.TaskGroup) -> list[asyncio.Task[None]]:
+        """Open the watches once `loop_budget` has room. Return when all caches are complete."""
+        async with self._loop_budget:
             tasks = [
                 group.create_task(reflector.run(), name=f"{self.tenant.root}-{reflector.resource}")
                 for reflector in self._reflectors
             ]
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(TURN_SECONDS):
-                    await self._first_lists()
-        await self._first_lists()
+                async with asyncio.timeout(FIRST_LISTS_TURN_SECONDS):
+                    await self._wait_first_lists()
+        await self._wait_first_lists()
         return tasks
 
-    async def _first_lists(self) -> None:
+    async def _wait_first_lists(self) -> None:
         """Wait until all caches are complete.
 
         Raises Unavailable with the problem of a watch, checked every `UNREACHABLE_SECONDS`.
@@ -337,30 +346,30 @@ class Link:
                     async with asyncio.timeout(UNREACHABLE_SECONDS):
                         await reflector.wait_synced()
                 except TimeoutError:
-                    problem = self._silence()
+                    problem = self._find_watch_problem()
                     if problem:
                         raise errors.Unavailable(problem) from None
 
-    def _served(self, kind: str) -> None:
+    def _handle_kind_served(self, kind: str) -> None:
         """Notify all sessions that the tenant has begun to serve a mirrored kind."""
         for session in self.sessions:
-            session.is_served(kind)
+            session.handle_kind_served(kind)
 
     # Health.
 
-    async def _watch_health(self) -> None:
+    async def _monitor_health(self) -> None:
         """Detect that the tenant has become unreachable, or reachable again."""
         silent_since: float | None = None
         silent: set[str] = set()
         breaks = 0
         while True:
-            await asyncio.sleep(_LOOK_SECONDS)
+            await asyncio.sleep(_HEALTH_CHECK_SECONDS)
             breaks, before = sum(r.restarts for r in self._reflectors), breaks
             if breaks > before:
-                self.doubt_store()  # the same address may have a different store now
+                self.request_store_check()  # the same address may have a different store now
                 if self.holds_deletes:
-                    self._list_anew()  # and then a different one again
-            problem = self._silence()
+                    self._relist()  # and then a different one again
+            problem = self._find_watch_problem()
             if not problem:
                 silent_since = None
             elif silent_since is None:
@@ -368,11 +377,11 @@ class Link:
             is_long = silent_since is not None and _now() - silent_since >= UNREACHABLE_SECONDS
             if is_long != bool(self.problem):
                 self.problem = problem if is_long else ""
-                self.look_at_store()
-            silent = self._try_what_failed(silent, is_silent=bool(problem))
-            self._notice_refusals()
+                self.enqueue_status()
+            silent = self._retry_failed_keys(silent, is_silent=bool(problem))
+            self._monitor_refusals()
 
-    async def _watch_returns(self) -> None:
+    async def _monitor_recovery(self) -> None:
         """Retry all broken watches when one of them works again, and all requests when all do.
 
         Otherwise each watch would wait for its own delay, which grows to 30 s. The same applies to
@@ -380,18 +389,18 @@ class Link:
         """
         broken, returned = 0, 0.0
         while True:
-            await asyncio.sleep(_SOON_SECONDS if broken else _LOOK_SECONDS)
+            await asyncio.sleep(_FAST_HEALTH_CHECK_SECONDS if broken else _HEALTH_CHECK_SECONDS)
             before, broken = broken, sum(bool(each.problem) for each in self._reflectors)
             if broken > before:
                 returned = 0.0
             elif broken < before:
                 returned = returned or _now()
                 for each in self._reflectors:
-                    each.hurry(returned)  # also an optional watch that is not counted
+                    each.retry_now(returned)  # also an optional watch that is not counted
                 if not broken:
-                    self.client.breaker.answered()
+                    self.client.breaker.record_answer()
 
-    def _try_what_failed(self, silent: set[str], *, is_silent: bool) -> set[str]:
+    def _retry_failed_keys(self, silent: set[str], *, is_silent: bool) -> set[str]:
         """Retry the keys of sessions whose tenant or target answers again.
 
         Returns the sessions with a side that does not answer.
@@ -399,29 +408,31 @@ class Link:
         Without this, delays that have grown to minutes would apply. `is_silent`: the tenant does
         not answer.
         """
-        still = {session.name for session in self.sessions if is_silent or session.is_away}
+        still = {
+            session.name for session in self.sessions if is_silent or session.is_target_unreachable
+        }
         for session in self.sessions:
             if session.name in silent - still:
-                self.queue.hurry(session.group, forget=True)
+                self.queue.retry_group_now(session.group, forget=True)
         return still
 
-    def _notice_refusals(self) -> None:
+    def _monitor_refusals(self) -> None:
         """Report the writes that the tenant keeps refusing, and retry a few keys.
 
         Retry all keys when the refusals end.
         """
-        refusing = self.client.refused_writes.problem()
+        refusing = self.client.refused_writes.describe_refused()
         for session in self.sessions:
             if refusing:
-                self.queue.hurry(session.group, limit=_CANARIES)
-            elif self.refusing:
-                self.queue.hurry(session.group, forget=True)
-        parked = self.parked()
-        if (refusing, parked) != (self.refusing, self._parked):
-            self.refusing, self._parked = refusing, parked
-            self.look_at_store()
+                self.queue.retry_group_now(session.group, limit=_CANARY_KEYS)
+            elif self.refused_writes_problem:
+                self.queue.retry_group_now(session.group, forget=True)
+        parked = self.list_parked()
+        if (refusing, parked) != (self.refused_writes_problem, self._parked_message):
+            self.refused_writes_problem, self._parked_message = refusing, parked
+            self.enqueue_status()
 
-    def _silence(self) -> str:
+    def _find_watch_problem(self) -> str:
         """Return the reason why the tenant cannot be synced. One broken watch is enough."""
         return next((r.problem for r in self._reflectors if r.problem), "")
 

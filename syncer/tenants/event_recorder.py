@@ -19,42 +19,42 @@ from kubeio.cache.store import Entry
 from tenancy import wellknown
 from tenancy.resources import EVENTS, Resource
 
-_REMEMBERED = 4096
+_MAX_REMEMBERED = 4096
 _MAX_MESSAGE = 1024  # the API refuses longer messages
-_MAX_NAME = 230
+_MAX_NAME_PREFIX = 230
 
-EventType = Literal["Normal", "Warning"]
+TenantEventType = Literal["Normal", "Warning"]
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class Notices:
+class TenantEventRecorder:
     """Posts Events in one tenant."""
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._told: OrderedDict[str, None] = OrderedDict()
+        self._recorded: OrderedDict[str, None] = OrderedDict()
 
-    async def tell(
+    async def record(
         self,
         resource: Resource,
         entry: Entry,
         *,
         reason: str,
         message: str,
-        kind: EventType = "Warning",
+        kind: TenantEventType = "Warning",
     ) -> None:
         """Post an Event about a tenant object, unless the tenant has it already.
 
         If the tenant refuses the Event, it is lost. The sync goes on.
         """
-        name = _name(entry, reason, message)
-        if name in self._told:
-            self._told.move_to_end(name)
+        name = _build_name(entry, reason, message)
+        if name in self._recorded:
+            self._recorded.move_to_end(name)
             return
         namespace = entry.namespace or "default"
         event = {
-            **_about(resource, entry),
+            **_build_reference(resource, entry),
             "metadata": {"name": name, "namespace": namespace},
             "reason": reason,
             "message": message[:_MAX_MESSAGE],
@@ -72,17 +72,17 @@ class Notices:
                 # again.
                 _log.info("notice.refused", reason=reason, problem=str(problem))
                 return
-        self._told[name] = None
-        if len(self._told) > _REMEMBERED:
-            self._told.popitem(last=False)
+        self._recorded[name] = None
+        if len(self._recorded) > _MAX_REMEMBERED:
+            self._recorded.popitem(last=False)
 
 
-def _name(entry: Entry, reason: str, message: str) -> str:
+def _build_name(entry: Entry, reason: str, message: str) -> str:
     digest = hashlib.sha256(f"{entry.uid}/{reason}/{message}".encode()).digest()
-    return f"{entry.name[:_MAX_NAME]}.{base64.b32encode(digest).decode()[:16].lower()}"
+    return f"{entry.name[:_MAX_NAME_PREFIX]}.{base64.b32encode(digest).decode()[:16].lower()}"
 
 
-def _about(resource: Resource, entry: Entry) -> Object:
+def _build_reference(resource: Resource, entry: Entry) -> Object:
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     return {
         "apiVersion": "v1",

@@ -10,27 +10,27 @@ from collections.abc import Callable, Mapping
 from typing import Protocol
 
 from syncer.model.keys import Key
-from syncer.safety.expectations import Side
-from telemetry.metrics import SyncMetrics, watch_targets, watch_tenants
+from syncer.safety.expectations import ClusterSide
+from telemetry.metrics import SyncMetrics, register_target_counts, register_tenant_counts
 
-_DIRECTIONS = {Side.SUPER: "down", Side.TENANT: "up"}
-_SIDES = {Side.SUPER: "super", Side.TENANT: "tenant"}
-_METRICS = SyncMetrics()
+_DIRECTIONS = {ClusterSide.SUPER: "down", ClusterSide.TENANT: "up"}
+_SIDES = {ClusterSide.SUPER: "super", ClusterSide.TENANT: "tenant"}
+_SYNC_METRICS = SyncMetrics()
 
 
-class Engaged(Protocol):
+class TenantMetricsSource(Protocol):
     """State of a connection that the metrics report."""
 
     is_ready: bool
     problem: str
-    refusing: str
+    refused_writes_problem: str
 
     @property
     def holds_deletes(self) -> bool:
         """Whether deletes are held."""
 
 
-class Held(Protocol):
+class LossGuardMetricsSource(Protocol):
     """State of a pod loss guard that the metrics report."""
 
     @property
@@ -38,120 +38,126 @@ class Held(Protocol):
         """Whether conclusions from missing pods are held, for all tenants or for one."""
 
 
-class Followed(Protocol):
+class TargetMetricsSource(Protocol):
     """State of a target that the metrics report."""
 
     is_ready: bool
     problem: str
-    behind: str
+    watch_problem: str
 
     @property
-    def muster(self) -> Held:
+    def pod_loss_guard(self) -> LossGuardMetricsSource:
         """The pods that are missing in the target."""
 
 
-class Figures:
+class TenantMetrics:
     """The metrics of one tenant."""
 
-    def __init__(self, age: Callable[[Key], float | None]) -> None:
+    def __init__(self, get_key_age: Callable[[Key], float | None]) -> None:
         """`age` returns for how many seconds a key in work has been queued."""
-        self._age = age
-        self._suspected: dict[tuple[Side, Key], int] = {}
+        self._get_key_age = get_key_age
+        self._suspected_drifts: dict[tuple[ClusterSide, Key], int] = {}
 
-    def suspect(self, side: Side, key: Key, revision: int) -> None:
+    def suspect_drift(self, side: ClusterSide, key: Key, revision: int) -> None:
         """Record that an object differs from the syncer's last write.
 
         It may yet be the write's own echo.
         """
-        self._suspected.setdefault((side, key), revision)
+        self._suspected_drifts.setdefault((side, key), revision)
 
-    def answered(self, side: Side, key: Key, revision: int) -> None:
+    def observe_write(self, side: ClusterSide, key: Key, revision: int) -> None:
         """Record the answer to a write.
 
         The revision is 0 for a write that repairs nothing, such as a delete.
         """
-        age = self._age(key)
+        age = self._get_key_age(key)
         if age is not None:
-            _METRICS.lag(_DIRECTIONS[side], key.kind, age)
-        if self._suspected:
-            suspected = self._suspected.pop((side, key), None)
+            _SYNC_METRICS.observe_lag(_DIRECTIONS[side], key.kind, age)
+        if self._suspected_drifts:
+            suspected = self._suspected_drifts.pop((side, key), None)
             if suspected is not None and revision and suspected != revision:
-                _METRICS.repaired(_SIDES[side], key.kind)
+                _SYNC_METRICS.count_drift_repaired(_SIDES[side], key.kind)
 
-    def settled(self, key: Key) -> None:
+    def clear_suspicion(self, key: Key) -> None:
         """Forget the suspicions of a key after its reconcile. Other changes are not drift."""
-        if self._suspected:
-            self._suspected.pop((Side.SUPER, key), None)
-            self._suspected.pop((Side.TENANT, key), None)
+        if self._suspected_drifts:
+            self._suspected_drifts.pop((ClusterSide.SUPER, key), None)
+            self._suspected_drifts.pop((ClusterSide.TENANT, key), None)
 
 
 class TenantCounts:
     """Number of tenants by state, counted at each scrape."""
 
-    def __init__(self, links: Mapping[str, Engaged], declared: Callable[[], int]) -> None:
-        """`declared` returns the number of tenants that should be synced."""
-        self._links = links
-        self._declared = declared
-        watch_tenants(
+    def __init__(
+        self, connections: Mapping[str, TenantMetricsSource], count_declared: Callable[[], int]
+    ) -> None:
+        """`count_declared` returns the number of tenants that should be synced."""
+        self._connections = connections
+        self._count_declared = count_declared
+        register_tenant_counts(
             {
-                "declared": self.declared,
-                "engaged": self.engaged,
-                "unreachable": self.unreachable,
-                "refusing": self.refusing,
-                "deletes_held": self.deletes_held,
+                "declared": self.count_declared,
+                "engaged": self.count_engaged,
+                "unreachable": self.count_unreachable,
+                "refusing": self.count_refusing,
+                "deletes_held": self.count_deletes_held,
             }
         )
 
-    def declared(self) -> float:
+    def count_declared(self) -> float:
         """Count the VirtualClusters that are not being deleted."""
-        return self._declared()
+        return self._count_declared()
 
-    def engaged(self) -> float:
+    def count_engaged(self) -> float:
         """Count the tenants that are synced."""
-        return sum(link.is_ready for link in self._links.values())
+        return sum(link.is_ready for link in self._connections.values())
 
-    def unreachable(self) -> float:
+    def count_unreachable(self) -> float:
         """Count the synced tenants whose API has been silent for a while."""
-        return sum(bool(link.problem) for link in self._links.values())
+        return sum(bool(link.problem) for link in self._connections.values())
 
-    def refusing(self) -> float:
+    def count_refusing(self) -> float:
         """Count the tenants that keep refusing writes."""
-        return sum(bool(link.refusing) for link in self._links.values())
+        return sum(bool(link.refused_writes_problem) for link in self._connections.values())
 
-    def deletes_held(self) -> float:
+    def count_deletes_held(self) -> float:
         """Count the tenants whose deletes wait for a confirmation by a platform administrator."""
-        return sum(link.holds_deletes for link in self._links.values())
+        return sum(link.holds_deletes for link in self._connections.values())
 
 
 class TargetCounts:
     """Number of targets by state."""
 
-    def __init__(self, followed: Mapping[str, Followed], declared: Callable[[], int]) -> None:
-        """`declared` returns the number of SuperClusters that should be connected."""
-        self._followed = followed
-        self._declared = declared
-        watch_targets(
+    def __init__(
+        self, targets: Mapping[str, TargetMetricsSource], count_declared: Callable[[], int]
+    ) -> None:
+        """`count_declared` returns the number of SuperClusters that should be connected."""
+        self._targets = targets
+        self._count_declared = count_declared
+        register_target_counts(
             {
-                "declared": self.declared,
-                "not_followed": self.not_followed,
-                "away": self.away,
-                "losses_held": self.losses_held,
+                "declared": self.count_declared,
+                "not_followed": self.count_not_followed,
+                "away": self.count_unreachable,
+                "losses_held": self.count_losses_held,
             }
         )
 
-    def declared(self) -> float:
+    def count_declared(self) -> float:
         """Count the SuperClusters, without the home cluster's."""
-        return self._declared()
+        return self._count_declared()
 
-    def not_followed(self) -> float:
+    def count_not_followed(self) -> float:
         """Count the targets whose caches are incomplete or out of date."""
-        followed = self._followed.values()
-        return self._declared() - sum(each.is_ready and not each.behind for each in followed)
+        followed = self._targets.values()
+        return self._count_declared() - sum(
+            each.is_ready and not each.watch_problem for each in followed
+        )
 
-    def away(self) -> float:
+    def count_unreachable(self) -> float:
         """Count the targets that do not answer."""
-        return sum(bool(target.problem) for target in self._followed.values())
+        return sum(bool(target.problem) for target in self._targets.values())
 
-    def losses_held(self) -> float:
+    def count_losses_held(self) -> float:
         """Count the targets in which too many pods are missing to draw conclusions."""
-        return sum(target.muster.is_held for target in self._followed.values())
+        return sum(target.pod_loss_guard.is_held for target in self._targets.values())

@@ -10,45 +10,49 @@ from msgspec.structs import replace
 
 from kubeio.cache.store import Store
 from syncer.tenants import conditions
-from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy, policy_name
-from tenancy.specs import SpecProblemError, VirtualClusterSpec
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, get_policy_name, parse_tenant_policy
+from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 
 
 @dataclass(frozen=True, slots=True)
-class Unbound:
+class PolicyUnavailable:
     """Reason why a tenant has no policy now, as the condition Synced reports it."""
 
     reason: str
     message: str
 
 
-def bound(spec: VirtualClusterSpec, policies: Store) -> TenantPolicySpec | Unbound:
+def resolve_policy(
+    spec: VirtualClusterSpec, policies: Store
+) -> TenantPolicySpec | PolicyUnavailable:
     """Return the policy of a tenant.
 
     The metadata prefixes that the VirtualCluster keeps in the tenant are added to it.
     """
-    found = _named(spec, policies)
-    if isinstance(found, Unbound) or not spec.opaque_meta_prefixes:
+    found = _get_named_policy(spec, policies)
+    if isinstance(found, PolicyUnavailable) or not spec.opaque_meta_prefixes:
         return found
     opaque = (*found.metadata.opaque_prefixes, *spec.opaque_meta_prefixes)
     return replace(found, metadata=replace(found.metadata, opaque_prefixes=opaque))
 
 
-def _named(spec: VirtualClusterSpec, policies: Store) -> TenantPolicySpec | Unbound:
-    name = policy_name(spec)
+def _get_named_policy(
+    spec: VirtualClusterSpec, policies: Store
+) -> TenantPolicySpec | PolicyUnavailable:
+    name = get_policy_name(spec)
     entry = policies.get("", name)
     if entry is None:
         if spec.policy_ref is None:
-            return BASELINE
-        return Unbound(
+            return BASELINE_POLICY
+        return PolicyUnavailable(
             conditions.POLICY_MISSING,
             f"The TenantPolicy {name} that spec.policyRef names is not there, so nothing of the"
             " tenant is carried; create it, or name another one.",
         )
     try:
         return parse_tenant_policy(entry.decode())
-    except SpecProblemError as problem:
-        return Unbound(
+    except InvalidSpecError as problem:
+        return PolicyUnavailable(
             conditions.POLICY_UNREADABLE,
             f"{problem}. Nothing of the tenant is carried; correct the TenantPolicy.",
         )

@@ -14,32 +14,32 @@ import orjson
 
 from kubeio import Object
 from kubeio.cache.store import Store
-from syncer.clusters.home_cluster import Home
+from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.rules.placement import target_node
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 
-_LABEL = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
-_NODE = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
-_ROOT = re.compile(r".+-[0-9a-f]{6}-.+")
+_LABEL_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
+_NODE_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
+_ROOT_PATTERN = re.compile(r".+-[0-9a-f]{6}-.+")
 """Form of the names of root namespaces and of super namespaces."""
-_ROOT_EXTRA = 8  # 2 hyphens and 6 digits between namespace and name
-_OF_CONTAINERS = frozenset({"terminated"})
+_ROOT_EXTRA_CHARACTERS = 8  # 2 hyphens and 6 digits between namespace and name
+_CONTAINER_WRITTEN_FIELDS = frozenset({"terminated"})
 """Fields that containers write themselves. A replacement would disclose to them which names exist.
 """
 _MAX_TEXT = 32_768
 """Length in characters at which texts are cut, as API servers do with Events."""
-ANOTHER = "another-namespace"
-A_NODE = "another-node"
-AN_AGENT = "node-agent"
+NAMESPACE_PLACEHOLDER = "another-namespace"
+NODE_PLACEHOLDER = "another-node"
+AGENT_PLACEHOLDER = "node-agent"
 
 
-class Scrubber:
+class Sanitizer:
     """Replaces the names that one tenant must not read."""
 
     def __init__(
-        self, tenant: Tenant, super_cluster: SuperCluster, home: Home, nodes: Store
+        self, tenant: Tenant, super_cluster: SuperCluster, home: HomeCluster, nodes: Store
     ) -> None:
         """`nodes` are the nodes that the tenant sees. Texts come from `super_cluster`."""
         self._tenant = tenant
@@ -47,57 +47,57 @@ class Scrubber:
         self._super_cluster = super_cluster
         self._nodes = nodes
 
-    def clean(self, text: str, *, node: str = "") -> str:
+    def sanitize_text(self, text: str, *, node: str = "") -> str:
         """Return a text without foreign names. `node` is a node that the tenant may know."""
         text = text[:_MAX_TEXT]
         agents = {entry.name for entry in self._home.agent_pods.list()}
-        text = _LABEL.sub(lambda found: self._label(found.group(), agents), text)
-        return _NODE.sub(lambda found: self._node(found.group(), node), text)
+        text = _LABEL_PATTERN.sub(lambda found: self._replace_label(found.group(), agents), text)
+        return _NODE_PATTERN.sub(lambda found: self._replace_node(found.group(), node), text)
 
-    def status(self, body: Mapping[str, Any], *, node: str = "") -> Object:
+    def sanitize_status(self, body: Mapping[str, Any], *, node: str = "") -> Object:
         """Return a super object with every message in its status sanitized."""
         found = body.get("status")
         if not found or b'"message":"' not in orjson.dumps(found):
             return dict(body)
-        return {**body, "status": self._messages(found, node)}
+        return {**body, "status": self._sanitize_messages(found, node)}
 
-    def _messages(self, value: Any, node: str) -> Any:
+    def _sanitize_messages(self, value: Any, node: str) -> Any:
         if isinstance(value, list):
-            return [self._messages(item, node) for item in value]
+            return [self._sanitize_messages(item, node) for item in value]
         if not isinstance(value, dict):
             return value
         return {
-            key: self.clean(inner, node=node)
+            key: self.sanitize_text(inner, node=node)
             if key == "message" and isinstance(inner, str)
             else inner
-            if key in _OF_CONTAINERS
-            else self._messages(inner, node)
+            if key in _CONTAINER_WRITTEN_FIELDS
+            else self._sanitize_messages(inner, node)
             for key, inner in value.items()
         }
 
-    def _label(self, word: str, agents: set[str]) -> str:
+    def _replace_label(self, word: str, agents: set[str]) -> str:
         if word in agents:
-            return AN_AGENT
-        if _ROOT.fullmatch(word) is None:
+            return AGENT_PLACEHOLDER
+        if _ROOT_PATTERN.fullmatch(word) is None:
             return word
         entry = self._super_cluster.stores["Namespace"].get("", word)
         if entry is None:
-            return ANOTHER if self._is_other_root(word) else word
+            return NAMESPACE_PLACEHOLDER if self._is_other_root(word) else word
         record = {"annotations": entry.annotations}
-        owner = ownership.owner_of(record, self._tenant.registration)
+        owner = ownership.read_owner(record, self._tenant.super_cluster_uid)
         is_own = owner is not None and owner.vc_uid == self._tenant.uid
-        return owner.namespace if owner is not None and is_own else ANOTHER
+        return owner.namespace if owner is not None and is_own else NAMESPACE_PLACEHOLDER
 
     def _is_other_root(self, word: str) -> bool:
         return any(
             word.startswith(f"{entry.namespace}-")
             and word.endswith(f"-{entry.name}")
-            and len(word) == len(entry.namespace) + len(entry.name) + _ROOT_EXTRA
+            and len(word) == len(entry.namespace) + len(entry.name) + _ROOT_EXTRA_CHARACTERS
             for entry in self._home.virtual_clusters.list()
             if entry.uid != self._tenant.uid
         )
 
-    def _node(self, word: str, known: str) -> str:
+    def _replace_node(self, word: str, known: str) -> str:
         # A node may have any word as its name. Words without digit, hyphen or dot are not looked
         # up.
         is_like_one = any(character in "-.0123456789" for character in word)
@@ -107,10 +107,10 @@ class Scrubber:
         if node is None:
             return word
         if self._super_cluster.registration:
-            return target_node.name_of(self._super_cluster.name)
+            return target_node.build_node_name(self._super_cluster.name)
         if word == known:
             return word
         shown = self._nodes.get("", word)
         # A tenant, or a target, may have a node with the same name.
         is_shown = shown is not None and shown.annotations.get(wellknown.UID) == node.uid
-        return word if is_shown else A_NODE
+        return word if is_shown else NODE_PLACEHOLDER

@@ -13,36 +13,36 @@ from functools import partial
 from itertools import chain
 
 from kubeio.cache.store import Entry, Store
-from kubeio.controller.worker import Wait
-from kubeio.resource_version import revision_of
+from kubeio.controller.worker import NotReadyYet
+from kubeio.resource_version import parse_revision
 from syncer.clusters.super_cluster import SuperCluster
-from syncer.clusters.target_cluster import Target
+from syncer.clusters.target_cluster import TargetCluster
 from syncer.model import decide
-from syncer.model.decide import SuperSide
-from syncer.model.keys import EVENT, PLACEMENT, Key, group_of
+from syncer.model.decide import SuperState
+from syncer.model.keys import ASSIGNMENT, EVENT, Key, build_group
 from syncer.model.pod_index import PodIndex
-from syncer.model.tenant_view import Away, Slice, TenantView
+from syncer.model.tenant_view import ServiceCidr, TargetNetwork, TenantView
 from syncer.placement import assignments
-from syncer.rules.events import Budget
-from syncer.rules.namespaces import is_at_level
+from syncer.rules.events import EventBudget
+from syncer.rules.namespaces import has_security_level
 from syncer.rules.placement import target_node
-from syncer.rules.pods.environment import Linked
+from syncer.rules.pods.environment import ServiceVariables
 from syncer.safety import pod_loss_guard
-from syncer.safety.expectations import Expectations, Side
-from syncer.safety.hot_loop_guard import Fuse
-from syncer.safety.proven_deletes import Deletions
+from syncer.safety.expectations import ClusterSide, Expectations
+from syncer.safety.hot_loop_guard import HotLoopGuard
+from syncer.safety.proven_deletes import ProvenDeletes
 from syncer.tenants import target_scope
-from syncer.tenants.all_keys import Roll
-from syncer.tenants.connection import Link
+from syncer.tenants.all_keys import AllKeys
+from syncer.tenants.connection import TenantConnection
 from syncer.tenants.grace_timers import GraceTimers
 from syncer.tenants.lost_twins import LostTwins
-from syncer.tenants.metrics import Figures
+from syncer.tenants.metrics import TenantMetrics
 from syncer.tenants.node_index import NodeIndex
-from syncer.tenants.sanitizer import Scrubber
-from syncer.tenants.session_memory import Reminders
+from syncer.tenants.sanitizer import Sanitizer
+from syncer.tenants.session_memory import SessionMemory
 from syncer.tenants.waiters import Waiters
 from tenancy import wellknown
-from tenancy.policies import BASELINE, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 
 
 class Session:
@@ -50,74 +50,82 @@ class Session:
 
     def __init__(
         self,
-        link: Link,
+        connection: TenantConnection,
         super_cluster: SuperCluster,
         *,
-        tenant_slice: Slice,
-        policy: TenantPolicySpec = BASELINE,
-        target: Target | None = None,
+        tenant_slice: ServiceCidr,
+        policy: TenantPolicySpec = BASELINE_POLICY,
+        target: TargetCluster | None = None,
     ) -> None:
         """`target` is the target of the super cluster, or None for the home cluster."""
-        self.link = link
+        self.connection = connection
         self.name = super_cluster.name
         self.target = target
-        self.tenant = replace(link.tenant, registration=super_cluster.registration)
-        self.queue = link.queue
-        self.tenant_client = link.client
-        self.stores = link.stores
-        self.notices = link.notices
-        self.brake = link.brake
+        self.tenant = replace(connection.tenant, super_cluster_uid=super_cluster.registration)
+        self.queue = connection.queue
+        self.tenant_client = connection.client
+        self.stores = connection.stores
+        self.event_recorder = connection.event_recorder
+        self.store_guard = connection.store_guard
         self.super_cluster = super_cluster
         self.super_client = super_cluster.client
-        self.group = group_of(self.key("", "", ""))
+        self.group = build_group(self.build_key("", "", ""))
         """Name of the session's group in the queue."""
-        self.pods = PodIndex(names_them=link.seats.is_split)
+        self.pods = PodIndex(tracks_names=connection.assignments.is_split)
         shown = self.stores["Node"] if target is None else Store()  # a target's nodes are not shown
-        self.nodes = NodeIndex(shown, super_cluster.nodes, policy.nodes.view)
+        self.node_index = NodeIndex(shown, super_cluster.nodes, policy.nodes.view)
         self.view = TenantView(
             tenant=self.tenant,
-            spec=link.cluster.spec,
-            slice=tenant_slice,
+            spec=connection.cluster.spec,
+            service_range=tenant_slice,
             stores=self.stores,
             references=self.pods.references,
             policy=policy,
-            below=super_cluster.read_by_builders,
+            super_stores=super_cluster.builder_stores,
             super_domain=super_cluster.domain,
-            ranges=super_cluster.ranges.current,
-            away=None if target is None else partial(self._away, link.cluster.status.endpoint),
+            get_super_cidrs=super_cluster.cidr_tracker.get_current,
+            get_target_network=None
+            if target is None
+            else partial(self._build_target_network, connection.cluster.status.endpoint),
         )
-        self._roll = Roll(
-            self.view, self.pods, super_cluster, link.home, concerns=self.concerns_here
+        self._all_keys = AllKeys(
+            self.view,
+            self.pods,
+            super_cluster,
+            connection.home_cluster,
+            is_concerned=self.is_concerned_here,
         )
-        self.figures = Figures(self.queue.age)
-        self.expectations = Expectations(answered=self.figures.answered)
-        self.fuse = Fuse()
-        self.deletions = Deletions(
-            brake=self.brake,
+        self.metrics = TenantMetrics(self.queue.get_age)
+        self.expectations = Expectations(on_write=self.metrics.observe_write)
+        self.hot_loop_guard = HotLoopGuard()
+        self.proven_deletes = ProvenDeletes(
+            store_guard=self.store_guard,
             tenant_client=self.tenant_client,
             super_client=self.super_client,
             expectations=self.expectations,
-            registration=self.tenant.registration,
+            registration=self.tenant.super_cluster_uid,
         )
-        self.event_budget = Budget()
-        self.scrubber = Scrubber(self.tenant, super_cluster, link.home, self.stores["Node"])
-        self.reminders = Reminders(self.now)
+        self.event_budget = EventBudget()
+        self.sanitizer = Sanitizer(
+            self.tenant, super_cluster, connection.home_cluster, self.stores["Node"]
+        )
+        self.memory = SessionMemory(self.now)
         self.waiters = Waiters()
         self.grace_timers = GraceTimers(self.now)
         self.lost_twins = LostTwins()
-        self.linked = Linked()
-        self._leaving: set[Key] = set()
+        self.linked = ServiceVariables()
+        self._twins_in_deletion: set[Key] = set()
         self.is_ready = False
         self._in_flight = 0
-        self._idle: asyncio.Event | None = None
+        self._idle_event: asyncio.Event | None = None
 
     # Names and lookups.
 
-    def key(self, kind: str, namespace: str, name: str) -> Key:
+    def build_key(self, kind: str, namespace: str, name: str) -> Key:
         """Return the key of one of this tenant's objects."""
         return Key(self.tenant.uid, self.super_cluster.name, kind, namespace, name)
 
-    def super_store(self, kind: str) -> Store:
+    def get_super_store(self, kind: str) -> Store:
         """Return the cache of super objects of a kind."""
         return self.super_cluster.stores[kind]
 
@@ -125,71 +133,78 @@ class Session:
         """Return True if a super object is the twin of the tenant object with this UID."""
         return self.super_cluster.is_twin(entry, vc_uid=self.tenant.uid, uid=uid)
 
-    def super_side(self, entry: Entry | None, namespace: str | None = None) -> SuperSide | None:
-        """Return the facts of a super object for a decision, as `decide.super_side` does."""
-        return decide.super_side(entry, namespace, registration=self.tenant.registration)
+    def build_super_state(
+        self, entry: Entry | None, namespace: str | None = None
+    ) -> SuperState | None:
+        """Return the facts of a super object for a decision, as `decide.build_super_state` does."""
+        return decide.build_super_state(
+            entry, namespace, registration=self.tenant.super_cluster_uid
+        )
 
     def has_twin(self, pod: Entry) -> bool:
         """Return True if the cache has the twin of a tenant pod."""
-        below = self.view.super_namespace(pod.namespace)
-        return self.is_twin(self.super_store("Pod").get(below, pod.name), pod.uid)
+        below = self.view.get_super_namespace(pod.namespace)
+        return self.is_twin(self.get_super_store("Pod").get(below, pod.name), pod.uid)
 
-    def shown_node(self, node: str) -> str:
+    def get_shown_node(self, node: str) -> str:
         """Return the tenant's name for the node of a super pod."""
-        return node if self.target is None else target_node.name_of(self.name)
+        return node if self.target is None else target_node.build_node_name(self.name)
 
-    def concerns(self, kind: str, entry: Entry) -> bool:
+    def is_concerned(self, kind: str, entry: Entry) -> bool:
         """Return True if this super cluster needs an object of the tenant."""
-        return self.target is None or target_scope.needs(
-            kind, entry, self.view, self.pods, self.super_store("Pod")
+        return self.target is None or target_scope.is_needed_in_target(
+            kind, entry, self.view, self.pods, self.get_super_store("Pod")
         )
 
-    def concerns_here(self, kind: str, entry: Entry) -> bool:
-        """Return the same as `concerns`, for pods as well."""
+    def is_concerned_here(self, kind: str, entry: Entry) -> bool:
+        """Return the same as `is_concerned`, for pods as well."""
         if kind == "Pod":
-            return self.pods.has(*entry.key) or self.link.seats.of(entry) == self.name
-        return self.concerns(kind, entry)
+            return (
+                self.pods.has(*entry.key)
+                or self.connection.assignments.get_cluster(entry) == self.name
+            )
+        return self.is_concerned(kind, entry)
 
     def is_behind(self, key: Key, tenant_x: Entry | None, super_x: Entry | None) -> bool:
         """Return True if a cache does not show a write of the syncer for a key yet."""
         awaited = self.expectations
-        return awaited.is_behind(Side.TENANT, key, tenant_x) or awaited.is_behind(
-            Side.SUPER, key, super_x
+        return awaited.is_behind(ClusterSide.TENANT, key, tenant_x) or awaited.is_behind(
+            ClusterSide.SUPER, key, super_x
         )
 
-    def ready_namespace(self, key: Key) -> Entry:
+    def get_ready_namespace(self, key: Key) -> Entry:
         """Return the super namespace of a key's namespace. Raises Wait until it can be used."""
         tenant_x = self.stores["Namespace"].get("", key.namespace)
-        name = self.view.super_namespace(key.namespace)
-        super_x = self.super_store("Namespace").get("", name)
-        account = self.super_store("ServiceAccount").list(name)
-        space = self.key("Namespace", "", key.namespace)
+        name = self.view.get_super_namespace(key.namespace)
+        super_x = self.get_super_store("Namespace").get("", name)
+        account = self.get_super_store("ServiceAccount").list(name)
+        space = self.build_key("Namespace", "", key.namespace)
         if (
             tenant_x is not None
             and super_x is not None
             and not (super_x.deleting or self.is_leaving(space, super_x))
             and account
             and self.is_twin(super_x, tenant_x.uid)
-            and is_at_level(super_x.labels, self.view.policy)
+            and has_security_level(super_x.labels, self.view.policy)
         ):
             return super_x
-        self.wait_for(space, key)
+        self.add_waiter(space, key)
         if self.target is not None:  # a target has needed namespaces only
             self.queue.add(space, first=True)
-        raise Wait("the super namespace is not there yet")
+        raise NotReadyYet("the super namespace is not there yet")
 
     @property
-    def is_away(self) -> bool:
+    def is_target_unreachable(self) -> bool:
         """Whether the super cluster, a target, does not answer."""
         return self.target is not None and bool(self.target.problem)
 
     @property
     def holds_deletes(self) -> bool:
         """Whether deletes in the super cluster wait for a platform administrator."""
-        return self.brake.is_held
+        return self.store_guard.is_held
 
     @property
-    def exposes_all(self) -> bool:
+    def exposes_all_nodes(self) -> bool:
         """Whether the tenant sees every node, not only the nodes of its pods."""
         return self.view.policy.nodes.expose == "all"
 
@@ -199,48 +214,50 @@ class Session:
 
     # Waiting keys.
 
-    def wait_for(self, dependency: Key, key: Key) -> None:
+    def add_waiter(self, dependency: Key, key: Key) -> None:
         """Queue a key again when another key changes."""
-        self.waiters.wait_for(dependency, key)
+        self.waiters.add_waiter(dependency, key)
 
     @contextmanager
-    def leaving(self, key: Key, super_x: Entry) -> Iterator[None]:
+    def mark_leaving(self, key: Key, super_x: Entry) -> Iterator[None]:
         """Delete a twin. Keys that need it meanwhile wait, and are woken afterwards.
 
         The twin counts as deleted until the cache shows its new state, or until a timeout, because
         the answer to a delete may be lost. If the block raises Wait, the twin stays.
         """
-        self._leaving.add(key)
+        self._twins_in_deletion.add(key)
         is_sent = True
         try:
             yield
-        except Wait:
+        except NotReadyYet:
             is_sent = False
             raise
         finally:
-            self._leaving.discard(key)
-            if is_sent and not self.expectations.is_behind(Side.SUPER, key, super_x):
-                self.expectations.deleted(Side.SUPER, key, super_x, taken=True)
-            self.wake(key)
+            self._twins_in_deletion.discard(key)
+            if is_sent and not self.expectations.is_behind(ClusterSide.SUPER, key, super_x):
+                self.expectations.expect_delete(ClusterSide.SUPER, key, super_x, taken=True)
+            self.wake_waiters(key)
 
     def is_leaving(self, key: Key, super_x: Entry | None) -> bool:
         """Return True if a twin in the cache is being deleted or was deleted a moment ago."""
-        return key in self._leaving or self.expectations.is_behind(Side.SUPER, key, super_x)
+        return key in self._twins_in_deletion or self.expectations.is_behind(
+            ClusterSide.SUPER, key, super_x
+        )
 
-    def wake(self, dependency: Key) -> None:
+    def wake_waiters(self, dependency: Key) -> None:
         """Queue every key that waits for another key."""
-        for key in self.waiters.waiting_for(dependency):
+        for key in self.waiters.pop_waiters(dependency):
             self.queue.add(key, low=key.kind == EVENT)
 
-    def add(self, key: Key, *, low: bool = False) -> None:
+    def enqueue(self, key: Key, *, low: bool = False) -> None:
         """Queue a key if the session is ready. `start` queues all keys later."""
         if self.is_ready:
             self.queue.add(key, low=low)
 
-    def _away(self, endpoint: str) -> Away:
+    def _build_target_network(self, endpoint: str) -> TargetNetwork:
         """Return the addresses that replace the tenant's own for pods in a target."""
         assert self.target is not None  # noqa: S101 - asked only then
-        return Away(endpoint=endpoint, resolvers=self.target.spec.network.resolvers)
+        return TargetNetwork(endpoint=endpoint, resolvers=self.target.spec.network.resolvers)
 
     # Work.
 
@@ -248,7 +265,7 @@ class Session:
         """Start to reconcile, beginning with every key."""
         self.report_missing_pods()  # before any conclusion
         self.is_ready = True
-        for key in self.all_keys():
+        for key in self.list_all_keys():
             self.queue.add(key, low=True)
 
     def report_missing_pods(self) -> None:
@@ -258,51 +275,57 @@ class Session:
         """
         if self.target is not None:
             missing = pod_loss_guard.missing_uids(
-                self.stores["Pod"].list(), shown_node=self.shown_node(""), has_twin=self.has_twin
+                self.stores["Pod"].list(),
+                shown_node=self.get_shown_node(""),
+                has_twin=self.has_twin,
             )
-            self.target.muster.called(self.tenant.uid, missing)
+            self.target.pod_loss_guard.replace_missing(self.tenant.uid, missing)
 
-    def began(self) -> None:
-        """Count one more key in work, which `drained` waits for. `ended` must follow."""
+    def start_key(self) -> None:
+        """Count one more key in work, which `drain` waits for. `finish_key` must follow."""
         self._in_flight += 1
 
-    def ended(self) -> None:
+    def finish_key(self) -> None:
         """Count one key less in work."""
         self._in_flight -= 1
-        if self._idle is not None and not self._in_flight:
-            self._idle.set()
+        if self._idle_event is not None and not self._in_flight:
+            self._idle_event.set()
 
-    async def drained(self) -> None:
+    async def drain(self) -> None:
         """Stop accepting work and wait until no key is in work."""
         self.is_ready = False
         self.queue.drop_group(self.group)
         if self._in_flight:
-            self._idle = asyncio.Event()
-            await self._idle.wait()
+            self._idle_event = asyncio.Event()
+            await self._idle_event.wait()
 
     # All keys.
 
-    def all_keys(self) -> Collection[Key]:
+    def list_all_keys(self) -> Collection[Key]:
         """Return every key that may have work, each once. Most are known on both sides."""
-        keys = chain(self._roll.keys(), self.lost_twins.out_of_sight(), self.unseated())
+        keys = chain(
+            self._all_keys.iterate_keys(),
+            self.lost_twins.list_vanished_keys(),
+            self.iterate_unassigned(),
+        )
         return dict.fromkeys(keys)
 
-    def unseated(self) -> Iterable[Key]:
+    def iterate_unassigned(self) -> Iterable[Key]:
         """Yield the keys of the pods without an assigned cluster."""
-        if self.target is None and self.link.seats.is_split:
+        if self.target is None and self.connection.assignments.is_split:
             for entry in self.stores["Pod"].list():
-                if self.link.seats.of(entry) == assignments.NOWHERE:
-                    yield self.key(PLACEMENT, *entry.key)
+                if self.connection.assignments.get_cluster(entry) == assignments.UNASSIGNED:
+                    yield self.build_key(ASSIGNMENT, *entry.key)
 
-    def is_served(self, kind: str) -> None:
+    def handle_kind_served(self, kind: str) -> None:
         """Queue the keys of a mirrored kind that the tenant now serves."""
-        for key in self._roll.of_mirror(kind):
-            self.add(key, low=True)
+        for key in self._all_keys.list_mirror_keys(kind):
+            self.enqueue(key, low=True)
 
-    def stamps(self) -> Iterable[int]:
+    def iterate_stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
-        for entry in self.super_cluster.written_for(self.tenant.uid):
-            yield revision_of(entry.annotations.get(wellknown.STORE_REVISION, ""))
+        for entry in self.super_cluster.list_written_for(self.tenant.uid):
+            yield parse_revision(entry.annotations.get(wellknown.STORE_REVISION, ""))
 
 
 Sessions = Mapping[str, Mapping[str, Session]]

@@ -14,26 +14,26 @@ from syncer.model.keys import Key
 from syncer.rules.pods.token_specs import TokenSpec
 
 MAX_PENDING_EVENTS = 1000
-MAX_TOLD_EVENTS = 4096
-LEFT_OUT_SECONDS = 3600.0
+MAX_WRITTEN_EVENTS = 4096
+UNKNOWN_FIELD_SECONDS = 3600.0
 """Time in seconds for which a field counts as unknown to a tenant's API. The API's version may
 change.
 """
 
 
-class Reminders:
+class SessionMemory:
     """The memories of one session."""
 
     def __init__(self, clock: Callable[[], float]) -> None:
-        self.events: dict[Key, Object] = {}
+        self.pending_events: dict[Key, Object] = {}
         """Super Events that wait to be synced back. Bounded, with the newest state of each."""
         self.tokens: dict[Key, TokenSpec] = {}
         """Token Secrets that pods wait for."""
         self.nodes: dict[Key, str] = {}
         """Nodes that pods will be bound to, by key of the pod."""
-        self.making_nodes: dict[str, asyncio.Event] = {}
+        self.nodes_in_creation: dict[str, asyncio.Event] = {}
         """Nodes that a reconcile creates at this moment. Each event is set at its end."""
-        self.made_nodes: set[str] = set()
+        self.created_nodes: set[str] = set()
         """Nodes that were created completely. The entry applies until the cache shows the node."""
         self.compared: dict[Key, tuple[int, int]] = {}
         """Running pods that were found in sync in the super cluster, with the revisions of both
@@ -41,11 +41,11 @@ class Reminders:
         """
         self._clock = clock
         self._renewed_at = float("-inf")
-        self._events_due: dict[Key, float] = {}
-        self._told: OrderedDict[Key, Object] = OrderedDict()
-        self._left_out: dict[str, float] = {}
+        self._event_deadlines: dict[Key, float] = {}
+        self._written_events: OrderedDict[Key, Object] = OrderedDict()
+        self._unknown_fields: dict[str, float] = {}
 
-    def gone(self, key: Key) -> None:
+    def forget_pod(self, key: Key) -> None:
         """Forget what is remembered of a pod by its name.
 
         No pod or a different pod has the name now.
@@ -53,50 +53,50 @@ class Reminders:
         self.compared.pop(key, None)
         self.nodes.pop(key, None)
 
-    def left_to_renew(self, seconds: float) -> float:
+    def get_seconds_to_renewal(self, seconds: float) -> float:
         """Return the seconds until the next lease renewal. `seconds` is the interval."""
         return self._renewed_at + seconds - self._clock()
 
-    def renewed(self) -> None:
+    def record_lease_renewal(self) -> None:
         """Record that the node's lease is renewed now, or that a renewal was tried."""
         self._renewed_at = self._clock()
 
-    def saw_left_out(self, fields: Iterable[str]) -> None:
+    def record_unknown_fields(self, fields: Iterable[str]) -> None:
         """Record fields of a node's status that the tenant's API does not know."""
-        self._left_out.update(dict.fromkeys(fields, self._clock() + LEFT_OUT_SECONDS))
+        self._unknown_fields.update(dict.fromkeys(fields, self._clock() + UNKNOWN_FIELD_SECONDS))
 
-    def is_left_out(self, field: str) -> bool:
+    def is_field_unknown(self, field: str) -> bool:
         """Return True if the tenant's API does not know a field of a node's status."""
-        return self._left_out.get(field, 0.0) > self._clock()
+        return self._unknown_fields.get(field, 0.0) > self._clock()
 
     def queue_event(self, key: Key, event: Object) -> bool:
         """Keep an Event until its key is reconciled. Returns False if too many Events wait."""
-        if key not in self.events and len(self.events) >= MAX_PENDING_EVENTS:
+        if key not in self.pending_events and len(self.pending_events) >= MAX_PENDING_EVENTS:
             return False
-        self.events[key] = event
+        self.pending_events[key] = event
         return True
 
-    def event_may_wait(self, key: Key, seconds: float) -> float:
+    def get_event_wait(self, key: Key, seconds: float) -> float:
         """Return the seconds that an Event may still wait, of `seconds` since the first call."""
         now = self._clock()
-        return self._events_due.setdefault(key, now + seconds) - now
+        return self._event_deadlines.setdefault(key, now + seconds) - now
 
-    def event_done(self, key: Key) -> None:
+    def forget_event(self, key: Key) -> None:
         """Forget an Event that was posted, or that cannot be."""
-        self.events.pop(key, None)
-        self._events_due.pop(key, None)
+        self.pending_events.pop(key, None)
+        self._event_deadlines.pop(key, None)
 
-    def has_told(self, key: Key) -> bool:
+    def has_written_event(self, key: Key) -> bool:
         """Return True if a super Event was synced back, in any state."""
-        return key in self._told
+        return key in self._written_events
 
-    def was_told(self, key: Key, state: Object) -> bool:
+    def was_state_written(self, key: Key, state: Object) -> bool:
         """Return True if a super Event was synced back in this state."""
-        return self._told.get(key) == state
+        return self._written_events.get(key) == state
 
-    def told(self, key: Key, state: Object) -> None:
+    def record_written_event(self, key: Key, state: Object) -> None:
         """Remember, within a bound, the state in which a super Event was synced back."""
-        self._told[key] = state
-        self._told.move_to_end(key)
-        if len(self._told) > MAX_TOLD_EVENTS:
-            self._told.popitem(last=False)
+        self._written_events[key] = state
+        self._written_events.move_to_end(key)
+        if len(self._written_events) > MAX_WRITTEN_EVENTS:
+            self._written_events.popitem(last=False)

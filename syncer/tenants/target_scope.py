@@ -12,20 +12,22 @@ from syncer.rules import disruption_budgets
 from syncer.rules.disruption_budgets import BUDGET
 
 
-def needs(kind: str, entry: Entry, view: TenantView, pods: PodIndex, super_pods: Store) -> bool:
+def is_needed_in_target(
+    kind: str, entry: Entry, view: TenantView, pods: PodIndex, super_pods: Store
+) -> bool:
     """Return True if a target needs an object of the tenant.
 
     `pods` are the tenant's pods that are assigned to the target, and `super_pods` all of its pods.
     """
     if kind == "Namespace":
-        below = view.super_namespace(entry.name)
-        return pods.is_in(entry.name) or bool(super_pods.list(below))
+        below = view.get_super_namespace(entry.name)
+        return pods.has_namespace(entry.name) or bool(super_pods.list(below))
     if kind in ("ConfigMap", "Secret"):
         return view.is_referenced(kind, entry.namespace, entry.name)
     if kind == BUDGET:
-        selector = disruption_budgets.selector_of(entry.decode())
+        selector = disruption_budgets.get_selector(entry.decode())
         return selector is not None and any(
             label_selectors.matches(selector, pod.labels)
-            for pod in view.super_pods(entry.namespace)
+            for pod in view.list_super_pods(entry.namespace)
         )
-    return pods.is_in(entry.namespace)
+    return pods.has_namespace(entry.namespace)

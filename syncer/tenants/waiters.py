@@ -18,23 +18,23 @@ class Waiters:
 
     def __init__(self) -> None:
         """No key waits."""
-        self._waiting: OrderedDict[Key, set[Key]] = OrderedDict()
+        self._waiting_by_dependency: OrderedDict[Key, set[Key]] = OrderedDict()
         self._waiters = 0
 
-    def wait_for(self, dependency: Key, key: Key) -> None:
+    def add_waiter(self, dependency: Key, key: Key) -> None:
         """Record that a key is queued again when another key changes."""
-        waiters = self._waiting.setdefault(dependency, set())
-        self._waiting.move_to_end(dependency)
+        waiters = self._waiting_by_dependency.setdefault(dependency, set())
+        self._waiting_by_dependency.move_to_end(dependency)
         self._waiters += key not in waiters
         waiters.add(key)
-        while self._waiters > MAX_WAITERS and len(self._waiting) > 1:
-            self._waiters -= len(self._waiting.popitem(last=False)[1])
+        while self._waiters > MAX_WAITERS and len(self._waiting_by_dependency) > 1:
+            self._waiters -= len(self._waiting_by_dependency.popitem(last=False)[1])
         if self._waiters > MAX_WAITERS:
             waiters.pop()
             self._waiters -= 1
 
-    def waiting_for(self, dependency: Key) -> set[Key]:
+    def pop_waiters(self, dependency: Key) -> set[Key]:
         """Return and forget the keys that wait for a dependency."""
-        waiters = self._waiting.pop(dependency, set())
+        waiters = self._waiting_by_dependency.pop(dependency, set())
         self._waiters -= len(waiters)
         return waiters

@@ -9,16 +9,16 @@ import pytest
 
 from kubeio.api.client import Client
 from tenancy.resources import NAMESPACES
-from tests.chart.gate import Stage, root, space, tenant, token
+from tests.chart.gate import AdmissionStage, root, space, tenant, token
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, helm
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 
 
 @dataclass(frozen=True, kw_only=True)
-class Server:
+class ChartApiServer:
     """An API server and the kubeconfig by which helm reaches it."""
 
-    plane: ControlPlane
+    plane: LocalControlPlane
     kubeconfig: Path
 
     def helm(self, *words: str) -> str:
@@ -29,27 +29,27 @@ class Server:
 
 
 @pytest.fixture(scope="session")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Server]:
+def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChartApiServer]:
     folder = tmp_path_factory.mktemp("chart")
-    plane = ControlPlane(folder, name="chart")
+    plane = LocalControlPlane(folder, name="chart")
     asyncio.run(plane.start())
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_bytes(plane.kubeconfig())
     kubeconfig.chmod(0o600)
-    running = Server(plane=plane, kubeconfig=kubeconfig)
+    running = ChartApiServer(plane=plane, kubeconfig=kubeconfig)
     running.helm("install", RELEASE, str(CHART), "--create-namespace")
     yield running
     asyncio.run(plane.stop())
 
 
 @pytest.fixture
-async def stage(server: Server) -> AsyncIterator[Stage]:
+async def stage(server: ChartApiServer) -> AsyncIterator[AdmissionStage]:
     """Two tenants with a namespace each, before the gate."""
     plane = server.plane
     async with Client(plane.endpoint) as admin:
         stolen = plane.endpoint_with_token(token=await token(admin))
         async with Client(stolen) as thief:
-            found = Stage(admin=admin, thief=thief, own=tenant(), foreign=tenant())
+            found = AdmissionStage(admin=admin, thief=thief, own=tenant(), foreign=tenant())
             for each in (found.own, found.foreign):
                 await admin.create(NAMESPACES, root(each))
                 await admin.create(NAMESPACES, space(each))

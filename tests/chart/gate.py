@@ -43,15 +43,15 @@ PREFIXES = {"PersistentVolume": names.VOLUME_PREFIX}
 def tenant(name: str = "") -> Tenant:
     """Return a tenant that nobody declared; the gate looks at marks only."""
     name, uid = name or fresh_name("vc"), fresh_name("uid")
-    root = names.root_namespace("default", name, uid)
+    root = names.build_root_namespace("default", name, uid)
     return Tenant(name=name, namespace="default", uid=uid, root=root)
 
 
 def marked(of: Tenant, namespace: str = "web", uid: str = "twin-uid") -> Object:
     """Return metadata with the marks that the syncer stamps."""
     return {
-        "labels": ownership.labels(of, namespace),
-        "annotations": ownership.annotations(of, namespace, uid),
+        "labels": ownership.build_owner_labels(of, namespace),
+        "annotations": ownership.build_owner_annotations(of, namespace, uid),
     }
 
 
@@ -59,7 +59,7 @@ def space(of: Tenant, namespace: str = "web") -> Object:
     """Return the super namespace of a tenant namespace as the syncer makes it."""
     metadata = marked(of, namespace)
     metadata["labels"]["pod-security.kubernetes.io/enforce"] = "baseline"
-    name = names.super_namespace(of.root, of.uid, namespace)
+    name = names.build_super_namespace(of.root, of.uid, namespace)
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}
 
 
@@ -90,7 +90,7 @@ def sample(resource: Resource, namespace: str, metadata: Object) -> Object:
 
 
 @dataclasses.dataclass(frozen=True, kw_only=True)
-class Stage:
+class AdmissionStage:
     """Two tenants with a namespace each, their administrator, and the syncer's stolen token."""
 
     admin: Client
@@ -100,7 +100,7 @@ class Stage:
 
     def namespace(self, of: Tenant) -> str:
         """Return the name of a tenant's super namespace."""
-        return names.super_namespace(of.root, of.uid, "web")
+        return names.build_super_namespace(of.root, of.uid, "web")
 
 
 async def token(admin: Client, account: str = "vc-syncer") -> str:
@@ -125,7 +125,7 @@ async def refused(attempt: Callable[[], Awaitable[object]], policy: str = GATE) 
         try:
             await attempt()
         except Forbidden as problem:
-            told = problem.said
+            told = problem.server_message
         assert policy in told, told or "the server let it pass"
         return told
 

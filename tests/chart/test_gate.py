@@ -12,10 +12,10 @@ import pytest
 
 from kubeio import Object
 from kubeio.api.client import Client
-from syncer.rbac import SUPER_ACCESS
+from syncer.rbac import SUPER_RBAC_RULES
 from tenancy import names, resources
 from tenancy.resources import CONFIG_MAPS, LEASES, NAMESPACES, SERVICE_ACCOUNTS, Resource
-from tests.chart.gate import SAMPLES, Stage, marked, refused, root, sample, tenant, token
+from tests.chart.gate import SAMPLES, AdmissionStage, marked, refused, root, sample, tenant, token
 from tests.chart.helm import NAMESPACE
 from tests.support.names import fresh_name
 
@@ -26,7 +26,7 @@ APART = {"namespaces", "virtualclusters", "superclusters", "leases"}
 """Kinds with rules and tests of their own."""
 WRITES = [
     (row.group, resource, verb)
-    for row in SUPER_ACCESS
+    for row in SUPER_RBAC_RULES
     for resource in row.resources
     for verb in row.verbs
     if verb in ("create", "update", "patch", "delete") and resource.partition("/")[0] not in APART
@@ -36,7 +36,12 @@ SPEC_ONLY = {"pods/ephemeralcontainers", "pods/resize"}
 
 
 async def attempt(
-    stage: Stage, write: tuple[str, str, str], namespace: str, *, was: Object, becomes: Object
+    stage: AdmissionStage,
+    write: tuple[str, str, str],
+    namespace: str,
+    *,
+    was: Object,
+    becomes: Object,
 ) -> Callable[[], Awaitable[object]]:
     """Return one write with the stolen token, of an object with such metadata before and after."""
     group, plural, verb = write

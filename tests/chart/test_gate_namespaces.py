@@ -124,7 +124,7 @@ async def test_a_root_namespace_takes_the_record_of_the_store_and_nothing_else(s
 
 
 async def test_secrets_of_root_namespaces_stay_out_of_reach(stage):
-    own = {"annotations": ownership.annotations(stage.own, "", "x")}
+    own = {"annotations": ownership.build_owner_annotations(stage.own, "", "x")}
     secret = sample(SECRETS, stage.own.root, {**marked(stage.own, ""), **own})
     await stage.admin.create(SECRETS, secret)
     name = secret["metadata"]["name"]

@@ -73,7 +73,7 @@ async def test_volumes_of_tenants_with_long_names_are_made(stage, length):
     own = tenant("v" * length)
     volume = sample(resources.PERSISTENT_VOLUMES, "", marked(own))
     for namespace in ("a", "web", "z" * 63):
-        below = names.super_namespace(own.root, own.uid, namespace)
+        below = names.build_super_namespace(own.root, own.uid, namespace)
         volume["spec"]["claimRef"]["namespace"] = below
         await stage.thief.create(resources.PERSISTENT_VOLUMES, volume, dry_run=True)
     without = {key: value for key, value in volume["spec"].items() if key != "nfs"}

@@ -11,7 +11,7 @@ import yaml
 from kubeio.api.client import Client
 from kubeio.errors import Forbidden, Invalid
 from tenancy import names
-from tenancy.policies import BASELINE, parse_tenant_policy
+from tenancy.policies import BASELINE_POLICY, parse_tenant_policy
 from tenancy.resources import (
     CLUSTER_VERSIONS,
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -20,7 +20,7 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
-from tests.chart.conftest import Server
+from tests.chart.conftest import ChartApiServer
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, render
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
@@ -32,7 +32,7 @@ FLOWS = "flowcontrol.apiserver.k8s.io"
 
 
 @pytest.fixture
-async def client(server: Server):
+async def client(server: ChartApiServer):
     async with Client(server.plane.endpoint) as client:
         yield client
 
@@ -59,7 +59,7 @@ async def refused(client: Client, resource: Resource, body: dict[str, Any]) -> s
     try:
         await client.create(resource, body, validation="Strict", dry_run=True)
     except Invalid as problem:
-        return problem.said
+        return problem.server_message
     raise AssertionError(f"the server took {body}")
 
 
@@ -118,8 +118,8 @@ async def test_the_first_install_makes_the_policies_and_each_shows_all_that_it_s
         name: await client.get(TENANT_POLICIES, name)
         for name in ("baseline", "trusted", "conformance")
     }
-    assert parse_tenant_policy(found["baseline"]) == BASELINE
-    whole = msgspec.json.decode(msgspec.json.encode(BASELINE))
+    assert parse_tenant_policy(found["baseline"]) == BASELINE_POLICY
+    whole = msgspec.json.decode(msgspec.json.encode(BASELINE_POLICY))
     assert found["baseline"]["spec"] == whole
     for body in found.values():
         told = msgspec.json.decode(msgspec.json.encode(parse_tenant_policy(body)))
@@ -157,7 +157,7 @@ async def test_namespaces_of_kubernetes_itself_hold_no_virtual_cluster(client):
         try:
             await client.create(VIRTUAL_CLUSTERS, body, dry_run=True)
         except Forbidden as problem:
-            return problem.said
+            return problem.server_message
         raise AssertionError("the server took it")
 
     assert "create the VirtualCluster in another namespace" in await eventually(look)
@@ -252,16 +252,16 @@ async def test_a_wrong_field_is_refused_by_name(client, spec, told):
 async def test_a_name_with_a_dot_is_refused_in_the_words_of_the_vocabulary(client):
     told = await refused(client, VIRTUAL_CLUSTERS, virtual_cluster("a.b"))
     assert "metadata.name" in told
-    with pytest.raises(names.NameProblemError) as own:
-        names.root_namespace("default", "a.b", "")
+    with pytest.raises(names.InvalidNameError) as own:
+        names.build_root_namespace("default", "a.b", "")
     remedy = str(own.value).partition("; ")[2]
     assert remedy in told
 
 
 async def test_namespace_and_name_together_are_limited_in_the_words_of_the_vocabulary(client):
-    longest = "a" * (names.MAX_IDENTITY - len("default"))
-    with pytest.raises(names.NameProblemError) as own:
-        names.root_namespace("default", f"{longest}a", "")
+    longest = "a" * (names.MAX_NAMESPACE_AND_NAME - len("default"))
+    with pytest.raises(names.InvalidNameError) as own:
+        names.build_root_namespace("default", f"{longest}a", "")
 
     async def look() -> str:  # a policy counts from the moment the server has seen it
         return await refused(client, VIRTUAL_CLUSTERS, virtual_cluster(f"{longest}a"))
@@ -359,7 +359,7 @@ async def test_the_table_of_kubectl_has_upstreams_columns_and_ours(client):
     await client.create(VIRTUAL_CLUSTERS, virtual_cluster(name))
     answer = await client.raw(
         "GET",
-        VIRTUAL_CLUSTERS.path("default", name),
+        VIRTUAL_CLUSTERS.build_path("default", name),
         accept="application/json;as=Table;v=v1;g=meta.k8s.io",
     )
     columns = re.findall(r'"name":"(\w+)"', answer.decode().partition("rows")[0])

@@ -9,7 +9,7 @@ import yaml
 from tenancy import wellknown
 from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
 from vcmanager.agents import authorities
-from vcmanager.runtime.options import AgentPods
+from vcmanager.runtime.options import AgentPodSettings
 from vnagent.authz import token_review
 from vnagent.limits import concurrency
 
@@ -241,8 +241,8 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
         "POD_UID": {"fieldPath": "metadata.uid"},
         "UPSTREAM": "auto",
         "METRICS_PORT": "10552",
-        "MAX_STREAMS": str(concurrency.STREAMS),
-        "MAX_STREAMS_PER_TENANT": str(concurrency.STREAMS_PER_TENANT),
+        "MAX_STREAMS": str(concurrency.MAX_STREAMS),
+        "MAX_STREAMS_PER_TENANT": str(concurrency.MAX_STREAMS_PER_TENANT),
         "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
         "KUBELET_CA_FILE": "/etc/vn-agent/kubelet/ca.crt",
     }
@@ -297,7 +297,7 @@ def test_vc_manager_is_told_how_agents_of_targets_run(usual, full):
     told = {
         key: msgspec.json.decode(
             environment(named(objects, "Deployment", wellknown.MANAGER))["AGENT_PODS"],
-            type=AgentPods,
+            type=AgentPodSettings,
         )
         for key, objects in (("usual", usual), ("full", full))
     }
@@ -312,7 +312,7 @@ def test_vc_manager_is_told_how_agents_of_targets_run(usual, full):
         assert {resource for rule in rules for resource in rule["resources"]} == {
             *("certificatesigningrequests", "configmaps", "tokenreviews", "subjectaccessreviews"),
         }
-    assert told["usual"] == AgentPods(
+    assert told["usual"] == AgentPodSettings(
         image=told["usual"].image,
         instance=RELEASE,
         priority_class_name="system-cluster-critical",
@@ -387,7 +387,7 @@ def test_metrics_of_agents_are_read_by_tls_with_a_token_and_never_without(full):
     template = agent["spec"]["template"]["metadata"]["labels"].items()
     assert service["spec"]["selector"].items() <= template
     assert named(full, "ClusterRole", "virtual-cluster-metrics")["rules"] == [
-        {"nonResourceURLs": [token_review.PATH], "verbs": ["get"]}
+        {"nonResourceURLs": [token_review.METRICS_PATH], "verbs": ["get"]}
     ]
 
 

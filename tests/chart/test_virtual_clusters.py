@@ -10,7 +10,7 @@ from kubeio import Object
 from kubeio.api.client import Client
 from tenancy import resources, wellknown
 from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
-from tests.chart.gate import Stage, refused, token
+from tests.chart.gate import AdmissionStage, refused, token
 from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.integration
@@ -19,7 +19,7 @@ UID = "7b0a5f0e-0000-4000-8000-000000000001"
 """Of a kube-system."""
 
 
-async def declared(stage: Stage, **metadata: Any) -> str:
+async def declared(stage: AdmissionStage, **metadata: Any) -> str:
     """Declare a VirtualCluster and return its name."""
     name = fresh_name("vc")
     await stage.admin.create(

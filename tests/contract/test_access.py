@@ -10,19 +10,19 @@ import yaml
 
 from charts import generate, readme
 from clusterversions import catalog
-from tenancy.rbac import Access, AccessProblemError
-from tenancy.super_clusters import Mode
+from tenancy.rbac import InvalidRbacRuleError, RbacRule
+from tenancy.super_clusters import AccessMode
 
 TABLES = {
     **{each.account: each.rows for each in generate.COMPONENTS},
-    "tenant": tuple(generate.TENANT_ACCESS),
-    "target": tuple(generate.TARGET_ACCESS),
+    "tenant": tuple(generate.TENANT_RBAC_RULES),
+    "target": tuple(generate.TARGET_RBAC_RULES),
     **{f"target agent, {mode}": rows for mode, rows in generate.TARGET_AGENT_ACCESS.items()},
 }
 
 
 def test_the_generated_files_are_fresh():
-    assert generate.stale(generate.ROOT) == [], "run `python -m charts.generate`"
+    assert generate.list_stale(generate.ROOT) == [], "run `python -m charts.generate`"
 
 
 @pytest.mark.parametrize("table", TABLES)
@@ -49,7 +49,7 @@ def test_nobody_may_give_himself_more(table):
             assert table == "tenant", row
 
 
-@pytest.mark.parametrize("path", generate.files())
+@pytest.mark.parametrize("path", generate.build_files())
 def test_no_role_has_a_wildcard(path):
     text = (generate.ROOT / path).read_text()
     lines = [line for line in text.splitlines() if not line.strip().startswith("#")]
@@ -59,23 +59,23 @@ def test_no_role_has_a_wildcard(path):
 def test_the_tenants_role_is_one_cluster_role():
     found = yaml.safe_load((generate.ROOT / generate.TENANT_ROLE).read_text())
     assert (found["kind"], found["metadata"]["name"]) == ("ClusterRole", "tenancy:syncer")
-    assert len(found["rules"]) == len(generate.TENANT_ACCESS)
+    assert len(found["rules"]) == len(generate.TENANT_RBAC_RULES)
 
 
 def test_a_target_grants_less_than_the_home_cluster():
     found = yaml.safe_load((generate.ROOT / generate.TARGET_ROLE).read_text())
-    assert (found["kind"], len(found["rules"])) == ("ClusterRole", len(generate.TARGET_ACCESS))
-    assert {*generate.TARGET_ACCESS} < {*TABLES["vc-syncer"]}
-    granted = {each for row in generate.TARGET_ACCESS for each in row.resources}
+    assert (found["kind"], len(found["rules"])) == ("ClusterRole", len(generate.TARGET_RBAC_RULES))
+    assert {*generate.TARGET_RBAC_RULES} < {*TABLES["vc-syncer"]}
+    granted = {each for row in generate.TARGET_RBAC_RULES for each in row.resources}
     assert {"namespaces", "pods", "secrets", "networkpolicies"} <= granted
     assert not granted & {"services", "leases", "virtualclusters", "persistentvolumes"}
 
 
 def test_each_mode_of_a_target_has_a_role_for_its_agent_and_nodes_are_for_one_alone():
-    assert {*generate.TARGET_AGENT_ROLES} == {*get_args(Mode)}
+    assert {*generate.TARGET_AGENT_ROLES} == {*get_args(AccessMode)}
     granted = {}
-    for mode in get_args(Mode):
-        found = yaml.safe_load(catalog.target_agent_role(mode))
+    for mode in get_args(AccessMode):
+        found = yaml.safe_load(catalog.read_target_agent_role(mode))
         assert found["metadata"]["name"] == "virtual-cluster:target-agent"
         granted[mode] = {
             (resource, verb)
@@ -95,22 +95,22 @@ def test_each_mode_of_a_target_has_a_role_for_its_agent_and_nodes_are_for_one_al
         {"group": "*"},
         {"resources": ()},
         {"verbs": ()},
-        {"why": " "},
+        {"reason": " "},
         {"names": ("a",), "verbs": ("create",)},
-        {"when": ("agent.upstream", ())},
-        {"when": ("", ("auto",))},
+        {"enabled_by": ("agent.upstream", ())},
+        {"enabled_by": ("", ("auto",))},
     ],
 )
 def test_a_row_that_grants_too_much_or_nothing_cannot_be_written(row):
-    fine = {"group": "", "resources": ("pods",), "verbs": ("get",), "why": "Reads pods."}
-    Access(**fine)
-    with pytest.raises(AccessProblemError):
-        Access(**(fine | row))
+    fine = {"group": "", "resources": ("pods",), "verbs": ("get",), "reason": "Reads pods."}
+    RbacRule(**fine)
+    with pytest.raises(InvalidRbacRuleError):
+        RbacRule(**(fine | row))
 
 
 def test_rules_carry_their_reason_and_their_names():
-    rows = (Access("", ("pods", "pods/log"), ("get",), "Because.", names=("a",)),)
-    text = generate.rules(rows)
+    rows = (RbacRule("", ("pods", "pods/log"), ("get",), "Because.", names=("a",)),)
+    text = generate.format_rules(rows)
     assert text.startswith("  # Because.\n")
     assert yaml.safe_load(text) == [
         {
@@ -123,21 +123,23 @@ def test_rules_carry_their_reason_and_their_names():
 
 
 def test_a_row_may_hang_on_a_value_of_the_chart():
-    rows = (Access("", ("pods",), ("get",), "Because.", when=("agent.upstream", ("a", "b"))),)
-    first, *rule, last = generate.rules(rows).splitlines(keepends=True)
+    rows = (
+        RbacRule("", ("pods",), ("get",), "Because.", enabled_by=("agent.upstream", ("a", "b"))),
+    )
+    first, *rule, last = generate.format_rules(rows).splitlines(keepends=True)
     assert first == '  {{- if has .Values.agent.upstream (list "a" "b") }}\n'
     assert last == "  {{- end }}\n"
-    assert "".join(rule) == generate.rules((Access("", ("pods",), ("get",), "Because."),))
+    assert "".join(rule) == generate.format_rules((RbacRule("", ("pods",), ("get",), "Because."),))
 
 
 def test_what_a_row_hangs_on_is_a_value_with_these_choices():
     schema = json.loads((readme.CHART / "values.schema.json").read_text())
-    values = dict(readme.leaves(schema, schema))
+    values = dict(readme.iterate_values(schema, schema))
     for table in TABLES.values():
-        for value, choices in (row.when for row in table if row.when):
+        for value, choices in (row.enabled_by for row in table if row.enabled_by):
             is_switch = values[value].get("type") == "boolean"
             assert set(choices) <= ({"true"} if is_switch else set(values[value]["enum"]))
 
 
 def test_stale_files_are_found(tmp_path: Path):
-    assert generate.stale(tmp_path) == list(generate.files())
+    assert generate.list_stale(tmp_path) == list(generate.build_files())

@@ -15,8 +15,8 @@ from tenancy import wellknown
 from tests.support.alerts import METRIC, MONITORING, rules
 from tools.testbed import product
 from vnagent.authz import metrics as agent_metrics
-from vnagent.protocol.errors import Reason
-from vnagent.stream.stream_states import End
+from vnagent.protocol.errors import RefusalReason
+from vnagent.stream.stream_states import StreamEnd
 
 RUNBOOKS = product.REPOSITORY / "docs" / "runbooks"
 SCRAPED = {"instance", "job"}
@@ -36,7 +36,7 @@ _VALUES = {
         *("declared", "engaged", "unreachable", "refusing", "deletes_held"),
     },
     ("vc_targets", "condition"): {"declared", "not_followed", "away", "losses_held"},
-    ("vc_agent_sessions_total", "result"): {each.value for each in (*Reason, *End)},
+    ("vc_agent_sessions_total", "result"): {each.value for each in (*RefusalReason, *StreamEnd)},
 }
 """Closed sets that alerts select from."""
 

@@ -14,7 +14,7 @@ import yaml
 
 from kubectl_vc.target import confirm
 from kubectl_vc.verbs import confirm_deletes
-from kubeio.cache.store import Entry, parse
+from kubeio.cache.store import Entry, parse_entry
 from syncer.clusters import target_conditions
 from syncer.safety import pod_loss_guard, store_guard
 from syncer.tenants import conditions
@@ -24,7 +24,7 @@ from tests.support.syncer.store_guards import KNOWN, OTHER, STORE, TENANT, sight
 from tests.support.vcmanager.factories import fake_means
 from tools.testbed import product
 from vcmanager.targets import super_cluster
-from vcmanager.targets.overlaps import Neighbours, status_of
+from vcmanager.targets.overlaps import PeerClusters, read_status
 
 CHART = product.REPOSITORY / "charts" / "virtual-cluster"
 CRDS = CHART / "files" / "crds"
@@ -49,7 +49,7 @@ class Api:
 
 def entry(name: str, namespace: str = "", status: Mapping[str, Any] | None = None) -> Entry:
     metadata = {"name": name, "namespace": namespace, "uid": "u", "resourceVersion": "1"}
-    return parse(orjson.dumps({"metadata": metadata, "status": status or {}}))
+    return parse_entry(orjson.dumps({"metadata": metadata, "status": status or {}}))
 
 
 def stored(resource: Resource, status: Mapping[str, Any]) -> dict[str, Any]:
@@ -72,16 +72,16 @@ def pruned(schema: Mapping[str, Any], value: Any) -> Any:
     return {key: pruned(known[key], each) for key, each in value.items() if key in known}
 
 
-async def held_status(seen: store_guard.Sight) -> dict[str, Any]:
+async def held_status(seen: store_guard.StoreObservation) -> dict[str, Any]:
     """Return what the syncer writes of a tenant whose store is another one."""
     found, *_ = watched(KNOWN, seen)
-    await found.engage(twin_uid="", stamps=())
-    await found.look()
+    await found.initialize(twin_uid="", stamps=())
+    await found.refresh()
     assert found.is_held
     api = Api()
-    wanted = [conditions.deletes_held(message=found.message, generation=1)]
+    wanted = [conditions.build_deletes_held(message=found.message, generation=1)]
     held = conditions.held_store(found.store)
-    await conditions.say(api, entry("vc", "default"), wanted, store=held)  # type: ignore[arg-type]
+    await conditions.write_conditions(api, entry("vc", "default"), wanted, store=held)  # type: ignore[arg-type]
     return api.status
 
 
@@ -95,7 +95,7 @@ async def held_status(seen: store_guard.Sight) -> dict[str, Any]:
     ],
 )
 async def test_the_store_that_the_syncer_holds_is_the_one_that_is_confirmed(
-    seen: store_guard.Sight, uid: str
+    seen: store_guard.StoreObservation, uid: str
 ):
     body = stored(VIRTUAL_CLUSTERS, await held_status(seen))
     assert confirm_deletes.held_store("it", body) == uid
@@ -103,49 +103,57 @@ async def test_the_store_that_the_syncer_holds_is_the_one_that_is_confirmed(
 
 async def test_a_store_without_kube_system_cannot_be_confirmed():
     body = stored(VIRTUAL_CLUSTERS, await held_status(sight(uid="")))
-    with pytest.raises(confirm_deletes.CliProblem, match="names no store"):
+    with pytest.raises(confirm_deletes.CliError, match="names no store"):
         confirm_deletes.held_store("it", body)
 
 
 def test_the_condition_names_the_command_in_no_more_words_than_it_may_have():
     for seen in (sight(uid=OTHER), sight(uid=""), sight(epoch=0, epoch_revision=0)):
-        text = store_guard.sentence(store_guard.judge(KNOWN, seen), seen.uid, TENANT.name)
+        text = store_guard.format_held_message(
+            store_guard.find_store_problem(KNOWN, seen), seen.uid, TENANT.name
+        )
         assert f"kubectl vc confirm-deletes {TENANT.name}" in text
         assert len(text) < 1024
 
 
 async def test_the_loss_that_the_syncer_holds_is_the_one_that_is_confirmed():
-    found = pod_loss_guard.Muster(name="c2", identity=STORE, there=lambda: 0, changed=lambda: None)
-    found.called("tenant", [f"pod-{number}" for number in range(pod_loss_guard.LEAST)])
+    found = pod_loss_guard.PodLossGuard(
+        name="c2", identity=STORE, count_present=lambda: 0, on_changed=lambda: None
+    )
+    found.replace_missing(
+        "tenant", [f"pod-{number}" for number in range(pod_loss_guard.MIN_MISSING_PODS)]
+    )
     api = Api()
-    await target_conditions.say(api, entry("c2"), problem="", muster=found)  # type: ignore[arg-type]
-    word, _ = confirm.confirmed("c2", stored(SUPER_CLUSTERS, api.status))
+    await target_conditions.write_target_conditions(
+        api, entry("c2"), problem="", pod_loss_guard=found
+    )  # type: ignore[arg-type]
+    word, _ = confirm.build_confirmation("c2", stored(SUPER_CLUSTERS, api.status))
     assert pod_loss_guard.is_state(word)
-    assert found.confirm(word)
+    assert found.confirm_losses(word)
     assert not found.is_held
 
 
 def test_the_cluster_that_vc_manager_finds_is_the_one_that_is_confirmed():
     body = {"metadata": {"name": "c2", "uid": "u"}, "spec": {}, "status": {"identity": STORE}}
-    reason, _ = super_cluster._trouble_of(looked(body), OTHER, "home-uid") or ("", "")
+    reason, _ = super_cluster._find_identity_problem(looked(body), OTHER, "home-uid") or ("", "")
     condition = {"type": "Reachable", "status": "False", "reason": reason, "message": "m"}
     status = {"conditions": [condition], super_cluster._OBSERVED: OTHER}
-    word, _ = confirm.confirmed("c2", stored(SUPER_CLUSTERS, status))
+    word, _ = confirm.build_confirmation("c2", stored(SUPER_CLUSTERS, status))
     assert names.is_uid(word)
     body["metadata"]["annotations"] = {wellknown.CONFIRM_LOSSES: word}
-    assert super_cluster._trouble_of(looked(body), OTHER, "home-uid") is None
+    assert super_cluster._find_identity_problem(looked(body), OTHER, "home-uid") is None
 
 
-def looked(body: dict[str, Any]) -> super_cluster._Pass:
-    return super_cluster._Pass(
+def looked(body: dict[str, Any]) -> super_cluster._TargetReconcile:
+    return super_cluster._TargetReconcile(
         means=fake_means(None),  # type: ignore[arg-type]
         body=body,
         name="c2",
         spec=super_clusters.SuperClusterSpec(),
-        old=status_of(body),
-        neighbours=Neighbours("c2", [body]),
-        verdict=super_cluster.Verdict(),
-        facts={},
+        old_status=read_status(body),
+        peer_clusters=PeerClusters("c2", [body]),
+        conditions=super_cluster.TargetConditions(),
+        status_fields={},
     )
 
 

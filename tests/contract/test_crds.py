@@ -63,13 +63,13 @@ def test_coordinates_are_those_of_the_vocabulary(resource):
         (CLUSTER_VERSIONS, ("spec",), specs.ClusterVersionSpec),
         (CLUSTER_VERSIONS, ("spec", "etcdStorage"), specs.EtcdStorage),
         (CLUSTER_VERSIONS, ("spec", "extraArgs"), specs.ExtraArgs),
-        (CLUSTER_VERSIONS, ("spec", "etcd"), specs.Bundle),
-        (CLUSTER_VERSIONS, ("spec", "apiServer"), specs.Bundle),
-        (CLUSTER_VERSIONS, ("spec", "controllerManager"), specs.Bundle),
+        (CLUSTER_VERSIONS, ("spec", "etcd"), specs.ComponentBundle),
+        (CLUSTER_VERSIONS, ("spec", "apiServer"), specs.ComponentBundle),
+        (CLUSTER_VERSIONS, ("spec", "controllerManager"), specs.ComponentBundle),
         (SUPER_CLUSTERS, ("spec",), super_clusters.SuperClusterSpec),
         (SUPER_CLUSTERS, ("spec", "secretRef"), super_clusters.SecretRef),
         (SUPER_CLUSTERS, ("status",), super_clusters.SuperClusterStatus),
-        (SUPER_CLUSTERS, ("status", "network"), super_clusters.Ranges),
+        (SUPER_CLUSTERS, ("status", "network"), super_clusters.ClusterRanges),
     ],
 )
 def test_the_fields_of_the_schema_are_those_of_the_view(resource, path, view):
@@ -97,8 +97,8 @@ def test_the_network_and_the_taints_of_a_super_cluster_are_those_of_the_view():
     fields = msgspec.structs.fields(super_clusters.NetworkFacts)
     assert set(node["properties"]) == {each.encode_name for each in fields}
     taint = schema(SUPER_CLUSTERS, "spec", "taints")["items"]
-    assert set(taint["properties"]) == set(super_clusters.Taint.__struct_fields__)
-    assert taint["properties"]["effect"]["enum"] == [*get_args(super_clusters.Effect)]
+    assert set(taint["properties"]) == set(super_clusters.VirtualNodeTaint.__struct_fields__)
+    assert taint["properties"]["effect"]["enum"] == [*get_args(super_clusters.TaintEffect)]
 
 
 def test_the_status_has_what_the_view_reads():
@@ -127,19 +127,21 @@ def test_the_phases_that_the_definition_lists_are_those_that_are_written():
     assert listed
     returned = {
         node.value.elts[0].value
-        for node in ast.walk(ast.parse(textwrap.dedent(inspect.getsource(status.Report._phase))))
+        for node in ast.walk(
+            ast.parse(textwrap.dedent(inspect.getsource(status.ReconcileStatus._compute_phase)))
+        )
         if isinstance(node, ast.Return)
         and isinstance(node.value, ast.Tuple)
         and isinstance(node.value.elts[0], ast.Constant)
     }
-    assert set(listed[1].split(", ")) == set(get_args(specs.Phase)) == returned
+    assert set(listed[1].split(", ")) == set(get_args(specs.VirtualClusterPhase)) == returned
 
 
 def test_the_mode_says_what_each_does_and_needs():
     said = " ".join(schema(SUPER_CLUSTERS, "spec", "mode")["description"].split())
-    for mode in get_args(super_clusters.Mode):
+    for mode in get_args(super_clusters.AccessMode):
         assert f" {mode}: " in said
-    port, key = str(kubelet.PORT), secret_kubeconfig.KUBELET_AUTHORITIES
+    port, key = str(kubelet.KUBELET_PORT), secret_kubeconfig.KUBELET_AUTHORITIES_KEY
     for word in ("status.hostIP", port, key, "nodes/proxy", "--mode agent"):
         assert word in said
     assert schema(SUPER_CLUSTERS, "spec", "mode")["default"] == "apiserver"

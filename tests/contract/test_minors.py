@@ -11,7 +11,7 @@ from tools.testbed.versions import load
 from vcmanager.plan import versions
 
 BUILT = {each.minor: each.version for each in load().kubernetes}
-MINORS = catalog.minors()
+MINORS = catalog.list_minors()
 
 
 def test_every_known_minor_is_built_and_shipped():
@@ -30,9 +30,9 @@ def test_there_is_a_kubectl_of_the_newest_minor_and_of_the_two_before():
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_what_a_minor_means_is_what_the_testbed_has_images_of(minor: str):
-    release = versions.resolve("v", ClusterVersionSpec(kubernetes_version=minor))
+    release = versions.resolve_release("v", ClusterVersionSpec(kubernetes_version=minor))
     assert release.versions.kubernetes == BUILT[minor]
-    wanted = set(versions.images(images.PREFIX, release.versions).values())
+    wanted = set(versions.build_images(images.PREFIX, release.versions).values())
     assert wanted <= {recipe.name for recipe in images.for_tenants()}
 
 

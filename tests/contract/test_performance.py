@@ -10,7 +10,7 @@ import pytest
 
 from bench import tables
 from bench.report import at
-from bench.tables import KEPT, PAGE, Line
+from bench.tables import KEPT, PAGE, GoalLine
 
 
 def test_the_page_has_the_figures_of_the_reports():
@@ -45,8 +45,8 @@ def test_a_page_without_room_for_tables_is_left_alone():
     ],
 )
 def test_a_goal_is_kept_or_missed(figure: float, is_least: bool, told: str):
-    assert Line("x", at("x"), 10, is_least=is_least).verdict(figure) == told
-    assert Line("x", at("x")).verdict(figure) == ""
+    assert GoalLine("x", at("x"), 10, is_least=is_least).verdict(figure) == told
+    assert GoalLine("x", at("x")).verdict(figure) == ""
 
 
 def told(folder: Path, name: str, runs: dict[str, Any], **more: Any) -> str:

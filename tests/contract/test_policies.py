@@ -11,7 +11,7 @@ import pytest
 import yaml
 
 from tenancy import policies
-from tenancy.policies import BASELINE, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tests.chart.helm import named, render
 
 CRD = Path("charts/virtual-cluster/files/crds/tenantpolicies.yaml")
@@ -66,7 +66,7 @@ def compared(node: dict[str, Any], view: type, path: str) -> int:
             assert inside["enum"] == [*get_args(kind)], where
         if get_origin(kind) is tuple and get_origin(get_args(kind)[0]) is Literal:
             assert inside["items"]["enum"] == [*get_args(get_args(kind)[0])], where
-        if kind == policies.Weight:
+        if kind == policies.TenantWeight:
             assert (inside["type"], inside["minimum"], inside["maximum"]) == ("integer", 1, 16)
             continue
         expected = {bool: "boolean", tuple: "array", dict: "object"}
@@ -76,11 +76,11 @@ def compared(node: dict[str, Any], view: type, path: str) -> int:
 
 def test_the_schema_and_the_view_have_the_same_fields_enumerations_and_defaults():
     assert compared(schema(), TenantPolicySpec, "spec") > 30
-    assert msgspec.convert(defaulted(schema(), {}), TenantPolicySpec) == BASELINE
+    assert msgspec.convert(defaulted(schema(), {}), TenantPolicySpec) == BASELINE_POLICY
 
 
 def test_every_parent_is_filled_in_so_that_an_object_shows_all_that_it_says():
-    assert defaulted(schema(), {}) == plain(BASELINE)
+    assert defaulted(schema(), {}) == plain(BASELINE_POLICY)
 
 
 @pytest.fixture(scope="module")
@@ -97,7 +97,7 @@ def spec_of(objects: list[dict[str, Any]], name: str) -> TenantPolicySpec:
 
 
 def test_baseline_is_the_built_in_default(shipped):
-    assert spec_of(shipped, policies.DEFAULT) == BASELINE
+    assert spec_of(shipped, policies.DEFAULT_POLICY_NAME) == BASELINE_POLICY
 
 
 def test_trusted_stays_at_the_baseline_level_and_opens_the_rest(shipped):
@@ -105,8 +105,8 @@ def test_trusted_stays_at_the_baseline_level_and_opens_the_rest(shipped):
     assert found.security.level == "baseline"
     assert (found.sync.config_maps, found.sync.secrets) == ("All", "All")
     assert found.sync.blocking_disruption_budgets == "Allow"
-    assert found.sync.priority_classes.shows("any", {})
-    assert found.sync.runtime_classes.shows("any", {})
+    assert found.sync.priority_classes.matches("any", {})
+    assert found.sync.runtime_classes.matches("any", {})
     assert (found.network.host_ports, found.storage.image_volumes) == ("Allow", "Allow")
     assert found.nodes.view == "Full"
 
@@ -118,7 +118,7 @@ def test_conformance_is_what_the_suite_needs(shipped):
     assert (found.sync.config_maps, found.sync.secrets) == ("All", "All")
     assert (found.network.host_ports, found.network.node_dns) == ("Allow", "Allow")
     for classes in (found.sync.priority_classes, found.sync.runtime_classes):
-        assert classes.shows("any", {})
+        assert classes.matches("any", {})
 
 
 def test_no_policy_is_shipped_where_none_is_wanted():

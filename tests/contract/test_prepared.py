@@ -10,7 +10,7 @@ import pytest
 from tools.testbed import binaries, cache, debian, images, oci, product, push, targets, versions
 from tools.testbed.errors import TestbedError
 from tools.testbed.oci import Blob, Image
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 TESTS = product.REPOSITORY / "tests"
 FOLDERS = {
@@ -95,7 +95,7 @@ def empty(tmp_path: Path, monkeypatch: pytest.MonkeyPatch) -> Path:
 
 
 def test_a_test_builds_no_program(empty: Path):
-    quiet = Progress(quiet=True)
+    quiet = StepPrinter(quiet=True)
     with pytest.raises(TestbedError, match=r"tests build nothing. Run `make prepare` first"):
         binaries.build([binaries.program("etcd")], quiet)
     with pytest.raises(TestbedError, match=r"`make prepare`, or .* build etcd`"):
@@ -105,7 +105,7 @@ def test_a_test_builds_no_program(empty: Path):
 
 def test_a_test_makes_no_root_of_images(empty: Path):
     with pytest.raises(TestbedError, match=r"tests build nothing"):
-        debian.root(Progress(quiet=True))
+        debian.root(StepPrinter(quiet=True))
     assert not (empty / "debian").exists()
 
 
@@ -131,6 +131,6 @@ def test_push_builds_the_programs_of_its_images(monkeypatch):
     monkeypatch.setattr(oci, "image", image)
     monkeypatch.setattr(product, "build", lambda _: [])
     monkeypatch.setattr(push, "_push", lambda *_: None)
-    pushed = push.push("registry.example.com/x", Progress(quiet=True))
+    pushed = push.push("registry.example.com/x", StepPrinter(quiet=True))
     assert len(pushed) == 7
     assert needed <= built

@@ -6,9 +6,9 @@ import pytest
 
 from tests.support import sections
 from tools.rows import calls, carried, page, results, table
-from tools.rows.carried import Shown
-from tools.rows.page import OFFLOAD, RELIABILITY, Page
-from tools.rows.results import Recording
+from tools.rows.carried import LocatedTest
+from tools.rows.page import OFFLOAD, RELIABILITY, RowsPage
+from tools.rows.results import RecordedRun
 
 EACH = pytest.mark.parametrize("one", page.PAGES, ids=lambda one: one.file.name)
 
@@ -17,16 +17,16 @@ A group:
 - id: REL-01
   asks: nothing is lost
 """
-TESTED = {"REL-01": [Shown("unit/test_a.py", "test_nothing_is_lost")]}
+TESTED = {"REL-01": [LocatedTest("unit/test_a.py", "test_nothing_is_lost")]}
 
 
 @EACH
-def test_every_row_has_a_test_or_a_reason(one: Page):
+def test_every_row_has_a_test_or_a_reason(one: RowsPage):
     assert page.problems(one, table.rows(one.rows), carried.in_tests(one.ids)) == []
 
 
 @EACH
-def test_the_committed_page_is_what_the_program_writes(one: Page):
+def test_the_committed_page_is_what_the_program_writes(one: RowsPage):
     found = carried.in_tests(one.ids)
     body = page.render(one, table.rows(one.rows), found, results.known()).strip()
     assert sections.get(one.file.read_text(), page.TITLE) == body, "run `python -m tools.rows`"
@@ -58,7 +58,7 @@ def test_no_row_is_forgotten():
 )
 def test_a_page_with_results_says_what_became_of_the_tests(noted, more, said):
     rows = table.read(ROW + "  priority: P1\n" + more, "rows.yaml")
-    noted = Recording(commit="abc1234", date="2026-01-02", tests=noted)
+    noted = RecordedRun(commit="abc1234", date="2026-01-02", tests=noted)
     text = page.render(OFFLOAD, rows, TESTED, noted)
     assert said in text
     assert "| REL-01 | P1 | nothing is lost |" in text
@@ -89,9 +89,9 @@ def test_what_was_recorded_bears_commit_and_date_of_its_newest_run(
     wanted = {"unit/a/test_a.py one", "unit/a/test_a.py two"}
     results.note(sorted(tmp_path.glob("*.xml")), wanted, "abc1234")
     said = {"unit/a/test_a.py one": "passed", "unit/a/test_a.py two": "failed"}
-    assert results.known() == Recording(commit="abc1234", date="2026-01-03", tests=said)
+    assert results.known() == RecordedRun(commit="abc1234", date="2026-01-03", tests=said)
     results.note([], wanted, "def5678")
-    assert results.known() == Recording(commit="def5678", date="2026-01-03", tests=said)
+    assert results.known() == RecordedRun(commit="def5678", date="2026-01-03", tests=said)
 
 
 def test_a_report_tells_each_test_once():

@@ -20,7 +20,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.drills import broken
-from tests.drills.drills import NAMES, Options
+from tests.drills.drills import NAMES, DrillOptions
 from tests.drills.run import run
 from tests.drills.stage import CALM_SECONDS
 
@@ -40,7 +40,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
     add("--folder", type=Path, default=None, help="keep files and logs here")
     asked = parser.parse_args(arguments)
     seed = secrets.randbits(31) if asked.seed is None else asked.seed
-    options = Options(
+    options = DrillOptions(
         count=asked.count,
         seed=seed,
         first=asked.first,

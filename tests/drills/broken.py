@@ -13,21 +13,21 @@ import time
 from collections.abc import Iterator
 
 from kubeio.api import leader_election
-from kubeio.api.leader_election import Lease
+from kubeio.api.leader_election import LeaderElector
 from syncer.__main__ import main
 from tests.properties.machine import mutants
 
 
 def no_fence() -> None:
     """Whoever had the Lease writes until somebody stops it."""
-    setattr(Lease, "fence", lambda _: None)  # noqa: B010 - in place of a method
+    setattr(LeaderElector, "check_fence", lambda _: None)  # noqa: B010 - in place of a method
 
 
 def leases_by_the_wall_clock() -> None:
     """Who holds a Lease, and for how long, is told by a clock that people set."""
-    defaults = Lease.__init__.__kwdefaults__ or {}
+    defaults = LeaderElector.__init__.__kwdefaults__ or {}
     defaults["clock"] = time.time
-    leader_election.Observer.__init__.__defaults__ = (time.time,)
+    leader_election.LeaseObserver.__init__.__defaults__ = (time.time,)
 
 
 OWN = {each.__name__: each for each in (no_fence, leases_by_the_wall_clock)}

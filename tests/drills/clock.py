@@ -14,7 +14,7 @@ from pathlib import Path
 _SOURCE = Path(__file__).parent / "clock.c"
 
 
-class Clock:
+class ClockOffset:
     """How far ahead the processes are that were started with `env`."""
 
     def __init__(self, folder: Path) -> None:

@@ -22,15 +22,15 @@ from syncer.app import USER_AGENT
 from tenancy import wellknown
 from tenancy.resources import LEASES
 from tests.drills import steps
-from tests.drills.clock import Clock
+from tests.drills.clock import ClockOffset
 from tests.drills.outage import target
-from tests.drills.processes import Slot
+from tests.drills.processes import SyncerSlot
 from tests.drills.restoring import restore
-from tests.drills.sides import Finding
-from tests.drills.stage import CALM_SECONDS, Plan, Stage
-from tests.drills.turn import Turn
-from tests.support.controlplane import ControlPlane
-from tests.support.replicas import Pair, Replica
+from tests.drills.sides import Violation
+from tests.drills.stage import CALM_SECONDS, DrillPlan, DrillStage
+from tests.drills.turn import DrillTurn
+from tests.support.controlplane import LocalControlPlane
+from tests.support.replicas import ReplicaPair, SyncerProcess
 
 KILLS_OF_A_TURN = 3
 RESTARTS_OF_A_TURN = 2
@@ -43,7 +43,7 @@ _DAY = 86_400.0
 _JUMPS = (600.0, -600.0, 3600.0, -3600.0, _DAY, -_DAY, 100 * _DAY, -100 * _DAY, 0.0)
 
 
-async def kill(turn: Turn) -> None:
+async def kill(turn: DrillTurn) -> None:
     """kill -9 of the syncer, thrice: its Lease is freed, left to run out, or its pod's again."""
     stage, chance, told = turn.stage, turn.chance, []
     slot, turn.faults = stage.slots[0], KILLS_OF_A_TURN
@@ -65,13 +65,13 @@ async def kill(turn: Turn) -> None:
     turn.told = f"killed {turn.faults} times, its Lease {', '.join(told)}"
 
 
-async def _has_lease(turn: Turn, slot: Slot, since: datetime) -> bool:
+async def _has_lease(turn: DrillTurn, slot: SyncerSlot, since: datetime) -> bool:
     """Tell whether the slot's process has it, and not one before it in the same pod."""
     is_held = slot.replica is not None and await turn.stage.holder() == slot.replica.name
     return is_held and await turn.stage.renewed_at() >= since
 
 
-async def restart(turn: Turn) -> None:
+async def restart(turn: DrillTurn) -> None:
     """Restarts of API servers, killed or in order, or of one and its store."""
     stage, chance, told = turn.stage, turn.chance, []
     turn.faults = RESTARTS_OF_A_TURN
@@ -88,18 +88,18 @@ async def restart(turn: Turn) -> None:
     turn.told = "; ".join(told)
 
 
-async def _killed(plane: ControlPlane) -> None:
+async def _killed(plane: LocalControlPlane) -> None:
     plane.kill_apiserver()
 
 
-_STOPS: Mapping[str, Callable[[ControlPlane], Awaitable[None]]] = {
+_STOPS: Mapping[str, Callable[[LocalControlPlane], Awaitable[None]]] = {
     "killed": _killed,
-    "stopped": ControlPlane.stop_apiserver,
-    "stopped with its store": ControlPlane.stop,
+    "stopped": LocalControlPlane.stop_apiserver,
+    "stopped with its store": LocalControlPlane.stop,
 }
 
 
-async def proxy(turn: Turn) -> None:
+async def proxy(turn: DrillTurn) -> None:
     """A script of faults; a few of the watches that fell silent stay so at its end."""
     stage = turn.stage
     seed = turn.chance.getrandbits(31)
@@ -112,7 +112,7 @@ async def proxy(turn: Turn) -> None:
     turn.told = f"{stage.script.befallen.total() - before} requests befallen"
 
 
-async def away(turn: Turn) -> None:
+async def away(turn: DrillTurn) -> None:
     """A tenant's API server dead or frozen for long; others go on, its objects stay below."""
     stage, chance = turn.stage, turn.chance
     tenant, is_frozen = chance.choice(stage.tenants), chance.random() < 0.5
@@ -137,12 +137,12 @@ async def away(turn: Turn) -> None:
         await tenant.plane.start()
 
 
-async def lease(turn: Turn) -> None:
+async def lease(turn: DrillTurn) -> None:
     """The one that has the Lease is frozen until another has it, and woken: it writes nothing."""
     stage, chance = turn.stage, turn.chance
     slot = stage.slot_of(await stage.holder())
     if slot is None or slot.replica is None:
-        turn.findings.append(Finding("late", "nobody has the Lease"))
+        turn.findings.append(Violation("late", "nobody has the Lease"))
         return
     frozen = slot.replica
     async with turn.churning():
@@ -166,15 +166,15 @@ async def lease(turn: Turn) -> None:
     assert other is not None
     audits = _audits(stage, (frozen, other))
     stale = [each for each in audits.writes(frozen, marked) if each.was_accepted]
-    turn.findings += [Finding("stale write", f"{frozen.name}: {each}") for each in stale]
+    turn.findings += [Violation("stale write", f"{frozen.name}: {each}") for each in stale]
 
 
-async def follow(turn: Turn) -> None:
+async def follow(turn: DrillTurn) -> None:
     """kill -9 of the one that has the Lease, which comes back when the other has followed it."""
     stage, chance = turn.stage, turn.chance
     slot = stage.slot_of(await stage.holder())
     if slot is None or slot.replica is None:
-        turn.findings.append(Finding("late", "nobody has the Lease"))
+        turn.findings.append(Violation("late", "nobody has the Lease"))
         return
     other = next(each.replica for each in stage.slots if each is not slot)
     assert other is not None
@@ -195,8 +195,8 @@ async def follow(turn: Turn) -> None:
     slot.start()
 
 
-def _audits(stage: Stage, pair: tuple[Replica, Replica]) -> Pair:
-    return Pair(
+def _audits(stage: DrillStage, pair: tuple[SyncerProcess, SyncerProcess]) -> ReplicaPair:
+    return ReplicaPair(
         pair,
         client=stage.below,
         lease=(HOME, wellknown.SYNCER),
@@ -208,10 +208,10 @@ def _audits(stage: Stage, pair: tuple[Replica, Replica]) -> Pair:
 class ClockDrill:
     """The wall clock of the syncer jumps; it goes on as if nothing had been."""
 
-    def __init__(self, clock: Clock) -> None:
+    def __init__(self, clock: ClockOffset) -> None:
         self._clock = clock
 
-    async def __call__(self, turn: Turn) -> None:
+    async def __call__(self, turn: DrillTurn) -> None:
         """Do one turn."""
         stage, chance = turn.stage, turn.chance
         slot, ahead = stage.slots[0], chance.choice(_JUMPS)
@@ -223,35 +223,35 @@ class ClockDrill:
             await asyncio.sleep(chance.uniform(1.0, 3.0))
         after = await stage.holder(), slot.starts
         if before != after:
-            turn.findings.append(Finding("lease", f"it was {before} and is {after}"))
+            turn.findings.append(Violation("lease", f"it was {before} and is {after}"))
 
 
-Do = Callable[[Turn], Awaitable[None]]
+DrillFunction = Callable[[DrillTurn], Awaitable[None]]
 
 
 class Drill(NamedTuple):
     """One kind of drill."""
 
-    plan: Plan
-    do: Do
+    plan: DrillPlan
+    do: DrillFunction
 
 
 DRILLS: Mapping[str, Drill] = {
-    "kill": Drill(Plan(), kill),
-    "restart": Drill(Plan(tenants=3), restart),
-    "proxy": Drill(Plan(is_proxied=True), proxy),
-    "restore": Drill(Plan(has_own_stores=True), restore),
-    "away": Drill(Plan(), away),
-    "lease": Drill(Plan(replicas=2, audits_tenants=True), lease),
-    "target": Drill(Plan(tenants=3, has_target=True), target),
-    "follow": Drill(Plan(replicas=2, audits_tenants=True), follow),
+    "kill": Drill(DrillPlan(), kill),
+    "restart": Drill(DrillPlan(tenants=3), restart),
+    "proxy": Drill(DrillPlan(is_proxied=True), proxy),
+    "restore": Drill(DrillPlan(has_own_stores=True), restore),
+    "away": Drill(DrillPlan(), away),
+    "lease": Drill(DrillPlan(replicas=2, audits_tenants=True), lease),
+    "target": Drill(DrillPlan(tenants=3, has_target=True), target),
+    "follow": Drill(DrillPlan(replicas=2, audits_tenants=True), follow),
 }
 """All but `clock`, which needs a folder first."""
 NAMES = (*DRILLS, "clock")
 
 
 @dataclass(frozen=True)
-class Options:
+class DrillOptions:
     """What is asked for."""
 
     count: int

@@ -19,28 +19,28 @@ from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
 from tests.drills import lines
-from tests.drills.http import Reply, Request
-from tests.properties.machine.network import WRITES, Armed
+from tests.drills.http import ProxiedRequest, ProxiedResponse
+from tests.properties.machine.network import WRITES, ArmedFault
 
 if TYPE_CHECKING:
-    from tests.drills.proxy import Exchange
+    from tests.drills.proxy import ProxiedExchange
 
-Do = Callable[["Exchange"], Awaitable[None]]
+FaultAction = Callable[["ProxiedExchange"], Awaitable[None]]
 SILENT_SECONDS = 20.0
 _ENDLESS = "endless-"
 _HASTE_SECONDS = 0.05  # what two clocks and a rounding may differ by
 _RETRY_SECONDS = 1
 
 
-class Fault(NamedTuple):
+class RequestFault(NamedTuple):
     """A fault as it befalls one request."""
 
     kind: str
     seconds: float
-    do: Do
+    do: FaultAction
 
 
-def is_list(request: Request) -> bool:
+def is_list(request: ProxiedRequest) -> bool:
     """Tell whether a request reads a collection."""
     parts = request.path.strip("/").split("/")
     rest = parts[2:] if parts[0] == "api" else parts[3:]
@@ -49,22 +49,22 @@ def is_list(request: Request) -> bool:
     return request.method == "GET" and len(rest) == 1
 
 
-def is_read(request: Request) -> bool:
+def is_read(request: ProxiedRequest) -> bool:
     """Tell whether a request reads objects."""
     return request.method == "GET" and request.path.startswith("/api")
 
 
-def is_write(request: Request) -> bool:
+def is_write(request: ProxiedRequest) -> bool:
     """Tell whether a request changes something."""
     return request.method in WRITES
 
 
-def is_change(request: Request) -> bool:
+def is_change(request: ProxiedRequest) -> bool:
     """Tell whether a request changes what is there."""
     return request.method in WRITES - {"POST"}
 
 
-def is_any(request: Request) -> bool:
+def is_any(request: ProxiedRequest) -> bool:
     """Tell whether a request is about objects."""
     return request.path.startswith("/api")
 
@@ -72,7 +72,7 @@ def is_any(request: Request) -> bool:
 # What becomes of one exchange.
 
 
-async def delay(exchange: Exchange) -> None:
+async def delay(exchange: ProxiedExchange) -> None:
     """The request is late, and so is its answer."""
     await asyncio.sleep(exchange.seconds / 2)
     if exchange.request.is_watch:
@@ -83,19 +83,19 @@ async def delay(exchange: Exchange) -> None:
     await exchange.pass_on(reply)
 
 
-async def lost(exchange: Exchange) -> None:
+async def lost(exchange: ProxiedExchange) -> None:
     """The request never arrives, and its client sees the connection break."""
     exchange.cut()
 
 
-async def unanswered(exchange: Exchange) -> None:
+async def unanswered(exchange: ProxiedExchange) -> None:
     """The request takes effect, and its client sees the connection break."""
     if not exchange.request.is_watch:
         await exchange.forward()
     exchange.cut()
 
 
-async def late(exchange: Exchange) -> None:
+async def late(exchange: ProxiedExchange) -> None:
     """The client sees the connection break; the request arrives when nobody waits for it."""
     exchange.cut()
     with exchange.under_way():
@@ -103,7 +103,7 @@ async def late(exchange: Exchange) -> None:
         await exchange.forward()
 
 
-async def reset(exchange: Exchange) -> None:
+async def reset(exchange: ProxiedExchange) -> None:
     """The connection breaks in the middle of the answer."""
     if exchange.request.is_watch:
         await exchange.through(partial(lines.torn, at=exchange.chance.randrange(1, 6)))
@@ -111,7 +111,7 @@ async def reset(exchange: Exchange) -> None:
         await exchange.pass_part(await exchange.forward(), exchange.chance.random())
 
 
-async def garbled(exchange: Exchange) -> None:
+async def garbled(exchange: ProxiedExchange) -> None:
     """The answer is no JSON any more, although HTTP sees nothing wrong with it."""
     if exchange.request.is_watch:
         await exchange.through(partial(lines.garbled, at=exchange.chance.randrange(1, 6)))
@@ -121,7 +121,7 @@ async def garbled(exchange: Exchange) -> None:
     await exchange.pass_on(reply._replace(body=reply.body[:at] + b"\x00}" + reply.body[at + 3 :]))
 
 
-async def stall(exchange: Exchange) -> None:
+async def stall(exchange: ProxiedExchange) -> None:
     """Nobody answers, and nobody hangs up; a watch falls silent after a while."""
     if exchange.request.is_watch:
         await exchange.through(partial(lines.swallowed, after=exchange.chance.randrange(6)))
@@ -129,7 +129,7 @@ async def stall(exchange: Exchange) -> None:
         await exchange.silence()
 
 
-async def drip(exchange: Exchange) -> None:
+async def drip(exchange: ProxiedExchange) -> None:
     """The answer comes drop by drop."""
     if exchange.request.is_watch:
         await exchange.through(partial(lines.dripped, seconds=exchange.seconds / 4))
@@ -137,38 +137,38 @@ async def drip(exchange: Exchange) -> None:
         await exchange.drip(await exchange.forward(), exchange.seconds)
 
 
-async def busy(exchange: Exchange) -> None:
+async def busy(exchange: ProxiedExchange) -> None:
     """429, and when to come again."""
     await exchange.refuse(429, "TooManyRequests", retry_after=_RETRY_SECONDS)
 
 
-async def away(exchange: Exchange) -> None:
+async def away(exchange: ProxiedExchange) -> None:
     """503, and when to come again."""
     await exchange.refuse(503, "ServiceUnavailable", retry_after=_RETRY_SECONDS)
 
 
-async def conflict(exchange: Exchange) -> None:
+async def conflict(exchange: ProxiedExchange) -> None:
     """409 without a reason."""
     await exchange.refuse(409, "Conflict")
 
 
-async def broken(exchange: Exchange) -> None:
+async def broken(exchange: ProxiedExchange) -> None:
     """500."""
     await exchange.refuse(500, "InternalError")
 
 
-async def given_up(exchange: Exchange) -> None:
+async def given_up(exchange: ProxiedExchange) -> None:
     """504, and nothing was done."""
     await exchange.refuse(504, "Timeout")
 
 
-async def given_up_done(exchange: Exchange) -> None:
+async def given_up_done(exchange: ProxiedExchange) -> None:
     """504, and it was done all the same."""
     await exchange.forward()
     await exchange.refuse(504, "Timeout")
 
 
-async def expired(exchange: Exchange) -> None:
+async def expired(exchange: ProxiedExchange) -> None:
     """410, at once or in the middle of a watch."""
     if exchange.request.is_watch and exchange.chance.random() < 0.5:
         await exchange.through(partial(lines.expired, at=exchange.chance.randrange(1, 6)))
@@ -176,7 +176,7 @@ async def expired(exchange: Exchange) -> None:
         await exchange.refuse(410, "Expired")
 
 
-async def pages(exchange: Exchange) -> None:
+async def pages(exchange: ProxiedExchange) -> None:
     """After each page there is another one; whoever wants a streamed list has to take pages."""
     request = exchange.request
     if request.query.get("sendInitialEvents"):
@@ -195,7 +195,7 @@ async def pages(exchange: Exchange) -> None:
     await exchange.pass_on(_with_metadata(reply, {"continue": f"{_ENDLESS}{number + 1}"}))
 
 
-async def rollback(exchange: Exchange) -> None:
+async def rollback(exchange: ProxiedExchange) -> None:
     """The revision is one that was long ago."""
     behind = exchange.chance.randrange(1, 200)
     if exchange.request.is_watch:
@@ -211,7 +211,7 @@ async def rollback(exchange: Exchange) -> None:
     await exchange.pass_on(reply)
 
 
-def _with_metadata(reply: Reply, told: Mapping[str, str]) -> Reply:
+def _with_metadata(reply: ProxiedResponse, told: Mapping[str, str]) -> ProxiedResponse:
     """Return an answer whose metadata say something else; one that is no object stays."""
     body = json.loads(reply.body)
     if reply.head.status != 200 or "metadata" not in body:
@@ -220,7 +220,7 @@ def _with_metadata(reply: Reply, told: Mapping[str, str]) -> Reply:
     return reply._replace(body=json.dumps(body).encode())
 
 
-FAULTS: Mapping[str, tuple[Callable[[Request], bool], Do]] = {
+FAULTS: Mapping[str, tuple[Callable[[ProxiedRequest], bool], FaultAction]] = {
     "delay": (is_any, delay),
     "lost": (is_any, lost),
     "unanswered": (is_any, unanswered),
@@ -243,14 +243,14 @@ FAULTS: Mapping[str, tuple[Callable[[Request], bool], Do]] = {
 
 
 @dataclass
-class Script:
+class FaultScript:
     """The faults of a run, for all servers that a proxy stands before."""
 
     chance: random.Random
 
     def __post_init__(self) -> None:
         """Have nothing armed."""
-        self.armed: list[Armed] = []
+        self.armed: list[ArmedFault] = []
         self.befallen: Counter[str] = Counter()
         self.healed = asyncio.Event()
         """Set while there are no faults; whoever is silent then hangs up."""
@@ -258,7 +258,7 @@ class Script:
         """Requests that came again before the time that they were told."""
         self.under_way = 0
         """Requests that have still to arrive although their clients are gone."""
-        self._told: dict[tuple[str, Request], float] = {}
+        self._told: dict[tuple[str, ProxiedRequest], float] = {}
 
     def begin(self, seed: int) -> None:
         """Begin a new run."""
@@ -268,7 +268,7 @@ class Script:
     def arm(self, side: str, numbers: Sequence[int]) -> None:
         """Have a fault wait for its requests, as the machine's step of that name has it."""
         self.armed.append(
-            Armed(
+            ArmedFault(
                 side=side,
                 kind=tuple(FAULTS)[numbers[1] % len(FAULTS)],
                 seconds=(0.01, 0.2, 1.0, 4.0)[numbers[2] % 4],
@@ -277,7 +277,7 @@ class Script:
             )
         )
 
-    def fate(self, side: str, request: Request) -> Fault | None:
+    def fate(self, side: str, request: ProxiedRequest) -> RequestFault | None:
         """Return what befalls a request."""
         self._judge_haste(side, request)
         for fault in self.armed:
@@ -291,7 +291,7 @@ class Script:
             if not fault.count:
                 self.armed.remove(fault)
             self.befallen[fault.kind] += 1
-            return Fault(fault.kind, fault.seconds, do)
+            return RequestFault(fault.kind, fault.seconds, do)
         return None
 
     def heal(self) -> None:
@@ -299,18 +299,18 @@ class Script:
         self.armed.clear()
         self.healed.set()
 
-    def told(self, side: str, request: Request, seconds: int) -> None:
+    def told(self, side: str, request: ProxiedRequest, seconds: int) -> None:
         """Remember when a write may come again."""
         if is_write(request):
             self._told[side, _plain(request)] = time.monotonic() + seconds
 
-    def _judge_haste(self, side: str, request: Request) -> None:
+    def _judge_haste(self, side: str, request: ProxiedRequest) -> None:
         due = self._told.pop((side, _plain(request)), 0.0)
         early = due - time.monotonic()
         if early > _HASTE_SECONDS:
             self.hasty.append(f"{side} {request.method} {request.path} came {early:.2f} s early")
 
 
-def _plain(request: Request) -> Request:
+def _plain(request: ProxiedRequest) -> ProxiedRequest:
     """Return a request without what changes from one try to the next."""
     return request._replace(headers=())

@@ -17,14 +17,14 @@ from kubeio.http import watch_decoder
 from tenancy.resources import Resource
 from tests.drills.sides import Object
 
-Heard = Callable[[str, Object], None]
+KindHandler = Callable[[str, Object], None]
 """Called with ADDED, MODIFIED or DELETED, and the object."""
 
 
-class Following:
+class KindWatch:
     """One kind on one server."""
 
-    def __init__(self, client: Client, resource: Resource, heard: Heard) -> None:
+    def __init__(self, client: Client, resource: Resource, heard: KindHandler) -> None:
         self.resource = resource
         self.objects: dict[str, Object] = {}
         """By UID."""

@@ -14,7 +14,7 @@ HEAD_BYTES = 2**20
 _HOP = frozenset({"content-length", "transfer-encoding", "connection"})
 
 
-class Request(NamedTuple):
+class ProxiedRequest(NamedTuple):
     """A request as it came."""
 
     method: str
@@ -47,7 +47,7 @@ class Request(NamedTuple):
         return "\r\n".join(lines).encode("latin-1") + b"\r\n\r\n" + self.body
 
 
-class Head(NamedTuple):
+class ResponseHeader(NamedTuple):
     """The head of an answer."""
 
     status: int
@@ -64,10 +64,10 @@ class Head(NamedTuple):
         return "\r\n".join([*lines, framing]).encode("latin-1") + b"\r\n\r\n"
 
 
-class Reply(NamedTuple):
+class ProxiedResponse(NamedTuple):
     """A whole answer."""
 
-    head: Head
+    head: ResponseHeader
     body: bytes
 
     def encoded(self) -> bytes:
@@ -75,9 +75,11 @@ class Reply(NamedTuple):
         return self.head.encoded(f"Content-Length: {len(self.body)}") + self.body
 
 
-def reply(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> Reply:
+def reply(status: int, body: bytes, headers: Sequence[tuple[str, str]] = ()) -> ProxiedResponse:
     """Return an answer of our own."""
-    return Reply(Head(status, [("Content-Type", "application/json"), *headers]), body)
+    return ProxiedResponse(
+        ResponseHeader(status, [("Content-Type", "application/json"), *headers]), body
+    )
 
 
 def chunk(content: bytes) -> bytes:
@@ -89,24 +91,26 @@ LAST = b"0\r\n\r\n"
 """The proper end of an endless answer."""
 
 
-async def read_request(reader: asyncio.StreamReader) -> Request:
+async def read_request(reader: asyncio.StreamReader) -> ProxiedRequest:
     """Read one request; raises IncompleteReadError when there is none any more."""
     first, headers = await _head(reader)
     method, target, _ = first.split(" ")
     length = next((int(value) for key, value in headers if key.lower() == "content-length"), 0)
-    return Request(method, target, headers, await reader.readexactly(length) if length else b"")
+    return ProxiedRequest(
+        method, target, headers, await reader.readexactly(length) if length else b""
+    )
 
 
-async def read_head(reader: asyncio.StreamReader) -> Head:
+async def read_head(reader: asyncio.StreamReader) -> ResponseHeader:
     """Read the head of an answer, whatever is told before it."""
     while True:
         first, headers = await _head(reader)
         status = int(first.split(" ")[1])
         if status >= 200:
-            return Head(status, headers)
+            return ResponseHeader(status, headers)
 
 
-async def read_body(reader: asyncio.StreamReader, head: Head) -> bytes:
+async def read_body(reader: asyncio.StreamReader, head: ResponseHeader) -> bytes:
     """Read the whole body of an answer."""
     if head.get("transfer-encoding").lower() == "chunked":
         return b"".join([piece async for piece in chunks(reader)])

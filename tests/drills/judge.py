@@ -16,29 +16,29 @@ from pathlib import Path
 from typing import Any
 
 from tenancy import ownership, wellknown
-from tenancy.ownership import Owner
+from tenancy.ownership import TwinOwner
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
-from tests.drills.sides import SYNCED, Finding, Object, TenantSide
+from tests.drills.sides import SYNCED, DrillTenant, Object, Violation
 from tests.support.likeness import TERMINAL, needs
 
-Heard = Callable[[str, Object], None]
+ChangeHandler = Callable[[str, Object], None]
 _WHEN_NEEDED = (CONFIG_MAPS, SECRETS)
 _BY_PLURAL = {resource.plural: resource for resource in SYNCED}
 
 
-class Judge:
+class DrillChecker:
     """Looks at one super cluster and its tenants."""
 
-    def __init__(self, tenants: Sequence[TenantSide]) -> None:
+    def __init__(self, tenants: Sequence[DrillTenant]) -> None:
         self.tenants = tenants
-        self.findings: list[Finding] = []
+        self.findings: list[Violation] = []
         self.deletes = 0
         """Deletes of the syncer's that were judged as they were sent."""
         self.unjudged = 0
         """Those of objects that came and went between two looks."""
         self.bystanders: dict[str, str] = {}
         """What is nobody's, by UID: its version."""
-        self._owners: dict[str, tuple[Resource, Owner, bool]] = {}
+        self._owners: dict[str, tuple[Resource, TwinOwner, bool]] = {}
         """Of each super object ever seen, by UID; and whether it is a token, which we made."""
         self._ended: set[str] = set()
         self._pods: dict[str, tuple[int, Object]] = {}
@@ -46,17 +46,17 @@ class Judge:
 
     def broke(self, rule: str, text: str) -> None:
         """Remember that a rule was broken."""
-        self.findings.append(Finding(rule, text))
+        self.findings.append(Violation(rule, text))
 
     # What is seen.
 
-    def below(self, resource: Resource) -> Heard:
+    def below(self, resource: Resource) -> ChangeHandler:
         """Return what hears of one kind in the super cluster."""
 
         def heard(kind: str, body: Object) -> None:
             metadata = body["metadata"]
             self._judge_bystander(resource, kind, metadata)
-            owner = ownership.owner_of(metadata)
+            owner = ownership.read_owner(metadata)
             if owner is not None:
                 is_token = wellknown.TOKEN_SECONDS in metadata["annotations"]
                 self._owners.setdefault(metadata["uid"], (resource, owner, is_token))
@@ -67,7 +67,7 @@ class Judge:
 
         return heard
 
-    def above(self, tenant: TenantSide, resource: Resource) -> Heard:
+    def above(self, tenant: DrillTenant, resource: Resource) -> ChangeHandler:
         """Return what hears of one kind in a tenant."""
 
         def heard(kind: str, body: Object) -> None:
@@ -112,11 +112,11 @@ class Judge:
         for pod in self._needing(tenant, resource, metadata):
             self.broke("wrong delete", f"{title}: the pod {pod} needs it")
 
-    def _needing(self, tenant: TenantSide, resource: Resource, metadata: Object) -> Iterator[str]:
+    def _needing(self, tenant: DrillTenant, resource: Resource, metadata: Object) -> Iterator[str]:
         """Tell which pods were there before something was deleted, and needed it."""
         for first, pod in self._pods.values():
             about = pod["metadata"]
-            owner = ownership.owner_of(about)
+            owner = ownership.read_owner(about)
             if (
                 owner is not None
                 and about["namespace"] == metadata["namespace"]
@@ -128,7 +128,7 @@ class Judge:
             ):
                 yield about["name"]
 
-    def _of(self, owner: Owner) -> TenantSide | None:
+    def _of(self, owner: TwinOwner) -> DrillTenant | None:
         return next((each for each in self.tenants if each.tenant.uid == owner.vc_uid), None)
 
     # What was sent.
@@ -163,7 +163,7 @@ class Judge:
             self.broke("wrong delete", f"{tenant.side}: {place}: sent {early:.3f} s too early")
 
 
-class Audit:
+class AuditLogTail:
     """The end of an audit log, line by line; a server that was killed may have left half a one."""
 
     def __init__(self, log: Path, user: str) -> None:

@@ -13,7 +13,7 @@ import contextlib
 from kubeio import errors
 from kubeio.api.client import Client
 from tenancy.resources import PODS
-from tests.drills.following import Following
+from tests.drills.following import KindWatch
 from tests.drills.sides import Object
 from tests.integration.syncer.objects import running_status
 from tests.support.likeness import TERMINAL
@@ -21,12 +21,12 @@ from tests.support.likeness import TERMINAL
 AGAIN_SECONDS = 0.5
 
 
-class Kubelet:
+class DrillKubelet:
     """Plays the pods of one cluster."""
 
     def __init__(self, client: Client, nodes: tuple[str, ...]) -> None:
         self._client, self._nodes = client, nodes
-        self._following = Following(client, PODS, self._heard)
+        self._following = KindWatch(client, PODS, self._heard)
         self._news: asyncio.Queue[str] = asyncio.Queue()
 
     async def run(self) -> None:

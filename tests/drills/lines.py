@@ -9,16 +9,16 @@ import asyncio
 import json
 from typing import Any
 
-from tests.drills.relay import Relay
+from tests.drills.relay import WatchRelay
 
 
-async def late(relay: Relay, line: bytes, *, seconds: float) -> None:
+async def late(relay: WatchRelay, line: bytes, *, seconds: float) -> None:
     """It comes later."""
     await asyncio.sleep(min(seconds, 0.2))
     await relay.say(line)
 
 
-async def torn(relay: Relay, line: bytes, *, at: int) -> None:
+async def torn(relay: WatchRelay, line: bytes, *, at: int) -> None:
     """The connection breaks in the middle of a line."""
     if relay.lines != at:
         await relay.say(line)
@@ -28,18 +28,18 @@ async def torn(relay: Relay, line: bytes, *, at: int) -> None:
     relay.cut()
 
 
-async def garbled(relay: Relay, line: bytes, *, at: int) -> None:
+async def garbled(relay: WatchRelay, line: bytes, *, at: int) -> None:
     """One line is half of itself."""
     await relay.say(line[: len(line) // 2] if relay.lines == at else line)
 
 
-async def swallowed(relay: Relay, line: bytes, *, after: int) -> None:
+async def swallowed(relay: WatchRelay, line: bytes, *, after: int) -> None:
     """After some nothing comes any more, and nobody is told."""
     relay.is_silent |= relay.lines > after
     await relay.say(line)
 
 
-async def dripped(relay: Relay, line: bytes, *, seconds: float) -> None:
+async def dripped(relay: WatchRelay, line: bytes, *, seconds: float) -> None:
     """It comes in pieces."""
     size = max(1, len(line) // 4)
     for at in range(0, len(line), size):
@@ -48,7 +48,7 @@ async def dripped(relay: Relay, line: bytes, *, seconds: float) -> None:
     await relay.say(b"")
 
 
-async def expired(relay: Relay, line: bytes, *, at: int) -> None:
+async def expired(relay: WatchRelay, line: bytes, *, at: int) -> None:
     """In place of one it is said that the watch is too old."""
     if relay.lines != at:
         await relay.say(line)
@@ -59,7 +59,7 @@ async def expired(relay: Relay, line: bytes, *, at: int) -> None:
     relay.is_silent = True
 
 
-async def rolled_back(relay: Relay, line: bytes, *, at: int, behind: int) -> None:
+async def rolled_back(relay: WatchRelay, line: bytes, *, at: int, behind: int) -> None:
     """After one the server says that it stands where it stood long ago."""
     await relay.say(line)
     if relay.lines != at:

@@ -20,22 +20,22 @@ from bench.figures import summary
 from bench.tenants import grant
 from kubeio.api.client import Client
 from kubeio.errors import KubeError, NotFound
-from syncer.rbac import TARGET_ACCESS
+from syncer.rbac import TARGET_RBAC_RULES
 from tenancy import wellknown
 from tenancy.resources import NODES, PODS
-from tests.drills.following import Following
-from tests.drills.judge import Audit
-from tests.drills.kubelet import Kubelet
-from tests.drills.sides import Finding, Object, TenantSide
+from tests.drills.following import KindWatch
+from tests.drills.judge import AuditLogTail
+from tests.drills.kubelet import DrillKubelet
+from tests.drills.sides import DrillTenant, Object, Violation
 from tests.drills.tasks import ended
-from tests.integration.syncer.far import NODE, Far, has_node, plane_of
+from tests.integration.syncer.far import NODE, TargetWorld, has_node, plane_of
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import SYNCER
-from tests.support.doubles import Seen, observe
+from tests.support.doubles import ObservedDoubles, observe
 
 if TYPE_CHECKING:
-    from tests.drills.stage import Stage
-    from tests.drills.turn import Turn
+    from tests.drills.stage import DrillStage
+    from tests.drills.turn import DrillTurn
 
 GOAL = 1.2
 """What p99 elsewhere may be while it is away, to that before or after, whichever is less: a cluster
@@ -59,17 +59,17 @@ _SPACE = "default"
 
 
 @dataclass(kw_only=True)
-class Outpost:
+class OutageTarget:
     """The target, and the tenant that is granted it beside home."""
 
-    far: Far
-    tenant: TenantSide
+    far: TargetWorld
+    tenant: DrillTenant
     owners: dict[str, str] = field(default_factory=dict)
     """By UID of each twin ever seen there: the UID that it records."""
 
     def __post_init__(self) -> None:
         """Judge what the syncer deletes there from the beginning."""
-        self._audit = Audit(self.far.plane.audit_log, SYNCER)
+        self._audit = AuditLogTail(self.far.plane.audit_log, SYNCER)
 
     @property
     def below(self) -> str:
@@ -82,7 +82,7 @@ class Outpost:
         owner = (body["metadata"].get("annotations") or {}).get(wellknown.UID, "")
         self.owners[body["metadata"]["uid"]] = owner
 
-    def wrong_deletes(self) -> list[Finding]:
+    def wrong_deletes(self) -> list[Violation]:
         """Return what the syncer deleted there, or tried to, that nobody had asked for."""
         found = []
         for event in self._audit.writes():
@@ -91,7 +91,7 @@ class Outpost:
             told = ((event.get("requestObject") or {}).get("preconditions") or {}).get("uid", "")
             if self.owners.get(told, told) not in self.tenant.asked:
                 title = f"Pod {event['objectRef']['name']} in {self.far.name}"
-                found.append(Finding("wrong delete", f"{title}: nobody asked for it"))
+                found.append(Violation("wrong delete", f"{title}: nobody asked for it"))
         return found
 
     async def there(self) -> dict[str, str]:
@@ -100,30 +100,30 @@ class Outpost:
         return {each["metadata"]["name"]: each["metadata"]["uid"] for each in found["items"] or ()}
 
 
-async def join(stage: Stage, stack: AsyncExitStack) -> Outpost:
+async def join(stage: DrillStage, stack: AsyncExitStack) -> OutageTarget:
     """Start a target and grant it to the last tenant; its load is nobody else's from here on."""
     tenant = stage.tenants.pop()
     plane = plane_of(stage.folder / "target")
     stack.push_async_callback(plane.stop)
     await plane.start()
     there = await stack.enter_async_context(Client(plane.endpoint))
-    await grant(there, TARGET_ACCESS, SYNCER)
+    await grant(there, TARGET_RBAC_RULES, SYNCER)
     await has_node(there)
     world = SimpleNamespace(below=stage.below, above=tenant.client, tenant=tenant.tenant)
-    far = Far(world=cast(Any, world), plane=plane, there=there, name="c2")
-    found = Outpost(far=far, tenant=tenant)
+    far = TargetWorld(world=cast(Any, world), plane=plane, there=there, name="c2")
+    found = OutageTarget(far=far, tenant=tenant)
     background = await stack.enter_async_context(ended())
-    background.create_task(Kubelet(there, (NODE,)).run())
-    background.create_task(Following(there, PODS, found.heard).run())
+    background.create_task(DrillKubelet(there, (NODE,)).run())
+    background.create_task(KindWatch(there, PODS, found.heard).run())
     # So much that nothing goes there unasked.
     await far.granted({"name": "home", "weight": 1000}, {"name": far.name, "weight": 1})
     return found
 
 
-class Load:
+class OutageLoad:
     """Pods that are made at home at a rate, and how long each takes to be Ready for its tenant."""
 
-    def __init__(self, sides: Sequence[TenantSide]) -> None:
+    def __init__(self, sides: Sequence[DrillTenant]) -> None:
         self._sides = sides
         self._ready: dict[str, float] = {}
         self._names = itertools.count()
@@ -132,7 +132,7 @@ class Load:
     async def watched(self) -> AsyncIterator[None]:
         """See pods become Ready for the length of a block."""
         tasks = [
-            asyncio.create_task(Following(side.client, PODS, self._heard).run())
+            asyncio.create_task(KindWatch(side.client, PODS, self._heard).run())
             for side in self._sides
         ]
         try:
@@ -148,7 +148,7 @@ class Load:
             now = asyncio.get_running_loop().time()
             self._ready.setdefault(body["metadata"]["uid"], now)
 
-    async def felt(self, turn: Turn, seconds: float) -> list[float]:
+    async def felt(self, turn: DrillTurn, seconds: float) -> list[float]:
         """Return how many milliseconds each pod took; all end a moment later."""
         tasks: list[asyncio.Task[float | None]] = []
         async with asyncio.TaskGroup() as group:
@@ -158,7 +158,7 @@ class Load:
                 await asyncio.sleep(1 / RATE)
         return [took for task in tasks if (took := task.result()) is not None]
 
-    async def _lived(self, side: TenantSide, turn: Turn) -> float | None:
+    async def _lived(self, side: DrillTenant, turn: DrillTurn) -> float | None:
         loop, name = asyncio.get_running_loop(), f"felt-{turn.number}-{next(self._names)}"
         sent = loop.time()
         made = await side.client.create(PODS, pod(name), namespace=_SPACE)
@@ -180,11 +180,11 @@ def is_ready(body: Object) -> bool:
     return any(each["type"] == "Ready" and each["status"] == "True" for each in found)
 
 
-async def target(turn: Turn) -> None:
+async def target(turn: DrillTurn) -> None:
     """The API server of a target is killed under load, and comes back; home hardly feels it."""
     outpost = turn.stage.outpost
     assert outpost is not None
-    load, seen = Load([outpost.tenant, *turn.stage.tenants]), Seen()
+    load, seen = OutageLoad([outpost.tenant, *turn.stage.tenants]), ObservedDoubles()
     clients = turn.stage.below, outpost.far.there
     watching = asyncio.create_task(observe(clients, outpost.below, seen))
     try:
@@ -194,13 +194,15 @@ async def target(turn: Turn) -> None:
         watching.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await watching
-    turn.findings += [Finding("duplicate", f"{uid} was in both") for uid in sorted(set(seen.twice))]
+    turn.findings += [
+        Violation("duplicate", f"{uid} was in both") for uid in sorted(set(seen.twice))
+    ]
     if seen.rounds < ROUNDS:
-        turn.findings.append(Finding("unseen", f"both were looked at {seen.rounds} times only"))
+        turn.findings.append(Violation("unseen", f"both were looked at {seen.rounds} times only"))
     turn.findings += outpost.wrong_deletes()
 
 
-async def _die_and_return(turn: Turn, outpost: Outpost, load: Load) -> None:
+async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLoad) -> None:
     tenant, far = outpost.tenant, outpost.far
     staying, leaving, coming = (
         [f"{word}-{turn.number}-{number}" for number in range(count)]
@@ -231,7 +233,7 @@ async def _die_and_return(turn: Turn, outpost: Outpost, load: Load) -> None:
     after = await load.felt(turn, FELT_SECONDS)
     now = await outpost.there()
     turn.findings += [
-        Finding("double run", f"{name} in {far.name} was made anew")
+        Violation("double run", f"{name} in {far.name} was made anew")
         for name in staying
         if now.get(name) != twins[name]
     ]
@@ -260,17 +262,21 @@ def ratio(before: float, meanwhile: float, after: float) -> float:
     return meanwhile / min(before, after)
 
 
-def slower(found: float, p99: Sequence[float]) -> list[Finding]:
+def slower(found: float, p99: Sequence[float]) -> list[Violation]:
     """Return that others felt it, if they did; what was not measured is none of the goal."""
     if found <= GOAL:
         return []
     before, meanwhile, after = p99
     title = f"p99 elsewhere {before:.0f} ms before, {meanwhile:.0f} meanwhile, {after:.0f} after"
-    return [Finding(SLOWER, f"{title}: {found:.2f} is above the goal of {GOAL}")]
+    return [Violation(SLOWER, f"{title}: {found:.2f} is above the goal of {GOAL}")]
 
 
 async def _touched(
-    turn: Turn, outpost: Outpost, leaving: Sequence[str], coming: Sequence[str], killed: float
+    turn: DrillTurn,
+    outpost: OutageTarget,
+    leaving: Sequence[str],
+    coming: Sequence[str],
+    killed: float,
 ) -> float | None:
     """Delete and make pods there while it is away, and see that its node is not ready.
 
@@ -295,14 +301,14 @@ async def _touched(
     return loop.time() - killed
 
 
-async def _are_ready(tenant: TenantSide, names: Sequence[str]) -> bool:
+async def _are_ready(tenant: DrillTenant, names: Sequence[str]) -> bool:
     found = await tenant.client.list(PODS, namespace=_SPACE)
     ready = {each["metadata"]["name"] for each in found["items"] or () if is_ready(each)}
     return set(names) <= ready
 
 
 async def _is_in_step(
-    outpost: Outpost, staying: Sequence[str], leaving: Sequence[str], coming: Sequence[str]
+    outpost: OutageTarget, staying: Sequence[str], leaving: Sequence[str], coming: Sequence[str]
 ) -> bool:
     """Tell whether what was deleted is gone, what was made runs, and the node is ready."""
     try:

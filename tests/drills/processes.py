@@ -10,12 +10,12 @@ import asyncio
 from collections.abc import Mapping, Sequence
 from pathlib import Path
 
-from tests.support.replicas import Replica
+from tests.support.replicas import SyncerProcess
 
 LOOK_SECONDS = 0.1
 
 
-class Slot:
+class SyncerSlot:
     """One pod of the syncer, with one process after the other."""
 
     def __init__(
@@ -35,7 +35,7 @@ class Slot:
         """What was said by those that ended otherwise."""
         self._folder, self._kubeconfig = folder, kubeconfig
         self._mutant, self._env = mutant, env
-        self.replica: Replica | None = None
+        self.replica: SyncerProcess | None = None
         self.is_wanted = False
 
     def start(self, *, is_same_pod: bool = False) -> None:
@@ -45,7 +45,7 @@ class Slot:
         module: Sequence[str] = (
             ("tests.drills.broken", self._mutant) if self._mutant else ("syncer",)
         )
-        self.replica = Replica(
+        self.replica = SyncerProcess(
             module,
             f"{self.name}-{self.starts}",
             self._folder,

@@ -22,19 +22,25 @@ import trustme
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import tls_contexts
 from tests.drills import http
-from tests.drills.faults import Fault, Script
-from tests.drills.http import Reply, Request
-from tests.drills.relay import Relay, Treat
+from tests.drills.faults import FaultScript, RequestFault
+from tests.drills.http import ProxiedRequest, ProxiedResponse
+from tests.drills.relay import RelayFunction, WatchRelay
 from tests.support.controlplane import kubeconfig
 from tests.support.processes import free_port
 
 _BREAKS = (OSError, EOFError, asyncio.LimitOverrunError, ssl.SSLError, ValueError)
 
 
-class Exchange:
+class ProxiedExchange:
     """One request on its way, in the hands of a fault or of none."""
 
-    def __init__(self, proxy: Proxy, request: Request, client: Line, fault: Fault | None) -> None:
+    def __init__(
+        self,
+        proxy: FaultProxy,
+        request: ProxiedRequest,
+        client: ProxiedConnection,
+        fault: RequestFault | None,
+    ) -> None:
         self.request = request
         self.seconds = fault.seconds if fault is not None else 0.0
         self.keeps = False
@@ -47,19 +53,19 @@ class Exchange:
         """The script's own."""
         return self._proxy.script.chance
 
-    async def forward(self, request: Request | None = None) -> Reply:
+    async def forward(self, request: ProxiedRequest | None = None) -> ProxiedResponse:
         """Have the server answer, as a whole; `request` in place of the one that came."""
         reader = await self._client.asked(request or self.request)
         head = await http.read_head(reader)
-        return Reply(head, await http.read_body(reader, head))
+        return ProxiedResponse(head, await http.read_body(reader, head))
 
-    async def pass_on(self, reply: Reply) -> None:
+    async def pass_on(self, reply: ProxiedResponse) -> None:
         """Give the client its answer."""
         self._client.writer.write(reply.encoded())
         await self._client.writer.drain()
         self.keeps = True
 
-    async def pass_part(self, reply: Reply, share: float) -> None:
+    async def pass_part(self, reply: ProxiedResponse, share: float) -> None:
         """Give the client the head and a part of the body, and break the connection."""
         whole = reply.encoded()
         at = len(whole) - len(reply.body) + int(share * len(reply.body))
@@ -68,7 +74,7 @@ class Exchange:
         await asyncio.sleep(0.01)  # or the end of the connection comes before the bytes
         self.cut()
 
-    async def drip(self, reply: Reply, seconds: float) -> None:
+    async def drip(self, reply: ProxiedResponse, seconds: float) -> None:
         """Give the client its answer drop by drop."""
         whole, drops = reply.encoded(), 20
         size = max(1, len(whole) // drops)
@@ -93,14 +99,14 @@ class Exchange:
             self._proxy.script.told(self._proxy.side, self.request, retry_after)
         await self.pass_on(http.reply(code, json.dumps(status).encode(), told))
 
-    async def through(self, treat: Treat | None = None) -> None:
+    async def through(self, treat: RelayFunction | None = None) -> None:
         """Do what happens where nobody stands in the middle; `treat` is for a watch's lines."""
         reader = await self._client.asked(self.request)
         head = await http.read_head(reader)
         if not self.request.is_watch or head.status != 200:
-            await self.pass_on(Reply(head, await http.read_body(reader, head)))
+            await self.pass_on(ProxiedResponse(head, await http.read_body(reader, head)))
             return
-        relay = Relay(self._client.writer)
+        relay = WatchRelay(self._client.writer)
         relay.treat = treat
         self._client.writer.write(head.encoded("Transfer-Encoding: chunked"))
         await self._client.writer.drain()
@@ -127,7 +133,7 @@ class Exchange:
         self._client.writer.transport.abort()
 
 
-async def _relayed(relay: Relay, reader: asyncio.StreamReader) -> None:
+async def _relayed(relay: WatchRelay, reader: asyncio.StreamReader) -> None:
     async for piece in http.chunks(reader):
         await relay.hear(piece)
     if relay.is_silent:
@@ -135,7 +141,7 @@ async def _relayed(relay: Relay, reader: asyncio.StreamReader) -> None:
     await relay.end()
 
 
-class Line:
+class ProxiedConnection:
     """A client's connection and ours to the server behind it."""
 
     def __init__(
@@ -148,7 +154,7 @@ class Line:
         self._upstream = upstream
         self._server: tuple[asyncio.StreamReader, asyncio.StreamWriter] | None = None
 
-    async def asked(self, request: Request) -> asyncio.StreamReader:
+    async def asked(self, request: ProxiedRequest) -> asyncio.StreamReader:
         """Send a request on; return what its answer is read from."""
         if self._server is not None and self._server[0].at_eof():
             self.close_upstream()
@@ -187,18 +193,18 @@ class Line:
         self.writer.transport.abort()
 
 
-class Proxy:
+class FaultProxy:
     """Stands before one API server. Use as `async with`."""
 
-    def __init__(self, side: str, endpoint: Endpoint, script: Script) -> None:
+    def __init__(self, side: str, endpoint: Endpoint, script: FaultScript) -> None:
         """Make nothing but an authority; `side` is what scripts call the server."""
         self.side = side
         self.script = script
         self.requests = 0
-        self.relays: list[Relay] = []
+        self.relays: list[WatchRelay] = []
         self._endpoint = endpoint
         url = urlsplit(endpoint.server)
-        context = tls_contexts.context(endpoint) if endpoint.is_encrypted else None
+        context = tls_contexts.create_context(endpoint) if endpoint.is_encrypted else None
         self._upstream = (str(url.hostname), url.port or 443, context)
         self._authority = trustme.CA()
         self._port = free_port()
@@ -237,7 +243,7 @@ class Proxy:
         await asyncio.gather(*self._lines, return_exceptions=True)
 
     @contextlib.contextmanager
-    def following(self, relay: Relay) -> Iterator[None]:
+    def following(self, relay: WatchRelay) -> Iterator[None]:
         """Know of a watch while it is open."""
         self.relays.append(relay)
         try:
@@ -250,7 +256,7 @@ class Proxy:
         task = asyncio.current_task()
         assert task is not None
         self._lines.add(task)
-        line = Line(self._upstream, reader, writer)
+        line = ProxiedConnection(self._upstream, reader, writer)
         try:
             while await self._exchange(line):
                 pass
@@ -260,11 +266,11 @@ class Proxy:
             line.close()
             self._lines.discard(task)
 
-    async def _exchange(self, line: Line) -> bool:
+    async def _exchange(self, line: ProxiedConnection) -> bool:
         request = await http.read_request(line.reader)
         self.requests += 1
         fault = self.script.fate(self.side, request)
-        exchange = Exchange(self, request, line, fault)
+        exchange = ProxiedExchange(self, request, line, fault)
         if fault is None:
             await exchange.through()
         else:

@@ -11,12 +11,12 @@ from collections.abc import Awaitable, Callable, Sequence
 
 from tests.drills import http
 
-Order = Callable[[list[bytes]], Sequence[bytes]]
-Treat = Callable[["Relay", bytes], Awaitable[None]]
+ReorderFunction = Callable[[list[bytes]], Sequence[bytes]]
+RelayFunction = Callable[["WatchRelay", bytes], Awaitable[None]]
 """What is done with a line in place of passing it on."""
 
 
-class Relay:
+class WatchRelay:
     """An open watch."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -25,7 +25,7 @@ class Relay:
         """Whether nothing is passed on any more, and nobody is told."""
         self.lines = 0
         """How many came."""
-        self.treat: Treat | None = None
+        self.treat: RelayFunction | None = None
         self._writer = writer
         self._rest = b""
         self._held: list[bytes] | None = None
@@ -61,7 +61,7 @@ class Relay:
         if self._held is None:
             self._held = []
 
-    async def release(self, order: Order = list) -> None:
+    async def release(self, order: ReorderFunction = list) -> None:
         """Let what was kept go on, in whatever order is said."""
         held, self._held = self._held, None
         for line in order([line + b"\n" for line in held or ()]):

@@ -14,23 +14,25 @@ from collections.abc import Mapping, Sequence
 from kubeio.api.client import Client
 from tenancy import ownership, wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
-from tests.drills.sides import SYNCED, Finding, Object, TenantSide
+from tests.drills.sides import SYNCED, DrillTenant, Object, Violation
 from tests.support.likeness import TERMINAL, differences, needs, untold
 
-Contents = Mapping[Resource, Sequence[Object]]
+ClusterContents = Mapping[Resource, Sequence[Object]]
 FOREIGN = "taken"
 """Name of a tenant's Service that a stranger has below: it never gets a twin."""
 
 
-async def contents(client: Client) -> Contents:
+async def contents(client: Client) -> ClusterContents:
     """Return everything of the compared kinds that a server has now."""
     found = await asyncio.gather(*(client.list(resource) for resource in SYNCED))
     return {resource: each["items"] or () for resource, each in zip(SYNCED, found, strict=True)}
 
 
-def findings(below: Contents, above: Sequence[tuple[TenantSide, Contents]]) -> list[Finding]:
+def findings(
+    below: ClusterContents, above: Sequence[tuple[DrillTenant, ClusterContents]]
+) -> list[Violation]:
     """Return what is not as it must be."""
-    found: list[Finding] = []
+    found: list[Violation] = []
     for tenant, own in above:
         owned = _owned(below, tenant)
         found += _doubled(tenant, owned)
@@ -44,51 +46,51 @@ def findings(below: Contents, above: Sequence[tuple[TenantSide, Contents]]) -> l
     return found
 
 
-def _owned(below: Contents, tenant: TenantSide) -> list[tuple[Resource, str, Object]]:
+def _owned(below: ClusterContents, tenant: DrillTenant) -> list[tuple[Resource, str, Object]]:
     """Return the super objects that record this tenant, each with the UID that it records."""
     return [
         (resource, owner.uid, body)
         for resource in SYNCED
         for body in below[resource]
-        if (owner := ownership.owner_of(body["metadata"])) is not None
+        if (owner := ownership.read_owner(body["metadata"])) is not None
         and owner.vc_uid == tenant.tenant.uid
         and wellknown.TOKEN_SECONDS not in body["metadata"]["annotations"]
     ]
 
 
-def _doubled(tenant: TenantSide, owned: Sequence[tuple[Resource, str, Object]]) -> list[Finding]:
+def _doubled(tenant: DrillTenant, owned: Sequence[tuple[Resource, str, Object]]) -> list[Violation]:
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for resource, uid, body in owned:
         places[resource.kind, uid].append(_title(resource, body))
     return [
-        Finding("duplicate", f"{tenant.side}: {uid} is below as {' and '.join(found)}")
+        Violation("duplicate", f"{tenant.side}: {uid} is below as {' and '.join(found)}")
         for (_, uid), found in places.items()
         if len(found) > 1
     ]
 
 
 def _orphans(
-    tenant: TenantSide, own: Contents, owned: Sequence[tuple[Resource, str, Object]]
-) -> list[Finding]:
+    tenant: DrillTenant, own: ClusterContents, owned: Sequence[tuple[Resource, str, Object]]
+) -> list[Violation]:
     alive = {body["metadata"]["uid"] for bodies in own.values() for body in bodies}
     found = []
     for resource, uid, body in owned:
         title = f"{tenant.side}: {_title(resource, body)}"
         if uid not in alive:
-            found.append(Finding("orphan", f"{title}: its tenant object {uid} is gone"))
+            found.append(Violation("orphan", f"{title}: its tenant object {uid} is gone"))
         elif "deletionTimestamp" in body["metadata"]:
-            found.append(Finding("orphan", f"{title} is on its way out and stays"))
+            found.append(Violation("orphan", f"{title} is on its way out and stays"))
     return found
 
 
 def _strayed(
-    tenant: TenantSide,
+    tenant: DrillTenant,
     owned: Sequence[tuple[Resource, str, Object]],
-    others: Sequence[TenantSide],
-) -> list[Finding]:
+    others: Sequence[DrillTenant],
+) -> list[Violation]:
     """I6: nothing of one tenant goes where another one is."""
     return [
-        Finding("strayed", f"{tenant.side}: {_title(resource, body)} carries {other.canary}")
+        Violation("strayed", f"{tenant.side}: {_title(resource, body)} carries {other.canary}")
         for resource, _, body in owned
         for other in others
         if other.canary in str(body.get("data") or body["metadata"].get("labels") or "")
@@ -96,23 +98,25 @@ def _strayed(
 
 
 def _judge(
-    tenant: TenantSide, own: Contents, resource: Resource, body: Object, twin: Object | None
-) -> list[Finding]:
+    tenant: DrillTenant, own: ClusterContents, resource: Resource, body: Object, twin: Object | None
+) -> list[Violation]:
     title = f"{tenant.side}: {_title(resource, body)}"
     if "deletionTimestamp" in body["metadata"]:
-        return [Finding("unfinished", f"{title} is still on its way out")]
+        return [Violation("unfinished", f"{title} is still on its way out")]
     if twin is None:
-        return [Finding("lost", f"{title} has no twin")] if _is_wanted(own, resource, body) else []
+        return (
+            [Violation("lost", f"{title} has no twin")] if _is_wanted(own, resource, body) else []
+        )
     place = tenant.below(body["metadata"].get("namespace") or body["metadata"]["name"])
     told = [] if _space(resource, twin) == place else [f"its twin is in {_space(resource, twin)}"]
     told += differences(resource, body, twin)
-    found = [Finding("different", f"{title}: {text}") for text in told]
+    found = [Violation("different", f"{title}: {text}") for text in told]
     if resource is PODS:
-        found += [Finding("untold", f"{title}: {text}") for text in untold(body, twin)]
+        found += [Violation("untold", f"{title}: {text}") for text in untold(body, twin)]
     return found
 
 
-def _is_wanted(own: Contents, resource: Resource, body: Object) -> bool:
+def _is_wanted(own: ClusterContents, resource: Resource, body: Object) -> bool:
     metadata = body["metadata"]
     if resource is SERVICES:
         is_provided = (metadata["namespace"], metadata["name"]) == ("default", "kubernetes")

@@ -12,15 +12,15 @@ from time import time
 from tenancy import wellknown
 from tenancy.resources import NAMESPACES, VIRTUAL_CLUSTERS
 from tests.drills import rest, snapshots
-from tests.drills.sides import TenantSide
-from tests.drills.turn import Turn
+from tests.drills.sides import DrillTenant
+from tests.drills.turn import DrillTurn
 
 HELD_SECONDS = 3.0
 """How long nothing may be deleted, at least."""
 _LONG = 120.0
 
 
-async def restore(turn: Turn) -> None:
+async def restore(turn: DrillTurn) -> None:
     """A backup is restored, nothing is deleted, and then somebody decides which store stays."""
     stage, chance = turn.stage, turn.chance
     tenant = chance.choice(stage.tenants)
@@ -72,12 +72,12 @@ async def restore(turn: Turn) -> None:
     tenant.is_judged = True
 
 
-async def _alive(tenant: TenantSide) -> set[str]:
+async def _alive(tenant: DrillTenant) -> set[str]:
     found = await rest.contents(tenant.client)
     return {body["metadata"]["uid"] for bodies in found.values() for body in bodies}
 
 
-async def _is_counted(turn: Turn, tenant: TenantSide) -> bool:
+async def _is_counted(turn: DrillTurn, tenant: DrillTenant) -> bool:
     """Tell whether the brake has counted everything that the restore will lose.
 
     It counts a while after a write. A restore within that while, to a moment before the write, is
@@ -95,7 +95,7 @@ async def _is_counted(turn: Turn, tenant: TenantSide) -> bool:
     return int(found) >= newest
 
 
-async def _confirm(turn: Turn, tenant: TenantSide) -> None:
+async def _confirm(turn: DrillTurn, tenant: DrillTenant) -> None:
     """Say, as the CLI does, that the store is meant to stay."""
     system = await tenant.client.get(NAMESPACES, "kube-system")
     uid = system["metadata"]["uid"]

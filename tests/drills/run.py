@@ -16,33 +16,33 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 from tests.drills import outage
-from tests.drills.clock import Clock, MissingCompilerError
-from tests.drills.drills import DRILLS, ClockDrill, Drill, Options
-from tests.drills.sides import Finding
-from tests.drills.stage import Plan, Stage, running
-from tests.drills.turn import Turn
+from tests.drills.clock import ClockOffset, MissingCompilerError
+from tests.drills.drills import DRILLS, ClockDrill, Drill, DrillOptions
+from tests.drills.sides import Violation
+from tests.drills.stage import DrillPlan, DrillStage, running
+from tests.drills.turn import DrillTurn
 from tests.support.replicas import GOAL
 
 RULES = ("lost", "duplicate", "orphan", "wrong delete")
 """What must be seen to be none, whatever else is looked at."""
 SLOW_SECONDS = 10.0
 """After which it is told what took so long."""
-Say = Callable[[str], None]
+PrintLine = Callable[[str], None]
 
 
 @dataclass
-class Report:
+class DrillReport:
     """What came of a run."""
 
     name: str
-    options: Options
+    options: DrillOptions
     tried: int = 0
     faults: int = 0
     """Things that were broken in the turns that were tried."""
     failed: int = 0
     why_skipped: str = ""
     seconds: float = 0.0
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Violation] = field(default_factory=list)
     counts: Counter[str] = field(default_factory=Counter)
     """What happened besides: by the words for it."""
     hand_overs: list[float] = field(default_factory=list)
@@ -85,9 +85,11 @@ class Report:
         return "\n".join(lines)
 
 
-async def run(name: str, options: Options, folder: Path, say: Say = print) -> Report:
+async def run(
+    name: str, options: DrillOptions, folder: Path, say: PrintLine = print
+) -> DrillReport:
     """Run a drill; everything that runs keeps its files and logs in `folder`."""
-    report = Report(name, options)
+    report = DrillReport(name, options)
     try:
         drill = _drill(name, options, folder)
     except MissingCompilerError as problem:
@@ -99,7 +101,7 @@ async def run(name: str, options: Options, folder: Path, say: Say = print) -> Re
             if options.minutes and time.monotonic() - began > 60 * options.minutes:
                 report.why_skipped = "the time was over"
                 break
-            turn = Turn(stage, options.seed, number, options.seconds)
+            turn = DrillTurn(stage, options.seed, number, options.seconds)
             await _take(turn, drill, report, say)
             if turn.findings:
                 break
@@ -108,16 +110,16 @@ async def run(name: str, options: Options, folder: Path, say: Say = print) -> Re
     return report
 
 
-def _drill(name: str, options: Options, folder: Path) -> Drill:
+def _drill(name: str, options: DrillOptions, folder: Path) -> Drill:
     if name == "clock":
-        clock = Clock(folder)
-        found = Drill(Plan(env=clock.env), ClockDrill(clock))
+        clock = ClockOffset(folder)
+        found = Drill(DrillPlan(env=clock.env), ClockDrill(clock))
     else:
         found = DRILLS[name]
     return found._replace(plan=found.plan.asked(options.mutant, options.calm_seconds))
 
 
-async def _take(turn: Turn, drill: Drill, report: Report, say: Say) -> None:
+async def _take(turn: DrillTurn, drill: Drill, report: DrillReport, say: PrintLine) -> None:
     began = time.monotonic()
     await drill.do(turn)
     over = time.monotonic()
@@ -138,7 +140,7 @@ async def _take(turn: Turn, drill: Drill, report: Report, say: Say) -> None:
         say(f"  {each.rule}: {each.text}")
 
 
-def _count(stage: Stage, report: Report) -> None:
+def _count(stage: DrillStage, report: DrillReport) -> None:
     report.counts["deletes judged as they were sent"] = stage.judge.deletes
     report.counts["of objects too short-lived to judge"] = stage.judge.unjudged
     report.counts["starts of the syncer"] = sum(slot.starts for slot in stage.slots)

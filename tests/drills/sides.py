@@ -16,7 +16,7 @@ from kubeio.api.client import Client
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 
 Object = dict[str, Any]
 
@@ -24,7 +24,7 @@ SYNCED = (NAMESPACES, PODS, SERVICES, CONFIG_MAPS, SECRETS)
 """Kinds that are compared, and whose deletes are judged."""
 
 
-class Finding(NamedTuple):
+class Violation(NamedTuple):
     """Something that must not be."""
 
     rule: str
@@ -33,11 +33,11 @@ class Finding(NamedTuple):
 
 
 @dataclass
-class TenantSide:
+class DrillTenant:
     """One tenant."""
 
     number: int
-    plane: ControlPlane
+    plane: LocalControlPlane
     tenant: Tenant
     client: Client
     """Of its administrator."""
@@ -58,7 +58,7 @@ class TenantSide:
 
     def below(self, space: str) -> str:
         """Return where a namespace of the tenant's is mapped to."""
-        return names.super_namespace(self.tenant.root, self.tenant.uid, space)
+        return names.build_super_namespace(self.tenant.root, self.tenant.uid, space)
 
     async def delete(
         self, resource: Resource, space: str, name: str, grace: int | None = None

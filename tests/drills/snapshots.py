@@ -9,19 +9,19 @@ from __future__ import annotations
 import asyncio
 from pathlib import Path
 
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tools.testbed import binaries
 
 BUMP = 1_000_000_000
 """What Kubernetes' own documentation has a restored store's revision raised by."""
 
 
-async def save(plane: ControlPlane, file: Path) -> None:
+async def save(plane: LocalControlPlane, file: Path) -> None:
     """Take a backup of a store that runs."""
     await _run("etcdctl", f"--endpoints={plane.etcd}", "snapshot", "save", str(file))
 
 
-async def restore(plane: ControlPlane, file: Path, store: str, *, bump: int) -> None:
+async def restore(plane: LocalControlPlane, file: Path, store: str, *, bump: int) -> None:
     """Make a data folder `store` of the plane out of a backup; `bump` 0: revisions as they were."""
     raised = (f"--bump-revision={bump}", "--mark-compacted") if bump else ()
     peer = "http://127.0.0.1:2380"

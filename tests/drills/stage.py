@@ -21,20 +21,20 @@ from bench.stage import SUPER_SYNCER, UNUSED
 from bench.tenants import HOME, enlist, grant, install
 from kubeio.api.client import Client
 from kubeio.errors import KubeError
-from syncer.rbac import TENANT_ACCESS
+from syncer.rbac import TENANT_RBAC_RULES
 from tenancy import conditions, wellknown
 from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES, VIRTUAL_CLUSTERS
 from tests.drills import outage, rest, steps
-from tests.drills.faults import Script
-from tests.drills.following import Following
-from tests.drills.judge import Audit, Judge
-from tests.drills.kubelet import Kubelet
-from tests.drills.outage import Outpost
-from tests.drills.processes import Slot
-from tests.drills.proxy import Proxy
-from tests.drills.sides import SYNCED, Finding, TenantSide
+from tests.drills.faults import FaultScript
+from tests.drills.following import KindWatch
+from tests.drills.judge import AuditLogTail, DrillChecker
+from tests.drills.kubelet import DrillKubelet
+from tests.drills.outage import OutageTarget
+from tests.drills.processes import SyncerSlot
+from tests.drills.proxy import FaultProxy
+from tests.drills.sides import SYNCED, DrillTenant, Violation
 from tests.drills.tasks import ended
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.memapi.clusters import service_range
 
@@ -48,7 +48,7 @@ _LEFT_SILENT = 0.05
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class DrillPlan:
     """What a drill needs."""
 
     tenants: int = 2
@@ -64,40 +64,40 @@ class Plan:
     env: Mapping[str, str] = field(default_factory=dict)
     """Of the syncer's processes."""
 
-    def asked(self, mutant: str, calm_seconds: float) -> Plan:
+    def asked(self, mutant: str, calm_seconds: float) -> DrillPlan:
         """Return the same plan with what a run of it may choose."""
         return replace(self, mutant=mutant, calm_seconds=calm_seconds)
 
 
 @dataclass(kw_only=True)
-class Stage:
+class DrillStage:
     """Everything, running."""
 
     folder: Path
-    super_plane: ControlPlane
+    super_plane: LocalControlPlane
     below: Client
     """The super cluster's administrator."""
-    script: Script
+    script: FaultScript
     calm_seconds: float = CALM_SECONDS
-    tenants: list[TenantSide] = field(default_factory=list)
-    proxies: dict[str, Proxy] = field(default_factory=dict)
+    tenants: list[DrillTenant] = field(default_factory=list)
+    proxies: dict[str, FaultProxy] = field(default_factory=dict)
     """By side; empty when nobody stands in the middle."""
-    slots: list[Slot] = field(default_factory=list)
-    followings: list[Following] = field(default_factory=list)
-    last_seen: list[Finding] = field(default_factory=list)
+    slots: list[SyncerSlot] = field(default_factory=list)
+    followings: list[KindWatch] = field(default_factory=list)
+    last_seen: list[Violation] = field(default_factory=list)
     """What took longest to be as it must be."""
-    outpost: Outpost | None = None
+    outpost: OutageTarget | None = None
     """The second cluster, where a drill has one."""
     held: set[asyncio.Task[None]] = field(default_factory=set)
     """Those that will let watches go on."""
 
     def __post_init__(self) -> None:
         """Judge from the beginning."""
-        self.judge = Judge(self.tenants)
-        self.audit = Audit(self.super_plane.audit_log, SUPER_SYNCER)
+        self.judge = DrillChecker(self.tenants)
+        self.audit = AuditLogTail(self.super_plane.audit_log, SUPER_SYNCER)
 
     @property
-    def planes(self) -> list[ControlPlane]:
+    def planes(self) -> list[LocalControlPlane]:
         """All clusters, the super one first."""
         return [self.super_plane, *(tenant.plane for tenant in self.tenants)]
 
@@ -116,7 +116,7 @@ class Stage:
         except KubeError:
             return {}
 
-    async def says(self, tenant: TenantSide, kind: str, status: str) -> bool:
+    async def says(self, tenant: DrillTenant, kind: str, status: str) -> bool:
         """Tell whether a condition of a VirtualCluster is like that; False when nobody knows."""
         try:
             found = await self.below.get(
@@ -124,25 +124,25 @@ class Stage:
             )
         except KubeError:
             return False
-        told = conditions.find((found.get("status") or {}).get("conditions"), kind)
+        told = conditions.find_condition((found.get("status") or {}).get("conditions"), kind)
         return told is not None and told["status"] == status
 
-    def slot_of(self, process: str) -> Slot | None:
+    def slot_of(self, process: str) -> SyncerSlot | None:
         """Return whose process a name is."""
         return next(
             (each for each in self.slots if each.replica and each.replica.name == process), None
         )
 
-    async def look(self) -> list[Finding]:
+    async def look(self) -> list[Violation]:
         """Compare both sides once, from live lists."""
         try:
             clients = [self.below, *(tenant.client for tenant in self.tenants)]
             below, *above = await asyncio.gather(*(rest.contents(each) for each in clients))
         except KubeError as problem:
-            return [Finding("unreachable", str(problem))]
+            return [Violation("unreachable", str(problem))]
         return rest.findings(below, list(zip(self.tenants, above, strict=True)))
 
-    async def calm(self) -> list[Finding]:
+    async def calm(self) -> list[Violation]:
         """Wait until nothing is wrong and stays so; return what is still wrong after the time."""
         loop = asyncio.get_running_loop()
         ends, quiet = loop.time() + self.calm_seconds, 0
@@ -167,13 +167,13 @@ class Stage:
                     relay.cut()
         await eventually(lambda: not self.script.under_way)
 
-    def verdict(self) -> list[Finding]:
+    def verdict(self) -> list[Violation]:
         """Return what was broken since the last look, and forget it."""
         for event in self.audit.writes():
             self.judge.sent(event)
         found = self.judge.findings[:]
-        found += [Finding("hasty", text) for text in self.script.hasty]
-        found += [Finding("process", text) for slot in self.slots for text in slot.fell]
+        found += [Violation("hasty", text) for text in self.script.hasty]
+        found += [Violation("process", text) for slot in self.slots for text in slot.fell]
         self.judge.findings.clear()
         self.script.hasty.clear()
         for slot in self.slots:
@@ -182,10 +182,10 @@ class Stage:
 
 
 @asynccontextmanager
-async def running(folder: Path, plan: Plan) -> AsyncIterator[Stage]:
+async def running(folder: Path, plan: DrillPlan) -> AsyncIterator[DrillStage]:
     """Run everything for the length of a block."""
     async with AsyncExitStack() as stack:
-        plane = ControlPlane(
+        plane = LocalControlPlane(
             folder / _SUPER,
             name=_SUPER,
             audit=True,
@@ -194,8 +194,8 @@ async def running(folder: Path, plan: Plan) -> AsyncIterator[Stage]:
         stack.push_async_callback(plane.stop)
         await plane.start()
         below = await stack.enter_async_context(Client(plane.endpoint))
-        script = Script(random.Random(0))  # noqa: S311 - the same at each run
-        stage = Stage(
+        script = FaultScript(random.Random(0))  # noqa: S311 - the same at each run
+        stage = DrillStage(
             folder=folder,
             super_plane=plane,
             below=below,
@@ -222,12 +222,12 @@ async def running(folder: Path, plan: Plan) -> AsyncIterator[Stage]:
 
 
 async def _start_tenants(
-    folder: Path, plan: Plan, stack: AsyncExitStack
-) -> Sequence[tuple[ControlPlane, Client]]:
-    planes: list[ControlPlane] = []
+    folder: Path, plan: DrillPlan, stack: AsyncExitStack
+) -> Sequence[tuple[LocalControlPlane, Client]]:
+    planes: list[LocalControlPlane] = []
     for number in range(plan.tenants):
         shared = planes[0] if planes and not plan.has_own_stores else None
-        plane = ControlPlane(
+        plane = LocalControlPlane(
             folder / f"tenant{number}",
             name=f"tenant{number}",
             service_range=service_range(number),
@@ -249,11 +249,14 @@ async def _start_tenants(
 
 
 async def _enlist(
-    stage: Stage, plan: Plan, found: tuple[ControlPlane, Client], stack: AsyncExitStack
+    stage: DrillStage,
+    plan: DrillPlan,
+    found: tuple[LocalControlPlane, Client],
+    stack: AsyncExitStack,
 ) -> None:
     plane, client = found
     number = len(stage.tenants)
-    await grant(client, TENANT_ACCESS, _TENANT_USER)
+    await grant(client, TENANT_RBAC_RULES, _TENANT_USER)
     for space in steps.SPACES:
         if space != "default":
             await client.create(NAMESPACES, {"metadata": {"name": space}})
@@ -267,46 +270,48 @@ async def _enlist(
         name=plane.name,
         service_range=service_range(number),
     )
-    stage.tenants.append(TenantSide(number, plane, tenant, client))
+    stage.tenants.append(DrillTenant(number, plane, tenant, client))
 
 
 async def _stand_between(
-    stage: Stage, side: str, plane: ControlPlane, user: str, stack: AsyncExitStack
-) -> Proxy:
-    proxy = Proxy(side, plane.endpoint_for(user), stage.script)
+    stage: DrillStage, side: str, plane: LocalControlPlane, user: str, stack: AsyncExitStack
+) -> FaultProxy:
+    proxy = FaultProxy(side, plane.endpoint_for(user), stage.script)
     stage.proxies[side] = await stack.enter_async_context(proxy)
     return proxy
 
 
-async def _watch(stage: Stage, background: asyncio.TaskGroup) -> None:
+async def _watch(stage: DrillStage, background: asyncio.TaskGroup) -> None:
     judge = stage.judge
     for resource in SYNCED:
-        stage.followings.append(Following(stage.below, resource, judge.below(resource)))
+        stage.followings.append(KindWatch(stage.below, resource, judge.below(resource)))
         stage.followings += [
-            Following(tenant.client, resource, judge.above(tenant, resource))
+            KindWatch(tenant.client, resource, judge.above(tenant, resource))
             for tenant in stage.tenants
         ]
     for following in stage.followings:
         background.create_task(following.run())
     names = tuple(str(node["metadata"]["name"]) for node in nodes.nodes(NODE_COUNT))
-    background.create_task(Kubelet(stage.below, names).run())
+    background.create_task(DrillKubelet(stage.below, names).run())
 
 
 def _start_syncers(
-    stage: Stage, plan: Plan, background: asyncio.TaskGroup, stack: AsyncExitStack
+    stage: DrillStage, plan: DrillPlan, background: asyncio.TaskGroup, stack: AsyncExitStack
 ) -> None:
     kubeconfig = stage.super_plane.kubeconfig(SUPER_SYNCER, group="")
     if stage.proxies:
         kubeconfig = stage.proxies[_SUPER].kubeconfig()
     for number in range(plan.replicas):
-        slot = Slot(f"syncer-{number}", stage.folder, kubeconfig, mutant=plan.mutant, env=plan.env)
+        slot = SyncerSlot(
+            f"syncer-{number}", stage.folder, kubeconfig, mutant=plan.mutant, env=plan.env
+        )
         stage.slots.append(slot)
         slot.start()
         stack.callback(slot.kill)
         background.create_task(slot.keep())
 
 
-async def _strangers(stage: Stage) -> None:
+async def _strangers(stage: DrillStage) -> None:
     """Put objects of nobody's into the super namespaces, and remember how they are."""
     for tenant in stage.tenants:
         for space in steps.SPACES:

@@ -17,51 +17,51 @@ from kubeio import errors
 from tenancy import ownership
 from tenancy.resources import PODS, SERVICES, Resource
 from tests.drills.rest import FOREIGN
-from tests.drills.sides import Object, TenantSide
+from tests.drills.sides import DrillTenant, Object
 from tests.properties.machine import breakdowns, steps, tenant_edits
-from tests.properties.machine.steps import Step
+from tests.properties.machine.steps import MachineStep
 from tests.properties.machine.tenant_edits import PLAIN
 from tests.support.likeness import TERMINAL
 
 if TYPE_CHECKING:
-    from tests.drills.stage import Stage
+    from tests.drills.stage import DrillStage
 
-Do = Callable[["Stage", Sequence[int]], Awaitable[None]]
+StepFunction = Callable[["DrillStage", Sequence[int]], Awaitable[None]]
 
 SPACES = tenant_edits.SPACES
 NAMES = tuple("abcdefgh")
 """More than the machine's three: a real server is slow enough to be caught in the middle."""
 
 
-def _at(stage: Stage, numbers: Sequence[int]) -> tuple[TenantSide, str, str]:
+def _at(stage: DrillStage, numbers: Sequence[int]) -> tuple[DrillTenant, str, str]:
     tenant = stage.tenants[numbers[0] % len(stage.tenants)]
     return tenant, SPACES[numbers[1] % len(SPACES)], NAMES[numbers[2] % len(NAMES)]
 
 
-async def make(stage: Stage, numbers: Sequence[int]) -> None:
+async def make(stage: DrillStage, numbers: Sequence[int]) -> None:
     (tenant, space, name), resource = _at(stage, numbers), PLAIN[numbers[3] % len(PLAIN)]
     data = tenant_edits.data(tenant, resource, numbers[4])
     await tenant.client.create(resource, {"metadata": {"name": name}, **data}, namespace=space)
 
 
-async def edit(stage: Stage, numbers: Sequence[int]) -> None:
+async def edit(stage: DrillStage, numbers: Sequence[int]) -> None:
     (tenant, space, name), resource = _at(stage, numbers), PLAIN[numbers[3] % len(PLAIN)]
     data = tenant_edits.data(tenant, resource, numbers[4])
     await tenant.client.patch(resource, name, data, namespace=space)
 
 
-async def end(stage: Stage, numbers: Sequence[int]) -> None:
+async def end(stage: DrillStage, numbers: Sequence[int]) -> None:
     (tenant, space, name), resource = _at(stage, numbers), PLAIN[numbers[3] % len(PLAIN)]
     await tenant.delete(resource, space, name)
 
 
-async def make_pod(stage: Stage, numbers: Sequence[int]) -> None:
+async def make_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
     tenant, space, name = _at(stage, numbers)
     body = tenant_edits.pod(tenant, name, numbers)
     await tenant.client.create(PODS, body, namespace=space)
 
 
-async def edit_pod(stage: Stage, numbers: Sequence[int]) -> None:
+async def edit_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
     tenant, space, name = _at(stage, numbers)
     patch: Object = {"metadata": {"labels": {"app": f"{tenant.canary}-{numbers[4] % 4}"}}}
     if numbers[3] % 2:
@@ -70,24 +70,24 @@ async def edit_pod(stage: Stage, numbers: Sequence[int]) -> None:
     await tenant.client.patch(PODS, name, patch, kind="strategic", namespace=space)
 
 
-async def end_pod(stage: Stage, numbers: Sequence[int]) -> None:
+async def end_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
     tenant, space, name = _at(stage, numbers)
     await tenant.delete(PODS, space, name, (None, None, 1, 0)[numbers[3] % 4])
 
 
-async def renew_pod(stage: Stage, numbers: Sequence[int]) -> None:
+async def renew_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
     """The same name again at once: somebody had forced the end of what had it."""
     tenant, space, name = _at(stage, numbers)
     await tenant.delete(PODS, space, name, 0)
     await make_pod(stage, numbers)
 
 
-async def phase(stage: Stage, numbers: Sequence[int]) -> None:
+async def phase(stage: DrillStage, numbers: Sequence[int]) -> None:
     """A kubelet has news of a pod."""
     tenant, space, name = _at(stage, numbers)
     found = await stage.below.get(PODS, name, namespace=tenant.below(space))
     status, node = found["status"], found["spec"].get("nodeName")
-    is_ours = ownership.owner_of(found["metadata"]) is not None
+    is_ours = ownership.read_owner(found["metadata"]) is not None
     if not (is_ours and node and status.get("podIP")) or status.get("phase") in TERMINAL:
         return
     ready = "True" if numbers[2] % 2 else "False"
@@ -103,12 +103,12 @@ async def phase(stage: Stage, numbers: Sequence[int]) -> None:
     await stage.below.patch(PODS, name, patch, namespace=tenant.below(space), subresource="status")
 
 
-async def edit_below(stage: Stage, numbers: Sequence[int]) -> None:
+async def edit_below(stage: DrillStage, numbers: Sequence[int]) -> None:
     """The super cluster's admin changes what is a tenant's."""
     tenant, space, name = _at(stage, numbers)
     resource = (PODS, *PLAIN)[numbers[3] % 4]
     found = await stage.below.get(resource, name, namespace=tenant.below(space))
-    if ownership.owner_of(found["metadata"]) is None:
+    if ownership.read_owner(found["metadata"]) is None:
         return
     patch: Object = {"metadata": {"labels": {"app": "admin"}}}
     if "data" in found:
@@ -118,18 +118,18 @@ async def edit_below(stage: Stage, numbers: Sequence[int]) -> None:
     await stage.below.patch(resource, name, patch, namespace=tenant.below(space))
 
 
-async def fault(stage: Stage, numbers: Sequence[int]) -> None:
+async def fault(stage: DrillStage, numbers: Sequence[int]) -> None:
     stage.script.arm(_side(stage, numbers), numbers)
 
 
-async def cut(stage: Stage, numbers: Sequence[int]) -> None:
+async def cut(stage: DrillStage, numbers: Sequence[int]) -> None:
     """Watches break; what happens before they are back is learnt of when they are."""
     for number, relay in enumerate(list(stage.proxies[_side(stage, numbers)].relays)):
         if numbers[1] % 2 or number % 3 == numbers[2] % 3:
             relay.cut()
 
 
-async def hold(stage: Stage, numbers: Sequence[int]) -> None:
+async def hold(stage: DrillStage, numbers: Sequence[int]) -> None:
     """Watches fall behind, and what they then tell may come twice or in another order."""
     relays = list(stage.proxies[_side(stage, numbers)].relays)
     if not numbers[1] % 3:
@@ -150,12 +150,12 @@ async def hold(stage: Stage, numbers: Sequence[int]) -> None:
     task.add_done_callback(stage.held.discard)
 
 
-def _side(stage: Stage, numbers: Sequence[int]) -> str:
+def _side(stage: DrillStage, numbers: Sequence[int]) -> str:
     sides = list(stage.proxies)
     return sides[numbers[0] % len(sides)]
 
 
-EDITS: Mapping[str, tuple[int, Do]] = {
+EDITS: Mapping[str, tuple[int, StepFunction]] = {
     "make": (10, make),
     "edit": (8, edit),
     "end": (5, end),
@@ -166,12 +166,16 @@ EDITS: Mapping[str, tuple[int, Do]] = {
     "phase": (5, phase),
     "edit below": (3, edit_below),
 }
-FAULTS: Mapping[str, tuple[int, Do]] = {"fault": (12, fault), "cut": (1, cut), "hold": (1, hold)}
+FAULTS: Mapping[str, tuple[int, StepFunction]] = {
+    "fault": (12, fault),
+    "cut": (1, cut),
+    "hold": (1, hold),
+}
 STEPS = {**EDITS, **FAULTS}
 """Each step: how often it comes, and what it does."""
 
 
-async def play(stage: Stage, script: Sequence[Step], *, longest: float) -> None:
+async def play(stage: DrillStage, script: Sequence[MachineStep], *, longest: float) -> None:
     """Do one step after the other, with pauses of at most so many seconds."""
     for step in script:
         with contextlib.suppress(errors.KubeError):
@@ -179,22 +183,22 @@ async def play(stage: Stage, script: Sequence[Step], *, longest: float) -> None:
         await asyncio.sleep(min(step.pause, longest))
 
 
-def script(seed: int, length: int) -> list[Step]:
+def script(seed: int, length: int) -> list[MachineStep]:
     """Return the tenants' edits of a seed."""
     return _of(EDITS, seed, length)
 
 
-def breakdown(seed: int, length: int) -> list[Step]:
+def breakdown(seed: int, length: int) -> list[MachineStep]:
     """Return the faults of a seed."""
     return _of(FAULTS, seed, length)
 
 
-def _of(table: Mapping[str, tuple[int, Do]], seed: int, length: int) -> list[Step]:
+def _of(table: Mapping[str, tuple[int, StepFunction]], seed: int, length: int) -> list[MachineStep]:
     weights = {name: weight for name, (weight, _) in table.items()}
     return [step for step in steps.script(seed, length, weights) if step.name in table]
 
 
-async def sentinel(stage: Stage, number: int) -> None:
+async def sentinel(stage: DrillStage, number: int) -> None:
     """Have each tenant make something new, so that calm means that somebody works."""
     for tenant in stage.tenants:
         await tenant.delete(SERVICES, "default", f"sentinel-{number - 1}")

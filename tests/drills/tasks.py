@@ -17,7 +17,7 @@ async def ended() -> AsyncIterator[asyncio.TaskGroup]:
 
     async def end(group: asyncio.TaskGroup) -> None:
         await done.wait()
-        raise _EndError
+        raise _BlockEndedError
 
     try:
         async with asyncio.TaskGroup() as group:
@@ -26,9 +26,9 @@ async def ended() -> AsyncIterator[asyncio.TaskGroup]:
                 yield group
             finally:
                 done.set()
-    except* _EndError:
+    except* _BlockEndedError:
         pass
 
 
-class _EndError(Exception):
+class _BlockEndedError(Exception):
     """The block has ended, and so do its tasks."""

@@ -14,8 +14,8 @@ from dataclasses import dataclass, field
 
 from kubeio.errors import KubeError
 from tests.drills import steps
-from tests.drills.sides import Finding, TenantSide
-from tests.drills.stage import Stage
+from tests.drills.sides import DrillTenant, Violation
+from tests.drills.stage import DrillStage
 
 PATIENCE = 60.0
 """Seconds for what must happen soon: a Lease taken over, a condition told."""
@@ -24,15 +24,15 @@ _LOOK_SECONDS = 0.1
 
 
 @dataclass
-class Turn:
+class DrillTurn:
     """One turn."""
 
-    stage: Stage
+    stage: DrillStage
     seed: int
     number: int
     seconds: float
     """How long an outage is, where a drill is about that."""
-    findings: list[Finding] = field(default_factory=list)
+    findings: list[Violation] = field(default_factory=list)
     told: str = ""
     """What was done, for the one who reads along."""
     faults: int = 1
@@ -61,7 +61,7 @@ class Turn:
                 stop.set()
 
     async def _play(
-        self, tenant: TenantSide, seed: int, longest: float, stop: asyncio.Event
+        self, tenant: DrillTenant, seed: int, longest: float, stop: asyncio.Event
     ) -> None:
         while not stop.is_set():
             for step in steps.script(seed, _LENGTH):
@@ -81,7 +81,7 @@ class Turn:
             if self.stage.judge.findings:
                 return False
             if loop.time() > ends:
-                self.findings.append(Finding("late", f"not within {within:.0f} s: {what}"))
+                self.findings.append(Violation("late", f"not within {within:.0f} s: {what}"))
                 return False
             await asyncio.sleep(_LOOK_SECONDS)
         return True

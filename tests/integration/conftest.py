@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 
 HERE = Path(__file__).parent
 
@@ -25,21 +25,21 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="session")
-def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """Stand-in for the super cluster: an API without nodes or controllers."""
     yield from _serving(tmp_path_factory, "super", "10.96.0.0/16")
 
 
 @pytest.fixture(scope="session")
-def tenant_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def tenant_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """A tenant's API; its service range is a slice of the super's."""
     yield from _serving(tmp_path_factory, "tenant", "10.96.8.0/22")
 
 
 def _serving(
     factory: pytest.TempPathFactory, name: str, service_range: str
-) -> Iterator[ControlPlane]:
-    plane = ControlPlane(factory.mktemp(name), name=name, service_range=service_range)
+) -> Iterator[LocalControlPlane]:
+    plane = LocalControlPlane(factory.mktemp(name), name=name, service_range=service_range)
     asyncio.run(plane.start())
     yield plane
     asyncio.run(plane.stop())

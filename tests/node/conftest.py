@@ -14,21 +14,21 @@ from typing import Any
 
 import pytest
 
-from tests.node.kubectl import Kubectl, until
+from tests.node.kubectl import KubectlRunner, until
 from tools.testbed import chart
-from tools.testbed.cluster import Cluster
-from tools.testbed.progress import Progress
+from tools.testbed.cluster import ClusterHandle
+from tools.testbed.progress import StepPrinter
 
 COMPONENTS = "vc-manager"
 """Namespace of our components."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class SuperCluster:
+class SuperClusterAdmin:
     """The super cluster, and what its admin does."""
 
-    cluster: Cluster
-    kubectl: Kubectl
+    cluster: ClusterHandle
+    kubectl: KubectlRunner
 
     def virtual_cluster(self, name: str) -> dict[str, Any]:
         """Return a VirtualCluster."""
@@ -73,12 +73,12 @@ class SuperCluster:
 
 
 @dataclass(frozen=True, kw_only=True)
-class TenantCluster:
+class TenantAdmin:
     """A tenant, and what its admin does."""
 
     name: str
     root: str
-    kubectl: Kubectl
+    kubectl: KubectlRunner
     output: str
     """What `kubectl vc create` printed."""
 
@@ -88,14 +88,14 @@ class TenantCluster:
 
 
 @contextmanager
-def running(cluster: Cluster) -> Iterator[SuperCluster]:
+def running(cluster: ClusterHandle) -> Iterator[SuperClusterAdmin]:
     """Have a super cluster with the chart for the length of a block."""
-    cluster.up(Progress())
-    chart.install(cluster, Progress())
+    cluster.up(StepPrinter())
+    chart.install(cluster, StepPrinter())
     try:
-        yield SuperCluster(
+        yield SuperClusterAdmin(
             cluster=cluster,
-            kubectl=Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path()),
+            kubectl=KubectlRunner(kubeconfig=cluster.kubeconfig, path=cluster.path()),
         )
     finally:
         if "KEEP" not in os.environ:
@@ -103,8 +103,8 @@ def running(cluster: Cluster) -> Iterator[SuperCluster]:
 
 
 def created(
-    super_cluster: SuperCluster, folder: Path, name: str, cluster_version: str = "v1.36"
-) -> TenantCluster:
+    super_cluster: SuperClusterAdmin, folder: Path, name: str, cluster_version: str = "v1.36"
+) -> TenantAdmin:
     """Create a tenant with the command that users type; its kubeconfig lies in the folder.
 
     Its name server follows seconds after the command; tests that look names up begin with it.
@@ -118,33 +118,33 @@ def created(
     until = ("--for=condition=DNSReady", "--timeout=90s")
     super_cluster.kubectl.run("wait", f"virtualcluster/{name}", *until, timeout=100)
     root = super_cluster.virtual_cluster(name)["status"]["clusterNamespace"]
-    tenant_kubectl = Kubectl(kubeconfig=kubeconfig, path=super_cluster.kubectl.path)
-    return TenantCluster(name=name, root=root, kubectl=tenant_kubectl, output=output)
+    tenant_kubectl = KubectlRunner(kubeconfig=kubeconfig, path=super_cluster.kubectl.path)
+    return TenantAdmin(name=name, root=root, kubectl=tenant_kubectl, output=output)
 
 
 @pytest.fixture(scope="session")
-def super_cluster() -> Iterator[SuperCluster]:
-    with running(Cluster(os.environ.get("TEST_CLUSTER", "test"))) as found:
+def super_cluster() -> Iterator[SuperClusterAdmin]:
+    with running(ClusterHandle(os.environ.get("TEST_CLUSTER", "test"))) as found:
         yield found
 
 
 @pytest.fixture(scope="session")
 def make_tenant(
-    super_cluster: SuperCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Callable[..., TenantCluster]:
+    super_cluster: SuperClusterAdmin, tmp_path_factory: pytest.TempPathFactory
+) -> Callable[..., TenantAdmin]:
     """Create tenants with the command that users type."""
 
-    def make(name: str, cluster_version: str = "v1.36") -> TenantCluster:
+    def make(name: str, cluster_version: str = "v1.36") -> TenantAdmin:
         return created(super_cluster, tmp_path_factory.mktemp(name), name, cluster_version)
 
     return make
 
 
 @pytest.fixture(scope="session")
-def tenant_a(make_tenant: Callable[..., TenantCluster]) -> TenantCluster:
+def tenant_a(make_tenant: Callable[..., TenantAdmin]) -> TenantAdmin:
     return make_tenant("tenant-a")
 
 
 @pytest.fixture(scope="session")
-def tenant_b(make_tenant: Callable[..., TenantCluster]) -> TenantCluster:
+def tenant_b(make_tenant: Callable[..., TenantAdmin]) -> TenantAdmin:
     return make_tenant("tenant-b")

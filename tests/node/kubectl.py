@@ -19,7 +19,7 @@ POLL_SECONDS = 0.25
 
 
 @dataclass(frozen=True)
-class Done:
+class KubectlOutput:
     """What a command left: exit code and both outputs."""
 
     code: int
@@ -28,7 +28,7 @@ class Done:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Kubectl:
+class KubectlRunner:
     """One cluster through kubectl."""
 
     kubeconfig: Path
@@ -61,7 +61,7 @@ class Kubectl:
             finally:
                 process.kill()
 
-    def call(self, *words: str, stdin: str | None = None, timeout: float = 120) -> Done:
+    def call(self, *words: str, stdin: str | None = None, timeout: float = 120) -> KubectlOutput:
         """Run kubectl and return what it left, whatever the exit code."""
         done = subprocess.run(
             ["kubectl", *words],
@@ -72,7 +72,7 @@ class Kubectl:
             timeout=timeout,
             check=False,
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return KubectlOutput(done.returncode, done.stdout, done.stderr)
 
     def run(self, *words: str, stdin: str | None = None, timeout: float = 120) -> str:
         """Run kubectl and return its output; fails the test when kubectl fails."""
@@ -82,7 +82,7 @@ class Kubectl:
         )
         return done.out
 
-    def terminal(self, command: str, timeout: float = 60) -> Done:
+    def terminal(self, command: str, timeout: float = 60) -> KubectlOutput:
         """Run a shell command with a terminal around it, as `script` gives one."""
         done = subprocess.run(
             ["script", "--quiet", "--return", "--command", command, "/dev/null"],
@@ -93,7 +93,7 @@ class Kubectl:
             timeout=timeout,
             check=False,
         )
-        return Done(done.returncode, done.stdout, done.stderr)
+        return KubectlOutput(done.returncode, done.stdout, done.stderr)
 
     def get(self, *words: str) -> dict[str, Any]:
         """Return an object or a list as a dict."""

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
-from tests.node.kubectl import Done, Kubectl, until
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tests.node.kubectl import KubectlOutput, KubectlRunner, until
 from tests.support.debugs import OPTIONS
 from tests.support.forwards import forwarded, read_from
 
@@ -23,7 +23,7 @@ sleep 600
 
 
 @pytest.fixture(scope="module", autouse=True)
-def space(super_cluster: SuperCluster, tenant_a: TenantCluster) -> Iterator[None]:
+def space(super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin) -> Iterator[None]:
     """A policy of this module's own, and a namespace with one pod to call."""
     below, user = super_cluster.kubectl, tenant_a.kubectl
     bind = ("patch", "virtualcluster", tenant_a.name, "--type=merge", "-p")
@@ -43,32 +43,34 @@ def space(super_cluster: SuperCluster, tenant_a: TenantCluster) -> Iterator[None
         below.run("delete", "tenantpolicy", POLICY)
 
 
-def logs(user: Kubectl) -> Done:
+def logs(user: KubectlRunner) -> KubectlOutput:
     return user.call("-n", SPACE, "logs", "main")
 
 
-def execute(user: Kubectl) -> Done:
+def execute(user: KubectlRunner) -> KubectlOutput:
     return user.call("-n", SPACE, "exec", "main", "--", "true")
 
 
-def attach(user: Kubectl) -> Done:
+def attach(user: KubectlRunner) -> KubectlOutput:
     """Say something and hear the answer."""
     with user.running("-n", SPACE, "attach", "-i", "main") as attached:
         attached.stdin.write("hello\n")
         heard = attached.stdout.readline()
-        return Done(0, heard, "") if heard else Done(1, "", attached.stderr.read())
+        return (
+            KubectlOutput(0, heard, "") if heard else KubectlOutput(1, "", attached.stderr.read())
+        )
 
 
-def forward(user: Kubectl) -> Done:
+def forward(user: KubectlRunner) -> KubectlOutput:
     """Read what a port says."""
     try:
         with forwarded(user, "main", 8080, SPACE) as port:
-            return Done(0, read_from(port).decode(), "")
+            return KubectlOutput(0, read_from(port).decode(), "")
     except AssertionError as ended:
-        return Done(1, "", str(ended))
+        return KubectlOutput(1, "", str(ended))
 
 
-CALLS: dict[str, Callable[[Kubectl], Done]] = {
+CALLS: dict[str, Callable[[KubectlRunner], KubectlOutput]] = {
     "logs": logs,
     "exec": execute,
     "attach": attach,
@@ -76,7 +78,7 @@ CALLS: dict[str, Callable[[Kubectl], Done]] = {
 }
 
 
-def edit(super_cluster: SuperCluster, **spec: object) -> None:
+def edit(super_cluster: SuperClusterAdmin, **spec: object) -> None:
     """Do what the super admin does."""
     change = json.dumps({"spec": spec})
     super_cluster.kubectl.run("patch", "tenantpolicy", POLICY, "--type=merge", "-p", change)
@@ -84,7 +86,7 @@ def edit(super_cluster: SuperCluster, **spec: object) -> None:
 
 @pytest.mark.parametrize("name", CALLS)
 def test_a_call_is_switched_off_and_on(
-    super_cluster: SuperCluster, tenant_a: TenantCluster, name: str
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, name: str
 ):
     """It is refused with a sentence for people, and each other call goes on."""
     user, call = tenant_a.kubectl, CALLS[name]
@@ -103,7 +105,7 @@ def test_a_call_is_switched_off_and_on(
 
 
 def test_debug_containers_are_switched_off_and_on(
-    super_cluster: SuperCluster, tenant_a: TenantCluster
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin
 ):
     """SEC-19: what was refused is told in an Event, and runs once it may."""
     user = tenant_a.kubectl

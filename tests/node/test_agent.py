@@ -13,12 +13,12 @@ import pytest
 
 from tenancy import wellknown
 from tests.node import objects
-from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster
-from tests.node.kubectl import Kubectl, until
+from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin
+from tests.node.kubectl import KubectlRunner, until
 from tests.node.minors import EACH
 from tests.support import websockets
 from tests.support.debugs import debugged
-from tests.support.websockets import V5, Said
+from tests.support.websockets import V5, CommandOutput
 from vnagent.settings import DRAIN_SECONDS
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
@@ -27,7 +27,7 @@ SPACE = "agent"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def space(tenant_a: TenantCluster) -> Iterator[None]:
+def space(tenant_a: TenantAdmin) -> Iterator[None]:
     """A namespace of this module's own, with one sleeping pod `main`."""
     kubectl = tenant_a.kubectl
     kubectl.run("create", "namespace", SPACE)
@@ -38,12 +38,12 @@ def space(tenant_a: TenantCluster) -> Iterator[None]:
 
 
 @pytest.mark.parametrize("minor", EACH)
-def test_a_debug_container_is_talked_to_and_sees_its_target(tenant_a: TenantCluster, minor: str):
+def test_a_debug_container_is_talked_to_and_sees_its_target(tenant_a: TenantAdmin, minor: str):
     """X-26: the syncer adds an ephemeral container, and the agent attaches to it."""
     debugged(tenant_a.kubectl.of_minor(minor), SPACE, "main", f"probe-{minor.replace('.', '-')}")
 
 
-def test_the_right_to_look_is_no_right_to_run(tenant_a: TenantCluster):
+def test_the_right_to_look_is_no_right_to_run(tenant_a: TenantAdmin):
     """SEC-22: an exec over a WebSocket is a GET, and who may only get pods/exec runs nothing."""
     user, account = tenant_a.kubectl, f"system:serviceaccount:{SPACE}:looker"
     asked = ("-n", SPACE, f"--as={account}", "exec", "main", "--", "echo", "ran")
@@ -94,7 +94,7 @@ def answer_of(address: str, port: int) -> bytes:
 
 
 @pytest.mark.thorough
-def test_pods_of_tenants_find_no_open_door(super_cluster: SuperCluster, tenant_a: TenantCluster):
+def test_pods_of_tenants_find_no_open_door(super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin):
     """SEC-13: one port for tenants, that asks for a certificate; health without a word more."""
     user = tenant_a.kubectl
     (agent,) = agent_pods(super_cluster.kubectl)
@@ -114,7 +114,7 @@ WEBSOCKETS = "ExtendWebSocketsToKubelet"
 """What a node has to declare, or an API server speaks SPDY to it."""
 
 
-def way_to(kubectl: Kubectl) -> tuple[list[str], int, str]:
+def way_to(kubectl: KubectlRunner) -> tuple[list[str], int, str]:
     """Return what a tenant's API server goes by: declared features, port, the agent's address."""
     (node,) = kubectl.items("nodes")
     status = node["status"]
@@ -126,19 +126,19 @@ def way_to(kubectl: Kubectl) -> tuple[list[str], int, str]:
     )
 
 
-def agent_pods(kubectl: Kubectl) -> list[dict[str, Any]]:
+def agent_pods(kubectl: KubectlRunner) -> list[dict[str, Any]]:
     """Return the agents' pods."""
     return kubectl.items("pods", "-n", COMPONENTS, "-l", "app.kubernetes.io/name=vn-agent")
 
 
-def told(kubectl: Kubectl, pod: str, event: str) -> list[dict[str, Any]]:
+def told(kubectl: KubectlRunner, pod: str, event: str) -> list[dict[str, Any]]:
     """Return the lines of an agent's log that are about an event."""
     lines = map(json.loads, kubectl.run("logs", pod, "-n", COMPONENTS).splitlines())
     return [line for line in lines if line["event"] == event]
 
 
 @pytest.fixture
-def without_agent(super_cluster: SuperCluster) -> Iterator[None]:
+def without_agent(super_cluster: SuperClusterAdmin) -> Iterator[None]:
     """No node has an agent for the length of a test."""
     admin = super_cluster.kubectl
 
@@ -156,7 +156,7 @@ def without_agent(super_cluster: SuperCluster) -> Iterator[None]:
 
 
 def test_a_node_without_its_agent_says_so_and_takes_pods(
-    tenant_a: TenantCluster, without_agent: None
+    tenant_a: TenantAdmin, without_agent: None
 ):
     """REL-93: logs and exec fail with a cause; the node names it; pods come and become ready."""
     user = tenant_a.kubectl
@@ -179,7 +179,9 @@ def test_a_node_without_its_agent_says_so_and_takes_pods(
 
 
 @pytest.mark.thorough
-def test_a_rollout_lets_a_running_exec_go_on(super_cluster: SuperCluster, tenant_a: TenantCluster):
+def test_a_rollout_lets_a_running_exec_go_on(
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin
+):
     """REL-91: what runs may end within the grace, and is cut after it; the next agent serves on.
 
     The tenant's node says how to reach pods all the while: its features and port stay, its address
@@ -231,6 +233,6 @@ def test_a_rollout_lets_a_running_exec_go_on(super_cluster: SuperCluster, tenant
     to = websockets.of_api_server(user.kubeconfig)
     words = [("command", "echo"), ("command", "again"), ("container", "main"), ("stdout", "true")]
     path = f"/api/v1/namespaces/{SPACE}/pods/main/exec"
-    assert websockets.run(to, path, words, "", V5) == Said(V5, "again\n", "", 0)
+    assert websockets.run(to, path, words, "", V5) == CommandOutput(V5, "again\n", "", 0)
     served = told(admin, new["metadata"]["name"], "session")
     assert ("exec", "main", "complete") in [(s["verb"], s["pod"], s["result"]) for s in served]

@@ -8,7 +8,7 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster
+from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(300)]
 
@@ -18,7 +18,7 @@ PORT = 10552
 
 
 @pytest.fixture
-def reader(super_cluster: SuperCluster) -> Iterator[str]:
+def reader(super_cluster: SuperClusterAdmin) -> Iterator[str]:
     """An account that may read metrics."""
     kubectl = super_cluster.kubectl
     kubectl.run("-n", COMPONENTS, "create", "serviceaccount", READER)
@@ -29,7 +29,7 @@ def reader(super_cluster: SuperCluster) -> Iterator[str]:
     kubectl.run("-n", COMPONENTS, "delete", "serviceaccount", READER)
 
 
-def ask(super_cluster: SuperCluster, account: str | None) -> tuple[int, str]:
+def ask(super_cluster: SuperClusterAdmin, account: str | None) -> tuple[int, str]:
     """Ask an agent for its metrics with an account's token, or without; status and text."""
     kubectl = super_cluster.kubectl
     trust = json.loads(
@@ -50,7 +50,7 @@ def ask(super_cluster: SuperCluster, account: str | None) -> tuple[int, str]:
 
 
 def test_sec_13_an_agent_shows_its_metrics_to_whom_a_role_lets_read_them(
-    super_cluster: SuperCluster, tenant_a: TenantCluster, reader: str
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, reader: str
 ):
     status, text = ask(super_cluster, reader)
     assert status == 200

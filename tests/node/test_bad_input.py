@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
-from tests.node.kubectl import Done, Kubectl, until
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tests.node.kubectl import KubectlOutput, KubectlRunner, until
 
 pytestmark = pytest.mark.node
 
@@ -24,11 +24,11 @@ ALIASES = "a: &a [x, x, x, x, x, x, x, x, x]\n" + "".join(
 
 
 @pytest.fixture
-def refused(super_cluster: SuperCluster, tmp_path):
+def refused(super_cluster: SuperClusterAdmin, tmp_path):
     """Return a function that runs `create -f` on a text and checks that nothing came of it."""
     target = tmp_path / "kubeconfig"
 
-    def run(text: str) -> Done:
+    def run(text: str) -> KubectlOutput:
         manifest = tmp_path / "vc.yaml"
         manifest.write_text(text)
         before = set(super_cluster.kubectl.names("virtualclusters", "-A"))
@@ -100,7 +100,7 @@ def test_a_bad_virtual_cluster(refused, text: str, code: int, sentences: list[st
         assert sentence in done.err
 
 
-def test_an_existing_kubeconfig_is_kept(super_cluster: SuperCluster, tmp_path):
+def test_an_existing_kubeconfig_is_kept(super_cluster: SuperClusterAdmin, tmp_path):
     target = tmp_path / "kubeconfig"
     target.write_text("mine")
     done = super_cluster.kubectl.call(
@@ -113,11 +113,11 @@ def test_an_existing_kubeconfig_is_kept(super_cluster: SuperCluster, tmp_path):
 
 
 @pytest.mark.parametrize("words", [(), ("-f", "vc.yaml"), ("--nonsense",)])
-def test_wrong_usage_exits_with_2(super_cluster: SuperCluster, words: tuple[str, ...]):
+def test_wrong_usage_exits_with_2(super_cluster: SuperClusterAdmin, words: tuple[str, ...]):
     assert super_cluster.kubectl.call("vc", "create", *words).code == 2
 
 
-def test_no_permission_says_which(super_cluster: SuperCluster, tmp_path):
+def test_no_permission_says_which(super_cluster: SuperClusterAdmin, tmp_path):
     super_cluster.kubectl.run("create", "serviceaccount", "nobody", "-n", "default")
     try:
         token = super_cluster.kubectl.run("create", "token", "nobody", "-n", "default").strip()
@@ -126,7 +126,7 @@ def test_no_permission_says_which(super_cluster: SuperCluster, tmp_path):
         kubeconfig = tmp_path / "nobody"
         kubeconfig.write_text(json.dumps(config))
         kubeconfig.chmod(0o600)
-        nobody = Kubectl(kubeconfig=kubeconfig, path=super_cluster.kubectl.path)
+        nobody = KubectlRunner(kubeconfig=kubeconfig, path=super_cluster.kubectl.path)
         target = tmp_path / "kubeconfig"
         done = nobody.call("vc", "create", "x", "--cluster-version", "v1.36", "-o", str(target))
         assert done.code == 1
@@ -137,7 +137,7 @@ def test_no_permission_says_which(super_cluster: SuperCluster, tmp_path):
         super_cluster.kubectl.run("delete", "serviceaccount", "nobody", "-n", "default")
 
 
-def test_both_shapes_of_a_cluster_version_at_once(super_cluster: SuperCluster):
+def test_both_shapes_of_a_cluster_version_at_once(super_cluster: SuperClusterAdmin):
     bundle = {"metadata": {"name": "etcd"}, "statefulset": {"apiVersion": "apps/v1"}}
     both = {
         "apiVersion": "tenancy.x-k8s.io/v1alpha1",
@@ -152,7 +152,7 @@ def test_both_shapes_of_a_cluster_version_at_once(super_cluster: SuperCluster):
 
 
 def test_a_malformed_template_is_named_and_nothing_is_made_of_it(
-    super_cluster: SuperCluster, tmp_path
+    super_cluster: SuperClusterAdmin, tmp_path
 ):
     """A bundle that the schema cannot judge."""
     broken = {
@@ -189,14 +189,14 @@ IMAGES = {
 }
 
 
-def _waiting(tenant: TenantCluster, name: str) -> dict[str, Any]:
+def _waiting(tenant: TenantAdmin, name: str) -> dict[str, Any]:
     statuses = tenant.kubectl.get("pod", name).get("status", {}).get("containerStatuses") or [{}]
     waiting: dict[str, Any] = statuses[0].get("state", {}).get("waiting") or {}
     return waiting
 
 
 @pytest.mark.timeout(600)
-def test_an_image_that_cannot_be_pulled_is_told_in_the_tenants_words(tenant_a: TenantCluster):
+def test_an_image_that_cannot_be_pulled_is_told_in_the_tenants_words(tenant_a: TenantAdmin):
     """As a status and as Events; and another image mends the pod."""
     for name, (image, pull, _) in IMAGES.items():
         body = objects.sleeper(name)

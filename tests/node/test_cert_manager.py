@@ -17,12 +17,12 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node.conftest import SuperCluster, TenantCluster
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.node.kubectl import until
 from tests.support import policy_matrix
-from tests.support.policy_matrix import Host, PodHost, Port
+from tests.support.policy_matrix import NetworkHost, NetworkPod, NetworkPort
 from tools.testbed import cache, cert_manager
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 from tools.testbed.registry import publish
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
@@ -41,10 +41,14 @@ ISSUER = {
     "metadata": {"name": "self", "namespace": SPACE},
     "spec": {"selfSigned": {}},
 }
-API_PORT, DNS_PORTS, WEBHOOK_PORT = Port(6443), (Port(53), Port(53, "UDP")), Port(10250)
+API_PORT, DNS_PORTS, WEBHOOK_PORT = (
+    NetworkPort(6443),
+    (NetworkPort(53), NetworkPort(53, "UDP")),
+    NetworkPort(10250),
+)
 
 
-def helm(tenant: TenantCluster, *words: str) -> None:
+def helm(tenant: TenantAdmin, *words: str) -> None:
     """Run helm as the tenant's admin."""
     home = str(cache.folder("helm"))
     own = dict.fromkeys(("HELM_CACHE_HOME", "HELM_CONFIG_HOME", "HELM_DATA_HOME"), home)
@@ -63,10 +67,12 @@ def helm(tenant: TenantCluster, *words: str) -> None:
 
 @pytest.fixture(scope="module")
 def installed(
-    super_cluster: SuperCluster, tenant_a: TenantCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[TenantCluster]:
+    super_cluster: SuperClusterAdmin,
+    tenant_a: TenantAdmin,
+    tmp_path_factory: pytest.TempPathFactory,
+) -> Iterator[TenantAdmin]:
     """A tenant with cert-manager at work."""
-    publish(cert_manager.build(Progress()), super_cluster.cluster.places.registry)
+    publish(cert_manager.build(StepPrinter()), super_cluster.cluster.places.registry)
     chart = cert_manager.write_chart(tmp_path_factory.mktemp("chart"))
     for name in (HOME, SPACE):
         tenant_a.kubectl.run("create", "namespace", name)
@@ -100,7 +106,7 @@ def certificate(name: str, **spec: object) -> dict[str, object]:
     }
 
 
-def test_a_certificate_is_issued(installed: TenantCluster):
+def test_a_certificate_is_issued(installed: TenantAdmin):
     kubectl = installed.kubectl
     kubectl.apply(certificate("shop", dnsNames=["shop.example"]))
     kubectl.run("-n", SPACE, "wait", "--for=condition=Ready", "certificate/shop", "--timeout=90s")
@@ -116,7 +122,7 @@ def test_a_certificate_is_issued(installed: TenantCluster):
 
 
 def test_the_tenants_api_server_calls_the_webhook(
-    installed: TenantCluster, super_cluster: SuperCluster
+    installed: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     """What no schema says is refused, and who asks is written in: only the webhook does either."""
     kubectl = installed.kubectl
@@ -148,7 +154,7 @@ def test_the_tenants_api_server_calls_the_webhook(
 
 
 def test_nothing_of_its_machinery_is_in_the_super_cluster(
-    installed: TenantCluster, super_cluster: SuperCluster
+    installed: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     kubectl = super_cluster.kubectl
     assert len(installed.kubectl.run("get", "crd", "-o", "name").split()) == 6
@@ -176,10 +182,10 @@ def test_nothing_of_its_machinery_is_in_the_super_cluster(
     assert [name for name in secrets if not name.startswith("vc-token-")] == []
 
 
-def hosts(super_cluster: SuperCluster, labels: dict[str, dict[str, str]], space: str):
+def hosts(super_cluster: SuperClusterAdmin, labels: dict[str, dict[str, str]], space: str):
     """Return the pods of a super namespace as the policies' evaluator takes them."""
     return [
-        PodHost(
+        NetworkPod(
             ip=pod["status"]["podIP"],
             name=pod["metadata"]["name"],
             namespace=space,
@@ -192,7 +198,7 @@ def hosts(super_cluster: SuperCluster, labels: dict[str, dict[str, str]], space:
 
 
 def test_its_policy_leaves_the_way_to_the_api_and_to_dns_and_no_other(
-    installed: TenantCluster, tenant_b: TenantCluster, super_cluster: SuperCluster
+    installed: TenantAdmin, tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     labels = {
         item["metadata"]["name"]: item["metadata"]["labels"]
@@ -211,10 +217,10 @@ def test_its_policy_leaves_the_way_to_the_api_and_to_dns_and_no_other(
     others = [pod for pod in root if pod not in [*api, *dns]]
     for neighbour in (tenant_b.root, "vc-manager", "kube-system"):
         others += hosts(super_cluster, labels, neighbour)
-    others += [*own, Host("192.0.2.1")]
-    ports = [API_PORT, *DNS_PORTS, WEBHOOK_PORT, Port(443)]
+    others += [*own, NetworkHost("192.0.2.1")]
+    ports = [API_PORT, *DNS_PORTS, WEBHOOK_PORT, NetworkPort(443)]
 
-    def allowed(source: Host, target: Host, port: Port) -> bool:
+    def allowed(source: NetworkHost, target: NetworkHost, port: NetworkPort) -> bool:
         return policy_matrix.allowed(policies, source, target, port)
 
     for pod in own:

@@ -10,8 +10,8 @@ from typing import Any
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
-from tests.node.kubectl import Kubectl, until
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tests.node.kubectl import KubectlRunner, until
 from tools.testbed import kwok
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(600)]
@@ -32,7 +32,7 @@ GONE_SECONDS = LINGER_SECONDS + 120
 
 @pytest.fixture(scope="module", autouse=True)
 def nodes(
-    super_cluster: SuperCluster, tenant_a: TenantCluster, tenant_b: TenantCluster
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, tenant_b: TenantAdmin
 ) -> Iterator[None]:
     """Three nodes without machines; both tenants are up before they could take control planes."""
     kubectl = super_cluster.kubectl
@@ -53,7 +53,7 @@ def nodes(
 @pytest.fixture
 def space(request: pytest.FixtureRequest) -> Iterator[str]:
     """A namespace in both tenants."""
-    both: list[TenantCluster] = [request.getfixturevalue(f"tenant_{name}") for name in "ab"]
+    both: list[TenantAdmin] = [request.getfixturevalue(f"tenant_{name}") for name in "ab"]
     for tenant in both:
         tenant.kubectl.run("create", "namespace", SPACE)
     yield SPACE
@@ -61,7 +61,7 @@ def space(request: pytest.FixtureRequest) -> Iterator[str]:
         tenant.kubectl.run("delete", "namespace", SPACE, timeout=120)
 
 
-def add(kubectl: Kubectl, *names: str) -> None:
+def add(kubectl: KubectlRunner, *names: str) -> None:
     kubectl.apply(*(kwok.node(name, "zone-a") for name in names))
     kubectl.run("wait", "--for=condition=Ready", "node", *names, "--timeout=60s")
 
@@ -79,7 +79,7 @@ def pinned(node: str, namespace: str) -> dict[str, Any]:
     return made
 
 
-def collectors(kubectl: Kubectl, namespace: str) -> dict[str, str]:
+def collectors(kubectl: KubectlRunner, namespace: str) -> dict[str, str]:
     """Return the UIDs of the DaemonSet's ready pods by node; each node has one at most."""
     pods = kubectl.items("pods", "-n", namespace, "-l", "app=collector")
     ready = [
@@ -94,7 +94,7 @@ def collectors(kubectl: Kubectl, namespace: str) -> dict[str, str]:
     return found
 
 
-def is_on(tenant: TenantCluster, below: Kubectl, nodes: set[str]) -> bool:
+def is_on(tenant: TenantAdmin, below: KubectlRunner, nodes: set[str]) -> bool:
     """Tell whether these are the nodes shown, with one pod of the DaemonSet each, also below."""
     assert set(tenant.kubectl.names("nodes")) == nodes
     assert set(collectors(tenant.kubectl, SPACE)) == nodes
@@ -105,7 +105,7 @@ def is_on(tenant: TenantCluster, below: Kubectl, nodes: set[str]) -> bool:
 
 
 def test_a_daemon_set_follows_the_nodes_that_the_tenants_pods_run_on(
-    super_cluster: SuperCluster, tenant_a: TenantCluster, space: str
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, space: str
 ):
     above, below = tenant_a.kubectl, super_cluster.kubectl
     pods = above.items("pods", "-A")  # of other tests
@@ -128,7 +128,7 @@ def test_a_daemon_set_follows_the_nodes_that_the_tenants_pods_run_on(
 
 @pytest.mark.slow
 def test_a_daemon_set_runs_on_every_node_where_the_policy_shows_all(
-    super_cluster: SuperCluster, tenant_b: TenantCluster, space: str
+    super_cluster: SuperClusterAdmin, tenant_b: TenantAdmin, space: str
 ):
     above, below = tenant_b.kubectl, super_cluster.kubectl
     below.apply(EVERYWHERE)

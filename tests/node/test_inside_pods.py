@@ -11,8 +11,8 @@ from typing import Any
 
 import pytest
 
-from tests.node.conftest import SuperCluster, TenantCluster
-from tests.node.kubectl import Kubectl, until
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tests.node.kubectl import KubectlRunner, until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(600)]
 
@@ -178,10 +178,10 @@ ALL = (*NAMED, "unlinked")
 
 
 @dataclass(frozen=True)
-class Place:
+class PodsOfCluster:
     """The pods of one cluster, as it shows them, and what each finds inside."""
 
-    kubectl: Kubectl
+    kubectl: KubectlRunner
     pods: dict[str, dict[str, Any]]
     inside: dict[str, dict[str, Any]]
     whole: dict[str, list[str]]
@@ -196,7 +196,7 @@ class Place:
         return str(self.kubectl.get("service", name, "-n", namespace)["spec"]["clusterIP"])
 
 
-def run(kubectl: Kubectl) -> Place:
+def run(kubectl: KubectlRunner) -> PodsOfCluster:
     """Run everything in one cluster and look into each pod."""
     for namespace in (SPACE, f"{SPACE}-2"):
         kubectl.run("create", "namespace", namespace)
@@ -225,27 +225,27 @@ def run(kubectl: Kubectl) -> Place:
     names = {pod: inside[pod]["whole name"] for pod in NAMED}
     resolved_elsewhere = look("unlinked", *names.values())["resolved"]
     whole = {pod: resolved_elsewhere[name] for pod, name in names.items()}
-    return Place(kubectl, pods, inside, whole)
+    return PodsOfCluster(kubectl, pods, inside, whole)
 
 
-def clean(kubectl: Kubectl) -> None:
+def clean(kubectl: KubectlRunner) -> None:
     kubectl.run("delete", "namespace", SPACE, f"{SPACE}-2", "--wait=true", timeout=120)
 
 
 @pytest.fixture(scope="module")
-def straight(super_cluster: SuperCluster):
+def straight(super_cluster: SuperClusterAdmin):
     yield run(super_cluster.kubectl)
     clean(super_cluster.kubectl)
 
 
 @pytest.fixture(scope="module")
-def tenant(tenant_a: TenantCluster):
+def tenant(tenant_a: TenantAdmin):
     yield run(tenant_a.kubectl)
     clean(tenant_a.kubectl)
 
 
 def test_the_dns_server_is_the_one_of_any_cluster(
-    super_cluster: SuperCluster, tenant_a: TenantCluster
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin
 ):
     def image(namespace: str) -> str:
         deployment = super_cluster.kubectl.get("deployment", "coredns", "-n", namespace)
@@ -255,7 +255,7 @@ def test_the_dns_server_is_the_one_of_any_cluster(
 
 
 @pytest.mark.parametrize("name", NAMES)
-def test_a_name_resolves_to_what_the_tenant_shows(tenant: Place, name: str):
+def test_a_name_resolves_to_what_the_tenant_shows(tenant: PodsOfCluster, name: str):
     first = name.partition(".")[0]
     wanted = {
         "kubernetes": [tenant.service("kubernetes", "default")],
@@ -272,7 +272,7 @@ def test_a_name_resolves_to_what_the_tenant_shows(tenant: Place, name: str):
 
 @pytest.mark.parametrize("pod", ALL)
 def test_the_api_answers_under_its_name_with_the_mounted_authority_and_token(
-    tenant: Place, pod: str
+    tenant: PodsOfCluster, pod: str
 ):
     status, version = tenant.inside[pod]["version"]
     assert status == 200
@@ -285,22 +285,24 @@ def test_the_api_answers_under_its_name_with_the_mounted_authority_and_token(
 
 
 @pytest.mark.parametrize("pod", NAMED)
-def test_what_hostname_prints_is_a_name_of_the_pod(tenant: Place, straight: Place, pod: str):
+def test_what_hostname_prints_is_a_name_of_the_pod(
+    tenant: PodsOfCluster, straight: PodsOfCluster, pod: str
+):
     found, there = tenant.inside[pod]["whole name"], straight.inside[pod]["whole name"]
     assert found.split(".")[:2] == there.split(".")[:2]
     assert found.endswith(f"{SPACE}.svc.{DOMAIN}")
     assert tenant.whole[pod] == [tenant.address(pod)]
 
 
-def test_a_pod_may_have_its_whole_name_as_host_name(tenant: Place):
+def test_a_pod_may_have_its_whole_name_as_host_name(tenant: PodsOfCluster):
     assert tenant.inside["whole"]["hostname"] == tenant.inside["whole"]["whole name"] == WHOLE
 
 
-def test_an_address_leads_back_to_the_tenants_name(tenant: Place):
+def test_an_address_leads_back_to_the_tenants_name(tenant: PodsOfCluster):
     assert tenant.inside["db-0"]["reverse"] == [f"db-1.db.{SPACE}.svc.{DOMAIN}"]
 
 
-def test_host_aliases_are_in_the_hosts_file(tenant: Place):
+def test_host_aliases_are_in_the_hosts_file(tenant: PodsOfCluster):
     lines = [line.split() for line in tenant.inside["db-0"]["hosts"].splitlines()]
     assert [BANK, "bank.example.com", "bank"] in lines
 
@@ -314,7 +316,7 @@ def resolver_lines(found: dict[str, Any]) -> list[str]:
     ]
 
 
-def test_the_resolver_is_the_tenants_with_what_the_pod_adds(tenant: Place):
+def test_the_resolver_is_the_tenants_with_what_the_pod_adds(tenant: PodsOfCluster):
     dns = tenant.service("kube-dns", "kube-system")
     searches = f"search {SPACE}.svc.{DOMAIN} svc.{DOMAIN} {DOMAIN}"
     assert set(resolver_lines(tenant.inside["db-0"])) == {
@@ -330,7 +332,7 @@ def test_the_resolver_is_the_tenants_with_what_the_pod_adds(tenant: Place):
     }
 
 
-def test_service_variables_are_those_of_the_pods_own_namespace(tenant: Place):
+def test_service_variables_are_those_of_the_pods_own_namespace(tenant: PodsOfCluster):
     web, api = tenant.service("web"), tenant.service("kubernetes", "default")
     links = {
         "WEB_SERVICE_HOST": web,
@@ -353,7 +355,7 @@ def test_service_variables_are_those_of_the_pods_own_namespace(tenant: Place):
 
 
 @pytest.mark.parametrize("pod", ALL)
-def test_a_pod_is_told_about_itself_as_the_tenant_knows_it(tenant: Place, pod: str):
+def test_a_pod_is_told_about_itself_as_the_tenant_knows_it(tenant: PodsOfCluster, pod: str):
     shown, found = tenant.pods[pod], tenant.inside[pod]
     metadata = shown["metadata"]
     environment = found["environment"]
@@ -383,12 +385,12 @@ def _pairs(text: str) -> dict[str, str]:
 
 @pytest.mark.parametrize("pod", ALL)
 def test_a_pod_finds_what_it_finds_straight_on_the_super_cluster(
-    tenant: Place, straight: Place, pod: str
+    tenant: PodsOfCluster, straight: PodsOfCluster, pod: str
 ):
     assert plain(tenant, pod) == plain(straight, pod)
 
 
-def plain(place: Place, pod: str) -> Any:
+def plain(place: PodsOfCluster, pod: str) -> Any:
     """Return what a pod finds, with addresses and identities as what they stand for.
 
     The whole name is left out, and what leads to it: the node knows the super namespace, and the

@@ -12,7 +12,7 @@ from collections.abc import Iterator
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.node.kubectl import stays, until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
@@ -21,20 +21,20 @@ SPACE = "losing"
 
 
 @pytest.fixture(scope="module", autouse=True)
-def space(tenant_b: TenantCluster) -> Iterator[str]:
+def space(tenant_b: TenantAdmin) -> Iterator[str]:
     """A namespace of this module's own."""
     tenant_b.kubectl.run("create", "namespace", SPACE)
     yield SPACE
     tenant_b.kubectl.run("delete", "namespace", SPACE, timeout=120)
 
 
-def pods_of(tenant: TenantCluster, name: str) -> dict[str, str]:
+def pods_of(tenant: TenantAdmin, name: str) -> dict[str, str]:
     """Return the UIDs of the pods of a Deployment, by name."""
     found = tenant.kubectl.items("pods", "-n", SPACE, "-l", f"app={name}")
     return {pod["metadata"]["name"]: pod["metadata"]["uid"] for pod in found}
 
 
-def start(tenant: TenantCluster, bare: str, kept: str) -> None:
+def start(tenant: TenantAdmin, bare: str, kept: str) -> None:
     """Run one pod without a controller and one with."""
     tenant.kubectl.apply(
         objects.sleeper(bare, namespace=SPACE), objects.deployment(kept, 1, namespace=SPACE)
@@ -44,7 +44,7 @@ def start(tenant: TenantCluster, bare: str, kept: str) -> None:
 
 
 def test_pods_that_vanish_without_notice_have_failed(
-    tenant_b: TenantCluster, super_cluster: SuperCluster
+    tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     """A0-22: nobody was there to see them go."""
     start(tenant_b, "alone", "owned")
@@ -75,7 +75,7 @@ def test_pods_that_vanish_without_notice_have_failed(
 
 
 def test_a_pod_that_its_node_evicts_stays_as_it_ended(
-    tenant_b: TenantCluster, super_cluster: SuperCluster
+    tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     """A0-22, REL-40: the kubelet evicts a pod that writes more than its limit."""
     greedy = objects.pod(
@@ -103,7 +103,7 @@ def test_a_pod_that_its_node_evicts_stays_as_it_ended(
 
 
 def test_a_super_namespace_that_somebody_deletes_comes_back_with_what_controllers_keep(
-    tenant_b: TenantCluster, super_cluster: SuperCluster
+    tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     start(tenant_b, "bare", "kept")
     tenant_b.kubectl.apply(objects.service("kept", namespace=SPACE))
@@ -141,7 +141,7 @@ def test_a_super_namespace_that_somebody_deletes_comes_back_with_what_controller
 
 
 def test_a_pod_deleted_while_the_super_api_is_away_stays_until_it_is_back(
-    tenant_b: TenantCluster, super_cluster: SuperCluster
+    tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     start(tenant_b, "leaving", "staying")
     before = pods_of(tenant_b, "staying")

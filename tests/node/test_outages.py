@@ -7,7 +7,7 @@ from collections.abc import Callable
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.node.kubectl import stays, until
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
@@ -16,7 +16,7 @@ WRITES = {"create", "update", "patch", "delete", "deletecollection"}
 SETTLE_SECONDS = 15
 
 
-def super_pods(super_cluster: SuperCluster, tenant: TenantCluster) -> dict[str, dict[str, str]]:
+def super_pods(super_cluster: SuperClusterAdmin, tenant: TenantAdmin) -> dict[str, dict[str, str]]:
     """Return each super pod's identity and what a restart or an eviction would change."""
     selector = f"tenancy.x-k8s.io/vcname={tenant.name},tenancy.x-k8s.io/namespace"
     found = super_cluster.kubectl.items("pods", "-A", "-l", selector)
@@ -32,14 +32,14 @@ def super_pods(super_cluster: SuperCluster, tenant: TenantCluster) -> dict[str, 
     }
 
 
-def tenant_uids(tenant: TenantCluster, namespace: str) -> dict[str, str]:
+def tenant_uids(tenant: TenantAdmin, namespace: str) -> dict[str, str]:
     return {
         pod["metadata"]["name"]: pod["metadata"]["uid"]
         for pod in tenant.kubectl.items("pods", "-n", namespace)
     }
 
 
-def syncer_writes(super_cluster: SuperCluster, since: int) -> list[str]:
+def syncer_writes(super_cluster: SuperClusterAdmin, since: int) -> list[str]:
     """Return what the syncer wrote to the super cluster, its own lease apart."""
     return [
         f"{entry['verb']} {entry['requestURI']}"
@@ -51,7 +51,7 @@ def syncer_writes(super_cluster: SuperCluster, since: int) -> list[str]:
 
 
 def test_a_restart_with_nothing_changed_writes_nothing(
-    super_cluster: SuperCluster, tenant_a: TenantCluster, tenant_b: TenantCluster
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, tenant_b: TenantAdmin
 ):
     for tenant in (tenant_a, tenant_b):
         tenant.kubectl.apply(objects.sleeper("resting"), objects.service("resting"))
@@ -87,7 +87,7 @@ def test_a_restart_with_nothing_changed_writes_nothing(
     ],
 )
 def test_the_syncer_away_harms_nothing(
-    super_cluster: SuperCluster, tenant_b: TenantCluster, seconds: float
+    super_cluster: SuperClusterAdmin, tenant_b: TenantAdmin, seconds: float
 ):
     """The longer time is three times that after which a lost node's pods would be evicted."""
     space = "absence"
@@ -123,7 +123,7 @@ def test_the_syncer_away_harms_nothing(
     tenant_b.kubectl.run("delete", "namespace", space, timeout=180)
 
 
-def test_a_lost_etcd_pod_loses_nothing(super_cluster: SuperCluster, tenant_a: TenantCluster):
+def test_a_lost_etcd_pod_loses_nothing(super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin):
     """REL-21."""
     tenant_a.kubectl.apply(objects.sleeper("survivor"))
     tenant_a.kubectl.run("wait", "--for=condition=Ready", "pod/survivor", "--timeout=90s")
@@ -139,7 +139,7 @@ def test_a_lost_etcd_pod_loses_nothing(super_cluster: SuperCluster, tenant_a: Te
     tenant_a.kubectl.run("delete", "pod", "survivor", timeout=60)
 
 
-def lose_the_store(super_cluster: SuperCluster, tenant: TenantCluster) -> None:
+def lose_the_store(super_cluster: SuperClusterAdmin, tenant: TenantAdmin) -> None:
     """Delete a tenant's etcd volume and wait until its API answers from an empty store."""
     before = tenant.kubectl.get("namespace", "kube-system")["metadata"]["uid"]
     claims = super_cluster.kubectl.names("pvc", "-n", tenant.root)
@@ -156,7 +156,7 @@ def lose_the_store(super_cluster: SuperCluster, tenant: TenantCluster) -> None:
 
 @pytest.mark.thorough
 def test_a_lost_store_deletes_nothing_until_it_is_confirmed(
-    super_cluster: SuperCluster, make_tenant: Callable[..., TenantCluster]
+    super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin]
 ):
     tenant = make_tenant("forgetful")
     tenant.kubectl.apply(objects.sleeper("precious"))
@@ -195,7 +195,7 @@ def test_a_lost_store_deletes_nothing_until_it_is_confirmed(
 
 
 def test_a_tenant_with_a_dead_api_server_is_deleted_without_a_trace(
-    super_cluster: SuperCluster, make_tenant: Callable[..., TenantCluster]
+    super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin]
 ):
     tenant = make_tenant("doomed")
     tenant.kubectl.apply(objects.sleeper("orphan"))

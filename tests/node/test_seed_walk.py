@@ -6,8 +6,8 @@ import stat
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
-from tests.node.kubectl import Kubectl, until
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tests.node.kubectl import KubectlRunner, until
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -51,7 +51,7 @@ CRD = {
 }
 
 
-def test_the_walk(super_cluster: SuperCluster, tmp_path):
+def test_the_walk(super_cluster: SuperClusterAdmin, tmp_path):
     super_kubectl = super_cluster.kubectl
     assert re.match(r"kubectl-vc version \S+", super_kubectl.run("vc", "--version"))
 
@@ -78,7 +78,7 @@ def test_the_walk(super_cluster: SuperCluster, tmp_path):
     assert "insecure-skip-tls-verify" not in kubeconfig.read_text()
     assert "certificate-authority-data" in kubeconfig.read_text()
 
-    tenant_kubectl = Kubectl(kubeconfig=kubeconfig, path=super_kubectl.path)
+    tenant_kubectl = KubectlRunner(kubeconfig=kubeconfig, path=super_kubectl.path)
     root = super_cluster.virtual_cluster("vc-sample-1")["status"]["clusterNamespace"]
     assert re.fullmatch(r"default-[0-9a-f]{6}-vc-sample-1", root)
     expected = sorted([root, *(f"{root}-{name}" for name in OWN_NAMESPACES)])
@@ -118,6 +118,6 @@ def test_the_walk(super_cluster: SuperCluster, tmp_path):
     ]
 
 
-def test_a_tenant_has_a_front_door_that_verifies(tenant_a: TenantCluster):
+def test_a_tenant_has_a_front_door_that_verifies(tenant_a: TenantAdmin):
     assert "Kubernetes control plane is running" in tenant_a.kubectl.run("cluster-info")
     assert tenant_a.kubectl.run("auth", "can-i", "*", "*").strip() == "yes"

@@ -5,7 +5,7 @@ import subprocess
 import pytest
 
 from bench import shipped
-from tests.node.conftest import COMPONENTS, SuperCluster
+from tests.node.conftest import COMPONENTS, SuperClusterAdmin
 
 pytestmark = pytest.mark.node
 
@@ -20,7 +20,7 @@ for each in distributions():
 
 @pytest.mark.parametrize("component", ["vc-syncer", "vc-manager"])
 def test_what_is_measured_runs_with_the_interpreter_and_libraries_of_the_images(
-    super_cluster: SuperCluster, component: str
+    super_cluster: SuperClusterAdmin, component: str
 ) -> None:
     words = [*shipped.python(), "-c", SCRIPT]
     found = subprocess.run(words, capture_output=True, text=True, check=True, cwd="/")

@@ -12,11 +12,11 @@ import pytest
 
 from tenancy import wellknown
 from tests.node import objects
-from tests.node.conftest import COMPONENTS, SuperCluster, TenantCluster, created, running
+from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin, created, running
 from tests.node.kubectl import stays, until
 from tools.testbed import images
-from tools.testbed.cluster import Cluster
-from tools.testbed.progress import Progress
+from tools.testbed.cluster import ClusterHandle
+from tools.testbed.progress import StepPrinter
 from tools.testbed.registry import publish
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
@@ -24,7 +24,7 @@ pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 SYNCER = f"system:serviceaccount:{COMPONENTS}:{wellknown.SYNCER}"
 
 
-def works(super_cluster: SuperCluster, tenant: TenantCluster, *, minor: str) -> None:
+def works(super_cluster: SuperClusterAdmin, tenant: TenantAdmin, *, minor: str) -> None:
     """Check what a tenant is for, and that it is of its minor."""
     kubectl = tenant.kubectl
     assert version(tenant.kubectl) == minor
@@ -67,7 +67,7 @@ def version(kubectl) -> str:
     return ".".join(said["gitVersion"].removeprefix("v").split(".")[:2])
 
 
-def warnings(tenant: TenantCluster) -> list[str]:
+def warnings(tenant: TenantAdmin) -> list[str]:
     """Return what the syncer complains of."""
     events = tenant.kubectl.items("events", "--field-selector", "type=Warning")
     return [
@@ -76,10 +76,10 @@ def warnings(tenant: TenantCluster) -> list[str]:
 
 
 def test_a_tenant_older_than_the_super_cluster(
-    super_cluster: SuperCluster, make_tenant: Callable[..., TenantCluster]
+    super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin]
 ):
     assert version(super_cluster.kubectl) == "1.36"
-    made = images.build_further(Progress(), *images.FURTHER)
+    made = images.build_further(StepPrinter(), *images.FURTHER)
     publish(made, super_cluster.cluster.places.registry)
     tenant = make_tenant("older", cluster_version="v1.35")
     works(super_cluster, tenant, minor="1.35")
@@ -87,6 +87,6 @@ def test_a_tenant_older_than_the_super_cluster(
 
 
 def test_a_tenant_newer_than_the_super_cluster(tmp_path: Path):
-    with running(Cluster("skew", minor="1.35")) as older:
+    with running(ClusterHandle("skew", minor="1.35")) as older:
         assert version(older.kubectl) == "1.35"
         works(older, created(older, tmp_path, "newer", "v1.36"), minor="1.36")

@@ -16,8 +16,8 @@ from typing import Any, Self
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
-from tests.node.kubectl import Done, Kubectl, until
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tests.node.kubectl import KubectlOutput, KubectlRunner, until
 from tools.testbed import kwok
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
@@ -30,7 +30,7 @@ _numbers = itertools.count()
 
 
 @pytest.fixture(scope="module", autouse=True)
-def nodes(super_cluster: SuperCluster, tenant_a: TenantCluster) -> Iterator[None]:
+def nodes(super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin) -> Iterator[None]:
     """Six nodes without machines; the tenant is up before they could take its control plane."""
     cluster, kubectl = super_cluster.cluster, super_cluster.kubectl
     kwok.start(cluster)
@@ -49,7 +49,7 @@ def nodes(super_cluster: SuperCluster, tenant_a: TenantCluster) -> Iterator[None
 
 
 @pytest.fixture
-def space(tenant_a: TenantCluster) -> Iterator[str]:
+def space(tenant_a: TenantAdmin) -> Iterator[str]:
     """A tenant namespace of the test's own."""
     name = f"nodes-{next(_numbers)}"
     tenant_a.kubectl.run("create", "namespace", name)
@@ -64,7 +64,7 @@ def deployment(name: str, replicas: int, namespace: str, **spec: Any) -> dict[st
     return made
 
 
-def roll_out(kubectl: Kubectl, made: dict[str, Any]) -> None:
+def roll_out(kubectl: KubectlRunner, made: dict[str, Any]) -> None:
     kubectl.apply(made)
     where = made["metadata"]
     kubectl.run(
@@ -73,7 +73,7 @@ def roll_out(kubectl: Kubectl, made: dict[str, Any]) -> None:
     )
 
 
-def placed(kubectl: Kubectl, namespace: str, name: str) -> Counter[str]:
+def placed(kubectl: KubectlRunner, namespace: str, name: str) -> Counter[str]:
     """Return how many pods of a Deployment each node has."""
     found = kubectl.items("pods", "-n", namespace, "-l", f"app={name}")
     return Counter(
@@ -115,7 +115,7 @@ def constraint(key: str) -> dict[str, Any]:
     ],
 )
 def test_ten_replicas_are_spread_as_straight_on_the_super_cluster(
-    super_cluster: SuperCluster, tenant_a: TenantCluster, space: str, spec: dict[str, Any]
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, space: str, spec: dict[str, Any]
 ):
     kubectl = super_cluster.kubectl
     straight = f"straight-{space}"
@@ -138,7 +138,7 @@ def test_ten_replicas_are_spread_as_straight_on_the_super_cluster(
 
 
 @dataclass
-class Watcher:
+class ReadyPodWatcher:
     """Counts ready pods again and again, from before a deed until after it."""
 
     count: Callable[[], int]
@@ -164,7 +164,7 @@ class Watcher:
             self.problem = problem
 
 
-def ready_pods(kubectl: Kubectl, namespace: str, name: str) -> int:
+def ready_pods(kubectl: KubectlRunner, namespace: str, name: str) -> int:
     """Count the pods that serve: ready, and not on their way out."""
     return sum(
         condition["type"] == "Ready" and condition["status"] == "True"
@@ -174,7 +174,7 @@ def ready_pods(kubectl: Kubectl, namespace: str, name: str) -> int:
     )
 
 
-def evictions(super_cluster: SuperCluster, since: int, namespace: str) -> list[int]:
+def evictions(super_cluster: SuperClusterAdmin, since: int, namespace: str) -> list[int]:
     """Return the answers that evictions in a super namespace got."""
     return [
         entry["responseStatus"]["code"]
@@ -184,7 +184,7 @@ def evictions(super_cluster: SuperCluster, since: int, namespace: str) -> list[i
     ]
 
 
-def drain(super_cluster: SuperCluster, node: str) -> Done:
+def drain(super_cluster: SuperClusterAdmin, node: str) -> KubectlOutput:
     """Drain a node as a super admin does."""
     options = ("--ignore-daemonsets", "--delete-emptydir-data", "--timeout=180s")
     return super_cluster.kubectl.call("drain", node, *options, timeout=200)
@@ -199,8 +199,8 @@ def drain(super_cluster: SuperCluster, node: str) -> Done:
     ],
 )
 def test_a_drained_node_is_left_at_the_pace_of_the_tenants_budget(
-    super_cluster: SuperCluster,
-    tenant_a: TenantCluster,
+    super_cluster: SuperClusterAdmin,
+    tenant_a: TenantAdmin,
     space: str,
     budget: dict[str, Any],
 ):
@@ -230,8 +230,8 @@ def test_a_drained_node_is_left_at_the_pace_of_the_tenants_budget(
     since = super_cluster.audit_size()
     try:
         with (
-            Watcher(lambda: ready_pods(above, space, "served")) as seen_above,
-            Watcher(lambda: ready_pods(below, where, "served")) as seen_below,
+            ReadyPodWatcher(lambda: ready_pods(above, space, "served")) as seen_above,
+            ReadyPodWatcher(lambda: ready_pods(below, where, "served")) as seen_below,
         ):
             done = drain(super_cluster, node)
             assert (done.code, done.err.count("--force")) == (0, 0), done.err
@@ -256,7 +256,7 @@ def test_a_drained_node_is_left_at_the_pace_of_the_tenants_budget(
 
 
 def test_a_node_that_is_gone_takes_its_pods_along_and_controllers_replace_theirs(
-    super_cluster: SuperCluster, tenant_a: TenantCluster, space: str
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, space: str
 ):
     """REL-41: as on a cluster of one's own.
 

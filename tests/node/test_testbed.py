@@ -16,8 +16,8 @@ from pathlib import Path
 import pytest
 
 from tools.testbed import leftovers, network
-from tools.testbed.cluster import REPOSITORY, Cluster
-from tools.testbed.progress import Progress
+from tools.testbed.cluster import REPOSITORY, ClusterHandle
+from tools.testbed.progress import StepPrinter
 
 pytestmark = pytest.mark.node
 
@@ -55,10 +55,10 @@ request = urllib.request.Request("https://kubernetes.default.svc/version", heade
 print(urllib.request.urlopen(request, context=context).status)
 """
 
-Kubectl = Callable[..., str]
+KubectlFunction = Callable[..., str]
 
 
-def kubectl_of(cluster: Cluster) -> Kubectl:
+def kubectl_of(cluster: ClusterHandle) -> KubectlFunction:
     environment = {**os.environ, **cluster.environment()}
 
     def kubectl(*words: str, stdin: str | None = None) -> str:
@@ -78,10 +78,10 @@ def kubectl_of(cluster: Cluster) -> Kubectl:
 
 
 @pytest.fixture(scope="module")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[ClusterHandle]:
     """One cluster of two nodes for the tests of what works on it."""
-    cluster = Cluster("testbed", nodes=2)
-    cluster.up(Progress())
+    cluster = ClusterHandle("testbed", nodes=2)
+    cluster.up(StepPrinter())
     yield cluster
     link = cluster.topology.host_link
     cluster.down()
@@ -90,7 +90,7 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="module")
-def kubectl(cluster: Cluster) -> Kubectl:
+def kubectl(cluster: ClusterHandle) -> KubectlFunction:
     kubectl = kubectl_of(cluster)
     kubectl("apply", "-f", "-", stdin=WEB)
     kubectl("wait", "--for=condition=Ready", "pod/server", "--timeout=60s")
@@ -110,35 +110,37 @@ def fetch(url: str) -> str:
             time.sleep(0.2)
 
 
-def test_every_node_is_ready_with_its_own_range(cluster: Cluster, kubectl: Kubectl):
+def test_every_node_is_ready_with_its_own_range(cluster: ClusterHandle, kubectl: KubectlFunction):
     items = json.loads(kubectl("get", "nodes", "-o", "json"))["items"]
     expected = {one.name: str(one.pods) for one in cluster.topology.nodes}
     assert {item["metadata"]["name"]: item["spec"]["podCIDR"] for item in items} == expected
 
 
-def test_a_pod_gets_a_volume_of_the_default_class(kubectl: Kubectl):
+def test_a_pod_gets_a_volume_of_the_default_class(kubectl: KubectlFunction):
     claim = json.loads(kubectl("get", "pvc", "pages", "-o", "json"))
     assert (claim["status"]["phase"], claim["spec"]["storageClassName"]) == ("Bound", "local-path")
 
 
-def test_logs_and_exec_reach_the_kubelet(kubectl: Kubectl):
+def test_logs_and_exec_reach_the_kubelet(kubectl: KubectlFunction):
     assert kubectl("logs", "server") == "started\n"
     assert kubectl("exec", "-i", "server", "--", "cat", stdin="through") == "through"
 
 
-def test_names_of_services_resolve_in_pods(kubectl: Kubectl):
+def test_names_of_services_resolve_in_pods(kubectl: KubectlFunction):
     address = kubectl("get", "service", "web", "-o", "jsonpath={.spec.clusterIP}")
     output = kubectl("exec", "server", "--", "nslookup", "web.default.svc.cluster.local")
     assert address in output
 
 
-def test_names_of_the_outside_world_fail_at_once(kubectl: Kubectl):
+def test_names_of_the_outside_world_fail_at_once(kubectl: KubectlFunction):
     started = time.monotonic()
     kubectl("exec", "server", "--", "sh", "-c", "! nslookup example.com")
     assert time.monotonic() - started < 3
 
 
-def test_the_host_reaches_pods_services_and_node_ports(cluster: Cluster, kubectl: Kubectl):
+def test_the_host_reaches_pods_services_and_node_ports(
+    cluster: ClusterHandle, kubectl: KubectlFunction
+):
     service = json.loads(kubectl("get", "service", "web", "-o", "json"))["spec"]
     pod = kubectl("get", "pod", "server", "-o", "jsonpath={.status.podIP}")
     assert fetch(f"http://{pod}:8080/") == "hello\n"
@@ -147,7 +149,9 @@ def test_the_host_reaches_pods_services_and_node_ports(cluster: Cluster, kubectl
         assert fetch(f"http://{node.ip}:{service['ports'][0]['nodePort']}/") == "hello\n"
 
 
-def run_once(kubectl: Kubectl, name: str, image: str, command: list[str], node: str | None = None):
+def run_once(
+    kubectl: KubectlFunction, name: str, image: str, command: list[str], node: str | None = None
+):
     """Run a pod to its end and return its log; `kubectl run -i` may print it twice."""
     container = {"name": "main", "image": image, "command": command}
     pod = {
@@ -164,18 +168,18 @@ def run_once(kubectl: Kubectl, name: str, image: str, command: list[str], node: 
     return output
 
 
-def test_pods_of_different_nodes_reach_each_other(cluster: Cluster, kubectl: Kubectl):
+def test_pods_of_different_nodes_reach_each_other(cluster: ClusterHandle, kubectl: KubectlFunction):
     command = ["wget", "-q", "-T", "10", "-O-", "http://web.default.svc.cluster.local"]
     for node in cluster.topology.nodes:
         name = f"visitor-{node.number}"
         assert run_once(kubectl, name, "busybox", command, node.name) == "hello\n"
 
 
-def test_a_pod_talks_to_the_api_with_its_own_token(kubectl: Kubectl):
+def test_a_pod_talks_to_the_api_with_its_own_token(kubectl: KubectlFunction):
     assert run_once(kubectl, "token", "python:3-slim", ["python3", "-c", OWN_TOKEN]) == "200\n"
 
 
-def test_an_image_that_does_not_exist_is_a_quick_refusal(kubectl: Kubectl):
+def test_an_image_that_does_not_exist_is_a_quick_refusal(kubectl: KubectlFunction):
     kubectl("run", "nonsense", "--image=example.com/no/such:image", "--restart=Never")
     state = "jsonpath={.status.containerStatuses[0].state.waiting.reason}"
     deadline = time.monotonic() + 15
@@ -185,7 +189,7 @@ def test_an_image_that_does_not_exist_is_a_quick_refusal(kubectl: Kubectl):
     kubectl("delete", "pod", "nonsense", "--now")
 
 
-def test_a_component_can_be_stopped_and_started(cluster: Cluster, kubectl: Kubectl):
+def test_a_component_can_be_stopped_and_started(cluster: ClusterHandle, kubectl: KubectlFunction):
     cluster.stop("kube-apiserver")
     assert not cluster.api.is_ready()
     cluster.start("kube-apiserver")
@@ -193,7 +197,7 @@ def test_a_component_can_be_stopped_and_started(cluster: Cluster, kubectl: Kubec
     assert "server" in kubectl("get", "pods", "-o", "name")
 
 
-def test_the_audit_log_has_every_write(cluster: Cluster, kubectl: Kubectl):
+def test_the_audit_log_has_every_write(cluster: ClusterHandle, kubectl: KubectlFunction):
     kubectl("create", "configmap", "audited")
     lines = cluster.audit_log.read_text().splitlines(keepends=True)
     entries = [json.loads(line) for line in lines if line.endswith("\n")]
@@ -219,16 +223,16 @@ def killed_after(seconds: float, *words: str) -> None:
 
 
 @pytest.fixture
-def victim() -> Iterator[Cluster]:
-    cluster = Cluster("killed")
+def victim() -> Iterator[ClusterHandle]:
+    cluster = ClusterHandle("killed")
     yield cluster
     cluster.down()
 
 
-def test_up_works_after_runs_that_were_killed(victim: Cluster):
+def test_up_works_after_runs_that_were_killed(victim: ClusterHandle):
     for seconds in (0.3, 0.4, 0.5, 0.6, 0.8, 1.0, 1.5, 2.5, 3.5, 5.0):
         killed_after(seconds, "up", "--no-chart", "--name", victim.name)
-    victim.up(Progress())
+    victim.up(StepPrinter())
     assert victim.is_up()
     link = victim.topology.host_link
     killed_after(0.35, "down", "--name", victim.name)
@@ -238,8 +242,8 @@ def test_up_works_after_runs_that_were_killed(victim: Cluster):
     assert not victim.kubeconfig.exists()
 
 
-def test_all_is_gone_with_the_supervisor(victim: Cluster):
-    victim.up(Progress())
+def test_all_is_gone_with_the_supervisor(victim: ClusterHandle):
+    victim.up(StepPrinter())
     folder = victim.places.root
     shims = [line for line in leftovers.find_of(victim.name) if "containerd-shim" in line]
     assert shims

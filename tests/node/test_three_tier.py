@@ -15,8 +15,8 @@ from pathlib import Path
 
 import pytest
 
-from tests.node.conftest import SuperCluster, TenantCluster
-from tests.node.kubectl import Done, Kubectl, until
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tests.node.kubectl import KubectlOutput, KubectlRunner, until
 from tools.testbed.cluster import REPOSITORY
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
@@ -40,10 +40,10 @@ WORKLOADS = ("deployment/web", "deployment/api", "statefulset/db", "daemonset/co
 
 
 @dataclass(frozen=True)
-class Side:
+class ApplicationSide:
     """One of the three: where it was applied, and where its pods run."""
 
-    kubectl: Kubectl
+    kubectl: KubectlRunner
     namespace: str
     below: str
 
@@ -73,23 +73,26 @@ class Side:
 
 
 @pytest.fixture(scope="module")
-def straight(super_cluster: SuperCluster) -> Side:
-    return Side(super_cluster.kubectl, SPACE, SPACE)
+def straight(super_cluster: SuperClusterAdmin) -> ApplicationSide:
+    return ApplicationSide(super_cluster.kubectl, SPACE, SPACE)
 
 
 @pytest.fixture(scope="module")
-def control(super_cluster: SuperCluster) -> Side:
-    return Side(super_cluster.kubectl, CONTROL, CONTROL)
+def control(super_cluster: SuperClusterAdmin) -> ApplicationSide:
+    return ApplicationSide(super_cluster.kubectl, CONTROL, CONTROL)
 
 
 @pytest.fixture(scope="module")
-def tenant(tenant_a: TenantCluster) -> Side:
-    return Side(tenant_a.kubectl, IN_TENANT, tenant_a.super_namespace(IN_TENANT))
+def tenant(tenant_a: TenantAdmin) -> ApplicationSide:
+    return ApplicationSide(tenant_a.kubectl, IN_TENANT, tenant_a.super_namespace(IN_TENANT))
 
 
 @pytest.fixture(scope="module", autouse=True)
 def running(
-    super_cluster: SuperCluster, straight: Side, control: Side, tenant: Side
+    super_cluster: SuperClusterAdmin,
+    straight: ApplicationSide,
+    control: ApplicationSide,
+    tenant: ApplicationSide,
 ) -> Iterator[None]:
     """The application runs three times."""
     sides, below = (straight, control, tenant), super_cluster.kubectl
@@ -113,7 +116,7 @@ def running(
     below.run("delete", "ingressclass", "edge")
 
 
-def compare(left: Side, right: Side, *words: str) -> Done:
+def compare(left: ApplicationSide, right: ApplicationSide, *words: str) -> KubectlOutput:
     """Run the program that compares two clusters."""
     kubeconfigs = (str(left.kubectl.kubeconfig), str(right.kubectl.kubeconfig))
     spaces = ("-n", left.namespace, "--right-namespace", right.namespace)
@@ -126,27 +129,31 @@ def compare(left: Side, right: Side, *words: str) -> Done:
         timeout=120,
         check=False,
     )
-    return Done(done.returncode, done.stdout, done.stderr)
+    return KubectlOutput(done.returncode, done.stdout, done.stderr)
 
 
-def is_equal(left: Side, right: Side, *words: str) -> bool:
+def is_equal(left: ApplicationSide, right: ApplicationSide, *words: str) -> bool:
     done = compare(left, right, *words)
     assert done.code == 0, f"exit {done.code}\n{done.err}\n{done.out}"
     return True
 
 
-def test_two_runs_on_the_super_cluster_do_not_differ(straight: Side, control: Side):
+def test_two_runs_on_the_super_cluster_do_not_differ(
+    straight: ApplicationSide, control: ApplicationSide
+):
     until(lambda: is_equal(straight, control), "no difference")
 
 
-def test_a_tenant_differs_from_the_super_cluster_by_the_tracked_list(straight: Side, tenant: Side):
+def test_a_tenant_differs_from_the_super_cluster_by_the_tracked_list(
+    straight: ApplicationSide, tenant: ApplicationSide
+):
     listed = ("--expected", str(DIFFERENCES))
     until(lambda: is_equal(straight, tenant, *listed), "the differences of the list and no others")
 
 
 @pytest.mark.parametrize("side", ["straight", "tenant"])
 def test_the_tiers_reach_one_another(request: pytest.FixtureRequest, side: str):
-    place: Side = request.getfixturevalue(side)
+    place: ApplicationSide = request.getfixturevalue(side)
     words = ("exec", "deployment/web", "-c", "web", "--", "wget", "-qO-")
     assert place.run(*words, "http://api:8000").strip() == "orders of db-0"
     assert place.run(*words, "http://db-1.db:8080/orders").strip() == "orders of db-1"

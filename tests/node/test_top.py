@@ -6,8 +6,8 @@ from typing import Any
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
-from tests.node.kubectl import Kubectl, until
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tests.node.kubectl import KubectlRunner, until
 from tests.node.minors import MINORS
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
@@ -18,7 +18,7 @@ SCRAPES = 120.0
 """Seconds within which a pod has been measured twice, which its first figures need."""
 
 
-def switch(super_cluster: SuperCluster, tenant: TenantCluster, metrics: str) -> None:
+def switch(super_cluster: SuperClusterAdmin, tenant: TenantAdmin, metrics: str) -> None:
     """Change what the VirtualCluster asks for."""
     patch = f'{{"spec": {{"metrics": "{metrics}"}}}}'
     super_cluster.kubectl.run("patch", "virtualcluster", tenant.name, "--type=merge", "-p", patch)
@@ -52,7 +52,7 @@ def autoscaler(name: str) -> dict[str, Any]:
     }
 
 
-def top(kubectl: Kubectl, *words: str) -> dict[str, tuple[int, int]]:
+def top(kubectl: KubectlRunner, *words: str) -> dict[str, tuple[int, int]]:
     """Return milli-cores and MiB by name, as `kubectl top` prints them."""
     found = {}
     for line in kubectl.run("top", *words, "--no-headers").splitlines():
@@ -65,8 +65,8 @@ def top(kubectl: Kubectl, *words: str) -> dict[str, tuple[int, int]]:
 
 @pytest.fixture(scope="module")
 def measured(
-    super_cluster: SuperCluster, tenant_a: TenantCluster, tenant_b: TenantCluster
-) -> Iterator[TenantCluster]:
+    super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, tenant_b: TenantAdmin
+) -> Iterator[TenantAdmin]:
     """A tenant with metrics and a pod; another tenant has a pod beside it."""
     both = (tenant_a, tenant_b)
     switch(super_cluster, tenant_a, "managed")
@@ -85,7 +85,7 @@ def measured(
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_top_shows_the_tenants_pods_and_no_others(
-    measured: TenantCluster, tenant_b: TenantCluster, minor: str
+    measured: TenantAdmin, tenant_b: TenantAdmin, minor: str
 ):
     """V-08, X-26: with the kubectl of each minor."""
     user = measured.kubectl.of_minor(minor)
@@ -101,7 +101,7 @@ def test_top_shows_the_tenants_pods_and_no_others(
 
 
 @pytest.mark.parametrize("minor", MINORS)
-def test_a_node_shows_what_the_tenants_own_pods_take(measured: TenantCluster, minor: str):
+def test_a_node_shows_what_the_tenants_own_pods_take(measured: TenantAdmin, minor: str):
     """V-08, X-26: and not what others do."""
     user = measured.kubectl.of_minor(minor)
     nodes = until(lambda: top(user, "nodes"), "the node is measured", SCRAPES)
@@ -112,7 +112,7 @@ def test_a_node_shows_what_the_tenants_own_pods_take(measured: TenantCluster, mi
     assert max(memory for _, memory in nodes.values()) < 512
 
 
-def test_an_autoscaler_scales_up_what_is_busy(measured: TenantCluster):
+def test_an_autoscaler_scales_up_what_is_busy(measured: TenantAdmin):
     """V-08: by figures of the agent."""
     kubectl = measured.kubectl
     kubectl.apply(busy("busy"), autoscaler("busy"))
@@ -138,7 +138,7 @@ def test_an_autoscaler_scales_up_what_is_busy(measured: TenantCluster):
         )
 
 
-def test_namespaces_come_and_go_beside_it(measured: TenantCluster):
+def test_namespaces_come_and_go_beside_it(measured: TenantAdmin):
     """A group that no server answers for would keep each of them from being deleted."""
     measured.kubectl.run("create", "namespace", "passing")
     measured.kubectl.run("delete", "namespace", "passing", timeout=60)
@@ -147,7 +147,7 @@ def test_namespaces_come_and_go_beside_it(measured: TenantCluster):
 
 
 def test_it_is_a_small_pod_of_the_root_namespace(
-    measured: TenantCluster, super_cluster: SuperCluster
+    measured: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     selector = ("-n", measured.root, "-l", "component-name=metrics-server")
     pods = super_cluster.kubectl.items("pods", *selector)
@@ -157,7 +157,9 @@ def test_it_is_a_small_pod_of_the_root_namespace(
     assert (status["ready"], status["restartCount"]) == (True, 0)
 
 
-def test_switched_off_nothing_of_it_is_left(measured: TenantCluster, super_cluster: SuperCluster):
+def test_switched_off_nothing_of_it_is_left(
+    measured: TenantAdmin, super_cluster: SuperClusterAdmin
+):
     switch(super_cluster, measured, "none")
     try:
         until(

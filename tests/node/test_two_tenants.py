@@ -7,7 +7,7 @@ import subprocess
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.node.kubectl import until
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
@@ -17,7 +17,7 @@ TOKEN = "/var/run/secrets/kubernetes.io/serviceaccount/token"
 
 
 @pytest.fixture(scope="module")
-def twins(tenant_a: TenantCluster, tenant_b: TenantCluster):
+def twins(tenant_a: TenantAdmin, tenant_b: TenantAdmin):
     """The same namespace and pod in both tenants."""
     both = (tenant_a, tenant_b)
     for tenant in both:
@@ -32,7 +32,7 @@ def twins(tenant_a: TenantCluster, tenant_b: TenantCluster):
         tenant.kubectl.run("delete", "namespace", SPACE, timeout=120)
 
 
-def test_each_sees_only_its_own(twins, super_cluster: SuperCluster):
+def test_each_sees_only_its_own(twins, super_cluster: SuperClusterAdmin):
     pods = {}
     for tenant in twins:
         found = tenant.kubectl.get("pod", "same", "-n", SPACE)
@@ -43,7 +43,7 @@ def test_each_sees_only_its_own(twins, super_cluster: SuperCluster):
     assert len(super_cluster.kubectl.items("pods", "-A", "-l", "app=same")) == 2
 
 
-def test_each_token_opens_its_own_api_alone(twins, super_cluster: SuperCluster, tmp_path):
+def test_each_token_opens_its_own_api_alone(twins, super_cluster: SuperClusterAdmin, tmp_path):
     for tenant, other in (twins, twins[::-1]):
         token = tenant.kubectl.run("-n", SPACE, "exec", "same", "--", "cat", TOKEN)
         claims = json.loads(base64.urlsafe_b64decode(token.split(".")[1] + "=="))
@@ -74,7 +74,7 @@ def without_credentials(kubectl, target):
     return type(kubectl)(kubeconfig=target, path=kubectl.path)
 
 
-def test_logs_of_the_other_are_refused(twins, super_cluster: SuperCluster, tmp_path):
+def test_logs_of_the_other_are_refused(twins, super_cluster: SuperClusterAdmin, tmp_path):
     """The agent goes by the certificate, whatever the path says."""
     tenant, other = twins
     node = super_cluster.kubectl.get("pod", "same", "-n", other.super_namespace(SPACE))
@@ -102,7 +102,9 @@ def test_logs_of_the_other_are_refused(twins, super_cluster: SuperCluster, tmp_p
         assert f"I am {other.name}" not in answer
 
 
-def kubelet_client_files(super_cluster: SuperCluster, tenant: TenantCluster, folder) -> list[str]:
+def kubelet_client_files(
+    super_cluster: SuperClusterAdmin, tenant: TenantAdmin, folder
+) -> list[str]:
     """Return curl's options for a tenant apiserver's own identity, read from its Secrets."""
     secrets = super_cluster.kubectl.items("secrets", "-n", tenant.root)
     found = next(s for s in secrets if "kubelet-client" in s["metadata"]["name"])
@@ -118,7 +120,9 @@ def kubelet_client_files(super_cluster: SuperCluster, tenant: TenantCluster, fol
     return [*options, "--cacert", str(ca)]
 
 
-def test_a_minted_certificate_does_not_open_the_agent(twins, super_cluster: SuperCluster, tmp_path):
+def test_a_minted_certificate_does_not_open_the_agent(
+    twins, super_cluster: SuperClusterAdmin, tmp_path
+):
     """A tenant admin has its own signer sign the other's identity; the agent must not care."""
     tenant, other = twins
     key = tmp_path / "minted.key"

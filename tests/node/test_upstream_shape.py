@@ -8,7 +8,7 @@ import pytest
 import yaml
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -16,7 +16,7 @@ SAMPLE = Path(__file__).parents[2] / "clusterversions" / "samples" / "upstream-s
 
 
 def test_it_gives_a_ready_tenant_with_logs_and_exec(
-    super_cluster: SuperCluster, make_tenant: Callable[..., TenantCluster]
+    super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin]
 ):
     sample = SAMPLE.read_text()
     name = yaml.safe_load(sample)["metadata"]["name"]

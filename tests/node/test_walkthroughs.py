@@ -17,13 +17,13 @@ import pytest
 import yaml
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster
-from tests.node.kubectl import Kubectl, until
+from tests.node.conftest import SuperClusterAdmin
+from tests.node.kubectl import KubectlRunner, until
 from tests.support.forwards import forwarded, read_from
 from tests.support.names import fresh_name
 from tools.testbed import pki
-from tools.testbed.cluster import REPOSITORY, Cluster
-from tools.testbed.progress import Progress
+from tools.testbed.cluster import REPOSITORY, ClusterHandle
+from tools.testbed.progress import StepPrinter
 from tools.walks import run
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
@@ -48,31 +48,31 @@ except urllib.error.HTTPError as answer:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Walker:
+class PageWalker:
     """A reader of the pages, with the folder to work in."""
 
     folder: Path
     environment: Mapping[str, str]
-    far: Cluster
+    far: ClusterHandle
 
     def walk(self, name: str) -> None:
         """Do what a page says; what one leaves that fails halfway is no matter of the next."""
         try:
             run.walk(PAGES / name, self.folder, self.environment)
-        except run.StepError:
+        except run.WalkthroughError:
             self.kubectl("demo").call("delete", "deployments,jobs,pods", "--all")
             untainted = json.dumps({"spec": {"taints": []}})
             self.home.call("patch", "supercluster", FAR, "--type", "merge", "-p", untainted)
             raise
 
     @property
-    def home(self) -> Kubectl:
+    def home(self) -> KubectlRunner:
         """kubectl of the cluster with our components."""
-        return Kubectl(kubeconfig=Path(self.environment["KUBECONFIG"]), path=self.far.path())
+        return KubectlRunner(kubeconfig=Path(self.environment["KUBECONFIG"]), path=self.far.path())
 
-    def kubectl(self, name: str) -> Kubectl:
+    def kubectl(self, name: str) -> KubectlRunner:
         """Return kubectl of the tenant `demo`, or of the other cluster."""
-        return Kubectl(kubeconfig=self.folder / f"{name}.kubeconfig", path=self.far.path())
+        return KubectlRunner(kubeconfig=self.folder / f"{name}.kubeconfig", path=self.far.path())
 
     def leave(self) -> None:
         """End the tenant, which ends there first, and have one cluster as before."""
@@ -87,11 +87,11 @@ class Walker:
 
 @pytest.fixture(scope="module")
 def walker(
-    super_cluster: SuperCluster, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Walker]:
+    super_cluster: SuperClusterAdmin, tmp_path_factory: pytest.TempPathFactory
+) -> Iterator[PageWalker]:
     """Have what comes before the first page."""
-    far = Cluster(FAR)
-    far.up(Progress())
+    far = ClusterHandle(FAR)
+    far.up(StepPrinter())
     far.connect(super_cluster.cluster)
     folder = tmp_path_factory.mktemp("walk")
     shutil.copy(far.kubeconfig, folder / f"{FAR}.kubeconfig")
@@ -100,7 +100,7 @@ def walker(
         **super_cluster.cluster.environment(),
         "PYTHONPATH": str(REPOSITORY),
     }
-    found = Walker(folder=folder, environment=environment, far=far)
+    found = PageWalker(folder=folder, environment=environment, far=far)
     try:
         found.walk("README.md")
         yield found
@@ -112,7 +112,7 @@ def walker(
                 far.down()
 
 
-def test_two_clusters_with_kubelets_are_one_tenants(walker: Walker):
+def test_two_clusters_with_kubelets_are_one_tenants(walker: PageWalker):
     """A0-04, A0-07, A0-08, A1-06, A2-01: joined with kubectl, declared, one node."""
     # Nodes of the first cluster are there as well while pods of another page are on them.
     at_home = walker.home.names("nodes")
@@ -127,7 +127,7 @@ def test_two_clusters_with_kubelets_are_one_tenants(walker: Walker):
 
 
 @pytest.fixture
-def space(walker: Walker) -> Iterator[str]:
+def space(walker: PageWalker) -> Iterator[str]:
     """A tenant namespace whose pods run in the other cluster."""
     grant = {"spec": {"targets": [{"name": FAR}]}}
     walker.home.run("patch", "virtualcluster", "demo", "--type", "merge", "-p", json.dumps(grant))
@@ -138,7 +138,7 @@ def space(walker: Walker) -> Iterator[str]:
     tenant.run("delete", "namespace", name, "--wait=false")
 
 
-def test_a_pod_there_calls_the_api_of_its_own_cluster(walker: Walker, space: str):
+def test_a_pod_there_calls_the_api_of_its_own_cluster(walker: PageWalker, space: str):
     """The address that it is told is the one of a node of the first cluster."""
     tenant = walker.kubectl("demo")
     body = objects.pod("caller", "", namespace=space, restartPolicy="Never")
@@ -157,7 +157,9 @@ def test_a_pod_there_calls_the_api_of_its_own_cluster(walker: Walker, space: str
     assert (ended, said.strip()) == ({"Succeeded"}, "403"), said
 
 
-def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(walker: Walker, space: str):
+def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(
+    walker: PageWalker, space: str
+):
     """A0-17, A0-18: and the logs are those that the other cluster's admin reads."""
     tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
     script = "trap 'exit 0' TERM; head -c 3000 /dev/urandom | base64; sleep 2147483647 & wait"
@@ -175,10 +177,10 @@ def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(walker: Wa
 
 
 @dataclass(frozen=True, kw_only=True)
-class Joiner:
+class TargetJoiner:
     """Who joins the other cluster again, in one mode or the other."""
 
-    walker: Walker
+    walker: PageWalker
 
     def join(self, mode: str, *words: str) -> None:
         """Join, and wait until the mode is served."""
@@ -218,15 +220,15 @@ class Joiner:
 
 
 @pytest.fixture
-def joiner(walker: Walker) -> Iterator[Joiner]:
+def joiner(walker: PageWalker) -> Iterator[TargetJoiner]:
     """One who leaves the mode as it was."""
-    found = Joiner(walker=walker)
+    found = TargetJoiner(walker=walker)
     yield found
     found.join("apiserver")
 
 
 def test_in_mode_agent_streams_go_straight_to_the_kubelets_there(
-    walker: Walker, space: str, joiner: Joiner, tmp_path: Path
+    walker: PageWalker, space: str, joiner: TargetJoiner, tmp_path: Path
 ):
     """A0-17, A0-18: to a kubelet that verifies, and to no other; then by the API server again."""
     tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
@@ -274,27 +276,27 @@ def test_in_mode_agent_streams_go_straight_to_the_kubelets_there(
     streams_are_whole()
 
 
-def authority_of(cluster: Cluster) -> bytes:
+def authority_of(cluster: ClusterHandle) -> bytes:
     """Return who signed the API server of a cluster; its first node's kubelet is signed by it."""
     found = yaml.safe_load(cluster.kubeconfig.read_text())["clusters"][0]["cluster"]
     return base64.b64decode(found["certificate-authority-data"])
 
 
-def test_a_job_runs_on_another_cluster(walker: Walker):
+def test_a_job_runs_on_another_cluster(walker: PageWalker):
     """A0-09, A0-10, A0-14, A0-15, A0-16, A0-17, A0-18, A0-19: seen here, run there, ended twice."""
     walker.walk("000-a-job-on-another-cluster.md")
 
 
-def test_ten_replicas_are_five_in_each_of_two_clusters(walker: Walker):
+def test_ten_replicas_are_five_in_each_of_two_clusters(walker: PageWalker):
     """A1-02, A1-08, A1-09, A1-10, A1-11, A1-13: ten on each side of the border, equal addresses."""
     walker.walk("001-ten-replicas-over-two.md")
 
 
-def test_a_taint_keeps_off_who_does_not_tolerate_it(walker: Walker):
+def test_a_taint_keeps_off_who_does_not_tolerate_it(walker: PageWalker):
     """A2-04, A2-06, A2-07, A2-08, A2-10: the pod of the post, and its twin that waits."""
     walker.walk("002-a-taint-and-its-toleration.md")
 
 
-def test_an_autoscaler_makes_the_node_that_a_pod_waits_for(walker: Walker):
+def test_an_autoscaler_makes_the_node_that_a_pod_waits_for(walker: PageWalker):
     """A4-10, A4-11, A4-13: Pending, told why, a node joins, Running."""
     walker.walk("004-a-node-from-an-autoscaler.md")

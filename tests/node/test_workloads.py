@@ -6,14 +6,14 @@ from typing import Any
 import pytest
 
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.node.kubectl import until
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
 
 @pytest.fixture(scope="module")
-def space(tenant_a: TenantCluster):
+def space(tenant_a: TenantAdmin):
     """A namespace of this module's own, with one sleeping pod `main`."""
     name = "workloads"
     tenant_a.kubectl.run("create", "namespace", name)
@@ -23,11 +23,11 @@ def space(tenant_a: TenantCluster):
     tenant_a.kubectl.run("delete", "namespace", name, "--wait=true", timeout=120)
 
 
-def in_pod(tenant: TenantCluster, space: str, *words: str) -> str:
+def in_pod(tenant: TenantAdmin, space: str, *words: str) -> str:
     return tenant.kubectl.run("-n", space, "exec", "main", "--", *words)
 
 
-def test_logs_with_their_options(tenant_a: TenantCluster, space: str):
+def test_logs_with_their_options(tenant_a: TenantAdmin, space: str):
     script = "for i in 1 2 3 4 5; do echo line $i; done"
     tenant_a.kubectl.apply(objects.job("lines", script, namespace=space))
     tenant_a.kubectl.run(
@@ -47,7 +47,7 @@ def test_logs_with_their_options(tenant_a: TenantCluster, space: str):
     assert logs("--timestamps")[0].startswith("20")
 
 
-def test_logs_of_the_previous_container(tenant_a: TenantCluster, space: str):
+def test_logs_of_the_previous_container(tenant_a: TenantAdmin, space: str):
     script = "if [ -e /once/done ]; then echo second; sleep 600; fi; echo first; touch /once/done"
     crasher = objects.pod("crasher", script, namespace=space)
     crasher["spec"]["containers"][0]["volumeMounts"] = [{"name": "once", "mountPath": "/once"}]
@@ -61,12 +61,12 @@ def test_logs_of_the_previous_container(tenant_a: TenantCluster, space: str):
 
 
 @pytest.mark.parametrize("code", [0, 1, 42, 137])
-def test_exec_gives_the_exit_code(tenant_a: TenantCluster, space: str, code: int):
+def test_exec_gives_the_exit_code(tenant_a: TenantAdmin, space: str, code: int):
     done = tenant_a.kubectl.call("-n", space, "exec", "main", "--", "sh", "-c", f"exit {code}")
     assert done.code == code
 
 
-def test_exec_passes_stdin_and_keeps_the_outputs_apart(tenant_a: TenantCluster, space: str):
+def test_exec_passes_stdin_and_keeps_the_outputs_apart(tenant_a: TenantAdmin, space: str):
     done = tenant_a.kubectl.call(
         *("-n", space, "exec", "-i", "main", "--", "sh", "-c", "cat; echo aside >&2"),
         stdin="through\n" * 1000,
@@ -74,7 +74,7 @@ def test_exec_passes_stdin_and_keeps_the_outputs_apart(tenant_a: TenantCluster, 
     assert (done.code, done.out, done.err) == (0, "through\n" * 1000, "aside\n")
 
 
-def test_exec_with_a_terminal(tenant_a: TenantCluster, space: str):
+def test_exec_with_a_terminal(tenant_a: TenantAdmin, space: str):
     command = (
         f"kubectl -n {space} exec -it main -- sh -c 'test -t 0 && test -t 1 && echo a terminal'"
     )
@@ -83,7 +83,9 @@ def test_exec_with_a_terminal(tenant_a: TenantCluster, space: str):
     assert "a terminal" in done.out
 
 
-def test_the_pod_sees_its_own_cluster(tenant_a: TenantCluster, super_cluster: SuperCluster, space):
+def test_the_pod_sees_its_own_cluster(
+    tenant_a: TenantAdmin, super_cluster: SuperClusterAdmin, space
+):
     environment = dict(
         line.split("=", 1) for line in in_pod(tenant_a, space, "env").splitlines() if "=" in line
     )
@@ -102,7 +104,7 @@ def test_the_pod_sees_its_own_cluster(tenant_a: TenantCluster, super_cluster: Su
 
 
 def test_a_service_has_the_same_address_on_both_sides_and_a_name(
-    tenant_a: TenantCluster, super_cluster: SuperCluster, space: str
+    tenant_a: TenantAdmin, super_cluster: SuperClusterAdmin, space: str
 ):
     script = "mkdir /tmp/w; echo served > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w"
     server = objects.pod("server", script, namespace=space)
@@ -128,7 +130,7 @@ def test_a_service_has_the_same_address_on_both_sides_and_a_name(
 
 
 def test_a_tenant_delete_reaches_the_super_cluster(
-    tenant_a: TenantCluster, super_cluster: SuperCluster, space: str
+    tenant_a: TenantAdmin, super_cluster: SuperClusterAdmin, space: str
 ):
     tenant_a.kubectl.apply(objects.sleeper("short", namespace=space))
     tenant_a.kubectl.run("-n", space, "wait", "--for=condition=Ready", "pod/short", "--timeout=60s")
@@ -140,7 +142,7 @@ def test_a_tenant_delete_reaches_the_super_cluster(
 
 
 def test_a_super_delete_reaches_the_tenant_and_the_owner_makes_a_new_pod(
-    tenant_a: TenantCluster, super_cluster: SuperCluster, space: str
+    tenant_a: TenantAdmin, super_cluster: SuperClusterAdmin, space: str
 ):
     tenant_a.kubectl.apply(objects.deployment("kept", 1, namespace=space))
     tenant_a.kubectl.run("-n", space, "rollout", "status", "deployment/kept", "--timeout=60s")
@@ -161,7 +163,7 @@ def test_a_super_delete_reaches_the_tenant_and_the_owner_makes_a_new_pod(
 
 
 @pytest.mark.thorough
-def test_a_configmap_change_reaches_the_pod(tenant_a: TenantCluster, space: str):
+def test_a_configmap_change_reaches_the_pod(tenant_a: TenantAdmin, space: str):
     """REL-81."""
     config = {
         "apiVersion": "v1",
@@ -195,8 +197,8 @@ LOGS_OF_THE_NODE = {"name": "logs", "hostPath": {"path": "/var/log/pods"}}
     [("hostNetwork", {"hostNetwork": True}), ("hostPath", {"volumes": [LOGS_OF_THE_NODE]})],
 )
 def test_a_forbidden_pod_is_refused_with_an_event_and_nothing_below(
-    tenant_a: TenantCluster,
-    super_cluster: SuperCluster,
+    tenant_a: TenantAdmin,
+    super_cluster: SuperClusterAdmin,
     space: str,
     named: str,
     forbidden: dict[str, Any],
@@ -218,7 +220,7 @@ def test_a_forbidden_pod_is_refused_with_an_event_and_nothing_below(
     tenant_a.kubectl.run("-n", space, "delete", "pod", "bad", timeout=60)
 
 
-def test_super_events_reach_the_tenant_without_super_names(tenant_a: TenantCluster, space: str):
+def test_super_events_reach_the_tenant_without_super_names(tenant_a: TenantAdmin, space: str):
     broken = objects.sleeper("broken", namespace=space)
     broken["spec"]["containers"][0]["image"] = "nowhere/none:1"
     tenant_a.kubectl.apply(broken)
@@ -233,7 +235,7 @@ def test_super_events_reach_the_tenant_without_super_names(tenant_a: TenantClust
 
 
 def test_the_super_admin_finds_one_tenants_objects_by_label(
-    tenant_a: TenantCluster, super_cluster: SuperCluster, space: str
+    tenant_a: TenantAdmin, super_cluster: SuperClusterAdmin, space: str
 ):
     selector = f"tenancy.x-k8s.io/vcname={tenant_a.name},tenancy.x-k8s.io/namespace={space}"
     assert "main" in super_cluster.kubectl.names("pods", "-A", "-l", selector)

@@ -16,48 +16,50 @@ from unittest import mock
 
 import structlog
 
-from kubeio.http.transport_protocol import Request
+from kubeio.http.transport_protocol import HttpRequest
 from tests.properties.machine import judge, network, run, steps
-from tests.properties.machine.run import Outcome
-from tests.properties.machine.steps import Step
-from tests.properties.machine.world import World
-from tests.support.memapi.direct import Fate
+from tests.properties.machine.run import RunOutcome
+from tests.properties.machine.steps import MachineStep
+from tests.properties.machine.world import MachineWorld
+from tests.support.memapi.direct import RequestFate
 
-Happening = Callable[[World], Any]
-Rule = Callable[[str, Request, network.Sender], Fate | None]
+SceneEvent = Callable[[MachineWorld], Any]
+SceneRule = Callable[[str, HttpRequest, network.NetworkSender], RequestFate | None]
 """Given the side, the request and who sends it; None leaves it to the machine."""
 
 
 def play(
-    *happenings: tuple[Happening, float],
-    rule: Rule | None = None,
+    *happenings: tuple[SceneEvent, float],
+    rule: SceneRule | None = None,
     tenants: int = 1,
     replicas: int = 1,
     excused: Collection[str] = (),
-) -> Outcome:
+) -> RunOutcome:
     """Play a scene from a world at rest to its rest; returns what was broken.
 
     `excused` are invariants that do not hold in it, as what they forbid is what it is about.
     """
-    script = [Step("wait", (0,), 12.0)]
-    named: dict[str, tuple[int, steps.Do]] = {}
+    script = [MachineStep("wait", (0,), 12.0)]
+    named: dict[str, tuple[int, steps.MachineStepFunction]] = {}
     for number, (happening, seconds) in enumerate(happenings):
         name = f"{number} {getattr(happening, '__name__', 'scene')}"
         named[name] = (0, _do(happening))
-        script.append(Step(name, (), seconds))
+        script.append(MachineStep(name, (), seconds))
     with contextlib.ExitStack() as stack:
         stack.enter_context(_silent())
         stack.enter_context(mock.patch.dict(steps.STEPS, named))
         stack.enter_context(
             mock.patch.object(
                 run,
-                "World",
-                lambda loop, seed, **_: World(loop, seed, tenants=tenants, replicas=replicas),
+                "MachineWorld",
+                lambda loop, seed, **_: MachineWorld(
+                    loop, seed, tenants=tenants, replicas=replicas
+                ),
             )
         )
-        stack.enter_context(mock.patch.object(judge.Judge, "broke", _but(excused)))
+        stack.enter_context(mock.patch.object(judge.WorldChecker, "broke", _but(excused)))
         if rule is not None:
-            stack.enter_context(mock.patch.object(network.Faults, "fate", _ruled(rule)))
+            stack.enter_context(mock.patch.object(network.NetworkFaults, "fate", _ruled(rule)))
         return run.run(1, script)
 
 
@@ -72,33 +74,35 @@ def _silent() -> Iterator[None]:
         structlog.configure(**before)
 
 
-def _do(happening: Happening) -> steps.Do:
-    def do(world: World, _: Sequence[int]) -> None:
+def _do(happening: SceneEvent) -> steps.MachineStepFunction:
+    def do(world: MachineWorld, _: Sequence[int]) -> None:
         happening(world)
 
     return do
 
 
 def _but(excused: Collection[str]) -> Callable[..., None]:
-    broke = judge.Judge.broke
+    broke = judge.WorldChecker.broke
 
-    def told(self: judge.Judge, rule: str, text: str) -> None:
+    def told(self: judge.WorldChecker, rule: str, text: str) -> None:
         if rule not in excused:
             broke(self, rule, text)
 
     return told
 
 
-def _ruled(rule: Rule) -> Callable[..., Fate]:
-    fate = network.Faults.fate
+def _ruled(rule: SceneRule) -> Callable[..., RequestFate]:
+    fate = network.NetworkFaults.fate
 
-    def ruled(self: network.Faults, side: str, request: Request, sender: network.Sender) -> Fate:
+    def ruled(
+        self: network.NetworkFaults, side: str, request: HttpRequest, sender: network.NetworkSender
+    ) -> RequestFate:
         found = None if sender.is_dead else rule(side, request, sender)
         return fate(self, side, request, sender) if found is None else found
 
     return ruled
 
 
-def told(outcome: Outcome) -> str:
+def told(outcome: RunOutcome) -> str:
     """What was broken, for an assertion."""
     return "\n".join(f"{each.rule}: {each.text}" for each in outcome.breaks)

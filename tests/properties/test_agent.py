@@ -11,7 +11,7 @@ from hypothesis import event, given, settings
 from hypothesis import strategies as st
 
 from tests.properties.agent import certificates, cuts, frames, targets
-from tests.properties.agent.tries import Maker, Try
+from tests.properties.agent.tries import RequestMaker, RequestTry
 from vnagent.server import audit
 
 SMALL = {
@@ -36,25 +36,27 @@ LENGTH = 20
 
 
 @st.composite
-def tries(draw: st.DrawFn) -> Try:
+def tries(draw: st.DrawFn) -> RequestTry:
     """Return a request of the maker's, whose chances shrink to the first of each choice."""
-    maker = Maker(draw(st.randoms(use_true_random=False)))
+    maker = RequestMaker(draw(st.randoms(use_true_random=False)))
     return maker.valid() if draw(st.integers(1, targets.ONE_IN)) == 1 else maker.invalid()
 
 
 @pytest.fixture(scope="module")
-def served() -> Iterator[Callable[[Try], str]]:
+def served() -> Iterator[Callable[[RequestTry], str]]:
     """Have what serves requests one after the other."""
 
-    async def begun() -> targets.Served:
-        return targets.Served(random.Random(0))  # noqa: S311 - no secret
+    async def begun() -> targets.ServingPath:
+        return targets.ServingPath(random.Random(0))  # noqa: S311 - no secret
 
     with (
         targets.unspaced(),
         pytest.MonkeyPatch.context() as patch,
         asyncio.Runner() as runner,
     ):
-        patch.setattr(audit, "record", lambda _: None)  # a line for each, before the one that fails
+        patch.setattr(
+            audit, "write_audit_record", lambda _: None
+        )  # a line for each, before the one that fails
         path = runner.run(begun())
         yield lambda tried: runner.run(path.one(tried))
 

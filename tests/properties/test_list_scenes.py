@@ -7,16 +7,26 @@ from typing import Any
 import pytest
 
 from tenancy.resources import PODS
-from tests.properties.happenings import T0, Seen, asked, config_map, holds, nothing, now, pod, twin
-from tests.properties.machine.world import World
+from tests.properties.happenings import (
+    T0,
+    SceneFacts,
+    asked,
+    config_map,
+    holds,
+    nothing,
+    now,
+    pod,
+    twin,
+)
+from tests.properties.machine.world import MachineWorld
 from tests.properties.scenes import play
-from tests.support.memapi.direct import Fate
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.direct import RequestFate
+from tests.support.memapi.refusals import StatusError
 
-AWAY = RefusedError(503, "ServiceUnavailable", "not now")
+AWAY = StatusError(503, "ServiceUnavailable", "not now")
 
 
-def restart(world: World) -> None:
+def restart(world: MachineWorld) -> None:
     """Kill the syncer and start it again."""
     (replica,) = world.replicas
     replica.kill()
@@ -24,12 +34,12 @@ def restart(world: World) -> None:
 
 
 @pytest.mark.parametrize("kind", ["pods", "configmaps", "services", "namespaces"])
-@pytest.mark.parametrize("fate", [Fate(is_swallowed=True), Fate(refusal=AWAY)])
-def test_a_list_that_is_withheld_deletes_nothing(kind: str, fate: Fate):
+@pytest.mark.parametrize("fate", [RequestFate(is_swallowed=True), RequestFate(refusal=AWAY)])
+def test_a_list_that_is_withheld_deletes_nothing(kind: str, fate: RequestFate):
     """REL-05: a syncer that starts does not take what it has not been shown for gone."""
-    seen = Seen()
+    seen = SceneFacts()
 
-    def rule(side: str, request: Any, _: Any) -> Fate | None:
+    def rule(side: str, request: Any, _: Any) -> RequestFate | None:
         is_list = request.method == "GET" and f"/{kind}?" in f"{request.target}?"
         return fate if is_list and side == "tenant0" and 9 < now() - T0 < 80 else None
 
@@ -48,11 +58,11 @@ def test_a_list_that_is_withheld_deletes_nothing(kind: str, fate: Fate):
 def test_lists_of_the_past_delete_nothing():
     """REL-10: a tenant's server that lags behind, to a syncer that has just started."""
 
-    def rule(side: str, request: Any, _: Any) -> Fate | None:
+    def rule(side: str, request: Any, _: Any) -> RequestFate | None:
         is_old = request.method == "GET" and side == "tenant0" and now() - T0 > 12
-        return Fate(behind=40) if is_old else None
+        return RequestFate(behind=40) if is_old else None
 
-    def stall(world: World) -> None:
+    def stall(world: MachineWorld) -> None:
         for tap in world.faults.of("tenant0"):
             tap.hold()
             world.loop.call_later(20.0, tap.release)
@@ -73,7 +83,7 @@ def test_lists_of_the_past_delete_nothing():
 @pytest.mark.parametrize("bump", [0, 100_000])
 def test_a_tenant_of_an_older_backup_loses_nothing_below(bump: int):
     """REL-17: with and without a bumped revision, until somebody says that it is meant."""
-    seen = Seen()
+    seen = SceneFacts()
     states = []
     outcome = play(
         (pod(), 60.0),

@@ -8,7 +8,7 @@ from collections.abc import Callable
 from tenancy.resources import PODS
 from tests.properties.happenings import T0, WEB, asked, config_map, holds, pod, space
 from tests.properties.machine import tenant_edits as edits
-from tests.properties.machine.world import World
+from tests.properties.machine.world import MachineWorld
 from tests.properties.scenes import play
 
 
@@ -17,8 +17,8 @@ def test_a_name_is_used_again_and_again():
     chance = random.Random(7)  # noqa: S311 - the same at each run
     turns = [(chance.randrange(4), chance.choice((0.0, 0.002, 0.01, 0.1))) for _ in range(1000)]
 
-    def again(grace: int) -> Callable[[World], None]:
-        def renewed(world: World) -> None:
+    def again(grace: int) -> Callable[[MachineWorld], None]:
+        def renewed(world: MachineWorld) -> None:
             if grace == 3:
                 edits.end_pod(world, (0, 1, 0, grace))
             else:
@@ -33,7 +33,7 @@ def test_a_name_is_used_again_and_again():
 def test_a_map_that_fifty_pods_use_is_written_once():
     """REL-81: no pod is written for it."""
 
-    def pods(world: World) -> None:
+    def pods(world: MachineWorld) -> None:
         for number in range(50):
             body = edits.pod(world.tenants[0], f"p{number}", (0, 1, 0, 1, 0))
             world.make(world.tenants[0].cluster, PODS, WEB, body)
@@ -50,8 +50,8 @@ def test_a_map_that_fifty_pods_use_is_written_once():
 def test_readiness_that_flips_twenty_times_a_second():
     """REL-82: the tenant is told the latest, and no oftener than once a second."""
 
-    def flip(number: int) -> Callable[[World], None]:
-        def flipped(world: World) -> None:
+    def flip(number: int) -> Callable[[MachineWorld], None]:
+        def flipped(world: MachineWorld) -> None:
             collection = world.below.of(PODS)
             stored = collection.get(world.tenants[0].below(WEB), "a")
             assert stored is not None

@@ -26,7 +26,7 @@ CUT = 46
 """Characters of a shortened name that are left as they were."""
 
 
-class Tenant(NamedTuple):
+class NamedTenant(NamedTuple):
     """A VirtualCluster as far as its names go."""
 
     namespace: str
@@ -36,7 +36,7 @@ class Tenant(NamedTuple):
     @property
     def root(self) -> str:
         """Its root namespace."""
-        return names.root_namespace(self.namespace, self.name, self.uid)
+        return names.build_root_namespace(self.namespace, self.name, self.uid)
 
 
 def uids(seed: int) -> Iterator[str]:
@@ -52,17 +52,17 @@ def identities() -> Iterator[tuple[str, str]]:
     for left, right in itertools.product(words, repeat=2):
         for middle in words:
             for pair in ((f"{left}-{middle}", right), (left, f"{middle}-{right}")):
-                if len("".join(pair)) <= names.MAX_IDENTITY:
+                if len("".join(pair)) <= names.MAX_NAMESPACE_AND_NAME:
                     yield pair
     for number in itertools.count():
-        size = number % (names.MAX_IDENTITY - 11)
+        size = number % (names.MAX_NAMESPACE_AND_NAME - 11)
         yield f"n{number % 7}", f"{'v' * size}{number:x}"
 
 
-def tenants() -> list[Tenant]:
+def tenants() -> list[NamedTenant]:
     """Return tenants of different identities."""
     found = dict.fromkeys(identities_until(TRIPLES // NAMESPACES))
-    return [Tenant(*pair, uid) for pair, uid in zip(found, uids(SEED), strict=False)]
+    return [NamedTenant(*pair, uid) for pair, uid in zip(found, uids(SEED), strict=False)]
 
 
 def identities_until(count: int) -> Iterator[tuple[str, str]]:
@@ -76,7 +76,7 @@ def identities_until(count: int) -> Iterator[tuple[str, str]]:
             return
 
 
-def namespaces(tenant: Tenant, others: list[str]) -> Iterator[str]:
+def namespaces(tenant: NamedTenant, others: list[str]) -> Iterator[str]:
     """Yield names that invite a collision: alike at the front, at the cut, and where they join."""
     yield from ("default", "kube-system", "a", "1", "a-a")
     left = names.MAX_LABEL - len(tenant.root) - 1
@@ -107,7 +107,7 @@ def test_a_million_triples_have_a_million_names():
                 found[name] = None
             if len(found) == NAMESPACES:
                 break
-        made = [names.super_namespace(root, tenant.uid, name) for name in found]
+        made = [names.build_super_namespace(root, tenant.uid, name) for name in found]
         assert all(names.is_dns_label(name) for name in made)
         seen.update(made)
         tried += len(made)
@@ -133,11 +133,11 @@ def test_roots_that_are_forced_to_be_the_same_do_not_share_a_shortened_name():
     seen: set[str] = set()
     tried = 0
     for one, other in pairs:
-        root = names.root_namespace("default", "vc", one)
-        assert root == names.root_namespace("default", "vc", other)
+        root = names.build_root_namespace("default", "vc", one)
+        assert root == names.build_root_namespace("default", "vc", other)
         for uid in (one, other):
             for number in range(500):
-                seen.add(names.super_namespace(root, uid, f"{'p' * 50}-{number:06x}"))
+                seen.add(names.build_super_namespace(root, uid, f"{'p' * 50}-{number:06x}"))
                 tried += 1
     assert len(seen) == tried
 
@@ -145,10 +145,10 @@ def test_roots_that_are_forced_to_be_the_same_do_not_share_a_shortened_name():
 def test_digests_know_where_a_part_ends():
     """Volumes and tokens, whose parts are a tenant's words: shifted, swapped and empty ones."""
     words = ("", "1", "a", "aa", "1:a", "a1", ":", "1:", "a" * 10, "a" * 11, "0", "é", "7200")
-    volumes = {names.volume(*parts) for parts in itertools.product(words, repeat=2)}
+    volumes = {names.build_volume_name(*parts) for parts in itertools.product(words, repeat=2)}
     assert len(volumes) == len(words) ** 2
     tokens = {
-        names.token_secret(account, audience, seconds, pod)
+        names.build_token_secret_name(account, audience, seconds, pod)
         for account, audience, pod in itertools.product(words, repeat=3)
         for seconds in (0, 1, 10, 7200)
     }

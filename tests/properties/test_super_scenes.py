@@ -13,7 +13,7 @@ from tests.properties.happenings import (
     FULL,
     T0,
     WEB,
-    Seen,
+    SceneFacts,
     asked,
     config_map,
     holds,
@@ -28,19 +28,19 @@ from tests.properties.happenings import (
 )
 from tests.properties.machine import rest
 from tests.properties.machine import tenant_edits as edits
-from tests.properties.machine.world import World
+from tests.properties.machine.world import MachineWorld
 from tests.properties.scenes import play
-from tests.support.memapi.direct import Fate
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.direct import RequestFate
+from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.watches import Object
 
-DENIED = RefusedError(403, "Forbidden", 'admission webhook "gold.example" denied the request')
-QUOTA = RefusedError(403, "Forbidden", 'pods "a" is forbidden: exceeded quota: gold')
-BUSY = RefusedError(429, "TooManyRequests", "too many requests", retry_after=1)
-CONFLICT = RefusedError(409, "Conflict", "the object has been modified")
+DENIED = StatusError(403, "Forbidden", 'admission webhook "gold.example" denied the request')
+QUOTA = StatusError(403, "Forbidden", 'pods "a" is forbidden: exceeded quota: gold')
+BUSY = StatusError(429, "TooManyRequests", "too many requests", retry_after=1)
+CONFLICT = StatusError(409, "Conflict", "the object has been modified")
 
 
-def events(world: World) -> list[tuple[str, str]]:
+def events(world: MachineWorld) -> list[tuple[str, str]]:
     """Return reasons and words of the Events in the tenant's namespace `web`."""
     return [
         (body["reason"], body["message"])
@@ -53,17 +53,17 @@ def test_a_super_cluster_that_restarts_again_and_again_under_changes():
     """REL-28: every 20 seconds for 20 minutes; nothing is deleted by mistake, none is lost."""
     chance = random.Random(28)  # noqa: S311 - the same at each run
 
-    def away(side: str, *_: Any) -> Fate | None:
+    def away(side: str, *_: Any) -> RequestFate | None:
         is_away = side == "super" and T0 < now() < T0 + 1200 and now() % 20 < 2
-        return Fate(is_lost=True) if is_away else None
+        return RequestFate(is_lost=True) if is_away else None
 
-    def cut(world: World) -> None:
+    def cut(world: MachineWorld) -> None:
         for tap in world.faults.of("super"):
             tap.cut()
 
     changes = (edits.make_pod, edits.edit_pod, edits.end_pod, edits.renew_pod, edits.edit)
 
-    def change(world: World) -> None:
+    def change(world: MachineWorld) -> None:
         numbers = [chance.randrange(1000) for _ in range(5)]
         chance.choice(changes)(world, (0, 1, *numbers[2:]))
 
@@ -75,7 +75,7 @@ def test_a_super_cluster_that_restarts_again_and_again_under_changes():
 
 def test_a_super_cluster_of_an_older_backup_has_again_what_tenants_have():
     """REL-29: what the backup lacks is made anew, and what it still has of the past goes."""
-    seen = Seen()
+    seen = SceneFacts()
     states = []
     outcome = play(
         (pod(), 4.0),
@@ -96,7 +96,7 @@ def test_a_super_cluster_whose_store_is_full_is_not_stormed(with_lease: bool):
     """REL-30: two writes a second at most while it refuses, and all is made when it takes them."""
     full = refusing(FULL, 3.0, 603.0, "super")
 
-    def rule(side: str, request: Any, sender: Any) -> Fate | None:
+    def rule(side: str, request: Any, sender: Any) -> RequestFate | None:
         is_spared = "/leases" in request.target and not with_lease
         return None if is_spared else full(side, request, sender)
 
@@ -120,7 +120,7 @@ def test_a_super_cluster_whose_store_is_full_is_not_stormed(with_lease: bool):
 def test_history_that_is_forgotten_every_few_seconds(every: float):
     """REL-32: a list anew after each cut, under changes, and it ends in step."""
 
-    def forget(world: World) -> None:
+    def forget(world: MachineWorld) -> None:
         for side in ("super", "tenant0"):
             world.at(side).compact()
             for tap in world.faults.of(side):
@@ -135,11 +135,11 @@ def test_history_that_is_forgotten_every_few_seconds(every: float):
 def test_a_fifth_of_all_requests_is_turned_away():
     """REL-33: nobody asks again sooner than told, and all comes to rest while it goes on."""
     chance = random.Random(33)  # noqa: S311 - the same at each run
-    seen = Seen()
+    seen = SceneFacts()
     refused: dict[tuple[str, str, bytes | None], float] = {}
     early: list[tuple[str, float]] = []
 
-    def rule(side: str, request: Any, _: Any) -> Fate | None:
+    def rule(side: str, request: Any, _: Any) -> RequestFate | None:
         if not T0 <= now() < T0 + 120:
             return None
         asked_for = (side, f"{request.method} {request.target}", request.body)
@@ -149,7 +149,7 @@ def test_a_fifth_of_all_requests_is_turned_away():
         if chance.random() >= 0.2:
             return None
         refused[asked_for] = now()
-        return Fate(refusal=BUSY, retry_after="1")
+        return RequestFate(refusal=BUSY, retry_after="1")
 
     outcome = play(
         *((pod(number % 3), 1.0) for number in range(3)),
@@ -167,12 +167,12 @@ def test_a_fifth_of_all_requests_is_turned_away():
 def test_nine_of_ten_changes_meet_a_conflict():
     """REL-35: they are made in the end, and other keys are not kept waiting."""
     chance = random.Random(35)  # noqa: S311 - the same at each run
-    seen = Seen()
+    seen = SceneFacts()
 
-    def rule(side: str, request: Any, _: Any) -> Fate | None:
+    def rule(side: str, request: Any, _: Any) -> RequestFate | None:
         is_change = request.method in ("PUT", "PATCH") and "/web" in request.target
         is_hit = is_change and side == "super" and T0 + 5 < now() < T0 + 305
-        return Fate(refusal=CONFLICT) if is_hit and chance.random() < 0.9 else None
+        return RequestFate(refusal=CONFLICT) if is_hit and chance.random() < 0.9 else None
 
     outcome = play(
         (config_map(0), 0.0),
@@ -190,9 +190,9 @@ def test_nine_of_ten_changes_meet_a_conflict():
 
 
 @pytest.mark.parametrize("problem", [DENIED, QUOTA], ids=["webhook", "quota"])
-def test_what_is_refused_below_is_told_and_made_when_it_may_be(problem: RefusedError):
+def test_what_is_refused_below_is_told_and_made_when_it_may_be(problem: StatusError):
     """REL-36, REL-43, V-10: told without super names; made soon after a change."""
-    seen = Seen()
+    seen = SceneFacts()
     outcome = play(
         (pod(), 300.0),
         (seen.that("told", events), 0.0),
@@ -214,7 +214,7 @@ def test_two_that_never_agree_do_not_load_the_servers():
     """REL-38: a controller below undoes each of our repairs, as fast as we make them."""
     told: list[Object] = []
 
-    def fight(world: World) -> None:
+    def fight(world: MachineWorld) -> None:
         def undo(found: Object) -> Object:
             labels = {**found["metadata"]["labels"], "app": "theirs"}
             return {**found, "metadata": {**found["metadata"], "labels": labels}}

@@ -13,14 +13,14 @@ from typing import Any
 
 import pytest
 
-from kubeio.http.transport_protocol import Request
+from kubeio.http.transport_protocol import HttpRequest
 from tenancy.resources import EVENTS
 from tests.properties import scenes
 from tests.properties.machine import tenant_edits as edits
 from tests.properties.machine.network import ANY, FAULTS, WRITES
-from tests.properties.machine.replica import Replica
-from tests.properties.machine.world import World
-from tests.support.memapi.direct import Fate
+from tests.properties.machine.replica import SimulatedReplica
+from tests.properties.machine.world import MachineWorld
+from tests.support.memapi.direct import RequestFate
 
 STRIDE = 5
 """Every so manieth request in a run that is not thorough."""
@@ -28,15 +28,15 @@ WEB, A = 1, 0
 CONFIG_MAP, SECRET, SERVICE = range(3)
 
 
-def _each(edit: Callable[..., None], value: int) -> Callable[[World], None]:
-    def each(world: World) -> None:
+def _each(edit: Callable[..., None], value: int) -> Callable[[MachineWorld], None]:
+    def each(world: MachineWorld) -> None:
         for kind in (CONFIG_MAP, SECRET, SERVICE):
             edit(world, (0, WEB, A, kind, value))
 
     return each
 
 
-def _one(edit: Callable[..., None], *numbers: int) -> Callable[[World], None]:
+def _one(edit: Callable[..., None], *numbers: int) -> Callable[[MachineWorld], None]:
     return lambda world: edit(world, (0, WEB, A, *numbers))
 
 
@@ -54,7 +54,7 @@ SCENARIO = (
 )
 
 
-class At:
+class RequestIndex:
     """Does something to one request: the one with this index among those that it is about."""
 
     def __init__(self, index: int, methods: frozenset[str], strike: Callable[..., Any]) -> None:
@@ -65,7 +65,7 @@ class At:
         self.past = 0
         """Reads that are answered from the past, from the strike on."""
 
-    def __call__(self, side: str, request: Request, sender: Any) -> Fate | None:
+    def __call__(self, side: str, request: HttpRequest, sender: Any) -> RequestFate | None:
         if asyncio.get_running_loop().time() < 12.0:
             return None
         if "/leases/" in request.target:
@@ -74,17 +74,17 @@ class At:
             self.past -= 1
             if not self.past:
                 _stall(sender.world, side)
-            return Fate(behind=7)
+            return RequestFate(behind=7)
         if request.method not in self.methods:
             return None
         self.seen += 1
         if self.seen != self.index + 1:
             return None
         found = self.strike(self, sender)
-        return found if isinstance(found, Fate) else None
+        return found if isinstance(found, RequestFate) else None
 
 
-def _stall(world: World, side: str) -> None:
+def _stall(world: MachineWorld, side: str) -> None:
     """Have what was just shown stay the latest for a while."""
 
     def stall() -> None:
@@ -95,8 +95,8 @@ def _stall(world: World, side: str) -> None:
     world.loop.call_later(0.05, stall)
 
 
-def _killed(fate: Fate, past: int = 0) -> Callable[..., Fate]:
-    def strike(at: At, replica: Replica) -> Fate:
+def _killed(fate: RequestFate, past: int = 0) -> Callable[..., RequestFate]:
+    def strike(at: RequestIndex, replica: SimulatedReplica) -> RequestFate:
         replica.kill()
         asyncio.get_running_loop().call_later(1.0, replica.start)
         at.past = past
@@ -105,14 +105,14 @@ def _killed(fate: Fate, past: int = 0) -> Callable[..., Fate]:
     return strike
 
 
-def _fault(name: str) -> Callable[..., Fate]:
+def _fault(name: str) -> Callable[..., RequestFate]:
     return lambda *_: FAULTS[name][1](1.0)
 
 
-STRIKES: Mapping[str, tuple[frozenset[str], Callable[..., Fate]]] = {
-    "killed before": (ANY, _killed(Fate(is_lost=True))),
-    "killed after": (WRITES, _killed(Fate(is_unanswered=True))),
-    "killed, then shown the past": (WRITES, _killed(Fate(is_unanswered=True), past=25)),
+STRIKES: Mapping[str, tuple[frozenset[str], Callable[..., RequestFate]]] = {
+    "killed before": (ANY, _killed(RequestFate(is_lost=True))),
+    "killed after": (WRITES, _killed(RequestFate(is_unanswered=True))),
+    "killed, then shown the past": (WRITES, _killed(RequestFate(is_unanswered=True), past=25)),
     "answer lost": (WRITES, _fault("unanswered")),
     "done and 504": (WRITES, _fault("504 done")),
     "504": (WRITES, _fault("504")),
@@ -124,11 +124,11 @@ STRIKES: Mapping[str, tuple[frozenset[str], Callable[..., Fate]]] = {
 }
 
 
-def _played(at: At) -> str:
+def _played(at: RequestIndex) -> str:
     """Play the scenario; returns what was broken, and what the tenant was told without need."""
     told: list[str] = []
 
-    def listen(world: World) -> None:
+    def listen(world: MachineWorld) -> None:
         events = world.tenants[0].cluster.of(EVENTS)
         events.listeners.append(lambda _, body: told.append(body["reason"]))
 
@@ -140,10 +140,13 @@ def _played(at: At) -> str:
 def swept(name: str, stride: int) -> list[str]:
     """Return what was broken, with the index of the request that was struck."""
     methods, strike = STRIKES[name]
-    calm = At(-1, methods, strike)
+    calm = RequestIndex(-1, methods, strike)
     assert _played(calm) == ""
     assert calm.seen > len(SCENARIO)
-    broken = {index: _played(At(index, methods, strike)) for index in range(0, calm.seen, stride)}
+    broken = {
+        index: _played(RequestIndex(index, methods, strike))
+        for index in range(0, calm.seen, stride)
+    }
     return [f"{name} at request {index}: {text}" for index, text in broken.items() if text]
 
 

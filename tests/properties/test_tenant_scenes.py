@@ -10,7 +10,7 @@ from tests.properties.happenings import (
     FULL,
     T0,
     WEB,
-    Seen,
+    SceneFacts,
     asked,
     between,
     config_map,
@@ -25,16 +25,16 @@ from tests.properties.happenings import (
 )
 from tests.properties.machine import rest
 from tests.properties.machine import tenant_edits as edits
-from tests.properties.machine.world import World
+from tests.properties.machine.world import MachineWorld
 from tests.properties.scenes import play
-from tests.support.memapi.direct import Fate
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.direct import RequestFate
+from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.watches import Object
 
-NO_WEBHOOK = RefusedError(500, "InternalError", 'failed calling webhook "w": connection refused')
+NO_WEBHOOK = StatusError(500, "InternalError", 'failed calling webhook "w": connection refused')
 
 
-def synced(world: World, tenant: int = 0) -> str:
+def synced(world: MachineWorld, tenant: int = 0) -> str:
     """Return the reason of the condition `Synced` of a VirtualCluster."""
     name = world.tenants[tenant].tenant.name
     stored = world.below.of(VIRTUAL_CLUSTERS).get("default", name)
@@ -45,12 +45,12 @@ def synced(world: World, tenant: int = 0) -> str:
 
 @pytest.mark.parametrize(
     ("fate", "seconds"),
-    [(Fate(is_lost=True), 15.0), (Fate(is_swallowed=True), 15.0)],
+    [(RequestFate(is_lost=True), 15.0), (RequestFate(is_swallowed=True), 15.0)],
     ids=["stopped", "swallowed"],
 )
-def test_a_tenant_is_away_for_ten_minutes(fate: Fate, seconds: float):
+def test_a_tenant_is_away_for_ten_minutes(fate: RequestFate, seconds: float):
     """REL-15: nothing of it is deleted, it is said so, and soon after its return all is in step."""
-    seen = Seen()
+    seen = SceneFacts()
     outcome = play(
         (pod(), 5.0),
         (silent("tenant0"), 10.0),
@@ -75,7 +75,7 @@ def test_a_tenant_is_away_for_ten_minutes(fate: Fate, seconds: float):
 
 def test_a_tenant_that_takes_29_seconds_for_an_answer_slows_down_nobody_else():
     """REL-16: the other's pods run as fast as ever; the slow one's get there in the end."""
-    seen = Seen()
+    seen = SceneFacts()
     outcome = play(
         *((pod(number), 0.0) for number in range(3)),
         (nothing, 5.0),
@@ -84,7 +84,7 @@ def test_a_tenant_that_takes_29_seconds_for_an_answer_slows_down_nobody_else():
         (seen.that("first", lambda world: is_running(world, tenant=1)), 0.0),
         (pod(1, tenant=1), 3.0),
         (seen.that("second", lambda world: is_running(world, "b", tenant=1)), 60.0),
-        rule=between(5.0, 300.0, lambda: Fate(before=14.5, after=14.5), "tenant0"),
+        rule=between(5.0, 300.0, lambda: RequestFate(before=14.5, after=14.5), "tenant0"),
         tenants=2,
     )
     holds(outcome)
@@ -94,7 +94,7 @@ def test_a_tenant_that_takes_29_seconds_for_an_answer_slows_down_nobody_else():
 
 def test_a_tenant_whose_store_is_full_keeps_what_it_has():
     """REL-19: pods stay below, writes to it are few, and its statuses follow when it is mended."""
-    seen = Seen()
+    seen = SceneFacts()
     outcome = play(
         (pod(), 3.0),
         (pod(1), 0.0),
@@ -112,19 +112,19 @@ def test_a_tenant_whose_store_is_full_keeps_what_it_has():
 
 def test_a_namespace_that_hangs_keeps_its_record_below():
     """REL-22: something in it has a finalizer; its pods go, and the super namespace stays."""
-    seen = Seen()
+    seen = SceneFacts()
 
-    def held(world: World) -> None:
+    def held(world: MachineWorld) -> None:
         body = {"metadata": {"name": "held", "finalizers": ["example.com/hold"]}}
         world.make(world.tenants[0].cluster, CONFIG_MAPS, WEB, body)
 
-    def freed(world: World) -> None:
+    def freed(world: MachineWorld) -> None:
         def without(found: Object) -> Object:
             return {**found, "metadata": {**found["metadata"], "finalizers": []}}
 
         world.change(world.tenants[0].cluster.of(CONFIG_MAPS), WEB, "held", without)
 
-    def spaces(world: World) -> tuple[bool, bool, bool]:
+    def spaces(world: MachineWorld) -> tuple[bool, bool, bool]:
         tenant = world.tenants[0]
         above = tenant.cluster.of(NAMESPACES).get("", WEB)
         below = world.below.of(NAMESPACES).get("", tenant.below(WEB))
@@ -148,7 +148,7 @@ def test_a_namespace_that_hangs_keeps_its_record_below():
 
 def test_a_tenants_dead_webhook_holds_up_no_other_kind():
     """REL-27: writes of pods fail in the tenant; a ConfigMap goes down, and statuses follow."""
-    seen = Seen()
+    seen = SceneFacts()
     outcome = play(
         (config_map(0), 0.0),
         (pod(needs=1), 4.0),

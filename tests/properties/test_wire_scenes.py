@@ -10,7 +10,7 @@ import pytest
 
 from tests.properties.happenings import (
     T0,
-    Seen,
+    SceneFacts,
     between,
     config_map,
     holds,
@@ -22,15 +22,15 @@ from tests.properties.happenings import (
 )
 from tests.properties.machine import rest
 from tests.properties.machine import tenant_edits as edits
-from tests.properties.machine.world import World
+from tests.properties.machine.world import MachineWorld
 from tests.properties.scenes import play
-from tests.support.memapi.direct import Fate
+from tests.support.memapi.direct import RequestFate
 
 
 @pytest.mark.parametrize("side", ["super", "tenant0"])
 def test_a_firewall_that_forgets_watches_is_noticed(side: str):
     """REL-46: within 75 seconds, and what happened meanwhile arrives."""
-    seen = Seen()
+    seen = SceneFacts()
     outcome = play(
         (config_map(0), 0.0),
         (pod(needs=1), 5.0),
@@ -48,9 +48,9 @@ def test_a_firewall_that_forgets_watches_is_noticed(side: str):
 @pytest.mark.parametrize("side", ["super", "tenant0"])
 def test_one_way_is_cut_for_a_while(side: str, way: str, seconds: float):
     """REL-48: what is sent, what is answered, or what is told, between the syncer and one side."""
-    fates = {"there": Fate(is_swallowed=True), "back": Fate(is_unanswered=True)}
+    fates = {"there": RequestFate(is_swallowed=True), "back": RequestFate(is_unanswered=True)}
 
-    def cut(world: World) -> None:
+    def cut(world: MachineWorld) -> None:
         taps = world.faults.of(side)
         for tap in taps:
             tap.hold()
@@ -91,7 +91,7 @@ def _replayed(lines: Sequence[bytes]) -> list[bytes]:
 def test_watches_that_tell_late_twice_in_disorder_or_nonsense(side: str, order: Any):
     """REL-49: and all of it again and again, while things change."""
 
-    def hold(world: World) -> None:
+    def hold(world: MachineWorld) -> None:
         taps = world.faults.of(side)
         for tap in taps:
             tap.hold()
@@ -113,11 +113,15 @@ def test_half_an_hour_of_slow_and_lossy_wires():
     """REL-54: 300 ms there and back, one of fifty lost: nobody gives up the Lease for that."""
     chance = random.Random(54)  # noqa: S311 - the same at each run
 
-    def rule(*_: Any) -> Fate | None:
+    def rule(*_: Any) -> RequestFate | None:
         if now() < T0:
             return None
         is_lost = chance.random() < 0.02
-        return Fate(is_lost=True, after=0.3) if is_lost else Fate(before=0.15, after=0.15)
+        return (
+            RequestFate(is_lost=True, after=0.3)
+            if is_lost
+            else RequestFate(before=0.15, after=0.15)
+        )
 
     outcome = play(
         (space, 1.0),

@@ -10,9 +10,9 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from syncer.model.decide import Decision, Grounds, SuperSide, TenantSide, Verdict, decide
+from syncer.model.decide import Decision, DeleteGrounds, SuperState, SyncAction, TenantState, decide
 from syncer.rules.pods import lifecycle
-from syncer.rules.pods.lifecycle import PodSide, Step, TwinSide
+from syncer.rules.pods.lifecycle import PodStep, SuperPodState, TenantPodState
 from tests.support.syncer.key_states import VC, Sides
 
 OTHER_VC = "vc-2"
@@ -25,7 +25,7 @@ TAKEN, REJECTED, REFUSED = "taken", "rejected", "refused"
 
 
 @dataclass(frozen=True)
-class Plain(Sides):
+class PlainKey(Sides):
     """A key of a plain kind."""
 
     built: str
@@ -33,29 +33,29 @@ class Plain(Sides):
     held: bool
     """The brake holds deletes."""
 
-    def step(self) -> Plain:
+    def step(self) -> PlainKey:
         """Carry out the next step; the same state when nothing is written."""
         match self.decision():
-            case Decision(Verdict.CREATE) if self.built == TAKEN:
+            case Decision(SyncAction.CREATE) if self.built == TAKEN:
                 assert self.tenant_x is not None
                 assert self.super_x is None
-                twin = SuperSide(VC, self.tenant_x.uid, deleting=False)
+                twin = SuperState(VC, self.tenant_x.uid, deleting=False)
                 return replace(self, super_x=twin, differs=False)
-            case Decision(Verdict.COMPARE) if self.built == REFUSED:
+            case Decision(SyncAction.COMPARE) if self.built == REFUSED:
                 return self._deleted()
-            case Decision(Verdict.COMPARE) if self.built == TAKEN:
+            case Decision(SyncAction.COMPARE) if self.built == TAKEN:
                 return replace(self, differs=False)
-            case Decision(Verdict.DELETE):
+            case Decision(SyncAction.DELETE):
                 return self._deleted()
         return self
 
-    def _deleted(self) -> Plain:
+    def _deleted(self) -> PlainKey:
         assert self.super_x is not None
         assert self.super_x.vc_uid == VC, "nothing of others is ever deleted"
         assert not self.super_x.deleting, "a delete is written once"
         return self if self.held else replace(self, super_x=self.super_x._replace(deleting=True))
 
-    def later(self) -> Plain:
+    def later(self) -> PlainKey:
         """What is marked is gone; whatever was marked above had nobody else to wait for."""
         gone_above = self.tenant_x is not None and self.tenant_x.deleting
         gone_below = self.super_x is not None and self.super_x.deleting
@@ -70,21 +70,21 @@ class Plain(Sides):
         return self.super_x is not None and self.super_x.vc_uid != VC
 
 
-def plain_states() -> Iterator[Plain]:
-    above = [None, *(TenantSide(uid, deleting) for uid in (MINE,) for deleting in (False, True))]
+def plain_states() -> Iterator[PlainKey]:
+    above = [None, *(TenantState(uid, deleting) for uid in (MINE,) for deleting in (False, True))]
     below = [
         None,
         *(
-            SuperSide(*parts)
+            SuperState(*parts)
             for parts in product((VC, OTHER_VC, ""), (MINE, EARLIER, ""), (False, True))
         ),
     ]
     flags = (False, True)
     for parts in product(above, below, flags, flags, (TAKEN, REJECTED, REFUSED), flags, flags):
-        yield Plain(*parts)
+        yield PlainKey(*parts)
 
 
-def rested(state: Plain) -> tuple[Plain, int]:
+def rested(state: PlainKey) -> tuple[PlainKey, int]:
     """Return where a state comes to rest, and how often something was written on the way."""
     writes = 0
     for _ in range(ROUNDS):
@@ -104,22 +104,22 @@ def test_every_combination_of_a_plain_kind_comes_to_rest_and_writes_no_more():
         last, writes = rested(state)
         assert writes <= 3, state
         assert last.step() == last, state
-        assert last.decision().verdict in _quiet(last), state
+        assert last.decision().action in _quiet(last), state
         assert _is_right(state, last), (state, last)
     assert tried == 3 * 19 * 2 * 2 * 3 * 2 * 2
 
 
-def _quiet(last: Plain) -> set[Verdict]:
+def _quiet(last: PlainKey) -> set[SyncAction]:
     """Return the verdicts that make nobody write."""
-    found = {Verdict.NOTHING, Verdict.COMPARE, Verdict.FOREIGN}
+    found = {SyncAction.NOTHING, SyncAction.COMPARE, SyncAction.FOREIGN}
     if last.built != TAKEN:
-        found.add(Verdict.CREATE)
+        found.add(SyncAction.CREATE)
     if last.held:
-        found.add(Verdict.DELETE)
+        found.add(SyncAction.DELETE)
     return found
 
 
-def _is_right(first: Plain, last: Plain) -> bool:
+def _is_right(first: PlainKey, last: PlainKey) -> bool:
     """Tell whether a state of rest is the one that the tenant object's own state asks for."""
     if last.is_foreign:
         return last.super_x == first.super_x or bool(first.super_x and first.super_x.deleting)
@@ -137,53 +137,53 @@ def _is_right(first: Plain, last: Plain) -> bool:
 
 
 @dataclass(frozen=True)
-class Pod:
+class PodKey:
     """A pod and its own twin."""
 
-    pod: PodSide | None
-    twin: TwinSide | None
+    pod: TenantPodState | None
+    twin: SuperPodState | None
     builds: bool
     """It is let down when it has no twin."""
 
-    def step(self) -> Pod:
+    def step(self) -> PodKey:
         """Carry out the next step; the same state when nothing is written."""
         pod, twin = self.pod, self.twin
         if pod is None:
             return self._without_pod()
         after = self
-        match lifecycle.step(pod, twin):
-            case Step.CREATE if self.builds:
+        match lifecycle.decide_step(pod, twin):
+            case PodStep.CREATE if self.builds:
                 assert twin is None
-                fresh = TwinSide(node="", deleting=False, grace_seconds=None)
+                fresh = SuperPodState(node="", deleting=False, grace_seconds=None)
                 after = replace(self, twin=fresh)
-            case Step.FOLLOW if twin is not None and twin.node and _awaits_node(pod):
-                after = replace(self, pod=pod._replace(node=twin.node, was_below=True))
-            case Step.DELETE_TWIN:
+            case PodStep.SYNC if twin is not None and twin.node and _awaits_node(pod):
+                after = replace(self, pod=pod._replace(node=twin.node, had_twin=True))
+            case PodStep.DELETE_TWIN:
                 assert twin is not None
                 after = replace(self, twin=_marked(pod, twin))
-            case Step.EVICT | Step.MISPLACED:
+            case PodStep.EVICT | PodStep.MISPLACED:
                 assert not pod.deleting
                 grace = twin.grace_seconds if twin is not None and twin.grace_seconds else 30
                 after = replace(self, pod=pod._replace(deleting=True, grace_seconds=grace))
-            case Step.FINISH | Step.COLLECT | Step.TAKEN:
+            case PodStep.FINISH | PodStep.DELETE_LOST | PodStep.DELETED_IN_SUPER:
                 assert twin is None, "a pod that runs below is never let go"
                 after = replace(self, pod=None)
-            case Step.LOST:
+            case PodStep.LOST:
                 assert twin is None
                 after = replace(self, pod=pod._replace(is_terminal=True, is_lost=True))
         return after
 
-    def _without_pod(self) -> Pod:
+    def _without_pod(self) -> PodKey:
         twin = self.twin
-        own = SuperSide(VC, MINE, twin.deleting) if twin is not None else None
+        own = SuperState(VC, MINE, twin.deleting) if twin is not None else None
         decision = decide(None, own, vc_uid=VC)
-        if decision.verdict is Verdict.DELETE:
-            assert decision.grounds is Grounds.ABSENT
+        if decision.action is SyncAction.DELETE:
+            assert decision.grounds is DeleteGrounds.ABSENT
             assert twin is not None
             return replace(self, twin=twin._replace(deleting=True))
         return self
 
-    def later(self) -> Pod:
+    def later(self) -> PodKey:
         """The scheduler binds, a kubelet ends what is marked, the tenant's API lets go."""
         pod, twin = self.pod, self.twin
         if twin is not None and twin.deleting:
@@ -195,11 +195,11 @@ class Pod:
         return replace(self, pod=pod, twin=twin)
 
 
-def _awaits_node(pod: PodSide) -> bool:
+def _awaits_node(pod: TenantPodState) -> bool:
     return not pod.node and not pod.deleting
 
 
-def _marked(pod: PodSide, twin: TwinSide) -> TwinSide:
+def _marked(pod: TenantPodState, twin: SuperPodState) -> SuperPodState:
     """Return a twin that the tenant's delete has reached; an API server only shortens the grace."""
     assert pod.deleting, "only what the tenant deletes is deleted below"
     asked = pod.grace_seconds if pod.node and pod.grace_seconds is not None else 30
@@ -209,18 +209,18 @@ def _marked(pod: PodSide, twin: TwinSide) -> TwinSide:
     return after
 
 
-def pod_states() -> Iterator[Pod]:
+def pod_states() -> Iterator[PodKey]:
     flags, nodes, graces = (False, True), ("", "n", "m"), (None, 0, 5, 30)
     pods = [
         None,
         *(
-            PodSide(
+            TenantPodState(
                 node=node,
                 deleting=deleting,
                 grace_seconds=grace if deleting else None,
                 is_terminal=terminal or lost,
-                was_below=below,
-                was_taken=taken,
+                had_twin=below,
+                was_twin_deleted=taken,
                 is_lost=lost,
                 has_controller=controller,
             )
@@ -232,12 +232,12 @@ def pod_states() -> Iterator[Pod]:
     twins = [
         None,
         *(
-            TwinSide(node=node, deleting=deleting, grace_seconds=grace if deleting else None)
+            SuperPodState(node=node, deleting=deleting, grace_seconds=grace if deleting else None)
             for node, deleting, grace in product(nodes, flags, graces)
         ),
     ]
     for parts in product(dict.fromkeys(pods), dict.fromkeys(twins), flags):
-        yield Pod(*parts)
+        yield PodKey(*parts)
 
 
 def test_every_combination_of_a_pod_comes_to_rest_and_writes_no_more():
@@ -260,10 +260,10 @@ def test_every_combination_of_a_pod_comes_to_rest_and_writes_no_more():
     assert tried > 3000
 
 
-def _check_pod(first: Pod, last: Pod) -> None:
+def _check_pod(first: PodKey, last: PodKey) -> None:
     if last.pod is not None:
-        quiet = {Step.NOTHING, Step.FOLLOW, *(() if first.builds else (Step.CREATE,))}
-        assert lifecycle.step(last.pod, last.twin) in quiet, first
+        quiet = {PodStep.NOTHING, PodStep.SYNC, *(() if first.builds else (PodStep.CREATE,))}
+        assert lifecycle.decide_step(last.pod, last.twin) in quiet, first
     if last.pod is None:
         assert last.twin is None, "nothing is left below"
     elif last.twin is None:

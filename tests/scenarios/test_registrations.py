@@ -12,16 +12,16 @@ import pytest
 
 import syncer
 from kubeio import errors
-from kubeio.cache.store import parse
-from kubeio.controller.worker import Wait
+from kubeio.cache.store import parse_entry
+from kubeio.controller.worker import NotReadyYet
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.controllers import adoption, sync_down
-from syncer.model.decide import Grounds
+from syncer.model.decide import DeleteGrounds
 from syncer.rules import registry
-from syncer.safety.proven_deletes import Target
+from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
-from tests.support.syncer.sessions import RecordingClient, World, put
+from tests.support.syncer.sessions import RecordingClient, SessionWorld, put
 
 READERS = {"owner_of", "super_side", "is_owned"}
 AT_HOME = {
@@ -37,12 +37,12 @@ AT_HOME = {
 @pytest.fixture
 def far() -> Session:
     """What a tenant has at a target."""
-    world, api = World(), RecordingClient()
+    world, api = SessionWorld(), RecordingClient()
     below = SuperCluster(api, name="c2", registration="r1")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
     world.link.sessions.append(made)
     made.is_ready = True
-    made.tenant_client = made.deletions._tenant_client = world.above  # type: ignore[assignment]
+    made.tenant_client = made.proven_deletes._tenant_client = world.above  # type: ignore[assignment]
     return made
 
 
@@ -53,15 +53,15 @@ def config_map(session: Session, registration: str, uid: str = "c-uid") -> dict[
         namespace=session.tenant.namespace,
         uid=session.tenant.uid,
         root=session.tenant.root,
-        registration=registration,
+        super_cluster_uid=registration,
     )
     metadata = {
         "name": "c",
-        "namespace": session.view.super_namespace("web"),
+        "namespace": session.view.get_super_namespace("web"),
         "uid": "below",
         "resourceVersion": "60",
-        "labels": ownership.labels(tenant, "web"),
-        "annotations": ownership.annotations(tenant, "web", uid),
+        "labels": ownership.build_owner_labels(tenant, "web"),
+        "annotations": ownership.build_owner_annotations(tenant, "web", uid),
     }
     return {"kind": "ConfigMap", "metadata": metadata}
 
@@ -89,24 +89,24 @@ def test_a_target_is_watched_for_what_was_made_for_its_registration(far: Session
     for reflector in own:
         selected = reflector._labels.split(",")  # type: ignore[union-attr]
         assert f"{wellknown.SUPER_CLUSTER}=r1" in selected
-    for reflector in World().super_cluster.reflectors:
+    for reflector in SessionWorld().super_cluster.reflectors:
         assert wellknown.SUPER_CLUSTER not in getattr(reflector, "_labels", "")
 
 
 @pytest.mark.parametrize(("registration", "is_own"), [("r1", True), ("r2", False), ("", False)])
 def test_a_twin_is_one_of_its_registration(far: Session, registration: str, is_own: bool):
-    entry = parse(orjson.dumps(config_map(far, registration)))
+    entry = parse_entry(orjson.dumps(config_map(far, registration)))
     assert far.is_twin(entry, "c-uid") is is_own
-    assert (far.super_side(entry) or ("",))[0] == (far.tenant.uid if is_own else "")
+    assert (far.build_super_state(entry) or ("",))[0] == (far.tenant.uid if is_own else "")
 
 
 async def test_what_is_made_there_says_for_whom(far: Session):
     put(far.stores["Namespace"], {"metadata": {"name": "web", "uid": "w", "resourceVersion": "1"}})
-    kind = registry.BY_NAME["Namespace"]
-    await sync_down.reconcile(kind, far.key("Namespace", "", "web"), far)
+    kind = registry.KINDS_BY_NAME["Namespace"]
+    await sync_down.reconcile(kind, far.build_key("Namespace", "", "web"), far)
     (body,) = far.super_client.bodies  # type: ignore[attr-defined]
     assert body["metadata"]["labels"][wellknown.SUPER_CLUSTER] == "r1"
-    assert ownership.owner_of(body["metadata"], "r1") == (far.tenant.uid, "w", "web")
+    assert ownership.read_owner(body["metadata"], "r1") == (far.tenant.uid, "w", "web")
 
 
 @pytest.mark.parametrize("registration", ["", "r2"])
@@ -114,9 +114,11 @@ async def test_a_name_that_another_registration_has_is_taken(far: Session, regis
     api: Any = far.super_client
     twin = config_map(far, "r1")
     api.has("ConfigMap", "c", config_map(far, registration))
-    pair = sync_down.Pair(
-        key=far.key("ConfigMap", "web", "c"),
-        tenant_x=parse(orjson.dumps({"metadata": {"name": "c", "namespace": "web", "uid": "u"}})),
+    pair = sync_down.ObjectPair(
+        key=far.build_key("ConfigMap", "web", "c"),
+        tenant_x=parse_entry(
+            orjson.dumps({"metadata": {"name": "c", "namespace": "web", "uid": "u"}})
+        ),
         super_x=None,
         wanted=True,
     )
@@ -125,8 +127,8 @@ async def test_a_name_that_another_registration_has_is_taken(far: Session, regis
     async def tell(*_: Any, reason: str, **__: Any) -> None:
         told.append(reason)
 
-    far.notices.tell = tell  # type: ignore[method-assign,assignment]
-    await sync_down.look_live(registry.BY_NAME["ConfigMap"], pair, twin, far)
+    far.event_recorder.record = tell  # type: ignore[method-assign,assignment]
+    await sync_down.resolve_name_conflict(registry.KINDS_BY_NAME["ConfigMap"], pair, twin, far)
     assert told == [sync_down.NAME_TAKEN]
     assert api.writes() == []
 
@@ -135,35 +137,35 @@ async def test_what_lost_its_labels_gets_them_back_only_when_it_is_of_this_regis
     far: Session,
 ):
     api: Any = far.super_client
-    kind, key = registry.BY_NAME["ConfigMap"], far.key("ConfigMap", "web", "c")
+    kind, key = registry.KINDS_BY_NAME["ConfigMap"], far.build_key("ConfigMap", "web", "c")
     for registration, writes in (("r2", 0), ("", 0), ("r1", 1)):
         body = config_map(far, registration)
         body["metadata"]["labels"] = {}
         api.has("ConfigMap", "c", body)
-        far.lost_twins.lost_sight_of(key, (body["metadata"]["namespace"], "c"))
+        far.lost_twins.record_vanished_twin(key, (body["metadata"]["namespace"], "c"))
         if writes:
-            with pytest.raises(Wait):
-                await adoption.look(kind, key, far)
+            with pytest.raises(NotReadyYet):
+                await adoption.find_vanished_twin(kind, key, far)
             assert api.bodies[-1]["metadata"]["labels"][wellknown.SUPER_CLUSTER] == "r1"
         else:
-            await adoption.look(kind, key, far)
+            await adoption.find_vanished_twin(kind, key, far)
         assert len(api.writes()) == writes
 
 
 async def test_a_delete_that_rests_on_absence_is_proved_at_a_target_as_well(far: Session):
     """Its tenant object lives: were the owner not known, nobody would ask for that."""
     body = config_map(far, "r1")
-    entry = put(far.super_store("ConfigMap"), body)
+    entry = put(far.get_super_store("ConfigMap"), body)
     api: Any = far.super_client
     api.has("ConfigMap", "c", body)
     above: Any = far.tenant_client
     above.has("ConfigMap", "c", {"metadata": {"name": "c", "uid": "c-uid"}})
-    target = Target(
-        key=far.key("ConfigMap", "web", "c"),
-        resource=registry.BY_NAME["ConfigMap"].resource,
+    target = DeleteTarget(
+        key=far.build_key("ConfigMap", "web", "c"),
+        resource=registry.KINDS_BY_NAME["ConfigMap"].resource,
         entry=entry,
-        grounds=Grounds.ABSENT,
+        grounds=DeleteGrounds.ABSENT,
     )
-    with pytest.raises((Wait, errors.KubeError)):
-        await far.deletions.delete(target)
+    with pytest.raises((NotReadyYet, errors.KubeError)):
+        await far.proven_deletes.delete_proven(target)
     assert api.writes() == []

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.controller.worker import Again, Wait
+from kubeio.controller.worker import NotReadyYet, RequeueAfter
 from syncer.controllers.nodes import node_reconciler as node_flow
 from syncer.controllers.pods import pod_reconciler
 from syncer.handlers import home_events
@@ -17,8 +17,8 @@ from syncer.rules import registry
 from syncer.rules.namespaces import POD_SECURITY
 from syncer.rules.pods import dns, pod_status
 from syncer.rules.pods import pod_facts as pod_sides
-from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
-from tests.support.syncer.sessions import TENANT, World, put
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, parse_tenant_policy
+from tests.support.syncer.sessions import TENANT, SessionWorld, put
 from tests.unit.syncer.rules.nodes.test_virtual_nodes import super_node
 
 CONTAINERS = [{"name": "main", "image": "i"}]
@@ -29,16 +29,16 @@ def policy(**spec: Any) -> TenantPolicySpec:
 
 
 def test_no_pod_is_made_before_its_namespace_is_held_to_the_level():
-    world = World(policy(security={"level": "restricted"}))
+    world = SessionWorld(policy(security={"level": "restricted"}))
     world.ready()
     key = world.key("Pod", "web", "p")
-    assert world.session.ready_namespace(key)
+    assert world.session.get_ready_namespace(key)
     entry = world.super_has("Namespace", "web", "web")
     labels = {**entry.labels, POD_SECURITY: "baseline"}
     weaker = {"labels": labels, "resourceVersion": "61"}
     world.super_has("Namespace", "web", "web", metadata=weaker)
-    with pytest.raises(Wait):
-        world.session.ready_namespace(key)
+    with pytest.raises(NotReadyYet):
+        world.session.get_ready_namespace(key)
 
 
 REFUSAL = (
@@ -48,16 +48,16 @@ REFUSAL = (
 
 
 async def test_what_pod_security_says_is_told_in_its_words_and_not_asked_in_a_circle():
-    world = World(policy(security={"level": "restricted"}))
+    world = SessionWorld(policy(security={"level": "restricted"}))
     world.ready()
     world.tenant_has("Pod", "p", spec={"containers": CONTAINERS}, status={})
-    world.below.refusals["create Pod"] = errors.Forbidden(REFUSAL, said=REFUSAL)
-    verdict = await pod_reconciler.reconcile(
-        registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    world.below.refusals["create Pod"] = errors.Forbidden(REFUSAL, server_message=REFUSAL)
+    verdict = await pod_reconciler.reconcile_pod(
+        registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
     )
-    assert isinstance(verdict, Again)
+    assert isinstance(verdict, RequeueAfter)
     assert verdict.after >= 60
-    assert world.told() == [rejections.REASON]
+    assert world.told() == [rejections.SYNC_REJECTED]
     (told,) = [body["message"] for body in world.above.bodies if body and body.get("reason")]
     assert told == (
         "spec violates the level restricted of pod security: runAsNonRoot != true (pod or container"
@@ -67,7 +67,7 @@ async def test_what_pod_security_says_is_told_in_its_words_and_not_asked_in_a_ci
 
 @pytest.mark.parametrize("verdict", ["Allow", "Refuse"])
 def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
-    world = World(policy(network={"nodeDns": verdict}))
+    world = SessionWorld(policy(network={"nodeDns": verdict}))
     assert dns.resolver_of(world.session.view).allows_node_dns is (verdict == "Allow")
 
 
@@ -75,25 +75,25 @@ def test_the_resolver_of_a_node_is_the_policys_to_give(verdict):
 def test_the_address_of_its_node_stays_below_with_a_minimal_view(view, hidden):
     below = {"metadata": {}, "status": {"hostIP": "a", "hostIPs": [{"ip": "a"}], "podIP": "b"}}
     pod = {"metadata": {}, "spec": {"containers": CONTAINERS}}
-    fields = pod_sides.hidden_status(policy(nodes={"view": view}))
-    status = pod_status.status(pod, below, (), hidden=fields)
+    fields = pod_sides.list_hidden_status_fields(policy(nodes={"view": view}))
+    status = pod_status.build_status(pod, below, (), hidden=fields)
     assert ("hostIP" in status, "hostIPs" in status) == (not hidden, not hidden)
     assert status["podIP"] == "b"
 
 
 @pytest.mark.parametrize("expose", ["onDemand", "all"])
 async def test_every_node_is_shown_from_the_start_where_the_policy_exposes_all(expose):
-    world = World(policy(nodes={"expose": expose}))
+    world = SessionWorld(policy(nodes={"expose": expose}))
     super_x = super_node()
     super_x["metadata"]["resourceVersion"] = "7"
-    wired = home_events.HomeWiring(world.super_cluster, {TENANT.uid: world.session})
+    wired = home_events.HomeEvents(world.super_cluster, {TENANT.uid: world.session})
     wired.subscribe()
     put(world.super_cluster.nodes, {"kind": "Node", **super_x})
     key = world.key(NODE, "", "n1")
     is_all = expose == "all"
-    assert (key in set(world.session.all_keys())) is is_all
+    assert (key in set(world.session.list_all_keys())) is is_all
     assert len(world.session.queue) == (1 if is_all else 0)
-    await node_flow.reconcile(key, world.session)
+    await node_flow.reconcile_node(key, world.session)
     assert bool(world.above.writes("Node")) is is_all
 
 
@@ -125,20 +125,22 @@ CARRIED: dict[str, dict[str, Any]] = {
 
 
 def test_all_kinds_are_asked():
-    special = {registry.Life.NAMESPACE, registry.Life.POD}
-    assert {row.resource.kind for row in registry.KINDS if row.life not in special} == set(CARRIED)
+    special = {registry.KeyReconciler.NAMESPACE, registry.KeyReconciler.POD}
+    assert {row.resource.kind for row in registry.KINDS if row.reconciler not in special} == set(
+        CARRIED
+    )
 
 
 @pytest.mark.parametrize("kind", CARRIED)
 def test_each_kind_asks_the_policy_what_passes(kind):
     passing = {"annotations": {"*": ["own.example/a"]}, "labelDomains": ["istio.io"]}
-    world = World(policy(metadata=passing))
+    world = SessionWorld(policy(metadata=passing))
     metadata = {
         "annotations": {"own.example/a": "1"},
         "labels": {"istio.io/rev": "1", "kubernetes.io/service-name": "s"},
     }
     own = world.tenant_has(kind, "o", metadata=metadata, **CARRIED[kind]).decode()
-    build = registry.BY_NAME[kind].build
+    build = registry.KINDS_BY_NAME[kind].build
     assert build is not None
     twin = build(own, world.session.view)["metadata"]
     assert twin["annotations"]["own.example/a"] == "1"
@@ -146,37 +148,39 @@ def test_each_kind_asks_the_policy_what_passes(kind):
 
 
 async def test_a_pods_listed_labels_go_down_and_stay():
-    world = World(policy(metadata={"labelDomains": ["istio.io"]}))
+    world = SessionWorld(policy(metadata={"labelDomains": ["istio.io"]}))
     world.ready()
     labels = {"istio.io/rev": "1"}
     world.tenant_has("Pod", "p", metadata={"labels": labels}, spec={"containers": CONTAINERS})
     key = world.key("Pod", "web", "p")
-    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     (made,) = world.below.bodies
     assert made["metadata"]["labels"]["istio.io/rev"] == "1"
     live = {**made, "metadata": {**made["metadata"], "uid": "below"}}
     own = world.session.stores["Pod"].get("web", "p")
     assert own is not None
     passing = world.session.view.policy.metadata
-    assert pod_sides.running_patch(own.decode(), live, TENANT, passing=passing) is None
-    narrowed = pod_sides.running_patch(own.decode(), live, TENANT, passing=BASELINE.metadata)
+    assert pod_sides.build_running_patch(own.decode(), live, TENANT, passing=passing) is None
+    narrowed = pod_sides.build_running_patch(
+        own.decode(), live, TENANT, passing=BASELINE_POLICY.metadata
+    )
     assert narrowed is not None
     assert narrowed["metadata"]["labels"] == {"istio.io/rev": None}
 
 
 async def test_a_listed_label_that_its_tenant_takes_off_goes_below_too():
-    world = World(policy(metadata={"labelDomains": ["istio.io"]}))
+    world = SessionWorld(policy(metadata={"labelDomains": ["istio.io"]}))
     world.ready()
     labels = {"istio.io/rev": "1"}
     world.tenant_has("Pod", "p", metadata={"labels": labels}, spec={"containers": CONTAINERS})
     key = world.key("Pod", "web", "p")
-    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     (made,) = world.below.bodies
     live = {**made, "metadata": {**made["metadata"], "uid": "below"}}
     live["metadata"]["labels"]["istio.io/injected"] = "by-a-webhook"
     changed = {"labels": {}, "resourceVersion": "51"}
     own = world.tenant_has("Pod", "p", metadata=changed, spec={"containers": CONTAINERS})
     passing = world.session.view.policy.metadata
-    patch = pod_sides.running_patch(own.decode(), live, TENANT, passing=passing)
+    patch = pod_sides.build_running_patch(own.decode(), live, TENANT, passing=passing)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"istio.io/rev": None}

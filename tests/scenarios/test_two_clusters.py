@@ -18,26 +18,26 @@ import trustme
 
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
-from syncer.app import Options, Syncer
+from syncer.app import Syncer, SyncerOptions
 from syncer.clusters import target_cluster
 from syncer.controllers.nodes import drain, target_lease
 from syncer.controllers.pods import split_services
 from syncer.lifecycle import target_sessions
-from syncer.lifecycle.tenant_manager import KUBECONFIG
+from syncer.lifecycle.tenant_manager import KUBECONFIG_NAME
 from syncer.safety import pod_loss_guard
 from syncer.tenants import grace_timers
 from tenancy import conditions, names, ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS
-from tests.properties.machine.controllers import Controllers, furnish
+from tests.properties.machine.controllers import NamespaceControllers, furnish
 from tests.support.directed import directed
 from tests.support.eventually import eventually
 from tests.support.memapi import clusters, verbs
-from tests.support.memapi.api import Answer, Api, Place
-from tests.support.memapi.cluster import Cluster
-from tests.support.memapi.direct import DirectWire, Fate
-from tests.support.memapi.kubelet import Kubelet
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.api import ApiAnswer, MemoryApi, RequestTarget
+from tests.support.memapi.cluster import MemoryCluster
+from tests.support.memapi.direct import DirectTransport, RequestFate
+from tests.support.memapi.kubelet import MemoryKubelet
+from tests.support.memapi.refusals import StatusError
 
 SUPER, ABOVE, FAR = "http://127.0.0.1:9000", "http://127.0.0.1:9001", "https://192.0.2.9:6443"
 COUNT = 6
@@ -45,35 +45,35 @@ THERE = {"type": "virtual-kubelet"}
 OWNER = [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "uid": "rs"}]
 
 
-class Evicting(Api):
+class EvictingApi(MemoryApi):
     """An API that evicts as well, unless a budget says no."""
 
     blocked = False
 
-    def _post_to(self, place: Place, body: Any) -> Answer:
+    def _post_to(self, place: RequestTarget, body: Any) -> ApiAnswer:
         if place.subresource != "eviction":
             return super()._post_to(place, body)
         if self.blocked:
-            raise RefusedError(429, "TooManyRequests", "Cannot evict pod: a budget says no")
+            raise StatusError(429, "TooManyRequests", "Cannot evict pod: a budget says no")
         verbs.delete(
             place.collection, verbs.found(place.collection, place.namespace, place.name), {}
         )
         return 201, b'{"kind":"Status","status":"Success"}'
 
 
-class Quiet:
+class QuietNetwork:
     """A network on which nothing happens, unless it is cut."""
 
     is_cut = False
 
-    def fate(self, _: object) -> Fate:
-        return Fate(is_lost=self.is_cut)
+    def fate(self, _: object) -> RequestFate:
+        return RequestFate(is_lost=self.is_cut)
 
     def opened(self, _: object) -> None:
         return
 
 
-class Stage:
+class ThreeClusters:
     """The three clusters."""
 
     def __init__(self) -> None:
@@ -86,28 +86,28 @@ class Stage:
         for each in (self.below, self.above, self.there):
             for space in ("default", "kube-system"):
                 furnish(each, space)
-            Controllers(each)
-        self.api = Evicting(self.above)
-        self.apis = {SUPER: Api(self.below), ABOVE: self.api, FAR: Api(self.there)}
-        self.network = Quiet()
+            NamespaceControllers(each)
+        self.api = EvictingApi(self.above)
+        self.apis = {SUPER: MemoryApi(self.below), ABOVE: self.api, FAR: MemoryApi(self.there)}
+        self.network = QuietNetwork()
         for node in clusters.nodes.nodes(1):
             self.make(self.there, NODES, node)
             self.make(self.below, NODES, node)
         for each in (self.below, self.there):
-            Kubelet(each, clusters.NODE_NAMES[:1], step=0.02, staged=False, events=False)
+            MemoryKubelet(each, clusters.NODE_NAMES[:1], step=0.02, staged=False, events=False)
         self._declare()
 
-    def make(self, cluster: Cluster, kind: Any, body: Any, namespace: str = "") -> Any:
+    def make(self, cluster: MemoryCluster, kind: Any, body: Any, namespace: str = "") -> Any:
         return verbs.create(
             cluster, cluster.of(kind), namespace, copy.deepcopy(body), "test"
         ).decode()
 
-    def get(self, cluster: Cluster, kind: Any, name: str, namespace: str = "") -> Any:
+    def get(self, cluster: MemoryCluster, kind: Any, name: str, namespace: str = "") -> Any:
         stored = cluster.of(kind).get(namespace, name)
         return stored.decode() if stored is not None else None
 
     def change(
-        self, cluster: Cluster, kind: Any, name: str, namespace: str = "", **parts: Any
+        self, cluster: MemoryCluster, kind: Any, name: str, namespace: str = "", **parts: Any
     ) -> None:
         collection, subresource = cluster.of(kind), "status" if "status" in parts else ""
         verbs.patch(
@@ -124,15 +124,15 @@ class Stage:
         uid = self.make(self.below, VIRTUAL_CLUSTERS, body, "default")["metadata"]["uid"]
         status = {"serviceCidr": "10.96.8.0/22", "endpoint": "https://192.0.2.8:6443"}
         self.change(self.below, VIRTUAL_CLUSTERS, "vc", "default", status=status)
-        root = names.root_namespace("default", "vc", uid)
+        root = names.build_root_namespace("default", "vc", uid)
         self.tenant = Tenant(name="vc", namespace="default", uid=uid, root=root)
-        labels = ownership.labels(self.tenant, "")
+        labels = ownership.build_owner_labels(self.tenant, "")
         self.make(self.below, NAMESPACES, {"metadata": {"name": root, "labels": labels}})
         self.make(self.below, NAMESPACES, {"metadata": {"name": "vc-manager"}})
         marked = {**labels, wellknown.CREDENTIAL: wellknown.CREDENTIAL_SYNCER}
         secret = {
-            "metadata": {"name": KUBECONFIG, "labels": marked},
-            "data": {KUBECONFIG: _config()},
+            "metadata": {"name": KUBECONFIG_NAME, "labels": marked},
+            "data": {KUBECONFIG_NAME: _config()},
         }
         self.make(self.below, SECRETS, secret, root)
         ca = trustme.CA().cert_pem.bytes()
@@ -173,7 +173,7 @@ class Stage:
 
     def said(self, kind: str) -> Any:
         body = self.get(self.below, SUPER_CLUSTERS, "c2")
-        return conditions.find(body["status"]["conditions"], kind) or {}
+        return conditions.find_condition(body["status"]["conditions"], kind) or {}
 
     def losses(self) -> Any:
         """Return `status.losses` of the SuperCluster, empty when the field is absent."""
@@ -200,21 +200,21 @@ def _config() -> str:
 
 
 @pytest.fixture
-async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
+async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ThreeClusters]:
     for module, field, seconds in (
-        (target_cluster, "LOOK_SECONDS", 0.1), (target_sessions, "RETRY_SECONDS", 0.2),
-        (target_sessions, "TELL_SECONDS", 0.1), (drain, "AGAIN_SECONDS", 0.1),
-        (target_lease, "RENEW_SECONDS", 0.1), (pod_loss_guard, "LOOK_AGAIN_SECONDS", 0.2),
-        (grace_timers, "LINGER_SECONDS", 0.2),
+        (target_cluster, "HEALTH_CHECK_SECONDS", 0.1), (target_sessions, "RETRY_SECONDS", 0.2),
+        (target_sessions, "STATUS_INTERVAL_SECONDS", 0.1), (drain, "BUDGET_RETRY_SECONDS", 0.1),
+        (target_lease, "RENEW_SECONDS", 0.1), (pod_loss_guard, "HELD_RETRY_SECONDS", 0.2),
+        (grace_timers, "GRACE_PERIOD_SECONDS", 0.2),
     ):  # fmt: skip
         monkeypatch.setattr(module, field, seconds)
-    made = Stage()
+    made = ThreeClusters()
 
-    def wire(endpoint: Endpoint, fence: Any) -> DirectWire:
-        network = made.network if endpoint.server == FAR else Quiet()
-        return DirectWire(made.apis[endpoint.server], network, fence)
+    def wire(endpoint: Endpoint, fence: Any) -> DirectTransport:
+        network = made.network if endpoint.server == FAR else QuietNetwork()
+        return DirectTransport(made.apis[endpoint.server], network, fence)
 
-    options = Options(namespace="vc-manager", port=0, identity="s", version="0")
+    options = SyncerOptions(namespace="vc-manager", port=0, identity="s", version="0")
     stop = asyncio.Event()
     with directed(wire):
         async with Client(Endpoint(server=SUPER), user_agent="vc-syncer") as client:
@@ -226,7 +226,9 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Stage]:
             await running
 
 
-async def test_a_cluster_that_was_set_back_loses_nothing_without_a_persons_word(stage: Stage):
+async def test_a_cluster_that_was_set_back_loses_nothing_without_a_persons_word(
+    stage: ThreeClusters,
+):
     """X-38, X-19."""
     found = [f"p{number}" for number in range(COUNT)]
     empty = stage.there.save()
@@ -266,7 +268,7 @@ async def test_a_cluster_that_was_set_back_loses_nothing_without_a_persons_word(
     assert stage.losses() == {}
 
 
-async def test_a_few_that_are_missing_are_lost_as_ever(stage: Stage):
+async def test_a_few_that_are_missing_are_lost_as_ever(stage: ThreeClusters):
     empty = stage.there.save()
     await stage.run_pods("a", "b")
     stage.there.restore(empty, bump=1000)
@@ -274,7 +276,7 @@ async def test_a_few_that_are_missing_are_lost_as_ever(stage: Stage):
     assert stage.said("LossesHeld") == {}
 
 
-async def test_a_grant_that_goes_drains_its_target(stage: Stage):
+async def test_a_grant_that_goes_drains_its_target(stage: ThreeClusters):
     """X-02."""
     await stage.run_pods("owned", is_owned=True)
     await stage.run_pods("bare")
@@ -285,12 +287,12 @@ async def test_a_grant_that_goes_drains_its_target(stage: Stage):
     await eventually(
         lambda: stage.get(stage.above, NODES, "target-c2")["spec"].get("unschedulable")
     )
-    await eventually(lambda: {drain.BLOCKED, drain.STAYS} <= {*stage.reasons()})
+    await eventually(lambda: {drain.EVICTION_BLOCKED, drain.TARGET_WITHDRAWN} <= {*stage.reasons()})
     assert stage.phase("owned") == "Running"
     stage.api.blocked = False
     await eventually(lambda: stage.phase("owned") == "gone")
     await eventually(lambda: stage.listed().get("pods") == 1)
-    assert (stage.phase("bare"), stage.reasons().count(drain.STAYS)) == ("Running", 1)
+    assert (stage.phase("bare"), stage.reasons().count(drain.TARGET_WITHDRAWN)) == ("Running", 1)
     pods = stage.above.of(PODS)
     verbs.delete(pods, verbs.found(pods, "default", "bare"), {})
     await eventually(lambda: stage.get(stage.above, NODES, "target-c2") is None)
@@ -298,7 +300,7 @@ async def test_a_grant_that_goes_drains_its_target(stage: Stage):
     assert list(stage.there.of(PODS).all()) == []
 
 
-async def test_a_grant_that_comes_back_opens_the_node_again(stage: Stage):
+async def test_a_grant_that_comes_back_opens_the_node_again(stage: ThreeClusters):
     await stage.run_pods("bare")
     stage.grant("home")
     await eventually(
@@ -312,10 +314,10 @@ async def test_a_grant_that_comes_back_opens_the_node_again(stage: Stage):
 
 
 async def test_the_nodes_lease_is_renewed_by_answers_alone(
-    stage: Stage, monkeypatch: pytest.MonkeyPatch
+    stage: ThreeClusters, monkeypatch: pytest.MonkeyPatch
 ):
     """V-01, V-02."""
-    monkeypatch.setattr("syncer.lifecycle.target_sessions.AWAY_SECONDS", 0.1)
+    monkeypatch.setattr("syncer.lifecycle.target_sessions.UNREACHABLE_SECONDS", 0.1)
 
     def renewed() -> str:
         lease = stage.get(stage.above, resources.LEASES, "target-c2", "kube-node-lease")
@@ -332,7 +334,7 @@ async def test_the_nodes_lease_is_renewed_by_answers_alone(
     await eventually(lambda: renewed() != last)
 
 
-async def test_a_target_that_lost_them_while_nobody_followed_it_loses_nothing(stage: Stage):
+async def test_a_target_that_lost_them_while_nobody_followed_it_loses_nothing(stage: ThreeClusters):
     """As after a restart of the syncer: what tenants have bound there is looked for."""
     found = [f"p{number}" for number in range(COUNT)]
     empty = stage.there.save()
@@ -351,21 +353,21 @@ async def test_a_target_that_lost_them_while_nobody_followed_it_loses_nothing(st
     assert stage.said("Followed")["status"] == "True"
 
 
-async def test_a_service_with_pods_in_two_clusters_is_told_once(stage: Stage):
+async def test_a_service_with_pods_in_two_clusters_is_told_once(stage: ThreeClusters):
     ports = [{"port": 80}]
     service = {"metadata": {"name": "s"}, "spec": {"selector": {"app": "web"}, "ports": ports}}
     stage.make(stage.above, resources.SERVICES, service, "default")
     await stage.run_pods("there", "there-too")
-    assert split_services.REASON not in stage.reasons()
+    assert split_services.PODS_IN_SEVERAL_CLUSTERS not in stage.reasons()
     for name in ("here", "here-too"):
         stage.pod(name, seat="home/0")
         await eventually(lambda name=name: stage.phase(name) == "Running")
-    await eventually(lambda: split_services.REASON in stage.reasons())
+    await eventually(lambda: split_services.PODS_IN_SEVERAL_CLUSTERS in stage.reasons())
     await stage.run_pods("there-as-well")
-    assert stage.reasons().count(split_services.REASON) == 1
+    assert stage.reasons().count(split_services.PODS_IN_SEVERAL_CLUSTERS) == 1
 
 
-async def test_it_is_said_that_it_is_followed(stage: Stage):
+async def test_it_is_said_that_it_is_followed(stage: ThreeClusters):
     assert (await eventually(lambda: stage.said("Followed")))["status"] == "True"
     assert orjson.dumps(stage.said("Ready")), "what vc-manager says stays"
     assert stage.said("Ready")["reason"] == "Usable"

@@ -23,11 +23,11 @@ from urllib.parse import urlsplit
 import yaml
 
 from tenancy import agent_permissions, names, wellknown
-from tenancy.agent_permissions import Switches
-from tests.node.kubectl import Kubectl
-from tests.support.processes import Process, free_port
-from vcmanager.pki.authority import Pair, Subject, make_authority, make_leaf
-from vnagent.rbac import ACCESS
+from tenancy.agent_permissions import AgentPermissions
+from tests.node.kubectl import KubectlRunner
+from tests.support.processes import ProgramProcess, free_port
+from vcmanager.pki.authority import CertificateSubject, KeyPair, make_authority, make_leaf
+from vnagent.rbac import RBAC_RULES
 
 SPACE = "agent-test"
 """Super namespace of the agent's account."""
@@ -35,7 +35,7 @@ YEAR = timedelta(days=365)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Caller:
+class AgentCaller:
     """A tenant as agents know it."""
 
     vc_uid: str
@@ -45,18 +45,18 @@ class Caller:
 
     def super_namespace(self, namespace: str = "default") -> str:
         """Return where the pods of one of its namespaces are."""
-        return names.super_namespace(self.root, self.vc_uid, namespace)
+        return names.build_super_namespace(self.root, self.vc_uid, namespace)
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agent:
+class AgentUnderTest:
     """The agent, and whom it trusts."""
 
-    super_kubectl: Kubectl
+    super_kubectl: KubectlRunner
     folder: Path
-    client_authority: Pair
-    serving_authority: Pair
-    process: Process
+    client_authority: KeyPair
+    serving_authority: KeyPair
+    process: ProgramProcess
     host: str
     """The machine's address towards the node, on which the agent can be reached as on loopback."""
     port: int
@@ -64,11 +64,11 @@ class Agent:
     node: str
     node_ip: str
 
-    def caller(self, name: str) -> Caller:
+    def caller(self, name: str) -> AgentCaller:
         """Make the identity of a new tenant, and its super namespace."""
         vc_uid = str(uuid.uuid4())
-        root = names.root_namespace("default", name, vc_uid)
-        subject = Subject(
+        root = names.build_root_namespace("default", name, vc_uid)
+        subject = CertificateSubject(
             common_name="kube-apiserver-kubelet-client",
             uris=(f"vc://{vc_uid}/{root}",),
             usages=frozenset({"client"}),
@@ -78,7 +78,7 @@ class Agent:
         identity.mkdir()
         write(identity / "client.crt", leaf.certificate)
         write(identity / "client.key", leaf.key)
-        caller = Caller(vc_uid=vc_uid, root=root, identity=identity)
+        caller = AgentCaller(vc_uid=vc_uid, root=root, identity=identity)
         metadata = {"name": caller.super_namespace(), "labels": {"made-for": SPACE}}
         self.super_kubectl.apply({"apiVersion": "v1", "kind": "Namespace", "metadata": metadata})
         return caller
@@ -93,8 +93,8 @@ def write(path: Path, content: bytes) -> Path:
 
 @contextmanager
 def running(
-    below: Kubectl, folder: Path, python: Sequence[str] = (sys.executable,), *flags: str
-) -> Iterator[Agent]:
+    below: KubectlRunner, folder: Path, python: Sequence[str] = (sys.executable,), *flags: str
+) -> Iterator[AgentUnderTest]:
     """Have an agent of the first node on the host for the length of a block, with more flags.
 
     It listens once `permit` was called. The namespaces of callers are deleted at the end.
@@ -107,7 +107,7 @@ def running(
     host = address_toward(addresses["InternalIP"])
     serving = make_leaf(
         servers,
-        Subject(
+        CertificateSubject(
             common_name="vn-agent", addresses=("127.0.0.1", host), usages=frozenset({"server"})
         ),
         lifetime=YEAR,
@@ -125,7 +125,7 @@ def running(
         python=python,
     )
     try:
-        yield Agent(
+        yield AgentUnderTest(
             super_kubectl=below,
             folder=folder,
             client_authority=clients,
@@ -144,14 +144,14 @@ def running(
         below.run("delete", "namespace", SPACE)  # waits: its name is used again
 
 
-def permit(below: Kubectl, told: Switches) -> None:
+def permit(below: KubectlRunner, told: AgentPermissions) -> None:
     """Do vc-manager's work: tell agents what each tenant may call."""
     metadata = {"name": wellknown.AGENT_ACCESS, "namespace": SPACE}
-    data = {agent_permissions.DOCUMENT: agent_permissions.write(told)}
+    data = {agent_permissions.DOCUMENT_KEY: agent_permissions.encode_permissions(told)}
     below.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
 
 
-def recorded(pod: dict[str, Any], caller: Caller, node: str, **record: str) -> dict[str, Any]:
+def recorded(pod: dict[str, Any], caller: AgentCaller, node: str, **record: str) -> dict[str, Any]:
     """Do the syncer's work: return the super pod of a tenant's, on a node and with its record."""
     annotations = {
         wellknown.CLUSTER: caller.root,
@@ -190,7 +190,7 @@ def is_ready(health_port: int) -> bool:
         return False
 
 
-def api_flags(below: Kubectl) -> list[str]:
+def api_flags(below: KubectlRunner) -> list[str]:
     """Say where the super API server is, as the kubelet does in a pod's environment."""
     config = yaml.safe_load(below.kubeconfig.read_text())
     server = urlsplit(config["clusters"][0]["cluster"]["server"])
@@ -205,7 +205,7 @@ def start_agent(
     *more: str,
     log: str = "agent.log",
     python: Sequence[str] = (sys.executable,),
-) -> Process:
+) -> ProgramProcess:
     options = {
         "pod-name": "vn-agent-test",
         "pod-ip": "127.0.0.1",
@@ -223,10 +223,10 @@ def start_agent(
         "tls-private-key-file": folder / "serving.key",
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
-    return Process([*python, "-m", "vnagent", *flags, *more], folder / log)
+    return ProgramProcess([*python, "-m", "vnagent", *flags, *more], folder / log)
 
 
-def _make_account(below: Kubectl, folder: Path) -> None:
+def _make_account(below: KubectlRunner, folder: Path) -> None:
     """Make the agent's account as the chart does, and a token of it."""
     subject = {"kind": "ServiceAccount", "name": "agent", "namespace": SPACE}
     below.apply(
@@ -246,7 +246,7 @@ def _make_account(below: Kubectl, folder: Path) -> None:
                     "resources": list(row.resources),
                     "verbs": list(row.verbs),
                 }
-                for row in ACCESS
+                for row in RBAC_RULES
             ],
         },
         {

@@ -34,7 +34,7 @@ Series = tuple[str, tuple[tuple[str, str], ...]]
 
 
 @dataclass(frozen=True)
-class Firing:
+class FiringAlert:
     """An alert that fires at the end."""
 
     name: str
@@ -43,7 +43,7 @@ class Firing:
 
 
 @dataclass(frozen=True)
-class Scrape:
+class AlertScrape:
     """What was told at one moment: the samples that some rule asks for."""
 
     values: Mapping[Series, float]
@@ -58,7 +58,7 @@ def rules() -> Sequence[Object]:
     return found
 
 
-def scraped(text: str | None = None, *, instance: str = "one") -> Scrape:
+def scraped(text: str | None = None, *, instance: str = "one") -> AlertScrape:
     """Read an exposition; without one, this very process's."""
     asked = {name for rule in rules() for name in METRIC.findall(rule["expr"])}
     now = time.time()
@@ -75,10 +75,10 @@ def scraped(text: str | None = None, *, instance: str = "one") -> Scrape:
             values[series] = sample.value - is_moment * (now - MINUTES * 60)
             if family.type in _GROWING:
                 growing.add(series)
-    return Scrape(values, frozenset(growing))
+    return AlertScrape(values, frozenset(growing))
 
 
-def firing(*scrapes: Scrape) -> dict[str, list[Firing]]:
+def firing(*scrapes: AlertScrape) -> dict[str, list[FiringAlert]]:
     """Return the alerts that fire, by name, when things go on as in these scrapes."""
     every = {series for scrape in scrapes for series in scrape.values}
     lines = [_line(series, scrapes) for series in sorted(every)]
@@ -91,14 +91,14 @@ def firing(*scrapes: Scrape) -> dict[str, list[Firing]]:
         timeout=60,
     )
     assert done.returncode == 0, done.stderr
-    found: dict[str, list[Firing]] = {}
+    found: dict[str, list[FiringAlert]] = {}
     for each in json.loads(done.stdout):
-        alert = Firing(each["alert"], each["labels"], each["annotations"])
+        alert = FiringAlert(each["alert"], each["labels"], each["annotations"])
         found.setdefault(alert.name, []).append(alert)
     return found
 
 
-def _line(series: Series, scrapes: Sequence[Scrape]) -> str:
+def _line(series: Series, scrapes: Sequence[AlertScrape]) -> str:
     name, labels = series
     inside = ",".join(f"{key}={json.dumps(value)}" for key, value in labels)
     seen = [scrape.values.get(series) for scrape in scrapes]

@@ -9,12 +9,18 @@ from typing import Any
 import orjson
 from hypothesis import strategies as st
 
-from syncer.model.field_rules import Allow, Free, Only, Written, paths
-from syncer.model.rejections import STUMBLES, RejectedError, UnplacedError
+from syncer.model.field_rules import (
+    AllowMap,
+    AllowScalar,
+    AllowValues,
+    BuiltField,
+    iterate_leaf_paths,
+)
+from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, RejectedError, UnschedulableError
 from syncer.rules.pods import pod_build
-from syncer.rules.pods.pod_build import PodFacts
+from syncer.rules.pods.pod_build import PodBuildContext
 from syncer.rules.pods.pod_fields import POD_SPEC
-from tests.support.schemas import STRAY, STRAY_FIELD, Node, grow
+from tests.support.schemas import STRAY, STRAY_FIELD, SchemaNode, grow
 
 NEVER_WRITTEN = frozenset(
     {
@@ -28,16 +34,20 @@ NEVER_WRITTEN = frozenset(
 """Leaves that a module reads, and makes something else of."""
 _METADATA = {"name", "namespace", "labels", "annotations", "ownerReferences"}
 _DNS = {"nameservers", "searches", "options"}
-_VERDICTS = dict(paths(POD_SPEC, "spec"))
-PASSED = frozenset(path for path, verdict in _VERDICTS.items() if isinstance(verdict, Allow | Only))
+_VERDICTS = dict(iterate_leaf_paths(POD_SPEC, "spec"))
+PASSED = frozenset(
+    path for path, verdict in _VERDICTS.items() if isinstance(verdict, AllowScalar | AllowValues)
+)
 OPEN = frozenset(
-    path for path, verdict in _VERDICTS.items() if isinstance(verdict, Free | Written)
+    path for path, verdict in _VERDICTS.items() if isinstance(verdict, AllowMap | BuiltField)
 ) - set(NEVER_WRITTEN)
 """Leaves with something of their own inside."""
 
 
 @st.composite
-def pods(draw: st.DrawFn, spec: Node, metadata: Node, *, honest: bool = True) -> dict[str, Any]:
+def pods(
+    draw: st.DrawFn, spec: SchemaNode, metadata: SchemaNode, *, honest: bool = True
+) -> dict[str, Any]:
     """Grow a tenant's pod."""
     pod: dict[str, Any] = {
         "metadata": {"name": "p", "namespace": "web", "uid": "pod-uid"},
@@ -72,17 +82,17 @@ def _is_known(path: str) -> bool:
     return any(known.startswith((f"{path}.", f"{path}[]")) for known in PASSED | OPEN)
 
 
-def _built(pod: Mapping[str, Any], facts: PodFacts) -> tuple[Mapping[str, Any] | None, str]:
+def _built(pod: Mapping[str, Any], facts: PodBuildContext) -> tuple[Mapping[str, Any] | None, str]:
     """Return the twin, or why there is none; what code stumbles over is refused by the flow."""
     try:
-        return pod_build.build(pod, facts).pod, ""
-    except (RejectedError, UnplacedError) as rejected:
+        return pod_build.build_super_pod(pod, facts).pod, ""
+    except (RejectedError, UnschedulableError) as rejected:
         return None, str(rejected)
-    except STUMBLES as stumble:
+    except MALFORMED_OBJECT_ERRORS as stumble:
         return None, repr(stumble)
 
 
-def check(pod: Mapping[str, Any], facts: PodFacts) -> bool:
+def check(pod: Mapping[str, Any], facts: PodBuildContext) -> bool:
     """Build a pod and see that nothing is in it that may not be; tells whether it was let down."""
     before = copy.deepcopy(pod)
     built, refused = _built(pod, facts)

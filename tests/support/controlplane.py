@@ -31,7 +31,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from kubeio.errors import KubeError, NotSent
-from tests.support.processes import Process, free_port
+from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
 
 ACCOUNTS = "serviceaccount-controller"
@@ -44,7 +44,7 @@ _AUDIT_POLICY = {
 }
 
 
-class Mark(NamedTuple):
+class AuditMark(NamedTuple):
     """A moment in an audit log.
 
     A request can be seen to have worked before its line is in the log, so that a place in the log
@@ -94,7 +94,7 @@ def kubeconfig(name: str, server: str, ca: bytes, user: str, pair: tuple[bytes, 
     return json.dumps(document).encode()
 
 
-class ControlPlane:
+class LocalControlPlane:
     """One cluster without nodes. All methods belong to one event loop's thread."""
 
     def __init__(
@@ -107,7 +107,7 @@ class ControlPlane:
         audit: bool = False,
         controllers: Sequence[str] = (),
         api_args: Mapping[str, str] | None = None,
-        store_of: ControlPlane | None = None,
+        store_of: LocalControlPlane | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
         """Write certificates and choose ports; nothing runs before `start`.
@@ -128,9 +128,9 @@ class ControlPlane:
         self._store = "store"
         self._port = 0
         self._etcd_port = 0
-        self._etcd: Process | None = None
-        self._apiserver: Process | None = None
-        self._manager: Process | None = None
+        self._etcd: ProgramProcess | None = None
+        self._apiserver: ProgramProcess | None = None
+        self._manager: ProgramProcess | None = None
         self._authority = trustme.CA()
         folder.mkdir(parents=True, exist_ok=True)
         self._write_certificates()
@@ -180,10 +180,10 @@ class ControlPlane:
         pair = self._client_pair(user, group)
         return kubeconfig(self.name, self.server, self.ca, user, pair)
 
-    def audit_mark(self) -> Mark:
+    def audit_mark(self) -> AuditMark:
         """Return this moment in the audit log; needs audit=True."""
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
-        return Mark(self._audit_size(), moment)
+        return AuditMark(self._audit_size(), moment)
 
     def _audit_size(self) -> int:
         if not self.audit_log.exists():
@@ -199,11 +199,11 @@ class ControlPlane:
                 size -= step
         return 0
 
-    def audit_events(self, since: Mark | None = None) -> list[dict[str, Any]]:
+    def audit_events(self, since: AuditMark | None = None) -> list[dict[str, Any]]:
         """Return what the audit log has of the requests that came after a mark, or of all."""
         if not self.audit_log.exists():
             return []
-        place, moment = since or Mark(0, "")
+        place, moment = since or AuditMark(0, "")
         with self.audit_log.open("rb") as log:
             log.seek(place)
             lines = log.read().splitlines()
@@ -228,7 +228,7 @@ class ControlPlane:
                 self._apiserver = self._apiserver or self._start_apiserver()
                 await self._wait_ready()
                 break
-            except AddressTakenError:
+            except PortTakenError:
                 if last_try:
                     raise
                 await self.stop()
@@ -317,7 +317,7 @@ class ControlPlane:
     def _client_pair(self, user: str, group: str) -> tuple[bytes, bytes]:
         return client_pair(self._authority, user, group)
 
-    def _start_etcd(self) -> Process:
+    def _start_etcd(self) -> ProgramProcess:
         peer = f"http://127.0.0.1:{free_port()}"
         client = f"http://127.0.0.1:{self._etcd_port}"
         arguments = {
@@ -331,9 +331,9 @@ class ControlPlane:
         }
         program = str(binaries.path("etcd"))
         argv = [program, *_flags(arguments), "--unsafe-no-fsync"]
-        return Process(argv, self.folder / "etcd.log", self._env)
+        return ProgramProcess(argv, self.folder / "etcd.log", self._env)
 
-    def _start_apiserver(self) -> Process:
+    def _start_apiserver(self) -> ProgramProcess:
         at = self.folder
         arguments = {
             "bind-address": "127.0.0.1",
@@ -360,9 +360,9 @@ class ControlPlane:
             arguments["audit-log-path"] = str(self.audit_log)
         program = str(binaries.path("kube-apiserver", self._minor))
         argv = [program, *_flags(arguments | self._api_args)]
-        return Process(argv, at / "apiserver.log", self._env)
+        return ProgramProcess(argv, at / "apiserver.log", self._env)
 
-    def _start_manager(self) -> Process:
+    def _start_manager(self) -> ProgramProcess:
         at = self.folder
         self._write("manager.kubeconfig", self.kubeconfig("controllers"))
         arguments = {
@@ -378,7 +378,7 @@ class ControlPlane:
             "cluster-signing-key-file": str(at / "ca.key"),
         }
         program = str(binaries.path("kube-controller-manager", self._minor))
-        return Process([program, *_flags(arguments)], at / "controller-manager.log")
+        return ProgramProcess([program, *_flags(arguments)], at / "controller-manager.log")
 
     async def _wait_ready(self) -> None:
         async with Client(self.endpoint, deadline=2.0) as client:
@@ -410,16 +410,16 @@ class ControlPlane:
             if process is not None and process.has_ended:
                 told = process.tail()
                 if "address already in use" in told:
-                    raise AddressTakenError(told)
+                    raise PortTakenError(told)
                 raise AssertionError(f"{self.name}: {told}")
 
 
-class AddressTakenError(Exception):
+class PortTakenError(Exception):
     """Another program was faster on a port that was free a moment ago."""
 
 
 @asynccontextmanager
-async def running(plane: ControlPlane) -> AsyncIterator[ControlPlane]:
+async def running(plane: LocalControlPlane) -> AsyncIterator[LocalControlPlane]:
     """Run a control plane for the length of a block."""
     try:
         await plane.start()

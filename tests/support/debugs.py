@@ -2,13 +2,13 @@
 
 from __future__ import annotations
 
-from tests.node.kubectl import Kubectl
+from tests.node.kubectl import KubectlRunner
 
 LOOKS = "read line; echo heard $line; tr '\\0' ' ' </proc/1/cmdline; echo; cat"
 OPTIONS = ("--profile=baseline", "--image=busybox:latest", "--image-pull-policy=IfNotPresent")
 
 
-def debugged(user: Kubectl, namespace: str, pod: str, name: str) -> None:
+def debugged(user: KubectlRunner, namespace: str, pod: str, name: str) -> None:
     """Add one to a sleeper; it hears what it is told and sees the processes of its target."""
     asked = ("debug", pod, "-i", "--quiet", f"--container={name}", "--target=main", *OPTIONS)
     with user.running("-n", namespace, *asked, "--", "sh", "-c", LOOKS) as debugging:

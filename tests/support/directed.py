@@ -8,22 +8,22 @@ from typing import Any
 
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import rest, tls_contexts
-from kubeio.http.transport_protocol import Fence, Wire
+from kubeio.http.transport_protocol import Fence, HttpTransport
 
-Wires = Callable[[Endpoint, "Fence | None"], Wire]
+TransportFactory = Callable[[Endpoint, "Fence | None"], HttpTransport]
 
 
 @contextlib.contextmanager
-def directed(wires: Wires) -> Iterator[None]:
+def directed(wires: TransportFactory) -> Iterator[None]:
     """Have every client that is opened from now on speak through the wire that `wires` gives it."""
-    before, context = rest._wire, tls_contexts.context
+    before, context = rest._create_transport, tls_contexts.create_context
 
-    def chosen(endpoint: Endpoint, *others: Any) -> Wire:
+    def chosen(endpoint: Endpoint, *others: Any) -> HttpTransport:
         _, _, fence, _ = others
         return wires(endpoint, fence)
 
-    rest._wire = chosen
+    rest._create_transport = chosen
     try:
         yield
     finally:
-        rest._wire, tls_contexts.context = before, context
+        rest._create_transport, tls_contexts.create_context = before, context

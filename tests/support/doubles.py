@@ -19,7 +19,7 @@ async def twins(client: Client, namespace: str) -> set[str]:
 
 
 @dataclass
-class Seen:
+class ObservedDoubles:
     """What an observer saw."""
 
     twice: list[str] = field(default_factory=list)
@@ -28,7 +28,7 @@ class Seen:
     """How often it looked from both sides; one that looked at nothing has seen nothing."""
 
 
-async def observe(clients: Iterable[Client], namespace: str, seen: Seen) -> None:
+async def observe(clients: Iterable[Client], namespace: str, seen: ObservedDoubles) -> None:
     """Look at one cluster, then at the other, and at the first one again, for ever.
 
     What the first one had before and after the other one had it was in both: a twin that moves is

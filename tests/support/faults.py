@@ -1,6 +1,7 @@
 """An HTTP server that misbehaves exactly as a test says, as no real API server does on demand.
 
-The test's handler gets each request and an `Answer` to speak through, byte by byte if it likes.
+The test's handler gets each request and an `FaultyAnswer` to speak through, byte by byte if it
+likes.
 """
 
 from __future__ import annotations
@@ -19,7 +20,7 @@ from kubeio.config.endpoint import Endpoint
 
 
 @dataclass(frozen=True)
-class Request:
+class FaultyRequest:
     """What the client asked."""
 
     method: str
@@ -29,7 +30,7 @@ class Request:
     body: bytes
 
 
-class Answer:
+class FaultyAnswer:
     """Speaks to one client."""
 
     def __init__(self, writer: asyncio.StreamWriter) -> None:
@@ -79,21 +80,21 @@ class Answer:
         self._writer.transport.abort()
 
 
-Handler = Callable[[Request, Answer], Awaitable[None]]
+FaultHandler = Callable[[FaultyRequest, FaultyAnswer], Awaitable[None]]
 
 
 @dataclass
-class Server:
+class FaultyServer:
     """The running server and what it was asked."""
 
     endpoint: Endpoint
-    requests: list[Request] = field(default_factory=list)
+    requests: list[FaultyRequest] = field(default_factory=list)
 
 
 @contextlib.asynccontextmanager
 async def misbehaving(
-    handler: Handler, port: int = 0, *, tls: ssl.SSLContext | None = None
-) -> AsyncIterator[Server]:
+    handler: FaultHandler, port: int = 0, *, tls: ssl.SSLContext | None = None
+) -> AsyncIterator[FaultyServer]:
     """Serve on loopback while the block runs, without TLS when no context is given."""
     running: set[asyncio.Task[None]] = set()
     problems: list[Exception] = []
@@ -106,7 +107,7 @@ async def misbehaving(
             while True:
                 request = await _read(reader)
                 found.requests.append(request)
-                answer = Answer(writer)
+                answer = FaultyAnswer(writer)
                 await handler(request, answer)
                 if not answer.keeps_open:
                     break
@@ -121,7 +122,7 @@ async def misbehaving(
     server = await asyncio.start_server(serve, "127.0.0.1", port, ssl=tls)
     port = server.sockets[0].getsockname()[1]
     scheme = "http" if tls is None else "https"
-    found = Server(Endpoint(server=f"{scheme}://127.0.0.1:{port}", name="faulty"))
+    found = FaultyServer(Endpoint(server=f"{scheme}://127.0.0.1:{port}", name="faulty"))
     try:
         yield found
     finally:
@@ -134,7 +135,7 @@ async def misbehaving(
             raise problems[0]
 
 
-async def _read(reader: asyncio.StreamReader) -> Request:
+async def _read(reader: asyncio.StreamReader) -> FaultyRequest:
     head = (await reader.readuntil(b"\r\n\r\n")).decode()
     first, *lines = head.rstrip().split("\r\n")
     method, target, _ = first.split(" ")
@@ -144,4 +145,4 @@ async def _read(reader: asyncio.StreamReader) -> Request:
         headers[key.lower()] = f"{before},{value.strip()}" if before else value.strip()
     body = await reader.readexactly(int(headers.get("content-length", "0")))
     url = urlsplit(target)
-    return Request(method, url.path, dict(parse_qsl(url.query)), headers, body)
+    return FaultyRequest(method, url.path, dict(parse_qsl(url.query)), headers, body)

@@ -6,11 +6,13 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.node.kubectl import Kubectl
+from tests.node.kubectl import KubectlRunner
 
 
 @contextmanager
-def forwarded(kubectl: Kubectl, pod: str, port: int, namespace: str = "default") -> Iterator[int]:
+def forwarded(
+    kubectl: KubectlRunner, pod: str, port: int, namespace: str = "default"
+) -> Iterator[int]:
     """Forward a port for the length of a block; yields the port of 127.0.0.1 that leads to it."""
     asked = ("-n", namespace, "port-forward", f"pod/{pod}", f":{port}")
     with kubectl.running(*asked) as forwarding:

@@ -4,8 +4,8 @@ import random
 import re
 
 from vnagent.protocol import routes
-from vnagent.protocol.errors import RefusedError
-from vnagent.protocol.routes import Route, Verb
+from vnagent.protocol.errors import RequestRefusedError
+from vnagent.protocol.routes import Route, RouteVerb
 
 SUPER = "default-b41df0-one-web"
 SUPER_UID = "0e1f2a3b-0000-4000-8000-00000000abcd"
@@ -43,7 +43,7 @@ SCRAPS = [
 
 def render(route: Route) -> str:
     """Write a route as it goes to the kubelet."""
-    return routes.render(route, super_namespace=SUPER, super_uid=SUPER_UID)
+    return routes.render_kubelet_target(route, super_namespace=SUPER, super_uid=SUPER_UID)
 
 
 def mutate(chance: random.Random, target: bytes) -> bytes:
@@ -59,13 +59,13 @@ def is_harmless(target: bytes) -> bool:
     """Tell whether a target passes; what passes has to be harmless."""
     method = b"POST" if b"run/" in target[:6] else b"GET"
     try:
-        route = routes.parse(method, target)
-    except RefusedError:
+        route = routes.parse_route(method, target)
+    except RequestRefusedError:
         return False
-    if route.verb is Verb.HEALTH:
+    if route.verb is RouteVerb.HEALTH:
         return True
     if route.is_read:
-        path, query = target.partition(b"?")[0].decode(), routes.with_query("", route)
+        path, query = target.partition(b"?")[0].decode(), routes.append_query("", route)
         assert path.removesuffix("/") in READS
         assert query in ("", "?only_cpu_and_memory=true")
         return True

@@ -20,14 +20,14 @@ Policy = Mapping[str, Any]
 
 
 @dataclass(frozen=True)
-class Host:
+class NetworkHost:
     """One end of a connection that is no pod."""
 
     ip: str
 
 
 @dataclass(frozen=True)
-class PodHost(Host):
+class NetworkPod(NetworkHost):
     """A pod, with the labels of its namespace."""
 
     name: str
@@ -37,21 +37,29 @@ class PodHost(Host):
 
 
 @dataclass(frozen=True)
-class Port:
+class NetworkPort:
     """Where a connection goes."""
 
     number: int
     protocol: str = "TCP"
 
 
-def allowed(policies: Sequence[Policy], source: Host, target: Host, port: Port) -> bool:
+def allowed(
+    policies: Sequence[Policy], source: NetworkHost, target: NetworkHost, port: NetworkPort
+) -> bool:
     """Tell whether a connection comes about."""
     return may(policies, source, target, port, "Egress") and may(
         policies, target, source, port, "Ingress"
     )
 
 
-def may(policies: Sequence[Policy], own: Host, other: Host, port: Port, direction: str) -> bool:
+def may(
+    policies: Sequence[Policy],
+    own: NetworkHost,
+    other: NetworkHost,
+    port: NetworkPort,
+    direction: str,
+) -> bool:
     """Tell whether one end lets a connection with the other pass."""
     mine = [policy for policy in policies if is_selected(policy, own, direction)]
     if not mine:
@@ -63,9 +71,9 @@ def may(policies: Sequence[Policy], own: Host, other: Host, port: Port, directio
     )
 
 
-def is_selected(policy: Policy, host: Host, direction: str) -> bool:
+def is_selected(policy: Policy, host: NetworkHost, direction: str) -> bool:
     """Tell whether a policy isolates a host in a direction."""
-    if not isinstance(host, PodHost) or host.namespace != policy["metadata"]["namespace"]:
+    if not isinstance(host, NetworkPod) or host.namespace != policy["metadata"]["namespace"]:
         return False
     spec = policy["spec"]
     types = spec.get("policyTypes")
@@ -74,18 +82,20 @@ def is_selected(policy: Policy, host: Host, direction: str) -> bool:
     return direction in types and _selects(spec["podSelector"], host.labels)
 
 
-def _peers_match(rule: Mapping[str, Any], policy: Policy, other: Host, direction: str) -> bool:
+def _peers_match(
+    rule: Mapping[str, Any], policy: Policy, other: NetworkHost, direction: str
+) -> bool:
     peers = rule.get("from" if direction == "Ingress" else "to")
     return not peers or any(_peer_matches(peer, policy, other) for peer in peers)
 
 
-def _peer_matches(peer: Mapping[str, Any], policy: Policy, other: Host) -> bool:
+def _peer_matches(peer: Mapping[str, Any], policy: Policy, other: NetworkHost) -> bool:
     block = peer.get("ipBlock")
     if block is not None:
         return _holds(block["cidr"], other) and not any(
             _holds(each, other) for each in block.get("except") or ()
         )
-    if not isinstance(other, PodHost):
+    if not isinstance(other, NetworkPod):
         return False
     namespaces, pods = peer.get("namespaceSelector"), peer.get("podSelector")
     if namespaces is None:
@@ -95,17 +105,17 @@ def _peer_matches(peer: Mapping[str, Any], policy: Policy, other: Host) -> bool:
     return in_namespace and (pods is None or _selects(pods, other.labels))
 
 
-def _holds(cidr: str, host: Host) -> bool:
+def _holds(cidr: str, host: NetworkHost) -> bool:
     address, network = ipaddress.ip_address(host.ip), ipaddress.ip_network(cidr)
     return address.version == network.version and address in network
 
 
-def _ports_match(rule: Mapping[str, Any], port: Port) -> bool:
+def _ports_match(rule: Mapping[str, Any], port: NetworkPort) -> bool:
     ports = rule.get("ports")
     return not ports or any(_port_matches(each, port) for each in ports)
 
 
-def _port_matches(each: Mapping[str, Any], port: Port) -> bool:
+def _port_matches(each: Mapping[str, Any], port: NetworkPort) -> bool:
     if each.get("protocol", "TCP") != port.protocol:
         return False
     first = each.get("port")

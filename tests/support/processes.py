@@ -33,7 +33,7 @@ def free_port() -> int:
     raise RuntimeError(f"100 ports of {PORTS} are all taken")
 
 
-class Process:
+class ProgramProcess:
     """One program, its log, and its end."""
 
     def __init__(

@@ -19,9 +19,9 @@ from kubeio.api.client import Client
 from kubeio.errors import NotFound
 from tenancy.resources import LEASES
 from tests.support import alerts
-from tests.support.controlplane import ControlPlane, Mark
+from tests.support.controlplane import AuditMark, LocalControlPlane
 from tests.support.eventually import eventually
-from tests.support.processes import Process, free_port
+from tests.support.processes import ProgramProcess, free_port
 
 PATIENCE = 60.0
 """Seconds for a hand-over with all that follows; how long it may take the Lease's times say."""
@@ -32,7 +32,7 @@ _LEASE_IS_LOST = "lease.lost"
 
 
 @dataclass(frozen=True)
-class Attempt:
+class SentWrite:
     """One write that was sent, whatever came of it."""
 
     verb: str
@@ -54,7 +54,7 @@ class Attempt:
         return self.code < 300
 
 
-class Replica:
+class SyncerProcess:
     """One process."""
 
     def __init__(
@@ -73,7 +73,7 @@ class Replica:
         file = folder / f"{name}.kubeconfig"
         file.write_bytes(kubeconfig)
         file.chmod(0o600)
-        self.process = Process(
+        self.process = ProgramProcess(
             [
                 *(sys.executable, "-m", *program, "--kubeconfig", str(file)),
                 *("--port", str(self.port), *words),
@@ -82,7 +82,7 @@ class Replica:
             {"POD_NAME": name, "KUBECONFIG": "/nonexistent", **(env or {})},
         )
 
-    async def scrape(self) -> alerts.Scrape:
+    async def scrape(self) -> alerts.AlertScrape:
         """Return what it tells."""
         return alerts.scraped(await fetch(self.port, "/metrics"), instance=self.name)
 
@@ -91,17 +91,17 @@ class Replica:
         return self.process.has_ended and _LEASE_IS_LOST in self.process.log.read_text()
 
 
-class Pair:
+class ReplicaPair:
     """Two replicas and the audit logs of the API servers that they write to."""
 
     def __init__(
         self,
-        both: tuple[Replica, Replica],
+        both: tuple[SyncerProcess, SyncerProcess],
         *,
         client: Client,
         lease: tuple[str, str],
         agent: str,
-        planes: Sequence[ControlPlane],
+        planes: Sequence[LocalControlPlane],
     ) -> None:
         """`lease` is namespace and name, `agent` begins the user agent."""
         self.both = both
@@ -120,7 +120,7 @@ class Pair:
         """Return the name of the replica that has the Lease."""
         return str((await self.lease()).get("holderIdentity") or "").split("_")[0]
 
-    async def settled(self) -> tuple[Replica, Replica]:
+    async def settled(self) -> tuple[SyncerProcess, SyncerProcess]:
         """Wait until both are there and one works; return it and the one that waits."""
         first, second = self.both
         for replica in self.both:
@@ -129,11 +129,11 @@ class Pair:
         name = await eventually(self.holder, until=names.__contains__, within=PATIENCE)
         return (first, second) if first.name == name else (second, first)
 
-    def mark(self) -> list[Mark]:
+    def mark(self) -> list[AuditMark]:
         """Return this moment in the audit logs."""
         return [plane.audit_mark() for plane in self._planes]
 
-    def writes(self, replica: Replica, marked: Iterable[Mark]) -> list[Attempt]:
+    def writes(self, replica: SyncerProcess, marked: Iterable[AuditMark]) -> list[SentWrite]:
         """Return what a replica wrote or tried to write since then, less the Lease."""
         found = [
             _attempt(event)
@@ -143,7 +143,9 @@ class Pair:
         ]
         return [attempt for attempt in found if attempt.resource != "leases"]
 
-    def hand_over(self, standby: Replica, killed: float, marked: Iterable[Mark]) -> float:
+    def hand_over(
+        self, standby: SyncerProcess, killed: float, marked: Iterable[AuditMark]
+    ) -> float:
         """Return the seconds from `killed`, by the wall clock, to the standby's first write.
 
         NaN when it wrote nothing. The Lease is no write: what it is held for is what counts.
@@ -175,10 +177,10 @@ def _is_write(event: Mapping[str, Any]) -> bool:
     return event["verb"] in _WRITES and event["stage"] == "ResponseComplete"
 
 
-def _attempt(event: Mapping[str, Any]) -> Attempt:
+def _attempt(event: Mapping[str, Any]) -> SentWrite:
     at = event["objectRef"]
     body = event.get("requestObject") or {}
-    return Attempt(
+    return SentWrite(
         verb=event["verb"],
         resource="/".join(filter(None, (at["resource"], at.get("subresource", "")))),
         namespace=at.get("namespace", ""),

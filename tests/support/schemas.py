@@ -12,7 +12,7 @@ from typing import Any
 
 from hypothesis import strategies as st
 
-from syncer.model.field_rules import Each, Fields, Free, Verdict
+from syncer.model.field_rules import AllowMap, FieldRule, ListOfObjects, ObjectFields
 
 STRAY = "stray-value"
 """What unknown fields hold: it may never be found again."""
@@ -54,25 +54,25 @@ TEXTS = (
 
 
 @dataclass(frozen=True)
-class Node:
+class SchemaNode:
     """A place in a schema."""
 
     kind: str
     """object, list, map, text, number, flag, or any."""
-    fields: Mapping[str, Callable[[], Node]] = field(default_factory=dict)
-    item: Callable[[], Node] | None = None
+    fields: Mapping[str, Callable[[], SchemaNode]] = field(default_factory=dict)
+    item: Callable[[], SchemaNode] | None = None
 
 
 _KINDS = {"string": "text", "integer": "number", "number": "number", "boolean": "flag"}
 
 
-def of_openapi(definitions: Mapping[str, Any], schema: Mapping[str, Any]) -> Node:
+def of_openapi(definitions: Mapping[str, Any], schema: Mapping[str, Any]) -> SchemaNode:
     """Return a place in the schema that an API server publishes."""
     name = str(schema.get("$ref", "")).removeprefix("#/definitions/")
     if name:
         schema = definitions[name]
     if schema.get("properties"):
-        return Node(
+        return SchemaNode(
             "object",
             fields={
                 key: lambda inner=inner: of_openapi(definitions, inner)  # type: ignore[misc]
@@ -80,15 +80,15 @@ def of_openapi(definitions: Mapping[str, Any], schema: Mapping[str, Any]) -> Nod
             },
         )
     if schema.get("type") == "array":
-        return Node("list", item=lambda: of_openapi(definitions, schema["items"]))
+        return SchemaNode("list", item=lambda: of_openapi(definitions, schema["items"]))
     if "additionalProperties" in schema:
-        return Node("map")
-    return Node(_KINDS.get(schema.get("type", ""), "any"))
+        return SchemaNode("map")
+    return SchemaNode(_KINDS.get(schema.get("type", ""), "any"))
 
 
-def of_table(table: Mapping[str, Verdict]) -> Node:
+def of_table(table: Mapping[str, FieldRule]) -> SchemaNode:
     """Return the schema that a verdict table is written for."""
-    return Node(
+    return SchemaNode(
         "object",
         fields={
             key: lambda verdict=verdict: _of_verdict(verdict)  # type: ignore[misc]
@@ -97,15 +97,15 @@ def of_table(table: Mapping[str, Verdict]) -> Node:
     )
 
 
-def _of_verdict(verdict: Verdict) -> Node:
+def _of_verdict(verdict: FieldRule) -> SchemaNode:
     match verdict:
-        case Fields():
+        case ObjectFields():
             return of_table(verdict.fields)
-        case Each():
-            return Node("list", item=lambda: of_table(verdict.fields))
-        case Free():
-            return Node("map")
-    return Node("any")
+        case ListOfObjects():
+            return SchemaNode("list", item=lambda: of_table(verdict.fields))
+        case AllowMap():
+            return SchemaNode("map")
+    return SchemaNode("any")
 
 
 _SCALARS = {
@@ -127,7 +127,7 @@ JSON = st.recursive(
 """Anything; for stores that hold what no honest API server takes."""
 
 
-def grow(draw: st.DrawFn, node: Node, body: dict[str, Any], *, honest: bool) -> None:
+def grow(draw: st.DrawFn, node: SchemaNode, body: dict[str, Any], *, honest: bool) -> None:
     """Graft one leaf onto an object, in place; a dishonest one is of any shape."""
     while True:
         name = draw(st.sampled_from([*node.fields, STRAY_FIELD]))
@@ -144,7 +144,7 @@ def grow(draw: st.DrawFn, node: Node, body: dict[str, Any], *, honest: bool) -> 
             node, body = child, body[name]
         elif child.kind == "list":
             items = body[name] = there if isinstance(there, list) else []
-            item = child.item() if child.item is not None else Node("any")
+            item = child.item() if child.item is not None else SchemaNode("any")
             if item.kind != "object":
                 items.append(draw(_SCALARS.get(item.kind, _SCALARS["any"])))
                 return

@@ -16,7 +16,7 @@ import trustme
 
 from kubeio.api.client import Client
 from tenancy.resources import Resource
-from tests.support.faults import Answer, Request, misbehaving
+from tests.support.faults import FaultyAnswer, FaultyRequest, misbehaving
 from tests.support.names import fresh_name
 
 CONFIGURATIONS = Resource(
@@ -27,17 +27,17 @@ CONFIGURATIONS = Resource(
     namespaced=False,
 )
 Patch = list[dict[str, Any]]
-Mutate = Callable[[str, dict[str, Any]], Awaitable[Patch]]
+MutateFunction = Callable[[str, dict[str, Any]], Awaitable[Patch]]
 """Given the operation and the object, returns the patch."""
 
 
 @contextlib.asynccontextmanager
 async def mutating(
-    client: Client, mutate: Mutate, *, resource: str, namespaces: Sequence[str]
+    client: Client, mutate: MutateFunction, *, resource: str, namespaces: Sequence[str]
 ) -> AsyncIterator[None]:
     """Have the objects of a resource in some namespaces changed while the block runs."""
 
-    async def review(request: Request, answer: Answer) -> None:
+    async def review(request: FaultyRequest, answer: FaultyAnswer) -> None:
         asked = orjson.loads(request.body)["request"]
         patch = await mutate(asked["operation"], asked["object"])
         response: dict[str, Any] = {"uid": asked["uid"], "allowed": True}

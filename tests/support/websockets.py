@@ -18,7 +18,7 @@ V4, V5 = "v4.channel.k8s.io", "v5.channel.k8s.io"
 SECONDS = 30
 
 
-class Said(NamedTuple):
+class CommandOutput(NamedTuple):
     """What a command left."""
 
     protocol: str
@@ -36,7 +36,7 @@ def of_api_server(kubeconfig: Path) -> Configuration:
 
 def run(
     to: Configuration, path: str, options: list[tuple[str, str]], words: str, protocol: str
-) -> Said:
+) -> CommandOutput:
     """Run the command that path and options name, say some words to it, return how it ended."""
     url = f"{to.host.replace('https://', 'wss://')}{path}?{urlencode(options)}"
     client = WSClient(to, url, {"sec-websocket-protocol": protocol}, capture_all=False)
@@ -45,6 +45,6 @@ def run(
             client.write_stdin(words)
         client.run_forever(timeout=SECONDS)
         said = client.read_stdout(), client.read_stderr()
-        return Said(str(client.subprotocol), *said, client.returncode)
+        return CommandOutput(str(client.subprotocol), *said, client.returncode)
     finally:
         client.sock.shutdown()  # where the server has ended, close() leaves it open

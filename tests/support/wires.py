@@ -8,7 +8,7 @@ import pytest
 
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import rest
-from kubeio.http.proxy_transport import ProxiedWire
+from kubeio.http.proxy_transport import ProxyTransport
 from kubeio.http.transport_protocol import Fence
 
 NAMES = ("lean", "aiohttp")
@@ -17,7 +17,7 @@ NAMES = ("lean", "aiohttp")
 def use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
     """Have each transport that is opened from now on take this wire."""
     if name == "aiohttp":
-        monkeypatch.setattr(rest, "_wire", _aiohttp)
+        monkeypatch.setattr(rest, "_create_transport", _aiohttp)
 
 
 def _aiohttp(
@@ -26,13 +26,13 @@ def _aiohttp(
     connections: int,
     fence: Fence | None,
     most: int | None,
-) -> ProxiedWire:
-    return ProxiedWire(
+) -> ProxyTransport:
+    return ProxyTransport(
         endpoint.server,
         context=context,
         server_name=endpoint.tls_server_name or None,
         connections=connections,
         proxy="",
         fence=fence,
-        most=most,
+        max_response_bytes=most,
     )

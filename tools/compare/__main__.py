@@ -11,7 +11,7 @@ from pathlib import Path
 
 from tools.compare import expectation
 from tools.compare.differences import differences
-from tools.compare.inventory import Cluster, UnreadableError
+from tools.compare.inventory import ClusterReadError, ComparedCluster
 from tools.compare.normal_form import normal_form
 
 
@@ -27,10 +27,10 @@ def main(arguments: Sequence[str]) -> int:
     left, right = options.namespace, options.right_namespace or options.namespace
     try:
         found = differences(
-            normal_form(Cluster(kubeconfig=options.left).objects(left), left),
-            normal_form(Cluster(kubeconfig=options.right).objects(right), right),
+            normal_form(ComparedCluster(kubeconfig=options.left).objects(left), left),
+            normal_form(ComparedCluster(kubeconfig=options.right).objects(right), right),
         )
-    except UnreadableError as problem:
+    except ClusterReadError as problem:
         print(f"error: {problem}", file=sys.stderr)
         return 2
     for difference in found:

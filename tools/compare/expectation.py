@@ -15,7 +15,7 @@ from tools.compare.differences import Difference
 
 
 @dataclass(frozen=True, slots=True)
-class Expected:
+class ExpectedDifference:
     """Differences that one reason explains."""
 
     line: str
@@ -28,16 +28,16 @@ class Expected:
         return re.fullmatch(pattern, str(difference)) is not None
 
 
-def read(path: Path) -> list[Expected]:
+def read(path: Path) -> list[ExpectedDifference]:
     """Return the tracked list of a file."""
     return [
-        Expected(line, entry["reason"])
+        ExpectedDifference(line, entry["reason"])
         for entry in yaml.safe_load(path.read_text())
         for line in entry["differences"]
     ]
 
 
-def unequal(found: Iterable[Difference], expected: Sequence[Expected]) -> list[str]:
+def unequal(found: Iterable[Difference], expected: Sequence[ExpectedDifference]) -> list[str]:
     """Return what is found and not listed, and what is listed and not found."""
     differences = list(found)
     unlisted = [d for d in differences if not any(each.covers(d) for each in expected)]

@@ -17,12 +17,12 @@ _SEEN_TWICE = frozenset({"events.events.k8s.io"})
 """Resources that show objects of another resource a second time."""
 
 
-class UnreadableError(Exception):
+class ClusterReadError(Exception):
     """A cluster did not answer; the text is for people."""
 
 
 @dataclass(frozen=True, kw_only=True)
-class Cluster:
+class ComparedCluster:
     """One cluster, read through kubectl."""
 
     kubeconfig: Path
@@ -55,7 +55,7 @@ class Cluster:
         )
         if done.returncode:
             said = done.stderr.strip()
-            raise UnreadableError(f"{self.kubeconfig}: kubectl {' '.join(words)[:80]}: {said}")
+            raise ClusterReadError(f"{self.kubeconfig}: kubectl {' '.join(words)[:80]}: {said}")
         return done.stdout
 
 

@@ -55,7 +55,7 @@ _MINUTES = re.compile(r"-\d{8,}$")
 def normal_form(objects: Iterable[Object], namespace: str) -> NormalForm:
     """Return the objects of one cluster in their normal form."""
     found = list(objects)
-    words = _Words(found, namespace)
+    words = _ClusterNames(found, namespace)
     groups: defaultdict[str, list[Object]] = defaultdict(list)
     for item in found:
         if item["kind"] != "Event":
@@ -71,14 +71,14 @@ def normal_form(objects: Iterable[Object], namespace: str) -> NormalForm:
     }
 
 
-def _key(item: Object, words: "_Words") -> str:
+def _key(item: Object, words: "_ClusterNames") -> str:
     """Return what an object is matched by: its name, or for a volume its claim."""
     if item["kind"] == "PersistentVolume" and item["spec"].get("claimRef"):
         return f"PersistentVolume/of {item['spec']['claimRef']['name']}"
     return f"{item['kind']}/{words.replaced(item['metadata']['name'])}"
 
 
-def _event(event: Object, words: "_Words") -> tuple[str, Object]:
+def _event(event: Object, words: "_ClusterNames") -> tuple[str, Object]:
     """Return an Event by what it says, which is all that makes one."""
     about = event["involvedObject"]
     component = (event.get("source") or {}).get("component") or event.get("reportingComponent")
@@ -86,7 +86,7 @@ def _event(event: Object, words: "_Words") -> tuple[str, Object]:
     return said, {"type": event["type"], "component": component}
 
 
-def _body(item: Object, words: "_Words") -> Object:
+def _body(item: Object, words: "_ClusterNames") -> Object:
     body: Object = _Reduction(item["kind"], words).of(item)
     managers = item["metadata"].get("managedFields") or ()
     body["metadata"]["managedFields"] = sorted(
@@ -98,7 +98,7 @@ def _body(item: Object, words: "_Words") -> Object:
 class _Reduction:
     """The reduction of one object."""
 
-    def __init__(self, kind: str, words: "_Words") -> None:
+    def __init__(self, kind: str, words: "_ClusterNames") -> None:
         self._words = words
         self._numbers = NUMBERS.get(kind, frozenset())
         self._left_out = LEFT_OUT | CHANCE.get(kind, frozenset())
@@ -118,7 +118,7 @@ class _Reduction:
         return self._words.replaced(value) if isinstance(value, str) else value
 
 
-class _Words:
+class _ClusterNames:
     """What the identities, addresses and names of one cluster's objects stand for."""
 
     def __init__(self, objects: Iterable[Object], namespace: str) -> None:

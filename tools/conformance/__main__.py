@@ -16,13 +16,13 @@ from collections.abc import Sequence
 from bench import shipped
 from tests.support.shards import COUNT
 from tools.conformance import images, judge, known, page, run, sides, suite
-from tools.conformance.cases import Case, chosen
-from tools.conformance.results import PASSED, Result, Store
-from tools.conformance.sides import SIDES, Side
+from tools.conformance.cases import ConformanceCase, chosen
+from tools.conformance.results import PASSED, CaseResult, ResultStore
+from tools.conformance.sides import SIDES, SuiteTarget
 from tools.testbed import preflight, versions
 from tools.testbed.cluster import REPOSITORY
 from tools.testbed.errors import TestbedError
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 PAGE = REPOSITORY / "docs" / "conformance.md"
 
@@ -41,7 +41,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _build(_options: argparse.Namespace) -> None:
-    progress = Progress()
+    progress = StepPrinter()
     preflight.check_tools(progress)
     suite.build(progress)
     for image in images.build(suite.images(), progress):
@@ -54,7 +54,7 @@ def _list(options: argparse.Namespace) -> None:
 
 
 def _run(options: argparse.Namespace) -> int:
-    progress = Progress()
+    progress = StepPrinter()
     preflight.check_tools(progress)
     suite.build(progress)
     cases = _selected(options)
@@ -73,8 +73,10 @@ def _run(options: argparse.Namespace) -> int:
     return _judge(options)
 
 
-def _plan(side: Side, cases: Sequence[Case], options: argparse.Namespace) -> run.Plan:
-    store = Store(side.folder / "results.jsonl")
+def _plan(
+    side: SuiteTarget, cases: Sequence[ConformanceCase], options: argparse.Namespace
+) -> run.RunPlan:
+    store = ResultStore(side.folder / "results.jsonl")
     before, again = store.read(), set[str]()
     if options.fresh:
         store.forget(case.name for case in cases)
@@ -83,7 +85,7 @@ def _plan(side: Side, cases: Sequence[Case], options: argparse.Namespace) -> run
     times = {
         name: result.seconds for other in SIDES.values() for name, result in _read(other).items()
     }
-    return run.Plan(
+    return run.RunPlan(
         store=store,
         logs=side.folder / "logs",
         workers=options.workers,
@@ -125,7 +127,7 @@ def _machine() -> str:
 
 def _page(_options: argparse.Namespace) -> None:
     text = page.render(
-        page.Run(
+        page.PublishedRun(
             version=versions.load().kubernetes[0].version,
             machine=_machine(),
             cases=suite.cases(),
@@ -137,7 +139,7 @@ def _page(_options: argparse.Namespace) -> None:
     print(PAGE.relative_to(REPOSITORY))
 
 
-def _selected(options: argparse.Namespace) -> list[Case]:
+def _selected(options: argparse.Namespace) -> list[ConformanceCase]:
     cases = suite.cases()
     if options.slice:
         cases = chosen(cases, known.slice_names())
@@ -152,8 +154,8 @@ def _sides(options: argparse.Namespace) -> list[str]:
     return options.sides or ["control", "tenant"]
 
 
-def _read(side: Side) -> dict[str, Result]:
-    return Store(side.folder / "results.jsonl").read()
+def _read(side: SuiteTarget) -> dict[str, CaseResult]:
+    return ResultStore(side.folder / "results.jsonl").read()
 
 
 def _parser() -> argparse.ArgumentParser:

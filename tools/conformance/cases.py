@@ -17,7 +17,7 @@ _SUITE = "Kubernetes e2e suite"
 
 
 @dataclass(frozen=True, slots=True)
-class Case:
+class ConformanceCase:
     """One case: its full name and the file of Kubernetes that holds it."""
 
     name: str
@@ -39,12 +39,15 @@ class Case:
         return re.sub(r"[^a-z0-9]+", "-", self.name.lower()).strip("-")[:100].rstrip("-")
 
 
-def parse(text: str) -> list[Case]:
+def parse(text: str) -> list[ConformanceCase]:
     """The cases that `--list-conformance-tests` prints, in its order.
 
     Raises ValueError when two cases have one name.
     """
-    found = [Case(" ".join(row["codename"].split()), row["file"]) for row in yaml.safe_load(text)]
+    found = [
+        ConformanceCase(" ".join(row["codename"].split()), row["file"])
+        for row in yaml.safe_load(text)
+    ]
     names = [case.name for case in found]
     doubled = sorted({name for name in names if names.count(name) > 1})
     if doubled:
@@ -52,7 +55,7 @@ def parse(text: str) -> list[Case]:
     return found
 
 
-def chosen(cases: Sequence[Case], names: Iterable[str]) -> list[Case]:
+def chosen(cases: Sequence[ConformanceCase], names: Iterable[str]) -> list[ConformanceCase]:
     """The named cases, in the order of the suite.
 
     Raises ValueError for a name that the suite does not have.
@@ -65,15 +68,15 @@ def chosen(cases: Sequence[Case], names: Iterable[str]) -> list[Case]:
     return [case for case in cases if case.name in set(wanted)]
 
 
-def focus(batch: Iterable[Case]) -> str:
+def focus(batch: Iterable[ConformanceCase]) -> str:
     """The expression that runs exactly these cases."""
     names = "|".join(re.escape(case.name) for case in batch)
     return f"^{_SUITE} (?:{names})$"
 
 
 def batches(
-    cases: Sequence[Case], size: int, seconds: Mapping[str, float] | None = None
-) -> list[list[Case]]:
+    cases: Sequence[ConformanceCase], size: int, seconds: Mapping[str, float] | None = None
+) -> list[list[ConformanceCase]]:
     """Deal cases out, `size` to a batch at most, those that took longest first.
 
     A case that takes long is alone, or what shares its batch would wait for it: the last batch
@@ -89,7 +92,7 @@ def batches(
     return [[case] for case in slow] + [rest[start::count] for start in range(count)]
 
 
-def _seconds(case: Case, known: Mapping[str, float]) -> float:
+def _seconds(case: ConformanceCase, known: Mapping[str, float]) -> float:
     return known.get(case.name, _SLOW if "[Slow]" in case.name else 0.0)
 
 

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tools.testbed import binaries, debian, oci, versions
 from tools.testbed.errors import TestbedError
-from tools.testbed.oci import Blob, Entry, Image
-from tools.testbed.progress import Progress
+from tools.testbed.oci import Blob, Image, LayerEntry
+from tools.testbed.progress import StepPrinter
 
 _PACKAGES = (
     "bind9-dnsutils",
@@ -43,14 +43,14 @@ _WELCOME = b"<!DOCTYPE html>\n<title>Welcome to nginx!</title>\n<h1>Welcome to n
 
 
 @dataclass(frozen=True, slots=True)
-class Roots:
+class ImageRoots:
     """What images are made on: the testbed's small root and the one with packages."""
 
     small: Path
     large: Path
 
 
-def build(listed: Iterable[str], progress: Progress) -> list[Image]:
+def build(listed: Iterable[str], progress: StepPrinter) -> list[Image]:
     """Make the images of RECIPES under the names that the suite lists; quick when they are there.
 
     Raises TestbedError when the suite does not list an image of the table any more.
@@ -63,7 +63,7 @@ def build(listed: Iterable[str], progress: Progress) -> list[Image]:
             f"the suite does not list an image {gone[0]!r} any more; look in "
             "test/utils/image/manifest.go of Kubernetes what became of it"
         )
-    roots = Roots(
+    roots = ImageRoots(
         debian.root(progress), debian.root_with(_PACKAGES, progress, "the images of the suite")
     )
     with progress.step("images of the suite") as step:
@@ -80,89 +80,89 @@ def _short(name: str) -> str:
     return name.partition("/")[2].rpartition(":")[0]
 
 
-def _agnhost(name: str, roots: Roots) -> Image:
+def _agnhost(name: str, roots: ImageRoots) -> Image:
     return oci.image(
         name, _agnhost_layers(roots), entrypoint=["/agnhost"], command=["pause"], user=""
     )
 
 
-def _nautilus(name: str, roots: Roots) -> Image:
+def _nautilus(name: str, roots: ImageRoots) -> Image:
     return _with_html(name, roots, "nautilus")
 
 
-def _kitten(name: str, roots: Roots) -> Image:
+def _kitten(name: str, roots: ImageRoots) -> Image:
     return _with_html(name, roots, "kitten")
 
 
-def _with_html(name: str, roots: Roots, short: str) -> Image:
+def _with_html(name: str, roots: ImageRoots, short: str) -> Image:
     folder = _source() / "test/images" / short / "html"
-    files = [Entry(file.name, 0o644, source=file) for file in sorted(folder.iterdir())]
+    files = [LayerEntry(file.name, 0o644, source=file) for file in sorted(folder.iterdir())]
     # The case of image volumes knows upstream's base by this name (image_volume.go:87).
-    release = Entry("etc/os-release", 0o644, content=b'NAME="Alpine Linux"\n')
-    layers = [*_agnhost_layers(roots), _layer(short, [Entry("etc"), release, *files])]
+    release = LayerEntry("etc/os-release", 0o644, content=b'NAME="Alpine Linux"\n')
+    layers = [*_agnhost_layers(roots), _layer(short, [LayerEntry("etc"), release, *files])]
     return oci.image(name, layers, entrypoint=["/agnhost"], command=["test-webserver"], user="")
 
 
-def _busybox(name: str, roots: Roots) -> Image:
+def _busybox(name: str, roots: ImageRoots) -> Image:
     return oci.image(name, _busybox_layers(roots), entrypoint=[], command=["sh"], user="")
 
 
-def _nonewprivs(name: str, roots: Roots) -> Image:
+def _nonewprivs(name: str, roots: ImageRoots) -> Image:
     program = binaries.path("nonewprivs")
-    folders = [Entry("usr"), Entry("usr/local"), Entry("usr/local/bin")]
-    entries = [*folders, Entry("usr/local/bin/nnp", 0o6755, source=program)]
+    folders = [LayerEntry("usr"), LayerEntry("usr/local"), LayerEntry("usr/local/bin")]
+    entries = [*folders, LayerEntry("usr/local/bin/nnp", 0o6755, source=program)]
     layers = [*_busybox_layers(roots), _layer("nonewprivs", entries)]
     return oci.image(name, layers, entrypoint=[], command=["nnp"], user="")
 
 
-def _nonroot(name: str, roots: Roots) -> Image:
+def _nonroot(name: str, roots: ImageRoots) -> Image:
     return oci.image(name, _busybox_layers(roots), entrypoint=[], command=["sh"], user="1234")
 
 
-def _pause(name: str, _roots: Roots) -> Image:
-    layers = [_layer("pause", [Entry("pause", source=binaries.path("pause"))])]
+def _pause(name: str, _roots: ImageRoots) -> Image:
+    layers = [_layer("pause", [LayerEntry("pause", source=binaries.path("pause"))])]
     return oci.image(name, layers, entrypoint=["/pause"], user="65535:65535")
 
 
-def _glibc_dns(name: str, roots: Roots) -> Image:
+def _glibc_dns(name: str, roots: ImageRoots) -> Image:
     layers = [debian.layer(roots.large), _coredns_layer()]
     return oci.image(name, layers, entrypoint=[], command=["bash"], user="")
 
 
-def _nginx(name: str, roots: Roots) -> Image:
+def _nginx(name: str, roots: ImageRoots) -> Image:
     version = name.rpartition(":")[2]  # two images of one name that differ in nothing are one
     entries = [
-        Entry("etc"),
-        Entry("etc/nginx"),
-        Entry("etc/nginx/nginx.conf", 0o644, content=_NGINX),
-        Entry("usr"),
-        Entry("usr/share"),
-        Entry("usr/share/nginx"),
-        Entry("usr/share/nginx/html"),
-        Entry("usr/share/nginx/html/index.html", 0o644, content=_WELCOME),
-        Entry("usr/share/nginx/html/version", 0o644, content=version.encode()),
-        Entry("var"),
-        Entry("var/log"),
-        Entry("var/log/nginx"),
+        LayerEntry("etc"),
+        LayerEntry("etc/nginx"),
+        LayerEntry("etc/nginx/nginx.conf", 0o644, content=_NGINX),
+        LayerEntry("usr"),
+        LayerEntry("usr/share"),
+        LayerEntry("usr/share/nginx"),
+        LayerEntry("usr/share/nginx/html"),
+        LayerEntry("usr/share/nginx/html/index.html", 0o644, content=_WELCOME),
+        LayerEntry("usr/share/nginx/html/version", 0o644, content=version.encode()),
+        LayerEntry("var"),
+        LayerEntry("var/log"),
+        LayerEntry("var/log/nginx"),
     ]
     layers = [debian.layer(roots.large), _layer(f"nginx-{version}", entries)]
     return oci.image(name, layers, entrypoint=[], command=["nginx"], user="")
 
 
-def _etcd(name: str, roots: Roots) -> Image:
-    folders = [Entry("usr"), Entry("usr/local"), Entry("usr/local/bin")]
-    program = Entry("usr/local/bin/etcd", source=binaries.path("etcd"))
+def _etcd(name: str, roots: ImageRoots) -> Image:
+    folders = [LayerEntry("usr"), LayerEntry("usr/local"), LayerEntry("usr/local/bin")]
+    program = LayerEntry("usr/local/bin/etcd", source=binaries.path("etcd"))
     layers = [debian.busybox_layer(roots.small), _layer("etcd", [*folders, program])]
     return oci.image(name, layers, entrypoint=["/usr/local/bin/etcd"], user="")
 
 
-def _sample_apiserver(name: str, roots: Roots) -> Image:
-    program = Entry("sample-apiserver", source=binaries.path("sample-apiserver"))
+def _sample_apiserver(name: str, roots: ImageRoots) -> Image:
+    program = LayerEntry("sample-apiserver", source=binaries.path("sample-apiserver"))
     layers = [debian.busybox_layer(roots.small), _layer("sample-apiserver", [program])]
     return oci.image(name, layers, entrypoint=["/sample-apiserver"], user="")
 
 
-RECIPES: dict[str, Callable[[str, Roots], Image]] = {
+RECIPES: dict[str, Callable[[str, ImageRoots], Image]] = {
     "e2e-test-images/agnhost": _agnhost,
     "e2e-test-images/busybox": _busybox,
     "e2e-test-images/glibc-dns-testing": _glibc_dns,
@@ -178,7 +178,7 @@ RECIPES: dict[str, Callable[[str, Roots], Image]] = {
 """How each image is made, by its name without registry and tag."""
 
 
-def _agnhost_layers(roots: Roots) -> list[Blob]:
+def _agnhost_layers(roots: ImageRoots) -> list[Blob]:
     large = roots.large
     passwd = (
         large / "etc/passwd"
@@ -188,38 +188,38 @@ def _agnhost_layers(roots: Roots) -> list[Blob]:
     )
     porter = _source() / "test/images/agnhost/porter"
     entries = [
-        Entry("agnhost", source=binaries.path("agnhost")),
-        Entry("agnhost-2", link="agnhost"),
-        Entry("etc"),
+        LayerEntry("agnhost", source=binaries.path("agnhost")),
+        LayerEntry("agnhost-2", link="agnhost"),
+        LayerEntry("etc"),
         *debian.accounts(passwd, group),
-        Entry("localhost.crt", 0o644, source=porter / "localhost.crt"),
-        Entry("localhost.key", 0o644, source=porter / "localhost.key"),
-        Entry("uploads"),
+        LayerEntry("localhost.crt", 0o644, source=porter / "localhost.crt"),
+        LayerEntry("localhost.key", 0o644, source=porter / "localhost.key"),
+        LayerEntry("uploads"),
     ]
     return [debian.layer(large), _coredns_layer(), _layer("agnhost", entries)]
 
 
-def _busybox_layers(roots: Roots) -> list[Blob]:
+def _busybox_layers(roots: ImageRoots) -> list[Blob]:
     # busybox's own shell drops variables whose names are no names, and cases look for those with
     # `sh -c env`; others look for its very words with /bin/sh. PATH finds the first one.
     small = roots.small
     library = next(small.glob("usr/lib/*-linux-gnu/libtinfo.so.6"))
     entries = [
-        Entry("lib"),
-        Entry("lib/libtinfo.so.6", source=library),
-        Entry("usr"),
-        Entry("usr/local"),
-        Entry("usr/local/bin"),
-        Entry("usr/local/bin/sh", source=small / "usr/bin/bash"),
+        LayerEntry("lib"),
+        LayerEntry("lib/libtinfo.so.6", source=library),
+        LayerEntry("usr"),
+        LayerEntry("usr/local"),
+        LayerEntry("usr/local/bin"),
+        LayerEntry("usr/local/bin/sh", source=small / "usr/bin/bash"),
     ]
     return [debian.busybox_layer(small), _layer("busybox-shell", entries)]
 
 
 def _coredns_layer() -> Blob:
-    return _layer("coredns", [Entry("coredns", source=binaries.path("coredns"))])
+    return _layer("coredns", [LayerEntry("coredns", source=binaries.path("coredns"))])
 
 
-def _layer(what: str, entries: Sequence[Entry]) -> Blob:
+def _layer(what: str, entries: Sequence[LayerEntry]) -> Blob:
     """A layer, known by what is in it: files on disk by size and time."""
     inputs = [
         f"{entry.name}:{entry.mode}:{entry.link}:{entry.content!r}:"

@@ -11,8 +11,8 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tools.conformance.cases import Case
-from tools.conformance.results import LOST, PASSED, SKIPPED, Result
+from tools.conformance.cases import ConformanceCase
+from tools.conformance.results import LOST, PASSED, SKIPPED, CaseResult
 
 CONTROL_FAILS_AT_MOST = 6
 """Of a whole run: with more on the super cluster itself the run says nothing about tenants."""
@@ -22,7 +22,7 @@ LISTED_AT_MOST = 20
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Known:
+class KnownFailure:
     """A failure that is known: on which sides, why, whose it is and where the reason stands."""
 
     case: str
@@ -36,7 +36,7 @@ class Known:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class RunAssessment:
     """Names of cases by what is to be said of them; `problems` empty is a good run."""
 
     side: str
@@ -59,11 +59,11 @@ class Verdict:
 
 def judge(
     side: str,
-    cases: Sequence[Case],
-    results: Mapping[str, Result],
-    control: Mapping[str, Result],
-    known: Iterable[Known],
-) -> Verdict:
+    cases: Sequence[ConformanceCase],
+    results: Mapping[str, CaseResult],
+    control: Mapping[str, CaseResult],
+    known: Iterable[KnownFailure],
+) -> RunAssessment:
     """Judge the results of one side; `cases` are those that were to run.
 
     For the side `control` give no control results: it has nothing to be measured by.
@@ -81,7 +81,7 @@ def judge(
         for name in failed
         if name not in listed and name in control and control[name].state != PASSED
     ]
-    verdict = Verdict(
+    verdict = RunAssessment(
         side=side,
         tried=len(names),
         passed=len(passed),
@@ -96,7 +96,7 @@ def judge(
     return verdict
 
 
-def void(cases: Sequence[Case], control: Mapping[str, Result]) -> str:
+def void(cases: Sequence[ConformanceCase], control: Mapping[str, CaseResult]) -> str:
     """Why a control run of the whole suite says nothing, as a sentence; empty when it does."""
     bad = [case.name for case in cases if _state(control, case) != PASSED]
     if len(bad) <= CONTROL_FAILS_AT_MOST:
@@ -107,7 +107,7 @@ def void(cases: Sequence[Case], control: Mapping[str, Result]) -> str:
     )
 
 
-def strange(cases: Sequence[Case], known: Iterable[Known]) -> list[str]:
+def strange(cases: Sequence[ConformanceCase], known: Iterable[KnownFailure]) -> list[str]:
     """Sentences about listed names that the suite does not have."""
     names = {case.name for case in cases}
     return [
@@ -117,11 +117,11 @@ def strange(cases: Sequence[Case], known: Iterable[Known]) -> list[str]:
     ]
 
 
-def _state(results: Mapping[str, Result], case: Case) -> str:
+def _state(results: Mapping[str, CaseResult], case: ConformanceCase) -> str:
     return results[case.name].state if case.name in results else LOST
 
 
-def _problems(verdict: Verdict, listed: int) -> Iterable[str]:
+def _problems(verdict: RunAssessment, listed: int) -> Iterable[str]:
     for name in verdict.new:
         yield f"failed and is not listed: {name}"
     for name in verdict.healed:

@@ -10,14 +10,14 @@ from typing import Any
 
 import yaml
 
-from tools.conformance.judge import Known
+from tools.conformance.judge import KnownFailure
 
 HERE = Path(__file__).resolve().parent
 OWNERS = ("kubernetes", "ours", "testbed", "policy")
 SIDES = ("control", "tenant", "baseline")
 
 
-def failures(text: str | None = None) -> list[Known]:
+def failures(text: str | None = None) -> list[KnownFailure]:
     """The known failures. Raises ValueError for a row that does not say what it must."""
     rows = yaml.safe_load((HERE / "known.yaml").read_text() if text is None else text) or []
     found = [_known(row) for row in rows]
@@ -34,8 +34,8 @@ def slice_names(text: str | None = None) -> list[str]:
     return [name for names in table.values() for name in names]
 
 
-def _known(row: dict[str, Any]) -> Known:
-    known = Known(
+def _known(row: dict[str, Any]) -> KnownFailure:
+    known = KnownFailure(
         case=row["case"],
         sides=tuple(row["sides"]),
         cause=row["cause"].strip(),

@@ -8,9 +8,9 @@ from __future__ import annotations
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 
-from tools.conformance.cases import Case
-from tools.conformance.judge import Known, Verdict, judge, void
-from tools.conformance.results import PASSED, Result
+from tools.conformance.cases import ConformanceCase
+from tools.conformance.judge import KnownFailure, RunAssessment, judge, void
+from tools.conformance.results import PASSED, CaseResult
 
 _HEAD = """\
 # Kubernetes conformance
@@ -46,18 +46,18 @@ _LISTS = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Run:
+class PublishedRun:
     """All that the page tells."""
 
     version: str
     machine: str
-    cases: Sequence[Case]
-    results: Mapping[str, Mapping[str, Result]]
+    cases: Sequence[ConformanceCase]
+    results: Mapping[str, Mapping[str, CaseResult]]
     """By side, then by case."""
-    known: Sequence[Known]
+    known: Sequence[KnownFailure]
 
 
-def render(run: Run) -> str:
+def render(run: PublishedRun) -> str:
     """The page."""
     control = run.results.get("control", {})
     verdicts = {
@@ -73,7 +73,7 @@ def render(run: Run) -> str:
     return "\n".join(filter(None, parts))
 
 
-def _summary(run: Run, verdicts: Mapping[str, Verdict]) -> str:
+def _summary(run: PublishedRun, verdicts: Mapping[str, RunAssessment]) -> str:
     lines = [
         "| where | cases | passed | listed | as the control | failed | skipped | no result |",
         "|---|---|---|---|---|---|---|---|",
@@ -96,7 +96,7 @@ def _summary(run: Run, verdicts: Mapping[str, Verdict]) -> str:
     return "\n".join([*lines, ""])
 
 
-def _origin(found: Mapping[str, Result]) -> str:
+def _origin(found: Mapping[str, CaseResult]) -> str:
     """Say of which commits results are, and how many came of a second try."""
     commits = sorted({result.commit for result in found.values() if result.commit})
     untold = sum(not result.commit for result in found.values())
@@ -107,7 +107,7 @@ def _origin(found: Mapping[str, Result]) -> str:
     return ", ".join(told)
 
 
-def _groups(run: Run) -> str:
+def _groups(run: PublishedRun) -> str:
     sides = [side for side in _TITLES if run.results.get(side)]
     lines = [
         f"| group | cases | {' | '.join(sides)} |",
@@ -120,11 +120,11 @@ def _groups(run: Run) -> str:
     return "\n".join(["Passed, by group:", "", *lines, ""])
 
 
-def _passed(results: Mapping[str, Result], names: Iterable[str]) -> int:
+def _passed(results: Mapping[str, CaseResult], names: Iterable[str]) -> int:
     return sum(1 for name in names if name in results and results[name].state == PASSED)
 
 
-def _known(run: Run, side: str) -> str:
+def _known(run: PublishedRun, side: str) -> str:
     rows = [row for row in run.known if side in row.sides]
     if side == "baseline":  # what the wider policy does not pass either stands above
         rows = [row for row in rows if "tenant" not in row.sides]
@@ -138,7 +138,7 @@ def _known(run: Run, side: str) -> str:
     return "\n".join([*lines, ""])
 
 
-def _open(side: str, verdict: Verdict, results: Mapping[str, Result]) -> str:
+def _open(side: str, verdict: RunAssessment, results: Mapping[str, CaseResult]) -> str:
     """What a good run has none of."""
     names = [*verdict.new, *verdict.with_control, *verdict.skipped]
     unfinished = len(verdict.missing) > _MISSING_AT_MOST

@@ -17,7 +17,7 @@ PASSED, FAILED, SKIPPED, LOST = "passed", "failed", "skipped", "lost"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Result:
+class CaseResult:
     """One case: `state` is passed, failed, skipped, or lost (no word of it from the suite)."""
 
     case: str
@@ -33,14 +33,14 @@ class Result:
     """Whether it was tried once more after it had not passed."""
 
 
-class Store:
+class ResultStore:
     """The results of one side in one file; the last line of a case counts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
         self._lock = threading.Lock()
 
-    def read(self) -> dict[str, Result]:
+    def read(self) -> dict[str, CaseResult]:
         """The results so far, by the case's name."""
         text = self._path.read_text() if self._path.exists() else ""
         found = {}
@@ -49,10 +49,10 @@ class Store:
                 row = json.loads(line)
             except ValueError:
                 continue
-            found[row["case"]] = Result(**row)
+            found[row["case"]] = CaseResult(**row)
         return found
 
-    def add(self, results: Iterable[Result]) -> None:
+    def add(self, results: Iterable[CaseResult]) -> None:
         """Append results."""
         lines = "".join(f"\n{json.dumps(asdict(result))}" for result in results)
         with self._lock:
@@ -66,17 +66,17 @@ class Store:
         kept = [result for name, result in self.read().items() if name not in gone]
         scratch = self._path.with_suffix(".new")
         scratch.unlink(missing_ok=True)
-        Store(scratch).add(kept)
+        ResultStore(scratch).add(kept)
         scratch.rename(self._path)
 
 
-def from_report(report: Any, names: Iterable[str]) -> tuple[dict[str, Result], dict[str, str]]:
+def from_report(report: Any, names: Iterable[str]) -> tuple[dict[str, CaseResult], dict[str, str]]:
     """The results of the named cases in a report of Ginkgo's, and what each failed one printed.
 
     A case that was to run and did not (because what comes before all cases failed) is lost.
     """
     wanted = set(names)
-    found: dict[str, Result] = {}
+    found: dict[str, CaseResult] = {}
     printed: dict[str, str] = {}
     ahead = ""
     for suite in report:
@@ -93,7 +93,7 @@ def from_report(report: Any, names: Iterable[str]) -> tuple[dict[str, Result], d
                 )
     for name, result in list(found.items()):
         if result.state == LOST and ahead:
-            found[name] = Result(case=name, state=LOST, seconds=0.0, message=ahead)
+            found[name] = CaseResult(case=name, state=LOST, seconds=0.0, message=ahead)
     return found, printed
 
 
@@ -103,7 +103,7 @@ def full_name(spec: Mapping[str, Any]) -> str:
     return " ".join(" ".join(filter(None, texts)).split())
 
 
-def _result(name: str, spec: Mapping[str, Any]) -> Result:
+def _result(name: str, spec: Mapping[str, Any]) -> CaseResult:
     failure = spec.get("Failure") or {}
     state = spec["State"]
     if state == SKIPPED and not spec.get("NumAttempts"):
@@ -113,7 +113,7 @@ def _result(name: str, spec: Mapping[str, Any]) -> Result:
     location = failure.get("FailureNodeLocation") or failure.get("Location") or {}
     place = failure.get("Location") or location
     file = str(place.get("FileName", "")).rpartition("k8s.io/kubernetes")[2]
-    return Result(
+    return CaseResult(
         case=name,
         state=state,
         seconds=round(spec.get("RunTime", 0) / 1e9, 1),

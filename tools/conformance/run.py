@@ -15,19 +15,19 @@ from dataclasses import dataclass, field, replace
 from pathlib import Path
 
 from tools.conformance import suite
-from tools.conformance.cases import Case, batches
-from tools.conformance.results import LOST, PASSED, Result, Store
-from tools.conformance.suite import Outcome
+from tools.conformance.cases import ConformanceCase, batches
+from tools.conformance.results import LOST, PASSED, CaseResult, ResultStore
+from tools.conformance.suite import BatchOutcome
 
-Say = Callable[[str], None]
-Execute = Callable[[Sequence[Case]], Outcome]
+PrintFunction = Callable[[str], None]
+ExecuteFunction = Callable[[Sequence[ConformanceCase]], BatchOutcome]
 
 
 @dataclass(frozen=True, kw_only=True)
-class Plan:
+class RunPlan:
     """How a run goes: where its results are and how many batches of which size run at once."""
 
-    store: Store
+    store: ResultStore
     logs: Path
     """Folder that gets a file for each case that did not pass."""
     workers: int
@@ -39,24 +39,26 @@ class Plan:
     again: frozenset[str] = frozenset()
     """Names of cases that are tried once more."""
 
-    def stamped(self, result: Result) -> Result:
+    def stamped(self, result: CaseResult) -> CaseResult:
         """Return a result with what it is a result of."""
         return replace(result, commit=self.commit, is_again=result.case in self.again)
 
 
-def executor(kubeconfig: Path, environment: Mapping[str, str]) -> Execute:
+def executor(kubeconfig: Path, environment: Mapping[str, str]) -> ExecuteFunction:
     """How a batch is run on one cluster."""
     return lambda batch: suite.execute(batch, kubeconfig, environment)
 
 
-def run(cases: Sequence[Case], plan: Plan, execute: Execute, say: Say) -> None:
+def run(
+    cases: Sequence[ConformanceCase], plan: RunPlan, execute: ExecuteFunction, say: PrintFunction
+) -> None:
     """Run the cases that have no result yet."""
     before = plan.store.read()
     known = before.keys() - plan.again
     open_cases = [case for case in cases if case.name not in known]
     if len(open_cases) < len(cases):
         say(f"{len(cases) - len(open_cases)} of {len(cases)} cases have a result already")
-    counter = _Counter(len(open_cases), say)
+    counter = _CaseCounter(len(open_cases), say)
     beside = batches([c for c in open_cases if not c.is_serial], plan.size, plan.seconds)
     alone = batches([c for c in open_cases if c.is_serial], plan.size, plan.seconds)
     _work(beside, plan, execute, counter, plan.workers)
@@ -64,9 +66,13 @@ def run(cases: Sequence[Case], plan: Plan, execute: Execute, say: Say) -> None:
 
 
 def _work(
-    waiting: Sequence[Sequence[Case]], plan: Plan, execute: Execute, counter: _Counter, workers: int
+    waiting: Sequence[Sequence[ConformanceCase]],
+    plan: RunPlan,
+    execute: ExecuteFunction,
+    counter: _CaseCounter,
+    workers: int,
 ) -> None:
-    todo: queue.SimpleQueue[Sequence[Case]] = queue.SimpleQueue()
+    todo: queue.SimpleQueue[Sequence[ConformanceCase]] = queue.SimpleQueue()
     for batch in waiting:
         todo.put(batch)
     faults: list[BaseException] = []
@@ -91,7 +97,9 @@ def _work(
         raise faults[0]
 
 
-def _batch(batch: Sequence[Case], plan: Plan, execute: Execute, counter: _Counter) -> None:
+def _batch(
+    batch: Sequence[ConformanceCase], plan: RunPlan, execute: ExecuteFunction, counter: _CaseCounter
+) -> None:
     outcome = execute(batch)
     lost = [case for case in batch if outcome.results[case.name].state == LOST]
     if lost and len(batch) > 1:  # one case may take the whole program with it: each gets its own
@@ -104,9 +112,11 @@ def _batch(batch: Sequence[Case], plan: Plan, execute: Execute, counter: _Counte
     _keep([outcome.results[case.name] for case in batch], outcome, plan, counter)
 
 
-def _keep(results: Sequence[Result], outcome: Outcome, plan: Plan, counter: _Counter) -> None:
+def _keep(
+    results: Sequence[CaseResult], outcome: BatchOutcome, plan: RunPlan, counter: _CaseCounter
+) -> None:
     for result in results:
-        log = plan.logs / f"{Case(result.case, '').slug}.log"
+        log = plan.logs / f"{ConformanceCase(result.case, '').slug}.log"
         if result.state == PASSED:
             log.unlink(missing_ok=True)
         else:
@@ -117,10 +127,10 @@ def _keep(results: Sequence[Result], outcome: Outcome, plan: Plan, counter: _Cou
         counter.count(result)
 
 
-class _Counter:
+class _CaseCounter:
     """Says one line per case: how it went, how long it took, how many are done."""
 
-    def __init__(self, total: int, say: Say) -> None:
+    def __init__(self, total: int, say: PrintFunction) -> None:
         self._total = total
         self._done = 0
         self._failed = 0
@@ -128,7 +138,7 @@ class _Counter:
         self._lock = threading.Lock()
         self._started = time.monotonic()
 
-    def count(self, result: Result) -> None:
+    def count(self, result: CaseResult) -> None:
         with self._lock:
             self._done += 1
             self._failed += result.state != PASSED

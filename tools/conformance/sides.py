@@ -12,12 +12,12 @@ from dataclasses import dataclass
 from pathlib import Path
 
 from tools.testbed import cache, chart, registry
-from tools.testbed.cluster import REPOSITORY, Cluster
+from tools.testbed.cluster import REPOSITORY, ClusterHandle
 from tools.testbed.commands import run
 from tools.testbed.errors import TestbedError
 from tools.testbed.images import PAUSE
 from tools.testbed.oci import Image
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 NAME = "conformance"
 """Of the super cluster."""
@@ -26,7 +26,7 @@ NODES = 2
 
 
 @dataclass(frozen=True, slots=True)
-class Side:
+class SuiteTarget:
     """One place to run the suite on; `policy` empty is the super cluster itself."""
 
     name: str
@@ -44,23 +44,23 @@ class Side:
 SIDES = {
     side.name: side
     for side in (
-        Side("control", ""),
-        Side("tenant", "conformance"),
-        Side("baseline", "baseline", has_holders=True),
+        SuiteTarget("control", ""),
+        SuiteTarget("tenant", "conformance"),
+        SuiteTarget("baseline", "baseline", has_holders=True),
     )
 }
 
 
-def cluster(images: Iterable[Image], progress: Progress) -> Cluster:
+def cluster(images: Iterable[Image], progress: StepPrinter) -> ClusterHandle:
     """The super cluster with two nodes, our chart and the suite's images; brought up if need be."""
-    found = Cluster(NAME, nodes=NODES)
+    found = ClusterHandle(NAME, nodes=NODES)
     found.up(progress)
     chart.install(found, progress)
     registry.publish(images, found.places.registry)
     return found
 
 
-def enter(side: Side, found: Cluster, progress: Progress) -> Path:
+def enter(side: SuiteTarget, found: ClusterHandle, progress: StepPrinter) -> Path:
     """Make a side ready; returns the kubeconfig that the suite gets.
 
     Tenants of other sides go: whatever they run would count in the cases of this one.
@@ -116,13 +116,13 @@ def _hold_nodes(kubeconfig: Path, manifest: Path, environment: Mapping[str, str]
     run([*kubectl, "wait", "node", "--all", "--for=condition=Ready"], env=environment)
 
 
-def environment_of_suite(found: Cluster) -> dict[str, str]:
+def environment_of_suite(found: ClusterHandle) -> dict[str, str]:
     """What the suite's program gets besides the kubeconfig that it is told."""
     settings = found.environment()
     return {name: settings[name] for name in ("NO_PROXY", "KUBECACHEDIR", "PATH")}
 
 
-def _virtual_cluster(side: Side) -> dict[str, object]:
+def _virtual_cluster(side: SuiteTarget) -> dict[str, object]:
     return {
         "apiVersion": "tenancy.x-k8s.io/v1alpha1",
         "kind": "VirtualCluster",
@@ -131,7 +131,7 @@ def _virtual_cluster(side: Side) -> dict[str, object]:
     }
 
 
-def _environment(found: Cluster) -> dict[str, str]:
+def _environment(found: ClusterHandle) -> dict[str, str]:
     return {**os.environ, **found.environment()}
 
 

@@ -16,11 +16,11 @@ from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.conformance.cases import Case, focus, parse
-from tools.conformance.results import LOST, Result, from_report
+from tools.conformance.cases import ConformanceCase, focus, parse
+from tools.conformance.results import LOST, CaseResult, from_report
 from tools.testbed import binaries
 from tools.testbed.commands import TIED, run
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 _CASE_SECONDS = 900
 """What one case may take: the longest wait for ten minutes and some."""
@@ -29,20 +29,20 @@ _GRACE_SECONDS = 120
 
 
 @dataclass(frozen=True, slots=True)
-class Outcome:
+class BatchOutcome:
     """What a run over a few cases gave: results, and what each case that did not pass printed."""
 
-    results: Mapping[str, Result]
+    results: Mapping[str, CaseResult]
     printed: Mapping[str, str]
 
 
-def build(progress: Progress) -> None:
+def build(progress: StepPrinter) -> None:
     """Build the suite's programs; about six minutes the first time."""
     wanted = [*binaries.programs(["conformance", "coredns", "etcd"]), binaries.program("kubectl")]
     binaries.build(wanted, progress)
 
 
-def cases() -> list[Case]:
+def cases() -> list[ConformanceCase]:
     """All conformance cases of the suite."""
     return parse(run([str(binaries.path("e2e.test")), "--list-conformance-tests"]))
 
@@ -52,7 +52,9 @@ def images() -> list[str]:
     return run([str(binaries.path("e2e.test")), "--list-images"]).split()
 
 
-def execute(batch: Sequence[Case], kubeconfig: Path, environment: Mapping[str, str]) -> Outcome:
+def execute(
+    batch: Sequence[ConformanceCase], kubeconfig: Path, environment: Mapping[str, str]
+) -> BatchOutcome:
     """Run a few cases one after the other; every one of them has a result afterwards."""
     with tempfile.TemporaryDirectory(prefix="conformance-") as name:
         folder = Path(name)
@@ -81,19 +83,19 @@ def execute(batch: Sequence[Case], kubeconfig: Path, environment: Mapping[str, s
         return _outcome(batch, report, output)
 
 
-def _outcome(batch: Sequence[Case], report: Path, output: Path) -> Outcome:
+def _outcome(batch: Sequence[ConformanceCase], report: Path, output: Path) -> BatchOutcome:
     names = [case.name for case in batch]
-    found: dict[str, Result] = {}
+    found: dict[str, CaseResult] = {}
     printed: dict[str, str] = {}
     with contextlib.suppress(FileNotFoundError, ValueError):
         found, printed = from_report(json.loads(report.read_bytes()), names)
     tail = output.read_text(errors="replace")[-4000:]
     for name in names:
         if name not in found:
-            found[name] = Result(case=name, state=LOST, seconds=0.0, message=tail[-2000:])
+            found[name] = CaseResult(case=name, state=LOST, seconds=0.0, message=tail[-2000:])
         if found[name].state == LOST:
             printed[name] = f"{printed.get(name, '')}\n{tail}"
-    return Outcome(found, printed)
+    return BatchOutcome(found, printed)
 
 
 @contextlib.contextmanager

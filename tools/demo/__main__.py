@@ -9,11 +9,11 @@ import shutil
 import sys
 from pathlib import Path
 
-from tools.demo.transcript import Shell, StepError, fail, say
+from tools.demo.transcript import DemoShell, TranscriptError, fail, say
 from tools.testbed import binaries, chart
-from tools.testbed.cluster import Cluster
+from tools.testbed.cluster import ClusterHandle
 from tools.testbed.errors import TestbedError
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 ROOT = Path(__file__).resolve().parents[2]
 HERE = Path(__file__).resolve().parent.relative_to(ROOT)
@@ -38,26 +38,26 @@ def main() -> int:
         super_kubeconfig = super_cluster(arguments.super_kubeconfig, arguments.images)
         path = search_path()
         transcript(
-            Shell(prompt="super", kubeconfig=super_kubeconfig, path=path),
-            Shell(prompt=TENANT, kubeconfig=ROOT / TENANT_KUBECONFIG, path=path),
+            DemoShell(prompt="super", kubeconfig=super_kubeconfig, path=path),
+            DemoShell(prompt=TENANT, kubeconfig=ROOT / TENANT_KUBECONFIG, path=path),
             embedded=arguments.super_kubeconfig is None,
         )
-    except (StepError, TestbedError) as problem:
+    except (TranscriptError, TestbedError) as problem:
         return fail(problem)
     return 0
 
 
 def super_cluster(own: Path | None, images: str | None) -> Path:
     """Bring the embedded super cluster up or take the user's; install the chart."""
-    progress = Progress()
+    progress = StepPrinter()
     if own is not None and images is not None:
         kubeconfig = own.resolve()
         if not kubeconfig.is_file():
-            raise StepError(f"there is no file {own}; SUPER_KUBECONFIG names your kubeconfig")
+            raise TranscriptError(f"there is no file {own}; SUPER_KUBECONFIG names your kubeconfig")
         chart.install(kubeconfig, progress, registry=images)
         return kubeconfig
     say("# A super cluster: one real node in network namespaces of its own.\n")
-    cluster = Cluster("super")
+    cluster = ClusterHandle("super")
     cluster.up(progress)
     chart.install(cluster, progress)
     return cluster.kubeconfig
@@ -71,7 +71,7 @@ def search_path() -> str:
     return os.pathsep.join([*folders, str(kubectl.parent), os.environ.get("PATH", "")])
 
 
-def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
+def transcript(super_shell: DemoShell, tenant: DemoShell, *, embedded: bool) -> None:
     """Walk from the super cluster into a tenant and back."""
     say(
         "\n# Two prompts: `super$` has the super admin's KUBECONFIG, "
@@ -128,7 +128,7 @@ def transcript(super_shell: Shell, tenant: Shell, *, embedded: bool) -> None:
     farewell(super_shell, embedded=embedded)
 
 
-def clear_away(super_shell: Shell) -> None:
+def clear_away(super_shell: DemoShell) -> None:
     """Delete what an earlier run of the demo left; a tenant that is not the demo's is left alone.
 
     Raises StepError when there is such a one.
@@ -137,7 +137,7 @@ def clear_away(super_shell: Shell) -> None:
     found = ("kubectl", "get", "virtualclusters", "-n", "default", "-o", "name")
     if name in super_shell.read(*found).split():
         if name not in super_shell.read(*found, "-l", DEMO_LABEL).split():
-            raise StepError(
+            raise TranscriptError(
                 f"the cluster has a VirtualCluster default/{TENANT} that the demo did not make; it"
                 f" is left as it is: rename or delete it first (kubectl vc delete {TENANT})"
             )
@@ -146,12 +146,12 @@ def clear_away(super_shell: Shell) -> None:
     TENANT_KUBECONFIG.unlink(missing_ok=True)
 
 
-def source_of(super_shell: Shell, *, embedded: bool) -> Path:
+def source_of(super_shell: DemoShell, *, embedded: bool) -> Path:
     """Return the super admin's kubeconfig as the reader finds it."""
     return STATE / super_shell.kubeconfig.name if embedded else super_shell.kubeconfig
 
 
-def farewell(super_shell: Shell, *, embedded: bool) -> None:
+def farewell(super_shell: DemoShell, *, embedded: bool) -> None:
     """Say how to go on and how to remove all."""
     source = source_of(super_shell, embedded=embedded)
     paths = [path if path.is_absolute() else f"$PWD/{path}" for path in (TENANT_KUBECONFIG, source)]

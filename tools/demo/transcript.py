@@ -12,7 +12,7 @@ from dataclasses import dataclass, field
 from pathlib import Path
 
 
-class StepError(Exception):
+class TranscriptError(Exception):
     """A command of the transcript failed; the message says which and what to look at."""
 
 
@@ -22,7 +22,7 @@ def say(text: str) -> None:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shell:
+class DemoShell:
     """One prompt: a name the reader sees, and the kubeconfig its commands use."""
 
     prompt: str
@@ -38,7 +38,7 @@ class Shell:
             words, env=self._env(), cwd=cwd, stdin=subprocess.DEVNULL, check=False
         )
         if done.returncode:
-            raise StepError(
+            raise TranscriptError(
                 f"{shlex.join(words)} ended with {done.returncode}; see its words above"
             )
         say("")
@@ -47,7 +47,7 @@ class Shell:
         """Return a command's output without showing it. Raises StepError when it fails."""
         done = subprocess.run(command, env=self._env(), capture_output=True, text=True, check=False)
         if done.returncode:
-            raise StepError(f"{shlex.join(command)}: {done.stderr.strip()}")
+            raise TranscriptError(f"{shlex.join(command)}: {done.stderr.strip()}")
         return done.stdout
 
     def _env(self) -> dict[str, str]:

@@ -12,7 +12,7 @@ from collections import Counter
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass, field
 
-from tools.mutants.known import Survivor
+from tools.mutants.known import KnownSurvivor
 from tools.mutants.parts import PARTS, part_of
 from tools.mutants.results import KILLED, TIMEOUT, UNCHECKED, Mutant
 
@@ -21,14 +21,14 @@ KILLED_AT_LEAST = 0.9
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Verdict:
+class MutationAssessment:
     """What is to be said of a run; `problems` empty is a good one."""
 
     counts: Mapping[str, Counter[str]]
     """By part, then by state."""
     new: Sequence[Mutant] = ()
     """Survived, and not listed."""
-    healed: Sequence[Survivor] = ()
+    healed: Sequence[KnownSurvivor] = ()
     """Listed, and killed or not made."""
     problems: list[str] = field(default_factory=list)
     """Sentences; any of them fails the run."""
@@ -40,7 +40,7 @@ def score(counts: Counter[str]) -> float:
     return (counts[KILLED] + counts[TIMEOUT]) / total if total else 1.0
 
 
-def judge(mutants: Iterable[Mutant], known: Sequence[Survivor]) -> Verdict:
+def judge(mutants: Iterable[Mutant], known: Sequence[KnownSurvivor]) -> MutationAssessment:
     """Judge a run."""
     found = list(mutants)
     counts: dict[str, Counter[str]] = {part: Counter() for part in PARTS}
@@ -48,7 +48,7 @@ def judge(mutants: Iterable[Mutant], known: Sequence[Survivor]) -> Verdict:
         counts[part_of(each.place.module)][each.state] += 1
     listed = {row.place for row in known}
     surviving = {each.place for each in found if each.survived}
-    verdict = Verdict(
+    verdict = MutationAssessment(
         counts=counts,
         new=[each for each in found if each.survived and each.place not in listed],
         healed=[row for row in known if row.place not in surviving],
@@ -57,7 +57,7 @@ def judge(mutants: Iterable[Mutant], known: Sequence[Survivor]) -> Verdict:
     return verdict
 
 
-def _problems(verdict: Verdict) -> Iterable[str]:
+def _problems(verdict: MutationAssessment) -> Iterable[str]:
     for each in verdict.new:
         yield (
             f"survived and is not listed: {each.place.module}, {each.place.function}:\n"

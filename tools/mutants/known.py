@@ -11,25 +11,25 @@ from pathlib import Path
 
 import yaml
 
-from tools.mutants.results import Mutant, Place
+from tools.mutants.results import ChangeLocation, Mutant
 
 HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True, slots=True)
-class Survivor:
+class KnownSurvivor:
     """A change that no test can notice, or that none needs to."""
 
-    place: Place
+    place: ChangeLocation
     why: str
 
 
-def survivors(text: str | None = None) -> list[Survivor]:
+def survivors(text: str | None = None) -> list[KnownSurvivor]:
     """The list. Raises ValueError for a row that does not say why, or stands there twice."""
     rows = yaml.safe_load((HERE / "known.yaml").read_text() if text is None else text) or []
-    found: list[Survivor] = []
+    found: list[KnownSurvivor] = []
     for row in rows:
-        place = Place(
+        place = ChangeLocation(
             row["module"], row["function"], row["was"].strip(), (row["becomes"] or "").strip()
         )
         why = " ".join((row.get("why") or "").split())
@@ -39,7 +39,7 @@ def survivors(text: str | None = None) -> list[Survivor]:
             raise ValueError(
                 f"known.yaml lists a mutant of {place.function} twice: {place.becomes}"
             )
-        found.append(Survivor(place, why))
+        found.append(KnownSurvivor(place, why))
     return found
 
 

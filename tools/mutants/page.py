@@ -7,8 +7,8 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.support import sections
-from tools.mutants.judge import KILLED_AT_LEAST, Verdict, score
-from tools.mutants.known import Survivor
+from tools.mutants.judge import KILLED_AT_LEAST, MutationAssessment, score
+from tools.mutants.known import KnownSurvivor
 from tools.mutants.parts import PARTS, part_of
 from tools.mutants.results import KILLED, SURVIVED, TIMEOUT, UNCHECKED, UNTESTED
 
@@ -32,7 +32,7 @@ functions, such as tables. `docs/kinds.md` is generated from these tables, and a
 _HEADINGS = ("part", "mutants", "killed", "timeout", "survived", "not tried", "score")
 
 
-def render(verdict: Verdict, known: Sequence[Survivor]) -> str:
+def render(verdict: MutationAssessment, known: Sequence[KnownSurvivor]) -> str:
     """The body of the section."""
     lines = [f"| {' | '.join((*_HEADINGS, 'modules'))} |", "|---|---|---|---|---|---|---|---|"]
     for part, counts in verdict.counts.items():
@@ -56,7 +56,7 @@ def render(verdict: Verdict, known: Sequence[Survivor]) -> str:
     )
 
 
-def totals(verdict: Verdict) -> str:
+def totals(verdict: MutationAssessment) -> str:
     """The figures, for a terminal."""
     rows = [(part, *_cells(counts)) for part, counts in verdict.counts.items()]
     rows.append(("all", *_cells(sum(verdict.counts.values(), Counter()))))

@@ -31,7 +31,7 @@ _STATES: Mapping[int | None, str] = {
 process that fell over, which is noticed."""
 
 
-class Place(NamedTuple):
+class ChangeLocation(NamedTuple):
     """What was changed, and where."""
 
     module: str
@@ -47,7 +47,7 @@ class Mutant(NamedTuple):
     name: str
     """As mutmut calls it."""
     state: str
-    place: Place
+    place: ChangeLocation
 
     @property
     def survived(self) -> bool:
@@ -72,7 +72,7 @@ def _of(path: Path, folder: Path) -> Iterator[Mutant]:
         state = state_of(code)
         was, becomes = _change(name, source) if state in (SURVIVED, UNTESTED) else ("", "")
         module, function = named(name)
-        yield Mutant(name, state, Place(module, function, was, becomes))
+        yield Mutant(name, state, ChangeLocation(module, function, was, becomes))
 
 
 def named(name: str) -> tuple[str, str]:

@@ -40,11 +40,11 @@ on {commit}. Do not edit. V is a node with a kubelet certificate that verifies. 
 self-signed kubelet certificate. Each protocol of a stream is a separate test (`LEGS` in
 `tests/node/agent/conftest.py`). `top` is not available on S (501).
 """
-Results = Mapping[tuple[str, str, str], Sequence[bool]]
+CallResults = Mapping[tuple[str, str, str], Sequence[bool]]
 """Whether each test was well, by call, minor of kubectl, and V or S."""
 
 
-def counted(reports: Sequence[str]) -> Results:
+def counted(reports: Sequence[str]) -> CallResults:
     """Return what the reports say; of a test in several the last one counts."""
     calls = {name: call for call, names in CALLS.items() for name in names}
     found = defaultdict(list)
@@ -58,7 +58,7 @@ def counted(reports: Sequence[str]) -> Results:
     return found
 
 
-def render(found: Results, commit: str) -> str:
+def render(found: CallResults, commit: str) -> str:
     """The body of the section. Pure."""
     columns = [(minor, kubelet) for kubelet in "VS" for minor in MINORS]
     head = " | ".join(f"{kubelet}, kubectl {minor}" for minor, kubelet in columns)

@@ -12,7 +12,7 @@ from typing import NamedTuple
 TESTS = Path(__file__).resolve().parents[2] / "tests"
 
 
-class Shown(NamedTuple):
+class LocatedTest(NamedTuple):
     """Where a test is."""
 
     module: str
@@ -20,14 +20,14 @@ class Shown(NamedTuple):
     name: str
 
 
-def in_tests(ids: re.Pattern[str]) -> Mapping[str, Sequence[Shown]]:
+def in_tests(ids: re.Pattern[str]) -> Mapping[str, Sequence[LocatedTest]]:
     """Return the tests of each id of a kind, in the order of their files."""
-    found: defaultdict[str, list[Shown]] = defaultdict(list)
+    found: defaultdict[str, list[LocatedTest]] = defaultdict(list)
     for path in sorted(TESTS.rglob("test_*.py")):
         module = path.relative_to(TESTS).as_posix()
         for name, carried in in_source(path.read_text(), ids):
             for each in carried:
-                found[each].append(Shown(module, name))
+                found[each].append(LocatedTest(module, name))
     return found
 
 

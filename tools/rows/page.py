@@ -10,9 +10,9 @@ from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
 from pathlib import Path
 
-from tools.rows.carried import TESTS, Shown
-from tools.rows.results import Recording
-from tools.rows.table import Row
+from tools.rows.carried import TESTS, LocatedTest
+from tools.rows.results import RecordedRun
+from tools.rows.table import RequirementRow
 
 TITLE = "Rows"
 _INTRO = """\
@@ -20,7 +20,7 @@ Written by `python -m tools.rows` from `tools/rows/{rows}` and from the docstrin
 which have the ids of the rows that they show. Do not edit. {summary}
 """
 
-Found = Mapping[str, Sequence[Shown]]
+FoundTests = Mapping[str, Sequence[LocatedTest]]
 _RESULTS = """\
 Priority P0 means that the row is a goal of this project for a second cluster. For all other rows,
 and for postponed rows, the priority comes from the table of other projects' features. It is P1 if
@@ -29,7 +29,7 @@ that table does not have the row. Results were recorded at commit {commit} on {d
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Page:
+class RowsPage:
     """A page with a table of rows."""
 
     file: Path
@@ -45,7 +45,7 @@ class Page:
 
 
 _DOCS = TESTS.parent / "docs"
-RELIABILITY = Page(
+RELIABILITY = RowsPage(
     file=_DOCS / "reliability.md",
     rows="rows.yaml",
     ids=re.compile(r"\b(?:REL|SEC|V|X)-\d{2,3}\b"),
@@ -58,7 +58,7 @@ RELIABILITY = Page(
 Programs that search for faults of the product, and their findings.
 """,
 )
-OFFLOAD = Page(
+OFFLOAD = RowsPage(
     file=_DOCS / "offload.md",
     rows="offload.yaml",
     ids=re.compile(r"\bA[0124]-\d+\b"),
@@ -75,7 +75,7 @@ repeat the posts step by step.
 PAGES = (RELIABILITY, OFFLOAD)
 
 
-def problems(page: Page, rows: Sequence[Row], found: Found) -> list[str]:
+def problems(page: RowsPage, rows: Sequence[RequirementRow], found: FoundTests) -> list[str]:
     """Return sentences about rows without a word, and ids without a row."""
     told = [
         f"{row.id} has no test that carries it; write one, or give it `left_out` with a reason"
@@ -96,7 +96,7 @@ def problems(page: Page, rows: Sequence[Row], found: Found) -> list[str]:
     return told
 
 
-def summary(rows: Sequence[Row], found: Found) -> str:
+def summary(rows: Sequence[RequirementRow], found: FoundTests) -> str:
     """Return how many rows there are, and how many of them are shown."""
     shown = [row for row in rows if found.get(row.id)]
     lacking = sum(1 for row in shown if row.lacks)
@@ -107,7 +107,9 @@ def summary(rows: Sequence[Row], found: Found) -> str:
     )
 
 
-def render(page: Page, rows: Sequence[Row], found: Found, results: Recording) -> str:
+def render(
+    page: RowsPage, rows: Sequence[RequirementRow], found: FoundTests, results: RecordedRun
+) -> str:
     """The body of the section."""
     parts = [_INTRO.format(rows=page.rows, summary=summary(rows, found))]
     heads = ["row", "what must hold", "shown by", "not shown"]
@@ -127,7 +129,9 @@ def render(page: Page, rows: Sequence[Row], found: Found, results: Recording) ->
     return "\n".join(parts)
 
 
-def _result(row: Row, tests: Sequence[Shown], results: Recording) -> tuple[str, str]:
+def _result(
+    row: RequirementRow, tests: Sequence[LocatedTest], results: RecordedRun
+) -> tuple[str, str]:
     """Whether a row is automated, and what became of its tests."""
     if not tests:
         return "no", ""
@@ -138,7 +142,9 @@ def _result(row: Row, tests: Sequence[Shown], results: Recording) -> tuple[str, 
     return automated, "green" if found == {"passed"} else "not run"
 
 
-def _line(row: Row, tests: Sequence[Shown], said: Sequence[str], *, has_priority: bool) -> str:
+def _line(
+    row: RequirementRow, tests: Sequence[LocatedTest], said: Sequence[str], *, has_priority: bool
+) -> str:
     shown = "<br>".join(f"`{test.module}` {test.name.removeprefix('test_')}" for test in tests)
     first = [row.priority] if has_priority else []
     lacks = f"**left out**: {row.left_out}" if row.left_out else row.lacks

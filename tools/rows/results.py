@@ -17,18 +17,18 @@ import yaml
 
 from tools.rows.table import HERE
 
-Result = Literal["passed", "failed"]
+RowResult = Literal["passed", "failed"]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Recording:
+class RecordedRun:
     """What was written down last."""
 
     commit: str = ""
     """Of the working tree when the reports were noted."""
     date: str = ""
     """Of the newest of the runs."""
-    tests: Mapping[str, Result] = field(default_factory=dict)
+    tests: Mapping[str, RowResult] = field(default_factory=dict)
     """By test: `node/test_walkthroughs.py test_a_job_runs_on_another_cluster`."""
 
 
@@ -36,10 +36,10 @@ FILE = HERE / "results.yaml"
 _HEAD = "# What became of the tests of offload.yaml; `python -m tools.rows --results FILE`.\n"
 
 
-def known() -> Recording:
+def known() -> RecordedRun:
     """Return what is written down."""
     found = (yaml.safe_load(FILE.read_text()) if FILE.exists() else None) or {}
-    return Recording(**found)
+    return RecordedRun(**found)
 
 
 def note(reports: Sequence[Path], wanted: Collection[str], commit: str) -> None:
@@ -61,9 +61,9 @@ def _dates(text: str) -> Iterator[str]:
         yield suite.get("timestamp", "").partition("T")[0]
 
 
-def in_report(text: str) -> Mapping[str, Result]:
+def in_report(text: str) -> Mapping[str, RowResult]:
     """Return the results in a JUnit report; a test fails when any of its parameters does."""
-    found: dict[str, Result] = {}
+    found: dict[str, RowResult] = {}
     for module, name, is_well in each_case(text):
         test = f"{module} {name.partition('[')[0]}"
         found[test] = "passed" if is_well and found.get(test) != "failed" else "failed"

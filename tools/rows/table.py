@@ -16,7 +16,7 @@ HERE = Path(__file__).resolve().parent
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Row:
+class RequirementRow:
     """One thing that must hold."""
 
     id: str
@@ -30,12 +30,12 @@ class Row:
     """`P0`, `P1` or `P2`, on a page that says so."""
 
 
-def rows(name: str) -> list[Row]:
+def rows(name: str) -> list[RequirementRow]:
     """The rows of a file, in their order. Raises ValueError as `read` does."""
     return read((HERE / name).read_text(), name)
 
 
-def read(text: str, name: str) -> list[Row]:
+def read(text: str, name: str) -> list[RequirementRow]:
     """The rows of a text. Raises ValueError for one that does not say what it must."""
     groups = yaml.safe_load(text)
     found = [_row(group, row, name) for group, listed in groups.items() for row in listed]
@@ -46,9 +46,9 @@ def read(text: str, name: str) -> list[Row]:
     return found
 
 
-def _row(group: str, row: dict[str, Any], name: str) -> Row:
+def _row(group: str, row: dict[str, Any], name: str) -> RequirementRow:
     said = {key: " ".join(str(value).split()) for key, value in row.items()}
-    made = Row(group=group, **said)
+    made = RequirementRow(group=group, **said)
     if not made.asks or (made.lacks and made.left_out):
         raise ValueError(
             f"the row {made.id} in {name} needs `asks`, and `lacks` or `left_out` or neither"

@@ -24,15 +24,15 @@ from tools.testbed import (
     targets,
     versions,
 )
-from tools.testbed.cluster import Cluster
+from tools.testbed.cluster import ClusterHandle
 from tools.testbed.errors import TestbedError
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 
 def main(arguments: Sequence[str]) -> int:
     """Run one command. Returns the exit code."""
     options = _parser().parse_args(arguments)
-    progress = Progress()
+    progress = StepPrinter()
     try:
         return int(options.run(options, progress) or 0)
     except TestbedError as error:
@@ -43,9 +43,9 @@ def main(arguments: Sequence[str]) -> int:
         return 1
 
 
-def _up(options: argparse.Namespace, progress: Progress) -> None:
-    one = Cluster(options.name, options.nodes, options.kubernetes)
-    beside = Cluster(options.beside) if options.beside else None
+def _up(options: argparse.Namespace, progress: StepPrinter) -> None:
+    one = ClusterHandle(options.name, options.nodes, options.kubernetes)
+    beside = ClusterHandle(options.beside) if options.beside else None
     if beside is not None and not beside.is_up():
         raise TestbedError(f"there is no cluster {options.beside} to be beside; bring it up first")
     one.up(progress)
@@ -56,24 +56,24 @@ def _up(options: argparse.Namespace, progress: Progress) -> None:
     progress.note(f"kubeconfig: {one.kubeconfig}")
 
 
-def _down(options: argparse.Namespace, progress: Progress) -> None:
+def _down(options: argparse.Namespace, progress: StepPrinter) -> None:
     for name in records.names() if options.all else [options.name]:
-        Cluster(name).down(progress)
+        ClusterHandle(name).down(progress)
 
 
-def _autoscale(options: argparse.Namespace, progress: Progress) -> None:
+def _autoscale(options: argparse.Namespace, progress: StepPrinter) -> None:
     pairs = [label.partition("=") for label in options.label]
     labels = {key: value for key, _, value in pairs}
-    print(f"{autoscaler.scale(Cluster(options.name), labels, progress)} joined")
+    print(f"{autoscaler.scale(ClusterHandle(options.name), labels, progress)} joined")
 
 
-def _build(options: argparse.Namespace, progress: Progress) -> None:
+def _build(options: argparse.Namespace, progress: StepPrinter) -> None:
     binaries.build(binaries.programs(options.groups), progress)
     for target in options.targets or ([] if options.groups else ["thorough"]):
         targets.prepare(target, progress)
 
 
-def _images(_options: argparse.Namespace, progress: Progress) -> None:
+def _images(_options: argparse.Namespace, progress: StepPrinter) -> None:
     preflight.check_tools(progress)
     targets.prepare("demo", progress)
     made = [*images.build(progress), *images.build_further(progress), *product.build(progress)]
@@ -82,18 +82,18 @@ def _images(_options: argparse.Namespace, progress: Progress) -> None:
         print(f"{image.name}\t{image.manifest.digest}\t{size / 1e6:.1f} MB")
 
 
-def _env(options: argparse.Namespace, _progress: Progress) -> None:
-    settings = Cluster(options.name).environment()
+def _env(options: argparse.Namespace, _progress: StepPrinter) -> None:
+    settings = ClusterHandle(options.name).environment()
     print("export " + " ".join(f"{key}={shlex.quote(value)}" for key, value in settings.items()))
 
 
-def _push(options: argparse.Namespace, progress: Progress) -> None:
+def _push(options: argparse.Namespace, progress: StepPrinter) -> None:
     preflight.check_tools(progress)
     for reference in push.push(options.to, progress):
         print(reference)
 
 
-def _check_clean(_options: argparse.Namespace, _progress: Progress) -> int:
+def _check_clean(_options: argparse.Namespace, _progress: StepPrinter) -> int:
     left = leftovers.find()
     for line in left:
         print(line)
@@ -101,8 +101,8 @@ def _check_clean(_options: argparse.Namespace, _progress: Progress) -> int:
     return 1 if left else 0
 
 
-def _enter(options: argparse.Namespace, _progress: Progress) -> None:
-    pid = Cluster(options.name).pid_of(options.space)
+def _enter(options: argparse.Namespace, _progress: StepPrinter) -> None:
+    pid = ClusterHandle(options.name).pid_of(options.space)
     command = options.command or [os.environ.get("SHELL", "/bin/sh")]
     flags = ["--target", str(pid), "--net", "--mount", "--uts", "--pid"]
     os.execvp("nsenter", ["nsenter", *flags, "--", *command])  # noqa: S606 no shell wanted

@@ -13,7 +13,7 @@ from pathlib import Path
 import yaml
 
 from tools.testbed import images
-from tools.testbed.api import Api, Object, wait_for
+from tools.testbed.api import KubeApi, Object, wait_for
 from tools.testbed.topology import Topology
 
 MANIFESTS = Path(__file__).resolve().parent / "manifests"
@@ -34,13 +34,13 @@ def documents(topology: Topology) -> list[Object]:
     return found
 
 
-def install(api: Api, topology: Topology) -> None:
+def install(api: KubeApi, topology: Topology) -> None:
     """Apply all add-ons."""
     for document in documents(topology):
         api.apply(document)
 
 
-def wait(api: Api, hint: Callable[[], str]) -> None:
+def wait(api: KubeApi, hint: Callable[[], str]) -> None:
     """Wait until the cluster accepts pods, resolves names and creates volumes."""
 
     def ready() -> bool:
@@ -53,7 +53,7 @@ def wait(api: Api, hint: Callable[[], str]) -> None:
     wait_for("the add-ons are not ready", ready, seconds=90, hint=hint)
 
 
-def _is_available(api: Api, deployment: str) -> bool:
+def _is_available(api: KubeApi, deployment: str) -> bool:
     namespace, name = deployment.split("/")
     found = api.get(f"/apis/apps/v1/namespaces/{namespace}/deployments/{name}")
     return int(found.get("status", {}).get("availableReplicas", 0)) > 0

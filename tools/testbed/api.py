@@ -23,7 +23,7 @@ _PLURALS = {"StorageClass": "storageclasses", "NetworkPolicy": "networkpolicies"
 _CLUSTER_SCOPED = ("Namespace", "ClusterRole", "ClusterRoleBinding", "StorageClass", "Node")
 
 
-class Api:
+class KubeApi:
     """One API server, accessed with a verified certificate."""
 
     def __init__(self, host: IPv4Address, pki: Path) -> None:

@@ -11,8 +11,8 @@ import time
 from collections.abc import Mapping
 
 from tools.testbed.api import Object, wait_for
-from tools.testbed.cluster import Cluster
-from tools.testbed.progress import Progress
+from tools.testbed.cluster import ClusterHandle
+from tools.testbed.progress import StepPrinter
 
 GROUP = "MachineDeployment/default/pool"
 """Name of its node group, in the notation of the real cluster-autoscaler."""
@@ -20,7 +20,9 @@ PATIENCE_SECONDS = 60
 _SOURCE = "cluster-autoscaler"
 
 
-def scale(cluster: Cluster, labels: Mapping[str, str], progress: Progress | None = None) -> str:
+def scale(
+    cluster: ClusterHandle, labels: Mapping[str, str], progress: StepPrinter | None = None
+) -> str:
     """Join a node with these labels for the pods that wait for one. Returns the node's name.
 
     Raises TestbedError if no such pod appears within 1 min.

@@ -21,14 +21,14 @@ from pathlib import Path
 from tools.testbed import cache, prebuilt, preflight, versions
 from tools.testbed.commands import TIED
 from tools.testbed.errors import TestbedError
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 OVERRIDE = "VIRTUAL_CLUSTER_BIN"
 _ENVIRONMENT = {"CGO_ENABLED": "0", "GOFLAGS": "-buildvcs=false"}
 
 
 @dataclass(frozen=True, slots=True)
-class Program:
+class GoProgram:
     """A program, the Go module that pins it and its package. `group` is an argument of `build`."""
 
     name: str
@@ -45,8 +45,8 @@ class Program:
         return before if re.fullmatch(r"v\d+", last) else last
 
 
-def _cni(kind: str, name: str) -> Program:
-    return Program(
+def _cni(kind: str, name: str) -> GoProgram:
+    return GoProgram(
         name, "cni", f"github.com/containernetworking/plugins/plugins/{kind}/{name}", "cni"
     )
 
@@ -65,48 +65,50 @@ TENANT = ("kube-apiserver", "kube-controller-manager")
 SUPER = (*TENANT, "kube-scheduler", "kubelet", "kube-proxy")  # kubectl works with other minors
 
 PROGRAMS = (
-    Program("etcd", "etcd", "go.etcd.io/etcd/server/v3", "etcd"),
-    Program("etcdctl", "etcd", "go.etcd.io/etcd/etcdctl/v3", "etcd"),
-    Program("etcdutl", "etcdutl", "go.etcd.io/etcd/etcdutl/v3", "etcdutl"),
-    Program("containerd", "containerd", f"{_CONTAINERD}/containerd", "containerd"),
-    Program(
+    GoProgram("etcd", "etcd", "go.etcd.io/etcd/server/v3", "etcd"),
+    GoProgram("etcdctl", "etcd", "go.etcd.io/etcd/etcdctl/v3", "etcd"),
+    GoProgram("etcdutl", "etcdutl", "go.etcd.io/etcd/etcdutl/v3", "etcdutl"),
+    GoProgram("containerd", "containerd", f"{_CONTAINERD}/containerd", "containerd"),
+    GoProgram(
         "containerd-shim-runc-v2",
         "containerd",
         f"{_CONTAINERD}/containerd-shim-runc-v2",
         "containerd",
     ),
-    Program("ctr", "containerd", f"{_CONTAINERD}/ctr", "containerd"),
+    GoProgram("ctr", "containerd", f"{_CONTAINERD}/ctr", "containerd"),
     _cni("main", "bridge"),
     _cni("main", "loopback"),
     _cni("ipam", "host-local"),
     _cni("meta", "portmap"),
-    Program("registry", "registry", "virtual-cluster.local/testbed/registry", "registry"),
-    Program(
+    GoProgram("registry", "registry", "virtual-cluster.local/testbed/registry", "registry"),
+    GoProgram(
         "local-path-provisioner",
         "localpath",
         "github.com/rancher/local-path-provisioner",
         "localpath",
     ),
-    Program("coredns", "coredns", "virtual-cluster.local/testbed/coredns", "coredns"),
-    Program(
+    GoProgram("coredns", "coredns", "virtual-cluster.local/testbed/coredns", "coredns"),
+    GoProgram(
         "metrics-server",
         "metrics-server",
         "sigs.k8s.io/metrics-server/cmd/metrics-server",
         "metrics-server",
     ),
-    Program("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm"),
-    Program("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
-    Program("alerts", "prometheus", "virtual-cluster.local/testbed/prometheus", "prometheus"),
-    Program("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", "crane"),
-    Program("e2e.test", "conformance", "k8s.io/kubernetes/test/e2e", "conformance", is_test=True),
-    Program("agnhost", "conformance", "k8s.io/kubernetes/test/images/agnhost", "conformance"),
-    Program("nonewprivs", "conformance", "k8s.io/kubernetes/test/images/nonewprivs", "conformance"),
-    Program("sample-apiserver", "conformance", "k8s.io/sample-apiserver", "conformance"),
-    Program(
+    GoProgram("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm"),
+    GoProgram("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
+    GoProgram("alerts", "prometheus", "virtual-cluster.local/testbed/prometheus", "prometheus"),
+    GoProgram("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", "crane"),
+    GoProgram("e2e.test", "conformance", "k8s.io/kubernetes/test/e2e", "conformance", is_test=True),
+    GoProgram("agnhost", "conformance", "k8s.io/kubernetes/test/images/agnhost", "conformance"),
+    GoProgram(
+        "nonewprivs", "conformance", "k8s.io/kubernetes/test/images/nonewprivs", "conformance"
+    ),
+    GoProgram("sample-apiserver", "conformance", "k8s.io/sample-apiserver", "conformance"),
+    GoProgram(
         "pause", "conformance", "virtual-cluster.local/testbed/conformance/pause", "conformance"
     ),
     *(
-        Program(f"cert-manager-{name}", "cert-manager", f"{_CERT_MANAGER}/{name}", "cert-manager")
+        GoProgram(f"cert-manager-{name}", "cert-manager", f"{_CERT_MANAGER}/{name}", "cert-manager")
         for name in ("controller", "webhook", "cainjector")
     ),
 )
@@ -121,7 +123,7 @@ _SOURCES = {
 """Modules with a source that is read as well (`source`), and the module path of that source."""
 
 
-def programs(groups: Iterable[str]) -> list[Program]:
+def programs(groups: Iterable[str]) -> list[GoProgram]:
     """Return the programs of the named groups.
 
     `kubernetes` stands for all minors. A further minor has only the programs that tenants need.
@@ -129,7 +131,7 @@ def programs(groups: Iterable[str]) -> list[Program]:
     TestbedError for an unknown group.
     """
     table = versions.load()
-    found: list[Program] = []
+    found: list[GoProgram] = []
     for group in groups:
         minors = [m for m in table.kubernetes if group in ("kubernetes", m.module)]
         for minor in minors:
@@ -145,7 +147,7 @@ def programs(groups: Iterable[str]) -> list[Program]:
     return list(dict.fromkeys(found))
 
 
-def for_cluster(minor: str) -> list[Program]:
+def for_cluster(minor: str) -> list[GoProgram]:
     """Return the programs of a super cluster of one minor, with tenants of the usual minor."""
     table = versions.load()
     modules = dict.fromkeys((table.kubernetes[0].module, table.minor(minor).module))
@@ -175,7 +177,7 @@ def path(name: str, minor: str | None = None) -> Path:
     return found
 
 
-def location(program: Program) -> Path:
+def location(program: GoProgram) -> Path:
     """Return the path of a program, built or not. A file in the folder $VIRTUAL_CLUSTER_BIN wins.
 
     That folder has the super cluster's own minor. A further minor is always built.
@@ -208,7 +210,7 @@ def source(module: str, path: str) -> Path:
     return Path(json.loads(result.stdout)["Dir"])
 
 
-def build(wanted: Iterable[Program], progress: Progress) -> None:
+def build(wanted: Iterable[GoProgram], progress: StepPrinter) -> None:
     """Build the missing programs, one module after the other, and those of one module at once.
 
     Also fetches the sources that are read of these modules.
@@ -230,7 +232,7 @@ def build(wanted: Iterable[Program], progress: Progress) -> None:
         source(module, _SOURCES[module])
 
 
-def fetch(wanted: Iterable[Program]) -> None:
+def fetch(wanted: Iterable[GoProgram]) -> None:
     """Fetch the modules of missing programs, for a `build` that runs at the same time."""
     for batch in _batches([program for program in wanted if not location(program).is_file()]):
         subprocess.run(
@@ -244,15 +246,15 @@ def fetch(wanted: Iterable[Program]) -> None:
         )
 
 
-def _batches(missing: Sequence[Program]) -> list[list[Program]]:
+def _batches(missing: Sequence[GoProgram]) -> list[list[GoProgram]]:
     """Group programs by call of Go, which compiles shared packages once and links in parallel."""
-    found: dict[tuple[str, bool], list[Program]] = {}
+    found: dict[tuple[str, bool], list[GoProgram]] = {}
     for program in missing:
         found.setdefault((program.module, program.is_test), []).append(program)
     return list(found.values())
 
 
-def _build(go: str, batch: Sequence[Program]) -> None:
+def _build(go: str, batch: Sequence[GoProgram]) -> None:
     module = batch[0].module
     folder = location(batch[0]).parent
     folder.mkdir(parents=True, exist_ok=True)
@@ -312,25 +314,25 @@ def _go() -> str:
     return go
 
 
-def _kubernetes(name: str, minor: versions.Kubernetes) -> Program:
-    return Program(name, minor.module, f"k8s.io/kubernetes/cmd/{name}", "kubernetes")
+def _kubernetes(name: str, minor: versions.KubernetesRelease) -> GoProgram:
+    return GoProgram(name, minor.module, f"k8s.io/kubernetes/cmd/{name}", "kubernetes")
 
 
-def _others() -> tuple[Program, ...]:
+def _others() -> tuple[GoProgram, ...]:
     """Return all programs except those of whole Kubernetes minors."""
     return (*PROGRAMS, *_kubectls().values())
 
 
-def _kubectls() -> dict[str, Program]:
+def _kubectls() -> dict[str, GoProgram]:
     """Return the programs of kubectl alone, by minor."""
     package = "virtual-cluster.local/testbed/kubectl"
     return {
-        each.minor: Program("kubectl", each.module, package, "kubectl")
+        each.minor: GoProgram("kubectl", each.module, package, "kubectl")
         for each in versions.load().kubectl
     }
 
 
-def program(name: str, minor: str | None = None) -> Program:
+def program(name: str, minor: str | None = None) -> GoProgram:
     """Return a program by name, one of Kubernetes' own by minor as well. Raises TestbedError."""
     if name == "kubectl" and minor in _kubectls():
         return _kubectls()[minor]

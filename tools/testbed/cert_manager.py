@@ -14,7 +14,7 @@ from pathlib import Path
 
 from tools.testbed import binaries, debian, images, versions
 from tools.testbed.oci import Image
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 _MODULE = "github.com/cert-manager/cert-manager"
 _NO_VERSION = "v0.1.0"
@@ -26,7 +26,7 @@ def version() -> str:
     return f"v{versions.module_version('cert-manager', _MODULE)}"
 
 
-def build(progress: Progress) -> list[Image]:
+def build(progress: StepPrinter) -> list[Image]:
     """Build the images. Quick if they are in the cache."""
     base = debian.root(progress)
     binaries.build(binaries.programs(["cert-manager"]), progress)

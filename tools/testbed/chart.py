@@ -11,10 +11,10 @@ from collections.abc import Mapping
 from pathlib import Path
 
 from tools.testbed import binaries, cache, images, product
-from tools.testbed.cluster import Cluster
+from tools.testbed.cluster import ClusterHandle
 from tools.testbed.commands import run
 from tools.testbed.errors import TestbedError
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 from tools.testbed.registry import publish
 
 NAMESPACE = "vc-manager"
@@ -24,8 +24,8 @@ WORKLOADS = ("deployment/vc-manager", "deployment/vc-syncer", "daemonset/vn-agen
 
 
 def install(
-    target: Cluster | Path,
-    progress: Progress | None = None,
+    target: ClusterHandle | Path,
+    progress: StepPrinter | None = None,
     *,
     registry: str | None = None,
     values: tuple[str, ...] = (),
@@ -37,15 +37,15 @@ def install(
     cluster is an embedded one, which gets the images by itself. `values` are further `--set`
     arguments.
     """
-    progress = progress or Progress()
+    progress = progress or StepPrinter()
     binaries.build(map(binaries.program, ("helm", "kubectl")), progress)
     made = product.build(progress)
     if registry is None:
-        cluster = target if isinstance(target, Cluster) else _embedded(target)
+        cluster = target if isinstance(target, ClusterHandle) else _embedded(target)
         publish(made, cluster.places.registry)
         environment = {**os.environ, **cluster.environment()}
     else:
-        kubeconfig = target.kubeconfig if isinstance(target, Cluster) else target
+        kubeconfig = target.kubeconfig if isinstance(target, ClusterHandle) else target
         environment = {**os.environ, "KUBECONFIG": str(kubeconfig)}
     settings = (
         f"image.registry={(registry or images.PREFIX).rstrip('/')}",
@@ -58,8 +58,8 @@ def install(
         _wait(environment, seconds)
 
 
-def _embedded(kubeconfig: Path) -> Cluster:
-    cluster = Cluster(kubeconfig.name.removesuffix(".kubeconfig"))
+def _embedded(kubeconfig: Path) -> ClusterHandle:
+    cluster = ClusterHandle(kubeconfig.name.removesuffix(".kubeconfig"))
     if cluster.kubeconfig.resolve() != kubeconfig.resolve() or not cluster.is_up():
         raise TestbedError(
             f"{kubeconfig} is not of an embedded cluster that is up; name the registry that has "

@@ -35,19 +35,19 @@ from tools.testbed import (
     registry,
     versions,
 )
-from tools.testbed.api import Api, wait_for
-from tools.testbed.components import Component, Places, clusters_folder
-from tools.testbed.control import Control
+from tools.testbed.api import KubeApi, wait_for
+from tools.testbed.components import ClusterFolders, ClusterProgram, clusters_folder
+from tools.testbed.control import SupervisorClient
 from tools.testbed.errors import TestbedError
 from tools.testbed.oci import Image
-from tools.testbed.progress import Progress
-from tools.testbed.topology import HUB, SLOTS, Node, Topology
+from tools.testbed.progress import StepPrinter
+from tools.testbed.topology import HUB, SLOTS, ClusterNode, Topology
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 
 
-class Cluster:
+class ClusterHandle:
     """One super cluster, identified by its name. The object itself has no state."""
 
     def __init__(self, name: str = "super", nodes: int = 1, minor: str | None = None) -> None:
@@ -60,8 +60,8 @@ class Cluster:
         self.name = name
         self._nodes = nodes
         self._minor = versions.load().minor(minor).minor
-        self.places = Places(clusters_folder() / name)
-        self.control = Control(self.places.root)
+        self.places = ClusterFolders(clusters_folder() / name)
+        self.control = SupervisorClient(self.places.root)
 
     @property
     def kubeconfig(self) -> Path:
@@ -87,9 +87,9 @@ class Cluster:
         return str((records.read(self.name) or {}).get("minor", self._minor))
 
     @property
-    def api(self) -> Api:
+    def api(self) -> KubeApi:
         """The admin's connection to the API."""
-        return Api(self.topology.hub_ip, self.places.pki)
+        return KubeApi(self.topology.hub_ip, self.places.pki)
 
     def is_up(self) -> bool:
         """Return whether a finished `up` is still running."""
@@ -114,12 +114,12 @@ class Cluster:
             "PATH": self.path(),
         }
 
-    def up(self, progress: Progress | None = None) -> None:
+    def up(self, progress: StepPrinter | None = None) -> None:
         """Start the cluster and wait until its nodes are Ready.
 
         A running cluster stays as it is.
         """
-        progress = progress or Progress()
+        progress = progress or StepPrinter()
         preflight.check(progress)
         binaries.build(binaries.for_cluster(self._minor), progress)
         stable = stable_images(progress)
@@ -159,20 +159,20 @@ class Cluster:
             self._hand_out()
             records.write(self.name, {**(records.read(self.name) or {}), "up": True})
 
-    def down(self, progress: Progress | None = None) -> None:
+    def down(self, progress: StepPrinter | None = None) -> None:
         """Remove the cluster and everything that it left on the machine."""
-        progress = progress or Progress(quiet=True)
+        progress = progress or StepPrinter(quiet=True)
         with cache.locked(f"cluster-{self.name}"), progress.step(f"remove cluster {self.name}"):
             self._remove()
 
-    def connect(self, other: Cluster) -> None:
+    def connect(self, other: ClusterHandle) -> None:
         """Connect this cluster's hub, nodes and pods with those of another running cluster."""
         one, there = self.topology, other.topology
         network.connect_clusters(one, self.pid_of(HUB), there, other.pid_of(HUB))
 
-    def add_node(self, labels: Mapping[str, str], progress: Progress | None = None) -> str:
+    def add_node(self, labels: Mapping[str, str], progress: StepPrinter | None = None) -> str:
         """Add a node with these labels. Returns its name when it is Ready."""
-        progress = progress or Progress(quiet=True)
+        progress = progress or StepPrinter(quiet=True)
         template = content.prepare(stable_images(progress), progress)
         with cache.locked(f"cluster-{self.name}"), progress.step("another node"):
             record = records.read(self.name) or {}
@@ -202,7 +202,7 @@ class Cluster:
         """Send a signal to a component, for example SIGKILL or SIGSTOP."""
         self.control.signal(self._component(component).name, number)
 
-    def components(self) -> dict[str, Component]:
+    def components(self) -> dict[str, ClusterProgram]:
         """Return all components by name. A node's components are called `node-1/kubelet`."""
         topology, minor = self.topology, self.minor
         found = [
@@ -232,7 +232,7 @@ class Cluster:
         made = (self.places.pki / "admin.kubeconfig").read_bytes()
         cache.write_atomic(self.kubeconfig, made, 0o600)
 
-    def _component(self, name: str) -> Component:
+    def _component(self, name: str) -> ClusterProgram:
         components = self.components()
         for candidate in (name, f"node-1/{name}"):
             if candidate in components:
@@ -249,7 +249,7 @@ class Cluster:
         for one in topology.nodes:
             self._make_node(topology, one, hub)
 
-    def _make_node(self, topology: Topology, one: Node, hub_pid: int) -> int:
+    def _make_node(self, topology: Topology, one: ClusterNode, hub_pid: int) -> int:
         """Create a node's namespaces and files. Returns the ID of the process that holds them."""
         cgroups.make(f"{topology.cgroup}/{one.space}")
         node.write_configuration(topology, one, self.places, images.PAUSE)
@@ -257,12 +257,12 @@ class Cluster:
         network.connect_node(topology, one.number, hub_pid, pid)
         return pid
 
-    def _start_node(self, one: Node, programs: Sequence[str]) -> None:
+    def _start_node(self, one: ClusterNode, programs: Sequence[str]) -> None:
         components = self.components()
         for program in programs:
             self.control.start(components[f"{one.space}/{program}"])
 
-    def _describe(self, one: Node, labels: Mapping[str, str]) -> None:
+    def _describe(self, one: ClusterNode, labels: Mapping[str, str]) -> None:
         """Set a node's pod range and labels, as a cloud's controllers would."""
         spec = {"podCIDR": str(one.pods), "podCIDRs": [str(one.pods)]}
         body = {"metadata": {"labels": dict(labels)}, "spec": spec}
@@ -365,7 +365,7 @@ def _folder_of(program: str) -> Path:
     return binaries.path(program).parent
 
 
-def stable_images(progress: Progress) -> list[Image]:
+def stable_images(progress: StepPrinter) -> list[Image]:
     """Return the images that depend on the pinned versions only.
 
     Every node has them from the start.

@@ -15,7 +15,7 @@ from tools.testbed.topology import Topology
 
 
 @dataclass(frozen=True, slots=True)
-class Component:
+class ClusterProgram:
     """A program of a cluster, as the supervisor starts it."""
 
     name: str
@@ -25,7 +25,7 @@ class Component:
 
 
 @dataclass(frozen=True, slots=True)
-class Places:
+class ClusterFolders:
     """The folders of one cluster, all inside `root`."""
 
     root: Path
@@ -53,9 +53,9 @@ class Places:
         return self.root / "config" / name
 
 
-def places(topology: Topology) -> Places:
+def places(topology: Topology) -> ClusterFolders:
     """Where a cluster's files are."""
-    return Places(clusters_folder() / topology.name)
+    return ClusterFolders(clusters_folder() / topology.name)
 
 
 def clusters_folder() -> Path:

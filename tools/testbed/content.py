@@ -21,7 +21,7 @@ from tools.testbed import binaries, cache, oci, versions
 from tools.testbed.commands import TIED, run
 from tools.testbed.errors import TestbedError
 from tools.testbed.oci import Image
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 _KEPT = 2
 # The folder is made by a containerd of its own, alone with its mounts and processes.
@@ -38,7 +38,7 @@ address = "{state}/s"
 """
 
 
-def prepare(images: Sequence[Image], progress: Progress) -> Path:
+def prepare(images: Sequence[Image], progress: StepPrinter) -> Path:
     """Return the folder for a set of images, made if missing."""
     names = sorted(f"{image.name}@{image.manifest.digest}" for image in images)
     key = oci.key(versions.module_key("containerd"), *names)[:16]

@@ -18,13 +18,13 @@ from pathlib import Path
 from typing import Any
 
 from tools.testbed import supervisor
-from tools.testbed.components import Component
+from tools.testbed.components import ClusterProgram
 from tools.testbed.errors import TestbedError
 
 _SCRIPT = Path(supervisor.__file__).resolve()
 
 
-class Control:
+class SupervisorClient:
     """One cluster's supervisor, accessed from the host."""
 
     def __init__(self, folder: Path) -> None:
@@ -81,7 +81,7 @@ class Control:
             time.sleep(0.005)
         return self.host_pid(inner)
 
-    def start(self, component: Component) -> None:
+    def start(self, component: ClusterProgram) -> None:
         """Start a component. Its output is written to logs/<name>.log."""
         log = self._folder / "logs" / f"{component.name.replace('/', '-')}.log"
         self.ask(

@@ -13,7 +13,7 @@ import json
 from typing import Any
 
 from tools.testbed import binaries, cache
-from tools.testbed.components import Component, Places, flags
+from tools.testbed.components import ClusterFolders, ClusterProgram, flags
 from tools.testbed.pki import KUBELET_AUTHORITIES
 from tools.testbed.topology import API_PORT, HUB, REGISTRY_PORT, Topology
 
@@ -29,7 +29,7 @@ AUDIT_POLICY: dict[str, Any] = {
 }
 
 
-def write_configuration(topology: Topology, places: Places) -> None:
+def write_configuration(topology: Topology, places: ClusterFolders) -> None:
     """Write the files that the flags name."""
     cache.write_atomic(places.config("audit.json"), json.dumps(AUDIT_POLICY, indent=1))
     places.audit_log.parent.mkdir(parents=True, exist_ok=True)
@@ -42,15 +42,15 @@ def write_configuration(topology: Topology, places: Places) -> None:
     cache.write_atomic(places.config("registry.json"), json.dumps(registry, indent=1))
 
 
-def registry(places: Places) -> Component:
+def registry(places: ClusterFolders) -> ClusterProgram:
     """Return the image registry, which stands in for all public registries."""
     program = str(binaries.path("registry"))
     environment = {"OTEL_TRACES_EXPORTER": "none"}
     argv = (program, "serve", str(places.config("registry.json")))
-    return Component("registry", HUB, argv, environment)
+    return ClusterProgram("registry", HUB, argv, environment)
 
 
-def etcd(places: Places) -> Component:
+def etcd(places: ClusterFolders) -> ClusterProgram:
     """Return etcd, without fsync because a test cluster has no valuable data."""
     arguments = {
         "name": "super",
@@ -65,10 +65,10 @@ def etcd(places: Places) -> Component:
         "watch-progress-notify-interval": "30s",
     }
     argv = [str(binaries.path("etcd")), *flags(arguments), "--unsafe-no-fsync"]
-    return Component("etcd", HUB, tuple(argv))
+    return ClusterProgram("etcd", HUB, tuple(argv))
 
 
-def apiserver(topology: Topology, places: Places, minor: str) -> Component:
+def apiserver(topology: Topology, places: ClusterFolders, minor: str) -> ClusterProgram:
     """Return the super cluster's API server."""
     pki = places.pki
     arguments = {
@@ -102,10 +102,10 @@ def apiserver(topology: Topology, places: Places, minor: str) -> Component:
         "profiling": "false",
     }
     argv = (str(binaries.path("kube-apiserver", minor)), *flags(arguments))
-    return Component("kube-apiserver", HUB, argv)
+    return ClusterProgram("kube-apiserver", HUB, argv)
 
 
-def controller_manager(topology: Topology, places: Places, minor: str) -> Component:
+def controller_manager(topology: Topology, places: ClusterFolders, minor: str) -> ClusterProgram:
     """Return the controller manager, which signs certificates with the cluster's authority."""
     pki = places.pki
     kubeconfig = pki / "kube-controller-manager.kubeconfig"
@@ -131,10 +131,10 @@ def controller_manager(topology: Topology, places: Places, minor: str) -> Compon
         "profiling": "false",
     }
     argv = (str(binaries.path("kube-controller-manager", minor)), *flags(arguments))
-    return Component("kube-controller-manager", HUB, argv)
+    return ClusterProgram("kube-controller-manager", HUB, argv)
 
 
-def scheduler(places: Places, minor: str) -> Component:
+def scheduler(places: ClusterFolders, minor: str) -> ClusterProgram:
     """Return the scheduler, with a call rate that is no bottleneck of load tests."""
     kubeconfig = places.pki / "kube-scheduler.kubeconfig"
     arguments = {
@@ -148,4 +148,4 @@ def scheduler(places: Places, minor: str) -> Component:
         "profiling": "false",
     }
     argv = (str(binaries.path("kube-scheduler", minor)), *flags(arguments))
-    return Component("kube-scheduler", HUB, argv)
+    return ClusterProgram("kube-scheduler", HUB, argv)

@@ -15,8 +15,8 @@ from pathlib import Path
 
 from tools.testbed import cache, oci, prebuilt, versions
 from tools.testbed.commands import run
-from tools.testbed.oci import Blob, Entry
-from tools.testbed.progress import Progress
+from tools.testbed.oci import Blob, LayerEntry
+from tools.testbed.progress import StepPrinter
 
 # In own namespaces for mounts and processes, so that a killed run leaves neither.
 ALONE = ("unshare", "--mount", "--pid", "--fork", "--kill-child")
@@ -55,7 +55,7 @@ _REVISION = 3  # number of this module's changes to the root
 _BUSYBOX_LIBRARIES = ("libc.so.6", "libresolv.so.2")
 
 
-def root(progress: Progress) -> Path:
+def root(progress: StepPrinter) -> Path:
     """Return the unpacked root with Python, made if missing."""
     return root_with(versions.load().base.packages, progress, "the images")
 
@@ -66,7 +66,7 @@ def known_root() -> Path | None:
     return entry if entry.exists() else None
 
 
-def root_with(packages: Sequence[str], progress: Progress, purpose: str) -> Path:
+def root_with(packages: Sequence[str], progress: StepPrinter, purpose: str) -> Path:
     """Return an unpacked root with these packages besides the minimal ones, made if missing."""
     base = versions.load().base
     entry = _entry(packages)
@@ -114,7 +114,7 @@ def compile_python(base: Path, folder: Path, inside: str) -> None:
 def layer(base: Path) -> Blob:
     """Return the whole root as a layer, with an account for programs that are not root."""
 
-    def entries() -> Iterable[Entry]:
+    def entries() -> Iterable[LayerEntry]:
         for entry in oci.tree(base):
             if entry.name not in ("etc/passwd", "etc/group"):
                 yield entry
@@ -129,34 +129,36 @@ def busybox_layer(base: Path) -> Blob:
     Debian's static busybox is of no use, because it crashes at the lookup of a host name.
     """
 
-    def entries() -> Iterable[Entry]:
-        yield Entry("bin")
-        yield Entry("bin/busybox", source=base / "usr/bin/busybox")
+    def entries() -> Iterable[LayerEntry]:
+        yield LayerEntry("bin")
+        yield LayerEntry("bin/busybox", source=base / "usr/bin/busybox")
         for applet in run(["chroot", str(base), "/usr/bin/busybox", "--list"]).split():
             if applet != "busybox":
-                yield Entry(f"bin/{applet}", link="busybox")
-        yield Entry("etc")
+                yield LayerEntry(f"bin/{applet}", link="busybox")
+        yield LayerEntry("etc")
         yield from accounts(b"root:x:0:0:root:/:/bin/sh\n", b"root:x:0:\n")
-        yield Entry("lib")
-        yield Entry("lib64")
+        yield LayerEntry("lib")
+        yield LayerEntry("lib64")
         loader = next(base.glob("usr/lib/*-linux-gnu/ld-linux-*.so.*"))
-        yield Entry(f"{'lib64' if 'x86-64' in loader.name else 'lib'}/{loader.name}", source=loader)
+        yield LayerEntry(
+            f"{'lib64' if 'x86-64' in loader.name else 'lib'}/{loader.name}", source=loader
+        )
         for name in _BUSYBOX_LIBRARIES:
             found = next((base / "usr/lib").glob(f"*-linux-gnu/{name}"))
-            yield Entry(f"lib/{name}", source=found)
-        yield Entry("tmp", 0o1777)
-        yield Entry("usr")
-        yield Entry("usr/bin")
-        yield Entry("usr/bin/env", link="../../bin/busybox")
+            yield LayerEntry(f"lib/{name}", source=found)
+        yield LayerEntry("tmp", 0o1777)
+        yield LayerEntry("usr")
+        yield LayerEntry("usr/bin")
+        yield LayerEntry("usr/bin/env", link="../../bin/busybox")
 
     return oci.layer(oci.key("busybox", base.name, 2), entries)
 
 
-def accounts(passwd: bytes, group: bytes) -> Iterable[Entry]:
+def accounts(passwd: bytes, group: bytes) -> Iterable[LayerEntry]:
     """Return the account files with our unprivileged user added."""
     passwd += b"nonroot:x:65532:65532:nonroot:/:/sbin/nologin\n"
-    yield Entry("etc/passwd", 0o644, content=passwd)
-    yield Entry("etc/group", 0o644, content=group + b"nonroot:x:65532:\n")
+    yield LayerEntry("etc/passwd", 0o644, content=passwd)
+    yield LayerEntry("etc/group", 0o644, content=group + b"nonroot:x:65532:\n")
 
 
 def _strip(folder: Path) -> None:

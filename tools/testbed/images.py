@@ -12,8 +12,8 @@ from pathlib import Path
 
 from tools.testbed import binaries, debian, oci, versions
 from tools.testbed.errors import TestbedError
-from tools.testbed.oci import Blob, Entry, Image
-from tools.testbed.progress import Progress
+from tools.testbed.oci import Blob, Image, LayerEntry
+from tools.testbed.progress import StepPrinter
 
 PREFIX = "registry.local/virtual-cluster"
 PAUSE = f"{PREFIX}/pause:1"
@@ -26,7 +26,7 @@ FOR_TENANTS = ("etcd", "coredns", *FURTHER)
 
 
 @dataclass(frozen=True, slots=True)
-class Recipe:
+class ImageRecipe:
     """The recipe of one image from the unpacked Debian root. `group` is an argument of `build`."""
 
     name: str
@@ -37,16 +37,16 @@ class Recipe:
     cluster."""
 
 
-def recipes() -> list[Recipe]:
+def recipes() -> list[ImageRecipe]:
     """Return the recipes of all images that depend on the pinned versions only."""
     etcd = versions.module_version("etcd", "go.etcd.io/etcd/server/v3")
     coredns = versions.module_version("coredns", "github.com/coredns/coredns")
     metrics = versions.module_version("metrics-server", "sigs.k8s.io/metrics-server")
     provisioner = versions.module_version("localpath", "github.com/rancher/local-path-provisioner")
     table = [
-        Recipe(PAUSE, "base", _pause),
-        Recipe(BUSYBOX, "base", _busybox),
-        Recipe(PYTHON, "base", _python),
+        ImageRecipe(PAUSE, "base", _pause),
+        ImageRecipe(BUSYBOX, "base", _busybox),
+        ImageRecipe(PYTHON, "base", _python),
         of_programs(f"{PREFIX}/etcd:{etcd}", "etcd", "etcd", "etcdctl"),
         of_programs(f"{PREFIX}/coredns:{coredns}", "coredns", "coredns"),
         replace(
@@ -72,22 +72,22 @@ def name_of(short: str) -> str:
     raise TestbedError(f"the testbed has no image {short!r}")
 
 
-def for_tenants() -> list[Recipe]:
+def for_tenants() -> list[ImageRecipe]:
     """Return the recipes of the images in tenants' control planes."""
     return [recipe for recipe in recipes() if recipe.group in FOR_TENANTS]
 
 
-def build(progress: Progress) -> list[Image]:
+def build(progress: StepPrinter) -> list[Image]:
     """Build the images of every cluster. Quick if their layers are in the cache."""
     return _build([recipe for recipe in recipes() if not recipe.needs], progress, "images")
 
 
-def build_for_tenants(progress: Progress) -> list[Image]:
+def build_for_tenants(progress: StepPrinter) -> list[Image]:
     """Build the images in tenants' control planes. The programs of FOR_TENANTS must be built."""
     return _build(for_tenants(), progress, "images of tenants")
 
 
-def build_further(progress: Progress, *groups: str) -> list[Image]:
+def build_further(progress: StepPrinter, *groups: str) -> list[Image]:
     """Build the images that only some tenants need: of a further minor, or with metrics.
 
     The programs of the named groups must be built. Other images are built if their programs are.
@@ -101,7 +101,7 @@ def build_further(progress: Progress, *groups: str) -> list[Image]:
     return _build(wanted, progress, "images for some tenants") if wanted else []
 
 
-def _build(wanted: list[Recipe], progress: Progress, title: str) -> list[Image]:
+def _build(wanted: list[ImageRecipe], progress: StepPrinter, title: str) -> list[Image]:
     base = debian.root(progress)
     with progress.step(title) as step:
         made = []
@@ -111,7 +111,7 @@ def _build(wanted: list[Recipe], progress: Progress, title: str) -> list[Image]:
         return made
 
 
-def of_programs(image: str, group: str, *names: str, minor: str | None = None) -> Recipe:
+def of_programs(image: str, group: str, *names: str, minor: str | None = None) -> ImageRecipe:
     """Return the recipe of an image that runs the first of these programs."""
 
     def make(base: Path) -> Image:
@@ -121,15 +121,15 @@ def of_programs(image: str, group: str, *names: str, minor: str | None = None) -
 
     is_further = minor is not None and minor != versions.load().kubernetes[0].minor
     needs = tuple((name, minor) for name in names) if minor is not None and is_further else ()
-    return Recipe(image, group, make, needs)
+    return ImageRecipe(image, group, make, needs)
 
 
 def _program_layer(name: str, path: Path) -> Blob:
     entries = [
-        Entry("usr"),
-        Entry("usr/local"),
-        Entry("usr/local/bin"),
-        Entry(f"usr/local/bin/{name}", source=path),
+        LayerEntry("usr"),
+        LayerEntry("usr/local"),
+        LayerEntry("usr/local/bin"),
+        LayerEntry(f"usr/local/bin/{name}", source=path),
     ]
     return oci.layer(oci.key("program", name, oci.file_key(path)), lambda: entries)
 

@@ -13,8 +13,8 @@ import yaml
 
 from tools.testbed import binaries, cache
 from tools.testbed.api import Object
-from tools.testbed.cluster import Cluster
-from tools.testbed.components import Component, flags
+from tools.testbed.cluster import ClusterHandle
+from tools.testbed.components import ClusterProgram, flags
 from tools.testbed.topology import HUB
 
 KIND = "kwok"
@@ -25,12 +25,12 @@ _MANAGED = "kwok.x-k8s.io/node"
 _STAGES = ("node/fast", "node/heartbeat-with-lease", "pod/fast")
 
 
-def start(cluster: Cluster) -> None:
+def start(cluster: ClusterHandle) -> None:
     """Start kwok, which manages only the nodes from `node`."""
     cluster.control.start(_component(cluster))
 
 
-def stop(cluster: Cluster) -> None:
+def stop(cluster: ClusterHandle) -> None:
     """Stop kwok."""
     cluster.control.stop(KIND, 3)
 
@@ -58,7 +58,7 @@ def node(name: str, zone: str) -> Object:
     }
 
 
-def _component(cluster: Cluster) -> Component:
+def _component(cluster: ClusterHandle) -> ClusterProgram:
     topology, places = cluster.topology, cluster.places
     folder = binaries.source("kwok", _MODULE) / "kustomize" / "stage"
     stages = [
@@ -83,4 +83,4 @@ def _component(cluster: Cluster) -> Component:
         "node-lease-duration-seconds": 40,
     }
     environment = {"KWOK_WORKDIR": str(places.space(KIND))}
-    return Component(KIND, HUB, (str(binaries.path("kwok")), *flags(arguments)), environment)
+    return ClusterProgram(KIND, HUB, (str(binaries.path("kwok")), *flags(arguments)), environment)

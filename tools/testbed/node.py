@@ -13,8 +13,8 @@ from pathlib import Path
 from typing import Any
 
 from tools.testbed import binaries, cache
-from tools.testbed.components import Component, Places, flags
-from tools.testbed.topology import Node, Topology
+from tools.testbed.components import ClusterFolders, ClusterProgram, flags
+from tools.testbed.topology import ClusterNode, Topology
 
 CONTAINERD_SOCKET = "/run/containerd/containerd.sock"
 CNI_PLUGINS = ("bridge", "loopback", "host-local", "portmap")
@@ -88,7 +88,9 @@ def cni_folder() -> Path:
     return folders.pop()
 
 
-def write_configuration(topology: Topology, node: Node, places: Places, pause: str) -> None:
+def write_configuration(
+    topology: Topology, node: ClusterNode, places: ClusterFolders, pause: str
+) -> None:
     """Write the files that the components of a node read."""
     folder = places.space(node.space)
     configuration = folder / "config"
@@ -106,7 +108,9 @@ def write_configuration(topology: Topology, node: Node, places: Places, pause: s
         cache.write_atomic(configuration / name, json.dumps(document, indent=1))
 
 
-def components(topology: Topology, node: Node, places: Places, minor: str) -> list[Component]:
+def components(
+    topology: Topology, node: ClusterNode, places: ClusterFolders, minor: str
+) -> list[ClusterProgram]:
     """Return a node's programs of one Kubernetes minor, in start order."""
     configuration = places.space(node.space) / "config"
     containerd = binaries.path("containerd")
@@ -133,18 +137,18 @@ def components(topology: Topology, node: Node, places: Places, minor: str) -> li
     }
     path = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
     return [
-        Component(
+        ClusterProgram(
             f"{node.space}/containerd",
             node.space,
             (str(containerd), "--config", str(configuration / "containerd.toml")),
             {"PATH": f"{shim_folder}:{path}"},
         ),
-        Component(
+        ClusterProgram(
             f"{node.space}/kubelet",
             node.space,
             (str(binaries.path("kubelet", minor)), *flags(kubelet)),
         ),
-        Component(
+        ClusterProgram(
             f"{node.space}/kube-proxy",
             node.space,
             (str(binaries.path("kube-proxy", minor)), *flags(proxy)),
@@ -152,7 +156,7 @@ def components(topology: Topology, node: Node, places: Places, minor: str) -> li
     ]
 
 
-def _cni(topology: Topology, node: Node) -> dict[str, Any]:
+def _cni(topology: Topology, node: ClusterNode) -> dict[str, Any]:
     # No masquerading: hub, host and other nodes have routes to the pods, and see their addresses.
     bridge = {
         "type": "bridge",
@@ -171,7 +175,7 @@ def _cni(topology: Topology, node: Node) -> dict[str, Any]:
     return {"cniVersion": "1.0.0", "name": topology.name, "plugins": [bridge, portmap]}
 
 
-def _kubelet(topology: Topology, node: Node, places: Places) -> dict[str, Any]:
+def _kubelet(topology: Topology, node: ClusterNode, places: ClusterFolders) -> dict[str, Any]:
     pki = places.pki
     return {
         "apiVersion": "kubelet.config.k8s.io/v1beta1",

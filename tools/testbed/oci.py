@@ -60,7 +60,7 @@ class Image:
 
 
 @dataclass(frozen=True, slots=True)
-class Entry:
+class LayerEntry:
     """One member of a layer: a file from disk or from memory, a folder, or a symbolic link."""
 
     name: str
@@ -88,7 +88,7 @@ def file_key(path: Path) -> str:
     return f"{path}:{status.st_size}:{status.st_mtime_ns}"
 
 
-def layer(inputs: str, entries: Callable[[], Iterable[Entry]]) -> Blob:
+def layer(inputs: str, entries: Callable[[], Iterable[LayerEntry]]) -> Blob:
     """Return the layer of `entries`, which is called only without a known blob for `inputs`."""
     known = _known(inputs)
     if known is not None:
@@ -164,11 +164,11 @@ def write_archive(images: Iterable[Image], output: IO[bytes]) -> None:
     images = list(images)
     blobs = {blob.digest: blob for image in images for blob in (image.manifest, *image.blobs)}
     entries = [
-        Entry("oci-layout", content=b'{"imageLayoutVersion":"1.0.0"}', mode=0o644),
-        Entry("index.json", content=json.dumps(index(images)).encode(), mode=0o644),
+        LayerEntry("oci-layout", content=b'{"imageLayoutVersion":"1.0.0"}', mode=0o644),
+        LayerEntry("index.json", content=json.dumps(index(images)).encode(), mode=0o644),
     ]
     entries += [
-        Entry(f"blobs/sha256/{digest.removeprefix('sha256:')}", source=blob.path, mode=0o644)
+        LayerEntry(f"blobs/sha256/{digest.removeprefix('sha256:')}", source=blob.path, mode=0o644)
         for digest, blob in sorted(blobs.items())
     ]
     _write_tar(output, entries)
@@ -184,7 +184,7 @@ def index(images: Iterable[Image]) -> dict[str, Any]:
     return {"schemaVersion": 2, "mediaType": INDEX, "manifests": manifests}
 
 
-def tree(root: Path, prefix: str = "") -> Iterable[Entry]:
+def tree(root: Path, prefix: str = "") -> Iterable[LayerEntry]:
     """Return the entries of a folder on disk, with owners and modes, in a fixed order."""
     for folder, names, files in os.walk(root):
         names.sort()
@@ -194,14 +194,14 @@ def tree(root: Path, prefix: str = "") -> Iterable[Entry]:
             inner = f"{prefix}{path.relative_to(root)}"
             mode, uid, gid = status.st_mode & 0o7777, status.st_uid, status.st_gid
             if path.is_symlink():
-                yield Entry(inner, 0o777, link=str(path.readlink()), uid=uid, gid=gid)
+                yield LayerEntry(inner, 0o777, link=str(path.readlink()), uid=uid, gid=gid)
             elif path.is_dir():
-                yield Entry(inner, mode, uid=uid, gid=gid)
+                yield LayerEntry(inner, mode, uid=uid, gid=gid)
             elif path.is_file():
-                yield Entry(inner, mode, source=path, uid=uid, gid=gid)
+                yield LayerEntry(inner, mode, source=path, uid=uid, gid=gid)
 
 
-def _write_tar(output: Any, entries: Iterable[Entry]) -> None:
+def _write_tar(output: Any, entries: Iterable[LayerEntry]) -> None:
     with tarfile.open(fileobj=output, mode="w|", format=tarfile.PAX_FORMAT, bufsize=1 << 20) as tar:
         for entry in entries:
             member = tarfile.TarInfo(entry.name)

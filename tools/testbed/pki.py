@@ -21,16 +21,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
 from tools.testbed import cache
-from tools.testbed.topology import API_PORT, Node, Topology
+from tools.testbed.topology import API_PORT, ClusterNode, Topology
 
 KUBELET_AUTHORITIES = "kubelet-authorities.crt"
 """File of the authorities by which only the API server verifies every kubelet."""
 LIFETIME = dt.timedelta(days=365)
-Name = str | IPv4Address
+CertificateName = str | IPv4Address
 
 
 @dataclass(frozen=True, slots=True)
-class Pair:
+class CertificateAndKey:
     """A certificate and its key."""
 
     certificate: x509.Certificate
@@ -54,7 +54,7 @@ def private_pem(key: ec.EllipticCurvePrivateKey) -> bytes:
     )
 
 
-def make_authority(name: str) -> Pair:
+def make_authority(name: str) -> CertificateAndKey:
     """Return a self-signed certificate authority that may sign leaves only."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = _subject(name, ())
@@ -64,16 +64,16 @@ def make_authority(name: str) -> Pair:
     builder = builder.add_extension(
         x509.AuthorityKeyIdentifier.from_issuer_public_key(key.public_key()), critical=False
     )
-    return Pair(builder.sign(key, hashes.SHA256()), key)
+    return CertificateAndKey(builder.sign(key, hashes.SHA256()), key)
 
 
 def make_leaf(
-    authority: Pair,
+    authority: CertificateAndKey,
     name: str,
     *,
     groups: Sequence[str] = (),
-    names: Sequence[Name] = (),
-) -> Pair:
+    names: Sequence[CertificateName] = (),
+) -> CertificateAndKey:
     """Return a certificate: for a server with `names`, otherwise for a client, or for both."""
     key = ec.generate_private_key(ec.SECP256R1())
     usages = [ExtendedKeyUsageOID.SERVER_AUTH] if names else [ExtendedKeyUsageOID.CLIENT_AUTH]
@@ -91,10 +91,10 @@ def make_leaf(
         builder = builder.add_extension(
             x509.SubjectAlternativeName([_alternative(name) for name in names]), critical=False
         )
-    return Pair(builder.sign(authority.key, hashes.SHA256()), key)
+    return CertificateAndKey(builder.sign(authority.key, hashes.SHA256()), key)
 
 
-def kubeconfig(server: str, authority: bytes, user: Pair, cluster: str) -> str:
+def kubeconfig(server: str, authority: bytes, user: CertificateAndKey, cluster: str) -> str:
     """Return a kubeconfig with all data inline, as JSON, which is YAML."""
 
     def encode(data: bytes) -> str:
@@ -131,7 +131,7 @@ def write_cluster(topology: Topology, folder: Path) -> None:
     _write(folder, "ca", authority)
     _write(folder, "front-proxy-ca", front)
     _write(folder, "front-proxy-client", make_leaf(front, "front-proxy-client"))
-    api_names: list[Name] = [
+    api_names: list[CertificateName] = [
         "kubernetes",
         "kubernetes.default",
         "kubernetes.default.svc",
@@ -151,7 +151,7 @@ def write_cluster(topology: Topology, folder: Path) -> None:
     )
     cache.write_atomic(folder / "service-accounts.pub", public)
 
-    def write_kubeconfig(file: str, user: Pair, server: str) -> None:
+    def write_kubeconfig(file: str, user: CertificateAndKey, server: str) -> None:
         _write_kubeconfig(folder, file, kubeconfig(server, authority.pem, user, topology.name))
 
     local = f"https://127.0.0.1:{API_PORT}"
@@ -170,13 +170,19 @@ def write_cluster(topology: Topology, folder: Path) -> None:
     cache.write_atomic(folder / KUBELET_AUTHORITIES, b"".join(kubelets))
 
 
-def write_node(topology: Topology, node: Node, folder: Path) -> None:
+def write_node(topology: Topology, node: ClusterNode, folder: Path) -> None:
     """Create the files of a later node. The API server trusts them by its own authority."""
     authority = _read(folder, "ca")
     _write_node(topology, node, folder, authority, authority)
 
 
-def _write_node(topology: Topology, node: Node, folder: Path, authority: Pair, own: Pair) -> None:
+def _write_node(
+    topology: Topology,
+    node: ClusterNode,
+    folder: Path,
+    authority: CertificateAndKey,
+    own: CertificateAndKey,
+) -> None:
     """Create the files of a node. `own` signs the kubelet's serving certificate."""
     kubelet = make_leaf(authority, f"system:node:{node.name}", groups=["system:nodes"])
     for program, user in (
@@ -224,7 +230,7 @@ def _subject(name: str, groups: Sequence[str]) -> x509.Name:
     return x509.Name([*parts, x509.NameAttribute(NameOID.COMMON_NAME, name)])
 
 
-def _alternative(name: Name) -> x509.GeneralName:
+def _alternative(name: CertificateName) -> x509.GeneralName:
     if isinstance(name, str):
         return x509.DNSName(name)
     return x509.IPAddress(ip_address(str(name)))
@@ -234,13 +240,15 @@ def _write_kubeconfig(folder: Path, name: str, content: str) -> None:
     cache.write_atomic(folder / f"{name}.kubeconfig", content, 0o600)
 
 
-def _read(folder: Path, name: str) -> Pair:
+def _read(folder: Path, name: str) -> CertificateAndKey:
     key = serialization.load_pem_private_key((folder / f"{name}.key").read_bytes(), None)
     assert isinstance(key, ec.EllipticCurvePrivateKey)
-    return Pair(x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes()), key)
+    return CertificateAndKey(
+        x509.load_pem_x509_certificate((folder / f"{name}.crt").read_bytes()), key
+    )
 
 
-def _write(folder: Path, name: str, pair: Pair) -> None:
+def _write(folder: Path, name: str, pair: CertificateAndKey) -> None:
     cache.write_atomic(folder / f"{name}.crt", pair.pem)
     cache.write_atomic(folder / f"{name}.key", pair.key_pem, 0o600)
     folder.chmod(0o700)

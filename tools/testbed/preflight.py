@@ -18,7 +18,7 @@ from pathlib import Path
 from tools.testbed import cache
 from tools.testbed.commands import run
 from tools.testbed.errors import TestbedError
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 _PATH = "/usr/local/sbin:/usr/local/bin:/usr/sbin:/usr/bin:/sbin:/bin"
 
@@ -52,14 +52,14 @@ _MODULES = ("overlay", "veth", "bridge", "br_netfilter", "nf_tables", "nft_masq"
 GO_MINIMUM = (1, 26)
 
 
-def check(progress: Progress) -> None:
+def check(progress: StepPrinter) -> None:
     """Refuse a machine that cannot run a cluster. Installs packages if that was allowed."""
     with progress.step("check the machine"):
         _tools()
         _kernel()
 
 
-def check_tools(progress: Progress) -> None:
+def check_tools(progress: StepPrinter) -> None:
     """Refuse a machine that cannot build images. Installs packages if that was allowed."""
     with progress.step("check the machine's tools"):
         _tools()

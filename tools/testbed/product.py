@@ -26,8 +26,8 @@ from pathlib import Path
 from tools.testbed import cache, debian, images, oci, prebuilt, versions
 from tools.testbed.commands import run
 from tools.testbed.errors import TestbedError
-from tools.testbed.oci import Blob, Entry, Image
-from tools.testbed.progress import Progress
+from tools.testbed.oci import Blob, Image, LayerEntry
+from tools.testbed.progress import StepPrinter
 
 REPOSITORY = Path(__file__).resolve().parents[2]
 _SITE_SECONDS = 7 * 24 * 3600.0
@@ -52,7 +52,7 @@ PRODUCTS = (
 )
 
 
-def build(progress: Progress) -> list[Image]:
+def build(progress: StepPrinter) -> list[Image]:
     """Build the three images, all with the same tag."""
     base = debian.root(progress)
     pinned = libraries(base, progress)
@@ -70,7 +70,7 @@ def build(progress: Progress) -> list[Image]:
         ]
 
 
-def libraries(base: Path, progress: Progress) -> dict[str, list[Blob]]:
+def libraries(base: Path, progress: StepPrinter) -> dict[str, list[Blob]]:
     """Return the layers before our code, per image. They change with requirements.lock only."""
     found = {}
     for product in PRODUCTS:
@@ -88,7 +88,7 @@ def libraries(base: Path, progress: Progress) -> dict[str, list[Blob]]:
     return found
 
 
-def site(base: Path, progress: Progress) -> Path:
+def site(base: Path, progress: StepPrinter) -> Path:
     """Return the folder with our version and the libraries of all images, made if missing."""
     blobs = [pinned[-1] for pinned in libraries(base, progress).values()]
     folder = cache.root() / "sites"
@@ -116,7 +116,7 @@ def _unpack(layer: Blob, folder: Path) -> None:
                 archive.extract(member, folder, filter="data")
 
 
-def images_below(base: Path, progress: Progress) -> list[Image]:
+def images_below(base: Path, progress: StepPrinter) -> list[Image]:
     """Return the same layers as images. Nodes unpack them before our code changes."""
     return [
         oci.image(f"{images.PREFIX}/{name}:libraries", blobs, entrypoint=["/usr/bin/python3"])
@@ -130,7 +130,7 @@ def _requirements(extra: str) -> list[str]:
 
 
 def _libraries_layer(base: Path, inputs: str, requirements: list[str]) -> Blob:
-    def entries() -> Iterable[Entry]:
+    def entries() -> Iterable[LayerEntry]:
         scratch = cache.folder("scratch") / inputs
         cache.remove(scratch)
         try:
@@ -207,7 +207,7 @@ def _code_key(product: Product) -> str:
 def _code_layer(base: Path, product: Product, content: str) -> Blob:
     inputs = oci.key("code", base.name, product.image, content, version(), 1)
 
-    def entries() -> Iterable[Entry]:
+    def entries() -> Iterable[LayerEntry]:
         scratch = cache.folder("scratch") / inputs
         cache.remove(scratch)
         try:
@@ -232,10 +232,10 @@ def _write_metadata(folder: Path) -> None:
     )
 
 
-def _below_site(folder: Path) -> Iterable[Entry]:
+def _below_site(folder: Path) -> Iterable[LayerEntry]:
     parts = Path(_site().lstrip("/")).parts
     for depth in range(1, len(parts) + 1):
-        yield Entry("/".join(parts[:depth]))
+        yield LayerEntry("/".join(parts[:depth]))
     yield from oci.tree(folder, "/".join(parts) + "/")
 
 

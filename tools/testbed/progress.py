@@ -16,7 +16,7 @@ from collections.abc import Iterator
 from typing import TextIO
 
 
-class Progress:
+class StepPrinter:
     """A display of steps. `note` adds a plain line between them."""
 
     def __init__(self, stream: TextIO | None = None, quiet: bool = False) -> None:
@@ -27,7 +27,7 @@ class Progress:
         self._detail = ""
 
     @contextlib.contextmanager
-    def step(self, title: str) -> Iterator[Progress]:
+    def step(self, title: str) -> Iterator[StepPrinter]:
         """Show a step while the block runs, and its duration."""
         started = time.monotonic()
         done = threading.Event()

@@ -15,12 +15,12 @@ from pathlib import Path
 from tools.testbed import binaries, cache, images, oci, product
 from tools.testbed.errors import TestbedError
 from tools.testbed.oci import Image
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
 COMPONENTS = tuple(one.image for one in product.PRODUCTS)
 
 
-def push(destination: str, progress: Progress) -> list[str]:
+def push(destination: str, progress: StepPrinter) -> list[str]:
     """Push all images to `destination` (REGISTRY/PREFIX). Returns their names in it."""
     prefix = destination.rstrip("/")
     if "/" not in prefix or "://" in prefix:
@@ -40,7 +40,7 @@ def push(destination: str, progress: Progress) -> list[str]:
     return pushed
 
 
-def _wanted(progress: Progress) -> list[tuple[Image, list[str]]]:
+def _wanted(progress: StepPrinter) -> list[tuple[Image, list[str]]]:
     """Return the images for the chart: our components and the tenants' control planes."""
     tenant = images.build_for_tenants(progress)
     ours = product.build(progress)

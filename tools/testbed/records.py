@@ -14,19 +14,19 @@ from tools.testbed.components import clusters_folder
 
 NAME = "cluster.json"
 
-Record = dict[str, Any]
+StateRecord = dict[str, Any]
 
 
-def read(name: str) -> Record | None:
+def read(name: str) -> StateRecord | None:
     """Return the record of a cluster. None if it is missing or was not finished."""
     try:
-        record: Record = json.loads(_file(name).read_text())
+        record: StateRecord = json.loads(_file(name).read_text())
     except (FileNotFoundError, ValueError):
         return None
     return record
 
 
-def write(name: str, record: Record) -> None:
+def write(name: str, record: StateRecord) -> None:
     """Write the record completely or not at all."""
     cache.write_atomic(_file(name), json.dumps(record))
 
@@ -37,7 +37,7 @@ def names() -> list[str]:
     return sorted(folders | {tree.removeprefix(cgroups.PREFIX) for tree in cgroups.trees()})
 
 
-def every() -> list[Record]:
+def every() -> list[StateRecord]:
     """Return the records of all clusters."""
     return [record for name in names() if (record := read(name)) is not None]
 

@@ -42,8 +42,8 @@ PRIVATE = ("/var/lib", "/var/log")
 # kernel's default of one a second, all other queries wait for their timeout.
 SETTINGS = {"ip_forward": 1, "conf/all/rp_filter": 0, "icmp_ratelimit": 0}
 
-Request = dict[str, Any]
-Reply = dict[str, Any]
+SupervisorRequest = dict[str, Any]
+SupervisorReply = dict[str, Any]
 
 
 class Supervisor:
@@ -54,7 +54,7 @@ class Supervisor:
         self.spaces: dict[str, int] = {}
         self.running: dict[str, int] = {}
         self.ended: dict[str, int] = {}
-        self.handlers: dict[str, Callable[[Request], Reply]] = {
+        self.handlers: dict[str, Callable[[SupervisorRequest], SupervisorReply]] = {
             "space": self.make_space,
             "start": self.start,
             "stop": self.stop,
@@ -100,14 +100,14 @@ class Supervisor:
         except (OSError, ValueError) as error:
             print(f"a request was lost: {error}", flush=True)
 
-    def make_space(self, request: Request) -> Reply:
+    def make_space(self, request: SupervisorRequest) -> SupervisorReply:
         """Create network, mount and host-name namespaces and hold them with a process."""
         name = request["name"]
         if name not in self.spaces:
             self.spaces[name] = fork(lambda: hold_space(self.folder, name, request["hostname"]))
         return {"pid": self.spaces[name]}
 
-    def start(self, request: Request) -> Reply:
+    def start(self, request: SupervisorRequest) -> SupervisorReply:
         """Start a program in a space. A running program with that name stays."""
         name = request["name"]
         if name not in self.running:
@@ -116,7 +116,7 @@ class Supervisor:
             self.running[name] = fork(lambda: become(request, holder))
         return {"pid": self.running[name]}
 
-    def stop(self, request: Request) -> Reply:
+    def stop(self, request: SupervisorRequest) -> SupervisorReply:
         """Stop a program: by SIGTERM, and after `grace` seconds by SIGKILL."""
         name = request["name"]
         pid = self.running.get(name)
@@ -132,12 +132,12 @@ class Supervisor:
             self.collect()
         return {"stopped": True, "status": self.ended[name]}
 
-    def send_signal(self, request: Request) -> Reply:
+    def send_signal(self, request: SupervisorRequest) -> SupervisorReply:
         """Send a signal to a program, for example SIGSTOP."""
         os.kill(self.running[request["name"]], int(request["signal"]))
         return {}
 
-    def state(self, _request: Request) -> Reply:
+    def state(self, _request: SupervisorRequest) -> SupervisorReply:
         """Return the running programs, and the exit status of the ended ones."""
         self.collect()
         return {"spaces": self.spaces, "running": self.running, "ended": self.ended}
@@ -197,7 +197,7 @@ def hold_space(folder: Path, name: str, hostname: str) -> None:
     os.execv("/bin/sleep", ["sleep", "infinity"])  # noqa: S606 no shell wanted
 
 
-def become(request: Request, holder: int) -> None:
+def become(request: SupervisorRequest, holder: int) -> None:
     """Become the requested program within the space of `holder`."""
     log = os.open(request["log"], os.O_WRONLY | os.O_CREAT | os.O_APPEND, 0o644)
     nothing = os.open("/dev/null", os.O_RDONLY)

@@ -22,9 +22,9 @@ from tools.testbed import (
     versions,
 )
 from tools.testbed.errors import TestbedError
-from tools.testbed.progress import Progress
+from tools.testbed.progress import StepPrinter
 
-Step = Callable[[Progress], object]
+Step = Callable[[StepPrinter], object]
 """A step that builds images, quick if they exist. The programs are built before it."""
 
 
@@ -44,21 +44,21 @@ class Target:
         return Target(tuple(groups), tuple(steps))
 
 
-def _cluster_images(progress: Progress) -> None:
+def _cluster_images(progress: StepPrinter) -> None:
     """Build the images of every node, and our components from the working tree."""
     content.prepare(cluster.stable_images(progress), progress)
     product.build(progress)
 
 
-def _some_tenants_images(progress: Progress) -> None:
+def _some_tenants_images(progress: StepPrinter) -> None:
     images.build_further(progress, *images.FURTHER)
 
 
-def _metrics_image(progress: Progress) -> None:
+def _metrics_image(progress: StepPrinter) -> None:
     images.build_further(progress, "metrics-server")
 
 
-def _shipped_interpreter(progress: Progress) -> None:
+def _shipped_interpreter(progress: StepPrinter) -> None:
     product.site(debian.root(progress), progress)
 
 
@@ -93,7 +93,7 @@ TARGETS = {
 """Needs by target name. The conformance suite's images are built by its own program."""
 
 
-def prepare(name: str, progress: Progress) -> None:
+def prepare(name: str, progress: StepPrinter) -> None:
     """Build the missing needs of a target. Raises TestbedError."""
     if name not in TARGETS:
         raise TestbedError(f"there is no target {name!r}; known: {', '.join(TARGETS)}")
@@ -113,6 +113,6 @@ def prepare(name: str, progress: Progress) -> None:
         step(progress)
 
 
-def _below_everything(progress: Progress) -> None:
+def _below_everything(progress: StepPrinter) -> None:
     """Build the layers that images start from, which need no program of ours."""
     product.libraries(debian.root(progress), progress)

@@ -20,7 +20,7 @@ HUB = "hub"
 
 
 @dataclass(frozen=True, slots=True)
-class Node:
+class ClusterNode:
     """One node: its name in Kubernetes, its address and its pods' range."""
 
     number: int
@@ -96,10 +96,12 @@ class Topology:
         return f"virtual-cluster-{self.name}"
 
     @property
-    def nodes(self) -> tuple[Node, ...]:
+    def nodes(self) -> tuple[ClusterNode, ...]:
         ranges = list(self.pods.subnets(new_prefix=22))
         return tuple(
-            Node(number, f"{self.name}-node-{number}", self.wire[10 + number], ranges[number - 1])
+            ClusterNode(
+                number, f"{self.name}-node-{number}", self.wire[10 + number], ranges[number - 1]
+            )
             for number in range(1, self.node_count + 1)
         )
 

@@ -22,7 +22,7 @@ SUITE = "conformance"
 
 
 @dataclass(frozen=True, slots=True)
-class Kubernetes:
+class KubernetesRelease:
     """One minor of Kubernetes and the Go module that pins its patch release."""
 
     minor: str
@@ -31,7 +31,7 @@ class Kubernetes:
 
 
 @dataclass(frozen=True, slots=True)
-class Base:
+class BaseImage:
     """The Debian root below the Python images."""
 
     suite: str
@@ -40,20 +40,20 @@ class Base:
 
 
 @dataclass(frozen=True, slots=True)
-class Versions:
+class PinnedVersions:
     """The content of versions.toml."""
 
-    kubernetes: tuple[Kubernetes, ...]
-    kubectl: tuple[Kubernetes, ...]
+    kubernetes: tuple[KubernetesRelease, ...]
+    kubectl: tuple[KubernetesRelease, ...]
     """Go modules of kubectl alone, for minors before the super cluster's own."""
-    base: Base
+    base: BaseImage
 
     @property
-    def releases(self) -> tuple[Kubernetes, ...]:
+    def releases(self) -> tuple[KubernetesRelease, ...]:
         """All entries that are built from a patch release of Kubernetes."""
         return (*self.kubernetes, *self.kubectl)
 
-    def minor(self, minor: str | None = None) -> Kubernetes:
+    def minor(self, minor: str | None = None) -> KubernetesRelease:
         """Return the named minor, or without a name the super cluster's own.
 
         Raises TestbedError.
@@ -85,14 +85,14 @@ def module_key(module: str) -> str:
 
 
 @functools.cache
-def load() -> Versions:
+def load() -> PinnedVersions:
     """Return the content of versions.toml, read once. Raises TestbedError if the pins differ."""
     data = tomllib.loads((HERE / "versions.toml").read_text())
     base = data["base"]
-    found = Versions(
-        kubernetes=tuple(Kubernetes(**entry) for entry in data["kubernetes"]),
-        kubectl=tuple(Kubernetes(**entry) for entry in data["kubectl"]),
-        base=Base(base["suite"], tuple(base["packages"]), base["python"]),
+    found = PinnedVersions(
+        kubernetes=tuple(KubernetesRelease(**entry) for entry in data["kubernetes"]),
+        kubectl=tuple(KubernetesRelease(**entry) for entry in data["kubectl"]),
+        base=BaseImage(base["suite"], tuple(base["packages"]), base["python"]),
     )
     for module, version, package in [
         *((entry.module, entry.version, "k8s.io/kubernetes") for entry in found.kubernetes),

@@ -19,7 +19,7 @@ _FOR_PEOPLE = ("", "sh", "text", "yaml")
 
 
 @dataclass(frozen=True, slots=True)
-class File:
+class PageFile:
     """A file that a reader writes."""
 
     name: str
@@ -27,7 +27,7 @@ class File:
 
 
 @dataclass(frozen=True, slots=True)
-class Command:
+class PageCommand:
     """A command that a reader types."""
 
     line: int
@@ -37,15 +37,15 @@ class Command:
     """What it prints; none: that is not looked at."""
 
 
-def steps(text: str) -> list[File | Command]:
+def steps(text: str) -> list[PageFile | PageCommand]:
     """Return what is to be done, in its order. Raises ValueError for a block that says nothing."""
-    found: list[File | Command] = []
+    found: list[PageFile | PageCommand] = []
     for number, kind, lines in _blocks(text):
         word, _, name = kind.partition(" ")
         if word == "console":
             found += _commands(number, lines)
         elif name and word == "yaml":
-            found.append(File(name, "\n".join(lines) + "\n"))
+            found.append(PageFile(name, "\n".join(lines) + "\n"))
         elif kind not in _FOR_PEOPLE:
             raise ValueError(f"line {number}: a block of the kind {kind!r} is not known")
     return found
@@ -73,12 +73,12 @@ def _blocks(text: str) -> Iterator[tuple[int, str, list[str]]]:
         raise ValueError(f"line {begun[0]}: the block does not end")
 
 
-def _commands(fence: int, lines: Sequence[str]) -> Iterator[Command]:
+def _commands(fence: int, lines: Sequence[str]) -> Iterator[PageCommand]:
     at, typed, shown = 0, "", list[str]()
     for number, line in enumerate(lines, start=fence + 1):
         if line.startswith("$ "):
             if at:
-                yield Command(at, typed, tuple(shown))
+                yield PageCommand(at, typed, tuple(shown))
             at, typed, shown = number, line.removeprefix("$ "), []
         elif not at:
             raise ValueError(f"line {number}: a console begins with a command")
@@ -88,7 +88,7 @@ def _commands(fence: int, lines: Sequence[str]) -> Iterator[Command]:
             shown.append(line)
     if not at:
         raise ValueError(f"line {fence}: a console without a command")
-    yield Command(at, typed, tuple(shown))
+    yield PageCommand(at, typed, tuple(shown))
 
 
 def _lines_match(printed: Sequence[str], shown: Sequence[str]) -> bool:

@@ -13,7 +13,7 @@ from collections.abc import Iterator, Mapping, Sequence
 from pathlib import Path
 
 from tools.walks import page
-from tools.walks.page import Command, File
+from tools.walks.page import PageCommand, PageFile
 
 PATIENCE_SECONDS = 60.0
 """How long what is read may take to be as shown; the walks wait by `kubectl wait` for what takes
@@ -26,14 +26,14 @@ _GROUPS = ("vc", "target")
 """Words of kubectl's that a verb follows."""
 
 
-class StepError(AssertionError):
+class WalkthroughError(AssertionError):
     """A command failed, or printed something else than the page shows."""
 
 
 def walk(path: Path, folder: Path, environment: Mapping[str, str]) -> None:
     """Do what a page says in this folder. Raises StepError."""
     for step in page.steps(path.read_text()):
-        if isinstance(step, File):
+        if isinstance(step, PageFile):
             (folder / step.name).write_text(step.text)
         else:
             _run(step, path.name, folder, environment)
@@ -58,7 +58,7 @@ def _verbs(words: Sequence[str]) -> Iterator[str]:
                     break
 
 
-def _run(step: Command, name: str, folder: Path, environment: Mapping[str, str]) -> None:
+def _run(step: PageCommand, name: str, folder: Path, environment: Mapping[str, str]) -> None:
     begun = time.monotonic()
     deadline = begun + (PATIENCE_SECONDS if only_reads(step.text) else 0)
     while True:
@@ -68,7 +68,7 @@ def _run(step: Command, name: str, folder: Path, environment: Mapping[str, str])
             return
         if time.monotonic() >= deadline:
             shown = "\n".join(step.shown) or "(anything)"
-            raise StepError(
+            raise WalkthroughError(
                 f"{name}, line {step.line}:\n$ {step.text}\nended with {code} and printed\n"
                 f"{printed}\nThe page shows\n{shown}"
             )

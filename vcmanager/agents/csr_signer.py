@@ -15,106 +15,110 @@ from typing import Any
 import structlog
 
 from kubeio import Object, errors
-from kubeio.controller.worker import Again, Done, Verdict
+from kubeio.controller.worker import Done, RequeueAfter, Result
 from tenancy import wellknown
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS, PODS
 from vcmanager.agents import authorities
 from vcmanager.pki import bundles, requests
-from vcmanager.pki.requests import RequestProblemError
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.keys import Key
+from vcmanager.pki.requests import InvalidCsrError
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.keys import ReconcileKey
 
-POD_NAME = "authentication.kubernetes.io/pod-name"
-POD_UID = "authentication.kubernetes.io/pod-uid"
-_APP = "app.kubernetes.io/name"
-_ACCOUNTS = (wellknown.AGENT, wellknown.TARGET_AGENT)
-_LONGEST = timedelta(days=90)
-_USAGES = frozenset({"digital signature", "key encipherment", "server auth"})
-_RETRY = 30.0
-_SOON = 1.0
+POD_NAME_EXTRA = "authentication.kubernetes.io/pod-name"
+POD_UID_EXTRA = "authentication.kubernetes.io/pod-uid"
+_APP_LABEL = "app.kubernetes.io/name"
+_AGENT_ACCOUNTS = (wellknown.AGENT, wellknown.TARGET_AGENT)
+_MAX_LIFETIME = timedelta(days=90)
+_ALLOWED_USAGES = frozenset({"digital signature", "key encipherment", "server auth"})
+_RETRY_SECONDS = 30.0
+_ADDRESS_RETRY_SECONDS = 1.0
 """Delay in seconds until the next check of a pod without an address from its kubelet."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True)
-class Refusal:
+class CsrDenial:
     """Why a request is denied."""
 
     message: str
 
 
 @dataclass(frozen=True, slots=True)
-class Later:
+class CsrPending:
     """A request cannot be judged yet."""
 
 
 @dataclass(frozen=True, slots=True)
-class Grant:
+class CsrApproval:
     """Approved addresses and lifetime of a certificate."""
 
     addresses: tuple[str, ...]
     lifetime: timedelta
 
 
-def pod_named(request: Mapping[str, Any], namespace: str) -> str | Refusal:
+def get_requesting_pod(request: Mapping[str, Any], namespace: str) -> str | CsrDenial:
     """Return the pod that the requester's token is bound to."""
     spec = request["spec"]
-    known = [f"system:serviceaccount:{namespace}:{each}" for each in _ACCOUNTS]
+    known = [f"system:serviceaccount:{namespace}:{each}" for each in _AGENT_ACCOUNTS]
     if spec.get("username") not in known:
-        return Refusal(f"only {' and '.join(known)} may ask for this certificate")
-    names = (spec.get("extra") or {}).get(POD_NAME) or []
+        return CsrDenial(f"only {' and '.join(known)} may ask for this certificate")
+    names = (spec.get("extra") or {}).get(POD_NAME_EXTRA) or []
     if len(names) != 1:
-        return Refusal("the requester's token is bound to no pod; use a projected token")
+        return CsrDenial("the requester's token is bound to no pod; use a projected token")
     return str(names[0])
 
 
-def decide(request: Mapping[str, Any], pod: Mapping[str, Any] | None) -> Grant | Refusal | Later:
+def decide_request(
+    request: Mapping[str, Any], pod: Mapping[str, Any] | None
+) -> CsrApproval | CsrDenial | CsrPending:
     """Judge the request of an agents' account. `pod` is the pod that its token names.
 
     An agent knows its address before its kubelet has reported it, and a denial is permanent.
     """
     spec = request["spec"]
-    uids = (spec.get("extra") or {}).get(POD_UID) or []
+    uids = (spec.get("extra") or {}).get(POD_UID_EXTRA) or []
     if pod is None or uids != [pod["metadata"]["uid"]]:
-        return Refusal("the pod that the requester's token is bound to is gone")
+        return CsrDenial("the pod that the requester's token is bound to is gone")
     account = str(spec.get("username")).rpartition(":")[2]
-    trouble = _trouble_of(pod, account) or _trouble_of_usages(set(spec.get("usages") or ()))
+    trouble = _find_pod_problem(pod, account) or _find_usage_problem(set(spec.get("usages") or ()))
     if trouble:
-        return Refusal(trouble)
+        return CsrDenial(trouble)
     try:
-        names = requests.names_of(bundles.decoded(spec.get("request", "")))
-    except RequestProblemError as problem:
-        return Refusal(str(problem))
+        names = requests.read_names(bundles.decode_base64(spec.get("request", "")))
+    except InvalidCsrError as problem:
+        return CsrDenial(str(problem))
     status = pod.get("status") or {}
     own = {str(ip_address(each["ip"])) for each in status.get("podIPs") or ()}
     if not own:
-        return Later()
-    if names.others or not names.addresses or not set(names.addresses) <= own:
-        return Refusal("the certificate must be for the agent pod's own addresses and nothing else")
+        return CsrPending()
+    if names.other_count or not names.addresses or not set(names.addresses) <= own:
+        return CsrDenial(
+            "the certificate must be for the agent pod's own addresses and nothing else"
+        )
     seconds = spec.get("expirationSeconds")
-    lifetime = min(timedelta(seconds=seconds), _LONGEST) if seconds else _LONGEST
-    return Grant(names.addresses, lifetime)
+    lifetime = min(timedelta(seconds=seconds), _MAX_LIFETIME) if seconds else _MAX_LIFETIME
+    return CsrApproval(names.addresses, lifetime)
 
 
-def _trouble_of(pod: Mapping[str, Any], account: str) -> str:
+def _find_pod_problem(pod: Mapping[str, Any], account: str) -> str:
     labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
-    names = {account, labels.get(_APP), pod["spec"].get("serviceAccountName")}
-    if len(names) > 1 or account not in _ACCOUNTS:
+    names = {account, labels.get(_APP_LABEL), pod["spec"].get("serviceAccountName")}
+    if len(names) > 1 or account not in _AGENT_ACCOUNTS:
         return "the pod that the requester's token is bound to is no agent"
     if "deletionTimestamp" in pod["metadata"] or status.get("phase") in ("Succeeded", "Failed"):
         return "the agent pod is ending"
     return ""
 
 
-def _trouble_of_usages(usages: set[str]) -> str:
-    if usages <= _USAGES and "server auth" in usages:
+def _find_usage_problem(usages: set[str]) -> str:
+    if usages <= _ALLOWED_USAGES and "server auth" in usages:
         return ""
-    return f"usages must be server auth, with {', '.join(sorted(_USAGES))} at most"
+    return f"usages must be server auth, with {', '.join(sorted(_ALLOWED_USAGES))} at most"
 
 
-async def reconcile(means: Means, key: Key) -> Verdict:
+async def reconcile_csr(means: ReconcileContext, key: ReconcileKey) -> Result:
     """Approve and sign one request, or deny it with a reason."""
     try:
         request = await means.super_client.get(CERTIFICATE_SIGNING_REQUESTS, key.name)
@@ -126,33 +130,37 @@ async def reconcile(means: Means, key: Key) -> Verdict:
         status.get("certificate") or types & {"Denied", "Failed"}
     ):
         return Done()
-    verdict = await _judge(means, request)
-    if isinstance(verdict, Later):
-        return Again(_SOON)
-    if isinstance(verdict, Refusal):
+    verdict = await _evaluate_request(means, request)
+    if isinstance(verdict, CsrPending):
+        return RequeueAfter(_ADDRESS_RETRY_SECONDS)
+    if isinstance(verdict, CsrDenial):
         # An approved request cannot be denied, whether approved here or by hand. It can only fail.
         kind = "Failed" if "Approved" in types else "Denied"
-        await _settle(means, request, kind, "NotTheAgent", verdict.message)
+        await _write_condition(means, request, kind, "NotTheAgent", verdict.message)
         _log.warning("request.denied", problem=verdict.message)
         return Done()
     if "Approved" not in types:
         message = f"for the agent pod at {', '.join(verdict.addresses)}"
-        request = await _settle(means, request, "Approved", "TheAgent", message)
-    return await _sign(means, request, verdict)
+        request = await _write_condition(means, request, "Approved", "TheAgent", message)
+    return await _sign_request(means, request, verdict)
 
 
-async def _judge(means: Means, request: Object) -> Grant | Refusal | Later:
-    name = pod_named(request, means.namespace)
-    if isinstance(name, Refusal):
+async def _evaluate_request(
+    means: ReconcileContext, request: Object
+) -> CsrApproval | CsrDenial | CsrPending:
+    name = get_requesting_pod(request, means.namespace)
+    if isinstance(name, CsrDenial):
         return name
     try:
         pod = await means.super_client.get(PODS, name, namespace=means.namespace)
     except errors.NotFound:
-        return decide(request, None)
-    return decide(request, pod)
+        return decide_request(request, None)
+    return decide_request(request, pod)
 
 
-async def _settle(means: Means, request: Object, kind: str, reason: str, message: str) -> Object:
+async def _write_condition(
+    means: ReconcileContext, request: Object, kind: str, reason: str, message: str
+) -> Object:
     status = request.get("status") or {}
     condition = {"type": kind, "status": "True", "reason": reason, "message": message}
     conditions = [*(status.get("conditions") or ()), condition]
@@ -164,15 +172,17 @@ async def _settle(means: Means, request: Object, kind: str, reason: str, message
     )
 
 
-async def _sign(means: Means, request: Object, grant: Grant) -> Verdict:
+async def _sign_request(means: ReconcileContext, request: Object, grant: CsrApproval) -> Result:
     try:
-        trust = await authorities.load(means.super_client, means.namespace, now=means.now)
-    except Held as held:
+        trust = await authorities.load_authorities(
+            means.super_client, means.namespace, now=means.now
+        )
+    except PhaseBlocked as held:
         _log.warning("request.waits", problem=held.message)
-        return Again(_RETRY)
-    certificate = requests.sign(
+        return RequeueAfter(_RETRY_SECONDS)
+    certificate = requests.sign_request(
         trust.serving,
-        bundles.decoded(request["spec"]["request"]),
+        bundles.decode_base64(request["spec"]["request"]),
         common_name=wellknown.AGENT,
         addresses=grant.addresses,
         lifetime=grant.lifetime,
@@ -184,7 +194,7 @@ async def _sign(means: Means, request: Object, grant: Grant) -> Verdict:
             **request,
             "status": {
                 **(request.get("status") or {}),
-                "certificate": bundles.encoded(certificate),
+                "certificate": bundles.encode_base64(certificate),
             },
         },
         subresource="status",

@@ -11,21 +11,23 @@ from typing import Any
 
 from kubeio import Object, errors
 from tenancy import wellknown
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.object_metadata import is_current
-from vcmanager.runtime.observed import KINDS, Snapshot
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.object_metadata import is_up_to_date
+from vcmanager.runtime.observed import OBSERVED_KINDS, ObservedObjects
 
 
-async def apply(means: Means, manifests: Iterable[Mapping[str, Any]], snapshot: Snapshot) -> int:
+async def apply_changed(
+    means: ReconcileContext, manifests: Iterable[Mapping[str, Any]], snapshot: ObservedObjects
+) -> int:
     """Apply concurrently the manifests that differ from the snapshot. Return their number."""
     stale = [
         manifest
         for manifest in manifests
-        if not is_current(manifest, snapshot.get(manifest["kind"], manifest["metadata"]["name"]))
+        if not is_up_to_date(manifest, snapshot.get(manifest["kind"], manifest["metadata"]["name"]))
     ]
     results = await asyncio.gather(
-        *(_apply(means, dict(manifest)) for manifest in stale), return_exceptions=True
+        *(_apply_one(means, dict(manifest)) for manifest in stale), return_exceptions=True
     )
     for result in results:
         if isinstance(result, BaseException):
@@ -33,47 +35,49 @@ async def apply(means: Means, manifests: Iterable[Mapping[str, Any]], snapshot: 
     return len(stale)
 
 
-async def create(means: Means, manifests: Iterable[Mapping[str, Any]]) -> None:
+async def create_missing(means: ReconcileContext, manifests: Iterable[Mapping[str, Any]]) -> None:
     """Create missing objects, and leave existing ones unchanged."""
     for manifest in manifests:
-        with contextlib.suppress(errors.AlreadyExists), _explained(manifest):
+        with contextlib.suppress(errors.AlreadyExists), _explain_errors(manifest):
             await means.super_client.create(
-                KINDS[manifest["kind"]], dict(manifest), field_manager=wellknown.MANAGER
+                OBSERVED_KINDS[manifest["kind"]], dict(manifest), field_manager=wellknown.MANAGER
             )
 
 
-async def prune(means: Means, wanted: Iterable[Mapping[str, Any]], snapshot: Snapshot) -> None:
+async def delete_unwanted(
+    means: ReconcileContext, wanted: Iterable[Mapping[str, Any]], snapshot: ObservedObjects
+) -> None:
     """Delete own objects that are no longer desired, such as DNS of a tenant with its own."""
     names = {(each["kind"], each["metadata"]["name"]) for each in wanted}
-    for kind in _PRUNED:
-        for name, found in snapshot.named(kind).items():
+    for kind in _PRUNED_KINDS:
+        for name, found in snapshot.get_by_name(kind).items():
             metadata = found["metadata"]
-            ours = wellknown.DIGEST in (metadata.get("annotations") or {})
+            ours = wellknown.LAST_WRITTEN_DIGEST in (metadata.get("annotations") or {})
             if ours and (kind, name) not in names and "deletionTimestamp" not in metadata:
                 await means.super_client.delete(
-                    KINDS[kind], name, namespace=metadata["namespace"], uid=metadata["uid"]
+                    OBSERVED_KINDS[kind], name, namespace=metadata["namespace"], uid=metadata["uid"]
                 )
 
 
-_PRUNED = ("StatefulSet", "Deployment", "Service", "ConfigMap", "Secret")
+_PRUNED_KINDS = ("StatefulSet", "Deployment", "Service", "ConfigMap", "Secret")
 
 
-async def _apply(means: Means, manifest: Object) -> None:
-    with _explained(manifest):
+async def _apply_one(means: ReconcileContext, manifest: Object) -> None:
+    with _explain_errors(manifest):
         await means.super_client.apply(
-            KINDS[manifest["kind"]], manifest, field_manager=wellknown.MANAGER
+            OBSERVED_KINDS[manifest["kind"]], manifest, field_manager=wellknown.MANAGER
         )
 
 
 @contextlib.contextmanager
-def _explained(manifest: Mapping[str, Any]) -> Iterator[None]:
+def _explain_errors(manifest: Mapping[str, Any]) -> Iterator[None]:
     try:
         yield
     except (errors.Invalid, errors.BadRequest) as problem:
         name = manifest["metadata"]["name"]
-        raise Held(
+        raise PhaseBlocked(
             "InvalidTemplate",
             f"the super cluster refuses the {manifest['kind']} {name}: {problem}",
-            needs_person=True,
-            again_after=60.0,
+            needs_admin=True,
+            retry_after=60.0,
         ) from problem

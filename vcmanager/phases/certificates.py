@@ -14,66 +14,74 @@ from vcmanager.agents import authorities
 from vcmanager.phases import root_namespace
 from vcmanager.pki import inventory
 from vcmanager.plan import external_endpoint, pki_secrets
-from vcmanager.plan.control_plane import ControlPlane, Wish
-from vcmanager.plan.pki_secrets import Address, Material
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.object_metadata import marked
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.plan.control_plane import ControlPlane, PlanInput
+from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.object_metadata import add_metadata
+from vcmanager.runtime.observed import ObservedObjects
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Roots:
+class IssuedCertificates:
     """The agents' authorities and all Secrets, authorities included."""
 
-    agents: authorities.AgentTrust
+    agents: authorities.AgentAuthorities
     secrets: dict[str, Object]
 
-    def made_once(self) -> list[Object]:
+    def list_immutable(self) -> list[Object]:
         """Return the Secrets that are never written again."""
         names = (*inventory.AUTHORITIES.values(), inventory.SERVICE_ACCOUNT_KEYS)
         return [self.secrets[name] for name in names if name in self.secrets]
 
 
-async def create_roots(
-    means: Means, wish: Wish, plan: ControlPlane, namespace: Object, snapshot: Snapshot
-) -> Roots:
+async def create_authorities(
+    means: ReconcileContext,
+    wish: PlanInput,
+    plan: ControlPlane,
+    namespace: Object,
+    snapshot: ObservedObjects,
+) -> IssuedCertificates:
     """Create the Secrets that are created once in a tenant's life. Raises Held."""
-    agents = await authorities.load(means.super_client, means.namespace, now=means.now)
-    secrets = dict(snapshot.named("Secret"))
+    agents = await authorities.load_authorities(means.super_client, means.namespace, now=means.now)
+    secrets = dict(snapshot.get_by_name("Secret"))
     annotations = namespace["metadata"].get("annotations") or {}
-    missing = await pki_secrets.missing_roots(
+    missing = await pki_secrets.build_missing_authorities(
         secrets,
-        plan.facts,
+        plan.certificate_facts,
         is_initialised=annotations.get(wellknown.PKI_INITIALISED) == "true",
         now=means.now(),
     )
     for manifest in missing:
         try:
             secrets[manifest["metadata"]["name"]] = await means.super_client.create(
-                SECRETS, marked(manifest, wish.tenant, {}), field_manager=wellknown.MANAGER
+                SECRETS, add_metadata(manifest, wish.tenant, {}), field_manager=wellknown.MANAGER
             )
         except errors.AlreadyExists:
-            raise Held(
+            raise PhaseBlocked(
                 "CertificatesPending",
                 f"the Secret {manifest['metadata']['name']} has just appeared",
                 condition=wellknown.CERTIFICATES_READY,
-                again_after=0.1,
+                retry_after=0.1,
             ) from None
-    await root_namespace.mark_initialised(means, namespace)
-    return Roots(agents=agents, secrets=secrets)
+    await root_namespace.mark_pki_initialised(means, namespace)
+    return IssuedCertificates(agents=agents, secrets=secrets)
 
 
-def material(
-    means: Means, wish: Wish, plan: ControlPlane, roots: Roots, external: Address | None
-) -> Material:
+def build_secrets(
+    means: ReconcileContext,
+    wish: PlanInput,
+    plan: ControlPlane,
+    roots: IssuedCertificates,
+    external: ApiAddress | None,
+) -> DesiredSecrets:
     """Return all other required Secrets. Raises Held."""
-    return pki_secrets.material(
+    return pki_secrets.build_secrets(
         roots.secrets,
-        plan.facts,
-        pki_secrets.roots_of(roots.secrets, plan.facts, roots.agents),
+        plan.certificate_facts,
+        pki_secrets.read_authorities(roots.secrets, plan.certificate_facts, roots.agents),
         roots.agents,
-        internal=internal_of(plan),
+        internal=build_internal_address(plan),
         external=external,
         is_bundled=plan.is_bundled,
         lifetime=timedelta(days=wish.spec.pki_expire_days),
@@ -81,6 +89,6 @@ def material(
     )
 
 
-def internal_of(plan: ControlPlane) -> Address:
+def build_internal_address(plan: ControlPlane) -> ApiAddress:
     """Return the API's address in the super cluster: the first of the service range."""
-    return Address(server=external_endpoint.url_of(plan.facts.api_address, 443))
+    return ApiAddress(server=external_endpoint.build_url(plan.certificate_facts.api_address, 443))

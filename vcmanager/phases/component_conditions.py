@@ -9,31 +9,36 @@ from datetime import datetime, timedelta
 from kubeio import Object
 from tenancy.resources import EVENTS
 from vcmanager.plan import component_status, control_plane
-from vcmanager.plan.component_status import Verdict
+from vcmanager.plan.component_status import ComponentCondition
 from vcmanager.plan.control_plane import ControlPlane
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.observed import Snapshot
-from vcmanager.runtime.status import Report
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.observed import ObservedObjects
+from vcmanager.runtime.status import ReconcileStatus
 
-_PATIENCE = timedelta(seconds=8)
+_EVENTS_DELAY = timedelta(seconds=8)
 """Time that a component may take to start before its Events are read."""
-_RECENT = timedelta(minutes=5)
-_EXPECTED = frozenset({"Unhealthy", "BackOff"})
+_RECENT_EVENTS_WINDOW = timedelta(minutes=5)
+_EXPECTED_EVENT_REASONS = frozenset({"Unhealthy", "BackOff"})
 """Event reasons that are normal during a start, or that the pod reports better."""
 
 
-async def judge(
-    means: Means, report: Report, snapshot: Snapshot, plan: ControlPlane | None
+async def set_component_conditions(
+    means: ReconcileContext,
+    report: ReconcileStatus,
+    snapshot: ObservedObjects,
+    plan: ControlPlane | None,
 ) -> None:
     """Add the condition of each existing or planned component."""
-    names = plan.components if plan is not None else _found(snapshot)
-    verdicts = {name: _judge(name, snapshot, []) for name in names}
-    if any(_is_silent(verdict) for verdict in verdicts.values()) and _is_late(means, snapshot):
+    names = plan.components if plan is not None else _list_existing_components(snapshot)
+    verdicts = {name: _evaluate_component(name, snapshot, []) for name in names}
+    if any(_is_unexplained(verdict) for verdict in verdicts.values()) and _is_startup_overdue(
+        means, snapshot
+    ):
         warnings = await _fetch_warnings(means, snapshot)
-        verdicts = {name: _judge(name, snapshot, warnings) for name in names}
+        verdicts = {name: _evaluate_component(name, snapshot, warnings) for name in names}
     for name, verdict in verdicts.items():
-        report.say(
-            component_status.CONDITIONS[name],
+        report.set_condition(
+            component_status.COMPONENT_CONDITIONS[name],
             "True" if verdict.is_ready else "False",
             verdict.reason,
             verdict.message,
@@ -41,29 +46,31 @@ async def judge(
         )
 
 
-def _judge(name: str, snapshot: Snapshot, warnings: list[Object]) -> Verdict:
+def _evaluate_component(
+    name: str, snapshot: ObservedObjects, warnings: list[Object]
+) -> ComponentCondition:
     kind = "Deployment" if name in control_plane.DEPLOYMENTS else "StatefulSet"
-    pods = list(snapshot.pods_of(name))
-    return component_status.component(name, snapshot.get(kind, name), pods, warnings)
+    pods = list(snapshot.iterate_pods(name))
+    return component_status.evaluate_component(name, snapshot.get(kind, name), pods, warnings)
 
 
-def _found(snapshot: Snapshot) -> tuple[str, ...]:
-    workloads = {**snapshot.named("StatefulSet"), **snapshot.named("Deployment")}
-    return tuple(name for name in component_status.CONDITIONS if name in workloads)
+def _list_existing_components(snapshot: ObservedObjects) -> tuple[str, ...]:
+    workloads = {**snapshot.get_by_name("StatefulSet"), **snapshot.get_by_name("Deployment")}
+    return tuple(name for name in component_status.COMPONENT_CONDITIONS if name in workloads)
 
 
-def _is_silent(verdict: Verdict) -> bool:
+def _is_unexplained(verdict: ComponentCondition) -> bool:
     return not verdict.is_ready and not verdict.is_failure
 
 
-def _is_late(means: Means, snapshot: Snapshot) -> bool:
+def _is_startup_overdue(means: ReconcileContext, snapshot: ObservedObjects) -> bool:
     if snapshot.namespace is None:
         return False
     made = datetime.fromisoformat(snapshot.namespace["metadata"]["creationTimestamp"])
-    return means.now() - made > _PATIENCE
+    return means.now() - made > _EVENTS_DELAY
 
 
-async def _fetch_warnings(means: Means, snapshot: Snapshot) -> list[Object]:
+async def _fetch_warnings(means: ReconcileContext, snapshot: ObservedObjects) -> list[Object]:
     if snapshot.namespace is None:
         return []
     page = await means.super_client.list(
@@ -71,10 +78,10 @@ async def _fetch_warnings(means: Means, snapshot: Snapshot) -> list[Object]:
         namespace=snapshot.namespace["metadata"]["name"],
         field_selector="type=Warning",
     )
-    since = (means.now() - _RECENT).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = (means.now() - _RECENT_EVENTS_WINDOW).strftime("%Y-%m-%dT%H:%M:%SZ")
     return [
         event
         for event in page.get("items") or ()
         if str(event.get("lastTimestamp") or event.get("eventTime") or "") >= since
-        and event.get("reason") not in _EXPECTED
+        and event.get("reason") not in _EXPECTED_EVENT_REASONS
     ]

@@ -10,30 +10,32 @@ from collections.abc import Iterator, Mapping
 from typing import Any
 
 from vcmanager.plan import control_plane
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.observed import ObservedObjects
 
-READERS = frozenset({control_plane.API_SERVER, control_plane.CONTROLLER_MANAGER})
+STORE_READERS = frozenset({control_plane.API_SERVER, control_plane.CONTROLLER_MANAGER})
 """Components that must not outlive the store they were started with."""
 
 
-def identity(snapshot: Snapshot) -> str | None:
+def compute_store_identity(snapshot: ObservedObjects) -> str | None:
     """Return the identity of the store, or None while a member is missing or being deleted."""
     workload = snapshot.get("StatefulSet", control_plane.ETCD)
-    pods = list(snapshot.pods_of(control_plane.ETCD))
+    pods = list(snapshot.iterate_pods(control_plane.ETCD))
     if workload is None or len(pods) < workload["spec"].get("replicas", 1):
         return None
-    parts = [part for pod in pods for part in _parts(pod, snapshot)]
+    parts = [part for pod in pods for part in _iterate_data_holders(pod, snapshot)]
     if not parts or None in parts:
         return None
     return ",".join(sorted(filter(None, parts)))
 
 
-def _parts(pod: Mapping[str, Any], snapshot: Snapshot) -> Iterator[str | None]:
+def _iterate_data_holders(
+    pod: Mapping[str, Any], snapshot: ObservedObjects
+) -> Iterator[str | None]:
     """Yield the identity of a member's storage, or None for a missing part."""
     if "deletionTimestamp" in pod["metadata"]:
         yield None
         return
-    lasting = [*_lasting(pod, snapshot)]
+    lasting = [*_iterate_volumes(pod, snapshot)]
     if lasting:
         yield from lasting
         return
@@ -41,7 +43,7 @@ def _parts(pod: Mapping[str, Any], snapshot: Snapshot) -> Iterator[str | None]:
         yield status.get("containerID") or None
 
 
-def _lasting(pod: Mapping[str, Any], snapshot: Snapshot) -> Iterator[str | None]:
+def _iterate_volumes(pod: Mapping[str, Any], snapshot: ObservedObjects) -> Iterator[str | None]:
     for volume in pod["spec"].get("volumes") or ():
         claim_name = (volume.get("persistentVolumeClaim") or {}).get("claimName")
         if claim_name:

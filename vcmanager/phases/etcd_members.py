@@ -11,14 +11,14 @@ from typing import Any
 
 from vcmanager.plan import control_plane, upstream_bundles
 from vcmanager.plan.control_plane import ControlPlane
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.observed import ObservedObjects
 
-REASON = "EtcdReplicasChanged"
-_RETRY = 60.0
+ETCD_REPLICAS_CHANGED = "EtcdReplicasChanged"
+_RETRY_SECONDS = 60.0
 
 
-def check(plan: ControlPlane, snapshot: Snapshot, version_name: str) -> None:
+def check_replicas(plan: ControlPlane, snapshot: ObservedObjects, version_name: str) -> None:
     """Refuse a plan with another number of members than the store has. Raises Held."""
     live = snapshot.get("StatefulSet", control_plane.ETCD)
     planned = next(
@@ -26,26 +26,30 @@ def check(plan: ControlPlane, snapshot: Snapshot, version_name: str) -> None:
         for each in plan.workloads
         if (each["kind"], each["metadata"]["name"]) == ("StatefulSet", control_plane.ETCD)
     )
-    if live is None or members(live) == members(planned):
+    if live is None or get_member_count(live) == get_member_count(planned):
         return
-    raise Held(
-        REASON,
-        f"ClusterVersion {version_name} asks for {members(planned)} etcd members, and this tenant"
-        f" was made with {members(live)}, which cannot change without splitting its store; name a"
-        f" ClusterVersion with {members(live)}, or make a new VirtualCluster for"
-        f" {members(planned)}",
-        needs_person=True,
-        again_after=_RETRY,
+    raise PhaseBlocked(
+        ETCD_REPLICAS_CHANGED,
+        f"ClusterVersion {version_name} asks for {get_member_count(planned)} etcd members, and"
+        " this tenant"
+        f" was made with {get_member_count(live)}, which cannot change without splitting its"
+        " store; name a"
+        f" ClusterVersion with {get_member_count(live)}, or make a new VirtualCluster for"
+        f" {get_member_count(planned)}",
+        needs_admin=True,
+        retry_after=_RETRY_SECONDS,
     )
 
 
-def members(stateful_set: Mapping[str, Any]) -> int:
+def get_member_count(stateful_set: Mapping[str, Any]) -> int:
     """Return the number of members that etcd was created for.
 
     The number comes from etcd's `--initial-cluster`. The current number of pods may have been
     scaled by hand, and is restored.
     """
-    told = upstream_bundles.value_of("--initial-cluster", upstream_bundles.words_of(stateful_set))
+    told = upstream_bundles.get_flag_value(
+        "--initial-cluster", upstream_bundles.get_command_words(stateful_set)
+    )
     if told:
         return len(told.split(","))
     return int(stateful_set["spec"].get("replicas", 1))

@@ -1,8 +1,8 @@
 """Ordered writes and pruning of the objects of a root namespace.
 
-Owns what was desired and written in one reconcile. Hazard: `prune` deletes each object that was not
-passed to it as desired. A kind that is left out for now (a workload that comes later) must not
-exist yet.
+Owns what was desired and written in one reconcile. Hazard: `delete_unwanted` deletes each object
+that was not passed to it as desired. A kind that is left out for now (a workload that comes later)
+must not exist yet.
 """
 
 from collections.abc import Iterable
@@ -12,103 +12,110 @@ from kubeio import Object
 from tenancy import wellknown
 from tenancy.resources import SERVICES
 from vcmanager.phases import apply, etcd_identity, startup_order
-from vcmanager.phases.certificates import Roots
+from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.plan import volume_claims
-from vcmanager.plan.control_plane import ControlPlane, Manifest, Wish
-from vcmanager.plan.pki_secrets import Material
+from vcmanager.plan.control_plane import ControlPlane, Manifest, PlanInput
+from vcmanager.plan.pki_secrets import DesiredSecrets
 from vcmanager.runtime import object_metadata
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.object_metadata import Source
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.object_metadata import DigestSource
+from vcmanager.runtime.observed import ObservedObjects
 
 
-class Build:
+class OwnedObjects:
     """One pass over the objects of one tenant."""
 
-    def __init__(self, means: Means, wish: Wish, snapshot: Snapshot) -> None:
+    def __init__(self, means: ReconcileContext, wish: PlanInput, snapshot: ObservedObjects) -> None:
         """Start without writes."""
-        self.written = 0
+        self.written_count = 0
         self._means = means
         self._wish = wish
         self._snapshot = snapshot
         self._wanted: list[Manifest] = []
-        self._contents: dict[Source, str] = {}
+        self._contents: dict[DigestSource, str] = {}
 
-    async def services(self, plan: ControlPlane) -> Object:
+    async def write_services(self, plan: ControlPlane) -> Object:
         """Write the Services. Return the current one of the API server."""
-        await self._apply([self._marked(each) for each in (*plan.services, *plan.claims)])
+        await self._apply_all([self._add_metadata(each) for each in (*plan.services, *plan.claims)])
         return await self._means.super_client.get(
             SERVICES, plan.api_service, namespace=self._wish.tenant.root
         )
 
-    async def mounted(self, plan: ControlPlane, material: Material, roots: Roots) -> None:
+    async def write_mounted(
+        self, plan: ControlPlane, material: DesiredSecrets, roots: IssuedCertificates
+    ) -> None:
         """Write the Secrets and ConfigMaps that pods mount."""
-        config_maps = [material.trust, *_only(plan, "ConfigMap")]
-        kept = roots.made_once()
+        config_maps = [material.trust, *_filter_kinds(plan, "ConfigMap")]
+        kept = roots.list_immutable()
         self._contents = {
-            **object_metadata.contents_of([*material.secrets, *kept], "Secret"),
-            **object_metadata.contents_of(config_maps, "ConfigMap"),
+            **object_metadata.digest_contents([*material.secrets, *kept], "Secret"),
+            **object_metadata.digest_contents(config_maps, "ConfigMap"),
         }
         self._wanted += kept
-        await self._apply([self._marked(each) for each in (*material.secrets, *config_maps)])
+        await self._apply_all(
+            [self._add_metadata(each) for each in (*material.secrets, *config_maps)]
+        )
 
-    async def workloads(self, plan: ControlPlane) -> None:
+    async def write_workloads(self, plan: ControlPlane) -> None:
         """Write the workloads that may start. Readers of etcd need all of its members."""
-        identity = etcd_identity.identity(self._snapshot)
-        contents = {**self._contents, object_metadata.STORE: identity or ""}
+        identity = etcd_identity.compute_store_identity(self._snapshot)
+        contents = {**self._contents, object_metadata.STORE_SOURCE: identity or ""}
         due: list[Manifest] = []
-        for each in _only(plan, "StatefulSet", "Deployment"):
-            if not startup_order.may_be_made(each, self._snapshot):
+        for each in _filter_kinds(plan, "StatefulSet", "Deployment"):
+            if not startup_order.may_create(each, self._snapshot):
                 continue
-            reads = each["metadata"]["name"] in etcd_identity.READERS
-            also = frozenset({object_metadata.STORE}) if reads else frozenset()
-            made = object_metadata.marked(each, self._wish.tenant, contents, also)
+            reads = each["metadata"]["name"] in etcd_identity.STORE_READERS
+            also = frozenset({object_metadata.STORE_SOURCE}) if reads else frozenset()
+            made = object_metadata.add_metadata(each, self._wish.tenant, contents, also)
             if reads and identity is None:
                 self._wanted.append(made)  # kept as it is
             else:
                 due.append(made)
-        await self._claim_volumes(due)
-        await self._apply(due)
+        await self._create_volume_claims(due)
+        await self._apply_all(due)
 
-    async def _claim_volumes(self, due: list[Manifest]) -> None:
+    async def _create_volume_claims(self, due: list[Manifest]) -> None:
         """Create the claims of new StatefulSets. The controller creates later ones."""
         for each in due:
             if (
                 each["kind"] == "StatefulSet"
                 and self._snapshot.get(each["kind"], each["metadata"]["name"]) is None
             ):
-                await apply.create(self._means, volume_claims.claims(each))
+                await apply.create_missing(self._means, volume_claims.iterate_claims(each))
 
-    async def beside(self, manifests: Iterable[Manifest]) -> None:
+    async def write_additional(self, manifests: Iterable[Manifest]) -> None:
         """Write objects that do not belong to the control plane itself."""
         tenant = self._wish.tenant
-        await self._apply(
-            [object_metadata.marked(manifest, tenant, self._contents) for manifest in manifests]
+        await self._apply_all(
+            [
+                object_metadata.add_metadata(manifest, tenant, self._contents)
+                for manifest in manifests
+            ]
         )
 
-    async def prune(self, kept: Iterable[Object] = ()) -> None:
+    async def delete_unwanted(self, kept: Iterable[Object] = ()) -> None:
         """Delete own objects that are no longer desired, except `kept`."""
         wanted = [*self._wanted, *kept]
         # The admin kubeconfig stays while no external address is known.
         wanted += [
             each
-            for each in self._snapshot.named("Secret").values()
+            for each in self._snapshot.get_by_name("Secret").values()
             if (each["metadata"].get("labels") or {}).get(wellknown.CREDENTIAL) == "admin"
         ]
-        await apply.prune(self._means, wanted, self._snapshot)
+        await apply.delete_unwanted(self._means, wanted, self._snapshot)
 
     @staticmethod
-    def address_of(service: Object) -> str:
+    def get_service_address(service: Object) -> str:
         """Return a Service's address in the super cluster."""
         return str(service["spec"].get("clusterIP") or "")
 
-    async def _apply(self, manifests: list[Manifest]) -> None:
+    async def _apply_all(self, manifests: list[Manifest]) -> None:
         self._wanted += manifests
-        self.written += await apply.apply(self._means, manifests, self._snapshot)
+        self.written_count += await apply.apply_changed(self._means, manifests, self._snapshot)
 
-    def _marked(self, manifest: Manifest) -> Manifest:
-        return object_metadata.marked(manifest, self._wish.tenant, {})
+    def _add_metadata(self, manifest: Manifest) -> Manifest:
+        return object_metadata.add_metadata(manifest, self._wish.tenant, {})
 
 
-def _only(plan: ControlPlane, *kinds: str) -> list[dict[str, Any]]:
+def _filter_kinds(plan: ControlPlane, *kinds: str) -> list[dict[str, Any]]:
     return [each for each in plan.workloads if each["kind"] in kinds]

@@ -11,13 +11,13 @@ from typing import Any
 
 from kubeio import Object, errors
 from tenancy.resources import PODS
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.observed import ObservedObjects
 
-_REVISION = "controller-revision-hash"
+_REVISION_LABEL = "controller-revision-hash"
 
 
-def next_pod(workload: Mapping[str, Any], pods: Iterable[Object]) -> Object | None:
+def choose_next_pod(workload: Mapping[str, Any], pods: Iterable[Object]) -> Object | None:
     """Return the pod to be replaced now, or None: the last one of an older template.
 
     A pod that is not ready goes first under every strategy, because it serves no client.
@@ -33,18 +33,18 @@ def next_pod(workload: Mapping[str, Any], pods: Iterable[Object]) -> Object | No
     strategy = workload["spec"].get("updateStrategy") or {}
     if (strategy.get("rollingUpdate") or {}).get("partition"):
         return None  # pods under the partition are old on purpose, and are recreated old
-    old = [pod for pod in found if _revision(pod) != wanted]
+    old = [pod for pod in found if _get_revision(pod) != wanted]
     broken = [pod for pod in old if not _is_ready(pod)]
     if broken:
-        return _last(broken)
+        return _get_last_pod(broken)
     all_ready = status.get("readyReplicas", 0) >= workload["spec"].get("replicas", 1)
-    return _last(old) if strategy.get("type") == "OnDelete" and all_ready else None
+    return _get_last_pod(old) if strategy.get("type") == "OnDelete" and all_ready else None
 
 
-async def act(means: Means, snapshot: Snapshot) -> None:
+async def replace_outdated_pods(means: ReconcileContext, snapshot: ObservedObjects) -> None:
     """Replace at most one pod of each StatefulSet."""
-    for name, workload in snapshot.named("StatefulSet").items():
-        pod = next_pod(workload, snapshot.pods_of(name))
+    for name, workload in snapshot.get_by_name("StatefulSet").items():
+        pod = choose_next_pod(workload, snapshot.iterate_pods(name))
         if pod is None:
             continue
         metadata = pod["metadata"]
@@ -56,12 +56,12 @@ async def act(means: Means, snapshot: Snapshot) -> None:
             continue
 
 
-def _last(pods: Iterable[Object]) -> Object | None:
+def _get_last_pod(pods: Iterable[Object]) -> Object | None:
     return max(pods, key=lambda pod: str(pod["metadata"]["name"]), default=None)
 
 
-def _revision(pod: Object) -> str:
-    return str((pod["metadata"].get("labels") or {}).get(_REVISION, ""))
+def _get_revision(pod: Object) -> str:
+    return str((pod["metadata"].get("labels") or {}).get(_REVISION_LABEL, ""))
 
 
 def _is_ready(pod: Object) -> bool:

@@ -8,14 +8,14 @@ from kubeio import Object, errors
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.object_metadata import is_part
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.object_metadata import is_subset
 
 _POD_SECURITY = "pod-security.kubernetes.io"
 
 
-def desired(tenant: Tenant, *, is_bundled: bool) -> Object:
+def build_namespace(tenant: Tenant, *, is_bundled: bool) -> Object:
     """Return the namespace. Upstream's bundles come from the super admin and may run as root."""
     level = "baseline" if is_bundled else "restricted"
     return {
@@ -24,7 +24,7 @@ def desired(tenant: Tenant, *, is_bundled: bool) -> Object:
         "metadata": {
             "name": tenant.root,
             "labels": {
-                **ownership.labels(tenant, ""),
+                **ownership.build_owner_labels(tenant, ""),
                 f"{_POD_SECURITY}/enforce": level,
                 f"{_POD_SECURITY}/enforce-version": "latest",
             },
@@ -39,7 +39,7 @@ def desired(tenant: Tenant, *, is_bundled: bool) -> Object:
     }
 
 
-def is_ours(namespace: Object, tenant: Tenant) -> bool:
+def is_own_namespace(namespace: Object, tenant: Tenant) -> bool:
     """Return whether a namespace is this tenant's root namespace."""
     annotations = namespace["metadata"].get("annotations") or {}
     return (
@@ -48,9 +48,11 @@ def is_ours(namespace: Object, tenant: Tenant) -> bool:
     )
 
 
-async def act(means: Means, tenant: Tenant, found: Object | None, *, is_bundled: bool) -> Object:
+async def ensure_root_namespace(
+    means: ReconcileContext, tenant: Tenant, found: Object | None, *, is_bundled: bool
+) -> Object:
     """Create or update the namespace. Raises Held if the name is in use."""
-    wanted = desired(tenant, is_bundled=is_bundled)
+    wanted = build_namespace(tenant, is_bundled=is_bundled)
     if found is None:
         try:
             return await means.super_client.create(
@@ -58,26 +60,26 @@ async def act(means: Means, tenant: Tenant, found: Object | None, *, is_bundled:
             )
         except errors.AlreadyExists:
             found = await means.super_client.get(NAMESPACES, tenant.root)
-    if not is_ours(found, tenant):
-        raise Held(
+    if not is_own_namespace(found, tenant):
+        raise PhaseBlocked(
             "NameCollision",
             f"the namespace {tenant.root} exists and does not belong to this VirtualCluster; it is"
             " left alone: delete it if nobody needs it, or create the VirtualCluster anew",
-            needs_person=True,
-            again_after=60.0,
+            needs_admin=True,
+            retry_after=60.0,
         )
     if "deletionTimestamp" in found["metadata"]:
-        raise Held(
+        raise PhaseBlocked(
             "NamespaceTerminating",
             f"the namespace {tenant.root} is being deleted; it is made anew when it is gone",
-            again_after=2.0,
+            retry_after=2.0,
         )
-    if is_part(wanted, found):
+    if is_subset(wanted, found):
         return found
     return await means.super_client.apply(NAMESPACES, wanted, field_manager=wellknown.MANAGER)
 
 
-async def mark_initialised(means: Means, namespace: Object) -> None:
+async def mark_pki_initialised(means: ReconcileContext, namespace: Object) -> None:
     """Record that all authorities exist. From then on a missing one is lost, not new."""
     metadata = namespace["metadata"]
     if (metadata.get("annotations") or {}).get(wellknown.PKI_INITIALISED) == "true":

@@ -16,77 +16,85 @@ from tenancy import wellknown
 from tenancy.resources import SERVICES
 from vcmanager.phases import validation
 from vcmanager.plan import service_cidrs
-from vcmanager.plan.control_plane import Wish
-from vcmanager.plan.service_cidrs import Network, Slice
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.object_metadata import marked
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.plan.control_plane import PlanInput
+from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.object_metadata import add_metadata
+from vcmanager.runtime.observed import ObservedObjects
 
-_RETRY = 30.0
+_RETRY_SECONDS = 30.0
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def act(means: Means, wish: Wish, snapshot: Snapshot, whole: Network) -> Slice:
+async def ensure_service_range(
+    means: ReconcileContext, wish: PlanInput, snapshot: ObservedObjects, whole: ServiceNetwork
+) -> ServiceRange:
     """Return the tenant's service range, and claim one if it has none. Raises Held."""
     own = snapshot.get("Service", service_cidrs.API_SERVICE)
     if own is not None:
-        claimed = service_cidrs.claimed_by(own)
+        claimed = service_cidrs.read_claimed_range(own)
         if claimed is None:
-            raise _unreadable(wish, service_cidrs.API_SERVICE, "does not say which slice it claims")
-        await _complete(means, wish, claimed, snapshot)
+            raise _build_unreadable_error(
+                wish, service_cidrs.API_SERVICE, "does not say which slice it claims"
+            )
+        await _ensure_dns_service(means, wish, claimed, snapshot)
         return claimed
-    async with means.claiming:
-        taken = await _fetch_taken(means, wish)
-        for slice_ in _choices(wish, whole, taken):
-            if await _claim(means, wish, slice_):
+    async with means.service_range_lock:
+        taken = await _fetch_taken_ranges(means, wish)
+        for slice_ in _iterate_candidates(wish, whole, taken):
+            if await _claim_range(means, wish, slice_):
                 return slice_
             if wish.spec.service_cidr:
-                _refuse_taken(slice_)
-    raise Held(
+                _raise_taken(slice_)
+    raise PhaseBlocked(
         "NoFreeSlice",
         f"every slice of the super cluster's service range {whole} is taken; delete a"
         " VirtualCluster, or add service addresses to the super cluster",
-        needs_person=True,
-        again_after=_RETRY,
+        needs_admin=True,
+        retry_after=_RETRY_SECONDS,
     )
 
 
-def _choices(wish: Wish, whole: Network, taken: dict[str, Network]) -> Iterable[Slice]:
+def _iterate_candidates(
+    wish: PlanInput, whole: ServiceNetwork, taken: dict[str, ServiceNetwork]
+) -> Iterable[ServiceRange]:
     try:
         if wish.spec.service_cidr:
-            return [service_cidrs.asked_for(wish.spec.service_cidr, whole, taken)]
-        return service_cidrs.candidates(whole, wish.tenant.uid, taken.values())
-    except service_cidrs.SliceProblemError as problem:
-        if isinstance(problem, service_cidrs.SliceTakenError):
+            return [service_cidrs.parse_requested_range(wish.spec.service_cidr, whole, taken)]
+        return service_cidrs.iterate_free_ranges(whole, wish.tenant.uid, taken.values())
+    except service_cidrs.ServiceRangeError as problem:
+        if isinstance(problem, service_cidrs.ServiceRangeTakenError):
             _log.info("slice.taken", asked=wish.spec.service_cidr, owner=problem.owner)
-        raise Held(
-            "InvalidServiceCidr", str(problem), needs_person=True, again_after=_RETRY
+        raise PhaseBlocked(
+            "InvalidServiceCidr", str(problem), needs_admin=True, retry_after=_RETRY_SECONDS
         ) from problem
 
 
-async def _fetch_taken(means: Means, wish: Wish) -> dict[str, Network]:
+async def _fetch_taken_ranges(
+    means: ReconcileContext, wish: PlanInput
+) -> dict[str, ServiceNetwork]:
     """Return the service ranges of all other tenants, by owner."""
     page = await means.super_client.list(
         SERVICES,
         label_selector=f"{wellknown.CONTROLLED}=true,!{wellknown.NAMESPACE}",
         field_selector=f"metadata.name={service_cidrs.API_SERVICE}",
     )
-    found: dict[str, Network] = {}
+    found: dict[str, ServiceNetwork] = {}
     for service in page.get("items") or ():
-        claimed = service_cidrs.claimed_by(service)
+        claimed = service_cidrs.read_claimed_range(service)
         namespace = service["metadata"]["namespace"]
-        is_other = namespace != wish.tenant.root and service_cidrs.is_in_root(service)
+        is_other = namespace != wish.tenant.root and service_cidrs.is_in_root_namespace(service)
         if claimed is not None and is_other:
             found[namespace] = claimed.network
     return found
 
 
-async def _claim(means: Means, wish: Wish, slice_: Slice) -> bool:
+async def _claim_range(means: ReconcileContext, wish: PlanInput, slice_: ServiceRange) -> bool:
     """Claim all Services of a range. Return whether every address was free."""
     made: list[Object] = []
-    for manifest in _claims(wish, slice_):
+    for manifest in _build_claims(wish, slice_):
         try:
             made.append(
                 await means.super_client.create(SERVICES, manifest, field_manager=wellknown.MANAGER)
@@ -94,16 +102,16 @@ async def _claim(means: Means, wish: Wish, slice_: Slice) -> bool:
         except (errors.Invalid, errors.AlreadyExists) as problem:
             if isinstance(problem, errors.Invalid) and not is_address_taken(problem):
                 raise
-            await _give_back(means, wish, made)
+            await _release_range(means, wish, made)
             if isinstance(problem, errors.AlreadyExists):
                 # The name is in use, not the address. No other range would help.
                 name = manifest["metadata"]["name"]
-                raise _unreadable(wish, name, "is there without a claim") from problem
+                raise _build_unreadable_error(wish, name, "is there without a claim") from problem
             return False
     return True
 
 
-async def _give_back(means: Means, wish: Wish, made: Iterable[Object]) -> None:
+async def _release_range(means: ReconcileContext, wish: PlanInput, made: Iterable[Object]) -> None:
     for each in made:
         await means.super_client.delete(
             SERVICES,
@@ -113,9 +121,11 @@ async def _give_back(means: Means, wish: Wish, made: Iterable[Object]) -> None:
         )
 
 
-async def _complete(means: Means, wish: Wish, slice_: Slice, snapshot: Snapshot) -> None:
+async def _ensure_dns_service(
+    means: ReconcileContext, wish: PlanInput, slice_: ServiceRange, snapshot: ObservedObjects
+) -> None:
     """Create the DNS Service of a claim that lacks it, for example after `dns` was changed."""
-    for manifest in _claims(wish, slice_):
+    for manifest in _build_claims(wish, slice_):
         name = manifest["metadata"]["name"]
         if snapshot.get("Service", name) is not None:
             continue
@@ -125,19 +135,19 @@ async def _complete(means: Means, wish: Wish, slice_: Slice, snapshot: Snapshot)
             if not is_address_taken(problem):
                 raise
             address = manifest["spec"]["clusterIP"]
-            raise Held(
+            raise PhaseBlocked(
                 "AddressTaken",
                 f"the address {address} of the tenant's {name} is taken by another Service of the"
                 " super cluster; delete that Service",
-                needs_person=True,
-                again_after=_RETRY,
+                needs_admin=True,
+                retry_after=_RETRY_SECONDS,
             ) from problem
 
 
-def _claims(wish: Wish, slice_: Slice) -> list[Object]:
+def _build_claims(wish: PlanInput, slice_: ServiceRange) -> list[Object]:
     # A created field, unlike an applied one, stays when it is no longer sent.
-    plan = validation.plan(replace(wish, is_new=False), slice_)
-    return [marked(manifest, wish.tenant, {}) for manifest in plan.claims]
+    plan = validation.build_plan(replace(wish, is_new=False), slice_)
+    return [add_metadata(manifest, wish.tenant, {}) for manifest in plan.claims]
 
 
 def is_address_taken(problem: errors.Invalid) -> bool:
@@ -145,21 +155,22 @@ def is_address_taken(problem: errors.Invalid) -> bool:
     return any(cause.get("field", "").startswith("spec.clusterIP") for cause in problem.causes)
 
 
-def _unreadable(wish: Wish, name: str, what: str) -> Held:
-    return Held(
+def _build_unreadable_error(wish: PlanInput, name: str, what: str) -> PhaseBlocked:
+    return PhaseBlocked(
         "ClaimUnreadable",
         f"the Service {wish.tenant.root}/{name} {what}; delete it, and it is made anew with an"
         " address of a free slice",
-        needs_person=True,
-        again_after=_RETRY,
+        needs_admin=True,
+        retry_after=_RETRY_SECONDS,
     )
 
 
-def _refuse_taken(slice_: Slice) -> NoReturn:
-    raise Held(
+def _raise_taken(slice_: ServiceRange) -> NoReturn:
+    raise PhaseBlocked(
         "ServiceCidrTaken",
-        f"spec.serviceCidr {slice_}: its address {slice_.api} or {slice_.dns} is taken by another"
+        f"spec.serviceCidr {slice_}: its address {slice_.api_address} or {slice_.dns_address} is"
+        " taken by another"
         " Service of the super cluster; choose another range, or leave the field out",
-        needs_person=True,
-        again_after=_RETRY,
+        needs_admin=True,
+        retry_after=_RETRY_SECONDS,
     )

@@ -12,39 +12,41 @@ from collections.abc import Mapping
 from typing import Any
 
 from vcmanager.plan import control_plane
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.observed import ObservedObjects
 
-_RUNS_BEFORE = {
+_STARTS_AFTER = {
     control_plane.API_SERVER: control_plane.ETCD,
     control_plane.CONTROLLER_MANAGER: control_plane.API_SERVER,
 }
 
 
-def may_be_made(workload: Mapping[str, Any], snapshot: Snapshot) -> bool:
+def may_create(workload: Mapping[str, Any], snapshot: ObservedObjects) -> bool:
     """Return whether a workload exists already, or its dependency runs."""
     name = workload["metadata"]["name"]
     if snapshot.get(workload["kind"], name) is not None or name == control_plane.ETCD:
         return True
-    before = _RUNS_BEFORE.get(name)
-    return (before is not None and _runs(snapshot, before)) or answers(snapshot)
+    before = _STARTS_AFTER.get(name)
+    return (before is not None and _is_component_running(snapshot, before)) or is_api_ready(
+        snapshot
+    )
 
 
-def answers(snapshot: Snapshot) -> bool:
+def is_api_ready(snapshot: ObservedObjects) -> bool:
     """Return whether the tenant's API is ready."""
     workload = snapshot.get("StatefulSet", control_plane.API_SERVER)
     return workload is not None and (workload.get("status") or {}).get("readyReplicas", 0) > 0
 
 
-def _runs(snapshot: Snapshot, component: str) -> bool:
+def _is_component_running(snapshot: ObservedObjects, component: str) -> bool:
     """Return whether every container of every pod of a component runs."""
     workload = snapshot.get("StatefulSet", component)
     wanted = workload["spec"].get("replicas", 1) if workload is not None else 1
     statuses = [
         (pod.get("status") or {}).get("containerStatuses") or ()
-        for pod in snapshot.pods_of(component)
+        for pod in snapshot.iterate_pods(component)
     ]
-    return sum(bool(each) and all(map(_is_running, each)) for each in statuses) >= wanted
+    return sum(bool(each) and all(map(_is_container_running, each)) for each in statuses) >= wanted
 
 
-def _is_running(container: Mapping[str, Any]) -> bool:
+def _is_container_running(container: Mapping[str, Any]) -> bool:
     return "running" in (container.get("state") or {})

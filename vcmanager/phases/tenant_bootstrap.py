@@ -13,36 +13,40 @@ from kubeio.api.client import Client
 from tenancy import conditions, wellknown
 from vcmanager.pki import bundles
 from vcmanager.plan import metrics_api, tenant_objects
-from vcmanager.plan.control_plane import ControlPlane, Wish
+from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.runtime import keys
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Means
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
 
-_SOON = 0.5
-_FIRST_START = timedelta(minutes=5)
+_FIRST_START_RETRY_SECONDS = 0.5
+_FIRST_START_WINDOW = timedelta(minutes=5)
 """Period with short pauses for a tenant that never ran."""
-_SHORTEST, _LONGEST = 1.0, 30.0
-_UNREACHABLE, _FAILED, _IDLE = "Unreachable", "BootstrapFailed", "ControllersIdle"
+_MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 1.0, 30.0
+_UNREACHABLE, _FAILED, _CONTROLLERS_NOT_STARTED = (
+    "Unreachable",
+    "BootstrapFailed",
+    "ControllersIdle",
+)
 
 
-def pause(cluster: Mapping[str, Any], now: datetime) -> float:
+def compute_retry_delay(cluster: Mapping[str, Any], now: datetime) -> float:
     """Return the seconds until the next try: few at the first start, then increasing.
 
     The tenant decides whether a try works, so it must not decide how often one is made.
     """
     status = cluster.get("status") or {}
     made = datetime.fromisoformat(cluster["metadata"]["creationTimestamp"])
-    if is_new(cluster) and now - made < _FIRST_START:
-        return _SOON
+    if is_new(cluster) and now - made < _FIRST_START_WINDOW:
+        return _FIRST_START_RETRY_SECONDS
     failing = [
-        conditions.since(found) or now
+        conditions.parse_transition_time(found) or now
         for kind in (wellknown.API_SERVER_READY, wellknown.CONTROLLER_MANAGER_READY)
-        if (found := conditions.find(status.get("conditions"), kind)) is not None
+        if (found := conditions.find_condition(status.get("conditions"), kind)) is not None
         and found["status"] == "False"
-        and found["reason"] in (_UNREACHABLE, _FAILED, _IDLE)
+        and found["reason"] in (_UNREACHABLE, _FAILED, _CONTROLLERS_NOT_STARTED)
     ]
     elapsed = (now - min(failing, default=now)).total_seconds()
-    return min(_LONGEST, max(_SHORTEST, elapsed))
+    return min(_MAX_RETRY_SECONDS, max(_MIN_RETRY_SECONDS, elapsed))
 
 
 def is_new(cluster: Mapping[str, Any]) -> bool:
@@ -51,46 +55,55 @@ def is_new(cluster: Mapping[str, Any]) -> bool:
     return not (status.get("phase") == "Running" or status.get("version"))
 
 
-async def connect(means: Means, wish: Wish, plan: ControlPlane, *, secret: Object) -> Client:
+async def connect_tenant(
+    means: ReconcileContext, wish: PlanInput, plan: ControlPlane, *, secret: Object
+) -> Client:
     """Return the client of a tenant. `secret` has the manager's own kubeconfig for it."""
     tenant = wish.tenant
-    return await means.tenants.get(
+    return await means.tenant_clients.get(
         tenant.uid,
-        bundles.data_of(secret, secret["metadata"]["name"]),
+        bundles.read_data(secret, secret["metadata"]["name"]),
         name=f"tenant {tenant.namespace}/{tenant.name}",
-        changed=lambda: means.wake(keys.virtual_cluster(tenant.namespace, tenant.name)),
-        watched=(*tenant_objects.RESOURCES, *(metrics_api.WATCHED if plan.metrics else ())),
+        on_changed=lambda: means.enqueue(
+            keys.build_virtual_cluster_key(tenant.namespace, tenant.name)
+        ),
+        watched_resources=(
+            *tenant_objects.BOOTSTRAP_RESOURCES,
+            *(metrics_api.WATCHED_RESOURCES if plan.metrics else ()),
+        ),
     )
 
 
-async def act(client: Client, plan: ControlPlane, *, dns_address: str, again_after: float) -> str:
+async def bootstrap_tenant(
+    client: Client, plan: ControlPlane, *, dns_address: str, retry_after: float
+) -> str:
     """Apply the manager's objects. Return the running version. Raises Held.
 
-    `again_after` is the pause before the next try.
+    `retry_after` is the pause before the next try.
     """
     try:
         version = await client.version()
-        await tenant_objects.apply(client, dns_address=dns_address)
+        await tenant_objects.apply_objects(client, dns_address=dns_address)
         works = not plan.has_controller_manager or await tenant_objects.has_controllers(client)
     except errors.ApiError as problem:  # first: an answer of 5xx is an Unavailable as well
-        raise Held(
+        raise PhaseBlocked(
             _FAILED,
             f"the tenant's API refuses our own objects: {problem}",
             condition=wellknown.API_SERVER_READY,
-            again_after=again_after,
+            retry_after=retry_after,
         ) from problem
     except errors.Unavailable as problem:
-        raise Held(
+        raise PhaseBlocked(
             _UNREACHABLE,
             f"the tenant's API does not answer yet: {problem}",
             condition=wellknown.API_SERVER_READY,
-            again_after=again_after,
+            retry_after=retry_after,
         ) from problem
     if not works:
-        raise Held(
-            _IDLE,
+        raise PhaseBlocked(
+            _CONTROLLERS_NOT_STARTED,
             "the tenant's controllers have not made the first account yet",
             condition=wellknown.CONTROLLER_MANAGER_READY,
-            again_after=again_after,
+            retry_after=retry_after,
         )
     return version

@@ -10,36 +10,38 @@ from typing import Any
 
 from kubeio import Object, errors
 from tenancy import wellknown
-from tenancy.names import NameProblemError
+from tenancy.names import InvalidNameError
 from tenancy.resources import CLUSTER_VERSIONS, SERVICE_CIDRS, SERVICES, STATEFUL_SETS
 from tenancy.specs import (
-    SpecProblemError,
+    InvalidSpecError,
     VirtualCluster,
     parse_cluster_version,
     parse_virtual_cluster,
 )
 from vcmanager.plan import control_plane, service_cidrs, upstream_bundles
-from vcmanager.plan.control_plane import Wish
-from vcmanager.plan.service_cidrs import Network
-from vcmanager.plan.templates import TemplateProblemError
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Means
+from vcmanager.plan.control_plane import PlanInput
+from vcmanager.plan.service_cidrs import ServiceNetwork
+from vcmanager.plan.templates import TemplateError
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
 
-_RETRY = 60.0
+_RETRY_SECONDS = 60.0
 """Retry interval in seconds of a refused spec, for causes that no watch reports."""
 
 
-def parse(body: Object) -> VirtualCluster:
+def parse_cluster(body: Object) -> VirtualCluster:
     """Return the VirtualCluster. Raises Held when it cannot be one."""
     try:
         return parse_virtual_cluster(body)
-    except NameProblemError as problem:
-        raise refused("InvalidName", str(problem)) from problem
-    except SpecProblemError as problem:
-        raise refused("InvalidSpec", str(problem)) from problem
+    except InvalidNameError as problem:
+        raise build_refusal("InvalidName", str(problem)) from problem
+    except InvalidSpecError as problem:
+        raise build_refusal("InvalidSpec", str(problem)) from problem
 
 
-async def fetch_wish(means: Means, cluster: VirtualCluster, *, is_new: bool) -> Wish:
+async def fetch_plan_input(
+    means: ReconcileContext, cluster: VirtualCluster, *, is_new: bool
+) -> PlanInput:
     """Return the desired state. Raises Held if the ClusterVersion is missing or invalid."""
     name = cluster.spec.cluster_version_name
     try:
@@ -47,16 +49,16 @@ async def fetch_wish(means: Means, cluster: VirtualCluster, *, is_new: bool) -> 
     except errors.NotFound:
         known = await means.super_client.list(CLUSTER_VERSIONS, metadata_only=True)
         offered = ", ".join(sorted(each["metadata"]["name"] for each in known.get("items") or ()))
-        raise refused(
+        raise build_refusal(
             "ClusterVersionNotFound",
             f"spec.clusterVersionName: there is no ClusterVersion {name!r}; "
             + (f"there are {offered}" if offered else "there is none at all, create one"),
         ) from None
     try:
         version = parse_cluster_version(body)
-    except SpecProblemError as problem:
-        raise refused("InvalidClusterVersion", str(problem)) from problem
-    return Wish(
+    except InvalidSpecError as problem:
+        raise build_refusal("InvalidClusterVersion", str(problem)) from problem
+    return PlanInput(
         tenant=cluster.tenant,
         spec=cluster.spec,
         version_name=name,
@@ -67,46 +69,48 @@ async def fetch_wish(means: Means, cluster: VirtualCluster, *, is_new: bool) -> 
     )
 
 
-async def fetch_super_range(means: Means) -> Network:
+async def fetch_super_range(means: ReconcileContext) -> ServiceNetwork:
     """Return the super cluster's service range."""
     try:
-        return service_cidrs.super_range(await means.super_client.get(SERVICE_CIDRS, "kubernetes"))
+        return service_cidrs.parse_super_range(
+            await means.super_client.get(SERVICE_CIDRS, "kubernetes")
+        )
     except errors.NotFound:
-        raise refused(
+        raise build_refusal(
             "NoServiceRange",
             "the super cluster has no ServiceCIDR named kubernetes; it needs Kubernetes 1.33 or"
             " newer",
         ) from None
-    except service_cidrs.SliceProblemError as problem:
-        raise refused("NoServiceRange", str(problem)) from problem
+    except service_cidrs.ServiceRangeError as problem:
+        raise build_refusal("NoServiceRange", str(problem)) from problem
 
 
-def trial(wish: Wish, whole: Network) -> None:
+def check_plan(wish: PlanInput, whole: ServiceNetwork) -> None:
     """Plan with any service range, to check that a plan is possible. Raises Held."""
     try:
-        slice_ = next(service_cidrs.candidates(whole, wish.tenant.uid, ()))
+        slice_ = next(service_cidrs.iterate_free_ranges(whole, wish.tenant.uid, ()))
         if wish.spec.service_cidr:
-            slice_ = service_cidrs.asked_for(wish.spec.service_cidr, whole, {})
-    except service_cidrs.SliceProblemError as problem:
-        raise refused("InvalidServiceCidr", str(problem)) from problem
-    plan(wish, slice_)
+            slice_ = service_cidrs.parse_requested_range(wish.spec.service_cidr, whole, {})
+    except service_cidrs.ServiceRangeError as problem:
+        raise build_refusal("InvalidServiceCidr", str(problem)) from problem
+    build_plan(wish, slice_)
 
 
-def plan(wish: Wish, slice_: service_cidrs.Slice) -> control_plane.ControlPlane:
+def build_plan(wish: PlanInput, slice_: service_cidrs.ServiceRange) -> control_plane.ControlPlane:
     """Return the plan. Raises Held when the wish cannot be planned."""
     try:
-        return control_plane.plan(wish, slice_)
-    except SpecProblemError as problem:
-        raise refused("InvalidSpec", str(problem)) from problem
-    except TemplateProblemError as problem:
-        raise refused("InvalidTemplate", str(problem)) from problem
+        return control_plane.build_plan(wish, slice_)
+    except InvalidSpecError as problem:
+        raise build_refusal("InvalidSpec", str(problem)) from problem
+    except TemplateError as problem:
+        raise build_refusal("InvalidTemplate", str(problem)) from problem
 
 
-async def dry_run(means: Means, wish: Wish) -> None:
+async def dry_run_bundles(means: ReconcileContext, wish: PlanInput) -> None:
     """Validate the bundles by a dry run, with another name and namespace. Raises Held."""
     if not wish.version.is_bundled:
         return
-    for component, bundle in control_plane.bundles_of(wish.version).items():
+    for component, bundle in control_plane.get_bundles(wish.version).items():
         for field, resource, manifest in (
             ("statefulset", STATEFUL_SETS, bundle.statefulset),
             ("service", SERVICES, bundle.service),
@@ -116,23 +120,25 @@ async def dry_run(means: Means, wish: Wish) -> None:
             try:
                 await means.super_client.create(
                     resource,
-                    _moved(manifest, wish.tenant.namespace, f"{wish.tenant.name}-{component}"),
+                    _move_to_namespace(
+                        manifest, wish.tenant.namespace, f"{wish.tenant.name}-{component}"
+                    ),
                     validation="Strict",
                     dry_run=True,
                 )
             except (errors.Invalid, errors.BadRequest) as problem:
-                where = f"{upstream_bundles.FIELDS[component]}.{field}"
-                raise refused(
+                where = f"{upstream_bundles.BUNDLE_FIELDS[component]}.{field}"
+                raise build_refusal(
                     "InvalidTemplate", f"ClusterVersion {wish.version_name}: {where}: {problem}"
                 ) from problem
 
 
-def refused(reason: str, message: str) -> Held:
+def build_refusal(reason: str, message: str) -> PhaseBlocked:
     """Return the exception for a spec that a person must change."""
-    return Held(reason, message, needs_person=True, again_after=_RETRY)
+    return PhaseBlocked(reason, message, needs_admin=True, retry_after=_RETRY_SECONDS)
 
 
-def _moved(manifest: Mapping[str, Any], namespace: str, name: str) -> Object:
+def _move_to_namespace(manifest: Mapping[str, Any], namespace: str, name: str) -> Object:
     made = copy.deepcopy(dict(manifest))
     made["metadata"] = {**made["metadata"], "namespace": namespace, "name": name}
     return made

@@ -18,14 +18,14 @@ AUTHORITY_LIFETIME = timedelta(days=3652)
 CLOCK_SKEW = timedelta(minutes=5)
 """How far back a certificate begins, because clocks of nodes differ."""
 
-_USAGES = {
+_EXTENDED_USAGES = {
     "server": ExtendedKeyUsageOID.SERVER_AUTH,
     "client": ExtendedKeyUsageOID.CLIENT_AUTH,
 }
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Pair:
+class KeyPair:
     """A certificate, or a public key, with its private key, both PEM. Never shown."""
 
     certificate: bytes
@@ -37,7 +37,7 @@ class Pair:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class CertificateSubject:
     """Subject and usages of a leaf certificate."""
 
     common_name: str
@@ -48,7 +48,7 @@ class Subject:
     usages: frozenset[str] = frozenset()
     """`server`, `client`, or both."""
 
-    def alternative_names(self) -> frozenset[str]:
+    def list_alternative_names(self) -> frozenset[str]:
         """Return all names as text, each with its kind, to be compared."""
         return frozenset(
             [
@@ -59,7 +59,7 @@ class Subject:
         )
 
 
-def make_authority(common_name: str, *, now: datetime) -> Pair:
+def make_authority(common_name: str, *, now: datetime) -> KeyPair:
     """Return a new self-signed authority that may sign leaves and no further authority."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, common_name)])
@@ -73,7 +73,7 @@ def make_authority(common_name: str, *, now: datetime) -> Pair:
         .not_valid_before(now - CLOCK_SKEW)
         .not_valid_after(now + AUTHORITY_LIFETIME)
         .add_extension(x509.BasicConstraints(ca=True, path_length=0), critical=True)
-        .add_extension(_key_usage(signs_certificates=True), critical=True)
+        .add_extension(_build_key_usage(signs_certificates=True), critical=True)
         .add_extension(identifier, critical=False)
         .add_extension(
             x509.AuthorityKeyIdentifier.from_issuer_subject_key_identifier(identifier),
@@ -81,21 +81,23 @@ def make_authority(common_name: str, *, now: datetime) -> Pair:
         )
         .sign(key, hashes.SHA256())
     )
-    return Pair(_pem(certificate), _key_pem(key))
+    return KeyPair(_encode_certificate(certificate), _encode_key(key))
 
 
-def make_leaf(authority: Pair, subject: Subject, *, lifetime: timedelta, now: datetime) -> Pair:
+def make_leaf(
+    authority: KeyPair, subject: CertificateSubject, *, lifetime: timedelta, now: datetime
+) -> KeyPair:
     """Return a new key and its certificate, which never outlives its authority."""
     key = ec.generate_private_key(ec.SECP256R1())
-    return Pair(
-        sign(authority, key.public_key(), subject, lifetime=lifetime, now=now), _key_pem(key)
+    return KeyPair(
+        sign(authority, key.public_key(), subject, lifetime=lifetime, now=now), _encode_key(key)
     )
 
 
 def sign(
-    authority: Pair,
+    authority: KeyPair,
     public_key: ec.EllipticCurvePublicKey | rsa.RSAPublicKey,
-    subject: Subject,
+    subject: CertificateSubject,
     *,
     lifetime: timedelta,
     now: datetime,
@@ -112,7 +114,7 @@ def sign(
     ]
     builder = (
         x509.CertificateBuilder()
-        .subject_name(_name(subject))
+        .subject_name(_build_name(subject))
         .issuer_name(issuer.subject)
         .public_key(public_key)
         .serial_number(x509.random_serial_number())
@@ -120,10 +122,10 @@ def sign(
         .not_valid_after(min(now + lifetime, issuer.not_valid_after_utc))
         .add_extension(x509.BasicConstraints(ca=False, path_length=None), critical=True)
         .add_extension(
-            _key_usage(enciphers_keys=isinstance(public_key, rsa.RSAPublicKey)), critical=True
+            _build_key_usage(enciphers_keys=isinstance(public_key, rsa.RSAPublicKey)), critical=True
         )
         .add_extension(
-            x509.ExtendedKeyUsage([_USAGES[usage] for usage in sorted(subject.usages)]),
+            x509.ExtendedKeyUsage([_EXTENDED_USAGES[usage] for usage in sorted(subject.usages)]),
             critical=False,
         )
         .add_extension(x509.SubjectKeyIdentifier.from_public_key(public_key), critical=False)
@@ -136,10 +138,10 @@ def sign(
     )
     if names:
         builder = builder.add_extension(x509.SubjectAlternativeName(names), critical=False)
-    return _pem(builder.sign(issuer_key, hashes.SHA256()))
+    return _encode_certificate(builder.sign(issuer_key, hashes.SHA256()))
 
 
-def make_service_account_keys() -> Pair:
+def make_service_account_keys() -> KeyPair:
     """Return the pair that signs the tenant's ServiceAccount tokens: public key, private key.
 
     RSA, because RS256 is the one algorithm that every verifier of such tokens must know.
@@ -148,10 +150,10 @@ def make_service_account_keys() -> Pair:
     public = key.public_key().public_bytes(
         serialization.Encoding.PEM, serialization.PublicFormat.SubjectPublicKeyInfo
     )
-    return Pair(public, _key_pem(key))
+    return KeyPair(public, _encode_key(key))
 
 
-def _name(subject: Subject) -> x509.Name:
+def _build_name(subject: CertificateSubject) -> x509.Name:
     return x509.Name(
         [
             *(
@@ -163,7 +165,9 @@ def _name(subject: Subject) -> x509.Name:
     )
 
 
-def _key_usage(*, signs_certificates: bool = False, enciphers_keys: bool = False) -> x509.KeyUsage:
+def _build_key_usage(
+    *, signs_certificates: bool = False, enciphers_keys: bool = False
+) -> x509.KeyUsage:
     return x509.KeyUsage(
         digital_signature=True,
         content_commitment=False,
@@ -177,11 +181,11 @@ def _key_usage(*, signs_certificates: bool = False, enciphers_keys: bool = False
     )
 
 
-def _pem(certificate: x509.Certificate) -> bytes:
+def _encode_certificate(certificate: x509.Certificate) -> bytes:
     return certificate.public_bytes(serialization.Encoding.PEM)
 
 
-def _key_pem(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
+def _encode_key(key: ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey) -> bytes:
     # The traditional form: old programs that read these Secrets know no PKCS#8.
     return key.private_bytes(
         serialization.Encoding.PEM,

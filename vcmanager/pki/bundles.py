@@ -12,44 +12,47 @@ from typing import Any
 
 from kubeio.api.yaml_writer import to_yaml
 from tenancy import wellknown
-from vcmanager.pki.authority import Pair
+from vcmanager.pki.authority import KeyPair
 
 Manifest = dict[str, Any]
 
-CERTIFICATE = "tls.crt"
-KEY = "tls.key"
-_CREDENTIAL = re.compile(rb"^ +(client-certificate|client-key)-data: (\S+)$", re.MULTILINE)
+CERTIFICATE_KEY = "tls.crt"
+PRIVATE_KEY_KEY = "tls.key"
+_CREDENTIAL_PATTERN = re.compile(rb"^ +(client-certificate|client-key)-data: (\S+)$", re.MULTILINE)
 """The form written by this module.
 
 Other writers of a Secret may use any YAML, which is slow to parse.
 """
 
 
-def secret_of(name: str, namespace: str, pair: Pair) -> Manifest:
+def build_key_pair_secret(name: str, namespace: str, pair: KeyPair) -> Manifest:
     """Return the Secret that keeps a certificate, or a public key, and its private key."""
-    return _secret(
-        name, namespace, "kubernetes.io/tls", {CERTIFICATE: pair.certificate, KEY: pair.key}
+    return _build_secret(
+        name,
+        namespace,
+        "kubernetes.io/tls",
+        {CERTIFICATE_KEY: pair.certificate, PRIVATE_KEY_KEY: pair.key},
     )
 
 
-def trust_secret_of(name: str, namespace: str, certificate: bytes) -> Manifest:
+def build_trust_secret(name: str, namespace: str, certificate: bytes) -> Manifest:
     """Return a Secret with an authority's certificate and without its key."""
-    return _secret(name, namespace, "Opaque", {CERTIFICATE: certificate})
+    return _build_secret(name, namespace, "Opaque", {CERTIFICATE_KEY: certificate})
 
 
-def pair_of(secret: Mapping[str, Any] | None) -> Pair | None:
+def read_key_pair(secret: Mapping[str, Any] | None) -> KeyPair | None:
     """Return the contents of a Secret, or None without a Secret. Missing values are empty."""
     if secret is None:
         return None
-    return Pair(data_of(secret, CERTIFICATE), data_of(secret, KEY))
+    return KeyPair(read_data(secret, CERTIFICATE_KEY), read_data(secret, PRIVATE_KEY_KEY))
 
 
-def data_of(secret: Mapping[str, Any], key: str) -> bytes:
+def read_data(secret: Mapping[str, Any], key: str) -> bytes:
     """Return one value of a Secret, empty when it is not there or no base64."""
-    return decoded((secret.get("data") or {}).get(key) or "")
+    return decode_base64((secret.get("data") or {}).get(key) or "")
 
 
-def decoded(text: str) -> bytes:
+def decode_base64(text: str) -> bytes:
     """Return the decoded base64, empty when it is invalid."""
     try:
         return base64.b64decode(text, validate=True)
@@ -57,20 +60,22 @@ def decoded(text: str) -> bytes:
         return b""
 
 
-def encoded(value: bytes) -> str:
+def encode_base64(value: bytes) -> str:
     """Return bytes as base64."""
     return base64.b64encode(value).decode()
 
 
-def kubeconfig_secret_of(name: str, namespace: str, credential: str, document: bytes) -> Manifest:
+def build_kubeconfig_secret(
+    name: str, namespace: str, credential: str, document: bytes
+) -> Manifest:
     """Return the Secret of a kubeconfig. Its only key is its own name."""
-    made = _secret(name, namespace, "Opaque", {name: document})
+    made = _build_secret(name, namespace, "Opaque", {name: document})
     made["metadata"]["labels"] = {wellknown.CREDENTIAL: credential}
     return made
 
 
-def kubeconfig(
-    pair: Pair,
+def build_kubeconfig(
+    pair: KeyPair,
     *,
     cluster: str,
     user: str,
@@ -104,14 +109,14 @@ def kubeconfig(
     return to_yaml(document).encode()
 
 
-def pair_of_kubeconfig(document: bytes) -> Pair | None:
+def read_kubeconfig_key_pair(document: bytes) -> KeyPair | None:
     """Return the user's certificate and key, or None when it is not a kubeconfig of this module."""
-    found = _CREDENTIAL.findall(document)
+    found = _CREDENTIAL_PATTERN.findall(document)
     values = dict(found)
     if len(found) != len(values) or len(values) != 2:
         return None
     try:
-        return Pair(
+        return KeyPair(
             base64.b64decode(values[b"client-certificate"], validate=True),
             base64.b64decode(values[b"client-key"], validate=True),
         )
@@ -119,7 +124,7 @@ def pair_of_kubeconfig(document: bytes) -> Pair | None:
         return None
 
 
-def _secret(name: str, namespace: str, kind: str, data: Mapping[str, bytes]) -> Manifest:
+def _build_secret(name: str, namespace: str, kind: str, data: Mapping[str, bytes]) -> Manifest:
     return {
         "apiVersion": "v1",
         "kind": "Secret",

@@ -14,9 +14,9 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from vcmanager.pki.authority import Pair, Subject
+from vcmanager.pki.authority import CertificateSubject, KeyPair
 
-Fault = Literal[
+CertificateFault = Literal[
     "missing",
     "unreadable",
     "key mismatch",
@@ -28,7 +28,7 @@ Fault = Literal[
     "due for renewal",
 ]
 
-_UNREADABLE = (
+_PARSE_ERRORS = (
     ValueError,
     TypeError,
     UnsupportedAlgorithm,
@@ -36,101 +36,110 @@ _UNREADABLE = (
     x509.DuplicateExtension,
 )
 """Exceptions that files of other writers cause."""
-_TOLERATED = timedelta(hours=1)
+_LIFETIME_TOLERANCE = timedelta(hours=1)
 """How much longer than wanted a lifetime may be: clock skew and rounding."""
 
-_OIDS = {
+_USAGE_NAMES = {
     ExtendedKeyUsageOID.SERVER_AUTH: "server",
     ExtendedKeyUsageOID.CLIENT_AUTH: "client",
 }
 
 
-def fault_of_leaf(
-    pair: Pair | None,
-    subject: Subject,
-    authority: Pair,
+def find_leaf_fault(
+    pair: KeyPair | None,
+    subject: CertificateSubject,
+    authority: KeyPair,
     *,
     lifetime: timedelta,
     now: datetime,
-) -> Fault | None:
+) -> CertificateFault | None:
     """Return why a leaf must be renewed, or None."""
     if pair is None:
         return "missing"
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
-        certified, kept = _spki(certificate.public_key()), _spki(_public_of(pair.key))
+        certified, kept = (
+            _encode_public_key(certificate.public_key()),
+            _encode_public_key(_load_public_key(pair.key)),
+        )
         issuer = x509.load_pem_x509_certificate(authority.certificate)
-        names, usages = _names(certificate), _usages(certificate)
-    except _UNREADABLE:
+        names, usages = _read_names(certificate), _read_usages(certificate)
+    except _PARSE_ERRORS:
         return "unreadable"
-    faults: tuple[tuple[Fault, bool], ...] = (
+    faults: tuple[tuple[CertificateFault, bool], ...] = (
         ("key mismatch", certified != kept),
         ("foreign issuer", not _is_issued_by(certificate, issuer)),
-        ("other subject", _subject(certificate) != _wanted(subject)),
-        ("other names", names != subject.alternative_names()),
+        ("other subject", _read_subject(certificate) != _build_wanted_subject(subject)),
+        ("other names", names != subject.list_alternative_names()),
         ("other usages", usages != subject.usages),
-        ("lifetime too long", certificate.not_valid_after_utc - now > lifetime + _TOLERATED),
-        ("due for renewal", now >= renewal_of(pair)),
+        (
+            "lifetime too long",
+            certificate.not_valid_after_utc - now > lifetime + _LIFETIME_TOLERANCE,
+        ),
+        ("due for renewal", now >= compute_renewal(pair)),
     )
     return next((fault for fault, is_so in faults if is_so), None)
 
 
-def fault_of_authority(pair: Pair) -> Fault | None:
+def find_authority_fault(pair: KeyPair) -> CertificateFault | None:
     """Return why an authority is unusable, or None. It is never renewed for that."""
     try:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
-        certified, kept = _spki(certificate.public_key()), _spki(_public_of(pair.key))
+        certified, kept = (
+            _encode_public_key(certificate.public_key()),
+            _encode_public_key(_load_public_key(pair.key)),
+        )
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
-    except _UNREADABLE:
+    except _PARSE_ERRORS:
         return "unreadable"
     if certified != kept:
         return "key mismatch"
     return None if constraints.ca else "other usages"
 
 
-def fault_of_keys(pair: Pair) -> Fault | None:
+def find_keys_fault(pair: KeyPair) -> CertificateFault | None:
     """Return why the ServiceAccount keys cannot be used, or None."""
     try:
-        public = _spki(serialization.load_pem_public_key(pair.certificate))
-        derived = _spki(_public_of(pair.key))
-    except _UNREADABLE:
+        public = _encode_public_key(serialization.load_pem_public_key(pair.certificate))
+        derived = _encode_public_key(_load_public_key(pair.key))
+    except _PARSE_ERRORS:
         return "unreadable"
     return None if public == derived else "key mismatch"
 
 
-def renewal_of(pair: Pair) -> datetime:
+def compute_renewal(pair: KeyPair) -> datetime:
     """Return when two thirds of a certificate's life are over."""
     certificate = x509.load_pem_x509_certificate(pair.certificate)
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return begin + (end - begin) * 2 / 3
 
 
-def end_of(pair: Pair) -> datetime:
+def get_expiry(pair: KeyPair) -> datetime:
     """Return when a certificate ends."""
     return x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc
 
 
-_MOST_SOUND = 4096
-_sound: dict[bytes, None] = {}
+_MAX_VERIFIED_KEYS = 4096
+_verified_keys: dict[bytes, None] = {}
 """Digests of valid RSA keys, the oldest first.
 
 The check that their numbers are prime takes 25 ms, which is most of a tenant's reconcile.
 """
 
 
-def _public_of(key: bytes) -> object:
+def _load_public_key(key: bytes) -> object:
     digest = hashlib.sha256(key).digest()
     loaded = serialization.load_pem_private_key(
-        key, password=None, unsafe_skip_rsa_key_validation=digest in _sound
+        key, password=None, unsafe_skip_rsa_key_validation=digest in _verified_keys
     )
-    if isinstance(loaded, rsa.RSAPrivateKey) and digest not in _sound:
-        if len(_sound) >= _MOST_SOUND:
-            del _sound[next(iter(_sound))]
-        _sound[digest] = None
+    if isinstance(loaded, rsa.RSAPrivateKey) and digest not in _verified_keys:
+        if len(_verified_keys) >= _MAX_VERIFIED_KEYS:
+            del _verified_keys[next(iter(_verified_keys))]
+        _verified_keys[digest] = None
     return loaded.public_key()
 
 
-def _spki(key: object) -> bytes:
+def _encode_public_key(key: object) -> bytes:
     public_bytes = getattr(key, "public_bytes", None)
     if public_bytes is None:
         raise TypeError("no public key")
@@ -148,7 +157,7 @@ def _is_issued_by(certificate: x509.Certificate, issuer: x509.Certificate) -> bo
     return True
 
 
-def _subject(certificate: x509.Certificate) -> tuple[str, frozenset[str]]:
+def _read_subject(certificate: x509.Certificate) -> tuple[str, frozenset[str]]:
     names = certificate.subject.get_attributes_for_oid(NameOID.COMMON_NAME)
     groups = certificate.subject.get_attributes_for_oid(NameOID.ORGANIZATION_NAME)
     return (
@@ -157,11 +166,11 @@ def _subject(certificate: x509.Certificate) -> tuple[str, frozenset[str]]:
     )
 
 
-def _wanted(subject: Subject) -> tuple[str, frozenset[str]]:
+def _build_wanted_subject(subject: CertificateSubject) -> tuple[str, frozenset[str]]:
     return subject.common_name, frozenset(subject.organizations)
 
 
-def _names(certificate: x509.Certificate) -> frozenset[str]:
+def _read_names(certificate: x509.Certificate) -> frozenset[str]:
     try:
         found = certificate.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except x509.ExtensionNotFound:
@@ -175,6 +184,6 @@ def _names(certificate: x509.Certificate) -> frozenset[str]:
     )
 
 
-def _usages(certificate: x509.Certificate) -> frozenset[str]:
+def _read_usages(certificate: x509.Certificate) -> frozenset[str]:
     found = certificate.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    return frozenset(_OIDS.get(usage, usage.dotted_string) for usage in found)
+    return frozenset(_USAGE_NAMES.get(usage, usage.dotted_string) for usage in found)

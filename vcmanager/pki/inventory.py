@@ -10,7 +10,7 @@ from dataclasses import dataclass
 from typing import Literal
 
 from tenancy import wellknown
-from vcmanager.pki.authority import Subject
+from vcmanager.pki.authority import CertificateSubject
 
 AuthorityName = Literal["serving", "client", "etcd", "front-proxy", "agent-client"]
 
@@ -48,7 +48,7 @@ METRICS_NAME = "metrics-server.kube-system.svc"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Facts:
+class CertificateFacts:
     """Inputs of the certificates of one tenant."""
 
     root: str
@@ -60,7 +60,7 @@ class Facts:
     service_address: str = ""
     """ClusterIP of apiserver-svc."""
     external_domain: str = ""
-    outside: str = ""
+    dialed_host: str = ""
     """Host by which pods in other clusters dial the API, their only name of it. Empty: none do."""
     etcd_replicas: int = 1
     has_dns: bool = True
@@ -71,20 +71,20 @@ class Facts:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Leaf:
+class LeafCertificate:
     """One certificate: the Secret that keeps it, its authority, and its content."""
 
     secret: str
     authority: AuthorityName
-    subject: Subject
+    subject: CertificateSubject
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Login:
+class KubeconfigLogin:
     """One kubeconfig: its user, the Secret that keeps it, and the user's certificate."""
 
     credential: str
-    subject: Subject
+    subject: CertificateSubject
     external: bool = False
     """Whether it is for clients outside of the super cluster."""
 
@@ -94,123 +94,131 @@ class Login:
         return f"{self.credential}-kubeconfig"
 
 
-def leaves(facts: Facts) -> tuple[Leaf, ...]:
+def list_leaves(facts: CertificateFacts) -> tuple[LeafCertificate, ...]:
     """Return the certificates that control plane pods mount."""
-    both, server, client = frozenset({"server", "client"}), frozenset({"server"}), _CLIENT
+    both, server, client = frozenset({"server", "client"}), frozenset({"server"}), _CLIENT_USAGE
     return (
-        Leaf(
+        LeafCertificate(
             secret="apiserver-ca",  # noqa: S106 - upstream's name
             authority=SERVING,
-            subject=Subject(
+            subject=CertificateSubject(
                 common_name="kube-apiserver",
-                dns_names=_api_names(facts),
-                addresses=_distinct(
+                dns_names=_list_api_names(facts),
+                addresses=_deduplicate(
                     "127.0.0.1",
                     facts.api_address,
                     facts.service_address,
-                    facts.outside if _is_address(facts.outside) else "",
+                    facts.dialed_host if _is_address(facts.dialed_host) else "",
                 ),
                 usages=server,
             ),
         ),
-        Leaf(
+        LeafCertificate(
             secret="etcd-ca",  # noqa: S106 - upstream's name
             authority=ETCD,
-            subject=Subject(
+            subject=CertificateSubject(
                 common_name="kube-etcd",
-                dns_names=_etcd_names(facts),
+                dns_names=_list_etcd_names(facts),
                 addresses=("127.0.0.1",),
                 usages=both,
             ),
         ),
-        Leaf(
+        LeafCertificate(
             secret="apiserver-etcd-client",  # noqa: S106
             authority=ETCD,
-            subject=Subject(common_name="kube-apiserver-etcd-client", usages=client),
+            subject=CertificateSubject(common_name="kube-apiserver-etcd-client", usages=client),
         ),
-        Leaf(
+        LeafCertificate(
             secret="front-proxy-ca",  # noqa: S106 - upstream's name
             authority=FRONT_PROXY,
-            subject=Subject(common_name="front-proxy-client", usages=client),
+            subject=CertificateSubject(common_name="front-proxy-client", usages=client),
         ),
-        Leaf(
+        LeafCertificate(
             secret="apiserver-kubelet-client",  # noqa: S106
             authority=AGENT_CLIENT,
-            subject=Subject(
+            subject=CertificateSubject(
                 common_name="kube-apiserver-kubelet-client",
-                uris=(_agents_name(facts),),
+                uris=(_build_agent_uri(facts),),
                 usages=client,
             ),
         ),
-        *(_metrics_leaves(facts) if facts.has_metrics else ()),
+        *(_list_metrics_leaves(facts) if facts.has_metrics else ()),
     )
 
 
-def _metrics_leaves(facts: Facts) -> tuple[Leaf, ...]:
+def _list_metrics_leaves(facts: CertificateFacts) -> tuple[LeafCertificate, ...]:
     """Return the certificates that identify the metrics-server to the API server and to agents."""
     return (
-        Leaf(
+        LeafCertificate(
             secret="metrics-server-serving",  # noqa: S106
             authority=SERVING,
-            subject=Subject(
+            subject=CertificateSubject(
                 common_name=METRICS,
                 dns_names=(METRICS_NAME, f"{METRICS_NAME}.{facts.domain}"),
                 usages=frozenset({"server"}),
             ),
         ),
-        Leaf(
+        LeafCertificate(
             secret="metrics-server-agent-client",  # noqa: S106
             authority=AGENT_CLIENT,
-            subject=Subject(
-                common_name=METRICS, uris=(_agents_name(facts, "vc-figures"),), usages=_CLIENT
+            subject=CertificateSubject(
+                common_name=METRICS,
+                uris=(_build_agent_uri(facts, "vc-figures"),),
+                usages=_CLIENT_USAGE,
             ),
         ),
     )
 
 
-def logins(facts: Facts) -> tuple[Login, ...]:
+def list_logins(facts: CertificateFacts) -> tuple[KubeconfigLogin, ...]:
     """Return the kubeconfigs of a tenant."""
     return (
-        Login(
+        KubeconfigLogin(
             credential=ADMIN,
-            subject=_user("admin", wellknown.ADMINS_GROUP),
+            subject=_build_user("admin", wellknown.ADMINS_GROUP),
             external=True,
         ),
-        Login(credential=SYNCER, subject=_user(wellknown.SYNCER_USER)),
-        Login(credential=MANAGER, subject=_user("tenancy:vc-manager", "system:masters")),
-        Login(
-            credential=CONTROLLER_MANAGER,
-            subject=_user("system:kube-controller-manager"),
+        KubeconfigLogin(credential=SYNCER, subject=_build_user(wellknown.SYNCER_USER)),
+        KubeconfigLogin(
+            credential=MANAGER, subject=_build_user("tenancy:vc-manager", "system:masters")
         ),
-        *((Login(credential=DNS, subject=_user(wellknown.DNS_USER)),) if facts.has_dns else ()),
+        KubeconfigLogin(
+            credential=CONTROLLER_MANAGER,
+            subject=_build_user("system:kube-controller-manager"),
+        ),
         *(
-            (Login(credential=METRICS, subject=_user(wellknown.METRICS_USER)),)
+            (KubeconfigLogin(credential=DNS, subject=_build_user(wellknown.DNS_USER)),)
+            if facts.has_dns
+            else ()
+        ),
+        *(
+            (KubeconfigLogin(credential=METRICS, subject=_build_user(wellknown.METRICS_USER)),)
             if facts.has_metrics
             else ()
         ),
     )
 
 
-def authority_common_name(name: AuthorityName, uid: str) -> str:
+def build_authority_common_name(name: AuthorityName, uid: str) -> str:
     """Return the subject of an authority, which differs between tenants."""
     return f"{name}-authority {uid}"
 
 
-_CLIENT = frozenset({"client"})
+_CLIENT_USAGE = frozenset({"client"})
 
 
-def _agents_name(facts: Facts, scheme: str = "vc") -> str:
+def _build_agent_uri(facts: CertificateFacts, scheme: str = "vc") -> str:
     """Return the tenant's identity at agents. With `vc-figures` agents serve only metrics."""
     return f"{scheme}://{facts.uid}/{facts.root}"
 
 
-def _user(name: str, *groups: str) -> Subject:
-    return Subject(common_name=name, organizations=groups, usages=_CLIENT)
+def _build_user(name: str, *groups: str) -> CertificateSubject:
+    return CertificateSubject(common_name=name, organizations=groups, usages=_CLIENT_USAGE)
 
 
-def _api_names(facts: Facts) -> tuple[str, ...]:
+def _list_api_names(facts: CertificateFacts) -> tuple[str, ...]:
     service = facts.api_service
-    return _distinct(
+    return _deduplicate(
         "kubernetes",
         "kubernetes.default",
         "kubernetes.default.svc",
@@ -221,16 +229,16 @@ def _api_names(facts: Facts) -> tuple[str, ...]:
         f"{service}.{facts.root}.svc",
         facts.name,
         facts.external_domain,
-        "" if _is_address(facts.outside) else facts.outside,
+        "" if _is_address(facts.dialed_host) else facts.dialed_host,
     )
 
 
-def _etcd_names(facts: Facts) -> tuple[str, ...]:
+def _list_etcd_names(facts: CertificateFacts) -> tuple[str, ...]:
     members = [
         f"{facts.etcd_set}-{number}.{facts.etcd_service}" for number in range(facts.etcd_replicas)
     ]
     near = [*members, facts.etcd_service, ETCD_CLIENT_SERVICE]
-    return _distinct("localhost", *near, *(f"{name}.{facts.root}" for name in near))
+    return _deduplicate("localhost", *near, *(f"{name}.{facts.root}" for name in near))
 
 
 def _is_address(host: str) -> bool:
@@ -241,5 +249,5 @@ def _is_address(host: str) -> bool:
     return True
 
 
-def _distinct(*names: str) -> tuple[str, ...]:
+def _deduplicate(*names: str) -> tuple[str, ...]:
     return tuple(dict.fromkeys(name for name in names if name))

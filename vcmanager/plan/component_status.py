@@ -11,9 +11,9 @@ from typing import Any
 from tenancy import wellknown
 from vcmanager.plan import control_plane
 
-Object = Mapping[str, Any]
+ComponentObject = Mapping[str, Any]
 
-CONDITIONS: Mapping[str, str] = {
+COMPONENT_CONDITIONS: Mapping[str, str] = {
     control_plane.ETCD: wellknown.ETCD_READY,
     control_plane.API_SERVER: wellknown.API_SERVER_READY,
     control_plane.CONTROLLER_MANAGER: wellknown.CONTROLLER_MANAGER_READY,
@@ -22,12 +22,12 @@ CONDITIONS: Mapping[str, str] = {
 }
 """The condition of each component."""
 
-PROGRESS = frozenset({"ContainerCreating", "PodInitializing"})
+STARTING_REASONS = frozenset({"ContainerCreating", "PodInitializing"})
 """Waiting reasons of a starting container, which are no failures by themselves."""
 
 
 @dataclass(frozen=True, slots=True)
-class Verdict:
+class ComponentCondition:
     """Content of a component's condition."""
 
     is_ready: bool
@@ -37,74 +37,79 @@ class Verdict:
     """Whether something is wrong, as opposed to not yet done."""
 
 
-def component(
-    name: str, workload: Object | None, pods: Sequence[Object], warnings: Iterable[Object] = ()
-) -> Verdict:
+def evaluate_component(
+    name: str,
+    workload: ComponentObject | None,
+    pods: Sequence[ComponentObject],
+    warnings: Iterable[ComponentObject] = (),
+) -> ComponentCondition:
     """Judge one component.
 
     `warnings` are Events of the root namespace. They matter only when the pods report no failure.
     """
     if workload is None:
-        return Verdict(False, "NotCreated", f"{name} has not been made yet")
+        return ComponentCondition(False, "NotCreated", f"{name} has not been made yet")
     status, spec = workload.get("status") or {}, workload["spec"]
     wanted = spec.get("replicas", 1)
     observed = status.get("observedGeneration", 0) >= workload["metadata"].get("generation", 0)
     ready = status.get("readyReplicas", 0)
     updated = status.get("updatedReplicas", 0)
-    if observed and ready >= wanted and (updated >= wanted or _keeps_old_pods(workload)):
-        return Verdict(True, "Ready", f"{name} is ready, {ready} of {wanted}")
+    if observed and ready >= wanted and (updated >= wanted or _is_rolling_out_slowly(workload)):
+        return ComponentCondition(True, "Ready", f"{name} is ready, {ready} of {wanted}")
     for pod in sorted(pods, key=lambda each: str(each["metadata"]["name"])):
-        trouble = _trouble_of_pod(pod)
+        trouble = _find_pod_problem(pod)
         if trouble is not None:
             return trouble
-    told = _trouble_of_events(name, warnings)
+    told = _find_event_problem(name, warnings)
     if told is not None:
         return told
     if observed and ready >= wanted:
-        return Verdict(False, "RollingOut", f"{name} is rolling out, {updated} of {wanted} done")
-    return Verdict(False, "Starting", f"{name} is starting, {ready} of {wanted} ready")
+        return ComponentCondition(
+            False, "RollingOut", f"{name} is rolling out, {updated} of {wanted} done"
+        )
+    return ComponentCondition(False, "Starting", f"{name} is starting, {ready} of {wanted} ready")
 
 
-def _keeps_old_pods(workload: Object) -> bool:
+def _is_rolling_out_slowly(workload: ComponentObject) -> bool:
     strategy = workload["spec"].get("updateStrategy") or {}
     return strategy.get("type") == "OnDelete"
 
 
-def _trouble_of_pod(pod: Object) -> Verdict | None:
+def _find_pod_problem(pod: ComponentObject) -> ComponentCondition | None:
     name, status = pod["metadata"]["name"], pod.get("status") or {}
     for condition in status.get("conditions") or ():
         # Any other reason than Unschedulable is the scheduler's own failure, which it retries.
         if condition.get("type") == "PodScheduled" and condition.get("reason") == "Unschedulable":
             text = f"pod {name} cannot be scheduled: {condition.get('message', '')}"
-            return Verdict(False, "FailedScheduling", text, is_failure=True)
+            return ComponentCondition(False, "FailedScheduling", text, is_failure=True)
     if status.get("phase") == "Failed":
         text = f"pod {name} failed: {status.get('message') or status.get('reason') or 'no reason'}"
-        return Verdict(False, status.get("reason") or "PodFailed", text, is_failure=True)
+        return ComponentCondition(False, status.get("reason") or "PodFailed", text, is_failure=True)
     for container in (
         *(status.get("initContainerStatuses") or ()),
         *(status.get("containerStatuses") or ()),
     ):
-        trouble = _trouble_of_container(name, container)
+        trouble = _find_container_problem(name, container)
         if trouble is not None:
             return trouble
     return None
 
 
-def _trouble_of_container(pod: str, container: Object) -> Verdict | None:
+def _find_container_problem(pod: str, container: ComponentObject) -> ComponentCondition | None:
     where = f"container {container.get('name')} of pod {pod}"
     waiting = (container.get("state") or {}).get("waiting") or {}
     reason = waiting.get("reason") or ""
-    if reason and reason not in PROGRESS:
-        text = f"{where} waits: {waiting.get('message') or reason}{_last_end(container)}"
-        return Verdict(False, reason, text, is_failure=True)
+    if reason and reason not in STARTING_REASONS:
+        text = f"{where} waits: {waiting.get('message') or reason}{_describe_last_end(container)}"
+        return ComponentCondition(False, reason, text, is_failure=True)
     ended = (container.get("state") or {}).get("terminated") or {}
     if ended and ended.get("exitCode"):
         text = f"{where} ended with exit code {ended['exitCode']} ({ended.get('reason', '')})"
-        return Verdict(False, ended.get("reason") or "Error", text, is_failure=True)
+        return ComponentCondition(False, ended.get("reason") or "Error", text, is_failure=True)
     return None
 
 
-def _last_end(container: Object) -> str:
+def _describe_last_end(container: ComponentObject) -> str:
     last = (container.get("lastState") or {}).get("terminated") or {}
     if not last:
         return ""
@@ -115,7 +120,9 @@ def _last_end(container: Object) -> str:
     )
 
 
-def _trouble_of_events(name: str, warnings: Iterable[Object]) -> Verdict | None:
+def _find_event_problem(
+    name: str, warnings: Iterable[ComponentObject]
+) -> ComponentCondition | None:
     mine = [
         event
         for event in warnings
@@ -130,4 +137,4 @@ def _trouble_of_events(name: str, warnings: Iterable[Object]) -> Verdict | None:
     reason = newest.get("reason") or "Warning"
     about = newest["involvedObject"]
     text = f"{about.get('kind', '')} {about.get('name')}: {newest.get('message', '')}"
-    return Verdict(False, reason, text, is_failure=True)
+    return ComponentCondition(False, reason, text, is_failure=True)

@@ -11,8 +11,8 @@ from typing import Any
 from clusterversions import catalog
 from tenancy import wellknown
 from tenancy.ownership import Tenant
-from tenancy.specs import Bundle, ClusterVersionSpec, VirtualClusterSpec
-from vcmanager.pki.inventory import Facts
+from tenancy.specs import ClusterVersionSpec, ComponentBundle, VirtualClusterSpec
+from vcmanager.pki.inventory import CertificateFacts
 from vcmanager.plan import (
     bundle_validation,
     coredns,
@@ -21,8 +21,8 @@ from vcmanager.plan import (
     upstream_bundles,
     versions,
 )
-from vcmanager.plan.service_cidrs import Slice
-from vcmanager.runtime.options import Settings
+from vcmanager.plan.service_cidrs import ServiceRange
+from vcmanager.runtime.options import OperatorSettings
 
 Manifest = dict[str, Any]
 
@@ -36,7 +36,7 @@ ETCD, API_SERVER, CONTROLLER_MANAGER, DNS, METRICS = (
 DEPLOYMENTS = frozenset({DNS, METRICS})
 """Components without state. All other components are StatefulSets."""
 
-_RUNTIME = {
+_GO_RUNTIME_SETTINGS = {
     "etcd": {"cores": "1", "gogc": "100"},
     "apiserver": {"cores": "2", "gogc": "50"},
     "controller_manager": {"cores": "1", "gogc": "50"},
@@ -48,15 +48,17 @@ _RUNTIME = {
 Idle threads and unused heap are most of the cost of an idle tenant. Upstream-shaped bundles have
 their own settings.
 """
-_SHAPES: Mapping[str, templates.Shape] = {
-    "services": templates.shape_of(
+_TEMPLATE_SHAPES: Mapping[str, templates.TemplateShape] = {
+    "services": templates.build_shape(
         ("Service", "etcd"), ("Service", "etcd-client"), ("Service", "apiserver-svc")
     ),
-    ETCD: templates.shape_of(("StatefulSet", "etcd")),
-    API_SERVER: templates.shape_of(("ConfigMap", "apiserver-config"), ("StatefulSet", "apiserver")),
-    CONTROLLER_MANAGER: templates.shape_of(("StatefulSet", "controller-manager")),
-    DNS: templates.shape_of(("ConfigMap", "coredns"), ("Deployment", "coredns")),
-    METRICS: templates.shape_of(("Deployment", "metrics-server")),
+    ETCD: templates.build_shape(("StatefulSet", "etcd")),
+    API_SERVER: templates.build_shape(
+        ("ConfigMap", "apiserver-config"), ("StatefulSet", "apiserver")
+    ),
+    CONTROLLER_MANAGER: templates.build_shape(("StatefulSet", "controller-manager")),
+    DNS: templates.build_shape(("ConfigMap", "coredns"), ("Deployment", "coredns")),
+    METRICS: templates.build_shape(("Deployment", "metrics-server")),
 }
 
 
@@ -74,7 +76,7 @@ class ControlPlane:
 
     A tenant is complete without them.
     """
-    facts: Facts
+    certificate_facts: CertificateFacts
     service_type: str
     api_service: str
     has_controller_manager: bool
@@ -87,15 +89,15 @@ class ControlPlane:
         wanted = [ETCD, API_SERVER]
         if self.has_controller_manager:
             wanted.append(CONTROLLER_MANAGER)
-        if self.facts.has_dns:
+        if self.certificate_facts.has_dns:
             wanted.append(DNS)
-        if self.facts.has_metrics:
+        if self.certificate_facts.has_metrics:
             wanted.append(METRICS)
         return tuple(wanted)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Wish:
+class PlanInput:
     """All inputs of a plan."""
 
     tenant: Tenant
@@ -103,34 +105,38 @@ class Wish:
     version_name: str
     version: ClusterVersionSpec
     external_domain: str
-    settings: Settings
+    settings: OperatorSettings
     is_new: bool
     """Whether the tenant is unused, because its API has not answered so far."""
 
 
-def plan(wish: Wish, slice_: Slice) -> ControlPlane:
+def build_plan(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:
     """Return the plan. Raises SpecProblemError and templates.TemplateProblemError."""
-    coredns.checked_domain(wish.spec.cluster_domain)
-    return _bundled(wish, slice_) if wish.version.is_bundled else _short(wish, slice_)
+    coredns.check_domain(wish.spec.cluster_domain)
+    return (
+        _plan_bundles(wish, slice_) if wish.version.is_bundled else _plan_short_form(wish, slice_)
+    )
 
 
-def _short(wish: Wish, slice_: Slice) -> ControlPlane:
-    release = versions.resolve(wish.version_name, wish.version)
-    values = _values(wish, slice_, release)
-    parts = [ETCD, API_SERVER, CONTROLLER_MANAGER, *([DNS] if _has_dns(wish) else [])]
-    rendered = {part: _rendered(part, values) for part in ("services", *parts)}
+def _plan_short_form(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:
+    release = versions.resolve_release(wish.version_name, wish.version)
+    values = _build_values(wish, slice_, release)
+    parts = [ETCD, API_SERVER, CONTROLLER_MANAGER, *([DNS] if _needs_dns(wish) else [])]
+    rendered = {part: _render_template(part, values) for part in ("services", *parts)}
     return ControlPlane(
         services=tuple(rendered["services"]),
         workloads=tuple(each for part in parts for each in rendered[part]),
-        claims=_claims(
+        claims=_build_claims(
             wish,
             slice_,
             selector={wellknown.COMPONENT: API_SERVER},
             port=6443,
-            is_reached_early=_is_reached_early(wish),
+            is_reached_early=_publishes_unready(wish),
         ),
-        metrics=_metrics(wish, slice_, values),
-        facts=_facts(wish, slice_, wish.version.replicas, "etcd", "apiserver-svc"),
+        metrics=_build_metrics(wish, slice_, values),
+        certificate_facts=_build_certificate_facts(
+            wish, slice_, wish.version.replicas, "etcd", "apiserver-svc"
+        ),
         service_type=wish.version.service_type,
         api_service="apiserver-svc",
         has_controller_manager=True,
@@ -139,12 +145,12 @@ def _short(wish: Wish, slice_: Slice) -> ControlPlane:
     )
 
 
-def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
-    bundles = bundles_of(wish.version)
+def _plan_bundles(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:
+    bundles = get_bundles(wish.version)
     for component, bundle in bundles.items():
-        bundle_validation.check(wish.version_name, component, bundle)
-    bundle_validation.check_together(wish.version_name, bundles)
-    additions = upstream_bundles.Additions(
+        bundle_validation.check_bundle(wish.version_name, component, bundle)
+    bundle_validation.check_bundles_together(wish.version_name, bundles)
+    additions = upstream_bundles.BundleAdditions(
         service_cidr=str(slice_),
         node_ports=wish.settings.node_ports,
         kubelet_addresses=upstream_bundles.KUBELET_ADDRESSES,
@@ -152,11 +158,11 @@ def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
     made = [
         each
         for component, bundle in bundles.items()
-        for each in upstream_bundles.complete(component, bundle, additions)
+        for each in upstream_bundles.complete_bundle(component, bundle, additions)
     ]
-    beside = _values(wish, slice_, versions.newest())
-    if _has_dns(wish):
-        made += _rendered(DNS, beside)
+    beside = _build_values(wish, slice_, versions.get_newest_release())
+    if _needs_dns(wish):
+        made += _render_template(DNS, beside)
     etcd, api = bundles[ETCD], bundles[API_SERVER]
     etcd_service, api_service = etcd.service or {}, api.service or {}
     service_spec = api_service["spec"]
@@ -164,15 +170,15 @@ def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
     return ControlPlane(
         services=tuple(each for each in made if each["kind"] == "Service"),
         workloads=tuple(each for each in made if each["kind"] != "Service"),
-        claims=_claims(
+        claims=_build_claims(
             wish,
             slice_,
             selector=service_spec["selector"],
             port=port.get("targetPort", port["port"]),
             is_reached_early=False,  # the bundle's own Service leads to the API later
         ),
-        metrics=_metrics(wish, slice_, beside),
-        facts=_facts(
+        metrics=_build_metrics(wish, slice_, beside),
+        certificate_facts=_build_certificate_facts(
             wish,
             slice_,
             etcd.statefulset["spec"].get("replicas", 1),
@@ -187,7 +193,7 @@ def _bundled(wish: Wish, slice_: Slice) -> ControlPlane:
     )
 
 
-def bundles_of(version: ClusterVersionSpec) -> dict[str, Bundle]:
+def get_bundles(version: ClusterVersionSpec) -> dict[str, ComponentBundle]:
     """Return the bundles that a ClusterVersion of upstream's shape has, by component."""
     found = {
         ETCD: version.etcd,
@@ -197,17 +203,21 @@ def bundles_of(version: ClusterVersionSpec) -> dict[str, Bundle]:
     return {component: bundle for component, bundle in found.items() if bundle is not None}
 
 
-def _rendered(part: str, values: Mapping[str, Any]) -> list[Manifest]:
-    return templates.render(catalog.template(part), values, name=part, shape=_SHAPES[part])
+def _render_template(part: str, values: Mapping[str, Any]) -> list[Manifest]:
+    return templates.render_template(
+        catalog.read_template(part), values, name=part, shape=_TEMPLATE_SHAPES[part]
+    )
 
 
-def _values(wish: Wish, slice_: Slice, release: versions.Release) -> dict[str, Any]:
+def _build_values(
+    wish: PlanInput, slice_: ServiceRange, release: versions.ControlPlaneRelease
+) -> dict[str, Any]:
     replicas = wish.version.replicas
     return {
         "root": wish.tenant.root,
         "vc_uid": wish.tenant.uid,
         "domain": wish.spec.cluster_domain,
-        "corefile": coredns.corefile(root=wish.tenant.root, domain=wish.spec.cluster_domain),
+        "corefile": coredns.build_corefile(root=wish.tenant.root, domain=wish.spec.cluster_domain),
         "service_cidr": str(slice_),
         "node_ports": wish.settings.node_ports,
         "kubelet_addresses": upstream_bundles.KUBELET_ADDRESSES,
@@ -215,49 +225,49 @@ def _values(wish: Wish, slice_: Slice, release: versions.Release) -> dict[str, A
         "metrics_port": service_cidrs.METRICS_PORT,
         "service_type": wish.version.service_type,
         "replicas": replicas,
-        "is_reached_early": _is_reached_early(wish),
+        "is_reached_early": _publishes_unready(wish),
         "controller_manager_replicas": 2 if replicas > 1 else 1,
         # One pod of a StatefulSet is never two: it needs no lease that is renewed day and night.
         "leader_elect": "true" if replicas > 1 else "false",
         "dns_replicas": 2 if replicas > 1 else 1,
-        "initial_cluster": upstream_bundles.initial_cluster("etcd", "etcd", replicas),
+        "initial_cluster": upstream_bundles.build_initial_cluster("etcd", "etcd", replicas),
         "storage_size": wish.version.etcd_storage.size,
         "storage_class": wish.version.etcd_storage.class_name,
-        "images": versions.images(wish.settings.registry, release.versions),
-        "controllers": catalog.controllers_flag(release.minor),
+        "images": versions.build_images(wish.settings.registry, release.versions),
+        "controllers": catalog.build_controllers_flag(release.minor),
         "extra_args": release.extra_args,
-        "runtime": _RUNTIME,
+        "runtime": _GO_RUNTIME_SETTINGS,
     }
 
 
-def _facts(
-    wish: Wish, slice_: Slice, etcd_replicas: int, etcd_service: str, api_service: str
-) -> Facts:
-    return Facts(
+def _build_certificate_facts(
+    wish: PlanInput, slice_: ServiceRange, etcd_replicas: int, etcd_service: str, api_service: str
+) -> CertificateFacts:
+    return CertificateFacts(
         root=wish.tenant.root,
         uid=wish.tenant.uid,
         name=wish.tenant.name,
         domain=wish.spec.cluster_domain,
-        api_address=slice_.api,
+        api_address=slice_.api_address,
         external_domain=wish.external_domain,
         etcd_replicas=etcd_replicas,
-        has_dns=_has_dns(wish),
-        has_metrics=_has_metrics(wish),
+        has_dns=_needs_dns(wish),
+        has_metrics=_needs_metrics(wish),
         api_service=api_service,
         etcd_service=etcd_service,
     )
 
 
-def _claims(
-    wish: Wish,
-    slice_: Slice,
+def _build_claims(
+    wish: PlanInput,
+    slice_: ServiceRange,
     *,
     selector: Mapping[str, str],
     port: int | str,
     is_reached_early: bool,
 ) -> tuple[Manifest, ...]:
     claims = [
-        service_cidrs.api_claim(
+        service_cidrs.build_api_claim(
             wish.tenant.root,
             slice_,
             selector=selector,
@@ -265,18 +275,23 @@ def _claims(
             is_reached_early=is_reached_early,
         )
     ]
-    if _has_dns(wish):
-        claims.append(service_cidrs.dns_claim(wish.tenant.root, slice_))
+    if _needs_dns(wish):
+        claims.append(service_cidrs.build_dns_claim(wish.tenant.root, slice_))
     return tuple(claims)
 
 
-def _metrics(wish: Wish, slice_: Slice, values: Mapping[str, Any]) -> tuple[Manifest, ...]:
-    if not _has_metrics(wish):
+def _build_metrics(
+    wish: PlanInput, slice_: ServiceRange, values: Mapping[str, Any]
+) -> tuple[Manifest, ...]:
+    if not _needs_metrics(wish):
         return ()
-    return (service_cidrs.metrics_service(wish.tenant.root, slice_), *_rendered(METRICS, values))
+    return (
+        service_cidrs.build_metrics_service(wish.tenant.root, slice_),
+        *_render_template(METRICS, values),
+    )
 
 
-def _is_reached_early(wish: Wish) -> bool:
+def _publishes_unready(wish: PlanInput) -> bool:
     """Return whether Services lead to an etcd and an API server before they are ready.
 
     At the very first start of single replicas, clients find them as soon as they listen. Later an
@@ -286,9 +301,9 @@ def _is_reached_early(wish: Wish) -> bool:
     return wish.is_new and wish.version.replicas == 1
 
 
-def _has_dns(wish: Wish) -> bool:
+def _needs_dns(wish: PlanInput) -> bool:
     return wish.spec.dns == "managed"
 
 
-def _has_metrics(wish: Wish) -> bool:
+def _needs_metrics(wish: PlanInput) -> bool:
     return wish.spec.metrics == "managed"

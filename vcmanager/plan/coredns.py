@@ -6,24 +6,24 @@ Pure. Hazard: the Corefile has no reliable quoting, so only checked names may be
 import re
 
 from tenancy import names
-from tenancy.specs import SpecProblemError
+from tenancy.specs import InvalidSpecError
 
-_DOMAIN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
-_LONGEST_DOMAIN = 190
+_DOMAIN_PATTERN = re.compile(r"[a-z0-9]([-a-z0-9]*[a-z0-9])?(\.[a-z0-9]([-a-z0-9]*[a-z0-9])?)*")
+_MAX_DOMAIN_LENGTH = 190
 """Longest domain: the rest of 253 characters after a pod's name of 63."""
 
 
-def checked_domain(domain: str) -> str:
+def check_domain(domain: str) -> str:
     """Return a valid domain. Raises SpecProblemError."""
-    if len(domain) > _LONGEST_DOMAIN or _DOMAIN.fullmatch(domain) is None:
-        raise SpecProblemError(
+    if len(domain) > _MAX_DOMAIN_LENGTH or _DOMAIN_PATTERN.fullmatch(domain) is None:
+        raise InvalidSpecError(
             f"spec.clusterDomain {domain!r} is no DNS name; use lower-case letters, digits, hyphens"
-            f" and dots, at most {_LONGEST_DOMAIN} characters, for example cluster.local"
+            f" and dots, at most {_MAX_DOMAIN_LENGTH} characters, for example cluster.local"
         )
     return domain
 
 
-def corefile(*, root: str, domain: str) -> str:
+def build_corefile(*, root: str, domain: str) -> str:
     """Return the Corefile of a tenant.
 
     The kernel of a pod knows its super namespace. `hostname -f` in it prints a name that ends in
@@ -39,7 +39,7 @@ def corefile(*, root: str, domain: str) -> str:
     health :8080
     ready :8181
     rewrite stop {{
-        name regex ^(.+)\\.{root}-([^.]+)\\.svc\\..+$ {{1}}.{{2}}.svc.{checked_domain(domain)}
+        name regex ^(.+)\\.{root}-([^.]+)\\.svc\\..+$ {{1}}.{{2}}.svc.{check_domain(domain)}
         answer auto
     }}
     kubernetes {domain} in-addr.arpa ip6.arpa {{

@@ -12,19 +12,19 @@ from urllib.parse import urlsplit
 
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import HOME
-from vcmanager.plan.pki_secrets import Address
+from vcmanager.plan.pki_secrets import ApiAddress
 
-Object = Mapping[str, Any]
+EndpointObject = Mapping[str, Any]
 
 
-def external(
-    service: Object,
+def find_external_address(
+    service: EndpointObject,
     *,
-    internal: Address,
+    internal: ApiAddress,
     server_name: str,
-    nodes: Iterable[Object] = (),
+    nodes: Iterable[EndpointObject] = (),
     known: str = "",
-) -> Address | None:
+) -> ApiAddress | None:
     """Return the address, or None while there is none yet.
 
     `known` is the published URL. It stays while it is still right, so that a kubeconfig does not
@@ -38,26 +38,30 @@ def external(
     if kind == "LoadBalancer":
         balancer = (service.get("status") or {}).get("loadBalancer") or {}
         urls = [
-            url_of(entry.get("ip") or entry.get("hostname"), port["port"])
+            build_url(entry.get("ip") or entry.get("hostname"), port["port"])
             for entry in balancer.get("ingress") or ()
             if entry.get("ip") or entry.get("hostname")
         ]
     else:
         node_port = port.get("nodePort")
-        urls = [url_of(address, node_port) for address in addresses(nodes)] if node_port else []
+        urls = (
+            [build_url(address, node_port) for address in list_node_addresses(nodes)]
+            if node_port
+            else []
+        )
     if not urls:
         return None
-    return Address(server=known if known in urls else urls[0], server_name=server_name)
+    return ApiAddress(server=known if known in urls else urls[0], server_name=server_name)
 
 
-def outside(external: Address | None, targets: Iterable[TargetGrant]) -> str:
+def find_dialed_host(external: ApiAddress | None, targets: Iterable[TargetGrant]) -> str:
     """Return the host that pods in other clusters dial. Empty if such pods are impossible."""
     if external is None or all(each.name == HOME for each in targets):
         return ""
     return urlsplit(external.server).hostname or ""
 
 
-def addresses(nodes: Iterable[Object]) -> list[str]:
+def list_node_addresses(nodes: Iterable[EndpointObject]) -> list[str]:
     """Return one address of each node, ready nodes first: the external one where it has one."""
     found: list[str] = []
     for node in sorted(
@@ -71,12 +75,12 @@ def addresses(nodes: Iterable[Object]) -> list[str]:
     return found
 
 
-def url_of(host: str, port: int) -> str:
+def build_url(host: str, port: int) -> str:
     """Return the URL of an API. IPv6 addresses are bracketed, names never are."""
     return f"https://[{host}]:{port}" if ":" in host else f"https://{host}:{port}"
 
 
-def _is_ready(node: Object) -> bool:
+def _is_ready(node: EndpointObject) -> bool:
     conditions = (node.get("status") or {}).get("conditions") or ()
     is_leaving = "deletionTimestamp" in node["metadata"]
     return not is_leaving and any(

@@ -21,13 +21,13 @@ from tenancy import conditions, resources, wellknown
 from tenancy.resources import Resource
 from vcmanager.pki import bundles
 
-GROUP = "v1beta1.metrics.k8s.io"
-NAME, NAMESPACE = "metrics-server", "kube-system"
-WATCHED = (resources.API_SERVICES,)
+API_SERVICE_NAME = "v1beta1.metrics.k8s.io"
+SERVICE_NAME, SERVICE_NAMESPACE = "metrics-server", "kube-system"
+WATCHED_RESOURCES = (resources.API_SERVICES,)
 """Kinds whose watch reports changes of the metrics API, in addition to those of `bootstrap`."""
 MANAGED_BY = f"{wellknown.MANAGER}.{wellknown.DOMAIN}"
-_PORT = "https"
-_BY_KIND: Mapping[str, Resource] = {
+_PORT_NAME = "https"
+_RESOURCES_BY_KIND: Mapping[str, Resource] = {
     each.kind: each
     for each in (
         resources.CLUSTER_ROLES,
@@ -41,7 +41,7 @@ _BY_KIND: Mapping[str, Resource] = {
 
 
 @dataclass(frozen=True, slots=True)
-class Reach:
+class MetricsApiReachability:
     """Whether the tenant's API server reaches its metrics API, with reason and message."""
 
     is_reached: bool
@@ -49,13 +49,13 @@ class Reach:
     message: str
 
 
-def grants() -> list[Object]:
+def build_rbac() -> list[Object]:
     """Return the permissions, without which the metrics-server does not even start."""
-    found = yaml.safe_load_all(catalog.bootstrap("metrics-server-role.yaml"))
-    return [_ours(each) for each in found if each]
+    found = yaml.safe_load_all(catalog.read_bootstrap("metrics-server-role.yaml"))
+    return [_add_label(each) for each in found if each]
 
 
-def door(address: str) -> list[Object]:
+def build_service(address: str) -> list[Object]:
     """Return the Service at an address of the service range, and its endpoints.
 
     The endpoint is the same address. At this address the super cluster has the pods, so an API
@@ -65,88 +65,96 @@ def door(address: str) -> list[Object]:
         "apiVersion": "v1",
         "kind": "Service",
         "metadata": {
-            "name": NAME,
-            "namespace": NAMESPACE,
-            "labels": {"k8s-app": NAME, "kubernetes.io/name": "Metrics-server"},
+            "name": SERVICE_NAME,
+            "namespace": SERVICE_NAMESPACE,
+            "labels": {"k8s-app": SERVICE_NAME, "kubernetes.io/name": "Metrics-server"},
         },
         "spec": {
             "clusterIP": address,
-            "ports": [{"name": _PORT, "port": 443, "targetPort": 443, "protocol": "TCP"}],
+            "ports": [{"name": _PORT_NAME, "port": 443, "targetPort": 443, "protocol": "TCP"}],
         },
     }
     endpoints = {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
         "metadata": {
-            "name": NAME,
-            "namespace": NAMESPACE,
+            "name": SERVICE_NAME,
+            "namespace": SERVICE_NAMESPACE,
             "labels": {
-                "kubernetes.io/service-name": NAME,
+                "kubernetes.io/service-name": SERVICE_NAME,
                 "endpointslice.kubernetes.io/managed-by": MANAGED_BY,
             },
         },
         "addressType": f"IPv{ipaddress.ip_address(address).version}",
         "endpoints": [{"addresses": [address], "conditions": {"ready": True}}],
-        "ports": [{"name": _PORT, "port": 443, "protocol": "TCP"}],
+        "ports": [{"name": _PORT_NAME, "port": 443, "protocol": "TCP"}],
     }
-    return [_ours(service), _ours(endpoints)]
+    return [_add_label(service), _add_label(endpoints)]
 
 
-def group(authority: bytes) -> Object:
+def build_api_service(authority: bytes) -> Object:
     """Return the APIService. `authority` has signed the metrics-server's certificate."""
-    return _ours(
+    return _add_label(
         {
             "apiVersion": resources.API_SERVICES.api_version,
             "kind": resources.API_SERVICES.kind,
-            "metadata": {"name": GROUP},
+            "metadata": {"name": API_SERVICE_NAME},
             "spec": {
                 "group": "metrics.k8s.io",
                 "version": "v1beta1",
                 "groupPriorityMinimum": 100,
                 "versionPriority": 100,
-                "caBundle": bundles.encoded(authority),
-                "service": {"name": NAME, "namespace": NAMESPACE, "port": 443},
+                "caBundle": bundles.encode_base64(authority),
+                "service": {"name": SERVICE_NAME, "namespace": SERVICE_NAMESPACE, "port": 443},
             },
         }
     )
 
 
-def reach(api_service: Mapping[str, Any]) -> Reach:
+def read_reachability(api_service: Mapping[str, Any]) -> MetricsApiReachability:
     """Return the state in an APIService's status. Without a status it is not reached."""
     status = api_service.get("status") or {}
-    found = conditions.find(status.get("conditions"), "Available") or {}
+    found = conditions.find_condition(status.get("conditions"), "Available") or {}
     reason = str(found.get("reason") or "Registering")
     said = str(found.get("message") or "it has not looked for it yet")
     text = f"the tenant's API server does not reach its metrics-server: {said}"
-    return Reach(found.get("status") == "True", reason, text)
+    return MetricsApiReachability(found.get("status") == "True", reason, text)
 
 
-async def apply(tenant_client: Client, wanted: Iterable[Object]) -> list[Object]:
+async def apply_objects(tenant_client: Client, wanted: Iterable[Object]) -> list[Object]:
     """Apply objects of this module, all at once. Returns them in their current state."""
     return await asyncio.gather(
         *(
-            tenant_client.apply(_BY_KIND[each["kind"]], each, field_manager=wellknown.MANAGER)
+            tenant_client.apply(
+                _RESOURCES_BY_KIND[each["kind"]], each, field_manager=wellknown.MANAGER
+            )
             for each in wanted
         )
     )
 
 
-async def withdraw_group(tenant_client: Client) -> None:
+async def delete_api_service(tenant_client: Client) -> None:
     """Delete the APIService, if it has the manager's label."""
-    await _remove(tenant_client, resources.API_SERVICES, GROUP)
+    await _delete_own(tenant_client, resources.API_SERVICES, API_SERVICE_NAME)
 
 
-async def remove(tenant_client: Client) -> None:
+async def delete_objects(tenant_client: Client) -> None:
     """Delete all objects with the manager's label, the APIService first."""
-    await withdraw_group(tenant_client)
-    for each in (*door("192.0.2.1"), *grants()):  # only the names matter, not the address
+    await delete_api_service(tenant_client)
+    for each in (
+        *build_service("192.0.2.1"),
+        *build_rbac(),
+    ):  # only the names matter, not the address
         metadata = each["metadata"]
-        await _remove(
-            tenant_client, _BY_KIND[each["kind"]], metadata["name"], metadata.get("namespace", "")
+        await _delete_own(
+            tenant_client,
+            _RESOURCES_BY_KIND[each["kind"]],
+            metadata["name"],
+            metadata.get("namespace", ""),
         )
 
 
-async def _remove(
+async def _delete_own(
     tenant_client: Client, resource: Resource, name: str, namespace: str = ""
 ) -> None:
     """Delete an object with the manager's label, because a tenant may have its own by that name."""
@@ -157,6 +165,6 @@ async def _remove(
             await tenant_client.delete(resource, name, namespace=namespace, uid=metadata["uid"])
 
 
-def _ours(manifest: Object) -> Object:
+def _add_label(manifest: Object) -> Object:
     manifest["metadata"].setdefault("labels", {})[wellknown.BOOTSTRAP] = "true"
     return manifest

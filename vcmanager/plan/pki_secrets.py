@@ -13,21 +13,21 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tenancy import wellknown
-from vcmanager.agents.authorities import CLIENT_SECRET as AGENT_AUTHORITY
-from vcmanager.agents.authorities import AgentTrust
+from vcmanager.agents.authorities import CLIENT_CA_NAME as AGENT_AUTHORITY
+from vcmanager.agents.authorities import AgentAuthorities
 from vcmanager.pki import authority, bundles, checks, inventory
-from vcmanager.pki.authority import Pair
-from vcmanager.pki.inventory import AuthorityName, Facts
+from vcmanager.pki.authority import KeyPair
+from vcmanager.pki.inventory import AuthorityName, CertificateFacts
 from vcmanager.plan import upstream_bundles
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.certificate_expiry import Span
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.certificate_expiry import CertificateValidity
 
 Manifest = dict[str, Any]
-Secrets = Mapping[str, Mapping[str, Any]]
+ExistingSecrets = Mapping[str, Mapping[str, Any]]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Address:
+class ApiAddress:
     """Address of the tenant's API, for a kubeconfig."""
 
     server: str
@@ -36,22 +36,22 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Material:
+class DesiredSecrets:
     """All required Secrets, and the time of the next check."""
 
     secrets: tuple[Manifest, ...]
     trust: Manifest
     serving: bytes
     """Certificate of the authority behind the tenant's servers."""
-    renewed: tuple[tuple[str, checks.Fault], ...]
+    renewed_secrets: tuple[tuple[str, checks.CertificateFault], ...]
     """Renewed Secrets, each with its reason."""
     next_renewal: datetime
-    spans: Mapping[str, Span]
+    validities: Mapping[str, CertificateValidity]
     """Expiry and renewal by name of the Secret, authorities included."""
 
 
-async def missing_roots(
-    secrets: Secrets, facts: Facts, *, is_initialised: bool, now: datetime
+async def build_missing_authorities(
+    secrets: ExistingSecrets, facts: CertificateFacts, *, is_initialised: bool, now: datetime
 ) -> list[Manifest]:
     """Return the authorities and keys that must be created, before anything else is signed.
 
@@ -60,93 +60,103 @@ async def missing_roots(
     kept = [*inventory.AUTHORITIES.values(), inventory.SERVICE_ACCOUNT_KEYS]
     for name in kept:
         if name not in secrets and is_initialised:
-            raise Held(
+            raise PhaseBlocked(
                 "AuthorityLost",
                 f"the Secret {name} in namespace {facts.root} is gone; nothing made anew could take"
                 " its place, because clients and tokens depend on it: restore it from a backup",
                 condition=wellknown.CERTIFICATES_READY,
-                needs_person=True,
+                needs_admin=True,
             )
     made = [
-        bundles.secret_of(
+        bundles.build_key_pair_secret(
             secret,
             facts.root,
-            authority.make_authority(inventory.authority_common_name(name, facts.uid), now=now),
+            authority.make_authority(
+                inventory.build_authority_common_name(name, facts.uid), now=now
+            ),
         )
         for name, secret in inventory.AUTHORITIES.items()
         if secret not in secrets
     ]
     if inventory.SERVICE_ACCOUNT_KEYS not in secrets:
         keys = await asyncio.to_thread(authority.make_service_account_keys)  # 0.1 s
-        made.append(bundles.secret_of(inventory.SERVICE_ACCOUNT_KEYS, facts.root, keys))
+        made.append(bundles.build_key_pair_secret(inventory.SERVICE_ACCOUNT_KEYS, facts.root, keys))
     return made
 
 
-def roots_of(secrets: Secrets, facts: Facts, agents: AgentTrust) -> dict[AuthorityName, Pair]:
+def read_authorities(
+    secrets: ExistingSecrets, facts: CertificateFacts, agents: AgentAuthorities
+) -> dict[AuthorityName, KeyPair]:
     """Return all authorities. Raises Held when one cannot be used."""
-    found: dict[AuthorityName, Pair] = {inventory.AGENT_CLIENT: agents.client}
+    found: dict[AuthorityName, KeyPair] = {inventory.AGENT_CLIENT: agents.client}
     for name, secret in inventory.AUTHORITIES.items():
-        pair = bundles.pair_of(secrets.get(secret))
+        pair = bundles.read_key_pair(secrets.get(secret))
         if pair is None:
-            raise Held("CertificatesPending", f"waiting for the Secret {secret}")
-        _refuse_broken(checks.fault_of_authority(pair), secret, facts.root)
+            raise PhaseBlocked("CertificatesPending", f"waiting for the Secret {secret}")
+        _raise_for_fault(checks.find_authority_fault(pair), secret, facts.root)
         found[name] = pair
-    keys = bundles.pair_of(secrets.get(inventory.SERVICE_ACCOUNT_KEYS))
+    keys = bundles.read_key_pair(secrets.get(inventory.SERVICE_ACCOUNT_KEYS))
     if keys is None:
-        raise Held(
+        raise PhaseBlocked(
             "CertificatesPending", f"waiting for the Secret {inventory.SERVICE_ACCOUNT_KEYS}"
         )
-    _refuse_broken(checks.fault_of_keys(keys), inventory.SERVICE_ACCOUNT_KEYS, facts.root)
+    _raise_for_fault(checks.find_keys_fault(keys), inventory.SERVICE_ACCOUNT_KEYS, facts.root)
     return found
 
 
-def material(
-    secrets: Secrets,
-    facts: Facts,
-    roots: Mapping[AuthorityName, Pair],
-    agents: AgentTrust,
+def build_secrets(
+    secrets: ExistingSecrets,
+    facts: CertificateFacts,
+    roots: Mapping[AuthorityName, KeyPair],
+    agents: AgentAuthorities,
     *,
-    internal: Address,
-    external: Address | None,
+    internal: ApiAddress,
+    external: ApiAddress | None,
     is_bundled: bool,
     lifetime: timedelta,
     now: datetime,
-) -> Material:
+) -> DesiredSecrets:
     """Return every Secret but the roots. Usable Secrets are kept to the byte.
 
     Without an external address there is no kubeconfig for the tenant's admin yet.
     """
     made: list[Manifest] = []
-    renewed: list[tuple[str, checks.Fault]] = []
+    renewed: list[tuple[str, checks.CertificateFault]] = []
     spans = {
-        AGENT_AUTHORITY if name == inventory.AGENT_CLIENT else inventory.AUTHORITIES[name]: Span(
-            checks.end_of(pair)
-        )
+        AGENT_AUTHORITY
+        if name == inventory.AGENT_CLIENT
+        else inventory.AUTHORITIES[name]: CertificateValidity(checks.get_expiry(pair))
         for name, pair in roots.items()
     }
     renewals: list[datetime] = []
 
-    def leaf(name: str, pair: Pair | None, issuer: Pair, subject: authority.Subject) -> Pair:
-        fault = checks.fault_of_leaf(pair, subject, issuer, lifetime=lifetime, now=now)
+    def build_leaf(
+        name: str, pair: KeyPair | None, issuer: KeyPair, subject: authority.CertificateSubject
+    ) -> KeyPair:
+        fault = checks.find_leaf_fault(pair, subject, issuer, lifetime=lifetime, now=now)
         if pair is None or fault is not None:
             pair = authority.make_leaf(issuer, subject, lifetime=lifetime, now=now)
             renewed.append((name, fault or "missing"))
-        renewals.append(checks.renewal_of(pair))
-        spans[name] = Span(checks.end_of(pair), renewals[-1])
+        renewals.append(checks.compute_renewal(pair))
+        spans[name] = CertificateValidity(checks.get_expiry(pair), renewals[-1])
         return pair
 
-    for row in inventory.leaves(facts):
-        kept = bundles.pair_of(secrets.get(row.secret))
-        pair = leaf(row.secret, kept, roots[row.authority], row.subject)
-        made.append(bundles.secret_of(row.secret, facts.root, pair))
-    for login in inventory.logins(facts):
+    for row in inventory.list_leaves(facts):
+        kept = bundles.read_key_pair(secrets.get(row.secret))
+        pair = build_leaf(row.secret, kept, roots[row.authority], row.subject)
+        made.append(bundles.build_key_pair_secret(row.secret, facts.root, pair))
+    for login in inventory.list_logins(facts):
         address = external if login.external else internal
         if address is None:
             continue
         secret = secrets.get(login.secret)
-        old = bundles.pair_of_kubeconfig(bundles.data_of(secret, login.secret)) if secret else None
-        pair = leaf(login.secret, old, roots[inventory.CLIENT], login.subject)
-        document = bundles.kubeconfig(
+        old = (
+            bundles.read_kubeconfig_key_pair(bundles.read_data(secret, login.secret))
+            if secret
+            else None
+        )
+        pair = build_leaf(login.secret, old, roots[inventory.CLIENT], login.subject)
+        document = bundles.build_kubeconfig(
             pair,
             cluster=facts.name,
             user=login.subject.common_name,
@@ -155,38 +165,40 @@ def material(
             authority=roots[inventory.SERVING].certificate,
         )
         made.append(
-            bundles.kubeconfig_secret_of(login.secret, facts.root, login.credential, document)
+            bundles.build_kubeconfig_secret(login.secret, facts.root, login.credential, document)
         )
     if is_bundled:
-        made += _own_roots(facts.root, roots)
-    return Material(
+        made += _build_component_roots(facts.root, roots)
+    return DesiredSecrets(
         secrets=tuple(made),
-        trust=_trust(facts.root, roots, agents),
+        trust=_build_trust(facts.root, roots, agents),
         serving=roots[inventory.SERVING].certificate,
-        renewed=tuple(renewed),
+        renewed_secrets=tuple(renewed),
         next_renewal=min(renewals),
-        spans=spans,
+        validities=spans,
     )
 
 
-def _own_roots(root: str, roots: Mapping[AuthorityName, Pair]) -> list[Manifest]:
+def _build_component_roots(root: str, roots: Mapping[AuthorityName, KeyPair]) -> list[Manifest]:
     """Return the Secrets behind the `root-ca` volumes of upstream's bundles, one per component."""
     etcd, client = roots[inventory.ETCD], roots[inventory.CLIENT]
     return [
-        bundles.trust_secret_of(
-            upstream_bundles.root_secret(upstream_bundles.ETCD), root, etcd.certificate
+        bundles.build_trust_secret(
+            upstream_bundles.get_root_secret(upstream_bundles.ETCD), root, etcd.certificate
         ),
-        bundles.trust_secret_of(
-            upstream_bundles.root_secret(upstream_bundles.API_SERVER), root, client.certificate
+        bundles.build_trust_secret(
+            upstream_bundles.get_root_secret(upstream_bundles.API_SERVER), root, client.certificate
         ),
         # The controller manager signs the tenant's requests, so it alone has the key.
-        bundles.secret_of(
-            upstream_bundles.root_secret(upstream_bundles.CONTROLLER_MANAGER), root, client
+        bundles.build_key_pair_secret(
+            upstream_bundles.get_root_secret(upstream_bundles.CONTROLLER_MANAGER), root, client
         ),
     ]
 
 
-def _trust(root: str, roots: Mapping[AuthorityName, Pair], agents: AgentTrust) -> Manifest:
+def _build_trust(
+    root: str, roots: Mapping[AuthorityName, KeyPair], agents: AgentAuthorities
+) -> Manifest:
     certificates = {
         "serving.crt": roots[inventory.SERVING],
         "client.crt": roots[inventory.CLIENT],
@@ -202,12 +214,12 @@ def _trust(root: str, roots: Mapping[AuthorityName, Pair], agents: AgentTrust) -
     }
 
 
-def _refuse_broken(fault: checks.Fault | None, secret: str, root: str) -> None:
+def _raise_for_fault(fault: checks.CertificateFault | None, secret: str, root: str) -> None:
     if fault is not None:
-        raise Held(
+        raise PhaseBlocked(
             "AuthorityBroken",
             f"the Secret {secret} in namespace {root} cannot be used ({fault}); nothing made anew"
             " could take its place: restore it from a backup",
             condition=wellknown.CERTIFICATES_READY,
-            needs_person=True,
+            needs_admin=True,
         )

@@ -14,13 +14,13 @@ from typing import Any
 
 from tenancy import names, wellknown
 
-Network = IPv4Network | IPv6Network
+ServiceNetwork = IPv4Network | IPv6Network
 Manifest = dict[str, Any]
 
-EXTRA_BITS = 6
+RANGE_EXTRA_BITS = 6
 """A tenant's service range is a sixty-fourth of the whole, within the two limits that follow."""
-WIDEST_HOST_BITS = 10
-NARROWEST_HOST_BITS = 4
+MAX_HOST_BITS = 10
+MIN_HOST_BITS = 4
 API_OFFSET = 1
 DNS_OFFSET = 10
 METRICS_OFFSET = 11
@@ -32,11 +32,11 @@ METRICS_PORT = 10250
 """Port of the pod. A port below 1024 would need a capability."""
 
 
-class SliceProblemError(ValueError):
+class ServiceRangeError(ValueError):
     """No service range for this tenant. The message has the reason and what to change."""
 
 
-class SliceTakenError(SliceProblemError):
+class ServiceRangeTakenError(ServiceRangeError):
     """Another tenant has a part of the service range. The message must not name that tenant."""
 
     def __init__(self, message: str, owner: str) -> None:
@@ -46,23 +46,23 @@ class SliceTakenError(SliceProblemError):
 
 
 @dataclass(frozen=True, slots=True)
-class Slice:
+class ServiceRange:
     """Addresses of one tenant's Services."""
 
-    network: Network
+    network: ServiceNetwork
 
     @property
-    def api(self) -> str:
+    def api_address(self) -> str:
         """Return the address of the tenant's API inside the super cluster: the range's first."""
         return str(self.network[API_OFFSET])
 
     @property
-    def dns(self) -> str:
+    def dns_address(self) -> str:
         """Return the address of the tenant's DNS: the range's tenth."""
         return str(self.network[DNS_OFFSET])
 
     @property
-    def metrics(self) -> str:
+    def metrics_address(self) -> str:
         """Return the address of the tenant's metrics API: the range's eleventh."""
         return str(self.network[METRICS_OFFSET])
 
@@ -71,32 +71,34 @@ class Slice:
         return str(self.network)
 
 
-def super_range(service_cidr: Mapping[str, Any]) -> Network:
+def parse_super_range(service_cidr: Mapping[str, Any]) -> ServiceNetwork:
     """Return the super cluster's service range from its ServiceCIDR, the first if dual-stack."""
     cidrs = (service_cidr.get("spec") or {}).get("cidrs") or ()
     if not cidrs:
-        raise SliceProblemError("the super cluster's ServiceCIDR names no range")
+        raise ServiceRangeError("the super cluster's ServiceCIDR names no range")
     return ip_network(cidrs[0])
 
 
-def slice_length(whole: Network) -> int:
+def compute_prefix_length(whole: ServiceNetwork) -> int:
     """Return the prefix length of the slices of a range."""
     host_bits = whole.max_prefixlen - whole.prefixlen
-    if host_bits < NARROWEST_HOST_BITS:
-        raise SliceProblemError(
+    if host_bits < MIN_HOST_BITS:
+        raise ServiceRangeError(
             f"the super cluster's service range {whole} is too small for tenants; they need"
-            f" slices of at least {1 << NARROWEST_HOST_BITS} addresses"
+            f" slices of at least {1 << MIN_HOST_BITS} addresses"
         )
-    wanted = min(max(host_bits - EXTRA_BITS, NARROWEST_HOST_BITS), WIDEST_HOST_BITS)
+    wanted = min(max(host_bits - RANGE_EXTRA_BITS, MIN_HOST_BITS), MAX_HOST_BITS)
     return whole.max_prefixlen - min(wanted, host_bits)
 
 
-def candidates(whole: Network, uid: str, taken: Iterable[Network]) -> Iterator[Slice]:
+def iterate_free_ranges(
+    whole: ServiceNetwork, uid: str, taken: Iterable[ServiceNetwork]
+) -> Iterator[ServiceRange]:
     """Yield the free slices of a range, each once, from a place that depends on the tenant's UID.
 
     Tenants start at different places, so that claims rarely meet.
     """
-    length = slice_length(whole)
+    length = compute_prefix_length(whole)
     count = 1 << (length - whole.prefixlen)
     size = 1 << (whole.max_prefixlen - length)
     start = int.from_bytes(hashlib.sha256(uid.encode()).digest()[:8], "big") % count
@@ -105,10 +107,12 @@ def candidates(whole: Network, uid: str, taken: Iterable[Network]) -> Iterator[S
         base = int(whole.network_address) + ((start + step) % count) * size
         network = ip_network((base, length))
         if not any(network.overlaps(other) for other in others):
-            yield Slice(network)
+            yield ServiceRange(network)
 
 
-def asked_for(cidr: str, whole: Network, taken: Mapping[str, Network]) -> Slice:
+def parse_requested_range(
+    cidr: str, whole: ServiceNetwork, taken: Mapping[str, ServiceNetwork]
+) -> ServiceRange:
     """Return the service range that a VirtualCluster requests by hand.
 
     `taken` maps owners to their ranges. Raises SliceProblemError.
@@ -116,47 +120,47 @@ def asked_for(cidr: str, whole: Network, taken: Mapping[str, Network]) -> Slice:
     try:
         network = ip_network(cidr)
     except ValueError as problem:
-        raise SliceProblemError(
+        raise ServiceRangeError(
             f"spec.serviceCidr {cidr!r} is no network: {problem}; write it as in"
-            f" {next(iter(candidates(whole, cidr, ())))}"
+            f" {next(iter(iterate_free_ranges(whole, cidr, ())))}"
         ) from None
     if network.version != whole.version or not network.subnet_of(whole):  # type: ignore[arg-type]
-        raise SliceProblemError(
+        raise ServiceRangeError(
             f"spec.serviceCidr {network} is no part of the super cluster's service range {whole};"
             " choose one inside it, or leave the field out"
         )
-    if network.max_prefixlen - network.prefixlen < NARROWEST_HOST_BITS:
-        raise SliceProblemError(
+    if network.max_prefixlen - network.prefixlen < MIN_HOST_BITS:
+        raise ServiceRangeError(
             f"spec.serviceCidr {network} is too small; a tenant needs at least"
-            f" {1 << NARROWEST_HOST_BITS} addresses"
+            f" {1 << MIN_HOST_BITS} addresses"
         )
-    if network.max_prefixlen - network.prefixlen > WIDEST_HOST_BITS:
-        raise SliceProblemError(
+    if network.max_prefixlen - network.prefixlen > MAX_HOST_BITS:
+        raise ServiceRangeError(
             f"spec.serviceCidr {network} is too wide; a tenant gets at most"
-            f" {1 << WIDEST_HOST_BITS} addresses, so choose a"
-            f" /{network.max_prefixlen - WIDEST_HOST_BITS} or a smaller part of it"
+            f" {1 << MAX_HOST_BITS} addresses, so choose a"
+            f" /{network.max_prefixlen - MAX_HOST_BITS} or a smaller part of it"
         )
     for owner, other in sorted(taken.items()):
         if network.version == other.version and network.overlaps(other):
-            raise SliceTakenError(
+            raise ServiceRangeTakenError(
                 f"spec.serviceCidr {network} overlaps the range of another VirtualCluster; choose"
                 " another, or leave the field out",
                 owner,
             )
-    return Slice(network)
+    return ServiceRange(network)
 
 
-def claimed_by(service: Mapping[str, Any]) -> Slice | None:
+def read_claimed_range(service: Mapping[str, Any]) -> ServiceRange | None:
     """Return the slice that a Service claims, or None when it is no claim that can be read."""
     annotations = service["metadata"].get("annotations") or {}
     try:
         network = ip_network(annotations.get(wellknown.SERVICE_CIDR, ""))
     except ValueError:
         return None
-    return Slice(network) if network.num_addresses >= 1 << NARROWEST_HOST_BITS else None
+    return ServiceRange(network) if network.num_addresses >= 1 << MIN_HOST_BITS else None
 
 
-def is_in_root(service: Mapping[str, Any]) -> bool:
+def is_in_root_namespace(service: Mapping[str, Any]) -> bool:
     """Return whether a Service is in the root namespace of the tenant that its labels name.
 
     Any user may write these labels on a Service of their own, which then claims nothing.
@@ -168,14 +172,14 @@ def is_in_root(service: Mapping[str, Any]) -> bool:
         for mark in (wellknown.VC_NAMESPACE, wellknown.VC_NAME, wellknown.VC_UID)
     ]
     try:
-        return bool(metadata.get("namespace") == names.root_namespace(*who))
-    except names.NameProblemError:
+        return bool(metadata.get("namespace") == names.build_root_namespace(*who))
+    except names.InvalidNameError:
         return False
 
 
-def api_claim(
+def build_api_claim(
     root: str,
-    slice_: Slice,
+    slice_: ServiceRange,
     *,
     selector: Mapping[str, str],
     port: int | str,
@@ -183,23 +187,25 @@ def api_claim(
 ) -> Manifest:
     """Return the Service that claims a slice: its first address, selecting the tenant's API."""
     ports = [{"name": "https", "port": 443, "targetPort": port, "protocol": "TCP"}]
-    claim = _provided(root, API_SERVICE, slice_.api, selector, ports)
+    claim = _build_provided_service(root, API_SERVICE, slice_.api_address, selector, ports)
     claim["metadata"]["annotations"] = {wellknown.SERVICE_CIDR: str(slice_)}
     if is_reached_early:
         claim["spec"]["publishNotReadyAddresses"] = True
     return claim
 
 
-def dns_claim(root: str, slice_: Slice) -> Manifest:
+def build_dns_claim(root: str, slice_: ServiceRange) -> Manifest:
     """Return the Service with a slice's tenth address, selecting the tenant's DNS."""
     ports = [
         {"name": "dns", "port": 53, "targetPort": 1053, "protocol": "UDP"},
         {"name": "dns-tcp", "port": 53, "targetPort": 1053, "protocol": "TCP"},
     ]
-    return _provided(root, DNS_SERVICE, slice_.dns, {wellknown.COMPONENT: "coredns"}, ports)
+    return _build_provided_service(
+        root, DNS_SERVICE, slice_.dns_address, {wellknown.COMPONENT: "coredns"}, ports
+    )
 
 
-def metrics_service(root: str, slice_: Slice) -> Manifest:
+def build_metrics_service(root: str, slice_: ServiceRange) -> Manifest:
     """Return the Service with a range's eleventh address, selecting the tenant's metrics-server.
 
     It is no part of the claim. A tenant works without it if another Service has the eleventh
@@ -207,10 +213,10 @@ def metrics_service(root: str, slice_: Slice) -> Manifest:
     """
     ports = [{"name": "https", "port": 443, "targetPort": METRICS_PORT, "protocol": "TCP"}]
     selector = {wellknown.COMPONENT: "metrics-server"}
-    return _provided(root, METRICS_SERVICE, slice_.metrics, selector, ports)
+    return _build_provided_service(root, METRICS_SERVICE, slice_.metrics_address, selector, ports)
 
 
-def _provided(
+def _build_provided_service(
     root: str, name: str, address: str, selector: Mapping[str, str], ports: list[dict[str, Any]]
 ) -> Manifest:
     return {

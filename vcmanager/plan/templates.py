@@ -17,17 +17,19 @@ import jinja2.sandbox
 import yaml
 
 Manifest = dict[str, Any]
-Shape = frozenset[tuple[str, str]]
+TemplateShape = frozenset[tuple[str, str]]
 """Kind and name of each object that a template makes."""
 
-_SURROGATES = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})")
+_SURROGATE_PAIR = re.compile(r"\\u(d[89ab][0-9a-f]{2})\\u(d[c-f][0-9a-f]{2})")
 
 
-class TemplateProblemError(ValueError):
+class TemplateError(ValueError):
     """A template cannot be rendered. The message names it and the reason."""
 
 
-def render(template: str, values: Mapping[str, Any], *, name: str, shape: Shape) -> list[Manifest]:
+def render_template(
+    template: str, values: Mapping[str, Any], *, name: str, shape: TemplateShape
+) -> list[Manifest]:
     """Return the objects that a template makes of the values.
 
     `name` is the template's name in messages. `shape` lists exactly the objects that it must make.
@@ -35,25 +37,25 @@ def render(template: str, values: Mapping[str, Any], *, name: str, shape: Shape)
     TemplateProblemError.
     """
     try:
-        text = _template(template).render(values)
+        text = _compile_template(template).render(values)
     except jinja2.TemplateError as problem:
-        raise TemplateProblemError(f"the template {name} cannot be rendered: {problem}") from None
-    return list(_parse(text, shape, name))
+        raise TemplateError(f"the template {name} cannot be rendered: {problem}") from None
+    return list(_parse_manifests(text, shape, name))
 
 
 @functools.lru_cache(maxsize=512)
-def _parse(text: str, shape: Shape, name: str) -> tuple[Manifest, ...]:
+def _parse_manifests(text: str, shape: TemplateShape, name: str) -> tuple[Manifest, ...]:
     """Parse each rendered text only once, because parsing takes ten times as long as rendering."""
     try:
-        documents = list(yaml.load_all(text, Loader=_Loader))
+        documents = list(yaml.load_all(text, Loader=_TemplateLoader))
     except yaml.YAMLError as problem:
-        raise TemplateProblemError(f"the template {name} makes no YAML: {problem}") from None
+        raise TemplateError(f"the template {name} makes no YAML: {problem}") from None
     made = [document for document in documents if document is not None]
-    _compare(made, shape, name)
+    _check_shape(made, shape, name)
     return tuple(made)
 
 
-def scalar(value: Any) -> str:
+def encode_scalar(value: Any) -> str:
     """Return a value as YAML that is also JSON: on one line, quoted, ASCII only.
 
     JSON writes characters beyond the basic plane as two surrogates, which YAML reads as two broken
@@ -62,19 +64,19 @@ def scalar(value: Any) -> str:
     if isinstance(value, jinja2.Undefined):
         str(value)  # a strict undefined raises here, with the name in its message
     text = json.dumps(value, ensure_ascii=True, allow_nan=False)
-    return _SURROGATES.sub(_join, text)
+    return _SURROGATE_PAIR.sub(_join_surrogates, text)
 
 
-def shape_of(*pairs: tuple[str, str]) -> Shape:
+def build_shape(*pairs: tuple[str, str]) -> TemplateShape:
     """Return the shape with these kinds and names."""
     return frozenset(pairs)
 
 
-class _Loader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
+class _TemplateLoader(getattr(yaml, "CSafeLoader", yaml.SafeLoader)):  # type: ignore[misc]
     """A safe loader that refuses a key written twice, which YAML forbids and PyYAML allows."""
 
 
-def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
+def _construct_mapping(loader: _TemplateLoader, node: yaml.MappingNode) -> dict[Any, Any]:
     pairs = [(loader.construct_object(key, deep=True), key) for key, _ in node.value]
     seen: set[Any] = set()
     for key, where in pairs:
@@ -87,43 +89,47 @@ def _mapping(loader: _Loader, node: yaml.MappingNode) -> dict[Any, Any]:
     return made
 
 
-_Loader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _mapping)
+_TemplateLoader.add_constructor(yaml.resolver.BaseResolver.DEFAULT_MAPPING_TAG, _construct_mapping)
 
 
 @functools.lru_cache(maxsize=64)
-def _template(text: str) -> jinja2.Template:
-    return _environment().from_string(text)
+def _compile_template(text: str) -> jinja2.Template:
+    return _create_environment().from_string(text)
 
 
 @functools.cache
-def _environment() -> jinja2.Environment:
+def _create_environment() -> jinja2.Environment:
     return jinja2.sandbox.ImmutableSandboxedEnvironment(
         undefined=jinja2.StrictUndefined,
-        finalize=scalar,
+        finalize=encode_scalar,
         autoescape=False,
         keep_trailing_newline=True,
     )
 
 
-def _join(halves: re.Match[str]) -> str:
+def _join_surrogates(halves: re.Match[str]) -> str:
     high, low = (int(half, 16) for half in halves.groups())
     return f"\\U{0x10000 + ((high - 0xD800) << 10) + (low - 0xDC00):08x}"
 
 
-def _compare(made: Iterable[Any], shape: Shape, name: str) -> None:
+def _check_shape(made: Iterable[Any], shape: TemplateShape, name: str) -> None:
     found: set[tuple[str, str]] = set()
     for document in made:
         if not isinstance(document, dict):
-            _refuse(name, f"makes {type(document).__name__} where an object was expected")
+            _raise_template_error(
+                name, f"makes {type(document).__name__} where an object was expected"
+            )
         pair = (str(document.get("kind")), str((document.get("metadata") or {}).get("name")))
         if pair in found:
-            _refuse(name, f"makes {pair[0]} {pair[1]} twice")
+            _raise_template_error(name, f"makes {pair[0]} {pair[1]} twice")
         found.add(pair)
     if found != shape:
         extra = ", ".join(f"{kind} {named}" for kind, named in sorted(found - shape))
         missing = ", ".join(f"{kind} {named}" for kind, named in sorted(shape - found))
-        _refuse(name, f"makes {extra or 'nothing'} beyond, and lacks {missing or 'nothing'}")
+        _raise_template_error(
+            name, f"makes {extra or 'nothing'} beyond, and lacks {missing or 'nothing'}"
+        )
 
 
-def _refuse(name: str, what: str) -> NoReturn:
-    raise TemplateProblemError(f"the template {name} {what}")
+def _raise_template_error(name: str, what: str) -> NoReturn:
+    raise TemplateError(f"the template {name} {what}")

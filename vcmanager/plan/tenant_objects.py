@@ -17,35 +17,37 @@ from tenancy import resources, wellknown
 from tenancy.resources import Resource
 
 _RBAC = "rbac.authorization.k8s.io"
-RESOURCES = (resources.CLUSTER_ROLES, resources.CLUSTER_ROLE_BINDINGS, resources.SERVICES)
+BOOTSTRAP_RESOURCES = (resources.CLUSTER_ROLES, resources.CLUSTER_ROLE_BINDINGS, resources.SERVICES)
 """The kinds of these objects."""
-_BY_KIND: dict[str, Resource] = {each.kind: each for each in RESOURCES}
+_RESOURCES_BY_KIND: dict[str, Resource] = {each.kind: each for each in BOOTSTRAP_RESOURCES}
 
 
-def objects(*, dns_address: str) -> list[Object]:
+def build_objects(*, dns_address: str) -> list[Object]:
     """Return the objects. Without an address they have no Service for DNS."""
     made = [
-        _binding(wellknown.ADMINS_GROUP, "cluster-admin", "Group", wellknown.ADMINS_GROUP),
-        *_documents("syncer-role.yaml"),
-        _binding(wellknown.SYNCER_USER, wellknown.SYNCER_USER, "User", wellknown.SYNCER_USER),
+        _build_binding(wellknown.ADMINS_GROUP, "cluster-admin", "Group", wellknown.ADMINS_GROUP),
+        *_load_documents("syncer-role.yaml"),
+        _build_binding(wellknown.SYNCER_USER, wellknown.SYNCER_USER, "User", wellknown.SYNCER_USER),
     ]
     if dns_address:
         made += [
-            *_documents("coredns-role.yaml"),
-            _binding(wellknown.DNS_USER, wellknown.DNS_USER, "User", wellknown.DNS_USER),
-            _dns_service(dns_address),
+            *_load_documents("coredns-role.yaml"),
+            _build_binding(wellknown.DNS_USER, wellknown.DNS_USER, "User", wellknown.DNS_USER),
+            _build_dns_service(dns_address),
         ]
     for each in made:
         each["metadata"].setdefault("labels", {})[wellknown.BOOTSTRAP] = "true"
     return made
 
 
-async def apply(tenant_client: Client, *, dns_address: str) -> None:
+async def apply_objects(tenant_client: Client, *, dns_address: str) -> None:
     """Apply the objects, all at once."""
     await asyncio.gather(
         *(
-            tenant_client.apply(_BY_KIND[each["kind"]], each, field_manager=wellknown.MANAGER)
-            for each in objects(dns_address=dns_address)
+            tenant_client.apply(
+                _RESOURCES_BY_KIND[each["kind"]], each, field_manager=wellknown.MANAGER
+            )
+            for each in build_objects(dns_address=dns_address)
         )
     )
 
@@ -59,12 +61,12 @@ async def has_controllers(tenant_client: Client) -> bool:
     return True
 
 
-def _documents(name: str) -> list[Object]:
-    found: list[dict[str, Any]] = list(yaml.safe_load_all(catalog.bootstrap(name)))
+def _load_documents(name: str) -> list[Object]:
+    found: list[dict[str, Any]] = list(yaml.safe_load_all(catalog.read_bootstrap(name)))
     return [each for each in found if each]
 
 
-def _binding(name: str, role: str, kind: str, subject: str) -> Object:
+def _build_binding(name: str, role: str, kind: str, subject: str) -> Object:
     return {
         "apiVersion": f"{_RBAC}/v1",
         "kind": "ClusterRoleBinding",
@@ -74,7 +76,7 @@ def _binding(name: str, role: str, kind: str, subject: str) -> Object:
     }
 
 
-def _dns_service(address: str) -> Object:
+def _build_dns_service(address: str) -> Object:
     """Return the Service of DNS. Its address is served beside the control plane."""
     return {
         "apiVersion": "v1",

@@ -14,12 +14,12 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenancy import wellknown
-from tenancy.specs import Bundle
+from tenancy.specs import ComponentBundle
 
 Manifest = dict[str, Any]
 
 ETCD, API_SERVER, CONTROLLER_MANAGER = "etcd", "apiserver", "controller-manager"
-FIELDS: Mapping[str, str] = {
+BUNDLE_FIELDS: Mapping[str, str] = {
     ETCD: "etcd",
     API_SERVER: "apiServer",
     CONTROLLER_MANAGER: "controllerManager",
@@ -28,13 +28,13 @@ FIELDS: Mapping[str, str] = {
 
 KUBELET_ADDRESSES = f"{wellknown.AGENT_ADDRESS},InternalIP"
 """The agent on the node first. The node itself is used only where it has no agent."""
-_ROOT = "root-ca"
-VOLUME = "vc-manager"
-FOLDER = "/etc/kubernetes/vc-manager"
-_SLICED_FLAGS = ("--kubelet-preferred-address-types",)
+_ROOT_VOLUME = "root-ca"
+MANAGER_VOLUME = "vc-manager"
+MANAGER_FOLDER = "/etc/kubernetes/vc-manager"
+_ADDITIVE_FLAGS = ("--kubelet-preferred-address-types",)
 """Flags that add up when written twice, so that the template's own must be removed."""
 
-_MEANT = {
+_REPLACED_AUTHORITY_FLAGS = {
     API_SERVER: {
         "root-ca": {
             "--etcd-cafile": "trust/etcd.crt",
@@ -56,7 +56,7 @@ _MEANT = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Additions:
+class BundleAdditions:
     """Values that the manager decides and a template cannot contain."""
 
     service_cidr: str
@@ -64,37 +64,39 @@ class Additions:
     kubelet_addresses: str
 
 
-def root_secret(component: str) -> str:
+def get_root_secret(component: str) -> str:
     """Return the Secret behind a component's `root-ca` volumes."""
     return f"root-ca-{component}"
 
 
-def complete(component: str, bundle: Bundle, additions: Additions) -> list[Manifest]:
+def complete_bundle(
+    component: str, bundle: ComponentBundle, additions: BundleAdditions
+) -> list[Manifest]:
     """Return the bundle's objects with the manager's additions."""
     stateful_set = copy.deepcopy(bundle.statefulset)
     pod_spec = stateful_set["spec"]["template"]["spec"]
     first = pod_spec["containers"][0]
-    given = _without(first.get("args") or [])
+    given = _strip_additive_flags(first.get("args") or [])
     if first.get("command"):
-        first["command"] = _without(first["command"])
+        first["command"] = _strip_additive_flags(first["command"])
     first["args"] = given
-    words = words_of(stateful_set)
+    words = get_command_words(stateful_set)
     added = [
-        *_own_arguments(component, bundle, additions),
-        *_meant(component, words, _mounts(pod_spec, first)),
+        *_iterate_own_arguments(component, bundle, additions),
+        *_iterate_replaced_flags(component, words, _map_secret_mounts(pod_spec, first)),
     ]
     first["args"] = [*given, *added]
     for volume in pod_spec.get("volumes") or ():
         _point_at_own_root(volume, component)
     if component != ETCD:
-        _mount(pod_spec, first, component)
+        _add_mount(pod_spec, first, component)
     made = [stateful_set]
     if bundle.service is not None:
         made.append(copy.deepcopy(bundle.service))
     return made
 
 
-def initial_cluster(stateful_set: str, service: str, replicas: int) -> str:
+def build_initial_cluster(stateful_set: str, service: str, replicas: int) -> str:
     """Return etcd's list of members."""
     members = (f"{stateful_set}-{number}" for number in range(replicas))
     return ",".join(f"{member}=https://{member}.{service}:2380" for member in members)
@@ -108,9 +110,11 @@ def is_ephemeral(stateful_set: Mapping[str, Any]) -> bool:
     return not (spec.get("volumeClaimTemplates") or lasting)
 
 
-def _own_arguments(component: str, bundle: Bundle, additions: Additions) -> Iterator[str]:
+def _iterate_own_arguments(
+    component: str, bundle: ComponentBundle, additions: BundleAdditions
+) -> Iterator[str]:
     if component == ETCD and bundle.service is not None:
-        members = initial_cluster(
+        members = build_initial_cluster(
             bundle.statefulset["metadata"]["name"],
             bundle.service["metadata"]["name"],
             bundle.statefulset["spec"].get("replicas", 1),
@@ -119,29 +123,31 @@ def _own_arguments(component: str, bundle: Bundle, additions: Additions) -> Iter
     if component == API_SERVER:
         yield f"--service-cluster-ip-range={additions.service_cidr}"
         yield f"--service-node-port-range={additions.node_ports}"
-        yield f"--kubelet-client-certificate={FOLDER}/kubelet/tls.crt"
-        yield f"--kubelet-client-key={FOLDER}/kubelet/tls.key"
-        yield f"--kubelet-certificate-authority={FOLDER}/trust/agents.crt"
+        yield f"--kubelet-client-certificate={MANAGER_FOLDER}/kubelet/tls.crt"
+        yield f"--kubelet-client-key={MANAGER_FOLDER}/kubelet/tls.key"
+        yield f"--kubelet-certificate-authority={MANAGER_FOLDER}/trust/agents.crt"
         yield f"--kubelet-preferred-address-types={additions.kubelet_addresses}"
 
 
-def _meant(component: str, words: list[str], mounts: Mapping[str, str]) -> Iterator[str]:
+def _iterate_replaced_flags(
+    component: str, words: list[str], mounts: Mapping[str, str]
+) -> Iterator[str]:
     """Yield flags once more whose file lies in a mounted Secret that means another authority."""
-    for secret, flags in _MEANT.get(component, {}).items():
+    for secret, flags in _REPLACED_AUTHORITY_FLAGS.get(component, {}).items():
         folder = mounts.get(secret)
         for flag, file in flags.items():
-            value = value_of(flag, words)
+            value = get_flag_value(flag, words)
             if folder and value and posixpath.normpath(value).startswith(f"{folder}/"):
-                yield f"{flag}={FOLDER}/{file}"
+                yield f"{flag}={MANAGER_FOLDER}/{file}"
 
 
-def words_of(stateful_set: Mapping[str, Any]) -> list[str]:
+def get_command_words(stateful_set: Mapping[str, Any]) -> list[str]:
     """Return command and arguments of the first container."""
     first = stateful_set["spec"]["template"]["spec"]["containers"][0]
     return [*(first.get("command") or []), *(first.get("args") or [])]
 
 
-def value_of(flag: str, words: Iterable[str]) -> str:
+def get_flag_value(flag: str, words: Iterable[str]) -> str:
     """Return the last value of a flag among words, empty when it has none."""
     found = ""
     told = list(words)
@@ -153,20 +159,20 @@ def value_of(flag: str, words: Iterable[str]) -> str:
     return found
 
 
-def _without(words: list[str]) -> list[str]:
+def _strip_additive_flags(words: list[str]) -> list[str]:
     """Return words without the flags that add up, and without separate values of such flags."""
     kept: list[str] = []
     is_value = False
     for word in words:
         flag, equals, _ = word.partition("=")
-        if is_value or flag in _SLICED_FLAGS:
+        if is_value or flag in _ADDITIVE_FLAGS:
             is_value = not is_value and not equals
             continue
         kept.append(word)
     return kept
 
 
-def _mounts(pod_spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, str]:
+def _map_secret_mounts(pod_spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[str, str]:
     """Return where the first container mounts each Secret."""
     secrets: dict[str, str] = {
         volume["name"]: volume["secret"].get("secretName", "")
@@ -182,14 +188,14 @@ def _mounts(pod_spec: Mapping[str, Any], container: Mapping[str, Any]) -> dict[s
 
 def _point_at_own_root(volume: Manifest, component: str) -> None:
     secret = volume.get("secret") or {}
-    if secret.get("secretName") == _ROOT:
-        secret["secretName"] = root_secret(component)
+    if secret.get("secretName") == _ROOT_VOLUME:
+        secret["secretName"] = get_root_secret(component)
     for source in (volume.get("projected") or {}).get("sources") or ():
-        if (source.get("secret") or {}).get("name") == _ROOT:
-            source["secret"]["name"] = root_secret(component)
+        if (source.get("secret") or {}).get("name") == _ROOT_VOLUME:
+            source["secret"]["name"] = get_root_secret(component)
 
 
-def _mount(pod_spec: Manifest, container: Manifest, component: str) -> None:
+def _add_mount(pod_spec: Manifest, container: Manifest, component: str) -> None:
     certificates = ("etcd", "front-proxy", "serving", "client", "agents")
     sources: list[Manifest] = [
         {
@@ -203,17 +209,17 @@ def _mount(pod_spec: Manifest, container: Manifest, component: str) -> None:
     ]
     if component == API_SERVER:
         sources += [
-            _pair("apiserver-kubelet-client", "kubelet"),
-            _pair("apiserver-etcd-client", "etcd"),
+            _build_key_pair_flags("apiserver-kubelet-client", "kubelet"),
+            _build_key_pair_flags("apiserver-etcd-client", "etcd"),
         ]
-    volume = {"name": VOLUME, "projected": {"sources": sources}}
+    volume = {"name": MANAGER_VOLUME, "projected": {"sources": sources}}
     pod_spec["volumes"] = [*(pod_spec.get("volumes") or ()), volume]
     container["volumeMounts"] = [
         *(container.get("volumeMounts") or ()),
-        {"name": VOLUME, "mountPath": FOLDER, "readOnly": True},
+        {"name": MANAGER_VOLUME, "mountPath": MANAGER_FOLDER, "readOnly": True},
     ]
 
 
-def _pair(secret: str, folder: str) -> Manifest:
+def _build_key_pair_flags(secret: str, folder: str) -> Manifest:
     items = [{"key": key, "path": f"{folder}/{key}"} for key in ("tls.crt", "tls.key")]
     return {"secret": {"name": secret, "items": items}}

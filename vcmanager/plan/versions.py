@@ -9,10 +9,10 @@ from collections.abc import Mapping
 from dataclasses import dataclass, replace
 
 from clusterversions import catalog
-from tenancy.specs import ClusterVersionSpec, SpecProblemError
+from tenancy.specs import ClusterVersionSpec, InvalidSpecError
 
-_RELEASE = re.compile(r"(?P<minor>[0-9]+\.[0-9]+)(?P<patch>\.[0-9]+)?")
-_FLAG = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
+_RELEASE_PATTERN = re.compile(r"(?P<minor>[0-9]+\.[0-9]+)(?P<patch>\.[0-9]+)?")
+_FLAG_PATTERN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 OWNED_FLAGS: Mapping[str, frozenset[str]] = {
     "etcd": frozenset(
@@ -91,33 +91,33 @@ OWNED_FLAGS: Mapping[str, frozenset[str]] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Release:
+class ControlPlaneRelease:
     """A control plane of known parts."""
 
     minor: str
-    versions: catalog.Versions
+    versions: catalog.ComponentVersions
     extra_args: Mapping[str, tuple[str, ...]]
 
 
-def resolve(name: str, spec: ClusterVersionSpec) -> Release:
+def resolve_release(name: str, spec: ClusterVersionSpec) -> ControlPlaneRelease:
     """Return what a short form means. Raises SpecProblemError."""
     where = f"ClusterVersion {name}"
-    match = _RELEASE.fullmatch(spec.kubernetes_version)
-    known = ", ".join(catalog.minors())
+    match = _RELEASE_PATTERN.fullmatch(spec.kubernetes_version)
+    known = ", ".join(catalog.list_minors())
     if match is None:
-        raise SpecProblemError(
+        raise InvalidSpecError(
             f"{where}: kubernetesVersion {spec.kubernetes_version!r} is neither a minor such as"
             f" 1.36 nor a release such as 1.36.4; known minors are {known}"
         )
     minor = match["minor"]
-    if minor not in catalog.minors():
-        raise SpecProblemError(
+    if minor not in catalog.list_minors():
+        raise InvalidSpecError(
             f"{where}: kubernetesVersion {spec.kubernetes_version} is not known to this manager;"
             f" known minors are {known}"
         )
     if spec.replicas not in (1, 3):
-        raise SpecProblemError(f"{where}: replicas is {spec.replicas}; it must be 1 or 3")
-    versions = catalog.versions(minor)
+        raise InvalidSpecError(f"{where}: replicas is {spec.replicas}; it must be 1 or 3")
+    versions = catalog.get_versions(minor)
     if match["patch"]:
         versions = replace(versions, kubernetes=spec.kubernetes_version)
     given = spec.extra_args
@@ -126,20 +126,20 @@ def resolve(name: str, spec: ClusterVersionSpec) -> Release:
         "apiServer": given.api_server,
         "controllerManager": given.controller_manager,
     }
-    return Release(
+    return ControlPlaneRelease(
         minor=minor,
         versions=versions,
-        extra_args={part: _flags(where, part, flags) for part, flags in arguments.items()},
+        extra_args={part: _build_flags(where, part, flags) for part, flags in arguments.items()},
     )
 
 
-def newest() -> Release:
+def get_newest_release() -> ControlPlaneRelease:
     """Return the newest release. It also supplies the parts that upstream's bundles lack."""
-    minor = catalog.minors()[-1]
-    return Release(minor=minor, versions=catalog.versions(minor), extra_args={})
+    minor = catalog.list_minors()[-1]
+    return ControlPlaneRelease(minor=minor, versions=catalog.get_versions(minor), extra_args={})
 
 
-def images(registry: str, versions: catalog.Versions) -> dict[str, str]:
+def build_images(registry: str, versions: catalog.ComponentVersions) -> dict[str, str]:
     """Return the image of each component."""
     prefix = f"{registry.rstrip('/')}/" if registry else ""
     return {
@@ -151,15 +151,15 @@ def images(registry: str, versions: catalog.Versions) -> dict[str, str]:
     }
 
 
-def _flags(where: str, part: str, flags: Mapping[str, str]) -> tuple[str, ...]:
+def _build_flags(where: str, part: str, flags: Mapping[str, str]) -> tuple[str, ...]:
     for flag in flags:
-        if _FLAG.fullmatch(flag) is None:
-            raise SpecProblemError(
+        if _FLAG_PATTERN.fullmatch(flag) is None:
+            raise InvalidSpecError(
                 f"{where}: extraArgs.{part} has the flag {flag!r}; write flags without dashes in"
                 " front, for example event-ttl"
             )
         if flag in OWNED_FLAGS[part]:
-            raise SpecProblemError(
+            raise InvalidSpecError(
                 f"{where}: extraArgs.{part} sets {flag}, which the manager decides for each"
                 " tenant; remove it"
             )

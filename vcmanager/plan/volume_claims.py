@@ -11,7 +11,7 @@ from typing import Any
 from kubeio import Object
 
 
-def claims(stateful_set: Mapping[str, Any]) -> Iterator[Object]:
+def iterate_claims(stateful_set: Mapping[str, Any]) -> Iterator[Object]:
     """Yield the claims of every replica."""
     metadata, spec = stateful_set["metadata"], stateful_set["spec"]
     labels = (spec.get("selector") or {}).get("matchLabels") or {}

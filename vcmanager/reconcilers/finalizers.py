@@ -5,25 +5,25 @@ be neither repaired nor renewed.
 """
 
 from kubeio import Object, errors
-from kubeio.controller.worker import Again, Done, Verdict
+from kubeio.controller.worker import Done, RequeueAfter, Result
 from tenancy import wellknown
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.keys import Key, of_listed
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.keys import ReconcileKey, build_key_of_listed
 
-_RETRY = 60.0
-_SHOWN = 5
+_RETRY_SECONDS = 60.0
+_MAX_SHOWN_TENANTS = 5
 """Number of tenants that a message names. Further ones are only counted."""
 
 
-async def reconcile(means: Means, key: Key) -> Verdict:
+async def reconcile_cluster_version(means: ReconcileContext, key: ReconcileKey) -> Result:
     """Wake the tenants of a ClusterVersion. Release it when it is deleted and has none."""
     page = await means.super_client.list(
         VIRTUAL_CLUSTERS, field_selector=f"spec.clusterVersionName={key.name}", metadata_only=True
     )
-    users = [of_listed(each) for each in page.get("items") or ()]
+    users = [build_key_of_listed(each) for each in page.get("items") or ()]
     for user in users:
-        means.wake(user)
+        means.enqueue(user)
     try:
         version = await means.super_client.get(CLUSTER_VERSIONS, key.name)
     except errors.NotFound:
@@ -31,41 +31,43 @@ async def reconcile(means: Means, key: Key) -> Verdict:
     if "deletionTimestamp" not in version["metadata"]:
         return Done()
     if not users:
-        await release(means, CLUSTER_VERSIONS, version)
+        await remove_finalizer(means, CLUSTER_VERSIONS, version)
         return Done()
-    names = ", ".join(f"{user.namespace}/{user.name}" for user in users[:_SHOWN])
-    more = f" and {len(users) - _SHOWN} more" if len(users) > _SHOWN else ""
+    names = ", ".join(f"{user.namespace}/{user.name}" for user in users[:_MAX_SHOWN_TENANTS])
+    more = f" and {len(users) - _MAX_SHOWN_TENANTS} more" if len(users) > _MAX_SHOWN_TENANTS else ""
     means.recorder.record(
         version,
         "InUse",
         f"the ClusterVersion stays until no VirtualCluster names it; {names}{more} do",
         kind="Warning",
     )
-    return Again(_RETRY)
+    return RequeueAfter(_RETRY_SECONDS)
 
 
-async def guard(means: Means, resource: Resource, found: Object) -> Object:
+async def add_finalizer(means: ReconcileContext, resource: Resource, found: Object) -> Object:
     """Add the manager's finalizer to an object, unless the object has it or is being deleted."""
     metadata = found["metadata"]
     finalizers = metadata.get("finalizers") or []
     if wellknown.FINALIZER in finalizers or "deletionTimestamp" in metadata:
         return found
-    return await _write(means, resource, found, [*finalizers, wellknown.FINALIZER])
+    return await _write_finalizers(means, resource, found, [*finalizers, wellknown.FINALIZER])
 
 
-async def release(means: Means, resource: Resource, found: Object) -> None:
+async def remove_finalizer(means: ReconcileContext, resource: Resource, found: Object) -> None:
     """Remove the manager's finalizer from an object."""
     finalizers = found["metadata"].get("finalizers") or []
     if wellknown.FINALIZER not in finalizers:
         return
     kept = [each for each in finalizers if each != wellknown.FINALIZER]
     try:
-        await _write(means, resource, found, kept)
+        await _write_finalizers(means, resource, found, kept)
     except errors.NotFound:
         return
 
 
-async def _write(means: Means, resource: Resource, found: Object, finalizers: list[str]) -> Object:
+async def _write_finalizers(
+    means: ReconcileContext, resource: Resource, found: Object, finalizers: list[str]
+) -> Object:
     """Write the whole list, only if the object has not changed since it was read."""
     metadata = found["metadata"]
     patch = {

@@ -9,16 +9,16 @@ again, with the same UID. A manager that exits meanwhile loses the list of tenan
 import structlog
 
 from kubeio import Object, errors
-from kubeio.controller.worker import Again, Done, Verdict
+from kubeio.controller.worker import Done, RequeueAfter, Result
 from tenancy.ownership import Tenant
 from tenancy.resources import VIRTUAL_CLUSTERS
 from vcmanager.reconcilers import virtual_cluster_deletion
 from vcmanager.runtime import keys
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Departure, Means
-from vcmanager.runtime.keys import Key
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import DeletedTenant, ReconcileContext
+from vcmanager.runtime.keys import ReconcileKey
 
-LATE_SECONDS = 90.0
+ORPHAN_DELAY_SECONDS = 90.0
 """Delay in seconds until no request for a deleted tenant can arrive any longer.
 
 By default API servers end a request after 60 s (`--request-timeout`), and its client after 15 s.
@@ -27,29 +27,29 @@ By default API servers end a request after 60 s (`--request-timeout`), and its c
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-def note(means: Means, body: Object, tenant: Tenant) -> None:
+def schedule_sweep(means: ReconcileContext, body: Object, tenant: Tenant) -> None:
     """Schedule the second cleanup of a tenant whose finalizer was just removed."""
-    key = keys.departure(tenant.namespace, tenant.uid)
-    means.departures[key] = Departure(tenant, body)
-    means.later(key, LATE_SECONDS)
+    key = keys.build_deleted_tenant_key(tenant.namespace, tenant.uid)
+    means.deleted_tenants[key] = DeletedTenant(tenant, body)
+    means.enqueue_after(key, ORPHAN_DELAY_SECONDS)
 
 
-async def reconcile(means: Means, key: Key) -> Verdict:
+async def reconcile_orphans(means: ReconcileContext, key: ReconcileKey) -> Result:
     """Delete late objects of a deleted tenant."""
-    found = means.departures.get(key)
+    found = means.deleted_tenants.get(key)
     if found is None:
         return Done()
-    if not await _is_back(means, found.tenant):
+    if not await _is_recreated(means, found.tenant):
         try:
-            await virtual_cluster_deletion.look_again(means, found.body, found.tenant)
-        except Held as held:
+            await virtual_cluster_deletion.delete_late_objects(means, found.body, found.tenant)
+        except PhaseBlocked as held:
             _log.warning("tenant.came_late", tenant=found.tenant.root, problem=held.message)
-            return Again(LATE_SECONDS)
-    del means.departures[key]
+            return RequeueAfter(ORPHAN_DELAY_SECONDS)
+    del means.deleted_tenants[key]
     return Done()
 
 
-async def _is_back(means: Means, tenant: Tenant) -> bool:
+async def _is_recreated(means: ReconcileContext, tenant: Tenant) -> bool:
     try:
         live = await means.super_client.get(
             VIRTUAL_CLUSTERS, tenant.name, namespace=tenant.namespace, metadata_only=True

@@ -24,18 +24,18 @@ from tenancy.resources import (
 )
 from vcmanager.phases import root_namespace
 from vcmanager.reconcilers import finalizers
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Means
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
 from vcmanager.targets import tenant_cleanup
 
 DISENGAGED = "Disengaged"
 """Reason of the condition Synced when the syncer has disconnected from a tenant."""
-_LOOK_AGAIN = 1.0
+_RETRY_SECONDS = 1.0
 _GRACE_SECONDS = 1
-_SHOWN = 3
+_MAX_SHOWN = 3
 
 
-async def act(means: Means, body: Object, tenant: Tenant | None) -> None:
+async def delete_tenant(means: ReconcileContext, body: Object, tenant: Tenant | None) -> None:
     """Run the next step of the deletion. Raises Held until everything is deleted.
 
     The message of Held has the rest. `tenant` is None when the VirtualCluster can never have been a
@@ -44,35 +44,35 @@ async def act(means: Means, body: Object, tenant: Tenant | None) -> None:
     if wellknown.FINALIZER not in (body["metadata"].get("finalizers") or ()):
         return
     if tenant is not None:
-        await _let_go(means, body)
-        await tenant_cleanup.act(means, body, tenant)
+        await _remove_finalizer(means, body)
+        await tenant_cleanup.delete_tenant_in_targets(means, body, tenant)
         await _delete_super_namespaces(means, tenant)
-        await _delete_root(means, tenant)
+        await _delete_root_namespace(means, tenant)
         await _wait_for_volumes(means, tenant)
         # Once more: a syncer that died in the middle may have created one after the last check.
         await _delete_super_namespaces(means, tenant)
-        await means.tenants.drop(tenant.uid)
-    await finalizers.release(means, VIRTUAL_CLUSTERS, body)
+        await means.tenant_clients.drop(tenant.uid)
+    await finalizers.remove_finalizer(means, VIRTUAL_CLUSTERS, body)
 
 
-async def look_again(means: Means, body: Object, tenant: Tenant) -> None:
+async def delete_late_objects(means: ReconcileContext, body: Object, tenant: Tenant) -> None:
     """Delete objects created for a tenant after its end. Raises Held while any exist."""
     await _delete_super_namespaces(means, tenant)
-    await tenant_cleanup.act(means, body, tenant)
+    await tenant_cleanup.delete_tenant_in_targets(means, body, tenant)
 
 
-def has_let_go(status: Mapping[str, Any]) -> bool:
+def is_disengaged(status: Mapping[str, Any]) -> bool:
     """Return whether the syncer reports that it is disconnected from a tenant.
 
     A missing report means nothing, because a session may be about to begin. A running syncer
     reports it of every VirtualCluster that is being deleted, also of one that it never connected
     to.
     """
-    synced = conditions.find(status.get("conditions"), wellknown.SYNCED) or {}
+    synced = conditions.find_condition(status.get("conditions"), wellknown.SYNCED) or {}
     return synced.get("status") == "False" and synced.get("reason") == DISENGAGED
 
 
-def is_theirs(namespace: Mapping[str, Any], tenant: Tenant) -> bool:
+def is_namespace_of_tenant(namespace: Mapping[str, Any], tenant: Tenant) -> bool:
     """Return whether label and annotation of a namespace both record this tenant."""
     metadata = namespace["metadata"]
     labels, annotations = metadata.get("labels") or {}, metadata.get("annotations") or {}
@@ -83,11 +83,11 @@ def is_theirs(namespace: Mapping[str, Any], tenant: Tenant) -> bool:
     )
 
 
-def leftovers(namespaces: Iterable[Mapping[str, Any]]) -> str:
+def describe_remaining(namespaces: Iterable[Mapping[str, Any]]) -> str:
     """Return, for people, the remaining namespaces and what delays their deletion."""
     told: list[str] = []
     found = list(namespaces)
-    for namespace in found[:_SHOWN]:
+    for namespace in found[:_MAX_SHOWN]:
         reasons = [
             str(each.get("message", ""))
             for each in (namespace.get("status") or {}).get("conditions") or ()
@@ -95,46 +95,46 @@ def leftovers(namespaces: Iterable[Mapping[str, Any]]) -> str:
         ]
         name = namespace["metadata"]["name"]
         told.append(f"{name} ({'; '.join(reasons)})" if reasons else name)
-    more = f" and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
+    more = f" and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""
     return ", ".join(told) + more
 
 
-async def _let_go(means: Means, body: Object) -> None:
-    if has_let_go(body.get("status") or {}):
+async def _remove_finalizer(means: ReconcileContext, body: Object) -> None:
+    if is_disengaged(body.get("status") or {}):
         return
     try:
         lease = await means.super_client.get(LEASES, wellknown.SYNCER, namespace=means.namespace)
     except errors.NotFound:
         lease = None
-    if means.syncer_lease.is_held(lease):
-        raise _deleting("the syncer has not let go of the tenant yet")
+    if means.syncer_lease_observer.is_held(lease):
+        raise _build_deleting("the syncer has not let go of the tenant yet")
 
 
-async def _delete_super_namespaces(means: Means, tenant: Tenant) -> None:
+async def _delete_super_namespaces(means: ReconcileContext, tenant: Tenant) -> None:
     page = await means.super_client.list(
         NAMESPACES, label_selector=f"{wellknown.VC_UID}={tenant.uid}"
     )
-    theirs = [each for each in page.get("items") or () if is_theirs(each, tenant)]
+    theirs = [each for each in page.get("items") or () if is_namespace_of_tenant(each, tenant)]
     for namespace in theirs:
         await _delete_namespace(means, namespace)
     if theirs:
-        raise _deleting(f"waiting for namespaces to be gone: {leftovers(theirs)}")
+        raise _build_deleting(f"waiting for namespaces to be gone: {describe_remaining(theirs)}")
 
 
-async def _delete_root(means: Means, tenant: Tenant) -> None:
+async def _delete_root_namespace(means: ReconcileContext, tenant: Tenant) -> None:
     try:
         namespace = await means.super_client.get(NAMESPACES, tenant.root)
     except errors.NotFound:
         return
-    if not root_namespace.is_ours(namespace, tenant):
+    if not root_namespace.is_own_namespace(namespace, tenant):
         return  # same name, but another owner: never deleted
     if "deletionTimestamp" not in namespace["metadata"]:
         await _stop_control_plane(means, tenant)
     await _delete_namespace(means, namespace)
-    raise _deleting(f"waiting for namespaces to be gone: {leftovers([namespace])}")
+    raise _build_deleting(f"waiting for namespaces to be gone: {describe_remaining([namespace])}")
 
 
-async def _stop_control_plane(means: Means, tenant: Tenant) -> None:
+async def _stop_control_plane(means: ReconcileContext, tenant: Tenant) -> None:
     """Delete pods and volumes first, and quickly, because no data must be saved.
 
     A namespace deleted with them in it is checked again only after their grace period.
@@ -144,7 +144,7 @@ async def _stop_control_plane(means: Means, tenant: Tenant) -> None:
         grace = _GRACE_SECONDS if resource is PODS else None
         for found in page.get("items") or ():
             metadata = found["metadata"]
-            if _is_ending(metadata):
+            if _is_being_deleted(metadata):
                 continue
             with contextlib.suppress(errors.NotFound):
                 await means.super_client.delete(
@@ -161,10 +161,10 @@ async def _stop_control_plane(means: Means, tenant: Tenant) -> None:
         left = (await means.super_client.list(resource, namespace=tenant.root)).get("items") or ()
         if left:
             names = ", ".join(sorted(each["metadata"]["name"] for each in left))
-            raise _deleting(f"waiting for {what} of the control plane to end: {names}")
+            raise _build_deleting(f"waiting for {what} of the control plane to end: {names}")
 
 
-async def _delete_namespace(means: Means, namespace: Object) -> None:
+async def _delete_namespace(means: ReconcileContext, namespace: Object) -> None:
     metadata = namespace["metadata"]
     if "deletionTimestamp" in metadata:
         return
@@ -174,17 +174,21 @@ async def _delete_namespace(means: Means, namespace: Object) -> None:
         return
 
 
-async def _wait_for_volumes(means: Means, tenant: Tenant) -> None:
+async def _wait_for_volumes(means: ReconcileContext, tenant: Tenant) -> None:
     """Wait for volumes that their provisioner deletes. Retained volumes are left to it."""
     page = await means.super_client.list(PERSISTENT_VOLUMES)
     waiting = [
-        each["metadata"]["name"] for each in page.get("items") or () if _is_going(each, tenant)
+        each["metadata"]["name"]
+        for each in page.get("items") or ()
+        if _is_volume_going(each, tenant)
     ]
     if waiting:
-        raise _deleting(f"waiting for volumes to be gone: {', '.join(sorted(waiting)[:_SHOWN])}")
+        raise _build_deleting(
+            f"waiting for volumes to be gone: {', '.join(sorted(waiting)[:_MAX_SHOWN])}"
+        )
 
 
-def _is_ending(metadata: Mapping[str, Any]) -> bool:
+def _is_being_deleted(metadata: Mapping[str, Any]) -> bool:
     """Return whether an object is being deleted, a pod with at most the grace used here."""
     return (
         "deletionTimestamp" in metadata
@@ -192,7 +196,7 @@ def _is_ending(metadata: Mapping[str, Any]) -> bool:
     )
 
 
-def _is_going(volume: Mapping[str, Any], tenant: Tenant) -> bool:
+def _is_volume_going(volume: Mapping[str, Any], tenant: Tenant) -> bool:
     spec = volume["spec"]
     claim = spec.get("claimRef") or {}
     return (
@@ -201,5 +205,5 @@ def _is_going(volume: Mapping[str, Any], tenant: Tenant) -> bool:
     )
 
 
-def _deleting(message: str) -> Held:
-    return Held("Deleting", message, again_after=_LOOK_AGAIN)
+def _build_deleting(message: str) -> PhaseBlocked:
+    return PhaseBlocked("Deleting", message, retry_after=_RETRY_SECONDS)

@@ -7,7 +7,7 @@ VirtualCluster. The message must name the field or object and what to do.
 from tenancy import wellknown
 
 
-class Held(Exception):  # noqa: N818 - a state to report, not a failure of the manager
+class PhaseBlocked(Exception):  # noqa: N818 - a state to report, not a failure of the manager
     """A phase cannot go on."""
 
     def __init__(
@@ -16,13 +16,13 @@ class Held(Exception):  # noqa: N818 - a state to report, not a failure of the m
         message: str,
         *,
         condition: str = wellknown.READY,
-        needs_person: bool = False,
-        again_after: float | None = None,
+        needs_admin: bool = False,
+        retry_after: float | None = None,
     ) -> None:
-        """Store the parts. `reason` is CamelCase. `needs_person`: waiting does not help."""
+        """Store the parts. `reason` is CamelCase. `needs_admin`: waiting does not help."""
         super().__init__(message)
         self.reason = reason
         self.message = message
         self.condition = condition
-        self.needs_person = needs_person
-        self.again_after = again_after
+        self.needs_admin = needs_admin
+        self.retry_after = retry_after

@@ -1,8 +1,9 @@
 """Expiry and renewal times of the certificates of all tenants, for metrics.
 
 Owns the earliest expiry and the earliest renewal of each name, so that the number of series does
-not grow with tenants. Must not decide anything. Hazard: recorded times stay until the next `note`
-or `drop`. Otherwise the certificates of a tenant that cannot be reconciled would seem healthy.
+not grow with tenants. Must not decide anything. Hazard: recorded times stay until the next
+`set_validities` or `remove_owner`. Otherwise the certificates of a tenant that cannot be reconciled
+would seem healthy.
 """
 
 from collections.abc import Iterable, Mapping
@@ -13,39 +14,39 @@ from telemetry import metrics
 
 
 @dataclass(frozen=True, slots=True)
-class Span:
+class CertificateValidity:
     """Times at which a certificate ends and is renewed. Authorities are never renewed."""
 
-    ends: datetime
-    renewed: datetime | None = None
+    expires: datetime
+    renewal: datetime | None = None
 
 
-class Expiries:
+class CertificateExpiries:
     """Certificates that this manager renews, by owner: a tenant's UID, or the agents."""
 
     def __init__(self) -> None:
         """Start without certificates."""
-        self._spans: dict[str, Mapping[str, Span]] = {}
+        self._validities: dict[str, Mapping[str, CertificateValidity]] = {}
 
-    def note(self, owner: str, spans: Mapping[str, Span]) -> None:
+    def set_validities(self, owner: str, spans: Mapping[str, CertificateValidity]) -> None:
         """Replace the recorded certificates of an owner, by the names of their Secrets."""
-        before = self._spans.get(owner, {})
-        self._spans[owner] = dict(spans)
-        self._show({*before, *spans})
+        before = self._validities.get(owner, {})
+        self._validities[owner] = dict(spans)
+        self._update_metrics({*before, *spans})
 
-    def drop(self, owner: str) -> None:
+    def remove_owner(self, owner: str) -> None:
         """Delete the records of an owner that no longer exists."""
-        self._show(self._spans.pop(owner, {}))
+        self._update_metrics(self._validities.pop(owner, {}))
 
-    def _show(self, names: Iterable[str]) -> None:
+    def _update_metrics(self, names: Iterable[str]) -> None:
         for name in names:
-            found = [spans[name] for spans in self._spans.values() if name in spans]
+            found = [spans[name] for spans in self._validities.values() if name in spans]
             if not found:
-                metrics.forget_certificate(name)
+                metrics.remove_certificate(name)
                 continue
-            renewals = [span.renewed.timestamp() for span in found if span.renewed is not None]
-            metrics.show_certificate(
+            renewals = [span.renewal.timestamp() for span in found if span.renewal is not None]
+            metrics.set_certificate_times(
                 name,
-                ends=min(span.ends.timestamp() for span in found),
+                ends=min(span.expires.timestamp() for span in found),
                 renewed=min(renewals, default=None),
             )

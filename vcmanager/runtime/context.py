@@ -16,23 +16,23 @@ from typing import Any, Protocol, Self
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.api.event_recorder import EventRecorder
-from kubeio.api.leader_election import Observer
+from kubeio.api.leader_election import LeaseObserver
 from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
 from kubeio.http.transport_protocol import Fence
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
-from vcmanager.runtime.certificate_expiry import Expiries
-from vcmanager.runtime.keys import Key
-from vcmanager.runtime.options import AgentPods, Settings
-from vcmanager.runtime.tenant_watch import Lookout
+from vcmanager.runtime.certificate_expiry import CertificateExpiries
+from vcmanager.runtime.keys import ReconcileKey
+from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
+from vcmanager.runtime.tenant_watch import TenantWatch
 
 RESYNC_SECONDS = 36_000.0
 """Resync interval in seconds of a settled object.
 
 Relevant changes are watched, and a reconcile costs some 30 requests.
 """
-TENANT_DEADLINE = 5.0
+TENANT_DEADLINE_SECONDS = 5.0
 """Deadline in seconds of one request to a tenant. A tenant may be slow on purpose."""
 
 
@@ -42,7 +42,7 @@ class TenantClients:
     def __init__(self, *, user_agent: str = "vc-manager", fence: Fence | None = None) -> None:
         """Start without clients. All clients get the user agent and the fence."""
         self._user_agent, self._fence = user_agent, fence
-        self._clients: dict[str, tuple[str, Client, Lookout]] = {}
+        self._clients: dict[str, tuple[str, Client, TenantWatch]] = {}
 
     async def __aenter__(self) -> Self:
         """Open nothing yet."""
@@ -64,30 +64,30 @@ class TenantClients:
         kubeconfig: bytes,
         name: str,
         *,
-        changed: Callable[[], None],
-        watched: Sequence[Resource],
+        on_changed: Callable[[], None],
+        watched_resources: Sequence[Resource],
     ) -> Client:
         """Return the client of a tenant for this kubeconfig.
 
-        `changed` is called when an object of the manager in the tenant changes, of the kinds in
-        `watched`.
+        `on_changed` is called when an object of the manager in the tenant changes, of the kinds in
+        `watched_resources`.
         """
-        kinds = "".join(each.path() for each in watched)
+        kinds = "".join(each.build_path() for each in watched_resources)
         digest = hashlib.sha256(kubeconfig).hexdigest() + kinds
         known = self._clients.get(uid)
         if known is not None and known[0] == digest:
             return known[1]
         await self.drop(uid)
-        endpoint = loading.tenant_kubeconfig(kubeconfig, name=name)
+        endpoint = loading.load_tenant_kubeconfig(kubeconfig, name=name)
         client = Client(
             endpoint,
             user_agent=self._user_agent,
             connections=8,
-            deadline=TENANT_DEADLINE,
+            deadline=TENANT_DEADLINE_SECONDS,
             fence=self._fence,
         )
         await client.__aenter__()
-        self._clients[uid] = (digest, client, Lookout(client, watched, changed))
+        self._clients[uid] = (digest, client, TenantWatch(client, watched_resources, on_changed))
         return client
 
     async def drop(self, uid: str) -> None:
@@ -99,21 +99,22 @@ class TenantClients:
             await client.__aexit__(None, None, None)
 
 
-class TargetClients(Protocol):
-    """One client per target, and the last probe with it: `vcmanager.targets.clients.Targets`.
+class TargetClientProvider(Protocol):
+    """One client per target, and the last probe with it:
+    `vcmanager.targets.clients.TargetClientCache`.
 
-    `looks`, `agents` and `losses_told` are by the name of the SuperCluster. Only the modules of
-    `vcmanager.targets` know the contents of the first two.
+    `last_probes`, `agent_checks` and `reported_losses` are by the name of the SuperCluster. Only
+    the modules of `vcmanager.targets` know the contents of the first two.
     """
 
-    looks: dict[str, Any]
-    agents: dict[str, Any]
-    losses_told: dict[str, str]
+    last_probes: dict[str, Any]
+    agent_checks: dict[str, Any]
+    reported_losses: dict[str, str]
 
-    async def client(self, name: str, endpoint: Endpoint) -> Client:
+    async def get_client(self, name: str, endpoint: Endpoint) -> Client:
         """Return the client of a SuperCluster."""
 
-    def opened(self, endpoint: Endpoint) -> Client:
+    def open_client(self, endpoint: Endpoint) -> Client:
         """Return a client that is not stored, for `async with`."""
 
     async def forget(self, name: str) -> None:
@@ -122,20 +123,20 @@ class TargetClients(Protocol):
     async def drop(self, name: str) -> None:
         """Close the client of a SuperCluster, and drop the results of its probe."""
 
-    def follow(
+    def watch_secret(
         self,
         super_client: Client,
         *,
         namespace: str,
         secret: str,
         name: str,
-        wake: Callable[[str], None],
+        enqueue: Callable[[str], None],
     ) -> None:
-        """Call `wake` with the name of a SuperCluster when its Secret changes."""
+        """Call `enqueue` with the name of a SuperCluster when its Secret changes."""
 
 
 @dataclass(frozen=True, slots=True)
-class Departure:
+class DeletedTenant:
     """A tenant that has ended."""
 
     tenant: Tenant
@@ -144,27 +145,27 @@ class Departure:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Means:
+class ReconcileContext:
     """The super cluster, the clock, and the state shared between reconciles."""
 
     super_client: Client
-    settings: Settings
+    settings: OperatorSettings
     namespace: str
     """Namespace of the manager's own components."""
     recorder: EventRecorder
     now: Callable[[], datetime]
-    wake: Callable[[Key], None]
+    enqueue: Callable[[ReconcileKey], None]
     """Queue a key at once."""
-    later: Callable[[Key, float], None]
+    enqueue_after: Callable[[ReconcileKey, float], None]
     """Queue a key after a delay in seconds."""
-    tenants: TenantClients = field(default_factory=TenantClients)
-    targets: TargetClients
+    tenant_clients: TenantClients = field(default_factory=TenantClients)
+    target_clients: TargetClientProvider
     """Other super clusters."""
-    agent_pods: AgentPods | None = None
+    agent_pods: AgentPodSettings | None = None
     """Pod settings of the agents of targets. None: not configured."""
-    expiries: Expiries = field(default_factory=Expiries)
-    departures: dict[Key, Departure] = field(default_factory=dict)
+    expiries: CertificateExpiries = field(default_factory=CertificateExpiries)
+    deleted_tenants: dict[ReconcileKey, DeletedTenant] = field(default_factory=dict)
     """Tenants that have ended, until the orphan sweep has checked them once more."""
-    syncer_lease: Observer = field(default_factory=Observer)
-    claiming: asyncio.Lock = field(default_factory=asyncio.Lock)
+    syncer_lease_observer: LeaseObserver = field(default_factory=LeaseObserver)
+    service_range_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Lock around the choice of a service range. Two tenants must not choose from the same list."""

@@ -9,7 +9,7 @@ from typing import Any, Literal
 
 from tenancy import wellknown
 
-Kind = Literal[
+ReconcileKind = Literal[
     "VirtualCluster",
     "ClusterVersion",
     "CertificateSigningRequest",
@@ -22,14 +22,14 @@ Kind = Literal[
 
 
 @dataclass(frozen=True, slots=True)
-class Key:
+class ReconcileKey:
     """One object to reconcile."""
 
-    kind: Kind
+    kind: ReconcileKind
     namespace: str
     name: str
 
-    def fields(self) -> dict[str, str]:
+    def build_log_fields(self) -> dict[str, str]:
         """Return the log fields of the object."""
         found = {"kind": self.kind, "name": self.name}
         return {**found, "namespace": self.namespace} if self.namespace else found
@@ -42,45 +42,47 @@ class Key:
         return self.kind
 
 
-AGENT_TRUST = Key("AgentTrust", "", "vn-agent")
+AGENT_TRUST_KEY = ReconcileKey("AgentTrust", "", "vn-agent")
 """Trust of the agents. It exists before any tenant, because the agents wait for it."""
 
-AGENT_ACCESS = Key("AgentAccess", "", "vn-agent")
+AGENT_ACCESS_KEY = ReconcileKey("AgentAccess", "", "vn-agent")
 """API calls that the policies permit to tenants, for the agents."""
 
 
-def virtual_cluster(namespace: str, name: str) -> Key:
+def build_virtual_cluster_key(namespace: str, name: str) -> ReconcileKey:
     """Return the key of a VirtualCluster."""
-    return Key("VirtualCluster", namespace, name)
+    return ReconcileKey("VirtualCluster", namespace, name)
 
 
-def departure(namespace: str, uid: str) -> Key:
+def build_deleted_tenant_key(namespace: str, uid: str) -> ReconcileKey:
     """Return the key of a deleted VirtualCluster. A new one may have its name by now."""
-    return Key("Departure", namespace, uid)
+    return ReconcileKey("Departure", namespace, uid)
 
 
-def of_listed(found: Mapping[str, Any]) -> Key:
+def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:
     """Return the key of a VirtualCluster from a list."""
     metadata = found["metadata"]
-    return virtual_cluster(metadata["namespace"], metadata["name"])
+    return build_virtual_cluster_key(metadata["namespace"], metadata["name"])
 
 
 AGENT_TRUST_LABELS = {wellknown.CONTROLLED: "true", wellknown.COMPONENT: wellknown.AGENT}
 """Labels of the objects that the agents trust and read, so that their changes are watched."""
 
 
-def node_address(address: str) -> Key:
+def build_node_address_key(address: str) -> ReconcileKey:
     """Return the key of an address that no node has any longer."""
-    return Key("NodeAddress", "", address)
+    return ReconcileKey("NodeAddress", "", address)
 
 
-def parent_of(metadata: Mapping[str, Any]) -> Key | None:
+def get_owner_key(metadata: Mapping[str, Any]) -> ReconcileKey | None:
     """Return the key that reconciles an object: its VirtualCluster, target or agent key."""
     labels = metadata.get("labels") or {}
     if labels.get(wellknown.COMPONENT) == wellknown.TARGET_AGENT:
         target = labels.get(wellknown.TARGET)
-        return Key("SuperCluster", "", target) if target else None
+        return ReconcileKey("SuperCluster", "", target) if target else None
     if labels.get(wellknown.COMPONENT) == wellknown.AGENT and wellknown.VC_NAME not in labels:
-        return AGENT_ACCESS if metadata.get("name") == wellknown.AGENT_ACCESS else AGENT_TRUST
+        return (
+            AGENT_ACCESS_KEY if metadata.get("name") == wellknown.AGENT_ACCESS else AGENT_TRUST_KEY
+        )
     namespace, name = labels.get(wellknown.VC_NAMESPACE), labels.get(wellknown.VC_NAME)
-    return virtual_cluster(namespace, name) if namespace and name else None
+    return build_virtual_cluster_key(namespace, name) if namespace and name else None

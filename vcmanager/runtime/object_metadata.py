@@ -15,20 +15,20 @@ from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 
 Manifest = dict[str, Any]
-Source = tuple[str, str]
+DigestSource = tuple[str, str]
 """Kind and name of an object that a pod mounts, or whose change recreates the pod."""
 
-STORE: Source = ("Store", "etcd")
+STORE_SOURCE: DigestSource = ("Store", "etcd")
 """Stands for the identity of etcd, in addition to the mounts of a pod."""
 
-_WORKLOADS = frozenset({"StatefulSet", "Deployment"})
+_WORKLOAD_KINDS = frozenset({"StatefulSet", "Deployment"})
 
 
-def marked(
+def add_metadata(
     manifest: Manifest,
     tenant: Tenant,
-    contents: Mapping[Source, str],
-    also: frozenset[Source] = frozenset(),
+    contents: Mapping[DigestSource, str],
+    also: frozenset[DigestSource] = frozenset(),
 ) -> Manifest:
     """Return a manifest with labels, and for workloads the digest of what their pods mount.
 
@@ -36,46 +36,46 @@ def marked(
     further sources whose change recreates the pods, although the pods do not mount them.
     """
     made = copy.deepcopy(manifest)
-    labels = ownership.labels(tenant, "")
+    labels = ownership.build_owner_labels(tenant, "")
     metadata = made["metadata"]
     metadata["namespace"] = tenant.root
     metadata["labels"] = {**(metadata.get("labels") or {}), **labels}
-    if made["kind"] in _WORKLOADS:
+    if made["kind"] in _WORKLOAD_KINDS:
         template = made["spec"]["template"]
         inner = template.setdefault("metadata", {})
         inner["labels"] = {**(inner.get("labels") or {}), **labels}
-        sources = sorted(mounted(template["spec"]) | also)
+        sources = sorted(list_mounted_sources(template["spec"]) | also)
         parts = [f"{kind}/{name}={contents.get((kind, name), '')}" for kind, name in sources]
         inner["annotations"] = {
             **(inner.get("annotations") or {}),
-            wellknown.SECRETS_DIGEST: digest(parts),
+            wellknown.SECRETS_DIGEST: compute_digest(parts),
         }
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
-        wellknown.DIGEST: digest(made),
+        wellknown.LAST_WRITTEN_DIGEST: compute_digest(made),
     }
     return made
 
 
-def mounted(pod_spec: Mapping[str, Any]) -> set[Source]:
+def list_mounted_sources(pod_spec: Mapping[str, Any]) -> set[DigestSource]:
     """Return the Secrets and ConfigMaps that a pod mounts."""
-    found: set[Source] = set()
+    found: set[DigestSource] = set()
     for volume in pod_spec.get("volumes") or ():
         projected = (volume.get("projected") or {}).get("sources") or ()
         for source in (volume, *projected):
-            found |= _sources(source)
+            found |= _list_volume_sources(source)
     return found
 
 
-def contents_of(objects: Iterable[Mapping[str, Any]], kind: str) -> dict[Source, str]:
+def digest_contents(objects: Iterable[Mapping[str, Any]], kind: str) -> dict[DigestSource, str]:
     """Return the digest of the data of each Secret or ConfigMap."""
     return {
-        (kind, each["metadata"]["name"]): digest([each.get("data"), each.get("binaryData")])
+        (kind, each["metadata"]["name"]): compute_digest([each.get("data"), each.get("binaryData")])
         for each in objects
     }
 
 
-def is_current(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
+def is_up_to_date(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
     """Return whether writing `desired` would change nothing.
 
     The digest detects fields that are no longer sent. The comparison detects changes by other
@@ -84,32 +84,35 @@ def is_current(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> bo
     if live is None or "deletionTimestamp" in live["metadata"]:
         return False
     annotations = live["metadata"].get("annotations") or {}
-    if annotations.get(wellknown.DIGEST) != desired["metadata"]["annotations"][wellknown.DIGEST]:
+    if (
+        annotations.get(wellknown.LAST_WRITTEN_DIGEST)
+        != desired["metadata"]["annotations"][wellknown.LAST_WRITTEN_DIGEST]
+    ):
         return False
-    return is_part(desired, live)
+    return is_subset(desired, live)
 
 
-def is_part(wanted: Any, found: Any) -> bool:
+def is_subset(wanted: Any, found: Any) -> bool:
     """Return whether everything in `wanted` is in `found`, which may have more."""
     if isinstance(wanted, Mapping):
         if not isinstance(found, Mapping):
             return not wanted and found is None
-        return all(is_part(value, found.get(key)) for key, value in wanted.items())
+        return all(is_subset(value, found.get(key)) for key, value in wanted.items())
     if isinstance(wanted, list):
         if not isinstance(found, list):
             return not wanted and found is None
-        return len(wanted) == len(found) and all(map(is_part, wanted, found))
+        return len(wanted) == len(found) and all(map(is_subset, wanted, found))
     return bool(wanted == found)
 
 
-def digest(value: Any) -> str:
+def compute_digest(value: Any) -> str:
     """Return the digest of a JSON value, as 32 hexadecimal digits."""
     text = json.dumps(value, sort_keys=True, separators=(",", ":"))
     return hashlib.sha256(text.encode()).hexdigest()[:32]
 
 
-def _sources(volume: Mapping[str, Any]) -> set[Source]:
-    found: set[Source] = set()
+def _list_volume_sources(volume: Mapping[str, Any]) -> set[DigestSource]:
+    found: set[DigestSource] = set()
     secret = volume.get("secret") or {}
     name = secret.get("secretName") or secret.get("name")
     if name:

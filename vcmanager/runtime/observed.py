@@ -14,9 +14,9 @@ from tenancy import resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
 
-Named = Mapping[str, Object]
+ObjectsByName = Mapping[str, Object]
 
-KINDS: Mapping[str, Resource] = {
+OBSERVED_KINDS: Mapping[str, Resource] = {
     each.kind: each
     for each in (
         resources.SECRETS,
@@ -32,45 +32,48 @@ KINDS: Mapping[str, Resource] = {
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Snapshot:
+class ObservedObjects:
     """Objects of a root namespace at one moment."""
 
     namespace: Object | None
-    objects: Mapping[str, Named] = field(default_factory=dict)
+    objects: Mapping[str, ObjectsByName] = field(default_factory=dict)
     """By kind, then by name."""
 
-    def named(self, kind: str) -> Named:
+    def get_by_name(self, kind: str) -> ObjectsByName:
         """Return the objects of a kind, by name."""
         return self.objects.get(kind, {})
 
     def get(self, kind: str, name: str) -> Object | None:
         """Return one object, or None."""
-        return self.named(kind).get(name)
+        return self.get_by_name(kind).get(name)
 
-    def pods_of(self, component: str) -> Iterator[Object]:
+    def iterate_pods(self, component: str) -> Iterator[Object]:
         """Yield the pods of a component."""
-        for pod in self.named("Pod").values():
+        for pod in self.get_by_name("Pod").values():
             labels = pod["metadata"].get("labels") or {}
             if labels.get(wellknown.COMPONENT) == component:
                 yield pod
 
 
-async def take(super_client: Client, tenant: Tenant) -> Snapshot:
+async def observe_objects(super_client: Client, tenant: Tenant) -> ObservedObjects:
     """Read a tenant's root namespace. Raises KubeError if a read fails."""
     try:
         namespace = await super_client.get(resources.NAMESPACES, tenant.root)
     except errors.NotFound:
-        return Snapshot(namespace=None)
+        return ObservedObjects(namespace=None)
     lists = await asyncio.gather(
-        *(super_client.list(resource, namespace=tenant.root) for resource in KINDS.values())
+        *(
+            super_client.list(resource, namespace=tenant.root)
+            for resource in OBSERVED_KINDS.values()
+        )
     )
     found = {
-        kind: {each["metadata"]["name"]: _typed(each, kind) for each in page.get("items") or ()}
-        for kind, page in zip(KINDS, lists, strict=True)
+        kind: {each["metadata"]["name"]: _add_type(each, kind) for each in page.get("items") or ()}
+        for kind, page in zip(OBSERVED_KINDS, lists, strict=True)
     }
-    return Snapshot(namespace=namespace, objects=found)
+    return ObservedObjects(namespace=namespace, objects=found)
 
 
-def _typed(item: Object, kind: str) -> Object:
+def _add_type(item: Object, kind: str) -> Object:
     """Return an item with its apiVersion and kind, which lists leave out."""
-    return {"apiVersion": KINDS[kind].api_version, "kind": kind, **item}
+    return {"apiVersion": OBSERVED_KINDS[kind].api_version, "kind": kind, **item}

@@ -10,7 +10,7 @@ import msgspec
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Settings:
+class OperatorSettings:
     """Settings of the super cluster's operator for all tenants."""
 
     registry: str
@@ -19,7 +19,7 @@ class Settings:
     """The super cluster's range of node ports. Tenants offer the same range."""
 
 
-class AgentPods(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+class AgentPodSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Pod settings from the chart. The names are those of a Deployment's fields."""
 
     image: str

@@ -13,13 +13,13 @@ from typing import Any, Literal
 
 from tenancy import conditions, wellknown
 from tenancy.conditions import Condition
-from tenancy.specs import Phase
-from vcmanager.runtime.object_metadata import is_part
+from tenancy.specs import VirtualClusterPhase
+from vcmanager.runtime.object_metadata import is_subset
 
 RECONCILING, STALLED = "Reconciling", "Stalled"
 """Condition types that tools for kstatus read."""
 
-OURS = (
+OWN_CONDITIONS = (
     wellknown.READY,
     wellknown.CERTIFICATES_READY,
     wellknown.ETCD_READY,
@@ -31,22 +31,22 @@ OURS = (
     RECONCILING,
     STALLED,
 )
-_BESIDE = frozenset({wellknown.METRICS_READY})
+_OPTIONAL_CONDITIONS = frozenset({wellknown.METRICS_READY})
 """Conditions of optional parts. Neither Ready nor Reconciling waits for them."""
-_NO_PARTS = _BESIDE | {wellknown.STORE_EPHEMERAL, wellknown.READY}
-_DNS_MAY_TAKE = timedelta(minutes=5)
-_SUMMARIES = frozenset({wellknown.READY, RECONCILING, STALLED})
-_LONGEST_MESSAGE = 4096
-_NO_REASON = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
+_NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {wellknown.STORE_EPHEMERAL, wellknown.READY}
+_DNS_START_WINDOW = timedelta(minutes=5)
+_SUMMARY_CONDITIONS = frozenset({wellknown.READY, RECONCILING, STALLED})
+_MAX_MESSAGE_LENGTH = 4096
+_INVALID_REASON_CHARACTERS = re.compile(r"^[^A-Za-z]+|[^A-Za-z0-9_]")
 """Characters that the API refuses in a reason. Reasons of pods and Events have other sources."""
 
-Status = Literal["True", "False", "Unknown"]
-News = tuple[Literal["Normal", "Warning"], str, str]
+StatusValue = Literal["True", "False", "Unknown"]
+EventRow = tuple[Literal["Normal", "Warning"], str, str]
 """Type, reason and message of an Event."""
 
 
 @dataclass(slots=True, kw_only=True)
-class Report:
+class ReconcileStatus:
     """Result of one reconcile. Each phase adds to it, and it is written once."""
 
     generation: int
@@ -56,101 +56,105 @@ class Report:
     endpoint: str = ""
     service_cidr: str = ""
     version: str = ""
-    failing: set[str] = field(default_factory=set)
+    failing_conditions: set[str] = field(default_factory=set)
     """Types of conditions with a failure, as opposed to unfinished work."""
     _conditions: dict[str, Condition] = field(default_factory=dict)
 
-    def say(
-        self, kind: str, status: Status, reason: str, message: str, *, is_failure: bool = False
+    def set_condition(
+        self, kind: str, status: StatusValue, reason: str, message: str, *, is_failure: bool = False
     ) -> None:
         """Set a condition. A condition that is already set stays."""
         if kind in self._conditions:
             return
         if is_failure:
-            self.failing.add(kind)
-        self._conditions[kind] = conditions.condition(
+            self.failing_conditions.add(kind)
+        self._conditions[kind] = conditions.build_condition(
             kind,
             status,
-            _NO_REASON.sub("", reason) or "Unknown",
-            message[:_LONGEST_MESSAGE] or "no message",
+            _INVALID_REASON_CHARACTERS.sub("", reason) or "Unknown",
+            message[:_MAX_MESSAGE_LENGTH] or "no message",
             now=self.now,
             generation=self.generation,
         )
 
-    def repeat(self, old: Mapping[str, Any]) -> None:
+    def carry_over(self, old: Mapping[str, Any]) -> None:
         """Repeat the old conditions of what was not checked this time.
 
         Server-side apply removes each condition that is left out.
         """
         for each in old.get("conditions") or ():
-            if each.get("type") in OURS and each["type"] not in _SUMMARIES:
-                self.say(each["type"], each["status"], each["reason"], each["message"])
+            if each.get("type") in OWN_CONDITIONS and each["type"] not in _SUMMARY_CONDITIONS:
+                self.set_condition(each["type"], each["status"], each["reason"], each["message"])
 
-    def conclude(
+    def summarize(
         self,
         *,
-        held: tuple[str, str] | None,
+        blocked: tuple[str, str] | None,
         is_stalled: bool,
         is_deleting: bool,
         old: Mapping[str, Any] | None = None,
     ) -> None:
         """Set the summaries: Ready, Reconciling, Stalled.
 
-        `held` is the reason and message of a phase that could not continue, and `old` is the
+        `blocked` is the reason and message of a phase that could not continue, and `old` is the
         previous status.
         """
         missing = [
             each
             for kind, each in self._conditions.items()
-            if each["status"] != "True" and kind not in _NO_PARTS
+            if each["status"] != "True" and kind not in _NON_COMPONENT_CONDITIONS
         ]
-        if held is None and all(self._is_on_its_way(each["type"], old or {}) for each in missing):
-            self.say(wellknown.READY, "True", "TenantControlPlaneRunning", _RUNNING)
+        if blocked is None and all(self._is_pending(each["type"], old or {}) for each in missing):
+            self.set_condition(
+                wellknown.READY, "True", "TenantControlPlaneRunning", _RUNNING_MESSAGE
+            )
             if not missing:
                 return
-        reason, message = held or (missing[0]["reason"], missing[0]["message"])
-        self.say(wellknown.READY, "False", reason, message)  # unless it is already True
+        reason, message = blocked or (missing[0]["reason"], missing[0]["message"])
+        self.set_condition(wellknown.READY, "False", reason, message)  # unless it is already True
         if is_stalled:
-            self.say(STALLED, "True", reason, message)
+            self.set_condition(STALLED, "True", reason, message)
         else:
             word = "Deleting" if is_deleting else "InProgress"
-            self.say(RECONCILING, "True", word, message)
+            self.set_condition(RECONCILING, "True", word, message)
 
-    def _is_on_its_way(self, kind: str, old: Mapping[str, Any]) -> bool:
+    def _is_pending(self, kind: str, old: Mapping[str, Any]) -> bool:
         """Return whether Ready need not wait for a part that is still starting.
 
         This applies to the name server only, for 5 min and while it has no failure. A tenant that
         has lost Ready becomes ready again only when all parts are. Otherwise Ready would flap with
         a name server that starts and exits.
         """
-        if kind != wellknown.DNS_READY or kind in self.failing:
+        if kind != wellknown.DNS_READY or kind in self.failing_conditions:
             return False
         found = old.get("conditions")
-        ready, before = (conditions.find(found, each) for each in (wellknown.READY, kind))
+        ready, before = (conditions.find_condition(found, each) for each in (wellknown.READY, kind))
         if old.get("phase") == "Running" and ready is not None and ready["status"] == "False":
             return False
         if before is None or before["status"] == "True":
             return True
-        since = conditions.since(before)
-        return since is not None and datetime.fromisoformat(self.now) - since < _DNS_MAY_TAKE
+        since = conditions.parse_transition_time(before)
+        return since is not None and datetime.fromisoformat(self.now) - since < _DNS_START_WINDOW
 
     @property
     def is_settled(self) -> bool:
-        """Return whether no work is pending and nothing is stalled. Valid after `conclude`."""
+        """Return whether no work is pending and nothing is stalled. Valid after `summarize`."""
         return RECONCILING not in self._conditions and STALLED not in self._conditions
 
     @property
-    def is_whole(self) -> bool:
+    def is_complete(self) -> bool:
         """Return whether the optional parts work as well."""
         return not any(
-            each["status"] != "True" for kind, each in self._conditions.items() if kind in _BESIDE
+            each["status"] != "True"
+            for kind, each in self._conditions.items()
+            if kind in _OPTIONAL_CONDITIONS
         )
 
-    def document(self, old: Mapping[str, Any]) -> dict[str, Any]:
+    def build_status(self, old: Mapping[str, Any]) -> dict[str, Any]:
         """Return the status, with the transition times of unchanged conditions from the old one."""
-        listed = [self._conditions[kind] for kind in OURS if kind in self._conditions]
-        made = conditions.carry_times(old.get("conditions"), listed)
-        phase, reason, message = self._phase(old)
+        listed = [self._conditions[kind] for kind in OWN_CONDITIONS if kind in self._conditions]
+        made = conditions.carry_transition_times(old.get("conditions"), listed)
+        phase, reason, message = self._compute_phase(old)
         texts = {
             "phase": phase,
             "reason": reason,
@@ -166,14 +170,14 @@ class Report:
             "conditions": made,
         }
 
-    def _phase(self, old: Mapping[str, Any]) -> tuple[Phase, str, str]:
+    def _compute_phase(self, old: Mapping[str, Any]) -> tuple[VirtualClusterPhase, str, str]:
         """Return phase, reason and message in upstream's words.
 
         A tenant that ran once stays Running while a part of it restarts.
         """
         ready = self._conditions[wellknown.READY]
         if ready["status"] == "True":
-            return "Running", "TenantControlPlaneRunning", _RUNNING
+            return "Running", "TenantControlPlaneRunning", _RUNNING_MESSAGE
         if STALLED in self._conditions:
             return "Error", "TenantControlPlaneError", ready["message"]
         if old.get("phase") == "Running":
@@ -181,35 +185,35 @@ class Report:
         return "Pending", "ClusterCreating", ready["message"]
 
 
-_RUNNING = "tenant control plane is running"
+_RUNNING_MESSAGE = "tenant control plane is running"
 
 
-def is_written(document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
+def is_status_current(document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:
     """Return whether the status on the server already has these and no other own conditions."""
-    mine = [each for each in old.get("conditions") or () if each.get("type") in OURS]
-    return _by_type(mine) == _by_type(document["conditions"]) and all(
-        is_part(value, old.get(key)) for key, value in document.items() if key != "conditions"
+    mine = [each for each in old.get("conditions") or () if each.get("type") in OWN_CONDITIONS]
+    return _index_by_type(mine) == _index_by_type(document["conditions"]) and all(
+        is_subset(value, old.get(key)) for key, value in document.items() if key != "conditions"
     )
 
 
-def news(
+def iterate_events(
     document: Mapping[str, Any], old: Mapping[str, Any], failing: Collection[str]
-) -> Iterator[News]:
+) -> Iterator[EventRow]:
     """Yield the Events of a changed status: parts that became ready, and failures."""
     for each in document["conditions"]:
         kind = each["type"]
-        before = conditions.find(old.get("conditions"), kind) or {}
+        before = conditions.find_condition(old.get("conditions"), kind) or {}
         is_new = (before.get("status"), before.get("reason")) != (each["status"], each["reason"])
         if not is_new:
             continue
-        if each["status"] == "True" and kind in _ANNOUNCED:
+        if each["status"] == "True" and kind in _ANNOUNCED_CONDITIONS:
             yield "Normal", kind, each["message"]
-        elif kind in failing or (kind in _WARNED and each["status"] == "True"):
+        elif kind in failing or (kind in _WARNING_CONDITIONS and each["status"] == "True"):
             yield "Warning", each["reason"], each["message"]
 
 
-_WARNED = frozenset({STALLED, wellknown.STORE_EPHEMERAL})
-_ANNOUNCED = frozenset(
+_WARNING_CONDITIONS = frozenset({STALLED, wellknown.STORE_EPHEMERAL})
+_ANNOUNCED_CONDITIONS = frozenset(
     {
         wellknown.READY,
         wellknown.ETCD_READY,
@@ -221,5 +225,5 @@ _ANNOUNCED = frozenset(
 )
 
 
-def _by_type(listed: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
+def _index_by_type(listed: Iterable[Mapping[str, Any]]) -> dict[str, Mapping[str, Any]]:
     return {each["type"]: each for each in listed}

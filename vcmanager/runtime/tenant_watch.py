@@ -16,33 +16,33 @@ from kubeio.cache.store import Entry, Store
 from tenancy import wellknown
 from tenancy.resources import Resource
 
-QUIET_SECONDS = 600.0
+BACKOFF_RESET_SECONDS = 600.0
 """Quiet time in seconds after which the pause is reset to its base of about 1 s."""
-_BASE, _CEILING = 1.0, 60.0
-_SELECTED = f"{wellknown.BOOTSTRAP}=true"
+_BASE_DELAY_SECONDS, _MAX_DELAY_SECONDS = 1.0, 60.0
+_SELECTOR = f"{wellknown.BOOTSTRAP}=true"
 
 
-class Lookout:
+class TenantWatch:
     """Watches the manager's objects in one tenant while it is open."""
 
     def __init__(
-        self, client: Client, resources: Sequence[Resource], changed: Callable[[], None]
+        self, client: Client, resources: Sequence[Resource], on_changed: Callable[[], None]
     ) -> None:
-        """Start the watches. `changed` is called shortly after an object was changed or deleted."""
-        self._changed = changed
-        self._backoff = Backoff(base=_BASE, ceiling=_CEILING)
-        self._last = float("-inf")
-        self._due: asyncio.TimerHandle | None = None
+        """Start the watches. `on_changed` is called soon after a change or deletion."""
+        self._on_changed = on_changed
+        self._backoff = Backoff(base=_BASE_DELAY_SECONDS, ceiling=_MAX_DELAY_SECONDS)
+        self._last_change_at = float("-inf")
+        self._due_timer: asyncio.TimerHandle | None = None
         self._reflectors = []
         for resource in resources:
             store = Store()
-            store.subscribe(self._seen)
+            store.subscribe(self._handle_event)
             self._reflectors.append(
                 Reflector(
                     client,
                     resource,
                     store,
-                    label_selector=_SELECTED,
+                    label_selector=_SELECTOR,
                     metadata_only=True,
                     side="tenant",
                 )
@@ -51,8 +51,8 @@ class Lookout:
 
     async def close(self) -> None:
         """Stop the watches."""
-        if self._due is not None:
-            self._due.cancel()
+        if self._due_timer is not None:
+            self._due_timer.cancel()
         self._running.cancel()
         with contextlib.suppress(asyncio.CancelledError):
             await self._running
@@ -62,16 +62,18 @@ class Lookout:
             for reflector in self._reflectors:
                 group.create_task(reflector.run(), name=f"lookout-{reflector.resource.plural}")
 
-    def _seen(self, old: Entry | None, _: Entry | None, __: bool) -> None:
+    def _handle_event(self, old: Entry | None, _: Entry | None, __: bool) -> None:
         if old is None:
             return  # created: by the manager, or after a deletion that was reported
         now = asyncio.get_running_loop().time()
-        if now - self._last > QUIET_SECONDS:
+        if now - self._last_change_at > BACKOFF_RESET_SECONDS:
             self._backoff.reset()
-        self._last = now
-        if self._due is None:
-            self._due = asyncio.get_running_loop().call_later(self._backoff.next(), self._tell)
+        self._last_change_at = now
+        if self._due_timer is None:
+            self._due_timer = asyncio.get_running_loop().call_later(
+                self._backoff.next(), self._notify
+            )
 
-    def _tell(self) -> None:
-        self._due = None
-        self._changed()
+    def _notify(self) -> None:
+        self._due_timer = None
+        self._on_changed()

@@ -12,26 +12,26 @@ from typing import NamedTuple
 
 from kubeio import Object
 from kubeio.config.endpoint import Endpoint
-from kubeio.config.secret_kubeconfig import KUBELET_AUTHORITIES
+from kubeio.config.secret_kubeconfig import KUBELET_AUTHORITIES_KEY
 from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS
-from tenancy.super_clusters import Mode
+from tenancy.super_clusters import AccessMode
 from vcmanager.pki import bundles
-from vcmanager.runtime.object_metadata import digest
-from vcmanager.runtime.options import AgentPods
+from vcmanager.runtime.object_metadata import compute_digest
+from vcmanager.runtime.options import AgentPodSettings
 
-COMPONENT = wellknown.TARGET_AGENT
-NOWHERE = "https://target.invalid"
+AGENT_COMPONENT = wellknown.TARGET_AGENT
+PLACEHOLDER_SERVER = "https://target.invalid"
 """Server without a credential. It is never called."""
-NO_CREDENTIAL = "none"
-_APP = "app.kubernetes.io"
+NO_CREDENTIAL_KEY = "none"
+_APP_LABEL_PREFIX = "app.kubernetes.io"
 _ACCOUNT_FILES = "/var/run/secrets/kubernetes.io/serviceaccount"
 _HEALTH_PORT, _METRICS_PORT = 10551, 10552
-_UPSTREAMS: Mapping[Mode, str] = {"agent": "kubelet", "apiserver": "apiserver"}
+_UPSTREAM_SETTINGS: Mapping[AccessMode, str] = {"agent": "kubelet", "apiserver": "apiserver"}
 """The agent's words for the modes."""
 
 
-class Servers(NamedTuple):
+class AgentServers(NamedTuple):
     """Servers that the agent sends its credential to, and their authorities."""
 
     api: Endpoint
@@ -39,11 +39,11 @@ class Servers(NamedTuple):
     """Authorities of the kubelets that open streams. Empty: the API server opens them."""
 
     @property
-    def place(self) -> str:
+    def server_identity(self) -> str:
         """Return a digest of these servers. A token for one digest must not be sent to another."""
         api = self.api
         parts = [api.server, api.tls_server_name, api.ca.decode("latin-1")]
-        return digest([*parts, self.kubelets.decode("latin-1")] if self.kubelets else parts)
+        return compute_digest([*parts, self.kubelets.decode("latin-1")] if self.kubelets else parts)
 
     @property
     def token_key(self) -> str:
@@ -52,11 +52,11 @@ class Servers(NamedTuple):
         With one key for all, an older pod would read the new token. It would send it to servers
         that it still trusts, such as a kubelet of an authority just withdrawn.
         """
-        return f"token-{self.place}"
+        return f"token-{self.server_identity}"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Post:
+class AgentDeployment:
     """One agent: its SuperCluster, and its namespace."""
 
     name: str
@@ -65,15 +65,15 @@ class Post:
     """UID of the SuperCluster: the registration."""
     namespace: str
     """Namespace of the components."""
-    mode: Mode = "apiserver"
+    mode: AccessMode = "apiserver"
     """Server that opens streams in the target."""
 
     @property
-    def title(self) -> str:
+    def object_name(self) -> str:
         """Return the name of the Secret and of the Deployment."""
-        return title_of(self.name)
+        return build_object_name(self.name)
 
-    def metadata(self) -> Object:
+    def build_metadata(self) -> Object:
         """Return the metadata of both objects. They are deleted with the SuperCluster."""
         owner = {
             "apiVersion": SUPER_CLUSTERS.api_version,
@@ -82,11 +82,11 @@ class Post:
             "uid": self.uid,
         }
         return {
-            "name": self.title,
+            "name": self.object_name,
             "namespace": self.namespace,
             "labels": {
                 wellknown.CONTROLLED: "true",
-                wellknown.COMPONENT: COMPONENT,
+                wellknown.COMPONENT: AGENT_COMPONENT,
                 wellknown.TARGET: self.name,
                 wellknown.SUPER_CLUSTER: self.uid,
             },
@@ -94,30 +94,36 @@ class Post:
         }
 
 
-def title_of(name: str) -> str:
+def build_object_name(name: str) -> str:
     """Return the name of the Secret and the Deployment for a SuperCluster."""
-    return f"{COMPONENT}-{name}"
+    return f"{AGENT_COMPONENT}-{name}"
 
 
-def secret(post: Post, servers: Servers, token: str) -> Object:
+def build_secret(agent: AgentDeployment, servers: AgentServers, token: str) -> Object:
     """Return the Secret with the agent's credential for the target."""
     return {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": post.metadata(),
+        "metadata": agent.build_metadata(),
         "type": "Opaque",
         "data": {
-            servers.token_key: bundles.encoded(token.encode()),
-            "ca.crt": bundles.encoded(servers.api.ca),
+            servers.token_key: bundles.encode_base64(token.encode()),
+            "ca.crt": bundles.encode_base64(servers.api.ca),
             **(
-                {KUBELET_AUTHORITIES: bundles.encoded(servers.kubelets)} if servers.kubelets else {}
+                {KUBELET_AUTHORITIES_KEY: bundles.encode_base64(servers.kubelets)}
+                if servers.kubelets
+                else {}
             ),
         },
     }
 
 
-def deployment(
-    post: Post, pods: AgentPods, servers: Servers | None, *, has_credential: bool
+def build_deployment(
+    agent: AgentDeployment,
+    pods: AgentPodSettings,
+    servers: AgentServers | None,
+    *,
+    has_credential: bool,
 ) -> Object:
     """Return the Deployment.
 
@@ -125,19 +131,19 @@ def deployment(
     when the credential is added or removed, because an agent keeps using the files it has read.
     """
     labels = {
-        f"{_APP}/name": COMPONENT,
-        f"{_APP}/instance": pods.instance,
-        f"{_APP}/part-of": "virtual-cluster",
-        wellknown.TARGET: post.name,
-        wellknown.SUPER_CLUSTER: post.uid,
+        f"{_APP_LABEL_PREFIX}/name": AGENT_COMPONENT,
+        f"{_APP_LABEL_PREFIX}/instance": pods.instance,
+        f"{_APP_LABEL_PREFIX}/part-of": "virtual-cluster",
+        wellknown.TARGET: agent.name,
+        wellknown.SUPER_CLUSTER: agent.uid,
     }
-    selected = {key: labels[key] for key in (f"{_APP}/name", wellknown.SUPER_CLUSTER)}
-    known = servers.place if servers is not None and has_credential else NO_CREDENTIAL
+    selected = {key: labels[key] for key in (f"{_APP_LABEL_PREFIX}/name", wellknown.SUPER_CLUSTER)}
+    known = servers.server_identity if servers is not None and has_credential else NO_CREDENTIAL_KEY
     annotations = {**pods.pod_annotations, wellknown.SECRETS_DIGEST: known}
     made: Object = {
         "apiVersion": "apps/v1",
         "kind": "Deployment",
-        "metadata": post.metadata(),
+        "metadata": agent.build_metadata(),
         "spec": {
             "replicas": pods.replicas,
             "revisionHistoryLimit": 1,
@@ -154,15 +160,17 @@ def deployment(
                         **annotations,
                     },
                 },
-                "spec": _pod(post, pods, servers, selected),
+                "spec": _build_pod(agent, pods, servers, selected),
             },
         },
     }
-    made["metadata"]["annotations"] = {wellknown.DIGEST: digest(made)}
+    made["metadata"]["annotations"] = {wellknown.LAST_WRITTEN_DIGEST: compute_digest(made)}
     return made
 
 
-def _pod(post: Post, pods: AgentPods, servers: Servers | None, selected: Object) -> Object:
+def _build_pod(
+    agent: AgentDeployment, pods: AgentPodSettings, servers: AgentServers | None, selected: Object
+) -> Object:
     identity = {"runAsNonRoot": True, "runAsUser": 65532, "runAsGroup": 65532, "fsGroup": 65532}
     spread = {
         "maxSkew": 1,
@@ -171,15 +179,15 @@ def _pod(post: Post, pods: AgentPods, servers: Servers | None, selected: Object)
         "labelSelector": {"matchLabels": selected},
     }
     spec: Object = {
-        "serviceAccountName": COMPONENT,
+        "serviceAccountName": AGENT_COMPONENT,
         "automountServiceAccountToken": False,
         "enableServiceLinks": False,
         "terminationGracePeriodSeconds": 30,
         "nodeSelector": {"kubernetes.io/os": "linux", **pods.node_selector},
         "securityContext": {**identity, "seccompProfile": {"type": "RuntimeDefault"}},
         "topologySpreadConstraints": [spread],
-        "containers": [_container(post, pods, servers.api if servers is not None else None)],
-        "volumes": _volumes(post, servers),
+        "containers": [_build_container(agent, pods, servers.api if servers is not None else None)],
+        "volumes": _build_volumes(agent, servers),
     }
     optional = {
         "imagePullSecrets": [*pods.image_pull_secrets],
@@ -190,7 +198,9 @@ def _pod(post: Post, pods: AgentPods, servers: Servers | None, selected: Object)
     return spec | {field: value for field, value in optional.items() if value}
 
 
-def _container(post: Post, pods: AgentPods, endpoint: Endpoint | None) -> Object:
+def _build_container(
+    agent: AgentDeployment, pods: AgentPodSettings, endpoint: Endpoint | None
+) -> Object:
     fields = {
         "POD_NAME": "metadata.name",
         "POD_NAMESPACE": "metadata.namespace",
@@ -201,10 +211,10 @@ def _container(post: Post, pods: AgentPods, endpoint: Endpoint | None) -> Object
         "LOG_LEVEL": pods.log_level,
         "METRICS_PORT": str(_METRICS_PORT if pods.secure_metrics else 0),
         "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
-        "TARGET_SERVER": endpoint.server if endpoint is not None else NOWHERE,
+        "TARGET_SERVER": endpoint.server if endpoint is not None else PLACEHOLDER_SERVER,
         "TARGET_SERVER_NAME": endpoint.tls_server_name if endpoint is not None else "",
-        "UPSTREAM": _UPSTREAMS[post.mode],
-        "TARGET_REGISTRATION": post.uid,
+        "UPSTREAM": _UPSTREAM_SETTINGS[agent.mode],
+        "TARGET_REGISTRATION": agent.uid,
     }
     ports = {"kubelet": wellknown.AGENT_PORT, "http": _HEALTH_PORT}
     if pods.secure_metrics:
@@ -221,9 +231,9 @@ def _container(post: Post, pods: AgentPods, endpoint: Endpoint | None) -> Object
             *({"name": name, "value": value} for name, value in values.items() if value),
         ],
         "ports": [{"name": name, "containerPort": port} for name, port in ports.items()],
-        "startupProbe": _probe("/healthz", initialDelaySeconds=2, period=1, failures=60),
-        "readinessProbe": _probe("/readyz", timeoutSeconds=5, period=5, failures=3),
-        "livenessProbe": _probe("/healthz", timeoutSeconds=5, period=10, failures=3),
+        "startupProbe": _build_probe("/healthz", initialDelaySeconds=2, period=1, failures=60),
+        "readinessProbe": _build_probe("/readyz", timeoutSeconds=5, period=5, failures=3),
+        "livenessProbe": _build_probe("/healthz", timeoutSeconds=5, period=10, failures=3),
         **({"resources": pods.resources} if pods.resources else {}),
         "securityContext": {
             "allowPrivilegeEscalation": False,
@@ -239,7 +249,7 @@ def _container(post: Post, pods: AgentPods, endpoint: Endpoint | None) -> Object
     }
 
 
-def _probe(path: str, *, period: int, failures: int, **more: int) -> Object:
+def _build_probe(path: str, *, period: int, failures: int, **more: int) -> Object:
     return {
         "httpGet": {"path": path, "port": "http"},
         "periodSeconds": period,
@@ -248,14 +258,14 @@ def _probe(path: str, *, period: int, failures: int, **more: int) -> Object:
     }
 
 
-def _volumes(post: Post, servers: Servers | None) -> list[Object]:
+def _build_volumes(agent: AgentDeployment, servers: AgentServers | None) -> list[Object]:
     namespace = {"path": "namespace", "fieldRef": {"fieldPath": "metadata.namespace"}}
     sources = [
         {"serviceAccountToken": {"path": "token", "expirationSeconds": 3600}},
         {"configMap": {"name": "kube-root-ca.crt", "items": [{"key": "ca.crt", "path": "ca.crt"}]}},
         {"downwardAPI": {"items": [namespace]}},
     ]
-    files = {"ca.crt": "ca.crt", KUBELET_AUTHORITIES: KUBELET_AUTHORITIES}
+    files = {"ca.crt": "ca.crt", KUBELET_AUTHORITIES_KEY: KUBELET_AUTHORITIES_KEY}
     if servers is not None:
         files |= {servers.token_key: "token"}
     return [
@@ -265,7 +275,7 @@ def _volumes(post: Post, servers: Servers | None) -> list[Object]:
         {
             "name": "target",
             "secret": {
-                "secretName": post.title,
+                "secretName": agent.object_name,
                 "items": [{"key": key, "path": path} for key, path in files.items()],
                 "optional": True,  # also each key
                 "defaultMode": 0o440,

@@ -24,25 +24,31 @@ from kubeio.config import secret_kubeconfig
 from kubeio.config.endpoint import Endpoint
 from tenancy import wellknown
 from tenancy.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS, Resource
-from tenancy.super_clusters import Mode, accounts_namespace
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.object_metadata import digest, is_current
+from tenancy.super_clusters import AccessMode, build_accounts_namespace
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.object_metadata import compute_digest, is_up_to_date
 from vcmanager.targets import probe, required_permissions
-from vcmanager.targets.agent_objects import Post, Servers, deployment, secret, title_of
-from vcmanager.targets.clients import AgentLook
-from vcmanager.targets.super_cluster_conditions import Said
+from vcmanager.targets.agent_objects import (
+    AgentDeployment,
+    AgentServers,
+    build_deployment,
+    build_object_name,
+    build_secret,
+)
+from vcmanager.targets.clients import AgentTokenCheck
+from vcmanager.targets.super_cluster_conditions import ConditionBody
 
-ACCOUNT = wellknown.AGENT
+AGENT_ACCOUNT = wellknown.AGENT
 """ServiceAccount in the target. `kubectl vc target join` creates it."""
 TOKEN_SECONDS = 24 * 3600
 """Token lifetime in seconds. Logs must work through half a day without vc-manager (ADR 0022)."""
-LOOK_SECONDS = 300.0
+CHECK_SECONDS = 300.0
 """Seconds between checks of the token's rights. The next constant: while some are missing."""
-UNWELL_LOOK_SECONDS = 30.0
-_TOKEN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
-_REMEDY = "until then calls for logs and streams of pods there are refused"
-_WAYS: Mapping[Mode, str] = {
+UNHEALTHY_CHECK_SECONDS = 30.0
+_TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
+_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+_REMEDY_TEXT = "until then calls for logs and streams of pods there are refused"
+_MODE_TEXTS: Mapping[AccessMode, str] = {
     "apiserver": "through its API server (mode apiserver)",
     "agent": "straight from its kubelets (mode agent)",
 }
@@ -51,7 +57,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Ground:
+class AgentContext:
     """Current inputs of the agent of one target."""
 
     name: str
@@ -63,84 +69,90 @@ class Ground:
     """None: the target is not reached now, or refuses the credential."""
     home: str
     """UID of the home cluster's kube-system."""
-    mode: Mode = "apiserver"
+    mode: AccessMode = "apiserver"
     kubelet_authorities: bytes = b""
     """Authorities of kubelets from the SuperCluster's Secret. Empty: the API server's."""
 
     @property
-    def servers(self) -> Servers | None:
+    def servers(self) -> AgentServers | None:
         """Return the servers that the agent calls, or None without a usable credential."""
         if self.endpoint is None:
             return None
         kubelets = self.kubelet_authorities or self.endpoint.ca
-        return Servers(self.endpoint, kubelets if self.mode == "agent" else b"")
+        return AgentServers(self.endpoint, kubelets if self.mode == "agent" else b"")
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Token:
+class AgentToken:
     """The agent's token."""
 
     text: str
-    ends: datetime
+    expires: datetime
     renewal: datetime
 
 
-class NotMadeError(Exception):
+class TokenNotCreatedError(Exception):
     """No new token was made. Has the condition that reports it."""
 
     def __init__(self, reason: str, message: str) -> None:
         super().__init__(message)
-        self.said = Said("False", reason, message)
+        self.condition = ConditionBody("False", reason, message)
 
 
-class _InTheWayError(Exception):
+class _NameConflictError(Exception):
     """An object of another owner has the agent's name. The message has what to do."""
 
 
-async def keep(means: Means, ground: Ground) -> Said:
+async def reconcile_agent(means: ReconcileContext, context: AgentContext) -> ConditionBody:
     """Apply the agent's objects. Return AgentReady. Raises Unavailable and Fenced."""
     pods = means.agent_pods
     if pods is None:
         text = (
             "vc-manager was not told how agents of targets run; set AGENT_PODS, as the chart does"
         )
-        return Said("False", "NotConfigured", text)
-    post = Post(name=ground.name, uid=ground.uid, namespace=means.namespace, mode=ground.mode)
+        return ConditionBody("False", "NotConfigured", text)
+    post = AgentDeployment(
+        name=context.name, uid=context.uid, namespace=means.namespace, mode=context.mode
+    )
     try:
-        live = await _own(means, SECRETS, post)
-        token, trouble = await _credential(means, post, ground, live)
-        wanted = deployment(post, pods, ground.servers, has_credential=token is not None)
-        found = await _own(means, DEPLOYMENTS, post)
-        if not is_current(wanted, found):
+        live = await _get_own_object(means, SECRETS, post)
+        token, trouble = await _ensure_credential(means, post, context, live)
+        wanted = build_deployment(post, pods, context.servers, has_credential=token is not None)
+        found = await _get_own_object(means, DEPLOYMENTS, post)
+        if not is_up_to_date(wanted, found):
             found = await means.super_client.apply(
                 DEPLOYMENTS, wanted, field_manager=wellknown.MANAGER
             )
-            _log.info("target.agent_applied", target=ground.name)
-    except _InTheWayError as problem:
-        return Said("False", "NameTaken", str(problem))
+            _log.info("target.agent_applied", target=context.name)
+    except _NameConflictError as problem:
+        return ConditionBody("False", "NameTaken", str(problem))
     except errors.ApiError as problem:
-        text = f"the agent could not be made in this cluster: {problem}; {_REMEDY}"
-        return Said("False", "NotMade", text)
+        text = f"the agent could not be made in this cluster: {problem}; {_REMEDY_TEXT}"
+        return ConditionBody("False", "NotMade", text)
     try:
-        lack = await _lacks(means, ground, token)
+        lack = await _find_missing_permissions(means, context, token)
     except errors.Unauthorized:
-        return await _refused(means, post, ground)
-    return trouble or lack or _state(means, post, found or {})
+        return await _delete_refused_token(means, post, context)
+    return trouble or lack or _read_deployment_state(means, post, found or {})
 
 
-async def _refused(means: Means, post: Post, ground: Ground) -> Said:
+async def _delete_refused_token(
+    means: ReconcileContext, agent: AgentDeployment, context: AgentContext
+) -> ConditionBody:
     """Delete a token that the cluster refuses: the account was recreated, or revoked."""
-    live = await _own(means, SECRETS, post)
+    live = await _get_own_object(means, SECRETS, agent)
     if live is not None:
-        await _delete(means, SECRETS, live)
-        _log.info("target.agent_credential_taken", target=ground.name)
+        await _delete_object(means, SECRETS, live)
+        _log.info("target.agent_credential_taken", target=context.name)
     text = (
         "the cluster does not know the agent's token any more; another one is made at the next look"
     )
-    return Said("False", "NotAccepted", text)
+    return ConditionBody("False", "NotAccepted", text)
 
 
-def judge_token(live: Mapping[str, Any] | None, servers: Servers, now: datetime) -> Token | None:
+def read_valid_token(
+    live: Mapping[str, Any] | None, servers: AgentServers, now: datetime
+) -> AgentToken | None:
     """Return the valid token in a Secret for these servers, or None. Pure."""
     if live is None:
         return None
@@ -148,96 +160,108 @@ def judge_token(live: Mapping[str, Any] | None, servers: Servers, now: datetime)
     try:
         data = live.get("data") or {}
         text = base64.b64decode(data[servers.token_key], validate=True).decode("ascii")
-        ends, renewal = _moment(said[wellknown.EXPIRES]), _moment(said[wellknown.TOKEN_RENEW])
+        ends, renewal = (
+            _parse_time(said[wellknown.EXPIRES]),
+            _parse_time(said[wellknown.TOKEN_RENEW]),
+        )
     except (KeyError, TypeError, ValueError, binascii.Error):
         return None
-    return Token(text, ends, renewal) if now < ends and _is_token(text) else None
+    return AgentToken(text, ends, renewal) if now < ends and _is_token(text) else None
 
 
-def token_of(answer: Mapping[str, Any], now: datetime) -> Token:
+def parse_token_response(answer: Mapping[str, Any], now: datetime) -> AgentToken:
     """Return the token of a TokenRequest. Raises NotMadeError if it is invalid. Pure."""
     status = answer.get("status") or {}
     text, ends = status.get("token"), None
     with contextlib.suppress(ValueError):
-        ends = _moment(str(status.get("expirationTimestamp")))
+        ends = _parse_time(str(status.get("expirationTimestamp")))
     if not isinstance(text, str) or not _is_token(text) or ends is None or ends <= now:
         what = "the cluster answers a request for a token with something else"
-        raise NotMadeError("TokenNotMade", f"{what}; {_REMEDY}")
+        raise TokenNotCreatedError("TokenNotMade", f"{what}; {_REMEDY_TEXT}")
     left = min(ends - now, timedelta(seconds=TOKEN_SECONDS))
-    return Token(text, ends, now + left / 2)
+    return AgentToken(text, ends, now + left / 2)
 
 
-async def _credential(
-    means: Means, post: Post, ground: Ground, live: Object | None
-) -> tuple[Token | None, Said | None]:
+async def _ensure_credential(
+    means: ReconcileContext, agent: AgentDeployment, context: AgentContext, live: Object | None
+) -> tuple[AgentToken | None, ConditionBody | None]:
     """Return the final token in the Secret, and its fault."""
-    token, trouble = await _renewed(means, post, ground, live)
+    token, trouble = await _renew_credential(means, agent, context, live)
     if token is None and live is not None:
-        await _delete(means, SECRETS, live)  # otherwise another server would receive it
-        _log.info("target.agent_credential_taken", target=ground.name)
+        await _delete_object(means, SECRETS, live)  # otherwise another server would receive it
+        _log.info("target.agent_credential_taken", target=context.name)
     return token, trouble
 
 
-async def _renewed(
-    means: Means, post: Post, ground: Ground, live: Object | None
-) -> tuple[Token | None, Said | None]:
-    servers = ground.servers
+async def _renew_credential(
+    means: ReconcileContext, agent: AgentDeployment, context: AgentContext, live: Object | None
+) -> tuple[AgentToken | None, ConditionBody | None]:
+    servers = context.servers
     if servers is None:
-        text = f"there is no credential for the cluster, see the condition Reachable; {_REMEDY}"
-        return None, Said("False", "NoCredential", text)
-    unknown = _unknown(servers)
+        text = (
+            f"there is no credential for the cluster, see the condition Reachable; {_REMEDY_TEXT}"
+        )
+        return None, ConditionBody("False", "NoCredential", text)
+    unknown = _check_servers_trusted(servers)
     if unknown is not None:
         return None, unknown
-    held = judge_token(live, servers, means.now())
-    if ground.client is None:
-        return held, Said("Unknown", "NotReached", "not known while the cluster is not reached")
+    held = read_valid_token(live, servers, means.now())
+    if context.client is None:
+        return held, ConditionBody(
+            "Unknown", "NotReached", "not known while the cluster is not reached"
+        )
     if held is not None and means.now() < held.renewal:
         return held, None
     try:
-        made = await _mint(ground.client, ground, means.now())
-    except NotMadeError as problem:
-        return held, _not_renewed(problem.said, held)
-    await _write(means, post, servers, made)
+        made = await _request_token(context.client, context, means.now())
+    except TokenNotCreatedError as problem:
+        return held, _build_not_renewed(problem.condition, held)
+    await _write_objects(means, agent, servers, made)
     return made, None
 
 
-def _unknown(servers: Servers) -> Said | None:
+def _check_servers_trusted(servers: AgentServers) -> ConditionBody | None:
     """Return a condition if no authority verifies the servers that get the token. Pure."""
     if not servers.api.ca.strip():
         text = (
             "the Secret names no authority, and the agent trusts nothing else; put it into"
-            f" certificate-authority-data; {_REMEDY}"
+            f" certificate-authority-data; {_REMEDY_TEXT}"
         )
-        return Said("False", "NoAuthority", text)
-    if servers.kubelets and (what := secret_kubeconfig.authorities_problem(servers.kubelets)):
+        return ConditionBody("False", "NoAuthority", text)
+    if servers.kubelets and (what := secret_kubeconfig.check_authorities(servers.kubelets)):
         text = (
-            f"what vouches for kubelets ({secret_kubeconfig.KUBELET_AUTHORITIES} in the Secret, or"
-            f" else the API server's authority) {what}; correct it; {_REMEDY}"
+            f"what vouches for kubelets ({secret_kubeconfig.KUBELET_AUTHORITIES_KEY} in the"
+            " Secret, or"
+            f" else the API server's authority) {what}; correct it; {_REMEDY_TEXT}"
         )
-        return Said("False", "NoKubeletAuthority", text)
+        return ConditionBody("False", "NoKubeletAuthority", text)
     return None
 
 
-def _not_renewed(said: Said, held: Token | None) -> Said:
+def _build_not_renewed(said: ConditionBody, held: AgentToken | None) -> ConditionBody:
     if held is None:
         return said
-    return said._replace(message=f"{said.message} (what there is ends on {held.ends:{_TIME}})")
+    return said._replace(
+        message=f"{said.message} (what there is ends on {held.expires:{_TIME_FORMAT}})"
+    )
 
 
-async def _write(means: Means, post: Post, servers: Servers, made: Token) -> None:
-    wanted = secret(post, servers, made.text)
+async def _write_objects(
+    means: ReconcileContext, agent: AgentDeployment, servers: AgentServers, made: AgentToken
+) -> None:
+    wanted = build_secret(agent, servers, made.text)
     wanted["metadata"]["annotations"] = {
-        wellknown.EXPIRES: made.ends.strftime(_TIME),
-        wellknown.TOKEN_RENEW: made.renewal.strftime(_TIME),
+        wellknown.EXPIRES: made.expires.strftime(_TIME_FORMAT),
+        wellknown.TOKEN_RENEW: made.renewal.strftime(_TIME_FORMAT),
     }
     await means.super_client.apply(SECRETS, wanted, field_manager=wellknown.MANAGER)
-    _log.info("target.agent_token_made", target=post.name, ends=f"{made.ends:{_TIME}}")
+    _log.info("target.agent_token_made", target=agent.name, ends=f"{made.expires:{_TIME_FORMAT}}")
 
 
-async def _mint(client: Client, ground: Ground, now: datetime) -> Token:
-    namespace = accounts_namespace(ground.home)
-    account = f"the ServiceAccount {namespace}/{ACCOUNT} there"
-    join = f"run `kubectl vc target join {ground.name}` again"
+async def _request_token(client: Client, context: AgentContext, now: datetime) -> AgentToken:
+    namespace = build_accounts_namespace(context.home)
+    account = f"the ServiceAccount {namespace}/{AGENT_ACCOUNT} there"
+    join = f"run `kubectl vc target join {context.name}` again"
     try:
         answer = await client.create(
             SERVICE_ACCOUNTS,
@@ -247,35 +271,37 @@ async def _mint(client: Client, ground: Ground, now: datetime) -> Token:
                 "spec": {"expirationSeconds": TOKEN_SECONDS},
             },
             namespace=namespace,
-            name=ACCOUNT,
+            name=AGENT_ACCOUNT,
             subresource="token",
         )
-        return token_of(answer, now)
+        return parse_token_response(answer, now)
     except errors.NotFound:
-        text = f"{account} is missing, for which the agent's token is made; {join}; {_REMEDY}"
-        raise NotMadeError("NoAccount", text) from None
+        text = f"{account} is missing, for which the agent's token is made; {join}; {_REMEDY_TEXT}"
+        raise TokenNotCreatedError("NoAccount", text) from None
     except errors.Forbidden:
         text = (
             f"the account may not make tokens for {account} (serviceaccounts/token: create);"
-            f" {join}, or grant it; {_REMEDY}"
+            f" {join}, or grant it; {_REMEDY_TEXT}"
         )
-        raise NotMadeError("MissingRights", text) from None
+        raise TokenNotCreatedError("MissingRights", text) from None
     except errors.Fenced:
         raise
     except (errors.KubeError, AttributeError, TypeError) as problem:
         text = f"the cluster makes no token for {account}: {problem}"
-        raise NotMadeError("TokenNotMade", text) from problem
+        raise TokenNotCreatedError("TokenNotMade", text) from problem
 
 
-async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | None:
+async def _find_missing_permissions(
+    means: ReconcileContext, context: AgentContext, token: AgentToken | None
+) -> ConditionBody | None:
     """Return a condition if the agent's account lacks rights, or None."""
-    servers = ground.servers
+    servers = context.servers
     if token is None or servers is None:
         return None
-    known: AgentLook | None = means.targets.agents.get(ground.name)
+    known: AgentTokenCheck | None = means.target_clients.agent_checks.get(context.name)
     now = means.now()
-    head = digest([token.text, servers.place])
-    if known is None or known.head != head or known.until <= now:
+    head = compute_digest([token.text, servers.server_identity])
+    if known is None or known.cache_key != head or known.until <= now:
         given = Endpoint(
             server=servers.api.server,
             name=servers.api.name,
@@ -285,39 +311,44 @@ async def _lacks(means: Means, ground: Ground, token: Token | None) -> Said | No
             token=token.text,
         )
         try:
-            async with means.targets.opened(given) as client:
-                wanted = required_permissions.needed_by_agent(ground.mode)
-                found = tuple(await probe.lacking(client, wanted))
+            async with means.target_clients.open_client(given) as client:
+                wanted = required_permissions.list_required_by_agent(context.mode)
+                found = tuple(await probe.list_missing_permissions(client, wanted))
         except (errors.Fenced, errors.Unauthorized):
             raise
         except (errors.KubeError, AttributeError, TypeError, ValueError) as problem:
-            text = f"the cluster does not take the agent's token: {problem}; {_REMEDY}"
-            return Said("False", "NotAccepted", text)
-        seconds = UNWELL_LOOK_SECONDS if found else LOOK_SECONDS
-        known = AgentLook(head, now + timedelta(seconds=seconds), found)
-        means.targets.agents[ground.name] = known
-    if not known.lacking:
+            text = f"the cluster does not take the agent's token: {problem}; {_REMEDY_TEXT}"
+            return ConditionBody("False", "NotAccepted", text)
+        seconds = UNHEALTHY_CHECK_SECONDS if found else CHECK_SECONDS
+        known = AgentTokenCheck(head, now + timedelta(seconds=seconds), found)
+        means.target_clients.agent_checks[context.name] = known
+    if not known.missing_permissions:
         return None
-    return Said(
+    return ConditionBody(
         "False",
         "MissingRights",
-        f"the agent's account may not do all that mode {ground.mode} needs; it lacks"
-        f" {required_permissions.sentence(known.lacking)} (in all namespaces). Run"
-        f" `kubectl vc target join {ground.name}` again, or grant it",
+        f"the agent's account may not do all that mode {context.mode} needs; it lacks"
+        f" {required_permissions.format_missing(known.missing_permissions)} (in all namespaces)."
+        " Run"
+        f" `kubectl vc target join {context.name}` again, or grant it",
     )
 
 
-def _state(means: Means, post: Post, live: Mapping[str, Any]) -> Said:
+def _read_deployment_state(
+    means: ReconcileContext, agent: AgentDeployment, live: Mapping[str, Any]
+) -> ConditionBody:
     """Return AgentReady from the Deployment's status. Pure."""
     if ((live.get("status") or {}).get("readyReplicas") or 0) > 0:
         text = "the agent serves logs, exec, attach and port-forward of tenants' pods there"
-        way = _WAYS[post.mode] if _is_rolled_out(live) else "and its pods are being made anew"
-        return Said("True", "Serves", f"{text}, {way}")
-    return Said(
+        way = (
+            _MODE_TEXTS[agent.mode] if _is_rolled_out(live) else "and its pods are being made anew"
+        )
+        return ConditionBody("True", "Serves", f"{text}, {way}")
+    return ConditionBody(
         "False",
         "NotRunning",
         f"no pod of the agent is ready; see `kubectl --namespace {means.namespace} describe"
-        f" deployment,pod --selector {wellknown.TARGET}={post.name}`; {_REMEDY}",
+        f" deployment,pod --selector {wellknown.TARGET}={agent.name}`; {_REMEDY_TEXT}",
     )
 
 
@@ -328,41 +359,45 @@ def _is_rolled_out(live: Mapping[str, Any]) -> bool:
     return bool(is_seen and status.get("updatedReplicas", 0) >= status.get("replicas", 0))
 
 
-async def forget(means: Means, name: str) -> None:
+async def delete_agent(means: ReconcileContext, name: str) -> None:
     """Delete the agent's objects of a deleted SuperCluster, orphaned ones included."""
     for resource in (DEPLOYMENTS, SECRETS):
         with contextlib.suppress(errors.NotFound):
-            title = title_of(name)
+            title = build_object_name(name)
             found = await means.super_client.get(resource, title, namespace=means.namespace)
             labels = found["metadata"].get("labels") or {}
             if labels.get(wellknown.COMPONENT) == wellknown.TARGET_AGENT:
-                await _delete(means, resource, found)
+                await _delete_object(means, resource, found)
 
 
-async def _own(means: Means, resource: Resource, post: Post) -> Object | None:
+async def _get_own_object(
+    means: ReconcileContext, resource: Resource, agent: AgentDeployment
+) -> Object | None:
     """Return this agent's object. Delete one of an earlier registration.
 
     Raises _InTheWayError.
     """
     try:
-        found = await means.super_client.get(resource, post.title, namespace=post.namespace)
+        found = await means.super_client.get(resource, agent.object_name, namespace=agent.namespace)
     except errors.NotFound:
         return None
     metadata = found["metadata"]
     labels = metadata.get("labels") or {}
     if labels.get(wellknown.COMPONENT) != wellknown.TARGET_AGENT:
-        raise _InTheWayError(
-            f"{resource.kind} {post.namespace}/{post.title} is somebody else's; delete or rename it"
+        raise _NameConflictError(
+            f"{resource.kind} {agent.namespace}/{agent.object_name} is somebody else's; delete"
+            " or rename it"
         )
-    if labels.get(wellknown.SUPER_CLUSTER) == post.uid:
+    if labels.get(wellknown.SUPER_CLUSTER) == agent.uid:
         return found
-    await _delete(means, resource, found)
-    raise _InTheWayError(
-        f"{resource.kind} {post.namespace}/{post.title} of an earlier SuperCluster is being removed"
+    await _delete_object(means, resource, found)
+    raise _NameConflictError(
+        f"{resource.kind} {agent.namespace}/{agent.object_name} of an earlier SuperCluster is"
+        " being removed"
     )
 
 
-async def _delete(means: Means, resource: Resource, found: Object) -> None:
+async def _delete_object(means: ReconcileContext, resource: Resource, found: Object) -> None:
     metadata = found["metadata"]
     try:
         await means.super_client.delete(
@@ -373,10 +408,10 @@ async def _delete(means: Means, resource: Resource, found: Object) -> None:
 
 
 def _is_token(text: str) -> bool:
-    return _TOKEN.fullmatch(text) is not None
+    return _TOKEN_PATTERN.fullmatch(text) is not None
 
 
-def _moment(text: str) -> datetime:
+def _parse_time(text: str) -> datetime:
     """Return a time of the API. Raises ValueError, also for a time without a zone."""
     found = datetime.fromisoformat(text)
     if found.tzinfo is None:

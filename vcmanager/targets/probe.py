@@ -23,36 +23,36 @@ from tenancy.resources import (
     SELF_SUBJECT_RULES_REVIEWS,
     SERVICE_CIDRS,
 )
-from tenancy.super_clusters import Ranges
+from tenancy.super_clusters import ClusterRanges
 from vcmanager.targets import node_inventory, required_permissions
-from vcmanager.targets.required_permissions import Right
+from vcmanager.targets.required_permissions import RequiredPermission
 
 DEADLINE_SECONDS = 5.0
 """Deadline of one request."""
 RESOLVE_SECONDS = 3.0
 SYSTEM_NAMESPACE = "kube-system"
-NOBODYS_NAMESPACE = "virtual-cluster-no-such-namespace"
+ABSENT_NAMESPACE = "virtual-cluster-no-such-namespace"
 """Name of a namespace that does not exist. Rights in it are rights in every namespace."""
-PAGE, MOST_PAGES = 500, 40
+PAGE_SIZE, MAX_PAGES = 500, 40
 PAGE_SECONDS = 15.0
 """Deadline of one page of nodes, which may have megabytes."""
-LONGEST_IDENTITY = 64
-_AT_ONCE = 4
+MAX_IDENTITY_LENGTH = 64
+_MAX_CONCURRENT_REVIEWS = 4
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Sight:
+class ProbeResult:
     """Result of a probe. Fields that the cluster forbids to read are empty."""
 
     version: str
     identity: str
-    lacking: tuple[Right, ...]
+    missing_permissions: tuple[RequiredPermission, ...]
     nodes: int
     capacity: dict[str, str]
-    ranges: Ranges
+    ranges: ClusterRanges
 
 
-async def local_problem(server: str) -> str:
+async def check_server_is_remote(server: str) -> str:
     """Return why a server's name is a local address. Empty if it is not, or is unknown."""
     url = urlsplit(server)
     loop = asyncio.get_running_loop()
@@ -62,92 +62,96 @@ async def local_problem(server: str) -> str:
     except (OSError, UnicodeError, TimeoutError):
         return ""  # the request itself reports it better
     for *_, address in found:
-        problem = addresses.local_problem(ipaddress.ip_address(address[0]))
+        problem = addresses.check_remote_address(ipaddress.ip_address(address[0]))
         if problem:
             return f"leads to {address[0]}, which {problem}"
     return ""
 
 
-async def alive(client: Client) -> str:
+async def fetch_version(client: Client) -> str:
     """Return the version of a cluster that accepts the credential. Raises KubeError."""
     return await client.version()
 
 
-async def identity(client: Client) -> str:
+async def fetch_identity(client: Client) -> str:
     """Return the UID of the cluster's kube-system. Empty if it may not be read."""
     try:
         found = await client.get(NAMESPACES, SYSTEM_NAMESPACE, metadata_only=True)
     except (errors.Forbidden, errors.NotFound):
         return ""
-    return str((found.get("metadata") or {}).get("uid") or "")[:LONGEST_IDENTITY]
+    return str((found.get("metadata") or {}).get("uid") or "")[:MAX_IDENTITY_LENGTH]
 
 
-async def sight(client: Client, *, version: str, identity: str) -> Sight:
+async def probe_target(client: Client, *, version: str, identity: str) -> ProbeResult:
     """Probe rights, nodes and ranges. Raises KubeError if the cluster stops answering."""
-    found = await lacking(client, required_permissions.needed())
-    counted = await _census(client)
-    services = await _service_ranges(client)
-    return Sight(
+    found = await list_missing_permissions(client, required_permissions.list_required())
+    counted = await _count_nodes(client)
+    services = await _fetch_service_ranges(client)
+    return ProbeResult(
         version=version,
         identity=identity,
-        lacking=tuple(found),
+        missing_permissions=tuple(found),
         nodes=counted.nodes,
-        capacity=counted.capacity(),
-        ranges=Ranges(pods=counted.ranges(), services=services),
+        capacity=counted.format_capacity(),
+        ranges=ClusterRanges(pods=counted.collapse_pod_ranges(), services=services),
     )
 
 
-async def home_sight(client: Client) -> Sight:
+async def probe_home(client: Client) -> ProbeResult:
     """Probe the home cluster, without rights, because the chart grants them."""
-    counted = await _census(client)
+    counted = await _count_nodes(client)
     try:
-        services = node_inventory.service_ranges([await client.get(SERVICE_CIDRS, "kubernetes")])
+        services = node_inventory.list_service_ranges(
+            [await client.get(SERVICE_CIDRS, "kubernetes")]
+        )
     except (errors.NotFound, errors.Forbidden):
         services = ()
-    return Sight(
+    return ProbeResult(
         version=await client.version(),
-        identity=await identity(client),
-        lacking=(),
+        identity=await fetch_identity(client),
+        missing_permissions=(),
         nodes=counted.nodes,
-        capacity=counted.capacity(),
-        ranges=Ranges(pods=counted.ranges(), services=services),
+        capacity=counted.format_capacity(),
+        ranges=ClusterRanges(pods=counted.collapse_pod_ranges(), services=services),
     )
 
 
-async def lacking(client: Client, wanted: Iterable[Right]) -> list[Right]:
+async def list_missing_permissions(
+    client: Client, wanted: Iterable[RequiredPermission]
+) -> list[RequiredPermission]:
     """Return the rights that a credential lacks in some namespace. Raises KubeError."""
     review = await client.create(
-        SELF_SUBJECT_RULES_REVIEWS, {"spec": {"namespace": NOBODYS_NAMESPACE}}
+        SELF_SUBJECT_RULES_REVIEWS, {"spec": {"namespace": ABSENT_NAMESPACE}}
     )
     rules = (review.get("status") or {}).get("resourceRules") or ()
-    doubtful = required_permissions.missing(wanted, rules)
-    gate = asyncio.Semaphore(_AT_ONCE)
-    answers = await asyncio.gather(*(_may(client, right, gate) for right in doubtful))
+    doubtful = required_permissions.list_missing(wanted, rules)
+    gate = asyncio.Semaphore(_MAX_CONCURRENT_REVIEWS)
+    answers = await asyncio.gather(*(_is_allowed(client, right, gate) for right in doubtful))
     return [right for right, may in zip(doubtful, answers, strict=True) if not may]
 
 
-async def _may(client: Client, right: Right, gate: asyncio.Semaphore) -> bool:
+async def _is_allowed(client: Client, right: RequiredPermission, gate: asyncio.Semaphore) -> bool:
     """Check one right, because not every authorizer lists what it allows."""
     async with gate:
-        review = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, right.review())
+        review = await client.create(SELF_SUBJECT_ACCESS_REVIEWS, right.build_review())
     return (review.get("status") or {}).get("allowed") is True
 
 
-async def _census(client: Client) -> node_inventory.Census:
-    counted = node_inventory.Census()
+async def _count_nodes(client: Client) -> node_inventory.NodeInventory:
+    counted = node_inventory.NodeInventory()
     try:
-        async for page in _pages(client):
-            counted.add(page)
+        async for page in _iterate_node_pages(client):
+            counted.add_nodes(page)
     except errors.Forbidden:
-        return node_inventory.Census()
+        return node_inventory.NodeInventory()
     return counted
 
 
-async def _pages(client: Client) -> AsyncIterator[Sequence[Object]]:
+async def _iterate_node_pages(client: Client) -> AsyncIterator[Sequence[Object]]:
     token = ""
-    for _ in range(MOST_PAGES):
+    for _ in range(MAX_PAGES):
         page: dict[str, Any] = await client.list(
-            NODES, limit=PAGE, continue_token=token, deadline=PAGE_SECONDS
+            NODES, limit=PAGE_SIZE, continue_token=token, deadline=PAGE_SECONDS
         )
         yield page.get("items") or ()
         token = str((page.get("metadata") or {}).get("continue") or "")
@@ -155,9 +159,9 @@ async def _pages(client: Client) -> AsyncIterator[Sequence[Object]]:
             return
 
 
-async def _service_ranges(client: Client) -> tuple[str, ...]:
+async def _fetch_service_ranges(client: Client) -> tuple[str, ...]:
     try:
-        found = await client.list(SERVICE_CIDRS, limit=PAGE)
+        found = await client.list(SERVICE_CIDRS, limit=PAGE_SIZE)
     except (errors.Forbidden, errors.NotFound):
         return ()  # the kind is missing before Kubernetes 1.33
-    return node_inventory.service_ranges(found.get("items") or ())
+    return node_inventory.list_service_ranges(found.get("items") or ())

@@ -12,13 +12,13 @@ from typing import Any, NamedTuple
 import yaml
 
 from clusterversions import catalog
-from tenancy.super_clusters import Mode
+from tenancy.super_clusters import AccessMode
 
-Rule = Mapping[str, Any]
-_EVERY = "*"
+PolicyRule = Mapping[str, Any]
+_WILDCARD = "*"
 
 
-class Right(NamedTuple):
+class RequiredPermission(NamedTuple):
     """One verb on one kind, in every namespace."""
 
     group: str
@@ -27,12 +27,12 @@ class Right(NamedTuple):
     verb: str
 
     @property
-    def title(self) -> str:
+    def kubectl_name(self) -> str:
         """Return the kind as kubectl spells it: `pods/log`, `networkpolicies.networking.k8s.io`."""
         plural, slash, subresource = self.resource.partition("/")
         return f"{plural}.{self.group}{slash}{subresource}" if self.group else self.resource
 
-    def review(self) -> dict[str, Any]:
+    def build_review(self) -> dict[str, Any]:
         """Return the SelfSubjectAccessReview that asks for it."""
         plural, _, subresource = self.resource.partition("/")
         asked = {"group": self.group, "resource": plural, "verb": self.verb}
@@ -40,21 +40,21 @@ class Right(NamedTuple):
 
 
 @cache
-def needed() -> tuple[Right, ...]:
+def list_required() -> tuple[RequiredPermission, ...]:
     """Return the rights of the role for targets, in its order."""
-    return rights_of(yaml.safe_load(catalog.target_role())["rules"])
+    return list_granted(yaml.safe_load(catalog.read_target_role())["rules"])
 
 
 @cache
-def needed_by_agent(mode: Mode) -> tuple[Right, ...]:
+def list_required_by_agent(mode: AccessMode) -> tuple[RequiredPermission, ...]:
     """Return the rights of the role for the agent in a mode, in its order."""
-    return rights_of(yaml.safe_load(catalog.target_agent_role(mode))["rules"])
+    return list_granted(yaml.safe_load(catalog.read_target_agent_role(mode))["rules"])
 
 
-def rights_of(rules: Iterable[Rule]) -> tuple[Right, ...]:
+def list_granted(rules: Iterable[PolicyRule]) -> tuple[RequiredPermission, ...]:
     """Return the rights that rules without wildcards and names grant."""
     return tuple(
-        Right(group, resource, verb)
+        RequiredPermission(group, resource, verb)
         for rule in rules
         for group in rule["apiGroups"]
         for resource in rule["resources"]
@@ -62,26 +62,28 @@ def rights_of(rules: Iterable[Rule]) -> tuple[Right, ...]:
     )
 
 
-def missing(wanted: Iterable[Right], rules: Sequence[Rule]) -> list[Right]:
+def list_missing(
+    wanted: Iterable[RequiredPermission], rules: Sequence[PolicyRule]
+) -> list[RequiredPermission]:
     """Return the rights that no rule of a SelfSubjectRulesReview grants."""
-    return [right for right in wanted if not any(_grants(rule, right) for rule in rules)]
+    return [right for right in wanted if not any(_is_granted_by(rule, right) for rule in rules)]
 
 
-def sentence(lacking: Iterable[Right]) -> str:
+def format_missing(lacking: Iterable[RequiredPermission]) -> str:
     """Return missing rights by kind: `pods: create, delete; secrets: list`."""
     by_kind: dict[str, list[str]] = {}
     for right in lacking:
-        by_kind.setdefault(right.title, []).append(right.verb)
+        by_kind.setdefault(right.kubectl_name, []).append(right.verb)
     return "; ".join(f"{kind}: {', '.join(verbs)}" for kind, verbs in by_kind.items())
 
 
-def _grants(rule: Rule, right: Right) -> bool:
+def _is_granted_by(rule: PolicyRule, right: RequiredPermission) -> bool:
     if rule.get("resourceNames"):
         return False  # a right to named objects is not a right to all
     _, slash, subresource = right.resource.partition("/")
-    resources = {right.resource, _EVERY, *([f"*/{subresource}"] if slash else [])}
+    resources = {right.resource, _WILDCARD, *([f"*/{subresource}"] if slash else [])}
     return (
         bool(resources & {*(rule.get("resources") or ())})
-        and bool({right.group, _EVERY} & {*(rule.get("apiGroups") or ())})
-        and bool({right.verb, _EVERY} & {*(rule.get("verbs") or ())})
+        and bool({right.group, _WILDCARD} & {*(rule.get("apiGroups") or ())})
+        and bool({right.verb, _WILDCARD} & {*(rule.get("verbs") or ())})
     )

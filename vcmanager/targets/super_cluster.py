@@ -19,50 +19,50 @@ import structlog
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
-from kubeio.config.endpoint import Endpoint, digest_of
-from kubeio.controller.worker import Again, Done
-from kubeio.controller.worker import Verdict as Outcome
+from kubeio.config.endpoint import Endpoint, compute_digest
+from kubeio.controller.worker import Done, RequeueAfter
+from kubeio.controller.worker import Result as Outcome
 from tenancy import conditions, names, super_clusters, wellknown
 from tenancy.resources import SECRETS, SUPER_CLUSTERS
-from tenancy.specs import SpecProblemError
-from tenancy.super_clusters import HOME, Ranges, SuperClusterSpec, SuperClusterStatus
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.keys import Key
+from tenancy.specs import InvalidSpecError
+from tenancy.super_clusters import HOME, ClusterRanges, SuperClusterSpec, SuperClusterStatus
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.targets import agents, node_inventory, probe, super_cluster_conditions
-from vcmanager.targets.agents import Ground
-from vcmanager.targets.clients import Look
-from vcmanager.targets.overlaps import Neighbours, status_of
-from vcmanager.targets.probe import Sight
-from vcmanager.targets.super_cluster_conditions import Verdict
+from vcmanager.targets.agents import AgentContext
+from vcmanager.targets.clients import CompletedProbe
+from vcmanager.targets.overlaps import PeerClusters, read_status
+from vcmanager.targets.probe import ProbeResult
+from vcmanager.targets.super_cluster_conditions import TargetConditions
 
-ALIVE_SECONDS = 30.0
+HEALTH_CHECK_SECONDS = 30.0
 """Interval in seconds between reconciles of a ready cluster, which check that it answers."""
-UNWELL_SECONDS = 10.0
+UNHEALTHY_CHECK_SECONDS = 10.0
 """Interval in seconds between reconciles of a cluster that is not ready."""
-WHOLE_SECONDS = 300.0
+FULL_PROBE_SECONDS = 300.0
 """Interval in seconds between full probes of rights, nodes and ranges without a cause."""
-UNWELL_WHOLE_SECONDS = 30.0
+UNHEALTHY_FULL_PROBE_SECONDS = 30.0
 """Interval in seconds between full probes while not ready. A list of nodes may have megabytes."""
 _OBSERVED = "observedIdentity"
 """Field of the status with the identity of a cluster that answers in place of the known one."""
-_SURPRISES = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
+_UNEXPECTED_SHAPE_ERRORS = (KeyError, TypeError, ValueError, AttributeError, RecursionError)
 """Exceptions that an answer without the shape of a Kubernetes API causes."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 @dataclass(slots=True, kw_only=True)
-class _Pass:
+class _TargetReconcile:
     """Inputs and results of one reconcile of one cluster."""
 
-    means: Means
+    means: ReconcileContext
     body: Object
     name: str
     spec: SuperClusterSpec
-    old: SuperClusterStatus
-    neighbours: Neighbours
-    verdict: Verdict
-    facts: dict[str, Any]
+    old_status: SuperClusterStatus
+    peer_clusters: PeerClusters
+    conditions: TargetConditions
+    status_fields: dict[str, Any]
     """Fields of the status besides the conditions."""
     endpoint: Endpoint | None = None
     """None: no usable credential exists."""
@@ -73,94 +73,101 @@ class _Pass:
     home_identity: str = ""
 
 
-async def reconcile(means: Means, key: Key) -> Outcome:
+async def reconcile_super_cluster(means: ReconcileContext, key: ReconcileKey) -> Outcome:
     """Update the status of one SuperCluster."""
     listed = (await means.super_client.list(SUPER_CLUSTERS)).get("items") or []
-    neighbours = Neighbours(key.name, listed)
-    body = neighbours.mine
+    neighbours = PeerClusters(key.name, listed)
+    body = neighbours.own
     if body is None or "deletionTimestamp" in body["metadata"]:
-        await means.targets.forget(key.name)
+        await means.target_clients.forget(key.name)
         if body is None:
-            await agents.forget(means, key.name)
+            await agents.delete_agent(means, key.name)
         return Done()
-    old = status_of(body)
-    _tell_losses(means, body)
-    this = _Pass(
+    old = read_status(body)
+    _report_losses(means, body)
+    this = _TargetReconcile(
         means=means,
         body=dict(body),
         name=key.name,
         spec=SuperClusterSpec(),
-        old=old,
-        neighbours=neighbours,
-        verdict=Verdict(),
-        facts=_facts_of(old),
+        old_status=old,
+        peer_clusters=neighbours,
+        conditions=TargetConditions(),
+        status_fields=_copy_status_fields(old),
     )
-    await _look(this)
+    await _check_target(this)
     if key.name != HOME:
-        this.verdict.say(super_clusters.AGENT_READY, *await agents.keep(means, _ground(this)))
-    this.verdict.keep(old.conditions)
-    this.verdict.conclude(reachable_network=this.spec.network.reachable)
-    await _write(this)
-    is_well = this.verdict.said[super_clusters.READY].status == "True"
+        this.conditions.set_condition(
+            super_clusters.AGENT_READY,
+            *await agents.reconcile_agent(means, _build_agent_context(this)),
+        )
+    this.conditions.carry_over(old.conditions)
+    this.conditions.set_ready(reachable_network=this.spec.network.reachable)
+    await _write_status(this)
+    is_well = this.conditions.conditions[super_clusters.READY].status == "True"
     if key.name == HOME:
-        return Again(WHOLE_SECONDS)
-    return Again(ALIVE_SECONDS if is_well else UNWELL_SECONDS)
+        return RequeueAfter(FULL_PROBE_SECONDS)
+    return RequeueAfter(HEALTH_CHECK_SECONDS if is_well else UNHEALTHY_CHECK_SECONDS)
 
 
-def _tell_losses(means: Means, body: Mapping[str, Any]) -> None:
+def _report_losses(means: ReconcileContext, body: Mapping[str, Any]) -> None:
     """Record one Event for each time that the syncer sets LossesHeld."""
     name, listed = body["metadata"]["name"], (body.get("status") or {}).get("conditions")
-    held = conditions.find(listed, super_clusters.LOSSES_HELD)
+    held = conditions.find_condition(listed, super_clusters.LOSSES_HELD)
     if held is None or held.get("status") != "True":
-        means.targets.losses_told.pop(name, None)
-    elif means.targets.losses_told.get(name) != (since := str(held.get("lastTransitionTime"))):
+        means.target_clients.reported_losses.pop(name, None)
+    elif means.target_clients.reported_losses.get(name) != (
+        since := str(held.get("lastTransitionTime"))
+    ):
         # No Event for a changed message alone: the number of missing pods keeps changing.
-        means.targets.losses_told[name] = since
+        means.target_clients.reported_losses[name] = since
         head = {"apiVersion": SUPER_CLUSTERS.api_version, "kind": SUPER_CLUSTERS.kind}
         about = {**head, "metadata": {"name": name, "uid": body["metadata"]["uid"]}}
         means.recorder.record(about, super_clusters.LOSSES_HELD, held["message"], kind="Warning")
 
 
-async def _look(this: _Pass) -> None:
+async def _check_target(this: _TargetReconcile) -> None:
     """Probe a cluster. A fault of a target becomes a condition and is not raised."""
     try:
         this.spec = super_clusters.parse_spec(this.body)
-    except SpecProblemError as problem:
-        this.verdict.unreachable("InvalidSpec", f"{problem}; correct the SuperCluster")
+    except InvalidSpecError as problem:
+        this.conditions.set_unreachable("InvalidSpec", f"{problem}; correct the SuperCluster")
         return
     if this.name == HOME:
-        await _look_home(this)
+        await _check_home(this)
         return
-    if HOME not in this.neighbours.names:
-        await _make_home(this.means)
-    endpoint = await _endpoint(this)
+    if HOME not in this.peer_clusters.list_names:
+        await _create_home(this.means)
+    endpoint = await _load_endpoint(this)
     if endpoint is None:
-        await this.means.targets.drop(this.name)
+        await this.means.target_clients.drop(this.name)
         return
-    home = await _home(this)  # a failure here is not the target's
+    home = await _get_home(this)  # a failure here is not the target's
     this.endpoint, this.home_identity = endpoint, home[1]
     try:
-        await _ask(this, endpoint, *home)
-    except errors.CredentialsProblem as problem:
-        this.verdict.unreachable("InvalidKubeconfig", f"{problem}; correct the Secret")
+        await _check_connection(this, endpoint, *home)
+    except errors.CredentialsError as problem:
+        this.conditions.set_unreachable("InvalidKubeconfig", f"{problem}; correct the Secret")
     except errors.Unauthorized:
         text = "an API server answers, and proves that it is the one that the Secret means"
-        this.verdict.say(super_clusters.REACHABLE, "True", "Answers", text)
-        what = super_cluster_conditions.not_accepted(endpoint.token, this.means.now())
-        this.verdict.say(super_clusters.AUTHORIZED, "False", "NotAccepted", what)
+        this.conditions.set_condition(super_clusters.REACHABLE, "True", "Answers", text)
+        what = super_cluster_conditions.describe_refused_credential(
+            endpoint.token, this.means.now()
+        )
+        this.conditions.set_condition(super_clusters.AUTHORIZED, "False", "NotAccepted", what)
     except errors.Fenced:
         raise
     except errors.KubeError as problem:
-        said = super_cluster_conditions.not_answered(problem)
-        this.verdict.unreachable(said.reason, said.message)
-    except _SURPRISES as problem:
+        said = super_cluster_conditions.build_unreachable_condition(problem)
+        this.conditions.set_unreachable(said.reason, said.message)
+    except _UNEXPECTED_SHAPE_ERRORS as problem:
         _log.warning("target.odd", target=this.name, problem=type(problem).__name__)
         text = "what answers is no Kubernetes API; see what spec.server leads to"
-        this.verdict.unreachable("NotKubernetes", text)
+        this.conditions.set_unreachable("NotKubernetes", text)
 
 
-def _ground(this: _Pass) -> Ground:
-    return Ground(
+def _build_agent_context(this: _TargetReconcile) -> AgentContext:
+    return AgentContext(
         name=this.name,
         uid=this.body["metadata"]["uid"],
         endpoint=this.endpoint,
@@ -171,89 +178,95 @@ def _ground(this: _Pass) -> Ground:
     )
 
 
-async def _look_home(this: _Pass) -> None:
-    found = await probe.home_sight(this.means.super_client)
+async def _check_home(this: _TargetReconcile) -> None:
+    found = await probe.probe_home(this.means.super_client)
     text = "this is the cluster of the components themselves"
-    this.verdict.say(super_clusters.REACHABLE, "True", "HomeCluster", text)
+    this.conditions.set_condition(super_clusters.REACHABLE, "True", "HomeCluster", text)
     rights = "the chart gives the components their rights"
-    this.verdict.say(super_clusters.AUTHORIZED, "True", "HomeCluster", rights)
-    _judge(this, found, home_version=found.version)
+    this.conditions.set_condition(super_clusters.AUTHORIZED, "True", "HomeCluster", rights)
+    _set_conditions(this, found, home_version=found.version)
 
 
-async def _ask(this: _Pass, endpoint: Endpoint, home_version: str, home_identity: str) -> None:
-    local = await probe.local_problem(endpoint.server)
+async def _check_connection(
+    this: _TargetReconcile, endpoint: Endpoint, home_version: str, home_identity: str
+) -> None:
+    local = await probe.check_server_is_remote(endpoint.server)
     if local:
         text = f"the server {endpoint.server} {local}; give the address at which the components"
-        this.verdict.unreachable("LoopbackAddress", f"{text} reach it in spec.server")
+        this.conditions.set_unreachable("LoopbackAddress", f"{text} reach it in spec.server")
         return
-    client = await this.means.targets.client(this.name, endpoint)
-    version = await probe.alive(client)
-    identity = await probe.identity(client)
-    trouble = _trouble_of(this, identity, home_identity)
+    client = await this.means.target_clients.get_client(this.name, endpoint)
+    version = await probe.fetch_version(client)
+    identity = await probe.fetch_identity(client)
+    trouble = _find_identity_problem(this, identity, home_identity)
     if trouble is not None:
         if trouble[0] == super_clusters.IDENTITY_CHANGED and names.is_uid(identity):
-            this.facts[_OBSERVED] = identity
+            this.status_fields[_OBSERVED] = identity
         this.endpoint = None
-        this.verdict.unreachable(*trouble)
+        this.conditions.set_unreachable(*trouble)
         return
     this.client = client
-    found = await _seen(this, client, endpoint, version, identity)
-    until = super_cluster_conditions.expiry(endpoint.token)
-    _judge(this, found, home_version=home_version, until=until)
+    found = await _probe_if_due(this, client, endpoint, version, identity)
+    until = super_cluster_conditions.read_token_expiry(endpoint.token)
+    _set_conditions(this, found, home_version=home_version, until=until)
 
 
-async def _seen(
-    this: _Pass, client: Client, endpoint: Endpoint, version: str, identity: str
-) -> Sight:
+async def _probe_if_due(
+    this: _TargetReconcile, client: Client, endpoint: Endpoint, version: str, identity: str
+) -> ProbeResult:
     """Probe everything, or return the last probe while it is current."""
-    digest, now = digest_of(endpoint), asyncio.get_running_loop().time()
+    digest, now = compute_digest(endpoint), asyncio.get_running_loop().time()
     metadata = this.body["metadata"]
     head = (metadata["uid"], metadata.get("generation", 0), digest, version, identity)
-    last: Look | None = this.means.targets.looks.get(this.name)
-    is_well = conditions.is_true(this.old.conditions, super_clusters.READY)
-    lasts = WHOLE_SECONDS if is_well else UNWELL_WHOLE_SECONDS
-    if last is not None and last.head == head and now - last.at < lasts:
-        return last.sight
-    found = await probe.sight(client, version=version, identity=identity)
-    this.means.targets.looks[this.name] = Look(head, now, found)
+    last: CompletedProbe | None = this.means.target_clients.last_probes.get(this.name)
+    is_well = conditions.is_true(this.old_status.conditions, super_clusters.READY)
+    lasts = FULL_PROBE_SECONDS if is_well else UNHEALTHY_FULL_PROBE_SECONDS
+    if last is not None and last.cache_key == head and now - last.probed_at < lasts:
+        return last.result
+    found = await probe.probe_target(client, version=version, identity=identity)
+    this.means.target_clients.last_probes[this.name] = CompletedProbe(head, now, found)
     return found
 
 
-def _judge(this: _Pass, found: Sight, *, home_version: str, until: datetime | None = None) -> None:
+def _set_conditions(
+    this: _TargetReconcile, found: ProbeResult, *, home_version: str, until: datetime | None = None
+) -> None:
     network = this.spec.network
-    declared = Ranges(pods=network.pod_cidrs, services=network.service_cidrs)
-    ranges = node_inventory.known(found.ranges, declared)
-    super_cluster_conditions.judge(
-        this.verdict,
+    declared = ClusterRanges(pods=network.pod_cidrs, services=network.service_cidrs)
+    ranges = node_inventory.choose_ranges(found.ranges, declared)
+    super_cluster_conditions.set_probe_conditions(
+        this.conditions,
         found,
         name=this.name,
         home_version=home_version,
         ranges=ranges,
-        others=this.neighbours.ranges(),
+        others=this.peer_clusters.get_ranges(),
         until=until,
     )
-    this.facts |= {
-        "version": found.version[: super_cluster_conditions.LONGEST_VERSION],
+    this.status_fields |= {
+        "version": found.version[: super_cluster_conditions.MAX_VERSION_LENGTH],
         "nodes": found.nodes,
         "capacity": found.capacity,
-        "network": _network(ranges),
+        "network": _build_network(ranges),
     }
     if found.identity:
-        this.facts["identity"] = found.identity
+        this.status_fields["identity"] = found.identity
 
 
-async def _home(this: _Pass) -> tuple[str, str]:
+async def _get_home(this: _TargetReconcile) -> tuple[str, str]:
     """Return the version and the identity of the home cluster."""
-    known = this.neighbours.home
+    known = this.peer_clusters.home_status
     if known is not None and known.identity:
         return known.version, known.identity
     client = this.means.super_client
-    return await client.version(), await probe.identity(client)
+    return await client.version(), await probe.fetch_identity(client)
 
 
-def _trouble_of(this: _Pass, identity: str, home_identity: str) -> tuple[str, str] | None:
+def _find_identity_problem(
+    this: _TargetReconcile, identity: str, home_identity: str
+) -> tuple[str, str] | None:
     """Return reason and message if an unexpected cluster answers, else None."""
-    name, known = this.name, this.old.identity
+    name, known = this.name, this.old_status.identity
     said = (this.body["metadata"].get("annotations") or {}).get(wellknown.CONFIRM_LOSSES, "")
     if identity and known and identity not in (known, said):
         text = (
@@ -263,7 +276,11 @@ def _trouble_of(this: _Pass, identity: str, home_identity: str) -> tuple[str, st
             " address or the Secret"
         )
         return super_clusters.IDENTITY_CHANGED, text
-    same = HOME if identity and identity == home_identity else this.neighbours.same(identity)
+    same = (
+        HOME
+        if identity and identity == home_identity
+        else this.peer_clusters.find_duplicate(identity)
+    )
     if same:
         text = (
             f"this is the cluster that the SuperCluster {same} stands for already; a cluster has"
@@ -273,22 +290,22 @@ def _trouble_of(this: _Pass, identity: str, home_identity: str) -> tuple[str, st
     return None
 
 
-async def _endpoint(this: _Pass) -> Endpoint | None:
+async def _load_endpoint(this: _TargetReconcile) -> Endpoint | None:
     """Return the endpoint from the Secret, or None after a condition reports the fault."""
     means, ref = this.means, this.spec.secret_ref
     assert ref is not None  # noqa: S101 - the spec was parsed
-    means.targets.follow(
+    means.target_clients.watch_secret(
         means.super_client,
         namespace=means.namespace,
         secret=ref.name,
         name=this.name,
-        wake=lambda name: means.wake(Key("SuperCluster", "", name)),
+        enqueue=lambda name: means.enqueue(ReconcileKey("SuperCluster", "", name)),
     )
     try:
         secret = await means.super_client.get(SECRETS, ref.name, namespace=means.namespace)
-        data = decoded(secret.get("data") or {})
-        this.kubelet_authorities = data.get(secret_kubeconfig.KUBELET_AUTHORITIES, b"")
-        return secret_kubeconfig.endpoint(
+        data = decode_data(secret.get("data") or {})
+        this.kubelet_authorities = data.get(secret_kubeconfig.KUBELET_AUTHORITIES_KEY, b"")
+        return secret_kubeconfig.parse_endpoint(
             data,
             name=f"SuperCluster {this.name}",
             key=ref.key,
@@ -297,20 +314,20 @@ async def _endpoint(this: _Pass) -> Endpoint | None:
             tls_server_name=this.spec.tls_server_name,
         )
     except errors.NotFound:
-        this.verdict.unreachable(
+        this.conditions.set_unreachable(
             "SecretNotFound",
             f"there is no Secret {ref.name} in namespace {means.namespace}; make it with a"
             " kubeconfig under the key kubeconfig, or run `kubectl vc target join`",
         )
-    except secret_kubeconfig.LocalAddressProblem as problem:
-        this.verdict.unreachable("LoopbackAddress", str(problem))
-    except errors.CredentialsProblem as problem:
+    except secret_kubeconfig.LocalAddressError as problem:
+        this.conditions.set_unreachable("LoopbackAddress", str(problem))
+    except errors.CredentialsError as problem:
         text = f"Secret {ref.name}: {problem}; correct the Secret"
-        this.verdict.unreachable("InvalidKubeconfig", text)
+        this.conditions.set_unreachable("InvalidKubeconfig", text)
     return None
 
 
-def decoded(data: Mapping[str, Any]) -> dict[str, bytes]:
+def decode_data(data: Mapping[str, Any]) -> dict[str, bytes]:
     """Return a Secret's values, without invalid base64, which an API server refuses anyway."""
     found = {}
     for key, value in data.items():
@@ -319,7 +336,7 @@ def decoded(data: Mapping[str, Any]) -> dict[str, bytes]:
     return found
 
 
-async def _make_home(means: Means) -> None:
+async def _create_home(means: ReconcileContext) -> None:
     """Create the SuperCluster of the home cluster, because a target exists now."""
     body = {
         "apiVersion": SUPER_CLUSTERS.api_version,
@@ -331,30 +348,32 @@ async def _make_home(means: Means) -> None:
         await means.super_client.create(SUPER_CLUSTERS, body, field_manager=wellknown.MANAGER)
 
 
-def _facts_of(old: SuperClusterStatus) -> dict[str, Any]:
+def _copy_status_fields(old: SuperClusterStatus) -> dict[str, Any]:
     found = {
         "version": old.version,
         "identity": old.identity,
         "capacity": old.capacity,
-        "network": _network(old.network),
+        "network": _build_network(old.network),
     }
     return {"nodes": old.nodes, **{key: value for key, value in found.items() if value}}
 
 
-def _network(ranges: Ranges) -> dict[str, list[str]]:
+def _build_network(ranges: ClusterRanges) -> dict[str, list[str]]:
     return {"podCIDRs": [*ranges.pods], "serviceCIDRs": [*ranges.services]}
 
 
-async def _write(this: _Pass) -> None:
+async def _write_status(this: _TargetReconcile) -> None:
     """Write the status if it changed, and wake the other SuperClusters if the ranges changed."""
     metadata = this.body["metadata"]
     old = this.body.get("status") or {}
     generation = metadata.get("generation", 0)
     now = this.means.now().strftime("%Y-%m-%dT%H:%M:%SZ")
-    listed = this.verdict.listed(now=now, generation=generation)
-    said = conditions.carry_times(old.get("conditions"), listed)
-    facts = {**this.facts, "observedGeneration": generation}
-    is_said = all(conditions.find(old.get("conditions"), each["type"]) == each for each in said)
+    listed = this.conditions.build_conditions(now=now, generation=generation)
+    said = conditions.carry_transition_times(old.get("conditions"), listed)
+    facts = {**this.status_fields, "observedGeneration": generation}
+    is_said = all(
+        conditions.find_condition(old.get("conditions"), each["type"]) == each for each in said
+    )
     is_over = _OBSERVED in old and _OBSERVED not in facts
     if is_said and not is_over and all(old.get(field) == value for field, value in facts.items()):
         return
@@ -372,8 +391,8 @@ async def _write(this: _Pass) -> None:
         )
     except errors.NotFound:
         return
-    before = conditions.find(old.get("conditions"), super_clusters.READY) or {}
-    ready = this.verdict.said[super_clusters.READY]
+    before = conditions.find_condition(old.get("conditions"), super_clusters.READY) or {}
+    ready = this.conditions.conditions[super_clusters.READY]
     if (before.get("status"), before.get("reason")) != (ready.status, ready.reason):
         _log.info("target.judged", target=this.name, ready=ready.status, reason=ready.reason)
         is_well = ready.status == "True"
@@ -381,5 +400,5 @@ async def _write(this: _Pass) -> None:
             head, ready.reason, ready.message, kind="Normal" if is_well else "Warning"
         )
     if facts.get("network") != old.get("network"):
-        for name in this.neighbours.names:
-            this.means.wake(Key("SuperCluster", "", name))
+        for name in this.peer_clusters.list_names:
+            this.means.enqueue(ReconcileKey("SuperCluster", "", name))

@@ -14,51 +14,53 @@ from typing import Any, NamedTuple
 
 from kubeio import errors
 from tenancy import conditions, super_clusters
-from tenancy.conditions import Condition, Status
-from tenancy.super_clusters import Ranges
+from tenancy.conditions import Condition, ConditionStatus
+from tenancy.super_clusters import ClusterRanges
 from vcmanager.targets import required_permissions
-from vcmanager.targets.probe import Sight
+from vcmanager.targets.probe import ProbeResult
 
-LONGEST_MESSAGE = 4096
-LONGEST_VERSION = 64
-_MINORS_APART = 1
-_SHOWN = 3
+MAX_MESSAGE_LENGTH = 4096
+MAX_VERSION_LENGTH = 64
+_MAX_MINOR_SKEW = 1
+_MAX_SHOWN = 3
 _MAX_TOKEN = 16 * 1024
 
 
-class Said(NamedTuple):
+class ConditionBody(NamedTuple):
     """Status, reason and message of a condition."""
 
-    status: Status
+    status: ConditionStatus
     reason: str
     message: str
 
 
 @dataclass(slots=True)
-class Verdict:
+class TargetConditions:
     """Conditions of a cluster, by type."""
 
-    said: dict[str, Said] = field(default_factory=dict)
+    conditions: dict[str, ConditionBody] = field(default_factory=dict)
 
-    def say(self, kind: str, status: Status, reason: str, message: str) -> None:
+    def set_condition(self, kind: str, status: ConditionStatus, reason: str, message: str) -> None:
         """Set a condition. A condition that is already set stays."""
-        self.said.setdefault(kind, Said(status, reason, message))
+        self.conditions.setdefault(kind, ConditionBody(status, reason, message))
 
-    def unreachable(self, reason: str, message: str) -> None:
+    def set_unreachable(self, reason: str, message: str) -> None:
         """Record that the cluster is not reached, so that its permissions are unknown."""
-        self.say(super_clusters.REACHABLE, "False", reason, message)
+        self.set_condition(super_clusters.REACHABLE, "False", reason, message)
         unknown = "not known while the cluster is not reached"
-        self.say(super_clusters.AUTHORIZED, "Unknown", "NotReached", unknown)
+        self.set_condition(super_clusters.AUTHORIZED, "Unknown", "NotReached", unknown)
 
-    def keep(self, old: Sequence[Mapping[str, Any]]) -> None:
+    def carry_over(self, old: Sequence[Mapping[str, Any]]) -> None:
         """Repeat the old conditions that cannot change by themselves."""
         for kind in (super_clusters.VERSION_SUPPORTED, super_clusters.NETWORKS_OVERLAP):
-            before = conditions.find(old, kind)
+            before = conditions.find_condition(old, kind)
             if before is not None:
-                self.say(kind, before["status"], before["reason"], before["message"])
-            self.say(kind, "Unknown", "NotReached", "not known, as the cluster was never reached")
+                self.set_condition(kind, before["status"], before["reason"], before["message"])
+            self.set_condition(
+                kind, "Unknown", "NotReached", "not known, as the cluster was never reached"
+            )
 
-    def conclude(self, *, reachable_network: bool) -> None:
+    def set_ready(self, *, reachable_network: bool) -> None:
         """Set Ready from the other conditions. An overlap matters only if pods reach each other."""
         wanted = (
             super_clusters.REACHABLE,
@@ -66,38 +68,38 @@ class Verdict:
             super_clusters.VERSION_SUPPORTED,
         )
         for kind in wanted:
-            found = self.said[kind]
+            found = self.conditions[kind]
             if found.status != "True":
-                self.say(super_clusters.READY, "False", found.reason, found.message)
+                self.set_condition(super_clusters.READY, "False", found.reason, found.message)
                 return
-        overlap = self.said[super_clusters.NETWORKS_OVERLAP]
+        overlap = self.conditions[super_clusters.NETWORKS_OVERLAP]
         if reachable_network and overlap.status == "True":
-            self.say(super_clusters.READY, "False", overlap.reason, overlap.message)
+            self.set_condition(super_clusters.READY, "False", overlap.reason, overlap.message)
         else:
             text = "the cluster answers, and all that is needed may be done there"
-            self.say(super_clusters.READY, "True", "Usable", text)
+            self.set_condition(super_clusters.READY, "True", "Usable", text)
 
-    def listed(self, *, now: str, generation: int) -> list[Condition]:
+    def build_conditions(self, *, now: str, generation: int) -> list[Condition]:
         """Return the conditions in their order."""
         return [
-            conditions.condition(
+            conditions.build_condition(
                 kind,
-                self.said[kind].status,
-                self.said[kind].reason,
-                self.said[kind].message[:LONGEST_MESSAGE],
+                self.conditions[kind].status,
+                self.conditions[kind].reason,
+                self.conditions[kind].message[:MAX_MESSAGE_LENGTH],
                 now=now,
                 generation=generation,
             )
             for kind in super_clusters.CONDITIONS
-            if kind in self.said
+            if kind in self.conditions
         ]
 
 
-def not_answered(problem: errors.KubeError) -> Said:
+def build_unreachable_condition(problem: errors.KubeError) -> ConditionBody:
     """Return why a cluster is not reached."""
     said = str(problem)
     if isinstance(problem, errors.Untrusted):
-        return Said(
+        return ConditionBody(
             "False",
             "CertificateNotTrusted",
             f"{said}; the authority in the Secret must be the one that signed the API server, and"
@@ -105,12 +107,12 @@ def not_answered(problem: errors.KubeError) -> Said:
             " ca.crt), or set spec.tlsServerName to a name that the certificate has",
         )
     if isinstance(problem, errors.Timeout):
-        return Said(
+        return ConditionBody(
             "False", "NoAnswer", f"{said}; see whether the API server is up and a firewall is open"
         )
     if isinstance(problem, errors.ApiError):
-        return Said("False", "ServerFails", f"{said}; the API server cannot serve now")
-    return Said(
+        return ConditionBody("False", "ServerFails", f"{said}; the API server cannot serve now")
+    return ConditionBody(
         "False",
         "NotConnected",
         f"{said}; see whether the API server is up, and whether spec.server is an address that the"
@@ -118,48 +120,52 @@ def not_answered(problem: errors.KubeError) -> Said:
     )
 
 
-def not_accepted(token: str, now: datetime) -> str:
+def describe_refused_credential(token: str, now: datetime) -> str:
     """Return why the cluster refuses a credential, and what to do."""
     remedy = "; run `kubectl vc target join` again, or write a new credential into the Secret"
-    until = expiry(token)
+    until = read_token_expiry(token)
     if until is not None and until <= now:
         when = until.strftime("%Y-%m-%d %H:%M")
         return f"the token ended on {when} UTC{remedy}"
     return f"the cluster does not accept the credential: it was revoked, or is another's{remedy}"
 
 
-def judge(
-    verdict: Verdict,
-    found: Sight,
+def set_probe_conditions(
+    conditions: TargetConditions,
+    probe: ProbeResult,
     *,
     name: str,
     home_version: str,
-    ranges: Ranges,
-    others: Mapping[str, Ranges],
+    ranges: ClusterRanges,
+    others: Mapping[str, ClusterRanges],
     until: datetime | None = None,
 ) -> None:
     """Set the conditions from the probe of a cluster that answers."""
-    verdict.say(
-        super_clusters.REACHABLE, "True", "Answers", f"the API server answers, as {found.version}"
+    conditions.set_condition(
+        super_clusters.REACHABLE, "True", "Answers", f"the API server answers, as {probe.version}"
     )
-    if found.lacking:
-        verdict.say(
+    if probe.missing_permissions:
+        conditions.set_condition(
             super_clusters.AUTHORIZED,
             "False",
             "MissingRights",
             f"the account may not do all that is needed; it lacks"
-            f" {required_permissions.sentence(found.lacking)}"
+            f" {required_permissions.format_missing(probe.missing_permissions)}"
             f" (in all namespaces). Run `kubectl vc target join {name}` again, or grant it",
         )
     else:
         ends = f"; its token ends on {until:%Y-%m-%d %H:%M} UTC" if until is not None else ""
         text = f"the account may do all that is needed{ends}"
-        verdict.say(super_clusters.AUTHORIZED, "True", "MayDoAll", text)
-    verdict.say(super_clusters.VERSION_SUPPORTED, *_version(found.version, home_version))
-    verdict.say(super_clusters.NETWORKS_OVERLAP, *_overlap(ranges, others))
+        conditions.set_condition(super_clusters.AUTHORIZED, "True", "MayDoAll", text)
+    conditions.set_condition(
+        super_clusters.VERSION_SUPPORTED, *_build_version_condition(probe.version, home_version)
+    )
+    conditions.set_condition(
+        super_clusters.NETWORKS_OVERLAP, *_build_overlap_condition(ranges, others)
+    )
 
 
-def expiry(token: str) -> datetime | None:
+def read_token_expiry(token: str) -> datetime | None:
     """Return the expiry of a service account's token, or None if it has none.
 
     The signature is not verified, so the result is only shown in messages.
@@ -183,7 +189,7 @@ def expiry(token: str) -> datetime | None:
         return None
 
 
-def minor_of(version: str) -> tuple[int, int] | None:
+def parse_minor(version: str) -> tuple[int, int] | None:
     """Return `(1, 36)` of `v1.36.4+k3s1`, or None for an invalid version."""
     parts = version.removeprefix("v").split(".")
     if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts[:2]):
@@ -191,17 +197,17 @@ def minor_of(version: str) -> tuple[int, int] | None:
     return (int(parts[0]), int(parts[1])) if max(map(len, parts[:2])) < 6 else None
 
 
-def _version(version: str, home_version: str) -> Said:
-    minor, home = minor_of(version), minor_of(home_version)
+def _build_version_condition(version: str, home_version: str) -> ConditionBody:
+    minor, home = parse_minor(version), parse_minor(home_version)
     if minor is None or home is None:
         text = f"{version[:60]!r} is no version of Kubernetes; see `kubectl version` there"
-        return Said("Unknown", "NotReadable", text)
+        return ConditionBody("Unknown", "NotReadable", text)
     apart = abs(minor[1] - home[1])
-    if minor[0] == home[0] and apart <= _MINORS_APART:
-        return Said("True", "Supported", f"{version} beside {home_version} here")
+    if minor[0] == home[0] and apart <= _MAX_MINOR_SKEW:
+        return ConditionBody("True", "Supported", f"{version} beside {home_version} here")
     behind = minor < home
     upgrade = "the other cluster" if behind else "this cluster"
-    return Said(
+    return ConditionBody(
         "False",
         "TooOld" if behind else "TooNew",
         f"{version} is {apart} minors {'behind' if behind else 'ahead of'} {home_version} here, and"
@@ -209,21 +215,24 @@ def _version(version: str, home_version: str) -> Said:
     )
 
 
-def _overlap(ranges: Ranges, others: Mapping[str, Ranges]) -> Said:
-    found = super_clusters.overlaps(ranges, others)
+def _build_overlap_condition(
+    ranges: ClusterRanges, others: Mapping[str, ClusterRanges]
+) -> ConditionBody:
+    found = super_clusters.find_overlaps(ranges, others)
     if found:
-        more = f", and {len(found) - _SHOWN} more" if len(found) > _SHOWN else ""
-        return Said(
+        more = f", and {len(found) - _MAX_SHOWN} more" if len(found) > _MAX_SHOWN else ""
+        return ConditionBody(
             "True",
             "PodRangesOverlap",
-            f"{'; '.join(found[:_SHOWN])}{more}: an address may mean two pods, so nothing must send"
+            f"{'; '.join(found[:_MAX_SHOWN])}{more}: an address may mean two pods, so nothing"
+            " must send"
             " traffic from one cluster to the other by it. Give one of them another range, or leave"
             " spec.network.reachable at false",
         )
     if not ranges.pods:
-        return Said(
+        return ConditionBody(
             "Unknown",
             "RangesUnknown",
             "the nodes do not say which addresses pods have; list them in spec.network.podCIDRs",
         )
-    return Said("False", "NoOverlap", "no range of pods is another cluster's, too")
+    return ConditionBody("False", "NoOverlap", "no range of pods is another cluster's, too")

@@ -19,20 +19,20 @@ from kubeio.config.endpoint import Endpoint
 from tenancy import super_clusters, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, SECRETS, SUPER_CLUSTERS
-from tenancy.specs import SpecProblemError
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.context import Means
+from tenancy.specs import InvalidSpecError
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
 from vcmanager.targets import probe
-from vcmanager.targets.super_cluster import decoded
+from vcmanager.targets.super_cluster import decode_data
 
-LOOK_AGAIN_SECONDS = 2.0
-AWAY_SECONDS = 15.0
+RETRY_SECONDS = 2.0
+UNREACHABLE_RETRY_SECONDS = 15.0
 """Retry interval in seconds while a cluster does not answer."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def act(means: Means, body: Object, tenant: Tenant) -> None:
+async def delete_tenant_in_targets(means: ReconcileContext, body: Object, tenant: Tenant) -> None:
     """Delete a tenant's objects in other super clusters. Raises Held while any is left."""
     named = [str(each.get("name")) for each in (body.get("status") or {}).get("targets") or ()]
     if not named:
@@ -48,32 +48,46 @@ async def act(means: Means, body: Object, tenant: Tenant) -> None:
         elif wellknown.ABANDON in (cluster["metadata"].get("annotations") or {}):
             _log.warning("tenant.abandoned", tenant=tenant.root, target=name)
         else:
-            await _end(means, cluster, tenant)
+            await _delete_tenant_in_target(means, cluster, tenant)
 
 
-async def _end(means: Means, cluster: Object, tenant: Tenant) -> None:
+async def _delete_tenant_in_target(
+    means: ReconcileContext, cluster: Object, tenant: Tenant
+) -> None:
     metadata = cluster["metadata"]
     name, registration = metadata["name"], metadata["uid"]
     try:
-        client = await means.targets.client(name, await _endpoint(means, cluster))
+        client = await means.target_clients.get_client(name, await _get_endpoint(means, cluster))
         identity = super_clusters.parse_status(cluster).identity
-        if not identity or await probe.identity(client) != identity:
-            raise Held("Deleting", _away(name, "another cluster answers"), again_after=AWAY_SECONDS)
+        if not identity or await probe.fetch_identity(client) != identity:
+            raise PhaseBlocked(
+                "Deleting",
+                _describe_unreachable(name, "another cluster answers"),
+                retry_after=UNREACHABLE_RETRY_SECONDS,
+            )
         left = await _delete_namespaces(client, tenant, registration)
     except errors.Fenced:
         raise
-    except (errors.KubeError, SpecProblemError) as problem:
-        raise Held("Deleting", _away(name, str(problem)), again_after=AWAY_SECONDS) from problem
+    except (errors.KubeError, InvalidSpecError) as problem:
+        raise PhaseBlocked(
+            "Deleting",
+            _describe_unreachable(name, str(problem)),
+            retry_after=UNREACHABLE_RETRY_SECONDS,
+        ) from problem
     if left:
         message = f"waiting for namespaces in the super cluster {name} to be gone: {left}"
-        raise Held("Deleting", message, again_after=LOOK_AGAIN_SECONDS)
+        raise PhaseBlocked("Deleting", message, retry_after=RETRY_SECONDS)
 
 
 async def _delete_namespaces(client: Client, tenant: Tenant, registration: str) -> str:
     """Delete a tenant's namespaces. Returns up to 3 remaining names for a message."""
     selector = f"{wellknown.VC_UID}={tenant.uid},{wellknown.SUPER_CLUSTER}={registration}"
     page = await client.list(NAMESPACES, label_selector=selector)
-    theirs = [each for each in page.get("items") or () if _is_theirs(each, tenant, registration)]
+    theirs = [
+        each
+        for each in page.get("items") or ()
+        if _is_namespace_of_tenant(each, tenant, registration)
+    ]
     for namespace in theirs:
         metadata = namespace["metadata"]
         if "deletionTimestamp" not in metadata:
@@ -84,7 +98,9 @@ async def _delete_namespaces(client: Client, tenant: Tenant, registration: str) 
     return ", ".join(each["metadata"]["name"] for each in theirs[:3])
 
 
-def _is_theirs(namespace: Mapping[str, Any], tenant: Tenant, registration: str) -> bool:
+def _is_namespace_of_tenant(
+    namespace: Mapping[str, Any], tenant: Tenant, registration: str
+) -> bool:
     """Return whether labels and annotations both record this tenant and this registration."""
     metadata = namespace["metadata"]
     return all(
@@ -94,14 +110,14 @@ def _is_theirs(namespace: Mapping[str, Any], tenant: Tenant, registration: str) 
     )
 
 
-async def _endpoint(means: Means, cluster: Object) -> Endpoint:
+async def _get_endpoint(means: ReconcileContext, cluster: Object) -> Endpoint:
     spec = super_clusters.parse_spec(cluster)
     ref = spec.secret_ref
     if ref is None:
-        raise SpecProblemError("it has no Secret")
+        raise InvalidSpecError("it has no Secret")
     secret = await means.super_client.get(SECRETS, ref.name, namespace=means.namespace)
-    return secret_kubeconfig.endpoint(
-        decoded(secret.get("data") or {}),
+    return secret_kubeconfig.parse_endpoint(
+        decode_data(secret.get("data") or {}),
         name=f"SuperCluster {cluster['metadata']['name']}",
         key=ref.key,
         context=ref.context,
@@ -110,7 +126,7 @@ async def _endpoint(means: Means, cluster: Object) -> Endpoint:
     )
 
 
-def _away(name: str, problem: str) -> str:
+def _describe_unreachable(name: str, problem: str) -> str:
     return (
         f"the super cluster {name} cannot be asked what it has of the tenant: {problem}. If it is"
         f" gone for good, run `kubectl annotate supercluster {name} {wellknown.ABANDON}=`, which"

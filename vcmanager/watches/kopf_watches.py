@@ -25,12 +25,12 @@ from tenancy import resources, wellknown
 from tenancy.resources import Resource
 from vcmanager.plan import external_endpoint as endpoint_of
 from vcmanager.runtime import keys
-from vcmanager.runtime.keys import Key
+from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.watches import predicates
 
-Wake = Callable[[Key], None]
+WakeFunction = Callable[[ReconcileKey], None]
 
-CHILDREN = (
+CHILD_RESOURCES = (
     resources.STATEFUL_SETS,
     resources.DEPLOYMENTS,
     resources.PODS,
@@ -40,18 +40,18 @@ CHILDREN = (
 )
 """Kinds in root namespaces that wake the VirtualCluster they belong to."""
 
-IN_ROOT_NAMESPACES = f"{wellknown.CONTROLLED}=true,!{wellknown.NAMESPACE}"
+ROOT_NAMESPACE_SELECTOR = f"{wellknown.CONTROLLED}=true,!{wellknown.NAMESPACE}"
 """Label selectors on the server: the manager's objects, none of a tenant namespace.
 
 A removed label appears as a deletion, which wakes as well.
 """
 
-KOPF_FINALIZER = f"{wellknown.DOMAIN}/not-used"
+UNUSED_FINALIZER = f"{wellknown.DOMAIN}/not-used"
 """Finalizer that kopf may add and remove. It is never written, by kopf or any other code."""
 
 _STOP_SECONDS = 7.0
 _CLOSING_SECONDS = 0.25
-_LOGGERS = {
+_LOGGER_LEVELS = {
     "kopf": logging.WARNING,
     "kopf.objects": logging.ERROR,
     "kopf._core.reactor.running": logging.ERROR,  # it misses the signals that are not its own
@@ -59,16 +59,20 @@ _LOGGERS = {
 
 
 @contextlib.asynccontextmanager
-async def watching(endpoint: Endpoint, wake: Wake) -> AsyncIterator[asyncio.Future[None]]:
+async def run_watches(
+    endpoint: Endpoint, enqueue: WakeFunction
+) -> AsyncIterator[asyncio.Future[None]]:
     """Watch while the block runs. Yields a future that ends when watching has failed."""
     loop = asyncio.get_running_loop()
     stop = threading.Event()
 
-    def wake_there(key: Key) -> None:
-        loop.call_soon_threadsafe(wake, key)
+    def enqueue_threadsafe(key: ReconcileKey) -> None:
+        loop.call_soon_threadsafe(enqueue, key)
 
     pool = ThreadPoolExecutor(max_workers=1, thread_name_prefix="kopf")
-    ended = asyncio.ensure_future(loop.run_in_executor(pool, _run, endpoint, wake_there, stop))
+    ended = asyncio.ensure_future(
+        loop.run_in_executor(pool, _run_in_thread, endpoint, enqueue_threadsafe, stop)
+    )
     try:
         yield ended
     finally:
@@ -77,19 +81,19 @@ async def watching(endpoint: Endpoint, wake: Wake) -> AsyncIterator[asyncio.Futu
         pool.shutdown(wait=False)
 
 
-def _run(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> None:
+def _run_in_thread(endpoint: Endpoint, enqueue: WakeFunction, stop: threading.Event) -> None:
     """Run kopf in this thread until the stop flag is set."""
-    for name, level in _LOGGERS.items():
+    for name, level in _LOGGER_LEVELS.items():
         logging.getLogger(name).setLevel(level)
-    asyncio.run(_operate(endpoint, wake, stop))
+    asyncio.run(_run_operator(endpoint, enqueue, stop))
     if not stop.is_set():
         raise RuntimeError("the watches ended")
 
 
-async def _operate(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> None:
+async def _run_operator(endpoint: Endpoint, enqueue: WakeFunction, stop: threading.Event) -> None:
     await kopf.operator(
-        registry=_registry(endpoint, wake),
-        settings=_settings(),
+        registry=_build_registry(endpoint, enqueue),
+        settings=_build_settings(),
         clusterwide=True,
         standalone=True,
         stop_flag=stop,
@@ -98,14 +102,14 @@ async def _operate(endpoint: Endpoint, wake: Wake, stop: threading.Event) -> Non
     await asyncio.sleep(_CLOSING_SECONDS)
 
 
-def _settings() -> kopf.OperatorSettings:
+def _build_settings() -> kopf.OperatorSettings:
     settings = kopf.OperatorSettings()
     settings.posting.enabled = False
     settings.scanning.disabled = True  # no right to watch CRDs and namespaces is needed
     settings.process.ultimate_exiting_timeout = None
     # kopf removes its finalizer from every object that none of its handlers needs it for. So it
     # must never learn the name of the manager's finalizer.
-    settings.persistence.finalizer = KOPF_FINALIZER
+    settings.persistence.finalizer = UNUSED_FINALIZER
     settings.persistence.progress_storage = kopf.StatusProgressStorage(field="status.kopf")
     settings.persistence.diffbase_storage = kopf.StatusDiffBaseStorage(field="status.kopf")
     settings.networking.connect_timeout = 10
@@ -114,48 +118,48 @@ def _settings() -> kopf.OperatorSettings:
     settings.watching.server_timeout = 600
     settings.watching.chunk_size = 500
     settings.queueing.idle_timeout = 1
-    for child in (*CHILDREN, resources.NAMESPACES):
-        settings.watching.label_selectors[_selector(child)] = IN_ROOT_NAMESPACES
-    requests = _selector(resources.CERTIFICATE_SIGNING_REQUESTS)
+    for child in (*CHILD_RESOURCES, resources.NAMESPACES):
+        settings.watching.label_selectors[_build_selector(child)] = ROOT_NAMESPACE_SELECTOR
+    requests = _build_selector(resources.CERTIFICATE_SIGNING_REQUESTS)
     settings.watching.field_selectors[requests] = (
         f"spec.signerName={wellknown.AGENT_SERVING_SIGNER}"
     )
     return settings
 
 
-def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
+def _build_registry(endpoint: Endpoint, enqueue: WakeFunction) -> kopf.OperatorRegistry:
     registry = kopf.OperatorRegistry()
 
     async def login(**_: Any) -> kopf.AiohttpSession:
-        return _session(endpoint)
+        return _create_session(endpoint)
 
-    seen = predicates.Seen()
+    seen = predicates.SeenDigests()
     bound: dict[str, str] = {}
 
     async def on_virtual_cluster(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
-        uid, policy = body["metadata"]["uid"], predicates.policy_of(body)
+        uid, policy = body["metadata"]["uid"], predicates.get_policy_name(body)
         before = bound.pop(uid, None)
         if type != "DELETED":
             bound[uid] = policy
         if before != bound.get(uid):
-            wake(keys.AGENT_ACCESS)
-        if seen.is_news(resources.VIRTUAL_CLUSTERS, type, body):
-            wake(keys.of_listed(body))
+            enqueue(keys.AGENT_ACCESS_KEY)
+        if seen.has_changed(resources.VIRTUAL_CLUSTERS, type, body):
+            enqueue(keys.build_key_of_listed(body))
 
     async def on_cluster_version(meta: Mapping[str, Any], **_: Any) -> None:
-        wake(Key("ClusterVersion", "", meta["name"]))
+        enqueue(ReconcileKey("ClusterVersion", "", meta["name"]))
 
     async def on_super_cluster(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
-        if seen.is_news(resources.SUPER_CLUSTERS, type, body):
-            wake(Key("SuperCluster", "", body["metadata"]["name"]))
+        if seen.has_changed(resources.SUPER_CLUSTERS, type, body):
+            enqueue(ReconcileKey("SuperCluster", "", body["metadata"]["name"]))
 
     async def on_policy(**_: Any) -> None:
-        wake(keys.AGENT_ACCESS)
+        enqueue(keys.AGENT_ACCESS_KEY)
 
     async def on_request(meta: Mapping[str, Any], **_: Any) -> None:
-        wake(Key("CertificateSigningRequest", "", meta["name"]))
+        enqueue(ReconcileKey("CertificateSigningRequest", "", meta["name"]))
 
-    parents: dict[str, Key] = {}
+    parents: dict[str, ReconcileKey] = {}
 
     async def on_child(
         resource: Resource,
@@ -165,24 +169,24 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
         **_: Any,
     ) -> None:
         """Wake the owner of the object, and its owner before its labels were changed."""
-        if not seen.is_news(resource, type, body):
+        if not seen.has_changed(resource, type, body):
             return
         meta = body["metadata"]
-        uid, key = meta["uid"], keys.parent_of(meta)
+        uid, key = meta["uid"], keys.get_owner_key(meta)
         before = parents.pop(uid, None)
         if key is not None and type != "DELETED":
             parents[uid] = key
         for each in {key, before}:
             if each is not None:
-                wake(each)
+                enqueue(each)
 
     addresses: dict[str, set[str]] = {}
 
     async def on_node(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         name = body["metadata"]["name"]
-        now = set() if type == "DELETED" else set(endpoint_of.addresses([body]))
+        now = set() if type == "DELETED" else set(endpoint_of.list_node_addresses([body]))
         for address in addresses.pop(name, set()) - now:
-            wake(keys.node_address(address))
+            enqueue(keys.build_node_address_key(address))
         if now:
             addresses[name] = now
 
@@ -196,7 +200,7 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
         (resources.NODES, on_node),
         *(
             (child, functools.partial(on_child, child))
-            for child in (*CHILDREN, resources.NAMESPACES)
+            for child in (*CHILD_RESOURCES, resources.NAMESPACES)
         ),
     ]
     for resource, handler in handlers:
@@ -210,12 +214,12 @@ def _registry(endpoint: Endpoint, wake: Wake) -> kopf.OperatorRegistry:
     return registry
 
 
-def _selector(resource: Resource) -> Callable[[Any], bool]:
+def _build_selector(resource: Resource) -> Callable[[Any], bool]:
     wanted = (resource.group, resource.version, resource.plural)
     return lambda found: (found.group, found.version, found.plural) == wanted
 
 
-def _session(endpoint: Endpoint) -> kopf.AiohttpSession:
+def _create_session(endpoint: Endpoint) -> kopf.AiohttpSession:
     """Return a session with the manager's TLS verification. After a 401 kopf requests a new one."""
     headers = {"User-Agent": "vc-manager (kopf)"}
     token = endpoint.token
@@ -224,7 +228,7 @@ def _session(endpoint: Endpoint) -> kopf.AiohttpSession:
     if token:
         headers["Authorization"] = f"Bearer {token}"
     connector = aiohttp.TCPConnector(
-        limit=0, ssl=tls_contexts.context(endpoint) if endpoint.is_encrypted else False
+        limit=0, ssl=tls_contexts.create_context(endpoint) if endpoint.is_encrypted else False
     )
     return kopf.AiohttpSession(
         server=endpoint.server,

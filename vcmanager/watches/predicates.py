@@ -16,10 +16,10 @@ from tenancy.resources import Resource
 from tenancy.super_clusters import LOSSES_HELD
 from vcmanager.plan import component_status
 
-Body = Mapping[str, Any]
+WatchedBody = Mapping[str, Any]
 
 
-class Seen:
+class SeenDigests:
     """Digests of the last reported state of each object. Only one thread may use it.
 
     The digest (one number) of an object that is deleted while no watch runs stays in memory.
@@ -29,13 +29,13 @@ class Seen:
         """Start without digests."""
         self._digests: dict[str, int] = {}
 
-    def is_news(self, resource: Resource, kind: str | None, body: Body) -> bool:
+    def has_changed(self, resource: Resource, kind: str | None, body: WatchedBody) -> bool:
         """Return whether an event is relevant.
 
         `kind` is the type of a watch event, or None for a listed object. Listed objects are always
         relevant, because a change may have happened while no watch ran.
         """
-        digest_of = _DIGESTS.get(resource)
+        digest_of = _REDUCE_FUNCTIONS.get(resource)
         if digest_of is None:
             return True
         uid = body["metadata"]["uid"]
@@ -47,46 +47,46 @@ class Seen:
         return kind is None or now != before
 
 
-def policy_of(body: Body) -> str:
+def get_policy_name(body: WatchedBody) -> str:
     """Return the name of a VirtualCluster's policy, or an empty text. A change is relevant."""
     return str(((body.get("spec") or {}).get("policyRef") or {}).get("name", ""))
 
 
-def _metadata(body: Body) -> dict[str, Any]:
+def _strip_metadata(body: WatchedBody) -> dict[str, Any]:
     found = body["metadata"]
     wanted = ("generation", "labels", "annotations", "finalizers", "deletionTimestamp")
     return {field: found[field] for field in wanted if found.get(field)}
 
 
-def _virtual_cluster(body: Body) -> object:
+def _reduce_virtual_cluster(body: WatchedBody) -> object:
     """Return the relevant fields, without conditions.
 
     The woken reconcile writes the conditions itself. An edited condition is repaired later.
     """
     status = body.get("status") or {}
     wanted = ("phase", "clusterNamespace", "endpoint", "serviceCidr", "version")
-    return _metadata(body), [status.get(field) for field in wanted]
+    return _strip_metadata(body), [status.get(field) for field in wanted]
 
 
-def _root(body: Body) -> object:
+def _reduce_root_namespace(body: WatchedBody) -> object:
     """Return the metadata without the marks that the syncer updates several times a minute."""
-    found = _metadata(body)
+    found = _strip_metadata(body)
     annotations = dict(found.get("annotations") or {})
     for mark in (wellknown.STORE_UID, wellknown.STORE_REVISION, wellknown.STORE_EPOCH):
         annotations.pop(mark, None)
     return {**found, "annotations": annotations}
 
 
-def _workload(body: Body) -> object:
+def _reduce_workload(body: WatchedBody) -> object:
     status = body.get("status") or {}
     wanted = ("observedGeneration", "readyReplicas", "updatedReplicas", "updateRevision")
-    return _metadata(body), [status.get(field) for field in wanted]
+    return _strip_metadata(body), [status.get(field) for field in wanted]
 
 
-def _pod(body: Body) -> object:
+def _reduce_pod(body: WatchedBody) -> object:
     status = body.get("status") or {}
     containers = [
-        _container(each)
+        _reduce_container(each)
         for kind in ("initContainerStatuses", "containerStatuses")
         for each in status.get(kind) or ()
     ]
@@ -96,26 +96,28 @@ def _pod(body: Body) -> object:
         if each.get("type") == "PodScheduled" and each.get("reason") == "Unschedulable"
     ]
     failed = [status.get("reason"), status.get("message")] * (status.get("phase") == "Failed")
-    return _metadata(body), [each for each in containers if each], unscheduled, failed
+    return _strip_metadata(body), [each for each in containers if each], unscheduled, failed
 
 
-def _super_cluster(body: Body) -> object:
+def _reduce_super_cluster(body: WatchedBody) -> object:
     """Return the metadata and the syncer's condition.
 
     The woken reconcile writes the rest itself.
     """
-    held = conditions.find((body.get("status") or {}).get("conditions"), LOSSES_HELD) or {}
-    return _metadata(body), held.get("status"), held.get("lastTransitionTime")
+    held = (
+        conditions.find_condition((body.get("status") or {}).get("conditions"), LOSSES_HELD) or {}
+    )
+    return _strip_metadata(body), held.get("status"), held.get("lastTransitionTime")
 
 
-def _container(status: Body) -> object:
+def _reduce_container(status: WatchedBody) -> object:
     """Return the relevant state of a container, or None during its first start."""
     state = status.get("state") or {}
     waiting, ended = state.get("waiting") or {}, state.get("terminated") or {}
     restarts, ready = status.get("restartCount", 0), bool(status.get("ready"))
     reason = waiting.get("reason", "")
     if not (restarts or ready or ended or "running" in state) and (
-        reason in component_status.PROGRESS or not reason
+        reason in component_status.STARTING_REASONS or not reason
     ):
         return None
     # A new container of a pod that stays shows as a restart.
@@ -123,11 +125,11 @@ def _container(status: Body) -> object:
     return status.get("name"), ready, "running" in state, restarts, told
 
 
-_DIGESTS: Mapping[Resource, Callable[[Body], object]] = {
-    resources.VIRTUAL_CLUSTERS: _virtual_cluster,
-    resources.SUPER_CLUSTERS: _super_cluster,
-    resources.NAMESPACES: _root,
-    resources.STATEFUL_SETS: _workload,
-    resources.DEPLOYMENTS: _workload,
-    resources.PODS: _pod,
+_REDUCE_FUNCTIONS: Mapping[Resource, Callable[[WatchedBody], object]] = {
+    resources.VIRTUAL_CLUSTERS: _reduce_virtual_cluster,
+    resources.SUPER_CLUSTERS: _reduce_super_cluster,
+    resources.NAMESPACES: _reduce_root_namespace,
+    resources.STATEFUL_SETS: _reduce_workload,
+    resources.DEPLOYMENTS: _reduce_workload,
+    resources.PODS: _reduce_pod,
 }

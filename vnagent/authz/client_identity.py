@@ -9,8 +9,8 @@ may read the metrics only. OpenSSL accepts a leaf without usages, a CA certifica
 an intermediate as a client.
 
 Another kind of identity, such as a token that the tenant's API server reviews, would be a second
-function that returns a `Caller`. `Server._meet` would call it. Today the TLS context requires a
-certificate.
+function that returns a `ClientIdentity`. `Server._identify_caller` would call it. Today the TLS
+context requires a certificate.
 """
 
 import functools
@@ -27,12 +27,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tenancy.names import is_dns_label
 
-_IDENTITY = re.compile(
+_IDENTITY_URI = re.compile(
     r"(?P<scheme>vc|vc-figures)://(?P<uid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
     r"/(?P<key>[a-z0-9-]{1,63})",
     re.ASCII,
 )
-_UNREADABLE = (
+_PARSE_ERRORS = (
     ValueError,
     UnsupportedAlgorithm,
     x509.DuplicateExtension,
@@ -42,13 +42,13 @@ _UNREADABLE = (
 _MIN_EC_BITS = 256
 _MIN_RSA_BITS = 2048
 _MIN_DIGEST_BYTES = 32
-_REMEMBERED = 256
+_MAX_CACHED_IDENTITIES = 256
 """Number of valid certificates in the cache. A tenant's API server sends the same one for each
 call.
 """
 
 
-class IdentityProblemError(Exception):
+class InvalidIdentityError(Exception):
     """A certificate identifies no tenant. The message has the reason."""
 
     vc_uid = ""
@@ -56,7 +56,7 @@ class IdentityProblemError(Exception):
 
 
 @dataclass(frozen=True, slots=True)
-class Caller:
+class ClientIdentity:
     """A tenant's API server, or a program of a tenant with a certificate of the same kind."""
 
     vc_uid: str
@@ -65,20 +65,24 @@ class Caller:
     """Root namespace, for people who read logs."""
     not_after: datetime
     """End of the certificate, and so of the identity."""
-    has_figures_only: bool = False
+    is_metrics_only: bool = False
     """Whether it may request `/metrics/resource` and nothing else."""
 
 
-def identify(leaf_der: bytes, authorities: Sequence[x509.Certificate], now: datetime) -> Caller:
+def read_identity(
+    leaf_der: bytes, authorities: Sequence[x509.Certificate], now: datetime
+) -> ClientIdentity:
     """Return the tenant of a client certificate. Raises IdentityProblemError."""
-    not_before, caller = _read(leaf_der, tuple(authorities))
+    not_before, caller = _read_certificate(leaf_der, tuple(authorities))
     if not not_before <= now <= caller.not_after:
-        raise IdentityProblemError("the certificate is not valid at this time")
+        raise InvalidIdentityError("the certificate is not valid at this time")
     return caller
 
 
-@functools.lru_cache(maxsize=_REMEMBERED)
-def _read(leaf_der: bytes, authorities: tuple[x509.Certificate, ...]) -> tuple[datetime, Caller]:
+@functools.lru_cache(maxsize=_MAX_CACHED_IDENTITIES)
+def _read_certificate(
+    leaf_der: bytes, authorities: tuple[x509.Certificate, ...]
+) -> tuple[datetime, ClientIdentity]:
     """Return the start of a certificate's validity and its caller. Raises IdentityProblemError.
 
     The result does not change with time. A refused certificate is not cached.
@@ -87,23 +91,23 @@ def _read(leaf_der: bytes, authorities: tuple[x509.Certificate, ...]) -> tuple[d
         leaf = x509.load_der_x509_certificate(leaf_der)
         extensions = leaf.extensions
         public_key = leaf.public_key()
-    except _UNREADABLE as error:
-        raise IdentityProblemError("the certificate cannot be read") from error
-    if not any(_has_signed(authority, leaf) for authority in authorities):
-        raise IdentityProblemError("the certificate is not signed directly by our authority")
-    found = _name(extensions)
+    except _PARSE_ERRORS as error:
+        raise InvalidIdentityError("the certificate cannot be read") from error
+    if not any(_is_signed_by(authority, leaf) for authority in authorities):
+        raise InvalidIdentityError("the certificate is not signed directly by our authority")
+    found = _find_identity_uri(extensions)
     try:
         _check_strength(leaf, public_key)
         _check_usages(extensions)
-    except IdentityProblemError as problem:
+    except InvalidIdentityError as problem:
         problem.vc_uid = found["uid"]
         raise
-    return leaf.not_valid_before_utc, Caller(
+    return leaf.not_valid_before_utc, ClientIdentity(
         found["uid"], found["key"], leaf.not_valid_after_utc, found["scheme"] == "vc-figures"
     )
 
 
-def _has_signed(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
+def _is_signed_by(authority: x509.Certificate, leaf: x509.Certificate) -> bool:
     try:
         leaf.verify_directly_issued_by(authority)
     except (InvalidSignature, ValueError, TypeError):
@@ -124,38 +128,38 @@ def _check_strength(leaf: x509.Certificate, public_key: object) -> None:
     try:
         digest = leaf.signature_hash_algorithm
     except UnsupportedAlgorithm as error:
-        raise IdentityProblemError("the certificate's signature is of no known kind") from error
+        raise InvalidIdentityError("the certificate's signature is of no known kind") from error
     if not is_strong or (digest is not None and digest.digest_size < _MIN_DIGEST_BYTES):
-        raise IdentityProblemError("the certificate's key or signature is too weak")
+        raise InvalidIdentityError("the certificate's key or signature is too weak")
 
 
 def _check_usages(extensions: x509.Extensions) -> None:
-    constraints = _find(extensions, x509.BasicConstraints)
+    constraints = _find_extension(extensions, x509.BasicConstraints)
     if constraints is not None and constraints.ca:
-        raise IdentityProblemError("the certificate is an authority's")
-    usage = _find(extensions, x509.KeyUsage)
+        raise InvalidIdentityError("the certificate is an authority's")
+    usage = _find_extension(extensions, x509.KeyUsage)
     if usage is not None and not usage.digital_signature:
-        raise IdentityProblemError("the certificate's key is not for signatures")
-    purposes = _find(extensions, x509.ExtendedKeyUsage)
+        raise InvalidIdentityError("the certificate's key is not for signatures")
+    purposes = _find_extension(extensions, x509.ExtendedKeyUsage)
     if purposes is None or ExtendedKeyUsageOID.CLIENT_AUTH not in purposes:
-        raise IdentityProblemError("the certificate is not for clients")
+        raise InvalidIdentityError("the certificate is not for clients")
 
 
-def _name(extensions: x509.Extensions) -> re.Match[str]:
-    names = _find(extensions, x509.SubjectAlternativeName)
+def _find_identity_uri(extensions: x509.Extensions) -> re.Match[str]:
+    names = _find_extension(extensions, x509.SubjectAlternativeName)
     addresses = names.get_values_for_type(x509.UniformResourceIdentifier) if names else []
     if len(addresses) != 1:
-        raise IdentityProblemError("the certificate does not name exactly one URI")
-    found = _IDENTITY.fullmatch(addresses[0])
+        raise InvalidIdentityError("the certificate does not name exactly one URI")
+    found = _IDENTITY_URI.fullmatch(addresses[0])
     if found is None or not is_dns_label(found["key"]):
-        raise IdentityProblemError("the certificate's URI is not vc://<UID>/<key>")
+        raise InvalidIdentityError("the certificate's URI is not vc://<UID>/<key>")
     return found
 
 
 _Extension = TypeVar("_Extension", bound=x509.ExtensionType)
 
 
-def _find(extensions: x509.Extensions, kind: type[_Extension]) -> _Extension | None:
+def _find_extension(extensions: x509.Extensions, kind: type[_Extension]) -> _Extension | None:
     try:
         return extensions.get_extension_for_class(kind).value
     except x509.ExtensionNotFound:

@@ -14,49 +14,49 @@ from enum import StrEnum
 from prometheus_client import Counter, Gauge, Histogram
 
 from tenancy import names
-from vnagent.protocol.routes import Verb
+from vnagent.protocol.routes import RouteVerb
 
-TENANTS = 8
+MAX_TENANT_LABELS = 8
 """Number of tenants with a label of their own. The first tenants keep theirs until the agent ends.
 """
-OTHERS = "other"
-UNKNOWN = "unknown"
+OTHER_TENANTS_LABEL = "other"
+UNKNOWN_TENANT_LABEL = "unknown"
 """Label of a caller without a certificate of a tenant."""
 OUTCOMES = ("served", "refused", "failed")
 
 
-class Mode(StrEnum):
+class UpstreamMode(StrEnum):
     """Upstream of the node's pods. The set is closed."""
 
     KUBELET = "kubelet"
     APISERVER = "apiserver"
 
 
-class Why(StrEnum):
+class ModeReason(StrEnum):
     """Reason for the present upstream. The set is closed."""
 
     CONFIGURED = "configured"
-    UNSEEN = "unseen"
+    NOT_CONNECTED = "unseen"
     """No handshake has been completed yet."""
     VERIFIED = "verified"
     UNTRUSTED = "untrusted"
 
 
-class Policies(StrEnum):
+class PermissionsState(StrEnum):
     """State of the tenants' policies in the agent. The set is closed."""
 
-    FOLLOWED = "followed"
-    KEPT = "kept"
+    WATCHED = "followed"
+    LAST_KNOWN = "kept"
     STALE = "stale"
     UNKNOWN = "unknown"
 
 
-class Unheard(StrEnum):
+class RejectedConnection(StrEnum):
     """Reason for which a connection ended before a request was read. The set is closed."""
 
     HANDSHAKE = "handshake"
     CERTIFICATE = "certificate"
-    CROWDED = "crowded"
+    TOO_MANY = "crowded"
     REPEATED = "repeated"
 
 
@@ -71,7 +71,7 @@ CALLS = Counter(
     ["verb", "outcome"],
 )
 _OPEN_STREAMS = Gauge("vc_agent_open_streams", "Streams open now, by verb.", ["verb"])
-OPEN_STREAMS = {verb: _OPEN_STREAMS.labels(verb.value) for verb in Verb}
+OPEN_STREAMS = {verb: _OPEN_STREAMS.labels(verb.value) for verb in RouteVerb}
 FIRST_BYTE_SECONDS = Histogram(
     "vc_agent_first_byte_seconds",
     "From a request's head to the kubelet's answer, for requests that switch protocols.",
@@ -113,22 +113,24 @@ _POLICIES = Gauge(
 _labels: dict[str, str] = {}
 
 
-def tenant_label(vc_uid: str) -> str:
+def get_tenant_label(vc_uid: str) -> str:
     """Return the label of a tenant: one of its own while any are left, else `other`."""
     label = _labels.get(vc_uid)
     if label is None:
-        if len(_labels) >= TENANTS:
-            return OTHERS
-        label = _labels[vc_uid] = names.short_digest(vc_uid)
+        if len(_labels) >= MAX_TENANT_LABELS:
+            return OTHER_TENANTS_LABEL
+        label = _labels[vc_uid] = names.shorten_uid(vc_uid)
     return label
 
 
-def refused(why: Unheard, vc_uid: str = "") -> None:
+def count_refused_connection(why: RejectedConnection, vc_uid: str = "") -> None:
     """Count a refused connection. Without a UID its tenant is unknown."""
-    CONNECTIONS_REFUSED.labels(tenant_label(vc_uid) if vc_uid else UNKNOWN, why.value).inc()
+    CONNECTIONS_REFUSED.labels(
+        get_tenant_label(vc_uid) if vc_uid else UNKNOWN_TENANT_LABEL, why.value
+    ).inc()
 
 
-def outcome(status: int) -> str:
+def get_outcome(status: int) -> str:
     """Return the outcome of a request by the status that its caller received, 0 for no status."""
     if 100 <= status < 400:
         return "served"
@@ -136,20 +138,20 @@ def outcome(status: int) -> str:
 
 
 @contextmanager
-def streaming(vc_uid: str, verb: Verb) -> Iterator[None]:
+def count_open_stream(vc_uid: str, verb: RouteVerb) -> Iterator[None]:
     """Count a stream as open."""
-    tenant = TENANT_OPEN_STREAMS.labels(tenant_label(vc_uid))
+    tenant = TENANT_OPEN_STREAMS.labels(get_tenant_label(vc_uid))
     with OPEN_STREAMS[verb].track_inprogress(), tenant.track_inprogress():
         yield
 
 
-def show_upstream(mode: Mode, why: Why) -> None:
+def set_upstream(mode: UpstreamMode, why: ModeReason) -> None:
     """Set the metric of the present upstream and clear all others."""
     _UPSTREAM.clear()
     _UPSTREAM.labels(mode.value, why.value).set(1)
 
 
-def show_policies(state: Policies) -> None:
+def set_policies_state(state: PermissionsState) -> None:
     """Set the metric of the present state and clear all others."""
     _POLICIES.clear()
     _POLICIES.labels(state.value).set(1)

@@ -14,18 +14,18 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenancy import wellknown
-from tenancy.ownership import owner_of
+from tenancy.ownership import read_owner
 from vnagent.authz import pod_list_parser
-from vnagent.authz.client_identity import Caller
+from vnagent.authz.client_identity import ClientIdentity
 from vnagent.authz.pod_list_parser import PodListError
-from vnagent.authz.thread_offload import beside
-from vnagent.limits.rate_limiter import Turns
-from vnagent.protocol.errors import Reason, RefusedError
-from vnagent.protocol.routes import Route, Verb
+from vnagent.authz.thread_offload import run_in_thread_if_large
+from vnagent.limits.rate_limiter import RateLimiter
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
+from vnagent.protocol.routes import Route, RouteVerb
 
-FRESH_SECONDS = 5.0
+MAX_LIST_AGE_SECONDS = 5.0
 """Maximum age in seconds of the list that a decision uses."""
-SPACING_SECONDS = 0.5
+MIN_LIST_INTERVAL_SECONDS = 0.5
 """Interval in seconds between two lists. It limits callers that request pods that do not exist."""
 
 PodKey = tuple[str, str, str]
@@ -55,7 +55,7 @@ class OwnedPod:
         """Key of the pod in the table."""
         return (self.vc_uid, self.tenant_namespace, self.name)
 
-    def is_at(self, super_namespace: object, name: object) -> bool:
+    def is_super_pod(self, super_namespace: object, name: object) -> bool:
         """Return whether a namespace and a name of the kubelet mean this pod."""
         return (super_namespace, name) == (self.super_namespace, self.name)
 
@@ -70,103 +70,109 @@ def read_pods(document: bytes, registration: str = "") -> PodTable:
     cluster.
     """
     table: dict[PodKey, list[OwnedPod]] = defaultdict(list)
-    for _, pod in owned_items(document, registration):
+    for _, pod in iterate_owned(document, registration):
         table[pod.key].append(pod)
     return table
 
 
-def owned_items(
+def iterate_owned(
     document: bytes, registration: str = ""
 ) -> Iterator[tuple[Mapping[str, Any], OwnedPod]]:
     """Yield the pods of a list that a tenant owns, as listed and as OwnedPod.
 
     Raises PodListError, possibly after some pods.
     """
-    for item in pod_list_parser.items(document):
+    for item in pod_list_parser.iterate_items(document):
         try:
-            pod = _owned_pod(item, registration)
+            pod = _read_owned_pod(item, registration)
         except (LookupError, TypeError, AttributeError) as error:
             raise PodListError("the kubelet lists what is no pod") from error
         if pod is not None:
             yield item, pod
 
 
-def decide(table: PodTable, caller: Caller, route: Route) -> OwnedPod:
+def find_pod(table: PodTable, caller: ClientIdentity, route: Route) -> OwnedPod:
     """Return the one pod that a route means for a caller, or raise RefusedError."""
     found = table.get((caller.vc_uid, route.tenant_namespace, route.pod), ())
     if not found:
-        raise RefusedError(404, Reason.NOT_FOUND, f"pod {route.pod!r} is not on this node")
+        raise RequestRefusedError(
+            404, RefusalReason.NOT_FOUND, f"pod {route.pod!r} is not on this node"
+        )
     if len(found) > 1:
-        raise RefusedError(
-            409, Reason.AMBIGUOUS, f"pod {route.pod!r} is being replaced on this node; try again"
+        raise RequestRefusedError(
+            409,
+            RefusalReason.AMBIGUOUS,
+            f"pod {route.pod!r} is being replaced on this node; try again",
         )
     (pod,) = found
     if route.tenant_uid and route.tenant_uid != pod.tenant_uid:
-        raise RefusedError(
-            404, Reason.NOT_FOUND, f"pod {route.pod!r} with this UID is not on this node"
+        raise RequestRefusedError(
+            404, RefusalReason.NOT_FOUND, f"pod {route.pod!r} with this UID is not on this node"
         )
-    if route.verb is Verb.PORT_FORWARD:
+    if route.verb is RouteVerb.PORT_FORWARD:
         if pod.is_on_host_network:
-            raise RefusedError(
-                403, Reason.HOST_NETWORK, "ports of a pod on the host's network are not forwarded"
+            raise RequestRefusedError(
+                403,
+                RefusalReason.HOST_NETWORK,
+                "ports of a pod on the host's network are not forwarded",
             )
     elif route.container not in pod.containers:
-        raise RefusedError(
-            403, Reason.CONTAINER, f"pod {route.pod!r} has no container {route.container!r}"
+        raise RequestRefusedError(
+            403, RefusalReason.CONTAINER, f"pod {route.pod!r} has no container {route.container!r}"
         )
     return pod
 
 
-async def _at_once() -> None:
+async def _wait_for_nothing() -> None:
     """Return at once, so that lists are not paced."""
 
 
-class Gate:
+class PodAuthorizer:
     """Authorizer on a fresh list. It fetches another list before it refuses."""
 
     def __init__(
         self,
         fetch_pods: Callable[[], Awaitable[bytes]],
-        turn: Callable[[], Awaitable[None]] = _at_once,
+        wait_for_turn: Callable[[], Awaitable[None]] = _wait_for_nothing,
     ) -> None:
-        """Decide on the list of `fetch_pods`. `turn` is awaited before each list."""
+        """Decide on the list of `fetch_pods`. `wait_for_turn` is awaited before each list."""
         self._fetch_pods = fetch_pods
-        self._turn = turn
-        self._spacing = Turns(1, SPACING_SECONDS)
+        self._wait_for_turn = wait_for_turn
+        self._spacing = RateLimiter(1, MIN_LIST_INTERVAL_SECONDS)
         self._table: PodTable = {}
         self._asked_at = float("-inf")
         """Time at which the table's list was requested."""
         self._attempts = 0
-        self._failure: RefusedError | None = None
-        self._one_at_a_time = asyncio.Lock()
+        self._failure: RequestRefusedError | None = None
+        self._lock = asyncio.Lock()
 
-    async def admit(self, caller: Caller, route: Route) -> OwnedPod:
+    async def authorize(self, caller: ClientIdentity, route: Route) -> OwnedPod:
         """Return the pod of a route, or raise RefusedError."""
         now = asyncio.get_running_loop().time()
-        await self._refresh(not_before=now - FRESH_SECONDS)
+        await self._refresh_if_older(not_before=now - MAX_LIST_AGE_SECONDS)
         try:
-            return decide(self._table, caller, route)
-        except RefusedError:
+            return find_pod(self._table, caller, route)
+        except RequestRefusedError:
             if self._asked_at >= now:
                 raise
-        await self._refresh(not_before=now)
-        return decide(self._table, caller, route)
+        await self._refresh_if_older(not_before=now)
+        return find_pod(self._table, caller, route)
 
-    async def owned(self, caller: Caller) -> Mapping[str, OwnedPod]:
+    async def list_owned(self, caller: ClientIdentity) -> Mapping[str, OwnedPod]:
         """Return a caller's pods by super UID. Raises RefusedError.
 
         Pods that are recorded twice are left out.
         """
         now = asyncio.get_running_loop().time()
-        await self._refresh(not_before=now - FRESH_SECONDS)
+        await self._refresh_if_older(not_before=now - MAX_LIST_AGE_SECONDS)
         own = [pods for (vc_uid, _, _), pods in self._table.items() if vc_uid == caller.vc_uid]
         return {pods[0].super_uid: pods[0] for pods in own if len(pods) == 1}
 
-    async def renew(self) -> None:
+    async def refresh_now(self) -> None:
         """Fetch a list that is requested from now on. Raises RefusedError."""
-        await self._refresh(not_before=asyncio.get_running_loop().time())
+        await self._refresh_if_older(not_before=asyncio.get_running_loop().time())
 
-    async def _refresh(self, *, not_before: float) -> None:
+    async def _refresh_if_older(self, *, not_before: float) -> None:
         """Fetch a list unless the present one was requested at `not_before` or later.
 
         Concurrent callers share one list.
@@ -174,7 +180,7 @@ class Gate:
         if self._asked_at >= not_before:
             return
         seen = self._attempts
-        async with self._one_at_a_time:
+        async with self._lock:
             if self._asked_at >= not_before:
                 return
             # Callers that wait behind a failed kubelet share its failure. Otherwise each would wait
@@ -184,29 +190,31 @@ class Gate:
             # otherwise a waiting caller would get the old failure when this caller is cancelled
             self._failure = None
             try:
-                await self._fetch()
+                await self._fetch_table()
             finally:
                 self._attempts += 1
 
-    async def _fetch(self) -> None:
+    async def _fetch_table(self) -> None:
         await self._spacing.wait()
-        await self._turn()
+        await self._wait_for_turn()
         asked_at = self._spacing.take()
         try:
             document = await self._fetch_pods()
-            self._table = await beside(len(document), read_pods, document)
-        except RefusedError as error:
+            self._table = await run_in_thread_if_large(len(document), read_pods, document)
+        except RequestRefusedError as error:
             self._failure = error
             raise
         except PodListError as error:
-            self._failure = RefusedError(502, Reason.KUBELET_ODD, "the node did not list its pods")
+            self._failure = RequestRefusedError(
+                502, RefusalReason.KUBELET_ODD, "the node did not list its pods"
+            )
             raise self._failure from error
         self._asked_at, self._failure = asked_at, None
 
 
-def _owned_pod(item: Mapping[str, Any], registration: str) -> OwnedPod | None:
+def _read_owned_pod(item: Mapping[str, Any], registration: str) -> OwnedPod | None:
     metadata, spec = item["metadata"], item["spec"]
-    owner = owner_of(metadata, registration)
+    owner = read_owner(metadata, registration)
     if owner is None or not owner.namespace:
         return None
     containers = metadata["annotations"].get(wellknown.CONTAINERS, "")
@@ -219,11 +227,11 @@ def _owned_pod(item: Mapping[str, Any], registration: str) -> OwnedPod | None:
         super_uid=metadata["uid"],
         containers=frozenset(filter(None, containers.split(","))),
         is_on_host_network=bool(spec.get("hostNetwork")),
-        host=_host(item) if spec.get("nodeName") else "",
+        host=_read_host_address(item) if spec.get("nodeName") else "",
     )
 
 
-def _host(item: Mapping[str, Any]) -> str:
+def _read_host_address(item: Mapping[str, Any]) -> str:
     status = item.get("status")
     found = status.get("hostIP") if isinstance(status, Mapping) else ""
     return found if isinstance(found, str) else ""  # a number would be parsed as an address, too

@@ -9,19 +9,19 @@ import asyncio
 from collections.abc import Callable
 from typing import ParamSpec, TypeVar
 
-LARGE_BYTES = 128 * 1024
+THREAD_THRESHOLD_BYTES = 128 * 1024
 
 _Parameters = ParamSpec("_Parameters")
 _Result = TypeVar("_Result")
 
 
-async def beside(
+async def run_in_thread_if_large(
     size: int,
     work: Callable[_Parameters, _Result],
     *args: _Parameters.args,
     **kwargs: _Parameters.kwargs,
 ) -> _Result:
     """Run work on a document of `size` bytes, in a thread if it is large."""
-    if size < LARGE_BYTES:
+    if size < THREAD_THRESHOLD_BYTES:
         return work(*args, **kwargs)
     return await asyncio.to_thread(work, *args, **kwargs)

@@ -13,15 +13,15 @@ import ssl
 from collections.abc import Callable
 from dataclasses import dataclass
 
-from kubeio.http.tls_sessions import Context
+from kubeio.http.tls_sessions import ResumingContext
 from vnagent.protocol import http_heads
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_contexts import TrustProblemError, client_context
-from vnagent.stream.tls_stream import Channel, ReceiveBuffer
+from vnagent.stream.tls_contexts import InvalidTrustError, create_client_context
+from vnagent.stream.tls_stream import ReceiveBuffer, TlsStream
 
 CONNECT_SECONDS = 5.0
-ANSWER_SECONDS = 30.0
-MAX_ANSWER_BYTES = 160 * 1024 * 1024
+RESPONSE_SECONDS = 30.0
+MAX_RESPONSE_BYTES = 160 * 1024 * 1024
 """Limit of an answer in bytes. A kubelet has 110 pods by default, and no pod has more than 1.5 MB.
 """
 MAX_LINE_BYTES = 4 * 1024 * 1024
@@ -30,12 +30,12 @@ MAX_LINE_BYTES = 4 * 1024 * 1024
 _TOKEN = re.compile(rb"[A-Za-z0-9._~+/-]+=*")
 
 
-class NoTokenError(TrustProblemError):
+class MissingTokenError(InvalidTrustError):
     """There is no token for the server. The message names the file."""
 
 
 @dataclass(frozen=True, slots=True)
-class Address:
+class ServerAddress:
     """Address of a server, and the name that its certificate must contain."""
 
     host: str
@@ -51,7 +51,7 @@ class Address:
 
 
 @dataclass(frozen=True, slots=True)
-class Answer:
+class BufferedResponse:
     """A whole response."""
 
     status: int
@@ -65,36 +65,36 @@ async def connect(
     context: ssl.SSLContext,
     buffer: ReceiveBuffer,
     server_name: str,
-) -> Channel:
+) -> TlsStream:
     """Return an open channel to a server whose certificate names `server_name`.
 
     Raises OSError if the server cannot be reached, ChannelLostError if it cannot be trusted.
     """
     loop = asyncio.get_running_loop()
     _, channel = await loop.create_connection(
-        lambda: Channel(context, buffer, server_name=server_name), host, port
+        lambda: TlsStream(context, buffer, server_name=server_name), host, port
     )
     try:
-        await channel.opened()
+        await channel.wait_opened()
     except BaseException:
         channel.abort()
         raise
     return channel
 
 
-class Origin:
+class HttpsClient:
     """One server, its authorities and the agent's credential for it. Both are reread on change."""
 
     def __init__(
         self,
-        address: Address,
+        address: ServerAddress,
         *,
         authorities: WatchedFile,
         token: WatchedFile,
         buffer: ReceiveBuffer,
     ) -> None:
         self.address = address
-        self.dialled: Callable[[Exception | None], None] = lambda _: None
+        self.on_dialed: Callable[[Exception | None], None] = lambda _: None
         """Callback for the result of each attempt to connect. None means that a certificate
         verified.
         """
@@ -102,42 +102,42 @@ class Origin:
         self._token = token
         self._buffer = buffer
         self._trusted = b""
-        self._context: Context | None = None
+        self._context: ResumingContext | None = None
 
-    async def dial(self, *, is_look: bool = False) -> Channel:
+    async def connect(self, *, is_probe: bool = False) -> TlsStream:
         """Return an open channel. Raises OSError, TrustProblemError.
 
-        With `is_look` the handshake is a full one, which verifies the server's certificate. Only
-        full handshakes report success to `dialled`.
+        With `is_probe` the handshake is a full one, which verifies the server's certificate. Only
+        full handshakes report success to `on_dialed`.
         """
         try:
             async with asyncio.timeout(CONNECT_SECONDS):
                 channel = await connect(
                     self.address.host,
                     self.address.port,
-                    context=self._own_context() if is_look else self._current_context(),
+                    context=self._create_context() if is_probe else self._current_context(),
                     buffer=self._buffer,
                     server_name=self.address.server_name,
                 )
         except BaseException as error:
             self._forget_session()  # a server may hang because of an older session
-            if isinstance(error, OSError | TrustProblemError):
-                self.dialled(error)
+            if isinstance(error, OSError | InvalidTrustError):
+                self.on_dialed(error)
             raise
         if not channel.has_resumed:
-            self.dialled(None)
+            self.on_dialed(None)
         return channel
 
-    def remember(self, channel: Channel) -> None:
+    def remember_session(self, channel: TlsStream) -> None:
         """Keep the session of a channel whose answer has begun, for the next connections."""
         if self._context is not None:
-            channel.leave_session(self._context)
+            channel.remember_session(self._context)
 
     def write_request(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> bytes:
         """Return a request head with the current credential. Raises NoTokenError."""
         token = self._token.content.strip()
         if _TOKEN.fullmatch(token) is None:
-            raise NoTokenError(f"{self._token.path} holds no token")
+            raise MissingTokenError(f"{self._token.path} holds no token")
         target = f"{self.address.prefix}{target}"
         return http_heads.write_request(method, target, self.address.authority, headers, token)
 
@@ -150,15 +150,15 @@ class Origin:
         """Read the token again after it was refused. Return whether it has changed."""
         return await self._token.refresh()
 
-    async def ask(
+    async def request(
         self,
         method: str,
         target: str,
         body: bytes = b"",
         *,
         accept: bytes = b"application/json",
-        limit: int = MAX_ANSWER_BYTES,
-    ) -> Answer:
+        limit: int = MAX_RESPONSE_BYTES,
+    ) -> BufferedResponse:
         """Send a small request and return the whole answer, of at most `limit` bytes.
 
         Raises OSError, TrustProblemError, ResponseProblemError.
@@ -167,57 +167,57 @@ class Origin:
         if body:
             length = b"%d" % len(body)
             headers += [(b"Content-Type", b"application/json"), (b"Content-Length", length)]
-        answer = await self._ask_once(method, target, headers, body, limit)
+        answer = await self._request_once(method, target, headers, body, limit)
         if answer.status == 401 and await self.renew_credential():
-            return await self._ask_once(method, target, headers, body, limit)
+            return await self._request_once(method, target, headers, body, limit)
         return answer
 
-    async def follow(self, target: str, hear: Callable[[bytes], None]) -> None:
-        """Pass each line of a streamed answer to `hear`, until the server ends it.
+    async def stream_lines(self, target: str, on_line: Callable[[bytes], None]) -> None:
+        """Pass each line of a streamed answer to `on_line`, until the server ends it.
 
-        Raises OSError, TrustProblemError, ResponseProblemError, and the errors of `hear`.
+        Raises OSError, TrustProblemError, ResponseProblemError, and the errors of `on_line`.
         """
-        channel = await self.dial()
+        channel = await self.connect()
         headers = [(b"Accept", b"application/json"), (b"Connection", b"close")]
         reader = http_heads.LineReader(MAX_LINE_BYTES)
         try:
             channel.write(self.write_request("GET", target, headers))
             while not reader.has_ended:
                 for line in reader.feed(await channel.read()):
-                    hear(line)
+                    on_line(line)
         finally:
             channel.abort()
 
-    async def _ask_once(
+    async def _request_once(
         self,
         method: str,
         target: str,
         headers: list[tuple[bytes, bytes]],
         body: bytes,
         limit: int,
-    ) -> Answer:
-        channel = await self.dial()
-        reader = http_heads.AnswerReader(limit)
+    ) -> BufferedResponse:
+        channel = await self.connect()
+        reader = http_heads.ResponseReader(limit)
         try:
-            async with asyncio.timeout(ANSWER_SECONDS):
+            async with asyncio.timeout(RESPONSE_SECONDS):
                 channel.write(self.write_request(method, target, headers) + body)
                 while (found := reader.feed(await channel.read())) is None:
                     pass
-            self.remember(channel)
+            self.remember_session(channel)
         finally:
             channel.close()
-        return Answer(*found)
+        return BufferedResponse(*found)
 
     def _forget_session(self) -> None:
         if self._context is not None:
-            self._context.forget()
+            self._context.forget_session()
 
-    def _current_context(self) -> Context:
+    def _current_context(self) -> ResumingContext:
         if self._context is None or self._trusted != self._authorities.content:
-            self._context = self._own_context()
+            self._context = self._create_context()
             self._trusted = self._authorities.content
         return self._context
 
-    def _own_context(self) -> Context:
+    def _create_context(self) -> ResumingContext:
         """Return a context without any session."""
-        return client_context(self._authorities.content)
+        return create_client_context(self._authorities.content)

@@ -1,8 +1,8 @@
 """Client of an upstream server: whole responses, and one stream at a time.
 
 The module owns the mapping of the server's refusals and timeouts. It must not know tenants, nor
-which server it is. Hazard: the server's messages may pass to the caller only through `explain`.
-Otherwise super-side names in them would reach a tenant.
+which server it is. Hazard: the server's messages may pass to the caller only through
+`read_refusal`. Otherwise super-side names in them would reach a tenant.
 """
 
 import asyncio
@@ -11,86 +11,88 @@ from dataclasses import dataclass, field
 
 import structlog
 
-from vnagent.client.https_client import MAX_ANSWER_BYTES, NoTokenError, Origin
+from vnagent.client.https_client import MAX_RESPONSE_BYTES, HttpsClient, MissingTokenError
 from vnagent.protocol import http_heads
-from vnagent.protocol.errors import Reason, RefusedError
-from vnagent.protocol.http_heads import ResponseHead, ResponseProblemError, TooLongError
-from vnagent.stream.tls_contexts import TrustProblemError
-from vnagent.stream.tls_stream import Channel, ChannelLostError
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
+from vnagent.protocol.http_heads import InvalidResponseError, ResponseHead, ResponseTooLongError
+from vnagent.stream.tls_contexts import InvalidTrustError
+from vnagent.stream.tls_stream import StreamLostError, TlsStream
 
 WARM_CHANNELS = 4
 """Number of connections opened in advance. A script starts about as many commands before new ones
 are open.
 """
-WARM_PAUSE_SECONDS = 0.1
+WARM_DELAY_SECONDS = 0.1
 """Pause in seconds before connections are opened in advance. The stream that has just begun needs
 the processor.
 """
 WARM_SECONDS = 60.0
 """Time in seconds for which a connection waits for a use. Without any use none is kept."""
-EXPLAIN_SECONDS = 10.0
-MAX_EXPLANATION_BYTES = 16 * 1024
+REFUSAL_SECONDS = 10.0
+MAX_REFUSAL_BYTES = 16 * 1024
 
 _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Words:
+class UpstreamLabels:
     """Name of a server, and the reasons of its failures."""
 
     name: str
-    down: Reason
-    untrusted: Reason
-    denies: Reason
-    odd: Reason
-    large: Reason
+    unreachable: RefusalReason
+    untrusted: RefusalReason
+    denied: RefusalReason
+    invalid: RefusalReason
+    too_large: RefusalReason
 
 
 @dataclass(frozen=True, slots=True)
-class Opened:
+class OpenedStream:
     """Head of an answer to a stream request."""
 
-    channel: Channel
+    channel: TlsStream
     head: ResponseHead
-    block: bytes
+    head_bytes: bytes
     """The head's bytes."""
-    peer: "Peer" = field(repr=False)
+    server: "UpstreamServer" = field(repr=False)
     """The server that answered."""
 
 
 @dataclass(frozen=True, slots=True)
-class _Warm:
-    channel: Channel
+class _WarmConnection:
+    channel: TlsStream
     since: float
 
 
-class Peer:
+class UpstreamServer:
     """Opener of streams, on connections that may be opened in advance."""
 
-    def __init__(self, origin: Origin, words: Words) -> None:
+    def __init__(self, origin: HttpsClient, labels: UpstreamLabels) -> None:
         self._origin = origin
-        self.words = words
-        self._warm: deque[_Warm] = deque()
-        self._used = asyncio.Event()
+        self.labels = labels
+        self._warm: deque[_WarmConnection] = deque()
+        self._used_event = asyncio.Event()
 
     async def fetch(
-        self, target: str, *, accept: bytes = b"application/json", limit: int = MAX_ANSWER_BYTES
+        self, target: str, *, accept: bytes = b"application/json", limit: int = MAX_RESPONSE_BYTES
     ) -> bytes:
         """Return a whole answer of at most `limit` bytes. Raises RefusedError."""
         try:
-            answer = await self._origin.ask("GET", target, accept=accept, limit=limit)
-        except (OSError, TrustProblemError, ResponseProblemError) as error:
-            raise self._trouble(error) from error
-        if (refusal := self._refusal(answer.status)) is not None:
+            answer = await self._origin.request("GET", target, accept=accept, limit=limit)
+        except (OSError, InvalidTrustError, InvalidResponseError) as error:
+            raise self._map_error(error) from error
+        if (refusal := self._map_status(answer.status)) is not None:
             raise refusal
         if answer.status != 200:
-            _log.warning("call failed", by=self.words.name, status=answer.status, target=target)
-            raise RefusedError(
-                502, self.words.odd, f"{self.words.name} failed to answer; try again"
+            _log.warning("call failed", by=self.labels.name, status=answer.status, target=target)
+            raise RequestRefusedError(
+                502, self.labels.invalid, f"{self.labels.name} failed to answer; try again"
             )
         return answer.body
 
-    async def open(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> Opened:
+    async def open(
+        self, method: str, target: str, headers: list[tuple[bytes, bytes]]
+    ) -> OpenedStream:
         """Send a stream request and return the answer's head. Raises RefusedError.
 
         Waits as long as the server waits, because a silent container's log has no head before its
@@ -103,23 +105,23 @@ class Peer:
                 opened.channel.abort()
                 if await self._origin.renew_credential():
                     opened = await self._open_once(method, target, headers)
-        except (OSError, TrustProblemError, ResponseProblemError) as error:
-            raise self._trouble(error) from error
-        if (refusal := self._refusal(opened.head.status)) is not None:
+        except (OSError, InvalidTrustError, InvalidResponseError) as error:
+            raise self._map_error(error) from error
+        if (refusal := self._map_status(opened.head.status)) is not None:
             opened.channel.abort()
             raise refusal
         return opened
 
-    async def explain(self, opened: Opened) -> bytes:
+    async def read_refusal(self, opened: OpenedStream) -> bytes:
         """Return the text of an answer that opens no stream, and close."""
-        reader = http_heads.AnswerReader(MAX_EXPLANATION_BYTES)
+        reader = http_heads.ResponseReader(MAX_REFUSAL_BYTES)
         try:
-            async with asyncio.timeout(EXPLAIN_SECONDS):
-                found = reader.feed(opened.block)
+            async with asyncio.timeout(REFUSAL_SECONDS):
+                found = reader.feed(opened.head_bytes)
                 while found is None:
                     found = reader.feed(await opened.channel.read())
-        except (OSError, ResponseProblemError) as error:
-            raise self._trouble(error) from error
+        except (OSError, InvalidResponseError) as error:
+            raise self._map_error(error) from error
         finally:
             opened.channel.abort()
         return found[1]
@@ -129,17 +131,17 @@ class Peer:
         while True:
             try:
                 async with asyncio.timeout(WARM_SECONDS if self._warm else None):
-                    await self._used.wait()
+                    await self._used_event.wait()
             except TimeoutError:
-                self._drop_old()
+                self._close_old()
                 continue
-            await asyncio.sleep(WARM_PAUSE_SECONDS)
-            self._used.clear()
+            await asyncio.sleep(WARM_DELAY_SECONDS)
+            self._used_event.clear()
             try:
                 while len(self._warm) < WARM_CHANNELS:
-                    channel = await self._origin.dial()
-                    self._warm.append(_Warm(channel, asyncio.get_running_loop().time()))
-            except (OSError, TrustProblemError) as error:
+                    channel = await self._origin.connect()
+                    self._warm.append(_WarmConnection(channel, asyncio.get_running_loop().time()))
+            except (OSError, InvalidTrustError) as error:
                 # The next request dials for itself and reports the error to its caller.
                 _log.debug("no connection made ahead", error=str(error))
 
@@ -150,9 +152,9 @@ class Peer:
 
     async def _open_once(
         self, method: str, target: str, headers: list[tuple[bytes, bytes]]
-    ) -> Opened:
-        channel = self._take_warm() or await self._origin.dial()
-        self._used.set()
+    ) -> OpenedStream:
+        channel = self._take_warm() or await self._origin.connect()
+        self._used_event.set()
         try:
             channel.write(self._origin.write_request(method, target, headers))
             return await self._read_answer(channel)
@@ -160,50 +162,58 @@ class Peer:
             channel.abort()
             raise
 
-    def _take_warm(self) -> Channel | None:
-        self._drop_old()
+    def _take_warm(self) -> TlsStream | None:
+        self._close_old()
         return self._warm.popleft().channel if self._warm else None
 
-    def _drop_old(self) -> None:
+    def _close_old(self) -> None:
         oldest = asyncio.get_running_loop().time() - WARM_SECONDS
         for warm in list(self._warm):
             # Equal times count as old, because the loop's clock ticks in whole milliseconds.
-            if warm.since <= oldest or not warm.channel.is_quiet:
+            if warm.since <= oldest or not warm.channel.is_idle:
                 self._warm.remove(warm)
                 warm.channel.abort()
 
-    async def _read_answer(self, channel: Channel) -> Opened:
-        block = await channel.read_until(http_heads.END, http_heads.MAX_RESPONSE_HEAD_BYTES)
+    async def _read_answer(self, channel: TlsStream) -> OpenedStream:
+        block = await channel.read_until(http_heads.HEAD_END, http_heads.MAX_RESPONSE_HEAD_BYTES)
         if block is None:
-            raise ResponseProblemError("the response head is too long")
-        self._origin.remember(channel)
-        return Opened(channel, http_heads.parse_response(block), block, self)
+            raise InvalidResponseError("the response head is too long")
+        self._origin.remember_session(channel)
+        return OpenedStream(channel, http_heads.parse_response(block), block, self)
 
-    def _trouble(self, error: Exception) -> RefusedError:
+    def _map_error(self, error: Exception) -> RequestRefusedError:
         """Log an error between the agent and the server. Return the refusal for the caller."""
-        words = self.words
+        words = self.labels
         _log.warning("call failed", by=words.name, error=str(error), kind=type(error).__name__)
         match error:
-            case NoTokenError():
+            case MissingTokenError():
                 sentence = f"the node agent has no credential for {words.name}; try again"
-                return RefusedError(502, words.denies, sentence)
-            case TrustProblemError() | ChannelLostError(is_untrusted=True):
+                return RequestRefusedError(502, words.denied, sentence)
+            case InvalidTrustError() | StreamLostError(is_untrusted=True):
                 sentence = f"the certificate of {words.name} does not verify"
-                return RefusedError(502, words.untrusted, sentence)
-            case TooLongError():
+                return RequestRefusedError(502, words.untrusted, sentence)
+            case ResponseTooLongError():
                 sentence = f"{words.name} answers with more than the node agent takes"
-                return RefusedError(502, words.large, sentence)
-            case ResponseProblemError():
-                return RefusedError(502, words.odd, f"{words.name} gave no usable answer")
+                return RequestRefusedError(502, words.too_large, sentence)
+            case InvalidResponseError():
+                return RequestRefusedError(
+                    502, words.invalid, f"{words.name} gave no usable answer"
+                )
             case TimeoutError():
-                return RefusedError(504, words.down, f"{words.name} did not answer in time")
+                return RequestRefusedError(
+                    504, words.unreachable, f"{words.name} did not answer in time"
+                )
             case _:
-                return RefusedError(502, words.down, f"{words.name} cannot be reached")
+                return RequestRefusedError(
+                    502, words.unreachable, f"{words.name} cannot be reached"
+                )
 
-    def _refusal(self, status: int) -> RefusedError | None:
+    def _map_status(self, status: int) -> RequestRefusedError | None:
         """Return the refusal for a 401 or 403, None for an answer that is meant for the caller."""
         if status not in (401, 403):
             return None
-        name = self.words.name
+        name = self.labels.name
         _log.error("the agent is refused; its ClusterRole lacks a right", by=name, status=status)
-        return RefusedError(502, self.words.denies, f"{name} does not let the node agent in")
+        return RequestRefusedError(
+            502, self.labels.denied, f"{name} does not let the node agent in"
+        )

@@ -10,28 +10,30 @@ therefore lose a place last.
 from collections.abc import Callable
 from dataclasses import dataclass
 
-STRANGERS_PER_SOURCE = 32
-STRANGERS = 256
+MAX_PENDING_PER_SOURCE = 32
+MAX_PENDING = 256
 """Limit of connections in their handshake, before their tenant is known."""
-PATIENCE_SECONDS = 1.0
+MIN_PENDING_SECONDS = 1.0
 """Time in seconds for which a stranger keeps a contested place. A handshake needs milliseconds."""
 
 
 @dataclass(frozen=True, slots=True, eq=False)
-class Stranger:
+class PendingHandshake:
     """A connection from an address, since a time."""
 
     source: str
     since: float
 
 
-class Strangers:
+class PendingHandshakes:
     """The places of strangers by address, the oldest of each address first."""
 
-    def __init__(self, *, per_source: int = STRANGERS_PER_SOURCE, total: int = STRANGERS) -> None:
+    def __init__(
+        self, *, per_source: int = MAX_PENDING_PER_SOURCE, total: int = MAX_PENDING
+    ) -> None:
         self._per_source = per_source
         self._total = total
-        self._of: dict[str, dict[Stranger, None]] = {}
+        self._by_source: dict[str, dict[PendingHandshake, None]] = {}
         self._count = 0
 
     @property
@@ -41,39 +43,45 @@ class Strangers:
 
     def is_full(self, source: str) -> bool:
         """Return whether one more connection from this address exceeds a limit."""
-        return len(self._of.get(source, ())) >= self._per_source or self._count >= self._total
+        return (
+            len(self._by_source.get(source, ())) >= self._per_source or self._count >= self._total
+        )
 
-    def add(self, stranger: Stranger) -> None:
+    def add(self, stranger: PendingHandshake) -> None:
         """Assign a place."""
-        self._of.setdefault(stranger.source, {})[stranger] = None
+        self._by_source.setdefault(stranger.source, {})[stranger] = None
         self._count += 1
 
-    def remove(self, stranger: Stranger) -> None:
+    def remove(self, stranger: PendingHandshake) -> None:
         """Release a place, if it is still assigned."""
-        of = self._of.get(stranger.source, {})
+        of = self._by_source.get(stranger.source, {})
         if stranger in of:
             del of[stranger]
             self._count -= 1
             if not of:
-                del self._of[stranger.source]
+                del self._by_source[stranger.source]
 
-    def in_the_way(self, newcomer: Stranger, is_welcome: Callable[[str], bool]) -> Stranger | None:
+    def choose_victim(
+        self, newcomer: PendingHandshake, is_welcome: Callable[[str], bool]
+    ) -> PendingHandshake | None:
         """Return the stranger that loses its place to a newcomer, None to refuse the newcomer.
 
         `is_welcome` returns whether a tenant was let in from an address lately.
         """
-        own = self._of.get(newcomer.source, {})
+        own = self._by_source.get(newcomer.source, {})
         is_own_limit = len(own) >= self._per_source
-        unwelcome = [of for source, of in self._of.items() if not is_welcome(source)]
-        crowd = own if is_own_limit else max(unwelcome or self._of.values(), key=_weight)
+        unwelcome = [of for source, of in self._by_source.items() if not is_welcome(source)]
+        crowd = (
+            own if is_own_limit else max(unwelcome or self._by_source.values(), key=_rank_source)
+        )
         oldest = next(iter(crowd))
-        has_waited = newcomer.since - oldest.since >= PATIENCE_SECONDS
+        has_waited = newcomer.since - oldest.since >= MIN_PENDING_SECONDS
         has_more = not is_own_limit and len(crowd) >= len(own) + 2
         # A newcomer whose address has many silent connections is not the next call of a tenant.
         is_wanted = bool(unwelcome) and len(own) <= len(crowd) and is_welcome(newcomer.source)
         return oldest if has_waited or has_more or (is_wanted and not is_own_limit) else None
 
 
-def _weight(of: dict[Stranger, None]) -> tuple[int, float]:
+def _rank_source(of: dict[PendingHandshake, None]) -> tuple[int, float]:
     """Return the sort key of an address: number of strangers, then age of the oldest."""
     return len(of), -next(iter(of)).since

@@ -7,19 +7,19 @@ that leaves during its wait leaves its turn to others.
 
 import asyncio
 
-from vnagent.limits.token_bucket import Bucket
+from vnagent.limits.token_bucket import TokenBucket
 
 
-class Turns:
+class RateLimiter:
     """Rate limiter with a burst, then one turn at a time."""
 
     def __init__(self, burst: int, seconds: float) -> None:
-        self._bucket = Bucket(burst, seconds)
+        self._bucket = TokenBucket(burst, seconds)
 
     async def wait(self) -> None:
         """Wait until there is a turn."""
         loop = asyncio.get_running_loop()
-        while pause := self._bucket.pause(loop.time()):  # noqa: ASYNC110 - a clock
+        while pause := self._bucket.get_wait(loop.time()):  # noqa: ASYNC110 - a clock
             await asyncio.sleep(pause)
 
     def take(self) -> float:

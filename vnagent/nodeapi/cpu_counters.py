@@ -13,11 +13,11 @@ from collections import OrderedDict
 from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass, field
 
-from vnagent.nodeapi.json_filters import capped
+from vnagent.nodeapi.json_filters import cap_count
 
-TENANTS = 256
+MAX_TENANTS = 256
 """Limit of tenants in memory. A node has fewer pods."""
-DEPARTED = 64
+MAX_DEPARTED_PODS = 64
 """Limit of deleted pods of a tenant that are kept one by one."""
 _UNKNOWN = float("-inf")
 _NOISE_NANOSECONDS = 1_000_000
@@ -25,74 +25,78 @@ _NOISE_NANOSECONDS = 1_000_000
 
 
 @dataclass(frozen=True, slots=True)
-class Used:
+class PodUsage:
     """CPU time of a pod."""
 
     nanoseconds: int
-    at: float = _UNKNOWN
+    taken_at: float = _UNKNOWN
     """Time of the sample, in seconds since the epoch."""
 
 
-Total = Callable[[Mapping[str, Used]], int]
+TotalFunction = Callable[[Mapping[str, PodUsage]], int]
 """Function from samples by super UID to the tenant's total in nanoseconds."""
 
 
 @dataclass(slots=True)
-class _Pod:
-    before: int = 0
+class _PodCounter:
+    base: int = 0
     """Sum of its counter before the last restart."""
     last: int = 0
-    at: float = _UNKNOWN
+    taken_at: float = _UNKNOWN
 
-    def take(self, used: Used) -> None:
-        if used.at > self.at:
+    def update(self, used: PodUsage) -> None:
+        if used.taken_at > self.taken_at:
             if used.nanoseconds < self.last - _NOISE_NANOSECONDS:
-                self.before += self.last
+                self.base += self.last
                 self.last = 0
-            self.at = used.at
-        elif self.at > _UNKNOWN:
+            self.taken_at = used.taken_at
+        elif self.taken_at > _UNKNOWN:
             return  # the sample is older than the last one
         self.last = max(self.last, used.nanoseconds)
 
 
 @dataclass(slots=True)
-class _Tally:
-    gone: int = 0
+class _TenantCounter:
+    departed_total: int = 0
     """CPU time of deleted pods that are no longer kept one by one."""
-    pods: OrderedDict[str, _Pod] = field(default_factory=OrderedDict)
+    pods: OrderedDict[str, _PodCounter] = field(default_factory=OrderedDict)
     """Pods in the order of their last sample, the latest last."""
 
-    def forget(self, present: Collection[str]) -> None:
+    def forget_departed(self, present: Collection[str]) -> None:
         """Keep only the latest deleted pods and add the rest to the sum."""
         departed = [uid for uid in self.pods if uid not in present]
-        for uid in departed[: max(0, len(departed) - DEPARTED)]:
+        for uid in departed[: max(0, len(departed) - MAX_DEPARTED_PODS)]:
             pod = self.pods.pop(uid)
-            self.gone += pod.before + pod.last
+            self.departed_total += pod.base + pod.last
 
 
-class Totals:
+class CpuCounters:
     """Nanoseconds by tenant, safe in any thread. A new agent starts at 0, like a new node."""
 
     def __init__(self) -> None:
-        self._tallies: OrderedDict[str, _Tally] = OrderedDict()
-        self._one_at_a_time = threading.Lock()
+        self._counters: OrderedDict[str, _TenantCounter] = OrderedDict()
+        self._lock = threading.Lock()
 
     def __len__(self) -> int:
         """Return the number of tenants in memory. They are those of the latest requests."""
-        return len(self._tallies)
+        return len(self._counters)
 
-    def add(self, vc_uid: str, present: Collection[str], used: Mapping[str, Used]) -> int:
+    def update_total(
+        self, vc_uid: str, present: Collection[str], used: Mapping[str, PodUsage]
+    ) -> int:
         """Add the samples of a tenant's pods, by UID, and return the total.
 
         `present` are the tenant's pods on the node, with samples or without.
         """
-        with self._one_at_a_time:
-            tally = self._tallies.setdefault(vc_uid, _Tally())
-            self._tallies.move_to_end(vc_uid)
-            if len(self._tallies) > TENANTS:
-                self._tallies.popitem(last=False)
+        with self._lock:
+            tally = self._counters.setdefault(vc_uid, _TenantCounter())
+            self._counters.move_to_end(vc_uid)
+            if len(self._counters) > MAX_TENANTS:
+                self._counters.popitem(last=False)
             for uid in used.keys() & present:
-                tally.pods.setdefault(uid, _Pod()).take(used[uid])
+                tally.pods.setdefault(uid, _PodCounter()).update(used[uid])
                 tally.pods.move_to_end(uid)
-            tally.forget(present)
-            return capped(tally.gone + sum(pod.before + pod.last for pod in tally.pods.values()))
+            tally.forget_departed(present)
+            return cap_count(
+                tally.departed_total + sum(pod.base + pod.last for pod in tally.pods.values())
+            )

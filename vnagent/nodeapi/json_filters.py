@@ -12,14 +12,14 @@ from typing import Any
 
 MAX_TEXT = 4096
 _MAX_COUNT = 2**64 - 1
-_MOMENT = re.compile(
+_TIME_PATTERN = re.compile(
     r"[0-9]{4}-[0-9]{2}-[0-9]{2}T[0-9]{2}:[0-9]{2}:[0-9]{2}(?:\.[0-9]{1,9})?Z", re.ASCII
 )
 
-Reader = Callable[[Any], Any]
+FieldReader = Callable[[Any], Any]
 
 
-def fields(table: Mapping[str, Reader]) -> Reader:
+def read_fields(table: Mapping[str, FieldReader]) -> FieldReader:
     """Return a reader of an object with these fields. Other fields are left out."""
 
     def read(value: Any) -> Any:
@@ -31,7 +31,7 @@ def fields(table: Mapping[str, Reader]) -> Reader:
     return read
 
 
-def each(reader: Reader) -> Reader:
+def read_list(reader: FieldReader) -> FieldReader:
     """Return a reader of a list. Items without a visible part are left out."""
 
     def read(value: Any) -> Any:
@@ -43,32 +43,32 @@ def each(reader: Reader) -> Reader:
     return read
 
 
-def count(value: Any) -> Any:
+def read_count(value: Any) -> Any:
     """Return an unsigned number of 64 bits."""
     is_one = isinstance(value, int) and not isinstance(value, bool) and 0 <= value <= _MAX_COUNT
     return value if is_one else None
 
 
-def number(value: Any) -> Any:
+def read_number(value: Any) -> Any:
     """Return a signed number of 32 bits, such as an exit code."""
     is_one = isinstance(value, int) and not isinstance(value, bool) and abs(value) < 2**31
     return value if is_one else None
 
 
-def switch(value: Any) -> Any:
+def read_bool(value: Any) -> Any:
     """Return true or false."""
     return value if isinstance(value, bool) else None
 
 
-def text(value: Any) -> Any:
+def read_text(value: Any) -> Any:
     """Return a short text in one line."""
     is_one = isinstance(value, str) and len(value) <= MAX_TEXT and value.isprintable()
     return value if is_one else None
 
 
-def moment(value: Any) -> Any:
+def read_time(value: Any) -> Any:
     """Return a time in UTC as Kubernetes writes it."""
-    if not isinstance(value, str) or _MOMENT.fullmatch(value) is None:
+    if not isinstance(value, str) or _TIME_PATTERN.fullmatch(value) is None:
         return None
     try:
         datetime.fromisoformat(value)
@@ -77,6 +77,6 @@ def moment(value: Any) -> Any:
     return value
 
 
-def capped(total: int) -> int:
+def cap_count(total: int) -> int:
     """Return a sum of counts, capped at 64 bits, which JSON readers expect."""
     return min(total, _MAX_COUNT)

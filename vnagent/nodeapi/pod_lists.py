@@ -18,131 +18,145 @@ import orjson
 
 from tenancy import wellknown
 from vnagent.authz import pod_list_parser
-from vnagent.authz.pod_authorizer import OwnedPod, owned_items
+from vnagent.authz.pod_authorizer import OwnedPod, iterate_owned
 from vnagent.authz.pod_list_parser import PodListError
-from vnagent.nodeapi.json_filters import count, each, fields, moment, number, switch, text
+from vnagent.nodeapi.json_filters import (
+    read_bool,
+    read_count,
+    read_fields,
+    read_list,
+    read_number,
+    read_text,
+    read_time,
+)
 
-_CONTAINERS = ("initContainers", "containers", "ephemeralContainers")
-_STATUSES = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
-_ADDRESSES = ("podIP", "podIPs")
+_CONTAINER_LISTS = ("initContainers", "containers", "ephemeralContainers")
+_STATUS_LISTS = ("initContainerStatuses", "containerStatuses", "ephemeralContainerStatuses")
+_ADDRESS_FIELDS = ("podIP", "podIPs")
 
-_ENDED = fields(
+_TERMINATED = read_fields(
     {
-        "exitCode": number,
-        "signal": number,
-        "reason": text,
-        "startedAt": moment,
-        "finishedAt": moment,
-        "containerID": text,
+        "exitCode": read_number,
+        "signal": read_number,
+        "reason": read_text,
+        "startedAt": read_time,
+        "finishedAt": read_time,
+        "containerID": read_text,
     }
 )
-_STATE = fields(
+_STATE = read_fields(
     {
-        "waiting": fields({"reason": text}),
-        "running": fields({"startedAt": moment}),
-        "terminated": _ENDED,
+        "waiting": read_fields({"reason": read_text}),
+        "running": read_fields({"startedAt": read_time}),
+        "terminated": _TERMINATED,
     }
 )
-_CONTAINER = fields({"name": text, "image": text})
-_CONTAINER_STATUS = fields(
+_CONTAINER = read_fields({"name": read_text, "image": read_text})
+_CONTAINER_STATUS = read_fields(
     {
-        "name": text,
-        "ready": switch,
-        "started": switch,
-        "restartCount": count,
-        "image": text,
-        "imageID": text,
-        "containerID": text,
+        "name": read_text,
+        "ready": read_bool,
+        "started": read_bool,
+        "restartCount": read_count,
+        "image": read_text,
+        "imageID": read_text,
+        "containerID": read_text,
         "state": _STATE,
         "lastState": _STATE,
     }
 )
-_CONDITION = fields({"type": text, "status": text, "lastTransitionTime": moment, "reason": text})
-_SPEC = fields({"nodeName": text, **dict.fromkeys(_CONTAINERS, each(_CONTAINER))})
-_STATUS = fields(
+_CONDITION = read_fields(
+    {"type": read_text, "status": read_text, "lastTransitionTime": read_time, "reason": read_text}
+)
+_SPEC = read_fields(
+    {"nodeName": read_text, **dict.fromkeys(_CONTAINER_LISTS, read_list(_CONTAINER))}
+)
+_STATUS = read_fields(
     {
-        "phase": text,
-        "startTime": moment,
-        "podIP": text,
-        "podIPs": each(fields({"ip": text})),
-        "conditions": each(_CONDITION),
-        **dict.fromkeys(_STATUSES, each(_CONTAINER_STATUS)),
+        "phase": read_text,
+        "startTime": read_time,
+        "podIP": read_text,
+        "podIPs": read_list(read_fields({"ip": read_text})),
+        "conditions": read_list(_CONDITION),
+        **dict.fromkeys(_STATUS_LISTS, read_list(_CONTAINER_STATUS)),
     }
 )
-_REF = fields({"name": text, "namespace": text, "uid": text})
+_REF = read_fields({"name": read_text, "namespace": read_text, "uid": read_text})
 
 _Show = Callable[[Mapping[str, Any], OwnedPod], dict[str, Any] | None]
 
 
-def bound(document: bytes, vc_uid: str) -> bytes:
+def filter_pods(document: bytes, vc_uid: str) -> bytes:
     """Return a kubelet's `/pods` list for one tenant. Raises PodListError."""
-    return _listed(_own(document, vc_uid, _shown))
+    return _encode_list(_iterate_own(document, vc_uid, _reduce_pod))
 
 
-def running(document: bytes, pods: Mapping[str, OwnedPod]) -> bytes:
+def filter_running_pods(document: bytes, pods: Mapping[str, OwnedPod]) -> bytes:
     """Return a kubelet's `/runningpods/` list for these pods, which are keyed by super UID.
 
     The runtime's list has no annotations that identify a pod. Raises PodListError.
     """
     shown = []
-    for item in pod_list_parser.items(document):
+    for item in pod_list_parser.iterate_items(document):
         ref = _REF(item.get("metadata")) if isinstance(item, dict) else None
         if ref is None:
             raise PodListError("the kubelet lists what is no pod")
         pod = pods.get(ref.get("uid", ""))
-        if pod is not None and pod.is_at(ref.get("namespace"), ref.get("name")):
-            shown.append(_shown(item, pod))
-    return _listed(shown)
+        if pod is not None and pod.is_super_pod(ref.get("namespace"), ref.get("name")):
+            shown.append(_reduce_pod(item, pod))
+    return _encode_list(shown)
 
 
-def bound_and_running(document: bytes, vc_uid: str) -> bytes:
+def build_running_pods(document: bytes, vc_uid: str) -> bytes:
     """Return a list like a kubelet's `/runningpods/`, made from the API's list of pods.
 
     It has the fields of the runtime: names, and the containers that run now. Raises PodListError.
     """
-    return _listed(_own(document, vc_uid, _shown_running))
+    return _encode_list(_iterate_own(document, vc_uid, _reduce_running_pod))
 
 
-def _own(document: bytes, vc_uid: str, show: _Show) -> Iterator[dict[str, Any]]:
+def _iterate_own(document: bytes, vc_uid: str, show: _Show) -> Iterator[dict[str, Any]]:
     own = [
-        (pod.key, show(item, pod)) for item, pod in owned_items(document) if pod.vc_uid == vc_uid
+        (pod.key, show(item, pod)) for item, pod in iterate_owned(document) if pod.vc_uid == vc_uid
     ]
     times = Counter(key for key, _ in own)
     # Two pods with one record belong to no tenant, as for logs.
     return (shown for key, shown in own if times[key] == 1 and shown is not None)
 
 
-def _shown_running(item: Mapping[str, Any], pod: OwnedPod) -> dict[str, Any] | None:
-    found = _running_containers(item)
-    return _shown({"metadata": {}, "spec": {"containers": found}}, pod) if found else None
+def _reduce_running_pod(item: Mapping[str, Any], pod: OwnedPod) -> dict[str, Any] | None:
+    found = _list_running_containers(item)
+    return _reduce_pod({"metadata": {}, "spec": {"containers": found}}, pod) if found else None
 
 
-def _running_containers(item: Mapping[str, Any]) -> list[Any]:
+def _list_running_containers(item: Mapping[str, Any]) -> list[Any]:
     spec, status = _SPEC(item.get("spec")) or {}, _STATUS(item.get("status")) or {}
-    found = [one for field in _STATUSES for one in status.get(field, ())]
+    found = [one for field in _STATUS_LISTS for one in status.get(field, ())]
     names = {one.get("name") for one in found if "running" in one.get("state", {})}
-    return [one for field in _CONTAINERS for one in spec.get(field, ()) if one.get("name") in names]
+    return [
+        one for field in _CONTAINER_LISTS for one in spec.get(field, ()) if one.get("name") in names
+    ]
 
 
-def _listed(pods: Iterable[dict[str, Any]]) -> bytes:
+def _encode_list(pods: Iterable[dict[str, Any]]) -> bytes:
     return orjson.dumps(
         {"kind": "PodList", "apiVersion": "v1", "metadata": {}, "items": list(pods)}
     )
 
 
-def _shown(item: Mapping[str, Any], pod: OwnedPod) -> dict[str, Any]:
+def _reduce_pod(item: Mapping[str, Any], pod: OwnedPod) -> dict[str, Any]:
     metadata = {"name": pod.name, "namespace": pod.tenant_namespace, "uid": pod.tenant_uid}
-    labels = _labels(item["metadata"])
+    labels = _filter_tenant_labels(item["metadata"])
     spec, status = _SPEC(item.get("spec")) or {}, _STATUS(item.get("status")) or {}
     for part in (spec, status):
-        for field in (*_CONTAINERS, *_STATUSES):
+        for field in (*_CONTAINER_LISTS, *_STATUS_LISTS):
             if field in part:
                 part[field] = [one for one in part[field] if one.get("name") in pod.containers]
     if "conditions" in status:
         kinds = ((one, one.get("type", "")) for one in status["conditions"])
-        status["conditions"] = [one for one, kind in kinds if not wellknown.is_reserved(kind)]
+        status["conditions"] = [one for one, kind in kinds if not wellknown.is_reserved_key(kind)]
     if pod.is_on_host_network:
-        status = {name: value for name, value in status.items() if name not in _ADDRESSES}
+        status = {name: value for name, value in status.items() if name not in _ADDRESS_FIELDS}
     return {
         "metadata": {**metadata, **({"labels": labels} if labels else {})},
         "spec": spec,
@@ -150,11 +164,11 @@ def _shown(item: Mapping[str, Any], pod: OwnedPod) -> dict[str, Any]:
     }
 
 
-def _labels(metadata: Mapping[str, Any]) -> dict[str, str]:
+def _filter_tenant_labels(metadata: Mapping[str, Any]) -> dict[str, str]:
     """Return the labels that the record names as the tenant's."""
     try:
-        recorded, _ = orjson.loads(metadata["annotations"][wellknown.KEYS])
+        recorded, _ = orjson.loads(metadata["annotations"][wellknown.SYNCED_KEYS])
         labels = {key: metadata["labels"][key] for key in recorded if key in metadata["labels"]}
     except (LookupError, TypeError, ValueError):
         return {}
-    return {key: value for key, value in labels.items() if text(value) is not None}
+    return {key: value for key, value in labels.items() if read_text(value) is not None}

@@ -4,7 +4,7 @@ The module must not know connections. Hazard: bytes that only resemble the end a
 The sender must therefore send both parts, otherwise bytes are lost.
 """
 
-END = b"0\r\n\r\n"
+FINAL_CHUNK = b"0\r\n\r\n"
 """End of a chunked response. The end, and bytes that may begin it, are sent in a TLS record of
 their own. Otherwise an API server that relays a log over a WebSocket would drop the bytes that it
 reads together with the end. A kubelet sends the two apart. The super API server does not, and bytes
@@ -12,6 +12,8 @@ that arrive at once are together, too.
 """
 
 
-def end_in(tail: bytes | bytearray) -> int:
+def match_final_chunk(tail: bytes | bytearray) -> int:
     """Return how many of the last bytes are the end of a response, or begin it."""
-    return next((size for size in range(len(END), 0, -1) if tail.endswith(END[:size])), 0)
+    return next(
+        (size for size in range(len(FINAL_CHUNK), 0, -1) if tail.endswith(FINAL_CHUNK[:size])), 0
+    )

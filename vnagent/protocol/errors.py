@@ -8,7 +8,7 @@ tenant's name. Otherwise a tenant learns about the super cluster or about anothe
 from enum import StrEnum
 
 
-class Reason(StrEnum):
+class RefusalReason(StrEnum):
     """Reasons for an early end of a request. The set is closed, so it is a safe metric label."""
 
     MALFORMED = "malformed"
@@ -45,10 +45,10 @@ class Reason(StrEnum):
     NOT_OFFERED = "not_offered"
 
 
-class RefusedError(Exception):
+class RequestRefusedError(Exception):
     """A request that the agent refuses and answers itself."""
 
-    def __init__(self, status: int, reason: Reason, sentence: str) -> None:
+    def __init__(self, status: int, reason: RefusalReason, sentence: str) -> None:
         super().__init__(sentence)
         self.status = status
         self.reason = reason

@@ -16,9 +16,9 @@ from http import HTTPStatus
 
 import h11
 
-from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
 
-END = b"\r\n\r\n"
+HEAD_END = b"\r\n\r\n"
 MAX_REQUEST_HEAD_BYTES = 96 * 1024
 """Limit of a request head in bytes: a query of 64 KiB, which may hold a long exec command, and
 headers.
@@ -26,7 +26,7 @@ headers.
 MAX_RESPONSE_HEAD_BYTES = 32 * 1024
 MAX_HEADER_LINES = 128
 
-Headers = tuple[tuple[bytes, bytes], ...]
+HeaderPairs = tuple[tuple[bytes, bytes], ...]
 """Pairs of a name in lower case and a value. Repeated names stay separate."""
 
 # The patterns allow no bare CR or LF, no control character except the tab, no blank before a colon
@@ -34,15 +34,15 @@ Headers = tuple[tuple[bytes, bytes], ...]
 _REQUEST_LINE = re.compile(rb"([A-Z]+) (/[!-~]*) HTTP/1\.1")
 _STATUS_LINE = re.compile(rb"HTTP/1\.1 ([1-5][0-9]{2})(?: [\t -~\x80-\xff]*)?")
 _FIELD_LINE = re.compile(rb"([!#$%&'*+.^_`|~0-9A-Za-z-]+):([\t -~\x80-\xff]*)")
-_LENGTH = re.compile(rb"[0-9]{1,18}")
+_CONTENT_LENGTH = re.compile(rb"[0-9]{1,18}")
 
 _UPGRADES = {b"spdy/3.1": b"SPDY/3.1", b"websocket": b"websocket"}
-_PROTOCOLS = (
+_PROTOCOL_PATTERN = (
     rb"(?:v[0-9]{1,2}\.)?(?:base64\.)?channel\.k8s\.io|portforward\.k8s\.io"
     rb"|SPDY/3\.1\+portforward\.k8s\.io"
 )
 # The set is closed because kubelets also accept bearer tokens in Sec-WebSocket-Protocol.
-_PROTOCOL = re.compile(_PROTOCOLS)
+_PROTOCOL = re.compile(_PROTOCOL_PATTERN)
 _MAX_PROTOCOLS = 16
 _WEBSOCKET_KEY = re.compile(rb"[A-Za-z0-9+/]{22}==")
 _WEBSOCKET_ANSWER = re.compile(rb"[A-Za-z0-9+/]{27}=")
@@ -58,7 +58,7 @@ class RequestHead:
 
     method: bytes
     target: bytes
-    headers: Headers
+    headers: HeaderPairs
 
 
 @dataclass(frozen=True, slots=True)
@@ -66,61 +66,63 @@ class ResponseHead:
     """Head of the kubelet's response."""
 
     status: int
-    headers: Headers
+    headers: HeaderPairs
 
     def values(self, name: bytes) -> list[bytes]:
         """Return every value of a header."""
-        return _values(self.headers, name)
+        return _get_values(self.headers, name)
 
 
-class ResponseProblemError(Exception):
+class InvalidResponseError(Exception):
     """A server's response that the agent cannot use."""
 
 
-class TooLongError(ResponseProblemError):
+class ResponseTooLongError(InvalidResponseError):
     """A server's response that is longer than the limit."""
 
 
 def parse_request(block: bytes) -> RequestHead:
     """Parse a request head that ends with an empty line, or raise RefusedError."""
     if block.count(b"\r\n") > 1 + MAX_HEADER_LINES:
-        raise RefusedError(431, Reason.MALFORMED, "the request has too many headers")
+        raise RequestRefusedError(431, RefusalReason.MALFORMED, "the request has too many headers")
     try:
-        line, headers = _read(block, _REQUEST_LINE)
+        line, headers = _parse_head(block, _REQUEST_LINE)
     except ValueError as error:
-        raise _malformed("the request head is not HTTP/1.1") from error
-    if len(_values(headers, b"host")) != 1:
-        raise _malformed("a request names one host")
-    if _values(headers, b"transfer-encoding"):
-        raise _malformed("requests to the node agent have no body")
-    if any(length != b"0" for length in _values(headers, b"content-length")):
-        raise _malformed("requests to the node agent have no body")
+        raise _build_malformed("the request head is not HTTP/1.1") from error
+    if len(_get_values(headers, b"host")) != 1:
+        raise _build_malformed("a request names one host")
+    if _get_values(headers, b"transfer-encoding"):
+        raise _build_malformed("requests to the node agent have no body")
+    if any(length != b"0" for length in _get_values(headers, b"content-length")):
+        raise _build_malformed("requests to the node agent have no body")
     return RequestHead(line[1], line[2], headers)
 
 
-def requested_upgrade(head: RequestHead) -> bytes:
+def get_requested_upgrade(head: RequestHead) -> bytes:
     """Return the protocol that a request asks to switch to, or empty bytes without a switch."""
-    wanted = _values(head.headers, b"upgrade")
+    wanted = _get_values(head.headers, b"upgrade")
     if not wanted:
         return b""
-    tokens = b",".join(_values(head.headers, b"connection")).lower().split(b",")
+    tokens = b",".join(_get_values(head.headers, b"connection")).lower().split(b",")
     if b"upgrade" not in {token.strip() for token in tokens}:
-        raise _malformed("an Upgrade header needs Connection: Upgrade")
+        raise _build_malformed("an Upgrade header needs Connection: Upgrade")
     if len(wanted) != 1 or wanted[0].lower() not in _UPGRADES:
-        raise _malformed("the node agent switches to SPDY/3.1 or websocket only")
+        raise _build_malformed("the node agent switches to SPDY/3.1 or websocket only")
     return _UPGRADES[wanted[0].lower()]
 
 
-def upgrade_headers(head: RequestHead, upgrade: bytes) -> list[tuple[bytes, bytes]]:
+def filter_upgrade_headers(head: RequestHead, upgrade: bytes) -> list[tuple[bytes, bytes]]:
     """Return the headers that pass from a request that switches protocols."""
     passed = [(b"Connection", b"Upgrade"), (b"Upgrade", upgrade)]
     for name in _PROTOCOL_LISTS:
-        passed += [(name, protocol) for protocol in _protocols(_values(head.headers, name))]
+        passed += [
+            (name, protocol) for protocol in _filter_protocols(_get_values(head.headers, name))
+        ]
     if upgrade == b"websocket":
-        keys = _values(head.headers, b"sec-websocket-key")
-        versions = _values(head.headers, b"sec-websocket-version")
+        keys = _get_values(head.headers, b"sec-websocket-key")
+        versions = _get_values(head.headers, b"sec-websocket-version")
         if len(keys) != 1 or _WEBSOCKET_KEY.fullmatch(keys[0]) is None or versions != [b"13"]:
-            raise _malformed("the WebSocket handshake needs one key and version 13")
+            raise _build_malformed("the WebSocket handshake needs one key and version 13")
         passed += [(b"Sec-WebSocket-Key", keys[0]), (b"Sec-WebSocket-Version", b"13")]
     return passed
 
@@ -141,23 +143,23 @@ def write_request(
     ]
     if _REQUEST_LINE.fullmatch(lines[0]) is None or not all(map(_FIELD_LINE.fullmatch, lines[1:])):
         raise ValueError("a request to a server behind the agent is not one line for each header")
-    return b"\r\n".join(lines) + END
+    return b"\r\n".join(lines) + HEAD_END
 
 
 def parse_response(block: bytes) -> ResponseHead:
     """Parse a response head that ends with an empty line, or raise ResponseProblemError."""
     try:
-        line, headers = _read(block, _STATUS_LINE)
+        line, headers = _parse_head(block, _STATUS_LINE)
     except ValueError as error:
-        raise ResponseProblemError("the response head is not HTTP/1.1") from error
+        raise InvalidResponseError("the response head is not HTTP/1.1") from error
     return ResponseHead(int(line[1]), headers)
 
 
-def _read(block: bytes, first: re.Pattern[bytes]) -> tuple[re.Match[bytes], Headers]:
+def _parse_head(block: bytes, first: re.Pattern[bytes]) -> tuple[re.Match[bytes], HeaderPairs]:
     """Return the first line and the headers of a head. Raises ValueError if it is malformed."""
-    if not block.endswith(END):
+    if not block.endswith(HEAD_END):
         raise ValueError("the head does not end")
-    line, *fields = block[: -len(END)].split(b"\r\n")
+    line, *fields = block[: -len(HEAD_END)].split(b"\r\n")
     found, pairs = first.fullmatch(line), []
     if found is None or len(fields) >= MAX_HEADER_LINES:
         raise ValueError("the first line is none, or too many follow it")
@@ -169,14 +171,14 @@ def _read(block: bytes, first: re.Pattern[bytes]) -> tuple[re.Match[bytes], Head
     return found, tuple(pairs)
 
 
-class AnswerReader:
+class ResponseReader:
     """Parser of one whole response of bounded size."""
 
     def __init__(self, limit: int) -> None:
         self._limit = limit
         self._status = 0
         self._body = bytearray()
-        self._connection = _awaiting()
+        self._connection = _create_response_parser()
 
     def feed(self, chunk: bytes) -> tuple[int, bytes] | None:
         """Parse a chunk, empty at the end of the connection. Return status and body when whole."""
@@ -193,11 +195,11 @@ class AnswerReader:
                     case h11.InformationalResponse():
                         pass
                     case _:
-                        raise ResponseProblemError("the response is cut short")
+                        raise InvalidResponseError("the response is cut short")
                 if len(self._body) > self._limit:
-                    raise TooLongError(f"the response is longer than {self._limit} bytes")
+                    raise ResponseTooLongError(f"the response is longer than {self._limit} bytes")
         except h11.RemoteProtocolError as error:
-            raise ResponseProblemError("the response is not HTTP/1.1") from error
+            raise InvalidResponseError("the response is not HTTP/1.1") from error
         return None
 
 
@@ -208,7 +210,7 @@ class LineReader:
         self.has_ended = False
         self._limit = limit
         self._line = bytearray()
-        self._connection = _awaiting()
+        self._connection = _create_response_parser()
 
     def feed(self, chunk: bytes) -> list[bytes]:
         """Parse a chunk, empty at the end of the connection. Return the complete lines.
@@ -227,19 +229,19 @@ class LineReader:
                         self.has_ended = True
                         break
                     case h11.Response():
-                        raise ResponseProblemError(f"the answer is {event.status_code}")
+                        raise InvalidResponseError(f"the answer is {event.status_code}")
                     case _:
-                        raise ResponseProblemError("the response is cut short")
+                        raise InvalidResponseError("the response is cut short")
         except h11.RemoteProtocolError as error:
-            raise ResponseProblemError("the response is not HTTP/1.1") from error
+            raise InvalidResponseError("the response is not HTTP/1.1") from error
         *lines, rest = self._line.split(b"\n")
         self._line = rest
         if len(rest) > self._limit:
-            raise ResponseProblemError("a line of the response is too long")
+            raise InvalidResponseError("a line of the response is too long")
         return [bytes(line) for line in lines if line]
 
 
-def _awaiting() -> h11.Connection:
+def _create_response_parser() -> h11.Connection:
     """Return an h11 connection that awaits a response, after it was given a request."""
     connection = h11.Connection(h11.CLIENT, max_incomplete_event_size=MAX_RESPONSE_HEAD_BYTES)
     # Any GET makes h11 expect that a body may follow.
@@ -248,18 +250,18 @@ def _awaiting() -> h11.Connection:
     return connection
 
 
-def write_switch(answer: ResponseHead, upgrade: bytes) -> bytes:
+def write_switching_protocols(answer: ResponseHead, upgrade: bytes) -> bytes:
     """Return the 101 head for the caller, made from the kubelet's 101."""
     passed = [(b"Connection", b"Upgrade"), (b"Upgrade", upgrade)]
     for name in _ANSWERED_PROTOCOLS:
-        passed += [(name, protocol) for protocol in _protocols(answer.values(name))]
+        passed += [(name, protocol) for protocol in _filter_protocols(answer.values(name))]
     accepted = answer.values(b"sec-websocket-accept")
     if upgrade == b"websocket" and len(accepted) == 1 and _WEBSOCKET_ANSWER.fullmatch(accepted[0]):
         passed.append((b"Sec-WebSocket-Accept", accepted[0]))
-    return _response(HTTPStatus.SWITCHING_PROTOCOLS, passed)
+    return _write_head(HTTPStatus.SWITCHING_PROTOCOLS, passed)
 
 
-def write_stream(answer: ResponseHead) -> bytes:
+def write_stream_head(answer: ResponseHead) -> bytes:
     """Return the head of a 200 whose body passes byte for byte until the kubelet closes.
 
     The body keeps the kubelet's own framing, so the framing header passes. The head has
@@ -268,55 +270,57 @@ def write_stream(answer: ResponseHead) -> bytes:
     """
     lengths, codings = answer.values(b"content-length"), answer.values(b"transfer-encoding")
     has_both = codings and (lengths or [coding.lower() for coding in codings] != [b"chunked"])
-    if has_both or len(lengths) > 1 or not all(map(_LENGTH.fullmatch, lengths)):
-        raise ResponseProblemError("the response is framed in two ways")
+    if has_both or len(lengths) > 1 or not all(map(_CONTENT_LENGTH.fullmatch, lengths)):
+        raise InvalidResponseError("the response is framed in two ways")
     framing = [(b"Transfer-Encoding", b"chunked")] if codings else []
     framing += [(b"Content-Length", length) for length in lengths]
     kinds = [kind for kind in answer.values(b"content-type") if _CONTENT_TYPE.fullmatch(kind)]
     kind = kinds[0] if len(kinds) == 1 else b"text/plain"
-    return _response(HTTPStatus.OK, [(b"Content-Type", kind), *framing, _CLOSE])
+    return _write_head(HTTPStatus.OK, [(b"Content-Type", kind), *framing, _CONNECTION_CLOSE])
 
 
 PLAIN_TEXT = b"text/plain; charset=utf-8"
 
 
-def write_answer(status: int, body: bytes, extra: Headers = ()) -> bytes:
+def write_response(status: int, body: bytes, extra: HeaderPairs = ()) -> bytes:
     """Return a whole response of the agent, in plain text as the kubelet sends it."""
-    return write_answer_head(status, len(body), PLAIN_TEXT, extra) + body
+    return write_response_head(status, len(body), PLAIN_TEXT, extra) + body
 
 
-def write_answer_head(status: int, length: int, content_type: bytes, extra: Headers = ()) -> bytes:
+def write_response_head(
+    status: int, length: int, content_type: bytes, extra: HeaderPairs = ()
+) -> bytes:
     """Return the head of a response of the agent whose body has `length` bytes."""
     headers = [
         (b"Content-Type", content_type),
         (b"X-Content-Type-Options", b"nosniff"),
         (b"Content-Length", b"%d" % length),
         *extra,
-        _CLOSE,
+        _CONNECTION_CLOSE,
     ]
-    return _response(status, headers)
+    return _write_head(status, headers)
 
 
-_CLOSE = (b"Connection", b"close")
+_CONNECTION_CLOSE = (b"Connection", b"close")
 _KNOWN_STATUSES = frozenset(status.value for status in HTTPStatus)
 
 
-def _response(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
+def _write_head(status: int, headers: Iterable[tuple[bytes, bytes]]) -> bytes:
     lines = [b"%s: %s\r\n" % header for header in headers]
     phrase = HTTPStatus(status).phrase if status in _KNOWN_STATUSES else "Other"
     first = f"HTTP/1.1 {status} {phrase}\r\n".encode("ascii")
     return b"".join((first, *lines, b"\r\n"))
 
 
-def _malformed(sentence: str) -> RefusedError:
-    return RefusedError(400, Reason.MALFORMED, sentence)
+def _build_malformed(sentence: str) -> RequestRefusedError:
+    return RequestRefusedError(400, RefusalReason.MALFORMED, sentence)
 
 
-def _values(headers: Headers, name: bytes) -> list[bytes]:
+def _get_values(headers: HeaderPairs, name: bytes) -> list[bytes]:
     return [value for key, value in headers if key == name]
 
 
-def _protocols(values: Iterable[bytes]) -> list[bytes]:
+def _filter_protocols(values: Iterable[bytes]) -> list[bytes]:
     """Return the stream protocols that are known to be no credentials, without duplicates."""
     named = (name.strip() for value in values for name in value.split(b","))
     known = dict.fromkeys(name for name in named if _PROTOCOL.fullmatch(name))

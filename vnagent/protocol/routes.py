@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from enum import StrEnum
 
 from vnagent.protocol import queries
-from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
 
 MAX_PATH_BYTES = 1024
 """Limit of a path in bytes. The longest legal path has 63 + 253 + 36 + 63 characters and five
@@ -20,7 +20,7 @@ slashes.
 """
 
 
-class Verb(StrEnum):
+class RouteVerb(StrEnum):
     """Kind of a call. The set is closed, so it is safe as a metric label."""
 
     LOGS = "logs"
@@ -40,32 +40,32 @@ class Verb(StrEnum):
 class Route:
     """A request that the agent may serve, with the names of the tenant."""
 
-    verb: Verb
+    verb: RouteVerb
     method: str
     tenant_namespace: str = ""
     pod: str = ""
     tenant_uid: str = ""
     container: str = ""
-    query: queries.Pairs = ()
+    query: queries.QueryPairs = ()
 
     @property
-    def switches(self) -> bool:
+    def is_upgrade(self) -> bool:
         """Return whether the connection becomes a pipe (101). Otherwise it has one response."""
-        return self.verb in _SWITCHING
+        return self.verb in _UPGRADE_VERBS
 
     @property
     def is_read(self) -> bool:
         """Return whether the call is about all of the caller's pods on the node."""
-        return self.verb in _READS
+        return self.verb in _READ_VERBS
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _RoutePattern:
     segment: str
-    verb: Verb
+    verb: RouteVerb
     methods: tuple[str, ...]
     path: re.Pattern[str]
-    options: Callable[[bytes], queries.Pairs]
+    options: Callable[[bytes], queries.QueryPairs]
 
 
 _LABEL = r"[a-z0-9](?:[-a-z0-9]{0,61}[a-z0-9])?"
@@ -76,71 +76,97 @@ _UID = r"(?P<uid>[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12})"
 _CONTAINER = rf"(?P<container>{_LABEL})"
 
 
-def _path(*segments: str) -> re.Pattern[str]:
+def _compile_path(*segments: str) -> re.Pattern[str]:
     return re.compile("".join(segments), re.ASCII)
 
 
-_ROWS = (
-    _Row(
+_ROUTE_PATTERNS = (
+    _RoutePattern(
         "containerLogs",
-        Verb.LOGS,
+        RouteVerb.LOGS,
         ("GET",),
-        _path("/containerLogs", f"/{_NAMESPACE}", f"/{_POD}", f"/{_CONTAINER}"),
-        queries.log_options,
+        _compile_path("/containerLogs", f"/{_NAMESPACE}", f"/{_POD}", f"/{_CONTAINER}"),
+        queries.parse_log_options,
     ),
-    _Row(
+    _RoutePattern(
         "exec",
-        Verb.EXEC,
+        RouteVerb.EXEC,
         ("GET", "POST"),
-        _path("/exec", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
-        queries.exec_options,
+        _compile_path("/exec", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
+        queries.parse_exec_options,
     ),
-    _Row(
+    _RoutePattern(
         "attach",
-        Verb.ATTACH,
+        RouteVerb.ATTACH,
         ("GET", "POST"),
-        _path("/attach", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
-        queries.attach_options,
+        _compile_path("/attach", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
+        queries.parse_attach_options,
     ),
-    _Row(
+    _RoutePattern(
         "run",
-        Verb.RUN,
+        RouteVerb.RUN,
         ("POST",),
-        _path("/run", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
-        queries.run_options,
+        _compile_path("/run", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?", f"/{_CONTAINER}"),
+        queries.parse_run_options,
     ),
-    _Row(
+    _RoutePattern(
         "portForward",
-        Verb.PORT_FORWARD,
+        RouteVerb.PORT_FORWARD,
         ("GET", "POST"),
-        _path("/portForward", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?"),
-        queries.port_forward_options,
+        _compile_path("/portForward", f"/{_NAMESPACE}", f"/{_POD}", f"(?:/{_UID})?"),
+        queries.parse_port_forward_options,
     ),
     # The kubelet accepts a trailing slash for all but the metrics. It accepts POST for the summary
     # as well, which has no use.
-    _Row("stats", Verb.STATS, ("GET",), _path("/stats/summary/?"), queries.summary_options),
-    _Row("metrics", Verb.METRICS, ("GET",), _path("/metrics/resource"), queries.no_options),
-    _Row("pods", Verb.PODS, ("GET",), _path("/pods/?"), queries.no_options),
-    _Row("runningpods", Verb.RUNNING_PODS, ("GET",), _path("/runningpods/?"), queries.no_options),
-    _Row("healthz", Verb.HEALTH, ("GET",), _path("/healthz"), queries.no_options),
+    _RoutePattern(
+        "stats",
+        RouteVerb.STATS,
+        ("GET",),
+        _compile_path("/stats/summary/?"),
+        queries.parse_summary_options,
+    ),
+    _RoutePattern(
+        "metrics",
+        RouteVerb.METRICS,
+        ("GET",),
+        _compile_path("/metrics/resource"),
+        queries.parse_no_options,
+    ),
+    _RoutePattern(
+        "pods", RouteVerb.PODS, ("GET",), _compile_path("/pods/?"), queries.parse_no_options
+    ),
+    _RoutePattern(
+        "runningpods",
+        RouteVerb.RUNNING_PODS,
+        ("GET",),
+        _compile_path("/runningpods/?"),
+        queries.parse_no_options,
+    ),
+    _RoutePattern(
+        "healthz", RouteVerb.HEALTH, ("GET",), _compile_path("/healthz"), queries.parse_no_options
+    ),
 )
-_SWITCHING = frozenset({Verb.EXEC, Verb.ATTACH, Verb.PORT_FORWARD})
-_READS = frozenset({Verb.STATS, Verb.METRICS, Verb.PODS, Verb.RUNNING_PODS})
-_SEGMENTS = {row.verb: row.segment for row in _ROWS}
-_TOKEN = {
+_UPGRADE_VERBS = frozenset({RouteVerb.EXEC, RouteVerb.ATTACH, RouteVerb.PORT_FORWARD})
+_READ_VERBS = frozenset(
+    {RouteVerb.STATS, RouteVerb.METRICS, RouteVerb.PODS, RouteVerb.RUNNING_PODS}
+)
+_PATH_SEGMENTS = {row.verb: row.segment for row in _ROUTE_PATTERNS}
+_TOKEN_PATTERNS = {
     name: re.compile(pattern, re.ASCII)
     for name, pattern in (("namespace", _NAMESPACE), ("pod", _POD), ("uid", _UID))
 }
 
 
-def parse(method: bytes, target: bytes) -> Route:
+def parse_route(method: bytes, target: bytes) -> Route:
     """Return the route of a raw request line, or raise RefusedError."""
     raw_path, _, raw_query = target.partition(b"?")
-    row, found = _match(raw_path)
+    row, found = _match_route(raw_path)
     verb = method.decode("ascii", "replace")
     if verb not in row.methods:
-        raise RefusedError(
-            405, Reason.BAD_METHOD, f"{row.segment} takes {' or '.join(row.methods)} requests"
+        raise RequestRefusedError(
+            405,
+            RefusalReason.BAD_METHOD,
+            f"{row.segment} takes {' or '.join(row.methods)} requests",
         )
     tokens = {name: token or "" for name, token in found.groupdict().items()}
     return Route(
@@ -154,36 +180,36 @@ def parse(method: bytes, target: bytes) -> Route:
     )
 
 
-def render(route: Route, *, super_namespace: str, super_uid: str) -> str:
+def render_kubelet_target(route: Route, *, super_namespace: str, super_uid: str) -> str:
     """Return the kubelet's request target for a route that the authorizer has admitted.
 
     The super UID stands in the path only if the caller's path had the tenant's UID. Raises
     ValueError if a token from the kubelet's own list does not match the pattern. A path that is
     joined from another token might be a different path.
     """
-    check(namespace=super_namespace, pod=route.pod, uid=super_uid)
+    check_path_tokens(namespace=super_namespace, pod=route.pod, uid=super_uid)
     uid = super_uid if route.tenant_uid else ""
-    segments = (_SEGMENTS[route.verb], super_namespace, route.pod, uid, route.container)
-    return with_query("/" + "/".join(segment for segment in segments if segment), route)
+    segments = (_PATH_SEGMENTS[route.verb], super_namespace, route.pod, uid, route.container)
+    return append_query("/" + "/".join(segment for segment in segments if segment), route)
 
 
-def check(**tokens: str) -> None:
+def check_path_tokens(**tokens: str) -> None:
     """Raise ValueError when a namespace, pod or uid cannot stand in a path."""
     for name, token in tokens.items():
-        if _TOKEN[name].fullmatch(token) is None:
+        if _TOKEN_PATTERNS[name].fullmatch(token) is None:
             raise ValueError(f"{token!r} cannot stand as {name} in a path")
 
 
-def with_query(path: str, route: Route) -> str:
+def append_query(path: str, route: Route) -> str:
     """Return a request target of a checked path and a route's query."""
-    query = queries.render(route.query)
+    query = queries.render_query(route.query)
     return f"{path}?{query}" if query else path
 
 
-def _match(raw_path: bytes) -> tuple[_Row, re.Match[str]]:
+def _match_route(raw_path: bytes) -> tuple[_RoutePattern, re.Match[str]]:
     if len(raw_path) <= MAX_PATH_BYTES and raw_path.isascii():
         path = raw_path.decode("ascii")
-        for row in _ROWS:
+        for row in _ROUTE_PATTERNS:
             if found := row.path.fullmatch(path):
                 return row, found
-    raise RefusedError(404, Reason.NO_ROUTE, "the node agent serves no such path")
+    raise RequestRefusedError(404, RefusalReason.NO_ROUTE, "the node agent serves no such path")

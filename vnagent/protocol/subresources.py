@@ -19,71 +19,71 @@ from dataclasses import dataclass
 
 from tenancy import wellknown
 from vnagent.protocol import queries, routes
-from vnagent.protocol.queries import Pairs
-from vnagent.protocol.routes import Route, Verb
+from vnagent.protocol.queries import QueryPairs
+from vnagent.protocol.routes import Route, RouteVerb
 
-Option = Callable[[str], Pairs]
+QueryOption = Callable[[str], QueryPairs]
 """Function from the kubelet's canonical value to the query of the API."""
 
 
-def _same(name: str) -> Option:
+def _keep_value(name: str) -> QueryOption:
     return lambda value: ((name, value),)
 
 
-def _switch(name: str) -> Option:
+def _map_switch(name: str) -> QueryOption:
     return lambda _: ((name, "true"),)
 
 
-def _ports(value: str) -> Pairs:
+def _map_ports(value: str) -> QueryPairs:
     return tuple(("ports", port) for port in value.split(","))
 
 
-def _stream(value: str) -> Pairs:
+def _map_stream(value: str) -> QueryPairs:
     # All is the default. API servers that do not know the option refuse it.
     return () if value == "All" else (("stream", value),)
 
 
-_LOG_OPTIONS: Mapping[str, Option] = {
-    "follow": _switch("follow"),
-    "previous": _switch("previous"),
-    "timestamps": _switch("timestamps"),
-    "sinceSeconds": _same("sinceSeconds"),
-    "sinceTime": _same("sinceTime"),
-    "tailLines": _same("tailLines"),
-    "limitBytes": _same("limitBytes"),
-    "stream": _stream,
+_LOG_OPTIONS: Mapping[str, QueryOption] = {
+    "follow": _map_switch("follow"),
+    "previous": _map_switch("previous"),
+    "timestamps": _map_switch("timestamps"),
+    "sinceSeconds": _keep_value("sinceSeconds"),
+    "sinceTime": _keep_value("sinceTime"),
+    "tailLines": _keep_value("tailLines"),
+    "limitBytes": _keep_value("limitBytes"),
+    "stream": _map_stream,
 }
-_STREAM_OPTIONS: Mapping[str, Option] = {
-    "input": _switch("stdin"),
-    "output": _switch("stdout"),
-    "error": _switch("stderr"),
-    "tty": _switch("tty"),
+_STREAM_OPTIONS: Mapping[str, QueryOption] = {
+    "input": _map_switch("stdin"),
+    "output": _map_switch("stdout"),
+    "error": _map_switch("stderr"),
+    "tty": _map_switch("tty"),
 }
 
 
 @dataclass(frozen=True, slots=True)
-class _Row:
+class _SubresourceRow:
     subresource: str
-    options: Mapping[str, Option]
+    options: Mapping[str, QueryOption]
 
 
-_ROWS: Mapping[Verb, _Row] = {
-    Verb.LOGS: _Row("log", _LOG_OPTIONS),
-    Verb.EXEC: _Row("exec", {**_STREAM_OPTIONS, "command": _same("command")}),
-    Verb.ATTACH: _Row("attach", _STREAM_OPTIONS),
-    Verb.PORT_FORWARD: _Row("portforward", {"port": _ports}),
+_SUBRESOURCES: Mapping[RouteVerb, _SubresourceRow] = {
+    RouteVerb.LOGS: _SubresourceRow("log", _LOG_OPTIONS),
+    RouteVerb.EXEC: _SubresourceRow("exec", {**_STREAM_OPTIONS, "command": _keep_value("command")}),
+    RouteVerb.ATTACH: _SubresourceRow("attach", _STREAM_OPTIONS),
+    RouteVerb.PORT_FORWARD: _SubresourceRow("portforward", {"port": _map_ports}),
 }
 
 
-def pods_on(node: str) -> str:
+def build_node_pods_target(node: str) -> str:
     """Return the request target of the list of a node's pods, as fresh as etcd has it.
 
     Without a resourceVersion the API server returns nothing older than the request.
     """
-    return "/api/v1/pods?" + queries.render((("fieldSelector", f"spec.nodeName={node}"),))
+    return "/api/v1/pods?" + queries.render_query((("fieldSelector", f"spec.nodeName={node}"),))
 
 
-def pod_of(registration: str, vc_uid: str, route: Route) -> str:
+def build_pod_list_target(registration: str, vc_uid: str, route: Route) -> str:
     """Return the request target of the list of the one pod that a tenant means in a target.
 
     The list selects by labels and name in all namespaces, because no super namespace is built here.
@@ -91,7 +91,7 @@ def pod_of(registration: str, vc_uid: str, route: Route) -> str:
     server reads its whole store instead of its cache. Raises ValueError for a token that cannot
     stand in a selector.
     """
-    routes.check(namespace=route.tenant_namespace, pod=route.pod, uid=vc_uid)
+    routes.check_path_tokens(namespace=route.tenant_namespace, pod=route.pod, uid=vc_uid)
     wanted = {
         wellknown.SUPER_CLUSTER: registration,
         wellknown.VC_UID: vc_uid,
@@ -99,25 +99,25 @@ def pod_of(registration: str, vc_uid: str, route: Route) -> str:
     }
     labels = ",".join(f"{key}={value}" for key, value in wanted.items())
     pairs = (("labelSelector", labels), ("fieldSelector", f"metadata.name={route.pod}"))
-    return "/api/v1/pods?" + queries.render(pairs)
+    return "/api/v1/pods?" + queries.render_query(pairs)
 
 
-def offers(verb: Verb) -> bool:
+def is_offered(verb: RouteVerb) -> bool:
     """Return whether the API has such a call."""
-    return verb in _ROWS
+    return verb in _SUBRESOURCES
 
 
-def render(route: Route, super_namespace: str) -> str | None:
+def render_api_target(route: Route, super_namespace: str) -> str | None:
     """Return the API's request target for a route that the authorizer has admitted.
 
     Returns None if the API has no such call. Raises ValueError if the namespace is malformed.
     """
-    row = _ROWS.get(route.verb)
+    row = _SUBRESOURCES.get(route.verb)
     if row is None:
         return None
-    routes.check(namespace=super_namespace, pod=route.pod)
+    routes.check_path_tokens(namespace=super_namespace, pod=route.pod)
     path = f"/api/v1/namespaces/{super_namespace}/pods/{route.pod}/{row.subresource}"
-    container: Pairs = (("container", route.container),) if route.container else ()
+    container: QueryPairs = (("container", route.container),) if route.container else ()
     options = (pair for key, value in route.query for pair in row.options[key](value))
-    query = queries.render((*container, *options))
+    query = queries.render_query((*container, *options))
     return f"{path}?{query}" if query else path

@@ -10,17 +10,17 @@ from dataclasses import dataclass, field
 import structlog
 
 from vnagent.authz import metrics
-from vnagent.authz.client_identity import Caller
+from vnagent.authz.client_identity import ClientIdentity
 from vnagent.protocol.routes import Route
 
 _log = structlog.get_logger("vnagent.audit")
 
 
 @dataclass(slots=True)
-class Session:
+class RequestAudit:
     """Facts about one request, filled in while it runs."""
 
-    caller: Caller
+    caller: ClientIdentity
     started: float = field(default_factory=time.monotonic)
     route: Route | None = None
     protocol: str = ""
@@ -31,14 +31,14 @@ class Session:
     bytes_down: int = 0
 
 
-def record(session: Session) -> None:
+def write_audit_record(session: RequestAudit) -> None:
     """Write the audit line and the metrics of a session."""
     route = session.route
     verb = route.verb.value if route else "none"
-    outcome = metrics.outcome(session.status)
+    outcome = metrics.get_outcome(session.status)
     metrics.SESSIONS.labels(session.result).inc()
     metrics.CALLS.labels(verb, outcome).inc()
-    tenant = metrics.tenant_label(session.caller.vc_uid)
+    tenant = metrics.get_tenant_label(session.caller.vc_uid)
     metrics.TENANT_SESSIONS.labels(tenant, outcome).inc()
     metrics.TENANT_BYTES.labels(tenant, "up").inc(session.bytes_up)
     metrics.TENANT_BYTES.labels(tenant, "down").inc(session.bytes_down)

@@ -13,45 +13,45 @@ from collections.abc import Awaitable, Callable
 
 import structlog
 
-from vnagent.authz.metrics import Unheard
-from vnagent.limits.peer_backoff import REFUSED_AT_ONCE, REFUSED_SECONDS, Rebuffs
-from vnagent.limits.pending_handshakes import Stranger, Strangers
-from vnagent.stream.keepalive import keep_alive
-from vnagent.stream.tls_stream import Channel, ReceiveBuffer
+from vnagent.authz.metrics import RejectedConnection
+from vnagent.limits.peer_backoff import REFUSAL_BURST, REFUSAL_INTERVAL_SECONDS, PeerBackoff
+from vnagent.limits.pending_handshakes import PendingHandshake, PendingHandshakes
+from vnagent.stream.keepalive import enable_keepalive
+from vnagent.stream.tls_stream import ReceiveBuffer, TlsStream
 
-BACKLOG = 512
+LISTEN_BACKLOG = 512
 
 _log = structlog.get_logger(__name__)
 
 
-class Door:
+class Listener:
     """Listener whose TLS context may be replaced. Open streams keep the old one."""
 
     def __init__(
         self,
-        serve: Callable[[Channel, Stranger], Awaitable[None]],
+        serve: Callable[[TlsStream, PendingHandshake], Awaitable[None]],
         buffer: ReceiveBuffer,
         *,
         name: str,
-        strangers: Strangers,
-        shows_out: bool = False,
-        refused: Callable[[Unheard], None] = lambda _: None,
+        pending: PendingHandshakes,
+        evicts_pending: bool = False,
+        on_refused: Callable[[RejectedConnection], None] = lambda _: None,
     ) -> None:
         """Pass each connection to `serve`. Its stranger has a place until it is let in.
 
-        With `shows_out` a stranger may lose its place to a newcomer if no place is left.
+        With `evicts_pending` a stranger may lose its place to a newcomer if no place is left.
         """
         self._name = name
-        self._shows_out = shows_out
+        self._evicts_pending = evicts_pending
         self._serve = serve
         self._buffer = buffer
-        self._refused = refused
-        self.strangers = strangers
-        self.rebuffs = Rebuffs(REFUSED_AT_ONCE, REFUSED_SECONDS)
+        self._on_refused = on_refused
+        self.pending = pending
+        self.peer_backoff = PeerBackoff(REFUSAL_BURST, REFUSAL_INTERVAL_SECONDS)
         """Backoff by address."""
         self._context: ssl.SSLContext | None = None
         self._listener: asyncio.Server | None = None
-        self._waiting: dict[Stranger, Channel] = {}
+        self._pending_tasks: dict[PendingHandshake, TlsStream] = {}
         self._connections: set[asyncio.Task[None]] = set()
 
     @property
@@ -59,18 +59,18 @@ class Door:
         """Whether clients can connect."""
         return self._listener is not None and self._listener.is_serving()
 
-    def use(self, context: ssl.SSLContext) -> None:
+    def use_context(self, context: ssl.SSLContext) -> None:
         """Use a context for connections from now on."""
         self._context = context
 
     async def listen(self, host: str, port: int) -> int:
-        """Accept connections and return the port. Call `use` before."""
+        """Accept connections and return the port. Call `use_context` before."""
         loop = asyncio.get_running_loop()
         self._listener = await loop.create_server(
-            self._make_channel, host, port, backlog=BACKLOG, reuse_address=True
+            self._make_channel, host, port, backlog=LISTEN_BACKLOG, reuse_address=True
         )
         for endpoint in self._listener.sockets:
-            keep_alive(endpoint)
+            enable_keepalive(endpoint)
         return int(self._listener.sockets[0].getsockname()[1])
 
     async def close(self, *, drain_seconds: float = 0.0) -> None:
@@ -82,81 +82,81 @@ class Door:
         for connection in self._connections:
             connection.cancel()
         await asyncio.gather(*self._connections, return_exceptions=True)
-        for stranger, channel in list(self._waiting.items()):
-            self._leave(stranger)  # its task was cancelled before it had begun
+        for stranger, channel in list(self._pending_tasks.items()):
+            self._release_pending(stranger)  # its task was cancelled before it had begun
             channel.abort()
 
-    def let_in(self, stranger: Stranger) -> None:
+    def admit(self, stranger: PendingHandshake) -> None:
         """Release the place of a stranger that has been identified."""
-        self._leave(stranger)
-        self.rebuffs.welcome(stranger.source, asyncio.get_running_loop().time())
+        self._release_pending(stranger)
+        self.peer_backoff.trust(stranger.source, asyncio.get_running_loop().time())
 
-    def turn_away(self, stranger: Stranger) -> None:
+    def refuse(self, stranger: PendingHandshake) -> None:
         """Record that a stranger is no client of this port."""
-        if self.has_left(stranger):
+        if self.is_released(stranger):
             return  # it lost its place to a newcomer, so it is not at fault
-        if self.rebuffs.count(stranger.source, asyncio.get_running_loop().time()):
+        if self.peer_backoff.count_refusal(stranger.source, asyncio.get_running_loop().time()):
             _log.warning(
                 "connections are refused over and over, now unheard",
                 source=stranger.source,
                 port=self._name,
             )
 
-    def has_left(self, stranger: Stranger) -> bool:
+    def is_released(self, stranger: PendingHandshake) -> bool:
         """Return whether a stranger has no place, because it was let in or lost its place."""
-        return stranger not in self._waiting
+        return stranger not in self._pending_tasks
 
-    def _make_channel(self) -> Channel:
+    def _make_channel(self) -> TlsStream:
         if self._context is None:
             raise RuntimeError("a port is listened at before there is a certificate")
-        return Channel(self._context, self._buffer, accepted=self._accept)
+        return TlsStream(self._context, self._buffer, accepted=self._handle_connection)
 
-    def _accept(self, channel: Channel) -> None:
+    def _handle_connection(self, channel: TlsStream) -> None:
         loop = asyncio.get_running_loop()
-        stranger = Stranger(channel.source, loop.time())
-        if self.rebuffs.is_shut(stranger.source, stranger.since):
-            self._refused(Unheard.REPEATED)
+        stranger = PendingHandshake(channel.peer_address, loop.time())
+        if self.peer_backoff.is_banned(stranger.source, stranger.since):
+            self._on_refused(RejectedConnection.REPEATED)
             channel.abort()
             return
-        if self.strangers.is_full(stranger.source) and not self._make_room(stranger):
-            self._refused(Unheard.CROWDED)
+        if self.pending.is_full(stranger.source) and not self._evict_pending(stranger):
+            self._on_refused(RejectedConnection.TOO_MANY)
             channel.abort()
             return
-        self.strangers.add(stranger)
-        self._waiting[stranger] = channel
-        connection = loop.create_task(self._attend(channel, stranger))
+        self.pending.add(stranger)
+        self._pending_tasks[stranger] = channel
+        connection = loop.create_task(self._serve_connection(channel, stranger))
         self._connections.add(connection)
-        connection.add_done_callback(self._forget)
+        connection.add_done_callback(self._forget_connection)
 
-    def _make_room(self, newcomer: Stranger) -> bool:
+    def _evict_pending(self, newcomer: PendingHandshake) -> bool:
         """Close the stranger that is in the way of a newcomer. Return whether one was closed."""
-        if not self._shows_out:
+        if not self._evicts_pending:
             return False
-        found = self.strangers.in_the_way(
-            newcomer, lambda source: self.rebuffs.is_welcome(source, newcomer.since)
+        found = self.pending.choose_victim(
+            newcomer, lambda source: self.peer_backoff.is_trusted(source, newcomer.since)
         )
         if found is None:
             return False
-        channel = self._waiting[found]
-        self._leave(found)
-        self._refused(Unheard.CROWDED)
+        channel = self._pending_tasks[found]
+        self._release_pending(found)
+        self._on_refused(RejectedConnection.TOO_MANY)
         channel.abort()  # this ends its task as any lost connection does
         return True
 
-    def _leave(self, stranger: Stranger) -> None:
-        self.strangers.remove(stranger)
-        self._waiting.pop(stranger, None)
+    def _release_pending(self, stranger: PendingHandshake) -> None:
+        self.pending.remove(stranger)
+        self._pending_tasks.pop(stranger, None)
 
-    async def _attend(self, channel: Channel, stranger: Stranger) -> None:
+    async def _serve_connection(self, channel: TlsStream, stranger: PendingHandshake) -> None:
         try:
             await self._serve(channel, stranger)
         except BaseException:
             channel.abort()
             raise
         finally:
-            self._leave(stranger)
+            self._release_pending(stranger)
 
-    def _forget(self, connection: asyncio.Task[None]) -> None:
+    def _forget_connection(self, connection: asyncio.Task[None]) -> None:
         self._connections.discard(connection)
         if not connection.cancelled() and (error := connection.exception()) is not None:
             _log.error("connection failed", exc_info=error, port=self._name)

@@ -11,96 +11,98 @@ from collections.abc import Awaitable, Callable
 
 from telemetry.exposition import Exposition
 from vnagent.authz import token_review
-from vnagent.authz.token_review import Verdict
-from vnagent.limits.pending_handshakes import Stranger, Strangers
+from vnagent.authz.token_review import ReviewResult
+from vnagent.limits.pending_handshakes import PendingHandshake, PendingHandshakes
 from vnagent.protocol import http_heads
-from vnagent.protocol.errors import RefusedError
+from vnagent.protocol.errors import RequestRefusedError
 from vnagent.protocol.http_heads import RequestHead
-from vnagent.server.listener import Door
-from vnagent.stream.graceful_close import part
-from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
+from vnagent.server.listener import Listener
+from vnagent.stream.graceful_close import close_after_read
+from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
 
-SECONDS = 20.0
+CONNECTION_SECONDS = 20.0
 """Limit in seconds for a whole connection, including a token review."""
 HANDSHAKE_SECONDS = 5.0
-PER_SOURCE = 8
-AT_ONCE = 32
+MAX_PENDING_PER_SOURCE = 8
+MAX_PENDING = 32
 MAX_HEAD_BYTES = 32 * 1024
 
-_SCHEME = b"bearer "
-_WORDS = {
-    Verdict.UNKNOWN: "a bearer token of the super cluster is needed",
-    Verdict.FORBIDDEN: "a role has to let you get the nonResourceURL /metrics",
-    Verdict.BUSY: "too many new tokens; try again",
-    Verdict.UNDECIDED: "the super cluster's API server does not answer; try again",
+_BEARER_SCHEME = b"bearer "
+_REFUSAL_TEXTS = {
+    ReviewResult.UNKNOWN: "a bearer token of the super cluster is needed",
+    ReviewResult.FORBIDDEN: "a role has to let you get the nonResourceURL /metrics",
+    ReviewResult.BUSY: "too many new tokens; try again",
+    ReviewResult.UNDECIDED: "the super cluster's API server does not answer; try again",
 }
 
 
-class MetricsPort:
+class MetricsServer:
     """Server of the metrics for callers with a valid token."""
 
     def __init__(
         self,
-        review: Callable[[bytes], Awaitable[Verdict]],
+        review: Callable[[bytes], Awaitable[ReviewResult]],
         exposition: Exposition,
         buffer: ReceiveBuffer,
     ) -> None:
         self._review = review
         self._exposition = exposition
-        self.door = Door(
-            self._serve,
+        self.listener = Listener(
+            self._serve_connection,
             buffer,
             name="metrics",
-            strangers=Strangers(per_source=PER_SOURCE, total=AT_ONCE),
+            pending=PendingHandshakes(per_source=MAX_PENDING_PER_SOURCE, total=MAX_PENDING),
         )
 
-    async def _serve(self, channel: Channel, stranger: Stranger) -> None:
+    async def _serve_connection(self, channel: TlsStream, stranger: PendingHandshake) -> None:
         is_good: bool | None = False
         try:
-            async with asyncio.timeout(SECONDS):
+            async with asyncio.timeout(CONNECTION_SECONDS):
                 async with asyncio.timeout(HANDSHAKE_SECONDS):
-                    await channel.opened()
-                    block = await channel.read_until(http_heads.END, MAX_HEAD_BYTES)
-                is_good, answer = await self._answer(block)
+                    await channel.wait_opened()
+                    block = await channel.read_until(http_heads.HEAD_END, MAX_HEAD_BYTES)
+                is_good, answer = await self._build_response(block)
                 channel.write(answer)
-                await part(channel)
-        except (ChannelLostError, TimeoutError):
+                await close_after_read(channel)
+        except (StreamLostError, TimeoutError):
             channel.abort()
         finally:
             # The place is released only here, so that the number of open connections stays bounded
             # until their end.
             if is_good:
-                self.door.let_in(stranger)
+                self.listener.admit(stranger)
             elif is_good is False:
-                self.door.turn_away(stranger)
+                self.listener.refuse(stranger)
 
-    async def _answer(self, block: bytes | None) -> tuple[bool | None, bytes]:
+    async def _build_response(self, block: bytes | None) -> tuple[bool | None, bytes]:
         """Return whether the caller has a valid token, None if that is unknown, and the answer."""
         if block is None:
-            return False, _sentence(431, "the request head is too long")
+            return False, _write_sentence(431, "the request head is too long")
         try:
             head = http_heads.parse_request(block)
-        except RefusedError as refusal:
-            return False, _sentence(refusal.status, refusal.sentence)
-        verdict = await self._verdict(head)
-        if verdict is not Verdict.ALLOWED:
-            is_known = verdict in (Verdict.UNKNOWN, Verdict.FORBIDDEN)
-            return False if is_known else None, _sentence(verdict.value, _WORDS[verdict])
-        if head.target.partition(b"?")[0] != token_review.PATH.encode():
-            return True, _sentence(404, f"{token_review.PATH} is here")
+        except RequestRefusedError as refusal:
+            return False, _write_sentence(refusal.status, refusal.sentence)
+        verdict = await self._review_head(head)
+        if verdict is not ReviewResult.ALLOWED:
+            is_known = verdict in (ReviewResult.UNKNOWN, ReviewResult.FORBIDDEN)
+            return False if is_known else None, _write_sentence(
+                verdict.value, _REFUSAL_TEXTS[verdict]
+            )
+        if head.target.partition(b"?")[0] != token_review.METRICS_PATH.encode():
+            return True, _write_sentence(404, f"{token_review.METRICS_PATH} is here")
         if head.method != b"GET":
-            return True, _sentence(405, "only GET")
+            return True, _write_sentence(405, "only GET")
         accept = b",".join(value for name, value in head.headers if name == b"accept")
-        kind, body = self._exposition.text(accept.decode("latin-1"))
-        return True, http_heads.write_answer_head(200, len(body), kind.encode("ascii")) + body
+        kind, body = self._exposition.render(accept.decode("latin-1"))
+        return True, http_heads.write_response_head(200, len(body), kind.encode("ascii")) + body
 
-    async def _verdict(self, head: RequestHead) -> Verdict:
+    async def _review_head(self, head: RequestHead) -> ReviewResult:
         shown = [value for name, value in head.headers if name == b"authorization"]
-        if len(shown) != 1 or shown[0][: len(_SCHEME)].lower() != _SCHEME:
-            return Verdict.UNKNOWN
-        return await self._review(shown[0][len(_SCHEME) :])
+        if len(shown) != 1 or shown[0][: len(_BEARER_SCHEME)].lower() != _BEARER_SCHEME:
+            return ReviewResult.UNKNOWN
+        return await self._review(shown[0][len(_BEARER_SCHEME) :])
 
 
-def _sentence(status: int, sentence: str) -> bytes:
-    extra = ((b"WWW-Authenticate", b"Bearer"),) if status == Verdict.UNKNOWN.value else ()
-    return http_heads.write_answer(status, f"{sentence}\n".encode(), extra)
+def _write_sentence(status: int, sentence: str) -> bytes:
+    extra = ((b"WWW-Authenticate", b"Bearer"),) if status == ReviewResult.UNKNOWN.value else ()
+    return http_heads.write_response(status, f"{sentence}\n".encode(), extra)

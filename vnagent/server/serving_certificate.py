@@ -24,28 +24,28 @@ from cryptography.x509.oid import NameOID
 from telemetry import metrics
 from tenancy import wellknown
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS
-from vnagent.client.https_client import Answer, Origin
-from vnagent.protocol.http_heads import ResponseProblemError
-from vnagent.stream.tls_contexts import TrustProblemError
+from vnagent.client.https_client import BufferedResponse, HttpsClient
+from vnagent.protocol.http_heads import InvalidResponseError
+from vnagent.stream.tls_contexts import InvalidTrustError
 
 LIFETIME = timedelta(days=90)
-POLL_SECONDS = (0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
+POLL_INTERVALS_SECONDS = (0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 """Poll intervals of a request in seconds. The last one repeats."""
-GIVE_UP_SECONDS = 300.0
+REQUEST_TIMEOUT_SECONDS = 300.0
 """Limit in seconds for an unanswered request. After it the agent creates a new request, in case the
 old one was lost.
 """
-RETRY_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
+RETRY_INTERVALS_SECONDS = (1.0, 2.0, 5.0, 10.0, 30.0, 60.0)
 
 _log = structlog.get_logger(__name__)
 
 
-class NotIssuedError(Exception):
+class CertificateNotIssuedError(Exception):
     """No certificate is issued yet. The message has the reason."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Pod:
+class AgentPod:
     """The agent's own pod."""
 
     name: str
@@ -53,14 +53,14 @@ class Pod:
 
 
 @dataclass(frozen=True, slots=True, repr=False)
-class Credential:
+class ServingKeyPair:
     """A certificate and its key, in PEM."""
 
     certificate: bytes
     key: bytes
 
 
-def make_request(pod: Pod) -> tuple[bytes, bytes]:
+def build_signing_request(pod: AgentPod) -> tuple[bytes, bytes]:
     """Return a new key and a signing request for the pod's address, both PEM."""
     key = ec.generate_private_key(ec.SECP256R1())
     name = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, wellknown.AGENT)])
@@ -79,7 +79,7 @@ def make_request(pod: Pod) -> tuple[bytes, bytes]:
     return private, request.public_bytes(serialization.Encoding.PEM)
 
 
-def manifest(pod: Pod, request: bytes) -> dict[str, Any]:
+def build_csr(pod: AgentPod, request: bytes) -> dict[str, Any]:
     """Return the CertificateSigningRequest object for a request."""
     return {
         "apiVersion": CERTIFICATE_SIGNING_REQUESTS.api_version,
@@ -94,18 +94,18 @@ def manifest(pod: Pod, request: bytes) -> dict[str, Any]:
     }
 
 
-def issued(found: dict[str, Any]) -> bytes | None:
+def read_issued_certificate(found: dict[str, Any]) -> bytes | None:
     """Return the certificate of a request, None while it waits. Raises NotIssuedError."""
     status = found.get("status") or {}
     for condition in status.get("conditions") or []:
         if condition.get("type") in ("Denied", "Failed"):
             reason, message = condition.get("reason", ""), condition.get("message", "")
-            raise NotIssuedError(f"the request was refused: {reason}: {message}")
+            raise CertificateNotIssuedError(f"the request was refused: {reason}: {message}")
     certificate = status.get("certificate")
     return base64.b64decode(certificate) if certificate else None
 
 
-def renew_at(certificate: bytes, key: bytes, pod: Pod) -> datetime:
+def compute_renewal(certificate: bytes, key: bytes, pod: AgentPod) -> datetime:
     """Return the time at which two thirds of a certificate's life are over.
 
     Raises NotIssuedError if it is not for this pod and key, or not usable as a serving certificate.
@@ -114,11 +114,13 @@ def renew_at(certificate: bytes, key: bytes, pod: Pod) -> datetime:
         leaf = x509.load_pem_x509_certificate(certificate)
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound) as error:
-        raise NotIssuedError("what the signer gave is not a serving certificate") from error
+        raise CertificateNotIssuedError(
+            "what the signer gave is not a serving certificate"
+        ) from error
     if names.get_values_for_type(x509.IPAddress) != [ip_address(pod.address)]:
-        raise NotIssuedError("what the signer gave is not for this pod's address")
+        raise CertificateNotIssuedError("what the signer gave is not for this pod's address")
     if leaf.public_key() != serialization.load_pem_private_key(key, password=None).public_key():
-        raise NotIssuedError("what the signer gave is for another key")
+        raise CertificateNotIssuedError("what the signer gave is for another key")
     began, ends = leaf.not_valid_before_utc, leaf.not_valid_after_utc
     return began + (ends - began) * 2 / 3
 
@@ -126,64 +128,71 @@ def renew_at(certificate: bytes, key: bytes, pod: Pod) -> datetime:
 class ServingCertificate:
     """Loop that keeps a valid certificate."""
 
-    def __init__(self, api: Origin, pod: Pod) -> None:
+    def __init__(self, api: HttpsClient, pod: AgentPod) -> None:
         self._api = api
         self._pod = pod
 
-    async def keep(self, use: Callable[[Credential], None]) -> None:
-        """Request a certificate, pass it to `use`, and renew it at two thirds of its life, for
-        ever.
+    async def run(self, on_issued: Callable[[ServingKeyPair], None]) -> None:
+        """Request a certificate, pass it to `on_issued`, and renew it at two thirds of its life,
+        for ever.
         """
         failures = 0
         while True:
             try:
-                credential, renewal = await self._obtain()
-            except (OSError, TrustProblemError, ResponseProblemError, NotIssuedError) as error:
-                pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
+                credential, renewal = await self._request_certificate()
+            except (
+                OSError,
+                InvalidTrustError,
+                InvalidResponseError,
+                CertificateNotIssuedError,
+            ) as error:
+                pause = RETRY_INTERVALS_SECONDS[min(failures, len(RETRY_INTERVALS_SECONDS) - 1)]
                 failures += 1
                 _log.warning("no serving certificate", error=str(error), retry_seconds=pause)
                 await asyncio.sleep(pause)
                 continue
             failures = 0
-            use(credential)
+            on_issued(credential)
             _log.info("serving certificate in use", renewal=renewal.isoformat())
             await _sleep_until(renewal)
 
-    async def _obtain(self) -> tuple[Credential, datetime]:
-        key, request = await asyncio.to_thread(make_request, self._pod)
-        wanted = manifest(self._pod, request)
-        path = CERTIFICATE_SIGNING_REQUESTS.path()
-        answer = await self._api.ask("POST", path, orjson.dumps(wanted))
+    async def _request_certificate(self) -> tuple[ServingKeyPair, datetime]:
+        key, request = await asyncio.to_thread(build_signing_request, self._pod)
+        wanted = build_csr(self._pod, request)
+        path = CERTIFICATE_SIGNING_REQUESTS.build_path()
+        answer = await self._api.request("POST", path, orjson.dumps(wanted))
         _parse(answer, 201)
-        certificate = await self._wait(f"{path}/{wanted['metadata']['name']}")
-        renewal = renew_at(certificate, key, self._pod)
+        certificate = await self._wait_for_certificate(f"{path}/{wanted['metadata']['name']}")
+        renewal = compute_renewal(certificate, key, self._pod)
         ends = x509.load_pem_x509_certificate(certificate).not_valid_after_utc
-        metrics.show_certificate(
+        metrics.set_certificate_times(
             wellknown.AGENT, ends=ends.timestamp(), renewed=renewal.timestamp()
         )
-        return Credential(certificate, key), renewal
+        return ServingKeyPair(certificate, key), renewal
 
-    async def _wait(self, path: str) -> bytes:
+    async def _wait_for_certificate(self, path: str) -> bytes:
         loop = asyncio.get_running_loop()
-        gives_up = loop.time() + GIVE_UP_SECONDS
+        gives_up = loop.time() + REQUEST_TIMEOUT_SECONDS
         looks = 0
         while loop.time() < gives_up:
-            await asyncio.sleep(POLL_SECONDS[min(looks, len(POLL_SECONDS) - 1)])
+            await asyncio.sleep(POLL_INTERVALS_SECONDS[min(looks, len(POLL_INTERVALS_SECONDS) - 1)])
             looks += 1
-            certificate = issued(_parse(await self._api.ask("GET", path), 200))
+            certificate = read_issued_certificate(_parse(await self._api.request("GET", path), 200))
             if certificate is not None:
                 return certificate
-        raise NotIssuedError("vc-manager has not answered the request; is it running?")
+        raise CertificateNotIssuedError("vc-manager has not answered the request; is it running?")
 
 
-def _parse(answer: Answer, wanted: int) -> dict[str, Any]:
+def _parse(answer: BufferedResponse, wanted: int) -> dict[str, Any]:
     try:
         document = orjson.loads(answer.body)
     except orjson.JSONDecodeError as error:
-        raise NotIssuedError(f"the API server answered {answer.status} without JSON") from error
+        raise CertificateNotIssuedError(
+            f"the API server answered {answer.status} without JSON"
+        ) from error
     if answer.status != wanted or not isinstance(document, dict):
         message = document.get("message", "") if isinstance(document, dict) else ""
-        raise NotIssuedError(f"the API server answered {answer.status}: {message}")
+        raise CertificateNotIssuedError(f"the API server answered {answer.status}: {message}")
     return document
 
 

@@ -38,15 +38,15 @@ class WatchedFile:
         return has_changed
 
 
-async def watch(
+async def watch_files(
     files: Sequence[WatchedFile],
-    changed: Callable[[WatchedFile], Awaitable[None]],
+    on_changed: Callable[[WatchedFile], Awaitable[None]],
     *,
     interval_seconds: float = INTERVAL_SECONDS,
 ) -> None:
-    """Call `changed` for every new content, for ever."""
+    """Call `on_changed` for every new content, for ever."""
     while True:
         await asyncio.sleep(interval_seconds)
         for file in files:
             if await file.refresh():
-                await changed(file)
+                await on_changed(file)

@@ -8,19 +8,19 @@ because an API server stops reading when its writes fail.
 import asyncio
 import contextlib
 
-from vnagent.stream.tls_stream import Channel, ChannelLostError
+from vnagent.stream.tls_stream import StreamLostError, TlsStream
 
-PATIENCE_SECONDS = 2.0
+CLOSE_SECONDS = 2.0
 
 
-async def part(channel: Channel, *, is_whole: bool = True) -> None:
+async def close_after_read(channel: TlsStream, *, is_whole: bool = True) -> None:
     """Close after the caller has read all data, or 2 s. Without `is_whole` the answer was cut."""
-    with contextlib.suppress(ChannelLostError, TimeoutError):
+    with contextlib.suppress(StreamLostError, TimeoutError):
         if is_whole:
-            channel.finish()
+            channel.close_write()
         else:
-            channel.break_off()
-        async with asyncio.timeout(PATIENCE_SECONDS):
+            channel.break_write()
+        async with asyncio.timeout(CLOSE_SECONDS):
             while await channel.read():
                 pass
     channel.close()

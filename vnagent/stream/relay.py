@@ -13,22 +13,22 @@ import asyncio
 import contextlib
 from dataclasses import dataclass
 
-from vnagent.stream.graceful_close import part
+from vnagent.stream.graceful_close import close_after_read
 from vnagent.stream.stream_states import (
-    CLOSING_SECONDS,
-    PARTING_SECONDS,
-    End,
-    Event,
-    Stage,
-    end_of,
+    CLOSE_ANSWER_SECONDS,
+    EXIT_CODE_SECONDS,
+    StreamEnd,
+    StreamEvent,
+    StreamStage,
+    decide_end,
 )
-from vnagent.stream.tls_stream import Channel, ChannelLostError
+from vnagent.stream.tls_stream import StreamLostError, TlsStream
 
-MOST_UNHEARD_BYTES = 64 * 1024
+MAX_DROPPED_CALLER_BYTES = 64 * 1024
 """Limit in bytes for data that the caller of a log sends behind its request. No known caller sends
 any, so the connection is then closed.
 """
-MOST_FAREWELL_BYTES = 4 * 1024
+MAX_CLOSING_KUBELET_BYTES = 4 * 1024
 """Limit in bytes for data that a kubelet may send to a caller that has read everything: frames that
 close its streams. A command with less output that breaks off at its very end counts as complete.
 """
@@ -36,7 +36,7 @@ _LAST_BYTES_SECONDS = 0.05
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Deadlines:
+class RelayDeadlines:
     """Deadlines of a stream. The kubelet's own limit is 4 h."""
 
     idle_seconds: float = 4 * 3600.0
@@ -53,10 +53,12 @@ class Deadlines:
     """Interval in seconds between two checks of these limits."""
 
 
-class _Flow:
+class _RelayDirection:
     """One direction, fed by its source channel as that channel's sink."""
 
-    def __init__(self, pump: "Pump", source: Channel, target: Channel, broken: Event) -> None:
+    def __init__(
+        self, pump: "StreamRelay", source: TlsStream, target: TlsStream, broken: StreamEvent
+    ) -> None:
         self.count = 0
         self.dropped = 0
         """Bytes that arrived after the connection of its target had broken."""
@@ -69,7 +71,7 @@ class _Flow:
         self._target = target
         self._broken = broken
 
-    def data(self, *chunks: bytes | memoryview) -> None:
+    def handle_data(self, *chunks: bytes | memoryview) -> None:
         size = sum(map(len, chunks))
         if self._target.is_lost:
             self.dropped += size  # dropped bytes are no progress and must not keep the stream alive
@@ -82,111 +84,111 @@ class _Flow:
         """Whether the direction has ended in order."""
         return self.ended_at is not None
 
-    def ended(self) -> None:
+    def handle_end(self) -> None:
         self.ended_at = asyncio.get_running_loop().time()
-        self._target.finish()
-        self._pump.stir()
+        self._target.close_write()
+        self._pump.wake()
 
-    def lost(self, error: ChannelLostError) -> None:
+    def handle_lost(self, error: StreamLostError) -> None:
         del error
-        self._pump.stop(self._broken)
+        self._pump.handle_event(self._broken)
         self.broke_at = asyncio.get_running_loop().time()
         # Reading may be paused for the lost peer, which would hide the end of the target.
         self._target.set_reading(True)
-        self._pump.stir()
+        self._pump.wake()
 
-    def writable(self, is_writable: bool) -> None:
+    def set_writable(self, is_writable: bool) -> None:
         # The source of this flow is the target of the other, so its reader is slow.
         self._target.set_reading(is_writable)
 
 
-class _Up(_Flow):
+class _ToKubelet(_RelayDirection):
     """The direction to the kubelet of a two-way stream."""
 
-    def lost(self, error: ChannelLostError) -> None:
+    def handle_lost(self, error: StreamLostError) -> None:
         if self._source.unsent_bytes:  # the transport drops the unsent bytes in a moment
-            self._pump.stop(Event.CALLER_LEFT)
-        super().lost(error)
+            self._pump.handle_event(StreamEvent.CALLER_LEFT)
+        super().handle_lost(error)
 
 
-class _Down(_Flow):
+class _ToCaller(_RelayDirection):
     """The direction to the caller."""
 
-    def data(self, *chunks: bytes | memoryview) -> None:
-        super().data(*chunks)
-        if self.dropped > MOST_FAREWELL_BYTES:
-            self._pump.stop(Event.CALLER_LEFT)
+    def handle_data(self, *chunks: bytes | memoryview) -> None:
+        super().handle_data(*chunks)
+        if self.dropped > MAX_CLOSING_KUBELET_BYTES:
+            self._pump.handle_event(StreamEvent.CALLER_LEFT)
 
 
-class _Watch(_Flow):
+class _EndDetector(_RelayDirection):
     """The direction of a one-way stream in which no data may flow. Only its end matters."""
 
-    _heard = 0
+    _dropped_bytes = 0
 
-    def data(self, *chunks: bytes | memoryview) -> None:
+    def handle_data(self, *chunks: bytes | memoryview) -> None:
         """Drop data that a caller sends after its request. The data is no part of the stream."""
-        self._heard += sum(map(len, chunks))
-        if self._heard > MOST_UNHEARD_BYTES:
-            self._pump.stop(self._broken)
+        self._dropped_bytes += sum(map(len, chunks))
+        if self._dropped_bytes > MAX_DROPPED_CALLER_BYTES:
+            self._pump.handle_event(self._broken)
 
-    def ended(self) -> None:
-        self._pump.stop(self._broken)
+    def handle_end(self) -> None:
+        self._pump.handle_event(self._broken)
 
 
-class Deaf:
+class DiscardingSink:
     """Sink for a caller's data while its log is opened, so that the caller's end is seen."""
 
-    def __init__(self, caller: Channel) -> None:
+    def __init__(self, caller: TlsStream) -> None:
         self._caller = caller
-        self._heard = 0
+        self._dropped_bytes = 0
 
-    def data(self, *chunks: bytes | memoryview) -> None:
+    def handle_data(self, *chunks: bytes | memoryview) -> None:
         """Drop the data, and abort the caller if it sends too much."""
-        self._heard += sum(map(len, chunks))
-        if self._heard > MOST_UNHEARD_BYTES:
+        self._dropped_bytes += sum(map(len, chunks))
+        if self._dropped_bytes > MAX_DROPPED_CALLER_BYTES:
             self._caller.abort()
 
-    def ended(self) -> None:
+    def handle_end(self) -> None:
         """Do nothing, because the waiter for the channel's end handles it."""
 
-    def lost(self, error: ChannelLostError) -> None:
+    def handle_lost(self, error: StreamLostError) -> None:
         """Do nothing, because the waiter for the channel's end handles it."""
 
-    def writable(self, is_writable: bool) -> None:
+    def set_writable(self, is_writable: bool) -> None:
         """Do nothing, because nothing is written yet."""
 
 
-class Pump:
+class StreamRelay:
     """One stream between a caller and the kubelet."""
 
     def __init__(
         self,
-        caller: Channel,
-        kubelet: Channel,
+        caller: TlsStream,
+        kubelet: TlsStream,
         *,
         is_two_way: bool,
-        deadlines: Deadlines,
-        greeting: bytes = b"",
+        deadlines: RelayDeadlines,
+        first_bytes: bytes = b"",
     ) -> None:
-        """Store the channels. `greeting` is sent to the caller before any other data."""
-        self._greeting = greeting
+        """Store the channels. `first_bytes` is sent to the caller before any other data."""
+        self._first_bytes = first_bytes
         self._caller = caller
         self._kubelet = kubelet
         self._deadlines = deadlines
         self._is_two_way = is_two_way
         if is_two_way:
-            self._up: _Flow = _Up(self, caller, kubelet, Event.CALLER_BROKE)
+            self._up: _RelayDirection = _ToKubelet(self, caller, kubelet, StreamEvent.CALLER_BROKE)
         else:
-            self._up = _Watch(self, caller, kubelet, Event.CALLER_LEFT)
-        self._down = _Down(self, kubelet, caller, Event.KUBELET_BROKE)
-        self._end: End | None = None
-        self._silent_since: dict[Channel, float] = {}
-        self._stirred = asyncio.Event()
+            self._up = _EndDetector(self, caller, kubelet, StreamEvent.CALLER_LEFT)
+        self._down = _ToCaller(self, kubelet, caller, StreamEvent.KUBELET_BROKE)
+        self._end: StreamEnd | None = None
+        self._silent_since: dict[TlsStream, float] = {}
+        self._wake_event = asyncio.Event()
 
     @property
-    def end(self) -> End:
+    def end(self) -> StreamEnd:
         """The end of the stream. It is meaningful after the stream has ended."""
-        return self._end or End.DRAINED
+        return self._end or StreamEnd.DRAINED
 
     @property
     def bytes_up(self) -> int:
@@ -198,58 +200,58 @@ class Pump:
         """Bytes from the kubelet to the caller."""
         return self._down.count
 
-    async def run(self) -> End:
+    async def run(self) -> StreamEnd:
         """Move bytes until the stream has ended, and leave both channels closing."""
         loop = asyncio.get_running_loop()
         started = moved_at = loop.time()
-        seen = self._progress()
-        with self._caller.gathering():
-            self._caller.write(self._greeting)
-            self._caller.pour_into(self._up)
-            self._kubelet.pour_into(self._down)
+        seen = self._get_progress()
+        with self._caller.cork():
+            self._caller.write(self._first_bytes)
+            self._caller.attach_sink(self._up)
+            self._kubelet.attach_sink(self._down)
         try:
-            while not await self._has_stopped():
+            while not await self._wait_for_change():
                 now = loop.time()
-                if self._up.broke_at is not None and now - self._up.broke_at >= PARTING_SECONDS:
-                    self.stop(Event.CALLER_LEFT)
-                if (progress := self._progress()) != seen:
+                if self._up.broke_at is not None and now - self._up.broke_at >= EXIT_CODE_SECONDS:
+                    self.handle_event(StreamEvent.CALLER_LEFT)
+                if (progress := self._get_progress()) != seen:
                     seen, moved_at = progress, now
                 if now - started >= self._deadlines.total_seconds:
-                    self.stop(Event.GREW_OLD)
-                elif now - moved_at >= self._patience():
-                    self.stop(Event.WENT_IDLE)
-                elif self._is_gone(self._caller, now):
-                    self.stop(Event.CALLER_LEFT)
-                elif not self._down.has_ended and self._is_gone(self._kubelet, now):
-                    self.stop(Event.KUBELET_BROKE)
-            if self.end not in (End.COMPLETE, End.CALLER_GONE):
+                    self.handle_event(StreamEvent.MAX_AGE_REACHED)
+                elif now - moved_at >= self._get_wait():
+                    self.handle_event(StreamEvent.WENT_IDLE)
+                elif self._is_peer_silent(self._caller, now):
+                    self.handle_event(StreamEvent.CALLER_LEFT)
+                elif not self._down.has_ended and self._is_peer_silent(self._kubelet, now):
+                    self.handle_event(StreamEvent.KUBELET_BROKE)
+            if self.end not in (StreamEnd.COMPLETE, StreamEnd.CALLER_GONE):
                 self._kubelet.abort()
-                await part(self._caller, is_whole=False)
+                await close_after_read(self._caller, is_whole=False)
         finally:
-            self.stop(Event.WAS_CUT)
-            self._close()
+            self.handle_event(StreamEvent.WAS_CUT)
+            self._close_channels()
         return self.end
 
-    def stir(self) -> None:
+    def wake(self) -> None:
         """Request a check of the ends soon, because data just written is not sent yet."""
-        self._stirred.set()
+        self._wake_event.set()
 
-    def stop(self, event: Event) -> None:
+    def handle_event(self, event: StreamEvent) -> None:
         """Record an event that may end the stream. The first reason stays."""
         if self._end is None:
-            self._end = end_of(self._stage(), event)
+            self._end = decide_end(self._get_stage(), event)
         if self._end is not None:  # otherwise the check would trigger itself without a pause
-            self._stirred.set()
+            self._wake_event.set()
 
-    def _is_gone(self, channel: Channel, now: float) -> bool:
+    def _is_peer_silent(self, channel: TlsStream, now: float) -> bool:
         """Return whether a channel's peer was silent at this check and at an earlier one."""
-        if not channel.is_forsaken(self._deadlines.silence_seconds):
+        if not channel.is_peer_silent(self._deadlines.silence_seconds):
             self._silent_since.pop(channel, None)
             return False
         since = self._silent_since.setdefault(channel, now)
         return now - since >= self._deadlines.check_seconds
 
-    async def _has_stopped(self) -> bool:
+    async def _wait_for_change(self) -> bool:
         """Wait for an interval or a stir. Return whether the stream is over."""
         # While the last bytes are sent to the caller, only a check shows when they are out.
         unsent = self._caller.unsent_bytes or self._kubelet.unsent_bytes
@@ -257,43 +259,47 @@ class Pump:
         pause = _LAST_BYTES_SECONDS if is_soon else self._deadlines.check_seconds
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(min(pause, self._deadlines.check_seconds)):
-                await self._stirred.wait()
-        self._stirred.clear()
+                await self._wake_event.wait()
+        self._wake_event.clear()
         # The stream is complete when no direction is open and all data of both sides is sent.
         up_has_broken = self._up.broke_at is not None
         way_up_is_over = self._up.has_ended or up_has_broken or not self._is_two_way
         has_ended = self._down.has_ended and way_up_is_over
         if has_ended and not (self._caller.unsent_bytes or self._kubelet.unsent_bytes):
-            self._end = self._end or End.COMPLETE
+            self._end = self._end or StreamEnd.COMPLETE
         return self._end is not None
 
-    def _stage(self) -> Stage:
+    def _get_stage(self) -> StreamStage:
         if self._down.has_ended:
-            return Stage.SAYING if self._caller.unheard_bytes else Stage.SAID
+            return (
+                StreamStage.KUBELET_ENDING
+                if self._caller.unacknowledged_bytes
+                else StreamStage.KUBELET_ENDED
+            )
         if self._up.broke_at is not None:
-            return Stage.LEAVING
+            return StreamStage.CALLER_BROKEN
         if self._up.ended_at is None:
-            return Stage.OPEN
+            return StreamStage.OPEN
         since = asyncio.get_running_loop().time() - self._up.ended_at
-        return Stage.CLOSING if since < CLOSING_SECONDS else Stage.HALF_OPEN
+        return StreamStage.CLOSING if since < CLOSE_ANSWER_SECONDS else StreamStage.HALF_OPEN
 
-    def _patience(self) -> float:
+    def _get_wait(self) -> float:
         is_half_open = self._up.has_ended or self._down.has_ended
         return self._deadlines.linger_seconds if is_half_open else self._deadlines.idle_seconds
 
-    def _progress(self) -> tuple[int, ...]:
-        waiting = (self._caller.unheard_bytes, self._kubelet.unsent_bytes)
+    def _get_progress(self) -> tuple[int, ...]:
+        waiting = (self._caller.unacknowledged_bytes, self._kubelet.unsent_bytes)
         return (self.bytes_up, self.bytes_down, *waiting)
 
-    def _close(self) -> None:
+    def _close_channels(self) -> None:
         # A TLS close marks the data as complete, which only the kubelet knows.
-        if self.end is End.COMPLETE and self._down.has_ended:
+        if self.end is StreamEnd.COMPLETE and self._down.has_ended:
             self._kubelet.close()
             self._caller.close()
-        elif self.end is End.CALLER_GONE:
+        elif self.end is StreamEnd.CALLER_GONE:
             # Data that the caller no longer reads would stay for as long as it keeps the socket.
             self._kubelet.abort()
             self._caller.abort()
         else:
             self._kubelet.abort()
-            self._caller.cut()
+            self._caller.break_connection()

@@ -18,23 +18,25 @@ _CIPHERS = "ECDHE+AESGCM:ECDHE+CHACHA20"
 """Ciphers of TLS 1.2. TLS 1.3 has no weak ones."""
 
 
-class TrustProblemError(Exception):
+class InvalidTrustError(Exception):
     """Bytes are no valid certificates or key. The message names them."""
 
 
-def server_context(*, certificate: bytes, key: bytes, client_authorities: bytes) -> ssl.SSLContext:
+def create_server_context(
+    *, certificate: bytes, key: bytes, client_authorities: bytes
+) -> ssl.SSLContext:
     """Return the context for tenants, which requires a verified client certificate."""
-    context = open_context(certificate=certificate, key=key)
+    context = create_unauthenticated_context(certificate=certificate, key=key)
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_STRICT
-    _trust(context, client_authorities, "the client authority file")
+    _load_authorities(context, client_authorities, "the client authority file")
     return context
 
 
-def open_context(*, certificate: bytes, key: bytes) -> ssl.SSLContext:
+def create_unauthenticated_context(*, certificate: bytes, key: bytes) -> ssl.SSLContext:
     """Return a context that requests no certificate. Callers must identify in another way."""
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
-    _harden(context)
+    _harden_context(context)
     # With TLS 1.2 the agent would keep 20,000 sessions in memory. All callers are Go programs and
     # use TLS 1.3.
     context.minimum_version = ssl.TLSVersion.TLSv1_3
@@ -43,47 +45,47 @@ def open_context(*, certificate: bytes, key: bytes) -> ssl.SSLContext:
     context.num_tickets = 0
     # Go callers prefer the cipher for which their machine has instructions.
     context.options &= ~ssl.OP_CIPHER_SERVER_PREFERENCE
-    with _readable(certificate) as chain_path, _readable(key) as key_path:
+    with _create_memory_file(certificate) as chain_path, _create_memory_file(key) as key_path:
         try:
             context.load_cert_chain(chain_path, key_path)
         except (ssl.SSLError, ValueError) as error:
-            raise TrustProblemError("the serving certificate and its key do not fit") from error
+            raise InvalidTrustError("the serving certificate and its key do not fit") from error
     return context
 
 
-def client_context(authorities: bytes) -> tls_sessions.Context:
+def create_client_context(authorities: bytes) -> tls_sessions.ResumingContext:
     """Return the context for a server with a certificate of these authorities for its address.
 
     For some minutes its connections resume the session of a connection whose certificate was
     verified.
     """
-    context = tls_sessions.Context(ssl.PROTOCOL_TLS_CLIENT)
-    _harden(context)
+    context = tls_sessions.ResumingContext(ssl.PROTOCOL_TLS_CLIENT)
+    _harden_context(context)
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     # As in Go and the other components, a signing authority need not be a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    _trust(context, authorities, "the authority file of the server")
+    _load_authorities(context, authorities, "the authority file of the server")
     return context
 
 
-def _harden(context: ssl.SSLContext) -> None:
+def _harden_context(context: ssl.SSLContext) -> None:
     context.minimum_version = ssl.TLSVersion.TLSv1_2
     context.set_ciphers(_CIPHERS)
     # Upgrades do not exist in HTTP/2.
     context.set_alpn_protocols([_PROTOCOL])
 
 
-def _trust(context: ssl.SSLContext, authorities: bytes, what: str) -> None:
+def _load_authorities(context: ssl.SSLContext, authorities: bytes, what: str) -> None:
     try:
         context.load_verify_locations(cadata=authorities.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        raise TrustProblemError(f"{what} holds no certificates in PEM") from error
+        raise InvalidTrustError(f"{what} holds no certificates in PEM") from error
     if not context.cert_store_stats()["x509"]:
-        raise TrustProblemError(f"{what} holds no certificates in PEM")
+        raise InvalidTrustError(f"{what} holds no certificates in PEM")
 
 
 @contextmanager
-def _readable(content: bytes) -> Iterator[str]:
+def _create_memory_file(content: bytes) -> Iterator[str]:
     """Yield a path to bytes in memory, because OpenSSL needs a path."""
     descriptor = os.memfd_create("vn-agent", os.MFD_CLOEXEC)
     try:

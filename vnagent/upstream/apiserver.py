@@ -13,56 +13,56 @@ from http import HTTPStatus
 import orjson
 import structlog
 
-from vnagent.client.https_client import Origin
-from vnagent.client.upstream_server import Opened, Peer, Words
-from vnagent.limits.rate_limiter import Turns
-from vnagent.limits.token_bucket import Buckets
+from vnagent.client.https_client import HttpsClient
+from vnagent.client.upstream_server import OpenedStream, UpstreamLabels, UpstreamServer
+from vnagent.limits.rate_limiter import RateLimiter
+from vnagent.limits.token_bucket import TenantBuckets
 from vnagent.protocol import subresources
-from vnagent.protocol.errors import Reason, RefusedError
-from vnagent.protocol.http_heads import ResponseProblemError
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
+from vnagent.protocol.http_heads import InvalidResponseError
 
-LISTS_AT_ONCE = 5
-LIST_SECONDS = 5.0
+LIST_BURST = 5
+LIST_INTERVAL_SECONDS = 5.0
 """Sustained interval in seconds between two lists. It equals the rate of a node in use, whatever
 the load.
 """
-CALLS_AT_ONCE = 100
-CALL_SECONDS = 0.05
+CALL_BURST = 100
+CALL_INTERVAL_SECONDS = 0.05
 """Sustained interval in seconds between two calls of one tenant."""
 
-WORDS = Words(
+API_SERVER_LABELS = UpstreamLabels(
     name="the super cluster's API server",
-    down=Reason.API_DOWN,
-    untrusted=Reason.API_UNTRUSTED,
-    denies=Reason.API_DENIES,
-    odd=Reason.API_ODD,
-    large=Reason.API_LARGE,
+    unreachable=RefusalReason.API_DOWN,
+    untrusted=RefusalReason.API_UNTRUSTED,
+    denied=RefusalReason.API_DENIES,
+    invalid=RefusalReason.API_ODD,
+    too_large=RefusalReason.API_LARGE,
 )
 
-_QUERY = re.compile(r"\?[^\s\"]+")
+_QUERY_PATTERN = re.compile(r"\?[^\s\"]+")
 _log = structlog.get_logger(__name__)
 
 
-class Subresources(Peer):
+class SubresourceUpstream(UpstreamServer):
     """Opener of streams to pods by their subresources, with a rate limit for each tenant."""
 
-    def __init__(self, origin: Origin, words: Words) -> None:
+    def __init__(self, origin: HttpsClient, words: UpstreamLabels) -> None:
         super().__init__(origin, words)
-        self._calls = Buckets(CALLS_AT_ONCE, CALL_SECONDS)
+        self._calls = TenantBuckets(CALL_BURST, CALL_INTERVAL_SECONDS)
 
-    def pace(self, vc_uid: str) -> None:
+    def check_rate(self, vc_uid: str) -> None:
         """Count a call of a tenant. Raises RefusedError above its rate."""
         if not self._calls.take(vc_uid, asyncio.get_running_loop().time()):
-            raise RefusedError(
+            raise RequestRefusedError(
                 429,
-                Reason.TENANT_FAST,
-                f"this cluster makes more calls to the node than {self.words.name} is given; try"
+                RefusalReason.TENANT_FAST,
+                f"this cluster makes more calls to the node than {self.labels.name} is given; try"
                 " again",
             )
 
-    async def explain(self, opened: Opened) -> bytes:
+    async def read_refusal(self, opened: OpenedStream) -> bytes:
         """Return the message of an answer that opens no stream, and close. Raises RefusedError."""
-        text = await super().explain(opened)
+        text = await super().read_refusal(opened)
         kinds = opened.head.values(b"content-type")
         if not any(kind.startswith(b"application/json") for kind in kinds):
             return text  # the kubelet's own message passes
@@ -70,34 +70,36 @@ class Subresources(Peer):
             found = orjson.loads(text)
             message = str(found["message"])
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
-            raise self._trouble(ResponseProblemError("the error is no Status")) from error
+            raise self._map_error(InvalidResponseError("the error is no Status")) from error
         if opened.head.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # The message may contain addresses, and a request target may contain a command that
             # must not be logged.
-            told = _QUERY.sub("?...", message)
-            name = self.words.name
+            told = _QUERY_PATTERN.sub("?...", message)
+            name = self.labels.name
             _log.warning("call failed", by=name, status=opened.head.status, error=told)
-            raise RefusedError(
-                502, Reason.API_ODD, f"{name} could not pass the call on to the node"
+            raise RequestRefusedError(
+                502, RefusalReason.API_ODD, f"{name} could not pass the call on to the node"
             )
         return message.encode()
 
-    def _refusal(self, status: int) -> RefusedError | None:
+    def _map_status(self, status: int) -> RequestRefusedError | None:
         if status == HTTPStatus.TOO_MANY_REQUESTS:
-            _log.warning("call failed", by=self.words.name, status=status)
-            return RefusedError(503, Reason.API_BUSY, f"{self.words.name} is busy; try again")
-        return super()._refusal(status)
+            _log.warning("call failed", by=self.labels.name, status=status)
+            return RequestRefusedError(
+                503, RefusalReason.API_BUSY, f"{self.labels.name} is busy; try again"
+            )
+        return super()._map_status(status)
 
 
-class ApiServer(Subresources):
+class ApiServerUpstream(SubresourceUpstream):
     """The super API server, which lists the pods of one node as well."""
 
-    def __init__(self, origin: Origin, node: str) -> None:
-        super().__init__(origin, WORDS)
-        self._target = subresources.pods_on(node)
-        self._lists = Turns(LISTS_AT_ONCE, LIST_SECONDS)
+    def __init__(self, origin: HttpsClient, node: str) -> None:
+        super().__init__(origin, API_SERVER_LABELS)
+        self._target = subresources.build_node_pods_target(node)
+        self._lists = RateLimiter(LIST_BURST, LIST_INTERVAL_SECONDS)
 
-    async def turn(self) -> None:
+    async def wait_for_list(self) -> None:
         """Wait until the pods may be listed again. Only one caller may wait."""
         await self._lists.wait()
 

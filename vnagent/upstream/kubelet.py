@@ -4,26 +4,26 @@ Hazard: every call to it has the agent's broadest right, `nodes/proxy`. A call t
 authorized would reach any pod of the node.
 """
 
-from vnagent.client.https_client import Origin
-from vnagent.client.upstream_server import Peer, Words
-from vnagent.protocol.errors import Reason
+from vnagent.client.https_client import HttpsClient
+from vnagent.client.upstream_server import UpstreamLabels, UpstreamServer
+from vnagent.protocol.errors import RefusalReason
 
-PORT = 10250
-WORDS = Words(
+KUBELET_PORT = 10250
+KUBELET_LABELS = UpstreamLabels(
     name="the node's kubelet",
-    down=Reason.KUBELET_DOWN,
-    untrusted=Reason.KUBELET_UNTRUSTED,
-    denies=Reason.KUBELET_DENIES,
-    odd=Reason.KUBELET_ODD,
-    large=Reason.KUBELET_LARGE,
+    unreachable=RefusalReason.KUBELET_DOWN,
+    untrusted=RefusalReason.KUBELET_UNTRUSTED,
+    denied=RefusalReason.KUBELET_DENIES,
+    invalid=RefusalReason.KUBELET_ODD,
+    too_large=RefusalReason.KUBELET_LARGE,
 )
 
 
-class Kubelet(Peer):
+class KubeletUpstream(UpstreamServer):
     """Client that lists the kubelet's pods and opens streams to them."""
 
-    def __init__(self, origin: Origin) -> None:
-        super().__init__(origin, WORDS)
+    def __init__(self, origin: HttpsClient) -> None:
+        super().__init__(origin, KUBELET_LABELS)
 
     async def fetch_pods(self) -> bytes:
         """Return the list of pods as the kubelet has it. Raises RefusedError."""

@@ -12,166 +12,173 @@ from collections.abc import Callable
 import structlog
 
 from vnagent.authz import metrics
-from vnagent.authz.metrics import Mode
+from vnagent.authz.metrics import UpstreamMode
 from vnagent.authz.pod_authorizer import OwnedPod
-from vnagent.client.https_client import Origin
-from vnagent.client.upstream_server import Opened
+from vnagent.client.https_client import HttpsClient
+from vnagent.client.upstream_server import OpenedStream
 from vnagent.protocol import routes, subresources
-from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
 from vnagent.protocol.routes import Route
-from vnagent.stream.tls_contexts import TrustProblemError
+from vnagent.stream.tls_contexts import InvalidTrustError
 from vnagent.upstream import upstream_mode as choices
-from vnagent.upstream.apiserver import ApiServer
-from vnagent.upstream.kubelet import Kubelet
-from vnagent.upstream.upstream_mode import Choice, Sight, Wish
+from vnagent.upstream.apiserver import ApiServerUpstream
+from vnagent.upstream.kubelet import KubeletUpstream
+from vnagent.upstream.upstream_mode import ConnectResult, UpstreamSetting, UpstreamState
 
-LOOK_SECONDS = {Mode.KUBELET: 60.0, Mode.APISERVER: 5.0}
+PROBE_SECONDS = {UpstreamMode.KUBELET: 60.0, UpstreamMode.APISERVER: 5.0}
 """Interval in seconds between two checks of the kubelet's certificate when no call verifies it."""
 
-Headers = list[tuple[bytes, bytes]]
+HeaderList = list[tuple[bytes, bytes]]
 
 _log = structlog.get_logger(__name__)
 
 
-class Upstream:
+class NodeUpstream:
     """Upstream that lists pods and opens streams."""
 
     def __init__(
         self,
-        wish: Wish,
+        setting: UpstreamSetting,
         *,
-        kubelet: Origin,
-        api: ApiServer,
-        tell: Callable[[Choice], None] = lambda _: None,
+        kubelet: HttpsClient,
+        api: ApiServerUpstream,
+        on_changed: Callable[[UpstreamState], None] = lambda _: None,
     ) -> None:
-        """Apply the first choice. `tell` receives each change of mode or reason."""
-        self._choice = choices.at_start(wish)
+        """Apply the first choice. `on_changed` receives each change of mode or reason."""
+        self._state = choices.initial_state(setting)
         self._origin = kubelet
-        self._kubelet = Kubelet(kubelet)
+        self._kubelet = KubeletUpstream(kubelet)
         self._api = api
-        self._tell = tell
-        self._look = asyncio.Event()
-        self._listed = b""
-        kubelet.dialled = self.saw
+        self._on_changed = on_changed
+        self._probe_event = asyncio.Event()
+        self._last_list = b""
+        kubelet.on_dialed = self.record_connect
         self._announce()
 
     @property
-    def mode(self) -> Mode:
+    def mode(self) -> UpstreamMode:
         """The present mode."""
-        return self._choice.mode
+        return self._state.mode
 
     @property
-    def kubelet(self) -> Kubelet:
+    def kubelet(self) -> KubeletUpstream:
         """The kubelet, for calls that only it answers."""
         return self._kubelet
 
     @property
-    def listed(self) -> bytes:
+    def last_list(self) -> bytes:
         """The list of pods that was last fetched from the API server."""
-        return self._listed
+        return self._last_list
 
-    def saw(self, trouble: Exception | None) -> None:
+    def record_connect(self, error: Exception | None) -> None:
         """Record the result of an attempt to connect to the kubelet, None for success."""
-        before = self._choice
+        before = self._state
         now = asyncio.get_running_loop().time()
-        self._choice = choices.after(before, _sight(trouble), now)
-        if (self._choice.mode, self._choice.why) != (before.mode, before.why):
+        self._state = choices.next_state(before, _get_connect_result(error), now)
+        if (self._state.mode, self._state.reason) != (before.mode, before.reason):
             self._announce()
 
-    def look_again(self) -> None:
+    def probe_soon(self) -> None:
         """Check the kubelet's certificate soon, because its authorities have changed."""
         self._kubelet.drop_warm()
-        self._look.set()
+        self._probe_event.set()
 
-    async def keep_choosing(self) -> None:
+    async def run(self) -> None:
         """Check the kubelet's certificate at intervals, for ever. Ends if the choice is fixed."""
-        while self._choice.is_free:
-            with contextlib.suppress(OSError, TrustProblemError):
-                (await self._origin.dial(is_look=True)).close()
+        while self._state.is_automatic:
+            with contextlib.suppress(OSError, InvalidTrustError):
+                (await self._origin.connect(is_probe=True)).close()
             with contextlib.suppress(TimeoutError):
-                async with asyncio.timeout(LOOK_SECONDS[self.mode]):
-                    await self._look.wait()
-            self._look.clear()
+                async with asyncio.timeout(PROBE_SECONDS[self.mode]):
+                    await self._probe_event.wait()
+            self._probe_event.clear()
 
-    async def turn(self) -> None:
+    async def wait_for_list(self) -> None:
         """Wait until pods may be listed."""
-        if self.mode is Mode.APISERVER:
-            await self._api.turn()
+        if self.mode is UpstreamMode.APISERVER:
+            await self._api.wait_for_list()
 
     async def fetch_pods(self) -> bytes:
         """Return the list of this node's pods. Raises RefusedError."""
-        if self.mode is Mode.KUBELET:
+        if self.mode is UpstreamMode.KUBELET:
             try:
                 return await self._kubelet.fetch_pods()
-            except RefusedError as refusal:
-                if not self._is_left(refusal):
+            except RequestRefusedError as refusal:
+                if not self._is_kubelet_left(refusal):
                     raise
         # The next list is held twice in memory, so a third copy would be too much.
-        self._listed = b""
-        self._listed = await self._api.fetch_pods()
-        return self._listed
+        self._last_list = b""
+        self._last_list = await self._api.fetch_pods()
+        return self._last_list
 
-    async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:
+    async def open(self, route: Route, pod: OwnedPod, headers: HeaderList) -> OpenedStream:
         """Send a stream request for an admitted pod. Raises RefusedError."""
-        if self.mode is Mode.KUBELET:
+        if self.mode is UpstreamMode.KUBELET:
             try:
-                return await self._kubelet.open(route.method, kubelet_target(route, pod), headers)
-            except RefusedError as refusal:
-                if not self._is_left(refusal):
+                return await self._kubelet.open(
+                    route.method, build_kubelet_target(route, pod), headers
+                )
+            except RequestRefusedError as refusal:
+                if not self._is_kubelet_left(refusal):
                     raise
-        target = api_target(route, pod)
-        self._api.pace(pod.vc_uid)
+        target = build_api_target(route, pod)
+        self._api.check_rate(pod.vc_uid)
         return await self._api.open(route.method, target, headers)
 
-    def _is_left(self, refusal: RefusedError) -> bool:
+    def _is_kubelet_left(self, refusal: RequestRefusedError) -> bool:
         """Return whether a call was not sent because the upstream has just left its kubelet."""
-        return refusal.reason is Reason.KUBELET_UNTRUSTED and self.mode is Mode.APISERVER
+        return (
+            refusal.reason is RefusalReason.KUBELET_UNTRUSTED
+            and self.mode is UpstreamMode.APISERVER
+        )
 
     def _announce(self) -> None:
-        mode, why = self._choice.mode, self._choice.why
+        mode, why = self._state.mode, self._state.reason
         _log.info("upstream", mode=mode.value, reason=why.value)
-        metrics.show_upstream(mode, why)
-        self._listed = b""  # the list is from the other upstream, or old
-        if mode is Mode.APISERVER:
+        metrics.set_upstream(mode, why)
+        self._last_list = b""  # the list is from the other upstream, or old
+        if mode is UpstreamMode.APISERVER:
             self._kubelet.drop_warm()
-        self._tell(self._choice)
+        self._on_changed(self._state)
 
 
-def _sight(trouble: Exception | None) -> Sight:
+def _get_connect_result(trouble: Exception | None) -> ConnectResult:
     if trouble is None:
-        return Sight.VERIFIED
-    is_untrusted = isinstance(trouble, TrustProblemError) or getattr(trouble, "is_untrusted", False)
-    return Sight.UNTRUSTED if is_untrusted else Sight.DOWN
+        return ConnectResult.VERIFIED
+    is_untrusted = isinstance(trouble, InvalidTrustError) or getattr(trouble, "is_untrusted", False)
+    return ConnectResult.UNTRUSTED if is_untrusted else ConnectResult.DOWN
 
 
-def kubelet_target(route: Route, pod: OwnedPod) -> str:
+def build_kubelet_target(route: Route, pod: OwnedPod) -> str:
     """Return the kubelet's request target of a stream. Raises RefusedError."""
     try:
-        return routes.render(route, super_namespace=pod.super_namespace, super_uid=pod.super_uid)
+        return routes.render_kubelet_target(
+            route, super_namespace=pod.super_namespace, super_uid=pod.super_uid
+        )
     except ValueError as error:
-        raise _odd_list(Reason.KUBELET_ODD) from error
+        raise _build_invalid_list(RefusalReason.KUBELET_ODD) from error
 
 
-def api_target(route: Route, pod: OwnedPod) -> str:
+def build_api_target(route: Route, pod: OwnedPod) -> str:
     """Return the API server's request target of a stream. Raises RefusedError."""
     try:
-        target = subresources.render(route, pod.super_namespace)
+        target = subresources.render_api_target(route, pod.super_namespace)
     except ValueError as error:
-        raise _odd_list(Reason.API_ODD) from error
+        raise _build_invalid_list(RefusalReason.API_ODD) from error
     if target is None:
-        raise not_offered(route)
+        raise build_not_offered(route)
     return target
 
 
-def not_offered(route: Route) -> RefusedError:
+def build_not_offered(route: Route) -> RequestRefusedError:
     """Return the refusal of a call that only a kubelet answers."""
-    return RefusedError(
+    return RequestRefusedError(
         501,
-        Reason.NOT_OFFERED,
+        RefusalReason.NOT_OFFERED,
         f"{route.verb.value} is not to be had on this node: the node agent reaches it through the"
         " super cluster's API server, which has no such call",
     )
 
 
-def _odd_list(reason: Reason) -> RefusedError:
-    return RefusedError(502, reason, "the node's list of pods shows the pod in an odd way")
+def _build_invalid_list(reason: RefusalReason) -> RequestRefusedError:
+    return RequestRefusedError(502, reason, "the node's list of pods shows the pod in an odd way")

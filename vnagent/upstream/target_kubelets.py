@@ -14,24 +14,24 @@ from functools import lru_cache
 
 from tenancy import addresses
 from vnagent.authz.pod_authorizer import OwnedPod
-from vnagent.client.https_client import Address, Origin
-from vnagent.client.upstream_server import Opened, Peer
-from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.client.https_client import HttpsClient, ServerAddress
+from vnagent.client.upstream_server import OpenedStream, UpstreamServer
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
 from vnagent.protocol.routes import Route
 from vnagent.stream.file_watch import WatchedFile
 from vnagent.stream.tls_stream import ReceiveBuffer
 from vnagent.upstream import kubelet
-from vnagent.upstream.node_upstream import Headers, kubelet_target
+from vnagent.upstream.node_upstream import HeaderList, build_kubelet_target
 
-KEPT = 128
+MAX_CACHED_KUBELETS = 128
 """Number of kubelets with a cached TLS context. A cluster may have thousands, and each context
 costs memory.
 """
 
-WORDS = replace(kubelet.WORDS, name="the kubelet of the pod's node")
+TARGET_KUBELET_LABELS = replace(kubelet.KUBELET_LABELS, name="the kubelet of the pod's node")
 
 
-class Kubelets:
+class TargetKubelets:
     """Opener of streams to pods at the kubelets that run them."""
 
     def __init__(
@@ -42,35 +42,37 @@ class Kubelets:
         self._authorities = authorities
         self._token = token
         self._buffer = buffer
-        self._at = lru_cache(KEPT)(self._make)
+        self._by_address = lru_cache(MAX_CACHED_KUBELETS)(self._create_kubelet)
 
-    async def open(self, route: Route, pod: OwnedPod, headers: Headers) -> Opened:
+    async def open(self, route: Route, pod: OwnedPod, headers: HeaderList) -> OpenedStream:
         """Send a stream request for an admitted pod. Raises RefusedError."""
-        target = kubelet_target(route, pod)
-        return await self._at(host_of(pod)).open(route.method, target, headers)
+        target = build_kubelet_target(route, pod)
+        return await self._by_address(get_kubelet_address(pod)).open(route.method, target, headers)
 
-    def _make(self, host: str) -> Peer:
-        origin = Origin(
-            Address(host, self._port, host),
+    def _create_kubelet(self, host: str) -> UpstreamServer:
+        origin = HttpsClient(
+            ServerAddress(host, self._port, host),
             authorities=self._authorities,
             token=self._token,
             buffer=self._buffer,
         )
-        return Peer(origin, WORDS)
+        return UpstreamServer(origin, TARGET_KUBELET_LABELS)
 
 
-def host_of(pod: OwnedPod) -> str:
+def get_kubelet_address(pod: OwnedPod) -> str:
     """Return the kubelet's address of a pod, in one spelling. Raises RefusedError."""
     if not pod.host:
         # The message is that of an API server, which answers in the other mode.
         sentence = f"pod {pod.name!r} does not have a host assigned"
-        raise RefusedError(400, Reason.NO_HOST, sentence)
+        raise RequestRefusedError(400, RefusalReason.NO_HOST, sentence)
     try:
         address = ipaddress.ip_address(pod.host)
     except ValueError:
         address = None
     # A scope would name a network interface of the agent.
-    if address is None or "%" in pod.host or addresses.local_problem(address):
-        sentence = f"the address that {WORDS.name} is said to have is none of a machine"
-        raise RefusedError(502, Reason.KUBELET_ODD, sentence)
+    if address is None or "%" in pod.host or addresses.check_remote_address(address):
+        sentence = (
+            f"the address that {TARGET_KUBELET_LABELS.name} is said to have is none of a machine"
+        )
+        raise RequestRefusedError(502, RefusalReason.KUBELET_ODD, sentence)
     return str(address)

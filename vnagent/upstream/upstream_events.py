@@ -19,31 +19,31 @@ import orjson
 import structlog
 
 from tenancy import wellknown
-from vnagent.authz.metrics import Mode, Why
-from vnagent.client.https_client import Origin
-from vnagent.protocol.http_heads import ResponseProblemError
-from vnagent.stream.tls_contexts import TrustProblemError
-from vnagent.upstream.upstream_mode import Choice
+from vnagent.authz.metrics import ModeReason, UpstreamMode
+from vnagent.client.https_client import HttpsClient
+from vnagent.protocol.http_heads import InvalidResponseError
+from vnagent.stream.tls_contexts import InvalidTrustError
+from vnagent.upstream.upstream_mode import UpstreamState
 
-AGAIN_SECONDS = 1800.0
+REPEAT_SECONDS = 1800.0
 RETRY_SECONDS = 60.0
-SPACING_SECONDS = 10.0
+MIN_EVENT_INTERVAL_SECONDS = 10.0
 """Interval in seconds between two Events in any case."""
 
-_AROUND = (
+_API_SERVER_TEXT = (
     "The certificate of the node's kubelet does not verify against agent.kubelet.ca. Tenants' logs,"
     " exec, attach and port-forward go through the API server; run and figures of pods, so also"
     " `kubectl top`, are not to be had on this node."
 )
-_STRAIGHT = "The certificate of the node's kubelet verifies. Tenants' calls go straight to it."
-_CONFIGURED = (
+_KUBELET_TEXT = "The certificate of the node's kubelet verifies. Tenants' calls go straight to it."
+_CONFIGURED_TEXT = (
     "By agent.upstream, tenants' logs, exec, attach and port-forward go through the API server; run"
     " and figures of pods, so also `kubectl top`, are not to be had on this node."
 )
-_TEXTS: Mapping[str, tuple[str, str]] = {
-    wellknown.AGENT_AROUND: ("Warning", _AROUND),
-    wellknown.AGENT_CONFIGURED: ("Normal", _CONFIGURED),
-    wellknown.AGENT_STRAIGHT: ("Normal", _STRAIGHT),
+_EVENT_TEXTS: Mapping[str, tuple[str, str]] = {
+    wellknown.UPSTREAM_API_SERVER: ("Warning", _API_SERVER_TEXT),
+    wellknown.UPSTREAM_CONFIGURED: ("Normal", _CONFIGURED_TEXT),
+    wellknown.UPSTREAM_KUBELET: ("Normal", _KUBELET_TEXT),
 }
 """Type and message by reason."""
 
@@ -51,7 +51,7 @@ _log = structlog.get_logger(__name__)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Subject:
+class EventSubject:
     """The agent's own pod, and its node."""
 
     name: str
@@ -60,16 +60,20 @@ class Subject:
     node: str
 
 
-def reason_of(choice: Choice) -> str:
+def get_event_reason(choice: UpstreamState) -> str:
     """Return the reason of the Event about an upstream."""
-    if choice.mode is Mode.KUBELET:
-        return wellknown.AGENT_STRAIGHT
-    return wellknown.AGENT_CONFIGURED if choice.why is Why.CONFIGURED else wellknown.AGENT_AROUND
+    if choice.mode is UpstreamMode.KUBELET:
+        return wellknown.UPSTREAM_KUBELET
+    return (
+        wellknown.UPSTREAM_CONFIGURED
+        if choice.reason is ModeReason.CONFIGURED
+        else wellknown.UPSTREAM_API_SERVER
+    )
 
 
-def manifest(subject: Subject, reason: str, now: datetime) -> dict[str, Any]:
+def build_event(subject: EventSubject, reason: str, now: datetime) -> dict[str, Any]:
     """Return the Event about an upstream."""
-    kind, message = _TEXTS[reason]
+    kind, message = _EVENT_TEXTS[reason]
     stamp = now.strftime("%Y-%m-%dT%H:%M:%SZ")
     pod = {"apiVersion": "v1", "kind": "Pod", "name": subject.name, "namespace": subject.namespace}
     return {
@@ -90,44 +94,44 @@ def manifest(subject: Subject, reason: str, now: datetime) -> dict[str, Any]:
     }
 
 
-class Notices:
+class UpstreamEvents:
     """Writer of Events while the upstream is not the kubelet, and when it is the kubelet again."""
 
-    def __init__(self, api: Origin, subject: Subject) -> None:
+    def __init__(self, api: HttpsClient, subject: EventSubject) -> None:
         self._api = api
         self._subject = subject
-        self._way = self._told = wellknown.AGENT_STRAIGHT
+        self._reason = self._posted_reason = wellknown.UPSTREAM_KUBELET
         """The upstream in the last Event. Without any Event it is the usual one."""
         self._changed = asyncio.Event()
 
-    def hear(self, choice: Choice) -> None:
+    def update(self, choice: UpstreamState) -> None:
         """Record the present upstream."""
-        self._way = reason_of(choice)
+        self._reason = get_event_reason(choice)
         self._changed.set()
 
-    async def keep(self) -> None:
+    async def run(self) -> None:
         """Write Events when they are due, for ever."""
-        patience = AGAIN_SECONDS
+        patience = REPEAT_SECONDS
         while True:
             with contextlib.suppress(TimeoutError):
                 async with asyncio.timeout(patience):
                     await self._changed.wait()
             self._changed.clear()
-            patience, way = AGAIN_SECONDS, self._way
-            if way == self._told == wellknown.AGENT_STRAIGHT:
+            patience, way = REPEAT_SECONDS, self._reason
+            if way == self._posted_reason == wellknown.UPSTREAM_KUBELET:
                 continue
             if await self._post(way):
-                self._told = way
+                self._posted_reason = way
             else:
                 patience = RETRY_SECONDS
-            await asyncio.sleep(SPACING_SECONDS)
+            await asyncio.sleep(MIN_EVENT_INTERVAL_SECONDS)
 
     async def _post(self, way: str) -> bool:
-        found = manifest(self._subject, way, datetime.now(UTC))
+        found = build_event(self._subject, way, datetime.now(UTC))
         path = f"/api/v1/namespaces/{self._subject.namespace}/events"
         try:
-            answer = await self._api.ask("POST", path, orjson.dumps(found))
-        except (OSError, TrustProblemError, ResponseProblemError) as error:
+            answer = await self._api.request("POST", path, orjson.dumps(found))
+        except (OSError, InvalidTrustError, InvalidResponseError) as error:
             _log.warning("Event not written", error=str(error))
             return False
         if answer.status != 201:

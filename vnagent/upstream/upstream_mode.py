@@ -10,16 +10,16 @@ server.
 from dataclasses import dataclass, replace
 from enum import StrEnum
 
-from vnagent.authz.metrics import Mode, Why
+from vnagent.authz.metrics import ModeReason, UpstreamMode
 
-HOLD_SECONDS = 10.0
+VERIFY_HOLD_SECONDS = 10.0
 """Time in seconds for which a certificate must verify before its kubelet is used again."""
-LONGEST_HOLD_SECONDS = 60.0
+MAX_VERIFY_HOLD_SECONDS = 60.0
 RELAPSE_SECONDS = 300.0
 """Relapse window in seconds. A kubelet that fails again within it must verify for twice as long."""
 
 
-class Wish(StrEnum):
+class UpstreamSetting(StrEnum):
     """Values of the chart's `agent.upstream`."""
 
     AUTO = "auto"
@@ -27,7 +27,7 @@ class Wish(StrEnum):
     APISERVER = "apiserver"
 
 
-class Sight(StrEnum):
+class ConnectResult(StrEnum):
     """Result of one attempt to connect to the kubelet."""
 
     VERIFIED = "verified"
@@ -36,57 +36,65 @@ class Sight(StrEnum):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Choice:
+class UpstreamState:
     """The present upstream. Times are the loop's, in seconds."""
 
-    mode: Mode
-    why: Why
-    is_free: bool = False
+    mode: UpstreamMode
+    reason: ModeReason
+    is_automatic: bool = False
     """Whether results of connections may change it."""
     since: float = float("-inf")
     """Time at which the mode began."""
     verifies_since: float | None = None
     """Time since which the kubelet verifies again, None if it does not."""
-    hold_seconds: float = HOLD_SECONDS
+    hold_seconds: float = VERIFY_HOLD_SECONDS
 
 
-def at_start(wish: Wish) -> Choice:
+def initial_state(wish: UpstreamSetting) -> UpstreamState:
     """Return the upstream before any connection."""
-    if wish is Wish.AUTO:
-        return Choice(mode=Mode.KUBELET, why=Why.UNSEEN, is_free=True)
-    return Choice(mode=Mode(wish.value), why=Why.CONFIGURED)
+    if wish is UpstreamSetting.AUTO:
+        return UpstreamState(
+            mode=UpstreamMode.KUBELET, reason=ModeReason.NOT_CONNECTED, is_automatic=True
+        )
+    return UpstreamState(mode=UpstreamMode(wish.value), reason=ModeReason.CONFIGURED)
 
 
-def after(choice: Choice, sight: Sight, now: float) -> Choice:
+def next_state(choice: UpstreamState, result: ConnectResult, now: float) -> UpstreamState:
     """Return the upstream after an attempt to connect to the kubelet."""
-    if not choice.is_free:
+    if not choice.is_automatic:
         return choice
-    match choice.mode, sight:
-        case Mode.KUBELET, Sight.UNTRUSTED:
-            return _left(choice, now)
-        case Mode.KUBELET, Sight.VERIFIED:
-            return replace(choice, why=Why.VERIFIED)
-        case Mode.APISERVER, Sight.VERIFIED:
-            return _proven(choice, now)
+    match choice.mode, result:
+        case UpstreamMode.KUBELET, ConnectResult.UNTRUSTED:
+            return _leave_kubelet(choice, now)
+        case UpstreamMode.KUBELET, ConnectResult.VERIFIED:
+            return replace(choice, reason=ModeReason.VERIFIED)
+        case UpstreamMode.APISERVER, ConnectResult.VERIFIED:
+            return _return_to_kubelet(choice, now)
         case _:
             return replace(choice, verifies_since=None)
 
 
-def _left(choice: Choice, now: float) -> Choice:
+def _leave_kubelet(choice: UpstreamState, now: float) -> UpstreamState:
     has_relapsed = now - choice.since < RELAPSE_SECONDS
-    longer = min(2 * choice.hold_seconds, LONGEST_HOLD_SECONDS)
+    longer = min(2 * choice.hold_seconds, MAX_VERIFY_HOLD_SECONDS)
     return replace(
         choice,
-        mode=Mode.APISERVER,
-        why=Why.UNTRUSTED,
+        mode=UpstreamMode.APISERVER,
+        reason=ModeReason.UNTRUSTED,
         since=now,
         verifies_since=None,
-        hold_seconds=longer if has_relapsed else HOLD_SECONDS,
+        hold_seconds=longer if has_relapsed else VERIFY_HOLD_SECONDS,
     )
 
 
-def _proven(choice: Choice, now: float) -> Choice:
+def _return_to_kubelet(choice: UpstreamState, now: float) -> UpstreamState:
     since = now if choice.verifies_since is None else choice.verifies_since
     if now - since < choice.hold_seconds:
         return replace(choice, verifies_since=since)
-    return replace(choice, mode=Mode.KUBELET, why=Why.VERIFIED, since=now, verifies_since=None)
+    return replace(
+        choice,
+        mode=UpstreamMode.KUBELET,
+        reason=ModeReason.VERIFIED,
+        since=now,
+        verifies_since=None,
+    )

@@ -11,17 +11,17 @@ import structlog
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Again, Done, Verdict, Wait
+from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import rejection_events, sync_down
-from syncer.controllers.sync_down import Pair
-from syncer.model.decide import Grounds
+from syncer.controllers.sync_down import ObjectPair
+from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import Key
 from syncer.model.rejections import RejectedError
 from syncer.rules.network import services
-from syncer.rules.registry import Kind
+from syncer.rules.registry import SyncedKind
 from syncer.tenants.session import Session
 
-TELL_AFTER = 4
+ATTEMPTS_BEFORE_EVENT = 4
 """Number of attempts before the tenant is informed. An address freed lately is free again
 sooner.
 """
@@ -30,53 +30,53 @@ RETRY_SECONDS = 30.0
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
+async def reconcile_service(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one Service."""
     asked = session.stores[kind.resource.kind].get(key.namespace, key.name)
     try:
         return await sync_down.reconcile(kind, key, session)
     except errors.Invalid as problem:
-        if asked is None or not services.refusal(problem):
+        if asked is None or not services.classify_refusal(problem):
             raise
-        return await _refused(kind, key, problem, asked, session)
+        return await _handle_allocation_refused(kind, key, problem, asked, session)
 
 
-async def _refused(
-    kind: Kind, key: Key, problem: errors.Invalid, asked: Entry, session: Session
-) -> Verdict:
-    pair = sync_down.look(kind, key, session)
-    about = services.refusal(problem)
+async def _handle_allocation_refused(
+    kind: SyncedKind, key: Key, problem: errors.Invalid, asked: Entry, session: Session
+) -> Result:
+    pair = sync_down.read_pair(kind, key, session)
+    about = services.classify_refusal(problem)
     if pair.tenant_x is None:
         raise problem
-    if about != "port" and await _is_remade(kind, pair, session):
+    if about != "port" and await _recreate_if_fixed(kind, pair, session):
         return Done()  # the end of the old twin wakes the key
     if about == "fixed":
-        await rejection_events.tell_failed(kind, pair.tenant_x, problem, session)
+        await rejection_events.report_failed(kind, pair.tenant_x, problem, session)
         raise problem
     if about == "address":
-        await _find_own(kind, pair, session)
+        await _check_own_twin(kind, pair, session)
         address = (pair.tenant_x.decode().get("spec") or {}).get("clusterIP", "")
         message = (
             f"spec.clusterIP {address} is in use outside this cluster, so the Service has no"
             " endpoints yet; it is tried again, or delete it and create it anew"
         )
-        if session.queue.failures(key) >= TELL_AFTER:
-            await session.notices.tell(
+        if session.queue.count_requeues(key) >= ATTEMPTS_BEFORE_EVENT:
+            await session.event_recorder.record(
                 kind.resource, pair.tenant_x, reason=services.IP_UNAVAILABLE, message=message
             )
-        raise Wait("the address is in use outside of the tenant")
-    return await _without_own_ports(kind, pair, problem, asked, session)
+        raise NotReadyYet("the address is in use outside of the tenant")
+    return await _create_without_node_ports(kind, pair, problem, asked, session)
 
 
-async def _find_own(kind: Kind, pair: Pair, session: Session) -> None:
+async def _check_own_twin(kind: SyncedKind, pair: ObjectPair, session: Session) -> None:
     """Raise Wait if a twin outside the cache's view has the address."""
-    twin = await sync_down.build(kind, pair, session) if pair.super_x is None else None
+    twin = await sync_down.build_twin(kind, pair, session) if pair.super_x is None else None
     if twin is not None:
         with contextlib.suppress(errors.NotFound):
-            await sync_down.look_live(kind, pair, twin, session)
+            await sync_down.resolve_name_conflict(kind, pair, twin, session)
 
 
-async def _is_remade(kind: Kind, pair: Pair, session: Session) -> bool:
+async def _recreate_if_fixed(kind: SyncedKind, pair: ObjectPair, session: Session) -> bool:
     """Delete a twin that the API cannot update to the tenant's state. Returns True if it did.
 
     Both sides are read live, because the caches may be behind each other.
@@ -94,62 +94,64 @@ async def _is_remade(kind: Kind, pair: Pair, session: Session) -> bool:
     if uids != (pair.tenant_x.uid, pair.super_x.uid):
         return False
     try:
-        twin = services.service(own, session.view)
+        twin = services.build_service(own, session.view)
     except RejectedError:
         return False
-    if not services.must_be_remade(there, twin):
+    if not services.must_recreate(there, twin):
         return False
-    await session.deletions.delete(sync_down.target(kind, pair, Grounds.UNWANTED))
+    await session.proven_deletes.delete_proven(
+        sync_down.build_delete_target(kind, pair, DeleteGrounds.UNWANTED)
+    )
     _log.info("service.remade")
     return True
 
 
-async def _without_own_ports(
-    kind: Kind, pair: Pair, problem: errors.Invalid, asked: Entry, session: Session
-) -> Verdict:
+async def _create_without_node_ports(
+    kind: SyncedKind, pair: ObjectPair, problem: errors.Invalid, asked: Entry, session: Session
+) -> Result:
     """Let the super cluster allocate node ports in place of taken ones, and inform the tenant.
 
     The API names one port at a time, so each attempt leaves out one more.
     """
-    twin = await sync_down.build(kind, pair, session)
+    twin = await sync_down.build_twin(kind, pair, session)
     if twin is None or pair.tenant_x is None:
-        return Again(RETRY_SECONDS)
-    refused = services.refused_ports(problem, twin)
+        return RequeueAfter(RETRY_SECONDS)
+    refused = services.parse_refused_ports(problem, twin)
     while True:
-        await _tell_replaced(kind, asked, refused, session)
+        await _report_replaced_ports(kind, asked, refused, session)
         try:
-            return await _with_given(kind, pair, twin, refused, session)
+            return await _update_with_given_ports(kind, pair, twin, refused, session)
         except errors.Invalid as again:
-            more = refused | services.refused_ports(again, twin)
-            if services.refusal(again) != "port" or more == refused:
+            more = refused | services.parse_refused_ports(again, twin)
+            if services.classify_refusal(again) != "port" or more == refused:
                 raise
             refused = more
 
 
-async def _with_given(
-    kind: Kind, pair: Pair, twin: Object, refused: frozenset[int], session: Session
-) -> Verdict:
+async def _update_with_given_ports(
+    kind: SyncedKind, pair: ObjectPair, twin: Object, refused: frozenset[int], session: Session
+) -> Result:
     if pair.super_x is None:
         _log.info("service.port_given")
-        bare = services.without_node_ports(twin, refused)
-        return await sync_down.post(kind, pair, bare, session)
+        bare = services.strip_node_ports(twin, refused)
+        return await sync_down.post_twin(kind, pair, bare, session)
     live = pair.super_x.decode()
-    kept = services.with_live_ports(twin, live, refused)
-    if not await sync_down.change(kind, pair, live, kept, session):
-        await sync_down.carry_up(kind, pair, live, session)
-    return Again(RETRY_SECONDS)
+    kept = services.copy_live_ports(twin, live, refused)
+    if not await sync_down.update_twin(kind, pair, live, kept, session):
+        await sync_down.write_back(kind, pair, live, session)
+    return RequeueAfter(RETRY_SECONDS)
 
 
-async def _tell_replaced(
-    kind: Kind, asked: Entry, refused: frozenset[int], session: Session
+async def _report_replaced_ports(
+    kind: SyncedKind, asked: Entry, refused: frozenset[int], session: Session
 ) -> None:
     """Report the taken ports, with the same text each time so that it is one Event."""
-    numbers = services.asked_ports(asked.decode(), refused)
+    numbers = services.list_requested_ports(asked.decode(), refused)
     if numbers:
         message = (
             f"{', '.join(numbers)} is in use outside this cluster; another number was given"
             " instead, and spec.ports shows it"
         )
-        await session.notices.tell(
+        await session.event_recorder.record(
             kind.resource, asked, reason=services.PORT_REPLACED, message=message
         )

@@ -10,29 +10,29 @@ import structlog
 
 from kubeio import errors
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Again, Done, Verdict
-from syncer.rules.pods.lifecycle import PodSide
+from kubeio.controller.worker import Done, RequeueAfter, Result
+from syncer.rules.pods.lifecycle import TenantPodState
 from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.resources import PODS
 
-AGAIN_SECONDS = 10.0
+BUDGET_RETRY_SECONDS = 10.0
 """Retry interval in seconds for a pod that a budget protects."""
-REFUSED_SECONDS = 60.0
+REFUSED_RETRY_SECONDS = 60.0
 """Retry interval in seconds for a pod with another refusal."""
-INTERNAL = 500
+INTERNAL_SERVER_ERROR = 500
 """Status code of an API for a pod that several budgets select, or whose webhook fails."""
-STAYS = "TargetWithdrawn"
-BLOCKED = "EvictionBlocked"
-_STAYS = (
+TARGET_WITHDRAWN = "TargetWithdrawn"
+EVICTION_BLOCKED = "EvictionBlocked"
+_WITHDRAWN_MESSAGE = (
     "The cluster that runs this pod is granted no more. Nothing would make another in its place, so"
     " it stays until it is deleted; do that once it may go."
 )
-_BLOCKED = (
+_BLOCKED_MESSAGE = (
     "The cluster that runs this pod is granted no more, and a disruption budget lets none of its"
     " pods go now; it is tried again."
 )
-_REFUSED = (
+_REFUSED_MESSAGE = (
     "The cluster that runs this pod is granted no more, and this cluster's API refuses to evict the"
     " pod, as it does where two disruption budgets select it or a webhook denies that; it is tried"
     " again."
@@ -41,17 +41,21 @@ _REFUSED = (
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-def is_withdrawn(session: Session) -> bool:
+def is_grant_withdrawn(session: Session) -> bool:
     """Return True if a tenant's objects must leave a target."""
-    return session.target is not None and not session.link.seats.offers(session.name)
+    return session.target is not None and not session.connection.assignments.is_offered(
+        session.name
+    )
 
 
-async def look(tenant_x: Entry, side: PodSide, session: Session) -> Verdict:
+async def evict_from_target(tenant_x: Entry, side: TenantPodState, session: Session) -> Result:
     """Evict a pod from a target that is no longer granted."""
-    if not is_withdrawn(session) or side.deleting or not side.node:
+    if not is_grant_withdrawn(session) or side.deleting or not side.node:
         return Done()
     if not (side.has_controller or side.is_terminal):
-        await session.notices.tell(PODS, tenant_x, reason=STAYS, message=_STAYS)
+        await session.event_recorder.record(
+            PODS, tenant_x, reason=TARGET_WITHDRAWN, message=_WITHDRAWN_MESSAGE
+        )
         return Done()
     eviction = {
         "apiVersion": "policy/v1",
@@ -70,15 +74,19 @@ async def look(tenant_x: Entry, side: PodSide, session: Session) -> Verdict:
     except errors.TooManyRequests as problem:
         if problem.retry_after:
             raise  # the tenant's API is overloaded and names the retry time
-        await session.notices.tell(PODS, tenant_x, reason=BLOCKED, message=_BLOCKED)
-        return Again(AGAIN_SECONDS)
+        await session.event_recorder.record(
+            PODS, tenant_x, reason=EVICTION_BLOCKED, message=_BLOCKED_MESSAGE
+        )
+        return RequeueAfter(BUDGET_RETRY_SECONDS)
     except (errors.NotFound, errors.Conflict):
         return Done()  # deleted meanwhile, or a different pod has its name
-    except (errors.Forbidden, errors.Invalid, errors.ServerProblem) as problem:
-        if isinstance(problem, errors.ServerProblem) and problem.status != INTERNAL:
+    except (errors.Forbidden, errors.Invalid, errors.ServerError) as problem:
+        if isinstance(problem, errors.ServerError) and problem.status != INTERNAL_SERVER_ERROR:
             raise  # that API does not answer
         _log.info("tenant.eviction_refused", problem=str(problem))
-        await session.notices.tell(PODS, tenant_x, reason=BLOCKED, message=_REFUSED)
-        return Again(REFUSED_SECONDS)
+        await session.event_recorder.record(
+            PODS, tenant_x, reason=EVICTION_BLOCKED, message=_REFUSED_MESSAGE
+        )
+        return RequeueAfter(REFUSED_RETRY_SECONDS)
     _log.info("tenant.drained")
     return Done()

@@ -16,12 +16,12 @@ import structlog
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Again, Done, Verdict, Wait
+from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import parked_writes
 from syncer.model.keys import NODE, Key
 from syncer.rules.nodes import virtual_nodes
-from syncer.safety.expectations import BEHIND_SECONDS, Side
-from syncer.safety.hot_loop_guard import Part
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
+from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.resources import NODES
@@ -29,165 +29,172 @@ from tenancy.resources import NODES
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def present(name: str, key: Key, session: Session) -> None:
+async def ensure_node(name: str, key: Key, session: Session) -> None:
     """Create the node to which a pod will be bound. Raises Wait if that fails.
 
     The first pod that needs the node creates it in its own reconcile, and later pods wait. The
     node's own key would run after all of them.
     """
-    node_key = session.key(NODE, "", name)
-    if not _is_there(node_key, session):
-        session.reminders.nodes[key] = name
-        await _make(node_key, session)
-        if not _is_there(node_key, session):
-            session.wait_for(node_key, key)
+    node_key = session.build_key(NODE, "", name)
+    if not _is_node_complete(node_key, session):
+        session.memory.nodes[key] = name
+        await _create_for_pod(node_key, session)
+        if not _is_node_complete(node_key, session):
+            session.add_waiter(node_key, key)
             session.queue.add(node_key, first=True)
-            raise Wait("the virtual node is on its way")
-    session.reminders.nodes.pop(key, None)
+            raise NotReadyYet("the virtual node is on its way")
+    session.memory.nodes.pop(key, None)
 
 
-def _is_there(key: Key, session: Session) -> bool:
+def _is_node_complete(key: Key, session: Session) -> bool:
     """Return True if a node has the syncer's status, in the cache or by the last answers."""
     shown = session.stores[NODE].get("", key.name)
-    if key.name in session.reminders.made_nodes:
-        if session.expectations.is_behind(Side.TENANT, key, shown):
+    if key.name in session.memory.created_nodes:
+        if session.expectations.is_behind(ClusterSide.TENANT, key, shown):
             return True
-        session.reminders.made_nodes.discard(key.name)  # the cache is up to date
-    return shown is not None and virtual_nodes.is_complete(shown.decode())
+        session.memory.created_nodes.discard(key.name)  # the cache is up to date
+    return shown is not None and virtual_nodes.has_own_status(shown.decode())
 
 
-async def _make(key: Key, session: Session) -> None:
+async def _create_for_pod(key: Key, session: Session) -> None:
     """Create a node for a pod, or wait while another pod does. The node's key handles failures."""
-    making = session.reminders.making_nodes.get(key.name)
+    making = session.memory.nodes_in_creation.get(key.name)
     if making is not None:
         await making.wait()
-    elif session.fuse.pause(key) <= 0:
+    elif session.hot_loop_guard.get_pause(key) <= 0:
         try:
-            await reconcile(key, session)
-        except (errors.KubeError, Wait) as problem:
+            await reconcile_node(key, session)
+        except (errors.KubeError, NotReadyYet) as problem:
             _log.debug("node.not_made", node=key.name, problem=str(problem))
 
 
-async def reconcile(key: Key, session: Session) -> Verdict:
+async def reconcile_node(key: Key, session: Session) -> Result:
     """Show or delete a node. One reconcile at a time, because pods call it outside of the queue."""
-    under_way = session.reminders.making_nodes
+    under_way = session.memory.nodes_in_creation
     while (making := under_way.get(key.name)) is not None:
         await making.wait()
     making = under_way[key.name] = asyncio.Event()
     try:
-        return await _reconcile(key, session)
+        return await _reconcile_locked(key, session)
     finally:
         del under_way[key.name]
         making.set()
 
 
-async def _reconcile(key: Key, session: Session) -> Verdict:
+async def _reconcile_locked(key: Key, session: Session) -> Result:
     below = session.super_cluster.nodes.get("", key.name)
     shown = session.stores[NODE].get("", key.name)
     if below is None and shown is not None and wellknown.SUPER_CLUSTER in shown.annotations:
         return Done()  # the virtual node of a target, which has its own key
     if session.is_behind(key, shown, None):
-        return Again(BEHIND_SECONDS)
+        return RequeueAfter(CACHE_BEHIND_SECONDS)
     if below is None:
-        return await _gone_below(key, shown, session)
-    if not _is_wanted(below, shown, session):
-        if session.pods.is_on_node(key.name):
+        return await _handle_super_node_deleted(key, shown, session)
+    if not _is_node_wanted(below, shown, session):
+        if session.pods.has_pods_on_node(key.name):
             return Done()  # pods name it, without proof that they ran there
-        return await _linger(key, shown, session)
-    session.grace_timers.needed(key)
+        return await _keep_for_grace_period(key, shown, session)
+    session.grace_timers.clear_unused(key)
     super_node = below.decode()
-    await _show(key, super_node, shown, session)
+    await _write_node(key, super_node, shown, session)
     return Done()
 
 
-def _is_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
-    if session.exposes_all or _is_about_to_be_named(below.name, session):
+def _is_node_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
+    if session.exposes_all_nodes or _is_about_to_be_named(below.name, session):
         return True
-    pods = session.pods.on_node(below.name)
+    pods = session.pods.list_pods_on_node(below.name)
     if shown is not None and shown.annotations.get(wellknown.UID) == below.uid:
         if pods:
             return True  # a finished pod keeps its node, without a twin
-        if session.nodes.has(below.name):
+        if session.node_index.has(below.name):
             return True  # otherwise a cordoned node would return schedulable
-    return any(_runs_on(below.name, *pod, session) for pod in pods)
+    return any(_is_bound_to(below.name, *pod, session) for pod in pods)
 
 
 def _is_about_to_be_named(name: str, session: Session) -> bool:
-    for pod_key, node in list(session.reminders.nodes.items()):
+    for pod_key, node in list(session.memory.nodes.items()):
         pod = session.stores["Pod"].get(pod_key.namespace, pod_key.name)
         if pod is None or pod.deleting:
-            del session.reminders.nodes[pod_key]
+            del session.memory.nodes[pod_key]
         elif node == name:
             return True
     return False
 
 
-def _runs_on(node: str, namespace: str, name: str, session: Session) -> bool:
+def _is_bound_to(node: str, namespace: str, name: str, session: Session) -> bool:
     """Return True if a pod's own twin is bound to a node."""
     pod = session.stores["Pod"].get(namespace, name)
-    twin = session.super_store("Pod").get(session.view.super_namespace(namespace), name)
+    twin = session.get_super_store("Pod").get(session.view.get_super_namespace(namespace), name)
     if pod is None or twin is None or not session.is_twin(twin, pod.uid):
         return False
     return (twin.decode().get("spec") or {}).get("nodeName") == node
 
 
-async def _show(key: Key, super_node: Object, shown: Entry | None, session: Session) -> None:
+async def _write_node(key: Key, super_node: Object, shown: Entry | None, session: Session) -> None:
     """Write the differences.
 
     For a known node the status is first, because its metadata record completion.
     """
     virtual = shown.decode() if shown is not None else None
-    view, made = session.view.policy.nodes.view, session.reminders.made_nodes
+    view, made = session.view.policy.nodes.view, session.memory.created_nodes
     made.discard(key.name)
-    wanted = virtual_nodes.node(super_node, view, virtual)
-    agent = session.link.home.agents.on(key.name)
-    status = virtual_nodes.status(super_node, agent, view, virtual, now=datetime.now(UTC))
-    for field in virtual_nodes.MIRRORED:
-        if session.reminders.is_left_out(field):
+    wanted = virtual_nodes.build_node(super_node, view, virtual)
+    agent = session.connection.home_cluster.agents.get_for_node(key.name)
+    status = virtual_nodes.build_status(super_node, agent, view, virtual, now=datetime.now(UTC))
+    for field in virtual_nodes.MIRRORED_FIELDS:
+        if session.memory.is_field_unknown(field):
             status.pop(field, None)
-    digest = wanted["metadata"]["annotations"][wellknown.DIGEST]
-    if virtual is not None and not virtual_nodes.is_status_shown(virtual, status, digest):
-        written = await apply(key, _status(key, status), shown, session, "status")
+    digest = wanted["metadata"]["annotations"][wellknown.LAST_WRITTEN_DIGEST]
+    if virtual is not None and not virtual_nodes.is_status_current(virtual, status, digest):
+        written = await apply_node(key, _build_status_patch(key, status), shown, session, "status")
         if written is not None and written.get("spec") is not None:
             virtual = written  # it contains the tenant's latest changes
-            wanted = virtual_nodes.node(super_node, view, virtual)
+            wanted = virtual_nodes.build_node(super_node, view, virtual)
     elif virtual is not None:
-        parked_writes.settled(key, parked_writes.TENANT, session, "status")
-    if virtual is None or not virtual_nodes.is_node_shown(virtual, wanted):
+        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session, "status")
+    if virtual is None or not virtual_nodes.is_node_current(virtual, wanted):
         if virtual is not None:
             # Otherwise a taint that the tenant adds at this moment would be overwritten.
             wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
-        await apply(key, wanted, shown, session)
+        await apply_node(key, wanted, shown, session)
     else:
-        parked_writes.settled(key, parked_writes.TENANT, session)
-    if virtual is None and await apply(key, _status(key, status), None, session, "status"):
+        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session)
+    if virtual is None and await apply_node(
+        key, _build_status_patch(key, status), None, session, "status"
+    ):
         made.add(key.name)
 
 
-def _status(key: Key, status: Object) -> Object:
+def _build_status_patch(key: Key, status: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}, "status": status}
 
 
-async def apply(
+async def apply_node(
     key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
 ) -> Object | None:
     """Write a part of a node, unless that is parked. Returns the answer to a write, or None."""
-    part, before = Part(key, parked_writes.TENANT, subresource), shown.decode() if shown else {}
+    part, before = (
+        WriteScope(key, parked_writes.TENANT_SIDE, subresource),
+        shown.decode() if shown else {},
+    )
     if parked_writes.is_parked(part, body, before, session):
         return None
     written: Object = await session.tenant_client.apply(
         NODES, body, field_manager=wellknown.SYNCER, subresource=subresource
     )
-    session.expectations.wrote(Side.TENANT, key, written["metadata"]["resourceVersion"])
-    session.fuse.wrote(key)
+    session.expectations.expect_update(
+        ClusterSide.TENANT, key, written["metadata"]["resourceVersion"]
+    )
+    session.hot_loop_guard.count_write(key)
     # An older API drops unknown fields. Repeated writes would never succeed.
     status, taken = body.get("status") or {}, written.get("status") or {}
-    session.reminders.saw_left_out(
-        f for f in virtual_nodes.MIRRORED if f in status and f not in taken
+    session.memory.record_unknown_fields(
+        f for f in virtual_nodes.MIRRORED_FIELDS if f in status and f not in taken
     )
     _log.debug("node.shown", node=key.name, part=subresource or "spec")
     if shown is not None:
-        await parked_writes.tried(
+        await parked_writes.count_attempt(
             part,
             body,
             before=before,
@@ -199,33 +206,33 @@ async def apply(
     return written
 
 
-async def _linger(key: Key, shown: Entry | None, session: Session) -> Verdict:
-    if shown is None or not virtual_nodes.is_ours(shown.decode()):
+async def _keep_for_grace_period(key: Key, shown: Entry | None, session: Session) -> Result:
+    if shown is None or not virtual_nodes.is_own_node(shown.decode()):
         return Done()
-    left = session.grace_timers.left_to_linger(key)
+    left = session.grace_timers.get_remaining_grace(key)
     if left > 0:
-        return Again(left)
-    await remove(key, shown, session)
+        return RequeueAfter(left)
+    await delete_node(key, shown, session)
     return Done()
 
 
-async def _gone_below(key: Key, shown: Entry | None, session: Session) -> Verdict:
-    if shown is None or not virtual_nodes.is_ours(shown.decode()):
+async def _handle_super_node_deleted(key: Key, shown: Entry | None, session: Session) -> Result:
+    if shown is None or not virtual_nodes.is_own_node(shown.decode()):
         return Done()
     try:
         await session.super_client.get(NODES, key.name, metadata_only=True)
     except errors.NotFound:
-        await remove(key, shown, session)
+        await delete_node(key, shown, session)
         return Done()
-    raise Wait("the super node lives, the cache is behind", BEHIND_SECONDS)
+    raise NotReadyYet("the super node lives, the cache is behind", CACHE_BEHIND_SECONDS)
 
 
-async def remove(key: Key, shown: Entry, session: Session) -> None:
+async def delete_node(key: Key, shown: Entry, session: Session) -> None:
     """Delete a node of the syncer."""
-    session.reminders.made_nodes.discard(key.name)  # its record no longer applies
+    session.memory.created_nodes.discard(key.name)  # its record no longer applies
     try:
         await session.tenant_client.delete(NODES, key.name, uid=shown.uid)
     except errors.NotFound:
         return
-    session.expectations.deleted(Side.TENANT, key, shown)
+    session.expectations.expect_delete(ClusterSide.TENANT, key, shown)
     _log.info("node.removed", node=key.name)

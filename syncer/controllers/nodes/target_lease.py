@@ -11,8 +11,8 @@ import time
 from datetime import UTC, datetime, timedelta
 
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Again, Done, Verdict
-from syncer.clusters.target_cluster import AWAY_SECONDS
+from kubeio.controller.worker import Done, RequeueAfter, Result
+from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
 from syncer.model.keys import LEASE, NODE, Key
 from syncer.rules.placement import target_node
 from syncer.tenants.session import Session
@@ -21,43 +21,46 @@ from tenancy.resources import LEASES
 
 RENEW_SECONDS = 10.0
 """Write interval in seconds, for each tenant and target."""
-NAMESPACE = "kube-node-lease"
+LEASE_NAMESPACE = "kube-node-lease"
 
 
-def demand(session: Session) -> None:
+def enqueue_lease(session: Session) -> None:
     """Start to renew the Lease, if that is not running. The node must exist."""
-    if session.reminders.left_to_renew(RENEW_SECONDS) <= 0:
-        session.add(session.key(LEASE, NAMESPACE, target_node.name_of(session.name)), low=True)
+    if session.memory.get_seconds_to_renewal(RENEW_SECONDS) <= 0:
+        session.enqueue(
+            session.build_key(LEASE, LEASE_NAMESPACE, target_node.build_node_name(session.name)),
+            low=True,
+        )
 
 
-async def reconcile(key: Key, session: Session) -> Verdict:
+async def reconcile_lease(key: Key, session: Session) -> Result:
     """Renew the Lease with the time of the target's last answer, without a request to it."""
     target = session.target
     assert target is not None  # noqa: S101 - such keys are of targets
     shown = session.stores[NODE].get("", key.name)
     if shown is None or wellknown.SUPER_CLUSTER not in shown.annotations or shown.deleting:
         return Done()  # its node requests it again
-    left = session.reminders.left_to_renew(RENEW_SECONDS)
+    left = session.memory.get_seconds_to_renewal(RENEW_SECONDS)
     if left > 0:
-        return Again(left)
-    session.reminders.renewed()
+        return RequeueAfter(left)
+    session.memory.record_lease_renewal()
     answered = datetime.now(UTC) - timedelta(seconds=time.monotonic() - target.answered_at)
     await session.tenant_client.apply(
-        LEASES, _lease(key.name, shown, answered), field_manager=wellknown.SYNCER
+        LEASES, _build_lease(key.name, shown, answered), field_manager=wellknown.SYNCER
     )
-    return Again(RENEW_SECONDS)
+    return RequeueAfter(RENEW_SECONDS)
 
 
-def _lease(name: str, node: Entry, answered: datetime) -> dict[str, object]:
+def _build_lease(name: str, node: Entry, answered: datetime) -> dict[str, object]:
     """Return the Lease. It is deleted with its node."""
     owner = {"apiVersion": "v1", "kind": NODE, "name": node.name, "uid": node.uid}
     return {
         "apiVersion": LEASES.api_version,
         "kind": LEASES.kind,
-        "metadata": {"name": name, "namespace": NAMESPACE, "ownerReferences": [owner]},
+        "metadata": {"name": name, "namespace": LEASE_NAMESPACE, "ownerReferences": [owner]},
         "spec": {
             "holderIdentity": name,
-            "leaseDurationSeconds": int(AWAY_SECONDS),
+            "leaseDurationSeconds": int(UNREACHABLE_SECONDS),
             "renewTime": answered.strftime("%Y-%m-%dT%H:%M:%S.%fZ"),
         },
     }

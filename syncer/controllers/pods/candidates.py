@@ -9,107 +9,107 @@ from collections.abc import Iterable
 
 from kubeio import Object
 from kubeio.cache.store import Entry
-from syncer.model.keys import HOME, PLACEMENT, Key
-from syncer.model.unstructured import mapping, mappings
+from syncer.model.keys import ASSIGNMENT, HOME, Key
+from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.placement import cluster_scheduler, target_node
-from syncer.rules.placement.cluster_scheduler import Ask, Candidate
+from syncer.rules.placement.cluster_scheduler import CandidateCluster, PodRequirements
 from syncer.rules.pods import dns
 from syncer.tenants.session import Session
 from tenancy.resources import PODS
 from tenancy.specs import TargetGrant
 
-_EVERYWHERE = TargetGrant(name=HOME)
-_LATE = "is not reached yet"
+_HOME_GRANT = TargetGrant(name=HOME)
+_NOT_REACHED_YET = "is not reached yet"
 
 
-def of(tenant_x: Entry, session: Session) -> list[Candidate]:
+def list_candidates(tenant_x: Entry, session: Session) -> list[CandidateCluster]:
     """Return the candidates for a pod."""
-    granted = session.link.seats.granted or {HOME: _EVERYWHERE}
-    return [_candidate(grant, tenant_x, session) for grant in granted.values()]
+    granted = session.connection.assignments.granted_targets or {HOME: _HOME_GRANT}
+    return [_build_candidate(grant, tenant_x, session) for grant in granted.values()]
 
 
-def late(offered: Iterable[Candidate]) -> list[str]:
+def list_unreached(offered: Iterable[CandidateCluster]) -> list[str]:
     """Return the names of the candidates that are not connected yet."""
-    return [each.name for each in offered if each.refuses == _LATE]
+    return [each.name for each in offered if each.refusal == _NOT_REACHED_YET]
 
 
-def _candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> Candidate:
-    there = session_at(grant.name, session)
-    made = Candidate(
+def _build_candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> CandidateCluster:
+    there = get_session_in(grant.name, session)
+    made = CandidateCluster(
         name=grant.name,
         weight=grant.weight,
         namespaces=grant.namespace_selector,
-        takes_all=grant.pods == "all",
-        rooms=(),
+        accepts_all_pods=grant.pods == "all",
+        nodes=(),
         free={},
         is_home=grant.name == HOME,
-        peers=session.link.seats.peers(tenant_x, grant.name),
+        peers=session.connection.assignments.count_peers(tenant_x, grant.name),
     )
     if there is None:
-        return made._replace(refuses=_LATE)
-    inventory, view = there.super_cluster.inventory, session.view.policy.nodes.view
+        return made._replace(refusal=_NOT_REACHED_YET)
+    inventory, view = there.super_cluster.capacity, session.view.policy.nodes.view
     if there.target is None:
-        return made._replace(rooms=inventory.rooms(view), free=inventory.free())
-    shown = session.stores["Node"].get("", target_node.name_of(grant.name))
+        return made._replace(nodes=inventory.list_nodes(view), free=inventory.compute_free())
+    shown = session.stores["Node"].get("", target_node.build_node_name(grant.name))
     node = shown.decode() if shown is not None else {}
     resolver = dns.resolver_of(there.view)
     return made._replace(
-        rooms=inventory.rooms(view, target_node.name_of(grant.name)),
-        free=inventory.free(),
-        labels=labels_there(there),
-        taints=mappings(mapping(node.get("spec")).get("taints")),
-        resolves=bool(resolver.server) or resolver.allows_node_dns,
-        refuses=_refusal(there, node),
+        nodes=inventory.list_nodes(view, target_node.build_node_name(grant.name)),
+        free=inventory.compute_free(),
+        labels=get_target_node_labels(there),
+        taints=as_mappings(as_mapping(node.get("spec")).get("taints")),
+        has_dns=bool(resolver.server) or resolver.allows_node_dns,
+        refusal=_find_refusal(there, node),
     )
 
 
-def _refusal(there: Session, node: Object) -> str:
+def _find_refusal(there: Session, node: Object) -> str:
     assert there.target is not None  # noqa: S101 - asked only then
     if there.target.problem:
         return "does not answer"
     if not there.is_ready:
-        return _LATE
+        return _NOT_REACHED_YET
     if there.target.refusal:
         return there.target.refusal
-    if mapping(node.get("spec")).get("unschedulable"):
+    if as_mapping(node.get("spec")).get("unschedulable"):
         return "is unschedulable"
-    return "" if there.link.cluster.status.endpoint else "cannot reach this cluster's API"
+    return "" if there.connection.cluster.status.endpoint else "cannot reach this cluster's API"
 
 
-def labels_there(session: Session) -> dict[str, str]:
+def get_target_node_labels(session: Session) -> dict[str, str]:
     """Return the labels of a target's virtual node, including those of its tenant."""
     assert session.target is not None  # noqa: S101 - asked only then
-    shown = session.stores["Node"].get("", target_node.name_of(session.name))
-    own = target_node.own_labels(shown.labels, shown.annotations) if shown is not None else {}
-    places = session.super_cluster.inventory.whole.places
-    return {**own, **target_node.labels_of(session.name, session.target.spec.labels, places)}
+    shown = session.stores["Node"].get("", target_node.build_node_name(session.name))
+    own = target_node.list_own_labels(shown.labels, shown.annotations) if shown is not None else {}
+    places = session.super_cluster.capacity.node_totals.topology
+    return {**own, **target_node.build_labels(session.name, session.target.spec.labels, places)}
 
 
-def ask_of(tenant_x: Entry, pod: Object, session: Session) -> Ask:
+def build_requirements(tenant_x: Entry, pod: Object, session: Session) -> PodRequirements:
     """Return the requirements of a pod."""
     space = session.stores["Namespace"].get("", tenant_x.namespace)
-    return cluster_scheduler.ask_of(pod, space.labels if space is not None else {})
+    return cluster_scheduler.build_requirements(pod, space.labels if space is not None else {})
 
 
-def session_at(name: str, session: Session) -> Session | None:
+def get_session_in(name: str, session: Session) -> Session | None:
     """Return the session of the same tenant with a super cluster."""
-    found = (each for each in session.link.sessions if each.name == name)
+    found = (each for each in session.connection.sessions if each.name == name)
     return next((each for each in found if isinstance(each, Session)), None)
 
 
-def pod_key(key: Key, session: Session) -> Key:
+def build_pod_key(key: Key, session: Session) -> Key:
     """Return the key of a pod in a super cluster."""
-    return session.key(PODS.kind, key.namespace, key.name)
+    return session.build_key(PODS.kind, key.namespace, key.name)
 
 
-def is_there(tenant_x: Entry, session: Session) -> bool:
+def is_pod_current(tenant_x: Entry, session: Session) -> bool:
     """Return True if a pod still exists. Otherwise memory about it would stay for good."""
     found = session.stores[PODS.kind].get(*tenant_x.key)
     return found is not None and found.uid == tenant_x.uid
 
 
-def place_soon(tenant_x: Entry, session: Session) -> None:
+def enqueue_assignment(tenant_x: Entry, session: Session) -> None:
     """Queue the placement of a pod."""
-    home = session_at(HOME, session)
+    home = get_session_in(HOME, session)
     if home is not None:
-        home.add(home.key(PLACEMENT, tenant_x.namespace, tenant_x.name))
+        home.enqueue(home.build_key(ASSIGNMENT, tenant_x.namespace, tenant_x.name))

@@ -13,28 +13,28 @@ from collections.abc import Iterator
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Verdict, Wait
+from kubeio.controller.worker import NotReadyYet, Result
 from syncer.controllers import adoption, rejection_events, sync_down
 from syncer.controllers.pods import node_selection, tokens
-from syncer.controllers.sync_down import Pair
+from syncer.controllers.sync_down import ObjectPair
 from syncer.model import builtin_policy
 from syncer.model.keys import NODE, TOKEN, Key
 from syncer.model.references import (
     CLAIM,
-    Ref,
-    ephemeral_claims,
+    ObjectReference,
     is_made_for,
     is_reserved_name,
-    refs_of,
-    token_sources,
+    iterate_token_sources,
+    list_ephemeral_claims,
+    list_references,
 )
 from syncer.model.rejections import (
-    REASON,
-    STUMBLES,
-    Problem,
+    MALFORMED_OBJECT_ERRORS,
+    SYNC_REJECTED,
     RejectedError,
-    UnplacedError,
-    malformed,
+    RejectionProblem,
+    UnschedulableError,
+    build_malformed_rejection,
 )
 from syncer.rules import registry
 from syncer.rules.configuration import config_maps_secrets
@@ -47,79 +47,87 @@ from syncer.rules.pods import (
     size_limits,
     token_specs,
 )
-from syncer.rules.pods.pod_build import Built, PodFacts
-from syncer.rules.pods.scheduling import Placement
+from syncer.rules.pods.pod_build import BuiltPod, PodBuildContext
+from syncer.rules.pods.scheduling import SchedulingContext
 from syncer.rules.pods.token_specs import TokenSpec
-from syncer.rules.registry import Kind
-from syncer.safety.expectations import Side
+from syncer.rules.registry import SyncedKind
+from syncer.safety.expectations import ClusterSide
 from syncer.tenants.session import Session
 from tenancy import names, wellknown
 from tenancy.resources import PODS, SECRETS, SERVICE_ACCOUNTS
 
-STRANGER_SECONDS = 60.0
+FOREIGN_RETRY_SECONDS = 60.0
 """Retry interval in seconds for a pod that names a foreign object, because no watch shows that."""
 
 
-async def create(kind: Kind, pair: Pair, pod: Object, session: Session) -> Verdict:
+async def create_pod_twin(
+    kind: SyncedKind, pair: ObjectPair, pod: Object, session: Session
+) -> Result:
     """Create the twin of a pod, or wait for its needs."""
     assert pair.tenant_x is not None  # noqa: S101 - the step says so
     if len(pair.tenant_x.body) > builtin_policy.MAX_OBJECT_BYTES:
         text = f"has {len(pair.tenant_x.body)} bytes; {builtin_policy.MAX_OBJECT_BYTES} are offered"
-        problems = (Problem("too-large", "the pod", text),)
-        await rejection_events.tell_rejected(kind, pair.tenant_x, problems, session)
-        return sync_down.DONE
-    super_namespace = await _ready_namespace(pair, session)
+        problems = (RejectionProblem("too-large", "the pod", text),)
+        await rejection_events.report_rejected(kind, pair.tenant_x, problems, session)
+        return sync_down.RECONCILED
+    super_namespace = await _get_ready_namespace(pair, session)
     try:
-        _refuse_homely(pod, session)
-        wanted_tokens = await _tokens(pod, session)
-        built = _build(pod, super_namespace, wanted_tokens, session)
+        _refuse_home_only(pod, session)
+        wanted_tokens = await _list_tokens(pod, session)
+        built = _build_super_pod(pod, super_namespace, wanted_tokens, session)
     except RejectedError as rejected:
-        await adoption.look(kind, pair.key, session)  # no create will find it
-        if any(problem.rule == scheduling.NODE_NAME for problem in rejected.problems):
-            for node in scheduling.unknown_nodes(pod["spec"], session.view.nodes()):
-                session.wait_for(session.key(NODE, "", node), pair.key)
-        await rejection_events.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
+        await adoption.find_vanished_twin(kind, pair.key, session)  # no create will find it
+        if any(problem.rule == scheduling.NODE_NAME_RULE for problem in rejected.problems):
+            for node in scheduling.list_unknown_nodes(pod["spec"], session.view.list_shown_nodes()):
+                session.add_waiter(session.build_key(NODE, "", node), pair.key)
+        await rejection_events.report_rejected(kind, pair.tenant_x, rejected.problems, session)
         _wait_for_class(pair.key, pod, session)
-        return sync_down.DONE
-    except UnplacedError as unplaced:
-        await node_selection.hold(kind, pair, pod, str(unplaced), session)
-        return sync_down.DONE
-    await _tell_withheld(pair.tenant_x, pod, session)
-    await _tell_adjusted(pair.tenant_x, built, session)
+        return sync_down.RECONCILED
+    except UnschedulableError as unplaced:
+        await node_selection.report_unschedulable(kind, pair, pod, str(unplaced), session)
+        return sync_down.RECONCILED
+    await _report_withheld_secrets(pair.tenant_x, pod, session)
+    await _report_adjusted(pair.tenant_x, built, session)
     await _wait_for_own_claims(pair, pod, session)
-    await wait_for_needs(pair, pod["spec"], wanted_tokens, session)
-    if session.link.seats.is_split:
-        record = session.link.seats.record_of(pair.tenant_x)
+    await wait_for_dependencies(pair, pod["spec"], wanted_tokens, session)
+    if session.connection.assignments.is_split:
+        record = session.connection.assignments.read_record(pair.tenant_x)
         built.pod["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER] = record
-    return await sync_down.post(kind, pair, built.pod, session)
+    return await sync_down.post_twin(kind, pair, built.pod, session)
 
 
-def _refuse_homely(pod: Object, session: Session) -> None:
+def _refuse_home_only(pod: Object, session: Session) -> None:
     """Raise RejectedError for a pod that no target may run, by any writer's assignment."""
-    why = cluster_scheduler.ask_of(pod, {}).homely if session.target is not None else ""
+    why = (
+        cluster_scheduler.build_requirements(pod, {}).home_only_reason
+        if session.target is not None
+        else ""
+    )
     if why:
         text = f"runs in {session.name}, which {why}; let it run elsewhere"
-        raise RejectedError(Problem("target", "the pod", text))
+        raise RejectedError(RejectionProblem("target", "the pod", text))
 
 
-def _build(
+def _build_super_pod(
     pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
-) -> Built:
+) -> BuiltPod:
     """Return the twin. Raises UnplacedError, and RejectedError also for malformed pods."""
     try:
-        return pod_build.build(pod, facts(pod, super_namespace, wanted_tokens, session))
-    except STUMBLES as stumble:  # etcd may hold objects that no API server accepts
-        raise malformed(stumble) from stumble
+        return pod_build.build_super_pod(
+            pod, build_context(pod, super_namespace, wanted_tokens, session)
+        )
+    except MALFORMED_OBJECT_ERRORS as stumble:  # etcd may hold objects that no API server accepts
+        raise build_malformed_rejection(stumble) from stumble
 
 
 def _wait_for_class(key: Key, pod: Object, session: Session) -> None:
     """Queue a rejected pod again when its RuntimeClass exists."""
     name = pod["spec"].get("runtimeClassName")
     if isinstance(name, str) and name:
-        session.wait_for(session.key("RuntimeClass", "", name), key)
+        session.add_waiter(session.build_key("RuntimeClass", "", name), key)
 
 
-async def _ready_namespace(pair: Pair, session: Session) -> Entry:
+async def _get_ready_namespace(pair: ObjectPair, session: Session) -> Entry:
     """Return the super namespace.
 
     A pod that waits for the end of an earlier namespace gets an Event.
@@ -128,29 +136,37 @@ async def _ready_namespace(pair: Pair, session: Session) -> Entry:
     """
     assert pair.tenant_x is not None  # noqa: S101 - the step says so
     try:
-        return session.ready_namespace(pair.key)
-    except Wait:
+        return session.get_ready_namespace(pair.key)
+    except NotReadyYet:
         space = session.stores["Namespace"].get("", pair.key.namespace)
-        below = session.super_store("Namespace").get(
-            "", session.view.super_namespace(pair.key.namespace)
+        below = session.get_super_store("Namespace").get(
+            "", session.view.get_super_namespace(pair.key.namespace)
         )
-        if space is not None and _is_ours(below, session) and not session.is_twin(below, space.uid):
+        if (
+            space is not None
+            and _is_own_object(below, session)
+            and not session.is_twin(below, space.uid)
+        ):
             message = (
                 f"An earlier namespace {pair.key.namespace} is still being removed where pods run;"
                 " the pod is started after that."
             )
-            await session.notices.tell(
-                PODS, pair.tenant_x, reason=sync_down.WAITING, message=message, kind="Normal"
+            await session.event_recorder.record(
+                PODS,
+                pair.tenant_x,
+                reason=sync_down.WAITING_FOR_DELETION,
+                message=message,
+                kind="Normal",
             )
         raise
 
 
-async def _tell_withheld(tenant_x: Entry, pod: Object, session: Session) -> None:
+async def _report_withheld_secrets(tenant_x: Entry, pod: Object, session: Session) -> None:
     """Report named Secrets that are never synced, so that the kubelet finds none.
 
     Most of them are not watched. A name that is not in the cache is read live once.
     """
-    for ref in sorted(refs_of(pod["spec"])):
+    for ref in sorted(list_references(pod["spec"])):
         if ref.kind != "Secret":
             continue
         entry = session.stores["Secret"].get(tenant_x.namespace, ref.name)
@@ -168,159 +184,169 @@ async def _tell_withheld(tenant_x: Entry, pod: Object, session: Session) -> None
                 f"Secret {ref.name}, which the pod refers to, is of type {secret['type']}, which"
                 " never leaves the cluster; refer to a secret of another type (rule secret-type)"
             )
-            await session.notices.tell(PODS, tenant_x, reason=REASON, message=message)
+            await session.event_recorder.record(
+                PODS, tenant_x, reason=SYNC_REJECTED, message=message
+            )
 
 
-async def _tokens(pod: Object, session: Session) -> list[TokenSpec]:
+async def _list_tokens(pod: Object, session: Session) -> list[TokenSpec]:
     """Return the tokens that a pod's volumes request. Raises RejectedError, too."""
     namespace = pod["metadata"]["namespace"]
     account = pod["spec"].get("serviceAccountName") or "default"
     try:
-        if not any(True for _ in token_sources(pod["spec"])):
+        if not any(True for _ in iterate_token_sources(pod["spec"])):
             return []
-        token_specs.specs_of(pod, "")
+        token_specs.list_token_specs(pod, "")
         if not names.is_dns_subdomain(account):
             raise ValueError("no account has such a name")
-    except STUMBLES as stumble:
-        raise malformed(stumble) from stumble
+    except MALFORMED_OBJECT_ERRORS as stumble:
+        raise build_malformed_rejection(stumble) from stumble
     entry = session.stores["ServiceAccount"].get(namespace, account)
     if entry is not None:
-        return list(token_specs.specs_of(pod, entry.uid).values())
+        return list(token_specs.list_token_specs(pod, entry.uid).values())
     try:
         live = await session.tenant_client.get(
             SERVICE_ACCOUNTS, account, namespace=namespace, metadata_only=True
         )
     except errors.NotFound as problem:
-        raise Wait(f"the account {account} is not there") from problem
-    return list(token_specs.specs_of(pod, live["metadata"]["uid"]).values())
+        raise NotReadyYet(f"the account {account} is not there") from problem
+    return list(token_specs.list_token_specs(pod, live["metadata"]["uid"]).values())
 
 
-async def demand_tokens(pod: Object, twin: Object, session: Session) -> None:
+async def enqueue_missing_tokens(pod: Object, twin: Object, session: Session) -> None:
     """Queue deleted tokens that a super pod mounts, so that they are recreated."""
-    namespace, below = twin["metadata"]["namespace"], session.super_store("Secret")
+    namespace, below = twin["metadata"]["namespace"], session.get_super_store("Secret")
     missing = {
         ref.name
-        for ref in refs_of(twin["spec"])
+        for ref in list_references(twin["spec"])
         if ref.kind == SECRETS.kind
         and is_reserved_name(ref.kind, ref.name)
         and below.get(namespace, ref.name) is None
     }
-    for token in await _tokens(pod, session) if missing else ():
-        key = tokens.demand(token, session) if token.secret_name in missing else None
+    for token in await _list_tokens(pod, session) if missing else ():
+        key = tokens.get_missing_token_key(token, session) if token.secret_name in missing else None
         if key is not None:
             session.queue.add(key)
 
 
-def facts(
+def build_context(
     pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
-) -> PodFacts:
+) -> PodBuildContext:
     """Return the facts that the builder needs for a pod."""
     view, namespace = session.view, pod["metadata"]["namespace"]
     spec = pod["spec"]
     links = spec.get("enableServiceLinks", True)
     is_choosy = bool(spec.get("affinity") or spec.get("nodeName"))
-    left = size_limits.Left()
-    return PodFacts(
+    left = size_limits.EnvironmentBudget()
+    return PodBuildContext(
         tenant=session.tenant,
         super_namespace=super_namespace.name,
         super_namespace_uid=super_namespace.uid,
         resolver=dns.resolver_of(view),
-        placement=Placement(
+        scheduling=SchedulingContext(
             vc_uid=session.tenant.uid,
             namespace=namespace,
-            super_namespace=view.super_namespace,
-            namespaces=view.namespace_labels() if is_choosy else {},
-            nodes=view.nodes() if is_choosy else (),
+            super_namespace=view.get_super_namespace,
+            namespaces=view.list_namespace_labels() if is_choosy else {},
+            nodes=view.list_shown_nodes() if is_choosy else (),
             node_view=view.policy.nodes.view,
-            additions=session.nodes.additions,
-            shows=view.shows,
+            tenant_changes=session.node_index.additions,
+            is_class_shown=view.shows_class,
         ),
-        variables=environment.tenant_variables(view, namespace, links=links, linked=session.linked),
+        service_variables=environment.tenant_variables(
+            view, namespace, links=links, linked=session.linked
+        ),
         account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
-        provided=lambda container: environment.provided_variables(
-            view, namespace, container, left.take
+        list_provided_variables=lambda container: environment.provided_variables(
+            view, namespace, container, left.take_variables
         ),
         policy=view.policy,
-        take=left.take,
+        take_variables=left.take_variables,
     )
 
 
-async def wait_for_needs(
-    pair: Pair, spec: Object, wanted_tokens: list[TokenSpec], session: Session
+async def wait_for_dependencies(
+    pair: ObjectPair, spec: Object, wanted_tokens: list[TokenSpec], session: Session
 ) -> None:
     """Raise Wait until everything that a PodSpec needs is synced. Each of them wakes the pod."""
     key = pair.key
     missing = [
-        *(tokens.demand(token, session) for token in wanted_tokens),
-        *_missing_objects(key, spec, session),
+        *(tokens.get_missing_token_key(token, session) for token in wanted_tokens),
+        *_list_missing_objects(key, spec, session),
     ]
     pending = [dependency for dependency in missing if dependency is not None]
     for dependency in pending:
-        session.wait_for(dependency, key)
-        if not _is_under_way(dependency, session):
+        session.add_waiter(dependency, key)
+        if not _is_write_in_flight(dependency, session):
             session.queue.add(dependency, first=True)
     if pending:
-        raise Wait(f"{len(pending)} objects that the pod needs are on their way")
-    await _refuse_strangers(pair, spec, session)
+        raise NotReadyYet(f"{len(pending)} objects that the pod needs are on their way")
+    await _refuse_foreign_objects(pair, spec, session)
 
 
-def _is_under_way(dependency: Key, session: Session) -> bool:
+def _is_write_in_flight(dependency: Key, session: Session) -> bool:
     """Return True if a needed object is being written, or was written and is not cached yet."""
-    if session.queue.has_in_hand(dependency):
+    if session.queue.is_processing(dependency):
         return True
     if dependency.kind == TOKEN:
-        below = session.view.super_namespace(dependency.namespace)
-        entry = session.super_store(SECRETS.kind).get(below, dependency.name)
+        below = session.view.get_super_namespace(dependency.namespace)
+        entry = session.get_super_store(SECRETS.kind).get(below, dependency.name)
     else:
-        entry = sync_down.look(registry.BY_NAME[dependency.kind], dependency, session).super_x
-    return session.expectations.is_behind(Side.SUPER, dependency, entry)
+        entry = sync_down.read_pair(
+            registry.KINDS_BY_NAME[dependency.kind], dependency, session
+        ).super_x
+    return session.expectations.is_behind(ClusterSide.SUPER, dependency, entry)
 
 
-async def _wait_for_own_claims(pair: Pair, pod: Object, session: Session) -> None:
+async def _wait_for_own_claims(pair: ObjectPair, pod: Object, session: Session) -> None:
     """Raise Wait until the claims of a pod's ephemeral volumes exist and are the pod's."""
     assert pair.tenant_x is not None  # noqa: S101 - the step says so
-    for name in ephemeral_claims(pod).values():
+    for name in list_ephemeral_claims(pod).values():
         claim = session.stores[CLAIM].get(pair.key.namespace, name)
         if claim is not None and is_made_for(claim.decode(), pair.tenant_x.uid):
             continue
-        session.wait_for(session.key(CLAIM, pair.key.namespace, name), pair.key)
+        session.add_waiter(session.build_key(CLAIM, pair.key.namespace, name), pair.key)
         if claim is None:
-            raise Wait(f"the claim {name} of an ephemeral volume is not there yet")
+            raise NotReadyYet(f"the claim {name} of an ephemeral volume is not there yet")
         message = (
             f"spec.volumes: the claim {name}, which stands for an ephemeral volume, was not made"
             " for this pod; give the volume another name, or delete the claim (rule"
             " ephemeral-claim)"
         )
-        await session.notices.tell(
+        await session.event_recorder.record(
             PODS, pair.tenant_x, reason=sync_down.NAME_TAKEN, message=message
         )
-        raise Wait("the claim of an ephemeral volume is not the pod's", STRANGER_SECONDS)
+        raise NotReadyYet(
+            "the claim of an ephemeral volume is not the pod's", FOREIGN_RETRY_SECONDS
+        )
 
 
-def _missing_objects(key: Key, spec: Object, session: Session) -> Iterator[Key]:
-    for ref in sorted(refs_of(spec)):
+def _list_missing_objects(key: Key, spec: Object, session: Session) -> Iterator[Key]:
+    for ref in sorted(list_references(spec)):
         if ref.kind == CLAIM:
             continue  # the super cluster's scheduler waits for claims
-        kind = registry.BY_NAME[ref.kind]
-        needed = session.key(ref.kind, key.namespace, ref.name)
-        if not _is_below(kind, needed, session):
+        kind = registry.KINDS_BY_NAME[ref.kind]
+        needed = session.build_key(ref.kind, key.namespace, ref.name)
+        if not _is_synced_down(kind, needed, session):
             yield needed
 
 
-async def _refuse_strangers(pair: Pair, spec: Object, session: Session) -> None:
+async def _refuse_foreign_objects(pair: ObjectPair, spec: Object, session: Session) -> None:
     """Raise Wait while a name without a twin belongs to a foreign object in the super cluster."""
     assert pair.tenant_x is not None  # noqa: S101 - the step says so
-    ephemeral = ephemeral_claims({"metadata": {"name": pair.key.name}, "spec": spec})
-    for ref in sorted(refs_of(spec) | {Ref(CLAIM, name) for name in ephemeral.values()}):
-        kind = registry.BY_NAME[ref.kind]
-        key = session.key(ref.kind, pair.key.namespace, ref.name)
-        if _is_ours(sync_down.look(kind, key, session).super_x, session):
+    ephemeral = list_ephemeral_claims({"metadata": {"name": pair.key.name}, "spec": spec})
+    for ref in sorted(
+        list_references(spec) | {ObjectReference(CLAIM, name) for name in ephemeral.values()}
+    ):
+        kind = registry.KINDS_BY_NAME[ref.kind]
+        key = session.build_key(ref.kind, pair.key.namespace, ref.name)
+        if _is_own_object(sync_down.read_pair(kind, key, session).super_x, session):
             continue
         try:
             live = await session.super_client.get(
                 kind.resource,
                 kind.super_name(ref.name),
-                namespace=session.view.super_namespace(pair.key.namespace),
+                namespace=session.view.get_super_namespace(pair.key.namespace),
                 metadata_only=True,
             )
         except errors.NotFound:
@@ -330,19 +356,21 @@ async def _refuse_strangers(pair: Pair, spec: Object, session: Session) -> None:
                 f"a reference to {ref.kind} {ref.name}: the name is taken by an object that belongs"
                 " to somebody else; choose another name (rule name-taken)"
             )
-            await session.notices.tell(
+            await session.event_recorder.record(
                 PODS, pair.tenant_x, reason=sync_down.NAME_TAKEN, message=message
             )
-            raise Wait("a name that the pod refers to is somebody else's", STRANGER_SECONDS)
+            raise NotReadyYet(
+                "a name that the pod refers to is somebody else's", FOREIGN_RETRY_SECONDS
+            )
 
 
-def _is_ours(entry: Entry | None, session: Session) -> bool:
+def _is_own_object(entry: Entry | None, session: Session) -> bool:
     return entry is not None and session.tenant.owns({"annotations": entry.annotations})
 
 
-def _is_below(kind: Kind, key: Key, session: Session) -> bool:
+def _is_synced_down(kind: SyncedKind, key: Key, session: Session) -> bool:
     """Return True if an object is synced in its newest state, or never will be."""
-    pair = sync_down.look(kind, key, session)
+    pair = sync_down.read_pair(kind, key, session)
     if pair.tenant_x is None or pair.tenant_x.deleting or kind.build is None:
         return True
     try:
@@ -356,9 +384,9 @@ def _is_below(kind: Kind, key: Key, session: Session) -> bool:
     return kind.change is not None and kind.change(pair.super_x.decode(), twin) is None
 
 
-async def _tell_adjusted(tenant_x: Entry, built: Built, session: Session) -> None:
-    if built.notices:
-        message = "; ".join(str(problem) for problem in built.notices)
-        await session.notices.tell(
+async def _report_adjusted(tenant_x: Entry, built: BuiltPod, session: Session) -> None:
+    if built.adjustments:
+        message = "; ".join(str(problem) for problem in built.adjustments)
+        await session.event_recorder.record(
             PODS, tenant_x, reason=rejection_events.ADJUSTED, message=message
         )

@@ -11,106 +11,117 @@ import structlog
 
 from kubeio import Object
 from syncer.controllers import parked_writes, sync_up
-from syncer.controllers.sync_down import Pair
-from syncer.controllers.sync_up import Seen
-from syncer.model.decide import Grounds
-from syncer.model.rejections import STUMBLES, RejectedError
+from syncer.controllers.sync_down import ObjectPair
+from syncer.controllers.sync_up import ObservedTenantObject
+from syncer.model.decide import DeleteGrounds
+from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, RejectedError
 from syncer.rules.pods import node_selection, pod_status
-from syncer.rules.registry import Kind
-from syncer.safety.hot_loop_guard import Part
-from syncer.safety.proven_deletes import Target
+from syncer.rules.registry import SyncedKind
+from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.resources import PODS
 
-FAILED = "FailedScheduling"
+FAILED_SCHEDULING = "FailedScheduling"
 """Reason of the Event, as a scheduler writes it."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-async def hold(kind: Kind, pair: Pair, pod: Object, problem: str, session: Session) -> None:
+async def report_unschedulable(
+    kind: SyncedKind, pair: ObjectPair, pod: Object, problem: str, session: Session
+) -> None:
     """Report to the tenant, as a scheduler would, that no node is left for a pod.
 
     The pod is checked again when the tenant's changes to its nodes differ.
     """
     assert pair.tenant_x is not None  # noqa: S101 - the caller made up the twin from it
-    body = pod_status.unschedulable(pod, problem)
+    body = pod_status.build_unschedulable_patch(pod, problem)
     if body is not None:
-        seen = Seen(pair.tenant_x, pod)
-        await sync_up.write(kind, pair.key, body, session, subresource="status", seen=seen)
+        seen = ObservedTenantObject(pair.tenant_x, pod)
+        await sync_up.write_tenant_object(
+            kind, pair.key, body, session, subresource="status", observed=seen
+        )
     _log.info("tenant.unplaced")
-    await session.notices.tell(PODS, pair.tenant_x, reason=FAILED, message=problem)
+    await session.event_recorder.record(
+        PODS, pair.tenant_x, reason=FAILED_SCHEDULING, message=problem
+    )
 
 
 def is_outdated(pod: Object, twin: Object, session: Session) -> bool:
     """Return True if a twin that waits for a node would be built differently now."""
-    return _otherwise(pod, twin, session) is not None
+    return _find_outdated_annotation(pod, twin, session) is not None
 
 
-def _otherwise(pod: Object, twin: Object, session: Session) -> str | None:
+def _find_outdated_annotation(pod: Object, twin: Object, session: Session) -> str | None:
     """Return the node choice of a new twin, if it differs from the recorded one.
 
     A tenant without changes to its nodes needs no such check.
     """
     recorded = str((twin["metadata"].get("annotations") or {}).get(wellknown.NODE_CHOICE, ""))
-    if not (recorded or session.nodes.additions.nodes):
+    if not (recorded or session.node_index.additions.nodes):
         return None
     view = session.view.policy.nodes.view
     try:
         uid = pod["metadata"]["uid"]
-        choice = node_selection.choose(pod["spec"], session.nodes.additions, view, uid)
-    except (RejectedError, *STUMBLES):
+        choice = node_selection.select_nodes(pod["spec"], session.node_index.additions, view, uid)
+    except (RejectedError, *MALFORMED_OBJECT_ERRORS):
         return None  # an accepted twin stays as it is
     wanted = choice.digest if choice is not None else ""
     return wanted if wanted != recorded else None
 
 
-async def is_turned_away(
-    kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
+async def reject_by_node(
+    kind: SyncedKind, pair: ObjectPair, pod: Object, twin: Object, session: Session
 ) -> bool:
     """Fail a pod with a node named by its tenant, if that node cannot run it, as its kubelet would.
 
     The twin is deleted first, because its status would revert the failure. Returns True if the pod
     was failed.
     """
-    why = pod_status.rejection(twin) if pod["spec"].get("nodeName") else None
+    why = pod_status.find_kubelet_rejection(twin) if pod["spec"].get("nodeName") else None
     if why is None or session.holds_deletes:
         return False
-    part, told = Part(pair.key, parked_writes.SUPER, "turned away"), {"status": why.reason}
+    part, told = (
+        WriteScope(pair.key, parked_writes.SUPER_SIDE, "turned away"),
+        {"status": why.reason},
+    )
     if parked_writes.is_parked(part, told, {}, session):
         return False
-    await _delete(pair, session)
+    await _delete_twin(pair, session)
     # Count before the status write. A tenant may refuse that, and the twin would be recreated
     # forever.
-    await _tried(part, told, pair, session)
-    body = pod_status.rejected(pod, why)
-    await sync_up.write(kind, pair.key, body, session, subresource="status")
+    await _count_recreate(part, told, pair, session)
+    body = pod_status.build_rejected_patch(pod, why)
+    await sync_up.write_tenant_object(kind, pair.key, body, session, subresource="status")
     _log.info("tenant.turned_away", reason=why.reason)
     return True
 
 
-async def is_made_anew(pair: Pair, pod: Object, twin: Object, session: Session) -> bool:
+async def recreate_outdated(pair: ObjectPair, pod: Object, twin: Object, session: Session) -> bool:
     """Delete an outdated twin that waits for a node. Its end wakes the key.
 
     Returns True if that was tried. It is not tried while deletes are held or while it is parked.
     """
-    part = Part(pair.key, parked_writes.SUPER, "placement")
-    wanted = _otherwise(pod, twin, session)
+    part = WriteScope(pair.key, parked_writes.SUPER_SIDE, "placement")
+    wanted = _find_outdated_annotation(pod, twin, session)
     if wanted is None:
         return False
     body = {"spec": wanted}
     if session.holds_deletes or parked_writes.is_parked(part, body, {}, session):
         return False
-    await _delete(pair, session)
+    await _delete_twin(pair, session)
     _log.info("super.placed_anew")
-    await _tried(part, body, pair, session)
+    await _count_recreate(part, body, pair, session)
     return True
 
 
-async def _tried(part: Part, body: Object, pair: Pair, session: Session) -> None:
+async def _count_recreate(
+    part: WriteScope, body: Object, pair: ObjectPair, session: Session
+) -> None:
     """Count a twin's deletion for this reason."""
-    await parked_writes.tried(
+    await parked_writes.count_attempt(
         part,
         body,
         before={},
@@ -121,8 +132,10 @@ async def _tried(part: Part, body: Object, pair: Pair, session: Session) -> None
     )
 
 
-async def _delete(pair: Pair, session: Session) -> None:
+async def _delete_twin(pair: ObjectPair, session: Session) -> None:
     assert pair.super_x is not None  # noqa: S101 - it was looked at
-    target = Target(key=pair.key, resource=PODS, entry=pair.super_x, grounds=Grounds.UNWANTED)
-    await session.deletions.delete(target, grace_seconds=0, as_seen=True)
-    session.fuse.wrote(pair.key)
+    target = DeleteTarget(
+        key=pair.key, resource=PODS, entry=pair.super_x, grounds=DeleteGrounds.UNWANTED
+    )
+    await session.proven_deletes.delete_proven(target, grace_seconds=0, as_seen=True)
+    session.hot_loop_guard.count_write(pair.key)

@@ -8,12 +8,12 @@ must be remembered. A scan of the whole namespace for each bound pod would use a
 from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import label_selectors
-from syncer.model.unstructured import mapping
-from syncer.placement.assignments import NOWHERE, Served
+from syncer.model.unstructured import as_mapping
+from syncer.placement.assignments import UNASSIGNED, AssignedService
 from syncer.tenants.session import Session
 from tenancy.resources import PODS, SERVICES
 
-REASON = "PodsInSeveralClusters"
+PODS_IN_SEVERAL_CLUSTERS = "PodsInSeveralClusters"
 _MESSAGE = (
     "Its pods run in several clusters. A client reaches those in its own; the others only where the"
     " networks of the clusters reach each other. Have all of them run in one cluster, by their"
@@ -21,40 +21,42 @@ _MESSAGE = (
 )
 
 
-async def look(pod: Entry, session: Session) -> None:
+async def report_split_services(pod: Entry, session: Session) -> None:
     """Report the Services that a newly bound pod has spread over several clusters."""
-    seats = session.link.seats
-    if not (seats.is_split and seats.is_any_besides(session.name)):
+    seats = session.connection.assignments
+    if not (seats.is_split and seats.has_pods_outside(session.name)):
         return
     for service in session.stores[SERVICES.kind].list(pod.namespace):
-        if service.uid in seats.spread:
+        if service.uid in seats.split_services:
             continue
         found = seats.services.get(service.uid)
         if found is None or found.version != service.resource_version:
-            found = Served(service.resource_version, _selector(service), NOWHERE)
+            found = AssignedService(service.resource_version, _get_selector(service), UNASSIGNED)
             seats.services[service.uid] = found
         if not (found.selector and label_selectors.matches(found.selector, pod.labels)):
             continue
-        if found.seat == session.name:
+        if found.assigned_cluster == session.name:
             continue
-        if not _is_any_elsewhere(found.selector, pod.namespace, session):
-            seats.services[service.uid] = found._replace(seat=session.name)
+        if not _has_pod_elsewhere(found.selector, pod.namespace, session):
+            seats.services[service.uid] = found._replace(assigned_cluster=session.name)
             continue
-        await session.notices.tell(SERVICES, service, reason=REASON, message=_MESSAGE)
+        await session.event_recorder.record(
+            SERVICES, service, reason=PODS_IN_SEVERAL_CLUSTERS, message=_MESSAGE
+        )
         if session.stores[SERVICES.kind].get(*service.key) is not None:
-            seats.spread.add(service.uid)
+            seats.split_services.add(service.uid)
             seats.services.pop(service.uid, None)
 
 
-def _is_any_elsewhere(selector: Object, namespace: str, session: Session) -> bool:
+def _has_pod_elsewhere(selector: Object, namespace: str, session: Session) -> bool:
     return any(
         label_selectors.matches(selector, other.labels)
-        and session.link.seats.of(other) not in (session.name, NOWHERE)
+        and session.connection.assignments.get_cluster(other) not in (session.name, UNASSIGNED)
         for other in session.stores[PODS.kind].list(namespace)
     )
 
 
-def _selector(service: Entry) -> Object:
+def _get_selector(service: Entry) -> Object:
     """Return the label selector of a Service. Empty if it selects nothing."""
-    labels = mapping(mapping(service.decode().get("spec")).get("selector"))
+    labels = as_mapping(as_mapping(service.decode().get("spec")).get("selector"))
     return {"matchLabels": labels} if labels else {}

@@ -12,120 +12,141 @@ import structlog
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Again, Done, Verdict
+from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.controllers import adoption
-from syncer.controllers.sync_down import is_used_below
-from syncer.model.decide import Grounds
+from syncer.controllers.sync_down import is_used_in_super
+from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import TOKEN, Key
-from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, Ref
+from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
 from syncer.rules.pods import token_specs
 from syncer.rules.pods.token_specs import TokenSpec
-from syncer.rules.registry import BY_NAME
-from syncer.safety.expectations import BEHIND_SECONDS, Side
-from syncer.safety.proven_deletes import Target
+from syncer.rules.registry import KINDS_BY_NAME
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
+from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.resources import SECRETS, SERVICE_ACCOUNTS
 
-ACCOUNT_GONE_SECONDS = 60.0
+ACCOUNT_RETRY_SECONDS = 60.0
 """Retry interval in seconds for a token whose account does not exist."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-def demand(token: TokenSpec, session: Session) -> Key | None:
+def get_missing_token_key(token: TokenSpec, session: Session) -> Key | None:
     """Return the key of a token Secret that a pod must wait for, or None if it exists."""
-    key = session.key(TOKEN, token.namespace, token.secret_name)
-    entry = _below(key, session)
+    key = session.build_key(TOKEN, token.namespace, token.secret_name)
+    entry = _get_super_secret(key, session)
     is_there = entry is not None and not (entry.deleting or session.is_leaving(key, entry))
     if is_there and session.is_twin(entry, token.account_uid):
         return None
-    session.reminders.tokens[key] = token
+    session.memory.tokens[key] = token
     return key
 
 
-def _below(key: Key, session: Session) -> Entry | None:
-    return session.super_store("Secret").get(session.view.super_namespace(key.namespace), key.name)
+def _get_super_secret(key: Key, session: Session) -> Entry | None:
+    return session.get_super_store("Secret").get(
+        session.view.get_super_namespace(key.namespace), key.name
+    )
 
 
-async def reconcile(key: Key, session: Session) -> Verdict:
+async def reconcile_token(key: Key, session: Session) -> Result:
     """Create, renew or delete one token Secret."""
-    entry = _below(key, session)
+    entry = _get_super_secret(key, session)
     if session.is_behind(key, None, entry):
-        return Again(BEHIND_SECONDS)
+        return RequeueAfter(CACHE_BEHIND_SECONDS)
     if entry is None:
-        return await _make(key, session)
-    session.reminders.tokens.pop(key, None)
-    token = token_specs.spec_of_secret(entry.annotations, session.tenant.registration)
+        return await _create_token(key, session)
+    session.memory.tokens.pop(key, None)
+    token = token_specs.parse_secret(entry.annotations, session.tenant.super_cluster_uid)
     if token is None or entry.deleting or not session.is_twin(entry, token.account_uid):
         return Done()
     # The Secret of an earlier account may outlive the account.
-    mounted = Ref(SECRETS.kind, entry.name)
-    if not is_needed(token, session) and not is_used_below(mounted, entry.namespace, session):
-        lingering = session.grace_timers.left_to_linger(key)
+    mounted = ObjectReference(SECRETS.kind, entry.name)
+    if not is_token_needed(token, session) and not is_used_in_super(
+        mounted, entry.namespace, session
+    ):
+        lingering = session.grace_timers.get_remaining_grace(key)
         if lingering > 0:
-            return Again(lingering)
-        await _remove(key, entry, session, is_still=lambda: not is_needed(token, session))
+            return RequeueAfter(lingering)
+        await _delete_token(
+            key, entry, session, is_still=lambda: not is_token_needed(token, session)
+        )
         return Done()
-    session.grace_timers.needed(key)
+    session.grace_timers.clear_unused(key)
     left, secret = 0.0, entry.decode()
-    if token_specs.is_as_written(secret):  # otherwise the mounted value was changed
-        left = token_specs.seconds_to_renewal(entry.annotations, datetime.now(UTC))
-    return Again(left) if left > 0 else await _renew(key, token, entry, session, secret=secret)
+    if token_specs.is_secret_unchanged(secret):  # otherwise the mounted value was changed
+        left = token_specs.compute_seconds_to_renewal(entry.annotations, datetime.now(UTC))
+    return (
+        RequeueAfter(left)
+        if left > 0
+        else await _renew_token(key, token, entry, session, secret=secret)
+    )
 
 
-async def _renew(
+async def _renew_token(
     key: Key, token: TokenSpec, entry: Entry, session: Session, *, secret: Object
-) -> Verdict:
+) -> Result:
     if not secret.get("immutable"):
-        return await _write(key, token, entry, session)
-    session.reminders.tokens[key] = token  # immutable, so its end recreates it
-    await _remove(key, entry, session)
+        return await _request_and_write(key, token, entry, session)
+    session.memory.tokens[key] = token  # immutable, so its end recreates it
+    await _delete_token(key, entry, session)
     return Done()
 
 
-async def _remove(
+async def _delete_token(
     key: Key, entry: Entry, session: Session, *, is_still: Callable[[], bool] = lambda: True
 ) -> None:
-    target = Target(
-        key=key, resource=SECRETS, entry=entry, grounds=Grounds.UNWANTED, has_tenant_twin=False
+    target = DeleteTarget(
+        key=key,
+        resource=SECRETS,
+        entry=entry,
+        grounds=DeleteGrounds.UNWANTED,
+        has_tenant_twin=False,
     )
-    with session.leaving(key, entry):
-        await session.deletions.delete(target, is_still=is_still)
+    with session.mark_leaving(key, entry):
+        await session.proven_deletes.delete_proven(target, is_still=is_still)
 
 
-async def _make(key: Key, session: Session) -> Verdict:
-    token = session.reminders.tokens.get(key)
-    if token is None or not is_needed(token, session):
-        session.reminders.tokens.pop(key, None)
-        await adoption.look(BY_NAME[SECRETS.kind], key, session)
+async def _create_token(key: Key, session: Session) -> Result:
+    token = session.memory.tokens.get(key)
+    if token is None or not is_token_needed(token, session):
+        session.memory.tokens.pop(key, None)
+        await adoption.find_vanished_twin(KINDS_BY_NAME[SECRETS.kind], key, session)
         return Done()
-    session.ready_namespace(key)
-    return await _write(key, token, None, session)
+    session.get_ready_namespace(key)
+    return await _request_and_write(key, token, None, session)
 
 
-def is_needed(token: TokenSpec, session: Session) -> bool:
+def is_token_needed(token: TokenSpec, session: Session) -> bool:
     """Return True if a pod of the tenant needs a token."""
-    bound, shared = Ref(POD_TOKEN, token.pod_uid), Ref(ACCOUNT_TOKEN, token.account)
+    bound, shared = (
+        ObjectReference(POD_TOKEN, token.pod_uid),
+        ObjectReference(ACCOUNT_TOKEN, token.account),
+    )
     return session.pods.references.is_used(token.namespace, bound if token.pod_uid else shared)
 
 
-async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Session) -> Verdict:
+async def _request_and_write(
+    key: Key, token: TokenSpec, entry: Entry | None, session: Session
+) -> Result:
     """Request a token from the tenant and write it to the super cluster."""
     try:
         answer = await session.tenant_client.create(
             SERVICE_ACCOUNTS,
-            token.request(),
+            token.build_request(),
             namespace=token.namespace,
             name=token.account,
             subresource="token",
         )
     except errors.NotFound:
-        return Again(ACCOUNT_GONE_SECONDS)  # no account or pod, and the mounted token expires
+        return RequeueAfter(
+            ACCOUNT_RETRY_SECONDS
+        )  # no account or pod, and the mounted token expires
     status, now = answer["status"], datetime.now(UTC)
     expires = datetime.fromisoformat(status["expirationTimestamp"])
-    namespace = session.view.super_namespace(key.namespace)
-    secret = token_specs.secret_of(
+    namespace = session.view.get_super_namespace(key.namespace)
+    secret = token_specs.build_secret(
         token, session.tenant, namespace, status["token"], expires=expires, now=now
     )
     secret["metadata"]["name"] = key.name  # a recreated account keeps the name
@@ -135,15 +156,19 @@ async def _write(key: Key, token: TokenSpec, entry: Entry | None, session: Sessi
                 SECRETS, secret, field_manager=wellknown.SYNCER
             )
         except errors.AlreadyExists:
-            session.lost_twins.lost_sight_of(key, (namespace, key.name))
-            await adoption.look(BY_NAME[SECRETS.kind], key, session)
-            return Again(BEHIND_SECONDS)
+            session.lost_twins.record_vanished_twin(key, (namespace, key.name))
+            await adoption.find_vanished_twin(KINDS_BY_NAME[SECRETS.kind], key, session)
+            return RequeueAfter(CACHE_BEHIND_SECONDS)
     else:
         secret["metadata"] |= {"uid": entry.uid, "resourceVersion": entry.resource_version}
         written = await session.super_client.replace(
             SECRETS, secret, field_manager=wellknown.SYNCER
         )
-    session.expectations.wrote(Side.SUPER, key, written["metadata"]["resourceVersion"])
-    session.fuse.wrote(key)
+    session.expectations.expect_update(
+        ClusterSide.SUPER, key, written["metadata"]["resourceVersion"]
+    )
+    session.hot_loop_guard.count_write(key)
     _log.info("token.written", expires=expires.isoformat(), renewed=entry is not None)
-    return Again(token_specs.seconds_to_renewal(secret["metadata"]["annotations"], now))
+    return RequeueAfter(
+        token_specs.compute_seconds_to_renewal(secret["metadata"]["annotations"], now)
+    )

@@ -6,37 +6,41 @@ has no node controller. Otherwise Services would send traffic to them.
 """
 
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Again, Done, Verdict
-from syncer.clusters.target_cluster import AWAY_SECONDS
+from kubeio.controller.worker import Done, RequeueAfter, Result
+from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
 from syncer.controllers import sync_up
-from syncer.controllers.sync_up import Seen
+from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model.keys import Key
 from syncer.rules import registry
 from syncer.rules.pods import pod_status
-from syncer.safety.expectations import BEHIND_SECONDS
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.tenants.session import Session
 from tenancy.resources import PODS
 
-REASON = "TargetUnreachable"
-_READY = "The cluster that runs this pod does not answer."
-_GOING = "The cluster that runs this pod does not answer; the pod goes once that is back."
+TARGET_UNREACHABLE = "TargetUnreachable"
+_READY_MESSAGE = "The cluster that runs this pod does not answer."
+_DELETING_MESSAGE = (
+    "The cluster that runs this pod does not answer; the pod goes once that is back."
+)
 
-IN_DOUBT = "TargetInDoubt"
+TARGET_IN_DOUBT = "TargetInDoubt"
 """Reason of the Event about a pod whose deletion waits, because many pods are missing at once."""
-_IN_DOUBT = (
+_IN_DOUBT_MESSAGE = (
     "The cluster that runs this pod shows many pods no more, and this one among them; the pod goes"
     " once it is known whether they are gone for good."
 )
 
 
-async def tell_of_doubt(tenant_x: Entry, session: Session) -> None:
+async def report_delete_in_doubt(tenant_x: Entry, session: Session) -> None:
     """Report a pod whose deletion waits while its absence is no proof."""
     assert session.target is not None  # noqa: S101 - asked only of a target
-    if tenant_x.deleting and session.target.muster.holds(session.tenant.uid):
-        await session.notices.tell(PODS, tenant_x, reason=IN_DOUBT, message=_IN_DOUBT)
+    if tenant_x.deleting and session.target.pod_loss_guard.is_tenant_held(session.tenant.uid):
+        await session.event_recorder.record(
+            PODS, tenant_x, reason=TARGET_IN_DOUBT, message=_IN_DOUBT_MESSAGE
+        )
 
 
-async def reconcile(key: Key, session: Session) -> Verdict:
+async def reconcile_unreachable_pod(key: Key, session: Session) -> Result:
     """Set one pod of an unreachable target not ready. The target's return queues every key."""
     assert session.target is not None  # noqa: S101 - asked only of a target
     if key.kind != PODS.kind or not session.pods.has(key.namespace, key.name):
@@ -44,16 +48,20 @@ async def reconcile(key: Key, session: Session) -> Verdict:
     tenant_x = session.stores[PODS.kind].get(key.namespace, key.name)
     if tenant_x is None:
         return Done()
-    left = AWAY_SECONDS - session.target.away_seconds()
+    left = UNREACHABLE_SECONDS - session.target.get_unreachable_seconds()
     if left > 0:
-        return Again(left)
+        return RequeueAfter(left)
     if session.is_behind(key, tenant_x, None):
-        return Again(BEHIND_SECONDS)
+        return RequeueAfter(CACHE_BEHIND_SECONDS)
     if tenant_x.deleting:
-        await session.notices.tell(PODS, tenant_x, reason=REASON, message=_GOING)
+        await session.event_recorder.record(
+            PODS, tenant_x, reason=TARGET_UNREACHABLE, message=_DELETING_MESSAGE
+        )
     pod = tenant_x.decode()
-    body = pod_status.not_ready(pod, REASON, _READY)
+    body = pod_status.build_not_ready_patch(pod, TARGET_UNREACHABLE, _READY_MESSAGE)
     if body is not None:
-        kind, seen = registry.BY_NAME[PODS.kind], Seen(tenant_x, pod)
-        await sync_up.write(kind, key, body, session, subresource="status", seen=seen)
+        kind, seen = registry.KINDS_BY_NAME[PODS.kind], ObservedTenantObject(tenant_x, pod)
+        await sync_up.write_tenant_object(
+            kind, key, body, session, subresource="status", observed=seen
+        )
     return Done()

@@ -13,14 +13,19 @@ from collections.abc import Sequence
 import structlog
 
 from kubeio import Object, errors
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import parked_writes, rejection_events, sync_down
 from syncer.controllers.pods import create
-from syncer.controllers.sync_down import Pair
-from syncer.model.rejections import STUMBLES, Problem, RejectedError, malformed
+from syncer.controllers.sync_down import ObjectPair
+from syncer.model.rejections import (
+    MALFORMED_OBJECT_ERRORS,
+    RejectedError,
+    RejectionProblem,
+    build_malformed_rejection,
+)
 from syncer.rules.pods import ephemeral_containers, pod_facts, pod_status, resize
-from syncer.rules.registry import Kind
-from syncer.safety.hot_loop_guard import Part
+from syncer.rules.registry import SyncedKind
+from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.resources import PODS
@@ -28,13 +33,13 @@ from tenancy.resources import PODS
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-Outcome = tuple[Object, errors.ApiError | Wait | None]
+ChangeOutcome = tuple[Object, errors.ApiError | NotReadyYet | None]
 """The twin with its generation after the writes, and the refusal of a part."""
 
 
-async def carry_down(
-    kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
-) -> Outcome:
+async def sync_pod_down(
+    kind: SyncedKind, pair: ObjectPair, pod: Object, twin: Object, session: Session
+) -> ChangeOutcome:
     """Write the differences.
 
     The caller must raise the returned problem and continue with that twin.
@@ -43,51 +48,58 @@ async def carry_down(
     """
     assert pair.tenant_x is not None  # noqa: S101 - both sides are there
     assert pair.super_x is not None  # noqa: S101 - both sides are there
-    said, compared = (pair.tenant_x.said, pair.super_x.said), session.reminders.compared
+    said, compared = (
+        (pair.tenant_x.metadata_digest, pair.super_x.metadata_digest),
+        session.memory.compared,
+    )
     is_plain = not pod["spec"].get("readinessGates") and not pod["spec"].get(
-        ephemeral_containers.FIELD
+        ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD
     )
     if is_plain and compared.get(pair.key) == said:
         return twin, None  # only a status has changed, as in most events
-    problem: errors.ApiError | Wait | None = None
+    problem: errors.ApiError | NotReadyYet | None = None
     added: list[Object] = []
     try:
-        added = await _to_add(kind, pair, pod, twin, session)
-    except Wait as wait:
+        added = await _select_new_containers(kind, pair, pod, twin, session)
+    except NotReadyYet as wait:
         problem = wait
     try:
-        parts = _parts(pod, twin, session, [item["name"] for item in added])
+        parts = _build_patches(pod, twin, session, [item["name"] for item in added])
     except RejectedError as rejected:
-        await rejection_events.tell_rejected(kind, pair.tenant_x, rejected.problems, session)
+        await rejection_events.report_rejected(kind, pair.tenant_x, rejected.problems, session)
         return twin, None
-    places = [Part(pair.key, parked_writes.SUPER, subresource) for subresource, _ in parts]
+    places = [
+        WriteScope(pair.key, parked_writes.SUPER_SIDE, subresource) for subresource, _ in parts
+    ]
     in_step = problem is None and not added and not any(body for _, body in parts)
-    known = any(session.fuse.knows(place) for place in places)
+    known = any(session.hot_loop_guard.has_history(place) for place in places)
     there = session.stores["Pod"].get(pair.key.namespace, pair.key.name)
     if is_plain and in_step and not known and there is not None:
         compared[pair.key] = said
     for subresource, body in parts:
         if body is None:
-            parked_writes.settled(pair.key, parked_writes.SUPER, session, subresource)
+            parked_writes.clear_if_converged(
+                pair.key, parked_writes.SUPER_SIDE, session, subresource
+            )
             continue
         if not subresource:
-            sync_down.stamp(body, pair.tenant_x)
+            sync_down.stamp_revision(body, pair.tenant_x)
         try:
-            twin = await _patch(pair, twin, body, session, subresource=subresource)
-        except rejection_events.REFUSALS as refusal:
+            twin = await _write_patch(pair, twin, body, session, subresource=subresource)
+        except rejection_events.REFUSAL_ERRORS as refusal:
             problem = refusal
             if not subresource:
                 return twin, problem  # without its name a new container is unreachable
     if added:
-        body = ephemeral_containers.patch(twin, added)
+        body = ephemeral_containers.build_patch(twin, added)
         try:
-            twin = await _patch(pair, twin, body, session, subresource="ephemeralcontainers")
-        except rejection_events.REFUSALS as refusal:
+            twin = await _write_patch(pair, twin, body, session, subresource="ephemeralcontainers")
+        except rejection_events.REFUSAL_ERRORS as refusal:
             problem = problem or refusal
     return twin, problem
 
 
-def _parts(
+def _build_patches(
     pod: Object, twin: Object, session: Session, adding: list[str]
 ) -> list[tuple[str, Object | None]]:
     """Return the patches by subresource. Raises RejectedError for malformed pods."""
@@ -96,49 +108,61 @@ def _parts(
         return [
             (
                 "",
-                pod_facts.running_patch(pod, twin, session.tenant, passing=passing, adding=adding),
+                pod_facts.build_running_patch(
+                    pod, twin, session.tenant, passing=passing, adding=adding
+                ),
             ),
-            ("resize", None if pod_facts.is_finished(twin) else resize.patch(pod, twin)),
-            ("status", pod_status.gate_patch(pod, twin)),
+            ("resize", None if pod_facts.is_finished(twin) else resize.build_patch(pod, twin)),
+            ("status", pod_status.build_gate_patch(pod, twin)),
         ]
-    except STUMBLES as stumble:  # etcd may hold objects that no API server accepts
-        raise malformed(stumble) from stumble
+    except MALFORMED_OBJECT_ERRORS as stumble:  # etcd may hold objects that no API server accepts
+        raise build_malformed_rejection(stumble) from stumble
 
 
-async def _to_add(
-    kind: Kind, pair: Pair, pod: Object, twin: Object, session: Session
+async def _select_new_containers(
+    kind: SyncedKind, pair: ObjectPair, pod: Object, twin: Object, session: Session
 ) -> list[Object]:
     """Return the allowed ephemeral containers that the twin lacks, and report the rejected ones.
 
     Raises Wait until their needs are synced.
     """
     assert pair.tenant_x is not None  # noqa: S101 - both sides are there
-    if not pod["spec"].get(ephemeral_containers.FIELD) or pod_facts.is_finished(twin):
+    if not pod["spec"].get(
+        ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD
+    ) or pod_facts.is_finished(twin):
         return []
     found: list[Object] = []
-    problems: Sequence[Problem] = ()
+    problems: Sequence[RejectionProblem] = ()
     try:
-        if ephemeral_containers.added(pod, twin):
-            facts = create.facts(pod, session.ready_namespace(pair.key), [], session)
-            found, problems = ephemeral_containers.sorted_out(pod, twin, facts)
-    except (RejectedError, *STUMBLES) as problem:
-        rejected = problem if isinstance(problem, RejectedError) else malformed(problem)
+        if ephemeral_containers.list_added(pod, twin):
+            facts = create.build_context(pod, session.get_ready_namespace(pair.key), [], session)
+            found, problems = ephemeral_containers.split_addable(pod, twin, facts)
+    except (RejectedError, *MALFORMED_OBJECT_ERRORS) as problem:
+        rejected = (
+            problem if isinstance(problem, RejectedError) else build_malformed_rejection(problem)
+        )
         problems = rejected.problems
     if problems:
-        await rejection_events.tell_rejected(kind, pair.tenant_x, tuple(problems), session)
+        await rejection_events.report_rejected(kind, pair.tenant_x, tuple(problems), session)
     names = {item["name"] for item in found}
-    wanted = [item for item in pod["spec"][ephemeral_containers.FIELD] if item["name"] in names]
+    wanted = [
+        item
+        for item in pod["spec"][ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD]
+        if item["name"] in names
+    ]
     if wanted:
-        await create.wait_for_needs(pair, {ephemeral_containers.FIELD: wanted}, [], session)
+        await create.wait_for_dependencies(
+            pair, {ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD: wanted}, [], session
+        )
     return found
 
 
-async def _patch(
-    pair: Pair, twin: Object, body: Object, session: Session, *, subresource: str = ""
+async def _write_patch(
+    pair: ObjectPair, twin: Object, body: Object, session: Session, *, subresource: str = ""
 ) -> Object:
     """Write a patch, unless it is parked. Returns the twin with its new generation."""
     assert pair.tenant_x is not None  # noqa: S101 - both sides are there
-    part = Part(pair.key, parked_writes.SUPER, subresource)
+    part = WriteScope(pair.key, parked_writes.SUPER_SIDE, subresource)
     if parked_writes.is_parked(part, body, twin, session):
         return twin
     written = await session.super_client.patch(
@@ -150,9 +174,9 @@ async def _patch(
         subresource=subresource,
         field_manager=wellknown.SYNCER,
     )
-    sync_down.noted(pair.key, written, pair.tenant_x, session)
+    sync_down.record_write(pair.key, written, pair.tenant_x, session)
     _log.debug("super.changed", part=subresource or "spec")
-    await parked_writes.tried(
+    await parked_writes.count_attempt(
         part,
         body,
         before=twin,

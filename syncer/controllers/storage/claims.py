@@ -7,75 +7,83 @@ namespace, where a foreign object may have that name.
 
 from kubeio import Object
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Verdict, Wait
+from kubeio.controller.worker import NotReadyYet, Result
 from syncer.controllers import adoption, sync_down, sync_up
-from syncer.controllers.sync_down import Pair
-from syncer.controllers.sync_up import Seen
+from syncer.controllers.sync_down import ObjectPair
+from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model.keys import VOLUME, Key
-from syncer.model.references import Ref
+from syncer.model.references import ObjectReference
 from syncer.model.rejections import RejectedError
-from syncer.rules.registry import Kind
+from syncer.rules.registry import SyncedKind
 from syncer.rules.storage import claim_status, claims
 from syncer.tenants.session import Session
 
 SOURCE_MISSING = "DataSourceMissing"
-LOOK_AGAIN_SECONDS = 60.0
+SOURCE_RETRY_SECONDS = 60.0
 """Retry interval in seconds for a missing source, if no event wakes the claim before."""
 
 
-async def reconcile(kind: Kind, key: Key, session: Session) -> Verdict:
+async def reconcile_claim(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one claim."""
-    pair = sync_down.look(kind, key, session)
+    pair = sync_down.read_pair(kind, key, session)
     tenant_x = pair.tenant_x
     is_new = tenant_x is not None and not tenant_x.deleting and pair.super_x is None
     if tenant_x is not None and is_new and not session.is_behind(key, tenant_x, None):
-        verdict = await _prepare(kind, pair, tenant_x, session)
+        verdict = await _prepare_claim(kind, pair, tenant_x, session)
         if verdict is not None:
             return verdict
     return await sync_down.reconcile(kind, key, session)
 
 
-async def _prepare(kind: Kind, pair: Pair, tenant_x: Entry, session: Session) -> Verdict | None:
+async def _prepare_claim(
+    kind: SyncedKind, pair: ObjectPair, tenant_x: Entry, session: Session
+) -> Result | None:
     """Check that a claim can be created.
 
     Returns the verdict to use if it cannot, otherwise None.
     """
     claim = tenant_x.decode()
     try:
-        twin = claims.claim(claim, session.view)
+        twin = claims.build_claim(claim, session.view)
     except RejectedError as rejected:
-        await adoption.look(kind, pair.key, session)  # a bound claim is refused if unseen
-        _wait_for_what_it_names(pair.key, tenant_x, claim, session)
-        if claim_status.is_lost(claim, rejected.problems):
+        await adoption.find_vanished_twin(
+            kind, pair.key, session
+        )  # a bound claim is refused if unseen
+        _wait_for_references(pair.key, tenant_x, claim, session)
+        if claim_status.is_claim_lost(claim, rejected.problems):
             body = {"metadata": {"uid": tenant_x.uid}, "status": {"phase": "Lost"}}
-            seen = Seen(tenant_x, claim)
-            await sync_up.write(kind, pair.key, body, session, subresource="status", seen=seen)
+            seen = ObservedTenantObject(tenant_x, claim)
+            await sync_up.write_tenant_object(
+                kind, pair.key, body, session, subresource="status", observed=seen
+            )
         return None
-    source = claims.source_of(twin)
+    source = claims.get_source(twin)
     if source is None or _is_own_source(kind, pair.key, source, session):
         return None
     message = (
         f"spec.dataSource {source.kind} {source.name} is not there yet; the claim is made once it"
         " is (rule data-source)"
     )
-    await session.notices.tell(kind.resource, tenant_x, reason=SOURCE_MISSING, message=message)
-    raise Wait("the claim to be filled from is not below yet", LOOK_AGAIN_SECONDS)
+    await session.event_recorder.record(
+        kind.resource, tenant_x, reason=SOURCE_MISSING, message=message
+    )
+    raise NotReadyYet("the claim to be filled from is not below yet", SOURCE_RETRY_SECONDS)
 
 
-def _wait_for_what_it_names(key: Key, tenant_x: Entry, claim: Object, session: Session) -> None:
+def _wait_for_references(key: Key, tenant_x: Entry, claim: Object, session: Session) -> None:
     """Queue a rejected claim again when its class or volume exists."""
     for kind, name in (
-        ("StorageClass", claims.class_of(claim)),
-        (VOLUME, claims.volume_named(tenant_x)),
+        ("StorageClass", claims.get_class(claim)),
+        (VOLUME, claims.get_volume(tenant_x)),
     ):
         if name:
-            session.wait_for(session.key(kind, "", name), key)
+            session.add_waiter(session.build_key(kind, "", name), key)
 
 
-def _is_own_source(kind: Kind, key: Key, source: Ref, session: Session) -> bool:
-    other = session.key(claims.CLAIM, key.namespace, source.name)
-    pair = sync_down.look(kind, other, session)
+def _is_own_source(kind: SyncedKind, key: Key, source: ObjectReference, session: Session) -> bool:
+    other = session.build_key(claims.CLAIM, key.namespace, source.name)
+    pair = sync_down.read_pair(kind, other, session)
     if pair.tenant_x is not None and session.is_twin(pair.super_x, pair.tenant_x.uid):
         return True
-    session.wait_for(other, key)
+    session.add_waiter(other, key)
     return False

@@ -20,30 +20,30 @@ from msgspec import structs
 
 from kubeio import Object
 from kubeio.cache.store import Entry
-from syncer.model.unstructured import mapping, texts
+from syncer.model.unstructured import as_mapping, as_strings
 from tenancy import wellknown
 
-WHOLE_BYTES = 4096
+UNREDUCED_BYTES = 4096
 """Maximum size of an object that is kept whole."""
 MAX_ANNOTATION = 1024
 """Maximum length of an annotation that is kept. Longer ones are replaced by their digests."""
-MAX_NAMES = 65_536
+MAX_VARIABLE_CHARACTERS = 65_536
 """Maximum total length of keys that are checked for names of variables. Later keys are ignored."""
-CONTENT = "contentDigest"
+CONTENT_DIGEST_FIELD = "contentDigest"
 """Field of an outline. No kind has a field of this name."""
-VARIABLES = "contentVariables"
+CONTENT_VARIABLES_FIELD = "contentVariables"
 """Field of an outline: the keys by which an `envFrom` source may set a service variable."""
-VALUES = ("data", "binaryData")
+VALUE_FIELDS = ("data", "binaryData")
 _SERVICE_VARIABLE = re.compile(r"[A-Z0-9_]*")
-_LEFT_OUT = frozenset({*VALUES, "stringData", "metadata"})
+_OMITTED_FIELDS = frozenset({*VALUE_FIELDS, "stringData", "metadata"})
 
 
-def reduce(entry: Entry) -> Entry:
+def reduce_entry(entry: Entry) -> Entry:
     """Return the part of an entry that the cache keeps."""
-    if len(entry.body) <= WHOLE_BYTES:
+    if len(entry.body) <= UNREDUCED_BYTES:
         return entry
     try:
-        body = orjson.dumps(outline(entry.decode()))
+        body = orjson.dumps(build_outline(entry.decode()))
     except ValueError:  # from a hostile API; only readers of this object are affected
         body = b""
     return structs.replace(entry, body=body)
@@ -51,64 +51,72 @@ def reduce(entry: Entry) -> Entry:
 
 def is_outline(found: Mapping[str, Any]) -> bool:
     """Return whether an object is an outline, without its values."""
-    return CONTENT in found
+    return CONTENT_DIGEST_FIELD in found
 
 
-def is_any(*found: Mapping[str, Any]) -> bool:
+def is_any_outline(*found: Mapping[str, Any]) -> bool:
     """Return whether any of several objects is an outline."""
     return any(is_outline(each) for each in found)
 
 
-def alike(live: Mapping[str, Any], twin: Object) -> tuple[Mapping[str, Any], Object]:
+def align(live: Mapping[str, Any], twin: Object) -> tuple[Mapping[str, Any], Object]:
     """Return both sides of a comparison in the same form: as outlines, if either is one."""
-    return (outline(live), outline(twin)) if is_any(live, twin) else (live, twin)
+    return (
+        (build_outline(live), build_outline(twin)) if is_any_outline(live, twin) else (live, twin)
+    )
 
 
-def outline(found: Mapping[str, Any]) -> Object:
+def build_outline(found: Mapping[str, Any]) -> Object:
     """Return an object without its values. An outline is returned unchanged."""
     if is_outline(found):
         return dict(found)
-    metadata = dict(mapping(found.get("metadata")))
+    metadata = dict(as_mapping(found.get("metadata")))
     annotations = metadata.get("annotations")
     if isinstance(annotations, dict):
         metadata["annotations"] = {
-            key: value if key == wellknown.KEYS else _shortened(value)
+            key: value if key == wellknown.SYNCED_KEYS else _shorten_value(value)
             for key, value in annotations.items()
         }
-    kept = {key: value for key, value in found.items() if key not in _LEFT_OUT}
+    kept = {key: value for key, value in found.items() if key not in _OMITTED_FIELDS}
     return {
         **kept,
         "metadata": metadata,
-        CONTENT: _digest({key: found.get(key) or None for key in VALUES}),
-        VARIABLES: list(_variables(mapping(found.get("data")))),
+        CONTENT_DIGEST_FIELD: _compute_digest(
+            {key: found.get(key) or None for key in VALUE_FIELDS}
+        ),
+        CONTENT_VARIABLES_FIELD: list(_filter_variables(as_mapping(found.get("data")))),
     }
 
 
-def variables(found: Mapping[str, Any]) -> Iterable[str]:
+def list_variables(found: Mapping[str, Any]) -> Iterable[str]:
     """Return the keys of an object, or of its outline, that may be names of variables."""
     if is_outline(found):
-        return texts(found.get(VARIABLES))
-    return mapping(found.get("data"))
+        return as_strings(found.get(CONTENT_VARIABLES_FIELD))
+    return as_mapping(found.get("data"))
 
 
-def unmarked(found: Mapping[str, Any]) -> Object:
+def strip_outline_fields(found: Mapping[str, Any]) -> Object:
     """Return a server's whole object without the fields that only outlines have."""
-    return {key: value for key, value in found.items() if key not in (CONTENT, VARIABLES)}
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in (CONTENT_DIGEST_FIELD, CONTENT_VARIABLES_FIELD)
+    }
 
 
-def _variables(data: Mapping[str, Any]) -> Iterable[str]:
-    left = MAX_NAMES
+def _filter_variables(data: Mapping[str, Any]) -> Iterable[str]:
+    left = MAX_VARIABLE_CHARACTERS
     for key in data:
         left -= len(key)
         if left >= 0 and _SERVICE_VARIABLE.fullmatch(key):
             yield key
 
 
-def _shortened(value: Any) -> Any:
+def _shorten_value(value: Any) -> Any:
     is_long = isinstance(value, str) and len(value) > MAX_ANNOTATION
-    return f"sha256:{_digest(value)}" if is_long else value
+    return f"sha256:{_compute_digest(value)}" if is_long else value
 
 
-def _digest(value: Any) -> str:
+def _compute_digest(value: Any) -> str:
     encoded = orjson.dumps(value, option=orjson.OPT_SORT_KEYS)
     return hashlib.sha256(encoded).hexdigest()

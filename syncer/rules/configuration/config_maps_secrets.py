@@ -13,26 +13,30 @@ from typing import Any
 from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import builtin_policy, object_meta, replace_update
-from syncer.model.field_rules import ALLOW, FREE, Drop, Verdict, Written
+from syncer.model.field_rules import ALLOW_MAP, ALLOW_SCALAR, BuiltField, DropField, FieldRule
 from syncer.model.references import is_reserved_name
-from syncer.model.rejections import Problem, RejectedError
+from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.model.tenant_view import TenantView
 from syncer.rules.configuration import cache_transforms
 from tenancy import names
 
-WATCHED_SECRETS = ",".join(
+WATCHED_SECRETS_SELECTOR = ",".join(
     f"type!={kind}" for kind in ("helm.sh/release.v1", "kubernetes.io/service-account-token")
 )
 """Field selector of the watch. The excluded Secrets are many and large, and none of them is ever
 synced."""
 
 
-CONFIG_MAP: Mapping[str, Verdict] = {"binaryData": FREE, "data": FREE, "immutable": ALLOW}
-SECRET: Mapping[str, Verdict] = {
-    "data": FREE,
-    "immutable": ALLOW,
-    "stringData": Drop("your API server has moved it into `data`"),
-    "type": Written(
+CONFIG_MAP: Mapping[str, FieldRule] = {
+    "binaryData": ALLOW_MAP,
+    "data": ALLOW_MAP,
+    "immutable": ALLOW_SCALAR,
+}
+SECRET: Mapping[str, FieldRule] = {
+    "data": ALLOW_MAP,
+    "immutable": ALLOW_SCALAR,
+    "stringData": DropField("your API server has moved it into `data`"),
+    "type": BuiltField(
         "config_maps_secrets",
         "is kept for pull secrets and TLS, and becomes Opaque otherwise. Service account tokens,"
         " bootstrap tokens and Helm releases are never synced",
@@ -45,24 +49,24 @@ def is_withheld(tenant_secret: Mapping[str, Any]) -> bool:
     return tenant_secret.get("type") in builtin_policy.SECRET_TYPES_REFUSED
 
 
-def super_name(tenant_name: str) -> str:
+def build_super_name(tenant_name: str) -> str:
     """Return the name of a ConfigMap's twin. The twin of the tenant's root CA has another name."""
     return names.SUPER_ROOT_CA if tenant_name == names.TENANT_ROOT_CA else tenant_name
 
 
-def tenant_name(super_name: str) -> str:
+def build_tenant_name(super_name: str) -> str:
     """Return the name of the tenant ConfigMap of a super ConfigMap."""
     return names.TENANT_ROOT_CA if super_name == names.SUPER_ROOT_CA else super_name
 
 
-def wants_config_map(entry: Entry, view: TenantView) -> bool:
+def is_config_map_wanted(entry: Entry, view: TenantView) -> bool:
     """Return whether a ConfigMap is synced."""
     if view.policy.sync.config_maps == "All":
         return True
     return view.is_referenced("ConfigMap", entry.namespace, entry.name)
 
 
-def wants_secret(entry: Entry, view: TenantView) -> bool:
+def is_secret_wanted(entry: Entry, view: TenantView) -> bool:
     """Return whether a Secret is synced."""
     if view.is_referenced("Secret", entry.namespace, entry.name):
         return True
@@ -71,73 +75,75 @@ def wants_secret(entry: Entry, view: TenantView) -> bool:
     return entry.decode().get("type") not in builtin_policy.SECRET_TYPES_REFUSED
 
 
-def config_map(tenant_map: Mapping[str, Any], view: TenantView) -> Object:
+def build_config_map(tenant_map: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a ConfigMap. Raises RejectedError."""
     metadata = tenant_map["metadata"]
     _refuse_reserved("ConfigMap", metadata["name"])
     twin: Object = {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": object_meta.super_metadata(
+        "metadata": object_meta.build_super_metadata(
             "ConfigMap",
             view.tenant,
             metadata,
-            super_namespace=view.super_namespace(metadata["namespace"]),
+            super_namespace=view.get_super_namespace(metadata["namespace"]),
             passing=view.policy.metadata,
-            super_name=super_name(metadata["name"]),
+            super_name=build_super_name(metadata["name"]),
         ),
     }
-    return _with(twin, tenant_map, "data", "binaryData", "immutable")
+    return _copy_fields(twin, tenant_map, "data", "binaryData", "immutable")
 
 
-def secret(tenant_secret: Mapping[str, Any], view: TenantView) -> Object:
+def build_secret(tenant_secret: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a Secret. Raises RejectedError."""
     metadata = tenant_secret["metadata"]
     _refuse_reserved("Secret", metadata["name"])
     kind = tenant_secret.get("type") or "Opaque"
     if is_withheld(tenant_secret):
         text = f"is {kind}, which never leaves the cluster; use a secret of another type"
-        raise RejectedError(Problem("secret-type", "type", text))
+        raise RejectedError(RejectionProblem("secret-type", "type", text))
     twin: Object = {
         "apiVersion": "v1",
         "kind": "Secret",
-        "metadata": object_meta.super_metadata(
+        "metadata": object_meta.build_super_metadata(
             "Secret",
             view.tenant,
             metadata,
-            super_namespace=view.super_namespace(metadata["namespace"]),
+            super_namespace=view.get_super_namespace(metadata["namespace"]),
             passing=view.policy.metadata,
         ),
         "type": kind if kind in builtin_policy.SECRET_TYPES_KEPT else "Opaque",
     }
-    return _with(twin, tenant_secret, "data", "immutable")
+    return _copy_fields(twin, tenant_secret, "data", "immutable")
 
 
-def _with(twin: Object, tenant_x: Mapping[str, Any], *fields: str) -> Object:
-    taken = (*fields, cache_transforms.CONTENT)
+def _copy_fields(twin: Object, tenant_x: Mapping[str, Any], *fields: str) -> Object:
+    taken = (*fields, cache_transforms.CONTENT_DIGEST_FIELD)
     return {**twin, **{field: tenant_x[field] for field in taken if tenant_x.get(field)}}
 
 
 def _refuse_reserved(kind: str, name: str) -> None:
     if is_reserved_name(kind, name):
         text = "is reserved; choose another name"
-        raise RejectedError(Problem("reserved-name", "metadata.name", text))
+        raise RejectedError(RejectionProblem("reserved-name", "metadata.name", text))
 
 
-def replacement(live: Mapping[str, Any], twin: Object, kind: str) -> Object | None:
+def build_replacement(live: Mapping[str, Any], twin: Object, kind: str) -> Object | None:
     """Return the object for the PUT, or None if the live object is as it should be.
 
     If either side is an outline, the result is an outline as well. It proves a difference, and must
     not be written.
     """
-    live, twin = cache_transforms.alike(live, twin)
+    live, twin = cache_transforms.align(live, twin)
     there, wanted = live["metadata"], twin["metadata"]
-    changes = object_meta.metadata_patch(kind, there, wanted)
+    changes = object_meta.build_metadata_patch(kind, there, wanted)
     is_fixed_enough = live.get("immutable") or not twin.get("immutable")
-    is_same = not _differs(live, twin, *cache_transforms.VALUES, cache_transforms.CONTENT)
+    is_same = not _fields_differ(
+        live, twin, *cache_transforms.VALUE_FIELDS, cache_transforms.CONTENT_DIGEST_FIELD
+    )
     if is_same and is_fixed_enough and not changes:
         return None  # an immutable twin with the right content does no harm
-    body = {**twin, "metadata": replace_update.metadata(there, wanted, changes)}
+    body = {**twin, "metadata": replace_update.build_metadata(there, wanted, changes)}
     if live.get("immutable"):
         body["immutable"] = True  # the API does not allow false again
     return body
@@ -147,9 +153,11 @@ def is_fixed(live: Mapping[str, Any], twin: Object) -> bool:
     """Return whether a live twin must be recreated, because it was made immutable."""
     if not live.get("immutable"):
         return False
-    live, twin = cache_transforms.alike(live, twin)
-    return _differs(live, twin, *cache_transforms.VALUES, cache_transforms.CONTENT)
+    live, twin = cache_transforms.align(live, twin)
+    return _fields_differ(
+        live, twin, *cache_transforms.VALUE_FIELDS, cache_transforms.CONTENT_DIGEST_FIELD
+    )
 
 
-def _differs(live: Mapping[str, Any], twin: Object, *fields: str) -> bool:
+def _fields_differ(live: Mapping[str, Any], twin: Object, *fields: str) -> bool:
     return any((live.get(field) or None) != (twin.get(field) or None) for field in fields)

@@ -12,13 +12,13 @@ from typing import Any
 
 from kubeio import Object
 from kubeio.cache.store import Entry, Store
-from syncer.model.tenant_view import Slice, TenantView
+from syncer.model.tenant_view import ServiceCidr, TenantView
 from tenancy import wellknown
 
-Address = ipaddress.IPv4Address | ipaddress.IPv6Address
+ClusterIpAddress = ipaddress.IPv4Address | ipaddress.IPv6Address
 
 
-def parsed(address: str) -> Address | None:
+def parse_address(address: str) -> ClusterIpAddress | None:
     """Return the address that is the name of an IPAddress. None if the name is no address."""
     try:
         return ipaddress.ip_address(address)
@@ -26,7 +26,7 @@ def parsed(address: str) -> Address | None:
         return None
 
 
-def in_slice(store: Store, part: Slice) -> Iterator[Entry]:
+def iterate_addresses_in_range(store: Store, part: ServiceCidr) -> Iterator[Entry]:
     """Yield the IPAddresses of a service range.
 
     A range with fewer addresses than the store has entries is looked up address by address.
@@ -36,12 +36,12 @@ def in_slice(store: Store, part: Slice) -> Iterator[Entry]:
         yield from (entry for entry in found if entry is not None)
         return
     for entry in store.list():
-        address = parsed(entry.name)
+        address = parse_address(entry.name)
         if address is not None and address in part:
             yield entry
 
 
-def is_taken_by_others(super_address: Mapping[str, Any], view: TenantView) -> bool:
+def is_taken_by_other(super_address: Mapping[str, Any], view: TenantView) -> bool:
     """Return whether a Service of another owner has an address of the service range.
 
     The Services of the root namespace belong to the tenant, because they back its provided
@@ -51,11 +51,11 @@ def is_taken_by_others(super_address: Mapping[str, Any], view: TenantView) -> bo
     namespace = holder.get("namespace", "")
     if namespace == view.tenant.root:
         return False
-    own = {view.super_namespace(entry.name) for entry in view.stores["Namespace"].list()}
+    own = {view.get_super_namespace(entry.name) for entry in view.stores["Namespace"].list()}
     return namespace not in own
 
 
-def reservation(address: str) -> Object:
+def build_reservation(address: str) -> Object:
     """Return the IPAddress that reserves an address in the tenant.
 
     It names a parent because the API requires one. The allocator manages only objects with its own

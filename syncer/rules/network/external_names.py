@@ -14,48 +14,50 @@ import re
 from collections.abc import Mapping
 from typing import Any
 
-from syncer.model.rejections import Problem
+from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
 
-_PATH = "spec.externalName"
+_FIELD_PATH = "spec.externalName"
 _SERVICE_LABELS = 3  # name, namespace, svc
-_NUMBER = re.compile(r"[0-9]+|0x[0-9a-f]*")
+_NUMBER_PATTERN = re.compile(r"[0-9]+|0x[0-9a-f]*")
 
 
-def translated(spec: Mapping[str, Any], view: TenantView) -> tuple[str, Problem | None]:
+def translate_name(
+    spec: Mapping[str, Any], view: TenantView
+) -> tuple[str, RejectionProblem | None]:
     """Return the name that is synced, or the problem with it."""
     name = spec.get("externalName")
     if not name:
         return "", None
     if not isinstance(name, str):
-        return "", Problem("malformed", _PATH, "must be a name; correct the object")
+        return "", RejectionProblem("malformed", _FIELD_PATH, "must be a name; correct the object")
     labels = name.lower().removesuffix(".").split(".")
-    inner = _inside(labels, view.spec.cluster_domain)
+    inner = _split_within_domain(labels, view.spec.cluster_domain)
     if inner is None and labels[-1] == "svc":
         inner = labels
     if inner is not None:
         if len(inner) != _SERVICE_LABELS or inner[-1] != "svc":
             text = "must be <service>.<namespace>.svc inside this cluster; use such a name"
-            return "", Problem("external-name", _PATH, text)
-        return f"{inner[0]}.{view.super_namespace(inner[1])}.svc.{view.super_domain}.", None
-    return f"{'.'.join(labels)}.", _outside(labels, view)
+            return "", RejectionProblem("external-name", _FIELD_PATH, text)
+        return f"{inner[0]}.{view.get_super_namespace(inner[1])}.svc.{view.super_domain}.", None
+    return f"{'.'.join(labels)}.", _check_outside_name(labels, view)
 
 
-def _inside(labels: list[str], domain: str) -> list[str] | None:
+def _split_within_domain(labels: list[str], domain: str) -> list[str] | None:
     """Return a name within a domain. None if it is not in that domain."""
     last = domain.lower().strip(".").split(".")
     return labels[: -len(last)] if labels[-len(last) :] == last else None
 
 
-def _outside(labels: list[str], view: TenantView) -> Problem | None:
+def _check_outside_name(labels: list[str], view: TenantView) -> RejectionProblem | None:
     """Return the problem with a name outside of the cluster, or None."""
     text = ""
     if not all(labels):
         text = "must be a name without empty parts; correct the object"
     elif len(labels) == 1:
         text = "must be a full name, not a single word; write it with its domain"
-    elif _NUMBER.fullmatch(labels[-1]):
+    elif _NUMBER_PATTERN.fullmatch(labels[-1]):
         text = "must not end like an address; use a name outside"
-    elif _inside(labels, view.super_domain) is not None:
+    elif _split_within_domain(labels, view.super_domain) is not None:
         text = "is of a domain that is kept for what this cluster runs on; use a name outside"
-    return Problem("external-name", _PATH, text) if text else None
+    return RejectionProblem("external-name", _FIELD_PATH, text) if text else None

@@ -9,11 +9,11 @@ forbidden address through the IPv6 form.
 import ipaddress
 from collections.abc import Iterator
 
-from syncer.model.super_cidrs import Address, Spans, networks
+from syncer.model.super_cidrs import CidrAddress, CidrSet, parse_networks
 from syncer.model.tenant_view import TenantView
 
-_LOCAL = Spans(
-    networks(
+_LOCAL_NETWORKS = CidrSet(
+    parse_networks(
         (
             "0.0.0.0/8",
             "127.0.0.0/8",
@@ -29,11 +29,11 @@ _LOCAL = Spans(
 )
 """Loopback and link-local addresses, and addresses that are no single host."""
 _NAT64 = ipaddress.IPv6Network("64:ff9b::/96")
-_COMPATIBLE = ipaddress.IPv6Network("::/96")
+_IPV4_COMPATIBLE = ipaddress.IPv6Network("::/96")
 _LOW_32_BITS = (1 << 32) - 1
 
 
-def reason(text: object, taken: Spans) -> str:
+def find_problem(text: object, taken: CidrSet) -> str:
     """Return the reason why an address is forbidden. Empty if it is allowed.
 
     `taken` has the addresses of the super cluster. The caller computes it once for all addresses of
@@ -45,27 +45,27 @@ def reason(text: object, taken: Spans) -> str:
         address = None
     if address is None or getattr(address, "scope_id", None):
         return "is no address"
-    for each in _meant(address):
-        if _LOCAL.holds(each):
+    for each in _expand_embedded_ipv4(address):
+        if _LOCAL_NETWORKS.contains(each):
             return "is local to a machine"
-        if taken.holds(each):
+        if taken.contains(each):
             return "belongs to what this cluster runs on"
     return ""
 
 
-def of_the_super_cluster(view: TenantView) -> Spans:
+def list_super_cidrs(view: TenantView) -> CidrSet:
     """Return the addresses that belong to the super cluster of a tenant."""
-    ranges = view.ranges()
-    listed = networks(view.policy.network.super_ranges)
-    return Spans((*ranges.nodes, *ranges.services, *listed, view.slice))
+    ranges = view.get_super_cidrs()
+    listed = parse_networks(view.policy.network.super_ranges)
+    return CidrSet((*ranges.nodes, *ranges.services, *listed, view.service_range))
 
 
-def _meant(address: Address) -> Iterator[Address]:
+def _expand_embedded_ipv4(address: CidrAddress) -> Iterator[CidrAddress]:
     """Yield an address, and the IPv4 address inside it."""
     yield address
     if isinstance(address, ipaddress.IPv6Address):
         inner = address.ipv4_mapped or address.sixtofour
-        if inner is None and (address in _NAT64 or address in _COMPATIBLE):
+        if inner is None and (address in _NAT64 or address in _IPV4_COMPATIBLE):
             inner = ipaddress.IPv4Address(int(address) & _LOW_32_BITS)
         if inner is not None:
             yield inner

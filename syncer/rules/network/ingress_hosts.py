@@ -12,150 +12,158 @@ from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from kubeio.cache.store import Entry, Store
-from syncer.model.rejections import Problem
+from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
-from syncer.model.unstructured import mapping, mappings, texts
+from syncer.model.unstructured import as_mapping, as_mappings, as_strings
 from tenancy import ownership
 
 INGRESS = "Ingress"
-OTHERS = "Ingress of the super cluster"
+FOREIGN_INGRESS = "Ingress of the super cluster"
 """Key of the cache of Ingresses that belong to no tenant."""
-BY_HOST = "host"
+BY_HOST_INDEX = "host"
 """Index of Ingresses by the hosts of their rules."""
 MAX_HOSTS = 500
 """Maximum number of hosts of one Ingress. Each host is looked up."""
 _MAX_LENGTH = 253
-_ANY = "*."
-_RULE = "ingress-host"
+_WILDCARD_PREFIX = "*."
+_RULE_NAME = "ingress-host"
 
 
-def hosts_named(entry: Entry) -> frozenset[str]:
+def index_by_host(entry: Entry) -> frozenset[str]:
     """Return the hosts that the rules of an Ingress name."""
-    return _hosts(mapping(entry.decode().get("spec")))
+    return _get_hosts(as_mapping(entry.decode().get("spec")))
 
 
-def _hosts(spec: Mapping[str, Any]) -> frozenset[str]:
-    found = (rule.get("host") for rule in mappings(spec.get("rules"))[:MAX_HOSTS])
+def _get_hosts(spec: Mapping[str, Any]) -> frozenset[str]:
+    found = (rule.get("host") for rule in as_mappings(spec.get("rules"))[:MAX_HOSTS])
     return frozenset(
         host.lower() for host in found if isinstance(host, str) and 0 < len(host) <= _MAX_LENGTH
     )
 
 
-def users(store: Store, hosts: Iterable[str]) -> Iterator[Entry]:
+def iterate_users(store: Store, hosts: Iterable[str]) -> Iterator[Entry]:
     """Yield the Ingresses of a cache whose rules match one of some hosts."""
     for host in hosts:
-        for key in _covering(host):
-            yield from store.index(BY_HOST, key)
-        if host.startswith(_ANY):  # few may have a wildcard
+        for key in _iterate_matching_hosts(host):
+            yield from store.index(BY_HOST_INDEX, key)
+        if host.startswith(_WILDCARD_PREFIX):  # few may have a wildcard
             for entry in store.list():
-                if any(each.endswith(host[1:]) for each in hosts_named(entry)):
+                if any(each.endswith(host[1:]) for each in index_by_host(entry)):
                     yield entry
 
 
-def _covering(host: str) -> Iterator[str]:
+def _iterate_matching_hosts(host: str) -> Iterator[str]:
     """Yield a host, and every wildcard that covers it."""
     yield host
-    labels = host.removeprefix(_ANY).split(".")
+    labels = host.removeprefix(_WILDCARD_PREFIX).split(".")
     for number in range(1, len(labels)):
-        yield _ANY + ".".join(labels[number:])
+        yield _WILDCARD_PREFIX + ".".join(labels[number:])
 
 
-def malformed(spec: Mapping[str, Any]) -> Iterator[Problem]:
+def find_malformed(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     """Yield a problem for each host that no API accepts, and for too many hosts."""
-    rules, tls = mappings(spec.get("rules")), mappings(spec.get("tls"))
+    rules, tls = as_mappings(spec.get("rules")), as_mappings(spec.get("tls"))
     for number, rule in enumerate(rules):
         host = rule.get("host") or ""
         if not isinstance(host, str) or len(host) > _MAX_LENGTH:
             text = "must be a host name; correct the object"
-            yield Problem("malformed", f"spec.rules[{number}].host", text)
-    count = len(rules) + sum(len(texts(item.get("hosts"))) for item in tls)
+            yield RejectionProblem("malformed", f"spec.rules[{number}].host", text)
+    count = len(rules) + sum(len(as_strings(item.get("hosts"))) for item in tls)
     if count > MAX_HOSTS:
         text = f"has {count} hosts, and {MAX_HOSTS} are carried; use several Ingresses"
-        yield Problem("too-large", "spec", text)
+        yield RejectionProblem("too-large", "spec", text)
 
 
-def problems(
+def find_problems(
     spec: Mapping[str, Any], metadata: Mapping[str, Any], view: TenantView
-) -> Iterator[Problem]:
+) -> Iterator[RejectionProblem]:
     """Yield a problem for each host of a tenant's Ingress that must not be synced."""
     is_for_all = view.policy.network.catch_all_ingresses == "Allow"
     if spec.get("defaultBackend") and not is_for_all:
         text = "would take what is for others; leave it out, and name hosts in rules"
-        yield Problem(_RULE, "spec.defaultBackend", text)
-    own = _twin(metadata, view)
-    for number, rule in enumerate(mappings(spec.get("rules"))):
+        yield RejectionProblem(_RULE_NAME, "spec.defaultBackend", text)
+    own = _get_twin(metadata, view)
+    for number, rule in enumerate(as_mappings(spec.get("rules"))):
         path, host = f"spec.rules[{number}].host", (rule.get("host") or "").lower()
         if host:
-            yield from _of_rule(host, path, own, view)
+            yield from _find_rule_problems(host, path, own, view)
         elif not is_for_all:
             text = "must be given, as the rule would take what is for others; name a host"
-            yield Problem(_RULE, path, text)
-    for number, item in enumerate(mappings(spec.get("tls"))):
-        for index, host in enumerate(texts(item.get("hosts"))):
-            yield from _taken(host.lower(), f"spec.tls[{number}].hosts[{index}]", own, view)
+            yield RejectionProblem(_RULE_NAME, path, text)
+    for number, item in enumerate(as_mappings(spec.get("tls"))):
+        for index, host in enumerate(as_strings(item.get("hosts"))):
+            yield from _find_taken_problems(
+                host.lower(), f"spec.tls[{number}].hosts[{index}]", own, view
+            )
 
 
-def _of_rule(host: str, path: str, own: Entry | None, view: TenantView) -> Iterator[Problem]:
-    offered = [each.lower().removeprefix(_ANY) for each in view.policy.network.ingress_hosts]
-    inside = host.removeprefix(_ANY)
+def _find_rule_problems(
+    host: str, path: str, own: Entry | None, view: TenantView
+) -> Iterator[RejectionProblem]:
+    offered = [
+        each.lower().removeprefix(_WILDCARD_PREFIX) for each in view.policy.network.ingress_hosts
+    ]
+    inside = host.removeprefix(_WILDCARD_PREFIX)
     if any(inside == each or inside.endswith(f".{each}") for each in offered):
-        yield from _taken(host, path, own, view)
+        yield from _find_taken_problems(host, path, own, view)
     elif offered:
         text = f"{host} is not offered to this cluster; use one in {' or '.join(offered)}"
-        yield Problem(_RULE, path, text)
-    elif host.startswith(_ANY):
+        yield RejectionProblem(_RULE_NAME, path, text)
+    elif host.startswith(_WILDCARD_PREFIX):
         text = f"{host} would take hosts of others; name each host"
-        yield Problem(_RULE, path, text)
+        yield RejectionProblem(_RULE_NAME, path, text)
     else:
-        yield from _taken(host, path, own, view)
+        yield from _find_taken_problems(host, path, own, view)
 
 
-def _taken(host: str, path: str, own: Entry | None, view: TenantView) -> Iterator[Problem]:
-    if any(_is_first(entry, host, own, view) for entry in _strangers(host, view)):
+def _find_taken_problems(
+    host: str, path: str, own: Entry | None, view: TenantView
+) -> Iterator[RejectionProblem]:
+    if any(_is_older_than_own(entry, host, own, view) for entry in _iterate_foreign(host, view)):
         text = f"{host} is somebody else's; use another host, or ask whoever runs this cluster"
-        yield Problem("host-taken", path, text)
+        yield RejectionProblem("host-taken", path, text)
 
 
-def _strangers(host: str, view: TenantView) -> Iterator[Entry]:
+def _iterate_foreign(host: str, view: TenantView) -> Iterator[Entry]:
     """Yield the Ingresses of the super cluster that have a host and are not the tenant's."""
-    for kind in (INGRESS, OTHERS):
-        store = view.below.get(kind)
-        for key in _covering(host) if store is not None else ():
-            for entry in store.index(BY_HOST, key) if store is not None else ():
-                if _tenant_of(entry, view) != view.tenant.uid:
+    for kind in (INGRESS, FOREIGN_INGRESS):
+        store = view.super_stores.get(kind)
+        for key in _iterate_matching_hosts(host) if store is not None else ():
+            for entry in store.index(BY_HOST_INDEX, key) if store is not None else ():
+                if _get_tenant(entry, view) != view.tenant.uid:
                     yield entry
 
 
-def _tenant_of(entry: Entry, view: TenantView) -> str:
+def _get_tenant(entry: Entry, view: TenantView) -> str:
     """Return the tenant of an Ingress. Empty if it belongs to no tenant.
 
     An Ingress that a controller creates in a super namespace belongs to the tenant of that
     namespace.
     """
-    spaces = view.below.get("Namespace")
+    spaces = view.super_stores.get("Namespace")
     space = spaces.get("", entry.namespace) if spaces is not None else None
     for found in (entry, space):
-        owner = ownership.owner_of({"annotations": found.annotations}) if found else None
+        owner = ownership.read_owner({"annotations": found.annotations}) if found else None
         if owner is not None:
             return owner.vc_uid
     return ""
 
 
-def _is_first(entry: Entry, host: str, own: Entry | None, view: TenantView) -> bool:
+def _is_older_than_own(entry: Entry, host: str, own: Entry | None, view: TenantView) -> bool:
     """Return whether another owner's Ingress had a host before the tenant's.
 
     An Ingress of the super cluster itself always has precedence.
     """
-    if own is None or host not in hosts_named(own) or not _tenant_of(entry, view):
+    if own is None or host not in index_by_host(own) or not _get_tenant(entry, view):
         return True
-    return _age(entry) < _age(own)
+    return _rank_by_age(entry) < _rank_by_age(own)
 
 
-def _age(entry: Entry) -> tuple[str, str]:
+def _rank_by_age(entry: Entry) -> tuple[str, str]:
     return (str(entry.decode()["metadata"].get("creationTimestamp", "")), entry.uid)
 
 
-def _twin(metadata: Mapping[str, Any], view: TenantView) -> Entry | None:
-    store = view.below.get(INGRESS)
-    place = view.super_namespace(metadata["namespace"])
+def _get_twin(metadata: Mapping[str, Any], view: TenantView) -> Entry | None:
+    store = view.super_stores.get(INGRESS)
+    place = view.get_super_namespace(metadata["namespace"])
     return store.get(place, metadata["name"]) if store is not None else None

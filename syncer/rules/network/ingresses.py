@@ -13,52 +13,71 @@ from typing import Any
 
 from kubeio import Object
 from syncer.model import object_meta
-from syncer.model.field_rules import ALLOW, Each, Fields, Refuse, Verdict, Walk, Written
-from syncer.model.rejections import Problem, RefusedError, RejectedError
-from syncer.model.replace_update import replacement
+from syncer.model.field_rules import (
+    ALLOW_SCALAR,
+    BuiltField,
+    FieldRule,
+    FieldWalk,
+    ListOfObjects,
+    ObjectFields,
+    RefuseField,
+)
+from syncer.model.rejections import ForbiddenObjectError, RejectedError, RejectionProblem
+from syncer.model.replace_update import build_replacement
 from syncer.model.tenant_view import TenantView
-from syncer.model.unstructured import mapping, mappings
+from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.network import ingress_hosts
-from tenancy.policies import EVERY
+from tenancy.policies import WILDCARD_NAME
 
 INGRESS_CLASS = "IngressClass"
 
-_BACKEND = Fields(
+_BACKEND = ObjectFields(
     {
-        "resource": Refuse("ingress-backend", "is not offered; use a service as backend"),
-        "service": Fields({"name": ALLOW, "port": Fields({"name": ALLOW, "number": ALLOW})}),
+        "resource": RefuseField("ingress-backend", "is not offered; use a service as backend"),
+        "service": ObjectFields(
+            {
+                "name": ALLOW_SCALAR,
+                "port": ObjectFields({"name": ALLOW_SCALAR, "number": ALLOW_SCALAR}),
+            }
+        ),
     }
 )
 
-INGRESS_SPEC: Mapping[str, Verdict] = {
+INGRESS_SPEC: Mapping[str, FieldRule] = {
     "defaultBackend": _BACKEND,
-    "ingressClassName": Written(
+    "ingressClassName": BuiltField(
         "ingresses",
         "must be a class that your cluster shows. Without a value it is the default class, if every"
         " class is offered",
     ),
-    "rules": Each(
+    "rules": ListOfObjects(
         {
-            "host": Written(
+            "host": BuiltField(
                 "ingress_hosts",
                 "must be a host that no other tenant uses, in a domain that is offered to your"
                 " cluster",
             ),
-            "http": Fields(
-                {"paths": Each({"backend": _BACKEND, "path": ALLOW, "pathType": ALLOW})}
+            "http": ObjectFields(
+                {
+                    "paths": ListOfObjects(
+                        {"backend": _BACKEND, "path": ALLOW_SCALAR, "pathType": ALLOW_SCALAR}
+                    )
+                }
             ),
         }
     ),
-    "tls": Each({"hosts": ALLOW, "secretName": ALLOW}),
+    "tls": ListOfObjects({"hosts": ALLOW_SCALAR, "secretName": ALLOW_SCALAR}),
 }
-INGRESS_STATUS: Mapping[str, Verdict] = {
-    "loadBalancer": Fields(
+INGRESS_STATUS: Mapping[str, FieldRule] = {
+    "loadBalancer": ObjectFields(
         {
-            "ingress": Each(
+            "ingress": ListOfObjects(
                 {
-                    "hostname": ALLOW,
-                    "ip": ALLOW,
-                    "ports": Each({"error": ALLOW, "port": ALLOW, "protocol": ALLOW}),
+                    "hostname": ALLOW_SCALAR,
+                    "ip": ALLOW_SCALAR,
+                    "ports": ListOfObjects(
+                        {"error": ALLOW_SCALAR, "port": ALLOW_SCALAR, "protocol": ALLOW_SCALAR}
+                    ),
                 }
             )
         }
@@ -67,83 +86,87 @@ INGRESS_STATUS: Mapping[str, Verdict] = {
 """Fields that are synced back to the tenant."""
 
 
-def ingress(tenant_ingress: Mapping[str, Any], view: TenantView) -> Object:
+def build_ingress(tenant_ingress: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of an Ingress. Raises RejectedError."""
     if view.policy.sync.ingresses != "Allow":
         text = "is not offered to this cluster; use a Service of another type"
-        raise RefusedError(Problem("ingresses", "spec", text))
+        raise ForbiddenObjectError(RejectionProblem("ingresses", "spec", text))
     metadata, said = tenant_ingress["metadata"], tenant_ingress.get("spec") or {}
-    walk = Walk()
-    spec = walk.fields(said, INGRESS_SPEC, "spec")
-    problems = walk.problems or list(ingress_hosts.malformed(said))
+    walk = FieldWalk()
+    spec = walk.walk_fields(said, INGRESS_SPEC, "spec")
+    problems = walk.problems or list(ingress_hosts.find_malformed(said))
     if problems:
         raise RejectedError(*problems)
-    problems = list(ingress_hosts.problems(said, metadata, view))
+    problems = list(ingress_hosts.find_problems(said, metadata, view))
     if problems:
-        raise RefusedError(*problems)
+        raise ForbiddenObjectError(*problems)
     for rule, own in zip(spec.get("rules") or (), said.get("rules") or (), strict=True):
         if own.get("host"):
             rule["host"] = own["host"]
-    name = _class(said.get("ingressClassName"), view)
+    name = _resolve_class(said.get("ingressClassName"), view)
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "Ingress",
-        "metadata": object_meta.super_metadata(
+        "metadata": object_meta.build_super_metadata(
             "Ingress",
             view.tenant,
             metadata,
-            super_namespace=view.super_namespace(metadata["namespace"]),
+            super_namespace=view.get_super_namespace(metadata["namespace"]),
             passing=view.policy.metadata,
         ),
         "spec": {**spec, "ingressClassName": name} if name else spec,
     }
 
 
-def _class(name: object, view: TenantView) -> str:
+def _resolve_class(name: object, view: TenantView) -> str:
     """Return the class that is synced. Empty leaves the choice to the super cluster's default."""
-    if isinstance(name, str) and name and view.shows(INGRESS_CLASS, name):
+    if isinstance(name, str) and name and view.shows_class(INGRESS_CLASS, name):
         return name
-    if not name and EVERY in view.policy.sync.ingress_classes.names:
+    if not name and WILDCARD_NAME in view.policy.sync.ingress_classes.names:
         return ""
     text = "is not offered to this cluster; use one that `kubectl get ingressclasses` shows"
-    problem = Problem("ingress-class", "spec.ingressClassName", text)
-    if isinstance(name, str) and name and not view.has(INGRESS_CLASS, name):
+    problem = RejectionProblem("ingress-class", "spec.ingressClassName", text)
+    if isinstance(name, str) and name and not view.has_class(INGRESS_CLASS, name):
         raise RejectedError(problem)  # the class may just be recreated
-    raise RefusedError(problem)
+    raise ForbiddenObjectError(problem)
 
 
-def change(live: Mapping[str, Any], twin: Object) -> Object | None:
+def build_change(live: Mapping[str, Any], twin: Object) -> Object | None:
     """Return the Ingress to put in place of the live one, or None.
 
     A default class that the super cluster assigned stays while the tenant names none.
     """
-    given = mapping(live.get("spec")).get("ingressClassName")
+    given = as_mapping(live.get("spec")).get("ingressClassName")
     if given and "ingressClassName" not in twin["spec"]:
         twin = {**twin, "spec": {**twin["spec"], "ingressClassName": given}}
-    return replacement(live, twin, table=INGRESS_SPEC, at="spec")
+    return build_replacement(live, twin, table=INGRESS_SPEC, field="spec")
 
 
-def status_up(tenant_ingress: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
+def build_status_up(tenant_ingress: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
     """Return the merge patch of the tenant's status, or None."""
-    own = mapping(tenant_ingress.get("status")).get("loadBalancer") or {}
-    there = Walk().fields(live.get("status") or {}, INGRESS_STATUS, "status").get("loadBalancer")
+    own = as_mapping(tenant_ingress.get("status")).get("loadBalancer") or {}
+    there = (
+        FieldWalk()
+        .walk_fields(live.get("status") or {}, INGRESS_STATUS, "status")
+        .get("loadBalancer")
+    )
     if own == (there or {}):
         return None
-    changed = object_meta.merge_patch(mapping(own), there or {})
+    changed = object_meta.build_merge_patch(as_mapping(own), there or {})
     return {
         "metadata": {"uid": tenant_ingress["metadata"]["uid"]},
         "status": {"loadBalancer": changed},
     }
 
 
-def class_of(tenant_ingress: Mapping[str, Any]) -> str:
+def get_class(tenant_ingress: Mapping[str, Any]) -> str:
     """Return the class that an Ingress names. Empty if it names none."""
-    name = mapping(tenant_ingress.get("spec")).get("ingressClassName")
+    name = as_mapping(tenant_ingress.get("spec")).get("ingressClassName")
     return name if isinstance(name, str) else ""
 
 
-def secrets_of(tenant_ingress: Mapping[str, Any]) -> frozenset[str]:
+def list_secrets(tenant_ingress: Mapping[str, Any]) -> frozenset[str]:
     """Return the Secrets that an Ingress names. Empty if it is malformed."""
-    found = mappings(mapping(tenant_ingress.get("spec")).get("tls"))
+    found = as_mappings(as_mapping(tenant_ingress.get("spec")).get("tls"))
     names = (item.get("secretName") for item in found)
     return frozenset(name for name in names if isinstance(name, str) and name)

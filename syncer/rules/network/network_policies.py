@@ -21,80 +21,87 @@ import orjson
 
 from kubeio import Object
 from syncer.model import label_selectors, object_meta
-from syncer.model.field_rules import ALLOW, Each, Fields, Only, Verdict, Walk
+from syncer.model.field_rules import (
+    ALLOW_SCALAR,
+    AllowValues,
+    FieldRule,
+    FieldWalk,
+    ListOfObjects,
+    ObjectFields,
+)
 from syncer.model.label_selectors import SELECTOR
-from syncer.model.rejections import Problem, RefusedError, RejectedError
-from syncer.model.replace_update import replacement
-from syncer.model.super_cidrs import Spans, networks
+from syncer.model.rejections import ForbiddenObjectError, RejectedError, RejectionProblem
+from syncer.model.replace_update import build_replacement
+from syncer.model.super_cidrs import CidrSet, parse_networks
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import ip_blocks, policy_size
-from syncer.rules.network.ip_blocks import Block
+from syncer.rules.network.ip_blocks import IpBlock
 from tenancy import wellknown
-from tenancy.policies import Metadata
+from tenancy.policies import MetadataSpec
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """Label with the name of the namespace. Every API server sets it on each namespace."""
 
-_PEERS = Each(
+_PEERS = ListOfObjects(
     {
-        "ipBlock": Fields({"cidr": ALLOW, "except": ALLOW}),
-        "namespaceSelector": Fields(SELECTOR),
-        "podSelector": Fields(SELECTOR),
+        "ipBlock": ObjectFields({"cidr": ALLOW_SCALAR, "except": ALLOW_SCALAR}),
+        "namespaceSelector": ObjectFields(SELECTOR),
+        "podSelector": ObjectFields(SELECTOR),
     }
 )
-_PORTS = Each({"endPort": ALLOW, "port": ALLOW, "protocol": ALLOW})
+_PORTS = ListOfObjects({"endPort": ALLOW_SCALAR, "port": ALLOW_SCALAR, "protocol": ALLOW_SCALAR})
 
-NETWORK_POLICY_SPEC: Mapping[str, Verdict] = {
-    "egress": Each({"ports": _PORTS, "to": _PEERS}),
-    "ingress": Each({"from": _PEERS, "ports": _PORTS}),
-    "podSelector": Fields(SELECTOR),
-    "policyTypes": Only(
+NETWORK_POLICY_SPEC: Mapping[str, FieldRule] = {
+    "egress": ListOfObjects({"ports": _PORTS, "to": _PEERS}),
+    "ingress": ListOfObjects({"from": _PEERS, "ports": _PORTS}),
+    "podSelector": ObjectFields(SELECTOR),
+    "policyTypes": AllowValues(
         frozenset({"Ingress", "Egress"}), "policy-type", "use Ingress, Egress or both"
     ),
 }
 """Verdicts on a NetworkPolicySpec. Peers are walked by this table and then rewritten."""
 
 
-class Direction(Enum):
+class PolicyDirection(Enum):
     """List of rules of one direction: its policy type, its field, and the field of its peers."""
 
     INGRESS = ("Ingress", "ingress", "from")
     EGRESS = ("Egress", "egress", "to")
 
     @property
-    def type(self) -> str:
+    def policy_type(self) -> str:
         """Return the policy type."""
         return self.value[0]
 
     @property
-    def field(self) -> str:
+    def rules_field(self) -> str:
         """Return the name of the field with the rules."""
         return self.value[1]
 
     @property
-    def peers(self) -> str:
+    def peers_field(self) -> str:
         """Return the name of the field with the peers of a rule."""
         return self.value[2]
 
 
-_ROOT_PEERS = {
-    Direction.INGRESS: ("apiserver",),  # for webhooks, and Services by proxy
-    Direction.EGRESS: ("apiserver", "coredns"),
+_CONTROL_PLANE_PEERS = {
+    PolicyDirection.INGRESS: ("apiserver",),  # for webhooks, and Services by proxy
+    PolicyDirection.EGRESS: ("apiserver", "coredns"),
 }
 """Components of the tenant's control plane that a policy never isolates its pods from."""
 
 
-def network_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> Object:
+def build_network_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a network policy. Raises RejectedError."""
     if view.policy.sync.network_policies != "Allow":
         text = "is not offered to this cluster, so the policy has no effect; ask whoever runs it"
-        raise RefusedError(Problem("network-policies", "spec", text))
-    walk = Walk()
-    spec = walk.fields(tenant_policy.get("spec") or {}, NETWORK_POLICY_SPEC, "spec")
+        raise ForbiddenObjectError(RejectionProblem("network-policies", "spec", text))
+    walk = FieldWalk()
+    spec = walk.walk_fields(tenant_policy.get("spec") or {}, NETWORK_POLICY_SPEC, "spec")
     problems = (
         walk.problems
-        or list(policy_size.written(spec))
-        or list(_problems(spec, view.policy.metadata))
+        or list(policy_size.check_written_size(spec))
+        or list(_find_problems(spec, view.policy.metadata))
     )
     if problems:
         raise RejectedError(*problems)
@@ -102,23 +109,23 @@ def network_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> Object
     return {
         "apiVersion": "networking.k8s.io/v1",
         "kind": "NetworkPolicy",
-        "metadata": object_meta.super_metadata(
+        "metadata": object_meta.build_super_metadata(
             "NetworkPolicy",
             view.tenant,
             metadata,
-            super_namespace=view.super_namespace(metadata["namespace"]),
+            super_namespace=view.get_super_namespace(metadata["namespace"]),
             passing=view.policy.metadata,
         ),
-        "spec": _spec(spec, view),
+        "spec": _build_spec(spec, view),
     }
 
 
-def change(live: Mapping[str, Any], twin: Object) -> Object | None:
+def build_change(live: Mapping[str, Any], twin: Object) -> Object | None:
     """Return the policy to put in place of the live one, or None."""
-    return replacement(live, twin, table=NETWORK_POLICY_SPEC, at="spec")
+    return build_replacement(live, twin, table=NETWORK_POLICY_SPEC, field="spec")
 
 
-def follows_namespaces(body: bytes) -> bool:
+def depends_on_namespaces(body: bytes) -> bool:
     """Return whether the meaning of a policy may change when a namespace changes."""
     return b'"namespaceSelector"' in body
 
@@ -126,117 +133,134 @@ def follows_namespaces(body: bytes) -> bool:
 # --- problems -------------------------------------------------------------------------------------
 
 
-def _problems(spec: Mapping[str, Any], passing: Metadata) -> Iterator[Problem]:
-    yield from label_selectors.problems(spec.get("podSelector") or {}, "spec.podSelector", passing)
+def _find_problems(spec: Mapping[str, Any], passing: MetadataSpec) -> Iterator[RejectionProblem]:
+    yield from label_selectors.find_problems(
+        spec.get("podSelector") or {}, "spec.podSelector", passing
+    )
     if not isinstance(spec.get("policyTypes", []), list):
-        yield Problem("malformed", "spec.policyTypes", "must be a list; correct the object")
-    for direction in Direction:
-        for number, rule in enumerate(spec.get(direction.field) or ()):
-            for index, peer in enumerate(rule.get(direction.peers) or ()):
-                where = f"spec.{direction.field}[{number}].{direction.peers}[{index}]"
-                yield from _peer_problems(peer, where, passing)
+        yield RejectionProblem(
+            "malformed", "spec.policyTypes", "must be a list; correct the object"
+        )
+    for direction in PolicyDirection:
+        for number, rule in enumerate(spec.get(direction.rules_field) or ()):
+            for index, peer in enumerate(rule.get(direction.peers_field) or ()):
+                where = f"spec.{direction.rules_field}[{number}].{direction.peers_field}[{index}]"
+                yield from _find_peer_problems(peer, where, passing)
 
 
-def _peer_problems(peer: Mapping[str, Any], path: str, passing: Metadata) -> Iterator[Problem]:
+def _find_peer_problems(
+    peer: Mapping[str, Any], path: str, passing: MetadataSpec
+) -> Iterator[RejectionProblem]:
     block = peer.get("ipBlock")
     if (block is None) == (not peer.keys() - {"ipBlock"}):
         text = "must have either an ipBlock or selectors; correct the object"
-        yield Problem("malformed", path, text)
-    elif block is not None and _block(block) is None:
+        yield RejectionProblem("malformed", path, text)
+    elif block is not None and _parse_block(block) is None:
         text = "must have a CIDR, and in except only smaller ones inside it; correct the object"
-        yield Problem("malformed", f"{path}.ipBlock", text)
-    yield from label_selectors.problems(
+        yield RejectionProblem("malformed", f"{path}.ipBlock", text)
+    yield from label_selectors.find_problems(
         peer.get("podSelector") or {}, f"{path}.podSelector", passing
     )
     namespaces = (peer.get("namespaceSelector") or {}).get("matchExpressions") or ()
     for index, item in enumerate(namespaces):
-        yield from label_selectors.broken(
+        yield from label_selectors.find_expression_problems(
             item, f"{path}.namespaceSelector.matchExpressions[{index}]"
         )
 
 
-def _block(block: Mapping[str, Any]) -> Block | None:
-    return ip_blocks.parsed(block.get("cidr"), block.get("except") or ())
+def _parse_block(block: Mapping[str, Any]) -> IpBlock | None:
+    return ip_blocks.parse_block(block.get("cidr"), block.get("except") or ())
 
 
 # --- rewriting ------------------------------------------------------------------------------------
 
 
 @dataclass(frozen=True, slots=True)
-class _Ground:
+class _PolicyContext:
     """Inputs for the rendering of a policy."""
 
     view: TenantView
-    pods: Spans
+    pods: CidrSet
     """Networks in which pods of any tenant may have their addresses. All networks if that is
     unknown."""
-    taken: Mapping[Direction, Spans]
+    subtracted: Mapping[PolicyDirection, CidrSet]
     """Networks that blocks lose. For ingress the node addresses stay, because traffic through a
     node port or a load balancer has the address of the node that it passed."""
     namespaces: Mapping[str, Mapping[str, str]]
     """Labels of the tenant's namespaces, by super namespace."""
-    left: policy_size.Left
+    budget: policy_size.PolicySizeBudget
 
 
-def _ground(view: TenantView) -> _Ground:
-    ranges = view.ranges()
-    pods = (*ranges.pods, *networks(view.policy.network.super_ranges))
+def _build_context(view: TenantView) -> _PolicyContext:
+    ranges = view.get_super_cidrs()
+    pods = (*ranges.pods, *parse_networks(view.policy.network.super_ranges))
     into = (*pods, *ranges.services)
-    above = view.namespace_labels().items()
-    return _Ground(
+    above = view.list_namespace_labels().items()
+    return _PolicyContext(
         view,
-        pods=Spans(pods or ip_blocks.WORLD),
-        taken={Direction.INGRESS: Spans(into), Direction.EGRESS: Spans((*into, *ranges.nodes))},
-        namespaces={view.super_namespace(name): labels for name, labels in above},
-        left=policy_size.Left(),
+        pods=CidrSet(pods or ip_blocks.ALL_ADDRESSES),
+        subtracted={
+            PolicyDirection.INGRESS: CidrSet(into),
+            PolicyDirection.EGRESS: CidrSet((*into, *ranges.nodes)),
+        },
+        namespaces={view.get_super_namespace(name): labels for name, labels in above},
+        budget=policy_size.PolicySizeBudget(),
     )
 
 
-def _spec(spec: Mapping[str, Any], view: TenantView) -> Object:
-    types = _types(spec)
+def _build_spec(spec: Mapping[str, Any], view: TenantView) -> Object:
+    types = _get_policy_types(spec)
     twin: Object = {"podSelector": spec.get("podSelector") or {}, "policyTypes": types}
-    ground = _ground(view)
-    for direction in Direction:
-        if direction.type in types:
-            found = (_rule(rule, direction, ground) for rule in spec.get(direction.field) or ())
+    ground = _build_context(view)
+    for direction in PolicyDirection:
+        if direction.policy_type in types:
+            found = (
+                _build_rule(rule, direction, ground)
+                for rule in spec.get(direction.rules_field) or ()
+            )
             rules = [rule for rule in found if rule is not None]
-            twin[direction.field] = [*rules, {direction.peers: [_root_peer(direction, view)]}]
+            twin[direction.rules_field] = [
+                *rules,
+                {direction.peers_field: [_build_control_plane_peer(direction, view)]},
+            ]
     return twin
 
 
-def _types(spec: Mapping[str, Any]) -> list[str]:
+def _get_policy_types(spec: Mapping[str, Any]) -> list[str]:
     """Return the policy types. If there are none, return the defaults of the API."""
     if spec.get("policyTypes"):
         return list(spec["policyTypes"])
     return ["Ingress", "Egress"] if spec.get("egress") else ["Ingress"]
 
 
-def _rule(rule: Mapping[str, Any], direction: Direction, ground: _Ground) -> Object | None:
+def _build_rule(
+    rule: Mapping[str, Any], direction: PolicyDirection, context: _PolicyContext
+) -> Object | None:
     """Return a rule for the super cluster. None if no peer is left."""
-    peers = _distinct(rule.get(direction.peers) or ())
-    blocks = [block for peer in peers if (block := _block(peer.get("ipBlock") or {}))]
+    peers = _deduplicate(rule.get(direction.peers_field) or ())
+    blocks = [block for peer in peers if (block := _parse_block(peer.get("ipBlock") or {}))]
     if not peers:
-        blocks = [Block(net) for net in ip_blocks.WORLD]
-    taken = ground.taken[direction]
-    ground.left.write(sum(block.size(taken) for block in blocks))
-    found = [_selected(peer, ground) for peer in peers if "ipBlock" not in peer]
+        blocks = [IpBlock(net) for net in ip_blocks.ALL_ADDRESSES]
+    taken = context.subtracted[direction]
+    context.budget.take_rendered(sum(block.estimate_size(taken) for block in blocks))
+    found = [_build_selector_peer(peer, context) for peer in peers if "ipBlock" not in peer]
     rewritten = [peer for peer in found if peer is not None]
-    if blocks and ip_blocks.cover(blocks, ground.pods):
-        rewritten += _all_pods(direction, ground.view)
-    rewritten += [{"ipBlock": left} for block in blocks if (left := block.without(taken))]
+    if blocks and ip_blocks.is_covered(blocks, context.pods):
+        rewritten += _build_all_pods_peers(direction, context.view)
+    rewritten += [{"ipBlock": left} for block in blocks if (left := block.subtract(taken))]
     if not rewritten:
         return None
     ports = {"ports": rule["ports"]} if rule.get("ports") else {}
-    return {direction.peers: rewritten, **ports}
+    return {direction.peers_field: rewritten, **ports}
 
 
-def _distinct(peers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
+def _deduplicate(peers: Sequence[Mapping[str, Any]]) -> list[Mapping[str, Any]]:
     """Return each peer once."""
     spelled = {orjson.dumps(peer, option=orjson.OPT_SORT_KEYS): peer for peer in peers}
     return list(spelled.values())
 
 
-def _selected(peer: Mapping[str, Any], ground: _Ground) -> Object | None:
+def _build_selector_peer(peer: Mapping[str, Any], context: _PolicyContext) -> Object | None:
     """Return a peer of selectors for the super cluster. None if it selects no namespace.
 
     A peer with a pod selector only means pods of the policy's own namespace.
@@ -246,22 +270,22 @@ def _selected(peer: Mapping[str, Any], ground: _Ground) -> Object | None:
         return {"podSelector": peer["podSelector"]}
     pods = {"podSelector": peer["podSelector"]} if "podSelector" in peer else {}
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        return {"namespaceSelector": _own_namespaces(ground.view), **pods}
-    ground.left.compare(selector, len(ground.namespaces))
+        return {"namespaceSelector": _select_own_namespaces(context.view), **pods}
+    context.budget.take_compared(selector, len(context.namespaces))
     names = sorted(
         name
-        for name, labels in ground.namespaces.items()
+        for name, labels in context.namespaces.items()
         if label_selectors.matches(selector, labels)
     )
     if not names:
         return None
-    ground.left.write(len(names))
+    context.budget.take_rendered(len(names))
     listed = {"key": NAME_LABEL, "operator": "In", "values": names}
-    mark = {wellknown.VC_UID: ground.view.tenant.uid}
+    mark = {wellknown.VC_UID: context.view.tenant.uid}
     return {"namespaceSelector": {"matchLabels": mark, "matchExpressions": [listed]}, **pods}
 
 
-def _own_namespaces(view: TenantView) -> Object:
+def _select_own_namespaces(view: TenantView) -> Object:
     """Return the selector of all super namespaces of the tenant. It excludes the control plane."""
     return {
         "matchLabels": {wellknown.VC_UID: view.tenant.uid},
@@ -269,21 +293,21 @@ def _own_namespaces(view: TenantView) -> Object:
     }
 
 
-def _all_pods(direction: Direction, view: TenantView) -> list[Object]:
+def _build_all_pods_peers(direction: PolicyDirection, view: TenantView) -> list[Object]:
     """Return the peers for all pods that a plain cluster would have.
 
     For ingress they include the super cluster's own pods, because its ingress controllers deliver
     traffic from outside. They never include pods of another tenant.
     """
-    own = {"namespaceSelector": _own_namespaces(view)}
-    if direction is Direction.EGRESS:
+    own = {"namespaceSelector": _select_own_namespaces(view)}
+    if direction is PolicyDirection.EGRESS:
         return [own]
     nobodys = {"matchExpressions": [{"key": wellknown.VC_UID, "operator": "DoesNotExist"}]}
     return [own, {"namespaceSelector": nobodys}]
 
 
-def _root_peer(direction: Direction, view: TenantView) -> Object:
-    components = list(_ROOT_PEERS[direction])
+def _build_control_plane_peer(direction: PolicyDirection, view: TenantView) -> Object:
+    components = list(_CONTROL_PLANE_PEERS[direction])
     return {
         "namespaceSelector": {
             "matchLabels": {NAME_LABEL: view.tenant.root, wellknown.VC_UID: view.tenant.uid}

@@ -10,21 +10,21 @@ one object of one tenant would delay all other tenants for as long as that takes
 from collections.abc import Iterator, Mapping
 from typing import Any
 
-from syncer.model.rejections import Problem, RejectedError
+from syncer.model.rejections import RejectedError, RejectionProblem
 
-MAX_WRITTEN = 2000
+MAX_WRITTEN_ITEMS = 2000
 """Maximum number of rules, peers and exceptions of a policy together."""
-MAX_RENDERED = 20_000
+MAX_RENDERED_ITEMS = 20_000
 """Maximum number of networks and namespaces of the rendered policy."""
-MAX_COMPARED = 100_000
+MAX_COMPARED_LABELS = 100_000
 """Maximum number of labels and values of the namespace selectors, times the tenant's namespaces."""
 
 
-def _problem(what: str) -> Problem:
-    return Problem("too-large", "spec", f"{what}; use several policies, or wider blocks")
+def _build_problem(what: str) -> RejectionProblem:
+    return RejectionProblem("too-large", "spec", f"{what}; use several policies, or wider blocks")
 
 
-def written(spec: Mapping[str, Any]) -> Iterator[Problem]:
+def check_written_size(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     """Yield a problem when a policy, walked by its table, has too many parts."""
     count = 0
     for field, peers in (("ingress", "from"), ("egress", "to")):
@@ -34,25 +34,29 @@ def written(spec: Mapping[str, Any]) -> Iterator[Problem]:
             for peer in found:
                 excepts = (peer.get("ipBlock") or {}).get("except")
                 count += len(excepts) if isinstance(excepts, list) else 0
-    if count > MAX_WRITTEN:
-        yield _problem(f"has {count} rules, peers and exceptions, and {MAX_WRITTEN} are carried")
+    if count > MAX_WRITTEN_ITEMS:
+        yield _build_problem(
+            f"has {count} rules, peers and exceptions, and {MAX_WRITTEN_ITEMS} are carried"
+        )
 
 
-class Left:
+class PolicySizeBudget:
     """Remaining allowance for one policy. Raises RejectedError when it is used up."""
 
     def __init__(self) -> None:
-        self._rendered = MAX_RENDERED
-        self._compared = MAX_COMPARED
+        self._rendered = MAX_RENDERED_ITEMS
+        self._compared = MAX_COMPARED_LABELS
 
-    def write(self, count: int) -> None:
+    def take_rendered(self, count: int) -> None:
         """Subtract a number of networks or namespaces before they are written."""
         self._rendered -= count
         if self._rendered < 0:
-            text = f"comes to more than {MAX_RENDERED} networks and namespaces where it counts"
-            raise RejectedError(_problem(text))
+            text = (
+                f"comes to more than {MAX_RENDERED_ITEMS} networks and namespaces where it counts"
+            )
+            raise RejectedError(_build_problem(text))
 
-    def compare(self, selector: Mapping[str, Any], namespaces: int) -> None:
+    def take_compared(self, selector: Mapping[str, Any], namespaces: int) -> None:
         """Subtract the comparison of a selector with a number of namespaces before it starts."""
         items = selector.get("matchExpressions") or ()
         weight = len(selector.get("matchLabels") or ())
@@ -60,4 +64,4 @@ class Left:
         self._compared -= weight * namespaces
         if self._compared < 0:
             text = "selects namespaces by more labels and values than are looked at in all of yours"
-            raise RejectedError(_problem(text))
+            raise RejectedError(_build_problem(text))

@@ -19,21 +19,21 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from syncer.model import label_selectors, object_meta
 from syncer.model.field_rules import (
-    ALLOW,
-    FREE,
-    Drop,
-    Each,
-    Fields,
-    Refuse,
-    Verdict,
-    Walk,
-    Written,
+    ALLOW_MAP,
+    ALLOW_SCALAR,
+    BuiltField,
+    DropField,
+    FieldRule,
+    FieldWalk,
+    ListOfObjects,
+    ObjectFields,
+    RefuseField,
 )
-from syncer.model.rejections import Problem, RefusedError, RejectedError
-from syncer.model.tenant_view import Slice, TenantView
-from syncer.model.unstructured import mapping, mappings
+from syncer.model.rejections import ForbiddenObjectError, RejectedError, RejectionProblem
+from syncer.model.tenant_view import ServiceCidr, TenantView
+from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.network import external_names
-from syncer.rules.network.cluster_ips import parsed
+from syncer.rules.network.cluster_ips import parse_address
 from tenancy import wellknown
 
 PORT_REPLACED = "NodePortReplaced"
@@ -41,67 +41,69 @@ PORT_REPLACED = "NodePortReplaced"
 IP_UNAVAILABLE = "ServiceIPUnavailable"
 """Reason of the Event when the tenant's IP is not available in the super cluster."""
 
-SERVICE_SPEC: Mapping[str, Verdict] = {
-    "allocateLoadBalancerNodePorts": ALLOW,
-    "clusterIP": ALLOW,
-    "clusterIPs": ALLOW,
-    "externalIPs": Refuse("external-ips", "would catch the traffic of others; remove them"),
-    "externalName": Written(
+SERVICE_SPEC: Mapping[str, FieldRule] = {
+    "allocateLoadBalancerNodePorts": ALLOW_SCALAR,
+    "clusterIP": ALLOW_SCALAR,
+    "clusterIPs": ALLOW_SCALAR,
+    "externalIPs": RefuseField("external-ips", "would catch the traffic of others; remove them"),
+    "externalName": BuiltField(
         "external_names",
         "is synced. A name in your cluster's domain becomes the name in the super cluster",
     ),
-    "externalTrafficPolicy": ALLOW,
-    "healthCheckNodePort": Drop("the super cluster assigns its own"),
-    "internalTrafficPolicy": ALLOW,
-    "ipFamilies": ALLOW,
-    "ipFamilyPolicy": ALLOW,
-    "loadBalancerClass": Written(
+    "externalTrafficPolicy": ALLOW_SCALAR,
+    "healthCheckNodePort": DropField("the super cluster assigns its own"),
+    "internalTrafficPolicy": ALLOW_SCALAR,
+    "ipFamilies": ALLOW_SCALAR,
+    "ipFamilyPolicy": ALLOW_SCALAR,
+    "loadBalancerClass": BuiltField(
         "services", "is synced if it is a class that is offered to your cluster"
     ),
-    "loadBalancerIP": Refuse("load-balancer", "is not offered; leave it out"),
-    "loadBalancerSourceRanges": ALLOW,
-    "ports": Each(
+    "loadBalancerIP": RefuseField("load-balancer", "is not offered; leave it out"),
+    "loadBalancerSourceRanges": ALLOW_SCALAR,
+    "ports": ListOfObjects(
         {
-            "appProtocol": ALLOW,
-            "name": ALLOW,
-            "nodePort": ALLOW,
-            "port": ALLOW,
-            "protocol": ALLOW,
-            "targetPort": ALLOW,
+            "appProtocol": ALLOW_SCALAR,
+            "name": ALLOW_SCALAR,
+            "nodePort": ALLOW_SCALAR,
+            "port": ALLOW_SCALAR,
+            "protocol": ALLOW_SCALAR,
+            "targetPort": ALLOW_SCALAR,
         }
     ),
-    "publishNotReadyAddresses": ALLOW,
-    "selector": FREE,
-    "sessionAffinity": ALLOW,
-    "sessionAffinityConfig": Fields({"clientIP": Fields({"timeoutSeconds": ALLOW})}),
-    "trafficDistribution": ALLOW,
-    "type": ALLOW,
+    "publishNotReadyAddresses": ALLOW_SCALAR,
+    "selector": ALLOW_MAP,
+    "sessionAffinity": ALLOW_SCALAR,
+    "sessionAffinityConfig": ObjectFields(
+        {"clientIP": ObjectFields({"timeoutSeconds": ALLOW_SCALAR})}
+    ),
+    "trafficDistribution": ALLOW_SCALAR,
+    "type": ALLOW_SCALAR,
 }
-SERVICE_STATUS: Mapping[str, Verdict] = {
-    "conditions": Written("services", "are synced back without names of the super cluster"),
-    "loadBalancer": Written("services", "is synced back"),
+SERVICE_STATUS: Mapping[str, FieldRule] = {
+    "conditions": BuiltField("services", "are synced back without names of the super cluster"),
+    "loadBalancer": BuiltField("services", "is synced back"),
 }
 
 
-def wants(entry: Entry, view: TenantView) -> bool:
+def is_wanted(entry: Entry, view: TenantView) -> bool:
     """Return whether a Service is synced. Provided Services are not."""
-    return not view.is_provided(entry.namespace, entry.name)
+    return not view.is_provided_service(entry.namespace, entry.name)
 
 
-def service(tenant_service: Mapping[str, Any], view: TenantView) -> Object:
+def build_service(tenant_service: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a Service. Raises RejectedError."""
     metadata = tenant_service["metadata"]
-    walk = Walk()
-    spec = walk.fields(tenant_service.get("spec") or {}, SERVICE_SPEC, "spec")
-    said = mapping(tenant_service.get("spec"))
-    refused = list(_refused(said, view))
+    walk = FieldWalk()
+    spec = walk.walk_fields(tenant_service.get("spec") or {}, SERVICE_SPEC, "spec")
+    said = as_mapping(tenant_service.get("spec"))
+    refused = list(_find_policy_problems(said, view))
     if refused:
-        raise RefusedError(*refused)
+        raise ForbiddenObjectError(*refused)
     selector = spec.get("selector") or {}
-    name, problem = external_names.translated(said, view)
+    name, problem = external_names.translate_name(said, view)
     problems = [
         *walk.problems,
-        *label_selectors.dropped(selector, "spec.selector", view.policy.metadata),
+        *label_selectors.find_dropped_key_problems(selector, "spec.selector", view.policy.metadata),
         *([problem] if problem is not None else ()),
     ]
     if problems:
@@ -114,30 +116,30 @@ def service(tenant_service: Mapping[str, Any], view: TenantView) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Service",
-        "metadata": object_meta.super_metadata(
+        "metadata": object_meta.build_super_metadata(
             "Service",
             view.tenant,
             metadata,
-            super_namespace=view.super_namespace(metadata["namespace"]),
+            super_namespace=view.get_super_namespace(metadata["namespace"]),
             passing=view.policy.metadata,
         ),
         "spec": spec,
     }
 
 
-def _refused(spec: Mapping[str, Any], view: TenantView) -> Iterator[Problem]:
+def _find_policy_problems(spec: Mapping[str, Any], view: TenantView) -> Iterator[RejectionProblem]:
     """Yield a problem for each field of a Service that the policy does not offer."""
     offered, kind = view.policy.network.service_types, spec.get("type") or "ClusterIP"
     if kind not in offered:
         text = f"{str(kind)[:60]} is not offered to this cluster; use {' or '.join(offered)}"
-        yield Problem("service-type", "spec.type", text)
+        yield RejectionProblem("service-type", "spec.type", text)
     name, classes = spec.get("loadBalancerClass"), view.policy.network.load_balancer_classes
     if name and name not in classes:
-        text = f"is not offered to this cluster; {_one_of(classes)}"
-        yield Problem("load-balancer", "spec.loadBalancerClass", text)
+        text = f"is not offered to this cluster; {_format_choices(classes)}"
+        yield RejectionProblem("load-balancer", "spec.loadBalancerClass", text)
 
 
-def _one_of(classes: tuple[str, ...]) -> str:
+def _format_choices(classes: tuple[str, ...]) -> str:
     return f"use {' or '.join(classes)}" if classes else "leave it out"
 
 
@@ -150,24 +152,25 @@ def _refuse_addresses(spec: Mapping[str, Any], view: TenantView) -> None:
     others = spec.get("clusterIPs") or ()
     if not isinstance(others, list | tuple):
         text = "must be a list; correct the object"
-        raise RejectedError(Problem("malformed", "spec.clusterIPs", text))
+        raise RejectedError(RejectionProblem("malformed", "spec.clusterIPs", text))
     if not address and spec.get("type") != "ExternalName":
         text = "is empty; make the Service anew, so that it gets an address"
-        raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
+        raise RejectedError(RejectionProblem("service-ip", "spec.clusterIP", text))
     for each in (address, *others):
-        if each and each != "None" and not _is_in_slice(each, view.slice):
+        if each and each != "None" and not _is_in_range(each, view.service_range):
             text = (
-                f"{each} is outside {view.slice}, the range of this cluster; make the Service anew"
+                f"{each} is outside {view.service_range}, the range of this cluster; make the"
+                " Service anew"
             )
-            raise RejectedError(Problem("service-ip", "spec.clusterIP", text))
+            raise RejectedError(RejectionProblem("service-ip", "spec.clusterIP", text))
 
 
-def _is_in_slice(address: str, part: Slice) -> bool:
-    found = parsed(address)
+def _is_in_range(address: str, part: ServiceCidr) -> bool:
+    found = parse_address(address)
     return found is not None and found in part
 
 
-def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
+def build_patch(live: Mapping[str, Any], twin: Object) -> Object | None:
     """Return the merge patch of the differences, or None.
 
     Fields that the super cluster filled in by itself stay. The twin already has the defaults of the
@@ -175,33 +178,35 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
     """
     there, wanted = live.get("spec") or {}, twin["spec"]
     spec = {
-        key: _changed(there.get(key), value)
+        key: _build_changed_value(there.get(key), value)
         for key, value in wanted.items()
-        if not _is_same(key, there.get(key), value)
+        if not _is_equal(key, there.get(key), value)
     }
     for key in SERVICE_SPEC:
-        if key in there and key not in wanted and key not in _KEPT:
+        if key in there and key not in wanted and key not in _SUPER_FILLED_FIELDS:
             spec[key] = None
-    metadata = object_meta.metadata_patch("Service", live["metadata"], twin["metadata"])
+    metadata = object_meta.build_metadata_patch("Service", live["metadata"], twin["metadata"])
     if not spec and not metadata:
         return None
     body: Object = {"metadata": {"uid": live["metadata"]["uid"], **metadata}}
     return {**body, "spec": spec} if spec else body
 
 
-_KEPT = frozenset({"healthCheckNodePort", "ipFamilies", "ipFamilyPolicy", "loadBalancerClass"})
+_SUPER_FILLED_FIELDS = frozenset(
+    {"healthCheckNodePort", "ipFamilies", "ipFamilyPolicy", "loadBalancerClass"}
+)
 """Fields that the super cluster fills in, and removes together with the type that needs them."""
 
 
-def must_be_remade(live: Mapping[str, Any], twin: Object) -> bool:
+def must_recreate(live: Mapping[str, Any], twin: Object) -> bool:
     """Return whether a twin differs in a field that the API never changes on an existing Service.
 
     The tenant's Service can differ only by way of another type. A new twin is needed only if the
     syncer saw both changes as one.
     """
-    there, wanted = mapping(live.get("spec")), twin["spec"]
+    there, wanted = as_mapping(live.get("spec")), twin["spec"]
     fixed = [(there.get("clusterIP"), wanted.get("clusterIP"))]
-    fixed += [(_first(there.get("ipFamilies")), _first(wanted.get("ipFamilies")))]
+    fixed += [(_get_first(there.get("ipFamilies")), _get_first(wanted.get("ipFamilies")))]
     if there.get("type") == wanted.get("type") == "LoadBalancer":
         before, after = there.get("loadBalancerClass"), wanted.get("loadBalancerClass")
         if after and before != after:
@@ -209,21 +214,21 @@ def must_be_remade(live: Mapping[str, Any], twin: Object) -> bool:
     return any(old and new and old != new for old, new in fixed)
 
 
-def _first(value: Any) -> Any:
+def _get_first(value: Any) -> Any:
     return value[0] if isinstance(value, list) and value else None
 
 
-def _changed(there: Any, wanted: Any) -> Any:
+def _build_changed_value(there: Any, wanted: Any) -> Any:
     """Return a value for the patch.
 
     Keys that a map no longer has are set to null, because they would stay otherwise.
     """
     if isinstance(there, dict) and isinstance(wanted, dict):
-        return object_meta.merge_patch(there, wanted)
+        return object_meta.build_merge_patch(there, wanted)
     return wanted
 
 
-def _is_same(key: str, there: Any, wanted: Any) -> bool:
+def _is_equal(key: str, there: Any, wanted: Any) -> bool:
     if key != "ports" or not isinstance(there, list) or len(there) != len(wanted):
         return bool(there == wanted)
     # A port that requests no number keeps the number that it was assigned.
@@ -234,7 +239,7 @@ def _is_same(key: str, there: Any, wanted: Any) -> bool:
     )
 
 
-def without_node_ports(twin: Object, refused: Collection[int]) -> Object:
+def strip_node_ports(twin: Object, refused: Collection[int]) -> Object:
     """Return the twin without requested node ports at these positions."""
     ports = [
         {key: value for key, value in port.items() if key != "nodePort" or index not in refused}
@@ -243,13 +248,13 @@ def without_node_ports(twin: Object, refused: Collection[int]) -> Object:
     return {**twin, "spec": {**twin["spec"], "ports": ports}}
 
 
-def with_live_ports(twin: Object, live: Mapping[str, Any], refused: Collection[int]) -> Object:
+def copy_live_ports(twin: Object, live: Mapping[str, Any], refused: Collection[int]) -> Object:
     """Return the twin with the node ports of the live object at these positions."""
     given = {
         (port.get("port"), port.get("protocol")): port.get("nodePort")
         for port in (live.get("spec") or {}).get("ports") or ()
     }
-    bare = without_node_ports(twin, refused)
+    bare = strip_node_ports(twin, refused)
     for index in refused:
         port = bare["spec"]["ports"][index]
         number = given.get((port.get("port"), port.get("protocol")))
@@ -258,18 +263,18 @@ def with_live_ports(twin: Object, live: Mapping[str, Any], refused: Collection[i
     return bare
 
 
-def refused_ports(problem: errors.Invalid, twin: Object) -> frozenset[int]:
+def parse_refused_ports(problem: errors.Invalid, twin: Object) -> frozenset[int]:
     """Return the positions of the ports that a refusal names. All ports if it names none."""
     fields = (str(cause.get("field", "")) for cause in problem.causes)
-    found = [_PORT.fullmatch(field) for field in fields]
+    found = [_PORT_PATH.fullmatch(field) for field in fields]
     there = range(len(twin["spec"].get("ports") or ()))
     named = {int(match[1]) for match in found if match is not None}
     return frozenset(named & set(there)) or frozenset(there)
 
 
-def asked_ports(tenant_service: Mapping[str, Any], places: Collection[int]) -> list[str]:
+def list_requested_ports(tenant_service: Mapping[str, Any], places: Collection[int]) -> list[str]:
     """Return the node ports that a tenant requested at these positions, each with its path."""
-    ports = mappings(mapping(tenant_service.get("spec")).get("ports"))
+    ports = as_mappings(as_mapping(tenant_service.get("spec")).get("ports"))
     return [
         f"spec.ports[{index}].nodePort {port['nodePort']}"
         for index, port in enumerate(ports)
@@ -277,16 +282,16 @@ def asked_ports(tenant_service: Mapping[str, Any], places: Collection[int]) -> l
     ]
 
 
-_FIXED = ("spec.loadBalancerClass", "spec.ipFamil")
-_PORT = re.compile(r"spec\.ports\[(\d{1,4})\]\.nodePort")
+_IMMUTABLE_FIELDS = ("spec.loadBalancerClass", "spec.ipFamil")
+_PORT_PATH = re.compile(r"spec\.ports\[(\d{1,4})\]\.nodePort")
 
 
-def is_allocation(problem: errors.ApiError) -> bool:
+def is_allocation_refusal(problem: errors.ApiError) -> bool:
     """Return whether a refusal is about an address or a node port that another Service uses."""
-    return isinstance(problem, errors.Invalid) and bool(refusal(problem))
+    return isinstance(problem, errors.Invalid) and bool(classify_refusal(problem))
 
 
-def refusal(problem: errors.Invalid) -> str:
+def classify_refusal(problem: errors.Invalid) -> str:
     """Return the subject of a refusal: `address`, `port`, `fixed`, or empty for any other.
 
     `fixed` is a property that a Service keeps for life: its load balancer class and its address
@@ -297,10 +302,10 @@ def refusal(problem: errors.Invalid) -> str:
         return "port"
     if any(field.startswith("spec.clusterIP") for field in fields):
         return "address"
-    return "fixed" if any(field.startswith(_FIXED) for field in fields) else ""
+    return "fixed" if any(field.startswith(_IMMUTABLE_FIELDS) for field in fields) else ""
 
 
-def ports_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
+def build_ports_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
     """Return the merge patch that shows the tenant the assigned node ports, or None."""
     own = (tenant_service.get("spec") or {}).get("ports") or []
     there = (live.get("spec") or {}).get("ports") or []
@@ -319,14 +324,14 @@ def ports_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Obje
     }
 
 
-def status_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
+def build_status_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
     """Return the merge patch of the tenant's status, or None."""
-    own, there = mapping(tenant_service.get("status")), mapping(live.get("status"))
+    own, there = as_mapping(tenant_service.get("status")), as_mapping(live.get("status"))
     status: Object = {}
-    balancer, real = mapping(own.get("loadBalancer")), mapping(there.get("loadBalancer"))
+    balancer, real = as_mapping(own.get("loadBalancer")), as_mapping(there.get("loadBalancer"))
     if balancer != real:
-        status["loadBalancer"] = object_meta.merge_patch(balancer, real)
-    said = _conditions_up(live, there)
+        status["loadBalancer"] = object_meta.build_merge_patch(balancer, real)
+    said = _build_conditions_up(live, there)
     if said != (own.get("conditions") or []):
         status["conditions"] = said
     if not status:
@@ -334,18 +339,18 @@ def status_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Obj
     return {"metadata": {"uid": tenant_service["metadata"]["uid"]}, "status": status}
 
 
-_CONDITION = ("type", "status", "reason", "message", "lastTransitionTime")
+_CONDITION_FIELDS = ("type", "status", "reason", "message", "lastTransitionTime")
 
 
-def _conditions_up(live: Mapping[str, Any], status: Mapping[str, Any]) -> list[Object]:
+def _build_conditions_up(live: Mapping[str, Any], status: Mapping[str, Any]) -> list[Object]:
     """Return the conditions of a super Service for the tenant, without names of the super cluster.
 
     Their observed generation refers to the super Service and is left out.
     """
-    found = mappings(status.get("conditions"))
+    found = as_mappings(status.get("conditions"))
     if not found:
         return []
-    below, marked = live["metadata"], mapping(live["metadata"].get("annotations"))
+    below, marked = live["metadata"], as_mapping(live["metadata"].get("annotations"))
     root = str(marked.get(wellknown.CLUSTER, ""))
     pairs = [
         (str(below["namespace"]), str(marked.get(wellknown.NAMESPACE, ""))),
@@ -353,5 +358,5 @@ def _conditions_up(live: Mapping[str, Any], status: Mapping[str, Any]) -> list[O
         (root, ""),
         (str(below["uid"]), str(marked.get(wellknown.UID, ""))),
     ]
-    kept = ({key: item[key] for key in _CONDITION if key in item} for item in found)
-    return [object_meta.scrub_all(item, pairs) for item in kept]
+    kept = ({key: item[key] for key in _CONDITION_FIELDS if key in item} for item in found)
+    return [object_meta.replace_names_in(item, pairs) for item in kept]

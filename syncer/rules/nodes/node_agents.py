@@ -16,28 +16,28 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 
 from kubeio.cache.store import Entry, Store
-from kubeio.resource_version import revision_of
+from kubeio.resource_version import parse_revision
 from tenancy import conditions, wellknown
 
-BY_NODE = "node"
+BY_NODE_INDEX = "node"
 """Index of agent pods by their node."""
-BY_TARGET = "target"
+BY_TARGET_INDEX = "target"
 """Index of the pods of target agents, by the UID of the SuperCluster that they serve."""
-BY_POD = "pod"
+BY_POD_INDEX = "pod"
 """Index of agents' Events by the UID of the pod that they are about."""
-_ENDED = ("Failed", "Succeeded")
+_TERMINAL_PHASES = ("Failed", "Succeeded")
 
 
 @dataclass(frozen=True, slots=True)
-class Agent:
+class NodeAgent:
     """Agent of one node, or of one target."""
 
     address: str
-    way: str = wellknown.AGENT_STRAIGHT
+    upstream_reason: str = wellknown.UPSTREAM_KUBELET
     """Reason of the Event by which the agent reported its route."""
 
 
-def node_of(pod: Entry) -> Iterable[str]:
+def index_by_node(pod: Entry) -> Iterable[str]:
     """Return the node of an agent pod. Empty for an agent of a target."""
     if wellknown.SUPER_CLUSTER in pod.labels:
         return ()
@@ -45,20 +45,20 @@ def node_of(pod: Entry) -> Iterable[str]:
     return (str(node),) if node else ()
 
 
-def registration_of(pod: Entry) -> Iterable[str]:
+def index_by_target(pod: Entry) -> Iterable[str]:
     """Return the registration that a pod serves as the agent of a target."""
     found = pod.labels.get(wellknown.SUPER_CLUSTER)
     return (found,) if found else ()
 
 
-def pod_of(event: Entry) -> Iterable[str]:
+def index_by_pod(event: Entry) -> Iterable[str]:
     """Return the UID of the pod that an Event about a route refers to."""
     found = event.decode()
     uid = (found.get("involvedObject") or {}).get("uid")
-    return (str(uid),) if uid and found.get("reason") in wellknown.AGENT_WAYS else ()
+    return (str(uid),) if uid and found.get("reason") in wellknown.UPSTREAM_EVENT_REASONS else ()
 
 
-class Agents:
+class NodeAgents:
     """Lookup of all agents."""
 
     def __init__(self, pods: Store, events: Store) -> None:
@@ -66,46 +66,48 @@ class Agents:
         self._pods = pods
         self._events = events
 
-    def on(self, node: str) -> Agent | None:
+    def get_for_node(self, node: str) -> NodeAgent | None:
         """Return the reachable agent on a node. None if there is none."""
-        for pod in self._pods.index(BY_NODE, node):
-            address = _address(pod)
+        for pod in self._pods.index(BY_NODE_INDEX, node):
+            address = _get_address(pod)
             if address:
-                return Agent(address, self._way(pod.uid))
+                return NodeAgent(address, self._get_upstream_reason(pod.uid))
         return None
 
-    def of_target(self, registration: str) -> str:
+    def get_target_address(self, registration: str) -> str:
         """Return the address of a target's agent.
 
         Ready pods have precedence, and among them the newest. Empty if no agent is reachable.
         """
-        found = [pod for pod in self._pods.index(BY_TARGET, registration) if _address(pod)]
-        best = max(found, key=_rank, default=None)
-        return _address(best) if best is not None else ""
+        found = [
+            pod for pod in self._pods.index(BY_TARGET_INDEX, registration) if _get_address(pod)
+        ]
+        best = max(found, key=_rank_pod, default=None)
+        return _get_address(best) if best is not None else ""
 
-    def concerned(self, event: Entry) -> str:
+    def get_event_node(self, event: Entry) -> str:
         """Return the node of the agent that an Event is about. Empty if it is no agent."""
         name = str((event.decode().get("involvedObject") or {}).get("name") or "")
         pod = self._pods.get(event.namespace, name)
-        return next(iter(node_of(pod)), "") if pod is not None else ""
+        return next(iter(index_by_node(pod)), "") if pod is not None else ""
 
-    def _way(self, uid: str) -> str:
-        told = self._events.index(BY_POD, uid)
+    def _get_upstream_reason(self, uid: str) -> str:
+        told = self._events.index(BY_POD_INDEX, uid)
         if not told:
-            return wellknown.AGENT_STRAIGHT
+            return wellknown.UPSTREAM_KUBELET
         # Use the server's order, because an agent's clock may be wrong.
-        last = max(told, key=lambda event: revision_of(event.resource_version))
+        last = max(told, key=lambda event: parse_revision(event.resource_version))
         return str(last.decode()["reason"])
 
 
-def _address(pod: Entry) -> str:
+def _get_address(pod: Entry) -> str:
     """Return the address of a running pod. Empty if it is not reachable."""
     status = pod.decode().get("status") or {}
-    is_over = pod.deleting or status.get("phase") in _ENDED
+    is_over = pod.deleting or status.get("phase") in _TERMINAL_PHASES
     return "" if is_over else str(status.get("podIP") or "")
 
 
-def _rank(pod: Entry) -> tuple[bool, str, str]:
+def _rank_pod(pod: Entry) -> tuple[bool, str, str]:
     """Return the sort key of a pod among the pods of one agent. The greatest key wins."""
     body = pod.decode()
     is_ready = conditions.is_true((body.get("status") or {}).get("conditions"), "Ready")

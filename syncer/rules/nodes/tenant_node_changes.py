@@ -10,15 +10,15 @@ takes effect after it was removed from the super node.
 from collections.abc import Mapping
 from typing import Any, NamedTuple
 
-from syncer.model.unstructured import mapping
+from syncer.model.unstructured import as_mapping
 from syncer.rules.nodes import virtual_nodes
 from tenancy import wellknown
 from tenancy.policies import NodeView
 
-_KEEPING_OFF = frozenset({"NoExecute", "NoSchedule"})
+_SCHEDULING_EFFECTS = frozenset({"NoExecute", "NoSchedule"})
 
 
-class Taint(NamedTuple):
+class TenantTaint(NamedTuple):
     """Taint that repels pods from a node."""
 
     key: str
@@ -26,58 +26,60 @@ class Taint(NamedTuple):
     effect: str
 
 
-class Added(NamedTuple):
+class NodeAdditions(NamedTuple):
     """Changes of a tenant to one node."""
 
-    own: frozenset[str]
+    own_label_keys: frozenset[str]
     """Keys of the labels that are the tenant's own."""
     labels: Mapping[str, str]
     """All labels of the node, as the tenant sees them."""
-    taints: tuple[Taint, ...]
+    taints: tuple[TenantTaint, ...]
     is_cordoned: bool
 
 
-class Additions(NamedTuple):
+class TenantNodeChanges(NamedTuple):
     """Changes of a tenant to all its nodes. Unchanged nodes are not included."""
 
-    nodes: Mapping[str, Added]
-    closing: Mapping[str, Added]
+    nodes: Mapping[str, NodeAdditions]
+    closed_nodes: Mapping[str, NodeAdditions]
     """The changed nodes that have a taint or a cordon."""
     label_keys: frozenset[str]
     taint_keys: frozenset[str]
 
 
-NONE = Additions({}, {}, frozenset(), frozenset())
+NO_CHANGES = TenantNodeChanges({}, {}, frozenset(), frozenset())
 
 
-def added(
+def read_additions(
     virtual_node: Mapping[str, Any], super_labels: Mapping[str, str], view: NodeView
-) -> Added | None:
+) -> NodeAdditions | None:
     """Return the changes of a tenant to a virtual node. None if there are none that affect pods."""
     labels = {
         key: value
-        for key, value in mapping(mapping(virtual_node.get("metadata")).get("labels")).items()
+        for key, value in as_mapping(as_mapping(virtual_node.get("metadata")).get("labels")).items()
         if isinstance(value, str)
     }
-    shown = virtual_nodes.shown_labels(super_labels, view)
-    own = frozenset(key for key in labels if key not in shown and not wellknown.is_reserved(key))
-    taints = tuple(
-        Taint(*(str(taint.get(field, "")) for field in Taint._fields))
-        for taint in virtual_nodes.own_taints(virtual_node)
-        if str(taint.get("effect")) in _KEEPING_OFF
+    shown = virtual_nodes.filter_labels(super_labels, view)
+    own = frozenset(
+        key for key in labels if key not in shown and not wellknown.is_reserved_key(key)
     )
-    is_cordoned = mapping(virtual_node.get("spec")).get("unschedulable") is True
+    taints = tuple(
+        TenantTaint(*(str(taint.get(field, "")) for field in TenantTaint._fields))
+        for taint in virtual_nodes.list_own_taints(virtual_node)
+        if str(taint.get("effect")) in _SCHEDULING_EFFECTS
+    )
+    is_cordoned = as_mapping(virtual_node.get("spec")).get("unschedulable") is True
     if not (own or taints or is_cordoned):
         return None
-    return Added(own, labels, taints, is_cordoned)
+    return NodeAdditions(own, labels, taints, is_cordoned)
 
 
-def together(found: Mapping[str, Added]) -> Additions:
+def combine_additions(found: Mapping[str, NodeAdditions]) -> TenantNodeChanges:
     """Return the changes to all nodes, in the order of their names."""
     ordered = dict(sorted(found.items()))
-    return Additions(
+    return TenantNodeChanges(
         ordered,
         {name: each for name, each in ordered.items() if each.taints or each.is_cordoned},
-        frozenset(key for each in ordered.values() for key in each.own),
+        frozenset(key for each in ordered.values() for key in each.own_label_keys),
         frozenset(taint.key for each in ordered.values() for taint in each.taints),
     )

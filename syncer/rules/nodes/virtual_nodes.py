@@ -17,20 +17,20 @@ from typing import Any
 
 from kubeio import Object
 from syncer.model import builtin_policy
-from syncer.model.unstructured import mapping, mappings
-from syncer.rules.nodes.node_agents import Agent
+from syncer.model.unstructured import as_mapping, as_mappings
+from syncer.rules.nodes.node_agents import NodeAgent
 from tenancy import wellknown
 from tenancy.policies import NodeView
 
-_CONDITIONS = ("type", "status", "reason", "message", "lastTransitionTime")
-_AMOUNTS = ("allocatable", "capacity")
-MIRRORED = ("declaredFeatures", "features")
+_CONDITION_FIELDS = ("type", "status", "reason", "message", "lastTransitionTime")
+_AMOUNT_FIELDS = ("allocatable", "capacity")
+MIRRORED_FIELDS = ("declaredFeatures", "features")
 """Fields that are synced back unchanged, if the tenant's API knows them."""
 _DIGEST_LENGTH = 16
-_TIME = "%Y-%m-%dT%H:%M:%SZ"
-_MAY_GO = ("addresses", "declaredFeatures", "features")
+_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
+_REMOVABLE_FIELDS = ("addresses", "declaredFeatures", "features")
 """Fields that a node may lose."""
-_INFO = (
+_NODE_INFO_FIELDS = (
     "architecture",
     "containerRuntimeVersion",
     "kernelVersion",
@@ -38,34 +38,38 @@ _INFO = (
     "operatingSystem",
     "osImage",
 )
-_AROUND = (
+_VIA_API_SERVER_MESSAGE = (
     "logs, exec, attach and port-forward go through the super cluster's API server; run and figures"
     " of pods, so also `kubectl top`, are not to be had on this node"
 )
-_NO_AGENT = (
+_NO_AGENT_CONDITION = (
     "Unknown",
     "NoAgent",
     "no node agent runs on this node: logs, exec, attach and port-forward do not work here",
 )
-_WAYS: Mapping[str, tuple[str, str, str]] = {
-    wellknown.AGENT_STRAIGHT: (
+_UPSTREAM_CONDITIONS: Mapping[str, tuple[str, str, str]] = {
+    wellknown.UPSTREAM_KUBELET: (
         "True",
         "Kubelet",
         "calls for pods on this node go straight to its kubelet",
     ),
-    wellknown.AGENT_AROUND: (
+    wellknown.UPSTREAM_API_SERVER: (
         "False",
         "KubeletUntrusted",
-        f"the certificate of the node's kubelet does not verify: {_AROUND}",
+        f"the certificate of the node's kubelet does not verify: {_VIA_API_SERVER_MESSAGE}",
     ),
-    wellknown.AGENT_CONFIGURED: ("False", "Configured", f"by configuration, {_AROUND}"),
+    wellknown.UPSTREAM_CONFIGURED: (
+        "False",
+        "Configured",
+        f"by configuration, {_VIA_API_SERVER_MESSAGE}",
+    ),
 }
 """Status, reason and message of the condition, by the route of the node's agent."""
-_INFO_HIDDEN = ("bootID", "kubeProxyVersion", "machineID", "systemUUID")
+_HIDDEN_NODE_INFO_FIELDS = ("bootID", "kubeProxyVersion", "machineID", "systemUUID")
 """Fields that the API requires. They are empty, because their values would identify the machine."""
 
 
-def node(
+def build_node(
     super_node: Mapping[str, Any],
     view: NodeView = "Standard",
     virtual_node: Mapping[str, Any] | None = None,
@@ -76,13 +80,17 @@ def node(
     taints.
     """
     metadata, spec = super_node["metadata"], super_node.get("spec") or {}
-    shown = shown_labels(metadata.get("labels") or {}, view)
+    shown = filter_labels(metadata.get("labels") or {}, view)
     taints = [
         {key: taint[key] for key in ("key", "value", "effect") if taint.get(key)}
         for taint in spec.get("taints") or ()
     ]
-    ours = {_taint_key(taint) for taint in taints}
-    own = [taint for taint in own_taints(virtual_node or {}) if _taint_key(taint) not in ours]
+    ours = {_build_taint_key(taint) for taint in taints}
+    own = [
+        taint
+        for taint in list_own_taints(virtual_node or {})
+        if _build_taint_key(taint) not in ours
+    ]
     return {
         "apiVersion": "v1",
         "kind": "Node",
@@ -91,7 +99,7 @@ def node(
             "labels": {**shown, wellknown.VIRTUAL_NODE: "true"},
             "annotations": {
                 wellknown.UID: metadata["uid"],
-                wellknown.DIGEST: _digest(super_node, shown),
+                wellknown.LAST_WRITTEN_DIGEST: _compute_digest(super_node, shown),
                 wellknown.TAINTS: ",".join(sorted(ours)),
             },
         },
@@ -101,7 +109,7 @@ def node(
     }
 
 
-def shown_labels(labels: Mapping[str, str], view: NodeView) -> dict[str, str]:
+def filter_labels(labels: Mapping[str, str], view: NodeView) -> dict[str, str]:
     """Return the labels of a super node that a tenant sees."""
     return {
         key: value
@@ -110,30 +118,30 @@ def shown_labels(labels: Mapping[str, str], view: NodeView) -> dict[str, str]:
     }
 
 
-def own_taints(virtual_node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_own_taints(virtual_node: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the taints of a virtual node that its tenant added.
 
     A node that was created before taints were recorded has none.
     """
-    annotations = mapping(mapping(virtual_node.get("metadata")).get("annotations"))
+    annotations = as_mapping(as_mapping(virtual_node.get("metadata")).get("annotations"))
     recorded = annotations.get(wellknown.TAINTS)
     if recorded is None and annotations.get(wellknown.UID):
         return []
     ours = frozenset(str(recorded or "").split(","))
-    taints = mappings(mapping(virtual_node.get("spec")).get("taints"))
-    return [taint for taint in taints if _taint_key(taint) not in ours]
+    taints = as_mappings(as_mapping(virtual_node.get("spec")).get("taints"))
+    return [taint for taint in taints if _build_taint_key(taint) not in ours]
 
 
-def _values(taints: Iterable[Mapping[str, Any]]) -> dict[str, str]:
-    return {_taint_key(taint): str(taint.get("value") or "") for taint in taints}
+def _map_taint_values(taints: Iterable[Mapping[str, Any]]) -> dict[str, str]:
+    return {_build_taint_key(taint): str(taint.get("value") or "") for taint in taints}
 
 
-def _taint_key(taint: Mapping[str, Any]) -> str:
+def _build_taint_key(taint: Mapping[str, Any]) -> str:
     """Return the key that the API requires to be unique among the taints of a node."""
     return f"{taint.get('key', '')}:{taint.get('effect', '')}"
 
 
-def _digest(super_node: Mapping[str, Any], labels: Collection[str]) -> str:
+def _compute_digest(super_node: Mapping[str, Any], labels: Collection[str]) -> str:
     """Return a digest that changes when a label, condition or resource is no longer shown.
 
     An apply without the entry removes it. The digest distinguishes an entry that was removed from
@@ -142,15 +150,15 @@ def _digest(super_node: Mapping[str, Any], labels: Collection[str]) -> str:
     there = super_node.get("status") or {}
     names = [
         sorted(labels),
-        sorted(str(condition.get("type")) for condition in shown_conditions(there)),
-        *(sorted(there.get(field) or {}) for field in _AMOUNTS),
+        sorted(str(condition.get("type")) for condition in list_shown_conditions(there)),
+        *(sorted(there.get(field) or {}) for field in _AMOUNT_FIELDS),
     ]
     return hashlib.sha256(json.dumps(names).encode()).hexdigest()[:_DIGEST_LENGTH]
 
 
-def status(
+def build_status(
     super_node: Mapping[str, Any],
-    agent: Agent | None,
+    agent: NodeAgent | None,
     view: NodeView = "Standard",
     virtual_node: Mapping[str, Any] | None = None,
     *,
@@ -173,39 +181,41 @@ def status(
         "capacity": dict(there.get("capacity") or {}),
         "conditions": [
             *(
-                {key: condition[key] for key in _CONDITIONS if condition.get(key)}
-                for condition in shown_conditions(there)
+                {key: condition[key] for key in _CONDITION_FIELDS if condition.get(key)}
+                for condition in list_shown_conditions(there)
             ),
-            _directness(agent, virtual_node, now),
+            _build_kubelet_direct_condition(agent, virtual_node, now),
         ],
         "daemonEndpoints": {"kubeletEndpoint": {"Port": wellknown.AGENT_PORT}},
         "nodeInfo": {
-            **{key: info.get(key, "") for key in _INFO},
-            **dict.fromkeys(_INFO_HIDDEN, ""),
+            **{key: info.get(key, "") for key in _NODE_INFO_FIELDS},
+            **dict.fromkeys(_HIDDEN_NODE_INFO_FIELDS, ""),
         },
     }
-    for field in MIRRORED:
+    for field in MIRRORED_FIELDS:
         if there.get(field):
             found[field] = there[field]
     return found
 
 
-def shown_conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_shown_conditions(status: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the conditions of a super node that its tenant sees.
 
     The syncer's own conditions are left out, because they are written here once.
     """
-    found = mappings(status.get("conditions"))
-    return [each for each in found if not wellknown.is_reserved(str(each.get("type") or ""))]
+    found = as_mappings(status.get("conditions"))
+    return [each for each in found if not wellknown.is_reserved_key(str(each.get("type") or ""))]
 
 
-def _directness(
-    agent: Agent | None, virtual_node: Mapping[str, Any] | None, now: datetime
+def _build_kubelet_direct_condition(
+    agent: NodeAgent | None, virtual_node: Mapping[str, Any] | None, now: datetime
 ) -> Object:
     """Return the condition on how kubelet requests reach the node, with its reason."""
-    status, reason, message = _WAYS[agent.way] if agent is not None else _NO_AGENT
+    status, reason, message = (
+        _UPSTREAM_CONDITIONS[agent.upstream_reason] if agent is not None else _NO_AGENT_CONDITION
+    )
     before: Mapping[str, Any] = {}
-    for each in mappings(mapping(mapping(virtual_node).get("status")).get("conditions")):
+    for each in as_mappings(as_mapping(as_mapping(virtual_node).get("status")).get("conditions")):
         if each.get("type") == wellknown.KUBELET_DIRECT and each.get("status") == status:
             before = each
     return {
@@ -213,11 +223,11 @@ def _directness(
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": before.get("lastTransitionTime") or now.strftime(_TIME),
+        "lastTransitionTime": before.get("lastTransitionTime") or now.strftime(_TIME_FORMAT),
     }
 
 
-def is_node_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
+def is_node_current(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
     """Return whether metadata and spec are as wanted. The tenant's additions stay.
 
     `wanted` was built from the same virtual node, so it includes the tenant's taints.
@@ -229,42 +239,46 @@ def is_node_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
             return False
     taints = (virtual_node.get("spec") or {}).get("taints") or ()
     # The order is ignored, because a tenant's tools put their taints first.
-    return _values(taints) == _values(wanted["spec"]["taints"])
+    return _map_taint_values(taints) == _map_taint_values(wanted["spec"]["taints"])
 
 
-def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object, digest: str) -> bool:
+def is_status_current(virtual_node: Mapping[str, Any], wanted: Object, digest: str) -> bool:
     """Return whether the status is as wanted. The tenant's conditions and amounts stay.
 
     `digest` is the digest that the node's metadata should have. If it differs, an entry must be
     removed.
     """
-    if (virtual_node["metadata"].get("annotations") or {}).get(wellknown.DIGEST) != digest:
+    if (virtual_node["metadata"].get("annotations") or {}).get(
+        wellknown.LAST_WRITTEN_DIGEST
+    ) != digest:
         return False
     there = virtual_node.get("status") or {}
     conditions = {
-        condition.get("type"): {key: condition[key] for key in _CONDITIONS if condition.get(key)}
+        condition.get("type"): {
+            key: condition[key] for key in _CONDITION_FIELDS if condition.get(key)
+        }
         for condition in there.get("conditions") or ()
     }
     for field, value in wanted.items():
         if field == "conditions":
             if any(conditions.get(condition["type"]) != condition for condition in value):
                 return False
-        elif field in _AMOUNTS:
+        elif field in _AMOUNT_FIELDS:
             found = there.get(field) or {}
             if any(found.get(name) != amount for name, amount in value.items()):
                 return False
         elif there.get(field) != value:
             return False
-    return all(field in wanted or not there.get(field) for field in _MAY_GO)
+    return all(field in wanted or not there.get(field) for field in _REMOVABLE_FIELDS)
 
 
-def is_ours(virtual_node: Mapping[str, Any]) -> bool:
+def is_own_node(virtual_node: Mapping[str, Any]) -> bool:
     """Return whether the syncer created a tenant's node: it records the super node's UID."""
     annotations = virtual_node["metadata"].get("annotations") or {}
     return bool(annotations.get(wellknown.UID))
 
 
-def is_complete(virtual_node: Mapping[str, Any]) -> bool:
+def has_own_status(virtual_node: Mapping[str, Any]) -> bool:
     """Return whether a node has the syncer's status, so that a pod can be bound to it."""
     endpoints = (virtual_node.get("status") or {}).get("daemonEndpoints") or {}
     return bool((endpoints.get("kubeletEndpoint") or {}).get("Port") == wellknown.AGENT_PORT)

@@ -16,32 +16,32 @@ from enum import IntEnum
 from typing import Any, NamedTuple
 
 from syncer.model import builtin_policy, label_selectors
-from syncer.model.unstructured import mapping, mappings, texts
+from syncer.model.unstructured import as_mapping, as_mappings, as_strings
 from syncer.rules.placement import opt_in
 from syncer.rules.pods.node_selection import REQUIRED
 from tenancy import wellknown
-from tenancy.quantities import quantity
+from tenancy.quantities import parse_quantity
 
-Amounts = Mapping[str, Decimal]
-Taint = Mapping[str, Any]
+ResourceAmounts = Mapping[str, Decimal]
+NodeTaint = Mapping[str, Any]
 
-COUNTED = ("cpu", "ephemeral-storage", "memory")
+COMPARED_RESOURCES = ("cpu", "ephemeral-storage", "memory")
 """Resources that are compared. In addition, each pod uses one of `pods`."""
 MAX_COMPARED = 10_000
 """Maximum number of expressions and values of a pod's terms, times nodes."""
-MOST = Decimal(10) ** 18
+MAX_AMOUNT = Decimal(10) ** 18
 """Maximum amount of a pod's request or of a node. A larger quantity is ignored as invalid."""
-_ELECTED_ONLY = (
+_OPT_IN_ONLY_TEXT = (
     f"takes only pods with the annotation {wellknown.ELECT}, in namespaces with the label"
     f" {wellknown.ELECT}={opt_in.ENABLED}"
 )
-_KEEPS_OFF = frozenset({"NoSchedule", "NoExecute"})
-_NUMBERS = ("Gt", "Lt")
+_SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
+_NUMBER_OPERATORS = ("Gt", "Lt")
 _MAX_MESSAGE = 900
-_SHOWN = 60
+_MAX_SHOWN_CHARACTERS = 60
 
 
-class Ask(NamedTuple):
+class PodRequirements(NamedTuple):
     """Requirements of a pod on the place where it runs."""
 
     namespace_labels: Mapping[str, str]
@@ -49,76 +49,78 @@ class Ask(NamedTuple):
     terms: Sequence[Mapping[str, Any]] | None
     """Terms of which one must match. None: every node matches."""
     tolerations: Sequence[Mapping[str, Any]]
-    requests: Amounts
-    is_elected: bool = False
-    homely: str = ""
+    requests: ResourceAmounts
+    has_opted_in: bool = False
+    home_only_reason: str = ""
     """Reason why the pod can run in the home cluster only. Empty if it may run anywhere."""
-    asks_names: bool = True
+    needs_dns: bool = True
     """Whether the pod resolves names through the cluster's DNS."""
 
     @property
-    def keys(self) -> frozenset[str]:
+    def label_keys(self) -> frozenset[str]:
         """Return the keys of the labels that the pod requires."""
-        asked = [item.get("key") for term in self.terms or () for item in _expressions(term)]
+        asked = [item.get("key") for term in self.terms or () for item in _get_expressions(term)]
         return frozenset({*self.selector, *(key for key in asked if isinstance(key, str))})
 
     @property
-    def size(self) -> int:
+    def comparison_size(self) -> int:
         """Return the number of comparisons for each node."""
         items = [
-            item for term in self.terms or () for item in (*_expressions(term), *_fields(term))
+            item
+            for term in self.terms or ()
+            for item in (*_get_expressions(term), *_get_fields(term))
         ]
-        return len(self.selector) + sum(1 + len(texts(item.get("values"))) for item in items)
+        return len(self.selector) + sum(1 + len(as_strings(item.get("values"))) for item in items)
 
 
-class Room(NamedTuple):
+class NodeCapacity(NamedTuple):
     """Node of a super cluster."""
 
     name: str
     """Name by which the tenant's pods may refer to the node."""
     labels: Mapping[str, str]
     """Labels that the tenant may require."""
-    taints: Sequence[Taint]
-    free: Amounts
+    taints: Sequence[NodeTaint]
+    free: ResourceAmounts
 
 
-class Candidate(NamedTuple):
+class CandidateCluster(NamedTuple):
     """Super cluster that is granted to a tenant."""
 
     name: str
     weight: int
     namespaces: Mapping[str, Any] | None
     """Selector of the tenant namespaces whose pods may run in the cluster. None: all namespaces."""
-    takes_all: bool
+    accepts_all_pods: bool
     """Whether pods that are not elected may run in the cluster."""
-    rooms: Sequence[Room]
-    free: Amounts
+    nodes: Sequence[NodeCapacity]
+    free: ResourceAmounts
     """Free amounts of all nodes together, without the amounts that are already promised."""
     labels: Mapping[str, str] = {}
     """Labels of the node that stands for the cluster in the tenant. Empty for the home cluster."""
-    taints: Sequence[Taint] = ()
+    taints: Sequence[NodeTaint] = ()
     peers: int = 0
     """Number of pods of the same owner that are already in the cluster."""
-    refuses: str = ""
+    refusal: str = ""
     """Reason why the cluster accepts no pods now, as half a sentence."""
-    resolves: bool = True
+    has_dns: bool = True
     """Whether pods in the cluster can resolve names."""
     is_home: bool = False
 
 
-class Seat(NamedTuple):
+class Assignment(NamedTuple):
     """Cluster that a pod is placed in."""
 
     name: str
 
 
-class Nowhere(NamedTuple):
+class NoFit(NamedTuple):
     """Reason why a pod is not placed, as a sentence for the tenant."""
 
     message: str
 
 
-class _Answer(IntEnum):
+class _FilterResult(IntEnum):
     """Answer of a filter. A better answer is greater."""
 
     NO = 0
@@ -126,210 +128,239 @@ class _Answer(IntEnum):
     YES = 2
 
 
-def ask_of(pod: Mapping[str, Any], namespace_labels: Mapping[str, str]) -> Ask:
+def build_requirements(
+    pod: Mapping[str, Any], namespace_labels: Mapping[str, str]
+) -> PodRequirements:
     """Return the requirements of a tenant pod.
 
     Malformed fields are ignored here, because the verdict table rejects them.
     """
-    spec = mapping(pod.get("spec"))
-    affinity = mapping(mapping(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED)
-    selector = mapping(spec.get("nodeSelector"))
-    return Ask(
+    spec = as_mapping(pod.get("spec"))
+    affinity = as_mapping(as_mapping(spec.get("affinity")).get("nodeAffinity")).get(REQUIRED)
+    selector = as_mapping(spec.get("nodeSelector"))
+    return PodRequirements(
         namespace_labels=namespace_labels,
         selector={key: value for key, value in selector.items() if isinstance(value, str)},
-        terms=None if affinity is None else mappings(mapping(affinity).get("nodeSelectorTerms")),
-        tolerations=mappings(spec.get("tolerations")),
-        requests=requests_of(spec),
-        is_elected=opt_in.is_elected(pod, namespace_labels),
-        homely=_homely(spec),
-        asks_names=spec.get("dnsPolicy") != "None",
+        terms=None
+        if affinity is None
+        else as_mappings(as_mapping(affinity).get("nodeSelectorTerms")),
+        tolerations=as_mappings(spec.get("tolerations")),
+        requests=compute_requests(spec),
+        has_opted_in=opt_in.has_opted_in(pod, namespace_labels),
+        home_only_reason=_find_home_only_reason(spec),
+        needs_dns=spec.get("dnsPolicy") != "None",
     )
 
 
-def requests_of(spec: Mapping[str, Any]) -> Amounts:
+def compute_requests(spec: Mapping[str, Any]) -> ResourceAmounts:
     """Return the resource requests of a PodSpec.
 
     Sidecars run at the same time as the main containers. Other init containers run before them.
     """
-    total = dict.fromkeys(COUNTED, Decimal(0))
-    before = dict.fromkeys(COUNTED, Decimal(0))
-    for container in mappings(spec.get("initContainers")):
-        asked = _requested(container)
-        for name in COUNTED:
+    total = dict.fromkeys(COMPARED_RESOURCES, Decimal(0))
+    before = dict.fromkeys(COMPARED_RESOURCES, Decimal(0))
+    for container in as_mappings(spec.get("initContainers")):
+        asked = _read_requests(container)
+        for name in COMPARED_RESOURCES:
             if container.get("restartPolicy") == "Always":
                 total[name] += asked[name]
             before[name] = max(before[name], asked[name])
-    for container in mappings(spec.get("containers")):
-        asked = _requested(container)
-        for name in COUNTED:
+    for container in as_mappings(spec.get("containers")):
+        asked = _read_requests(container)
+        for name in COMPARED_RESOURCES:
             total[name] += asked[name]
-    overhead = mapping(spec.get("overhead"))
+    overhead = as_mapping(spec.get("overhead"))
     found = {
-        name: min(max(total[name], before[name]) + amount(overhead.get(name)), MOST)
-        for name in COUNTED
+        name: min(max(total[name], before[name]) + parse_amount(overhead.get(name)), MAX_AMOUNT)
+        for name in COMPARED_RESOURCES
     }
     return {**found, "pods": Decimal(1)}
 
 
-def amount(text: Any) -> Decimal:
+def parse_amount(text: Any) -> Decimal:
     """Return a quantity. Absent, invalid and absurdly large ones are 0."""
-    found = quantity(text if isinstance(text, str) else str(text)) if text is not None else None
-    return found if found is not None and 0 <= found <= MOST else Decimal(0)
+    found = (
+        parse_quantity(text if isinstance(text, str) else str(text)) if text is not None else None
+    )
+    return found if found is not None and 0 <= found <= MAX_AMOUNT else Decimal(0)
 
 
-def choose(
-    ask: Ask, candidates: Sequence[Candidate], tried: Collection[str] = frozenset()
-) -> Seat | Nowhere:
+def choose_cluster(
+    requirements: PodRequirements,
+    candidates: Sequence[CandidateCluster],
+    tried: Collection[str] = frozenset(),
+) -> Assignment | NoFit:
     """Return the cluster for a pod. `tried` are the clusters that failed to place it this time."""
-    known = {key for each in candidates for key in _keys_of(each)}
-    is_foreseen = ask.keys <= known
+    known = {key for each in candidates for key in _list_label_keys(each)}
+    is_foreseen = requirements.label_keys <= known
     best: tuple[tuple[Any, ...], str] | None = None
     reasons = []
     for candidate in candidates:
-        why = "was tried" if candidate.name in tried else _excludes(ask, candidate)
-        answer = _Answer.NO if why else _fits(ask, candidate, is_foreseen=is_foreseen)
-        if answer is _Answer.NO:
-            reasons.append(f"{candidate.name} {why or _no_match(ask)}")
+        why = "was tried" if candidate.name in tried else _find_exclusion(requirements, candidate)
+        answer = (
+            _FilterResult.NO
+            if why
+            else _evaluate_fit(requirements, candidate, is_foreseen=is_foreseen)
+        )
+        if answer is _FilterResult.NO:
+            reasons.append(f"{candidate.name} {why or _build_no_match_text(requirements)}")
             continue
-        rank = (-answer, *_score(candidate), candidate.name)
+        rank = (-answer, *_compute_score(candidate), candidate.name)
         if best is None or rank < best[0]:
             best = (rank, candidate.name)
     if best is not None:
-        return Seat(best[1])
+        return Assignment(best[1])
     said = f"0/{len(candidates)} clusters are available: {'; '.join(reasons) or 'none is granted'}"
-    return Nowhere(f"{said[:_MAX_MESSAGE]}.")
+    return NoFit(f"{said[:_MAX_MESSAGE]}.")
 
 
-def _homely(spec: Mapping[str, Any]) -> str:
-    volumes = mappings(spec.get("volumes"))
+def _find_home_only_reason(spec: Mapping[str, Any]) -> str:
+    volumes = as_mappings(spec.get("volumes"))
     if any(volume.get("persistentVolumeClaim") or volume.get("ephemeral") for volume in volumes):
         return "takes no pods with claims yet"
     return "offers no runtime classes" if spec.get("runtimeClassName") else ""
 
 
-def _requested(container: Mapping[str, Any]) -> dict[str, Decimal]:
-    requests = mapping(mapping(container.get("resources")).get("requests"))
-    return {name: amount(requests.get(name)) for name in COUNTED}
+def _read_requests(container: Mapping[str, Any]) -> dict[str, Decimal]:
+    requests = as_mapping(as_mapping(container.get("resources")).get("requests"))
+    return {name: parse_amount(requests.get(name)) for name in COMPARED_RESOURCES}
 
 
-def _keys_of(candidate: Candidate) -> Collection[str]:
-    return {*candidate.labels, *(key for room in candidate.rooms for key in room.labels)}
+def _list_label_keys(candidate: CandidateCluster) -> Collection[str]:
+    return {*candidate.labels, *(key for room in candidate.nodes for key in room.labels)}
 
 
-def _excludes(ask: Ask, candidate: Candidate) -> str:
+def _find_exclusion(requirements: PodRequirements, candidate: CandidateCluster) -> str:
     """Return the reason why a cluster is excluded, as half a sentence. Empty if it is not."""
-    if candidate.refuses:
-        return candidate.refuses
-    if ask.homely and not candidate.is_home:
-        return ask.homely
-    if not candidate.resolves and ask.asks_names:
+    if candidate.refusal:
+        return candidate.refusal
+    if requirements.home_only_reason and not candidate.is_home:
+        return requirements.home_only_reason
+    if not candidate.has_dns and requirements.needs_dns:
         return "has no resolver for names"
-    if why := _is_not_meant(ask, candidate):
+    if why := _find_grant_mismatch(requirements, candidate):
         return why
     for taint in candidate.taints:
-        if taint.get("effect") in _KEEPS_OFF and not _is_tolerated(taint, ask.tolerations):
+        if taint.get("effect") in _SCHEDULING_EFFECTS and not _is_tolerated(
+            taint, requirements.tolerations
+        ):
             value = f"={taint['value']}" if taint.get("value") else ""
             return f"had untolerated taint {{{taint.get('key')}{value}:{taint.get('effect')}}}"
     return ""
 
 
-def _is_not_meant(ask: Ask, candidate: Candidate) -> str:
+def _find_grant_mismatch(requirements: PodRequirements, candidate: CandidateCluster) -> str:
     """Return the reason why a grant does not apply to a pod. Empty if it applies."""
     selector = candidate.namespaces
-    if selector is not None and not label_selectors.matches(selector, ask.namespace_labels):
+    if selector is not None and not label_selectors.matches(
+        selector, requirements.namespace_labels
+    ):
         return "is not granted to this namespace"
-    return "" if candidate.takes_all or ask.is_elected else _ELECTED_ONLY
+    return "" if candidate.accepts_all_pods or requirements.has_opted_in else _OPT_IN_ONLY_TEXT
 
 
-def _fits(ask: Ask, candidate: Candidate, *, is_foreseen: bool) -> _Answer:
+def _evaluate_fit(
+    requirements: PodRequirements, candidate: CandidateCluster, *, is_foreseen: bool
+) -> _FilterResult:
     """Return whether a cluster has a node for a pod, as far as that can be foreseen."""
-    if ask.size * max(len(candidate.rooms), 1) > MAX_COMPARED:
-        return _Answer.UNKNOWN
-    if not candidate.rooms:
-        return _without_rooms(ask, candidate)
-    rooms = [room for room in candidate.rooms if _matches(ask, room, candidate)]
+    if requirements.comparison_size * max(len(candidate.nodes), 1) > MAX_COMPARED:
+        return _FilterResult.UNKNOWN
+    if not candidate.nodes:
+        return _evaluate_without_nodes(requirements, candidate)
+    rooms = [room for room in candidate.nodes if _matches_node(requirements, room, candidate)]
     if not rooms:
-        return _Answer.NO if is_foreseen else _Answer.UNKNOWN
-    has_room = _holds(candidate.free, ask.requests) and any(
-        _holds(room.free, ask.requests) and _is_open(room, ask) for room in rooms
+        return _FilterResult.NO if is_foreseen else _FilterResult.UNKNOWN
+    has_room = _has_room_for(candidate.free, requirements.requests) and any(
+        _has_room_for(room.free, requirements.requests) and _tolerates_node(room, requirements)
+        for room in rooms
     )
-    return _Answer.YES if has_room else _Answer.UNKNOWN
+    return _FilterResult.YES if has_room else _FilterResult.UNKNOWN
 
 
-def _without_rooms(ask: Ask, candidate: Candidate) -> _Answer:
+def _evaluate_without_nodes(
+    requirements: PodRequirements, candidate: CandidateCluster
+) -> _FilterResult:
     """Return the answer by the one node that stands for a cluster without known nodes.
 
     The labels of nodes that will be created are unknown.
     """
-    asked = {key: value for key, value in ask.selector.items() if key in candidate.labels}
+    asked = {key: value for key, value in requirements.selector.items() if key in candidate.labels}
     is_right = all(candidate.labels[key] == value for key, value in asked.items())
-    unknown = {key for key in ask.keys if key not in candidate.labels}
-    if not is_right or any(wellknown.is_reserved(key) for key in unknown):
-        return _Answer.NO
-    return _Answer.UNKNOWN
+    unknown = {key for key in requirements.label_keys if key not in candidate.labels}
+    if not is_right or any(wellknown.is_reserved_key(key) for key in unknown):
+        return _FilterResult.NO
+    return _FilterResult.UNKNOWN
 
 
-def _no_match(ask: Ask) -> str:
-    keys = ", ".join(sorted(key[:_SHOWN] for key in ask.keys)[:3])
+def _build_no_match_text(requirements: PodRequirements) -> str:
+    keys = ", ".join(sorted(key[:_MAX_SHOWN_CHARACTERS] for key in requirements.label_keys)[:3])
     return f"has no node that matches the pod's node affinity or selector ({keys})"
 
 
-def _matches(ask: Ask, room: Room, candidate: Candidate) -> bool:
-    labels = {**room.labels, **candidate.labels}
-    if any(labels.get(key) != value for key, value in ask.selector.items()):
+def _matches_node(
+    requirements: PodRequirements, node: NodeCapacity, candidate: CandidateCluster
+) -> bool:
+    labels = {**node.labels, **candidate.labels}
+    if any(labels.get(key) != value for key, value in requirements.selector.items()):
         return False
-    return ask.terms is None or any(term_holds(term, labels, room.name) for term in ask.terms)
-
-
-def term_holds(term: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
-    """Return whether a term of node affinity matches a node. An empty term matches none."""
-    expressions, fields = _expressions(term), _fields(term)
-    if not expressions and not fields:
-        return False
-    return all(expression_holds(item, labels) for item in expressions) and all(
-        expression_holds(item, {"metadata.name": name}) for item in fields
+    return requirements.terms is None or any(
+        matches_term(term, labels, node.name) for term in requirements.terms
     )
 
 
-def expression_holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def matches_term(term: Mapping[str, Any], labels: Mapping[str, str], name: str) -> bool:
+    """Return whether a term of node affinity matches a node. An empty term matches none."""
+    expressions, fields = _get_expressions(term), _get_fields(term)
+    if not expressions and not fields:
+        return False
+    return all(matches_expression(item, labels) for item in expressions) and all(
+        matches_expression(item, {"metadata.name": name}) for item in fields
+    )
+
+
+def matches_expression(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Return whether one expression of node affinity matches a node with these labels."""
-    if item.get("operator") in _NUMBERS:
-        there, asked = labels.get(str(item.get("key"))), texts(item.get("values"))
+    if item.get("operator") in _NUMBER_OPERATORS:
+        there, asked = labels.get(str(item.get("key"))), as_strings(item.get("values"))
         if there is None or len(asked) != 1 or not (_is_number(there) and _is_number(asked[0])):
             return False
         is_more = int(there) > int(asked[0])
         return is_more if item["operator"] == "Gt" else int(there) < int(asked[0])
-    return label_selectors.holds({**item, "values": texts(item.get("values"))}, labels)
+    return label_selectors.matches_expression(
+        {**item, "values": as_strings(item.get("values"))}, labels
+    )
 
 
 def _is_number(text: str) -> bool:
     return text.removeprefix("-").isdecimal() and len(text) < 20
 
 
-def _expressions(term: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return mappings(term.get("matchExpressions"))
+def _get_expressions(term: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return as_mappings(term.get("matchExpressions"))
 
 
-def _fields(term: Mapping[str, Any]) -> list[Mapping[str, Any]]:
-    return mappings(term.get("matchFields"))
+def _get_fields(term: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+    return as_mappings(term.get("matchFields"))
 
 
-def _is_open(room: Room, ask: Ask) -> bool:
+def _tolerates_node(node: NodeCapacity, requirements: PodRequirements) -> bool:
     """Return whether a pod tolerates a node's own taints, with the tolerations that are synced."""
     passing = [
-        each for each in ask.tolerations if each.get("key") in builtin_policy.TOLERATED_TAINTS
+        each
+        for each in requirements.tolerations
+        if each.get("key") in builtin_policy.TOLERATED_TAINTS
     ]
     return all(
-        taint.get("effect") not in _KEEPS_OFF or _is_tolerated(taint, passing)
-        for taint in room.taints
+        taint.get("effect") not in _SCHEDULING_EFFECTS or _is_tolerated(taint, passing)
+        for taint in node.taints
     )
 
 
-def _is_tolerated(taint: Taint, tolerations: Sequence[Mapping[str, Any]]) -> bool:
+def _is_tolerated(taint: NodeTaint, tolerations: Sequence[Mapping[str, Any]]) -> bool:
     return any(_tolerates(each, taint) for each in tolerations)
 
 
-def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
+def _tolerates(toleration: Mapping[str, Any], taint: NodeTaint) -> bool:
     if toleration.get("effect") not in (None, "", taint.get("effect")):
         return False
     key, operator = toleration.get("key") or "", toleration.get("operator") or "Equal"
@@ -343,11 +374,11 @@ def _tolerates(toleration: Mapping[str, Any], taint: Taint) -> bool:
     )
 
 
-def _holds(free: Amounts, requests: Amounts) -> bool:
-    return all(free.get(name, MOST) >= asked for name, asked in requests.items() if asked)
+def _has_room_for(free: ResourceAmounts, requests: ResourceAmounts) -> bool:
+    return all(free.get(name, MAX_AMOUNT) >= asked for name, asked in requests.items() if asked)
 
 
-def _score(candidate: Candidate) -> tuple[Any, ...]:
+def _compute_score(candidate: CandidateCluster) -> tuple[Any, ...]:
     """Return the sort key of a cluster: fewer pods of the owner by weight, then more free CPU."""
     weight = Decimal(max(candidate.weight, 1))
     left = min(

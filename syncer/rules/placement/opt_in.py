@@ -7,17 +7,17 @@ as well, so that manifests for Admiralty work unchanged (admiralty.io/docs/quick
 from collections.abc import Mapping
 from typing import Any
 
-from syncer.model.unstructured import mapping
+from syncer.model.unstructured import as_mapping
 from tenancy import wellknown
 
 ENABLED = "enabled"
-_OF_NAMESPACES = (wellknown.ELECT, "multicluster-scheduler")
-_OF_PODS = (wellknown.ELECT, "multicluster.admiralty.io/elect")
+_NAMESPACE_LABELS = (wellknown.ELECT, "multicluster-scheduler")
+_POD_ANNOTATIONS = (wellknown.ELECT, "multicluster.admiralty.io/elect")
 
 
-def is_elected(pod: Mapping[str, Any], namespace_labels: Mapping[str, str]) -> bool:
+def has_opted_in(pod: Mapping[str, Any], namespace_labels: Mapping[str, str]) -> bool:
     """Return whether a pod is elected. The annotation may have any value."""
-    if not any(namespace_labels.get(key) == ENABLED for key in _OF_NAMESPACES):
+    if not any(namespace_labels.get(key) == ENABLED for key in _NAMESPACE_LABELS):
         return False
-    annotations = mapping(mapping(pod.get("metadata")).get("annotations"))
-    return any(key in annotations for key in _OF_PODS)
+    annotations = as_mapping(as_mapping(pod.get("metadata")).get("annotations"))
+    return any(key in annotations for key in _POD_ANNOTATIONS)

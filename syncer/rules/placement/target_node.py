@@ -17,132 +17,136 @@ from decimal import Decimal
 from typing import Any, NamedTuple
 
 from kubeio import Object
-from syncer.model.unstructured import mapping, mappings
+from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.placement.cluster_scheduler import (
-    COUNTED,
-    Amounts,
-    amount,
-    expression_holds,
+    COMPARED_RESOURCES,
+    ResourceAmounts,
+    matches_expression,
+    parse_amount,
 )
 from syncer.rules.pods.node_selection import PREFERRED, REQUIRED
 from tenancy import conditions, wellknown
-from tenancy.quantities import written
-from tenancy.super_clusters import Taint
+from tenancy.quantities import format_quantity
+from tenancy.super_clusters import VirtualNodeTaint
 
 PROVIDER = "virtual-kubelet.io/provider"
 _PROVIDER_NAME = "virtual-cluster"
-_MOST_LABELS = 64
-NAMES = (*COUNTED, "pods")
+_MAX_LABELS = 64
+SUMMED_RESOURCES = (*COMPARED_RESOURCES, "pods")
 """Resources that are reported and summed over the real nodes."""
-_MOST_PODS = Decimal(10**6)
+_MAX_PODS = Decimal(10**6)
 """Maximum number of pods of one node. API servers refuse a status in which the number of pods is
 too large, or not a whole number."""
-_LABEL = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
-_PLACES = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
+_LABEL_VALUE = re.compile(r"[A-Za-z0-9](?:[-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?")
+_TOPOLOGY_LABELS = ("topology.kubernetes.io/region", "topology.kubernetes.io/zone")
 
 
-class Part(NamedTuple):
+class NodeShare(NamedTuple):
     """Share of one real node in the node that stands for the target."""
 
-    capacity: Amounts
-    allocatable: Amounts
+    capacity: ResourceAmounts
+    allocatable: ResourceAmounts
     """Both are empty while the real node accepts no pods."""
-    places: tuple[str, ...]
+    topology: tuple[str, ...]
     """Region and zone of the node. Empty if it has no such label."""
 
 
-class Whole(NamedTuple):
+class NodeTotals(NamedTuple):
     """Sum of the real nodes of a target."""
 
     capacity: Mapping[str, str]
     allocatable: Mapping[str, str]
-    places: Mapping[str, str]
+    topology: Mapping[str, str]
     """Labels of region and zone, if all nodes agree."""
 
 
-def part_of(real: Mapping[str, Any]) -> Part:
+def build_share(real: Mapping[str, Any]) -> NodeShare:
     """Return the reported part of a real node.
 
     A change of any other field changes nothing in the tenant.
     """
-    status = mapping(real.get("status"))
-    labels = mapping(mapping(real.get("metadata")).get("labels"))
-    names = NAMES if takes_pods(real) else ()
+    status = as_mapping(real.get("status"))
+    labels = as_mapping(as_mapping(real.get("metadata")).get("labels"))
+    names = SUMMED_RESOURCES if is_schedulable(real) else ()
     capacity, allocatable = (
-        {name: _whole(name, mapping(status.get(field)).get(name)) for name in names}
+        {name: _normalize_amount(name, as_mapping(status.get(field)).get(name)) for name in names}
         for field in ("capacity", "allocatable")
     )
-    return Part(capacity, allocatable, tuple(_label(labels.get(key)) for key in _PLACES))
+    return NodeShare(
+        capacity, allocatable, tuple(_get_label_value(labels.get(key)) for key in _TOPOLOGY_LABELS)
+    )
 
 
-def _whole(name: str, given: Any) -> Decimal:
+def _normalize_amount(name: str, given: Any) -> Decimal:
     """Return an amount in a form that the API accepts for a node. Only CPU may be fractional."""
-    found = amount(given)
+    found = parse_amount(given)
     if name == "cpu":
         return found
-    return Decimal(int(min(found, _MOST_PODS) if name == "pods" else found))
+    return Decimal(int(min(found, _MAX_PODS) if name == "pods" else found))
 
 
-def _label(given: Any) -> str:
+def _get_label_value(given: Any) -> str:
     """Return the value of a label. Empty if invalid.
 
     An invalid value would make the API refuse the whole apply.
     """
-    return given if isinstance(given, str) and _LABEL.fullmatch(given) else ""
+    return given if isinstance(given, str) and _LABEL_VALUE.fullmatch(given) else ""
 
 
-def whole_of(parts: Collection[Part]) -> Whole:
+def sum_nodes(parts: Collection[NodeShare]) -> NodeTotals:
     """Return the sum of all nodes."""
-    said = [{part.places[at] for part in parts} for at in range(len(_PLACES))]
+    said = [{part.topology[at] for part in parts} for at in range(len(_TOPOLOGY_LABELS))]
     agreed = [min(values) if len(values) == 1 else "" for values in said]
-    return Whole(
-        _summed(part.capacity for part in parts),
-        _summed(part.allocatable for part in parts),
-        {key: place for key, place in zip(_PLACES, agreed, strict=True) if place},
+    return NodeTotals(
+        _format_amounts(part.capacity for part in parts),
+        _format_amounts(part.allocatable for part in parts),
+        {key: place for key, place in zip(_TOPOLOGY_LABELS, agreed, strict=True) if place},
     )
 
 
-def _summed(amounts: Iterable[Amounts]) -> dict[str, str]:
-    sums = dict.fromkeys(NAMES, Decimal(0))
+def _format_amounts(amounts: Iterable[ResourceAmounts]) -> dict[str, str]:
+    sums = dict.fromkeys(SUMMED_RESOURCES, Decimal(0))
     for given in amounts:
         for name, value in given.items():
             sums[name] += value
-    return {name: written(total) for name, total in sorted(sums.items())}
+    return {name: format_quantity(total) for name, total in sorted(sums.items())}
 
 
-def name_of(target: str) -> str:
+def build_node_name(target: str) -> str:
     """Return the name of the node that stands for a target."""
     return f"target-{target}"
 
 
-def target_of(node: str) -> str:
+def parse_node_name(node: str) -> str:
     """Return the target that a tenant's node stands for. Empty if it stands for none."""
     before, found, target = node.partition("target-")
     return target if found and not before else ""
 
 
-def labels_of(target: str, own: Mapping[str, str], places: Mapping[str, str]) -> dict[str, str]:
+def build_labels(
+    target: str, own: Mapping[str, str], topology: Mapping[str, str]
+) -> dict[str, str]:
     """Return the labels of the node.
 
     These are the syncer's labels, the labels of the SuperCluster, and the region and zone of all
     its nodes.
     """
-    given = dict(list(own.items())[:_MOST_LABELS])
+    given = dict(list(own.items())[:_MAX_LABELS])
     return {
-        **places,
-        **{key: value for key, value in given.items() if not wellknown.is_reserved(key)},
+        **topology,
+        **{key: value for key, value in given.items() if not wellknown.is_reserved_key(key)},
         "type": "virtual-kubelet",
         PROVIDER: given.get(PROVIDER, _PROVIDER_NAME),
         "kubernetes.io/role": "agent",
         "node-role.kubernetes.io/agent": "",
-        "kubernetes.io/hostname": name_of(target),
+        "kubernetes.io/hostname": build_node_name(target),
         "node.kubernetes.io/exclude-from-external-load-balancers": "true",
         wellknown.TARGET: target,
     }
 
 
-def own_labels(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
+def list_own_labels(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dict[str, str]:
     """Return the labels that the tenant added to a node that stands for a target.
 
     An outdated label of the syncer must not count as the tenant's. Otherwise it places pods by the
@@ -152,11 +156,11 @@ def own_labels(labels: Mapping[str, str], annotations: Mapping[str, str]) -> dic
     return {key: value for key, value in labels.items() if key not in ours}
 
 
-def node(
+def build_node(
     target: str,
     registration: str,
     labels: Mapping[str, str],
-    taints: Sequence[Taint],
+    taints: Sequence[VirtualNodeTaint],
     *,
     shut: bool = False,
     is_cordoned: bool = False,
@@ -182,7 +186,7 @@ def node(
         "apiVersion": "v1",
         "kind": "Node",
         "metadata": {
-            "name": name_of(target),
+            "name": build_node_name(target),
             "labels": shown,
             "annotations": {
                 wellknown.LABELS: ",".join(sorted(shown)),
@@ -198,8 +202,8 @@ def node(
     }
 
 
-def status(
-    whole: Whole,
+def build_status(
+    totals: NodeTotals,
     *,
     version: str,
     problem: str,
@@ -213,7 +217,7 @@ def status(
     `agent` is the address of the target's agent. It is empty while there is none. `virtual_node` is
     the present node, and an unchanged condition keeps its transition time.
     """
-    shown = mapping(mapping(virtual_node).get("status")).get("conditions")
+    shown = as_mapping(as_mapping(virtual_node).get("status")).get("conditions")
     ready = {
         "type": "Ready",
         "status": "Unknown" if problem else "True",
@@ -238,100 +242,113 @@ def status(
     }
     return {
         **({"addresses": addresses} if agent else {}),
-        "allocatable": dict(whole.allocatable),
-        "capacity": dict(whole.capacity),
-        "conditions": conditions.carry_times(mappings(shown), [ready]),
+        "allocatable": dict(totals.allocatable),
+        "capacity": dict(totals.capacity),
+        "conditions": conditions.carry_transition_times(as_mappings(shown), [ready]),
         "daemonEndpoints": {"kubeletEndpoint": {"Port": wellknown.AGENT_PORT}},
         "nodeInfo": info,
     }
 
 
-def takes_pods(real: Mapping[str, Any]) -> bool:
+def is_schedulable(real: Mapping[str, Any]) -> bool:
     """Return whether a real node is ready and schedulable."""
-    said = mappings(mapping(real.get("status")).get("conditions"))
+    said = as_mappings(as_mapping(real.get("status")).get("conditions"))
     is_ready = any(c.get("type") == "Ready" and c.get("status") == "True" for c in said)
-    return is_ready and not mapping(real.get("spec")).get("unschedulable")
+    return is_ready and not as_mapping(real.get("spec")).get("unschedulable")
 
 
-def is_of_a_target(virtual_node: Mapping[str, Any]) -> bool:
+def is_target_node(virtual_node: Mapping[str, Any]) -> bool:
     """Return whether a tenant's node stands for a target.
 
     The reconcile of the home cluster ignores such a node.
     """
-    annotations = mapping(mapping(virtual_node.get("metadata")).get("annotations"))
+    annotations = as_mapping(as_mapping(virtual_node.get("metadata")).get("annotations"))
     return bool(annotations.get(wellknown.SUPER_CLUSTER))
 
 
-def is_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
+def is_node_current(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
     """Return whether metadata and spec are as wanted. The tenant's additions stay."""
-    is_open = not mapping(virtual_node.get("spec")).get("unschedulable")
+    is_open = not as_mapping(virtual_node.get("spec")).get("unschedulable")
     if is_open and wanted["spec"].get("unschedulable"):
         return False
-    return virtual_nodes.is_node_shown(virtual_node, wanted)
+    return virtual_nodes.is_node_current(virtual_node, wanted)
 
 
-def is_status_shown(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
+def is_status_current(virtual_node: Mapping[str, Any], wanted: Object) -> bool:
     """Return whether the status is as wanted, apart from the transition times.
 
     Additional entries are the tenant's own and stay.
     """
-    there = mapping(virtual_node.get("status"))
+    there = as_mapping(virtual_node.get("status"))
     for condition in wanted["conditions"]:
-        found = conditions.find(mappings(there.get("conditions")), condition["type"]) or {}
+        found = (
+            conditions.find_condition(as_mappings(there.get("conditions")), condition["type"]) or {}
+        )
         if any(found.get(key) != condition[key] for key in ("status", "reason", "message")):
             return False
     return (
         all(
-            mapping(there.get(field)).get(name) == value
+            as_mapping(there.get(field)).get(name) == value
             for field in ("allocatable", "capacity")
             for name, value in wanted[field].items()
         )
         and there.get("daemonEndpoints") == wanted["daemonEndpoints"]
-        and _agents_of(there) == _agents_of(wanted)
-        and mapping(there.get("nodeInfo")).get("kubeletVersion")
+        and _list_agent_addresses(there) == _list_agent_addresses(wanted)
+        and as_mapping(there.get("nodeInfo")).get("kubeletVersion")
         == (wanted["nodeInfo"]["kubeletVersion"])
     )
 
 
-def _agents_of(status: Mapping[str, Any]) -> list[Any]:
+def _list_agent_addresses(status: Mapping[str, Any]) -> list[Any]:
     """Return the addresses of the agent in a status.
 
     A tenant may have added addresses of other types.
     """
-    listed = mappings(status.get("addresses"))
+    listed = as_mappings(status.get("addresses"))
     return [each.get("address") for each in listed if each.get("type") == wellknown.AGENT_ADDRESS]
 
 
 # --- fields of pods that refer to it --------------------------------------------------------------
 
 
-def consumed(
-    pod: Mapping[str, Any], target: str, labels: Mapping[str, str], taints: Sequence[Taint]
+def strip_target_constraints(
+    pod: Mapping[str, Any],
+    target: str,
+    labels: Mapping[str, str],
+    taints: Sequence[VirtualNodeTaint],
 ) -> Object:
     """Return a tenant pod without the fields that refer to the node that stands for a target."""
-    spec = dict(mapping(pod.get("spec")))
+    spec = dict(as_mapping(pod.get("spec")))
     spec.pop("nodeName", None)
     selector = spec.get("nodeSelector")
     if isinstance(selector, dict):
-        _set(spec, "nodeSelector", {k: v for k, v in selector.items() if k not in labels})
+        _set_field(spec, "nodeSelector", {k: v for k, v in selector.items() if k not in labels})
     affinity = spec.get("affinity")
     if isinstance(affinity, dict) and isinstance(affinity.get("nodeAffinity"), dict):
         rest = dict(affinity)
-        _set(rest, "nodeAffinity", _affinity(affinity["nodeAffinity"], name_of(target), labels))
-        _set(spec, "affinity", rest)
+        _set_field(
+            rest,
+            "nodeAffinity",
+            _rewrite_affinity(affinity["nodeAffinity"], build_node_name(target), labels),
+        )
+        _set_field(spec, "affinity", rest)
     keys = {taint.key for taint in taints}
     tolerations = spec.get("tolerations")
     if isinstance(tolerations, list) and keys:
         kept = [t for t in tolerations if not (isinstance(t, dict) and t.get("key") in keys)]
-        _set(spec, "tolerations", kept)
+        _set_field(spec, "tolerations", kept)
     return {**pod, "spec": spec}
 
 
-def _affinity(found: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> dict[str, Any]:
+def _rewrite_affinity(
+    found: Mapping[str, Any], name: str, labels: Mapping[str, str]
+) -> dict[str, Any]:
     rest = dict(found)
     required = found.get(REQUIRED)
     if isinstance(required, dict) and isinstance(required.get("nodeSelectorTerms"), list):
-        terms = [_term(term, name, labels) for term in mappings(required["nodeSelectorTerms"])]
+        terms = [
+            _rewrite_term(term, name, labels) for term in as_mappings(required["nodeSelectorTerms"])
+        ]
         left = [term for term in terms if term is not None]
         if any(not term for term in left):
             rest.pop(REQUIRED)  # one term matches every node of the target
@@ -339,15 +356,17 @@ def _affinity(found: Mapping[str, Any], name: str, labels: Mapping[str, str]) ->
             rest[REQUIRED] = {**required, "nodeSelectorTerms": left}
     if isinstance(found.get(PREFERRED), list):
         preferred = []
-        for item in mappings(found[PREFERRED]):
-            term = _term(mapping(item.get("preference")), name, labels)
+        for item in as_mappings(found[PREFERRED]):
+            term = _rewrite_term(as_mapping(item.get("preference")), name, labels)
             if term:
                 preferred.append({**item, "preference": term})
-        _set(rest, PREFERRED, preferred)
+        _set_field(rest, PREFERRED, preferred)
     return rest
 
 
-def _term(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> dict[str, Any] | None:
+def _rewrite_term(
+    term: Mapping[str, Any], name: str, labels: Mapping[str, str]
+) -> dict[str, Any] | None:
     """Return the rest of a term for the nodes of the target. None if the term does not match.
 
     An empty result matches every node of the target. A term that was empty from the start matches
@@ -357,18 +376,18 @@ def _term(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> dict
     if not expressions and not fields:
         return None
     left = []
-    for item in mappings(expressions):
+    for item in as_mappings(expressions):
         if item.get("key") not in labels:
             left.append(item)
-        elif not expression_holds(item, labels):
+        elif not matches_expression(item, labels):
             return None
-    for item in mappings(fields):
-        if not expression_holds(item, {"metadata.name": name}):
+    for item in as_mappings(fields):
+        if not matches_expression(item, {"metadata.name": name}):
             return None
     return {"matchExpressions": left} if left else {}
 
 
-def _set(fields: dict[str, Any], field: str, value: Any) -> None:
+def _set_field(fields: dict[str, Any], field: str, value: Any) -> None:
     """Write a field, or remove it if the value is empty."""
     fields.pop(field, None)
     if value:

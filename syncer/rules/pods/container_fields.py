@@ -9,106 +9,127 @@ Hazard: every field of the API must be listed here. A field that is missing reje
 from collections.abc import Mapping
 
 from syncer.model import builtin_policy
-from syncer.model.field_rules import ALLOW, FREE, Each, Fields, Only, Refuse, Verdict
+from syncer.model.field_rules import (
+    ALLOW_MAP,
+    ALLOW_SCALAR,
+    AllowValues,
+    FieldRule,
+    ListOfObjects,
+    ObjectFields,
+    RefuseField,
+)
 
-Table = Mapping[str, Verdict]
+FieldRules = Mapping[str, FieldRule]
 
-_HOST = Refuse("handler-host", "must be empty: handlers reach the pod itself; leave it out")
-_HTTP_GET = Fields(
+_HOST_RULE = RefuseField(
+    "handler-host", "must be empty: handlers reach the pod itself; leave it out"
+)
+_HTTP_GET = ObjectFields(
     {
-        "host": _HOST,
-        "httpHeaders": Each({"name": ALLOW, "value": ALLOW}),
-        "path": ALLOW,
-        "port": ALLOW,
-        "scheme": ALLOW,
+        "host": _HOST_RULE,
+        "httpHeaders": ListOfObjects({"name": ALLOW_SCALAR, "value": ALLOW_SCALAR}),
+        "path": ALLOW_SCALAR,
+        "port": ALLOW_SCALAR,
+        "scheme": ALLOW_SCALAR,
     }
 )
-_TCP_SOCKET = Fields({"host": _HOST, "port": ALLOW})
-_EXEC = Fields({"command": ALLOW})
-_HANDLER = Fields(
+_TCP_SOCKET = ObjectFields({"host": _HOST_RULE, "port": ALLOW_SCALAR})
+_EXEC = ObjectFields({"command": ALLOW_SCALAR})
+_HANDLER = ObjectFields(
     {
         "exec": _EXEC,
         "httpGet": _HTTP_GET,
-        "sleep": Fields({"seconds": ALLOW}),
+        "sleep": ObjectFields({"seconds": ALLOW_SCALAR}),
         "tcpSocket": _TCP_SOCKET,
     }
 )
-_PROBE = Fields(
+_PROBE = ObjectFields(
     {
         "exec": _EXEC,
-        "failureThreshold": ALLOW,
-        "grpc": Fields({"port": ALLOW, "service": ALLOW}),
+        "failureThreshold": ALLOW_SCALAR,
+        "grpc": ObjectFields({"port": ALLOW_SCALAR, "service": ALLOW_SCALAR}),
         "httpGet": _HTTP_GET,
-        "initialDelaySeconds": ALLOW,
-        "periodSeconds": ALLOW,
-        "successThreshold": ALLOW,
+        "initialDelaySeconds": ALLOW_SCALAR,
+        "periodSeconds": ALLOW_SCALAR,
+        "successThreshold": ALLOW_SCALAR,
         "tcpSocket": _TCP_SOCKET,
-        "terminationGracePeriodSeconds": ALLOW,
-        "timeoutSeconds": ALLOW,
+        "terminationGracePeriodSeconds": ALLOW_SCALAR,
+        "timeoutSeconds": ALLOW_SCALAR,
     }
 )
 
-CLAIMS = Refuse("resource-claims", "asks for devices, which are not offered; leave it out")
-RESOURCES = Fields({"claims": CLAIMS, "limits": FREE, "requests": FREE})
+CLAIMS_RULE = RefuseField(
+    "resource-claims", "asks for devices, which are not offered; leave it out"
+)
+RESOURCES_RULE = ObjectFields({"claims": CLAIMS_RULE, "limits": ALLOW_MAP, "requests": ALLOW_MAP})
 
-_PROFILE = Only(
+_PROFILE_RULE = AllowValues(
     frozenset({"RuntimeDefault"}), "profile", "use RuntimeDefault, or leave the profile out"
 )
-_LOCAL_PROFILE = Refuse("profile", "names a file on the node; use type RuntimeDefault")
-SECCOMP = Fields({"type": _PROFILE, "localhostProfile": _LOCAL_PROFILE})
-SELINUX = Fields(
+_LOCAL_PROFILE_RULE = RefuseField("profile", "names a file on the node; use type RuntimeDefault")
+SECCOMP = ObjectFields({"type": _PROFILE_RULE, "localhostProfile": _LOCAL_PROFILE_RULE})
+SELINUX = ObjectFields(
     {
-        "level": ALLOW,
-        "role": Refuse("selinux", "must not be set; leave it out"),
-        "type": Only(
+        "level": ALLOW_SCALAR,
+        "role": RefuseField("selinux", "must not be set; leave it out"),
+        "type": AllowValues(
             builtin_policy.SELINUX_TYPES, "selinux", "use a container type such as container_t"
         ),
-        "user": Refuse("selinux", "must not be set; leave it out"),
+        "user": RefuseField("selinux", "must not be set; leave it out"),
     }
 )
-WINDOWS = Refuse("windows", "is for Windows nodes, which are not offered; leave it out")
+WINDOWS = RefuseField("windows", "is for Windows nodes, which are not offered; leave it out")
 
-_SECURITY_CONTEXT = Fields(
+_SECURITY_CONTEXT = ObjectFields(
     {
-        "allowPrivilegeEscalation": ALLOW,
+        "allowPrivilegeEscalation": ALLOW_SCALAR,
         "appArmorProfile": SECCOMP,
-        "capabilities": Fields(
+        "capabilities": ObjectFields(
             {
-                "add": Only(
+                "add": AllowValues(
                     builtin_policy.CAPABILITIES,
                     "capabilities",
                     "add only what the baseline level of pod security allows; `kubectl debug` with"
                     " --profile=baseline adds nothing",
                 ),
-                "drop": ALLOW,
+                "drop": ALLOW_SCALAR,
             }
         ),
-        "privileged": Refuse("privileged", "must not be true; run without privileges"),
-        "procMount": Only(frozenset({"Default"}), "proc-mount", "use Default, or leave it out"),
-        "readOnlyRootFilesystem": ALLOW,
-        "runAsGroup": ALLOW,
-        "runAsNonRoot": ALLOW,
-        "runAsUser": ALLOW,
+        "privileged": RefuseField("privileged", "must not be true; run without privileges"),
+        "procMount": AllowValues(
+            frozenset({"Default"}), "proc-mount", "use Default, or leave it out"
+        ),
+        "readOnlyRootFilesystem": ALLOW_SCALAR,
+        "runAsGroup": ALLOW_SCALAR,
+        "runAsNonRoot": ALLOW_SCALAR,
+        "runAsUser": ALLOW_SCALAR,
         "seLinuxOptions": SELINUX,
         "seccompProfile": SECCOMP,
         "windowsOptions": WINDOWS,
     }
 )
 
-FIELD_REF = Fields({"apiVersion": ALLOW, "fieldPath": ALLOW})
-RESOURCE_REF = Fields({"containerName": ALLOW, "divisor": ALLOW, "resource": ALLOW})
-_KEY_REF = Fields({"key": ALLOW, "name": ALLOW, "optional": ALLOW})
-_SOURCE_REF = Fields({"name": ALLOW, "optional": ALLOW})
-_ENV = Each(
+FIELD_REF = ObjectFields({"apiVersion": ALLOW_SCALAR, "fieldPath": ALLOW_SCALAR})
+RESOURCE_REF = ObjectFields(
+    {"containerName": ALLOW_SCALAR, "divisor": ALLOW_SCALAR, "resource": ALLOW_SCALAR}
+)
+_KEY_REF = ObjectFields({"key": ALLOW_SCALAR, "name": ALLOW_SCALAR, "optional": ALLOW_SCALAR})
+_SOURCE_REF = ObjectFields({"name": ALLOW_SCALAR, "optional": ALLOW_SCALAR})
+_ENV = ListOfObjects(
     {
-        "name": ALLOW,
-        "value": ALLOW,
-        "valueFrom": Fields(
+        "name": ALLOW_SCALAR,
+        "value": ALLOW_SCALAR,
+        "valueFrom": ObjectFields(
             {
                 "configMapKeyRef": _KEY_REF,
                 "fieldRef": FIELD_REF,
-                "fileKeyRef": Fields(
-                    {"key": ALLOW, "optional": ALLOW, "path": ALLOW, "volumeName": ALLOW}
+                "fileKeyRef": ObjectFields(
+                    {
+                        "key": ALLOW_SCALAR,
+                        "optional": ALLOW_SCALAR,
+                        "path": ALLOW_SCALAR,
+                        "volumeName": ALLOW_SCALAR,
+                    }
                 ),
                 "resourceFieldRef": RESOURCE_REF,
                 "secretKeyRef": _KEY_REF,
@@ -117,52 +138,59 @@ _ENV = Each(
     }
 )
 
-CONTAINER: Table = {
-    "args": ALLOW,
-    "command": ALLOW,
+CONTAINER: FieldRules = {
+    "args": ALLOW_SCALAR,
+    "command": ALLOW_SCALAR,
     "env": _ENV,
-    "envFrom": Each({"configMapRef": _SOURCE_REF, "prefix": ALLOW, "secretRef": _SOURCE_REF}),
-    "image": ALLOW,
-    "imagePullPolicy": ALLOW,
-    "lifecycle": Fields({"postStart": _HANDLER, "preStop": _HANDLER, "stopSignal": ALLOW}),
+    "envFrom": ListOfObjects(
+        {"configMapRef": _SOURCE_REF, "prefix": ALLOW_SCALAR, "secretRef": _SOURCE_REF}
+    ),
+    "image": ALLOW_SCALAR,
+    "imagePullPolicy": ALLOW_SCALAR,
+    "lifecycle": ObjectFields(
+        {"postStart": _HANDLER, "preStop": _HANDLER, "stopSignal": ALLOW_SCALAR}
+    ),
     "livenessProbe": _PROBE,
-    "name": ALLOW,
-    "ports": Each(
+    "name": ALLOW_SCALAR,
+    "ports": ListOfObjects(
         {
-            "containerPort": ALLOW,
-            "hostIP": Refuse("host-port", "must not be set; use a Service"),
-            "hostPort": Refuse("host-port", "must not be set; use a Service of type NodePort"),
-            "name": ALLOW,
-            "protocol": ALLOW,
+            "containerPort": ALLOW_SCALAR,
+            "hostIP": RefuseField("host-port", "must not be set; use a Service"),
+            "hostPort": RefuseField("host-port", "must not be set; use a Service of type NodePort"),
+            "name": ALLOW_SCALAR,
+            "protocol": ALLOW_SCALAR,
         }
     ),
     "readinessProbe": _PROBE,
-    "resizePolicy": Each({"resourceName": ALLOW, "restartPolicy": ALLOW}),
-    "resources": RESOURCES,
-    "restartPolicy": ALLOW,
-    "restartPolicyRules": Each(
-        {"action": ALLOW, "exitCodes": Fields({"operator": ALLOW, "values": ALLOW})}
+    "resizePolicy": ListOfObjects({"resourceName": ALLOW_SCALAR, "restartPolicy": ALLOW_SCALAR}),
+    "resources": RESOURCES_RULE,
+    "restartPolicy": ALLOW_SCALAR,
+    "restartPolicyRules": ListOfObjects(
+        {
+            "action": ALLOW_SCALAR,
+            "exitCodes": ObjectFields({"operator": ALLOW_SCALAR, "values": ALLOW_SCALAR}),
+        }
     ),
     "securityContext": _SECURITY_CONTEXT,
     "startupProbe": _PROBE,
-    "stdin": ALLOW,
-    "stdinOnce": ALLOW,
-    "terminationMessagePath": ALLOW,
-    "terminationMessagePolicy": ALLOW,
-    "tty": ALLOW,
-    "volumeDevices": Each({"devicePath": ALLOW, "name": ALLOW}),
-    "volumeMounts": Each(
+    "stdin": ALLOW_SCALAR,
+    "stdinOnce": ALLOW_SCALAR,
+    "terminationMessagePath": ALLOW_SCALAR,
+    "terminationMessagePolicy": ALLOW_SCALAR,
+    "tty": ALLOW_SCALAR,
+    "volumeDevices": ListOfObjects({"devicePath": ALLOW_SCALAR, "name": ALLOW_SCALAR}),
+    "volumeMounts": ListOfObjects(
         {
-            "mountPath": ALLOW,
-            "mountPropagation": Only(
+            "mountPath": ALLOW_SCALAR,
+            "mountPropagation": AllowValues(
                 frozenset({"None", "HostToContainer"}), "mount-propagation", "use HostToContainer"
             ),
-            "name": ALLOW,
-            "readOnly": ALLOW,
-            "recursiveReadOnly": ALLOW,
-            "subPath": ALLOW,
-            "subPathExpr": ALLOW,
+            "name": ALLOW_SCALAR,
+            "readOnly": ALLOW_SCALAR,
+            "recursiveReadOnly": ALLOW_SCALAR,
+            "subPath": ALLOW_SCALAR,
+            "subPathExpr": ALLOW_SCALAR,
         }
     ),
-    "workingDir": ALLOW,
+    "workingDir": ALLOW_SCALAR,
 }

@@ -13,40 +13,44 @@ from urllib.parse import urlsplit
 
 from kubeio.cache.store import Entry
 from syncer.model import object_meta
-from syncer.model.tenant_view import MASTER, TenantView
+from syncer.model.tenant_view import API_SERVICE, TenantView
 from syncer.rules.configuration import cache_transforms
 from tenancy import names, wellknown
-from tenancy.policies import BASELINE, Metadata
+from tenancy.policies import BASELINE_POLICY, MetadataSpec
 
-Service = Mapping[str, Any]
-Variables = dict[str, str]
+ServiceObject = Mapping[str, Any]
+EnvironmentVariables = dict[str, str]
 
-_NO_HOST = "kubernetes.invalid"
-_RECORDED = {"metadata.namespace": wellknown.NAMESPACE, "metadata.uid": wellknown.UID}
+_PLACEHOLDER_HOST = "kubernetes.invalid"
+_RECORDED_FIELDS = {"metadata.namespace": wellknown.NAMESPACE, "metadata.uid": wellknown.UID}
 
-LABELS_TEXT = f"mirror.{wellknown.DOMAIN}/labels"
+LABELS_FILE_ANNOTATION = f"mirror.{wellknown.DOMAIN}/labels"
 """Annotation with the tenant pod's labels, in the format of a kubelet's downward API file."""
-ANNOTATIONS_TEXT = f"mirror.{wellknown.DOMAIN}/annotations"
+ANNOTATIONS_FILE_ANNOTATION = f"mirror.{wellknown.DOMAIN}/annotations"
 """Annotation with the tenant pod's annotations, in the format of a kubelet's downward API file."""
 
 
-def service_variables(services: Iterable[Service], namespace: str, *, links: bool) -> Variables:
+def build_service_variables(
+    services: Iterable[ServiceObject], namespace: str, *, links: bool
+) -> EnvironmentVariables:
     """Return the variables that a kubelet derives from the Services that a pod may see."""
-    found: dict[str, Service] = {}
+    found: dict[str, ServiceObject] = {}
     for service in services:
         metadata = service["metadata"]
         name, there = metadata["name"], metadata.get("namespace", "")
         if not _has_address(service):
             continue
-        if (there, name) == MASTER or (links and there == namespace and name != MASTER[1]):
+        if (there, name) == API_SERVICE or (
+            links and there == namespace and name != API_SERVICE[1]
+        ):
             found[name] = service
-    variables: Variables = {}
+    variables: EnvironmentVariables = {}
     for name in sorted(found):
-        variables.update(_of_service(name, found[name]["spec"]))
+        variables.update(_build_variables_of_service(name, found[name]["spec"]))
     return variables
 
 
-def reached_at(master: Service, endpoint: str) -> list[Service]:
+def build_external_api_services(master: ServiceObject, endpoint: str) -> list[ServiceObject]:
     """Return the Service of the tenant's API as clients see it that reach it by its URL.
 
     Without a URL, the address is a name that does not resolve. Otherwise the kubelet would write
@@ -54,47 +58,53 @@ def reached_at(master: Service, endpoint: str) -> list[Service]:
     """
     try:
         url = urlsplit(endpoint)
-        host, port = url.hostname or _NO_HOST, url.port or 443
+        host, port = url.hostname or _PLACEHOLDER_HOST, url.port or 443
     except ValueError:
-        host, port = _NO_HOST, 443
+        host, port = _PLACEHOLDER_HOST, 443
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     return [{**master, "spec": {"clusterIP": host, "ports": ports}}]
 
 
-class Linked:
+class ServiceVariables:
     """Cache of the last namespace's variables, because pods of one burst are built in a row."""
 
     def __init__(self) -> None:
         """Create an empty cache."""
-        self._asked: tuple[str, bool] = ("", False)
+        self._cached_for: tuple[str, bool] = ("", False)
         self._services: list[Entry] = []
-        self._variables: Variables = {}
+        self._variables: EnvironmentVariables = {}
 
-    def of(self, namespace: str, services: list[Entry], *, links: bool) -> Variables:
+    def get_variables(
+        self, namespace: str, services: list[Entry], *, links: bool
+    ) -> EnvironmentVariables:
         """Return the variables that these Services add to the pods of a namespace."""
         # Entries are never changed, so the same entries produce the same variables.
-        if (namespace, links) != self._asked or services != self._services:
+        if (namespace, links) != self._cached_for or services != self._services:
             decoded = [entry.decode() for entry in services]
-            self._variables = service_variables(decoded, namespace, links=links)
-            self._asked, self._services = (namespace, links), services
+            self._variables = build_service_variables(decoded, namespace, links=links)
+            self._cached_for, self._services = (namespace, links), services
         return self._variables
 
 
-def tenant_variables(view: TenantView, namespace: str, *, links: bool, linked: Linked) -> Variables:
+def tenant_variables(
+    view: TenantView, namespace: str, *, links: bool, linked: ServiceVariables
+) -> EnvironmentVariables:
     """Return the variables that Services add to the pods of a namespace. Must not be changed.
 
     If `links` is False, only the Service of the tenant's API is included.
     """
     store = view.stores["Service"]
-    master = store.get(*MASTER)
+    master = store.get(*API_SERVICE)
     own = [] if master is None else [master]
-    if view.away is not None:
-        reached = view.away().endpoint
-        services = [each for it in own for each in reached_at(it.decode(), reached)]
-        return service_variables(services, namespace, links=False)
+    if view.get_target_network is not None:
+        reached = view.get_target_network().endpoint
+        services = [
+            each for it in own for each in build_external_api_services(it.decode(), reached)
+        ]
+        return build_service_variables(services, namespace, links=False)
     if links:
         own += store.list(namespace)
-    return linked.of(namespace, own, links=links)
+    return linked.get_variables(namespace, own, links=links)
 
 
 def provided_variables(
@@ -113,7 +123,7 @@ def provided_variables(
             ref = source.get(field_name) or {}
             entry = _named(view, kind, namespace, ref.get("name", ""))
             if entry is not None:
-                keys = list(cache_transforms.variables(entry.decode()))
+                keys = list(cache_transforms.list_variables(entry.decode()))
                 take(len(keys))
                 found |= {f"{source.get('prefix') or ''}{key}" for key in keys}
     return found
@@ -126,12 +136,12 @@ def _named(view: TenantView, kind: str, namespace: str, name: str) -> Entry | No
     )
 
 
-def _has_address(service: Service) -> bool:
+def _has_address(service: ServiceObject) -> bool:
     spec = service.get("spec") or {}
     return spec.get("clusterIP") not in (None, "", "None") and bool(spec.get("ports"))
 
 
-def _of_service(name: str, spec: Mapping[str, Any]) -> Variables:
+def _build_variables_of_service(name: str, spec: Mapping[str, Any]) -> EnvironmentVariables:
     prefix = name.replace("-", "_").upper()
     address, ports = spec["clusterIP"], spec["ports"]
     variables = {
@@ -156,13 +166,13 @@ def _of_service(name: str, spec: Mapping[str, Any]) -> Variables:
     return variables
 
 
-def environment(
+def build_environment(
     container: Mapping[str, Any],
-    variables: Variables,
+    variables: EnvironmentVariables,
     provided: Collection[str],
     *,
     account: str,
-    mirrors: "Mirrors",
+    mirrors: "FieldRefRewriter",
 ) -> list[dict[str, Any]]:
     """Return a container's `env`: service variables first, then the tenant's own, rewritten.
 
@@ -172,89 +182,100 @@ def environment(
     own = container.get("env") or []
     named = {variable.get("name") for variable in own} | set(provided)
     service = [{"name": k, "value": v} for k, v in variables.items() if k not in named]
-    return service + [_rewritten(variable, account, mirrors) for variable in own]
+    return service + [_rewrite_variable(variable, account, mirrors) for variable in own]
 
 
-def _rewritten(variable: dict[str, Any], account: str, mirrors: "Mirrors") -> dict[str, Any]:
+def _rewrite_variable(
+    variable: dict[str, Any], account: str, mirrors: "FieldRefRewriter"
+) -> dict[str, Any]:
     value_from = variable.get("valueFrom") or {}
     field = (value_from.get("fieldRef") or {}).get("fieldPath")
     if field is None:
         return variable
     if field == "spec.serviceAccountName":
         return {"name": variable["name"], "value": account}
-    return {**variable, "valueFrom": {"fieldRef": mirrors.field_ref(value_from["fieldRef"])}}
+    return {
+        **variable,
+        "valueFrom": {"fieldRef": mirrors.rewrite_field_ref(value_from["fieldRef"])},
+    }
 
 
-def downward_items(items: Sequence[dict[str, Any]], mirrors: "Mirrors") -> list[dict[str, Any]]:
+def rewrite_downward_items(
+    items: Sequence[dict[str, Any]], mirrors: "FieldRefRewriter"
+) -> list[dict[str, Any]]:
     """Return the items of a downward API volume, rewritten."""
     return [
-        {**item, "fieldRef": mirrors.field_ref(item["fieldRef"])} if item.get("fieldRef") else item
+        {**item, "fieldRef": mirrors.rewrite_field_ref(item["fieldRef"])}
+        if item.get("fieldRef")
+        else item
         for item in items
     ]
 
 
-class Mirrors:
+class FieldRefRewriter:
     """Rewriter of one pod's field references. It collects the annotations that they need."""
 
-    def __init__(self, metadata: Mapping[str, Any], passing: Metadata = BASELINE.metadata) -> None:
+    def __init__(
+        self, metadata: Mapping[str, Any], passing: MetadataSpec = BASELINE_POLICY.metadata
+    ) -> None:
         """Create the rewriter. `passing` decides which keys the super pod has itself."""
         self._passing = passing
         self._labels = metadata.get("labels") or {}
         self._annotations = metadata.get("annotations") or {}
-        self.needed: dict[str, str] = {}
+        self.needed_annotations: dict[str, str] = {}
 
-    def field_ref(self, ref: Mapping[str, Any]) -> dict[str, Any]:
+    def rewrite_field_ref(self, ref: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reference that reads the tenant's value in the super pod."""
         path = str(ref.get("fieldPath", ""))
-        return {**ref, "fieldPath": self._path(path)}
+        return {**ref, "fieldPath": self._rewrite_path(path)}
 
-    def _path(self, path: str) -> str:
-        if path in _RECORDED:
-            return _annotation(_RECORDED[path])
+    def _rewrite_path(self, path: str) -> str:
+        if path in _RECORDED_FIELDS:
+            return _build_annotation_path(_RECORDED_FIELDS[path])
         if path == "metadata.labels":
-            return self._whole(LABELS_TEXT, self._labels)
+            return self._mirror_whole_map(LABELS_FILE_ANNOTATION, self._labels)
         if path == "metadata.annotations":
-            return self._whole(ANNOTATIONS_TEXT, self._annotations)
+            return self._mirror_whole_map(ANNOTATIONS_FILE_ANNOTATION, self._annotations)
         if path.startswith("metadata.labels["):
-            return self._single(path, "labels", self._labels, _key(path))
+            return self._mirror_single_key(path, "labels", self._labels, _parse_key(path))
         if path.startswith("metadata.annotations["):
-            return self._single(path, "annotations", self._annotations, _key(path))
+            return self._mirror_single_key(path, "annotations", self._annotations, _parse_key(path))
         return path
 
-    def _whole(self, key: str, values: Mapping[str, str]) -> str:
-        if key not in self.needed:  # a pod may request a long text thousands of times
-            self.needed[key] = as_file(values)
-        return _annotation(key)
+    def _mirror_whole_map(self, key: str, values: Mapping[str, str]) -> str:
+        if key not in self.needed_annotations:  # a pod may request a long text thousands of times
+            self.needed_annotations[key] = format_downward_file(values)
+        return _build_annotation_path(key)
 
-    def _single(self, path: str, field: str, values: Mapping[str, str], key: str) -> str:
+    def _mirror_single_key(self, path: str, field: str, values: Mapping[str, str], key: str) -> str:
         passes = (
-            object_meta.passes_label(key, self._passing)
+            object_meta.is_label_synced(key, self._passing)
             if field == "labels"
-            else object_meta.passes_annotation("Pod", key, self._passing)
+            else object_meta.is_annotation_synced("Pod", key, self._passing)
         )
         if passes:
             return path
-        mirror = object_meta.mirror_key(field, key)
-        self.needed[mirror] = str(values.get(key, ""))
-        return _annotation(mirror)
+        mirror = object_meta.build_mirror_key(field, key)
+        self.needed_annotations[mirror] = str(values.get(key, ""))
+        return _build_annotation_path(mirror)
 
 
-def _annotation(key: str) -> str:
+def _build_annotation_path(key: str) -> str:
     return f"metadata.annotations['{key}']"
 
 
-def _key(path: str) -> str:
+def _parse_key(path: str) -> str:
     return path[path.index("[") + 1 : -1].strip("'\"")
 
 
-def as_file(values: Mapping[str, str]) -> str:
+def format_downward_file(values: Mapping[str, str]) -> str:
     """Return a map as the kubelet writes it into a downward API file: `key="value"` lines."""
-    return "\n".join(f"{key}={_quoted(str(values[key]))}" for key in sorted(values))
+    return "\n".join(f"{key}={_quote(str(values[key]))}" for key in sorted(values))
 
 
-def _quoted(text: str) -> str:
+def _quote(text: str) -> str:
     """Return a text as Go's %q prints it, for the usual values of labels and annotations."""
-    return "".join(['"', *(_escaped(character) for character in text), '"'])
+    return "".join(['"', *(_escape(character) for character in text), '"'])
 
 
 _ESCAPES = {
@@ -270,7 +291,7 @@ _ESCAPES = {
 }
 
 
-def _escaped(character: str) -> str:
+def _escape(character: str) -> str:
     if character in _ESCAPES:
         return _ESCAPES[character]
     if character.isprintable():

@@ -15,50 +15,59 @@ from collections.abc import Collection, Mapping
 from typing import Any
 
 from kubeio import Object
-from syncer.model.field_rules import ALLOW, Each, Verdict, Walk
-from syncer.model.rejections import STUMBLES, Problem, RejectedError, malformed
+from syncer.model.field_rules import ALLOW_SCALAR, FieldRule, FieldWalk, ListOfObjects
+from syncer.model.rejections import (
+    MALFORMED_OBJECT_ERRORS,
+    RejectedError,
+    RejectionProblem,
+    build_malformed_rejection,
+)
 from syncer.rules.pods import pod_build, security_levels
 from syncer.rules.pods.container_fields import CONTAINER
-from syncer.rules.pods.environment import Mirrors
-from syncer.rules.pods.pod_build import PodFacts
+from syncer.rules.pods.environment import FieldRefRewriter
+from syncer.rules.pods.pod_build import PodBuildContext
 from tenancy import names, wellknown
 from tenancy.policies import TenantPolicySpec
 
-FIELD = "ephemeralContainers"
-_OWN: Mapping[str, Verdict] = {"targetContainerName": ALLOW}
-EPHEMERAL_CONTAINER: Mapping[str, Verdict] = {**CONTAINER, **_OWN}
+EPHEMERAL_CONTAINERS_FIELD = "ephemeralContainers"
+_EPHEMERAL_FIELDS: Mapping[str, FieldRule] = {"targetContainerName": ALLOW_SCALAR}
+EPHEMERAL_CONTAINER: Mapping[str, FieldRule] = {**CONTAINER, **_EPHEMERAL_FIELDS}
 """Verdicts at the pod security level baseline."""
-_KINDS = ("initContainers", "containers", FIELD)
+_CONTAINER_LISTS = ("initContainers", "containers", EPHEMERAL_CONTAINERS_FIELD)
 
 
-def table(policy: TenantPolicySpec) -> Mapping[str, Verdict]:
+def get_table(policy: TenantPolicySpec) -> Mapping[str, FieldRule]:
     """Return the verdicts on a tenant's ephemeral containers: those on any container, and more."""
-    containers = security_levels.table(policy)["containers"]
-    assert isinstance(containers, Each)  # noqa: S101 - the table says so
-    return {**containers.fields, **_OWN}
+    containers = security_levels.get_table(policy)["containers"]
+    assert isinstance(containers, ListOfObjects)  # noqa: S101 - the table says so
+    return {**containers.fields, **_EPHEMERAL_FIELDS}
 
 
-def served_names(twin: Mapping[str, Any]) -> frozenset[str]:
+def list_served_names(twin: Mapping[str, Any]) -> frozenset[str]:
     """Return the containers that a super pod records as the tenant's. The agent serves these."""
     annotations = twin["metadata"].get("annotations") or {}
     return frozenset(str(annotations.get(wellknown.CONTAINERS) or "").split(",")) - {""}
 
 
-def added(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def list_added(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the tenant's ephemeral containers that the twin does not record as the tenant's.
 
     Raises RejectedError if the list is malformed.
     """
-    own = pod["spec"].get(FIELD) or []
+    own = pod["spec"].get(EPHEMERAL_CONTAINERS_FIELD) or []
     if not isinstance(own, list) or not all(_is_named(item) for item in own):
         text = "must be a list of containers whose names are DNS labels; correct the object"
-        raise RejectedError(Problem("malformed", f"spec.{FIELD}", text))
-    ours = served_names(twin) & _there(twin)
+        raise RejectedError(
+            RejectionProblem("malformed", f"spec.{EPHEMERAL_CONTAINERS_FIELD}", text)
+        )
+    ours = list_served_names(twin) & _list_present(twin)
     return [item for item in own if item["name"] not in ours]
 
 
-def _there(twin: Mapping[str, Any]) -> frozenset[str]:
-    return frozenset(item["name"] for kind in _KINDS for item in twin["spec"].get(kind) or ())
+def _list_present(twin: Mapping[str, Any]) -> frozenset[str]:
+    return frozenset(
+        item["name"] for kind in _CONTAINER_LISTS for item in twin["spec"].get(kind) or ()
+    )
 
 
 def _is_named(item: Any) -> bool:
@@ -67,81 +76,99 @@ def _is_named(item: Any) -> bool:
     return names.is_dns_label(item["name"])
 
 
-def recorded(pod: Mapping[str, Any], twin: Mapping[str, Any], adding: Collection[str]) -> list[str]:
+def list_recorded_names(
+    pod: Mapping[str, Any], twin: Mapping[str, Any], adding: Collection[str]
+) -> list[str]:
     """Return the names of the tenant's ephemeral containers that the twin must record.
 
     These are the containers that it has and records, and the containers that are added immediately
     afterwards. Any other name belongs to another owner, now or when a platform administrator debugs
     the pod.
     """
-    there = {item.get("name") for item in twin["spec"].get(FIELD) or ()}
-    kept = (served_names(twin) & there) | set(adding)
-    wanted = pod["spec"].get(FIELD)
+    there = {item.get("name") for item in twin["spec"].get(EPHEMERAL_CONTAINERS_FIELD) or ()}
+    kept = (list_served_names(twin) & there) | set(adding)
+    wanted = pod["spec"].get(EPHEMERAL_CONTAINERS_FIELD)
     own = wanted if isinstance(wanted, list) else []
     return [item["name"] for item in own if _is_named(item) and item["name"] in kept]
 
 
-def sorted_out(
-    pod: Mapping[str, Any], twin: Mapping[str, Any], facts: PodFacts
-) -> tuple[list[Object], list[Problem]]:
+def split_addable(
+    pod: Mapping[str, Any], twin: Mapping[str, Any], facts: PodBuildContext
+) -> tuple[list[Object], list[RejectionProblem]]:
     """Return the containers to add as the super pod gets them, and the problems of the rest.
 
     A container can never be removed from a pod, so a refused container must not block the next
     ones. Raises RejectedError if the list is malformed.
     """
     found: list[Object] = []
-    problems: list[Problem] = []
-    there = _there(twin)
-    for item in added(pod, twin):
+    problems: list[RejectionProblem] = []
+    there = _list_present(twin)
+    for item in list_added(pod, twin):
         if item["name"] in there:
             text = f"takes the name {item['name']}, which is in use where the pod runs; choose"
-            problems.append(Problem("name-taken", f"spec.{FIELD}", f"{text} another"))
+            problems.append(
+                RejectionProblem(
+                    "name-taken", f"spec.{EPHEMERAL_CONTAINERS_FIELD}", f"{text} another"
+                )
+            )
             continue
         try:
-            found += build(pod, [item], facts)
+            found += build_containers(pod, [item], facts)
         except RejectedError as rejected:
             problems += rejected.problems
-        except STUMBLES as stumble:
-            problems += malformed(stumble).problems
+        except MALFORMED_OBJECT_ERRORS as stumble:
+            problems += build_malformed_rejection(stumble).problems
     return found, problems
 
 
-def build(
-    pod: Mapping[str, Any], wanted: Collection[Mapping[str, Any]], facts: PodFacts
+def build_containers(
+    pod: Mapping[str, Any], wanted: Collection[Mapping[str, Any]], facts: PodBuildContext
 ) -> list[Object]:
     """Return the containers as the super pod gets them. Raises RejectedError."""
     if not facts.policy.access.ephemeral_containers:
         text = "is not offered here; ask whoever runs this cluster"
-        raise RejectedError(Problem("ephemeral-containers", f"spec.{FIELD}", text))
-    positions = {item["name"]: index for index, item in enumerate(pod["spec"][FIELD])}
-    walk, verdicts = Walk(), table(facts.policy)
+        raise RejectedError(
+            RejectionProblem("ephemeral-containers", f"spec.{EPHEMERAL_CONTAINERS_FIELD}", text)
+        )
+    positions = {
+        item["name"]: index for index, item in enumerate(pod["spec"][EPHEMERAL_CONTAINERS_FIELD])
+    }
+    walk, verdicts = FieldWalk(), get_table(facts.policy)
     found = [
-        walk.fields(item, verdicts, f"spec.{FIELD}[{positions[item['name']]}]") for item in wanted
+        walk.walk_fields(
+            item, verdicts, f"spec.{EPHEMERAL_CONTAINERS_FIELD}[{positions[item['name']]}]"
+        )
+        for item in wanted
     ]
     problems = [
         *walk.problems,
-        *pod_build.reference_problems({FIELD: list(wanted)}, f"spec.{FIELD}"),
+        *pod_build.find_reference_problems(
+            {EPHEMERAL_CONTAINERS_FIELD: list(wanted)}, f"spec.{EPHEMERAL_CONTAINERS_FIELD}"
+        ),
     ]
-    problems += pod_build.mount_problems(pod["spec"], {FIELD: found})
-    problems += pod_build.address_problems({FIELD: found}, facts.policy)
-    problems += _target_problems(pod["spec"], found)
+    problems += pod_build.find_mount_problems(pod["spec"], {EPHEMERAL_CONTAINERS_FIELD: found})
+    problems += pod_build.find_address_problems({EPHEMERAL_CONTAINERS_FIELD: found}, facts.policy)
+    problems += _find_target_problems(pod["spec"], found)
     if problems:
         raise RejectedError(*problems)
-    mirrors = Mirrors(pod["metadata"], facts.policy.metadata)
+    mirrors = FieldRefRewriter(pod["metadata"], facts.policy.metadata)
     pod_build.write_containers(found, pod["spec"], facts, mirrors)
     return found
 
 
-def _target_problems(spec: Mapping[str, Any], found: Collection[Object]) -> list[Problem]:
+def _find_target_problems(
+    spec: Mapping[str, Any], found: Collection[Object]
+) -> list[RejectionProblem]:
     """Return a problem for each container that targets one that the tenant did not write.
 
     It would share the processes of that container.
     """
-    own = [item.get("name") for kind in _KINDS[:2] for item in spec.get(kind) or ()]
+    own = [item.get("name") for kind in _CONTAINER_LISTS[:2] for item in spec.get(kind) or ()]
     return [
-        Problem(
+        RejectionProblem(
             "target-container",
-            f"spec.{FIELD}, targetContainerName {item['targetContainerName']},",
+            f"spec.{EPHEMERAL_CONTAINERS_FIELD}, targetContainerName"
+            f" {item['targetContainerName']},",
             "is none of the pod's containers; name one of them",
         )
         for item in found
@@ -149,6 +176,9 @@ def _target_problems(spec: Mapping[str, Any], found: Collection[Object]) -> list
     ]
 
 
-def patch(twin: Mapping[str, Any], containers: list[Object]) -> Object:
+def build_patch(twin: Mapping[str, Any], containers: list[Object]) -> Object:
     """Return the strategic merge patch that adds containers to a running super pod."""
-    return {"metadata": {"uid": twin["metadata"]["uid"]}, "spec": {FIELD: containers}}
+    return {
+        "metadata": {"uid": twin["metadata"]["uid"]},
+        "spec": {EPHEMERAL_CONTAINERS_FIELD: containers},
+    }

@@ -3,21 +3,21 @@
 Owns the rules beyond plain ownership: binding, deletion in either direction, and the loss of a
 twin. Must not know clients, or bodies beyond the few facts in this module.
 
-Hazard: `LOST`, `TAKEN` and `FINISH` must only be executed after a live read. A twin that is not in
-the cache is not lost yet, so a pod that runs could be marked as failed.
+Hazard: `LOST`, `DELETED_IN_SUPER` and `FINISH` must only be executed after a live read. A twin that
+is not in the cache is not lost yet, so a pod that runs could be marked as failed.
 """
 
 from enum import Enum, auto
 from typing import NamedTuple
 
 
-class Step(Enum):
+class PodStep(Enum):
     """Next step for a pod."""
 
     NOTHING = auto()
     CREATE = auto()
     """Create the twin."""
-    FOLLOW = auto()
+    SYNC = auto()
     """Both exist: bind, sync changes to the super cluster, and sync the status back."""
     DELETE_TWIN = auto()
     """The tenant deletes the pod. The twin is deleted with the same grace period."""
@@ -26,11 +26,11 @@ class Step(Enum):
     with the same grace period."""
     FINISH = auto()
     """The tenant deletes the pod and the twin no longer exists. The tenant pod is removed."""
-    TAKEN = auto()
+    DELETED_IN_SUPER = auto()
     """As EVICT, but the twin no longer exists."""
     LOST = auto()
     """The twin disappeared without a deletion being seen. The tenant pod has failed."""
-    COLLECT = auto()
+    DELETE_LOST = auto()
     """A lost pod with a controller is deleted, so that its controller creates another one."""
     MISPLACED = auto()
     """The tenant bound the pod to another node than the one that runs it."""
@@ -38,7 +38,7 @@ class Step(Enum):
     """The twin is being deleted and the pod was never bound. A new twin follows."""
 
 
-class PodSide(NamedTuple):
+class TenantPodState(NamedTuple):
     """Facts of a tenant pod that its life cycle depends on."""
 
     node: str
@@ -46,16 +46,16 @@ class PodSide(NamedTuple):
     grace_seconds: int | None
     """deletionGracePeriodSeconds while the pod is being deleted."""
     is_terminal: bool
-    was_below: bool
+    had_twin: bool
     """The pod was bound by the syncer, or has a status that only a twin can have caused."""
-    was_taken: bool
+    was_twin_deleted: bool
     """The twin no longer exists, and its deletion was seen."""
     is_lost: bool
     """The status records that the twin was lost."""
     has_controller: bool
 
 
-class TwinSide(NamedTuple):
+class SuperPodState(NamedTuple):
     """Facts of a super pod that its life cycle depends on."""
 
     node: str
@@ -63,40 +63,40 @@ class TwinSide(NamedTuple):
     grace_seconds: int | None
 
 
-def step(pod: PodSide, twin: TwinSide | None) -> Step:
+def decide_step(pod: TenantPodState, twin: SuperPodState | None) -> PodStep:
     """Return the next step for an existing tenant pod. `twin` is certainly its own."""
     if twin is None:
-        return _without_twin(pod)
+        return _decide_without_twin(pod)
     if pod.deleting:
-        return _deleting(pod, twin)
+        return _decide_deleting(pod, twin)
     if twin.deleting:
         if pod.is_terminal:
-            return Step.FOLLOW  # a finished pod stays if its twin is deleted
-        return Step.EVICT if pod.node else Step.WAIT
+            return PodStep.SYNC  # a finished pod stays if its twin is deleted
+        return PodStep.EVICT if pod.node else PodStep.WAIT
     if pod.node and twin.node and pod.node != twin.node:
-        return Step.MISPLACED
-    return Step.FOLLOW
+        return PodStep.MISPLACED
+    return PodStep.SYNC
 
 
-def _without_twin(pod: PodSide) -> Step:
+def _decide_without_twin(pod: TenantPodState) -> PodStep:
     if pod.deleting:
         # Grace 0 was already requested, so only a finalizer of the tenant keeps the pod.
-        return Step.NOTHING if pod.grace_seconds == 0 else Step.FINISH
+        return PodStep.NOTHING if pod.grace_seconds == 0 else PodStep.FINISH
     if pod.is_lost:
-        return Step.COLLECT if pod.has_controller else Step.NOTHING
+        return PodStep.DELETE_LOST if pod.has_controller else PodStep.NOTHING
     if pod.is_terminal:
-        return Step.NOTHING
-    if not (pod.node and pod.was_below):
-        return Step.CREATE
-    return Step.TAKEN if pod.was_taken else Step.LOST
+        return PodStep.NOTHING
+    if not (pod.node and pod.had_twin):
+        return PodStep.CREATE
+    return PodStep.DELETED_IN_SUPER if pod.was_twin_deleted else PodStep.LOST
 
 
-def _deleting(pod: PodSide, twin: TwinSide) -> Step:
+def _decide_deleting(pod: TenantPodState, twin: SuperPodState) -> PodStep:
     if not twin.deleting:
-        return Step.DELETE_TWIN
+        return PodStep.DELETE_TWIN
     shorter = (
         pod.grace_seconds is not None
         and twin.grace_seconds is not None
         and pod.grace_seconds < twin.grace_seconds
     )
-    return Step.DELETE_TWIN if shorter else Step.FOLLOW
+    return PodStep.DELETE_TWIN if shorter else PodStep.SYNC

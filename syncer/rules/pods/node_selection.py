@@ -19,33 +19,33 @@ from typing import Any, NamedTuple
 import orjson
 
 from syncer.model import builtin_policy, label_selectors
-from syncer.model.rejections import Problem, RejectedError
-from syncer.rules.nodes.tenant_node_changes import Added, Additions, Taint
+from syncer.model.rejections import RejectedError, RejectionProblem
+from syncer.rules.nodes.tenant_node_changes import NodeAdditions, TenantNodeChanges, TenantTaint
 from tenancy.policies import NodeView
 
 Json = Any
 REQUIRED = "requiredDuringSchedulingIgnoredDuringExecution"
 PREFERRED = "preferredDuringSchedulingIgnoredDuringExecution"
-MAX_NAMED = 500
+MAX_NAMED_NODES = 500
 """Maximum number of nodes that a pod may choose from by name. A pod with more eligible nodes gets a
 subset, and another pod gets another subset."""
-MAX_LEFT_OUT = 2000
+MAX_EXCLUDED_NODES = 2000
 """Maximum number of node names that the terms of a pod exclude together."""
-MAX_COMPARED = 10_000
+MAX_COMPARED_EXPRESSIONS = 10_000
 """Maximum number of expressions, fields and values in a pod's terms, times the nodes that its
 tenant changed. Both the comparison and the result grow with this number, and all other tenants wait
 for it."""
-MAX_TOLERATED = 100_000
+MAX_COMPARED_TOLERATIONS = 100_000
 """Maximum number of tolerations of a pod, times the tenant's own taints. Taints are faster to
 compare than terms."""
-_CORDON = Taint("node.kubernetes.io/unschedulable", "", "NoSchedule")
+_CORDON_TAINT = TenantTaint("node.kubernetes.io/unschedulable", "", "NoSchedule")
 """Taint that the scheduler derives from a cordon."""
 _DIGEST_LENGTH = 16
-_SHOWN = 60
-_MOST_TOLD = 3
+_MAX_SHOWN_CHARACTERS = 60
+_MAX_SHOWN_NODES = 3
 
 
-class Choice(NamedTuple):
+class NodeSelection(NamedTuple):
     """Node requirements of a PodSpec, as they are in the super cluster."""
 
     selector: Mapping[str, str]
@@ -64,31 +64,31 @@ class Choice(NamedTuple):
         return hashlib.sha256(text).hexdigest()[:_DIGEST_LENGTH]
 
 
-class _Term(NamedTuple):
+class _NodeSelectorTerm(NamedTuple):
     """Term of node affinity. All its parts must match."""
 
     expressions: tuple[Json, ...]
     fields: tuple[Json, ...]
 
     @property
-    def is_open(self) -> bool:
+    def matches_all(self) -> bool:
         """Return whether the term matches every node."""
         return not self.expressions and not self.fields
 
     @property
-    def named(self) -> frozenset[str]:
+    def named_nodes(self) -> frozenset[str]:
         """Return the nodes that the term names. Empty if it names none."""
         found = [field["values"] for field in self.fields if field.get("operator") == "In"]
         return frozenset(name for values in found for name in values)
 
-    def body(self) -> Json:
+    def build_body(self) -> Json:
         parts = {"matchExpressions": self.expressions, "matchFields": self.fields}
         return {field: list(part) for field, part in parts.items() if part}
 
 
-def choose(
-    spec: Mapping[str, Any], additions: Additions, view: NodeView, uid: str = ""
-) -> Choice | None:
+def select_nodes(
+    spec: Mapping[str, Any], additions: TenantNodeChanges, view: NodeView, uid: str = ""
+) -> NodeSelection | None:
     """Return the nodes that a PodSpec may run on. None if its own requirements apply unchanged.
 
     `spec` is the tenant's own, which its verdict table has accepted, and `uid` is the pod's. Raises
@@ -96,92 +96,108 @@ def choose(
     """
     selector = spec.get("nodeSelector") or {}
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
-    if not (additions.closing or selector or affinity):
+    if not (additions.closed_nodes or selector or affinity):
         return None
 
-    judge = _Judge(additions, view)
-    own = [key for key in selector if judge.judges(key)]
-    given = [_term(body) for body in (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()]
-    soft = [(item, _term(item.get("preference") or {})) for item in affinity.get(PREFERRED) or ()]
+    judge = _TermResolver(additions, view)
+    own = [key for key in selector if judge.is_tenant_key(key)]
+    given = [
+        _parse_term(body) for body in (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms") or ()
+    ]
+    soft = [
+        (item, _parse_term(item.get("preference") or {})) for item in affinity.get(PREFERRED) or ()
+    ]
     # A pod with a nodeName has bypassed the scheduler, and so every check of the scheduler.
-    closed = {} if spec.get("nodeName") else _closed(spec.get("tolerations") or (), additions)
+    closed = (
+        {} if spec.get("nodeName") else _list_closed_nodes(spec.get("tolerations") or (), additions)
+    )
     shut = frozenset(closed)
     terms = (*given, *(term for _, term in soft))
-    if not own and not closed and not any(judge.is_for(term) for term in terms):
+    if not own and not closed and not any(judge.concerns_term(term) for term in terms):
         return None
-    parts = len(own) + sum(map(_weight, terms))
-    if parts * len(additions.nodes) > MAX_COMPARED:
+    parts = len(own) + sum(map(_compute_weight, terms))
+    if parts * len(additions.nodes) > MAX_COMPARED_EXPRESSIONS:
         text = "has more terms of affinity than are compared with your nodes' labels; use fewer"
-        raise RejectedError(Problem("too-large", "spec.affinity.nodeAffinity", text))
+        raise RejectedError(RejectionProblem("too-large", "spec.affinity.nodeAffinity", text))
     wanted = tuple({"key": key, "operator": "In", "values": [selector[key]]} for key in own)
     # An empty term selects no node. An absent list of terms selects every node.
-    meant = [term for term in given if not term.is_open] if given else [_Term((), ())]
+    meant = (
+        [term for term in given if not term.matches_all] if given else [_NodeSelectorTerm((), ())]
+    )
     labelled = [
         found
         for term in meant
-        for found in judge.resolved(_Term((*term.expressions, *wanted), term.fields))
+        for found in judge.resolve_term(
+            _NodeSelectorTerm((*term.expressions, *wanted), term.fields)
+        )
     ]
-    left = [rest for term in labelled for rest in _without(term, shut)]
+    left = [rest for term in labelled for rest in _exclude_nodes(term, shut)]
     preferred = [
-        {"weight": item["weight"], "preference": found.body()}
+        {"weight": item["weight"], "preference": found.build_body()}
         for item, term in soft
-        for found in judge.resolved(term)
-        if not found.is_open
+        for found in judge.resolve_term(term)
+        if not found.matches_all
     ]
     kept = {key: value for key, value in selector.items() if key not in own}
     if not left:
-        asked = [*wanted, *(i for t in meant for i in t.expressions if judge.judges(i["key"]))]
-        return Choice(kept, [], (), _problem(asked, labelled, closed))
-    if any(term.is_open for term in left):
-        return Choice(kept, None, preferred)
-    return Choice(kept, _bounded(left, uid), preferred)
+        asked = [
+            *wanted,
+            *(i for t in meant for i in t.expressions if judge.is_tenant_key(i["key"])),
+        ]
+        return NodeSelection(kept, [], (), _build_problem(asked, labelled, closed))
+    if any(term.matches_all for term in left):
+        return NodeSelection(kept, None, preferred)
+    return NodeSelection(kept, _limit_terms(left, uid), preferred)
 
 
-class _Judge(NamedTuple):
+class _TermResolver(NamedTuple):
     """Resolver of terms by the labels of the tenant's nodes."""
 
-    additions: Additions
+    additions: TenantNodeChanges
     view: NodeView
 
-    def judges(self, key: str) -> bool:
+    def is_tenant_key(self, key: str) -> bool:
         """Return whether the super cluster's own labels are not sufficient to evaluate a key."""
-        return key in self.additions.label_keys or self.hides(key)
+        return key in self.additions.label_keys or self.hides_key(key)
 
-    def hides(self, key: str) -> bool:
+    def hides_key(self, key: str) -> bool:
         """Return whether the tenant's nodes hide a label of the super cluster."""
         return not builtin_policy.is_visible_node_label(key, self.view)
 
-    def is_for(self, term: _Term) -> bool:
+    def concerns_term(self, term: _NodeSelectorTerm) -> bool:
         """Return whether a term has a key that must be resolved here."""
-        return any(self.judges(item["key"]) for item in term.expressions)
+        return any(self.is_tenant_key(item["key"]) for item in term.expressions)
 
-    def resolved(self, term: _Term) -> list[_Term]:
+    def resolve_term(self, term: _NodeSelectorTerm) -> list[_NodeSelectorTerm]:
         """Return terms that together match the same nodes. At most one of them matches a node.
 
         Nodes that have one of the keys are evaluated here and named. For all other nodes the labels
         of the super cluster are complete.
         """
-        keys = {item["key"] for item in term.expressions if self.judges(item["key"])}
+        keys = {item["key"] for item in term.expressions if self.is_tenant_key(item["key"])}
         if not keys:
             return [term]
         nodes = self.additions.nodes
-        carriers = [name for name, node in nodes.items() if not keys.isdisjoint(node.own)]
+        carriers = [
+            name for name, node in nodes.items() if not keys.isdisjoint(node.own_label_keys)
+        ]
         judged = [item for item in term.expressions if item["key"] in keys]
         plain = tuple(item for item in term.expressions if item["key"] not in keys)
         found = [
-            _Term(plain, _with(term.fields, "In", [name]))
+            _NodeSelectorTerm(plain, _add_name_requirement(term.fields, "In", [name]))
             for name in carriers
-            if _may_be(term, name) and all(_holds(item, nodes[name].labels) for item in judged)
+            if _may_match_node(term, name)
+            and all(_matches_expression(item, nodes[name].labels) for item in judged)
         ]
-        hidden = {key for key in keys if self.hides(key)}
-        if all(_holds(item, {}) for item in judged if item["key"] in hidden):
+        hidden = {key for key in keys if self.hides_key(key)}
+        if all(_matches_expression(item, {}) for item in judged if item["key"] in hidden):
             seen = tuple(item for item in term.expressions if item["key"] not in hidden)
-            found += _without(_Term(seen, term.fields), frozenset(carriers))
+            found += _exclude_nodes(_NodeSelectorTerm(seen, term.fields), frozenset(carriers))
         return found
 
 
-def _term(body: Mapping[str, Any]) -> _Term:
-    return _Term(
+def _parse_term(body: Mapping[str, Any]) -> _NodeSelectorTerm:
+    return _NodeSelectorTerm(
         *(
             tuple(
                 {leaf: item[leaf] for leaf in ("key", "operator", "values") if item.get(leaf)}
@@ -192,21 +208,23 @@ def _term(body: Mapping[str, Any]) -> _Term:
     )
 
 
-def _closed(tolerations: Sequence[Mapping[str, Any]], additions: Additions) -> dict[str, Added]:
+def _list_closed_nodes(
+    tolerations: Sequence[Mapping[str, Any]], additions: TenantNodeChanges
+) -> dict[str, NodeAdditions]:
     """Return the nodes that the tenant itself closed to a pod. Raises RejectedError."""
-    taints = sum(1 + len(node.taints) for node in additions.closing.values())
-    if taints * len(tolerations) > MAX_TOLERATED:
+    taints = sum(1 + len(node.taints) for node in additions.closed_nodes.values())
+    if taints * len(tolerations) > MAX_COMPARED_TOLERATIONS:
         text = "has more tolerations than are compared with your nodes' taints; use fewer"
-        raise RejectedError(Problem("too-large", "spec.tolerations", text))
+        raise RejectedError(RejectionProblem("too-large", "spec.tolerations", text))
     return {
         name: node
-        for name, node in additions.closing.items()
-        if (node.is_cordoned and not _is_tolerated(_CORDON, tolerations))
+        for name, node in additions.closed_nodes.items()
+        if (node.is_cordoned and not _is_tolerated(_CORDON_TAINT, tolerations))
         or not all(_is_tolerated(taint, tolerations) for taint in node.taints)
     }
 
 
-def _is_tolerated(taint: Taint, tolerations: Sequence[Mapping[str, Any]]) -> bool:
+def _is_tolerated(taint: TenantTaint, tolerations: Sequence[Mapping[str, Any]]) -> bool:
     """Return the result of the scheduler's TaintToleration. The tolerated duration is ignored."""
     for item in tolerations:
         operator = item.get("operator") or "Equal"
@@ -222,28 +240,34 @@ def _is_tolerated(taint: Taint, tolerations: Sequence[Mapping[str, Any]]) -> boo
     return False
 
 
-def _weight(term: _Term) -> int:
+def _compute_weight(term: _NodeSelectorTerm) -> int:
     """Return the number of comparisons for a term."""
     items = (*term.expressions, *term.fields)
     return 1 + sum(1 + len(item.get("values") or ()) for item in items)
 
 
-def _without(term: _Term, left_out: frozenset[str]) -> list[_Term]:
+def _exclude_nodes(term: _NodeSelectorTerm, left_out: frozenset[str]) -> list[_NodeSelectorTerm]:
     """Return a term that excludes some nodes. Empty if the term names only such nodes."""
-    named = term.named
+    named = term.named_nodes
     if named:
         return [] if named & left_out else [term]
     known = {name for field in term.fields for name in field.get("values") or ()}
-    return [_Term(term.expressions, _with(term.fields, "NotIn", sorted(left_out - known)))]
+    return [
+        _NodeSelectorTerm(
+            term.expressions, _add_name_requirement(term.fields, "NotIn", sorted(left_out - known))
+        )
+    ]
 
 
-def _with(fields: tuple[Json, ...], operator: str, names: Iterable[str]) -> tuple[Json, ...]:
+def _add_name_requirement(
+    fields: tuple[Json, ...], operator: str, names: Iterable[str]
+) -> tuple[Json, ...]:
     """Return the fields of a term with more node names. The API requires one field per name."""
     added = ({"key": "metadata.name", "operator": operator, "values": [each]} for each in names)
     return (*fields, *(field for field in added if field not in fields))
 
 
-def _may_be(term: _Term, name: str) -> bool:
+def _may_match_node(term: _NodeSelectorTerm, name: str) -> bool:
     """Return whether the fields of a term match a node."""
     return all(
         (name in (field.get("values") or ())) == (field.get("operator") == "In")
@@ -251,11 +275,11 @@ def _may_be(term: _Term, name: str) -> bool:
     )
 
 
-def _holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
+def _matches_expression(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     """Return whether one expression matches a node with these labels."""
     operator = item.get("operator")
     if operator not in ("Gt", "Lt"):
-        return label_selectors.holds(item, labels)
+        return label_selectors.matches_expression(item, labels)
     try:
         there, wanted = int(labels.get(item.get("key", ""), "")), int(item["values"][0])
     except ValueError:
@@ -263,31 +287,36 @@ def _holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
     return there > wanted if operator == "Gt" else there < wanted
 
 
-def _bounded(terms: Sequence[_Term], uid: str) -> list[Json]:
+def _limit_terms(terms: Sequence[_NodeSelectorTerm], uid: str) -> list[Json]:
     """Return the bodies of terms, each once, limited to a maximum number of named nodes."""
-    names = {name for term in terms for name in term.named}
-    if len(names) > MAX_NAMED:
+    names = {name for term in terms for name in term.named_nodes}
+    if len(names) > MAX_NAMED_NODES:
 
         def place(name: str) -> bytes:
             return hashlib.sha256(f"{uid}/{name}".encode()).digest()
 
-        chosen = frozenset(sorted(names, key=place)[:MAX_NAMED])
-        terms = [term for term in terms if not term.named or term.named & chosen]
-    if sum(len(term.fields) for term in terms if not term.named) > MAX_LEFT_OUT:
-        text = f"leaves out more than {MAX_LEFT_OUT} nodes by their labels, taints or cordons; use"
+        chosen = frozenset(sorted(names, key=place)[:MAX_NAMED_NODES])
+        terms = [term for term in terms if not term.named_nodes or term.named_nodes & chosen]
+    if sum(len(term.fields) for term in terms if not term.named_nodes) > MAX_EXCLUDED_NODES:
+        text = (
+            f"leaves out more than {MAX_EXCLUDED_NODES} nodes by their labels, taints or"
+            " cordons; use"
+        )
         text += " fewer terms, or a label that the nodes to use have"
-        raise RejectedError(Problem("too-large", "spec.affinity.nodeAffinity", text))
-    by_text = {orjson.dumps(body): body for body in (term.body() for term in terms)}
+        raise RejectedError(RejectionProblem("too-large", "spec.affinity.nodeAffinity", text))
+    by_text = {orjson.dumps(body): body for body in (term.build_body() for term in terms)}
     return list(by_text.values())
 
 
-def _problem(asked: Sequence[Json], labelled: Sequence[_Term], closed: Collection[str]) -> str:
+def _build_problem(
+    asked: Sequence[Json], labelled: Sequence[_NodeSelectorTerm], closed: Collection[str]
+) -> str:
     """Return the reason why no node is left, in the words of a scheduler.
 
     `asked` are the expressions that were evaluated here, `labelled` the terms that these
     expressions left, and `closed` the nodes that are closed to the pod.
     """
-    told = _listed(list(dict.fromkeys(_told(item) for item in asked)))
+    told = _join_texts(list(dict.fromkeys(_format_expression(item) for item in asked)))
     if not labelled:
         return (
             f"0 nodes are available: none matches the pod's node affinity/selector {told}; label a"
@@ -296,15 +325,15 @@ def _problem(asked: Sequence[Json], labelled: Sequence[_Term], closed: Collectio
     matching = f" that matches {told}" if told else ""
     return (
         f"0 nodes are available: every node{matching} is unschedulable or has a taint that the pod"
-        f" does not tolerate ({_listed(sorted(closed))})."
+        f" does not tolerate ({_join_texts(sorted(closed))})."
     )
 
 
-def _listed(texts: Sequence[str]) -> str:
-    return ", ".join(texts[:_MOST_TOLD]) + (", ..." if len(texts) > _MOST_TOLD else "")
+def _join_texts(texts: Sequence[str]) -> str:
+    return ", ".join(texts[:_MAX_SHOWN_NODES]) + (", ..." if len(texts) > _MAX_SHOWN_NODES else "")
 
 
-def _told(item: Mapping[str, Any]) -> str:
+def _format_expression(item: Mapping[str, Any]) -> str:
     """Return an expression in the usual notation."""
     key, operator = str(item.get("key", "")), str(item.get("operator", ""))
     values = [str(value) for value in item.get("values") or ()]
@@ -312,4 +341,8 @@ def _told(item: Mapping[str, Any]) -> str:
         text = f"{key}={values[0]}"
     else:
         text = " ".join([key, operator, *([f"({','.join(values)})"] if values else [])])
-    return text if len(text) <= 2 * _SHOWN else f"{text[: 2 * _SHOWN]}..."
+    return (
+        text
+        if len(text) <= 2 * _MAX_SHOWN_CHARACTERS
+        else f"{text[: 2 * _MAX_SHOWN_CHARACTERS]}..."
+    )

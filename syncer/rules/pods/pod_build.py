@@ -1,7 +1,7 @@
 """Super pod of a tenant pod, built leaf by leaf.
 
-Pure: all outside facts are in `PodFacts`. Owns the order of the steps, and the fields of the pod as
-a whole.
+Pure: all outside facts are in `PodBuildContext`. Owns the order of the steps, and the fields of the
+pod as a whole.
 
 Hazard: every step must start from the walk's copy and never from the tenant's dict. Otherwise a
 field without a verdict reaches the super cluster.
@@ -13,10 +13,15 @@ from typing import Any, NamedTuple
 
 from kubeio import Object
 from syncer.model import builtin_policy, object_meta
-from syncer.model.field_rules import Walk
-from syncer.model.references import ephemeral_claims, is_reserved_name, refs_of
-from syncer.model.rejections import STUMBLES, Problem, RejectedError, UnplacedError
-from syncer.model.unstructured import texts
+from syncer.model.field_rules import FieldWalk
+from syncer.model.references import is_reserved_name, list_ephemeral_claims, list_references
+from syncer.model.rejections import (
+    MALFORMED_OBJECT_ERRORS,
+    RejectedError,
+    RejectionProblem,
+    UnschedulableError,
+)
+from syncer.model.unstructured import as_strings
 from syncer.rules.pods import (
     dns,
     environment,
@@ -25,75 +30,75 @@ from syncer.rules.pods import (
     size_limits,
     token_specs,
 )
-from syncer.rules.pods.dns import Resolver
-from syncer.rules.pods.environment import Mirrors, Variables
-from syncer.rules.pods.scheduling import Placement
+from syncer.rules.pods.dns import DnsResolver
+from syncer.rules.pods.environment import EnvironmentVariables, FieldRefRewriter
+from syncer.rules.pods.scheduling import SchedulingContext
 from tenancy import names, wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE, Metadata, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, MetadataSpec, TenantPolicySpec
 
-_CONTAINERS = ("initContainers", "containers")
-_ALL_CONTAINERS = (*_CONTAINERS, "ephemeralContainers")
+_CONTAINER_LISTS = ("initContainers", "containers")
+_ALL_CONTAINER_LISTS = (*_CONTAINER_LISTS, "ephemeralContainers")
 _NODE_ADDRESSES = ("status.hostIP", "status.hostIPs")
-_RESERVED = "uses a name that is reserved; choose another"
-_IMPOSSIBLE = "is none that an object can have; correct it"
-_SHOWN = 60
+_RESERVED_NAME_TEXT = "uses a name that is reserved; choose another"
+_IMPOSSIBLE_NAME_TEXT = "is none that an object can have; correct it"
+_MAX_SHOWN_CHARACTERS = 60
 
 
-class PodFacts(NamedTuple):
+class PodBuildContext(NamedTuple):
     """Outside facts that the builder needs."""
 
     tenant: Tenant
     super_namespace: str
     super_namespace_uid: str
-    resolver: Resolver
-    placement: Placement
-    variables: Variables
+    resolver: DnsResolver
+    scheduling: SchedulingContext
+    service_variables: EnvironmentVariables
     """Service variables of the pod's namespace."""
     account_uid: str
-    provided: Callable[[Mapping[str, Any]], Collection[str]]
+    list_provided_variables: Callable[[Mapping[str, Any]], Collection[str]]
     """Return the variables that an envFrom source of a container sets."""
-    policy: TenantPolicySpec = BASELINE
-    take: Callable[[int], None] = lambda _: None
+    policy: TenantPolicySpec = BASELINE_POLICY
+    take_variables: Callable[[int], None] = lambda _: None
     """Called with a number of variables before they are written. Raises RejectedError."""
 
 
-class Built(NamedTuple):
+class BuiltPod(NamedTuple):
     """A super pod, and the changes and omissions that the tenant should know of."""
 
     pod: Object
-    notices: tuple[Problem, ...]
+    adjustments: tuple[RejectionProblem, ...]
 
 
-def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
+def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> BuiltPod:
     """Return the super pod.
 
     Raises RejectedError with every problem found. Raises UnplacedError if the only problem is that
     no node is left for the pod.
     """
     metadata, tenant_spec = tenant_pod["metadata"], tenant_pod["spec"]
-    walk = Walk()
-    spec = walk.fields(tenant_spec, security_levels.table(facts.policy), "spec")
+    walk = FieldWalk()
+    spec = walk.walk_fields(tenant_spec, security_levels.get_table(context.policy), "spec")
     if walk.problems:
         raise RejectedError(*walk.problems)  # later steps would fail on malformed fields
-    large = size_limits.written(spec)
+    large = size_limits.check_written_size(spec)
     if large:
         raise RejectedError(*large)
     problems = [
-        *reference_problems(tenant_spec),
-        *_gate_problems(tenant_spec),
-        *mount_problems(tenant_spec, spec),
-        *address_problems(spec, facts.policy),
-        *_owner_problems(metadata, facts.policy),
-        *token_specs.problems(spec),
+        *find_reference_problems(tenant_spec),
+        *_find_gate_problems(tenant_spec),
+        *find_mount_problems(tenant_spec, spec),
+        *find_address_problems(spec, context.policy),
+        *_find_owner_problems(metadata, context.policy),
+        *token_specs.find_problems(spec),
     ]
-    controller = object_meta.controller_of(metadata)
+    controller = object_meta.get_controller(metadata)
     controller_kind = str((controller or {}).get("kind", ""))
-    refused, notices, choice = scheduling.scheduling(
+    refused, notices, choice = scheduling.rewrite_scheduling(
         tenant_spec,
         spec,
         metadata.get("labels") or {},
-        facts.placement,
+        context.scheduling,
         controller_kind=controller_kind,
         uid=metadata["uid"],
     )
@@ -101,40 +106,40 @@ def build(tenant_pod: Mapping[str, Any], facts: PodFacts) -> Built:
     if problems:
         raise RejectedError(*problems)
     if choice is not None and choice.problem:
-        raise UnplacedError(choice.problem)
-    notices += _reserved_keys(metadata)
-    mirrors = Mirrors(metadata, facts.policy.metadata)
-    for kind in _CONTAINERS:
-        write_containers(spec.get(kind) or (), tenant_spec, facts, mirrors)
-    _write_volumes(spec, tenant_pod, facts, mirrors)
-    notices += _write_whole(spec, tenant_pod, facts)
+        raise UnschedulableError(choice.problem)
+    notices += _find_reserved_keys(metadata)
+    mirrors = FieldRefRewriter(metadata, context.policy.metadata)
+    for kind in _CONTAINER_LISTS:
+        write_containers(spec.get(kind) or (), tenant_spec, context, mirrors)
+    _write_volumes(spec, tenant_pod, context, mirrors)
+    notices += _write_spec(spec, tenant_pod, context)
     if controller is not None and not spec.get("topologySpreadConstraints"):
-        defaults = scheduling.spread_defaults(controller_kind, controller["uid"])
+        defaults = scheduling.build_default_spread(controller_kind, controller["uid"])
         if defaults:
             spec["topologySpreadConstraints"] = defaults
     super_metadata = build_metadata(
         tenant_pod,
-        facts.tenant,
-        facts.super_namespace,
+        context.tenant,
+        context.super_namespace,
         mirrors,
-        passing=facts.policy.metadata,
+        passing=context.policy.metadata,
     )
     if choice is not None:
         super_metadata["annotations"][wellknown.NODE_CHOICE] = choice.digest
     if controller is not None:
-        super_metadata["ownerReferences"] = [_owner(facts)]
+        super_metadata["ownerReferences"] = [_build_owner_reference(context)]
     pod = {"apiVersion": "v1", "kind": "Pod", "metadata": super_metadata, "spec": spec}
-    return Built(pod, tuple(notices))
+    return BuiltPod(pod, tuple(notices))
 
 
 def build_metadata(
     tenant_pod: Mapping[str, Any],
     tenant: Tenant,
     super_namespace: str,
-    mirrors: Mirrors | None = None,
+    mirrors: FieldRefRewriter | None = None,
     *,
     containers: Sequence[str] | None = None,
-    passing: Metadata = BASELINE.metadata,
+    passing: MetadataSpec = BASELINE_POLICY.metadata,
 ) -> Object:
     """Return the metadata that the super pod should have now. It applies to running pods as well.
 
@@ -142,12 +147,12 @@ def build_metadata(
     containers of the template.
     """
     metadata = tenant_pod["metadata"]
-    controller = object_meta.controller_of(metadata)
+    controller = object_meta.get_controller(metadata)
     if mirrors is None:
-        mirrors = mirrors_of(tenant_pod, passing)
+        mirrors = build_field_mirrors(tenant_pod, passing)
     if containers is None:
-        containers = container_names(tenant_pod["spec"])
-    return object_meta.super_metadata(
+        containers = list_container_names(tenant_pod["spec"])
+    return object_meta.build_super_metadata(
         "Pod",
         tenant,
         metadata,
@@ -155,34 +160,38 @@ def build_metadata(
         passing=passing,
         extra_labels={wellknown.CONTROLLER: controller["uid"]} if controller else None,
         extra_annotations={
-            **mirrors.needed,
+            **mirrors.needed_annotations,
             wellknown.CONTAINERS: ",".join(containers),
         },
     )
 
 
-def mirrors_of(tenant_pod: Mapping[str, Any], passing: Metadata) -> Mirrors:
+def build_field_mirrors(tenant_pod: Mapping[str, Any], passing: MetadataSpec) -> FieldRefRewriter:
     """Return the mirror annotations that a pod's field references need at present."""
-    mirrors = Mirrors(tenant_pod["metadata"], passing)
+    mirrors = FieldRefRewriter(tenant_pod["metadata"], passing)
     spec = tenant_pod["spec"]
-    for kind in _CONTAINERS:
+    for kind in _CONTAINER_LISTS:
         for container in spec.get(kind) or ():
-            environment.environment(container, {}, (), account="", mirrors=mirrors)
-    with contextlib.suppress(*STUMBLES):  # malformed ones are refused when they are added
+            environment.build_environment(container, {}, (), account="", mirrors=mirrors)
+    with contextlib.suppress(
+        *MALFORMED_OBJECT_ERRORS
+    ):  # malformed ones are refused when they are added
         for container in spec.get("ephemeralContainers") or ():
-            environment.environment(container, {}, (), account="", mirrors=mirrors)
+            environment.build_environment(container, {}, (), account="", mirrors=mirrors)
     for volume in spec.get("volumes") or ():
         for part in [volume, *((volume.get("projected") or {}).get("sources") or ())]:
-            environment.downward_items((part.get("downwardAPI") or {}).get("items") or (), mirrors)
+            environment.rewrite_downward_items(
+                (part.get("downwardAPI") or {}).get("items") or (), mirrors
+            )
     return mirrors
 
 
-def container_names(spec: Mapping[str, Any]) -> list[str]:
+def list_container_names(spec: Mapping[str, Any]) -> list[str]:
     """Return the containers in the tenant's pod template, including init containers."""
-    return [container["name"] for kind in _CONTAINERS for container in spec.get(kind) or ()]
+    return [container["name"] for kind in _CONTAINER_LISTS for container in spec.get(kind) or ()]
 
 
-def _owner(facts: PodFacts) -> Object:
+def _build_owner_reference(context: PodBuildContext) -> Object:
     """Return a controller reference.
 
     Without a controller, neither a drain nor an autoscaler would move the pod.
@@ -190,20 +199,20 @@ def _owner(facts: PodFacts) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "name": facts.super_namespace,
-        "uid": facts.super_namespace_uid,
+        "name": context.super_namespace,
+        "uid": context.super_namespace_uid,
         "controller": True,
         "blockOwnerDeletion": False,
     }
 
 
-def _write_whole(
-    spec: dict[str, Any], tenant_pod: Mapping[str, Any], facts: PodFacts
-) -> list[Problem]:
+def _write_spec(
+    spec: dict[str, Any], tenant_pod: Mapping[str, Any], facts: PodBuildContext
+) -> list[RejectionProblem]:
     metadata, tenant_spec = tenant_pod["metadata"], tenant_pod["spec"]
     namespace, domain = metadata["namespace"], facts.resolver.domain
-    spec.update(dns.resolution(tenant_spec, namespace, facts.resolver))
-    spec.update(dns.host_name(tenant_spec, metadata["name"], namespace, domain))
+    spec.update(dns.build_dns_config(tenant_spec, namespace, facts.resolver))
+    spec.update(dns.build_host_name(tenant_spec, metadata["name"], namespace, domain))
     spec["serviceAccountName"] = names.WORKLOAD_ACCOUNT
     spec["automountServiceAccountToken"] = False
     spec["enableServiceLinks"] = False
@@ -216,59 +225,62 @@ def _write_whole(
     text = (
         f"is shortened to {builtin_policy.MAX_GRACE_SECONDS} seconds, the longest that is offered"
     )
-    return [Problem("grace", "spec.terminationGracePeriodSeconds", text)]
+    return [RejectionProblem("grace", "spec.terminationGracePeriodSeconds", text)]
 
 
 def write_containers(
     containers: Sequence[dict[str, Any]],
     tenant_spec: Mapping[str, Any],
-    facts: PodFacts,
-    mirrors: Mirrors,
+    facts: PodBuildContext,
+    mirrors: FieldRefRewriter,
 ) -> None:
     """Write the environment of containers and the names that they refer to, in place."""
     account = tenant_spec.get("serviceAccountName") or "default"
     for container in containers:
-        facts.take(len(facts.variables))
-        provided = facts.provided(container) if container.get("envFrom") else ()
-        container["env"] = environment.environment(
-            container, facts.variables, provided, account=account, mirrors=mirrors
+        facts.take_variables(len(facts.service_variables))
+        provided = facts.list_provided_variables(container) if container.get("envFrom") else ()
+        container["env"] = environment.build_environment(
+            container, facts.service_variables, provided, account=account, mirrors=mirrors
         )
         for variable in container["env"]:
-            _rename((variable.get("valueFrom") or {}).get("configMapKeyRef"))
+            _rename_root_ca((variable.get("valueFrom") or {}).get("configMapKeyRef"))
         for source in container.get("envFrom") or ():
-            _rename(source.get("configMapRef"))
+            _rename_root_ca(source.get("configMapRef"))
 
 
 def _write_volumes(
-    spec: dict[str, Any], tenant_pod: Mapping[str, Any], facts: PodFacts, mirrors: Mirrors
+    spec: dict[str, Any],
+    tenant_pod: Mapping[str, Any],
+    facts: PodBuildContext,
+    mirrors: FieldRefRewriter,
 ) -> None:
-    tokens = token_specs.specs_of(tenant_pod, facts.account_uid)
-    claims = ephemeral_claims(tenant_pod)
+    tokens = token_specs.list_token_specs(tenant_pod, facts.account_uid)
+    claims = list_ephemeral_claims(tenant_pod)
     for volume in spec.get("volumes") or ():
         if volume.get("name") in claims:
             volume["persistentVolumeClaim"] = {"claimName": claims[volume["name"]]}
-        _rename(volume.get("configMap"))
+        _rename_root_ca(volume.get("configMap"))
         _rewrite_downward(volume, mirrors)
         projected = volume.get("projected")
         if projected is None:
             continue
         for source in projected.get("sources") or ():
-            _rename(source.get("configMap"))
+            _rename_root_ca(source.get("configMap"))
             _rewrite_downward(source, mirrors)
             token = source.pop("serviceAccountToken", None)
             if token is not None:
-                name = tokens[token_specs.wanted_of(token)].secret_name
+                name = tokens[token_specs.parse_source(token)].secret_name
                 items = [{"key": token_specs.DATA_KEY, "path": token["path"]}]
                 source["secret"] = {"name": name, "items": items}
 
 
-def _rewrite_downward(part: dict[str, Any], mirrors: Mirrors) -> None:
+def _rewrite_downward(part: dict[str, Any], mirrors: FieldRefRewriter) -> None:
     downward = part.get("downwardAPI")
     if downward is not None and downward.get("items"):
-        downward["items"] = environment.downward_items(downward["items"], mirrors)
+        downward["items"] = environment.rewrite_downward_items(downward["items"], mirrors)
 
 
-def _rename(ref: dict[str, Any] | None) -> None:
+def _rename_root_ca(ref: dict[str, Any] | None) -> None:
     """Replace the name of the tenant's root CA.
 
     The super cluster publishes its own root CA under the usual name.
@@ -277,75 +289,85 @@ def _rename(ref: dict[str, Any] | None) -> None:
         ref["name"] = names.SUPER_ROOT_CA
 
 
-def reference_problems(tenant_spec: Mapping[str, Any], path: str = "spec") -> list[Problem]:
+def find_reference_problems(
+    tenant_spec: Mapping[str, Any], path: str = "spec"
+) -> list[RejectionProblem]:
     """Return a problem for each reference to a reserved or invalid name.
 
     A reserved name could refer to the token Secret of another account. Kubernetes allows a pod to
     name `../x`, and the syncer uses the name in a lookup.
     """
-    refs = sorted(refs_of(tenant_spec))
-    problems = size_limits.references(len(refs))
+    refs = sorted(list_references(tenant_spec))
+    problems = size_limits.check_reference_count(len(refs))
     for ref in refs:
         if is_reserved_name(ref.kind, ref.name):
             where = f"{path}, a reference to {ref.kind} {ref.name},"
-            problems.append(Problem("reserved-name", where, _RESERVED))
+            problems.append(RejectionProblem("reserved-name", where, _RESERVED_NAME_TEXT))
         elif not names.is_dns_subdomain(ref.name):
-            where = f"{path}, a reference to {ref.kind} {ref.name[:_SHOWN]!r},"
-            problems.append(Problem("reference-name", where, _IMPOSSIBLE))
+            where = f"{path}, a reference to {ref.kind} {ref.name[:_MAX_SHOWN_CHARACTERS]!r},"
+            problems.append(RejectionProblem("reference-name", where, _IMPOSSIBLE_NAME_TEXT))
     return problems
 
 
-def _reserved_keys(metadata: Mapping[str, Any]) -> list[Problem]:
+def _find_reserved_keys(metadata: Mapping[str, Any]) -> list[RejectionProblem]:
     """Return a notice for each key that only the syncer may set. Such keys are left out."""
     return [
-        Problem("reserved-key", f"metadata.{field}[{key}]", "is reserved and left out; remove it")
+        RejectionProblem(
+            "reserved-key", f"metadata.{field}[{key}]", "is reserved and left out; remove it"
+        )
         for field in ("labels", "annotations")
         for key in sorted(metadata.get(field) or {})
-        if wellknown.is_reserved(key) and key != wellknown.ASSIGNED_CLUSTER  # the syncer's own
+        if wellknown.is_reserved_key(key) and key != wellknown.ASSIGNED_CLUSTER  # the syncer's own
     ]
 
 
-def _owner_problems(metadata: Mapping[str, Any], policy: TenantPolicySpec) -> list[Problem]:
-    controller = object_meta.controller_of(metadata) or {}
+def _find_owner_problems(
+    metadata: Mapping[str, Any], policy: TenantPolicySpec
+) -> list[RejectionProblem]:
+    controller = object_meta.get_controller(metadata) or {}
     if policy.daemon_sets == "Refuse" and controller.get("kind") == "DaemonSet":
         text = "belongs to a DaemonSet, and those are not offered; use a Deployment"
-        return [Problem("daemon-set", "metadata.ownerReferences", text)]
+        return [RejectionProblem("daemon-set", "metadata.ownerReferences", text)]
     return []
 
 
-def address_problems(spec: Mapping[str, Any], policy: TenantPolicySpec) -> list[Problem]:
+def find_address_problems(
+    spec: Mapping[str, Any], policy: TenantPolicySpec
+) -> list[RejectionProblem]:
     """Return a problem for each variable with the node's address, if the policy hides addresses."""
     if policy.nodes.view != "Minimal":
         return []
     text = "would show the node's address, which is not shown here; leave it out"
     return [
-        Problem("node-view", f"spec.{kind}[{container.get('name', '')}].env", text)
+        RejectionProblem("node-view", f"spec.{kind}[{container.get('name', '')}].env", text)
         for kind, containers in spec.items()
-        if kind in _ALL_CONTAINERS
+        if kind in _ALL_CONTAINER_LISTS
         for container in containers
         for variable in container.get("env") or ()
-        if _field_path(variable) in _NODE_ADDRESSES
+        if _get_field_path(variable) in _NODE_ADDRESSES
     ]
 
 
-def _field_path(variable: Mapping[str, Any]) -> str:
+def _get_field_path(variable: Mapping[str, Any]) -> str:
     return str(((variable.get("valueFrom") or {}).get("fieldRef") or {}).get("fieldPath"))
 
 
-def mount_problems(tenant_spec: Mapping[str, Any], spec: Mapping[str, Any]) -> list[Problem]:
+def find_mount_problems(
+    tenant_spec: Mapping[str, Any], spec: Mapping[str, Any]
+) -> list[RejectionProblem]:
     """Return a problem for each mount of a volume that the tenant did not write.
 
     A webhook of the super cluster may add such a volume.
     """
-    own = frozenset(texts([volume.get("name") for volume in tenant_spec.get("volumes") or ()]))
+    own = frozenset(as_strings([volume.get("name") for volume in tenant_spec.get("volumes") or ()]))
     return [
-        Problem(
+        RejectionProblem(
             "volume-mount",
             f"spec.{kind}[{container.get('name', '')}], the mount of {mount.get('name', '')},",
             "names no volume of the pod; add the volume",
         )
         for kind, containers in spec.items()
-        if kind in _ALL_CONTAINERS
+        if kind in _ALL_CONTAINER_LISTS
         for container in containers
         for field in ("volumeMounts", "volumeDevices")
         for mount in container.get(field) or ()
@@ -353,15 +375,17 @@ def mount_problems(tenant_spec: Mapping[str, Any], spec: Mapping[str, Any]) -> l
     ]
 
 
-def _gate_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
+def _find_gate_problems(tenant_spec: Mapping[str, Any]) -> list[RejectionProblem]:
     gates: Sequence[Any] = tenant_spec.get("readinessGates") or ()
     problems = []
     if len(gates) > builtin_policy.MAX_READINESS_GATES:
         text = f"has {len(gates)} gates; {builtin_policy.MAX_READINESS_GATES} are offered"
-        problems.append(Problem("readiness-gates", "spec.readinessGates", text))
+        problems.append(RejectionProblem("readiness-gates", "spec.readinessGates", text))
     for index, gate in enumerate(gates):
         kind = gate.get("conditionType", "") if isinstance(gate, dict) else ""
-        if not wellknown.key_domain(kind) or wellknown.is_reserved(kind):
+        if not wellknown.get_key_domain(kind) or wellknown.is_reserved_key(kind):
             text = f"names {kind!r}; use a condition of a domain of your own"
-            problems.append(Problem("readiness-gates", f"spec.readinessGates[{index}]", text))
+            problems.append(
+                RejectionProblem("readiness-gates", f"spec.readinessGates[{index}]", text)
+            )
     return problems

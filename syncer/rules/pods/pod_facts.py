@@ -14,20 +14,22 @@ import orjson
 
 from kubeio import Object
 from syncer.model import builtin_policy, object_meta
-from syncer.model.field_rules import ALLOW, Each, Verdict, Walk
+from syncer.model.field_rules import ALLOW_SCALAR, FieldRule, FieldWalk, ListOfObjects
 from syncer.model.rejections import RejectedError
 from syncer.rules.pods import ephemeral_containers, pod_build, pod_status, scheduling
-from syncer.rules.pods.lifecycle import PodSide, TwinSide
+from syncer.rules.pods.lifecycle import SuperPodState, TenantPodState
 from syncer.rules.pods.pod_fields import POD_SPEC
-from syncer.rules.pods.pod_status import TERMINAL
+from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE, Metadata, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, MetadataSpec, TenantPolicySpec
 
 LOST_REASON = "SuperPodLost"
 
 
-def pod_side(pod: Mapping[str, Any], *, had_twin: bool = False, was_taken: bool = False) -> PodSide:
+def build_pod_state(
+    pod: Mapping[str, Any], *, had_twin: bool = False, was_taken: bool = False
+) -> TenantPodState:
     """Return the facts of a tenant pod that its life cycle depends on.
 
     `had_twin` is True if a bound twin was seen, and its end. `was_taken` is True if the twin was
@@ -35,29 +37,29 @@ def pod_side(pod: Mapping[str, Any], *, had_twin: bool = False, was_taken: bool 
     """
     metadata, spec, status = pod["metadata"], pod["spec"], pod.get("status") or {}
     phase = status.get("phase") or "Pending"
-    return PodSide(
+    return TenantPodState(
         node=spec.get("nodeName") or "",
         deleting=bool(metadata.get("deletionTimestamp")),
-        grace_seconds=grace_of(pod),
-        is_terminal=phase in TERMINAL,
-        was_below=had_twin or phase != "Pending" or bool(status.get("startTime")),
-        was_taken=was_taken,
+        grace_seconds=get_grace_seconds(pod),
+        is_terminal=phase in TERMINAL_PHASES,
+        had_twin=had_twin or phase != "Pending" or bool(status.get("startTime")),
+        was_twin_deleted=was_taken,
         is_lost=phase == "Failed" and status.get("reason") == LOST_REASON,
-        has_controller=object_meta.controller_of(metadata) is not None,
+        has_controller=object_meta.get_controller(metadata) is not None,
     )
 
 
-def twin_side(twin: Mapping[str, Any]) -> TwinSide:
+def build_twin_state(twin: Mapping[str, Any]) -> SuperPodState:
     """Return the facts of a super pod that its life cycle depends on."""
     metadata = twin["metadata"]
-    return TwinSide(
+    return SuperPodState(
         node=twin["spec"].get("nodeName") or "",
         deleting=bool(metadata.get("deletionTimestamp")),
-        grace_seconds=grace_of(twin),
+        grace_seconds=get_grace_seconds(twin),
     )
 
 
-def grace_of(pod: Mapping[str, Any]) -> int | None:
+def get_grace_seconds(pod: Mapping[str, Any]) -> int | None:
     """Return the grace period of a pod that is being deleted, in seconds."""
     seconds: int | None = pod["metadata"].get("deletionGracePeriodSeconds")
     return seconds
@@ -65,25 +67,25 @@ def grace_of(pod: Mapping[str, Any]) -> int | None:
 
 def is_finished(pod: Mapping[str, Any]) -> bool:
     """Return whether all containers of a pod have ended for good."""
-    return (pod.get("status") or {}).get("phase") in TERMINAL
+    return (pod.get("status") or {}).get("phase") in TERMINAL_PHASES
 
 
-def is_held(pod: Mapping[str, Any]) -> bool:
+def has_scheduling_gates(pod: Mapping[str, Any]) -> bool:
     """Return whether scheduling gates hold a pod in the tenant."""
     return bool(pod["spec"].get("schedulingGates"))
 
 
-def was_forced(last: Mapping[str, Any]) -> bool:
+def was_force_deleted(last: Mapping[str, Any]) -> bool:
     """Return whether a pod's last state shows a forced deletion while a node ran it.
 
     A pod without a node is always deleted at once, so its deletion does not count as forced.
     """
     spec = last.get("spec")
     is_bound = isinstance(spec, dict) and bool(spec.get("nodeName"))
-    return is_bound and grace_of(last) == 0
+    return is_bound and get_grace_seconds(last) == 0
 
 
-def grace_down(pod: PodSide) -> int | None:
+def compute_twin_grace(pod: TenantPodState) -> int | None:
     """Return the grace period for the deletion of the twin: the tenant's, up to the maximum.
 
     None means the twin's own period. A pod without a node is deleted at once, whatever period was
@@ -94,17 +96,17 @@ def grace_down(pod: PodSide) -> int | None:
     return min(pod.grace_seconds, builtin_policy.MAX_GRACE_SECONDS)
 
 
-def hidden_status(policy: TenantPolicySpec) -> frozenset[str]:
+def list_hidden_status_fields(policy: TenantPolicySpec) -> frozenset[str]:
     """Return the fields of a status that are not synced back."""
     return pod_status.NODE_ADDRESSES if policy.nodes.view == "Minimal" else frozenset()
 
 
-def running_patch(
+def build_running_patch(
     pod: Mapping[str, Any],
     twin: Mapping[str, Any],
     tenant: Tenant,
     *,
-    passing: Metadata = BASELINE.metadata,
+    passing: MetadataSpec = BASELINE_POLICY.metadata,
     adding: Collection[str] = (),
 ) -> Object | None:
     """Return the strategic merge patch of the fields that may change on a running pod, or None.
@@ -113,50 +115,53 @@ def running_patch(
     RejectedError for a field that no pod may have.
     """
     super_namespace = twin["metadata"]["namespace"]
-    containers = [*_template(pod, twin), *ephemeral_containers.recorded(pod, twin, adding)]
+    containers = [
+        *_list_template_containers(pod, twin),
+        *ephemeral_containers.list_recorded_names(pod, twin, adding),
+    ]
     desired = pod_build.build_metadata(
         pod, tenant, super_namespace, containers=containers, passing=passing
     )
-    metadata = object_meta.metadata_patch("Pod", twin["metadata"], desired)
-    spec = _spec_patch(pod["spec"], twin["spec"])
+    metadata = object_meta.build_metadata_patch("Pod", twin["metadata"], desired)
+    spec = _build_spec_patch(pod["spec"], twin["spec"])
     if not metadata and not spec:
         return None
     body: Object = {"metadata": {"uid": twin["metadata"]["uid"], **metadata}}
     return {**body, "spec": spec} if spec else body
 
 
-_CONTAINERS = ("initContainers", "containers")
-_RUNNING: Mapping[str, Verdict] = {
-    **dict.fromkeys(_CONTAINERS, Each({"image": ALLOW, "name": ALLOW})),
+_CONTAINER_LISTS = ("initContainers", "containers")
+_MUTABLE_FIELDS: Mapping[str, FieldRule] = {
+    **dict.fromkeys(_CONTAINER_LISTS, ListOfObjects({"image": ALLOW_SCALAR, "name": ALLOW_SCALAR})),
     **{field: POD_SPEC[field] for field in ("activeDeadlineSeconds", "tolerations")},
 }
 """Fields of a spec that may change while a pod runs."""
 
 
-def _template(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[str]:
+def _list_template_containers(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[str]:
     """Return the containers of the pod's template that the twin must record.
 
     No honest API server allows adding one to an existing pod. A hostile one could name a container
     that was injected in the super cluster.
     """
-    own = pod_build.container_names(pod["spec"])
+    own = pod_build.list_container_names(pod["spec"])
     if wellknown.CONTAINERS not in (twin["metadata"].get("annotations") or {}):
         return own
-    served = ephemeral_containers.served_names(twin)
+    served = ephemeral_containers.list_served_names(twin)
     return [name for name in own if name in served]
 
 
-def _spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
-    walk, patch = Walk(), dict[str, Any]()
-    said = {field: own[field] for field in _RUNNING if field in own}
-    for kind in _CONTAINERS:
+def _build_spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
+    walk, patch = FieldWalk(), dict[str, Any]()
+    said = {field: own[field] for field in _MUTABLE_FIELDS if field in own}
+    for kind in _CONTAINER_LISTS:
         said[kind] = [
             {key: item.get(key) for key in ("name", "image")} for item in own.get(kind) or ()
         ]
-    own = walk.fields(said, _RUNNING, "spec")
+    own = walk.walk_fields(said, _MUTABLE_FIELDS, "spec")
     if walk.problems:
         raise RejectedError(*walk.problems)
-    for kind in _CONTAINERS:
+    for kind in _CONTAINER_LISTS:
         images = {item["name"]: item.get("image") for item in there.get(kind) or ()}
         changed = [
             {"name": item["name"], "image": item["image"]}
@@ -169,23 +174,23 @@ def _spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
     if deadline is not None and deadline != there.get("activeDeadlineSeconds"):
         patch["activeDeadlineSeconds"] = deadline
     tolerations = there.get("tolerations") or []
-    kept, _ = scheduling.passed_tolerations(own.get("tolerations") or ())
-    known = {_spelled(item) for item in tolerations}
-    added = [item for item in kept if _spelled(item) not in known]
+    kept, _ = scheduling.filter_tolerations(own.get("tolerations") or ())
+    known = {_serialize_toleration(item) for item in tolerations}
+    added = [item for item in kept if _serialize_toleration(item) not in known]
     if added:
         patch["tolerations"] = [*tolerations, *added]  # accepted only as a whole, grown list
     return patch
 
 
-def _spelled(toleration: Mapping[str, Any]) -> bytes:
+def _serialize_toleration(toleration: Mapping[str, Any]) -> bytes:
     """Return a key that is the same for equal tolerations. A pod may have thousands of them."""
     return orjson.dumps(toleration, option=orjson.OPT_SORT_KEYS)
 
 
-def names_between(
+def build_name_pairs(
     pod: Mapping[str, Any], twin: Mapping[str, Any], tenant: Tenant
 ) -> list[tuple[str, str]]:
     """Return the replacements for texts about a pod that are synced back to the tenant."""
     own, below = pod["metadata"], twin["metadata"]
     uids = (below["uid"], own["uid"])
-    return object_meta.names_of(tenant, below["namespace"], own["namespace"], uids)
+    return object_meta.build_name_pairs(tenant, below["namespace"], own["namespace"], uids)

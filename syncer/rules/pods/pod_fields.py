@@ -6,52 +6,65 @@ pod.
 """
 
 from syncer.model import builtin_policy
-from syncer.model.field_rules import ALLOW, FREE, Drop, Each, Fields, Only, Refuse, Written
+from syncer.model.field_rules import (
+    ALLOW_MAP,
+    ALLOW_SCALAR,
+    AllowValues,
+    BuiltField,
+    DropField,
+    ListOfObjects,
+    ObjectFields,
+    RefuseField,
+)
 from syncer.rules.pods.container_fields import (
-    CLAIMS,
+    CLAIMS_RULE,
     CONTAINER,
     FIELD_REF,
     RESOURCE_REF,
-    RESOURCES,
+    RESOURCES_RULE,
     SECCOMP,
     SELINUX,
     WINDOWS,
-    Table,
+    FieldRules,
 )
 
-_SELECTOR = Fields(
+_SELECTOR = ObjectFields(
     {
-        "matchLabels": FREE,
-        "matchExpressions": Each({"key": ALLOW, "operator": ALLOW, "values": ALLOW}),
-    }
-)
-_NODE_EXPRESSIONS = Each({"key": ALLOW, "operator": ALLOW, "values": ALLOW})
-_NODE_TERM: Table = {"matchExpressions": _NODE_EXPRESSIONS, "matchFields": _NODE_EXPRESSIONS}
-_POD_TERM: Table = {
-    "labelSelector": _SELECTOR,
-    "matchLabelKeys": ALLOW,
-    "mismatchLabelKeys": ALLOW,
-    "namespaceSelector": _SELECTOR,
-    "namespaces": ALLOW,
-    "topologyKey": ALLOW,
-}
-_POD_AFFINITY = Fields(
-    {
-        "requiredDuringSchedulingIgnoredDuringExecution": Each(_POD_TERM),
-        "preferredDuringSchedulingIgnoredDuringExecution": Each(
-            {"weight": ALLOW, "podAffinityTerm": Fields(_POD_TERM)}
+        "matchLabels": ALLOW_MAP,
+        "matchExpressions": ListOfObjects(
+            {"key": ALLOW_SCALAR, "operator": ALLOW_SCALAR, "values": ALLOW_SCALAR}
         ),
     }
 )
-_AFFINITY = Fields(
+_NODE_EXPRESSIONS = ListOfObjects(
+    {"key": ALLOW_SCALAR, "operator": ALLOW_SCALAR, "values": ALLOW_SCALAR}
+)
+_NODE_TERM: FieldRules = {"matchExpressions": _NODE_EXPRESSIONS, "matchFields": _NODE_EXPRESSIONS}
+_POD_TERM: FieldRules = {
+    "labelSelector": _SELECTOR,
+    "matchLabelKeys": ALLOW_SCALAR,
+    "mismatchLabelKeys": ALLOW_SCALAR,
+    "namespaceSelector": _SELECTOR,
+    "namespaces": ALLOW_SCALAR,
+    "topologyKey": ALLOW_SCALAR,
+}
+_POD_AFFINITY = ObjectFields(
     {
-        "nodeAffinity": Fields(
+        "requiredDuringSchedulingIgnoredDuringExecution": ListOfObjects(_POD_TERM),
+        "preferredDuringSchedulingIgnoredDuringExecution": ListOfObjects(
+            {"weight": ALLOW_SCALAR, "podAffinityTerm": ObjectFields(_POD_TERM)}
+        ),
+    }
+)
+_AFFINITY = ObjectFields(
+    {
+        "nodeAffinity": ObjectFields(
             {
-                "requiredDuringSchedulingIgnoredDuringExecution": Fields(
-                    {"nodeSelectorTerms": Each(_NODE_TERM)}
+                "requiredDuringSchedulingIgnoredDuringExecution": ObjectFields(
+                    {"nodeSelectorTerms": ListOfObjects(_NODE_TERM)}
                 ),
-                "preferredDuringSchedulingIgnoredDuringExecution": Each(
-                    {"weight": ALLOW, "preference": Fields(_NODE_TERM)}
+                "preferredDuringSchedulingIgnoredDuringExecution": ListOfObjects(
+                    {"weight": ALLOW_SCALAR, "preference": ObjectFields(_NODE_TERM)}
                 ),
             }
         ),
@@ -60,184 +73,221 @@ _AFFINITY = Fields(
     }
 )
 
-_KEYS = Each({"key": ALLOW, "mode": ALLOW, "path": ALLOW})
-_DOWNWARD_ITEMS = Each(
-    {"fieldRef": FIELD_REF, "mode": ALLOW, "path": ALLOW, "resourceFieldRef": RESOURCE_REF}
+_KEY_ITEMS = ListOfObjects({"key": ALLOW_SCALAR, "mode": ALLOW_SCALAR, "path": ALLOW_SCALAR})
+_DOWNWARD_ITEMS = ListOfObjects(
+    {
+        "fieldRef": FIELD_REF,
+        "mode": ALLOW_SCALAR,
+        "path": ALLOW_SCALAR,
+        "resourceFieldRef": RESOURCE_REF,
+    }
 )
 
 
-def _no_volume(what: str) -> Refuse:
-    return Refuse("volume-source", f"{what}; use a claim, configMap, secret, projected or emptyDir")
+def _build_volume_refusal(what: str) -> RefuseField:
+    return RefuseField(
+        "volume-source", f"{what}; use a claim, configMap, secret, projected or emptyDir"
+    )
 
 
-_REMOTE = _no_volume("is not offered")
-_VOLUME: Table = {
-    "name": ALLOW,
-    "configMap": Fields({"defaultMode": ALLOW, "items": _KEYS, "name": ALLOW, "optional": ALLOW}),
-    "downwardAPI": Fields({"defaultMode": ALLOW, "items": _DOWNWARD_ITEMS}),
-    "emptyDir": Fields({"medium": ALLOW, "sizeLimit": ALLOW}),
-    "projected": Fields(
+_REMOTE_VOLUME = _build_volume_refusal("is not offered")
+_VOLUME: FieldRules = {
+    "name": ALLOW_SCALAR,
+    "configMap": ObjectFields(
         {
-            "defaultMode": ALLOW,
-            "sources": Each(
+            "defaultMode": ALLOW_SCALAR,
+            "items": _KEY_ITEMS,
+            "name": ALLOW_SCALAR,
+            "optional": ALLOW_SCALAR,
+        }
+    ),
+    "downwardAPI": ObjectFields({"defaultMode": ALLOW_SCALAR, "items": _DOWNWARD_ITEMS}),
+    "emptyDir": ObjectFields({"medium": ALLOW_SCALAR, "sizeLimit": ALLOW_SCALAR}),
+    "projected": ObjectFields(
+        {
+            "defaultMode": ALLOW_SCALAR,
+            "sources": ListOfObjects(
                 {
-                    "clusterTrustBundle": Refuse(
+                    "clusterTrustBundle": RefuseField(
                         "projected-source", "would show the nodes' bundles; use a configMap"
                     ),
-                    "configMap": Fields({"items": _KEYS, "name": ALLOW, "optional": ALLOW}),
-                    "downwardAPI": Fields({"items": _DOWNWARD_ITEMS}),
-                    "podCertificate": Refuse(
+                    "configMap": ObjectFields(
+                        {"items": _KEY_ITEMS, "name": ALLOW_SCALAR, "optional": ALLOW_SCALAR}
+                    ),
+                    "downwardAPI": ObjectFields({"items": _DOWNWARD_ITEMS}),
+                    "podCertificate": RefuseField(
                         "projected-source", "is not offered; issue a certificate into a secret"
                     ),
-                    "secret": Fields({"items": _KEYS, "name": ALLOW, "optional": ALLOW}),
-                    "serviceAccountToken": Fields(
-                        {"audience": ALLOW, "expirationSeconds": ALLOW, "path": ALLOW}
+                    "secret": ObjectFields(
+                        {"items": _KEY_ITEMS, "name": ALLOW_SCALAR, "optional": ALLOW_SCALAR}
+                    ),
+                    "serviceAccountToken": ObjectFields(
+                        {
+                            "audience": ALLOW_SCALAR,
+                            "expirationSeconds": ALLOW_SCALAR,
+                            "path": ALLOW_SCALAR,
+                        }
                     ),
                 }
             ),
         }
     ),
-    "secret": Fields(
-        {"defaultMode": ALLOW, "items": _KEYS, "optional": ALLOW, "secretName": ALLOW}
+    "secret": ObjectFields(
+        {
+            "defaultMode": ALLOW_SCALAR,
+            "items": _KEY_ITEMS,
+            "optional": ALLOW_SCALAR,
+            "secretName": ALLOW_SCALAR,
+        }
     ),
-    "ephemeral": Written(
+    "ephemeral": BuiltField(
         "pod_build", "names the claim that your cluster creates for it, which is synced separately"
     ),
-    "persistentVolumeClaim": Fields({"claimName": ALLOW, "readOnly": ALLOW}),
-    "hostPath": _no_volume("would open the node's files"),
-    "image": _no_volume("is not offered"),
-    "csi": _no_volume("needs a driver of the nodes"),
-    "flexVolume": _no_volume("needs a driver of the nodes"),
-    "awsElasticBlockStore": _REMOTE,
-    "azureDisk": _REMOTE,
-    "azureFile": _REMOTE,
-    "cephfs": _REMOTE,
-    "cinder": _REMOTE,
-    "fc": _REMOTE,
-    "flocker": _REMOTE,
-    "gcePersistentDisk": _REMOTE,
-    "gitRepo": _REMOTE,
-    "glusterfs": _REMOTE,
-    "iscsi": _REMOTE,
-    "nfs": _REMOTE,
-    "photonPersistentDisk": _REMOTE,
-    "portworxVolume": _REMOTE,
-    "quobyte": _REMOTE,
-    "rbd": _REMOTE,
-    "scaleIO": _REMOTE,
-    "storageos": _REMOTE,
-    "vsphereVolume": _REMOTE,
+    "persistentVolumeClaim": ObjectFields({"claimName": ALLOW_SCALAR, "readOnly": ALLOW_SCALAR}),
+    "hostPath": _build_volume_refusal("would open the node's files"),
+    "image": _build_volume_refusal("is not offered"),
+    "csi": _build_volume_refusal("needs a driver of the nodes"),
+    "flexVolume": _build_volume_refusal("needs a driver of the nodes"),
+    "awsElasticBlockStore": _REMOTE_VOLUME,
+    "azureDisk": _REMOTE_VOLUME,
+    "azureFile": _REMOTE_VOLUME,
+    "cephfs": _REMOTE_VOLUME,
+    "cinder": _REMOTE_VOLUME,
+    "fc": _REMOTE_VOLUME,
+    "flocker": _REMOTE_VOLUME,
+    "gcePersistentDisk": _REMOTE_VOLUME,
+    "gitRepo": _REMOTE_VOLUME,
+    "glusterfs": _REMOTE_VOLUME,
+    "iscsi": _REMOTE_VOLUME,
+    "nfs": _REMOTE_VOLUME,
+    "photonPersistentDisk": _REMOTE_VOLUME,
+    "portworxVolume": _REMOTE_VOLUME,
+    "quobyte": _REMOTE_VOLUME,
+    "rbd": _REMOTE_VOLUME,
+    "scaleIO": _REMOTE_VOLUME,
+    "storageos": _REMOTE_VOLUME,
+    "vsphereVolume": _REMOTE_VOLUME,
 }
 
-_HOST_NAMESPACE = Refuse("host-namespace", "must not be true; run in namespaces of the pod's own")
-_GROUP = Written(
+_HOST_NAMESPACE = RefuseField(
+    "host-namespace", "must not be true; run in namespaces of the pod's own"
+)
+_SCHEDULING_GROUP = BuiltField(
     "scheduling",
     "is ignored, with an Event, because groups are not offered. The pod is scheduled alone",
 )
 
-POD_SPEC: Table = {
-    "activeDeadlineSeconds": ALLOW,
+POD_SPEC: FieldRules = {
+    "activeDeadlineSeconds": ALLOW_SCALAR,
     "affinity": _AFFINITY,
-    "automountServiceAccountToken": Written(
+    "automountServiceAccountToken": BuiltField(
         "pod_build",
         "has taken effect in your cluster. The volume that it added gets your cluster's token",
     ),
-    "containers": Each(CONTAINER),
-    "dnsConfig": Written(
+    "containers": ListOfObjects(CONTAINER),
+    "dnsConfig": BuiltField(
         "dns", "is added to the settings that make the pod use your cluster's DNS"
     ),
-    "dnsPolicy": Written("dns", "takes effect. The cluster's DNS is the DNS of your cluster"),
-    "enableServiceLinks": Written("environment", "takes effect with your cluster's services"),
-    "ephemeralContainers": Written(
+    "dnsPolicy": BuiltField("dns", "takes effect. The cluster's DNS is the DNS of your cluster"),
+    "enableServiceLinks": BuiltField("environment", "takes effect with your cluster's services"),
+    "ephemeralContainers": BuiltField(
         "ephemeral_containers", "are added to the running pod, by the table below"
     ),
-    "hostAliases": Each({"hostnames": ALLOW, "ip": ALLOW}),
+    "hostAliases": ListOfObjects({"hostnames": ALLOW_SCALAR, "ip": ALLOW_SCALAR}),
     "hostIPC": _HOST_NAMESPACE,
     "hostNetwork": _HOST_NAMESPACE,
     "hostPID": _HOST_NAMESPACE,
-    "hostUsers": ALLOW,
-    "hostname": ALLOW,
-    "hostnameOverride": ALLOW,
-    "imagePullSecrets": Each({"name": ALLOW}),
-    "initContainers": Each(CONTAINER),
-    "nodeName": Written(
+    "hostUsers": ALLOW_SCALAR,
+    "hostname": ALLOW_SCALAR,
+    "hostnameOverride": ALLOW_SCALAR,
+    "imagePullSecrets": ListOfObjects({"name": ALLOW_SCALAR}),
+    "initContainers": ListOfObjects(CONTAINER),
+    "nodeName": BuiltField(
         "scheduling",
         "must be a node that your cluster shows. The pod runs on that node, or fails if the node"
         " has no room or no free port for it",
     ),
-    "nodeSelector": FREE,
-    "os": Fields({"name": Only(frozenset({"linux"}), "os", "use linux, or leave it out")}),
-    "overhead": Drop("the super cluster's admission sets it"),
-    "preemptionPolicy": Drop("is set by the class that the super cluster chooses"),
-    "priority": Drop("is set by the class that the super cluster chooses"),
-    "priorityClassName": Written(
+    "nodeSelector": ALLOW_MAP,
+    "os": ObjectFields(
+        {"name": AllowValues(frozenset({"linux"}), "os", "use linux, or leave it out")}
+    ),
+    "overhead": DropField("the super cluster's admission sets it"),
+    "preemptionPolicy": DropField("is set by the class that the super cluster chooses"),
+    "priority": DropField("is set by the class that the super cluster chooses"),
+    "priorityClassName": BuiltField(
         "scheduling",
         "is synced if your cluster shows it as offered. Any other class orders pods in your cluster"
         " only. The system classes are refused",
     ),
-    "readinessGates": Each({"conditionType": ALLOW}),
-    "resourceClaims": CLAIMS,
-    "resources": RESOURCES,
-    "restartPolicy": ALLOW,
-    "runtimeClassName": Written("scheduling", "must be a class that your cluster shows as offered"),
-    "schedulerName": Drop("the super cluster's scheduler places the pod"),
-    "schedulingGates": Written("pod_facts", "hold the pod in your cluster until all are removed"),
-    "schedulingGroup": _GROUP,
-    "securityContext": Fields(
+    "readinessGates": ListOfObjects({"conditionType": ALLOW_SCALAR}),
+    "resourceClaims": CLAIMS_RULE,
+    "resources": RESOURCES_RULE,
+    "restartPolicy": ALLOW_SCALAR,
+    "runtimeClassName": BuiltField(
+        "scheduling", "must be a class that your cluster shows as offered"
+    ),
+    "schedulerName": DropField("the super cluster's scheduler places the pod"),
+    "schedulingGates": BuiltField(
+        "pod_facts", "hold the pod in your cluster until all are removed"
+    ),
+    "schedulingGroup": _SCHEDULING_GROUP,
+    "securityContext": ObjectFields(
         {
             "appArmorProfile": SECCOMP,
-            "fsGroup": ALLOW,
-            "fsGroupChangePolicy": ALLOW,
-            "runAsGroup": ALLOW,
-            "runAsNonRoot": ALLOW,
-            "runAsUser": ALLOW,
-            "seLinuxChangePolicy": ALLOW,
+            "fsGroup": ALLOW_SCALAR,
+            "fsGroupChangePolicy": ALLOW_SCALAR,
+            "runAsGroup": ALLOW_SCALAR,
+            "runAsNonRoot": ALLOW_SCALAR,
+            "runAsUser": ALLOW_SCALAR,
+            "seLinuxChangePolicy": ALLOW_SCALAR,
             "seLinuxOptions": SELINUX,
             "seccompProfile": SECCOMP,
-            "supplementalGroups": ALLOW,
-            "supplementalGroupsPolicy": ALLOW,
-            "sysctls": Each(
+            "supplementalGroups": ALLOW_SCALAR,
+            "supplementalGroupsPolicy": ALLOW_SCALAR,
+            "sysctls": ListOfObjects(
                 {
-                    "name": Only(builtin_policy.SYSCTLS, "sysctls", "use only the safe ones"),
-                    "value": ALLOW,
+                    "name": AllowValues(
+                        builtin_policy.SYSCTLS, "sysctls", "use only the safe ones"
+                    ),
+                    "value": ALLOW_SCALAR,
                 }
             ),
             "windowsOptions": WINDOWS,
         }
     ),
-    "serviceAccount": Drop("the older spelling of serviceAccountName"),
-    "serviceAccountName": Written(
+    "serviceAccount": DropField("the older spelling of serviceAccountName"),
+    "serviceAccountName": BuiltField(
         "pod_build", "names the account of your cluster. The pod gets a token of that account"
     ),
-    "setHostnameAsFQDN": Written(
+    "setHostnameAsFQDN": BuiltField(
         "dns", "gives the pod its name in your cluster's domain as host name"
     ),
-    "shareProcessNamespace": ALLOW,
-    "subdomain": ALLOW,
-    "terminationGracePeriodSeconds": Written(
+    "shareProcessNamespace": ALLOW_SCALAR,
+    "subdomain": ALLOW_SCALAR,
+    "terminationGracePeriodSeconds": BuiltField(
         "pod_build", "takes effect up to the longest period that is offered"
     ),
-    "tolerations": Each(
+    "tolerations": ListOfObjects(
         {
-            "effect": ALLOW,
-            "key": ALLOW,
-            "operator": ALLOW,
-            "tolerationSeconds": ALLOW,
-            "value": ALLOW,
+            "effect": ALLOW_SCALAR,
+            "key": ALLOW_SCALAR,
+            "operator": ALLOW_SCALAR,
+            "tolerationSeconds": ALLOW_SCALAR,
+            "value": ALLOW_SCALAR,
         }
     ),
-    "topologySpreadConstraints": Each(
+    "topologySpreadConstraints": ListOfObjects(
         {
             "labelSelector": _SELECTOR,
-            "matchLabelKeys": ALLOW,
-            "maxSkew": ALLOW,
-            "minDomains": ALLOW,
-            "nodeAffinityPolicy": ALLOW,
-            "nodeTaintsPolicy": ALLOW,
-            "topologyKey": ALLOW,
-            "whenUnsatisfiable": ALLOW,
+            "matchLabelKeys": ALLOW_SCALAR,
+            "maxSkew": ALLOW_SCALAR,
+            "minDomains": ALLOW_SCALAR,
+            "nodeAffinityPolicy": ALLOW_SCALAR,
+            "nodeTaintsPolicy": ALLOW_SCALAR,
+            "topologyKey": ALLOW_SCALAR,
+            "whenUnsatisfiable": ALLOW_SCALAR,
         }
     ),
-    "volumes": Each(_VOLUME),
-    "workloadRef": _GROUP,  # Kubernetes 1.35, later schedulingGroup
+    "volumes": ListOfObjects(_VOLUME),
+    "workloadRef": _SCHEDULING_GROUP,  # Kubernetes 1.35, later schedulingGroup
 }

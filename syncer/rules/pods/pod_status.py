@@ -18,11 +18,11 @@ from typing import Any, NamedTuple
 
 from kubeio import Object
 from syncer.model import builtin_policy, object_meta
-from syncer.model.unstructured import mapping, mappings, texts
+from syncer.model.unstructured import as_mapping, as_mappings, as_strings
 from syncer.rules.pods import ephemeral_containers
 from tenancy import wellknown
 
-_NOT_UP = frozenset(
+_NEVER_SYNCED_UP = frozenset(
     {
         "extendedResourceClaimStatus",
         "nodeAllocatableResourceClaimStatuses",
@@ -33,18 +33,18 @@ _NOT_UP = frozenset(
 )
 NODE_ADDRESSES = frozenset({"hostIP", "hostIPs"})
 """Fields with the node's address. They are not synced back if the policy hides addresses."""
-_CONTAINERS_OF = {
+_CONTAINER_LIST_BY_STATUS = {
     "initContainerStatuses": "initContainers",
     "containerStatuses": "containers",
     "ephemeralContainerStatuses": "ephemeralContainers",
 }
-_DISRUPTION = "DisruptionTarget"
+_DISRUPTION_TARGET = "DisruptionTarget"
 """Condition that an eviction sets on either side. A controller reads the cause of the pod's end
 from it."""
-TERMINAL = frozenset({"Succeeded", "Failed"})
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
-def status(
+def build_status(
     tenant_pod: Mapping[str, Any],
     super_pod: Mapping[str, Any],
     names: Sequence[tuple[str, str]],
@@ -53,63 +53,69 @@ def status(
 ) -> Object:
     """Return the whole status for the tenant pod, without the fields that are never synced."""
     below = super_pod.get("status") or {}
-    shown = {k: v for k, v in below.items() if k not in _NOT_UP and k not in hidden}
-    found: Object = object_meta.scrub_all(shown, names)
-    for field, containers in _CONTAINERS_OF.items():
+    shown = {k: v for k, v in below.items() if k not in _NEVER_SYNCED_UP and k not in hidden}
+    found: Object = object_meta.replace_names_in(shown, names)
+    for field, containers in _CONTAINER_LIST_BY_STATUS.items():
         if field in found:
             listed = tenant_pod["spec"].get(containers)
             items = listed if isinstance(listed, list) else ()
             own = [item.get("name") for item in items if isinstance(item, dict)]
-            if containers == ephemeral_containers.FIELD:
-                own = [name for name in own if name in ephemeral_containers.served_names(super_pod)]
+            if containers == ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD:
+                own = [
+                    name
+                    for name in own
+                    if name in ephemeral_containers.list_served_names(super_pod)
+                ]
             found[field] = [item for item in found[field] if item.get("name") in own]
-    found["conditions"] = _conditions(tenant_pod, super_pod, found.get("conditions") or [])
-    generation = _generation(tenant_pod, super_pod, below.get("observedGeneration"))
+    found["conditions"] = _build_conditions(tenant_pod, super_pod, found.get("conditions") or [])
+    generation = _translate_generation(tenant_pod, super_pod, below.get("observedGeneration"))
     found.pop("observedGeneration", None)
     if generation is not None:
         found["observedGeneration"] = generation
     return found
 
 
-def _conditions(
+def _build_conditions(
     tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any], below: Sequence[Mapping[str, Any]]
 ) -> list[Object]:
     """Return the twin's conditions and the tenant's own, which are gates and an eviction."""
-    gates = gates_of(tenant_pod)
+    gates = list_readiness_gates(tenant_pod)
     conditions: list[Object] = []
     for condition in below:
-        if condition.get("type") in gates or wellknown.is_reserved(str(condition.get("type"))):
+        if condition.get("type") in gates or wellknown.is_reserved_key(str(condition.get("type"))):
             continue
         shown = {key: value for key, value in condition.items() if key != "observedGeneration"}
-        generation = _generation(tenant_pod, super_pod, condition.get("observedGeneration"))
+        generation = _translate_generation(
+            tenant_pod, super_pod, condition.get("observedGeneration")
+        )
         if generation is not None:
             shown["observedGeneration"] = generation
         conditions.append(shown)
     kept = set(gates)
-    if not any(condition.get("type") == _DISRUPTION for condition in conditions):
-        kept.add(_DISRUPTION)  # set by an eviction in the tenant, not by the twin
-    own = _own_conditions(tenant_pod)
+    if not any(condition.get("type") == _DISRUPTION_TARGET for condition in conditions):
+        kept.add(_DISRUPTION_TARGET)  # set by an eviction in the tenant, not by the twin
+    own = _list_own_conditions(tenant_pod)
     return conditions + [dict(condition) for condition in own if condition["type"] in kept]
 
 
-def _own_conditions(tenant_pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_own_conditions(tenant_pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the conditions of a tenant pod that have a type."""
-    listed = mappings(mapping(tenant_pod.get("status")).get("conditions"))
+    listed = as_mappings(as_mapping(tenant_pod.get("status")).get("conditions"))
     return [condition for condition in listed if isinstance(condition.get("type"), str)]
 
 
-def gates_of(tenant_pod: Mapping[str, Any]) -> frozenset[str]:
+def list_readiness_gates(tenant_pod: Mapping[str, Any]) -> frozenset[str]:
     """Return the condition types of a pod's readiness gates that the tenant may set.
 
     A type without a domain belongs to a kubelet or a scheduler, which would restore its own value
     forever. No pod with such a gate is synced, but a hostile tenant API may add the gate later.
     """
-    gates = mappings(tenant_pod["spec"].get("readinessGates"))
-    named = texts([gate.get("conditionType") for gate in gates])
-    return frozenset(kind for kind in named if wellknown.key_domain(kind))
+    gates = as_mappings(tenant_pod["spec"].get("readinessGates"))
+    named = as_strings([gate.get("conditionType") for gate in gates])
+    return frozenset(kind for kind in named if wellknown.get_key_domain(kind))
 
 
-def _generation(
+def _translate_generation(
     tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any], observed: Any
 ) -> int | None:
     """Return an observed generation, converted to the tenant's generation.
@@ -122,13 +128,13 @@ def _generation(
     here = tenant_pod["metadata"].get("generation", 0)
     there = super_pod["metadata"].get("generation", 0)
     found = here - max(there - observed, 0)
-    said = mapping(tenant_pod.get("status")).get("observedGeneration")
+    said = as_mapping(tenant_pod.get("status")).get("observedGeneration")
     if there > observed and isinstance(said, int):
         found = min(found, said)
     return found if found > 0 else None
 
 
-def status_patch(
+def build_status_patch(
     tenant_pod: Mapping[str, Any],
     super_pod: Mapping[str, Any],
     names: Sequence[tuple[str, str]],
@@ -136,17 +142,17 @@ def status_patch(
     hidden: Collection[str] = (),
 ) -> Object | None:
     """Return the merge patch of the tenant's status. None if it is as it should be."""
-    own = {k: v for k, v in (tenant_pod.get("status") or {}).items() if k not in _NOT_UP}
-    wanted = status(tenant_pod, super_pod, names, hidden=hidden)
+    own = {k: v for k, v in (tenant_pod.get("status") or {}).items() if k not in _NEVER_SYNCED_UP}
+    wanted = build_status(tenant_pod, super_pod, names, hidden=hidden)
     if not own.get("conditions") and not wanted["conditions"]:
         own["conditions"] = []
-    changes = object_meta.merge_patch(own, wanted)
+    changes = object_meta.build_merge_patch(own, wanted)
     if not changes:
         return None
     return {"metadata": {"uid": tenant_pod["metadata"]["uid"]}, "status": changes}
 
 
-def is_scheduled_only(super_pod: Mapping[str, Any]) -> bool:
+def says_only_scheduled(super_pod: Mapping[str, Any]) -> bool:
     """Return whether a twin's status has only the node, as the binding in the tenant does.
 
     Its kubelet reports the rest in a moment, so a single write is sufficient for both.
@@ -154,21 +160,25 @@ def is_scheduled_only(super_pod: Mapping[str, Any]) -> bool:
     found = super_pod.get("status") or {}
     types = {condition.get("type") for condition in found.get("conditions") or ()}
     return types <= {"PodScheduled"} and not any(
-        found.get(field) for field in ("startTime", "message", "reason", *_CONTAINERS_OF)
+        found.get(field) for field in ("startTime", "message", "reason", *_CONTAINER_LIST_BY_STATUS)
     )
 
 
-def without_containers(patch: Object) -> Object | None:
+def strip_container_statuses(patch: Object) -> Object | None:
     """Return a status patch without the statuses of containers. None if nothing is left.
 
     If a tenant has written that a container ended for good, its API server never accepts a change
     of that. It does accept changes of the phase and of conditions.
     """
-    rest = {field: value for field, value in patch["status"].items() if field not in _CONTAINERS_OF}
+    rest = {
+        field: value
+        for field, value in patch["status"].items()
+        if field not in _CONTAINER_LIST_BY_STATUS
+    }
     return {**patch, "status": rest} if rest else None
 
 
-def lost(tenant_pod: Mapping[str, Any]) -> Object:
+def build_lost_patch(tenant_pod: Mapping[str, Any]) -> Object:
     """Return the merge patch for a pod whose twin disappeared without notice."""
     return {
         "metadata": {"uid": tenant_pod["metadata"]["uid"]},
@@ -180,9 +190,11 @@ def lost(tenant_pod: Mapping[str, Any]) -> Object:
     }
 
 
-def not_ready(tenant_pod: Mapping[str, Any], reason: str, message: str) -> Object | None:
+def build_not_ready_patch(
+    tenant_pod: Mapping[str, Any], reason: str, message: str
+) -> Object | None:
     """Return the merge patch for a pod that is no longer ready. None if it was not ready."""
-    conditions = _own_conditions(tenant_pod)
+    conditions = _list_own_conditions(tenant_pod)
     there = next((item for item in conditions if item["type"] == "Ready"), None)
     if there is None or there.get("status") != "True":
         return None
@@ -195,15 +207,17 @@ def not_ready(tenant_pod: Mapping[str, Any], reason: str, message: str) -> Objec
     }
 
 
-def unschedulable(tenant_pod: Mapping[str, Any], message: str) -> Object | None:
+def build_unschedulable_patch(tenant_pod: Mapping[str, Any], message: str) -> Object | None:
     """Return the merge patch for a pod without an eligible node. None if it is unchanged."""
     said = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
-    conditions = _own_conditions(tenant_pod)
+    conditions = _list_own_conditions(tenant_pod)
     there = next((item for item in conditions if item["type"] == said["type"]), {})
     wanted = {**said, "message": message[: builtin_policy.MAX_GATE_MESSAGE]}
     if all(there.get(field) == value for field, value in wanted.items()):
         return None
-    is_new = there.get("status") != said["status"] or not _time(there.get("lastTransitionTime"))
+    is_new = there.get("status") != said["status"] or not _normalize_time(
+        there.get("lastTransitionTime")
+    )
     now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
     wanted["lastTransitionTime"] = now if is_new else there["lastTransitionTime"]
     others = [dict(item) for item in conditions if item["type"] != said["type"]]
@@ -213,55 +227,55 @@ def unschedulable(tenant_pod: Mapping[str, Any], message: str) -> Object | None:
     }
 
 
-class Rejection(NamedTuple):
+class KubeletRejection(NamedTuple):
     """Reason why a kubelet would reject a pod that names its node, as texts of a status."""
 
     reason: str
     message: str
 
 
-_NO_PORTS = "didn't have free ports"
-_SHORT = re.compile(r"\bInsufficient (cpu|ephemeral-storage|memory)\b")
-_FULL = "Too many pods"
+_NO_FREE_PORTS = "didn't have free ports"
+_INSUFFICIENT_PATTERN = re.compile(r"\bInsufficient (cpu|ephemeral-storage|memory)\b")
+_TOO_MANY_PODS = "Too many pods"
 
 
-def rejection(super_pod: Mapping[str, Any]) -> Rejection | None:
+def find_kubelet_rejection(super_pod: Mapping[str, Any]) -> KubeletRejection | None:
     """Return the reason why a twin that is pinned to one node does not fit on it now.
 
     Returns None until the scheduler reports it, and while the scheduler preempts pods. Returns None
     as well while it waits for a condition that a kubelet would also wait for.
     """
-    found = mapping(super_pod.get("status"))
+    found = as_mapping(super_pod.get("status"))
     said = next(
         (
             str(item.get("message") or "")
-            for item in mappings(found.get("conditions"))
+            for item in as_mappings(found.get("conditions"))
             if item.get("type") == "PodScheduled" and item.get("reason") == "Unschedulable"
         ),
         "",
     )
     if found.get("nominatedNodeName"):
         return None
-    if _NO_PORTS in said:
-        text = f"Predicate NodePorts failed: node(s) {_NO_PORTS} for the requested pod ports"
-        return Rejection("NodePorts", f"Pod was rejected: {text}")
-    short = _SHORT.search(said)
-    resource = short[1] if short else "pods" if _FULL in said else ""
+    if _NO_FREE_PORTS in said:
+        text = f"Predicate NodePorts failed: node(s) {_NO_FREE_PORTS} for the requested pod ports"
+        return KubeletRejection("NodePorts", f"Pod was rejected: {text}")
+    short = _INSUFFICIENT_PATTERN.search(said)
+    resource = short[1] if short else "pods" if _TOO_MANY_PODS in said else ""
     if not resource:
         return None
     text = f"Pod was rejected: Node didn't have enough resource: {resource}"
-    return Rejection(f"OutOf{resource}", text)
+    return KubeletRejection(f"OutOf{resource}", text)
 
 
-def rejected(tenant_pod: Mapping[str, Any], why: Rejection) -> Object:
+def build_rejected_patch(tenant_pod: Mapping[str, Any], why: KubeletRejection) -> Object:
     """Return the merge patch for a pod that its node rejects."""
     said = {"phase": "Failed", "reason": why.reason, "message": why.message}
     return {"metadata": {"uid": tenant_pod["metadata"]["uid"]}, "status": said}
 
 
-def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> Object | None:
+def build_gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> Object | None:
     """Return the strategic merge patch that syncs the gates' conditions to the twin, or None."""
-    gates = gates_of(tenant_pod)
+    gates = list_readiness_gates(tenant_pod)
     if not gates:
         return None
     below = {
@@ -269,12 +283,12 @@ def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> O
         for condition in (super_pod.get("status") or {}).get("conditions") or ()
     }
     changed, seen = [], set()
-    for condition in _own_conditions(tenant_pod):
+    for condition in _list_own_conditions(tenant_pod):
         kind = condition["type"]
         if kind not in gates or kind in seen:
             continue  # the first of several applies, as it does for every reader
         seen.add(kind)
-        wanted = _said(condition)
+        wanted = _normalize_condition(condition)
         there = below.get(kind) or {}
         if any(there.get(key) != value for key, value in wanted.items()):
             changed.append(wanted)
@@ -283,18 +297,18 @@ def gate_patch(tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any]) -> O
     return {"metadata": {"uid": super_pod["metadata"]["uid"]}, "status": {"conditions": changed}}
 
 
-def _said(condition: Mapping[str, Any]) -> Object:
+def _normalize_condition(condition: Mapping[str, Any]) -> Object:
     """Return a tenant's condition as the super API stores it, or each comparison would differ."""
     found: Object = {
         key: condition[key][: builtin_policy.MAX_GATE_MESSAGE]
         for key in ("type", "status", "reason", "message")
         if isinstance(condition.get(key), str) and condition[key]
     }
-    time = _time(condition.get("lastTransitionTime"))
+    time = _normalize_time(condition.get("lastTransitionTime"))
     return {**found, "lastTransitionTime": time} if time else found
 
 
-def _time(value: Any) -> str:
+def _normalize_time(value: Any) -> str:
     """Return a time in the format of API servers. Empty if invalid."""
     try:
         found = datetime.fromisoformat(value)

@@ -11,26 +11,26 @@ from collections.abc import Mapping
 from typing import Any
 
 from kubeio import Object
-from syncer.model.rejections import Problem, RejectedError
+from syncer.model.rejections import RejectedError, RejectionProblem
 
-_LISTS = ("initContainers", "containers")
-_PARTS = ("limits", "requests")
+_CONTAINER_LISTS = ("initContainers", "containers")
+_RESOURCE_FIELDS = ("limits", "requests")
 
 
-def patch(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> Object | None:
+def build_patch(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> Object | None:
     """Return the strategic merge patch of the twin's resources, or None. Raises RejectedError."""
     spec: Object = {}
-    for kind in _LISTS:
+    for kind in _CONTAINER_LISTS:
         there = {item["name"]: item.get("resources") or {} for item in twin["spec"].get(kind) or ()}
         changed = [
             {"name": item["name"], "resources": found}
             for index, item in enumerate(pod["spec"].get(kind) or ())
             if item["name"] in there
-            and (found := _changed(item, there[item["name"]], f"spec.{kind}[{index}]"))
+            and (found := _find_changed(item, there[item["name"]], f"spec.{kind}[{index}]"))
         ]
         if changed:
             spec[kind] = changed
-    whole = _changed(pod["spec"], twin["spec"].get("resources") or {}, "spec")
+    whole = _find_changed(pod["spec"], twin["spec"].get("resources") or {}, "spec")
     if whole:
         spec["resources"] = whole
     if not spec:
@@ -38,16 +38,16 @@ def patch(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> Object | None:
     return {"metadata": {"uid": twin["metadata"]["uid"]}, "spec": spec}
 
 
-def _changed(owner: Mapping[str, Any], there: Mapping[str, Any], path: str) -> Object:
+def _find_changed(owner: Mapping[str, Any], there: Mapping[str, Any], path: str) -> Object:
     own = owner.get("resources") or {}
     found: Object = {}
-    for part in _PARTS:
+    for part in _RESOURCE_FIELDS:
         wanted = own.get(part) or {}
         if not isinstance(wanted, dict) or not all(
             isinstance(value, str | int | float) for value in wanted.values()
         ):
             text = "must be a map of quantities; correct the object"
-            raise RejectedError(Problem("malformed", f"{path}.resources.{part}", text))
+            raise RejectedError(RejectionProblem("malformed", f"{path}.resources.{part}", text))
         before = there.get(part) or {}
         differs = {key: value for key, value in wanted.items() if before.get(key) != value}
         if differs:

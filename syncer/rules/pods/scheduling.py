@@ -11,20 +11,20 @@ from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
 from syncer.model import builtin_policy, label_selectors
-from syncer.model.rejections import Problem
-from syncer.rules.nodes.tenant_node_changes import NONE, Additions
+from syncer.model.rejections import RejectionProblem
+from syncer.rules.nodes.tenant_node_changes import NO_CHANGES, TenantNodeChanges
 from syncer.rules.pods import node_selection, size_limits
 from syncer.rules.pods.node_selection import PREFERRED as _PREFERRED
 from syncer.rules.pods.node_selection import REQUIRED as _REQUIRED
-from syncer.rules.pods.node_selection import Choice
+from syncer.rules.pods.node_selection import NodeSelection
 from tenancy import wellknown
 from tenancy.policies import NodeView
 
 Json = Any
-NODE_NAME = "node-name"
+NODE_NAME_RULE = "node-name"
 """Rule: a pod names a node that the tenant does not have. The tenant may get the node later."""
-_GROUPS = ("schedulingGroup", "workloadRef")
-_NOWHERE = "no-such-namespace"
+_GROUP_FIELDS = ("schedulingGroup", "workloadRef")
+_EMPTY_NAMESPACE_PLACEHOLDER = "no-such-namespace"
 """Namespace for an empty selection. Pods in such a namespace never have a tenant's label."""
 
 
@@ -32,7 +32,7 @@ def _shows_nothing(_: str, __: str) -> bool:
     return False
 
 
-class Placement(NamedTuple):
+class SchedulingContext(NamedTuple):
     """Facts of the tenant that the rewriting needs."""
 
     vc_uid: str
@@ -43,44 +43,46 @@ class Placement(NamedTuple):
     nodes: Collection[str]
     """Virtual nodes of the tenant."""
     node_view: NodeView = "Standard"
-    additions: Additions = NONE
+    tenant_changes: TenantNodeChanges = NO_CHANGES
     """Changes of the tenant to its nodes."""
-    shows: Callable[[str, str], bool] = _shows_nothing
+    is_class_shown: Callable[[str, str], bool] = _shows_nothing
     """Return whether the policy shows a class, by kind and name."""
 
-    def hides(self, key: str) -> bool:
+    def hides_label(self, key: str) -> bool:
         """Return whether the tenant's nodes hide a label."""
         return not builtin_policy.is_visible_node_label(key, self.node_view)
 
 
-class Scheduled(NamedTuple):
+class SchedulingResult(NamedTuple):
     """Result of the rewriting."""
 
-    refused: list[Problem]
-    left_out: list[Problem]
-    choice: Choice | None
+    rejections: list[RejectionProblem]
+    adjustments: list[RejectionProblem]
+    node_selection: NodeSelection | None
     """Nodes that the tenant's own changes leave. None if the pod's own requirements apply."""
 
 
-def scheduling(
+def rewrite_scheduling(
     tenant_spec: Mapping[str, Any],
     spec: dict[str, Any],
     labels: Mapping[str, str],
-    placement: Placement,
+    placement: SchedulingContext,
     *,
     controller_kind: str,
     uid: str,
-) -> Scheduled:
+) -> SchedulingResult:
     """Rewrite `spec` in place. Return the refusals, the omissions and the choice of nodes.
 
     `uid` is the UID of the tenant pod.
     """
-    refused = _node_problems(spec, tenant_spec, placement)
+    refused = _find_node_problems(spec, tenant_spec, placement)
     choice = None
     if not refused:
-        choice = node_selection.choose(tenant_spec, placement.additions, placement.node_view, uid)
+        choice = node_selection.select_nodes(
+            tenant_spec, placement.tenant_changes, placement.node_view, uid
+        )
     if choice is not None:
-        _write_choice(spec, choice)
+        _write_node_selection(spec, choice)
     refused += _write_classes(spec, tenant_spec, placement)
     affinity = spec.get("affinity") or {}
     for field in ("podAffinity", "podAntiAffinity"):
@@ -89,37 +91,37 @@ def scheduling(
         keys = constraint.pop("matchLabelKeys", None) or ()
         _apply_label_keys(constraint.get("labelSelector"), keys, "In", labels)
     tolerations = spec.pop("tolerations", None) or ()
-    kept, left_out = passed_tolerations(
-        tolerations, controller_kind, own=placement.additions.taint_keys
+    kept, left_out = filter_tolerations(
+        tolerations, controller_kind, own=placement.tenant_changes.taint_keys
     )
-    left_out += _group_problems(tenant_spec)
+    left_out += _find_group_problems(tenant_spec)
     if kept:
         spec["tolerations"] = kept
     if node := tenant_spec.get("nodeName"):
-        _pin(spec, node)
-    return Scheduled(refused, left_out, choice)
+        _require_node(spec, node)
+    return SchedulingResult(refused, left_out, choice)
 
 
-def _write_choice(spec: dict[str, Any], choice: Choice) -> None:
+def _write_node_selection(spec: dict[str, Any], choice: NodeSelection) -> None:
     affinity = dict(spec.get("affinity") or {})
     nodes: dict[str, Json] = {}
     if choice.required is not None:
         nodes[_REQUIRED] = {"nodeSelectorTerms": list(choice.required)}
     if choice.preferred:
         nodes[_PREFERRED] = list(choice.preferred)
-    _set(affinity, "nodeAffinity", nodes)
-    _set(spec, "affinity", affinity)
-    _set(spec, "nodeSelector", dict(choice.selector))
+    _set_field(affinity, "nodeAffinity", nodes)
+    _set_field(spec, "affinity", affinity)
+    _set_field(spec, "nodeSelector", dict(choice.selector))
 
 
-def _set(fields: dict[str, Any], field: str, value: Json) -> None:
+def _set_field(fields: dict[str, Any], field: str, value: Json) -> None:
     """Write a field, or remove it if the value is empty."""
     fields.pop(field, None)
     if value:
         fields[field] = value
 
 
-def spread_defaults(controller_kind: str, controller_uid: str) -> list[dict[str, Any]]:
+def build_default_spread(controller_kind: str, controller_uid: str) -> list[dict[str, Any]]:
     """Return the scheduler's own soft constraints for pods of a controller that it knows.
 
     The super scheduler cannot derive them, because the ReplicaSet is not in the super cluster.
@@ -137,12 +139,12 @@ def spread_defaults(controller_kind: str, controller_uid: str) -> list[dict[str,
     ]
 
 
-def passed_tolerations(
+def filter_tolerations(
     tolerations: Sequence[Mapping[str, Any]],
     controller_kind: str = "",
     *,
     own: Collection[str] = (),
-) -> tuple[list[Json], list[Problem]]:
+) -> tuple[list[Json], list[RejectionProblem]]:
     """Return the tolerations that are synced, and a problem for each one left out.
 
     Two sorts are left out without a problem. A controller adds tolerations to all its pods, so no
@@ -150,7 +152,7 @@ def passed_tolerations(
     the virtual nodes.
     """
     kept: list[Json] = []
-    left_out: list[Problem] = []
+    left_out: list[RejectionProblem] = []
     for index, toleration in enumerate(tolerations):
         key = toleration.get("key") or ""
         if key in builtin_policy.TOLERATED_TAINTS:
@@ -159,11 +161,11 @@ def passed_tolerations(
             controller_kind, ()
         ):
             text = f"tolerates {key or 'every taint'}, which is not offered; it is left out"
-            left_out.append(Problem("toleration", f"spec.tolerations[{index}]", text))
+            left_out.append(RejectionProblem("toleration", f"spec.tolerations[{index}]", text))
     return kept, left_out
 
 
-def _group_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
+def _find_group_problems(tenant_spec: Mapping[str, Any]) -> list[RejectionProblem]:
     """Return a problem for each group that a pod belongs to.
 
     Each Kubernetes minor version has one field for it. Such pods run without the group. No other
@@ -171,15 +173,15 @@ def _group_problems(tenant_spec: Mapping[str, Any]) -> list[Problem]:
     """
     text = "names a group, which is not offered; it is left out, and the pod is placed on its own"
     return [
-        Problem("scheduling-group", f"spec.{field}", text)
-        for field in _GROUPS
+        RejectionProblem("scheduling-group", f"spec.{field}", text)
+        for field in _GROUP_FIELDS
         if tenant_spec.get(field)
     ]
 
 
 def _write_classes(
-    spec: dict[str, Any], tenant_spec: Mapping[str, Any], placement: Placement
-) -> list[Problem]:
+    spec: dict[str, Any], tenant_spec: Mapping[str, Any], placement: SchedulingContext
+) -> list[RejectionProblem]:
     """Write the classes that the tenant is shown.
 
     Priority value and preemption are those of the class in the super cluster.
@@ -188,92 +190,104 @@ def _write_classes(
     priority = tenant_spec.get("priorityClassName") or ""
     if str(priority).startswith("system-"):
         text = "is a class of the system; use a class of your own, or none"
-        problems.append(Problem("priority-class", "spec.priorityClassName", text))
-    elif isinstance(priority, str) and priority and placement.shows("PriorityClass", priority):
+        problems.append(RejectionProblem("priority-class", "spec.priorityClassName", text))
+    elif (
+        isinstance(priority, str)
+        and priority
+        and placement.is_class_shown("PriorityClass", priority)
+    ):
         spec["priorityClassName"] = priority
     # Other priority classes have no meaning in the super cluster and are left out.
     runtime = tenant_spec.get("runtimeClassName") or ""
-    if isinstance(runtime, str) and runtime and placement.shows("RuntimeClass", runtime):
+    if isinstance(runtime, str) and runtime and placement.is_class_shown("RuntimeClass", runtime):
         spec["runtimeClassName"] = runtime
     elif runtime:
         text = f"names {str(runtime)[:60]}, which is not offered; leave it out, or use one that"
         text += " `kubectl get runtimeclass` lists"
-        problems.append(Problem("runtime-class", "spec.runtimeClassName", text))
+        problems.append(RejectionProblem("runtime-class", "spec.runtimeClassName", text))
     return problems
 
 
-def _node_problems(
-    spec: Mapping[str, Any], tenant_spec: Mapping[str, Any], placement: Placement
-) -> list[Problem]:
+def _find_node_problems(
+    spec: Mapping[str, Any], tenant_spec: Mapping[str, Any], placement: SchedulingContext
+) -> list[RejectionProblem]:
     problems = [
-        _hidden(key, f"spec.nodeSelector[{key}]")
+        _build_hidden_label_problem(key, f"spec.nodeSelector[{key}]")
         for key in spec.get("nodeSelector") or {}
-        if wellknown.is_reserved(key)
+        if wellknown.is_reserved_key(key)
     ]
-    for term in _node_terms(spec):
+    for term in _list_node_terms(spec):
         problems += [
-            _hidden(str(expression.get("key")), "spec.affinity.nodeAffinity")
+            _build_hidden_label_problem(str(expression.get("key")), "spec.affinity.nodeAffinity")
             for expression in term.get("matchExpressions") or ()
-            if wellknown.is_reserved(str(expression.get("key")))
+            if wellknown.is_reserved_key(str(expression.get("key")))
         ]
         problems += [
-            _unknown_node(str(name), "spec.affinity.nodeAffinity")
+            _build_unknown_node_problem(str(name), "spec.affinity.nodeAffinity")
             for field in term.get("matchFields") or ()
             for name in field.get("values") or ()
             if name not in placement.nodes
         ]
     for constraint in spec.get("topologySpreadConstraints") or ():
-        problems += _topology_problem(constraint, "spec.topologySpreadConstraints", placement)
+        problems += _find_topology_problem(constraint, "spec.topologySpreadConstraints", placement)
     node = tenant_spec.get("nodeName")
     if node and node not in placement.nodes:
-        problems.append(_unknown_node(str(node), "spec.nodeName"))
+        problems.append(_build_unknown_node_problem(str(node), "spec.nodeName"))
     return problems
 
 
-def _node_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
+def _list_node_terms(spec: Mapping[str, Any]) -> list[Mapping[str, Any]]:
     """Return the terms of a PodSpec's node affinity, both required and preferred."""
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     terms = [*(affinity.get(_REQUIRED) or {}).get("nodeSelectorTerms", [])]
     return terms + [item.get("preference") or {} for item in affinity.get(_PREFERRED) or ()]
 
 
-def unknown_nodes(tenant_spec: Mapping[str, Any], nodes: Collection[str]) -> list[str]:
+def list_unknown_nodes(tenant_spec: Mapping[str, Any], nodes: Collection[str]) -> list[str]:
     """Return the nodes that a PodSpec names and that the tenant does not have (yet)."""
     named = [tenant_spec.get("nodeName")]
-    for term in _node_terms(tenant_spec):
+    for term in _list_node_terms(tenant_spec):
         for field in term.get("matchFields") or ():
             named += field.get("values") or ()
     return [name for name in named if isinstance(name, str) and name and name not in nodes]
 
 
-def _unknown_node(name: str, path: str) -> Problem:
+def _build_unknown_node_problem(name: str, path: str) -> RejectionProblem:
     text = f"names {name}, which is none of this cluster's nodes; leave it out"
-    return Problem(NODE_NAME, path, text)
+    return RejectionProblem(NODE_NAME_RULE, path, text)
 
 
-def _topology_problem(term: Mapping[str, Any], path: str, placement: Placement) -> list[Problem]:
+def _find_topology_problem(
+    term: Mapping[str, Any], path: str, placement: SchedulingContext
+) -> list[RejectionProblem]:
     key = str(term.get("topologyKey") or "")
-    return [_hidden(key, f"{path}.topologyKey")] if placement.hides(key) else []
+    return (
+        [_build_hidden_label_problem(key, f"{path}.topologyKey")]
+        if placement.hides_label(key)
+        else []
+    )
 
 
-def _hidden(key: str, path: str) -> Problem:
+def _build_hidden_label_problem(key: str, path: str) -> RejectionProblem:
     text = f"uses the node label {key}, which is not shown here; use one that `kubectl get nodes"
-    return Problem("node-label", path, f"{text} --show-labels` lists")
+    return RejectionProblem("node-label", path, f"{text} --show-labels` lists")
 
 
-def _rewrite_terms(affinity: Mapping[str, Any], path: str, placement: Placement) -> list[Problem]:
+def _rewrite_terms(
+    affinity: Mapping[str, Any], path: str, placement: SchedulingContext
+) -> list[RejectionProblem]:
     terms = [*(affinity.get(_REQUIRED) or ())]
     terms += [item["podAffinityTerm"] for item in affinity.get(_PREFERRED) or ()]
-    problems = size_limits.compared(len(terms), len(placement.namespaces))
+    problems = size_limits.check_affinity_size(len(terms), len(placement.namespaces))
     if problems:
         return problems
     for term in terms:
-        problems += _topology_problem(term, path, placement)
-        _confine(term, placement)
+        problems += _find_topology_problem(term, path, placement)
+        _confine_to_tenant(term, placement)
     return problems
 
 
-def _confine(term: dict[str, Any], placement: Placement) -> None:
+def _confine_to_tenant(term: dict[str, Any], placement: SchedulingContext) -> None:
     """Restrict a term to pods of this tenant, in the super namespaces that it selects.
 
     The tenant's API server has merged the label keys into the selector at creation. The super API
@@ -295,7 +309,9 @@ def _confine(term: dict[str, Any], placement: Placement) -> None:
     elif not meant:
         return  # the pod's own namespace, on either side
     # An empty list would select the pod's own namespace, but the tenant's term selects none.
-    term["namespaces"] = sorted(placement.super_namespace(name) for name in meant) or [_NOWHERE]
+    term["namespaces"] = sorted(placement.super_namespace(name) for name in meant) or [
+        _EMPTY_NAMESPACE_PLACEHOLDER
+    ]
 
 
 def _apply_label_keys(
@@ -311,7 +327,7 @@ def _apply_label_keys(
             expressions.append({"key": key, "operator": operator, "values": [labels[key]]})
 
 
-def _pin(spec: dict[str, Any], node: str) -> None:
+def _require_node(spec: dict[str, Any], node: str) -> None:
     """Require one node through the scheduler. A nodeName would bypass the scheduler."""
     affinity = spec.setdefault("affinity", {}).setdefault("nodeAffinity", {})
     field = {"key": "metadata.name", "operator": "In", "values": [node]}

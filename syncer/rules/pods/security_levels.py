@@ -10,13 +10,20 @@ liftable rule by mistake. Otherwise the leaf is lifted as well.
 
 from functools import lru_cache
 
-from syncer.model.field_rules import ALLOW, FREE, Each, Fields, Only, lifted
-from syncer.rules.pods.container_fields import Table
+from syncer.model.field_rules import (
+    ALLOW_MAP,
+    ALLOW_SCALAR,
+    AllowValues,
+    ListOfObjects,
+    ObjectFields,
+    lift_rules,
+)
+from syncer.rules.pods.container_fields import FieldRules
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tenancy.policies import SecurityLevel, TenantPolicySpec
 
-HOST_PORTS = frozenset({"host-port"})
-PRIVILEGED = HOST_PORTS | {
+HOST_PORT_RULES = frozenset({"host-port"})
+PRIVILEGED_RULES = HOST_PORT_RULES | {
     "capabilities",
     "handler-host",
     "host-namespace",
@@ -29,13 +36,13 @@ PRIVILEGED = HOST_PORTS | {
 }
 """Rules that protect the node from a pod. None of them applies at the level privileged."""
 
-_HOST_PATH = Fields({"path": ALLOW, "type": ALLOW})
-_IMAGE = Fields({"pullPolicy": ALLOW, "reference": ALLOW})
+_HOST_PATH_RULE = ObjectFields({"path": ALLOW_SCALAR, "type": ALLOW_SCALAR})
+_IMAGE_VOLUME_RULE = ObjectFields({"pullPolicy": ALLOW_SCALAR, "reference": ALLOW_SCALAR})
 
 
-def table(policy: TenantPolicySpec) -> Table:
+def get_table(policy: TenantPolicySpec) -> FieldRules:
     """Return the verdicts on a tenant's pods. The verdicts on a container are in `containers`."""
-    return _table(
+    return _build_table(
         policy.security.level,
         policy.network.host_ports == "Allow",
         policy.storage.image_volumes == "Allow",
@@ -44,34 +51,42 @@ def table(policy: TenantPolicySpec) -> Table:
 
 
 @lru_cache(maxsize=64)
-def _table(
+def _build_table(
     level: SecurityLevel,
     host_ports: bool,
     image_volumes: bool,
     csi_drivers: tuple[str, ...],
-) -> Table:
-    rules = PRIVILEGED if level == "privileged" else HOST_PORTS if host_ports else frozenset()
-    found = dict(lifted(POD_SPEC, rules))
+) -> FieldRules:
+    rules = (
+        PRIVILEGED_RULES
+        if level == "privileged"
+        else HOST_PORT_RULES
+        if host_ports
+        else frozenset()
+    )
+    found = dict(lift_rules(POD_SPEC, rules))
     volumes = found["volumes"]
-    assert isinstance(volumes, Each)  # noqa: S101 - the table says so
+    assert isinstance(volumes, ListOfObjects)  # noqa: S101 - the table says so
     sources = dict(volumes.fields)
     if level == "privileged":
-        sources["hostPath"] = _HOST_PATH
+        sources["hostPath"] = _HOST_PATH_RULE
     if image_volumes:
-        sources["image"] = _IMAGE
+        sources["image"] = _IMAGE_VOLUME_RULE
     if csi_drivers:
-        sources["csi"] = _csi(csi_drivers)
-    return {**found, "volumes": Each(sources)}
+        sources["csi"] = _build_csi_rule(csi_drivers)
+    return {**found, "volumes": ListOfObjects(sources)}
 
 
-def _csi(drivers: tuple[str, ...]) -> Fields:
+def _build_csi_rule(drivers: tuple[str, ...]) -> ObjectFields:
     offered = ", ".join(drivers)
-    return Fields(
+    return ObjectFields(
         {
-            "driver": Only(frozenset(drivers), "volume-source", f"use a driver of {offered}"),
-            "fsType": ALLOW,
-            "nodePublishSecretRef": Fields({"name": ALLOW}),
-            "readOnly": ALLOW,
-            "volumeAttributes": FREE,
+            "driver": AllowValues(
+                frozenset(drivers), "volume-source", f"use a driver of {offered}"
+            ),
+            "fsType": ALLOW_SCALAR,
+            "nodePublishSecretRef": ObjectFields({"name": ALLOW_SCALAR}),
+            "readOnly": ALLOW_SCALAR,
+            "volumeAttributes": ALLOW_MAP,
         }
     )

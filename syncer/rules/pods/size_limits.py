@@ -10,9 +10,9 @@ limit, one pod of one tenant would delay all other tenants.
 from collections.abc import Mapping
 from typing import Any
 
-from syncer.model.rejections import Problem, RejectedError
+from syncer.model.rejections import RejectedError, RejectionProblem
 
-MAX_PARTS = 20_000
+MAX_LIST_ITEMS = 20_000
 """Maximum number of containers, variables, mounts, volumes, items, tolerations and terms of a pod
 together."""
 MAX_REFERENCES = 2000
@@ -22,58 +22,64 @@ MAX_VARIABLES = 25_000
 
 No API server accepts an object with more. Each variable is some 60 bytes of the 1.5 MB that etcd
 accepts."""
-MAX_COMPARED = 100_000
+MAX_COMPARED_TERMS = 100_000
 """Maximum number of affinity terms, times the namespaces of the tenant."""
 
 
-def written(spec: Mapping[str, Any]) -> list[Problem]:
+def check_written_size(spec: Mapping[str, Any]) -> list[RejectionProblem]:
     """Return a problem when a PodSpec, walked by its table, has too many parts."""
-    count = _parts(spec)
-    if count <= MAX_PARTS:
+    count = _count_list_items(spec)
+    if count <= MAX_LIST_ITEMS:
         return []
-    return [_problem(f"has {count} parts, and {MAX_PARTS} are carried; use several pods")]
+    return [
+        _build_problem(f"has {count} parts, and {MAX_LIST_ITEMS} are carried; use several pods")
+    ]
 
 
-def _parts(value: Any) -> int:
+def _count_list_items(value: Any) -> int:
     """Return the total number of items in all lists of a body."""
     if isinstance(value, dict):
-        return sum(_parts(inner) for inner in value.values() if isinstance(inner, dict | list))
-    return len(value) + sum(_parts(inner) for inner in value if isinstance(inner, dict | list))
+        return sum(
+            _count_list_items(inner) for inner in value.values() if isinstance(inner, dict | list)
+        )
+    return len(value) + sum(
+        _count_list_items(inner) for inner in value if isinstance(inner, dict | list)
+    )
 
 
-def references(count: int) -> list[Problem]:
+def check_reference_count(count: int) -> list[RejectionProblem]:
     """Return a problem when a pod names too many objects."""
     if count <= MAX_REFERENCES:
         return []
     text = f"names {count} objects, and {MAX_REFERENCES} are carried; name fewer"
-    return [_problem(text)]
+    return [_build_problem(text)]
 
 
-def compared(terms: int, namespaces: int) -> list[Problem]:
+def check_affinity_size(terms: int, namespaces: int) -> list[RejectionProblem]:
     """Return a problem when the affinity needs too many comparisons with namespaces."""
-    if terms * namespaces <= MAX_COMPARED:
+    if terms * namespaces <= MAX_COMPARED_TERMS:
         return []
     text = f"has {terms} terms of affinity to compare with {namespaces} namespaces; use fewer"
-    return [_problem(text)]
+    return [_build_problem(text)]
 
 
-class Left:
+class EnvironmentBudget:
     """Remaining number of variables. Raises RejectedError when it is used up."""
 
     def __init__(self) -> None:
         self._variables = MAX_VARIABLES
 
-    def take(self, count: int) -> None:
+    def take_variables(self, count: int) -> None:
         """Subtract a number of variables before they are written."""
         self._variables -= count
         if self._variables < 0:
             raise RejectedError(
-                _problem(
+                _build_problem(
                     f"comes to more than {MAX_VARIABLES} variables of Services and envFrom sources;"
                     " set enableServiceLinks to false, or use fewer containers or sources"
                 )
             )
 
 
-def _problem(text: str) -> Problem:
-    return Problem("too-large", "spec", text)
+def _build_problem(text: str) -> RejectionProblem:
+    return RejectionProblem("too-large", "spec", text)

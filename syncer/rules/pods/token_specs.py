@@ -17,8 +17,8 @@ from typing import Any
 
 from kubeio import Object
 from syncer.model import builtin_policy
-from syncer.model.references import token_sources
-from syncer.model.rejections import Problem
+from syncer.model.references import iterate_token_sources
+from syncer.model.rejections import RejectionProblem
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 
@@ -45,9 +45,11 @@ class TokenSpec:
     @property
     def secret_name(self) -> str:
         """Return the name of the super Secret that contains the token."""
-        return names.token_secret(self.account_uid, self.audience, self.seconds, self.pod_uid)
+        return names.build_token_secret_name(
+            self.account_uid, self.audience, self.seconds, self.pod_uid
+        )
 
-    def request(self) -> Object:
+    def build_request(self) -> Object:
         """Return the TokenRequest for the tenant's API."""
         spec: Object = {"expirationSeconds": self.seconds}
         if self.audience:
@@ -62,13 +64,13 @@ class TokenSpec:
         return {"apiVersion": "authentication.k8s.io/v1", "kind": "TokenRequest", "spec": spec}
 
 
-def specs_of(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], TokenSpec]:
+def list_token_specs(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], TokenSpec]:
     """Return the tokens that a pod's volumes request, by the written audience and lifetime."""
     metadata, spec = pod["metadata"], pod["spec"]
     account = spec.get("serviceAccountName") or "default"
     found: dict[tuple[str, int], TokenSpec] = {}
-    for source in token_sources(spec):
-        written = wanted_of(source)
+    for source in iterate_token_sources(spec):
+        written = parse_source(source)
         audience, seconds = written
         if not audience:
             found[written] = TokenSpec(
@@ -89,12 +91,12 @@ def specs_of(pod: Mapping[str, Any], account_uid: str) -> dict[tuple[str, int], 
     return found
 
 
-def wanted_of(source: Mapping[str, Any]) -> tuple[str, int]:
+def parse_source(source: Mapping[str, Any]) -> tuple[str, int]:
     """Return the audience and the lifetime that a serviceAccountToken source requests."""
     return str(source.get("audience") or ""), int(source.get("expirationSeconds") or 3600)
 
 
-def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
+def find_problems(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     """Yield the problems of the tokens that a PodSpec, walked by its table, requests."""
     for number, volume in enumerate(spec.get("volumes") or ()):
         for index, source in enumerate((volume.get("projected") or {}).get("sources") or ()):
@@ -103,10 +105,10 @@ def problems(spec: Mapping[str, Any]) -> Iterator[Problem]:
             if size > builtin_policy.MAX_AUDIENCE:
                 path = f"spec.volumes[{number}].projected.sources[{index}].serviceAccountToken"
                 text = f"has {size} bytes; use one of at most {builtin_policy.MAX_AUDIENCE}"
-                yield Problem("token-audience", f"{path}.audience", text)
+                yield RejectionProblem("token-audience", f"{path}.audience", text)
 
 
-def secret_of(
+def build_secret(
     token: TokenSpec,
     tenant: Tenant,
     super_namespace: str,
@@ -120,7 +122,7 @@ def secret_of(
     life = min((expires - now).total_seconds(), float(token.seconds))
     renewal = now + timedelta(seconds=max(life / 2, MIN_RENEWAL_SECONDS))
     record = {
-        **ownership.annotations(tenant, token.namespace, token.account_uid),
+        **ownership.build_owner_annotations(tenant, token.namespace, token.account_uid),
         wellknown.ACCOUNT: token.account,
         wellknown.EXPIRES: expires.isoformat(),
         wellknown.TOKEN_AUDIENCE: token.audience,
@@ -130,14 +132,14 @@ def secret_of(
     if token.pod:
         record[wellknown.TOKEN_POD] = f"{token.pod}/{token.pod_uid}"
     data = {DATA_KEY: base64.b64encode(text.encode()).decode()}
-    record[wellknown.DIGEST] = _digest(data)
+    record[wellknown.LAST_WRITTEN_DIGEST] = _compute_digest(data)
     return {
         "apiVersion": "v1",
         "kind": "Secret",
         "metadata": {
             "name": token.secret_name,
             "namespace": super_namespace,
-            "labels": ownership.labels(tenant, token.namespace),
+            "labels": ownership.build_owner_labels(tenant, token.namespace),
             "annotations": record,
         },
         "type": "Opaque",
@@ -145,21 +147,21 @@ def secret_of(
     }
 
 
-def is_as_written(secret: Mapping[str, Any]) -> bool:
+def is_secret_unchanged(secret: Mapping[str, Any]) -> bool:
     """Return whether a token Secret still has the data that was written."""
-    written = (secret["metadata"].get("annotations") or {}).get(wellknown.DIGEST)
-    return bool(written == _digest(secret.get("data") or {}))
+    written = (secret["metadata"].get("annotations") or {}).get(wellknown.LAST_WRITTEN_DIGEST)
+    return bool(written == _compute_digest(secret.get("data") or {}))
 
 
-def _digest(data: Mapping[str, str]) -> str:
+def _compute_digest(data: Mapping[str, str]) -> str:
     """Return a digest that reveals a change of a Secret's data, but not the data."""
     return hashlib.sha256(json.dumps(data, sort_keys=True).encode()).hexdigest()
 
 
-def spec_of_secret(annotations: Mapping[str, str], registration: str = "") -> TokenSpec | None:
+def parse_secret(annotations: Mapping[str, str], registration: str = "") -> TokenSpec | None:
     """Return the token that a Secret's annotations describe. None if the Secret is foreign."""
     seconds = annotations.get(wellknown.TOKEN_SECONDS, "")
-    owner = ownership.owner_of({"annotations": annotations}, registration)
+    owner = ownership.read_owner({"annotations": annotations}, registration)
     if owner is None or not seconds.isdigit() or wellknown.ACCOUNT not in annotations:
         return None
     pod, _, pod_uid = annotations.get(wellknown.TOKEN_POD, "").partition("/")
@@ -174,7 +176,7 @@ def spec_of_secret(annotations: Mapping[str, str], registration: str = "") -> To
     )
 
 
-def seconds_to_renewal(annotations: Mapping[str, str], now: datetime) -> float:
+def compute_seconds_to_renewal(annotations: Mapping[str, str], now: datetime) -> float:
     """Return the seconds until the next token is requested. 0 or less means now."""
     try:
         return (datetime.fromisoformat(annotations[wellknown.TOKEN_RENEW]) - now).total_seconds()

@@ -11,33 +11,42 @@ from typing import Any
 
 from kubeio import Object
 from syncer.model import object_meta
-from syncer.model.field_rules import ALLOW, FREE, Each, Fields, Verdict, Walk
-from syncer.model.rejections import Problem
+from syncer.model.field_rules import (
+    ALLOW_MAP,
+    ALLOW_SCALAR,
+    FieldRule,
+    FieldWalk,
+    ListOfObjects,
+    ObjectFields,
+)
+from syncer.model.rejections import RejectionProblem
 from syncer.rules.storage import volumes
 from tenancy import names, wellknown
 
-CLAIM_STATUS: Mapping[str, Verdict] = {
-    "accessModes": ALLOW,
-    "allocatedResourceStatuses": FREE,
-    "allocatedResources": FREE,
-    "capacity": FREE,
-    "conditions": Each(
+CLAIM_STATUS: Mapping[str, FieldRule] = {
+    "accessModes": ALLOW_SCALAR,
+    "allocatedResourceStatuses": ALLOW_MAP,
+    "allocatedResources": ALLOW_MAP,
+    "capacity": ALLOW_MAP,
+    "conditions": ListOfObjects(
         {
-            "lastProbeTime": ALLOW,
-            "lastTransitionTime": ALLOW,
-            "message": ALLOW,
-            "reason": ALLOW,
-            "status": ALLOW,
-            "type": ALLOW,
+            "lastProbeTime": ALLOW_SCALAR,
+            "lastTransitionTime": ALLOW_SCALAR,
+            "message": ALLOW_SCALAR,
+            "reason": ALLOW_SCALAR,
+            "status": ALLOW_SCALAR,
+            "type": ALLOW_SCALAR,
         }
     ),
-    "currentVolumeAttributesClassName": ALLOW,
-    "modifyVolumeStatus": Fields({"status": ALLOW, "targetVolumeAttributesClassName": ALLOW}),
-    "phase": ALLOW,
+    "currentVolumeAttributesClassName": ALLOW_SCALAR,
+    "modifyVolumeStatus": ObjectFields(
+        {"status": ALLOW_SCALAR, "targetVolumeAttributesClassName": ALLOW_SCALAR}
+    ),
+    "phase": ALLOW_SCALAR,
 }
 
 
-def volume_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
+def build_volume_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
     """Return the merge patch with the volume that a claim was bound to, or None."""
     status, spec = live.get("status") or {}, live.get("spec") or {}
     own = (tenant_claim.get("spec") or {}).get("volumeName")
@@ -46,42 +55,42 @@ def volume_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) -> Objec
     annotations = live["metadata"].get("annotations") or {}
     return {
         "metadata": {"uid": tenant_claim["metadata"]["uid"]},
-        "spec": {"volumeName": volumes.name_above(annotations, spec["volumeName"])},
+        "spec": {"volumeName": volumes.get_tenant_volume_name(annotations, spec["volumeName"])},
     }
 
 
-def status_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
+def build_status_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
     """Return the merge patch of the tenant's status, or None."""
-    there = Walk().fields(live.get("status") or {}, CLAIM_STATUS, "status")
+    there = FieldWalk().walk_fields(live.get("status") or {}, CLAIM_STATUS, "status")
     own = tenant_claim.get("status")
     own = own if isinstance(own, dict) else {}
     # Both sides are read by the same table, because an unset time is null on both sides.
-    before = {**own, **Walk().fields(own, CLAIM_STATUS, "status")}
-    wanted = object_meta.scrub_all(there, _names_between(tenant_claim, live))
-    changed = object_meta.merge_patch(before, wanted)
+    before = {**own, **FieldWalk().walk_fields(own, CLAIM_STATUS, "status")}
+    wanted = object_meta.replace_names_in(there, _build_name_pairs(tenant_claim, live))
+    changed = object_meta.build_merge_patch(before, wanted)
     if not changed:
         return None
     return {"metadata": {"uid": tenant_claim["metadata"]["uid"]}, "status": changed}
 
 
-def _names_between(
+def _build_name_pairs(
     tenant_claim: Mapping[str, Any], live: Mapping[str, Any]
 ) -> list[tuple[str, str]]:
     """Return the replacements for texts of a claim's conditions. Volume names stay as shown."""
     above, below = tenant_claim["metadata"], live["metadata"]
     annotations = below.get("annotations") or {}
     root = str(annotations.get(wellknown.CLUSTER) or "")
-    pairs = [(below["namespace"], above["namespace"]), *volume_names(annotations)]
+    pairs = [(below["namespace"], above["namespace"]), *build_volume_name_pairs(annotations)]
     return [*pairs, (f"{root}-", ""), (root, "")] if root else pairs
 
 
-def volume_names(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
+def build_volume_name_pairs(annotations: Mapping[str, str]) -> list[tuple[str, str]]:
     """Return the replacement for the name of a claim's volume, if the tenant's name differs."""
     own, vc_uid = annotations.get(wellknown.VOLUME), annotations.get(wellknown.VC_UID)
-    return [(names.volume(vc_uid, own), own)] if own and vc_uid else []
+    return [(names.build_volume_name(vc_uid, own), own)] if own and vc_uid else []
 
 
-def is_lost(tenant_claim: Mapping[str, Any], problems: Iterable[Problem]) -> bool:
+def is_claim_lost(tenant_claim: Mapping[str, Any], problems: Iterable[RejectionProblem]) -> bool:
     """Return whether a claim that was bound has neither a twin nor a volume any longer."""
     status = tenant_claim.get("status")
     was_bound = isinstance(status, dict) and status.get("phase") == "Bound"

@@ -16,72 +16,80 @@ from typing import Any
 from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import mirrored_kinds, object_meta
-from syncer.model.field_rules import ALLOW, FREE, Fields, Refuse, Verdict, Walk, Written
-from syncer.model.references import Ref
-from syncer.model.rejections import Problem, RejectedError
+from syncer.model.field_rules import (
+    ALLOW_MAP,
+    ALLOW_SCALAR,
+    BuiltField,
+    FieldRule,
+    FieldWalk,
+    ObjectFields,
+    RefuseField,
+)
+from syncer.model.references import ObjectReference
+from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.model.tenant_view import TenantView
 from syncer.rules.storage import volumes
 from tenancy import names, ownership, wellknown
-from tenancy.policies import EVERY
-from tenancy.quantities import quantity
+from tenancy.policies import WILDCARD_NAME
+from tenancy.quantities import parse_quantity
 
 Json = Any
 
 CLAIM = "PersistentVolumeClaim"
-_CLASS = "StorageClass"
-BY_VOLUME = "volume"
+_STORAGE_CLASS = "StorageClass"
+BY_VOLUME_INDEX = "volume"
 """Index of tenant claims by the volume that they name."""
-_OLD_CLASS = "volume.beta.kubernetes.io/storage-class"
+_BETA_CLASS_ANNOTATION = "volume.beta.kubernetes.io/storage-class"
 """Annotation that also names the class. It has precedence over the field."""
 
-_DATA_SOURCE = Written(
+_DATA_SOURCE = BuiltField(
     "claims",
     "is synced if it is a claim of the same namespace, after that claim is synced",
 )
 
-CLAIM_SPEC: Mapping[str, Verdict] = {
-    "accessModes": ALLOW,
+CLAIM_SPEC: Mapping[str, FieldRule] = {
+    "accessModes": ALLOW_SCALAR,
     "dataSource": _DATA_SOURCE,
     "dataSourceRef": _DATA_SOURCE,
-    "resources": Fields({"limits": FREE, "requests": FREE}),
-    "selector": Refuse(
+    "resources": ObjectFields({"limits": ALLOW_MAP, "requests": ALLOW_MAP}),
+    "selector": RefuseField(
         "volume-selector",
         "would choose among volumes of others; name a class, or a volume of your own by"
         " spec.volumeName",
     ),
-    "storageClassName": Written(
+    "storageClassName": BuiltField(
         "claims",
         "must be a class that your cluster shows. Without a value it is the default class,"
         " if your cluster shows that",
     ),
-    "volumeAttributesClassName": Written(
+    "volumeAttributesClassName": BuiltField(
         "claims", "is synced if it is a class that is offered to your cluster"
     ),
-    "volumeMode": ALLOW,
-    "volumeName": Written(
+    "volumeMode": ALLOW_SCALAR,
+    "volumeName": BuiltField(
         "claims", "must be a volume of your own, or a volume that is reserved for this claim"
     ),
 }
-_NO_VOLUME = (
+_NO_VOLUME_TEXT = (
     "names a volume that is gone or was never offered; leave it out, or name a volume of your own"
     " whose source is offered"
 )
 
 
-def claim(tenant_claim: Mapping[str, Any], view: TenantView) -> Object:
+def build_claim(tenant_claim: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a claim. Raises RejectedError."""
     metadata, found = tenant_claim["metadata"], tenant_claim.get("spec") or {}
-    walk = Walk()
-    spec = walk.fields(found, CLAIM_SPEC, "spec")
-    texts = {field: _text(found, field, walk.problems) for field in _TEXTS}
+    walk = FieldWalk()
+    spec = walk.walk_fields(found, CLAIM_SPEC, "spec")
+    texts = {field: _get_text(found, field, walk.problems) for field in _TEXT_FIELDS}
     if walk.problems:
         raise RejectedError(*walk.problems)
-    twin = live_twin(metadata, view)
-    own = own_volume(metadata, texts["volumeName"], view)
-    problems: list[Problem] = []
-    volume = _volume_below(texts["volumeName"], own, twin, metadata, view)
+    twin = get_live_twin(metadata, view)
+    own = get_own_volume(metadata, texts["volumeName"], view)
+    problems: list[RejectionProblem] = []
+    volume = _resolve_super_volume(texts["volumeName"], own, twin, metadata, view)
     if volume is None:
-        problems.append(Problem("volume-name", "spec.volumeName", _NO_VOLUME))
+        problems.append(RejectionProblem("volume-name", "spec.volumeName", _NO_VOLUME_TEXT))
     elif volume:
         spec["volumeName"] = volume
     _write_attributes(spec, texts["volumeAttributesClassName"], view, problems)
@@ -89,18 +97,18 @@ def claim(tenant_claim: Mapping[str, Any], view: TenantView) -> Object:
         if own:
             spec["storageClassName"] = ""  # as in its volume's twin, so that nothing else matches
         else:
-            _write_class(spec, _class_of(metadata, texts["storageClassName"]), view, problems)
+            _write_class(spec, _get_class_of(metadata, texts["storageClassName"]), view, problems)
         _write_source(spec, found, metadata, problems)
     if problems:
         raise RejectedError(*problems)
     return {
         "apiVersion": "v1",
         "kind": CLAIM,
-        "metadata": object_meta.super_metadata(
+        "metadata": object_meta.build_super_metadata(
             CLAIM,
             view.tenant,
             metadata,
-            super_namespace=view.super_namespace(metadata["namespace"]),
+            super_namespace=view.get_super_namespace(metadata["namespace"]),
             passing=view.policy.metadata,
             extra_annotations={wellknown.VOLUME: own} if own else None,
         ),
@@ -108,49 +116,51 @@ def claim(tenant_claim: Mapping[str, Any], view: TenantView) -> Object:
     }
 
 
-_TEXTS = ("storageClassName", "volumeAttributesClassName", "volumeName")
+_TEXT_FIELDS = ("storageClassName", "volumeAttributesClassName", "volumeName")
 
 
-def _text(found: Mapping[str, Any], field: str, problems: list[Problem]) -> str | None:
+def _get_text(found: Mapping[str, Any], field: str, problems: list[RejectionProblem]) -> str | None:
     value = found.get(field) if isinstance(found, dict) else None
     if value is None or isinstance(value, str):
         return value
-    problems.append(Problem("malformed", f"spec.{field}", "must be a text; correct the object"))
+    problems.append(
+        RejectionProblem("malformed", f"spec.{field}", "must be a text; correct the object")
+    )
     return None
 
 
-def live_twin(metadata: Mapping[str, Any], view: TenantView) -> Mapping[str, Any] | None:
+def get_live_twin(metadata: Mapping[str, Any], view: TenantView) -> Mapping[str, Any] | None:
     """Return the super claim that is the twin of a tenant claim. None if there is none."""
-    store = view.below.get(CLAIM)
-    namespace = view.super_namespace(metadata["namespace"])
+    store = view.super_stores.get(CLAIM)
+    namespace = view.get_super_namespace(metadata["namespace"])
     entry = store.get(namespace, metadata["name"]) if store is not None else None
     if entry is None:
         return None
-    owner = ownership.owner_of({"annotations": entry.annotations})
+    owner = ownership.read_owner({"annotations": entry.annotations})
     is_ours = owner is not None and owner.vc_uid == view.tenant.uid
     if owner is None or not is_ours or owner.uid != metadata["uid"]:
         return None
     return entry.decode()
 
 
-def own_volume(metadata: Mapping[str, Any], name: str | None, view: TenantView) -> str:
+def get_own_volume(metadata: Mapping[str, Any], name: str | None, view: TenantView) -> str:
     """Return the volume of the tenant's own that a claim must be bound to. Empty if none."""
     store = view.stores.get("PersistentVolume")
     if store is None:
         return ""
     if name:
         entry = store.get("", name)
-        return name if entry is not None and volumes.is_offered(entry, view) else ""
+        return name if entry is not None and volumes.may_sync_down(entry, view) else ""
     wanted = (metadata["namespace"], metadata["name"])
     found = sorted(
         entry.name
         for entry in store.list()
-        if volumes.claim_named(entry) == wanted and volumes.is_offered(entry, view)
+        if volumes.get_claim_reference(entry) == wanted and volumes.may_sync_down(entry, view)
     )
     return found[0] if found else ""
 
 
-def _volume_below(
+def _resolve_super_volume(
     name: str | None,
     own: str,
     twin: Mapping[str, Any] | None,
@@ -159,49 +169,49 @@ def _volume_below(
 ) -> str | None:
     """Return the super volume: the tenant's own, or the one assigned before. None if refused."""
     if own:
-        return names.volume(view.tenant.uid, own)
+        return names.build_volume_name(view.tenant.uid, own)
     if not name or (twin is not None and (twin.get("spec") or {}).get("volumeName") == name):
         return name or ""
-    store = view.below.get("PersistentVolume")
+    store = view.super_stores.get("PersistentVolume")
     volume = store.get("", name) if store is not None else None
-    place = (view.super_namespace(metadata["namespace"]), metadata["name"])
-    is_kept = volume is not None and volumes.claim_named(volume) == place
+    place = (view.get_super_namespace(metadata["namespace"]), metadata["name"])
+    is_kept = volume is not None and volumes.get_claim_reference(volume) == place
     return name if is_kept else None  # reserved for this very claim
 
 
 def _write_attributes(
-    spec: dict[str, Any], name: str | None, view: TenantView, problems: list[Problem]
+    spec: dict[str, Any], name: str | None, view: TenantView, problems: list[RejectionProblem]
 ) -> None:
     if not name:
         return
     offered = view.policy.storage.volume_attributes_classes
-    if name in offered or EVERY in offered:
+    if name in offered or WILDCARD_NAME in offered:
         spec["volumeAttributesClassName"] = name
         return
     text = f"names {name}, which is not offered; leave it out"
     path = "spec.volumeAttributesClassName"
-    problems.append(Problem("volume-attributes-class", path, text))
+    problems.append(RejectionProblem("volume-attributes-class", path, text))
 
 
-def _class_of(metadata: Mapping[str, Any], name: str | None) -> str | None:
-    old = (metadata.get("annotations") or {}).get(_OLD_CLASS)
+def _get_class_of(metadata: Mapping[str, Any], name: str | None) -> str | None:
+    old = (metadata.get("annotations") or {}).get(_BETA_CLASS_ANNOTATION)
     return name if old is None else str(old)
 
 
-def class_of(tenant_claim: Mapping[str, Any]) -> str:
+def get_class(tenant_claim: Mapping[str, Any]) -> str:
     """Return the class that a claim names. Empty if it names none."""
     found = tenant_claim.get("spec")
     name = found.get("storageClassName") if isinstance(found, dict) else None
-    return _class_of(tenant_claim["metadata"], name if isinstance(name, str) else None) or ""
+    return _get_class_of(tenant_claim["metadata"], name if isinstance(name, str) else None) or ""
 
 
 def _write_class(
-    spec: dict[str, Any], name: str | None, view: TenantView, problems: list[Problem]
+    spec: dict[str, Any], name: str | None, view: TenantView, problems: list[RejectionProblem]
 ) -> None:
     if name is None:
         _write_default(spec, view, problems)
         return
-    if view.shows(_CLASS, name):
+    if view.shows_class(_STORAGE_CLASS, name):
         spec["storageClassName"] = name
         return
     listed = "one that `kubectl get storageclass` lists"
@@ -209,30 +219,32 @@ def _write_class(
     if not name:
         text = f"is empty, which would choose among volumes of others; use {listed}, or name a"
         text += " volume of your own by spec.volumeName"
-    problems.append(Problem("storage-class", "spec.storageClassName", text))
+    problems.append(RejectionProblem("storage-class", "spec.storageClassName", text))
 
 
-def _write_default(spec: dict[str, Any], view: TenantView, problems: list[Problem]) -> None:
+def _write_default(
+    spec: dict[str, Any], view: TenantView, problems: list[RejectionProblem]
+) -> None:
     """Write the default class of the super cluster, if the policy limits the classes."""
-    if EVERY in view.policy.sync.storage_classes.names:
+    if WILDCARD_NAME in view.policy.sync.storage_classes.names:
         return  # the super cluster's own admission writes it
-    store = view.below.get(_CLASS)
-    default = mirrored_kinds.default_of(
-        mirrored_kinds.BY_KIND[_CLASS], store.list() if store is not None else ()
+    store = view.super_stores.get(_STORAGE_CLASS)
+    default = mirrored_kinds.find_default_class(
+        mirrored_kinds.MIRRORS_BY_KIND[_STORAGE_CLASS], store.list() if store is not None else ()
     )
-    if default and view.shows(_CLASS, default):
+    if default and view.shows_class(_STORAGE_CLASS, default):
         spec["storageClassName"] = default
         return
     text = "must be given, as no class is offered by default; use one that `kubectl get"
     text += " storageclass` lists"
-    problems.append(Problem("storage-class", "spec.storageClassName", text))
+    problems.append(RejectionProblem("storage-class", "spec.storageClassName", text))
 
 
 def _write_source(
     spec: dict[str, Any],
     found: Mapping[str, Any],
     metadata: Mapping[str, Any],
-    problems: list[Problem],
+    problems: list[RejectionProblem],
 ) -> None:
     """Write the source of the super claim.
 
@@ -242,38 +254,40 @@ def _write_source(
         value = found.get(field)
         if value is None:
             continue
-        if not isinstance(value, dict) or not _is_plain(value):
+        if not isinstance(value, dict) or not _is_plain_source(value):
             text = "must be an object of plain texts; correct the object"
-            problems.append(Problem("malformed", f"spec.{field}", text))
+            problems.append(RejectionProblem("malformed", f"spec.{field}", text))
             continue
         kind = (value.get("apiGroup") or "", value.get("kind"))
         if (value.get("namespace") or metadata["namespace"]) != metadata["namespace"]:
             text = "must not be set: a source is in the claim's own namespace; leave it out"
-            problems.append(Problem("data-source-namespace", f"spec.{field}.namespace", text))
+            problems.append(
+                RejectionProblem("data-source-namespace", f"spec.{field}.namespace", text)
+            )
         elif kind != ("", CLAIM):
             text = f"is {str(kind[1])[:60]!r}, which is not offered; use a claim"
-            problems.append(Problem("data-source", f"spec.{field}.kind", text))
+            problems.append(RejectionProblem("data-source", f"spec.{field}.kind", text))
         elif not names.is_dns_subdomain(value.get("name") or ""):
             text = "must be a name that an object can have; correct the object"
-            problems.append(Problem("reference-name", f"spec.{field}.name", text))
+            problems.append(RejectionProblem("reference-name", f"spec.{field}.name", text))
         else:
             spec["dataSource"] = {"kind": CLAIM, "name": value["name"]}
 
 
-def _is_plain(value: Mapping[str, Any]) -> bool:
+def _is_plain_source(value: Mapping[str, Any]) -> bool:
     known = {"apiGroup", "kind", "name", "namespace"}
     return all(
         inner is None or (key in known and isinstance(inner, str)) for key, inner in value.items()
     )
 
 
-def source_of(twin: Object) -> Ref | None:
+def get_source(twin: Object) -> ObjectReference | None:
     """Return the source that a built claim is filled from. None if there is none."""
     source = twin["spec"].get("dataSource")
-    return Ref(source["kind"], source["name"]) if source is not None else None
+    return ObjectReference(source["kind"], source["name"]) if source is not None else None
 
 
-def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
+def build_patch(live: Mapping[str, Any], twin: Object) -> Object | None:
     """Return the merge patch of the leaves that may change, or None if none differs."""
     there, wanted = live.get("spec") or {}, twin["spec"]
     spec: Object = {}
@@ -283,7 +297,7 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
     changed = {
         key: value
         for key, value in asked.items()
-        if _is_due(requests.get(key), value, capacity.get(key))
+        if _is_growth_due(requests.get(key), value, capacity.get(key))
     }
     if changed:
         spec["resources"] = {"requests": changed}
@@ -292,33 +306,33 @@ def patch(live: Mapping[str, Any], twin: Object) -> Object | None:
             spec[field] = wanted[field]
     if there.get("volumeName"):
         spec.pop("volumeName", None)  # a volume is chosen once
-    metadata = object_meta.metadata_patch(CLAIM, live["metadata"], twin["metadata"])
+    metadata = object_meta.build_metadata_patch(CLAIM, live["metadata"], twin["metadata"])
     if not spec and not metadata:
         return None
     body: Object = {"metadata": {"uid": live["metadata"]["uid"], **metadata}}
     return {**body, "spec": spec} if spec else body
 
 
-def _is_due(there: Json, asked: Json, capacity: Json) -> bool:
+def _is_growth_due(there: Json, asked: Json, capacity: Json) -> bool:
     """Return whether a request must be written.
 
     A volume that was expanded in the super cluster cannot shrink below its capacity.
     """
     if there == asked:
         return False
-    now, wanted, given = quantity(there), quantity(asked), quantity(capacity)
+    now, wanted, given = parse_quantity(there), parse_quantity(asked), parse_quantity(capacity)
     if now is None or wanted is None or wanted > now:
         return True
     return wanted < now and given is not None and wanted > given
 
 
-def volumes_named(entry: Entry) -> Iterable[str]:
+def index_by_volume(entry: Entry) -> Iterable[str]:
     """Return the volume that a cached claim names, for the index."""
-    name = volume_named(entry)
+    name = get_volume(entry)
     return (name,) if name else ()
 
 
-def volume_named(entry: Entry) -> str:
+def get_volume(entry: Entry) -> str:
     """Return the volume that a cached claim names. Empty if it names none."""
     spec = entry.decode().get("spec")
     name = spec.get("volumeName") if isinstance(spec, dict) else None

@@ -16,22 +16,22 @@ from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import mirrored_kinds
 from syncer.model.field_rules import (
-    ALLOW,
-    FREE,
-    Drop,
-    Fields,
-    Only,
-    Refuse,
-    Verdict,
-    Walk,
-    Written,
+    ALLOW_MAP,
+    ALLOW_SCALAR,
+    AllowValues,
+    BuiltField,
+    DropField,
+    FieldRule,
+    FieldWalk,
+    ObjectFields,
+    RefuseField,
 )
-from syncer.model.rejections import Problem, RejectedError
+from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.model.tenant_view import TenantView
 from tenancy import names, ownership, wellknown
 from tenancy.policies import TenantVolumes
 
-DRIVER = f"volumes.{wellknown.DOMAIN}"
+PLACEHOLDER_DRIVER = f"volumes.{wellknown.DOMAIN}"
 """Driver name that a tenant sees for every super volume without a CSI driver."""
 
 _MOUNT_OPTIONS = frozenset(
@@ -51,9 +51,11 @@ _MOUNT_OPTIONS = frozenset(
         *(f"{key}={version}" for key in ("nfsvers", "vers") for version in (3, 4, 4.0, 4.1, 4.2)),
     }
 )
-_OFFERED = "name an NFS server or a CSI driver that is offered"
-_SOURCE = Refuse("volume-source", "is not offered; use a class, and leave volumes to the cluster")
-_SECRET = Refuse("volume-secret", "would open Secrets of the nodes; leave it out")
+_OFFERED_TEXT = "name an NFS server or a CSI driver that is offered"
+_SOURCE_RULE = RefuseField(
+    "volume-source", "is not offered; use a class, and leave volumes to the cluster"
+)
+_SECRET_RULE = RefuseField("volume-secret", "would open Secrets of the nodes; leave it out")
 _OTHER_SOURCES = (
     "awsElasticBlockStore",
     "azureDisk",
@@ -78,59 +80,61 @@ _OTHER_SOURCES = (
 )
 
 
-def volume_spec(offered: TenantVolumes) -> Mapping[str, Verdict]:
+def build_volume_rules(offered: TenantVolumes) -> Mapping[str, FieldRule]:
     """Return the verdicts on a volume that a tenant wrote, under a policy."""
     text = "is not offered; ask whoever runs this cluster"
     return {
-        **dict.fromkeys(_OTHER_SOURCES, _SOURCE),
-        "accessModes": ALLOW,
-        "capacity": FREE,
-        "claimRef": Written(
+        **dict.fromkeys(_OTHER_SOURCES, _SOURCE_RULE),
+        "accessModes": ALLOW_SCALAR,
+        "capacity": ALLOW_MAP,
+        "claimRef": BuiltField(
             "volumes", "becomes the one claim of your cluster that is bound to the volume"
         ),
-        "csi": Fields(
+        "csi": ObjectFields(
             {
-                "controllerExpandSecretRef": _SECRET,
-                "controllerPublishSecretRef": _SECRET,
-                "driver": Only(frozenset(offered.csi_drivers), "volume-source", text),
-                "fsType": ALLOW,
-                "nodeExpandSecretRef": _SECRET,
-                "nodePublishSecretRef": _SECRET,
-                "nodeStageSecretRef": _SECRET,
-                "readOnly": ALLOW,
-                "volumeAttributes": FREE,
-                "volumeHandle": ALLOW,
+                "controllerExpandSecretRef": _SECRET_RULE,
+                "controllerPublishSecretRef": _SECRET_RULE,
+                "driver": AllowValues(frozenset(offered.csi_drivers), "volume-source", text),
+                "fsType": ALLOW_SCALAR,
+                "nodeExpandSecretRef": _SECRET_RULE,
+                "nodePublishSecretRef": _SECRET_RULE,
+                "nodeStageSecretRef": _SECRET_RULE,
+                "readOnly": ALLOW_SCALAR,
+                "volumeAttributes": ALLOW_MAP,
+                "volumeHandle": ALLOW_SCALAR,
             }
         ),
-        "mountOptions": Only(_MOUNT_OPTIONS, "mount-options", "use plain options of NFS only"),
-        "nfs": Fields(
+        "mountOptions": AllowValues(
+            _MOUNT_OPTIONS, "mount-options", "use plain options of NFS only"
+        ),
+        "nfs": ObjectFields(
             {
-                "path": ALLOW,
-                "readOnly": ALLOW,
-                "server": Only(frozenset(offered.nfs_servers), "volume-source", text),
+                "path": ALLOW_SCALAR,
+                "readOnly": ALLOW_SCALAR,
+                "server": AllowValues(frozenset(offered.nfs_servers), "volume-source", text),
             }
         ),
-        "nodeAffinity": Refuse("volume-affinity", "is not offered; leave it out"),
-        "persistentVolumeReclaimPolicy": Drop("the data is yours, so the copy has Retain"),
-        "storageClassName": Written(
+        "nodeAffinity": RefuseField("volume-affinity", "is not offered; leave it out"),
+        "persistentVolumeReclaimPolicy": DropField("the data is yours, so the copy has Retain"),
+        "storageClassName": BuiltField(
             "volumes",
             "applies in your cluster only. In the super cluster the claim is bound by name",
         ),
-        "volumeAttributesClassName": Refuse(
+        "volumeAttributesClassName": RefuseField(
             "volume-attributes-class", "is not offered; leave it out"
         ),
-        "volumeMode": ALLOW,
+        "volumeMode": ALLOW_SCALAR,
     }
 
 
-VOLUME_SPEC: Mapping[str, Verdict] = volume_spec(TenantVolumes())
+VOLUME_SPEC: Mapping[str, FieldRule] = build_volume_rules(TenantVolumes())
 """Verdicts if the policy lists no source."""
 
 
 # --- ownership ------------------------------------------------------------------------------------
 
 
-def claim_named(entry: Entry) -> tuple[str, str] | None:
+def get_claim_reference(entry: Entry) -> tuple[str, str] | None:
     """Return namespace and name of the claim that a volume is for."""
     spec = entry.decode().get("spec")
     reference = spec.get("claimRef") if isinstance(spec, dict) else None
@@ -142,19 +146,19 @@ def claim_named(entry: Entry) -> tuple[str, str] | None:
     return (namespace, name)
 
 
-def claim_below(super_x: Entry, view: TenantView) -> Entry | None:
+def get_bound_super_claim(super_x: Entry, view: TenantView) -> Entry | None:
     """Return the tenant's super claim that is bound to a super volume. Both sides must agree.
 
     The twin of a volume that a tenant wrote is not shown, because the tenant has that volume
     already.
     """
-    if ownership.owner_of({"annotations": super_x.annotations}) is not None:
+    if ownership.read_owner({"annotations": super_x.annotations}) is not None:
         return None
-    place = claim_named(super_x)
-    claim = view.below["PersistentVolumeClaim"].get(*place) if place is not None else None
+    place = get_claim_reference(super_x)
+    claim = view.super_stores["PersistentVolumeClaim"].get(*place) if place is not None else None
     if claim is None:
         return None
-    owner = ownership.owner_of({"annotations": claim.annotations})
+    owner = ownership.read_owner({"annotations": claim.annotations})
     if owner is None or owner.vc_uid != view.tenant.uid:
         return None
     reference = super_x.decode()["spec"]["claimRef"]
@@ -162,37 +166,37 @@ def claim_below(super_x: Entry, view: TenantView) -> Entry | None:
     return claim if reference.get("uid") == claim.uid and named == super_x.name else None
 
 
-def is_offered(tenant_x: Entry, view: TenantView) -> bool:
+def may_sync_down(tenant_x: Entry, view: TenantView) -> bool:
     """Return whether a volume of a tenant is its own and may be synced."""
-    if mirrored_kinds.is_ours(tenant_x):
+    if mirrored_kinds.is_own_mirror(tenant_x):
         return False
     try:
-        _walked(tenant_x.decode(), view)
+        _walk_spec(tenant_x.decode(), view)
     except RejectedError:
         return False
     return True
 
 
-def name_above(claim_annotations: Mapping[str, str], name: str) -> str:
+def get_tenant_volume_name(claim_annotations: Mapping[str, str], name: str) -> str:
     """Return the tenant's name of the volume that a super claim is bound to."""
     own = claim_annotations.get(wellknown.VOLUME, "")
     vc_uid = claim_annotations.get(wellknown.VC_UID, "")
-    return own if own and names.volume(vc_uid, own) == name else name
+    return own if own and names.build_volume_name(vc_uid, own) == name else name
 
 
-def named_by(super_claim: Entry) -> str:
+def get_recorded_volume_name(super_claim: Entry) -> str:
     """Return the tenant's name of the volume of a super claim. Empty if it has none."""
     name = (super_claim.decode().get("spec") or {}).get("volumeName")
-    return name_above(super_claim.annotations, name) if name else ""
+    return get_tenant_volume_name(super_claim.annotations, name) if name else ""
 
 
 # --- synced back to the tenant --------------------------------------------------------------------
 
 
-def shown(super_x: Mapping[str, Any], claim: Entry) -> Object:
+def build_shown_volume(super_x: Mapping[str, Any], claim: Entry) -> Object:
     """Return a super volume as the tenant sees it. `claim` is the super claim it is bound to."""
     spec = super_x["spec"]
-    owner = ownership.owner_of({"annotations": claim.annotations})
+    owner = ownership.read_owner({"annotations": claim.annotations})
     csi = spec.get("csi") if isinstance(spec.get("csi"), dict) else {}
     fields = (
         "accessModes",
@@ -204,7 +208,7 @@ def shown(super_x: Mapping[str, Any], claim: Entry) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": mirrored_kinds.shown_metadata(super_x["metadata"]),
+        "metadata": mirrored_kinds.build_mirror_metadata(super_x["metadata"]),
         "spec": {
             **{field: spec[field] for field in fields if spec.get(field) is not None},
             "claimRef": {
@@ -215,26 +219,26 @@ def shown(super_x: Mapping[str, Any], claim: Entry) -> Object:
                 "uid": owner.uid if owner is not None else "",
             },
             "csi": {
-                "driver": csi.get("driver") or DRIVER,
+                "driver": csi.get("driver") or PLACEHOLDER_DRIVER,
                 "volumeHandle": super_x["metadata"]["name"],
             },
         },
     }
 
 
-def phase_of(found: Mapping[str, Any]) -> str:
+def get_phase(found: Mapping[str, Any]) -> str:
     """Return the phase of a volume. Empty if it has none."""
     status = found.get("status")
     phase = status.get("phase") if isinstance(status, dict) else None
     return phase if isinstance(phase, str) else ""
 
 
-def phase_patch(tenant_x: Mapping[str, Any], phase: str) -> Object | None:
+def build_phase_patch(tenant_x: Mapping[str, Any], phase: str) -> Object | None:
     """Return the merge patch of the status to a phase. None if it is unchanged.
 
     Pending only means that the super cluster has not processed the volume yet.
     """
-    if phase in ("", "Pending") or phase_of(tenant_x) == phase:
+    if phase in ("", "Pending") or get_phase(tenant_x) == phase:
         return None
     return {"metadata": {"uid": tenant_x["metadata"]["uid"]}, "status": {"phase": phase}}
 
@@ -242,24 +246,24 @@ def phase_patch(tenant_x: Mapping[str, Any], phase: str) -> Object | None:
 # --- synced to the super cluster ------------------------------------------------------------------
 
 
-def _walked(tenant_x: Mapping[str, Any], view: TenantView) -> dict[str, Any]:
-    walk = Walk()
+def _walk_spec(tenant_x: Mapping[str, Any], view: TenantView) -> dict[str, Any]:
+    walk = FieldWalk()
     found = tenant_x.get("spec") or {}
     offered = view.policy.storage.tenant_volumes
-    spec = walk.fields(found, volume_spec(offered), "spec")
+    spec = walk.walk_fields(found, build_volume_rules(offered), "spec")
     for field, key in (("nfs", "server"), ("csi", "driver")):
         if field in spec and not (isinstance(spec[field], dict) and spec[field].get(key)):
-            text = f"must be given; {_OFFERED}"
-            walk.problems.append(Problem("volume-source", f"spec.{field}.{key}", text))
+            text = f"must be given; {_OFFERED_TEXT}"
+            walk.problems.append(RejectionProblem("volume-source", f"spec.{field}.{key}", text))
     if not walk.problems and len({"nfs", "csi"} & set(spec)) != 1:
-        text = f"must have one source; {_OFFERED}"
-        walk.problems.append(Problem("volume-source", "spec", text))
+        text = f"must have one source; {_OFFERED_TEXT}"
+        walk.problems.append(RejectionProblem("volume-source", "spec", text))
     if walk.problems:
         raise RejectedError(*walk.problems)
     return spec
 
 
-def volume(
+def build_volume(
     tenant_x: Mapping[str, Any],
     claim: tuple[str, str] | None,
     super_namespace: Entry | None,
@@ -272,22 +276,22 @@ def volume(
     deleted with it.
     """
     metadata = tenant_x["metadata"]
-    spec = _walked(tenant_x, view)
+    spec = _walk_spec(tenant_x, view)
     if claim is not None:
         spec["claimRef"] = {
             "apiVersion": "v1",
             "kind": "PersistentVolumeClaim",
-            "namespace": view.super_namespace(claim[0]),
+            "namespace": view.get_super_namespace(claim[0]),
             "name": claim[1],
         }
     twin: Object = {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
         "metadata": {
-            "name": names.volume(view.tenant.uid, metadata["name"]),
-            "labels": ownership.labels(view.tenant, ""),
+            "name": names.build_volume_name(view.tenant.uid, metadata["name"]),
+            "labels": ownership.build_owner_labels(view.tenant, ""),
             "annotations": {
-                **ownership.annotations(view.tenant, "", metadata["uid"]),
+                **ownership.build_owner_annotations(view.tenant, "", metadata["uid"]),
                 wellknown.VOLUME: metadata["name"],
             },
         },
@@ -305,7 +309,9 @@ def volume(
     return twin
 
 
-def patch(live: Mapping[str, Any], twin: Object, tenant_x: Mapping[str, Any]) -> Object | None:
+def build_patch(
+    live: Mapping[str, Any], twin: Object, tenant_x: Mapping[str, Any]
+) -> Object | None:
     """Return the merge patch of the leaves that may change, or None if none differs."""
     there, wanted = live["spec"], twin["spec"]
     spec: Object = {
@@ -316,7 +322,7 @@ def patch(live: Mapping[str, Any], twin: Object, tenant_x: Mapping[str, Any]) ->
     reference, pinned = there.get("claimRef") or {}, wanted["claimRef"]
     is_other = any(reference.get(key) != pinned[key] for key in ("namespace", "name"))
     # A released volume is free again after its owner removed the old claim's UID, as usual.
-    is_freed = phase_of(live) == "Released" and not _claim_uid(tenant_x)
+    is_freed = get_phase(live) == "Released" and not _get_claim_uid(tenant_x)
     if is_other or is_freed:
         spec["claimRef"] = {**pinned, "uid": None, "resourceVersion": None}
     metadata: Object = {}
@@ -335,17 +341,17 @@ def patch(live: Mapping[str, Any], twin: Object, tenant_x: Mapping[str, Any]) ->
     return {**body, "spec": spec} if spec else body
 
 
-def _claim_uid(tenant_x: Mapping[str, Any]) -> str:
+def _get_claim_uid(tenant_x: Mapping[str, Any]) -> str:
     reference = tenant_x["spec"].get("claimRef")
     uid = reference.get("uid") if isinstance(reference, dict) else None
     return uid if isinstance(uid, str) else ""
 
 
-def claim_up(
+def build_claim_up(
     tenant_x: Mapping[str, Any], live: Mapping[str, Any], claim: Entry | None
 ) -> Object | None:
     """Return the merge patch that writes the tenant claim into a bound volume, or None."""
-    if claim is None or phase_of(live) != "Bound":
+    if claim is None or get_phase(live) != "Bound":
         return None
     wanted = {
         "apiVersion": "v1",

@@ -11,7 +11,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.api.client import Client
-from kubeio.api.leader_election import Lease
+from kubeio.api.leader_election import LeaderElector
 from kubeio.controller.fair_queue import FairQueue
 from kubeio.controller.worker import Done, Worker
 from syncer.tenants.metrics import TargetCounts
@@ -20,13 +20,13 @@ from tests.support.alerts import firing, rules, scraped
 from tests.support.memapi import clusters
 from tests.support.memapi.served import Served
 from vcmanager.pki import authority, checks
-from vcmanager.runtime.certificate_expiry import Expiries, Span
-from vnagent.authz.client_identity import Caller
-from vnagent.protocol.errors import Reason
-from vnagent.protocol.routes import Route, Verb
+from vcmanager.runtime.certificate_expiry import CertificateExpiries, CertificateValidity
+from vnagent.authz.client_identity import ClientIdentity
+from vnagent.protocol.errors import RefusalReason
+from vnagent.protocol.routes import Route, RouteVerb
 from vnagent.server import audit
-from vnagent.server.audit import Session
-from vnagent.stream.stream_states import End
+from vnagent.server.audit import RequestAudit
+from vnagent.stream.stream_states import StreamEnd
 
 ALERT = "VirtualCluster{}".format
 
@@ -42,7 +42,7 @@ def test_nothing_told_is_nobody_at_work():
 async def test_a_lease_that_nobody_holds(lease, alert):
     server = Served(clusters.fresh("leases", "10.96.0.0/16", accounts=False))
     async with server.running(), Client(server.endpoint) as client:
-        held = Lease(client, namespace="default", name=lease, identity="one")
+        held = LeaderElector(client, namespace="default", name=lease, identity="one")
 
         async def scope():
             return firing(scraped())
@@ -67,19 +67,19 @@ async def test_reconciles_that_fail(name, share, fires):
     for number in range(100):
         queue.add(str(number))
         key = queue.take()  # on a slow machine one that failed is back already
-        await worker.work(key)
+        await worker.process_key(key)
         queue.done(key)
     found = firing(before, scraped()).get(ALERT("ReconcileErrors"), [])
     assert (name in {alert.labels["controller"] for alert in found}) is fires
 
 
-def leaf(age: timedelta, lifetime: timedelta) -> Span:
+def leaf(age: timedelta, lifetime: timedelta) -> CertificateValidity:
     """Return the span of a certificate that was really made some time ago."""
     began = datetime.now(UTC) - age
     root = authority.make_authority("root", now=began)
-    subject = authority.Subject(common_name="x", usages=frozenset({"client"}))
+    subject = authority.CertificateSubject(common_name="x", usages=frozenset({"client"}))
     pair = authority.make_leaf(root, subject, lifetime=lifetime, now=began)
-    return Span(checks.end_of(pair), checks.renewal_of(pair))
+    return CertificateValidity(checks.get_expiry(pair), checks.compute_renewal(pair))
 
 
 def day(count: float) -> timedelta:
@@ -94,69 +94,80 @@ def day(count: float) -> timedelta:
         (leaf(day(86), day(90)), True),
         (leaf(day(0.5), day(1)), False),  # short, and not due yet
         (leaf(day(0.8), day(1)), True),
-        (Span(datetime.now(UTC) + day(400)), False),
-        (Span(datetime.now(UTC) + day(3)), True),  # an authority
+        (CertificateValidity(datetime.now(UTC) + day(400)), False),
+        (CertificateValidity(datetime.now(UTC) + day(3)), True),  # an authority
     ],
 )
 def test_a_certificate_that_was_not_renewed(span, fires):
-    expiries = Expiries()
+    expiries = CertificateExpiries()
     name = "apiserver-ca" if span.renewed else "root-ca"
-    well = leaf(day(1), day(90)) if span.renewed else Span(datetime.now(UTC) + day(400))
-    expiries.note("well", {name: well})
-    expiries.note("ill", {name: span})
+    well = (
+        leaf(day(1), day(90)) if span.renewed else CertificateValidity(datetime.now(UTC) + day(400))
+    )
+    expiries.set_validities("well", {name: well})
+    expiries.set_validities("ill", {name: span})
     try:
         found = firing(scraped()).get(ALERT("CertificateExpiring"), [])
         assert [alert.labels["certificate"] for alert in found] == [name] * fires
-        expiries.drop("ill")
+        expiries.remove_owner("ill")
         assert ALERT("CertificateExpiring") not in firing(scraped())
     finally:
-        expiries.drop("well")
+        expiries.remove_owner("well")
 
 
 @pytest.mark.parametrize(
     ("ends", "fires"),
     [
-        ([End.COMPLETE] * 10, False),
-        ([End.COMPLETE] * 9 + [Reason.KUBELET_DOWN], False),
-        ([End.COMPLETE] * 7 + [Reason.KUBELET_DOWN, Reason.KUBELET_DENIES, End.KUBELET_LOST], True),
-        ([End.COMPLETE] * 7 + [Reason.API_DOWN, Reason.API_BUSY, Reason.API_DENIES], True),
+        ([StreamEnd.COMPLETE] * 10, False),
+        ([StreamEnd.COMPLETE] * 9 + [RefusalReason.KUBELET_DOWN], False),
+        (
+            [StreamEnd.COMPLETE] * 7
+            + [RefusalReason.KUBELET_DOWN, RefusalReason.KUBELET_DENIES, StreamEnd.KUBELET_LOST],
+            True,
+        ),
+        (
+            [StreamEnd.COMPLETE] * 7
+            + [RefusalReason.API_DOWN, RefusalReason.API_BUSY, RefusalReason.API_DENIES],
+            True,
+        ),
         (["kubelet_refused"] * 10, False),  # the container has not started, says the kubelet
-        ([Reason.NOT_FOUND] * 10, False),
+        ([RefusalReason.NOT_FOUND] * 10, False),
         ([], False),
     ],
 )
 def test_an_agent_whose_kubelet_fails(ends, fires):
     before = scraped(instance="node-1")
     for end in ends:
-        session = Session(
-            Caller("uid", "key", datetime.now(UTC)), route=Route(verb=Verb.LOGS, method="GET")
+        session = RequestAudit(
+            ClientIdentity("uid", "key", datetime.now(UTC)),
+            route=Route(verb=RouteVerb.LOGS, method="GET"),
         )
         session.result = str(end)
-        audit.record(session)
+        audit.write_audit_record(session)
     found = firing(before, scraped(instance="node-1")).get(ALERT("AgentFailing"), [])
     assert [alert.labels["instance"] for alert in found] == ["node-1"] * fires
 
 
-class Cluster:
+class CountedTarget:
     """A target as far as it is counted."""
 
     def __init__(self, *, ready=True, problem="", held=False, behind=""):
         self.is_ready, self.problem, self.is_held = ready, problem, held
-        self.behind = behind
+        self.watch_problem = behind
 
     @property
-    def muster(self):
+    def pod_loss_guard(self):
         return self
 
 
 @pytest.mark.parametrize(
     ("target", "condition"),
     [
-        (Cluster(), ""),
-        (Cluster(ready=False), "not_followed"),
-        (Cluster(behind="pods are not followed: 403"), "not_followed"),
-        (Cluster(problem="silent"), "away"),
-        (Cluster(held=True), "losses_held"),
+        (CountedTarget(), ""),
+        (CountedTarget(ready=False), "not_followed"),
+        (CountedTarget(behind="pods are not followed: 403"), "not_followed"),
+        (CountedTarget(problem="silent"), "away"),
+        (CountedTarget(held=True), "losses_held"),
     ],
 )
 def test_another_super_cluster_in_trouble(target, condition):

@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drills.drills import Options
+from tests.drills.drills import DrillOptions
 from tests.drills.run import run
 from tests.integration.drills.small import BROKEN_SECONDS, MANY, MUTANTS, OUTAGE_SECONDS, SEED
 
@@ -19,7 +19,7 @@ EACH = [pytest.param(name, marks=pytest.mark.slow) if name in LONG else name for
 
 @pytest.mark.parametrize("name", EACH)
 async def test_what_is_broken_on_purpose_is_found(name: str, tmp_path: Path):
-    options = Options(
+    options = DrillOptions(
         count=MANY,
         seed=SEED,
         seconds=OUTAGE_SECONDS,

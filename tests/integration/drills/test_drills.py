@@ -6,7 +6,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drills.drills import NAMES, Options
+from tests.drills.drills import NAMES, DrillOptions
 from tests.drills.outage import SLOWER
 from tests.drills.run import run
 from tests.integration.drills.small import MUTANTS, OUTAGE_SECONDS, SEED, TURNS
@@ -17,7 +17,7 @@ pytestmark = pytest.mark.timeout(900)
 async def holds(name: str, folder: Path) -> None:
     """FIG-22 to FIG-26 in small."""
     count = TURNS[name]
-    report = await run(name, Options(count=count, seed=SEED, seconds=OUTAGE_SECONDS), folder)
+    report = await run(name, DrillOptions(count=count, seed=SEED, seconds=OUTAGE_SECONDS), folder)
     print(report)
     if report.why_skipped:
         pytest.skip(report.why_skipped)

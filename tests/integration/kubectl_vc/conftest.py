@@ -30,7 +30,7 @@ from tenancy.resources import (
     SECRETS,
     VIRTUAL_CLUSTERS,
 )
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_namespace
 from tools.testbed import product
@@ -41,7 +41,7 @@ VERSION = "v1.36"
 
 
 @dataclass(frozen=True)
-class Done:
+class FinishedCommand:
     """What a command left."""
 
     code: int
@@ -50,12 +50,12 @@ class Done:
 
 
 @dataclass
-class Running:
+class RunningCommand:
     """A command on its way."""
 
     process: asyncio.subprocess.Process
 
-    async def end(self) -> Done:
+    async def end(self) -> FinishedCommand:
         """Wait for its end."""
         try:
             out, err = await asyncio.wait_for(self.process.communicate(), 60)
@@ -64,7 +64,7 @@ class Running:
             await self.process.communicate()
             raise
         assert self.process.returncode is not None
-        return Done(self.process.returncode, out.decode(), err.decode())
+        return FinishedCommand(self.process.returncode, out.decode(), err.decode())
 
 
 def _heed_interrupts() -> None:
@@ -73,16 +73,16 @@ def _heed_interrupts() -> None:
 
 
 @dataclass(kw_only=True)
-class Desk:
+class UserTerminal:
     """One person's terminal, a namespace of its own, and the manager's hand."""
 
     client: Client
-    plane: ControlPlane
+    plane: LocalControlPlane
     folder: Path
     namespace: str
     environment: dict[str, str] = field(default_factory=dict)
 
-    async def start(self, *words: str) -> Running:
+    async def start(self, *words: str) -> RunningCommand:
         """Start a command as a program of its own, to do something while it runs."""
         environment = {**os.environ, **self._environment()}
         process = await asyncio.create_subprocess_exec(
@@ -95,18 +95,18 @@ class Desk:
             stderr=asyncio.subprocess.PIPE,
             preexec_fn=_heed_interrupts,
         )
-        return Running(process)
+        return RunningCommand(process)
 
-    async def run(self, *words: str) -> Done:
+    async def run(self, *words: str) -> FinishedCommand:
         """Run a command to its end, inside of this process, which is ten times as fast."""
 
-        def invoke() -> Done:
+        def invoke() -> FinishedCommand:
             runner = CliRunner(env=self._environment())
             with contextlib.chdir(self.folder):
                 done = runner.invoke(app, list(words), prog_name="kubectl vc")
             if done.exception and not isinstance(done.exception, SystemExit):
                 raise done.exception
-            return Done(done.exit_code, done.stdout, done.stderr)
+            return FinishedCommand(done.exit_code, done.stdout, done.stderr)
 
         return await asyncio.to_thread(invoke)
 
@@ -173,7 +173,7 @@ class Desk:
     async def root(self, name: str = "web") -> str:
         """Return the root namespace, made when it is not there."""
         body = await self.fetch(name)
-        root = names.root_namespace(self.namespace, name, body["metadata"]["uid"])
+        root = names.build_root_namespace(self.namespace, name, body["metadata"]["uid"])
         found = await self.client.list(NAMESPACES, field_selector=f"metadata.name={root}")
         if not found["items"]:
             space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": root}}
@@ -198,9 +198,9 @@ class Desk:
 
 
 @pytest.fixture(scope="session")
-def plane_with_crds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane_with_crds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """An API server with our kinds and one ClusterVersion."""
-    plane = ControlPlane(tmp_path_factory.mktemp("cli"), name="super")
+    plane = LocalControlPlane(tmp_path_factory.mktemp("cli"), name="super")
 
     async def begin() -> None:
         await plane.start()
@@ -223,9 +223,11 @@ def plane_with_crds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Contro
 
 
 @pytest.fixture
-async def desk(plane_with_crds: ControlPlane, tmp_path: Path) -> AsyncIterator[Desk]:
+async def desk(plane_with_crds: LocalControlPlane, tmp_path: Path) -> AsyncIterator[UserTerminal]:
     """A person who may do everything."""
     (tmp_path / "super").write_bytes(plane_with_crds.kubeconfig())
     async with Client(plane_with_crds.endpoint) as client:
         namespace = await fresh_namespace(client, "d")
-        yield Desk(client=client, plane=plane_with_crds, folder=tmp_path, namespace=namespace)
+        yield UserTerminal(
+            client=client, plane=plane_with_crds, folder=tmp_path, namespace=namespace
+        )

@@ -16,7 +16,7 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
-from tests.integration.kubectl_vc.conftest import VERSION, Desk
+from tests.integration.kubectl_vc.conftest import VERSION, UserTerminal
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -68,7 +68,7 @@ def version(name: str, **spec) -> dict:
     }
 
 
-async def finish(desk: Desk, name: str = "web") -> bytes:
+async def finish(desk: UserTerminal, name: str = "web") -> bytes:
     """Do what the manager does until a tenant is ready."""
     await desk.report(name, EtcdReady=WELL)
     await desk.report(name, EtcdReady=WELL, APIServerReady=WELL)
@@ -78,7 +78,7 @@ async def finish(desk: Desk, name: str = "web") -> bytes:
     return content
 
 
-async def test_a_manifest_becomes_a_kubeconfig_with_upstreams_lines(desk: Desk):
+async def test_a_manifest_becomes_a_kubeconfig_with_upstreams_lines(desk: UserTerminal):
     running = await desk.start("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
     content = await finish(desk)
     done = await running.end()
@@ -95,7 +95,7 @@ async def test_a_manifest_becomes_a_kubeconfig_with_upstreams_lines(desk: Desk):
     assert stat.S_IMODE(written.stat().st_mode) == 0o600
 
 
-async def test_a_name_and_a_version_are_enough(desk: Desk):
+async def test_a_name_and_a_version_are_enough(desk: UserTerminal):
     running = await desk.start(
         *("create", "web", "--cluster-version", VERSION, "-n", desk.namespace, "-o", "kc")
     )
@@ -104,14 +104,16 @@ async def test_a_name_and_a_version_are_enough(desk: Desk):
     assert (await desk.fetch())["spec"]["clusterVersionName"] == VERSION
 
 
-async def test_without_wait_the_object_is_all(desk: Desk):
+async def test_without_wait_the_object_is_all(desk: UserTerminal):
     done = await desk.run(
         *("create", "web", "--cluster-version", VERSION, "-n", desk.namespace, "--no-wait")
     )
     assert (done.code, done.out) == (0, "virtualcluster.tenancy.x-k8s.io/web created\n")
 
 
-async def test_the_version_of_the_file_is_made_first_and_taken_as_it_is_next_time(desk: Desk):
+async def test_the_version_of_the_file_is_made_first_and_taken_as_it_is_next_time(
+    desk: UserTerminal,
+):
     name = fresh_name("cv")
     for tenant, made in (("one", True), ("two", False)):
         body = desk.virtual_cluster(tenant, clusterVersionName=name)
@@ -130,7 +132,7 @@ async def test_the_version_of_the_file_is_made_first_and_taken_as_it_is_next_tim
     assert not await desk.is_there("three")
 
 
-async def test_the_failing_component_is_named_when_the_time_is_over(desk: Desk):
+async def test_the_failing_component_is_named_when_the_time_is_over(desk: UserTerminal):
     running = await desk.start(
         *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "4s")
     )
@@ -149,7 +151,7 @@ async def test_the_failing_component_is_named_when_the_time_is_over(desk: Desk):
     assert desk.files() == {"vc.yaml"}
 
 
-async def test_what_waiting_cannot_help_ends_at_once(desk: Desk):
+async def test_what_waiting_cannot_help_ends_at_once(desk: UserTerminal):
     running = await desk.start(
         *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "1m")
     )
@@ -161,7 +163,7 @@ async def test_what_waiting_cannot_help_ends_at_once(desk: Desk):
     assert "cannot be set up: NameCollision: the namespace is somebody else's" in done.err
 
 
-async def test_a_tenant_that_nobody_looks_at_is_told_so(desk: Desk):
+async def test_a_tenant_that_nobody_looks_at_is_told_so(desk: UserTerminal):
     done = await desk.run(
         *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "1s")
     )
@@ -169,7 +171,7 @@ async def test_a_tenant_that_nobody_looks_at_is_told_so(desk: Desk):
     assert "vc-manager, which has not looked at it yet; is its pod running?" in done.err
 
 
-async def test_one_that_is_deleted_meanwhile_ends_the_wait(desk: Desk):
+async def test_one_that_is_deleted_meanwhile_ends_the_wait(desk: UserTerminal):
     running = await desk.start("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
     await desk.report(EtcdReady=("False", "Waiting", ""))
     removal = await desk.run("delete", "web", "-n", desk.namespace)
@@ -179,7 +181,7 @@ async def test_one_that_is_deleted_meanwhile_ends_the_wait(desk: Desk):
     assert "was deleted while it was set up; create it again" in done.err
 
 
-async def test_an_interruption_leaves_the_tenant_and_no_file(desk: Desk):
+async def test_an_interruption_leaves_the_tenant_and_no_file(desk: UserTerminal):
     running = await desk.start("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
     await desk.fetch()
     assert running.process.stdout is not None
@@ -193,7 +195,7 @@ async def test_an_interruption_leaves_the_tenant_and_no_file(desk: Desk):
     assert desk.files() == {"vc.yaml"}
 
 
-async def test_a_file_that_appears_meanwhile_is_kept(desk: Desk):
+async def test_a_file_that_appears_meanwhile_is_kept(desk: UserTerminal):
     running = await desk.start("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
     await desk.fetch()
     (desk.folder / "kc").write_text("mine")
@@ -207,7 +209,7 @@ async def test_a_file_that_appears_meanwhile_is_kept(desk: Desk):
 # Bad input: field, remedy, exit code 1, and nothing half-made.
 
 
-async def refused(desk: Desk, *documents: dict, flags: tuple[str, ...] = ()) -> str:
+async def refused(desk: UserTerminal, *documents: dict, flags: tuple[str, ...] = ()) -> str:
     versions = await desk.client.list(CLUSTER_VERSIONS)
     done = await desk.run("create", "-f", desk.manifest(*documents), "-o", "kc", *flags)
     assert (done.code, done.out) == (1, ""), done
@@ -220,13 +222,13 @@ async def refused(desk: Desk, *documents: dict, flags: tuple[str, ...] = ()) -> 
     return done.err
 
 
-async def test_an_unknown_version_is_answered_with_those_that_exist(desk: Desk):
+async def test_an_unknown_version_is_answered_with_those_that_exist(desk: UserTerminal):
     told = await refused(desk, desk.virtual_cluster(clusterVersionName="v9.99"))
     assert "spec.clusterVersionName: there is no ClusterVersion v9.99; choose one of" in told
     assert VERSION in told
 
 
-async def test_both_shapes_at_once_make_neither_version_nor_tenant(desk: Desk):
+async def test_both_shapes_at_once_make_neither_version_nor_tenant(desk: UserTerminal):
     name = fresh_name("cv")
     bundle = {"statefulset": {"a": "b"}}
     both = version(name, kubernetesVersion="1.36", etcd=bundle, apiServer=bundle)
@@ -235,7 +237,7 @@ async def test_both_shapes_at_once_make_neither_version_nor_tenant(desk: Desk):
     assert "remove one of the two" in told
 
 
-async def test_a_good_version_is_not_made_for_a_bad_tenant(desk: Desk):
+async def test_a_good_version_is_not_made_for_a_bad_tenant(desk: UserTerminal):
     name = fresh_name("cv")
     told = await refused(
         desk, desk.virtual_cluster(clusterVersionName=name, dns="perhaps"), version(name)
@@ -244,7 +246,7 @@ async def test_a_good_version_is_not_made_for_a_bad_tenant(desk: Desk):
     assert '"managed", "tenant", "none"' in told
 
 
-async def test_a_version_goes_again_when_its_tenant_cannot_be_made(desk: Desk):
+async def test_a_version_goes_again_when_its_tenant_cannot_be_made(desk: UserTerminal):
     """Dry runs and the real request are apart: here a quota is used up between them."""
     name = fresh_name("cv")
     await desk.client.create(VALIDATING_POLICIES, POLICY)
@@ -266,29 +268,31 @@ async def test_a_version_goes_again_when_its_tenant_cannot_be_made(desk: Desk):
     assert "no more tenants here" in told
 
 
-async def test_an_unknown_field_is_named(desk: Desk):
+async def test_an_unknown_field_is_named(desk: UserTerminal):
     told = await refused(desk, desk.virtual_cluster(clusterDomian="x.example"))
     assert 'unknown field "spec.clusterDomian"' in told
 
 
-async def test_an_over_long_name_is_refused_with_the_number(desk: Desk):
+async def test_an_over_long_name_is_refused_with_the_number(desk: UserTerminal):
     told = await refused(desk, desk.virtual_cluster("a" * 60))
     assert "the limit is 55, so shorten the name by" in told
 
 
-async def test_the_flag_and_the_manifest_must_not_contradict(desk: Desk):
+async def test_the_flag_and_the_manifest_must_not_contradict(desk: UserTerminal):
     told = await refused(desk, desk.virtual_cluster(), flags=("-n", "default"))
     assert f"metadata.namespace is {desk.namespace}, but -n says default" in told
 
 
-async def test_who_may_nothing_learns_what_to_ask_for(desk: Desk):
+async def test_who_may_nothing_learns_what_to_ask_for(desk: UserTerminal):
     desk.become("nobody")
     told = await refused(desk, desk.virtual_cluster())
     assert "you (nobody) may not get clusterversions.tenancy.x-k8s.io" in told
     assert "--clusterrole virtual-cluster-versions --user nobody" in told
 
 
-async def test_who_could_not_fetch_the_kubeconfig_is_told_before_anything_is_made(desk: Desk):
+async def test_who_could_not_fetch_the_kubeconfig_is_told_before_anything_is_made(
+    desk: UserTerminal,
+):
     role = {
         "apiVersion": CLUSTER_ROLES.api_version,
         "kind": "ClusterRole",
@@ -325,14 +329,14 @@ async def test_who_could_not_fetch_the_kubeconfig_is_told_before_anything_is_mad
     assert done.code == 0, done.err
 
 
-async def test_a_name_that_is_taken_is_refused(desk: Desk):
+async def test_a_name_that_is_taken_is_refused(desk: UserTerminal):
     await desk.make()
     done = await desk.run("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
     assert done.code == 1
     assert f"VirtualCluster {desk.namespace}/web exists already; choose another name" in done.err
 
 
-async def test_a_server_that_is_away_is_told_as_such(desk: Desk):
+async def test_a_server_that_is_away_is_told_as_such(desk: UserTerminal):
     text = (desk.folder / "super").read_text()
     (desk.folder / "super").write_text(text.replace(desk.plane.server, "https://127.0.0.1:9"))
     done = await desk.run("create", "web", "--cluster-version", VERSION)
@@ -340,7 +344,9 @@ async def test_a_server_that_is_away_is_told_as_such(desk: Desk):
     assert "the API server cannot be reached" in done.err
 
 
-async def test_a_cluster_without_our_kinds_is_told_to_install_the_chart(desk: Desk, tenant_plane):
+async def test_a_cluster_without_our_kinds_is_told_to_install_the_chart(
+    desk: UserTerminal, tenant_plane
+):
     (desk.folder / "super").write_bytes(tenant_plane.kubeconfig())
     for words in (("create", "web", "--cluster-version", VERSION), ("list",), ("get", "web")):
         done = await desk.run(*words)
@@ -349,7 +355,7 @@ async def test_a_cluster_without_our_kinds_is_told_to_install_the_chart(desk: De
 
 
 @pytest.mark.parametrize("place", ["nowhere/kc", "."])
-async def test_a_place_that_cannot_be_written_is_refused_first(desk: Desk, place):
+async def test_a_place_that_cannot_be_written_is_refused_first(desk: UserTerminal, place):
     done = await desk.run(
         *("create", "web", "--cluster-version", VERSION, "-n", desk.namespace, "-o", place)
     )

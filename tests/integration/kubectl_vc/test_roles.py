@@ -20,7 +20,7 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
 )
 from tests.chart.helm import named, render
-from tests.integration.kubectl_vc.conftest import VERSION, Desk
+from tests.integration.kubectl_vc.conftest import VERSION, UserTerminal
 from tests.integration.kubectl_vc.test_create import finish
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
@@ -36,7 +36,7 @@ def roles() -> dict[str, dict]:
     return {name: named(found, "ClusterRole", name) for name in (EDIT, VERSIONS, KUBECONFIGS)}
 
 
-async def bind(desk: Desk, role: dict, user: str, namespace: str = "") -> None:
+async def bind(desk: UserTerminal, role: dict, user: str, namespace: str = "") -> None:
     """Bind a role of the chart, in a namespace or in the whole cluster."""
     with contextlib.suppress(errors.AlreadyExists):
         await desk.client.create(CLUSTER_ROLES, role)
@@ -53,7 +53,7 @@ async def bind(desk: Desk, role: dict, user: str, namespace: str = "") -> None:
 
 
 @pytest.fixture
-async def owner(desk: Desk, roles: dict[str, dict]) -> str:
+async def owner(desk: UserTerminal, roles: dict[str, dict]) -> str:
     """A person who may make tenants in one namespace; the following commands run as this one."""
     user = fresh_name("owner")
     await bind(desk, roles[EDIT], user, desk.namespace)
@@ -65,13 +65,13 @@ async def owner(desk: Desk, roles: dict[str, dict]) -> str:
     return user
 
 
-async def may_get_kubeconfig(desk: Desk, user: str, root: str) -> None:
+async def may_get_kubeconfig(desk: UserTerminal, user: str, root: str) -> None:
     async with Client(desk.plane.endpoint_for(user)) as theirs:
         await eventually(lambda: theirs.get(SECRETS, "admin-kubeconfig", namespace=root))
 
 
 async def test_with_the_three_roles_create_writes_the_kubeconfig(
-    desk: Desk, roles: dict[str, dict], owner: str
+    desk: UserTerminal, roles: dict[str, dict], owner: str
 ):
     await bind(desk, roles[KUBECONFIGS], owner)
     async with Client(desk.plane.endpoint_for(owner)) as theirs:
@@ -100,7 +100,7 @@ async def test_with_the_three_roles_create_writes_the_kubeconfig(
 
 
 async def test_without_the_third_role_everything_else_works_and_the_errors_name_it(
-    desk: Desk, roles: dict[str, dict], owner: str
+    desk: UserTerminal, roles: dict[str, dict], owner: str
 ):
     words = ("web", "-n", desk.namespace)
     create = ("create", *words, "--cluster-version", VERSION)

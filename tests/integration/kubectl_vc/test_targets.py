@@ -13,7 +13,7 @@ from pathlib import Path
 import pytest
 import yaml
 
-from kubectl_vc.target.manifests import There
+from kubectl_vc.target.manifests import TargetObjects
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
@@ -25,20 +25,20 @@ from tenancy.resources import (
     SELF_SUBJECT_ACCESS_REVIEWS,
     SUPER_CLUSTERS,
 )
-from tests.integration.kubectl_vc.conftest import Desk
-from tests.support.controlplane import ControlPlane
+from tests.integration.kubectl_vc.conftest import UserTerminal
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from vcmanager.targets.required_permissions import needed
+from vcmanager.targets.required_permissions import list_required
 
 SERVER = "https://c2.example.org:6443"
 """Where the components would reach the other cluster; it is not asked here."""
 
 
 @pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """The other cluster; its controllers write tokens and remove namespaces."""
-    made = ControlPlane(
+    made = LocalControlPlane(
         tmp_path_factory.mktemp("other"),
         name="other",
         controllers=("serviceaccount-token-controller", "namespace-controller"),
@@ -49,14 +49,14 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @dataclass(kw_only=True)
-class Two:
+class TwoClusterUser:
     """A person with kubeconfigs of both clusters."""
 
-    desk: Desk
+    desk: UserTerminal
     there: Client
-    other: ControlPlane
+    other: LocalControlPlane
     name: str
-    plan: There
+    plan: TargetObjects
 
     async def join(self, *more: str, server: str = SERVER):
         """Join without waiting for a manager that is not there."""
@@ -79,20 +79,20 @@ class Two:
             SECRETS, f"target-{self.name}", namespace=self.desk.namespace
         )
         data = {key: base64.b64decode(value) for key, value in found["data"].items()}
-        return secret_kubeconfig.endpoint(data, name=self.name)
+        return secret_kubeconfig.parse_endpoint(data, name=self.name)
 
 
 @pytest.fixture
-async def two(desk: Desk, other: ControlPlane) -> AsyncIterator[Two]:
+async def two(desk: UserTerminal, other: LocalControlPlane) -> AsyncIterator[TwoClusterUser]:
     (desk.folder / "other").write_bytes(other.kubeconfig())
     home = await desk.client.get(NAMESPACES, "kube-system")
     async with Client(other.endpoint) as there:
-        yield Two(
+        yield TwoClusterUser(
             desk=desk,
             there=there,
             other=other,
             name=fresh_name("c"),
-            plan=There(home["metadata"]["uid"]),
+            plan=TargetObjects(home["metadata"]["uid"]),
         )
         for each in (await desk.client.list(SUPER_CLUSTERS))["items"]:
             await desk.client.delete(SUPER_CLUSTERS, each["metadata"]["name"])
@@ -104,7 +104,7 @@ async def is_there(client: Client, resource, name: str) -> bool:
 
 
 @pytest.mark.parametrize("token", [(), ("--expires", "1h")], ids=["lasting", "ending"])
-async def test_who_joins_has_an_account_with_what_is_needed_and_no_more(two: Two, token):
+async def test_who_joins_has_an_account_with_what_is_needed_and_no_more(two: TwoClusterUser, token):
     """A0-07, A0-23, A1-03, A2-05."""
     done = await two.join(*token, "--label", "zone=z1", "--taint", "gpu=yes:NoSchedule")
     assert done.code == 0, done.err
@@ -116,8 +116,8 @@ async def test_who_joins_has_an_account_with_what_is_needed_and_no_more(two: Two
     assert (endpoint.server, endpoint.ca) == (SERVER, two.other.ca)
     assert endpoint.token not in done.out + done.err
     async with Client(two.other.endpoint_with_token(token=endpoint.token)) as account:
-        for right in needed():
-            assert await may(account, right.review()), right
+        for right in list_required():
+            assert await may(account, right.build_review()), right
         for group, resource, verb in (
             ("", "services", "create"),
             ("rbac.authorization.k8s.io", "clusterroles", "create"),
@@ -139,16 +139,16 @@ async def may(client: Client, review) -> bool:
     return answer["status"]["allowed"] is True
 
 
-async def test_joining_again_mends_and_renews(two: Two):
+async def test_joining_again_mends_and_renews(two: TwoClusterUser):
     assert (await two.join("--expires", "1h")).code == 0
     first = (await two.credentials()).token
-    await two.there.delete(CLUSTER_ROLE_BINDINGS, two.plan.role)
+    await two.there.delete(CLUSTER_ROLE_BINDINGS, two.plan.role_name)
     assert (await two.join("--expires", "1h")).code == 0
     assert (await two.credentials()).token != first
-    assert await is_there(two.there, CLUSTER_ROLE_BINDINGS, two.plan.role)
+    assert await is_there(two.there, CLUSTER_ROLE_BINDINGS, two.plan.role_name)
 
 
-async def test_joining_again_keeps_what_is_not_said_again(two: Two):
+async def test_joining_again_keeps_what_is_not_said_again(two: TwoClusterUser):
     """A taint that went with a renewed token would let pods in."""
     first = await two.join("--label", "zone=z1", "--taint", "gpu:NoSchedule")
     assert "note: nothing resolves names there" in first.out
@@ -161,19 +161,19 @@ async def test_joining_again_keeps_what_is_not_said_again(two: Two):
     assert made["spec"]["network"]["resolvers"] == ["10.0.0.10"]
 
 
-async def test_the_mode_is_joined_with_its_rights_and_kept(two: Two, tmp_path: Path):
+async def test_the_mode_is_joined_with_its_rights_and_kept(two: TwoClusterUser, tmp_path: Path):
     """nodes/proxy in one mode alone; what is not said again stays as it was."""
     pem = tmp_path / "kubelets.crt"
     pem.write_bytes(two.other.ca)
 
     async def found() -> tuple[str, bool, bytes | None]:
         made = await two.desk.client.get(SUPER_CLUSTERS, two.name)
-        role = await two.there.get(CLUSTER_ROLES, two.plan.agent_role)
+        role = await two.there.get(CLUSTER_ROLES, two.plan.agent_role_name)
         granted = {resource for rule in role["rules"] for resource in rule["resources"]}
         assert ("nodes/proxy" in granted) is not ("pods/exec" in granted)
         name = f"target-{two.name}"
         secret = await two.desk.client.get(SECRETS, name, namespace=two.desk.namespace)
-        pem = secret["data"].get(secret_kubeconfig.KUBELET_AUTHORITIES)
+        pem = secret["data"].get(secret_kubeconfig.KUBELET_AUTHORITIES_KEY)
         authorities = None if pem is None else base64.b64decode(pem)
         return made["spec"]["mode"], "nodes/proxy" in granted, authorities
 
@@ -195,7 +195,7 @@ async def test_the_mode_is_joined_with_its_rights_and_kept(two: Two, tmp_path: P
     assert await found() == ("apiserver", False, two.other.ca)
 
 
-async def test_who_leaves_leaves_nothing(two: Two):
+async def test_who_leaves_leaves_nothing(two: TwoClusterUser):
     assert (await two.join()).code == 0
     shown = await two.leave("--target-kubeconfig", "other", "--dry-run")
     assert (shown.code, "would be deleted" in shown.out) == (0, True)
@@ -204,10 +204,10 @@ async def test_who_leaves_leaves_nothing(two: Two):
     assert (done.code, done.err) == (0, "")
     for client, resource, name in (
         (two.desk.client, SUPER_CLUSTERS, two.name),
-        (two.there, CLUSTER_ROLES, two.plan.role),
-        (two.there, CLUSTER_ROLE_BINDINGS, two.plan.role),
-        (two.there, CLUSTER_ROLES, two.plan.agent_role),
-        (two.there, CLUSTER_ROLE_BINDINGS, two.plan.agent_role),
+        (two.there, CLUSTER_ROLES, two.plan.role_name),
+        (two.there, CLUSTER_ROLE_BINDINGS, two.plan.role_name),
+        (two.there, CLUSTER_ROLES, two.plan.agent_role_name),
+        (two.there, CLUSTER_ROLE_BINDINGS, two.plan.agent_role_name),
     ):
         assert not await is_there(client, resource, name)
     secrets = await two.desk.client.list(SECRETS, namespace=two.desk.namespace)
@@ -218,30 +218,30 @@ async def test_who_leaves_leaves_nothing(two: Two):
     assert (await two.leave("--ignore-not-found")).code == 0
 
 
-async def _is_gone(two: Two) -> bool:
+async def _is_gone(two: TwoClusterUser) -> bool:
     return not await is_there(two.there, NAMESPACES, two.plan.namespace)
 
 
-async def test_what_others_made_stays(two: Two):
+async def test_what_others_made_stays(two: TwoClusterUser):
     """A Secret written by hand here, a role of another home cluster there."""
     assert (await two.join()).code == 0
     theirs = {"metadata": {"labels": {"tenancy.x-k8s.io/target-of": "somebody-else"}}}
-    await two.there.patch(CLUSTER_ROLES, two.plan.role, theirs)
+    await two.there.patch(CLUSTER_ROLES, two.plan.role_name, theirs)
     done = await two.leave("--target-kubeconfig", "other")
     assert (done.code, "is somebody else's, and stays" in done.err) == (0, True)
-    assert await is_there(two.there, CLUSTER_ROLES, two.plan.role)
-    await two.there.delete(CLUSTER_ROLES, two.plan.role)
+    assert await is_there(two.there, CLUSTER_ROLES, two.plan.role_name)
+    await two.there.delete(CLUSTER_ROLES, two.plan.role_name)
 
 
-async def test_without_the_other_cluster_what_is_left_there_is_told(two: Two):
+async def test_without_the_other_cluster_what_is_left_there_is_told(two: TwoClusterUser):
     assert (await two.join()).code == 0
     done = await two.leave()
     assert done.code == 0
-    assert f"clusterrolebinding,clusterrole {two.plan.role}" in done.err
-    assert await is_there(two.there, CLUSTER_ROLES, two.plan.role)
+    assert f"clusterrolebinding,clusterrole {two.plan.role_name}" in done.err
+    assert await is_there(two.there, CLUSTER_ROLES, two.plan.role_name)
 
 
-async def test_a_dry_run_writes_nothing(two: Two):
+async def test_a_dry_run_writes_nothing(two: TwoClusterUser):
     """A1-03."""
     done = await two.join("--dry-run")
     assert done.code == 0
@@ -257,35 +257,39 @@ async def test_a_dry_run_writes_nothing(two: Two):
     assert secrets["items"] == []
 
 
-async def test_a_cluster_that_only_this_machine_reaches_is_refused_before_anything(two: Two):
+async def test_a_cluster_that_only_this_machine_reaches_is_refused_before_anything(
+    two: TwoClusterUser,
+):
     done = await two.join(server="")
     assert (done.code, "with --server" in done.err) == (1, True)
     assert not await is_there(two.there, CLUSTER_ROLES, "virtual-cluster:target:none")
 
 
-async def test_what_is_refused_here_leaves_nothing_there(two: Two):
+async def test_what_is_refused_here_leaves_nothing_there(two: TwoClusterUser):
     with contextlib.suppress(errors.NotFound):  # of another test, which has joined
-        await two.there.delete(CLUSTER_ROLES, two.plan.role)
+        await two.there.delete(CLUSTER_ROLES, two.plan.role_name)
     done = await two.join("--label", "a b=c")
     assert (done.code, "that nodes can have" in done.err) == (1, True)
-    assert not await is_there(two.there, CLUSTER_ROLES, two.plan.role)
+    assert not await is_there(two.there, CLUSTER_ROLES, two.plan.role_name)
 
 
-async def test_the_home_cluster_does_not_join_itself(two: Two):
+async def test_the_home_cluster_does_not_join_itself(two: TwoClusterUser):
     done = await two.desk.run(
         *("target", "join", two.name, "--target-kubeconfig", "super", "--server", SERVER)
     )
     assert (done.code, "which is the SuperCluster home" in done.err) == (1, True)
 
 
-async def judged(two: Two, name: str) -> None:
+async def judged(two: TwoClusterUser, name: str) -> None:
     """Write the identity of the other cluster into a SuperCluster's status, as vc-manager does."""
     system = await two.there.get(NAMESPACES, "kube-system")
     status = {"status": {"identity": system["metadata"]["uid"]}}
     await two.desk.client.patch(SUPER_CLUSTERS, name, status, subresource="status")
 
 
-async def test_a_cluster_that_joined_under_another_name_is_refused_before_anything(two: Two):
+async def test_a_cluster_that_joined_under_another_name_is_refused_before_anything(
+    two: TwoClusterUser,
+):
     """And renewed under the name that it has."""
     assert (await two.join()).code == 0
     await judged(two, two.name)
@@ -300,7 +304,7 @@ async def test_a_cluster_that_joined_under_another_name_is_refused_before_anythi
 
 
 @pytest.mark.parametrize("more", [("--target-kubeconfig", "other"), ()], ids=["there", "here"])
-async def test_a_second_name_leaves_the_account_to_the_first(two: Two, more):
+async def test_a_second_name_leaves_the_account_to_the_first(two: TwoClusterUser, more):
     """It may have been declared by hand, or in the moment before the first one was judged."""
     assert (await two.join()).code == 0
     first, two.name = two.name, fresh_name("c")
@@ -310,20 +314,20 @@ async def test_a_second_name_leaves_the_account_to_the_first(two: Two, more):
     done = await two.leave(*more)
     assert (done.code, f"is the SuperCluster {first}, too" in done.err) == (0, True), done.err
     assert not await is_there(two.desk.client, SUPER_CLUSTERS, two.name)
-    assert await is_there(two.there, CLUSTER_ROLES, two.plan.role)
+    assert await is_there(two.there, CLUSTER_ROLES, two.plan.role_name)
     assert await is_there(two.there, NAMESPACES, two.plan.namespace)
     two.name = first
     assert (await two.leave("--target-kubeconfig", "other")).code == 0
-    assert not await is_there(two.there, CLUSTER_ROLES, two.plan.role)
+    assert not await is_there(two.there, CLUSTER_ROLES, two.plan.role_name)
 
 
-async def test_who_may_not_write_roles_there_is_told_where(two: Two):
+async def test_who_may_not_write_roles_there_is_told_where(two: TwoClusterUser):
     (two.desk.folder / "other").write_bytes(two.other.kubeconfig("nobody", group=""))
     done = await two.join()
     assert (done.code, done.err.startswith("error: in the other cluster: ")) == (1, True)
 
 
-async def test_a_super_cluster_written_by_hand_is_not_taken_over(two: Two):
+async def test_a_super_cluster_written_by_hand_is_not_taken_over(two: TwoClusterUser):
     body = {
         "apiVersion": SUPER_CLUSTERS.api_version,
         "kind": "SuperCluster",
@@ -337,7 +341,7 @@ async def test_a_super_cluster_written_by_hand_is_not_taken_over(two: Two):
         await two.credentials()
 
 
-async def say(two: Two, **conditions: str) -> None:
+async def say(two: TwoClusterUser, **conditions: str) -> None:
     """Write what vc-manager would write."""
     made = await two.desk.client.get(SUPER_CLUSTERS, two.name)
     listed = [
@@ -363,7 +367,7 @@ WELL = {
 }
 
 
-async def test_the_doctor_says_what_is_wrong_and_ends_with_1(two: Two):
+async def test_the_doctor_says_what_is_wrong_and_ends_with_1(two: TwoClusterUser):
     assert (await two.desk.run("target", "doctor")).err.startswith("No SuperClusters found")
     await two.join("--expires", "1h")
     done = await two.desk.run("target", "doctor", two.name)
@@ -384,7 +388,7 @@ async def test_the_doctor_says_what_is_wrong_and_ends_with_1(two: Two):
     assert (done.code, "there is no SuperCluster nobody" in done.err) == (1, True)
 
 
-async def test_lists_have_every_format(two: Two):
+async def test_lists_have_every_format(two: TwoClusterUser):
     assert (await two.desk.run("target", "list")).err.startswith("No SuperClusters found")
     await two.join("--expires", "1h")
     await say(two, **WELL)
@@ -398,7 +402,7 @@ async def test_lists_have_every_format(two: Two):
     assert as_json["items"][0]["kind"] == "SuperCluster"
 
 
-async def test_joining_waits_until_the_cluster_is_usable_or_says_why_not(two: Two):
+async def test_joining_waits_until_the_cluster_is_usable_or_says_why_not(two: TwoClusterUser):
     words = (
         *("target", "join", two.name, "--target-kubeconfig", "other", "--server", SERVER),
         *("--manager-namespace", two.desk.namespace, "--expires", "1h", "--timeout"),

@@ -16,7 +16,7 @@ from tenancy.resources import (
     ROLES,
     VIRTUAL_CLUSTERS,
 )
-from tests.integration.kubectl_vc.conftest import Desk
+from tests.integration.kubectl_vc.conftest import UserTerminal
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -25,18 +25,18 @@ HELD = {"metadata": {"finalizers": [wellknown.FINALIZER]}}
 FREE = {"metadata": {"finalizers": None}}
 
 
-async def is_going(desk: Desk) -> bool:
+async def is_going(desk: UserTerminal) -> bool:
     """Tell whether the VirtualCluster is being deleted."""
     return "deletionTimestamp" in (await desk.fetch())["metadata"]
 
 
-async def test_lists_say_when_there_is_nothing(desk: Desk):
+async def test_lists_say_when_there_is_nothing(desk: UserTerminal):
     done = await desk.run("list", "-n", desk.namespace)
     assert (done.code, done.out) == (0, "")
     assert done.err == f"No VirtualClusters found in {desk.namespace} namespace.\n"
 
 
-async def test_lists_have_every_format_that_kubectl_has(desk: Desk):
+async def test_lists_have_every_format_that_kubectl_has(desk: UserTerminal):
     await desk.make("one")
     await desk.make("two")
     await desk.report("one", Ready=WELL)
@@ -59,7 +59,7 @@ async def test_lists_have_every_format_that_kubectl_has(desk: Desk):
     assert [each["kind"] for each in as_json["items"]] == ["VirtualCluster"] * 2
 
 
-async def test_the_context_names_the_namespace(desk: Desk):
+async def test_the_context_names_the_namespace(desk: UserTerminal):
     await desk.make()
     document = yaml.safe_load((desk.folder / "super").read_text())
     document["contexts"][0]["context"]["namespace"] = desk.namespace
@@ -68,7 +68,7 @@ async def test_the_context_names_the_namespace(desk: Desk):
     assert done.out == "virtualcluster.tenancy.x-k8s.io/web\n"
 
 
-async def test_one_object_alone_in_each_format(desk: Desk):
+async def test_one_object_alone_in_each_format(desk: UserTerminal):
     await desk.make()
     where = ("get", "web", "-n", desk.namespace)
     assert json.loads((await desk.run(*where, "-o", "json")).out)["kind"] == "VirtualCluster"
@@ -76,7 +76,7 @@ async def test_one_object_alone_in_each_format(desk: Desk):
     assert (await desk.run(*where, "-o", "name")).out == "virtualcluster.tenancy.x-k8s.io/web\n"
 
 
-async def test_the_super_admin_sees_what_a_tenant_has_and_nothing_of_others(desk: Desk):
+async def test_the_super_admin_sees_what_a_tenant_has_and_nothing_of_others(desk: UserTerminal):
     """Pods of both kinds: those of the control plane, and the tenant's own."""
     body = await desk.make()
     other = await desk.make("other")
@@ -94,9 +94,9 @@ async def test_the_super_admin_sees_what_a_tenant_has_and_nothing_of_others(desk
         )
         for namespace in ("", "shop"):
             name = f"{tenant.root}-{namespace}" if namespace else tenant.root
-            metadata = {"name": name, "labels": ownership.labels(tenant, namespace)}
+            metadata = {"name": name, "labels": ownership.build_owner_labels(tenant, namespace)}
             if namespace:
-                metadata["annotations"] = ownership.annotations(tenant, namespace, "u")
+                metadata["annotations"] = ownership.build_owner_annotations(tenant, namespace, "u")
             space = {"apiVersion": "v1", "kind": "Namespace", "metadata": metadata}
             await desk.client.create(NAMESPACES, space)
             pod = {
@@ -119,7 +119,7 @@ async def test_the_super_admin_sees_what_a_tenant_has_and_nothing_of_others(desk
     assert "other" not in done.out
 
 
-async def allow(desk: Desk, user: str, *verbs: str) -> None:
+async def allow(desk: UserTerminal, user: str, *verbs: str) -> None:
     """Let somebody do something with the VirtualClusters of the namespace, and nothing else."""
     rbac = "rbac.authorization.k8s.io"
     body = {"apiVersion": f"{rbac}/v1", "metadata": {"name": user, "namespace": desk.namespace}}
@@ -135,7 +135,7 @@ async def allow(desk: Desk, user: str, *verbs: str) -> None:
     desk.become(user)
 
 
-async def test_who_may_not_see_the_super_side_sees_the_rest(desk: Desk):
+async def test_who_may_not_see_the_super_side_sees_the_rest(desk: UserTerminal):
     await desk.make()
     await desk.report(Ready=WELL)
     await allow(desk, "joe", "get")
@@ -145,7 +145,7 @@ async def test_who_may_not_see_the_super_side_sees_the_rest(desk: Desk):
     assert done.err.startswith("The super side is not shown: you (joe) may not list namespaces")
 
 
-async def test_who_may_not_watch_waits_all_the_same(desk: Desk):
+async def test_who_may_not_watch_waits_all_the_same(desk: UserTerminal):
     await desk.make()
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", HELD, namespace=desk.namespace)
     await allow(desk, "joe", "get", "delete")
@@ -156,14 +156,14 @@ async def test_who_may_not_watch_waits_all_the_same(desk: Desk):
     assert (done.code, done.out) == (0, "virtualcluster.tenancy.x-k8s.io/web deleted\n"), done
 
 
-async def test_one_that_is_not_there_is_an_error(desk: Desk):
+async def test_one_that_is_not_there_is_an_error(desk: UserTerminal):
     for verb in ("get", "kubeconfig", "delete", "confirm-deletes"):
         done = await desk.run(verb, "nope", "-n", desk.namespace)
         assert (done.code, done.out) == (1, "")
         assert f"there is no VirtualCluster {desk.namespace}/nope" in done.err
 
 
-async def test_a_kubeconfig_is_printed_or_written_privately(desk: Desk):
+async def test_a_kubeconfig_is_printed_or_written_privately(desk: UserTerminal):
     await desk.make()
     content = await desk.hand_out()
     where = ("kubeconfig", "web", "-n", desk.namespace)
@@ -179,7 +179,7 @@ async def test_a_kubeconfig_is_printed_or_written_privately(desk: Desk):
     assert path.read_bytes() == content
 
 
-async def test_a_kubeconfig_that_is_not_there_yet_says_what_it_waits_for(desk: Desk):
+async def test_a_kubeconfig_that_is_not_there_yet_says_what_it_waits_for(desk: UserTerminal):
     await desk.make()
     await desk.report(EtcdReady=("False", "Unschedulable", "no node has room"))
     done = await desk.run("kubeconfig", "web", "-n", desk.namespace)
@@ -187,7 +187,7 @@ async def test_a_kubeconfig_that_is_not_there_yet_says_what_it_waits_for(desk: D
     assert "no kubeconfig yet, because it waits for etcd: Unschedulable: no node" in done.err
 
 
-async def test_a_kubeconfig_that_trusts_anybody_is_not_handed_out(desk: Desk):
+async def test_a_kubeconfig_that_trusts_anybody_is_not_handed_out(desk: UserTerminal):
     await desk.make()
     loose = yaml.safe_load(desk.plane.kubeconfig())
     del loose["clusters"][0]["cluster"]["certificate-authority-data"]
@@ -200,7 +200,7 @@ async def test_a_kubeconfig_that_trusts_anybody_is_not_handed_out(desk: Desk):
     assert not (desk.folder / "kc").exists()
 
 
-async def test_deletion_waits_until_nothing_is_left(desk: Desk):
+async def test_deletion_waits_until_nothing_is_left(desk: UserTerminal):
     await desk.make()
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", HELD, namespace=desk.namespace)
     running = await desk.start("delete", "web", "-n", desk.namespace)
@@ -213,7 +213,7 @@ async def test_deletion_waits_until_nothing_is_left(desk: Desk):
     assert (done.code, done.out) == (0, "virtualcluster.tenancy.x-k8s.io/web deleted\n")
 
 
-async def test_deletion_that_takes_too_long_says_what_is_left(desk: Desk):
+async def test_deletion_that_takes_too_long_says_what_is_left(desk: UserTerminal):
     await desk.make()
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", HELD, namespace=desk.namespace)
     await desk.report(Ready=("False", "Deleting", "2 namespaces are left"))
@@ -227,7 +227,7 @@ async def test_deletion_that_takes_too_long_says_what_is_left(desk: Desk):
     assert (gone.code, gone.out) == (0, "")
 
 
-async def test_held_deletes_are_confirmed_for_the_store_that_was_named(desk: Desk):
+async def test_held_deletes_are_confirmed_for_the_store_that_was_named(desk: UserTerminal):
     await desk.make()
     none_held = await desk.run("confirm-deletes", "web", "-n", desk.namespace)
     assert none_held.code == 1
@@ -248,14 +248,14 @@ async def test_held_deletes_are_confirmed_for_the_store_that_was_named(desk: Des
     assert (await desk.fetch())["metadata"]["annotations"] == {wellknown.CONFIRM_DELETES: store}
 
 
-async def test_versions_of_both_ends(desk: Desk):
+async def test_versions_of_both_ends(desk: UserTerminal):
     done = await desk.run("version")
     assert done.code == 0
     assert "kubectl-vc version v" in done.out
     assert "super cluster version v1." in done.out
 
 
-async def test_impersonation_reaches_the_server(desk: Desk):
+async def test_impersonation_reaches_the_server(desk: UserTerminal):
     done = await desk.run("list", "-n", desk.namespace, "--as", "bob", "--as-group", "dev")
     assert done.code == 1
     assert "you (bob) may not list virtualclusters" in done.err

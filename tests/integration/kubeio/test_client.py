@@ -8,10 +8,10 @@ import pytest
 
 from kubeio import errors
 from kubeio.api.client import Client
-from kubeio.config.loading import tenant_kubeconfig
+from kubeio.config.loading import load_tenant_kubeconfig
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from tests.support import wires
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name, fresh_namespace
 
@@ -41,8 +41,8 @@ def wire_in_use(request, monkeypatch):
 
 
 @pytest.fixture
-async def client(tenant_plane: ControlPlane):
-    async with Client(tenant_kubeconfig(tenant_plane.kubeconfig(), name="tenant")) as client:
+async def client(tenant_plane: LocalControlPlane):
+    async with Client(load_tenant_kubeconfig(tenant_plane.kubeconfig(), name="tenant")) as client:
         yield client
 
 
@@ -231,7 +231,7 @@ async def test_a_renewed_token_file_is_read_again_after_a_401(tenant_plane, clie
 
 
 async def test_a_frozen_server_runs_into_the_deadline(tmp_path):
-    plane = ControlPlane(tmp_path, name="frozen")
+    plane = LocalControlPlane(tmp_path, name="frozen")
     await plane.start()
     try:
         async with Client(plane.endpoint) as client:

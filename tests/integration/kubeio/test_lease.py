@@ -7,7 +7,7 @@ import asyncio
 import pytest
 
 from kubeio.api.client import Client
-from kubeio.api.leader_election import Lease
+from kubeio.api.leader_election import LeaderElector
 from tenancy.resources import LEASES
 from tests.support.eventually import eventually
 from tests.support.faketime import FakeTime
@@ -15,12 +15,12 @@ from tests.support.following import following
 from tests.support.names import fresh_namespace
 
 
-class Holder:
+class LeaseHolder:
     """A candidate and what it does while it holds the lease."""
 
     def __init__(self, client, namespace, name, time):
         self.running = False
-        self.lease = Lease(
+        self.lease = LeaderElector(
             client,
             namespace=namespace,
             name="l",
@@ -49,7 +49,7 @@ async def client(tenant_plane):
 
 async def test_one_holds_while_it_lives_and_hands_over_when_it_leaves(client):
     namespace, time = await fresh_namespace(client), FakeTime()
-    one, two = (Holder(client, namespace, name, time) for name in ("one", "two"))
+    one, two = (LeaseHolder(client, namespace, name, time) for name in ("one", "two"))
     async with following(two.run()):
         async with following(one.run()) as first:
             await eventually(lambda: (one.running or two.running) and time.asleep == 2)
@@ -90,7 +90,7 @@ async def test_a_holder_that_vanishes_is_followed_after_its_duration(client):
         },
     }
     await client.create(LEASES, body)
-    heir = Holder(client, namespace, "heir", time)
+    heir = LeaseHolder(client, namespace, "heir", time)
     began = time.seconds
     async with following(heir.run()):
         while not heir.running:
@@ -107,7 +107,7 @@ async def test_a_holder_that_vanishes_is_followed_after_its_duration(client):
 
 async def test_two_that_come_at_once_do_not_both_get_it(client):
     namespace, time = await fresh_namespace(client), FakeTime()
-    holders = [Holder(client, namespace, f"h{number}", time) for number in range(5)]
+    holders = [LeaseHolder(client, namespace, f"h{number}", time) for number in range(5)]
     async with asyncio.TaskGroup() as group:
         tasks = [group.create_task(holder.run()) for holder in holders]
         await eventually(lambda: time.asleep == 5)

@@ -11,7 +11,7 @@ from kubeio.backoff import Backoff
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Store
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, SECRETS
-from tests.support.controlplane import ControlPlane, running
+from tests.support.controlplane import LocalControlPlane, running
 from tests.support.eventually import eventually
 from tests.support.following import following
 from tests.support.names import fresh_namespace
@@ -119,7 +119,7 @@ async def test_without_streamed_lists_pages_do_the_same(client):
 
 
 async def test_a_server_without_the_feature_is_noticed(tmp_path):
-    plane = ControlPlane(tmp_path, api_args={"feature-gates": "WatchList=false"})
+    plane = LocalControlPlane(tmp_path, api_args={"feature-gates": "WatchList=false"})
     async with running(plane), Client(plane.endpoint) as client:
         store = Store()
         reflector = Reflector(client, NAMESPACES, store)
@@ -132,12 +132,12 @@ async def test_a_server_without_the_feature_is_noticed(tmp_path):
 
 async def test_killed_servers_frozen_servers_and_lost_history(tmp_path):
     """REL-28, REL-31, REL-46."""
-    plane = ControlPlane(tmp_path)
+    plane = LocalControlPlane(tmp_path)
     async with running(plane), Client(plane.endpoint) as client:
         store, told = Store(), []
         store.subscribe(lambda old, new, _: told.append((new or old).name))
         reflector = Reflector(
-            client, CONFIG_MAPS, store, namespace="default", silence=1.0, backoff=_quick()
+            client, CONFIG_MAPS, store, namespace="default", idle_timeout=1.0, backoff=_quick()
         )
         async with following(reflector.run()):
             await reflector.wait_synced()
@@ -161,7 +161,7 @@ async def test_killed_servers_frozen_servers_and_lost_history(tmp_path):
 
 async def test_what_happened_while_nobody_could_watch_is_found_out(tmp_path):
     """REL-28."""
-    plane = ControlPlane(tmp_path)
+    plane = LocalControlPlane(tmp_path)
     async with running(plane), Client(plane.endpoint) as client:
         await client.create(CONFIG_MAPS, _config_map("default", "old"))
         store, told = Store(), []
@@ -182,7 +182,7 @@ async def test_what_happened_while_nobody_could_watch_is_found_out(tmp_path):
 
 
 async def test_an_empty_store_and_an_older_store_are_noticed(tmp_path):
-    plane = ControlPlane(tmp_path)
+    plane = LocalControlPlane(tmp_path)
     async with running(plane), Client(plane.endpoint) as client:
         await client.create(CONFIG_MAPS, _config_map("default", "kept"))
         await plane.copy_store("older")

@@ -13,7 +13,7 @@ import uvloop
 
 from kubeio import errors
 from kubeio.http import connection_pool
-from kubeio.http.transport_protocol import Request
+from kubeio.http.transport_protocol import HttpRequest
 from tests.support.two_machines import THERE, on, other_machine, vanish
 
 PATIENCE_SECONDS = 600.0
@@ -38,14 +38,14 @@ async def watched(there: int) -> dict[str, object]:
     server = await asyncio.create_subprocess_exec(*words, stdout=asyncio.subprocess.PIPE)
     assert server.stdout is not None
     await server.stdout.readline()
-    made = connection_pool.Pool(
+    made = connection_pool.ConnectionPool(
         f"http://{THERE}:{PORT}", context=None, server_name=None, connections=1
     )
     try:
         stream = await made.stream(
-            Request("GET", "/", (), None, "GET /"),
+            HttpRequest("GET", "/", (), None, "GET /"),
             connect=PATIENCE_SECONDS,
-            silence=PATIENCE_SECONDS,
+            idle_timeout=PATIENCE_SECONDS,
         )
         assert await stream.read() == b"hi"
         reading = asyncio.ensure_future(stream.read())
@@ -66,7 +66,7 @@ async def watched(there: int) -> dict[str, object]:
 def main() -> None:
     """Make the other machine, and look."""
     with pytest.MonkeyPatch.context() as patch, other_machine() as there:
-        patch.setattr(connection_pool, "_KEEPALIVE", SHORT)
+        patch.setattr(connection_pool, "_KEEPALIVE_SECONDS", SHORT)
         print(json.dumps(uvloop.run(watched(there))))
 
 

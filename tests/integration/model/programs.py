@@ -35,7 +35,7 @@ APPLY = "application/apply-patch+yaml"
 
 
 @dataclass(frozen=True)
-class Step:
+class ProgramRequest:
     """One request, as far as it does not depend on what was answered before."""
 
     verb: str
@@ -59,14 +59,14 @@ class Step:
         return f"{self.verb} {at} {self.space}/{self.name}?{params} {marks} {self.content} {body}"
 
 
-def program(seed: int, length: int) -> list[Step]:
+def program(seed: int, length: int) -> list[ProgramRequest]:
     """Return the program of a seed."""
     chance = random.Random(seed)  # noqa: S311 - the same at each run
     kinds = chance.sample(KINDS, 2)
     return [_step(chance, kinds) for _ in range(length)]
 
 
-def _step(chance: random.Random, kinds: list[Resource]) -> Step:
+def _step(chance: random.Random, kinds: list[Resource]) -> ProgramRequest:
     make = chance.choices(
         (_create, _replace, _merge, _edit, _strategic, _apply, _delete, _read, _pod, _space),
         (8, 6, 6, 4, 3, 3, 6, 4, 5, 1),
@@ -76,7 +76,7 @@ def _step(chance: random.Random, kinds: list[Resource]) -> Step:
     return make(chance, resource, space, chance.choice(NAMES))
 
 
-def _create(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+def _create(chance: random.Random, resource: Resource, space: str, name: str) -> ProgramRequest:
     body = fresh(chance, resource, name)
     if chance.random() < 0.15:
         body["metadata"] = {
@@ -88,13 +88,13 @@ def _create(chance: random.Random, resource: Resource, space: str, name: str) ->
         body["metadata"]["finalizers"] = ["example.com/keep"]
     uid = chance.choices(("", "wrong"), (10, 1))[0]
     version = chance.choices(("", "right"), (20, 1))[0]
-    return Step("POST", resource, space, name, body, uid=uid, version=version)
+    return ProgramRequest("POST", resource, space, name, body, uid=uid, version=version)
 
 
-def _replace(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+def _replace(chance: random.Random, resource: Resource, space: str, name: str) -> ProgramRequest:
     body = fresh(chance, resource, name)
     _finalizers(chance, body)
-    return Step(
+    return ProgramRequest(
         "PUT",
         resource,
         space,
@@ -113,12 +113,12 @@ def _finalizers(chance: random.Random, body: Object) -> None:
             body["metadata"]["finalizers"] = ["example.com/keep", "example.com/more"]
 
 
-def _merge(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+def _merge(chance: random.Random, resource: Resource, space: str, name: str) -> ProgramRequest:
     body: Object = {"metadata": _labels(chance)}
     if chance.random() < 0.3:
         body["metadata"]["finalizers"] = chance.choice((None, [], ["example.com/keep"]))
     body |= _edits(chance, resource)
-    return Step(
+    return ProgramRequest(
         "PATCH",
         resource,
         space,
@@ -151,7 +151,7 @@ def _edits(chance: random.Random, resource: Resource) -> Object:
     return {}
 
 
-def _edit(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+def _edit(chance: random.Random, resource: Resource, space: str, name: str) -> ProgramRequest:
     at = f"/metadata/labels/{chance.choice('xyz')}"
     operations: list[Object] = []
     if chance.random() < 0.4:
@@ -160,10 +160,10 @@ def _edit(chance: random.Random, resource: Resource, space: str, name: str) -> S
     operation: Object = {"op": kind, "path": at}
     if kind != "remove":
         operation["value"] = chance.choice("12")
-    return Step("PATCH", resource, space, name, [*operations, operation], JSON)
+    return ProgramRequest("PATCH", resource, space, name, [*operations, operation], JSON)
 
 
-def _strategic(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+def _strategic(chance: random.Random, resource: Resource, space: str, name: str) -> ProgramRequest:
     body: Object = {"metadata": _labels(chance)}
     if resource is PODS and chance.random() < 0.7:
         image = f"example.com/i:{chance.randrange(3)}"
@@ -171,10 +171,10 @@ def _strategic(chance: random.Random, resource: Resource, space: str, name: str)
     if chance.random() < 0.3:
         body["metadata"]["finalizers"] = ["example.com/more"]
     uid = chance.choices(("", "right", "wrong"), (4, 4, 1))[0]
-    return Step("PATCH", resource, space, name, body, STRATEGIC, uid=uid)
+    return ProgramRequest("PATCH", resource, space, name, body, STRATEGIC, uid=uid)
 
 
-def _apply(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+def _apply(chance: random.Random, resource: Resource, space: str, name: str) -> ProgramRequest:
     """Apply to ConfigMaps only: what of other kinds is sent by half is not valid."""
     resource = CONFIG_MAPS
     body = {
@@ -185,10 +185,10 @@ def _apply(chance: random.Random, resource: Resource, space: str, name: str) -> 
     }
     params = (("fieldManager", "one"), ("force", "true"))
     uid = chance.choices(("", "right", "wrong"), (6, 2, 1))[0]
-    return Step("PATCH", resource, space, name, body, APPLY, params, uid=uid)
+    return ProgramRequest("PATCH", resource, space, name, body, APPLY, params, uid=uid)
 
 
-def _delete(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+def _delete(chance: random.Random, resource: Resource, space: str, name: str) -> ProgramRequest:
     body: Object = {"apiVersion": "v1", "kind": "DeleteOptions"}
     if chance.random() < 0.4:
         body["gracePeriodSeconds"] = chance.choice((0, 1, 5, 40))
@@ -198,12 +198,12 @@ def _delete(chance: random.Random, resource: Resource, space: str, name: str) ->
     version = chance.choices(("", "right", "old"), (6, 3, 2))[0]
     if "gracePeriodSeconds" in body:
         version = ""  # together, a second delete is refused for an empty precondition; nobody asks
-    return Step("DELETE", resource, space, name, body, uid=uid, version=version)
+    return ProgramRequest("DELETE", resource, space, name, body, uid=uid, version=version)
 
 
-def _read(chance: random.Random, resource: Resource, space: str, name: str) -> Step:
+def _read(chance: random.Random, resource: Resource, space: str, name: str) -> ProgramRequest:
     if chance.random() < 0.4:
-        return Step("GET", resource, space, name)
+        return ProgramRequest("GET", resource, space, name)
     params: list[tuple[str, str]] = []
     if chance.random() < 0.5:
         params.append(("limit", "1"))
@@ -212,10 +212,10 @@ def _read(chance: random.Random, resource: Resource, space: str, name: str) -> S
         params.append(("labelSelector", selector))
     if chance.random() < 0.3:
         params.append(("fieldSelector", f"metadata.name={name}"))
-    return Step("GET", resource, space, "", params=tuple(params))
+    return ProgramRequest("GET", resource, space, "", params=tuple(params))
 
 
-def _pod(chance: random.Random, _: Resource, space: str, name: str) -> Step:
+def _pod(chance: random.Random, _: Resource, space: str, name: str) -> ProgramRequest:
     """What schedulers and kubelets do."""
     if chance.random() < 0.5:
         body = {
@@ -225,20 +225,22 @@ def _pod(chance: random.Random, _: Resource, space: str, name: str) -> Step:
             "target": {"apiVersion": "v1", "kind": "Node", "name": "node-1"},
         }
         uid = chance.choices(("", "right", "wrong"), (2, 4, 1))[0]
-        return Step("POST", PODS, space, name, body, subresource="binding", uid=uid)
+        return ProgramRequest("POST", PODS, space, name, body, subresource="binding", uid=uid)
     phase = chance.choice(("Pending", "Running", "Succeeded", "Failed"))
     condition = {"type": "Ready", "status": chance.choice(("True", "False"))}
     body = {"status": {"phase": phase, "conditions": [condition]}, "spec": {"nodeName": "other"}}
     uid = chance.choices(("", "right", "wrong"), (4, 4, 1))[0]
-    return Step("PATCH", PODS, space, name, body, STRATEGIC, subresource="status", uid=uid)
+    return ProgramRequest(
+        "PATCH", PODS, space, name, body, STRATEGIC, subresource="status", uid=uid
+    )
 
 
-def _space(chance: random.Random, _: Resource, space: str, __: str) -> Step:
+def _space(chance: random.Random, _: Resource, space: str, __: str) -> ProgramRequest:
     """The end of a namespace, in two steps."""
     if chance.random() < 0.5:
         uid = chance.choices(("right", "wrong"), (2, 1))[0]
-        return Step("DELETE", NAMESPACES, "", space, {"kind": "DeleteOptions"}, uid=uid)
-    return Step("PATCH", NAMESPACES, "", space, {"metadata": _labels(chance)}, MERGE)
+        return ProgramRequest("DELETE", NAMESPACES, "", space, {"kind": "DeleteOptions"}, uid=uid)
+    return ProgramRequest("PATCH", NAMESPACES, "", space, {"metadata": _labels(chance)}, MERGE)
 
 
 def fresh(chance: random.Random, resource: Resource, name: str) -> Object:

@@ -14,16 +14,16 @@ from typing import Any
 import orjson
 
 from kubeio.http import watch_decoder
-from kubeio.http.transport_protocol import Request, Wire
+from kubeio.http.transport_protocol import HttpRequest, HttpTransport
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, Resource
-from tests.integration.model.programs import SPACES, Object, Step
+from tests.integration.model.programs import SPACES, Object, ProgramRequest
 
 _MADE = re.compile(r"(made-\d{3}-)[a-z0-9]{5}")
 _TIME = re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z")
 
 
 @dataclass
-class Known:
+class ServerState:
     """What a server has shown of one place so far."""
 
     uid: str = "00000000-0000-4000-8000-000000000000"
@@ -32,22 +32,22 @@ class Known:
 
 
 @dataclass
-class Runner:
+class ProgramRunner:
     """One server that programs run on."""
 
-    wire: Wire
+    wire: HttpTransport
     prefix: str
     """Of namespaces, so that programs do not meet."""
-    known: dict[tuple[str, str, str], Known] = field(default_factory=dict)
+    known: dict[tuple[str, str, str], ServerState] = field(default_factory=dict)
     answers: list[Object] = field(default_factory=list)
 
     async def begin(self) -> str:
         """Make the namespaces; returns the revision from which everything can be watched."""
         for space in SPACES:
             body = {"metadata": {"name": self.prefix + space}}
-            status, answer = await self.ask("POST", NAMESPACES.path(), body)
+            status, answer = await self.ask("POST", NAMESPACES.build_path(), body)
             assert status == 201, answer
-        _, found = await self.ask("GET", CONFIG_MAPS.path() + "?limit=1", None)
+        _, found = await self.ask("GET", CONFIG_MAPS.build_path() + "?limit=1", None)
         return str(found["metadata"]["resourceVersion"])
 
     async def ask(
@@ -58,21 +58,23 @@ class Runner:
         headers = [("Accept", "application/json"), ("User-Agent", "program/1")]
         if encoded is not None:
             headers.append(("Content-Type", content))
-        request = Request(method, target, headers, encoded, f"{method} {target}")
-        answer = await self.wire.exchange(request, left=30.0)
+        request = HttpRequest(method, target, headers, encoded, f"{method} {target}")
+        answer = await self.wire.exchange(request, timeout_seconds=30.0)
         return answer.status, orjson.loads(answer.content)
 
-    async def run(self, step: Step) -> None:
+    async def run(self, step: ProgramRequest) -> None:
         """Run one step and remember the answer."""
         is_space = step.resource is NAMESPACES
         space = "" if is_space else self.prefix + step.space
         name = self.prefix + step.name if is_space else step.name
         place = (step.resource.kind, space, name)
-        known = self.known.setdefault(place, Known())
+        known = self.known.setdefault(place, ServerState())
         body = self._completed(step, known)
         at = "" if step.verb == "POST" and not step.subresource else name
         query = "&".join(f"{key}={value}" for key, value in step.params)
-        target = step.resource.path(space, at, step.subresource) + (f"?{query}" if query else "")
+        target = step.resource.build_path(space, at, step.subresource) + (
+            f"?{query}" if query else ""
+        )
         target = target.replace(" ", "%20")
         status, answer = await self.ask(step.verb, target, body, step.content or "application/json")
         await self._note(step, status, known)
@@ -83,7 +85,7 @@ class Runner:
             self.answers.append({"status": status, "answer": answer})
             token = (answer.get("metadata") or {}).get("continue")
 
-    def _completed(self, step: Step, known: Known) -> Any:
+    def _completed(self, step: ProgramRequest, known: ServerState) -> Any:
         """Put UID and revision into a body."""
         body = orjson.loads(orjson.dumps(step.body))
         if not isinstance(body, dict):
@@ -99,12 +101,12 @@ class Runner:
             body["metadata"] = {**(body.get("metadata") or {}), **told}
         return body
 
-    async def _note(self, step: Step, status: int, known: Known) -> None:
+    async def _note(self, step: ProgramRequest, status: int, known: ServerState) -> None:
         """Remember what is there now, as a client does that looks after each step."""
         if step.resource is NAMESPACES:
-            target = NAMESPACES.path("", self.prefix + step.name)
+            target = NAMESPACES.build_path("", self.prefix + step.name)
         else:
-            target = step.resource.path(self.prefix + step.space, step.name)
+            target = step.resource.build_path(self.prefix + step.space, step.name)
         if step.verb == "GET" or status >= 400:
             return
         found, live = await self.ask("GET", target, None)
@@ -118,13 +120,13 @@ class Runner:
     ) -> list[Object]:
         """Return the events of a kind in a namespace from a revision on, until a marker comes."""
         target = (
-            f"{resource.path(self.prefix + space)}?watch=1&resourceVersion={revision}"
+            f"{resource.build_path(self.prefix + space)}?watch=1&resourceVersion={revision}"
             f"&timeoutSeconds=20&labelSelector={selector}"
         )
         headers = [("Accept", "application/json"), ("User-Agent", "program/1")]
-        request = Request("GET", target, headers, None, "watch")
-        answer = await self.wire.stream(request, connect=10.0, silence=30.0)
-        lines, found = watch_decoder.Lines(), list[Object]()
+        request = HttpRequest("GET", target, headers, None, "watch")
+        answer = await self.wire.stream(request, connect=10.0, idle_timeout=30.0)
+        lines, found = watch_decoder.LineDecoder(), list[Object]()
         try:
             while chunk := await answer.read():
                 for line in lines.feed(chunk):
@@ -138,10 +140,10 @@ class Runner:
 
     def normal(self, found: Any) -> Any:
         """Return answers in the form in which servers can be compared."""
-        return Normal(self.prefix, found).form(found)
+        return NumberedValues(self.prefix, found).form(found)
 
 
-class Normal:
+class NumberedValues:
     """Numbers for what each server makes up, in the order in which it is met."""
 
     def __init__(self, prefix: str, everything: Any) -> None:

@@ -8,16 +8,16 @@ import secrets
 import pytest
 
 from kubeio.http import tls_contexts
-from kubeio.http.connection_pool import Pool
-from kubeio.http.transport_protocol import Request
+from kubeio.http.connection_pool import ConnectionPool
+from kubeio.http.transport_protocol import HttpRequest
 from tests.integration.model.programs import KINDS, SPACES, program
 from tests.integration.model.programs import fresh as fresh_object
-from tests.integration.model.runner import Runner
-from tests.support.controlplane import ControlPlane
-from tests.support.memapi.api import Api
-from tests.support.memapi.cluster import Cluster
+from tests.integration.model.runner import ProgramRunner
+from tests.support.controlplane import LocalControlPlane
+from tests.support.memapi.api import MemoryApi
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.clusters import fresh
-from tests.support.memapi.direct import DirectWire, Fate, Tap
+from tests.support.memapi.direct import DirectTransport, RequestFate, WatchTap
 
 PROGRAMS = 30
 MANY = 300
@@ -27,18 +27,18 @@ FOUND = (3372089470,)
 END = "zz-end"
 
 
-class Still:
+class FaultlessNetwork:
     """A network without faults."""
 
-    def fate(self, _: Request) -> Fate:
+    def fate(self, _: HttpRequest) -> RequestFate:
         """Let everything through."""
-        return Fate()
+        return RequestFate()
 
-    def opened(self, _: Tap) -> None:
+    def opened(self, _: WatchTap) -> None:
         """Let watches be."""
 
 
-async def ran(runner: Runner, seed: int) -> list[object]:
+async def ran(runner: ProgramRunner, seed: int) -> list[object]:
     """Run the program of a seed; returns its answers, and then its watches, in normal form."""
     begun = await runner.begin()
     for step in program(seed, LENGTH):
@@ -48,7 +48,7 @@ async def ran(runner: Runner, seed: int) -> list[object]:
         for resource in KINDS:
             body = fresh_object(random.Random(0), resource, END)  # noqa: S311 - no secret
             body["metadata"]["labels"] = {"x": "1"}
-            target = resource.path(runner.prefix + space)
+            target = resource.build_path(runner.prefix + space)
             status, _ = await runner.ask("POST", target, body)
             if status == 201:  # else it is on its way out, and the marker would never come
                 for selector in ("", "x%3D1"):
@@ -57,25 +57,25 @@ async def ran(runner: Runner, seed: int) -> list[object]:
     return runner.normal([*runner.answers, *watches])
 
 
-async def compared(plane: ControlPlane, seed: int) -> None:
+async def compared(plane: LocalControlPlane, seed: int) -> None:
     """Run one program on both servers, and compare answer by answer."""
     prefix = f"m{secrets.token_hex(3)}-"
     endpoint = plane.endpoint
-    pool = Pool(
+    pool = ConnectionPool(
         endpoint.server,
-        context=tls_contexts.context(endpoint),
+        context=tls_contexts.create_context(endpoint),
         server_name=None,
         connections=2,
         fence=None,
     )
     chance = random.Random(seed)  # noqa: S311 - the same at each run
-    cluster: Cluster = fresh("model", "10.96.0.0/16", accounts=False, chance=chance)
+    cluster: MemoryCluster = fresh("model", "10.96.0.0/16", accounts=False, chance=chance)
     try:
-        real = Runner(pool, prefix)
+        real = ProgramRunner(pool, prefix)
         expected = await ran(real, seed)
     finally:
         await pool.close()
-    model = Runner(DirectWire(Api(cluster), Still()), prefix)
+    model = ProgramRunner(DirectTransport(MemoryApi(cluster), FaultlessNetwork()), prefix)
     found = await ran(model, seed)
     for number, (one, other) in enumerate(zip(expected, found, strict=False)):
         assert one == other, f"seed {seed}, answer {number}"
@@ -83,11 +83,11 @@ async def compared(plane: ControlPlane, seed: int) -> None:
 
 
 @pytest.mark.parametrize("seed", [*range(PROGRAMS), *FOUND])
-async def test_both_answer_the_same(super_plane: ControlPlane, seed: int) -> None:
+async def test_both_answer_the_same(super_plane: LocalControlPlane, seed: int) -> None:
     await compared(super_plane, seed)
 
 
 @pytest.mark.slow
-async def test_both_answer_the_same_at_length(super_plane: ControlPlane) -> None:
+async def test_both_answer_the_same_at_length(super_plane: LocalControlPlane) -> None:
     for seed in range(PROGRAMS, PROGRAMS + MANY):
         await compared(super_plane, seed)

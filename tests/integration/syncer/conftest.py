@@ -22,17 +22,17 @@ from tests.integration.syncer.planes import (
     super_plane_of,
     tenant_plane,
 )
-from tests.integration.syncer.world import LINGER, World, names_of_others
-from tests.support.controlplane import ControlPlane
+from tests.integration.syncer.world import LINGER, SyncerWorld, names_of_others
+from tests.support.controlplane import LocalControlPlane
 
 
 @pytest.fixture(autouse=True)
 def _short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
-    monkeypatch.setattr("syncer.tenants.grace_timers.LINGER_SECONDS", LINGER)
+    monkeypatch.setattr("syncer.tenants.grace_timers.GRACE_PERIOD_SECONDS", LINGER)
 
 
 @pytest.fixture(scope="session")
-def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """A super cluster without nodes."""
     plane = super_plane_of(tmp_path_factory.mktemp("super"))
     asyncio.run(begin_super(plane))
@@ -41,7 +41,7 @@ def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPla
 
 
 @pytest.fixture(scope="session")
-def definitions(super_plane: ControlPlane) -> Mapping[str, Any]:
+def definitions(super_plane: LocalControlPlane) -> Mapping[str, Any]:
     """The schema that a real API server publishes."""
 
     async def fetch() -> Mapping[str, Any]:
@@ -54,7 +54,7 @@ def definitions(super_plane: ControlPlane) -> Mapping[str, Any]:
 
 
 @pytest.fixture(scope="session")
-def shared_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def shared_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """The tenant of all tests that leave its store alone."""
     plane = tenant_plane(tmp_path_factory.mktemp("tenant"), "tenant")
     asyncio.run(begin_tenant(plane))
@@ -63,7 +63,7 @@ def shared_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPl
 
 
 @pytest.fixture(scope="session")
-def shared_tenant(super_plane: ControlPlane, shared_plane: ControlPlane) -> Tenant:
+def shared_tenant(super_plane: LocalControlPlane, shared_plane: LocalControlPlane) -> Tenant:
     """The VirtualCluster of the shared tenant."""
 
     async def make() -> Tenant:
@@ -75,11 +75,11 @@ def shared_tenant(super_plane: ControlPlane, shared_plane: ControlPlane) -> Tena
 
 @pytest.fixture
 async def world(
-    super_plane: ControlPlane, shared_plane: ControlPlane, shared_tenant: Tenant
-) -> AsyncIterator[World]:
+    super_plane: LocalControlPlane, shared_plane: LocalControlPlane, shared_tenant: Tenant
+) -> AsyncIterator[SyncerWorld]:
     """The shared super cluster and tenant; no syncer runs yet."""
     async with Client(super_plane.endpoint) as below, Client(shared_plane.endpoint) as above:
-        yield World(
+        yield SyncerWorld(
             super_plane=super_plane,
             tenant_plane=shared_plane,
             tenant=shared_tenant,
@@ -90,7 +90,7 @@ async def world(
 
 
 @pytest.fixture
-async def synced(world: World) -> AsyncIterator[World]:
+async def synced(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
     """The shared world with a syncer that has come to rest."""
     async with world.syncer():
         yield world

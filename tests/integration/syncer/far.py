@@ -14,8 +14,8 @@ from pathlib import Path
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer.clusters.target_cluster import Target
-from syncer.rbac import TARGET_ACCESS
+from syncer.clusters.target_cluster import TargetCluster
+from syncer.rbac import TARGET_RBAC_RULES
 from tenancy.resources import (
     NAMESPACES,
     NODES,
@@ -27,8 +27,8 @@ from tenancy.resources import (
 )
 from tests.integration.syncer.objects import running_status
 from tests.integration.syncer.rights import grant
-from tests.integration.syncer.world import HOME, SYNCER, World
-from tests.support.controlplane import ACCOUNTS, ControlPlane
+from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld
+from tests.support.controlplane import ACCOUNTS, LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tests.support.own_address import OWN
@@ -36,9 +36,9 @@ from tests.support.own_address import OWN
 NODE = "there-1"
 
 
-def plane_of(folder: Path) -> ControlPlane:
+def plane_of(folder: Path) -> LocalControlPlane:
     """Return another cluster, not started yet."""
-    return ControlPlane(
+    return LocalControlPlane(
         folder,
         name="second",
         service_range="10.98.0.0/16",
@@ -48,14 +48,14 @@ def plane_of(folder: Path) -> ControlPlane:
     )
 
 
-def running(folder: Path) -> Iterator[ControlPlane]:
+def running(folder: Path) -> Iterator[LocalControlPlane]:
     """Run another cluster, in which the syncer may do what the role for targets says."""
     plane = plane_of(folder)
 
     async def start() -> None:
         await plane.start()
         async with Client(plane.endpoint) as client:
-            await grant(client, TARGET_ACCESS)
+            await grant(client, TARGET_RBAC_RULES)
 
     asyncio.run(start())
     yield plane
@@ -63,11 +63,11 @@ def running(folder: Path) -> Iterator[ControlPlane]:
 
 
 @dataclass(kw_only=True)
-class Far:
+class TargetWorld:
     """A target of the home cluster, and the hands of everybody there."""
 
-    world: World
-    plane: ControlPlane
+    world: SyncerWorld
+    plane: LocalControlPlane
     there: Client
     name: str
 
@@ -76,7 +76,7 @@ class Far:
         """Where it is reached from elsewhere."""
         return self.plane.server.replace("127.0.0.1", OWN)
 
-    async def secret(self, user: str = SYNCER, *, plane: ControlPlane | None = None) -> None:
+    async def secret(self, user: str = SYNCER, *, plane: LocalControlPlane | None = None) -> None:
         """Write the Secret."""
         content = (plane or self.plane).kubeconfig(user, group="").decode()
         body = {
@@ -191,17 +191,17 @@ class Far:
         )
         await self.there.delete(PODS, name, namespace=below, grace_seconds=0)
 
-    def target(self) -> Target | None:
+    def target(self) -> TargetCluster | None:
         """Return it as the syncer that runs now follows it."""
-        found = self.world.running[-1].targets.followed.get(self.name)
+        found = self.world.running[-1].targets.targets.get(self.name)
         return found if found is not None and found.is_ready else None
 
 
 @contextlib.asynccontextmanager
-async def far_of(world: World, plane: ControlPlane) -> AsyncIterator[Far]:
+async def far_of(world: SyncerWorld, plane: LocalControlPlane) -> AsyncIterator[TargetWorld]:
     """Have a target for the length of a block; it is declared by whoever needs it."""
     async with Client(plane.endpoint) as there:
-        found = Far(world=world, plane=plane, there=there, name=fresh_name("c"))
+        found = TargetWorld(world=world, plane=plane, there=there, name=fresh_name("c"))
         try:
             yield found
         finally:

@@ -10,13 +10,13 @@ import yaml
 
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer.rbac import SUPER_ACCESS, TENANT_ACCESS
+from syncer.rbac import SUPER_RBAC_RULES, TENANT_RBAC_RULES
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.rights import grant, guard
-from tests.integration.syncer.world import HOME, SYNCER, World, names_of_others
-from tests.support.controlplane import ACCOUNTS, ControlPlane
+from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld, names_of_others
+from tests.support.controlplane import ACCOUNTS, LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tools.testbed import product
@@ -40,9 +40,9 @@ def tenant_plane(
     *,
     api_args: Mapping[str, str] | None = None,
     controllers: Sequence[str] = (),
-) -> ControlPlane:
+) -> LocalControlPlane:
     """Return a tenant's control plane, not started yet; `controllers` beside those of all."""
-    return ControlPlane(
+    return LocalControlPlane(
         folder,
         name=name,
         service_range=service_range,
@@ -53,9 +53,9 @@ def tenant_plane(
     )
 
 
-def super_plane_of(folder: Path, minor: str | None = None) -> ControlPlane:
+def super_plane_of(folder: Path, minor: str | None = None) -> LocalControlPlane:
     """Return a super cluster without nodes, not started yet."""
-    return ControlPlane(
+    return LocalControlPlane(
         folder,
         name="super",
         minor=minor,
@@ -64,28 +64,28 @@ def super_plane_of(folder: Path, minor: str | None = None) -> ControlPlane:
     )
 
 
-async def begin_super(plane: ControlPlane) -> None:
+async def begin_super(plane: LocalControlPlane) -> None:
     """Start a super cluster that knows our kinds and the syncer."""
     await plane.start()
     async with Client(plane.endpoint) as client:
         for path in sorted(CRDS.glob("*.yaml")):
             await client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(path.read_text()))
-        await grant(client, SUPER_ACCESS)
+        await grant(client, SUPER_RBAC_RULES)
         await guard(client)
         space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
         await client.create(NAMESPACES, space)
         await eventually(lambda: client.list(VIRTUAL_CLUSTERS))
 
 
-async def begin_tenant(plane: ControlPlane) -> None:
+async def begin_tenant(plane: LocalControlPlane) -> None:
     """Start a tenant that knows the syncer."""
     await plane.start()
     async with Client(plane.endpoint) as client:
-        await grant(client, TENANT_ACCESS)
+        await grant(client, TENANT_RBAC_RULES)
 
 
 async def declare(
-    below: Client, plane: ControlPlane, *, name: str = "", service_cidr: str = SLICE
+    below: Client, plane: LocalControlPlane, *, name: str = "", service_cidr: str = SLICE
 ) -> Tenant:
     """Declare a VirtualCluster whose control plane is this one, as vc-manager leaves it."""
     body = {
@@ -103,12 +103,12 @@ async def declare(
         namespace="default",
         subresource="status",
     )
-    root = names.root_namespace("default", metadata["name"], metadata["uid"])
+    root = names.build_root_namespace("default", metadata["name"], metadata["uid"])
     tenant = Tenant(name=metadata["name"], namespace="default", uid=metadata["uid"], root=root)
     space = {
         "apiVersion": "v1",
         "kind": "Namespace",
-        "metadata": {"name": root, "labels": ownership.labels(tenant, "")},
+        "metadata": {"name": root, "labels": ownership.build_owner_labels(tenant, "")},
     }
     await below.create(NAMESPACES, space)
     await below.create(
@@ -120,7 +120,7 @@ async def declare(
                 "name": "syncer-kubeconfig",
                 "namespace": root,
                 "labels": {
-                    **ownership.labels(tenant, ""),
+                    **ownership.build_owner_labels(tenant, ""),
                     wellknown.CREDENTIAL: wellknown.CREDENTIAL_SYNCER,
                 },
             },
@@ -132,15 +132,15 @@ async def declare(
 
 @contextlib.asynccontextmanager
 async def own_world(
-    super_plane: ControlPlane, folder: Path, api_args: Mapping[str, str] | None = None
-) -> AsyncIterator[World]:
+    super_plane: LocalControlPlane, folder: Path, api_args: Mapping[str, str] | None = None
+) -> AsyncIterator[SyncerWorld]:
     """A tenant of the test's own, whose store it may break."""
     plane = tenant_plane(folder, folder.name, api_args=api_args)
     await begin_tenant(plane)
     try:
         async with Client(super_plane.endpoint) as below, Client(plane.endpoint) as above:
             tenant = await declare(below, plane)
-            yield World(
+            yield SyncerWorld(
                 super_plane=super_plane,
                 tenant_plane=plane,
                 tenant=tenant,

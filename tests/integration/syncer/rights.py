@@ -10,15 +10,15 @@ from collections.abc import Sequence
 
 from kubeio import Object
 from kubeio.api.client import Client
-from syncer.rbac import SUPER_ACCESS
+from syncer.rbac import SUPER_RBAC_RULES
 from tenancy import wellknown
-from tenancy.rbac import Access
+from tenancy.rbac import RbacRule
 from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource
 from tests.chart.helm import render
-from tests.integration.syncer.world import HOME, SYNCER, World
+from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld
 
 
-def rules_of(rows: Sequence[Access]) -> list[Object]:
+def rules_of(rows: Sequence[RbacRule]) -> list[Object]:
     return [
         {
             "apiGroups": [row.group],
@@ -30,7 +30,7 @@ def rules_of(rows: Sequence[Access]) -> list[Object]:
     ]
 
 
-async def grant(client: Client, rows: Sequence[Access]) -> None:
+async def grant(client: Client, rows: Sequence[RbacRule]) -> None:
     """Let the syncer's user do what a table says, and nothing else."""
     kind = "rbac.authorization.k8s.io"
     role = {
@@ -50,14 +50,14 @@ async def grant(client: Client, rows: Sequence[Access]) -> None:
     await client.create(CLUSTER_ROLE_BINDINGS, binding)
 
 
-async def grant_lease(world: World) -> None:
+async def grant_lease(world: SyncerWorld) -> None:
     """Let the syncer have its Lease, as the chart does in the components' namespace."""
     kind = "rbac.authorization.k8s.io"
     role = {
         "apiVersion": f"{kind}/v1",
         "kind": "Role",
         "metadata": {"name": SYNCER, "namespace": HOME},
-        "rules": rules_of([row for row in SUPER_ACCESS if row.namespaced]),
+        "rules": rules_of([row for row in SUPER_RBAC_RULES if row.namespaced]),
     }
     binding = {
         "apiVersion": f"{kind}/v1",

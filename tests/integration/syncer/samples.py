@@ -12,7 +12,7 @@ from tests.integration.syncer.objects import pod
 
 
 @dataclass(frozen=True, kw_only=True)
-class Sample:
+class KindSample:
     """How an object of one kind is made, changed and read."""
 
     body: Object
@@ -75,8 +75,8 @@ _BY_LABEL: Mapping[str, Any] = {
     "labels": {"size": "small", "tier": "gold"},
 }
 
-SAMPLES: Mapping[str, Sample] = {
-    "Namespace": Sample(
+SAMPLES: Mapping[str, KindSample] = {
+    "Namespace": KindSample(
         body={},
         change={"metadata": {"labels": {POD_SECURITY: "privileged"}}},
         removal={"metadata": {"labels": {POD_SECURITY: None}}},
@@ -84,8 +84,8 @@ SAMPLES: Mapping[str, Sample] = {
         at=("metadata", "labels", POD_SECURITY),
         below="baseline",
     ),
-    "Pod": Sample(body={"spec": pod("x")["spec"]}, **_BY_LABEL),
-    "ConfigMap": Sample(
+    "Pod": KindSample(body={"spec": pod("x")["spec"]}, **_BY_LABEL),
+    "ConfigMap": KindSample(
         body={"data": {"a": "1", "b": "2"}},
         change={"data": {"a": "changed"}},
         removal={"data": {"b": None}},
@@ -93,7 +93,7 @@ SAMPLES: Mapping[str, Sample] = {
         at=("data",),
         is_referred_to=True,
     ),
-    "Secret": Sample(
+    "Secret": KindSample(
         body={"data": {"a": "MQ==", "b": "Mg=="}, "type": "Opaque"},
         change={"data": {"a": "Mw=="}},
         removal={"data": {"b": None}},
@@ -101,14 +101,14 @@ SAMPLES: Mapping[str, Sample] = {
         at=("data",),
         is_referred_to=True,
     ),
-    "Service": Sample(
+    "Service": KindSample(
         body={"spec": {"selector": {"a": "1", "b": "2"}, "ports": [{"port": 80}]}},
         change={"spec": {"selector": {"a": "changed"}}},
         removal={"spec": {"selector": {"b": None}}},
         drift={"spec": {"selector": {"a": "drifted"}}},
         at=("spec", "selector"),
     ),
-    "PersistentVolumeClaim": Sample(  # its spec may be changed once it is bound: test_claims
+    "PersistentVolumeClaim": KindSample(  # its spec may be changed once it is bound: test_claims
         body={
             "spec": {
                 "accessModes": ["ReadWriteOnce"],
@@ -117,7 +117,7 @@ SAMPLES: Mapping[str, Sample] = {
         },
         **_BY_LABEL,
     ),
-    "EndpointSlice": Sample(
+    "EndpointSlice": KindSample(
         body={
             "addressType": "IPv4",
             "endpoints": [{"addresses": ["198.51.100.7"], "conditions": {"ready": True}}],
@@ -129,21 +129,21 @@ SAMPLES: Mapping[str, Sample] = {
         at=("ports",),
         labels={"kubernetes.io/service-name": "away"},
     ),
-    "Ingress": Sample(
+    "Ingress": KindSample(
         body={"spec": {"rules": [rule("a.example")], "tls": [{"hosts": ["a.example"]}]}},
         change={"spec": {"rules": [rule("b.example")]}},
         removal={"spec": {"tls": None}},
         drift={"spec": {"rules": [rule("c.example")]}},
         at=("spec",),
     ),
-    "NetworkPolicy": Sample(
+    "NetworkPolicy": KindSample(
         body={"spec": {"podSelector": {"matchLabels": {"a": "1", "b": "2"}}, "ingress": [{}]}},
         change={"spec": {"podSelector": {"matchLabels": {"a": "changed"}}}},
         removal={"spec": {"podSelector": {"matchLabels": {"b": None}}}},
         drift={"spec": {"podSelector": {"matchLabels": {"a": "drifted"}}}},
         at=("spec", "podSelector"),
     ),
-    "PodDisruptionBudget": Sample(
+    "PodDisruptionBudget": KindSample(
         body={
             "spec": {
                 "maxUnavailable": "25%",

@@ -25,15 +25,15 @@ from tenancy.resources import (
 )
 from tests.integration.syncer.planes import SLICE
 from tests.integration.syncer.storage import bound_claim
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
-Make = Callable[[World, "Shown", str], Awaitable[str]]
-Remove = Callable[[World, "Shown", str], Awaitable[None]]
+CreateSample = Callable[[SyncerWorld, "MirroredSample", str], Awaitable[str]]
+DeleteSample = Callable[[SyncerWorld, "MirroredSample", str], Awaitable[None]]
 
 
-async def make_it(world: World, sample: Shown, name: str) -> str:
+async def make_it(world: SyncerWorld, sample: MirroredSample, name: str) -> str:
     """Make an object of a sample's body below, under a new name when none is given."""
     name = name or fresh_name("c")
     metadata = {"name": name, "labels": {"tier": "gold"}}
@@ -41,26 +41,26 @@ async def make_it(world: World, sample: Shown, name: str) -> str:
     return name
 
 
-async def remove_it(world: World, sample: Shown, name: str) -> None:
+async def remove_it(world: SyncerWorld, sample: MirroredSample, name: str) -> None:
     """Delete it below."""
     await world.below.delete(sample.resource, name)
 
 
-async def _make_node(world: World, _: Shown, name: str) -> str:
+async def _make_node(world: SyncerWorld, _: MirroredSample, name: str) -> str:
     return await world.super_node(name)
 
 
-async def _make_volume(world: World, _: Shown, __: str) -> str:
+async def _make_volume(world: SyncerWorld, _: MirroredSample, __: str) -> str:
     return (await bound_claim(world))[1]
 
 
-async def _remove_volume(world: World, _: Shown, name: str) -> None:
+async def _remove_volume(world: SyncerWorld, _: MirroredSample, name: str) -> None:
     """Delete a volume whatever holds it."""
     await world.below.delete(PERSISTENT_VOLUMES, name)
     await world.below.patch(PERSISTENT_VOLUMES, name, {"metadata": {"finalizers": None}})
 
 
-async def _make_address(world: World, _: Shown, name: str) -> str:
+async def _make_address(world: SyncerWorld, _: MirroredSample, name: str) -> str:
     """Have somebody else take an address of the tenant's slice."""
     network = ipaddress.ip_network(SLICE)
     address = name or str(network[256 + secrets.randbelow(256)])
@@ -70,7 +70,7 @@ async def _make_address(world: World, _: Shown, name: str) -> str:
     return address
 
 
-async def _remove_address(world: World, _: Shown, name: str) -> None:
+async def _remove_address(world: SyncerWorld, _: MirroredSample, name: str) -> None:
     await world.below.delete(SERVICES, _holder(name), namespace="default")
 
 
@@ -79,7 +79,7 @@ def _holder(address: str) -> str:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Costs:
+class TenantWriteCounts:
     """The syncer's writes in the tenant for each thing that happens."""
 
     create: tuple[str, ...] = ("create",)
@@ -95,7 +95,7 @@ class Costs:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Shown:
+class MirroredSample:
     """How an object of one kind is made, changed and seen."""
 
     resource: Resource
@@ -110,9 +110,9 @@ class Shown:
     """Merge patch by the tenant that is undone; empty: the tenant's copy has nothing to edit."""
     remake: Object | None
     """Merge patch of the body into one that could not be reached by a change; None: once only."""
-    costs: Costs
-    make: Make = make_it
-    remove: Remove = remove_it
+    costs: TenantWriteCounts
+    make: CreateSample = make_it
+    remove: DeleteSample = remove_it
 
     @property
     def head(self) -> Object:
@@ -136,8 +136,8 @@ _INGRESS_DEFAULT = "ingressclass.kubernetes.io/is-default-class"
 _SNAPSHOT_DEFAULT = "snapshot.storage.kubernetes.io/is-default-class"
 _THE_SAME: Object = {}
 
-SHOWN: Mapping[str, Shown] = {
-    "StorageClass": Shown(
+SHOWN: Mapping[str, MirroredSample] = {
+    "StorageClass": MirroredSample(
         resource=STORAGE_CLASSES,
         body={
             "provisioner": "csi.example",
@@ -149,9 +149,9 @@ SHOWN: Mapping[str, Shown] = {
         removal={"allowVolumeExpansion": None},
         edit={"mountOptions": ["suid"]},
         remake={"provisioner": "other.example"},
-        costs=Costs(),
+        costs=TenantWriteCounts(),
     ),
-    "PriorityClass": Shown(
+    "PriorityClass": MirroredSample(
         resource=PRIORITY_CLASSES,
         body={"value": 7, "description": "hidden", "preemptionPolicy": "Never"},
         seen={"value": 7, "preemptionPolicy": "Never", "description": None},
@@ -159,9 +159,9 @@ SHOWN: Mapping[str, Shown] = {
         removal={},
         edit={"description": "mine"},
         remake={"value": 8},
-        costs=Costs(),
+        costs=TenantWriteCounts(),
     ),
-    "RuntimeClass": Shown(
+    "RuntimeClass": MirroredSample(
         resource=RUNTIME_CLASSES,
         body={"handler": "kata", "overhead": {"podFixed": {"cpu": "1"}}},
         seen={"handler": "kata", "overhead": None, "scheduling": None},
@@ -169,9 +169,9 @@ SHOWN: Mapping[str, Shown] = {
         removal={},
         edit={"overhead": {"podFixed": {"cpu": "9"}}},
         remake={"handler": "other"},
-        costs=Costs(),
+        costs=TenantWriteCounts(),
     ),
-    "IngressClass": Shown(
+    "IngressClass": MirroredSample(
         resource=INGRESS_CLASSES,
         body={
             "spec": {
@@ -184,9 +184,9 @@ SHOWN: Mapping[str, Shown] = {
         removal=_annotated(_INGRESS_DEFAULT, None),
         edit={"spec": {"parameters": {"kind": "P", "name": "mine"}}},
         remake={"spec": {"controller": "example.com/y"}},
-        costs=Costs(),
+        costs=TenantWriteCounts(),
     ),
-    "CSIDriver": Shown(
+    "CSIDriver": MirroredSample(
         resource=CSI_DRIVERS,
         body={"spec": {"tokenRequests": [{"audience": "hidden"}]}},
         seen={},
@@ -194,9 +194,9 @@ SHOWN: Mapping[str, Shown] = {
         removal={"spec": {"podInfoOnMount": False}},
         edit={"spec": {"tokenRequests": [{"audience": "mine"}]}},
         remake={"spec": {"volumeLifecycleModes": ["Ephemeral"]}},
-        costs=Costs(),
+        costs=TenantWriteCounts(),
     ),
-    "VolumeSnapshotClass": Shown(
+    "VolumeSnapshotClass": MirroredSample(
         resource=VOLUME_SNAPSHOT_CLASSES,
         body={
             "driver": "csi.example",
@@ -208,9 +208,9 @@ SHOWN: Mapping[str, Shown] = {
         removal={"deletionPolicy": "Delete", **_annotated(_SNAPSHOT_DEFAULT, None)},
         edit={"parameters": {"mine": "1"}},
         remake={"driver": "other.example"},
-        costs=Costs(),
+        costs=TenantWriteCounts(),
     ),
-    NODE: Shown(
+    NODE: MirroredSample(
         resource=NODES,
         body={},
         seen={"metadata": {"labels": {"disk": "fast"}}},
@@ -218,7 +218,7 @@ SHOWN: Mapping[str, Shown] = {
         removal={"metadata": {"labels": {"disk": "fast", "kubernetes.io/os": None}}},
         edit={"metadata": {"labels": {"disk": "mine"}}},
         remake=_THE_SAME,
-        costs=Costs(
+        costs=TenantWriteCounts(
             create=("patch", "patch status"),
             change=("patch",),
             removal=("patch status", "patch"),
@@ -228,7 +228,7 @@ SHOWN: Mapping[str, Shown] = {
         ),
         make=_make_node,
     ),
-    VOLUME: Shown(
+    VOLUME: MirroredSample(
         resource=PERSISTENT_VOLUMES,
         body={},
         seen={"spec": {"capacity": {"storage": "1Gi"}}},
@@ -236,7 +236,7 @@ SHOWN: Mapping[str, Shown] = {
         removal={"spec": {"capacity": {"storage": "1Gi"}}},
         edit={"spec": {"mountOptions": ["suid"]}},
         remake=None,  # its claim is lost with it
-        costs=Costs(
+        costs=TenantWriteCounts(
             create=("create", "patch status"),
             back=("create", "patch status"),
             gone=("patch status", "delete"),
@@ -244,7 +244,7 @@ SHOWN: Mapping[str, Shown] = {
         make=_make_volume,
         remove=_remove_volume,
     ),
-    ADDRESS: Shown(
+    ADDRESS: MirroredSample(
         resource=IP_ADDRESSES,
         body={},
         seen={"metadata": {"labels": {wellknown.RESERVED_ADDRESS: "true"}}},
@@ -252,7 +252,7 @@ SHOWN: Mapping[str, Shown] = {
         removal={},
         edit={},
         remake=_THE_SAME,
-        costs=Costs(remade=()),  # it is still somebody else's
+        costs=TenantWriteCounts(remade=()),  # it is still somebody else's
         make=_make_address,
         remove=_remove_address,
     ),

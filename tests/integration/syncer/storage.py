@@ -7,8 +7,8 @@ from typing import Any
 from kubeio import Object
 from tenancy import wellknown
 from tenancy.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
-from tests.integration.syncer.world import World
-from tests.support.controlplane import Mark
+from tests.integration.syncer.world import SyncerWorld
+from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -34,7 +34,7 @@ def claim(name: str, storage_class: str | None = None, **spec: Any) -> Object:
     }
 
 
-async def offer_class(world: World) -> str:
+async def offer_class(world: SyncerWorld) -> str:
     """Have a class below."""
     name = fresh_name("class")
     body = {
@@ -49,7 +49,7 @@ async def offer_class(world: World) -> str:
     return name
 
 
-async def provision(world: World, space: str, name: str, storage_class: str) -> str:
+async def provision(world: SyncerWorld, space: str, name: str, storage_class: str) -> str:
     """Make the volume of a super claim, as a provisioner does; the binder binds the two."""
     twin = await eventually(lambda: world.twin(PERSISTENT_VOLUME_CLAIMS, space, name))
     volume = f"pvc-{twin['metadata']['uid']}"
@@ -80,7 +80,7 @@ async def provision(world: World, space: str, name: str, storage_class: str) -> 
     return volume
 
 
-async def is_bound(world: World, space: str, name: str) -> Object:
+async def is_bound(world: SyncerWorld, space: str, name: str) -> Object:
     """Wait until the tenant sees its claim bound."""
     return await eventually(
         lambda: world.above.get(PERSISTENT_VOLUME_CLAIMS, name, namespace=space),
@@ -91,7 +91,7 @@ async def is_bound(world: World, space: str, name: str) -> Object:
     )
 
 
-async def phase_is(world: World, volume: str, phase: str) -> Object:
+async def phase_is(world: SyncerWorld, volume: str, phase: str) -> Object:
     """Wait until the tenant sees a volume in a phase."""
     return await eventually(
         lambda: world.above.get(PERSISTENT_VOLUMES, volume),
@@ -100,7 +100,7 @@ async def phase_is(world: World, volume: str, phase: str) -> Object:
     )
 
 
-async def force(world: World, volume: str) -> None:
+async def force(world: SyncerWorld, volume: str) -> None:
     """Have the tenant delete a volume, whatever holds it."""
     found = await world.above.delete(PERSISTENT_VOLUMES, volume)
     if found["kind"] != "Status":
@@ -108,7 +108,7 @@ async def force(world: World, volume: str) -> None:
         await world.above.patch(PERSISTENT_VOLUMES, volume, free)
 
 
-async def bound_claim(world: World) -> tuple[str, str]:
+async def bound_claim(world: SyncerWorld) -> tuple[str, str]:
     """Have a claim `x` that is bound; returns its namespace and its volume."""
     space, named = await world.namespace(), await offer_class(world)
     await world.above.create(PERSISTENT_VOLUME_CLAIMS, claim("x", named), namespace=space)
@@ -119,7 +119,7 @@ async def bound_claim(world: World) -> tuple[str, str]:
     return space, volume
 
 
-def claim_writes(world: World, side: str, since: Mark, space: str) -> list[str]:
+def claim_writes(world: SyncerWorld, side: str, since: AuditMark, space: str) -> list[str]:
     """Return the syncer's writes about the claim `x` of a tenant namespace."""
     place = world.super_namespace(space) if side == "super" else space
     return [
@@ -130,7 +130,7 @@ def claim_writes(world: World, side: str, since: Mark, space: str) -> list[str]:
     ]
 
 
-def volume_writes(world: World, side: str, since: Mark, name: str) -> list[str]:
+def volume_writes(world: SyncerWorld, side: str, since: AuditMark, name: str) -> list[str]:
     """Return the syncer's writes about a volume."""
     return [
         f"{write.verb} {write.resource}"
@@ -139,7 +139,7 @@ def volume_writes(world: World, side: str, since: Mark, name: str) -> list[str]:
     ]
 
 
-async def reasons(world: World, namespace: str, name: str) -> list[str]:
+async def reasons(world: SyncerWorld, namespace: str, name: str) -> list[str]:
     """Return why the tenant was told of an object, oldest first."""
     found = await world.above.list(
         EVENTS, namespace=namespace, field_selector=f"involvedObject.name={name}"

@@ -17,9 +17,9 @@ from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.rights import grant
 from tests.integration.syncer.test_store import held
-from tests.integration.syncer.world import World
-from tests.support.alerts import Scrape, Series, firing, scraped
-from tests.support.controlplane import ControlPlane
+from tests.integration.syncer.world import SyncerWorld
+from tests.support.alerts import AlertScrape, Series, firing, scraped
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -36,18 +36,18 @@ TROUBLES = (
 
 
 @pytest.fixture
-async def own(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
+async def own(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[SyncerWorld]:
     """A tenant of the test's own, and a syncer that follows it and the shared one."""
     async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world, world.syncer():
         yield world
 
 
-def troubles(*scrapes: Scrape) -> list[str]:
+def troubles(*scrapes: AlertScrape) -> list[str]:
     fired = firing(*scrapes)
     return [name for name in TROUBLES if name in fired]
 
 
-def drifts(scrape: Scrape) -> dict[Series, float]:
+def drifts(scrape: AlertScrape) -> dict[Series, float]:
     return {
         series: value
         for series, value in scrape.values.items()
@@ -55,7 +55,7 @@ def drifts(scrape: Scrape) -> dict[Series, float]:
     }
 
 
-async def config_map(world: World, space: str, name: str) -> None:
+async def config_map(world: SyncerWorld, space: str, name: str) -> None:
     """Have a ConfigMap below, with a pod that needs it."""
     await world.above.create(
         CONFIG_MAPS, {"metadata": {"name": name}, "data": {"a": "1"}}, namespace=space
@@ -66,14 +66,14 @@ async def config_map(world: World, space: str, name: str) -> None:
     await world.idle()
 
 
-async def test_a_syncer_at_rest_and_one_that_works_trouble_nobody(own: World):
+async def test_a_syncer_at_rest_and_one_that_works_trouble_nobody(own: SyncerWorld):
     space = await own.namespace()
     before = scraped()
     await config_map(own, space, "quiet")
     assert troubles(before, scraped()) == []
 
 
-async def test_a_virtual_cluster_that_is_not_followed(own: World):
+async def test_a_virtual_cluster_that_is_not_followed(own: SyncerWorld):
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": "VirtualCluster",
@@ -91,29 +91,29 @@ async def test_a_virtual_cluster_that_is_not_followed(own: World):
     assert troubles(scraped()) == []
 
 
-async def test_a_tenant_that_is_silent(own: World, monkeypatch: pytest.MonkeyPatch):
+async def test_a_tenant_that_is_silent(own: SyncerWorld, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(links, "UNREACHABLE_SECONDS", 0.5)
-    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.1)
+    monkeypatch.setattr(links, "_HEALTH_CHECK_SECONDS", 0.1)
     own.tenant_plane.kill_apiserver()
-    await eventually(lambda: own.session.link.problem, within=60)
+    await eventually(lambda: own.session.connection.problem, within=60)
     found = firing(scraped())["VirtualClusterTenantInTrouble"]
     assert [alert.labels["condition"] for alert in found] == ["unreachable"]
     await own.tenant_plane.start()
-    await eventually(lambda: not own.session.link.problem, within=60)
+    await eventually(lambda: not own.session.connection.problem, within=60)
     assert "VirtualClusterTenantInTrouble" not in firing(scraped())
 
 
-async def test_a_tenant_whose_store_was_lost(own: World):
-    from syncer.rbac import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+async def test_a_tenant_whose_store_was_lost(own: SyncerWorld):
+    from syncer.rbac import TENANT_RBAC_RULES  # noqa: PLC0415 - as vc-manager would
 
     await own.tenant_plane.restart_on_store("empty")
-    await grant(own.above, TENANT_ACCESS)
+    await grant(own.above, TENANT_RBAC_RULES)
     await held(own)
     (alert,) = await eventually(lambda: firing(scraped()).get("VirtualClusterDeletesHeld"))
     assert "1 tenants" in alert.annotations["description"]
 
 
-async def test_a_super_cluster_that_answers_late(own: World):
+async def test_a_super_cluster_that_answers_late(own: SyncerWorld):
     space = await own.namespace()
     await config_map(own, space, "early")
     before = scraped()
@@ -127,7 +127,7 @@ async def test_a_super_cluster_that_answers_late(own: World):
     assert "down" in {alert.labels["direction"] for alert in fired}
 
 
-async def test_somebody_who_keeps_changing_twins(own: World):
+async def test_somebody_who_keeps_changing_twins(own: SyncerWorld):
     space = await own.namespace()
     await config_map(own, space, "edited")
     before = scraped()
@@ -144,7 +144,7 @@ async def test_somebody_who_keeps_changing_twins(own: World):
     assert (alert.labels["side"], alert.labels["kind"]) == ("super", "ConfigMap")
 
 
-async def test_what_the_tenant_changes_itself_is_no_drift(own: World):
+async def test_what_the_tenant_changes_itself_is_no_drift(own: SyncerWorld):
     space = await own.namespace()
     await config_map(own, space, "changed")
     before = scraped()

@@ -10,9 +10,17 @@ import orjson
 import pytest
 
 from kubeio.api.client import Client
-from syncer.model.field_rules import Allow, Drop, Each, Fields, Free, Only, Verdict
+from syncer.model.field_rules import (
+    AllowMap,
+    AllowScalar,
+    AllowValues,
+    DropField,
+    FieldRule,
+    ListOfObjects,
+    ObjectFields,
+)
 from syncer.rules import field_rule_tables
-from tests.support.controlplane import ControlPlane, running
+from tests.support.controlplane import LocalControlPlane, running
 from tools.testbed.versions import load
 
 pytestmark = pytest.mark.thorough
@@ -27,7 +35,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[
     """The schemas that real API servers publish, by minor."""
 
     async def fetch(minor: str) -> Mapping[str, Any]:
-        plane = ControlPlane(tmp_path_factory.mktemp(f"census-{minor}"), minor=minor)
+        plane = LocalControlPlane(tmp_path_factory.mktemp(f"census-{minor}"), minor=minor)
         async with running(plane), Client(plane.endpoint, deadline=60) as client:
             assert (await client.version()).startswith(f"v{minor}.")
             return orjson.loads(await client.raw("GET", "/openapi/v2"))["definitions"]
@@ -44,7 +52,7 @@ def definitions(
 
 
 def without_verdict(
-    definitions: Mapping[str, Any], name: str, table: Mapping[str, Verdict], path: str
+    definitions: Mapping[str, Any], name: str, table: Mapping[str, FieldRule], path: str
 ) -> Iterator[str]:
     """Yield the paths that the schema has and the table lacks, or treats as another shape."""
     for field, schema in definitions[name].get("properties", {}).items():
@@ -55,16 +63,16 @@ def without_verdict(
             continue
         inner = _reference(schema.get("items", schema))
         properties = definitions[inner].get("properties") if inner else None
-        if isinstance(verdict, Fields | Each):
-            if isinstance(verdict, Each) != (schema.get("type") == "array"):
+        if isinstance(verdict, ObjectFields | ListOfObjects):
+            if isinstance(verdict, ListOfObjects) != (schema.get("type") == "array"):
                 yield f"{where}: another shape"
             elif properties is None:
                 yield f"{where}: no object"
             else:
                 yield from without_verdict(definitions, inner, verdict.fields, where)
-        elif isinstance(verdict, Allow | Only) and properties is not None:
+        elif isinstance(verdict, AllowScalar | AllowValues) and properties is not None:
             yield f"{where}: an object that is let through as a whole"
-        elif isinstance(verdict, Free) and "additionalProperties" not in schema:
+        elif isinstance(verdict, AllowMap) and "additionalProperties" not in schema:
             yield f"{where}: no free map"
 
 
@@ -74,15 +82,17 @@ def _reference(schema: Mapping[str, Any]) -> str:
 
 PARTS = [
     pytest.param(part, id=f"{kind}-{part.path or 'object'}")
-    for tables in (field_rule_tables.TABLES, field_rule_tables.UPWARD)
+    for tables in (field_rule_tables.DOWNWARD_TABLES, field_rule_tables.UPWARD_TABLES)
     for kind, parts in tables.items()
     for part in parts
 ]
 
 
-def covered(part: field_rule_tables.Part) -> Mapping[str, Verdict]:
+def covered(part: field_rule_tables.RuleTable) -> Mapping[str, FieldRule]:
     """Return a table; a whole object's head has rules of its own."""
-    head = dict.fromkeys(("apiVersion", "kind", "metadata"), Drop("the head has its own rules"))
+    head = dict.fromkeys(
+        ("apiVersion", "kind", "metadata"), DropField("the head has its own rules")
+    )
     return part.table if part.path else {**head, **part.table}
 
 

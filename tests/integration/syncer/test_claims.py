@@ -21,14 +21,14 @@ from tests.integration.syncer.storage import (
     volume_writes,
 )
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.thorough
 
 
-async def test_a_claim_is_bound_and_its_volume_shown(synced: World):
+async def test_a_claim_is_bound_and_its_volume_shown(synced: SyncerWorld):
     since = {side: synced.mark(side) for side in ("super", "tenant")}
     space, volume = await bound_claim(synced)
     own = await synced.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
@@ -51,7 +51,7 @@ async def test_a_claim_is_bound_and_its_volume_shown(synced: World):
     ]
 
 
-async def test_a_bound_claim_grows(synced: World):
+async def test_a_bound_claim_grows(synced: SyncerWorld):
     """REL-44: asked for above, done below, and told."""
     space, volume = await bound_claim(synced)
     since = synced.mark("super")
@@ -86,7 +86,7 @@ async def test_a_bound_claim_grows(synced: World):
     assert claim_writes(synced, "super", since, space) == ["patch persistentvolumeclaims"]
 
 
-async def test_what_was_grown_below_is_no_fight(synced: World):
+async def test_what_was_grown_below_is_no_fight(synced: SyncerWorld):
     space, _ = await bound_claim(synced)
     since = synced.mark("super")
     grown = {"spec": {"resources": {"requests": {"storage": "3Gi"}}}}
@@ -97,7 +97,7 @@ async def test_what_was_grown_below_is_no_fight(synced: World):
     assert claim_writes(synced, "super", since, space) == []
 
 
-async def test_a_forged_status_is_put_right(synced: World):
+async def test_a_forged_status_is_put_right(synced: SyncerWorld):
     space, _ = await bound_claim(synced)
     forged = {"status": {"capacity": {"storage": "9Ti"}}}
     await synced.above.patch(
@@ -109,7 +109,7 @@ async def test_a_forged_status_is_put_right(synced: World):
     )
 
 
-async def test_a_deleted_claim_takes_its_volume_out_of_sight(synced: World):
+async def test_a_deleted_claim_takes_its_volume_out_of_sight(synced: SyncerWorld):
     space, volume = await bound_claim(synced)
     since = synced.mark("super")
     await synced.above.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
@@ -120,7 +120,7 @@ async def test_a_deleted_claim_takes_its_volume_out_of_sight(synced: World):
     assert await synced.below.get(PERSISTENT_VOLUMES, volume)
 
 
-async def test_a_bound_claim_that_was_deleted_while_nobody_looked(world: World):
+async def test_a_bound_claim_that_was_deleted_while_nobody_looked(world: SyncerWorld):
     async with world.syncer():
         space, volume = await bound_claim(world)
     await world.above.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
@@ -130,7 +130,7 @@ async def test_a_bound_claim_that_was_deleted_while_nobody_looked(world: World):
         await gone(lambda: world.above.get(PERSISTENT_VOLUMES, volume))
 
 
-async def test_a_restart_writes_nothing(world: World):
+async def test_a_restart_writes_nothing(world: SyncerWorld):
     async with world.syncer():
         space, volume = await bound_claim(world)
     since = {side: world.mark(side) for side in ("super", "tenant")}
@@ -141,7 +141,7 @@ async def test_a_restart_writes_nothing(world: World):
         assert volume_writes(world, side, mark, volume) == []
 
 
-async def test_a_claim_that_was_deleted_below_never_gets_other_storage(synced: World):
+async def test_a_claim_that_was_deleted_below_never_gets_other_storage(synced: SyncerWorld):
     """REL-44: it waits for its own volume."""
     space, volume = await bound_claim(synced)
     first = await synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x")
@@ -163,7 +163,7 @@ async def test_a_claim_that_was_deleted_below_never_gets_other_storage(synced: W
     await phase_is(synced, volume, "Bound")
 
 
-async def test_a_claim_whose_volume_is_gone_as_well_is_lost(world: World):
+async def test_a_claim_whose_volume_is_gone_as_well_is_lost(world: SyncerWorld):
     """REL-44: as Kubernetes calls it."""
     async with world.syncer():
         space, volume = await bound_claim(world)
@@ -184,7 +184,7 @@ async def test_a_claim_whose_volume_is_gone_as_well_is_lost(world: World):
     assert await reasons(world, space, "x") == ["SyncRejected"]
 
 
-async def test_a_class_that_is_not_offered_holds_a_claim_until_it_is(synced: World):
+async def test_a_class_that_is_not_offered_holds_a_claim_until_it_is(synced: SyncerWorld):
     space, named = await synced.namespace(), fresh_name("later")
     since = synced.mark("super")
     await synced.above.create(PERSISTENT_VOLUME_CLAIMS, claim("x", named), namespace=space)
@@ -199,7 +199,7 @@ async def test_a_class_that_is_not_offered_holds_a_claim_until_it_is(synced: Wor
     await eventually(lambda: synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x"))
 
 
-async def test_a_volume_of_the_super_cluster_cannot_be_claimed_by_its_name(synced: World):
+async def test_a_volume_of_the_super_cluster_cannot_be_claimed_by_its_name(synced: SyncerWorld):
     space, volume = await synced.namespace(), fresh_name("foreign")
     body = {
         "metadata": {"name": volume},
@@ -226,7 +226,7 @@ async def test_a_volume_of_the_super_cluster_cannot_be_claimed_by_its_name(synce
     await synced.below.delete(PERSISTENT_VOLUMES, volume)
 
 
-async def test_a_claim_is_filled_from_the_tenants_own_claim_only(synced: World):
+async def test_a_claim_is_filled_from_the_tenants_own_claim_only(synced: SyncerWorld):
     space = await synced.namespace()
     below = synced.super_namespace(space)
     await synced.below.create(PERSISTENT_VOLUME_CLAIMS, claim("stranger"), namespace=below)
@@ -245,7 +245,7 @@ async def test_a_claim_is_filled_from_the_tenants_own_claim_only(synced: World):
     assert twin["spec"]["dataSource"] == {**source, "apiGroup": None}
 
 
-async def test_a_tenants_edits_of_a_shown_volume_are_reverted(synced: World):
+async def test_a_tenants_edits_of_a_shown_volume_are_reverted(synced: SyncerWorld):
     _, volume = await bound_claim(synced)
     first = await synced.above.get(PERSISTENT_VOLUMES, volume)
     since = synced.mark("tenant")
@@ -273,7 +273,7 @@ async def test_a_tenants_edits_of_a_shown_volume_are_reverted(synced: World):
     await phase_is(synced, volume, "Bound")
 
 
-async def test_events_about_a_claim_are_told(synced: World):
+async def test_events_about_a_claim_are_told(synced: SyncerWorld):
     space, volume = await bound_claim(synced)
     twin = await synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x")
     below = synced.super_namespace(space)

@@ -26,7 +26,7 @@ from tests.integration.syncer.admission import denied
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_running_pods import told
-from tests.integration.syncer.world import SYNCER, World
+from tests.integration.syncer.world import SYNCER, SyncerWorld
 from tests.support.eventually import eventually
 
 REPAIRED = 2.0
@@ -38,7 +38,7 @@ OBJECTS: dict[str, tuple[Resource, Object]] = {
 }
 
 
-async def furnish(world: World) -> str:
+async def furnish(world: SyncerWorld) -> str:
     """Have one of each kind below, and a pod that runs and needs them."""
     space, node = await world.namespace(), await world.super_node()
     for resource, body in OBJECTS.values():
@@ -55,12 +55,14 @@ async def furnish(world: World) -> str:
 
 
 @pytest.mark.parametrize("kind", [*OBJECTS, "Pod"])
-async def test_an_object_that_lost_its_labels_is_found_and_labelled_again(synced: World, kind: str):
+async def test_an_object_that_lost_its_labels_is_found_and_labelled_again(
+    synced: SyncerWorld, kind: str
+):
     """Without them the watch says that it is gone, and its name is taken."""
     space = await furnish(synced)
     resource = PODS if kind == "Pod" else OBJECTS[kind][0]
     before = await synced.twin(resource, space, "x")
-    taken = dict.fromkeys(ownership.labels(synced.tenant, space))
+    taken = dict.fromkeys(ownership.build_owner_labels(synced.tenant, space))
     below = synced.super_namespace(space)
     await synced.below.patch(resource, "x", {"metadata": {"labels": taken}}, namespace=below)
     after = await eventually(
@@ -76,7 +78,7 @@ async def test_an_object_that_lost_its_labels_is_found_and_labelled_again(synced
     assert "NameTaken" not in {event["reason"] for event in events}
 
 
-async def test_drift_of_a_pod_is_repaired(synced: World):
+async def test_drift_of_a_pod_is_repaired(synced: SyncerWorld):
     """REL-39: labels, the record of containers, and an image."""
     space = await furnish(synced)
     below = synced.super_namespace(space)
@@ -99,7 +101,7 @@ async def test_drift_of_a_pod_is_repaired(synced: World):
     )
 
 
-async def test_what_pods_run_with_is_put_back(synced: World):
+async def test_what_pods_run_with_is_put_back(synced: SyncerWorld):
     """Their account and their token, removed or changed while pods run."""
     space = await furnish(synced)
     below = synced.super_namespace(space)
@@ -137,7 +139,7 @@ async def test_what_pods_run_with_is_put_back(synced: World):
     ]
 
 
-async def test_a_token_that_was_removed_while_nobody_looked_is_put_back(world: World):
+async def test_a_token_that_was_removed_while_nobody_looked_is_put_back(world: SyncerWorld):
     async with world.syncer():
         space = await furnish(world)
     below = world.super_namespace(space)
@@ -149,7 +151,7 @@ async def test_a_token_that_was_removed_while_nobody_looked_is_put_back(world: W
         await eventually(lambda: world.below.get(SECRETS, name, namespace=below))
 
 
-async def test_orphans_of_every_kind_are_collected_after_a_downtime(world: World):
+async def test_orphans_of_every_kind_are_collected_after_a_downtime(world: SyncerWorld):
     """REL-04: those of one namespace, and none of the other."""
     async with world.syncer():
         space = await furnish(world)
@@ -172,7 +174,7 @@ async def test_orphans_of_every_kind_are_collected_after_a_downtime(world: World
 @pytest.mark.parametrize("size", [1, 2_000], ids=["small", "large"])
 @pytest.mark.parametrize("kind", ["ConfigMap", "Secret"])
 async def test_what_was_made_immutable_below_follows_its_tenant_all_the_same(
-    synced: World, kind: str, size: int
+    synced: SyncerWorld, kind: str, size: int
 ):
     """No change can be put in its place, so it is made anew, and only when it has to change."""
     space, (resource, _) = await furnish(synced), OBJECTS[kind]
@@ -202,7 +204,7 @@ async def test_what_was_made_immutable_below_follows_its_tenant_all_the_same(
     assert written == [("update", 200), ("delete", 200), ("create", 201)]
 
 
-async def test_a_secret_named_like_a_word_of_every_pod_goes_with_its_last_pod(synced: World):
+async def test_a_secret_named_like_a_word_of_every_pod_goes_with_its_last_pod(synced: SyncerWorld):
     """`v1` stands in each body; only a name in the place of a name holds what it names."""
     space = await synced.namespace()
     await synced.above.create(SECRETS, {"metadata": {"name": "v1"}}, namespace=space)
@@ -219,14 +221,14 @@ async def test_a_secret_named_like_a_word_of_every_pod_goes_with_its_last_pod(sy
 
 
 async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_it_stops(
-    synced: World, monkeypatch: pytest.MonkeyPatch
+    synced: SyncerWorld, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(circuit_breaker, "REFUSING_SECONDS", 0.5)
-    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.2)
+    monkeypatch.setattr(circuit_breaker, "REFUSING_REPORT_SECONDS", 0.5)
+    monkeypatch.setattr(links, "_HEALTH_CHECK_SECONDS", 0.2)
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
-    await asyncio.sleep(links._LOOK_SECONDS)
+    await asyncio.sleep(links._HEALTH_CHECK_SECONDS)
 
     async def is_denied(number: int) -> bool:
         await synced.report(space, "web", message=f"round {number}")
@@ -249,8 +251,8 @@ async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_i
         )
         assert condition["reason"] == "TenantRefusesWrites"
         assert "nobody may write" in condition["message"]
-        key = synced.session.key("Pod", space, "web")
-        await eventually(lambda: synced.session.queue.failures(key) >= 4, within=60)
+        key = synced.session.build_key("Pod", space, "web")
+        await eventually(lambda: synced.session.queue.count_requeues(key) >= 4, within=60)
     await eventually(
         lambda: synced.above.get(PODS, "web", namespace=space),
         until=lambda body: body["status"].get("message") == f"round {number}",
@@ -261,13 +263,13 @@ async def test_a_tenant_that_refuses_writes_is_said_so_and_served_at_once_when_i
         until=lambda found: found is not None and found["status"] == "True",
         within=15,
     )
-    assert synced.session.queue.failures(key) == 0
+    assert synced.session.queue.count_requeues(key) == 0
 
 
 # --- what pods are told that wait -----------------------------------------------------------------
 
 
-async def test_a_pod_that_names_a_withheld_secret_is_told(synced: World):
+async def test_a_pod_that_names_a_withheld_secret_is_told(synced: SyncerWorld):
     space = await synced.namespace()
     await eventually(lambda: synced.session.stores["ServiceAccount"].get(space, "default"))
     secret = {
@@ -294,7 +296,7 @@ async def test_a_pod_that_names_a_withheld_secret_is_told(synced: World):
     assert [event["involvedObject"]["name"] for event in events] == ["web"]
 
 
-async def test_a_pod_in_a_namespace_that_waits_for_its_predecessor_is_told(world: World):
+async def test_a_pod_in_a_namespace_that_waits_for_its_predecessor_is_told(world: SyncerWorld):
     async with world.syncer():
         space = await world.namespace()
         below = world.super_namespace(space)
@@ -315,7 +317,7 @@ async def test_a_pod_in_a_namespace_that_waits_for_its_predecessor_is_told(world
         await eventually(lambda: world.twin(PODS, space, "web"), within=20)
 
 
-async def test_a_pod_that_names_a_node_follows_as_soon_as_the_tenant_has_it(synced: World):
+async def test_a_pod_that_names_a_node_follows_as_soon_as_the_tenant_has_it(synced: SyncerWorld):
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("early", nodeName=node), namespace=space)
     await told(synced, space, "rule node-name")
@@ -330,7 +332,7 @@ async def test_a_pod_that_names_a_node_follows_as_soon_as_the_tenant_has_it(sync
     assert node in str(twin["spec"]["affinity"]["nodeAffinity"])
 
 
-async def test_a_tenants_own_node_condition_costs_no_write(synced: World):
+async def test_a_tenants_own_node_condition_costs_no_write(synced: SyncerWorld):
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
@@ -374,7 +376,7 @@ async def test_a_tenants_own_node_condition_costs_no_write(synced: World):
     assert shown["status"]["capacity"]["example.com/fan"] == "2"
 
 
-async def test_a_pod_evicted_while_an_update_is_in_flight_is_not_made_again(synced: World):
+async def test_a_pod_evicted_while_an_update_is_in_flight_is_not_made_again(synced: SyncerWorld):
     """Its twin goes at once, before its kubelet said anything: the UID must not come back."""
     space, node = await synced.namespace(), await synced.super_node()
     owned = pod("web")

@@ -4,11 +4,11 @@ from __future__ import annotations
 
 from tenancy import names, wellknown
 from tenancy.resources import NAMESPACES, SERVICE_ACCOUNTS
-from tests.integration.syncer.world import SYSTEM_NAMESPACES, World
+from tests.integration.syncer.world import SYSTEM_NAMESPACES, SyncerWorld
 from tests.support.eventually import eventually
 
 
-async def test_a_fresh_tenant_gets_its_four_super_namespaces(synced: World):
+async def test_a_fresh_tenant_gets_its_four_super_namespaces(synced: SyncerWorld):
     wanted = {synced.super_namespace(name) for name in SYSTEM_NAMESPACES}
     found = await synced.below.list(
         NAMESPACES, label_selector=f"{wellknown.VC_UID}={synced.tenant.uid},{wellknown.NAMESPACE}"
@@ -25,7 +25,7 @@ async def test_a_fresh_tenant_gets_its_four_super_namespaces(synced: World):
     assert account["automountServiceAccountToken"] is False
 
 
-async def test_the_condition_says_synced(synced: World):
+async def test_the_condition_says_synced(synced: SyncerWorld):
     condition = await eventually(lambda: synced.condition(wellknown.SYNCED))
     assert (condition["status"], condition["reason"]) == ("True", "Engaged")
     held = await synced.condition(wellknown.DELETES_HELD)

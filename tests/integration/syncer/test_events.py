@@ -6,7 +6,7 @@ from kubeio import Object
 from tenancy import names, ownership, wellknown
 from tenancy.resources import EVENTS, NAMESPACES, PODS, VIRTUAL_CLUSTERS, Resource
 from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.world import HOME, World
+from tests.integration.syncer.world import HOME, SyncerWorld
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -14,7 +14,7 @@ NEW_EVENTS = Resource("events.k8s.io", "v1", "events", "Event")
 BEGAN = "2026-01-01T00:00:00.000000Z"
 
 
-async def placed(world: World) -> tuple[str, str, Object]:
+async def placed(world: SyncerWorld) -> tuple[str, str, Object]:
     """Have a pod run; returns its namespace, its node and its twin."""
     space, node = await world.namespace(), await world.super_node()
     await world.above.create(PODS, pod("web"), namespace=space)
@@ -34,7 +34,7 @@ def about(twin: Object) -> Object:
     }
 
 
-async def shown(world: World, space: str, name: str, **fields: object) -> Object:
+async def shown(world: SyncerWorld, space: str, name: str, **fields: object) -> Object:
     """Wait until the tenant has an Event with these fields."""
     return await eventually(
         lambda: world.above.get(EVENTS, name, namespace=space),
@@ -42,7 +42,7 @@ async def shown(world: World, space: str, name: str, **fields: object) -> Object
     )
 
 
-async def test_an_event_grows_in_the_tenant_as_it_grows_below(synced: World):
+async def test_an_event_grows_in_the_tenant_as_it_grows_below(synced: SyncerWorld):
     space, node, twin = await placed(synced)
     below = twin["metadata"]["namespace"]
     event = {
@@ -73,7 +73,7 @@ async def test_an_event_grows_in_the_tenant_as_it_grows_below(synced: World):
     assert [w.verb for w in writes if w.resource == "events"] == ["patch", "patch", "create"]
 
 
-async def test_an_event_grows_after_a_restart_too(world: World):
+async def test_an_event_grows_after_a_restart_too(world: SyncerWorld):
     async with world.syncer():
         space, _, twin = await placed(world)
         below = twin["metadata"]["namespace"]
@@ -92,7 +92,7 @@ async def test_an_event_grows_after_a_restart_too(world: World):
         await shown(world, space, "web.2", count=2)
 
 
-async def test_an_event_of_the_newer_api_keeps_its_series(synced: World):
+async def test_an_event_of_the_newer_api_keeps_its_series(synced: SyncerWorld):
     space, node, twin = await placed(synced)
     below = twin["metadata"]["namespace"]
     event = {
@@ -121,7 +121,7 @@ async def test_an_event_of_the_newer_api_keeps_its_series(synced: World):
     assert told["note"] == f"assigned {space}/web to {node}"
 
 
-async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: World):
+async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: SyncerWorld):
     """Another tenant's root and super namespace, an agent, a node that is not shown."""
     space, node, twin = await placed(synced)
     below = twin["metadata"]["namespace"]
@@ -134,15 +134,15 @@ async def test_names_that_are_not_the_tenants_do_not_reach_it(synced: World):
     }
     made = await synced.below.create(VIRTUAL_CLUSTERS, other)
     uid, name = made["metadata"]["uid"], made["metadata"]["name"]
-    root = names.root_namespace("default", name, uid)
+    root = names.build_root_namespace("default", name, uid)
     theirs = ownership.Tenant(name=name, namespace="default", uid=uid, root=root)
     foreign = {
         "apiVersion": "v1",
         "kind": "Namespace",
         "metadata": {
             "name": f"{root}-shop",
-            "labels": ownership.labels(theirs, "shop"),
-            "annotations": ownership.annotations(theirs, "shop", "x"),
+            "labels": ownership.build_owner_labels(theirs, "shop"),
+            "annotations": ownership.build_owner_annotations(theirs, "shop", "x"),
         },
     }
     await synced.below.create(NAMESPACES, foreign)

@@ -18,12 +18,12 @@ from tenancy.resources import PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.rights import grant_lease
-from tests.integration.syncer.world import HOME, SYNCER, World
+from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld
 from tests.support.alerts import firing
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from tests.support.replicas import GOAL, PATIENCE, Attempt, Pair, Replica
+from tests.support.replicas import GOAL, PATIENCE, ReplicaPair, SentWrite, SyncerProcess
 
 pytestmark = pytest.mark.thorough
 
@@ -34,12 +34,12 @@ BY_DESIGN = {"namespaces", "configmaps", "virtualclusters/status"}
 
 
 @dataclass(frozen=True)
-class Stage:
+class TwoSyncers:
     """A tenant and two syncers."""
 
-    world: World
-    pair: Pair
-    start: Callable[[str], Replica]
+    world: SyncerWorld
+    pair: ReplicaPair
+    start: Callable[[str], SyncerProcess]
 
     async def burst(self, space: str, prefix: str) -> list[str]:
         """Create pods in the tenant faster than they can be carried down."""
@@ -64,12 +64,12 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stage]:
+async def stage(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[TwoSyncers]:
     async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world:
         await grant_lease(world)
         kubeconfig = super_plane.kubeconfig(SYNCER, group="")
         one, two = (started(name, tmp_path, kubeconfig) for name in ("one", "two"))
-        pair = Pair(
+        pair = ReplicaPair(
             (one, two),
             client=world.below,
             lease=(HOME, wellknown.SYNCER),
@@ -77,24 +77,24 @@ async def stage(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[Stag
             planes=(super_plane, world.tenant_plane),
         )
         try:
-            yield Stage(world, pair, partial(started, folder=tmp_path, kubeconfig=kubeconfig))
+            yield TwoSyncers(world, pair, partial(started, folder=tmp_path, kubeconfig=kubeconfig))
         finally:
             await pair.stop()
 
 
-def started(name: str, folder: Path, kubeconfig: bytes) -> Replica:
+def started(name: str, folder: Path, kubeconfig: bytes) -> SyncerProcess:
     """Start a syncer in a pod of that name; a second time, it is that pod's container again."""
-    return Replica("syncer", name, folder, kubeconfig, env={"POD_UID": f"uid-{name}"})
+    return SyncerProcess("syncer", name, folder, kubeconfig, env={"POD_UID": f"uid-{name}"})
 
 
-def touched(writes: Sequence[Attempt]) -> set[tuple[str, str, str]]:
+def touched(writes: Sequence[SentWrite]) -> set[tuple[str, str, str]]:
     """Return the objects that writes have changed."""
     return {
         write.place for write in writes if write.was_accepted and write.resource not in BY_DESIGN
     }
 
 
-async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(stage: Stage):
+async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(stage: TwoSyncers):
     """REL-01, REL-50: in mid-burst, by another process."""
     world, pair = stage.world, stage.pair
     holder, standby = await pair.settled()
@@ -124,7 +124,7 @@ async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(
     assert DOWN not in firing(await standby.scrape())
 
 
-async def test_a_container_that_is_started_again_goes_on_with_its_lease(stage: Stage):
+async def test_a_container_that_is_started_again_goes_on_with_its_lease(stage: TwoSyncers):
     """REL-01: it need not wait for what its dead process left, and nothing is written twice."""
     world, pair = stage.world, stage.pair
     holder, standby = await pair.settled()
@@ -154,7 +154,9 @@ async def test_a_container_that_is_started_again_goes_on_with_its_lease(stage: S
     assert set(made.values()) == {1}
 
 
-async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wakes(stage: Stage):
+async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wakes(
+    stage: TwoSyncers,
+):
     """REL-12, REL-50: not one request after it woke."""
     world, pair = stage.world, stage.pair
     holder, standby = await pair.settled()

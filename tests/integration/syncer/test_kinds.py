@@ -10,15 +10,15 @@ from dataclasses import dataclass
 import pytest
 
 from kubeio import Object
-from syncer.handlers.resync import Patrol
-from syncer.rules.registry import KINDS, Kind, Method
+from syncer.handlers.resync import Resync
+from syncer.rules.registry import KINDS, SyncedKind, UpdateMethod
 from tenancy import wellknown
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.samples import SAMPLES, Sample
+from tests.integration.syncer.samples import SAMPLES, KindSample
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import LINGER, World
-from tests.support.controlplane import Mark
+from tests.integration.syncer.world import LINGER, SyncerWorld
+from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -30,7 +30,7 @@ _CONFLICT = 409
 """Of a claim it counts for nothing: the binder and its protection write it meanwhile."""
 REPAIRED = 10.0
 """Seconds that drift may last on a busy machine; the patrol alone would take minutes."""
-_CHANGES = {Method.REPLACE: "update", Method.MERGE: "patch", Method.OWN: "patch"}
+_CHANGES = {UpdateMethod.REPLACE: "update", UpdateMethod.MERGE: "patch", UpdateMethod.OWN: "patch"}
 BY_KIND = pytest.mark.parametrize("kind", KINDS, ids=lambda kind: kind.resource.kind)
 IN_NAMESPACES = pytest.mark.parametrize(
     "kind",
@@ -45,16 +45,16 @@ def very_long() -> str:
 
 
 @dataclass(frozen=True)
-class Life:
+class KindLifecycle:
     """One object on both sides: everybody's hands but the syncer's."""
 
-    world: World
-    kind: Kind
+    world: SyncerWorld
+    kind: SyncedKind
     space: str
     """The tenant namespace that it is in, or that it is."""
 
     @property
-    def sample(self) -> Sample:
+    def sample(self) -> KindSample:
         """What is done to it."""
         return SAMPLES[self.kind.resource.kind]
 
@@ -148,7 +148,7 @@ class Life:
             within=within,
         )
 
-    def verbs(self, since: Mark, *, landed: bool = False) -> list[str]:
+    def verbs(self, since: AuditMark, *, landed: bool = False) -> list[str]:
         """Return the syncer's writes about the twin, or those that took effect."""
         return [
             write.verb
@@ -171,12 +171,12 @@ class Life:
 
 
 @BY_KIND
-async def test_life(world: World, kind: Kind):
+async def test_life(world: SyncerWorld, kind: SyncedKind):
     """REL-04, REL-09, REL-39: from the first write to a name's second owner.
 
     The namespace's name is hashed below.
     """
-    life, changed = Life(world, kind, very_long()), _CHANGES[kind.method]
+    life, changed = KindLifecycle(world, kind, very_long()), _CHANGES[kind.update_method]
     per_change = (changed,) if life.sample.carries_changes else ()
     async with world.syncer():
         await life.prepare()
@@ -227,15 +227,15 @@ async def test_life(world: World, kind: Kind):
 
 
 @BY_KIND
-async def test_the_patrol_finds_what_events_missed(synced: World, kind: Kind):
+async def test_the_patrol_finds_what_events_missed(synced: SyncerWorld, kind: SyncedKind):
     """The cache has the change and no key was woken; at rest the patrol finds nothing."""
-    life, session = Life(synced, kind, fresh_name("n")), synced.session
-    patrol = Patrol(synced.running[-1].tenants.sessions)
+    life, session = KindLifecycle(synced, kind, fresh_name("n")), synced.session
+    patrol = Resync(synced.running[-1].tenants.sessions)
     await life.prepare()
     await life.make()
     await life.in_step()
     await synced.idle()
-    seen = session.super_store(kind.resource.kind)
+    seen = session.get_super_store(kind.resource.kind)
     async with life.costing():
         session.is_ready = False
         await life.meddle(life.sample.drift)
@@ -246,11 +246,11 @@ async def test_the_patrol_finds_what_events_missed(synced: World, kind: Kind):
         )
         session.is_ready = True
         await asyncio.sleep(0.2)
-    async with life.costing(_CHANGES[kind.method]):
-        assert await patrol.look(session)
+    async with life.costing(_CHANGES[kind.update_method]):
+        assert await patrol.resync_session(session)
         await life.in_step(within=REPAIRED)
     async with life.costing():
-        await patrol.look(session)
+        await patrol.resync_session(session)
         await asyncio.sleep(0.1)
 
 
@@ -259,8 +259,8 @@ def test_every_sample_is_of_a_kind_in_the_table():
 
 
 @IN_NAMESPACES
-async def test_a_foreign_object_of_the_name_is_left_alone(synced: World, kind: Kind):
-    life = Life(synced, kind, fresh_name("n"))
+async def test_a_foreign_object_of_the_name_is_left_alone(synced: SyncerWorld, kind: SyncedKind):
+    life = KindLifecycle(synced, kind, fresh_name("n"))
     await life.prepare()
     below, name = life.below
     foreign = {**life.sample.body, "metadata": {"name": name}}

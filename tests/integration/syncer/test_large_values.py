@@ -12,8 +12,8 @@ from kubeio import Object
 from syncer.rules.pods import environment
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.world import SYNCER, World
-from tests.support.controlplane import Mark
+from tests.integration.syncer.world import SYNCER, SyncerWorld
+from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.thorough
@@ -32,7 +32,7 @@ def large(resource: Resource, name: str, letter: str) -> Object:
     return {"metadata": {"name": name, "annotations": {"note": "a"}}, **values}
 
 
-def reads(world: World, since: dict[str, Mark]) -> list[str]:
+def reads(world: SyncerWorld, since: dict[str, AuditMark]) -> list[str]:
     """Return the syncer's single reads of ConfigMaps and Secrets of tests, on both sides."""
     found: list[str] = []
     for side, plane in (("super", world.super_plane), ("tenant", world.tenant_plane)):
@@ -45,13 +45,15 @@ def reads(world: World, since: dict[str, Mark]) -> list[str]:
     return found
 
 
-def marks_of(world: World) -> dict[str, Mark]:
+def marks_of(world: SyncerWorld) -> dict[str, AuditMark]:
     """Return this moment in both audit logs."""
     return {side: world.mark(side) for side in ("super", "tenant")}
 
 
 @pytest.mark.parametrize("resource", [CONFIG_MAPS, SECRETS], ids=lambda found: found.kind)
-async def test_they_go_down_whole_and_only_their_digests_are_kept(world: World, resource: Resource):
+async def test_they_go_down_whole_and_only_their_digests_are_kept(
+    world: SyncerWorld, resource: Resource
+):
     names = [f"large-{number}" for number in range(OBJECTS)]
     kind = "configMap" if resource is CONFIG_MAPS else "secret"
     key = "name" if resource is CONFIG_MAPS else "secretName"
@@ -73,7 +75,7 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(world: World, 
         # At rest nothing of them is in memory, on either side.
         kept = [
             *world.session.stores[resource.kind].list(space),
-            *world.session.super_store(resource.kind).list(world.super_namespace(space)),
+            *world.session.get_super_store(resource.kind).list(world.super_namespace(space)),
         ]
         assert len([entry for entry in kept if entry.name in names]) == 2 * OBJECTS
         assert sum(len(entry.body) for entry in kept) < 100_000
@@ -131,7 +133,7 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(world: World, 
     async with world.syncer():
         await asyncio.sleep(0.5)
         await world.idle()
-        for key_ in list(world.session.all_keys()):
+        for key_ in list(world.session.list_all_keys()):
             world.session.queue.add(key_)
         await world.idle()
     assert reads(world, since) == []

@@ -9,12 +9,12 @@ import pytest
 
 from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 
-async def deleted(world: World, name: str) -> None:
+async def deleted(world: SyncerWorld, name: str) -> None:
     """Declare a VirtualCluster that has nothing, and delete it."""
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
@@ -26,11 +26,14 @@ async def deleted(world: World, name: str) -> None:
     await world.below.delete(VIRTUAL_CLUSTERS, name, namespace="default")
 
 
-async def let_go(world: World, name: str) -> None:
+async def let_go(world: SyncerWorld, name: str) -> None:
     async def reason() -> str:
         body = await world.below.get(VIRTUAL_CLUSTERS, name, namespace="default")
         found = (
-            conditions.find((body.get("status") or {}).get("conditions"), wellknown.SYNCED) or {}
+            conditions.find_condition(
+                (body.get("status") or {}).get("conditions"), wellknown.SYNCED
+            )
+            or {}
         )
         return f"{found.get('status')} {found.get('reason')}"
 
@@ -40,7 +43,7 @@ async def let_go(world: World, name: str) -> None:
 
 
 @pytest.mark.parametrize("length", [10, 63], ids=["half made", "with a name that no tenant has"])
-async def test_one_that_was_never_engaged_is_let_go_of(world: World, length: int):
+async def test_one_that_was_never_engaged_is_let_go_of(world: SyncerWorld, length: int):
     before, during = (fresh_name("vc").ljust(length, "x") for _ in range(2))
     await deleted(world, before)
     async with world.syncer(engaged=False):

@@ -14,7 +14,7 @@ from kubeio.api.client import Client
 from kubeio.errors import NotFound
 from syncer.model.mirrored_kinds import MIRRORS
 from tenancy import wellknown
-from tenancy.policies import Classes, Sync, TenantPolicySpec
+from tenancy.policies import ClassFilter, SyncSpec, TenantPolicySpec
 from tenancy.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     EVENTS,
@@ -22,18 +22,18 @@ from tenancy.resources import (
     STORAGE_CLASSES,
     VOLUME_SNAPSHOT_CLASSES,
 )
-from tests.integration.syncer.shown_samples import SHOWN, Shown, make_it
+from tests.integration.syncer.shown_samples import SHOWN, MirroredSample, make_it
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import World, policed
-from tests.support.controlplane import Mark
+from tests.integration.syncer.world import SyncerWorld, policed
+from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.thorough
 
-ALL = Classes(names=("*",))
+ALL = ClassFilter(names=("*",))
 EVERYTHING = TenantPolicySpec(
-    sync=Sync(
+    sync=SyncSpec(
         storage_classes=ALL,
         ingress_classes=ALL,
         volume_snapshot_classes=ALL,
@@ -107,7 +107,7 @@ async def stop_serving(client: Client) -> None:
 
 
 @pytest.fixture
-async def open_world(world: World) -> AsyncIterator[World]:
+async def open_world(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
     """A world whose tenant sees every class; both sides serve all kinds."""
     for client in (world.below, world.above):
         await serve(client)
@@ -116,23 +116,23 @@ async def open_world(world: World) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-async def mirrored(open_world: World) -> AsyncIterator[World]:
+async def mirrored(open_world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
     """The same, with a syncer that has come to rest."""
     async with open_world.syncer():
         yield open_world
 
 
-async def make(world: World, case: Shown, name: str = "") -> str:
+async def make(world: SyncerWorld, case: MirroredSample, name: str = "") -> str:
     """Make the object of a case below."""
     return await make_it(world, case, name)
 
 
-async def seen(world: World, case: Shown, name: str) -> Object:
+async def seen(world: SyncerWorld, case: MirroredSample, name: str) -> Object:
     """Wait until the tenant sees the object of a case."""
     return await eventually(lambda: world.above.get(case.resource, name))
 
 
-def verbs(world: World, case: Shown, since: Mark, name: str) -> list[str]:
+def verbs(world: SyncerWorld, case: MirroredSample, since: AuditMark, name: str) -> list[str]:
     """Return the syncer's writes in the tenant about an object, refused ones apart."""
     return [
         write.verb
@@ -142,7 +142,7 @@ def verbs(world: World, case: Shown, since: Mark, name: str) -> list[str]:
 
 
 @BY_KIND
-async def test_a_tenants_own_of_the_name_is_left_alone(mirrored: World, case: Shown):
+async def test_a_tenants_own_of_the_name_is_left_alone(mirrored: SyncerWorld, case: MirroredSample):
     name = fresh_name("own")
     own = {**case.head, **case.body, "metadata": {"name": name, "labels": {"mine": "1"}}}
     made = await mirrored.above.create(case.resource, own)
@@ -169,13 +169,13 @@ async def test_a_tenants_own_of_the_name_is_left_alone(mirrored: World, case: Sh
 
 
 @BY_KIND
-async def test_only_what_the_policy_shows(world: World, case: Shown):
+async def test_only_what_the_policy_shows(world: SyncerWorld, case: MirroredSample):
     for client in (world.below, world.above):
         await serve(client)
     name = await make(world, case)
     async with policed(world, EVERYTHING), world.syncer():
         await seen(world, case, name)
-    by_label = Classes(match_labels={"tier": "gold"})
+    by_label = ClassFilter(match_labels={"tier": "gold"})
     fields = (
         "storage_classes",
         "ingress_classes",
@@ -184,7 +184,7 @@ async def test_only_what_the_policy_shows(world: World, case: Shown):
         "priority_classes",
         "runtime_classes",
     )
-    labelled = Sync(**dict.fromkeys(fields, by_label))
+    labelled = SyncSpec(**dict.fromkeys(fields, by_label))
     async with policed(world, TenantPolicySpec(sync=labelled)), world.syncer():
         await world.idle()
         assert await seen(world, case, name)
@@ -192,13 +192,13 @@ async def test_only_what_the_policy_shows(world: World, case: Shown):
         await gone(lambda: world.above.get(case.resource, name))
 
 
-async def test_the_systems_priority_classes_are_each_clusters_own(mirrored: World):
+async def test_the_systems_priority_classes_are_each_clusters_own(mirrored: SyncerWorld):
     found = await mirrored.above.get(PRIORITY_CLASSES, "system-node-critical")
     assert wellknown.MIRRORED not in (found["metadata"].get("labels") or {})
     assert wellknown.UID not in (found["metadata"].get("annotations") or {})
 
 
-async def test_the_default_class_is_the_tenants_default(mirrored: World):
+async def test_the_default_class_is_the_tenants_default(mirrored: SyncerWorld):
     name = fresh_name("default")
     body = {
         "metadata": {"name": name, "annotations": {DEFAULT_CLASS: "true"}},
@@ -211,7 +211,7 @@ async def test_the_default_class_is_the_tenants_default(mirrored: World):
     await gone(lambda: mirrored.above.get(STORAGE_CLASSES, name))
 
 
-async def test_a_kind_that_either_side_begins_or_stops_to_serve(world: World):
+async def test_a_kind_that_either_side_begins_or_stops_to_serve(world: SyncerWorld):
     """REL-45."""
     case = next(case for case in CASES if case.resource is VOLUME_SNAPSHOT_CLASSES)
     for client in (world.below, world.above):

@@ -6,12 +6,12 @@ from tenancy import names, wellknown
 from tenancy.resources import CONFIG_MAPS, EVENTS, NAMESPACES, PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 
-async def test_a_namespace_goes_after_its_pods(synced: World):
+async def test_a_namespace_goes_after_its_pods(synced: SyncerWorld):
     """REL-22: not before them."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
@@ -28,7 +28,7 @@ async def test_a_namespace_goes_after_its_pods(synced: World):
     await gone(lambda: synced.below.get(NAMESPACES, synced.super_namespace(space)))
 
 
-async def test_a_very_long_name_is_mapped_and_carried(synced: World):
+async def test_a_very_long_name_is_mapped_and_carried(synced: SyncerWorld):
     space = f"{fresh_name('long')}-{'x' * 50}"[:63]
     await synced.namespace(space)
     below = synced.super_namespace(space)
@@ -39,7 +39,7 @@ async def test_a_very_long_name_is_mapped_and_carried(synced: World):
     assert twin["metadata"]["annotations"][wellknown.NAMESPACE] == space
 
 
-async def test_a_namespace_made_anew_waits_until_the_old_one_is_gone_below(world: World):
+async def test_a_namespace_made_anew_waits_until_the_old_one_is_gone_below(world: SyncerWorld):
     """REL-08: with an Event that says so."""
     async with world.syncer():
         space = await world.namespace()
@@ -79,7 +79,7 @@ async def test_a_namespace_made_anew_waits_until_the_old_one_is_gone_below(world
         await eventually(lambda: world.twin(PODS, space, "web"), within=20)
 
 
-async def test_a_foreign_namespace_is_never_touched(synced: World):
+async def test_a_foreign_namespace_is_never_touched(synced: SyncerWorld):
     space = fresh_name("n")
     below = synced.super_namespace(space)
     made = await synced.below.create(
@@ -105,7 +105,7 @@ async def test_a_foreign_namespace_is_never_touched(synced: World):
     assert not await synced.has_twin(PODS, space, "web")
 
 
-async def test_labels_of_a_super_namespace_are_put_back(synced: World):
+async def test_labels_of_a_super_namespace_are_put_back(synced: SyncerWorld):
     space = await synced.namespace()
     below = synced.super_namespace(space)
     label = "pod-security.kubernetes.io/enforce"
@@ -116,7 +116,7 @@ async def test_labels_of_a_super_namespace_are_put_back(synced: World):
     )
 
 
-async def test_labels_of_a_tenant_namespace_never_arrive(synced: World):
+async def test_labels_of_a_tenant_namespace_never_arrive(synced: SyncerWorld):
     space = fresh_name("n")
     labels = {"istio-injection": "enabled", "pod-security.kubernetes.io/enforce": "privileged"}
     body = {

@@ -17,20 +17,25 @@ import pytest
 
 from kubeio import Object
 from syncer.model import field_rules
-from syncer.model.field_rules import Only, Refuse, Walk
-from syncer.model.rejections import REASON
-from syncer.rbac import SUPER_ACCESS
+from syncer.model.field_rules import AllowValues, FieldWalk, RefuseField
+from syncer.model.rejections import SYNC_REJECTED
+from syncer.rbac import SUPER_RBAC_RULES
 from syncer.rules import field_rule_tables
 from syncer.rules.registry import KINDS
-from syncer.tenants.connection import OPTIONAL, WATCHED
+from syncer.tenants.connection import OPTIONAL_RESOURCES, WATCHED_RESOURCES
 from tests.integration.syncer.negative_list import CASES
 from tests.integration.syncer.negative_list.cases import (
-    Case,
+    RefusedCase,
 )
-from tests.integration.syncer.negative_list.rewrites import MISSING, REWRITES, Place, Rewrite
+from tests.integration.syncer.negative_list.rewrites import (
+    MISSING,
+    REWRITES,
+    FieldPath,
+    RewrittenObject,
+)
 from tests.integration.syncer.negative_list.rows import ELSEWHERE, ROWS
-from tests.integration.syncer.negative_list.runner import PATIENCE, Result, Run
-from tests.support.controlplane import ControlPlane
+from tests.integration.syncer.negative_list.runner import PATIENCE, ListResult, ListRun
+from tests.support.controlplane import LocalControlPlane
 from tools.testbed import product
 
 pytestmark = pytest.mark.thorough
@@ -53,9 +58,9 @@ _PROBLEM = re.compile(r"(?:^|; )((?:(?!\(rule ).)+) \(rule ([a-z-]+)\)", re.DOTA
 
 
 @pytest.fixture(scope="module")
-def result(super_plane: ControlPlane, tmp_path_factory: pytest.TempPathFactory) -> Result:
+def result(super_plane: LocalControlPlane, tmp_path_factory: pytest.TempPathFactory) -> ListResult:
     """Run all cases."""
-    found = asyncio.run(Run(super_plane, tmp_path_factory.mktemp("negative") / "tenant").all())
+    found = asyncio.run(ListRun(super_plane, tmp_path_factory.mktemp("negative") / "tenant").all())
     times = sorted(o.seconds for o in found.outcomes.values() if o.seconds is not None)
     cuts = statistics.quantiles(times, n=100, method="inclusive")
     print(
@@ -70,7 +75,7 @@ BY_CASE = pytest.mark.parametrize("case", CASES, ids=str)
 
 
 @BY_CASE
-def test_what_is_refused_is_told_once_and_stays_above(result: Result, case: Case):
+def test_what_is_refused_is_told_once_and_stays_above(result: ListResult, case: RefusedCase):
     outcome = result.outcomes[str(case)]
     assert bool(outcome.refused_above) is case.above, outcome.refused_above
     if case.above:
@@ -78,7 +83,7 @@ def test_what_is_refused_is_told_once_and_stays_above(result: Result, case: Case
     else:
         assert outcome.seconds is not None, f"no Event within {PATIENCE} seconds"
         event = _one(outcome.told)
-        assert (event["reason"], event["type"]) == (REASON, "Warning")
+        assert (event["reason"], event["type"]) == (SYNC_REJECTED, "Warning")
         _check_message(event["message"], case, result.hidden)
     assert not outcome.is_below
     if case.tried:
@@ -94,7 +99,7 @@ def _one(events: list[Object]) -> Object:
     return events[0]
 
 
-def _check_message(message: str, case: Case, hidden: tuple[str, ...]) -> None:
+def _check_message(message: str, case: RefusedCase, hidden: tuple[str, ...]) -> None:
     problems = _PROBLEM.findall(message)
     mine = [text for text, rule in problems if rule == case.rule and text.startswith(case.path)]
     assert mine, message
@@ -102,20 +107,20 @@ def _check_message(message: str, case: Case, hidden: tuple[str, ...]) -> None:
     assert not [word for word in hidden if word in message]
 
 
-def _rules_of_table(case: Case) -> set[str]:
+def _rules_of_table(case: RefusedCase) -> set[str]:
     """Return the rules by which the verdict table alone refuses a body."""
-    kind, found = case.resource.kind, Walk()
-    for part in field_rule_tables.TABLES[kind]:
+    kind, found = case.resource.kind, FieldWalk()
+    for part in field_rule_tables.DOWNWARD_TABLES[kind]:
         if part.path == "spec":
-            found.fields(case.bad["spec"], part.table, part.path)
+            found.walk_fields(case.bad["spec"], part.table, part.path)
         elif part.path.startswith("spec.ephemeralContainers"):
             for item in case.bad["spec"].get("ephemeralContainers") or ():
-                found.fields(item, part.table, part.path)
+                found.walk_fields(item, part.table, part.path)
     return {problem.rule for problem in found.problems}
 
 
 @pytest.mark.parametrize("each", REWRITES, ids=str)
-def test_what_goes_down_as_something_else(result: Result, each: Rewrite):
+def test_what_goes_down_as_something_else(result: ListResult, each: RewrittenObject):
     written = result.rewritten[each.number]
     assert written.twin, [event["message"] for event in written.told]
     words = {**result.words, "@name": written.name, "@uid": written.uid}
@@ -139,7 +144,7 @@ def _spelled(value: Any, words: Mapping[str, str]) -> Any:
     return json.loads(text)
 
 
-def _at(body: Any, place: Place) -> Any:
+def _at(body: Any, place: FieldPath) -> Any:
     for step in place:
         try:
             body = body[step]
@@ -150,8 +155,12 @@ def _at(body: Any, place: Place) -> Any:
 
 def test_what_never_goes_down_is_not_even_watched():
     """Nor may the syncer make any of it below."""
-    watched = {resource.kind for resource, _, _ in WATCHED} | {kind.kind for kind in OPTIONAL}
-    made = {resource for row in SUPER_ACCESS for resource in row.resources if "create" in row.verbs}
+    watched = {resource.kind for resource, _, _ in WATCHED_RESOURCES} | {
+        kind.kind for kind in OPTIONAL_RESOURCES
+    }
+    made = {
+        resource for row in SUPER_RBAC_RULES for resource in row.resources if "create" in row.verbs
+    }
     never = {
         "CSINode": "csinodes",
         "CertificateSigningRequest": "certificatesigningrequests",
@@ -175,7 +184,7 @@ def test_what_never_goes_down_is_not_even_watched():
     assert down & {"Lease", "Node", "ServiceAccount", "StorageClass"} == set()
 
 
-def test_nothing_runs_hot(result: Result):
+def test_nothing_runs_hot(result: ListResult):
     assert result.heat == []
 
 
@@ -183,10 +192,10 @@ def test_every_leaf_that_is_refused_has_a_case():
     proved = {case.leaf for case in CASES if case.leaf}
     refused = {
         f"{kind} {path}"
-        for kind, parts in field_rule_tables.TABLES.items()
+        for kind, parts in field_rule_tables.DOWNWARD_TABLES.items()
         for part in parts
-        for path, verdict in field_rules.paths(part.table, part.path)
-        if isinstance(verdict, Refuse | Only)
+        for path, verdict in field_rules.iterate_leaf_paths(part.table, part.path)
+        if isinstance(verdict, RefuseField | AllowValues)
     }
     assert refused - proved == set()
     assert proved - refused == set()

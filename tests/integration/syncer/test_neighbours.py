@@ -11,13 +11,13 @@ from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.planes import declare, own_world
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.thorough
 
 
-async def test_equal_names_in_two_tenants_stay_apart(world: World, tmp_path: Path):
+async def test_equal_names_in_two_tenants_stay_apart(world: SyncerWorld, tmp_path: Path):
     async with own_world(world.super_plane, tmp_path / "other") as other, world.syncer() as syncer:
         other.running.append(syncer)
         await eventually(other.is_engaged, within=30)
@@ -39,7 +39,7 @@ async def test_equal_names_in_two_tenants_stay_apart(world: World, tmp_path: Pat
         other.running.clear()
 
 
-async def test_a_frozen_tenant_stops_nobody_else(world: World, tmp_path: Path):
+async def test_a_frozen_tenant_stops_nobody_else(world: SyncerWorld, tmp_path: Path):
     """REL-16, REL-76: it takes connections and does not answer.
 
     Meanwhile its pods' statuses keep changing.
@@ -76,18 +76,18 @@ async def test_a_frozen_tenant_stops_nobody_else(world: World, tmp_path: Path):
         frozen.running.clear()
 
 
-async def test_a_tenant_joins_and_leaves_while_the_syncer_runs(world: World):
+async def test_a_tenant_joins_and_leaves_while_the_syncer_runs(world: SyncerWorld):
     """Another VirtualCluster of the same control plane: engaged, told, and let go of."""
     async with world.syncer() as program:
         joined = await declare(world.below, world.tenant_plane)
-        await eventually(lambda: joined.uid in program.tenants.links, within=30)
-        await eventually(lambda: program.tenants.links[joined.uid].is_ready, within=30)
+        await eventually(lambda: joined.uid in program.tenants.connections, within=30)
+        await eventually(lambda: program.tenants.connections[joined.uid].is_ready, within=30)
         await world.below.delete(VIRTUAL_CLUSTERS, joined.name, namespace=joined.namespace)
-        await eventually(lambda: joined.uid not in program.tenants.links)
+        await eventually(lambda: joined.uid not in program.tenants.connections)
         assert world.is_engaged()
 
 
-async def test_a_new_kubeconfig_is_taken_without_losing_anything(world: World):
+async def test_a_new_kubeconfig_is_taken_without_losing_anything(world: SyncerWorld):
     from tenancy.resources import SECRETS  # noqa: PLC0415 - only here
 
     async with world.syncer():

@@ -29,14 +29,14 @@ from tests.integration.syncer.objects import pod
 from tests.integration.syncer.samples import rule
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_service_types import set_policy
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.thorough
 
 
-async def told(world: World, space: str) -> Object:
+async def told(world: SyncerWorld, space: str) -> Object:
     """Wait for the one Event of the syncer in a namespace."""
     (event,) = await eventually(lambda: world.events(space))
     return event
@@ -55,12 +55,12 @@ def slice_of(address: str, name: str = "away") -> Object:
     }
 
 
-async def test_an_address_of_the_super_cluster_takes_the_slice_away(synced: World):
+async def test_an_address_of_the_super_cluster_takes_the_slice_away(synced: SyncerWorld):
     space = await synced.namespace()
     await synced.above.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
     twin = await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
     assert twin["metadata"]["labels"][MANAGED_BY] == "vc-syncer.tenancy.x-k8s.io"
-    forbidden = str(synced.session.super_cluster.ranges.current().services[0][1])
+    forbidden = str(synced.session.super_cluster.cidr_tracker.get_current().services[0][1])
     body = {"endpoints": [{"addresses": [forbidden]}]}
     await synced.above.patch(ENDPOINT_SLICES, "away", body, namespace=space)
     await gone(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
@@ -72,7 +72,7 @@ async def test_an_address_of_the_super_cluster_takes_the_slice_away(synced: Worl
     await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
 
 
-async def test_a_node_that_joins_takes_its_address_out_of_slices(synced: World):
+async def test_a_node_that_joins_takes_its_address_out_of_slices(synced: SyncerWorld):
     space = await synced.namespace()
     await synced.above.create(ENDPOINT_SLICES, slice_of("192.0.2.77"), namespace=space)
     await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
@@ -86,7 +86,7 @@ async def test_a_node_that_joins_takes_its_address_out_of_slices(synced: World):
     await eventually(lambda: synced.twin(ENDPOINT_SLICES, space, "away"))
 
 
-async def test_slices_that_a_controller_computes_never_go_down(synced: World):
+async def test_slices_that_a_controller_computes_never_go_down(synced: SyncerWorld):
     space = await synced.namespace()
     computed = slice_of("198.51.100.7", "computed")
     computed["metadata"]["labels"][MANAGED_BY] = SELECTOR_CONTROLLER
@@ -97,7 +97,7 @@ async def test_slices_that_a_controller_computes_never_go_down(synced: World):
     assert not await synced.has_twin(ENDPOINT_SLICES, "default", "kubernetes")
 
 
-async def test_a_slice_that_was_handed_to_a_controller_unseen_goes(world: World):
+async def test_a_slice_that_was_handed_to_a_controller_unseen_goes(world: SyncerWorld):
     async with world.syncer():
         space = await world.namespace()
         await world.above.create(ENDPOINT_SLICES, slice_of("198.51.100.7"), namespace=space)
@@ -116,7 +116,7 @@ def ingress(**spec: Any) -> Object:
     return {"metadata": {"name": "web"}, "spec": {"rules": [rule("a.example")], **spec}}
 
 
-async def test_the_secrets_that_an_ingress_names_go_with_it(synced: World):
+async def test_the_secrets_that_an_ingress_names_go_with_it(synced: SyncerWorld):
     space = await synced.namespace()
     data = {"tls.crt": "Yw==", "tls.key": "aw=="}
     secret = {"metadata": {"name": "cert"}, "type": "kubernetes.io/tls", "data": data}
@@ -130,11 +130,11 @@ async def test_the_secrets_that_an_ingress_names_go_with_it(synced: World):
     await gone(lambda: synced.twin(SECRETS, space, "cert"))
 
 
-async def test_a_host_that_somebody_else_has_is_refused_until_it_is_free(synced: World):
+async def test_a_host_that_somebody_else_has_is_refused_until_it_is_free(synced: SyncerWorld):
     space, host = await synced.namespace(), f"{fresh_name('shop')}.example"
     other = {"metadata": {"name": fresh_name("shop")}, "spec": {"rules": [rule(host)]}}
     await synced.below.create(INGRESSES, other, namespace="default")
-    store = synced.session.link.home.other_ingresses
+    store = synced.session.connection.home_cluster.other_ingresses
     await eventually(lambda: store.get("default", other["metadata"]["name"]))
     await synced.above.create(INGRESSES, ingress(rules=[rule(host)]), namespace=space)
     event = await told(synced, space)
@@ -144,7 +144,7 @@ async def test_a_host_that_somebody_else_has_is_refused_until_it_is_free(synced:
     await eventually(lambda: synced.twin(INGRESSES, space, "web"))
 
 
-async def test_addresses_and_events_of_an_ingress_go_up(synced: World):
+async def test_addresses_and_events_of_an_ingress_go_up(synced: SyncerWorld):
     space = await synced.namespace()
     await synced.above.create(INGRESSES, ingress(), namespace=space)
     twin = await eventually(lambda: synced.twin(INGRESSES, space, "web"))
@@ -176,7 +176,7 @@ async def test_addresses_and_events_of_an_ingress_go_up(synced: World):
     assert found["involvedObject"]["kind"] == "Ingress"
 
 
-async def test_an_unknown_annotation_holds_an_ingress(synced: World):
+async def test_an_unknown_annotation_holds_an_ingress(synced: SyncerWorld):
     space = await synced.namespace()
     held = ingress()
     key = "nginx.ingress.kubernetes.io/server-snippet"
@@ -190,7 +190,7 @@ async def test_an_unknown_annotation_holds_an_ingress(synced: World):
     await eventually(lambda: synced.twin(INGRESSES, space, "web"))
 
 
-async def test_a_class_that_is_not_offered(synced: World):
+async def test_a_class_that_is_not_offered(synced: SyncerWorld):
     set_policy(synced, sync={"ingressClasses": {"names": ["public"]}})
     space = await synced.namespace()
     await synced.above.create(INGRESSES, ingress(ingressClassName="internal"), namespace=space)
@@ -226,7 +226,7 @@ def selected(twin: Object) -> list[str]:
     ]
 
 
-async def test_a_policy_follows_the_namespaces_that_it_selects(synced: World):
+async def test_a_policy_follows_the_namespaces_that_it_selects(synced: SyncerWorld):
     space, team = await synced.namespace(), fresh_name("team")
     chosen = {"namespaceSelector": {"matchLabels": {"team": team}}}
     body = {
@@ -263,7 +263,7 @@ async def test_a_policy_follows_the_namespaces_that_it_selects(synced: World):
     assert found == ["update"] * 4
 
 
-async def test_a_block_loses_a_node_that_joins(synced: World):
+async def test_a_block_loses_a_node_that_joins(synced: SyncerWorld):
     space = await synced.namespace()
     block = {"ipBlock": {"cidr": "203.0.113.0/24"}}
     body = {"metadata": {"name": "p"}, "spec": {"podSelector": {}, "egress": [{"to": [block]}]}}
@@ -283,7 +283,7 @@ async def test_a_block_loses_a_node_that_joins(synced: World):
     await synced.below.delete(NODES, name)
 
 
-async def test_a_selector_by_a_label_that_stays_above_is_told(synced: World):
+async def test_a_selector_by_a_label_that_stays_above_is_told(synced: SyncerWorld):
     space = await synced.namespace()
     selector = {"matchLabels": {"sidecar.istio.io/inject": "true"}}
     body = {"metadata": {"name": "p"}, "spec": {"podSelector": selector}}
@@ -292,13 +292,13 @@ async def test_a_selector_by_a_label_that_stays_above_is_told(synced: World):
     assert not await synced.has_twin(NETWORK_POLICIES, space, "p")
 
 
-async def test_policies_that_are_withdrawn_go_away(synced: World):
+async def test_policies_that_are_withdrawn_go_away(synced: SyncerWorld):
     space = await synced.namespace()
     body = {"metadata": {"name": "p"}, "spec": {"podSelector": {}}}
     await synced.above.create(NETWORK_POLICIES, body, namespace=space)
     await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
     set_policy(synced, sync={"networkPolicies": "Refuse"})
-    synced.session.add(synced.session.key("NetworkPolicy", space, "p"))
+    synced.session.enqueue(synced.session.build_key("NetworkPolicy", space, "p"))
     await gone(lambda: synced.twin(NETWORK_POLICIES, space, "p"))
     assert "network-policies" in (await told(synced, space))["message"]
 
@@ -306,7 +306,7 @@ async def test_policies_that_are_withdrawn_go_away(synced: World):
 # --- disruption budgets ---------------------------------------------------------------------------
 
 
-async def test_a_budget_is_the_tenants_number_with_room_for_one(synced: World):
+async def test_a_budget_is_the_tenants_number_with_room_for_one(synced: SyncerWorld):
     space, node = await synced.namespace(), await synced.super_node()
     for name in ("a", "b"):
         body = pod(name)
@@ -361,7 +361,7 @@ async def test_a_budget_is_the_tenants_number_with_room_for_one(synced: World):
     assert not [w for w in synced.writes("tenant", above) if "disruption" in w.resource]
 
 
-async def test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone(synced: World):
+async def test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone(synced: SyncerWorld):
     space = await synced.namespace()
     spec = {"maxUnavailable": 1, "selector": {"matchLabels": {"app": "web"}}}
     status = {

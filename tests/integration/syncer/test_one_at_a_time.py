@@ -9,13 +9,13 @@ import random
 import pytest
 
 from kubeio.errors import KubeError
-from syncer.rules.placement.reschedule_timeouts import UNSURE_SECONDS
+from syncer.rules.placement.reschedule_timeouts import UNANSWERED_CREATE_SECONDS
 from tenancy import wellknown
 from tenancy.resources import PODS, VIRTUAL_CLUSTERS
-from tests.integration.syncer.far import Far
+from tests.integration.syncer.far import TargetWorld
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_seats import far, own_plane, second, tenant
-from tests.support.doubles import Seen, observe, twins
+from tests.support.doubles import ObservedDoubles, observe, twins
 from tests.support.eventually import eventually
 from tests.support.own_address import needs_address
 
@@ -38,9 +38,11 @@ REFUSED = {
 
 
 @pytest.mark.parametrize("steps", [STEPS, pytest.param(AT_LENGTH, marks=pytest.mark.thorough)])
-async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.MonkeyPatch, steps: int):
+async def test_no_pod_is_ever_in_two_places(
+    far: TargetWorld, monkeypatch: pytest.MonkeyPatch, steps: int
+):
     """A0-12."""
-    monkeypatch.setattr("syncer.rules.placement.reschedule_timeouts.REST_SECONDS", 0.3)
+    monkeypatch.setattr("syncer.rules.placement.reschedule_timeouts.RETRY_ALL_SECONDS", 0.3)
     monkeypatch.setattr("syncer.controllers.pods.reschedule._SOON_SECONDS", 0.05)
     world, chance = far.world, random.Random(20240)  # noqa: S311 - the same steps each time
     await world.super_node()
@@ -50,7 +52,7 @@ async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.Monkey
     names = [f"p{number}" for number in range(COUNT)]
     for name in names:
         await world.above.create(PODS, pod(name), namespace=space)
-    seen = Seen()
+    seen = ObservedDoubles()
     watching = asyncio.create_task(observe((world.below, far.there), below, seen))
     moves = 0
     for step in range(steps):
@@ -77,7 +79,7 @@ async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.Monkey
                 await world.above.create(PODS, pod(name), namespace=space)
         if (step + 1) % (steps // RESTARTS) == 0:
             await eventually(world.is_engaged)  # the last restart may wait for its turn yet
-            world.session.link.restart()  # and with it, all that is only remembered
+            world.session.connection.restart()  # and with it, all that is only remembered
         await asyncio.sleep(0.05)
     assert moves > steps // 5
 
@@ -93,7 +95,7 @@ async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.Monkey
         return {what: which for what, which in found.items() if which}
 
     # A create that was not answered, as on a busy machine, keeps its seat for UNSURE_SECONDS.
-    await eventually(unrest, until=lambda found: not found, within=UNSURE_SECONDS + 60)
+    await eventually(unrest, until=lambda found: not found, within=UNANSWERED_CREATE_SECONDS + 60)
     assert not watching.done(), watching
     watching.cancel()
     assert seen.twice == []
@@ -101,7 +103,7 @@ async def test_no_pod_is_ever_in_two_places(far: Far, monkeypatch: pytest.Monkey
     await leave(far, space, names)
 
 
-async def leave(far: Far, space: str, names: list[str]) -> None:
+async def leave(far: TargetWorld, space: str, names: list[str]) -> None:
     """Have nothing seated in this cluster: pods of the next test would wait for it for ever."""
     for name in names:
         await far.world.above.delete(PODS, name, namespace=space, grace_seconds=0)

@@ -9,13 +9,13 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from syncer.controllers.pods.node_selection import FAILED
-from syncer.handlers.resync import Patrol
+from syncer.controllers.pods.node_selection import FAILED_SCHEDULING
+from syncer.handlers.resync import Resync
 from tenancy import wellknown
 from tenancy.resources import NODES, PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.thorough
@@ -26,7 +26,7 @@ TAINT = {"key": "own", "value": "1", "effect": "NoSchedule"}
 OURS = {"key": "ours", "value": "1", "effect": "NoSchedule"}
 
 
-async def shown_node(world: World) -> tuple[str, str]:
+async def shown_node(world: SyncerWorld) -> tuple[str, str]:
     """Have the tenant see a node, which a pod runs on."""
     space, node = await world.namespace(), await world.super_node()
     await world.above.create(PODS, pod("first"), namespace=space)
@@ -35,7 +35,7 @@ async def shown_node(world: World) -> tuple[str, str]:
 
 
 @contextlib.asynccontextmanager
-async def lent(world: World, node: str) -> AsyncIterator[None]:
+async def lent(world: SyncerWorld, node: str) -> AsyncIterator[None]:
     """Take a node away in the end, and with it what its tenant has added to it."""
     try:
         yield
@@ -44,7 +44,7 @@ async def lent(world: World, node: str) -> AsyncIterator[None]:
         await gone(lambda: world.above.get(NODES, node))
 
 
-async def add(world: World, node: str, **body: Any) -> None:
+async def add(world: SyncerWorld, node: str, **body: Any) -> None:
     """Have the tenant's administrator change a node."""
     await world.above.patch(NODES, node, body)
 
@@ -80,7 +80,7 @@ def is_as_added(body: Object) -> bool:
     )
 
 
-async def test_what_a_tenant_adds_to_its_node_stays(world: World):
+async def test_what_a_tenant_adds_to_its_node_stays(world: SyncerWorld):
     """V-03: through changes of ours, a patrol, a restart, and the end of its pods."""
     async with world.syncer():
         space, node = await shown_node(world)
@@ -98,7 +98,7 @@ async def test_what_a_tenant_adds_to_its_node_stays(world: World):
         )
         assert is_as_added(shown)
         await world.idle()
-        await Patrol(world.running[-1].tenants.sessions).look(world.session)
+        await Resync(world.running[-1].tenants.sessions).resync_session(world.session)
         await world.idle()
         assert is_as_added(await world.above.get(NODES, node))
         await world.above.delete(PODS, "first", namespace=space)
@@ -116,7 +116,7 @@ async def test_what_a_tenant_adds_to_its_node_stays(world: World):
         assert is_as_added(shown)
 
 
-async def test_what_is_the_super_clusters_comes_back(synced: World):
+async def test_what_is_the_super_clusters_comes_back(synced: SyncerWorld):
     _, node = await shown_node(synced)
     async with lent(synced, node):
         await synced.below.patch(NODES, node, {"spec": {"taints": [OURS]}})
@@ -140,7 +140,7 @@ async def test_what_is_the_super_clusters_comes_back(synced: World):
         )
 
 
-async def test_a_selector_on_a_key_that_only_the_tenants_nodes_carry(synced: World):
+async def test_a_selector_on_a_key_that_only_the_tenants_nodes_carry(synced: SyncerWorld):
     """It names no node until one has the label, then that one, and the next one that has it."""
     space, node = await shown_node(synced)
     async with lent(synced, node):
@@ -151,7 +151,7 @@ async def test_a_selector_on_a_key_that_only_the_tenants_nodes_carry(synced: Wor
         )
         assert f"{RACK}=7" in held["status"]["conditions"][0]["message"]
         events = await eventually(lambda: synced.events(space))
-        (told,) = [event for event in events if event["reason"] == FAILED]
+        (told,) = [event for event in events if event["reason"] == FAILED_SCHEDULING]
         assert (told["type"], told["involvedObject"]["name"]) == ("Warning", "web")
         assert f"{RACK}=7" in told["message"]
         assert not await synced.has_twin(PODS, space, "web")
@@ -180,7 +180,7 @@ async def test_a_selector_on_a_key_that_only_the_tenants_nodes_carry(synced: Wor
 @pytest.mark.parametrize(
     "closing", [{"unschedulable": True}, {"taints": [TAINT]}], ids=["cordon", "taint"]
 )
-async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: World, closing: Object):
+async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: SyncerWorld, closing: Object):
     space, node = await shown_node(synced)
     async with lent(synced, node):
         await synced.above.create(PODS, pod("before"), namespace=space)
@@ -207,7 +207,7 @@ async def test_a_node_that_its_tenant_closes_gets_no_new_pods(synced: World, clo
         )
 
 
-async def test_a_pod_that_names_a_node_without_room_has_failed(synced: World):
+async def test_a_pod_that_names_a_node_without_room_has_failed(synced: SyncerWorld):
     """The test says what a scheduler says; a controller would make the pod again."""
     space, node = await shown_node(synced)
     async with lent(synced, node):

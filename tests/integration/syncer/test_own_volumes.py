@@ -10,7 +10,7 @@ import pytest
 
 from kubeio import Object
 from tenancy import names, wellknown
-from tenancy.policies import Storage, TenantPolicySpec, TenantVolumes
+from tenancy.policies import StorageSpec, TenantPolicySpec, TenantVolumes
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES
 from tests.integration.syncer.storage import (
     claim,
@@ -22,25 +22,25 @@ from tests.integration.syncer.storage import (
     volume_writes,
 )
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import World, policed
+from tests.integration.syncer.world import SyncerWorld, policed
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.thorough
 
 SERVER = "nfs.example"
-OFFERED = TenantPolicySpec(storage=Storage(tenant_volumes=TenantVolumes(nfs_servers=(SERVER,))))
+OFFERED = TenantPolicySpec(storage=StorageSpec(tenant_volumes=TenantVolumes(nfs_servers=(SERVER,))))
 
 
 @pytest.fixture
-async def offered(world: World) -> AsyncIterator[World]:
+async def offered(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
     """A world whose tenant may write volumes of one NFS server; no syncer runs yet."""
     async with policed(world, OFFERED):
         yield world
 
 
 @pytest.fixture
-async def offering(offered: World) -> AsyncIterator[World]:
+async def offering(offered: SyncerWorld) -> AsyncIterator[SyncerWorld]:
     """The same, with a syncer that has come to rest."""
     async with offered.syncer():
         yield offered
@@ -66,9 +66,9 @@ def own_claim(volume: str) -> Object:
     return claim("x", "manual", accessModes=["ReadWriteMany"], volumeName=volume)
 
 
-async def test_a_volume_of_the_tenants_own_is_bound_to_its_claim_only(offering: World):
+async def test_a_volume_of_the_tenants_own_is_bound_to_its_claim_only(offering: SyncerWorld):
     world, space, volume = offering, await offering.namespace(), fresh_name("own")
-    below = names.volume(world.tenant.uid, volume)
+    below = names.build_volume_name(world.tenant.uid, volume)
     since = {side: world.mark(side) for side in ("super", "tenant")}
     await world.above.create(PERSISTENT_VOLUMES, own_volume(volume))
     await phase_is(world, volume, "Available")
@@ -103,13 +103,13 @@ async def test_a_volume_of_the_tenants_own_is_bound_to_its_claim_only(offering: 
     await gone(lambda: world.above.get(PERSISTENT_VOLUMES, volume))
 
 
-async def exists_below(world: World, volume: str) -> bool:
+async def exists_below(world: SyncerWorld, volume: str) -> bool:
     """Tell whether there is a super volume."""
     found = await world.below.list(PERSISTENT_VOLUMES)
     return any(item["metadata"]["name"] == volume for item in found["items"])
 
 
-async def test_a_volume_that_names_its_claim_is_bound_as_well(offering: World):
+async def test_a_volume_that_names_its_claim_is_bound_as_well(offering: SyncerWorld):
     world, space, volume = offering, await offering.namespace(), fresh_name("own")
     body = own_volume(volume)
     body["spec"]["claimRef"] = {"namespace": space, "name": "x"}
@@ -121,7 +121,7 @@ async def test_a_volume_that_names_its_claim_is_bound_as_well(offering: World):
     await phase_is(world, volume, "Bound")
 
 
-async def test_a_released_volume_is_free_once_the_tenant_says_so(offering: World):
+async def test_a_released_volume_is_free_once_the_tenant_says_so(offering: SyncerWorld):
     world, space, volume = offering, await offering.namespace(), fresh_name("own")
     await world.above.create(PERSISTENT_VOLUMES, own_volume(volume))
     await world.above.create(PERSISTENT_VOLUME_CLAIMS, own_claim(volume), namespace=space)
@@ -150,7 +150,7 @@ async def test_a_released_volume_is_free_once_the_tenant_says_so(offering: World
     ],
     ids=lambda source: next(iter(source)),
 )
-async def test_other_volumes_of_a_tenant_are_refused_with_one_event(offering: World, source):
+async def test_other_volumes_of_a_tenant_are_refused_with_one_event(offering: SyncerWorld, source):
     world, space, volume = offering, await offering.namespace(), fresh_name("own")
     since = world.mark("super")
     await world.above.create(PERSISTENT_VOLUMES, own_volume(volume, **source))
@@ -164,13 +164,16 @@ async def test_other_volumes_of_a_tenant_are_refused_with_one_event(offering: Wo
     await asyncio.sleep(0.3)
     await world.idle()
     assert await reasons(world, "default", volume) == ["SyncRejected"]
-    assert volume_writes(world, "super", since, names.volume(world.tenant.uid, volume)) == []
+    assert (
+        volume_writes(world, "super", since, names.build_volume_name(world.tenant.uid, volume))
+        == []
+    )
     assert claim_writes(world, "super", since, space) == []
 
 
-async def test_an_own_volume_that_was_made_anew_while_nobody_looked(offered: World):
+async def test_an_own_volume_that_was_made_anew_while_nobody_looked(offered: SyncerWorld):
     world, volume = offered, fresh_name("own")
-    below = names.volume(world.tenant.uid, volume)
+    below = names.build_volume_name(world.tenant.uid, volume)
     async with world.syncer():
         space = await world.namespace()
         await world.above.create(PERSISTENT_VOLUMES, own_volume(volume))

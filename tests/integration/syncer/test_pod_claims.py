@@ -9,13 +9,13 @@ import pytest
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.storage import claim, reasons
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.thorough
 
 
-async def make_ephemeral(world: World, space: str, pod_name: str, name: str) -> None:
+async def make_ephemeral(world: SyncerWorld, space: str, pod_name: str, name: str) -> None:
     """Make the claim of an ephemeral volume as the tenant's controller does."""
     owner = await world.above.get(PODS, pod_name, namespace=space)
     body = claim(name)
@@ -31,7 +31,7 @@ async def make_ephemeral(world: World, space: str, pod_name: str, name: str) -> 
     await world.above.create(PERSISTENT_VOLUME_CLAIMS, body, namespace=space)
 
 
-async def test_a_pod_uses_claims(synced: World):
+async def test_a_pod_uses_claims(synced: SyncerWorld):
     space = await synced.namespace()
     template = {"spec": claim("")["spec"]}
     volumes = [
@@ -50,7 +50,7 @@ async def test_a_pod_uses_claims(synced: World):
     assert "ephemeral" not in found["scratch"]
 
 
-async def test_a_pod_cannot_mount_a_strangers_claim(synced: World):
+async def test_a_pod_cannot_mount_a_strangers_claim(synced: SyncerWorld):
     space = await synced.namespace()
     below = synced.super_namespace(space)
     for name in ("stranger", "web-scratch"):

@@ -10,7 +10,7 @@ from kubeio.errors import NotFound
 from tenancy import names, wellknown
 from tenancy.resources import CONFIG_MAPS, EVENTS, NODES, PODS, SECRETS
 from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 
 
@@ -27,7 +27,7 @@ async def gone(look, within: float = 30.0) -> None:
     await eventually(is_gone, within=within)
 
 
-async def test_a_pod_goes_down_runs_and_goes(synced: World):
+async def test_a_pod_goes_down_runs_and_goes(synced: SyncerWorld):
     """REL-26: in a tenant that has no name server at all."""
     space = await synced.namespace()
     node = await synced.super_node()
@@ -61,7 +61,7 @@ async def test_a_pod_goes_down_runs_and_goes(synced: World):
     await gone(lambda: synced.above.get(PODS, "web", namespace=space))
 
 
-async def test_the_writes_of_one_pods_life(synced: World):
+async def test_the_writes_of_one_pods_life(synced: SyncerWorld):
     """No write more than needed: create, bind, one per status, two deletes."""
     space = await synced.namespace()
     node = await synced.super_node()
@@ -90,7 +90,7 @@ async def test_the_writes_of_one_pods_life(synced: World):
     assert len(tenant_writes) <= 5
 
 
-async def test_a_pod_with_token_configuration_and_root_ca(synced: World):
+async def test_a_pod_with_token_configuration_and_root_ca(synced: SyncerWorld):
     space = await synced.namespace()
     await eventually(lambda: synced.above.get(CONFIG_MAPS, "kube-root-ca.crt", namespace=space))
     await synced.above.create(
@@ -135,7 +135,7 @@ async def test_a_pod_with_token_configuration_and_root_ca(synced: World):
         await gone(lambda r=resource, n=name: synced.twin(r, space, n))
 
 
-async def test_an_eviction_below_takes_the_tenant_pod_with_its_reason(synced: World):
+async def test_an_eviction_below_takes_the_tenant_pod_with_its_reason(synced: SyncerWorld):
     """REL-40: the words of the eviction go up."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
@@ -161,7 +161,7 @@ async def test_an_eviction_below_takes_the_tenant_pod_with_its_reason(synced: Wo
     await gone(lambda: synced.above.get(PODS, "web", namespace=space))
 
 
-async def test_a_bound_pod_whose_twin_vanished_has_failed(world: World):
+async def test_a_bound_pod_whose_twin_vanished_has_failed(world: SyncerWorld):
     """The syncer was away when it went; a bare pod stays, as a kubelet would leave it."""
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()
@@ -179,7 +179,7 @@ async def test_a_bound_pod_whose_twin_vanished_has_failed(world: World):
         assert not await world.has_twin(PODS, space, "web")
 
 
-async def test_a_lost_pod_with_a_controller_goes(world: World):
+async def test_a_lost_pod_with_a_controller_goes(world: SyncerWorld):
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": "1"}
     owned = pod("web")
     owned["metadata"]["ownerReferences"] = [owner | {"controller": True}]
@@ -202,7 +202,7 @@ async def test_a_lost_pod_with_a_controller_goes(world: World):
 
 @pytest.mark.parametrize("has_controller", [False, True])
 async def test_a_twin_that_is_forced_away_takes_the_tenant_pod_with_a_word(
-    synced: World, has_controller: bool
+    synced: SyncerWorld, has_controller: bool
 ):
     """Its deletion and its end are all but one event; whichever is seen, the outcome is one."""
     space, node = await synced.namespace(), await synced.super_node()
@@ -224,7 +224,7 @@ async def test_a_twin_that_is_forced_away_takes_the_tenant_pod_with_a_word(
     assert ("its controller" in said[0]) == has_controller
 
 
-async def test_a_pod_that_its_node_evicted_stays_as_it_ended(synced: World):
+async def test_a_pod_that_its_node_evicted_stays_as_it_ended(synced: SyncerWorld):
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
     await synced.start_pod(space, "web", node)
@@ -252,7 +252,7 @@ async def test_a_pod_that_its_node_evicted_stays_as_it_ended(synced: World):
     assert [w for w in synced.writes("super", since) if w.name == "web"] == []
 
 
-async def test_an_unbound_twin_that_vanishes_is_made_again(synced: World):
+async def test_an_unbound_twin_that_vanishes_is_made_again(synced: SyncerWorld):
     space = await synced.namespace()
     made = await synced.above.create(PODS, pod("web"), namespace=space)
     first = await eventually(lambda: synced.twin(PODS, space, "web"))
@@ -264,7 +264,7 @@ async def test_an_unbound_twin_that_vanishes_is_made_again(synced: World):
     assert second["metadata"]["annotations"][wellknown.UID] == made["metadata"]["uid"]
 
 
-async def test_a_finished_pod_stays(synced: World):
+async def test_a_finished_pod_stays(synced: SyncerWorld):
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("job", restartPolicy="Never"), namespace=space)
     await synced.start_pod(space, "job", node)
@@ -278,7 +278,9 @@ async def test_a_finished_pod_stays(synced: World):
 
 
 @pytest.mark.parametrize("restart", ["Always", "OnFailure", "Never"])
-async def test_a_forged_end_is_put_right_as_far_as_the_api_takes_it(synced: World, restart: str):
+async def test_a_forged_end_is_put_right_as_far_as_the_api_takes_it(
+    synced: SyncerWorld, restart: str
+):
     """The state of a container that ended for good is the one thing that never comes back."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web", restartPolicy=restart), namespace=space)
@@ -316,7 +318,7 @@ async def test_a_forged_end_is_put_right_as_far_as_the_api_takes_it(synced: Worl
     )
 
 
-async def test_labels_and_images_follow_and_strange_keys_do_not(synced: World):
+async def test_labels_and_images_follow_and_strange_keys_do_not(synced: SyncerWorld):
     space = await synced.namespace()
     await synced.above.create(PODS, pod("web"), namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "web"))
@@ -376,7 +378,7 @@ async def test_labels_and_images_follow_and_strange_keys_do_not(synced: World):
         ),
     ],
 )
-async def test_what_is_not_offered_is_refused_with_an_event(synced: World, spec, rule):
+async def test_what_is_not_offered_is_refused_with_an_event(synced: SyncerWorld, spec, rule):
     space = await synced.namespace()
     below = synced.mark("super")
     await synced.above.create(PODS, pod("bad", **spec), namespace=space)
@@ -392,7 +394,7 @@ async def test_what_is_not_offered_is_refused_with_an_event(synced: World, spec,
     assert len((await synced.above.list(EVENTS, namespace=space))["items"]) == 1
 
 
-async def test_a_foreign_pod_of_the_same_name_is_never_touched(synced: World):
+async def test_a_foreign_pod_of_the_same_name_is_never_touched(synced: SyncerWorld):
     space = await synced.namespace()
     below = synced.super_namespace(space)
     foreign = pod("web")
@@ -409,7 +411,7 @@ async def test_a_foreign_pod_of_the_same_name_is_never_touched(synced: World):
     assert still["metadata"]["resourceVersion"] == made["metadata"]["resourceVersion"]
 
 
-async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: World):
+async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: SyncerWorld):
     """REL-08, REL-09: no force below on our own.
 
     The tenant deleted and made it anew while nobody looked.
@@ -436,7 +438,7 @@ async def test_a_name_used_again_at_once_waits_for_the_old_twin(world: World):
         assert twin["metadata"]["annotations"][wellknown.UID] == new["metadata"]["uid"]
 
 
-async def test_a_forced_delete_is_carried_down_as_such(synced: World):
+async def test_a_forced_delete_is_carried_down_as_such(synced: SyncerWorld):
     """REL-42: no grace above, none below."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)

@@ -25,8 +25,8 @@ from tenancy.resources import (
 )
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
-from tests.integration.syncer.world import World
-from tests.support.controlplane import ControlPlane
+from tests.integration.syncer.world import SyncerWorld
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -34,12 +34,12 @@ pytestmark = [pytest.mark.thorough, pytest.mark.integration]
 
 
 @pytest.fixture
-async def own(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
+async def own(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[SyncerWorld]:
     async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world:
         yield world
 
 
-async def policy(world: World, name: str = "", **spec: Any) -> str:
+async def policy(world: SyncerWorld, name: str = "", **spec: Any) -> str:
     """Make a TenantPolicy and return its name."""
     name = name or fresh_name("policy")
     body = {
@@ -52,25 +52,25 @@ async def policy(world: World, name: str = "", **spec: Any) -> str:
     return name
 
 
-async def bind(world: World, name: str) -> None:
+async def bind(world: SyncerWorld, name: str) -> None:
     """Bind the tenant to a policy."""
     patch = {"spec": {"policyRef": {"name": name}}}
     tenant = world.tenant
     await world.below.patch(VIRTUAL_CLUSTERS, tenant.name, patch, namespace=tenant.namespace)
 
 
-async def change(world: World, name: str, **spec: Any) -> None:
+async def change(world: SyncerWorld, name: str, **spec: Any) -> None:
     """Change a policy."""
     await world.below.patch(TENANT_POLICIES, name, {"spec": spec})
 
 
-async def level(world: World, namespace: str) -> str:
+async def level(world: SyncerWorld, namespace: str) -> str:
     """Return the level of pod security of a super namespace."""
     body = await world.below.get(NAMESPACES, world.super_namespace(namespace))
     return str(body["metadata"]["labels"][POD_SECURITY])
 
 
-async def synced(world: World, reason: str) -> Object:
+async def synced(world: SyncerWorld, reason: str) -> Object:
     """Wait until the condition Synced has a reason, and return it."""
     found = await eventually(
         lambda: world.condition(wellknown.SYNCED),
@@ -81,26 +81,26 @@ async def synced(world: World, reason: str) -> Object:
     return found
 
 
-async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: World):
+async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: SyncerWorld):
     name = fresh_name("policy")
     await bind(own, name)
     async with own.syncer(engaged=False) as program:
         told = await synced(own, conditions.POLICY_MISSING)
         assert f"TenantPolicy {name}" in told["message"]
         assert "create it" in told["message"]
-        assert own.tenant.uid not in program.tenants.links
+        assert own.tenant.uid not in program.tenants.connections
         await policy(own, name)
         await synced(own, conditions.ENGAGED)
         space = await own.namespace()
         await own.below.delete(TENANT_POLICIES, name)
         await synced(own, conditions.POLICY_MISSING)
-        assert own.tenant.uid not in program.tenants.links
+        assert own.tenant.uid not in program.tenants.connections
         assert await level(own, space) == "baseline"  # nothing of the tenant is removed
         await bind(own, await policy(own))
         await synced(own, conditions.ENGAGED)
 
 
-async def test_other_words_in_a_policy_count_for_what_is_there_already(own: World):
+async def test_other_words_in_a_policy_count_for_what_is_there_already(own: SyncerWorld):
     name = await policy(own)
     await bind(own, name)
     async with own.syncer():
@@ -139,7 +139,7 @@ async def test_other_words_in_a_policy_count_for_what_is_there_already(own: Worl
         )
         await own.idle()
         since = own.mark("tenant")
-        own.session.add(own.session.key(NODE, "", node))
+        own.session.enqueue(own.session.build_key(NODE, "", node))
         await own.idle()
         assert own.writes("tenant", since) == []  # it is as wanted, and stays so
         await eventually(lambda: level(own, space), until=lambda found: found == "baseline")
@@ -153,7 +153,7 @@ async def test_other_words_in_a_policy_count_for_what_is_there_already(own: Worl
         await eventually(is_taken_away, within=20)
 
 
-async def gone(world: World, node: str) -> bool:
+async def gone(world: SyncerWorld, node: str) -> bool:
     """Tell whether the tenant has not got a node."""
     try:
         await world.above.get(NODES, node)
@@ -162,7 +162,7 @@ async def gone(world: World, node: str) -> bool:
     return False
 
 
-async def test_what_restricted_refuses_is_told_in_the_words_of_pod_security(own: World):
+async def test_what_restricted_refuses_is_told_in_the_words_of_pod_security(own: SyncerWorld):
     name = await policy(own, security={"level": "restricted"})
     await bind(own, name)
     async with own.syncer():
@@ -198,7 +198,7 @@ async def test_what_restricted_refuses_is_told_in_the_words_of_pod_security(own:
         await eventually(lambda: own.twin(PODS, space, "web"), within=20)
 
 
-async def test_a_privileged_pod_runs_where_the_policy_says_so(own: World):
+async def test_a_privileged_pod_runs_where_the_policy_says_so(own: SyncerWorld):
     await bind(own, await policy(own, security={"level": "privileged"}))
     async with own.syncer():
         space = await own.namespace()

@@ -13,14 +13,14 @@ from tenancy import wellknown
 from tenancy.resources import LEASES, PODS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.rights import grant_lease
-from tests.integration.syncer.world import HOME, SYNCER, World
+from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld
 from tests.support import alerts
 from tests.support.eventually import eventually
 from tests.support.processes import free_port
 from tests.support.replicas import fetch
 
 
-async def test_the_program_syncs_and_ends_in_order(world: World, tmp_path: Path):
+async def test_the_program_syncs_and_ends_in_order(world: SyncerWorld, tmp_path: Path):
     """A2-15, REL-13: by a signal."""
     await grant_lease(world)
     kubeconfig, port = tmp_path / "super.kubeconfig", free_port()

@@ -8,33 +8,33 @@ from pathlib import Path
 
 import pytest
 
-from syncer.handlers.resync import Patrol
+from syncer.handlers.resync import Resync
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import LINGER, World, Write
-from tests.support.controlplane import ControlPlane, Mark
+from tests.integration.syncer.world import LINGER, SyncerWorld, SyncerWrite
+from tests.support.controlplane import AuditMark, LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 
 @pytest.fixture
-async def own(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
+async def own(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[SyncerWorld]:
     """A tenant that has nothing of earlier tests, about which the super cluster tells Events."""
     async with own_world(super_plane, tmp_path / fresh_name("tenant")) as world:
         yield world
 
 
-def written(world: World, below: Mark, above: Mark) -> list[Write]:
+def written(world: SyncerWorld, below: AuditMark, above: AuditMark) -> list[SyncerWrite]:
     """Return the syncer's writes for the tenant, on both sides, from places in the logs on."""
     super_writes = world.writes("super", below)
     mine = [write for write in super_writes if write.namespace.startswith(world.tenant.root)]
     return [*mine, *world.writes("tenant", above)]
 
 
-async def furnish(world: World) -> tuple[str, str]:
+async def furnish(world: SyncerWorld) -> tuple[str, str]:
     """Make one of everything and let it come to rest, the store's mark included."""
     space, node = await world.namespace(), await world.super_node()
     await world.above.create(
@@ -61,15 +61,15 @@ async def furnish(world: World) -> tuple[str, str]:
     await world.start_pod(space, "web", node)
     await eventually(lambda: world.twin(SERVICES, space, "web"))
     await world.idle()
-    world.session.link.look_at_store()
-    await eventually(lambda: not world.session.brake.is_count_due)
+    world.session.connection.enqueue_status()
+    await eventually(lambda: not world.session.store_guard.is_count_due)
     await world.idle()
     await asyncio.sleep(2 * LINGER)
     await world.idle()
     return space, node
 
 
-async def test_a_restart_with_nothing_changed_writes_nothing(own: World):
+async def test_a_restart_with_nothing_changed_writes_nothing(own: SyncerWorld):
     world = own
     async with world.syncer():
         await furnish(world)
@@ -80,29 +80,29 @@ async def test_a_restart_with_nothing_changed_writes_nothing(own: World):
     assert written(world, below, above) == []
 
 
-async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(own: World):
+async def test_the_patrol_finds_nothing_at_rest_and_what_events_missed(own: SyncerWorld):
     """REL-11: it wakes the key of what it finds, and writes nothing itself."""
     async with own.syncer():
         space, _ = await furnish(own)
         below, above = own.mark("super"), own.mark("tenant")
-        patrol = Patrol(own.running[-1].tenants.sessions)
-        await patrol.look(own.session)
+        patrol = Resync(own.running[-1].tenants.sessions)
+        await patrol.resync_session(own.session)
         await own.idle()
         assert written(own, below, above) == []
         # A change whose event got lost: the cache has it, no key was woken.
         session = own.session
         session.is_ready = False
         await own.below.delete(CONFIG_MAPS, "settings", namespace=own.super_namespace(space))
-        store = session.super_store("ConfigMap")
+        store = session.get_super_store("ConfigMap")
         await eventually(lambda: store.get(own.super_namespace(space), "settings") is None)
         session.is_ready = True
         await asyncio.sleep(0.2)
         assert not await own.has_twin(CONFIG_MAPS, space, "settings")
-        assert await patrol.look(session)
+        assert await patrol.resync_session(session)
         await eventually(lambda: own.twin(CONFIG_MAPS, space, "settings"))
 
 
-async def test_what_happened_in_the_meantime_is_caught_up(world: World):
+async def test_what_happened_in_the_meantime_is_caught_up(world: SyncerWorld):
     """A job finishes below, an object is deleted above, another is made: nothing is restarted."""
     async with world.syncer():
         space, node = await furnish(world)
@@ -138,7 +138,7 @@ async def test_what_happened_in_the_meantime_is_caught_up(world: World):
     ]
 
 
-async def test_a_lost_answer_is_recognised_as_our_own_work(world: World):
+async def test_a_lost_answer_is_recognised_as_our_own_work(world: SyncerWorld):
     """REL-02: the twin was made, its answer was lost, and the cache has not shown it yet."""
     async with world.syncer():
         space = await world.namespace()
@@ -160,8 +160,10 @@ async def test_a_lost_answer_is_recognised_as_our_own_work(world: World):
         {
             "metadata": {
                 "name": "c",
-                "labels": ownership.labels(world.tenant, space),
-                "annotations": ownership.annotations(world.tenant, space, made["metadata"]["uid"]),
+                "labels": ownership.build_owner_labels(world.tenant, space),
+                "annotations": ownership.build_owner_annotations(
+                    world.tenant, space, made["metadata"]["uid"]
+                ),
             },
             "data": {"a": "0"},
         },

@@ -11,13 +11,13 @@ from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS, SERVICES
 from tests.integration.syncer.admission import mutated
 from tests.integration.syncer.objects import pod, running_status
-from tests.integration.syncer.world import SYNCER, World
+from tests.integration.syncer.world import SYNCER, SyncerWorld
 from tests.support.eventually import eventually
 
 LABEL_CHANGES = 1000
 
 
-async def running(world: World, body: Object) -> str:
+async def running(world: SyncerWorld, body: Object) -> str:
     """Have a pod run on a node of its own; returns its namespace."""
     space, node = await world.namespace(), await world.super_node()
     await world.above.create(PODS, body, namespace=space)
@@ -25,7 +25,7 @@ async def running(world: World, body: Object) -> str:
     return space
 
 
-async def debug(world: World, space: str, name: str, **fields: object) -> None:
+async def debug(world: SyncerWorld, space: str, name: str, **fields: object) -> None:
     """Add an ephemeral container as `kubectl debug` does."""
     added = {"name": name, "image": "registry.example/debug:1", **fields}
     await world.above.patch(
@@ -38,7 +38,7 @@ async def debug(world: World, space: str, name: str, **fields: object) -> None:
     )
 
 
-async def told(world: World, space: str, rule: str) -> Object:
+async def told(world: SyncerWorld, space: str, rule: str) -> Object:
     """Wait for an Event that names a rule."""
     found = await eventually(
         lambda: world.above.list(EVENTS, namespace=space),
@@ -47,7 +47,7 @@ async def told(world: World, space: str, rule: str) -> Object:
     return next(item for item in found["items"] if rule in item["message"])
 
 
-async def test_a_debug_container_goes_down_and_its_status_comes_up(synced: World):
+async def test_a_debug_container_goes_down_and_its_status_comes_up(synced: SyncerWorld):
     space = await running(synced, pod("web"))
     await synced.above.create(
         CONFIG_MAPS, {"metadata": {"name": "tools"}, "data": {"A": "1"}}, namespace=space
@@ -91,7 +91,9 @@ async def test_a_debug_container_goes_down_and_its_status_comes_up(synced: World
     assert shown["status"]["ephemeralContainerStatuses"][0]["state"] == began
 
 
-async def test_a_debug_container_that_is_not_offered_is_told_and_the_next_one_goes(synced: World):
+async def test_a_debug_container_that_is_not_offered_is_told_and_the_next_one_goes(
+    synced: SyncerWorld,
+):
     space = await running(synced, pod("web"))
     since = synced.mark("super")
     await debug(synced, space, "root", securityContext={"privileged": True})
@@ -114,7 +116,7 @@ async def test_a_debug_container_that_is_not_offered_is_told_and_the_next_one_go
     assert all("rule privileged" in item["message"] for item in events)
 
 
-async def test_a_debugger_of_the_super_admin_stays_out_of_reach(synced: World):
+async def test_a_debugger_of_the_super_admin_stays_out_of_reach(synced: SyncerWorld):
     """The tenant takes the name of a container that somebody added below."""
     space = await running(synced, pod("web"))
     body = {"spec": {"ephemeralContainers": [{"name": "debugger", "image": "i:1"}]}}
@@ -128,7 +130,7 @@ async def test_a_debugger_of_the_super_admin_stays_out_of_reach(synced: World):
     )
     below = synced.super_namespace(space)
     await eventually(
-        lambda: synced.session.super_store("Pod").get(below, "web"),
+        lambda: synced.session.get_super_store("Pod").get(below, "web"),
         until=lambda entry: entry is not None and b'"debugger"' in entry.body,
     )
     await debug(synced, space, "debugger")
@@ -148,7 +150,7 @@ def sized(cpu: str) -> list[Object]:
     ]
 
 
-async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: World):
+async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: SyncerWorld):
     """SEC-20: within what the super cluster takes; who waits for it is not told too early."""
     space = await running(synced, pod("web", containers=sized("100m")))
     made = await synced.twin(PODS, space, "web")
@@ -217,7 +219,7 @@ async def test_a_resize_goes_down_and_what_became_of_it_comes_up(synced: World):
     assert len(resizes) == 1
 
 
-async def test_a_sidecar_and_an_init_container_go_down(synced: World):
+async def test_a_sidecar_and_an_init_container_go_down(synced: SyncerWorld):
     space = await synced.namespace()
     init = [
         {"name": "proxy", "image": "i:1", "restartPolicy": "Always"},
@@ -230,7 +232,7 @@ async def test_a_sidecar_and_an_init_container_go_down(synced: World):
     assert twin["metadata"]["annotations"][wellknown.CONTAINERS] == "proxy,setup,main"
 
 
-async def test_why_a_pod_is_not_placed_is_told_before_it_is_bound(synced: World):
+async def test_why_a_pod_is_not_placed_is_told_before_it_is_bound(synced: SyncerWorld):
     space = await synced.namespace()
     await synced.above.create(PODS, pod("web"), namespace=space)
     await eventually(lambda: synced.twin(PODS, space, "web"))
@@ -253,7 +255,7 @@ async def test_why_a_pod_is_not_placed_is_told_before_it_is_bound(synced: World)
     assert not shown["spec"].get("nodeName")
 
 
-async def test_an_eviction_in_the_tenant_follows_and_keeps_its_reason(synced: World):
+async def test_an_eviction_in_the_tenant_follows_and_keeps_its_reason(synced: SyncerWorld):
     space = await running(synced, pod("web"))
     eviction = {
         "apiVersion": "policy/v1",
@@ -307,7 +309,7 @@ MARKS = """Object{metadata: Object.metadata{
 
 
 @pytest.mark.timeout(600)
-async def test_what_webhooks_add_is_lived_with_and_every_label_change_arrives(synced: World):
+async def test_what_webhooks_add_is_lived_with_and_every_label_change_arrives(synced: SyncerWorld):
     """REL-37."""
     marked = pod("web")
     marked["metadata"]["labels"]["inject"] = "yes"
@@ -371,7 +373,9 @@ async def test_what_webhooks_add_is_lived_with_and_every_label_change_arrives(sy
     assert [w for w in synced.writes("super", since) if w.name == "web"] == []
 
 
-async def test_a_field_that_the_super_does_not_know_is_told_and_the_pod_is_made(synced: World):
+async def test_a_field_that_the_super_does_not_know_is_told_and_the_pod_is_made(
+    synced: SyncerWorld,
+):
     marked = pod("web", hostAliases=[{"ip": "192.0.2.1", "hostnames": ["h"]}])
     marked["metadata"]["labels"]["skew"] = "yes"
     forgets = '[JSONPatch{op: "remove", path: "/spec/hostAliases"}]'
@@ -396,7 +400,7 @@ async def test_a_field_that_the_super_does_not_know_is_told_and_the_pod_is_made(
     assert len([item for item in events if item["involvedObject"]["name"] == name]) == 1
 
 
-async def test_a_difference_that_comes_back_five_times_is_parked_and_told(synced: World):
+async def test_a_difference_that_comes_back_five_times_is_parked_and_told(synced: SyncerWorld):
     """REL-38."""
     space = await synced.namespace()
     service = {

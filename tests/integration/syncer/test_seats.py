@@ -16,11 +16,11 @@ from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer import far as fars
-from tests.integration.syncer.far import Far, far_of
+from tests.integration.syncer.far import TargetWorld, far_of
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import begin_tenant, declare, tenant_plane
-from tests.integration.syncer.world import SYNCER, World, names_of_others
-from tests.support.controlplane import ControlPlane
+from tests.integration.syncer.world import SYNCER, SyncerWorld, names_of_others
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.own_address import needs_address
 
@@ -31,10 +31,10 @@ THERE = {"type": "virtual-kubelet"}
 
 
 @pytest.fixture(scope="module")
-def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     for plane in fars.running(tmp_path_factory.mktemp("second")):
 
-        async def furnish(plane: ControlPlane = plane) -> None:
+        async def furnish(plane: LocalControlPlane = plane) -> None:
             async with Client(plane.endpoint) as client:
                 await fars.has_node(client)
 
@@ -43,7 +43,7 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="module")
-def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """A tenant whose API server taints no new nodes, as the product's do not."""
     args = {"disable-admission-plugins": "TaintNodesByCondition"}
     plane = tenant_plane(tmp_path_factory.mktemp("split"), "split", SLICE_OF_ITS_OWN, api_args=args)
@@ -53,7 +53,7 @@ def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane
 
 
 @pytest.fixture(scope="module")
-def tenant(super_plane: ControlPlane, own_plane: ControlPlane) -> Iterator[Tenant]:
+def tenant(super_plane: LocalControlPlane, own_plane: LocalControlPlane) -> Iterator[Tenant]:
     async def make() -> Tenant:
         async with Client(super_plane.endpoint) as below:
             return await declare(below, own_plane, service_cidr=SLICE_OF_ITS_OWN)
@@ -69,10 +69,13 @@ def tenant(super_plane: ControlPlane, own_plane: ControlPlane) -> Iterator[Tenan
 
 @pytest.fixture
 async def far(
-    super_plane: ControlPlane, own_plane: ControlPlane, tenant: Tenant, second: ControlPlane
-) -> AsyncIterator[Far]:
+    super_plane: LocalControlPlane,
+    own_plane: LocalControlPlane,
+    tenant: Tenant,
+    second: LocalControlPlane,
+) -> AsyncIterator[TargetWorld]:
     async with Client(super_plane.endpoint) as below, Client(own_plane.endpoint) as above:
-        world = World(
+        world = SyncerWorld(
             super_plane=super_plane,
             tenant_plane=own_plane,
             tenant=tenant,
@@ -84,7 +87,7 @@ async def far(
             yield found
 
 
-def writes_there(far: Far, since: Any) -> list[tuple[str, str]]:
+def writes_there(far: TargetWorld, since: Any) -> list[tuple[str, str]]:
     """Return verb and path of what the syncer wrote there."""
     events = far.plane.audit_events(since)
     verbs = {"create", "update", "patch", "delete"}
@@ -95,7 +98,7 @@ def writes_there(far: Far, since: Any) -> list[tuple[str, str]]:
     ]
 
 
-async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: Far):
+async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: TargetWorld):
     """A0-11, A0-16, A0-20, A1-11, A1-15, A2-10."""
     world = far.world
     await far.granted()
@@ -136,18 +139,18 @@ async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: F
     await world.below.get(NAMESPACES, below)
 
 
-async def _is_gone(world: World, space: str, name: str) -> bool:
+async def _is_gone(world: SyncerWorld, space: str, name: str) -> bool:
     found = await world.above.list(PODS, namespace=space)
     return name not in [each["metadata"]["name"] for each in found["items"]]
 
 
-async def _has_no_namespace(far: Far, below: str) -> bool:
+async def _has_no_namespace(far: TargetWorld, below: str) -> bool:
     found = await far.there.list(NAMESPACES)
     there = [e for e in found["items"] if e["metadata"]["name"] == below]
     return not there or "deletionTimestamp" in there[0]["metadata"]
 
 
-async def test_a_node_that_its_tenant_cordons_takes_no_more_and_keeps_what_runs(far: Far):
+async def test_a_node_that_its_tenant_cordons_takes_no_more_and_keeps_what_runs(far: TargetWorld):
     world = far.world
     await far.granted({"name": far.name})
     space = await world.namespace()
@@ -172,7 +175,7 @@ async def test_a_node_that_its_tenant_cordons_takes_no_more_and_keeps_what_runs(
     await eventually(lambda: far.twin(space, "waits"))
 
 
-async def why(world: World, space: str, name: str) -> str:
+async def why(world: SyncerWorld, space: str, name: str) -> str:
     """Return why a pod is not scheduled, as its tenant reads it."""
     found = await world.above.get(PODS, name, namespace=space)
     conditions = found["status"].get("conditions", [])
@@ -180,7 +183,7 @@ async def why(world: World, space: str, name: str) -> str:
     return str(told[0]) if told else ""
 
 
-async def test_a_grant_for_some_namespaces_takes_no_pods_of_others(far: Far):
+async def test_a_grant_for_some_namespaces_takes_no_pods_of_others(far: TargetWorld):
     """A0-09: by a namespace's labels, whose change counts."""
     world = far.world
     chosen = {"matchLabels": {"team": "a"}}
@@ -200,7 +203,7 @@ async def test_a_grant_for_some_namespaces_takes_no_pods_of_others(far: Far):
     await eventually(lambda: far.twin(outside, "web"))
 
 
-async def replicated(far: Far, space: str) -> None:
+async def replicated(far: TargetWorld, space: str) -> None:
     """Create ten pods of one controller."""
     # A controller of its own, as those of another test's count too, in whatever namespace.
     owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "r", "uid": f"r-{space}"}
@@ -210,7 +213,7 @@ async def replicated(far: Far, space: str) -> None:
         await far.world.above.create(PODS, body, namespace=space)
 
 
-async def split(far: Far, space: str) -> tuple[int, int]:
+async def split(far: TargetWorld, space: str) -> tuple[int, int]:
     """Return how many of them are here and there, once all have a twin."""
 
     async def counted() -> tuple[int, int]:
@@ -224,7 +227,7 @@ async def split(far: Far, space: str) -> tuple[int, int]:
     return await eventually(counted, until=lambda found: sum(found) == 10)
 
 
-async def test_ten_replicas_are_split_evenly(far: Far):
+async def test_ten_replicas_are_split_evenly(far: TargetWorld):
     """A1-08."""
     await far.world.super_node()
     await far.granted()
@@ -234,7 +237,7 @@ async def test_ten_replicas_are_split_evenly(far: Far):
     assert abs(here - there) <= 2, (here, there)
 
 
-async def test_who_comes_while_a_target_is_followed_anew_waits_for_it_a_moment(far: Far):
+async def test_who_comes_while_a_target_is_followed_anew_waits_for_it_a_moment(far: TargetWorld):
     """Or all of them would run at home for good, because a credential was renewed just then."""
     await far.world.super_node()
     await far.granted()
@@ -248,7 +251,7 @@ async def test_who_comes_while_a_target_is_followed_anew_waits_for_it_a_moment(f
     assert abs(here - there) <= 2, (here, there)
 
 
-async def test_a_taint_keeps_off_whom_it_does_not_concern_and_is_named(far: Far):
+async def test_a_taint_keeps_off_whom_it_does_not_concern_and_is_named(far: TargetWorld):
     """A2-04, A2-08."""
     world = far.world
     await far.secret()
@@ -271,7 +274,7 @@ async def test_a_taint_keeps_off_whom_it_does_not_concern_and_is_named(far: Far)
     assert not await world.has_twin(PODS, space, "out")
 
 
-async def test_a_forged_record_moves_nothing(far: Far):
+async def test_a_forged_record_moves_nothing(far: TargetWorld):
     world = far.world
     await far.granted()
     space = await world.namespace()
@@ -284,7 +287,7 @@ async def test_a_forged_record_moves_nothing(far: Far):
     assert not await world.has_twin(PODS, space, "web")
 
 
-async def test_a_restart_writes_nothing_there(far: Far):
+async def test_a_restart_writes_nothing_there(far: TargetWorld):
     """A2-16."""
     world = far.world
     await far.granted()
@@ -307,7 +310,7 @@ async def test_a_restart_writes_nothing_there(far: Far):
     assert [w for w in world.writes("tenant", before) if w.resource.startswith("pods")] == []
 
 
-async def test_a_pod_that_ran_at_home_before_the_grant_stays_there(far: Far):
+async def test_a_pod_that_ran_at_home_before_the_grant_stays_there(far: TargetWorld):
     world = far.world
     node = await world.super_node()
     space = await world.namespace()
@@ -321,7 +324,7 @@ async def test_a_pod_that_ran_at_home_before_the_grant_stays_there(far: Far):
     assert not await far.has_twin(space, "old")
 
 
-async def test_where_no_node_is_found_the_next_cluster_is_tried(far: Far):
+async def test_where_no_node_is_found_the_next_cluster_is_tried(far: TargetWorld):
     """A0-13: one twin at a time: the old one is gone before the new one is made."""
     world = far.world
     await world.super_node()
@@ -352,7 +355,7 @@ async def test_where_no_node_is_found_the_next_cluster_is_tried(far: Far):
     assert seen["spec"]["nodeName"] == far.node
 
 
-async def test_a_target_that_nobody_declared_is_told(far: Far):
+async def test_a_target_that_nobody_declared_is_told(far: TargetWorld):
     await far.grant({"name": "home"}, {"name": "nowhere"})
     told = await eventually(
         lambda: far.world.condition(wellknown.TARGETS_GRANTED),
@@ -368,7 +371,7 @@ def condition(body: Any, kind: str) -> str:
     return str(found[0]["status"]) if found else ""
 
 
-async def test_a_grant_for_the_elected_takes_no_others(far: Far):
+async def test_a_grant_for_the_elected_takes_no_others(far: TargetWorld):
     """A0-09, A0-10, A1-07: by an annotation, once the namespace has the label."""
     world = far.world
     await far.granted({"name": far.name, "pods": "elected"})
@@ -388,12 +391,12 @@ async def test_a_grant_for_the_elected_takes_no_others(far: Far):
 
 
 async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
-    far: Far, monkeypatch: pytest.MonkeyPatch
+    far: TargetWorld, monkeypatch: pytest.MonkeyPatch
 ):
     """A1-17."""
-    monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.clusters.target_cluster.HEALTH_CHECK_SECONDS", 0.2)
     for module in (unreachable_target, target_node_reconciler, target_sessions):
-        monkeypatch.setattr(module, "AWAY_SECONDS", 1.0)
+        monkeypatch.setattr(module, "UNREACHABLE_SECONDS", 1.0)
     world = far.world
     await far.granted()
     space = await world.namespace()

@@ -9,11 +9,11 @@ import msgspec
 import pytest
 
 from kubeio import Object
-from tenancy.policies import BASELINE, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.resources import SERVICES
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import World
-from tests.support.controlplane import Mark
+from tests.integration.syncer.world import SyncerWorld
+from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.thorough
@@ -36,9 +36,9 @@ LEGAL = [
 """A headless Service gets an address, or loses it, only by way of an external name."""
 
 
-def set_policy(world: World, **parts: Any) -> None:
+def set_policy(world: SyncerWorld, **parts: Any) -> None:
     """Have the tenant under another policy from now on."""
-    spec = msgspec.convert({**msgspec.to_builtins(BASELINE), **parts}, TenantPolicySpec)
+    spec = msgspec.convert({**msgspec.to_builtins(BASELINE_POLICY), **parts}, TenantPolicySpec)
     world.session.view = dataclasses.replace(world.session.view, policy=spec)
 
 
@@ -50,7 +50,7 @@ def become(shape: str) -> Object:
     return {"spec": wanted}
 
 
-async def in_step(world: World, space: str) -> tuple[Object, Object]:
+async def in_step(world: SyncerWorld, space: str) -> tuple[Object, Object]:
     """Wait until a Service and its twin agree in everything that both have; return both."""
     fields = ("type", "clusterIP", "externalName", "selector", "loadBalancerClass")
 
@@ -69,20 +69,22 @@ async def in_step(world: World, space: str) -> tuple[Object, Object]:
     return await both()
 
 
-async def make(world: World, shape: str, space: str) -> None:
+async def make(world: SyncerWorld, shape: str, space: str) -> None:
     """Create a Service of a shape."""
     body = {"metadata": {"name": "web"}, "spec": {"selector": {"app": "web"}, **SHAPES[shape]}}
     await world.above.create(SERVICES, body, namespace=space)
 
 
-def written(world: World, side: str, since: Mark) -> list[tuple[str, int]]:
+def written(world: SyncerWorld, side: str, since: AuditMark) -> list[tuple[str, int]]:
     """Return verb and code of the syncer's writes about Services."""
     found = world.writes(side, since)
     return [(write.verb, write.code) for write in found if write.resource.startswith("services")]
 
 
 @pytest.mark.parametrize(("before", "after"), LEGAL)
-async def test_a_change_that_the_api_allows_is_one_patch(synced: World, before: str, after: str):
+async def test_a_change_that_the_api_allows_is_one_patch(
+    synced: SyncerWorld, before: str, after: str
+):
     space = await synced.namespace()
     await make(synced, before, space)
     _, old = await in_step(synced, space)
@@ -97,7 +99,7 @@ async def test_a_change_that_the_api_allows_is_one_patch(synced: World, before: 
     assert bool(own["spec"]["ports"][0].get("nodePort")) == has_ports
 
 
-async def change_unseen(world: World, space: str, *patches: Object) -> None:
+async def change_unseen(world: SyncerWorld, space: str, *patches: Object) -> None:
     """Have a tenant change a Service in steps that nobody follows."""
     for patch in patches:
         await world.above.patch(SERVICES, "web", patch, namespace=space)
@@ -105,7 +107,7 @@ async def change_unseen(world: World, space: str, *patches: Object) -> None:
 
 @pytest.mark.parametrize(("before", "after"), [("ClusterIP", "headless"), ("headless", "NodePort")])
 async def test_an_address_for_life_that_changed_unseen_means_a_new_twin(
-    world: World, before: str, after: str
+    world: SyncerWorld, before: str, after: str
 ):
     async with world.syncer():
         space = await world.namespace()
@@ -121,7 +123,7 @@ async def test_an_address_for_life_that_changed_unseen_means_a_new_twin(
     assert found == [("patch", 422), ("delete", 200)]
 
 
-async def test_another_load_balancer_class_means_a_new_twin(synced: World):
+async def test_another_load_balancer_class_means_a_new_twin(synced: SyncerWorld):
     classes = {"loadBalancerClasses": ["example.com/a", "example.com/b"]}
     set_policy(synced, network=classes)
     space = await synced.namespace()
@@ -139,14 +141,14 @@ async def test_another_load_balancer_class_means_a_new_twin(synced: World):
         lambda: store.get(space, "web"), until=lambda entry: b"example.com/b" in entry.body
     )
     session.is_ready = True
-    session.add(session.key("Service", space, "web"))
+    session.enqueue(session.build_key("Service", space, "web"))
     _, new = await in_step(synced, space)
     assert new["metadata"]["uid"] != old["metadata"]["uid"]
     assert new["spec"]["loadBalancerClass"] == "example.com/b"
 
 
 @pytest.mark.parametrize("kind", ["NodePort", "LoadBalancer", "ExternalName"])
-async def test_a_refused_type_has_nothing_below_and_comes_back(synced: World, kind: str):
+async def test_a_refused_type_has_nothing_below_and_comes_back(synced: SyncerWorld, kind: str):
     set_policy(synced, network={"serviceTypes": ["ClusterIP"]})
     space = await synced.namespace()
     await make(synced, "ClusterIP", space)
@@ -170,7 +172,7 @@ async def test_a_refused_type_has_nothing_below_and_comes_back(synced: World, ki
     assert len(await synced.events(space)) == 1
 
 
-async def test_a_node_port_that_had_to_be_replaced_is_told_once(synced: World):
+async def test_a_node_port_that_had_to_be_replaced_is_told_once(synced: SyncerWorld):
     space = await synced.namespace()
     await make(synced, "NodePort", space)
     own, _ = await in_step(synced, space)

@@ -9,7 +9,7 @@ from tenancy import wellknown
 from tenancy.resources import IP_ADDRESSES, PODS, SERVICES
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 
 
@@ -21,7 +21,7 @@ def service(name: str, **spec: Any) -> Object:
     }
 
 
-async def test_the_same_cluster_ip_on_both_sides(synced: World):
+async def test_the_same_cluster_ip_on_both_sides(synced: SyncerWorld):
     space = await synced.namespace()
     made = await synced.above.create(SERVICES, service("web"), namespace=space)
     twin = await eventually(lambda: synced.twin(SERVICES, space, "web"))
@@ -33,7 +33,7 @@ async def test_the_same_cluster_ip_on_both_sides(synced: World):
     assert [write for write in synced.writes("super", since) if write.namespace == below] == []
 
 
-async def test_headless_and_external_name(synced: World):
+async def test_headless_and_external_name(synced: SyncerWorld):
     space = await synced.namespace()
     await synced.above.create(SERVICES, service("bare", clusterIP="None"), namespace=space)
     await synced.above.create(
@@ -50,7 +50,7 @@ async def test_headless_and_external_name(synced: World):
     assert away["spec"]["externalName"] == "example.org."
 
 
-async def test_every_change_of_type_arrives(synced: World):
+async def test_every_change_of_type_arrives(synced: SyncerWorld):
     space = await synced.namespace()
     await synced.above.create(SERVICES, service("web"), namespace=space)
     await eventually(lambda: synced.twin(SERVICES, space, "web"))
@@ -76,7 +76,7 @@ async def test_every_change_of_type_arrives(synced: World):
     await become("ClusterIP", externalName=None)
 
 
-async def test_a_node_port_that_is_taken_below_is_shown_as_given(synced: World):
+async def test_a_node_port_that_is_taken_below_is_shown_as_given(synced: SyncerWorld):
     space = await synced.namespace()
     number = 30084  # the lowest are given to nobody who does not ask
     spec = {"type": "NodePort", "ports": [{"port": 80, "nodePort": number}]}
@@ -95,7 +95,7 @@ async def test_a_node_port_that_is_taken_below_is_shown_as_given(synced: World):
     )
 
 
-async def test_a_node_port_that_the_tenant_chooses_later_is_asked_for(synced: World):
+async def test_a_node_port_that_the_tenant_chooses_later_is_asked_for(synced: SyncerWorld):
     space = await synced.namespace()
     made = await synced.above.create(SERVICES, service("web", type="NodePort"), namespace=space)
     await eventually(lambda: synced.twin(SERVICES, space, "web"))
@@ -110,7 +110,7 @@ async def test_a_node_port_that_the_tenant_chooses_later_is_asked_for(synced: Wo
     assert own["spec"]["ports"][0]["nodePort"] == 30085
 
 
-async def test_a_load_balancers_address_goes_up(synced: World):
+async def test_a_load_balancers_address_goes_up(synced: SyncerWorld):
     space = await synced.namespace()
     await synced.above.create(SERVICES, service("web", type="LoadBalancer"), namespace=space)
     await eventually(lambda: synced.twin(SERVICES, space, "web"))
@@ -125,12 +125,12 @@ async def test_a_load_balancers_address_goes_up(synced: World):
     )
 
 
-async def test_provided_services_never_go_down(synced: World):
+async def test_provided_services_never_go_down(synced: SyncerWorld):
     await synced.idle()
     assert not await synced.has_twin(SERVICES, "default", "kubernetes")
     found = await synced.above.list(SERVICES, namespace="kube-system")
     if not found["items"]:
-        address = str(synced.session.view.slice[10])
+        address = str(synced.session.view.service_range[10])
         await synced.above.create(
             SERVICES, service("kube-dns", clusterIP=address), namespace="kube-system"
         )
@@ -138,9 +138,9 @@ async def test_provided_services_never_go_down(synced: World):
     assert not await synced.has_twin(SERVICES, "kube-system", "kube-dns")
 
 
-async def test_an_address_taken_below_is_reserved_above_and_freed(synced: World):
+async def test_an_address_taken_below_is_reserved_above_and_freed(synced: SyncerWorld):
     space = await synced.namespace()
-    address = str(synced.session.view.slice[41])
+    address = str(synced.session.view.service_range[41])
     await synced.below.create(
         SERVICES,
         {"metadata": {"name": "squatter"}, "spec": {"clusterIP": address, "ports": [{"port": 1}]}},
@@ -154,9 +154,9 @@ async def test_an_address_taken_below_is_reserved_above_and_freed(synced: World)
     await eventually(lambda: synced.twin(SERVICES, space, "web"))
 
 
-async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: World):
+async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: SyncerWorld):
     space = await synced.namespace()
-    address = str(synced.session.view.slice[42])
+    address = str(synced.session.view.service_range[42])
     session = synced.session
     session.is_ready = False  # the reservation comes too late
     squatter = {"clusterIP": address, "ports": [{"port": 1}]}
@@ -164,9 +164,9 @@ async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: W
         SERVICES, {"metadata": {"name": "late"}, "spec": squatter}, namespace="default"
     )
     await synced.above.create(SERVICES, service("web", clusterIP=address), namespace=space)
-    await eventually(lambda: session.link.home.addresses.get("", address))
+    await eventually(lambda: session.connection.home_cluster.addresses.get("", address))
     session.is_ready = True
-    session.add(session.key("Service", space, "web"))
+    session.enqueue(session.build_key("Service", space, "web"))
     found = await eventually(lambda: synced.events(space))
     assert [item["reason"] for item in found] == ["ServiceIPUnavailable"]
     assert not await synced.has_twin(SERVICES, space, "web")
@@ -174,7 +174,7 @@ async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: W
     await eventually(lambda: synced.twin(SERVICES, space, "web"), within=30)
 
 
-async def test_an_unknown_annotation_holds_a_service(synced: World):
+async def test_an_unknown_annotation_holds_a_service(synced: SyncerWorld):
     space = await synced.namespace()
     held = service("web")
     held["metadata"]["annotations"] = {"cloud.example/internal": "true"}
@@ -187,7 +187,7 @@ async def test_an_unknown_annotation_holds_a_service(synced: World):
     await eventually(lambda: synced.twin(SERVICES, space, "web"))
 
 
-async def test_a_pods_environment_knows_the_services_of_its_namespace(synced: World):
+async def test_a_pods_environment_knows_the_services_of_its_namespace(synced: SyncerWorld):
     space = await synced.namespace()
     made = await synced.above.create(SERVICES, service("my-db"), namespace=space)
     store = synced.session.stores["Service"]
@@ -199,7 +199,7 @@ async def test_a_pods_environment_knows_the_services_of_its_namespace(synced: Wo
     variables = {item["name"]: item["value"] for item in twin["spec"]["containers"][0]["env"]}
     assert variables["MY_DB_SERVICE_HOST"] == made["spec"]["clusterIP"]
     assert variables["MY_DB_SERVICE_PORT_HTTP"] == "80"
-    assert variables["KUBERNETES_SERVICE_HOST"] == str(synced.session.view.slice[1])
+    assert variables["KUBERNETES_SERVICE_HOST"] == str(synced.session.view.service_range[1])
     names = {item["name"] for item in quiet["spec"]["containers"][0]["env"]}
     assert "MY_DB_SERVICE_HOST" not in names
     assert "KUBERNETES_PORT_443_TCP_ADDR" in names

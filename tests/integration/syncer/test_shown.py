@@ -19,21 +19,21 @@ from tenancy.resources import EVENTS, NODES, PODS, SECRETS
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import HOME, World, Write
-from tests.support.controlplane import ControlPlane, Mark
+from tests.integration.syncer.world import HOME, SyncerWorld, SyncerWrite
+from tests.support.controlplane import AuditMark, LocalControlPlane
 from tests.support.eventually import eventually
-from vnagent.upstream.upstream_events import Subject, manifest
+from vnagent.upstream.upstream_events import EventSubject, build_event
 
 pytestmark = pytest.mark.thorough
 
 
 @pytest.fixture
-async def own(super_plane: ControlPlane, tmp_path: Path) -> AsyncIterator[World]:
+async def own(super_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[SyncerWorld]:
     async with own_world(super_plane, tmp_path) as world:
         yield world
 
 
-async def running_pod(world: World) -> tuple[str, str]:
+async def running_pod(world: SyncerWorld) -> tuple[str, str]:
     """Have a pod run on a node of its own."""
     space, node = await world.namespace(), await world.super_node()
     await world.above.create(PODS, pod("web"), namespace=space)
@@ -41,13 +41,13 @@ async def running_pod(world: World) -> tuple[str, str]:
     return space, node
 
 
-def about(world: World, since: Mark, space: str, node: str) -> list[Write]:
+def about(world: SyncerWorld, since: AuditMark, space: str, node: str) -> list[SyncerWrite]:
     """Return the writes in the tenant about a node and what is in its pod's namespace."""
     found = world.writes("tenant", since)
     return [write for write in found if write.namespace == space or write.name == node]
 
 
-async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
+async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: SyncerWorld):
     space, node = await running_pod(synced)
     await synced.idle()
     since = synced.mark("tenant")
@@ -72,7 +72,7 @@ async def test_a_heartbeat_is_no_write_and_a_change_is_one(synced: World):
     assert [write.verb for write in about(synced, since, space, node)] == ["patch"]
 
 
-async def test_a_node_that_its_tenant_deleted_comes_back(synced: World):
+async def test_a_node_that_its_tenant_deleted_comes_back(synced: SyncerWorld):
     """V-04, REL-23: with all that is shown of it."""
     space, node = await running_pod(synced)
     shown = await synced.above.get(NODES, node)
@@ -91,7 +91,7 @@ async def test_a_node_that_its_tenant_deleted_comes_back(synced: World):
     assert about(synced, since, space, node) == []
 
 
-async def test_a_node_goes_some_time_after_its_last_pod(synced: World):
+async def test_a_node_goes_some_time_after_its_last_pod(synced: SyncerWorld):
     space, node = await running_pod(synced)
     await synced.above.delete(PODS, "web", namespace=space)
     assert await synced.above.get(NODES, node)
@@ -99,7 +99,7 @@ async def test_a_node_goes_some_time_after_its_last_pod(synced: World):
     await gone(lambda: synced.above.get(NODES, node))
 
 
-async def test_a_finished_pod_keeps_its_node(synced: World):
+async def test_a_finished_pod_keeps_its_node(synced: SyncerWorld):
     space, node = await running_pod(synced)
     await synced.report(space, "web", phase="Succeeded")
     await asyncio.sleep(0.6)  # longer than a node lingers here
@@ -107,14 +107,16 @@ async def test_a_finished_pod_keeps_its_node(synced: World):
     assert await synced.above.get(NODES, node)
 
 
-async def test_a_super_node_that_is_gone_is_gone_here(synced: World):
+async def test_a_super_node_that_is_gone_is_gone_here(synced: SyncerWorld):
     """REL-41: as soon as it is gone there."""
     _, node = await running_pod(synced)
     await synced.below.delete(NODES, node)
     await gone(lambda: synced.above.get(NODES, node))
 
 
-async def test_a_node_of_the_tenants_own_making_is_filled_only_when_it_runs_a_pod(synced: World):
+async def test_a_node_of_the_tenants_own_making_is_filled_only_when_it_runs_a_pod(
+    synced: SyncerWorld,
+):
     node = await synced.super_node()
     made = {
         "apiVersion": "v1",
@@ -128,7 +130,7 @@ async def test_a_node_of_the_tenants_own_making_is_filled_only_when_it_runs_a_po
     assert not live["status"].get("addresses")
 
 
-async def test_the_agents_address_follows_its_pod(synced: World):
+async def test_the_agents_address_follows_its_pod(synced: SyncerWorld):
     _, node = await running_pod(synced)
     agent = pod(f"agent-{node}")
     agent["metadata"]["labels"] = {"app.kubernetes.io/name": "vn-agent"}
@@ -146,7 +148,7 @@ async def test_the_agents_address_follows_its_pod(synced: World):
     )
 
 
-async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: World):
+async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: SyncerWorld):
     """What the agent tells on its own pod, in the words that it uses for it."""
 
     async def reads(status: str, reason: str) -> None:
@@ -169,9 +171,9 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: World)
         await own.below.patch(PODS, f"agent-{node}", address, namespace=HOME, subresource="status")
         await reads("True", "Kubelet")
         uid = made["metadata"]["uid"]
-        subject = Subject(name=f"agent-{node}", namespace=HOME, uid=uid, node=node)
+        subject = EventSubject(name=f"agent-{node}", namespace=HOME, uid=uid, node=node)
         now = datetime.now(UTC)
-        told = manifest(subject, wellknown.AGENT_AROUND, now)
+        told = build_event(subject, wellknown.UPSTREAM_API_SERVER, now)
         around = await own.below.create(EVENTS, told)
         await reads("False", "KubeletUntrusted")
     since = own.mark("tenant")
@@ -180,7 +182,7 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: World)
         await reads("False", "KubeletUntrusted")
         assert [write for write in own.writes("tenant", since) if write.name == node] == []
         # By a clock that was set back.
-        told = manifest(subject, wellknown.AGENT_STRAIGHT, now - timedelta(seconds=10))
+        told = build_event(subject, wellknown.UPSTREAM_KUBELET, now - timedelta(seconds=10))
         straight = await own.below.create(EVENTS, told)
         await reads("True", "Kubelet")
         await own.below.delete(EVENTS, straight["metadata"]["name"], namespace=HOME)
@@ -189,7 +191,7 @@ async def test_a_condition_of_the_node_says_which_way_its_agent_goes(own: World)
         await reads("True", "Kubelet")
 
 
-async def test_events_about_a_pod_are_told_once_without_super_names(synced: World):
+async def test_events_about_a_pod_are_told_once_without_super_names(synced: SyncerWorld):
     space, _ = await running_pod(synced)
     twin = await synced.twin(PODS, space, "web")
     own = await synced.above.get(PODS, "web", namespace=space)
@@ -231,7 +233,7 @@ def claims(secret: dict) -> dict:
     return json.loads(base64.urlsafe_b64decode(payload + "=" * (-len(payload) % 4)))
 
 
-async def test_a_token_is_the_tenants_and_renewed_at_half(synced: World):
+async def test_a_token_is_the_tenants_and_renewed_at_half(synced: SyncerWorld):
     space = await synced.namespace()
     source = {"audience": "vault", "expirationSeconds": 900, "path": "t"}
     volume = {"name": "v", "projected": {"sources": [{"serviceAccountToken": source}]}}
@@ -296,7 +298,7 @@ async def test_a_token_is_the_tenants_and_renewed_at_half(synced: World):
     )
 
 
-async def test_readiness_gates_go_down_and_stay_the_tenants(synced: World):
+async def test_readiness_gates_go_down_and_stay_the_tenants(synced: SyncerWorld):
     space, node = await synced.namespace(), await synced.super_node()
     gate = "example.com/ready"
     gated = pod("web", readinessGates=[{"conditionType": gate}])
@@ -325,7 +327,7 @@ async def test_readiness_gates_go_down_and_stay_the_tenants(synced: World):
     assert kinds["Ready"] == "True"
 
 
-async def test_forged_conditions_of_gates_cost_a_write_or_two(synced: World):
+async def test_forged_conditions_of_gates_cost_a_write_or_two(synced: SyncerWorld):
     """The same gate twice, in another zone's time, and what the kubelet says."""
     space, node = await synced.namespace(), await synced.super_node()
     gate = "example.com/ready"
@@ -361,7 +363,7 @@ async def test_forged_conditions_of_gates_cost_a_write_or_two(synced: World):
     assert 1 <= len(above) <= 2
 
 
-async def test_a_scheduling_gate_holds_a_pod_above(synced: World):
+async def test_a_scheduling_gate_holds_a_pod_above(synced: SyncerWorld):
     space = await synced.namespace()
     gated = pod("web", schedulingGates=[{"name": "example.com/wait"}])
     await synced.above.create(PODS, gated, namespace=space)

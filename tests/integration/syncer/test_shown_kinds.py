@@ -12,37 +12,37 @@ from msgspec import structs
 
 from kubeio import Object
 from syncer.handlers import dispatcher
-from syncer.model.keys import EVENT, PLACEMENT, STORE, TOKEN
-from syncer.model.mirrored_kinds import BY_KIND as MIRRORED
+from syncer.model.keys import ASSIGNMENT, EVENT, TENANT_STATUS, TOKEN
+from syncer.model.mirrored_kinds import MIRRORS_BY_KIND as MIRRORED
 from tenancy import wellknown
-from tenancy.policies import Nodes
+from tenancy.policies import NodesSpec
 from tenancy.resources import EVENTS, PODS
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.shown_samples import SHOWN, Shown, says
+from tests.integration.syncer.shown_samples import SHOWN, MirroredSample, says
 from tests.integration.syncer.storage import force
 from tests.integration.syncer.test_mirrors import EVERYTHING, serve
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import World, policed
-from tests.support.controlplane import Mark
+from tests.integration.syncer.world import SyncerWorld, policed
+from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.thorough
 
 APART = {
     EVENT: "is told and never taken back: below",
-    STORE: "is no object",
-    PLACEMENT: "is where a pod runs, and no object: test_seats",
+    TENANT_STATUS: "is no object",
+    ASSIGNMENT: "is where a pod runs, and no object: test_seats",
     TOKEN: "is a Secret below and nothing above: test_shown",
 }
-SHOWN_KINDS = sorted({*dispatcher._BY_KEY} - {*APART})
+SHOWN_KINDS = sorted({*dispatcher._BY_KEY_KIND} - {*APART})
 
 
 @dataclass(frozen=True)
-class Life:
+class MirrorLifecycle:
     """One object of a kind that is shown, and everybody's hands but the syncer's."""
 
-    world: World
-    sample: Shown
+    world: SyncerWorld
+    sample: MirroredSample
     name: str
 
     async def shown(self) -> Object:
@@ -71,7 +71,7 @@ class Life:
         """Have somebody delete the super cluster's object."""
         await self.sample.remove(self.world, self.sample, self.name)
 
-    async def make(self, sample: Shown | None = None) -> None:
+    async def make(self, sample: MirroredSample | None = None) -> None:
         """Have somebody make it once more."""
         await self.sample.make(self.world, sample or self.sample, self.name)
 
@@ -82,7 +82,7 @@ class Life:
         else:
             await self.world.above.delete(self.sample.resource, self.name)
 
-    def verbs(self, since: Mark) -> list[str]:
+    def verbs(self, since: AuditMark) -> list[str]:
         """Return the syncer's writes in the tenant that took effect."""
         found = []
         for write in self.world.writes("tenant", since):
@@ -103,22 +103,22 @@ class Life:
 
 
 @pytest.fixture
-async def open_world(world: World) -> AsyncIterator[World]:
+async def open_world(world: SyncerWorld) -> AsyncIterator[SyncerWorld]:
     """A world whose tenant sees every class and every node; both sides serve all kinds."""
     for client in (world.below, world.above):
         await serve(client)
-    async with policed(world, structs.replace(EVERYTHING, nodes=Nodes(expose="all"))):
+    async with policed(world, structs.replace(EVERYTHING, nodes=NodesSpec(expose="all"))):
         yield world
 
 
 @pytest.mark.parametrize("kind", SHOWN_KINDS)
-async def test_life(open_world: World, kind: str):
+async def test_life(open_world: SyncerWorld, kind: str):
     """From the first sight to a name's second owner."""
     world, sample = open_world, SHOWN[kind]
     costs = sample.costs
     async with world.syncer():
         since = world.mark("tenant")
-        life = Life(world, sample, await sample.make(world, sample, ""))
+        life = MirrorLifecycle(world, sample, await sample.make(world, sample, ""))
         first = await life.is_seen(sample.seen)
         await world.idle()
         assert life.verbs(since) == list(costs.create)
@@ -177,7 +177,7 @@ async def test_life(open_world: World, kind: str):
             await world.idle()
 
 
-async def test_life_of_an_event(world: World):
+async def test_life_of_an_event(world: SyncerWorld):
     """It is told, told again as it grows, and neither taken back nor repeated."""
     async with world.syncer():
         space, node = await world.namespace(), await world.super_node()

@@ -11,7 +11,7 @@ import pytest
 from kubeio import Object
 from tenancy.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES
 from tests.integration.syncer.objects import pod
-from tests.integration.syncer.world import World
+from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.thorough
@@ -56,7 +56,7 @@ _NOISE = random.Random(4).randbytes(LIMIT)  # noqa: S311 - the same at each run
     ],
 )
 async def test_configuration_arrives_byte_for_byte(
-    synced: World, data: dict[str, str], is_binary: bool
+    synced: SyncerWorld, data: dict[str, str], is_binary: bool
 ):
     space = await synced.namespace()
     maps: Object = {"binaryData" if is_binary else "data": data}
@@ -89,7 +89,7 @@ async def test_configuration_arrives_byte_for_byte(
     ] == []
 
 
-async def test_a_thousand_variables_and_envfrom_of_five_thousand_keys(synced: World):
+async def test_a_thousand_variables_and_envfrom_of_five_thousand_keys(synced: SyncerWorld):
     space = await synced.namespace()
     data = {f"KEY_{number:04}": str(number) for number in range(KEYS)}
     await synced.above.create(
@@ -121,7 +121,7 @@ def _claim(name: str) -> Object:
     }
 
 
-async def test_the_longest_names(synced: World):
+async def test_the_longest_names(synced: SyncerWorld):
     """Of a namespace, a pod, what it mounts, a Service, a port, a label and its value."""
     space = await synced.namespace(f"{LABEL[:-1]}a")
     long_label = {f"{'d' * 63}.{'e' * 63}.{'f' * 63}.{'g' * 61}/{LABEL}": LABEL}

@@ -37,8 +37,8 @@ from tests.integration.syncer.planes import (
 )
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_running_pods import told
-from tests.integration.syncer.world import World, Write, names_of_others
-from tests.support.controlplane import ControlPlane, Mark
+from tests.integration.syncer.world import SyncerWorld, SyncerWrite, names_of_others
+from tests.support.controlplane import AuditMark, LocalControlPlane
 from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.thorough
@@ -47,7 +47,7 @@ GATES = "ContainerStopSignals=true,GenericWorkload=true"
 
 
 @dataclass(frozen=True)
-class Skew:
+class VersionSkew:
     """Who has which minor."""
 
     tenant: str
@@ -58,26 +58,26 @@ class Skew:
     """The API that the tenant's server needs for it."""
 
 
-NEWER = Skew("1.36", "1.35", {"schedulingGroup": {"podGroupName": "g"}}, "v1alpha2")
-OLDER = Skew("1.35", "1.36", {"workloadRef": {"name": "w", "podGroup": "g"}}, "v1alpha1")
+NEWER = VersionSkew("1.36", "1.35", {"schedulingGroup": {"podGroupName": "g"}}, "v1alpha2")
+OLDER = VersionSkew("1.35", "1.36", {"workloadRef": {"name": "w", "podGroup": "g"}}, "v1alpha1")
 
 
 @dataclass(frozen=True)
-class Planes:
+class SkewedPlanes:
     """Two control planes of different minors."""
 
-    skew: Skew
-    super_plane: ControlPlane
-    tenant_plane: ControlPlane
+    skew: VersionSkew
+    super_plane: LocalControlPlane
+    tenant_plane: LocalControlPlane
     tenant: Tenant
 
 
 @pytest.fixture(scope="module", params=[NEWER, OLDER], ids=["tenant-newer", "tenant-older"])
 def planes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
-) -> Iterator[Planes]:
+) -> Iterator[SkewedPlanes]:
     """Start both sides of a direction."""
-    skew: Skew = request.param
+    skew: VersionSkew = request.param
     below = super_plane_of(tmp_path_factory.mktemp("super"), skew.below)
     groups = f"scheduling.k8s.io/{skew.groups}=true"
     above = tenant_plane(
@@ -94,20 +94,20 @@ def planes(
             return await declare(client, above)
 
     try:
-        yield Planes(skew, below, above, asyncio.run(begin()))
+        yield SkewedPlanes(skew, below, above, asyncio.run(begin()))
     finally:
         for plane in (above, below):
             asyncio.run(plane.stop())
 
 
 @pytest.fixture
-async def world(planes: Planes) -> AsyncIterator[World]:
+async def world(planes: SkewedPlanes) -> AsyncIterator[SyncerWorld]:
     """The two sides; `synced` runs a syncer between them."""
     async with (
         Client(planes.super_plane.endpoint) as below,
         Client(planes.tenant_plane.endpoint) as above,
     ):
-        yield World(
+        yield SyncerWorld(
             super_plane=planes.super_plane,
             tenant_plane=planes.tenant_plane,
             tenant=planes.tenant,
@@ -118,11 +118,11 @@ async def world(planes: Planes) -> AsyncIterator[World]:
 
 
 @pytest.fixture
-def skew(planes: Planes) -> Skew:
+def skew(planes: SkewedPlanes) -> VersionSkew:
     return planes.skew
 
 
-async def warnings(world: World, space: str) -> list[tuple[str, str]]:
+async def warnings(world: SyncerWorld, space: str) -> list[tuple[str, str]]:
     """Return object and text of every warning of the syncer's."""
     return [
         (event["involvedObject"]["name"], event["message"])
@@ -131,7 +131,7 @@ async def warnings(world: World, space: str) -> list[tuple[str, str]]:
     ]
 
 
-def writes(world: World, side: str, since: Mark, space: str) -> list[Write]:
+def writes(world: SyncerWorld, side: str, since: AuditMark, space: str) -> list[SyncerWrite]:
     """Return the syncer's writes in a tenant namespace or its super namespace, Events apart."""
     namespace = world.super_namespace(space) if side == "super" else space
     return [
@@ -141,32 +141,32 @@ def writes(world: World, side: str, since: Mark, space: str) -> list[Write]:
     ]
 
 
-async def at_rest(world: World) -> None:
+async def at_rest(world: SyncerWorld) -> None:
     """Wait until nothing is done any more, a while after the last echo."""
     await asyncio.sleep(0.5)
     await world.idle()
 
 
-def group(skew: Skew) -> tuple[Object, str]:
+def group(skew: VersionSkew) -> tuple[Object, str]:
     """Return a pod that belongs to a group, which no other minor knows by this name."""
     return pod("web", **skew.only_above), f"spec.{next(iter(skew.only_above))}"
 
 
-def signal(_: Skew) -> tuple[Object, str]:
+def signal(_: VersionSkew) -> tuple[Object, str]:
     """Return a pod with a field that the server below leaves out."""
     made = pod("web", os={"name": "linux"})
     made["spec"]["containers"][0]["lifecycle"] = {"stopSignal": "SIGUSR1"}
     return made, "spec.containers[main].lifecycle.stopSignal"
 
 
-async def test_the_servers_are_of_their_minors(world: World, skew: Skew):
+async def test_the_servers_are_of_their_minors(world: SyncerWorld, skew: VersionSkew):
     assert (await world.above.version()).startswith(f"v{skew.tenant}.")
     assert (await world.below.version()).startswith(f"v{skew.below}.")
 
 
 @pytest.mark.parametrize("make", [group, signal])
 async def test_a_field_that_is_not_known_below_gives_one_event_and_a_running_pod(
-    world: World, skew: Skew, make
+    world: SyncerWorld, skew: VersionSkew, make
 ):
     body, path = make(skew)
     field = path.rpartition(".")[2]
@@ -196,7 +196,7 @@ async def test_a_field_that_is_not_known_below_gives_one_event_and_a_running_pod
     assert writes(world, "tenant", marked, space) == []
 
 
-async def test_what_both_know_goes_down_and_up_in_one_write_each(synced: World):
+async def test_what_both_know_goes_down_and_up_in_one_write_each(synced: SyncerWorld):
     """REL-24: a minor apart, and no loop."""
     space, node = await synced.namespace(), await synced.super_node()
     port = {"name": "p", "port": 80}
@@ -238,7 +238,9 @@ async def test_what_both_know_goes_down_and_up_in_one_write_each(synced: World):
     await gone(lambda: synced.twin(SERVICES, space, "x"))
 
 
-async def test_a_name_that_only_the_newer_server_takes_is_told_once(synced: World, skew: Skew):
+async def test_a_name_that_only_the_newer_server_takes_is_told_once(
+    synced: SyncerWorld, skew: VersionSkew
+):
     space = await synced.namespace()
     body = {"spec": {"selector": {"a": "1"}, "ports": [{"port": 80}]}}
     first, since = {**body, "metadata": {"name": "1st"}}, synced.mark("super")
@@ -260,7 +262,7 @@ async def test_a_name_that_only_the_newer_server_takes_is_told_once(synced: Worl
 
 
 async def test_a_resize_that_only_the_newer_server_takes_is_told_once_and_the_pod_runs(
-    synced: World, skew: Skew
+    synced: SyncerWorld, skew: VersionSkew
 ):
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(
@@ -292,7 +294,7 @@ async def test_a_resize_that_only_the_newer_server_takes_is_told_once_and_the_po
     assert len(tries) <= 12
 
 
-async def test_what_a_node_declares_arrives_and_its_heartbeats_cost_nothing(synced: World):
+async def test_what_a_node_declares_arrives_and_its_heartbeats_cost_nothing(synced: SyncerWorld):
     """An API server of 1.35 knows the field, and has the feature switched off."""
     space, node = await synced.namespace(), await synced.super_node()
     await synced.above.create(PODS, pod("web"), namespace=space)
@@ -327,7 +329,7 @@ async def test_what_a_node_declares_arrives_and_its_heartbeats_cost_nothing(sync
 
 
 async def test_a_status_field_that_the_tenant_does_not_know_is_parked_with_its_path(
-    synced: World, skew: Skew
+    synced: SyncerWorld, skew: VersionSkew
 ):
     """REL-24: what cannot be shown is not written for ever."""
     space, node = await synced.namespace(), await synced.super_node()

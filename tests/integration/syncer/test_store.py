@@ -17,19 +17,19 @@ from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.rights import grant
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.test_services import service
-from tests.integration.syncer.world import World
-from tests.support.controlplane import Mark
+from tests.integration.syncer.world import SyncerWorld
+from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
 
 
 @pytest.fixture
-async def own(super_plane, tmp_path: Path) -> AsyncIterator[World]:
+async def own(super_plane, tmp_path: Path) -> AsyncIterator[SyncerWorld]:
     """A tenant whose store the test may break."""
     async with own_world(super_plane, tmp_path / "tenant") as world:
         yield world
 
 
-async def held(world: World) -> str:
+async def held(world: SyncerWorld) -> str:
     """Wait until deletes are held and return the condition's message."""
     condition = await eventually(
         lambda: world.condition(wellknown.DELETES_HELD),
@@ -39,7 +39,7 @@ async def held(world: World) -> str:
     return condition["message"]
 
 
-async def held_store(world: World) -> dict[str, str] | None:
+async def held_store(world: SyncerWorld) -> dict[str, str] | None:
     """Return `status.heldStore` of the VirtualCluster; None when the field is absent."""
     body = await world.below.get(
         VIRTUAL_CLUSTERS, world.tenant.name, namespace=world.tenant.namespace
@@ -47,7 +47,7 @@ async def held_store(world: World) -> dict[str, str] | None:
     return body["status"].get("heldStore")
 
 
-async def released(world: World) -> None:
+async def released(world: SyncerWorld) -> None:
     """Wait until deletes are no longer held."""
     await eventually(
         lambda: world.condition(wellknown.DELETES_HELD),
@@ -56,34 +56,34 @@ async def released(world: World) -> None:
     )
 
 
-async def furnish(world: World) -> str:
+async def furnish(world: SyncerWorld) -> str:
     """Have a running pod and a Service below, and the store marked after that."""
     space, node = await world.namespace(), await world.super_node()
     await world.above.create(SERVICES, service("web"), namespace=space)
     await world.above.create(PODS, pod("web"), namespace=space)
     await world.start_pod(space, "web", node)
     await eventually(lambda: world.twin(SERVICES, space, "web"))
-    world.session.link.look_at_store()
-    await eventually(lambda: not world.session.brake.is_count_due)
+    world.session.connection.enqueue_status()
+    await eventually(lambda: not world.session.store_guard.is_count_due)
     await world.idle()
     return space
 
 
-def deletes(world: World, since: Mark) -> list[object]:
+def deletes(world: SyncerWorld, since: AuditMark) -> list[object]:
     """Return the deletes that the syncer sent below."""
     return [write for write in world.writes("super", since) if write.verb == "delete"]
 
 
-async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World):
+async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: SyncerWorld):
     """REL-18: the etcd of the tenant was wiped."""
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
         await own.tenant_plane.restart_on_store("empty")
         async with Client(own.tenant_plane.endpoint) as client:
-            from syncer.rbac import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+            from syncer.rbac import TENANT_RBAC_RULES  # noqa: PLC0415 - as vc-manager would
 
-            await grant(client, TENANT_ACCESS)
+            await grant(client, TENANT_RBAC_RULES)
         message = await held(own)
         new = await own.above.get(NAMESPACES, "kube-system")
         assert await held_store(own) == {"uid": new["metadata"]["uid"]}
@@ -111,16 +111,16 @@ async def test_an_empty_store_deletes_nothing_until_a_person_says_so(own: World)
         await eventually(lambda: own.twin(SERVICES, space, "fresh"))
 
 
-async def test_the_old_stores_return_ends_the_hold(own: World, monkeypatch):
-    monkeypatch.setattr("syncer.controllers.tenant_status.LOOK_AGAIN_SECONDS", 0.5)
+async def test_the_old_stores_return_ends_the_hold(own: SyncerWorld, monkeypatch):
+    monkeypatch.setattr("syncer.controllers.tenant_status.HELD_RETRY_SECONDS", 0.5)
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
         await own.tenant_plane.restart_on_store("empty")
         async with Client(own.tenant_plane.endpoint) as client:
-            from syncer.rbac import TENANT_ACCESS  # noqa: PLC0415 - as vc-manager would
+            from syncer.rbac import TENANT_RBAC_RULES  # noqa: PLC0415 - as vc-manager would
 
-            await grant(client, TENANT_ACCESS)
+            await grant(client, TENANT_RBAC_RULES)
         await held(own)
         await own.tenant_plane.restart_on_store("store")
         await released(own)
@@ -129,7 +129,7 @@ async def test_the_old_stores_return_ends_the_hold(own: World, monkeypatch):
         await gone(lambda: own.twin(SERVICES, space, "web"), within=60)
 
 
-async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: World):
+async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: SyncerWorld):
     """REL-17: its revision is lower; with it bumped, the epoch would still tell."""
     async with own.syncer():
         first = await furnish(own)
@@ -149,7 +149,7 @@ async def test_a_restored_backup_holds_deletes_while_the_syncer_was_away(own: Wo
         await eventually(lambda: own.twin(SERVICES, first, "late"), within=30)
 
 
-async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: World):
+async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: SyncerWorld):
     """REL-17: the revision went on, the epoch went back."""
     async with own.syncer():
         await furnish(own)
@@ -164,7 +164,7 @@ async def test_the_epoch_alone_tells_a_backup_whose_revision_was_bumped(own: Wor
         assert "epoch" in await held(own)
 
 
-async def test_a_removed_mark_holds_deletes(own: World):
+async def test_a_removed_mark_holds_deletes(own: SyncerWorld):
     async with own.syncer():
         await furnish(own)
     await own.above.delete(CONFIG_MAPS, store_guard.CONFIG_MAP, namespace="kube-system")
@@ -174,10 +174,10 @@ async def test_a_removed_mark_holds_deletes(own: World):
         assert "its revision did not go back" in message
 
 
-async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(own: World):
+async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(own: SyncerWorld):
     async with own.syncer():
         space = await furnish(own)
-    forged = {"data": {store_guard.EPOCH: "9" * 19}}
+    forged = {"data": {store_guard.EPOCH_KEY: "9" * 19}}
     await own.above.patch(CONFIG_MAPS, store_guard.CONFIG_MAP, forged, namespace="kube-system")
     async with own.syncer():
         message = await held(own)
@@ -195,10 +195,10 @@ async def test_an_epoch_that_nobody_counted_up_to_is_mended_by_a_confirmation(ow
         await gone(lambda: own.twin(SERVICES, space, "web"), within=60)
 
 
-async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch):
+async def test_a_silent_tenant_is_waited_for_and_said_so(own: SyncerWorld, monkeypatch):
     """REL-15: its API server is stopped for some seconds."""
     monkeypatch.setattr("syncer.tenants.connection.UNREACHABLE_SECONDS", 1.0)
-    monkeypatch.setattr("syncer.tenants.connection._LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.tenants.connection._HEALTH_CHECK_SECONDS", 0.2)
     async with own.syncer():
         space = await furnish(own)
         since = own.mark("super")
@@ -224,7 +224,7 @@ async def test_a_silent_tenant_is_waited_for_and_said_so(own: World, monkeypatch
         assert deletes(own, since) == []
 
 
-async def test_a_deleted_virtual_cluster_is_let_go_of(own: World):
+async def test_a_deleted_virtual_cluster_is_let_go_of(own: SyncerWorld):
     async with own.syncer():
         await furnish(own)
         name, space = own.tenant.name, own.tenant.namespace
@@ -241,7 +241,7 @@ async def test_a_deleted_virtual_cluster_is_let_go_of(own: World):
         await asyncio.sleep(0.5)
         written = own.writes("super", since)
         assert [write for write in written if write.namespace.startswith(own.tenant.root)] == []
-        assert own.tenant.uid not in own.running[-1].tenants.links
+        assert own.tenant.uid not in own.running[-1].tenants.connections
         free = {"metadata": {"finalizers": None}}
         await own.below.patch(VIRTUAL_CLUSTERS, name, free, namespace=space)
         await gone(lambda: own.below.get(VIRTUAL_CLUSTERS, name, namespace=space))

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from tenancy import wellknown
 from tenancy.resources import NODES, PODS, SUPER_CLUSTERS
-from tests.integration.syncer.far import Far
+from tests.integration.syncer.far import TargetWorld
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_seats import (  # noqa: F401 - fixtures
     far,
@@ -19,7 +19,7 @@ from tests.support.own_address import needs_address
 pytestmark = needs_address
 
 
-async def make_agent(far: Far, name: str, address: str) -> None:  # noqa: F811
+async def make_agent(far: TargetWorld, name: str, address: str) -> None:  # noqa: F811
     """Have a pod as vc-manager's Deployment makes it, ready."""
     below = far.world.below
     registered = await below.get(SUPER_CLUSTERS, far.name)
@@ -40,7 +40,7 @@ async def make_agent(far: Far, name: str, address: str) -> None:  # noqa: F811
     await below.patch(PODS, name, {"status": status}, namespace=HOME, subresource="status")
 
 
-async def test_the_node_of_a_target_leads_to_its_agent(far: Far):  # noqa: F811
+async def test_the_node_of_a_target_leads_to_its_agent(far: TargetWorld):  # noqa: F811
     """A2-03: to the newest that is ready; without one it has no address."""
     await far.granted()
 

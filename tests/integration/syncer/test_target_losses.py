@@ -22,7 +22,7 @@ from tenancy.resources import (
     SECRETS,
     Resource,
 )
-from tests.integration.syncer.far import Far
+from tests.integration.syncer.far import TargetWorld
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.planes import begin_tenant, tenant_plane
 from tests.integration.syncer.test_seats import (
@@ -35,8 +35,8 @@ from tests.integration.syncer.test_seats import (
     why,
 )
 from tests.integration.syncer.test_withdrawn import is_gone, run_pods
-from tests.support.controlplane import ControlPlane
-from tests.support.doubles import Seen, observe
+from tests.support.controlplane import LocalControlPlane
+from tests.support.doubles import ObservedDoubles, observe
 from tests.support.eventually import eventually
 from tests.support.own_address import needs_address
 
@@ -51,7 +51,7 @@ EVICTION = ("taint-eviction-controller", "daemonset-controller", "replicaset-con
 
 
 @pytest.fixture(scope="module")
-def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """A tenant with the controllers that evict by taints and make pods anew, as the product's."""
     args = {"disable-admission-plugins": "TaintNodesByCondition"}
     plane = tenant_plane(
@@ -79,13 +79,13 @@ def replica_set(name: str, **spec: Any) -> Object:
     }
 
 
-async def pods_of(far: Far, space: str) -> list[Object]:
+async def pods_of(far: TargetWorld, space: str) -> list[Object]:
     """Return the tenant's pods that are not going."""
     found = (await far.world.above.list(PODS, namespace=space))["items"]
     return [each for each in found if "deletionTimestamp" not in each["metadata"]]
 
 
-async def one_runs(far: Far, space: str, *, not_uid: str = "") -> Object:
+async def one_runs(far: TargetWorld, space: str, *, not_uid: str = "") -> Object:
     """Have the pod of a ReplicaSet run in the target, and return it."""
     found = await eventually(
         lambda: pods_of(far, space),
@@ -99,7 +99,9 @@ async def one_runs(far: Far, space: str, *, not_uid: str = "") -> Object:
     )
 
 
-async def test_an_eviction_there_takes_the_pod_with_its_reason_and_another_is_made(far: Far):
+async def test_an_eviction_there_takes_the_pod_with_its_reason_and_another_is_made(
+    far: TargetWorld,
+):
     """A0-22: what goes there goes in the tenant, in the words of the eviction."""
     await far.granted({"name": far.name})
     world, space = far.world, await far.world.namespace()
@@ -125,7 +127,7 @@ async def test_an_eviction_there_takes_the_pod_with_its_reason_and_another_is_ma
     assert second_one["spec"]["nodeName"] == far.node
 
 
-async def test_a_pod_that_a_node_there_evicts_stays_as_it_ended(far: Far):
+async def test_a_pod_that_a_node_there_evicts_stays_as_it_ended(far: TargetWorld):
     """A0-22: of those that nobody makes anew the tenant keeps what was said."""
     await far.granted()
     world, space = far.world, await run_pods(far, "web")
@@ -152,7 +154,7 @@ async def test_a_pod_that_a_node_there_evicts_stays_as_it_ended(far: Far):
     assert await far.has_twin(space, "web")
 
 
-async def test_what_a_pod_needs_goes_with_it_and_what_guards_its_namespace_too(far: Far):
+async def test_what_a_pod_needs_goes_with_it_and_what_guards_its_namespace_too(far: TargetWorld):
     """The Secret and the token go with the pod that refers to them, the namespace with the last."""
     await far.granted()
     world, space = far.world, await far.world.namespace()
@@ -188,7 +190,7 @@ async def test_what_a_pod_needs_goes_with_it_and_what_guards_its_namespace_too(f
     assert await far.has_twin(space, "shut", NETWORK_POLICIES)
 
 
-async def lacks(far: Far, space: str, name: str, resource: Resource) -> bool:
+async def lacks(far: TargetWorld, space: str, name: str, resource: Resource) -> bool:
     return not await far.has_twin(space, name, resource)
 
 
@@ -198,7 +200,7 @@ def tokens_of(twin: Object) -> list[str]:
     return [s["secret"]["name"] for each in projected for s in each["sources"] if "secret" in s]
 
 
-async def test_where_the_quota_is_used_up_the_next_cluster_is_tried(far: Far):
+async def test_where_the_quota_is_used_up_the_next_cluster_is_tried(far: TargetWorld):
     world = far.world
     await world.super_node()
     await far.granted({"name": "home", "weight": 1}, {"name": far.name, "weight": 1000})
@@ -231,13 +233,13 @@ async def test_where_the_quota_is_used_up_the_next_cluster_is_tried(far: Far):
 
 
 async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_return(
-    far: Far,
+    far: TargetWorld,
     monkeypatch: pytest.MonkeyPatch,
 ):
     """Evicted by the taint at its own time, made elsewhere; the stale twin goes by its UID."""
-    monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.clusters.target_cluster.HEALTH_CHECK_SECONDS", 0.2)
     for module in (unreachable_target, target_node_reconciler, target_sessions):
-        monkeypatch.setattr(module, "AWAY_SECONDS", 1.0)
+        monkeypatch.setattr(module, "UNREACHABLE_SECONDS", 1.0)
     world = far.world
     node = await world.super_node()
     await far.granted({"name": "home", "weight": 1}, {"name": far.name, "weight": 1000})
@@ -250,7 +252,7 @@ async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_retu
     below, name = world.super_namespace(space), first["metadata"]["name"]
     stale = await far.twin(space, name)
     await world.idle()
-    since, seen = far.plane.audit_mark(), Seen()
+    since, seen = far.plane.audit_mark(), ObservedDoubles()
     watching = asyncio.create_task(observe((world.below, far.there), below, seen))
     far.plane.pause_apiserver()
     try:
@@ -291,7 +293,7 @@ async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_retu
     assert seen.rounds
 
 
-async def test_a_pod_with_a_claim_goes_home_or_is_told_why_it_waits(far: Far):
+async def test_a_pod_with_a_claim_goes_home_or_is_told_why_it_waits(far: TargetWorld):
     world = far.world
     await world.super_node()
     await far.granted({"name": "home", "weight": 1}, {"name": far.name, "weight": 1000})
@@ -306,7 +308,9 @@ async def test_a_pod_with_a_claim_goes_home_or_is_told_why_it_waits(far: Far):
     )
     assert str(seated["metadata"]["annotations"]).count("home/") == 1
     await far.grant({"name": far.name})
-    await eventually(lambda: set(world.session.link.seats.granted) == {far.name})
+    await eventually(
+        lambda: set(world.session.connection.assignments.granted_targets) == {far.name}
+    )
     await world.above.create(PODS, pod("waits", volumes=[claim]), namespace=space)
     said = f"0/1 clusters are available: {far.name} takes no pods with claims yet."
     await eventually(lambda: why(world, space, "waits"), until=lambda text: text == said)

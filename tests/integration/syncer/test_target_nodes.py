@@ -9,10 +9,10 @@ import pytest
 
 from kubeio.errors import NotFound
 from tenancy import wellknown
-from tenancy.quantities import written
+from tenancy.quantities import format_quantity
 from tenancy.resources import NODES, VIRTUAL_CLUSTERS
 from tests.integration.syncer import far as fars
-from tests.integration.syncer.far import Far
+from tests.integration.syncer.far import TargetWorld
 from tests.integration.syncer.test_seats import far, own_plane, second, tenant
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
@@ -23,7 +23,7 @@ __all__ = ["far", "own_plane", "second", "tenant"]
 pytestmark = needs_address
 
 
-async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
+async def test_the_node_that_stands_for_it_says_what_there_is(far: TargetWorld):
     """A0-08."""
     await far.granted()
     node = await far.world.above.get(NODES, far.node)
@@ -49,7 +49,7 @@ async def test_the_node_that_stands_for_it_says_what_there_is(far: Far):
     assert far.name in {each["name"] for each in status["targets"]}
 
 
-async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_more(far: Far):
+async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_more(far: TargetWorld):
     """Writes that change nothing slow the key down, and a taint of before keeps pods off longer."""
     world = far.world
     await far.granted()
@@ -61,7 +61,7 @@ async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_mor
     mark = world.mark("tenant")
     session = world.running[-1].tenants.sessions[far.name][world.tenant.uid]
     for _ in range(3):
-        session.add(session.key("Node", "", far.node))
+        session.enqueue(session.build_key("Node", "", far.node))
         await world.idle()
     assert [w for w in world.writes("tenant", mark) if w.resource.startswith("nodes")] == []
 
@@ -80,7 +80,7 @@ async def test_the_node_that_stands_for_it_is_written_when_it_changes_and_no_mor
     assert ready["lastTransitionTime"] == "2026-01-01T00:00:00Z"
 
 
-async def test_a_zone_that_is_not_all_of_it_any_more_is_taken_off_its_node(far: Far):
+async def test_a_zone_that_is_not_all_of_it_any_more_is_taken_off_its_node(far: TargetWorld):
     """Or pods that ask for it would run in another one."""
     zone = "topology.kubernetes.io/zone"
     world, other = far.world, fresh_name("n")
@@ -99,7 +99,7 @@ async def test_a_zone_that_is_not_all_of_it_any_more_is_taken_off_its_node(far: 
             await far.there.delete(NODES, other)
 
 
-async def has_room(far: Far, **room: str) -> None:
+async def has_room(far: TargetWorld, **room: str) -> None:
     """Have the node there say what it has."""
     await far.there.patch(NODES, fars.NODE, {"status": {"capacity": room}}, subresource="status")
 
@@ -107,9 +107,9 @@ async def has_room(far: Far, **room: str) -> None:
 @pytest.mark.parametrize(
     "number", ["0", "0.25", "5.5", "4", "1000", "1500", "8000000000", "8589934592", "1e18", "1e21"]
 )
-async def test_amounts_are_written_as_an_api_server_writes_them(far: Far, number: str):
+async def test_amounts_are_written_as_an_api_server_writes_them(far: TargetWorld, number: str):
     """What comes back as something else would be written again and again."""
-    text = written(Decimal(number))
+    text = format_quantity(Decimal(number))
     name = fresh_name("n")
     made = await far.there.create(NODES, {"metadata": {"name": name}})
     status = {"status": {"capacity": {"memory": text}}}

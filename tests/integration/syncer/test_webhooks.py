@@ -18,8 +18,8 @@ from tenancy import wellknown
 from tenancy.resources import EVENTS, PODS
 from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import SYNCER, World
-from tests.support.controlplane import Mark
+from tests.integration.syncer.world import SYNCER, SyncerWorld
+from tests.support.controlplane import AuditMark
 from tests.support.eventually import eventually
 from tests.support.webhook import Patch, mutating
 
@@ -38,7 +38,7 @@ SIDECAR = {"name": "mesh", "image": "registry.example/mesh:1", "env": [ENV]}
 
 
 @dataclass
-class Mesh:
+class MutatingWebhook:
     """The webhook: adds what a pod lacks, at each create and at each update."""
 
     seen: Counter[str] = field(default_factory=Counter)
@@ -82,9 +82,9 @@ def has_all(twin: Object) -> bool:
 
 
 @contextlib.asynccontextmanager
-async def meshed(world: World, *spaces: str) -> AsyncIterator[Mesh]:
+async def meshed(world: SyncerWorld, *spaces: str) -> AsyncIterator[MutatingWebhook]:
     """Have the webhook change the pods of tenant namespaces; returns once it does."""
-    mesh, below = Mesh(), [world.super_namespace(space) for space in spaces]
+    mesh, below = MutatingWebhook(), [world.super_namespace(space) for space in spaces]
     async with mutating(world.below, mesh.mutate, resource="pods", namespaces=below):
         probe = pod("probe", serviceAccountName="default")
 
@@ -97,7 +97,9 @@ async def meshed(world: World, *spaces: str) -> AsyncIterator[Mesh]:
         yield mesh
 
 
-async def start(world: World, space: str, name: str, node: str, *, owned: bool = False) -> Object:
+async def start(
+    world: SyncerWorld, space: str, name: str, node: str, *, owned: bool = False
+) -> Object:
     """Have a pod run, with its sidecar below; returns the tenant's."""
     body = pod(name)
     if owned:
@@ -117,7 +119,7 @@ async def start(world: World, space: str, name: str, node: str, *, owned: bool =
     )
 
 
-async def test_a_thousand_label_changes_arrive_and_nobody_fights(synced: World):
+async def test_a_thousand_label_changes_arrive_and_nobody_fights(synced: SyncerWorld):
     """REL-37: four additions, and no write at rest."""
     world = synced
     space, node = await world.namespace(), await world.super_node()
@@ -151,20 +153,20 @@ async def test_a_thousand_label_changes_arrive_and_nobody_fights(synced: World):
         assert mesh.seen["UPDATE"] - updates >= len(writes)
         # At rest nobody writes, whatever the webhook has added.
         rest = world.mark("super")
-        for key in world.session.all_keys():
+        for key in world.session.list_all_keys():
             world.session.queue.add(key)
         await world.idle()
         assert [write for write in world.writes("super", rest) if write.namespace == below] == []
     above = [write for write in world.writes("tenant", since["tenant"]) if write.name in names]
     assert above == []
-    assert dict(world.session.fuse.parked()) == {}
+    assert dict(world.session.hot_loop_guard.list_parked()) == {}
     events = (await world.above.list(EVENTS, namespace=space))["items"]
     assert [event["message"] for event in events if event["type"] == "Warning"] == []
     shown = await world.above.get(PODS, names[0], namespace=space)
     assert [item["name"] for item in shown["status"]["containerStatuses"]] == ["main"]
 
 
-async def evict(world: World, space: str, name: str, *, at_once: bool) -> None:
+async def evict(world: SyncerWorld, space: str, name: str, *, at_once: bool) -> None:
     """Have the super cluster evict a pod; at once: its node does not wait for its containers."""
     body = {
         "apiVersion": "policy/v1",
@@ -176,7 +178,9 @@ async def evict(world: World, space: str, name: str, *, at_once: bool) -> None:
     await world.below.create(PODS, body, namespace=place, name=name, subresource="eviction")
 
 
-async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever(synced: World):
+async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever(
+    synced: SyncerWorld,
+):
     """Evicted before, while and after the update is held up on its way through admission."""
     world = synced
     space, node = await world.namespace(), await world.super_node()
@@ -231,7 +235,7 @@ async def test_a_pod_evicted_while_an_update_is_in_flight_keeps_its_uid_for_ever
     assert twin["metadata"]["annotations"][wellknown.UID] == again["metadata"]["uid"]
 
 
-def creates(world: World, since: Mark, namespace: str) -> list[Object]:
+def creates(world: SyncerWorld, since: AuditMark, namespace: str) -> list[Object]:
     """Return the pods that the syncer made in a super namespace."""
     found: list[Object] = []
     for event in world.super_plane.audit_events(since):

@@ -10,7 +10,7 @@ from kubeio import Object
 from kubeio.errors import NotFound
 from syncer.controllers.nodes import drain, target_lease
 from syncer.controllers.pods import split_services
-from syncer.safety.pod_loss_guard import LEAST
+from syncer.safety.pod_loss_guard import MIN_MISSING_PODS
 from tenancy import conditions, wellknown
 from tenancy.resources import (
     LEASES,
@@ -22,7 +22,7 @@ from tenancy.resources import (
     SUPER_CLUSTERS,
     VIRTUAL_CLUSTERS,
 )
-from tests.integration.syncer.far import Far
+from tests.integration.syncer.far import TargetWorld
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_seats import (  # noqa: F401 - fixtures
     THERE,
@@ -40,7 +40,7 @@ pytestmark = needs_address
 OWNER = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "controller": True}
 
 
-async def run_pods(far: Far, *names: str, owner: str = "") -> str:  # noqa: F811
+async def run_pods(far: TargetWorld, *names: str, owner: str = "") -> str:  # noqa: F811
     """Have pods run there; returns their namespace."""
     space = await far.world.namespace()
     for name in names:
@@ -57,13 +57,13 @@ async def run_pods(far: Far, *names: str, owner: str = "") -> str:  # noqa: F811
     return space
 
 
-async def said(far: Far, kind: str) -> Any:  # noqa: F811
+async def said(far: TargetWorld, kind: str) -> Any:  # noqa: F811
     """Return a condition of the SuperCluster."""
     body = await far.world.below.get(SUPER_CLUSTERS, far.name)
-    return conditions.find((body.get("status") or {}).get("conditions"), kind)
+    return conditions.find_condition((body.get("status") or {}).get("conditions"), kind)
 
 
-async def listed(far: Far) -> Object:  # noqa: F811
+async def listed(far: TargetWorld) -> Object:  # noqa: F811
     """Return what the VirtualCluster's status says of it, empty when nothing."""
     tenant_of = far.world.tenant
     body = await far.world.below.get(
@@ -73,7 +73,7 @@ async def listed(far: Far) -> Object:  # noqa: F811
     return next((each for each in found if each["name"] == far.name), {})
 
 
-async def is_gone(far: Far, resource: Any, name: str, namespace: str = "") -> bool:  # noqa: F811
+async def is_gone(far: TargetWorld, resource: Any, name: str, namespace: str = "") -> bool:  # noqa: F811
     try:
         await far.world.above.get(resource, name, namespace=namespace)
     except NotFound:
@@ -81,10 +81,10 @@ async def is_gone(far: Far, resource: Any, name: str, namespace: str = "") -> bo
     return False
 
 
-async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far: Far):  # noqa: F811
+async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far: TargetWorld):  # noqa: F811
     """X-38, X-19: the same cluster, with a store that was set back."""
     await far.granted()
-    names = [f"p{number}" for number in range(LEAST)]
+    names = [f"p{number}" for number in range(MIN_MISSING_PODS)]
     space = await run_pods(far, *names)
     await eventually(lambda: said(far, "Followed"), until=lambda c: c and c["status"] == "True")
     await far.world.below.delete(SECRETS, far.name, namespace=HOME)
@@ -96,14 +96,14 @@ async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far
     held = await eventually(
         lambda: said(far, "LossesHeld"), until=lambda c: c and c["status"] == "True", within=60
     )
-    assert f"{LEAST} of the {LEAST} pods" in held["message"]
+    assert f"{MIN_MISSING_PODS} of the {MIN_MISSING_PODS} pods" in held["message"]
     await far.world.above.delete(PODS, "p1", namespace=space)
     await far.world.idle()
     for name in names:
         found = await far.world.above.get(PODS, name, namespace=space)
         assert found["status"]["phase"] == "Running", "nothing is concluded"
     losses = (await far.world.below.get(SUPER_CLUSTERS, far.name))["status"]["losses"]
-    assert (losses["missing"], losses["total"]) == (LEAST, LEAST)
+    assert (losses["missing"], losses["total"]) == (MIN_MISSING_PODS, MIN_MISSING_PODS)
     word = {wellknown.CONFIRM_LOSSES: losses["state"]}
     await far.world.below.patch(SUPER_CLUSTERS, far.name, {"metadata": {"annotations": word}})
     await eventually(
@@ -119,11 +119,11 @@ async def test_many_that_are_missing_at_once_are_lost_by_a_persons_word_only(far
 
 
 async def test_its_node_has_a_lease_that_ends_with_its_answers(
-    far: Far,  # noqa: F811
+    far: TargetWorld,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ):
     """V-01, V-02."""
-    monkeypatch.setattr("syncer.clusters.target_cluster.LOOK_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.clusters.target_cluster.HEALTH_CHECK_SECONDS", 0.2)
     monkeypatch.setattr(target_lease, "RENEW_SECONDS", 0.3)
     await far.granted()
 
@@ -140,7 +140,7 @@ async def test_its_node_has_a_lease_that_ends_with_its_answers(
         await eventually(lambda: target.problem, within=30)
         last = await renewed()
         before = far.world.mark("tenant")
-        await eventually(lambda: target.away_seconds() > 2, within=30)
+        await eventually(lambda: target.get_unreachable_seconds() > 2, within=30)
         assert await renewed() == last
         assert [w for w in far.world.writes("tenant", before) if w.resource == "leases"] == []
     finally:
@@ -149,12 +149,12 @@ async def test_its_node_has_a_lease_that_ends_with_its_answers(
 
 
 async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
-    far: Far,  # noqa: F811
+    far: TargetWorld,  # noqa: F811
     monkeypatch: pytest.MonkeyPatch,
 ):
     """A1-16, X-02: cordon, drain, remove; the status says how far that is."""
-    monkeypatch.setattr(drain, "AGAIN_SECONDS", 0.3)
-    monkeypatch.setattr("syncer.lifecycle.target_sessions.TELL_SECONDS", 0.2)
+    monkeypatch.setattr(drain, "BUDGET_RETRY_SECONDS", 0.3)
+    monkeypatch.setattr("syncer.lifecycle.target_sessions.STATUS_INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr("syncer.lifecycle.target_sessions.RETRY_SECONDS", 0.5)
     world = far.world
     await world.super_node()
@@ -194,11 +194,13 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     )
     assert node["metadata"]["annotations"][wellknown.CORDONED] == "true"
     events = await eventually(
-        lambda: world.events(space), until=lambda es: drain.BLOCKED in [e["reason"] for e in es]
+        lambda: world.events(space),
+        until=lambda es: drain.EVICTION_BLOCKED in [e["reason"] for e in es],
     )
-    assert [e["reason"] for e in events].count(drain.BLOCKED) == 1
+    assert [e["reason"] for e in events].count(drain.EVICTION_BLOCKED) == 1
     await eventually(
-        lambda: world.events(bare), until=lambda es: [e["reason"] for e in es] == [drain.STAYS]
+        lambda: world.events(bare),
+        until=lambda es: [e["reason"] for e in es] == [drain.TARGET_WITHDRAWN],
     )
     found = await world.above.get(PODS, "owned", namespace=space)
     assert "deletionTimestamp" not in found["metadata"]
@@ -214,7 +216,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
     await eventually(lambda: listed(far), until=lambda t: t == {}, within=30)
 
 
-async def test_a_service_with_pods_in_two_clusters_says_so_once(far: Far):  # noqa: F811
+async def test_a_service_with_pods_in_two_clusters_says_so_once(far: TargetWorld):  # noqa: F811
     world = far.world
     node = await world.super_node()
     await far.granted()
@@ -234,5 +236,5 @@ async def test_a_service_with_pods_in_two_clusters_says_so_once(far: Far):  # no
         await world.start_pod(space, name, node)
     await world.idle()
     events = await eventually(lambda: world.events(space))
-    found = [e for e in events if e["reason"] == split_services.REASON]
+    found = [e for e in events if e["reason"] == split_services.PODS_IN_SEVERAL_CLUSTERS]
     assert [e["involvedObject"]["name"] for e in found] == ["s"]

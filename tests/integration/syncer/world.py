@@ -17,7 +17,7 @@ import msgspec
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer.app import Options, Syncer
+from syncer.app import Syncer, SyncerOptions
 from syncer.model import keys
 from syncer.tenants.session import Session
 from tenancy import conditions, names, wellknown
@@ -35,7 +35,7 @@ from tenancy.resources import (
     Resource,
 )
 from tests.integration.syncer.objects import running_status
-from tests.support.controlplane import ControlPlane, Mark
+from tests.support.controlplane import AuditMark, LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -48,7 +48,7 @@ _WRITES = frozenset({"create", "update", "patch", "delete"})
 
 
 @dataclass(frozen=True)
-class Write:
+class SyncerWrite:
     """One write that the syncer sent."""
 
     verb: str
@@ -62,11 +62,11 @@ class Write:
 
 
 @dataclass(kw_only=True)
-class World:
+class SyncerWorld:
     """One super cluster and one tenant, and the hands of everybody but the syncer."""
 
-    super_plane: ControlPlane
-    tenant_plane: ControlPlane
+    super_plane: LocalControlPlane
+    tenant_plane: LocalControlPlane
     tenant: Tenant
     below: Client
     """The super cluster's administrator."""
@@ -80,7 +80,7 @@ class World:
 
     def super_namespace(self, namespace: str) -> str:
         """Return where a tenant namespace is mapped to."""
-        return names.super_namespace(self.tenant.root, self.tenant.uid, namespace)
+        return names.build_super_namespace(self.tenant.root, self.tenant.uid, namespace)
 
     @property
     def session(self) -> Session:
@@ -225,7 +225,7 @@ class World:
 
     # What the syncer did.
 
-    def writes(self, side: str, since: Mark | None = None) -> list[Write]:
+    def writes(self, side: str, since: AuditMark | None = None) -> list[SyncerWrite]:
         """Return the syncer's writes on a side since a mark, or all, less its Lease.
 
         What earlier tests left is looked at again whenever a syncer starts, and told of again.
@@ -240,7 +240,7 @@ class World:
             and self.others.isdisjoint((write.namespace, write.name))
         ]
 
-    def mark(self, side: str) -> Mark:
+    def mark(self, side: str) -> AuditMark:
         """Return this moment in the audit log of a side."""
         plane = self.super_plane if side == "super" else self.tenant_plane
         return plane.audit_mark()
@@ -265,7 +265,7 @@ class World:
         body = await self.below.get(
             VIRTUAL_CLUSTERS, self.tenant.name, namespace=self.tenant.namespace
         )
-        found = conditions.find((body.get("status") or {}).get("conditions"), kind)
+        found = conditions.find_condition((body.get("status") or {}).get("conditions"), kind)
         return dict(found) if found is not None else None
 
     @contextlib.asynccontextmanager
@@ -276,7 +276,7 @@ class World:
         async with Client(endpoint, user_agent="syncer") as client:
             syncer = Syncer(
                 client,
-                Options(namespace=HOME, port=0, identity="test", version="test"),
+                SyncerOptions(namespace=HOME, port=0, identity="test", version="test"),
             )
             task = asyncio.create_task(syncer.run(stop))
             self.running.append(syncer)
@@ -300,17 +300,19 @@ async def names_of_others(below: Client, above: Client, tenant: Tenant) -> froze
         for resource in (NAMESPACES, NODES)
         for item in (await client.list(resource, metadata_only=True))["items"] or ()
     }
-    mapped = {names.super_namespace(tenant.root, tenant.uid, name) for name in SYSTEM_NAMESPACES}
+    mapped = {
+        names.build_super_namespace(tenant.root, tenant.uid, name) for name in SYSTEM_NAMESPACES
+    }
     return frozenset(found - mapped - {*SYSTEM_NAMESPACES, HOME, tenant.root})
 
 
-def _write(event: Any) -> Write | None:
+def _write(event: Any) -> SyncerWrite | None:
     if event["user"]["username"] != SYNCER or event["verb"] not in _WRITES:
         return None
     at = event["objectRef"]
     resource = "/".join(filter(None, (at["resource"], at.get("subresource", ""))))
     name = at.get("name") or ((event.get("requestObject") or {}).get("metadata") or {}).get("name")
-    return Write(
+    return SyncerWrite(
         event["verb"],
         resource,
         at.get("namespace", ""),
@@ -320,7 +322,7 @@ def _write(event: Any) -> Write | None:
 
 
 @contextlib.asynccontextmanager
-async def policed(world: World, policy: TenantPolicySpec) -> AsyncIterator[None]:
+async def policed(world: SyncerWorld, policy: TenantPolicySpec) -> AsyncIterator[None]:
     """Bind the tenant to a TenantPolicy of the test's own for the length of a block."""
     tenant, name = world.tenant, fresh_name("policy")
     body = {

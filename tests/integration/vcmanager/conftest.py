@@ -20,17 +20,17 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.api.event_recorder import EventRecorder
 from kubeio.config.endpoint import Endpoint
-from kubeio.controller.worker import Verdict
+from kubeio.controller.worker import Result
 from tenancy import names, resources
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tests.support.processes import free_port
-from vcmanager.rbac import ACCESS
-from vcmanager.reconcilers.virtual_cluster import reconcile
+from vcmanager.rbac import RBAC_RULES
+from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
 from vcmanager.runtime import keys
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.keys import Key
-from vcmanager.runtime.options import Settings
-from vcmanager.targets.clients import Targets
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.keys import ReconcileKey
+from vcmanager.runtime.options import OperatorSettings
+from vcmanager.targets.clients import TargetClientCache
 
 CRDS = Path(__file__).parents[3] / "charts" / "virtual-cluster" / "files" / "crds"
 NAMESPACE = "vc-manager"
@@ -50,16 +50,16 @@ _numbers = itertools.count(1)
 
 
 @pytest.fixture(scope="session")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """The super cluster's API."""
     with installed(tmp_path_factory.mktemp("super")) as made:
         yield made
 
 
 @contextlib.contextmanager
-def installed(folder: Path) -> Iterator[ControlPlane]:
+def installed(folder: Path) -> Iterator[LocalControlPlane]:
     """Run an API server that knows our kinds and accounts."""
-    made = ControlPlane(
+    made = LocalControlPlane(
         folder,
         name="super",
         service_range="10.96.0.0/16",
@@ -80,9 +80,9 @@ def installed(folder: Path) -> Iterator[ControlPlane]:
 
 
 @pytest.fixture(scope="session")
-def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """What stands for the API of every tenant: any slice's addresses are its own."""
-    made = ControlPlane(
+    made = LocalControlPlane(
         tmp_path_factory.mktemp("inside"),
         name="inside",
         service_range="10.96.0.0/16",
@@ -122,7 +122,7 @@ async def _install(client: Client) -> None:
                 "verbs": list(row.verbs),
                 **({"resourceNames": list(row.names)} if row.names else {}),
             }
-            for row in ACCESS
+            for row in RBAC_RULES
             if row.namespaced is namespaced
         ]
         metadata = {"name": USER, **({"namespace": NAMESPACE} if namespaced else {})}
@@ -146,7 +146,7 @@ def cluster_version(name: str, **spec: Any) -> Object:
     }
 
 
-class Tenants:
+class SinglePlaneClients:
     """Stands where the clients of tenants are: all tenants are one ready-made plane."""
 
     def __init__(self, client: Client) -> None:
@@ -164,19 +164,19 @@ class Tenants:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Stage:
+class ManagerStage:
     """The manager, and what people and kubelets do around it."""
 
-    plane: ControlPlane
+    plane: LocalControlPlane
     admin: Client
     """The super admin."""
     manager: Client
     """The manager under its own rights."""
-    means: Means
-    tenants: Tenants
+    means: ReconcileContext
+    tenants: SinglePlaneClients
     nowhere: Client
     """A tenant that does not answer."""
-    woken: list[Key]
+    woken: list[ReconcileKey]
 
     async def declare(self, name: str = "", **spec: Any) -> Object:
         """Create a VirtualCluster in namespace default."""
@@ -188,13 +188,13 @@ class Stage:
         }
         return await self.admin.create(resources.VIRTUAL_CLUSTERS, body)
 
-    async def work(self, cluster: Object, times: int = 1) -> Verdict:
+    async def work(self, cluster: Object, times: int = 1) -> Result:
         """Reconcile a VirtualCluster."""
         metadata = cluster["metadata"]
-        key = keys.virtual_cluster(metadata["namespace"], metadata["name"])
+        key = keys.build_virtual_cluster_key(metadata["namespace"], metadata["name"])
         for _ in range(times - 1):
-            await reconcile(self.means, key)
-        return await reconcile(self.means, key)
+            await reconcile_virtual_cluster(self.means, key)
+        return await reconcile_virtual_cluster(self.means, key)
 
     async def fresh(self, cluster: Object) -> Object:
         """Return a VirtualCluster as it is now."""
@@ -211,7 +211,7 @@ class Stage:
     def root(self, cluster: Object) -> str:
         """Return the root namespace of a VirtualCluster."""
         metadata = cluster["metadata"]
-        return names.root_namespace(metadata["namespace"], metadata["name"], metadata["uid"])
+        return names.build_root_namespace(metadata["namespace"], metadata["name"], metadata["uid"])
 
     async def names_of(self, resource: resources.Resource, cluster: Object) -> set[str]:
         """Return the names of the objects of a kind in a root namespace."""
@@ -304,7 +304,7 @@ class Stage:
 
 
 @pytest.fixture
-async def stage(plane: ControlPlane, inside: ControlPlane) -> AsyncIterator[Stage]:
+async def stage(plane: LocalControlPlane, inside: LocalControlPlane) -> AsyncIterator[ManagerStage]:
     async with (
         Client(plane.endpoint) as admin,
         Client(plane.endpoint_for(USER)) as manager,
@@ -315,25 +315,25 @@ async def stage(plane: ControlPlane, inside: ControlPlane) -> AsyncIterator[Stag
             await tenant.delete(resources.SERVICES, "kube-dns", namespace="kube-system")
         recorder = EventRecorder(manager, component="vc-manager")
         posting = asyncio.ensure_future(recorder.run())
-        woken: list[Key] = []
-        tenants = Tenants(tenant)
-        means = Means(
+        woken: list[ReconcileKey] = []
+        tenants = SinglePlaneClients(tenant)
+        means = ReconcileContext(
             super_client=manager,
-            settings=Settings(registry="registry.example/vc"),
+            settings=OperatorSettings(registry="registry.example/vc"),
             namespace=NAMESPACE,
             recorder=recorder,
             now=lambda: datetime.now(UTC),
-            wake=woken.append,
-            later=lambda key, _: woken.append(key),
-            tenants=tenants,  # type: ignore[arg-type]
-            targets=Targets(),
+            enqueue=woken.append,
+            enqueue_after=lambda key, _: woken.append(key),
+            tenant_clients=tenants,  # type: ignore[arg-type]
+            target_clients=TargetClientCache(),
         )
-        yield Stage(
+        yield ManagerStage(
             plane=plane,
             admin=admin,
             manager=manager,
             means=means,
-            tenants=tenants,
+            tenant_clients=tenants,
             nowhere=nowhere,
             woken=woken,
         )

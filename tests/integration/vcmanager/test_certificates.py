@@ -6,29 +6,29 @@ from datetime import UTC, datetime, timedelta
 import pytest
 
 from tenancy import resources, wellknown
-from tests.integration.vcmanager.conftest import Stage
+from tests.integration.vcmanager.conftest import ManagerStage
 from vcmanager.pki import bundles, inventory
 
 ROOTS = (*inventory.AUTHORITIES.values(), "serviceaccount-rsa")
 
 
-async def data(stage: Stage, cluster) -> dict[str, dict[str, str]]:
+async def data(stage: ManagerStage, cluster) -> dict[str, dict[str, str]]:
     page = await stage.admin.list(resources.SECRETS, namespace=stage.root(cluster))
     return {each["metadata"]["name"]: each["data"] for each in page["items"]}
 
 
-async def digest(stage: Stage, cluster, name: str) -> str:
+async def digest(stage: ManagerStage, cluster, name: str) -> str:
     found = await stage.admin.get(resources.STATEFUL_SETS, name, namespace=stage.root(cluster))
     return found["spec"]["template"]["metadata"]["annotations"][wellknown.SECRETS_DIGEST]
 
 
-def later(stage: Stage, **of: float) -> Stage:
+def later(stage: ManagerStage, **of: float) -> ManagerStage:
     """Return the stage with a manager whose clock is ahead."""
     means = replace(stage.means, now=lambda: datetime.now(UTC) + timedelta(**of))
     return replace(stage, means=means)
 
 
-async def test_roots_and_leaves_stay_the_same_over_many_looks(stage: Stage):
+async def test_roots_and_leaves_stay_the_same_over_many_looks(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     before = await data(stage, cluster)
@@ -37,7 +37,7 @@ async def test_roots_and_leaves_stay_the_same_over_many_looks(stage: Stage):
 
 
 @pytest.mark.parametrize("name", ["apiserver-ca", "admin-kubeconfig", "apiserver-kubelet-client"])
-async def test_a_leaf_that_is_lost_is_made_anew_and_nothing_else(stage: Stage, name):
+async def test_a_leaf_that_is_lost_is_made_anew_and_nothing_else(stage: ManagerStage, name):
     cluster = await stage.declare()
     await stage.work(cluster)
     before = await data(stage, cluster)
@@ -48,7 +48,7 @@ async def test_a_leaf_that_is_lost_is_made_anew_and_nothing_else(stage: Stage, n
 
 
 @pytest.mark.parametrize("name", ROOTS)
-async def test_a_root_that_is_lost_holds_the_tenant_until_it_is_restored(stage: Stage, name):
+async def test_a_root_that_is_lost_holds_the_tenant_until_it_is_restored(stage: ManagerStage, name):
     cluster = await stage.declare()
     await stage.work(cluster)
     root = await stage.secret(cluster, name)
@@ -68,7 +68,7 @@ async def test_a_root_that_is_lost_holds_the_tenant_until_it_is_restored(stage: 
     assert found["status"] == "True"
 
 
-async def test_a_broken_root_is_never_written_over(stage: Stage):
+async def test_a_broken_root_is_never_written_over(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     broken = {"data": {"tls.key": "bm9uc2Vuc2U="}}
@@ -82,7 +82,7 @@ async def test_a_broken_root_is_never_written_over(stage: Stage):
     assert found["reason"] == "AuthorityBroken"
 
 
-async def test_renewal_is_a_rollout_of_those_who_mount_it(stage: Stage):
+async def test_renewal_is_a_rollout_of_those_who_mount_it(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     names = ("etcd", "apiserver", "controller-manager")
@@ -97,14 +97,14 @@ async def test_renewal_is_a_rollout_of_those_who_mount_it(stage: Stage):
     assert not set(digests) & {await digest(stage, cluster, name) for name in names}
 
 
-async def test_the_next_look_is_when_a_certificate_is_due(stage: Stage):
+async def test_the_next_look_is_when_a_certificate_is_due(stage: ManagerStage):
     cluster = await stage.declare(pkiExpireDays=1)
     await stage.bring_up(cluster)
     near = await later(stage, hours=15, minutes=55).work(cluster)
     assert 1 <= near.after <= 300
 
 
-async def test_a_shorter_life_takes_effect_at_once(stage: Stage):
+async def test_a_shorter_life_takes_effect_at_once(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     before = await data(stage, cluster)
@@ -119,7 +119,7 @@ async def test_a_shorter_life_takes_effect_at_once(stage: Stage):
     assert {each for each in after if after[each] == before[each]} == set(ROOTS)
 
 
-async def test_agents_authorities_are_the_managers_own_and_published(stage: Stage):
+async def test_agents_authorities_are_the_managers_own_and_published(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     namespace = stage.means.namespace
@@ -127,7 +127,7 @@ async def test_agents_authorities_are_the_managers_own_and_published(stage: Stag
         resources.CONFIG_MAPS, wellknown.AGENT_CLIENT_TRUST, namespace=namespace
     )
     authority = await stage.admin.get(resources.SECRETS, "vn-agent-client-ca", namespace=namespace)
-    pair = bundles.pair_of(authority)
+    pair = bundles.read_key_pair(authority)
     assert pair is not None
     assert published["data"]["client-ca.crt"].encode() == pair.certificate
     tenants = await data(stage, cluster)

@@ -6,14 +6,14 @@ import pytest
 
 from kubeio import Object, errors
 from tenancy import resources
-from tests.integration.vcmanager.conftest import Stage
+from tests.integration.vcmanager.conftest import ManagerStage
 from vcmanager.plan import service_cidrs
-from vcmanager.plan.service_cidrs import Slice
+from vcmanager.plan.service_cidrs import ServiceRange
 
 WHOLE = ip_network("10.96.0.0/16")
 
 
-async def taken_by_somebody(stage: Stage, name: str, address: str) -> None:
+async def taken_by_somebody(stage: ManagerStage, name: str, address: str) -> None:
     body = {
         "metadata": {"name": name, "namespace": "default"},
         "spec": {"clusterIP": address, "ports": [{"port": 80}]},
@@ -21,23 +21,23 @@ async def taken_by_somebody(stage: Stage, name: str, address: str) -> None:
     await stage.admin.create(resources.SERVICES, body)
 
 
-async def addresses(stage: Stage, cluster) -> dict[str, str]:
+async def addresses(stage: ManagerStage, cluster) -> dict[str, str]:
     page = await stage.admin.list(resources.SERVICES, namespace=stage.root(cluster))
     return {each["metadata"]["name"]: each["spec"]["clusterIP"] for each in page["items"]}
 
 
-async def slice_of(stage: Stage, cluster) -> Slice:
-    return Slice(ip_network((await stage.fresh(cluster))["status"]["serviceCidr"]))
+async def slice_of(stage: ManagerStage, cluster) -> ServiceRange:
+    return ServiceRange(ip_network((await stage.fresh(cluster))["status"]["serviceCidr"]))
 
 
-async def nobodys(stage: Stage) -> IPv4Network:
+async def nobodys(stage: ManagerStage) -> IPv4Network:
     """Return a part of the range of which nobody has any address.
 
     Where the parts of tenants begin depends on their UIDs, and the server gives out any address.
     """
     page = await stage.admin.list(resources.SERVICES)
-    others = [service_cidrs.claimed_by(each) for each in page["items"]]
-    choices = service_cidrs.candidates(
+    others = [service_cidrs.read_claimed_range(each) for each in page["items"]]
+    choices = service_cidrs.iterate_free_ranges(
         WHOLE, "asked for", [each.network for each in others if each]
     )
     page = await stage.admin.list(resources.IP_ADDRESSES)
@@ -46,16 +46,16 @@ async def nobodys(stage: Stage) -> IPv4Network:
     return next(each for each in networks if not any(address in each for address in taken))
 
 
-async def test_the_first_and_tenth_address_are_the_tenants(stage: Stage):
+async def test_the_first_and_tenth_address_are_the_tenants(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     slice_, found = await slice_of(stage, cluster), await addresses(stage, cluster)
     assert slice_.network.subnet_of(WHOLE)
     assert slice_.network.prefixlen == 22
-    assert (found["kubernetes"], found["kube-dns"]) == (slice_.api, slice_.dns)
+    assert (found["kubernetes"], found["kube-dns"]) == (slice_.api_address, slice_.dns_address)
 
 
-async def test_two_tenants_never_share_an_address(stage: Stage):
+async def test_two_tenants_never_share_an_address(stage: ManagerStage):
     clusters = [await stage.declare() for _ in range(5)]
     for cluster in clusters:
         await stage.work(cluster)
@@ -63,7 +63,7 @@ async def test_two_tenants_never_share_an_address(stage: Stage):
     assert not any(one.overlaps(other) for n, one in enumerate(found) for other in found[n + 1 :])
 
 
-async def test_a_slice_stays_for_life(stage: Stage):
+async def test_a_slice_stays_for_life(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     before = await slice_of(stage, cluster)
@@ -71,36 +71,36 @@ async def test_a_slice_stays_for_life(stage: Stage):
     assert await slice_of(stage, cluster) == before
 
 
-async def two_choices(stage: Stage, cluster: Object) -> tuple[Slice, Slice]:
+async def two_choices(stage: ManagerStage, cluster: Object) -> tuple[ServiceRange, ServiceRange]:
     """Return the first two slices that a tenant can have: none of whose own addresses is taken."""
     services = (await stage.admin.list(resources.SERVICES))["items"]
-    others = [service_cidrs.claimed_by(each) for each in services]
+    others = [service_cidrs.read_claimed_range(each) for each in services]
     used = {address for each in services for address in each["spec"].get("clusterIPs") or ()}
-    choices = service_cidrs.candidates(
+    choices = service_cidrs.iterate_free_ranges(
         WHOLE, cluster["metadata"]["uid"], [each.network for each in others if each]
     )
-    free = (each for each in choices if not used & {each.api, each.dns})
+    free = (each for each in choices if not used & {each.api_address, each.dns_address})
     return next(free), next(free)
 
 
-async def test_a_slice_whose_first_address_is_taken_is_passed_over(stage: Stage):
+async def test_a_slice_whose_first_address_is_taken_is_passed_over(stage: ManagerStage):
     cluster = await stage.declare()
     first, second = await two_choices(stage, cluster)
-    await taken_by_somebody(stage, f"first-{cluster['metadata']['name']}", first.api)
+    await taken_by_somebody(stage, f"first-{cluster['metadata']['name']}", first.api_address)
     await stage.work(cluster)
     assert await slice_of(stage, cluster) == second
 
 
-async def test_a_slice_that_cannot_be_had_whole_is_given_back(stage: Stage):
+async def test_a_slice_that_cannot_be_had_whole_is_given_back(stage: ManagerStage):
     cluster = await stage.declare()
     first, second = await two_choices(stage, cluster)
-    await taken_by_somebody(stage, f"tenth-{cluster['metadata']['name']}", first.dns)
+    await taken_by_somebody(stage, f"tenth-{cluster['metadata']['name']}", first.dns_address)
     await stage.work(cluster)
     assert await slice_of(stage, cluster) == second
-    assert (await addresses(stage, cluster))["kubernetes"] == second.api
+    assert (await addresses(stage, cluster))["kubernetes"] == second.api_address
 
 
-async def test_a_slice_may_be_asked_for(stage: Stage):
+async def test_a_slice_may_be_asked_for(stage: ManagerStage):
     *_, asked = (await nobodys(stage)).subnets(new_prefix=27)
     cluster = await stage.declare(serviceCidr=str(asked))
     await stage.work(cluster)
@@ -108,7 +108,7 @@ async def test_a_slice_may_be_asked_for(stage: Stage):
     assert (await stage.fresh(cluster))["status"]["serviceCidr"] == str(asked)
 
 
-async def test_a_slice_inside_another_tenants_is_refused(stage: Stage):
+async def test_a_slice_inside_another_tenants_is_refused(stage: ManagerStage):
     wide = next((await nobodys(stage)).subnets(new_prefix=24))
     owner = await stage.declare(serviceCidr=str(wide))
     await stage.work(owner)
@@ -124,7 +124,7 @@ async def test_a_slice_inside_another_tenants_is_refused(stage: Stage):
 
 
 @pytest.mark.parametrize("number", [1, 10])
-async def test_a_slice_asked_for_whose_address_is_taken_is_refused(stage: Stage, number):
+async def test_a_slice_asked_for_whose_address_is_taken_is_refused(stage: ManagerStage, number):
     asked = next((await nobodys(stage)).subnets(new_prefix=28))
     name = f"holder-{number}"
     await taken_by_somebody(stage, name, str(asked[number]))
@@ -140,7 +140,7 @@ async def test_a_slice_asked_for_whose_address_is_taken_is_refused(stage: Stage,
     await stage.tear_down(cluster)
 
 
-async def test_the_slice_of_a_deleted_tenant_is_free_again(stage: Stage):
+async def test_the_slice_of_a_deleted_tenant_is_free_again(stage: ManagerStage):
     asked = next((await nobodys(stage)).subnets(new_prefix=27))
     for _ in range(2):
         cluster = await stage.declare(serviceCidr=str(asked))

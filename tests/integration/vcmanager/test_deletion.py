@@ -9,13 +9,13 @@ import pytest
 from kubeio import errors
 from tenancy import ownership, resources, wellknown
 from tenancy.ownership import Tenant
-from tests.integration.vcmanager.conftest import NAMESPACE, Stage
+from tests.integration.vcmanager.conftest import NAMESPACE, ManagerStage
 from vcmanager.reconcilers import finalizers
 from vcmanager.runtime import keys
-from vcmanager.runtime.keys import Key
+from vcmanager.runtime.keys import ReconcileKey
 
 
-def tenant_of(stage: Stage, cluster) -> Tenant:
+def tenant_of(stage: ManagerStage, cluster) -> Tenant:
     metadata = cluster["metadata"]
     return Tenant(
         name=metadata["name"],
@@ -25,21 +25,21 @@ def tenant_of(stage: Stage, cluster) -> Tenant:
     )
 
 
-async def super_namespace(stage: Stage, cluster, name: str, **changes) -> str:
+async def super_namespace(stage: ManagerStage, cluster, name: str, **changes) -> str:
     """Make a namespace as the syncer does, with parts of the record changed."""
     tenant = tenant_of(stage, cluster)
     full = f"{tenant.root}-{name}"
     metadata = {
         "name": full,
-        "labels": ownership.labels(tenant, name),
-        "annotations": ownership.annotations(tenant, name, "uid"),
+        "labels": ownership.build_owner_labels(tenant, name),
+        "annotations": ownership.build_owner_annotations(tenant, name, "uid"),
         **changes,
     }
     await stage.admin.create(resources.NAMESPACES, {"metadata": metadata})
     return full
 
 
-async def is_there(stage: Stage, name: str) -> bool:
+async def is_there(stage: ManagerStage, name: str) -> bool:
     try:
         await stage.admin.get(resources.NAMESPACES, name)
     except errors.NotFound:
@@ -47,7 +47,7 @@ async def is_there(stage: Stage, name: str) -> bool:
     return True
 
 
-async def say_synced(stage: Stage, cluster, status: str, reason: str) -> None:
+async def say_synced(stage: ManagerStage, cluster, status: str, reason: str) -> None:
     """Say what the syncer says."""
     condition = {
         "type": wellknown.SYNCED,
@@ -67,7 +67,7 @@ async def say_synced(stage: Stage, cluster, status: str, reason: str) -> None:
     )
 
 
-async def hold_lease(stage: Stage, holder: str) -> None:
+async def hold_lease(stage: ManagerStage, holder: str) -> None:
     body = {
         "apiVersion": "coordination.k8s.io/v1",
         "kind": "Lease",
@@ -82,7 +82,7 @@ async def hold_lease(stage: Stage, holder: str) -> None:
 
 
 @contextlib.asynccontextmanager
-async def leased(stage: Stage) -> AsyncIterator[None]:
+async def leased(stage: ManagerStage) -> AsyncIterator[None]:
     """Have a syncer in the world, and nobody after that: other tests' tenants would wait for it."""
     await hold_lease(stage, "somebody")
     try:
@@ -91,7 +91,7 @@ async def leased(stage: Stage) -> AsyncIterator[None]:
         await hold_lease(stage, "")
 
 
-async def test_all_namespaces_of_a_tenant_go_and_the_rest_stays(stage: Stage):
+async def test_all_namespaces_of_a_tenant_go_and_the_rest_stays(stage: ManagerStage):
     cluster, other = await stage.declare(), await stage.declare()
     for each in (cluster, other):
         await stage.work(each)
@@ -107,7 +107,7 @@ async def test_all_namespaces_of_a_tenant_go_and_the_rest_stays(stage: Stage):
     assert cluster["metadata"]["uid"] in stage.tenants.dropped
 
 
-async def test_it_never_needs_the_tenants_api(stage: Stage):
+async def test_it_never_needs_the_tenants_api(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     stage.tenants.client = stage.nowhere
@@ -115,7 +115,7 @@ async def test_it_never_needs_the_tenants_api(stage: Stage):
     assert not await is_there(stage, stage.root(cluster))
 
 
-async def test_a_tenant_that_is_half_made_goes_as_well(stage: Stage):
+async def test_a_tenant_that_is_half_made_goes_as_well(stage: ManagerStage):
     cluster = await stage.declare(clusterVersionName="nope")
     await stage.work(cluster)
     await stage.admin.patch(
@@ -127,7 +127,7 @@ async def test_a_tenant_that_is_half_made_goes_as_well(stage: Stage):
     await stage.tear_down(cluster)
 
 
-async def test_it_waits_for_the_syncer_to_let_go(stage: Stage):
+async def test_it_waits_for_the_syncer_to_let_go(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     await say_synced(stage, cluster, "True", "Synced")
@@ -148,7 +148,7 @@ async def test_it_waits_for_the_syncer_to_let_go(stage: Stage):
         await finish(stage, cluster)
 
 
-async def test_it_waits_for_a_syncer_that_never_said_a_word_of_it(stage: Stage):
+async def test_it_waits_for_a_syncer_that_never_said_a_word_of_it(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     late = await super_namespace(stage, cluster, "late")
@@ -165,7 +165,7 @@ async def test_it_waits_for_a_syncer_that_never_said_a_word_of_it(stage: Stage):
     assert not await is_there(stage, late)
 
 
-async def test_it_does_not_wait_for_a_syncer_that_is_not_there(stage: Stage):
+async def test_it_does_not_wait_for_a_syncer_that_is_not_there(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     await say_synced(stage, cluster, "True", "Synced")
@@ -173,7 +173,7 @@ async def test_it_does_not_wait_for_a_syncer_that_is_not_there(stage: Stage):
     await stage.tear_down(cluster)
 
 
-async def finish(stage: Stage, cluster) -> None:
+async def finish(stage: ManagerStage, cluster) -> None:
     for _ in range(400):
         await stage.work(cluster)
         await stage.end_pods(cluster)
@@ -185,7 +185,7 @@ async def finish(stage: Stage, cluster) -> None:
     raise AssertionError(await stage.fresh(cluster))
 
 
-async def test_what_holds_a_namespace_is_named(stage: Stage):
+async def test_what_holds_a_namespace_is_named(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     held = await super_namespace(stage, cluster, "held")
@@ -211,7 +211,9 @@ async def test_what_holds_a_namespace_is_named(stage: Stage):
     await finish(stage, cluster)
 
 
-async def test_volumes_that_are_being_removed_are_waited_for_and_kept_ones_are_not(stage: Stage):
+async def test_volumes_that_are_being_removed_are_waited_for_and_kept_ones_are_not(
+    stage: ManagerStage,
+):
     cluster = await stage.declare()
     await stage.work(cluster)
     name = cluster["metadata"]["name"]
@@ -249,7 +251,7 @@ async def test_volumes_that_are_being_removed_are_waited_for_and_kept_ones_are_n
     await stage.admin.get(resources.PERSISTENT_VOLUMES, kept)
 
 
-async def test_a_new_tenant_of_an_old_name_shares_nothing(stage: Stage):
+async def test_a_new_tenant_of_an_old_name_shares_nothing(stage: ManagerStage):
     first = await stage.declare(name="again")
     await stage.work(first)
     await stage.tear_down(first)
@@ -259,7 +261,7 @@ async def test_a_new_tenant_of_an_old_name_shares_nothing(stage: Stage):
     await stage.tear_down(second)
 
 
-async def test_a_cluster_version_stays_while_a_tenant_names_it(stage: Stage):
+async def test_a_cluster_version_stays_while_a_tenant_names_it(stage: ManagerStage):
     spec = {"kubernetesVersion": "1.36", "serviceType": "ClusterIP"}
     body = {
         "apiVersion": "tenancy.x-k8s.io/v1alpha1",
@@ -268,17 +270,17 @@ async def test_a_cluster_version_stays_while_a_tenant_names_it(stage: Stage):
         "spec": spec,
     }
     await stage.admin.create(resources.CLUSTER_VERSIONS, body)
-    key = Key("ClusterVersion", "", "in-use")
+    key = ReconcileKey("ClusterVersion", "", "in-use")
     cluster = await stage.declare(clusterVersionName="in-use")
     await stage.work(cluster)
     await stage.admin.delete(resources.CLUSTER_VERSIONS, "in-use")
-    await finalizers.reconcile(stage.means, key)
+    await finalizers.reconcile_cluster_version(stage.means, key)
     await stage.work(cluster)  # still served
     await stage.admin.get(resources.CLUSTER_VERSIONS, "in-use")
     metadata = cluster["metadata"]
-    assert keys.virtual_cluster(metadata["namespace"], metadata["name"]) in stage.woken
+    assert keys.build_virtual_cluster_key(metadata["namespace"], metadata["name"]) in stage.woken
     await stage.tear_down(cluster)
     assert key in stage.woken
-    await finalizers.reconcile(stage.means, key)
+    await finalizers.reconcile_cluster_version(stage.means, key)
     with pytest.raises(errors.NotFound):
         await stage.admin.get(resources.CLUSTER_VERSIONS, "in-use")

@@ -14,9 +14,9 @@ import pytest
 
 from kubeio.api.client import Client
 from tenancy.resources import ENDPOINT_SLICES, NAMESPACES, SERVICES
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
-from tests.support.processes import Process, free_port
+from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
 from vcmanager.plan import coredns
 
@@ -27,7 +27,7 @@ _A, _PTR = 1, 12
 
 
 @dataclass(frozen=True)
-class Answer:
+class DnsRecord:
     """One record of an answer."""
 
     name: str
@@ -52,7 +52,7 @@ def _name(message: bytes, at: int) -> tuple[str, int]:
     return ".".join(labels) + ".", end or at + 1
 
 
-def ask(port: int, name: str, kind: int = _A) -> list[Answer]:
+def ask(port: int, name: str, kind: int = _A) -> list[DnsRecord]:
     """Ask a name server on loopback; what comes back, record by record."""
     query = struct.pack("!6H", 7, 0x0100, 1, 0, 0, 0) + _encoded(name) + struct.pack("!2H", kind, 1)
     with socket.socket(socket.AF_INET, socket.SOCK_DGRAM) as wire:
@@ -68,14 +68,14 @@ def ask(port: int, name: str, kind: int = _A) -> list[Answer]:
         record, _, _, length = struct.unpack_from("!2HIH", message, at)
         at += 10
         if record == _A:
-            found.append(Answer(owner, str(ipaddress.ip_address(message[at : at + length]))))
+            found.append(DnsRecord(owner, str(ipaddress.ip_address(message[at : at + length]))))
         elif record == _PTR:
-            found.append(Answer(owner, _name(message, at)[0]))
+            found.append(DnsRecord(owner, _name(message, at)[0]))
         at += length
     return found
 
 
-async def furnish(plane: ControlPlane) -> None:
+async def furnish(plane: LocalControlPlane) -> None:
     """Start a tenant with one headless Service and its only pod."""
     await plane.start()
     async with Client(plane.endpoint) as client:
@@ -96,12 +96,12 @@ async def furnish(plane: ControlPlane) -> None:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
     """The port on which the CoreDNS of a tenant answers."""
     folder: Path = tmp_path_factory.mktemp("dns")
-    plane = ControlPlane(folder / "tenant", name="tenant")
+    plane = LocalControlPlane(folder / "tenant", name="tenant")
     asyncio.run(furnish(plane))
     kubeconfig = folder / "kubeconfig"
     kubeconfig.write_bytes(plane.kubeconfig())
     port = free_port()
-    text = coredns.corefile(root=ROOT, domain=DOMAIN)
+    text = coredns.build_corefile(root=ROOT, domain=DOMAIN)
     for ours, here in (
         (".:1053", f".:{port}"),
         (":8080", f"127.0.0.1:{free_port()}"),
@@ -112,9 +112,11 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
         text = text.replace(ours, here)
     corefile = folder / "Corefile"
     corefile.write_text(text)
-    process = Process([str(binaries.path("coredns")), "-conf", str(corefile)], folder / "log")
+    process = ProgramProcess(
+        [str(binaries.path("coredns")), "-conf", str(corefile)], folder / "log"
+    )
 
-    def tried() -> list[Answer]:
+    def tried() -> list[DnsRecord]:
         try:
             return ask(port, f"web-0.web.shop.svc.{DOMAIN}")
         except OSError:
@@ -135,14 +137,14 @@ def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
 def test_the_super_form_of_a_pods_name_resolves_under_that_name(server, super_domain):
     for host in ("web-0.web", "web"):
         name = f"{host}.{ROOT}-shop.svc.{super_domain}"
-        assert ask(server, name) == [Answer(f"{name}.", POD)]
+        assert ask(server, name) == [DnsRecord(f"{name}.", POD)]
 
 
 def test_the_tenants_form_resolves_and_an_address_has_the_tenants_name(server):
     name = f"web-0.web.shop.svc.{DOMAIN}"
-    assert ask(server, name) == [Answer(f"{name}.", POD)]
+    assert ask(server, name) == [DnsRecord(f"{name}.", POD)]
     back = f"{ipaddress.ip_address(POD).reverse_pointer}."
-    assert ask(server, back, _PTR) == [Answer(back, f"{name}.")]
+    assert ask(server, back, _PTR) == [DnsRecord(back, f"{name}.")]
 
 
 def test_names_of_other_tenants_and_namespaces_do_not(server):

@@ -12,11 +12,11 @@ import pytest
 
 from kubeio import Object
 from tenancy import resources, wellknown
-from tests.integration.vcmanager.conftest import NAMESPACE, USER, Stage, installed
+from tests.integration.vcmanager.conftest import NAMESPACE, USER, ManagerStage, installed
 from tests.support.alerts import firing
-from tests.support.controlplane import ControlPlane
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
-from tests.support.replicas import GOAL, PATIENCE, Attempt, Pair, Replica
+from tests.support.replicas import GOAL, PATIENCE, ReplicaPair, SentWrite, SyncerProcess
 from vcmanager.app import USER_AGENT
 
 pytestmark = pytest.mark.thorough
@@ -28,18 +28,20 @@ BY_DESIGN = {"virtualclusters/status", "events"}
 
 
 @pytest.fixture(scope="module")
-def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """An API of this module's own: real managers work on every tenant that they find."""
     with installed(tmp_path_factory.mktemp("handed-over")) as made:
         yield made
 
 
 @pytest.fixture
-async def pair(stage: Stage, tmp_path: Path) -> AsyncIterator[Pair]:
+async def pair(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[ReplicaPair]:
     kubeconfig = stage.plane.kubeconfig(USER, group="")
     words = ("--namespace", NAMESPACE, "--control-plane-registry", "registry.example/vc")
-    one, two = (Replica("vcmanager", name, tmp_path, kubeconfig, words) for name in ("one", "two"))
-    pair = Pair(
+    one, two = (
+        SyncerProcess("vcmanager", name, tmp_path, kubeconfig, words) for name in ("one", "two")
+    )
+    pair = ReplicaPair(
         (one, two),
         client=stage.admin,
         lease=(NAMESPACE, wellknown.MANAGER),
@@ -52,32 +54,32 @@ async def pair(stage: Stage, tmp_path: Path) -> AsyncIterator[Pair]:
         await pair.stop()
 
 
-async def has_store(stage: Stage, cluster: Object) -> bool:
+async def has_store(stage: ManagerStage, cluster: Object) -> bool:
     """Tell whether a tenant's etcd has been written: all Secrets are there before it."""
     return "etcd" in await stage.names_of(resources.STATEFUL_SETS, cluster)
 
 
-async def all_have_stores(stage: Stage, clusters: Sequence[Object]) -> None:
+async def all_have_stores(stage: ManagerStage, clusters: Sequence[Object]) -> None:
     for cluster in clusters:
         await eventually(lambda it=cluster: has_store(stage, it), within=PATIENCE)
 
 
-async def some_has_a_store(stage: Stage, clusters: Sequence[Object]) -> bool:
+async def some_has_a_store(stage: ManagerStage, clusters: Sequence[Object]) -> bool:
     return any([await has_store(stage, cluster) for cluster in clusters])
 
 
-def touched(writes: Sequence[Attempt]) -> set[tuple[str, str, str]]:
+def touched(writes: Sequence[SentWrite]) -> set[tuple[str, str, str]]:
     return {
         write.place for write in writes if write.was_accepted and write.resource not in BY_DESIGN
     }
 
 
-async def declare(stage: Stage) -> list[Object]:
+async def declare(stage: ManagerStage) -> list[Object]:
     return list(await asyncio.gather(*(stage.declare() for _ in range(CLUSTERS))))
 
 
 async def test_a_holder_that_is_killed_is_followed_and_nothing_is_made_twice(
-    stage: Stage, pair: Pair
+    stage: ManagerStage, pair: ReplicaPair
 ):
     holder, standby = await pair.settled()
     assert DOWN in firing(await standby.scrape())
@@ -109,7 +111,7 @@ async def test_a_holder_that_is_killed_is_followed_and_nothing_is_made_twice(
 
 
 async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wakes(
-    stage: Stage, pair: Pair
+    stage: ManagerStage, pair: ReplicaPair
 ):
     holder, standby = await pair.settled()
     clusters = await declare(stage)

@@ -21,20 +21,20 @@ from typing import Any
 import orjson
 import pytest
 from cryptography import x509
-from kubernetes.utils.quantity import parse_quantity
+from kubernetes.utils.parse_quantity import parse_quantity
 
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import resources, wellknown
 from tenancy.resources import API_SERVICES, DEPLOYMENTS, NODES, PODS, SECRETS, SERVICES
-from tests.integration.vcmanager.conftest import Stage
-from tests.support.controlplane import ControlPlane
+from tests.integration.vcmanager.conftest import ManagerStage
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
-from tests.support.processes import Process, free_port
+from tests.support.processes import ProgramProcess, free_port
 from tests.support.vcmanager.factories import FACTS, UID, wish
 from tools.testbed import binaries
 from vcmanager.pki import authority, inventory
-from vcmanager.pki.authority import Pair
+from vcmanager.pki.authority import KeyPair
 from vcmanager.plan import control_plane, metrics_api, service_cidrs
 from vnagent.authz import client_identity
 
@@ -44,11 +44,15 @@ API = "/apis/metrics.k8s.io/v1beta1"
 
 async def names_inside(client: Client) -> set[tuple[str, str]]:
     """Return what of the metrics API a tenant has."""
-    wanted = [*metrics_api.grants(), *metrics_api.door("10.96.0.11"), metrics_api.group(b"")]
+    wanted = [
+        *metrics_api.build_rbac(),
+        *metrics_api.build_service("10.96.0.11"),
+        metrics_api.build_api_service(b""),
+    ]
     found = set()
     for each in wanted:
         kind, metadata = each["kind"], each["metadata"]
-        resource = metrics_api._BY_KIND[kind]
+        resource = metrics_api._RESOURCES_BY_KIND[kind]
         try:
             await client.get(resource, metadata["name"], namespace=metadata.get("namespace", ""))
         except errors.NotFound:
@@ -58,31 +62,31 @@ async def names_inside(client: Client) -> set[tuple[str, str]]:
 
 
 @pytest.fixture
-async def metered(stage: Stage) -> AsyncIterator[Stage]:
+async def metered(stage: ManagerStage) -> AsyncIterator[ManagerStage]:
     """The stage, whose one tenant's API has no metrics from another test, before and after."""
-    await metrics_api.remove(stage.tenants.client)
+    await metrics_api.delete_objects(stage.tenants.client)
     yield stage
-    await metrics_api.remove(stage.tenants.client)
+    await metrics_api.delete_objects(stage.tenants.client)
 
 
-async def switch(stage: Stage, cluster: Object, metrics: str) -> None:
+async def switch(stage: ManagerStage, cluster: Object, metrics: str) -> None:
     patch = {"spec": {"metrics": metrics}}
     name = cluster["metadata"]["name"]
     await stage.admin.patch(resources.VIRTUAL_CLUSTERS, name, patch, namespace="default")
     await stage.work(cluster)
 
 
-async def ready(stage: Stage, cluster: Object) -> str:
+async def ready(stage: ManagerStage, cluster: Object) -> str:
     found = await stage.condition(cluster, "Ready")
     return found["status"] if found is not None else ""
 
 
-async def reason(stage: Stage, cluster: Object) -> str:
+async def reason(stage: ManagerStage, cluster: Object) -> str:
     found = await stage.condition(cluster, wellknown.METRICS_READY)
     return found["reason"] if found is not None else ""
 
 
-async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: Stage):
+async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: ManagerStage):
     stage = metered
     cluster = await stage.declare(metrics="managed")
     await stage.bring_up(cluster)
@@ -91,7 +95,9 @@ async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: Stage):
     async def is_registered() -> bool:
         await stage.work(cluster)
         await stage.run_pods(cluster)
-        return ("APIService", metrics_api.GROUP) in await names_inside(stage.tenants.client)
+        return ("APIService", metrics_api.API_SERVICE_NAME) in await names_inside(
+            stage.tenants.client
+        )
 
     await eventually(is_registered)
     assert await stage.names_of(DEPLOYMENTS, cluster) == {"coredns", "metrics-server"}
@@ -115,11 +121,11 @@ async def test_it_comes_with_the_word_and_goes_whole_with_it(metered: Stage):
     assert await ready(stage, cluster) == "True"
 
 
-async def test_the_group_goes_while_nobody_answers_for_it(metered: Stage):
+async def test_the_group_goes_while_nobody_answers_for_it(metered: ManagerStage):
     stage = metered
     cluster = await stage.declare(metrics="managed")
     await stage.bring_up(cluster)
-    group = ("APIService", metrics_api.GROUP)
+    group = ("APIService", metrics_api.API_SERVICE_NAME)
 
     async def is_registered() -> bool:
         await stage.work(cluster)
@@ -145,7 +151,7 @@ async def test_the_group_goes_while_nobody_answers_for_it(metered: Stage):
     assert await ready(stage, cluster) == "True"
 
 
-async def test_a_tenant_whose_eleventh_address_is_somebodys_is_ready_without(metered: Stage):
+async def test_a_tenant_whose_eleventh_address_is_somebodys_is_ready_without(metered: ManagerStage):
     stage = metered
     cluster = await stage.declare()
     await stage.bring_up(cluster)
@@ -168,7 +174,7 @@ async def test_a_tenant_whose_eleventh_address_is_somebodys_is_ready_without(met
 
 
 async def test_a_tenants_own_metrics_server_is_in_nobodys_way_until_ours_is_asked_for(
-    metered: Stage,
+    metered: ManagerStage,
 ):
     stage = metered
     client = stage.tenants.client
@@ -193,10 +199,10 @@ async def test_a_tenants_own_metrics_server_is_in_nobodys_way_until_ours_is_aske
 # A real metrics-server.
 
 
-class Agent:
+class MetricsAgent:
     """Stands for the agent of a node: one pod that takes a tenth of a core and 64 MiB."""
 
-    def __init__(self, serving: Pair, clients: Pair, folder: Path) -> None:
+    def __init__(self, serving: KeyPair, clients: KeyPair, folder: Path) -> None:
         self.asked: list[tuple[str, bytes]] = []
         """Path and certificate of each request."""
         context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -245,16 +251,16 @@ def _figures() -> bytes:
 
 
 @dataclass(frozen=True, kw_only=True)
-class Real:
+class MetricsTenant:
     """A tenant's API with a metrics-server."""
 
-    plane: ControlPlane
-    agent: Agent
-    agents: Pair
-    server: Process
+    plane: LocalControlPlane
+    agent: MetricsAgent
+    agents: KeyPair
+    server: ProgramProcess
 
 
-def _unpacked(deployment: Object, pairs: dict[str, Pair], trust: bytes, folder: Path) -> None:
+def _unpacked(deployment: Object, pairs: dict[str, KeyPair], trust: bytes, folder: Path) -> None:
     """Lay the files out that the pod would find."""
     for volume in deployment["spec"]["template"]["spec"]["volumes"]:
         for source in volume.get("projected", {}).get("sources", ()):
@@ -270,7 +276,7 @@ def _unpacked(deployment: Object, pairs: dict[str, Pair], trust: bytes, folder: 
 
 
 @pytest.fixture(scope="module")
-def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
+def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[MetricsTenant]:
     """A tenant's API and its metrics-server, as the manager would have them run."""
     folder: Path = tmp_path_factory.mktemp("metrics")
     now, lifetime = datetime.now(UTC), timedelta(days=1)
@@ -283,7 +289,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         leaf.secret: authority.make_leaf(
             roots[leaf.authority], leaf.subject, lifetime=lifetime, now=now
         )
-        for leaf in inventory.leaves(facts)
+        for leaf in inventory.list_leaves(facts)
         if leaf.authority in roots
     }
     proxy = pairs["front-proxy-ca"]
@@ -293,7 +299,7 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         ("proxy.key", proxy.key),
     ):
         (folder / name).write_bytes(content)
-    plane = ControlPlane(
+    plane = LocalControlPlane(
         folder / "tenant",
         name="tenant",
         api_args={
@@ -306,16 +312,16 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
             "proxy-client-key-file": str(folder / "proxy.key"),
         },
     )
-    host = authority.Subject(
+    host = authority.CertificateSubject(
         common_name="vn-agent", addresses=("127.0.0.1",), usages=frozenset({"server"})
     )
-    agent = Agent(
+    agent = MetricsAgent(
         authority.make_leaf(roots["agent-serving"], host, lifetime=lifetime, now=now),
         roots["agent-client"],
         folder,
     )
-    slice_ = service_cidrs.Slice(ip_network("10.96.8.0/22"))
-    _, deployment = control_plane.plan(wish(metrics="managed"), slice_).metrics
+    slice_ = service_cidrs.ServiceRange(ip_network("10.96.8.0/22"))
+    _, deployment = control_plane.build_plan(wish(metrics="managed"), slice_).metrics
     _unpacked(deployment, pairs, roots["agent-serving"].certificate, folder)
     (folder / "kubeconfig").mkdir()
     port = free_port()
@@ -325,12 +331,12 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
         user = plane.kubeconfig(wellknown.METRICS_USER, group="")
         (folder / "kubeconfig" / "metrics-server-kubeconfig").write_bytes(user)
         async with Client(plane.endpoint) as client:
-            await metrics_api.apply(client, metrics_api.grants())
-            service = metrics_api.door(slice_.metrics)[0]
+            await metrics_api.apply_objects(client, metrics_api.build_rbac())
+            service = metrics_api.build_service(slice_.metrics_address)[0]
             service["spec"] = {"type": "ExternalName", "externalName": "localhost"}
-            group = metrics_api.group(roots["serving"].certificate)
+            group = metrics_api.build_api_service(roots["serving"].certificate)
             group["spec"]["service"]["port"] = port
-            await metrics_api.apply(client, [service, group])
+            await metrics_api.apply_objects(client, [service, group])
 
     asyncio.run(furnish())
     (container,) = deployment["spec"]["template"]["spec"]["containers"]
@@ -345,9 +351,9 @@ def real(tmp_path_factory: pytest.TempPathFactory) -> Iterator[Real]:
             word = word.replace(ours, here)  # noqa: PLW2901 - one word, several places
         words.append(word)
     env = {each["name"]: each["value"] for each in container["env"]}
-    server = Process(words, folder / "metrics-server.log", env)
+    server = ProgramProcess(words, folder / "metrics-server.log", env)
     try:
-        yield Real(plane=plane, agent=agent, agents=roots["agent-client"], server=server)
+        yield MetricsTenant(plane=plane, agent=agent, agents=roots["agent-client"], server=server)
     finally:
         asyncio.run(server.stop())
         asyncio.run(plane.stop())
@@ -360,17 +366,21 @@ async def items(client: Client, path: str) -> list[Object]:
     return found
 
 
-async def is_reached(real: Real, client: Client) -> None:
+async def is_reached(real: MetricsTenant, client: Client) -> None:
     """Wait until the API server has found the metrics-server."""
 
-    async def look() -> metrics_api.Reach:
+    async def look() -> metrics_api.MetricsApiReachability:
         assert not real.server.has_ended, real.server.tail()
-        return metrics_api.reach(await client.get(API_SERVICES, metrics_api.GROUP))
+        return metrics_api.read_reachability(
+            await client.get(API_SERVICES, metrics_api.API_SERVICE_NAME)
+        )
 
     await eventually(look, until=lambda found: found.is_reached, within=90)
 
 
-async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_one_says(real: Real):
+async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_one_says(
+    real: MetricsTenant,
+):
     """Or the API server would call it unavailable, and delete no namespace."""
     async with Client(real.plane.endpoint) as client:
         await is_reached(real, client)
@@ -402,13 +412,13 @@ async def test_the_group_answers_without_nodes_and_then_has_what_the_agent_of_on
     assert {path for path, _ in real.agent.asked} == {"/metrics/resource"}
     trusted = [x509.load_pem_x509_certificate(real.agents.certificate)]
     callers = {
-        client_identity.identify(certificate, trusted, datetime.now(UTC)).vc_uid
+        client_identity.read_identity(certificate, trusted, datetime.now(UTC)).vc_uid
         for _, certificate in real.agent.asked
     }
     assert callers == {UID}
 
 
-async def test_who_may_not_read_pods_reads_no_figures_of_them(real: Real):
+async def test_who_may_not_read_pods_reads_no_figures_of_them(real: MetricsTenant):
     async with (
         Client(real.plane.endpoint) as admin,
         Client(real.plane.endpoint_for("nobody")) as client,

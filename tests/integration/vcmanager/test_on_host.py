@@ -28,9 +28,9 @@ from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
 from tenancy import resources
 from tenancy.resources import Resource
-from tests.integration.vcmanager.conftest import Stage
+from tests.integration.vcmanager.conftest import ManagerStage
 from tests.support.eventually import eventually
-from tests.support.processes import Process, free_port
+from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
 from vcmanager.pki import bundles
 from vcmanager.plan import tenant_objects
@@ -47,11 +47,11 @@ REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSub
 class HostTenant:
     """A tenant's control plane on loopback."""
 
-    stage: Stage
+    stage: ManagerStage
     cluster: Object
     api_port: int
     etcd_port: int
-    processes: list[Process]
+    processes: list[ProgramProcess]
 
     @property
     def server(self) -> str:
@@ -60,7 +60,7 @@ class HostTenant:
 
     async def pair(self, secret: str):
         """Return a certificate and its key."""
-        found = bundles.pair_of(await self.stage.secret(self.cluster, secret))
+        found = bundles.read_key_pair(await self.stage.secret(self.cluster, secret))
         assert found is not None
         return found
 
@@ -68,12 +68,12 @@ class HostTenant:
         """Return the API as one of the kubeconfigs shows it, but for the address."""
         name = f"{credential}-kubeconfig"
         secret = await self.stage.secret(self.cluster, name)
-        found = loading.tenant_kubeconfig(bundles.data_of(secret, name))
+        found = loading.load_tenant_kubeconfig(bundles.read_data(secret, name))
         assert found.strict
         return replace(found, server=self.server, tls_server_name="")
 
 
-async def materialise(stage: Stage, root: str, stateful_set: Object, folder: Path) -> None:
+async def materialise(stage: ManagerStage, root: str, stateful_set: Object, folder: Path) -> None:
     """Write the files that the first container would see, where it would see them."""
     pod_spec = stateful_set["spec"]["template"]["spec"]
     mounts = {each["name"]: each["mountPath"] for each in pod_spec["containers"][0]["volumeMounts"]}
@@ -102,7 +102,7 @@ async def materialise(stage: Stage, root: str, stateful_set: Object, folder: Pat
                     )
 
 
-def start(stateful_set: Object, folder: Path, **changes: str) -> Process:
+def start(stateful_set: Object, folder: Path, **changes: str) -> ProgramProcess:
     """Start a program as its container would, with files in `folder` and other addresses."""
     name = stateful_set["metadata"]["name"]
     words = stateful_set["spec"]["template"]["spec"]["containers"][0]["args"]
@@ -111,11 +111,11 @@ def start(stateful_set: Object, folder: Path, **changes: str) -> Process:
     words = [re.sub(r"/etc/kubernetes", f"{folder}/etc/kubernetes", word) for word in words]
     words = [re.sub(r"\$\((POD_NAME|HOSTNAME)\)", f"{name}-0", word) for word in words]
     program = binaries.path(PROGRAMS[name])
-    return Process([str(program), *words], folder / f"{name}.log")
+    return ProgramProcess([str(program), *words], folder / f"{name}.log")
 
 
 @contextlib.asynccontextmanager
-async def on_host(stage: Stage, cluster: Object, folder: Path) -> AsyncIterator[HostTenant]:
+async def on_host(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIterator[HostTenant]:
     await stage.bring_up(cluster)
     root = stage.root(cluster)
     sets = {
@@ -173,7 +173,7 @@ async def on_host(stage: Stage, cluster: Object, folder: Path) -> AsyncIterator[
             )
             slice_ = (await stage.fresh(cluster))["status"]["serviceCidr"]
             assert slice_
-            await tenant_objects.apply(manager, dns_address="")
+            await tenant_objects.apply_objects(manager, dns_address="")
             await eventually(lambda: tenant_objects.has_controllers(manager), within=60)
             yield tenant
     finally:
@@ -182,10 +182,10 @@ async def on_host(stage: Stage, cluster: Object, folder: Path) -> AsyncIterator[
 
 
 @pytest.fixture(params=["short", "upstream"])
-async def tenant(request, stage: Stage, tmp_path: Path) -> AsyncIterator[HostTenant]:
+async def tenant(request, stage: ManagerStage, tmp_path: Path) -> AsyncIterator[HostTenant]:
     name = "v1.36"
     if request.param == "upstream":
-        sample = yaml.safe_load(catalog.sample("upstream-shape"))
+        sample = yaml.safe_load(catalog.read_sample("upstream-shape"))
         name = sample["metadata"]["name"] = "on-host"
         await stage.admin.apply(resources.CLUSTER_VERSIONS, sample, field_manager="test")
     cluster = await stage.declare(clusterVersionName=name, dns="none")

@@ -10,13 +10,13 @@ import pytest
 
 from kubeio import errors
 from tenancy import resources
-from tests.integration.vcmanager.conftest import NAMESPACE, USER, Stage
+from tests.integration.vcmanager.conftest import NAMESPACE, USER, ManagerStage
 from tests.support.eventually import eventually
 from tests.support.processes import free_port
 
 
 @pytest.fixture
-async def program(stage: Stage, tmp_path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
+async def program(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[asyncio.subprocess.Process]:
     kubeconfig = tmp_path / "kubeconfig"
     kubeconfig.write_bytes(stage.plane.kubeconfig(USER, group=""))
     kubeconfig.chmod(0o600)
@@ -33,7 +33,7 @@ async def program(stage: Stage, tmp_path: Path) -> AsyncIterator[asyncio.subproc
             await process.wait()
 
 
-async def holder(stage: Stage) -> str:
+async def holder(stage: ManagerStage) -> str:
     try:
         lease = await stage.admin.get(resources.LEASES, "vc-manager", namespace=NAMESPACE)
     except errors.NotFound:
@@ -41,7 +41,7 @@ async def holder(stage: Stage) -> str:
     return lease["spec"].get("holderIdentity") or ""
 
 
-async def test_it_works_while_it_holds_the_lease_and_gives_it_back(stage: Stage, program):
+async def test_it_works_while_it_holds_the_lease_and_gives_it_back(stage: ManagerStage, program):
     await eventually(lambda: holder(stage), within=60)
     cluster = await stage.declare()
     await eventually(

@@ -9,10 +9,10 @@ import yaml
 
 from clusterversions import catalog
 from kubeio import errors
-from kubeio.controller.worker import Again
+from kubeio.controller.worker import RequeueAfter
 from tenancy import resources, wellknown
-from tests.integration.vcmanager.conftest import Stage, cluster_version
-from tests.support.controlplane import ControlPlane
+from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from vcmanager.pki import bundles
 from vcmanager.plan import tenant_objects
@@ -28,7 +28,7 @@ COMPONENTS = (
 )
 
 
-async def test_everything_is_made_and_the_tenant_becomes_ready(stage: Stage):
+async def test_everything_is_made_and_the_tenant_becomes_ready(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     status = (await stage.fresh(cluster))["status"]
@@ -71,7 +71,7 @@ async def test_everything_is_made_and_the_tenant_becomes_ready(stage: Stage):
     }
 
 
-async def test_a_second_look_writes_nothing(stage: Stage):
+async def test_a_second_look_writes_nothing(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
 
@@ -91,12 +91,12 @@ async def test_a_second_look_writes_nothing(stage: Stage):
     await stage.work(cluster)
     before = await revisions()
     verdict = await stage.work(cluster)
-    assert isinstance(verdict, Again)
+    assert isinstance(verdict, RequeueAfter)
     assert verdict.after > 60
     assert await revisions() == before
 
 
-async def test_services_lead_to_what_is_not_ready_until_the_tenant_is_used(stage: Stage):
+async def test_services_lead_to_what_is_not_ready_until_the_tenant_is_used(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     root = stage.root(cluster)
@@ -115,7 +115,7 @@ async def test_services_lead_to_what_is_not_ready_until_the_tenant_is_used(stage
     assert await early() == {"etcd"}
 
 
-async def test_what_somebody_changes_or_deletes_comes_back(stage: Stage):
+async def test_what_somebody_changes_or_deletes_comes_back(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     root = stage.root(cluster)
@@ -131,7 +131,7 @@ async def test_what_somebody_changes_or_deletes_comes_back(stage: Stage):
     assert "trust" in await stage.names_of(resources.CONFIG_MAPS, cluster)
 
 
-async def test_components_start_in_order(stage: Stage):
+async def test_components_start_in_order(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster, times=2)
     assert await stage.names_of(resources.STATEFUL_SETS, cluster) == {"etcd"}
@@ -147,7 +147,9 @@ async def test_components_start_in_order(stage: Stage):
     assert await stage.names_of(resources.DEPLOYMENTS, cluster) == set()
 
 
-async def test_the_root_namespace_says_whose_it_is_and_admits_only_restricted_pods(stage: Stage):
+async def test_the_root_namespace_says_whose_it_is_and_admits_only_restricted_pods(
+    stage: ManagerStage,
+):
     cluster = await stage.declare()
     await stage.work(cluster)
     root = await stage.admin.get(resources.NAMESPACES, stage.root(cluster))
@@ -172,7 +174,9 @@ async def test_the_root_namespace_says_whose_it_is_and_admits_only_restricted_po
         ({"serviceCidr": "10.96.0.0/30"}, "InvalidServiceCidr", "too small"),
     ],
 )
-async def test_a_wish_that_cannot_be_granted_makes_nothing(stage: Stage, spec, reason, words):
+async def test_a_wish_that_cannot_be_granted_makes_nothing(
+    stage: ManagerStage, spec, reason, words
+):
     cluster = await stage.declare(**spec)
     await stage.work(cluster)
     ready = await stage.condition(cluster, "Ready")
@@ -188,7 +192,7 @@ async def test_a_wish_that_cannot_be_granted_makes_nothing(stage: Stage, spec, r
         await stage.admin.get(resources.NAMESPACES, stage.root(cluster))
 
 
-async def test_a_refusal_is_an_event_on_the_virtual_cluster(stage: Stage):
+async def test_a_refusal_is_an_event_on_the_virtual_cluster(stage: ManagerStage):
     cluster = await stage.declare(clusterVersionName="nope")
     await stage.work(cluster)
     name = cluster["metadata"]["name"]
@@ -203,7 +207,7 @@ async def test_a_refusal_is_an_event_on_the_virtual_cluster(stage: Stage):
     assert found == [("Warning", "ClusterVersionNotFound")]
 
 
-async def test_a_refused_wish_is_granted_when_it_is_mended(stage: Stage):
+async def test_a_refused_wish_is_granted_when_it_is_mended(stage: ManagerStage):
     cluster = await stage.declare(clusterVersionName="later")
     await stage.work(cluster)
     await stage.admin.create(resources.CLUSTER_VERSIONS, cluster_version("later"))
@@ -212,7 +216,7 @@ async def test_a_refused_wish_is_granted_when_it_is_mended(stage: Stage):
     assert (await stage.fresh(cluster))["status"]["phase"] == "Running"
 
 
-async def test_a_name_that_is_too_long_is_named(stage: Stage):
+async def test_a_name_that_is_too_long_is_named(stage: ManagerStage):
     cluster = await stage.declare(name="x" * 60)
     await stage.work(cluster)
     ready = await stage.condition(cluster, "Ready")
@@ -224,7 +228,7 @@ async def test_a_name_that_is_too_long_is_named(stage: Stage):
     )
 
 
-async def test_a_namespace_of_somebody_else_is_left_alone(stage: Stage):
+async def test_a_namespace_of_somebody_else_is_left_alone(stage: ManagerStage):
     cluster = await stage.declare()
     root = stage.root(cluster)
     await stage.admin.create(resources.NAMESPACES, {"metadata": {"name": root}})
@@ -240,8 +244,8 @@ async def test_a_namespace_of_somebody_else_is_left_alone(stage: Stage):
     assert await stage.names_of(resources.SECRETS, cluster) == set()
 
 
-async def test_upstreams_shape_becomes_ready(stage: Stage):
-    sample = yaml.safe_load(catalog.sample("upstream-shape"))
+async def test_upstreams_shape_becomes_ready(stage: ManagerStage):
+    sample = yaml.safe_load(catalog.read_sample("upstream-shape"))
     await stage.admin.create(resources.CLUSTER_VERSIONS, sample, validation="Strict")
     stored = await stage.admin.get(resources.CLUSTER_VERSIONS, sample["metadata"]["name"])
     assert stored["spec"] == sample["spec"], "it must pass the API unchanged"
@@ -289,9 +293,9 @@ async def test_upstreams_shape_becomes_ready(stage: Stage):
     ],
 )
 async def test_a_malformed_template_makes_nothing_and_is_named(
-    stage: Stage, number, break_it, words
+    stage: ManagerStage, number, break_it, words
 ):
-    sample = yaml.safe_load(catalog.sample("upstream-shape"))
+    sample = yaml.safe_load(catalog.read_sample("upstream-shape"))
     good = copy.deepcopy(sample["spec"])
     sample["metadata"]["name"] = f"broken-{number}"
     break_it(sample["spec"])
@@ -310,7 +314,7 @@ async def test_a_malformed_template_makes_nothing_and_is_named(
     assert await stage.names_of(resources.SECRETS, cluster)
 
 
-async def test_a_tenant_that_wants_its_own_dns_gives_ours_back(stage: Stage):
+async def test_a_tenant_that_wants_its_own_dns_gives_ours_back(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     await stage.admin.patch(
@@ -326,7 +330,7 @@ async def test_a_tenant_that_wants_its_own_dns_gives_ours_back(stage: Stage):
     assert await stage.condition(cluster, "DNSReady") is None
 
 
-async def test_a_tenant_that_does_not_answer_is_not_ready(stage: Stage):
+async def test_a_tenant_that_does_not_answer_is_not_ready(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     stage.tenants.client = stage.nowhere
@@ -337,7 +341,7 @@ async def test_a_tenant_that_does_not_answer_is_not_ready(stage: Stage):
     assert (await stage.fresh(cluster))["status"]["phase"] == "Running"
 
 
-async def test_the_tenant_has_our_objects_inside(stage: Stage):
+async def test_the_tenant_has_our_objects_inside(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     inside = stage.tenants.client
@@ -352,10 +356,10 @@ async def test_the_tenant_has_our_objects_inside(stage: Stage):
 
 
 async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
-    stage: Stage, inside: ControlPlane, monkeypatch: pytest.MonkeyPatch
+    stage: ManagerStage, inside: LocalControlPlane, monkeypatch: pytest.MonkeyPatch
 ):
     """REL-25."""
-    monkeypatch.setattr(tenant_watch, "_BASE", 0.01)
+    monkeypatch.setattr(tenant_watch, "_BASE_DELAY_SECONDS", 0.01)
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     changed = asyncio.Event()
@@ -364,8 +368,8 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
             "uid",
             inside.kubeconfig(),
             "it",
-            changed=changed.set,
-            watched=tenant_objects.RESOURCES,
+            on_changed=changed.set,
+            watched_resources=tenant_objects.BOOTSTRAP_RESOURCES,
         )
 
         async def is_noticed(value: str) -> bool:
@@ -405,11 +409,11 @@ async def test_what_a_tenant_does_to_our_objects_is_noticed_and_put_back(
         await eventually(rests)
 
 
-async def test_the_admins_kubeconfig_holds_no_masters_certificate(stage: Stage):
+async def test_the_admins_kubeconfig_holds_no_masters_certificate(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.work(cluster)
     secret = await stage.secret(cluster, "admin-kubeconfig")
     assert secret["metadata"]["labels"]["tenancy.x-k8s.io/credential"] == "admin"
-    document = yaml.safe_load(bundles.data_of(secret, "admin-kubeconfig"))
+    document = yaml.safe_load(bundles.read_data(secret, "admin-kubeconfig"))
     assert "insecure-skip-tls-verify" not in document["clusters"][0]["cluster"]
     assert document["users"][0]["name"] == "admin"

@@ -14,21 +14,21 @@ from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from tenancy import resources, wellknown
-from tests.integration.vcmanager.conftest import NAMESPACE, Stage
+from tests.integration.vcmanager.conftest import NAMESPACE, ManagerStage
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from vcmanager.agents import csr_signer
 from vcmanager.pki import bundles
-from vcmanager.runtime.keys import Key
+from vcmanager.runtime.keys import ReconcileKey
 
 IP = "10.73.0.9"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Agent:
+class AgentCredential:
     """An agent pod and its credential."""
 
-    stage: Stage
+    stage: ManagerStage
     pod: Object
 
     async def client(self, *, account: str = "vn-agent", bound: bool = True) -> Client:
@@ -83,12 +83,14 @@ class Agent:
 
     async def judged(self, name: str) -> Object:
         """Have the manager judge a request; return what became of it."""
-        await csr_signer.reconcile(self.stage.means, Key("CertificateSigningRequest", "", name))
+        await csr_signer.reconcile_csr(
+            self.stage.means, ReconcileKey("CertificateSigningRequest", "", name)
+        )
         return await self.stage.admin.get(resources.CERTIFICATE_SIGNING_REQUESTS, name)
 
 
 @pytest.fixture
-async def agent(stage: Stage) -> AsyncIterator[Agent]:
+async def agent(stage: ManagerStage) -> AsyncIterator[AgentCredential]:
     rbac = "rbac.authorization.k8s.io"
     for account in ("vn-agent", "other"):
         await stage.admin.apply(
@@ -140,7 +142,7 @@ async def agent(stage: Stage) -> AsyncIterator[Agent]:
         namespace=NAMESPACE,
         subresource="status",
     )
-    yield Agent(stage=stage, pod=pod)
+    yield AgentCredential(stage=stage, pod=pod)
     await stage.admin.delete(
         resources.PODS, pod["metadata"]["name"], namespace=NAMESPACE, grace_seconds=0
     )
@@ -150,7 +152,7 @@ def verdict(request: Object) -> str:
     return next(iter(request["status"].get("conditions") or [{"type": "none"}]))["type"]
 
 
-async def test_the_living_agent_gets_its_certificate(agent: Agent):
+async def test_the_living_agent_gets_its_certificate(agent: AgentCredential):
     async with await agent.client() as client:
         request = await agent.ask(client)
     assert verdict(request) == "Approved"
@@ -160,12 +162,12 @@ async def test_the_living_agent_gets_its_certificate(agent: Agent):
     secret = await agent.stage.admin.get(
         resources.SECRETS, "vn-agent-serving-ca", namespace=NAMESPACE
     )
-    authority = bundles.pair_of(secret)
+    authority = bundles.read_key_pair(secret)
     assert authority is not None
     made.verify_directly_issued_by(x509.load_pem_x509_certificate(authority.certificate))
 
 
-async def test_another_address_is_denied_with_a_reason(agent: Agent):
+async def test_another_address_is_denied_with_a_reason(agent: AgentCredential):
     async with await agent.client() as client:
         request = await agent.ask(client, "10.73.0.10")
     assert verdict(request) == "Denied"
@@ -173,24 +175,24 @@ async def test_another_address_is_denied_with_a_reason(agent: Agent):
     assert "certificate" not in request["status"]
 
 
-async def test_a_token_that_is_bound_to_no_pod_is_denied(agent: Agent):
+async def test_a_token_that_is_bound_to_no_pod_is_denied(agent: AgentCredential):
     async with await agent.client(bound=False) as client:
         request = await agent.ask(client)
     assert verdict(request) == "Denied"
 
 
-async def test_another_account_is_denied(agent: Agent):
+async def test_another_account_is_denied(agent: AgentCredential):
     async with await agent.client(account="other", bound=False) as client:
         request = await agent.ask(client)
     assert verdict(request) == "Denied"
 
 
-async def test_even_the_super_admin_is_denied(agent: Agent):
+async def test_even_the_super_admin_is_denied(agent: AgentCredential):
     request = await agent.ask(agent.stage.admin)
     assert verdict(request) == "Denied"
 
 
-async def test_a_pod_that_is_no_longer_there_is_denied(agent: Agent):
+async def test_a_pod_that_is_no_longer_there_is_denied(agent: AgentCredential):
     async with await agent.client() as client:
         await agent.stage.admin.patch(
             resources.PODS,
@@ -202,7 +204,7 @@ async def test_a_pod_that_is_no_longer_there_is_denied(agent: Agent):
     assert verdict(request) == "Denied"
 
 
-async def test_what_was_approved_by_hand_and_may_not_be_signed_has_failed(agent: Agent):
+async def test_what_was_approved_by_hand_and_may_not_be_signed_has_failed(agent: AgentCredential):
     async with await agent.client() as client:
         name = await agent.submit(client, "10.73.0.10")
     admin = agent.stage.admin
@@ -223,7 +225,7 @@ async def test_what_was_approved_by_hand_and_may_not_be_signed_has_failed(agent:
     assert again["metadata"]["resourceVersion"] == judged["metadata"]["resourceVersion"]
 
 
-async def test_a_request_is_judged_once(agent: Agent):
+async def test_a_request_is_judged_once(agent: AgentCredential):
     async with await agent.client() as client:
         request = await agent.ask(client)
     again = await agent.judged(request["metadata"]["name"])

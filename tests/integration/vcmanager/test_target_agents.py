@@ -18,18 +18,18 @@ from urllib.parse import urlsplit
 import pytest
 import trustme
 
-from kubectl_vc.target.manifests import There
+from kubectl_vc.target.manifests import TargetObjects
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
 from tenancy import agent_permissions, resources, wellknown
-from tenancy.super_clusters import Mode
+from tenancy.super_clusters import AccessMode
 from tests.integration.vcmanager.conftest import NAMESPACE
-from tests.integration.vcmanager.test_targets import Yard, second, yard  # noqa: F401 - fixtures
+from tests.integration.vcmanager.test_targets import TwoClusterStage, second, yard  # noqa: F401 - fixtures
 from tests.support import tls_sockets
 from tests.support.eventually import eventually
 from tests.support.own_address import OWN, needs_address
-from tests.support.processes import Process, free_port
+from tests.support.processes import ProgramProcess, free_port
 from tests.support.vnagent import certificates
 from tests.support.vnagent.certificates import VALID, VC_UID
 from tests.support.vnagent.running_agent import (
@@ -41,8 +41,8 @@ from tests.support.vnagent.running_agent import (
     FakeKubelet,
     access,
 )
-from vcmanager.runtime.options import AgentPods
-from vnagent.rbac import TARGET_HOME_ACCESS
+from vcmanager.runtime.options import AgentPodSettings
+from vnagent.rbac import TARGET_HOME_RBAC_RULES
 
 pytestmark = needs_address
 
@@ -52,11 +52,11 @@ NODE = "logging"
 
 
 @dataclass(kw_only=True)
-class Scene:
+class JoinedTarget:
     """A joined target, and what vc-manager made for it."""
 
-    yard: Yard
-    plan: There
+    yard: TwoClusterStage
+    plan: TargetObjects
 
     @property
     def title(self) -> str:
@@ -64,7 +64,7 @@ class Scene:
 
     async def said(self) -> tuple[str, str, str]:
         """Look once, at the agent's rights as well, and return what AgentReady says."""
-        self.yard.targets.agents.clear()
+        self.yard.targets.agent_checks.clear()
         return (await self.yard.judged())["AgentReady"]
 
     async def made(self) -> None:
@@ -123,31 +123,31 @@ class Scene:
                 subresource="status",
             )
 
-    async def goes(self, mode: Mode, vouching: bytes) -> None:
+    async def goes(self, mode: AccessMode, vouching: bytes) -> None:
         """Join again in a mode, with who vouches for kubelets."""
-        await self.joined(There(self.plan.home, mode))
-        more = {secret_kubeconfig.KUBELET_AUTHORITIES: vouching} if mode == "agent" else {}
+        await self.joined(TargetObjects(self.plan.home_identity, mode))
+        more = {secret_kubeconfig.KUBELET_AUTHORITIES_KEY: vouching} if mode == "agent" else {}
         await self.yard.secret(**more)
         await self.declared(mode)
 
-    async def joined(self, plan: There) -> None:
-        for resource, body in plan.objects(lasting=False):
+    async def joined(self, plan: TargetObjects) -> None:
+        for resource, body in plan.build_objects(lasting=False):
             await self.yard.there.apply(resource, body, field_manager="test")
 
-    async def declared(self, mode: Mode) -> None:
+    async def declared(self, mode: AccessMode) -> None:
         wanted = {"spec": {"mode": mode}}
         await self.yard.stage.admin.patch(resources.SUPER_CLUSTERS, self.yard.name, wanted)
 
 
 @pytest.fixture
-async def scene(yard: Yard) -> Scene:  # noqa: F811 - the fixture
+async def scene(yard: TwoClusterStage) -> JoinedTarget:  # noqa: F811 - the fixture
     """Join: what `kubectl vc target join` makes there, and its token here."""
     stage = yard.stage
-    means = replace(stage.means, agent_pods=AgentPods(image="registry.example/vn-agent:1"))
+    means = replace(stage.means, agent_pods=AgentPodSettings(image="registry.example/vn-agent:1"))
     yard.stage = replace(stage, means=means)
     home = await stage.admin.get(resources.NAMESPACES, "kube-system")
-    plan = There(home["metadata"]["uid"])
-    for resource, body in plan.objects(lasting=False):
+    plan = TargetObjects(home["metadata"]["uid"])
+    for resource, body in plan.build_objects(lasting=False):
         await yard.there.apply(resource, body, field_manager="test")
     answer = await yard.there.create(
         resources.SERVICE_ACCOUNTS,
@@ -162,10 +162,12 @@ async def scene(yard: Yard) -> Scene:  # noqa: F811 - the fixture
         await stage.admin.create(resources.SERVICE_ACCOUNTS, account)
     await yard.secret()
     await yard.declare()
-    return Scene(yard=yard, plan=plan)
+    return JoinedTarget(yard=yard, plan=plan)
 
 
-async def test_an_agent_is_made_with_a_token_of_its_own_and_goes_with_its_cluster(scene: Scene):
+async def test_an_agent_is_made_with_a_token_of_its_own_and_goes_with_its_cluster(
+    scene: JoinedTarget,
+):
     await scene.made()
     await scene.runs()
     await eventually(scene.said, until=lambda found: found[:2] == ("True", "Serves"))
@@ -184,7 +186,7 @@ async def test_an_agent_is_made_with_a_token_of_its_own_and_goes_with_its_cluste
     await eventually(scene.has_deployment, until=lambda found: not found)
 
 
-def _writes(scene: Scene, since: Any) -> list[tuple[str, str]]:
+def _writes(scene: JoinedTarget, since: Any) -> list[tuple[str, str]]:
     """Return what the manager wrote in the components' namespace."""
     return [
         (event["verb"], event["requestURI"])
@@ -195,7 +197,7 @@ def _writes(scene: Scene, since: Any) -> list[tuple[str, str]]:
     ]
 
 
-async def test_a_target_that_was_joined_before_says_what_to_do(scene: Scene):
+async def test_a_target_that_was_joined_before_says_what_to_do(scene: JoinedTarget):
     """And the agent is there all the same, to tell tenants."""
     there, plan = scene.yard.there, scene.plan
     await there.delete(resources.ROLE_BINDINGS, "vn-agent-tokens", namespace=plan.namespace)
@@ -208,34 +210,35 @@ async def test_a_target_that_was_joined_before_says_what_to_do(scene: Scene):
     assert await scene.secret() is None
     assert (await scene.deployment())["spec"]["replicas"] == 1
     await there.delete(resources.SERVICE_ACCOUNTS, "vn-agent", namespace=plan.namespace)
-    for resource, body in plan.objects(lasting=False):
+    for resource, body in plan.build_objects(lasting=False):
         if body["metadata"]["name"] == "vn-agent-tokens":
             await there.apply(resource, body, field_manager="test")
     await eventually(scene.said, until=lambda found: found[1] == "NoAccount")
-    for resource, body in plan.objects(lasting=False):
+    for resource, body in plan.build_objects(lasting=False):
         await there.apply(resource, body, field_manager="test")
     await scene.made()
     assert await scene.secret() is not None
 
 
-async def test_what_the_agents_account_lacks_is_named(scene: Scene):
+async def test_what_the_agents_account_lacks_is_named(scene: JoinedTarget):
     (role,) = [
         body
-        for resource, body in scene.plan.objects(lasting=False)
-        if resource is resources.CLUSTER_ROLES and body["metadata"]["name"] == scene.plan.agent_role
+        for resource, body in scene.plan.build_objects(lasting=False)
+        if resource is resources.CLUSTER_ROLES
+        and body["metadata"]["name"] == scene.plan.agent_role_name
     ]
     fewer = [rule for rule in role["rules"] if "pods/exec" not in rule["resources"]]
     there = scene.yard.there
     await scene.made()
-    await there.patch(resources.CLUSTER_ROLES, scene.plan.agent_role, {"rules": fewer})
+    await there.patch(resources.CLUSTER_ROLES, scene.plan.agent_role_name, {"rules": fewer})
 
     _, _, message = await eventually(scene.said, until=lambda found: found[1] == "MissingRights")
     assert "pods/exec: get, create" in message
-    await there.patch(resources.CLUSTER_ROLES, scene.plan.agent_role, {"rules": role["rules"]})
+    await there.patch(resources.CLUSTER_ROLES, scene.plan.agent_role_name, {"rules": role["rules"]})
     await scene.made()
 
 
-async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: Scene):
+async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: JoinedTarget):
     """nodes/proxy is named until `join` has granted it, and taken back with the mode."""
     await scene.made()
     before = await scene.deployment()
@@ -246,7 +249,7 @@ async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: Scene):
     assert (status, "mode agent needs; it lacks nodes/proxy: get, create" in message) == (
         *("False", True),
     )
-    await scene.joined(There(scene.plan.home, "agent"))
+    await scene.joined(TargetObjects(scene.plan.home_identity, "agent"))
     await scene.made()
     secret = await scene.secret()
     assert secret is not None
@@ -267,7 +270,7 @@ async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: Scene):
     assert "kubelet-ca.crt" not in secret
 
 
-async def test_a_secret_that_goes_takes_the_agents_credential_along(scene: Scene):
+async def test_a_secret_that_goes_takes_the_agents_credential_along(scene: JoinedTarget):
     await scene.made()
     assert await scene.secret() is not None
     await scene.yard.stage.admin.delete(resources.SECRETS, scene.yard.name, namespace=NAMESPACE)
@@ -339,11 +342,11 @@ async def furnish(there: Client, kubelet: FakeKubelet, registration: str) -> Non
         )
 
 
-async def home_token(scene: Scene) -> bytes:
+async def home_token(scene: JoinedTarget) -> bytes:
     """Give the agents' account at home what the chart does, and return a token of it."""
     admin = scene.yard.stage.admin
     for namespaced in (False, True):
-        rows = [row for row in TARGET_HOME_ACCESS if row.namespaced is namespaced]
+        rows = [row for row in TARGET_HOME_RBAC_RULES if row.namespaced is namespaced]
         rules = [
             {
                 "apiGroups": [row.group],
@@ -366,7 +369,7 @@ async def home_token(scene: Scene) -> bytes:
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": wellknown.AGENT_ACCESS, "namespace": NAMESPACE},
-        "data": {agent_permissions.DOCUMENT: access()[agent_permissions.DOCUMENT]},
+        "data": {agent_permissions.DOCUMENT_KEY: access()[agent_permissions.DOCUMENT_KEY]},
     }
     await admin.apply(resources.CONFIG_MAPS, body, field_manager="test")
     answer = await admin.create(
@@ -381,7 +384,7 @@ async def home_token(scene: Scene) -> bytes:
 
 @asynccontextmanager
 async def agent(
-    scene: Scene, folder: Path, serving: trustme.CA, callers: Any, kubelet: FakeKubelet
+    scene: JoinedTarget, folder: Path, serving: trustme.CA, callers: Any, kubelet: FakeKubelet
 ):
     """Run the agent as the Deployment says, with files where its volumes are; gives its ports."""
     plane = scene.yard.stage.plane
@@ -422,7 +425,7 @@ async def agent(
         "tls-private-key-file": folder / "serving.key",
     }
     flags = [f"--{name}={value}" for name, value in options.items()]
-    process = Process([sys.executable, "-m", "vnagent", *flags], folder / "agent.log")
+    process = ProgramProcess([sys.executable, "-m", "vnagent", *flags], folder / "agent.log")
     try:
         yield port, health
     finally:
@@ -431,7 +434,7 @@ async def agent(
 
 @pytest.mark.parametrize("mode", ["apiserver", "agent"])
 async def test_logs_and_exec_reach_the_kubelet_of_the_target(
-    scene: Scene, tmp_path: Path, mode: Mode
+    scene: JoinedTarget, tmp_path: Path, mode: AccessMode
 ):
     """With the token that vc-manager made, through RBAC as `join` made it; and nobody else's."""
     serving, callers, vouching = trustme.CA(), certificates.make_authority(), trustme.CA()

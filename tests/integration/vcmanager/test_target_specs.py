@@ -6,7 +6,7 @@ import pytest
 
 from kubeio import errors
 from tenancy import resources
-from tests.integration.vcmanager.conftest import Stage
+from tests.integration.vcmanager.conftest import ManagerStage
 
 SHUTS = {"effect": "NoSchedule"}
 
@@ -30,7 +30,7 @@ SHUTS = {"effect": "NoSchedule"}
         ("x" * 57, {"secretRef": {"name": "x"}}, "at most 56"),
     ],
 )
-async def test_what_cannot_be_meant_is_refused_by_the_api(stage: Stage, name, spec, words):
+async def test_what_cannot_be_meant_is_refused_by_the_api(stage: ManagerStage, name, spec, words):
     body = {
         "apiVersion": resources.SUPER_CLUSTERS.api_version,
         "kind": "SuperCluster",
@@ -41,7 +41,7 @@ async def test_what_cannot_be_meant_is_refused_by_the_api(stage: Stage, name, sp
         await stage.admin.create(resources.SUPER_CLUSTERS, body)
 
 
-async def test_labels_and_taints_that_nodes_have_are_taken(stage: Stage):
+async def test_labels_and_taints_that_nodes_have_are_taken(stage: ManagerStage):
     labels = {"topology.kubernetes.io/zone": "z-1", "a": "", "a.b/C_d": "E.f"}
     taints = [{"key": "example.com/a", **SHUTS}, {"key": "example.com/a", "effect": "NoExecute"}]
     spec = {"secretRef": {"name": "x"}, "labels": labels, "taints": taints}
@@ -62,7 +62,7 @@ async def test_labels_and_taints_that_nodes_have_are_taken(stage: Stage):
         {"key": "a", "operator": "Exists", "values": ["b"]},
     ],
 )
-async def test_a_selector_that_says_nothing_is_refused(stage: Stage, expression):
+async def test_a_selector_that_says_nothing_is_refused(stage: ManagerStage, expression):
     selector = {"matchExpressions": [expression]}
     body = {
         "apiVersion": resources.VIRTUAL_CLUSTERS.api_version,

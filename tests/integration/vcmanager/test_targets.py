@@ -21,19 +21,19 @@ from kubeio import Object
 from kubeio.api.client import Client
 from tenancy import ownership, resources, super_clusters, wellknown
 from tenancy.ownership import Tenant
-from tests.integration.vcmanager.conftest import NAMESPACE, Stage
-from tests.support.controlplane import ControlPlane
+from tests.integration.vcmanager.conftest import NAMESPACE, ManagerStage
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tests.support.own_address import OWN, needs_address
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.keys import Key
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.targets import super_cluster as target
 from vcmanager.targets import tenant_cleanup
-from vcmanager.targets.clients import Targets
+from vcmanager.targets.clients import TargetClientCache
 
 ACCOUNT = "vc-syncer"
-FULL = yaml.safe_load(catalog.target_role())["rules"]
+FULL = yaml.safe_load(catalog.read_target_role())["rules"]
 NODES = "10.77.0.0/24"
 
 
@@ -41,9 +41,9 @@ pytestmark = needs_address
 
 
 @pytest.fixture(scope="module")
-def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ControlPlane]:
+def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """Another cluster, with one node."""
-    made = ControlPlane(
+    made = LocalControlPlane(
         tmp_path_factory.mktemp("second"),
         name="second",
         service_range="10.98.0.0/16",
@@ -95,15 +95,15 @@ async def grant(client: Client, rules: list[dict[str, Any]]) -> None:
 
 
 @dataclass(kw_only=True)
-class Yard:
+class TwoClusterStage:
     """The home cluster with its manager, and a second cluster."""
 
-    stage: Stage
-    second: ControlPlane
+    stage: ManagerStage
+    second: LocalControlPlane
     there: Client
     name: str
     token: str
-    targets: Targets
+    targets: TargetClientCache
 
     @property
     def server(self) -> str:
@@ -142,7 +142,9 @@ class Yard:
 
     async def judged(self, name: str = "") -> dict[str, tuple[str, str, str]]:
         """Look once, and return status, reason and message of each condition."""
-        await target.reconcile(self.stage.means, Key("SuperCluster", "", name or self.name))
+        await target.reconcile_super_cluster(
+            self.stage.means, ReconcileKey("SuperCluster", "", name or self.name)
+        )
         status = (await self.fresh(name))["status"]
         return {
             each["type"]: (each["status"], each["reason"], each["message"])
@@ -155,7 +157,7 @@ class Yard:
 
 
 @pytest.fixture
-async def yard(stage: Stage, second: ControlPlane) -> AsyncIterator[Yard]:
+async def yard(stage: ManagerStage, second: LocalControlPlane) -> AsyncIterator[TwoClusterStage]:
     async with Client(second.endpoint) as there:
         answer = await there.create(
             resources.SERVICE_ACCOUNTS,
@@ -164,20 +166,20 @@ async def yard(stage: Stage, second: ControlPlane) -> AsyncIterator[Yard]:
             name=ACCOUNT,
             subresource="token",
         )
-        yield Yard(
+        yield TwoClusterStage(
             stage=stage,
             second=second,
             there=there,
             name=fresh_name("c"),
             token=answer["status"]["token"],
-            targets=stage.means.targets,
+            targets=stage.means.target_clients,
         )
-        await stage.means.targets.__aexit__(None, None, None)
+        await stage.means.target_clients.__aexit__(None, None, None)
         for each in (await stage.admin.list(resources.SUPER_CLUSTERS))["items"]:
             await stage.admin.delete(resources.SUPER_CLUSTERS, each["metadata"]["name"])
 
 
-async def test_a_cluster_that_can_be_used_says_so_and_what_it_has(yard: Yard):
+async def test_a_cluster_that_can_be_used_says_so_and_what_it_has(yard: TwoClusterStage):
     await yard.secret()
     await yard.declare()
     found = await yard.judged()
@@ -201,7 +203,7 @@ async def test_a_cluster_that_can_be_used_says_so_and_what_it_has(yard: Yard):
     assert "its token ends on" in found["Authorized"][2]
 
 
-async def test_the_home_cluster_becomes_one_of_them_when_there_is_another(yard: Yard):
+async def test_the_home_cluster_becomes_one_of_them_when_there_is_another(yard: TwoClusterStage):
     """A1-02."""
     await yard.secret()
     await yard.declare()
@@ -219,7 +221,9 @@ async def test_the_home_cluster_becomes_one_of_them_when_there_is_another(yard: 
     ]
 
 
-async def test_a_cluster_at_rest_is_asked_whether_it_lives_and_nothing_is_written(yard: Yard):
+async def test_a_cluster_at_rest_is_asked_whether_it_lives_and_nothing_is_written(
+    yard: TwoClusterStage,
+):
     await yard.secret()
     await yard.declare()
     await yard.judged()
@@ -233,14 +237,14 @@ async def test_a_cluster_at_rest_is_asked_whether_it_lives_and_nothing_is_writte
     assert asked <= {"/version", "/api/v1/namespaces/kube-system"}
 
 
-def _asked(yard: Yard, mark: Any) -> set[str]:
+def _asked(yard: TwoClusterStage, mark: Any) -> set[str]:
     account = f"system:serviceaccount:default:{ACCOUNT}"
     events = yard.second.audit_events(mark)
     return {each["requestURI"] for each in events if each["user"].get("username") == account}
 
 
 @pytest.mark.parametrize("key", ["kubeconfig", "config", "mine"])
-async def test_a_kubeconfig_is_taken_under_its_key(yard: Yard, key: str):
+async def test_a_kubeconfig_is_taken_under_its_key(yard: TwoClusterStage, key: str):
     """A0-06."""
     content = yard.second.kubeconfig().replace(b"127.0.0.1", OWN.encode())
     await yard.secret(kubeconfig=b"") if key != "kubeconfig" else None
@@ -257,13 +261,15 @@ async def test_a_kubeconfig_is_taken_under_its_key(yard: Yard, key: str):
     assert (await yard.judged())["Ready"][0] == "True"
 
 
-async def test_a_changed_secret_wakes_its_cluster_and_no_other_and_counts_at_once(yard: Yard):
+async def test_a_changed_secret_wakes_its_cluster_and_no_other_and_counts_at_once(
+    yard: TwoClusterStage,
+):
     """A0-06, A1-05."""
     await yard.declare(f"{yard.name}-x", secretRef={"name": f"{yard.name}-x"})
     await yard.judged(f"{yard.name}-x")
     await yard.declare()
     assert (await yard.judged())["Reachable"][:2] == ("False", "SecretNotFound")
-    key = Key("SuperCluster", "", yard.name)
+    key = ReconcileKey("SuperCluster", "", yard.name)
     yard.stage.woken.clear()
     await yard.secret(token="wrong")
     await eventually(lambda: key in yard.stage.woken, within=10)
@@ -281,7 +287,7 @@ async def test_a_changed_secret_wakes_its_cluster_and_no_other_and_counts_at_onc
     assert {each.name for each in yard.stage.woken if each.kind == "SuperCluster"} == {yard.name}
 
 
-async def test_a_loopback_kubeconfig_is_told_and_not_tried(yard: Yard):
+async def test_a_loopback_kubeconfig_is_told_and_not_tried(yard: TwoClusterStage):
     """A0-05, A1-01."""
     await yard.secret(kubeconfig=yard.second.kubeconfig())
     mark = yard.second.audit_mark()
@@ -300,7 +306,9 @@ async def test_a_loopback_kubeconfig_is_told_and_not_tried(yard: Yard):
 
 
 @pytest.mark.parametrize("extra", ["exec", "tokenFile"])
-async def test_a_kubeconfig_that_asks_for_more_is_refused_by_name(yard: Yard, extra: str):
+async def test_a_kubeconfig_that_asks_for_more_is_refused_by_name(
+    yard: TwoClusterStage, extra: str
+):
     document = json.loads(yard.second.kubeconfig().replace(b"127.0.0.1", OWN.encode()))
     document["users"][0]["user"][extra] = {"command": "/bin/true"}
     await yard.secret(kubeconfig=json.dumps(document))
@@ -309,7 +317,7 @@ async def test_a_kubeconfig_that_asks_for_more_is_refused_by_name(yard: Yard, ex
     assert (status, reason, f"'{extra}'" in message) == ("False", "InvalidKubeconfig", True)
 
 
-async def test_a_token_that_has_ended_is_told_with_its_end(yard: Yard):
+async def test_a_token_that_has_ended_is_told_with_its_end(yard: TwoClusterStage):
     claims = base64.urlsafe_b64encode(b'{"exp": 1767225600}').decode().rstrip("=")
     await yard.secret(token=f"e30.{claims}.e30")
     await yard.declare()
@@ -320,7 +328,7 @@ async def test_a_token_that_has_ended_is_told_with_its_end(yard: Yard):
     assert "kubectl vc target join" in found["Ready"][2]
 
 
-async def test_each_missing_verb_is_named(yard: Yard):
+async def test_each_missing_verb_is_named(yard: TwoClusterStage):
     """A0-07."""
     await yard.secret()
     await yard.declare()
@@ -336,13 +344,13 @@ async def test_each_missing_verb_is_named(yard: Yard):
         await grant(yard.there, FULL)
 
 
-async def _lacks(yard: Yard, words: str) -> bool:
-    yard.targets.looks.clear()  # else what was seen a moment ago counts
+async def _lacks(yard: TwoClusterStage, words: str) -> bool:
+    yard.targets.last_probes.clear()  # else what was seen a moment ago counts
     status, reason, message = (await yard.judged())["Authorized"]
     return (status, reason) == ("False", "MissingRights") and words in message
 
 
-async def test_overlapping_networks_are_told_on_both_sides(yard: Yard):
+async def test_overlapping_networks_are_told_on_both_sides(yard: TwoClusterStage):
     """A1-12."""
     await yard.secret()
     await yard.declare(network={"podCIDRs": ["10.77.0.0/16"]})
@@ -351,7 +359,7 @@ async def test_overlapping_networks_are_told_on_both_sides(yard: Yard):
     await yard.stage.admin.patch(resources.SUPER_CLUSTERS, super_clusters.HOME, home)
     found = await yard.judged(super_clusters.HOME)
     assert found["NetworksOverlap"][:2] == ("True", "PodRangesOverlap")
-    assert Key("SuperCluster", "", yard.name) in yard.stage.woken
+    assert ReconcileKey("SuperCluster", "", yard.name) in yard.stage.woken
     found = await yard.judged()
     status, _, message = found["NetworksOverlap"]
     assert (status, "overlaps 10.77.8.0/24 of home" in message) == ("True", True)
@@ -361,7 +369,7 @@ async def test_overlapping_networks_are_told_on_both_sides(yard: Yard):
     assert (await yard.judged())["Ready"][:2] == ("False", "PodRangesOverlap")
 
 
-async def test_two_minors_off_is_told_with_who_should_move(yard: Yard):
+async def test_two_minors_off_is_told_with_who_should_move(yard: TwoClusterStage):
     await yard.secret()
     await yard.declare()
     await yard.judged()
@@ -376,7 +384,7 @@ async def test_two_minors_off_is_told_with_who_should_move(yard: Yard):
     assert "upgrade the other cluster" in message
 
 
-async def test_another_authority_is_not_trusted(yard: Yard):
+async def test_another_authority_is_not_trusted(yard: TwoClusterStage):
     await yard.secret(**{"ca.crt": trustme.CA().cert_pem.bytes()})
     await yard.declare()
     found = await yard.judged()
@@ -384,7 +392,7 @@ async def test_another_authority_is_not_trusted(yard: Yard):
     assert found["Authorized"][0] == "Unknown"
 
 
-async def test_a_name_that_the_certificate_has_not_is_not_trusted(yard: Yard):
+async def test_a_name_that_the_certificate_has_not_is_not_trusted(yard: TwoClusterStage):
     await yard.secret()
     await yard.declare(tlsServerName="somebody.else")
     status, reason, message = (await yard.judged())["Reachable"]
@@ -392,7 +400,7 @@ async def test_a_name_that_the_certificate_has_not_is_not_trusted(yard: Yard):
     assert "spec.tlsServerName" in message
 
 
-async def test_a_cluster_that_goes_away_keeps_what_is_known_and_comes_back(yard: Yard):
+async def test_a_cluster_that_goes_away_keeps_what_is_known_and_comes_back(yard: TwoClusterStage):
     await yard.secret()
     await yard.declare()
     await yard.judged()
@@ -409,7 +417,9 @@ async def test_a_cluster_that_goes_away_keeps_what_is_known_and_comes_back(yard:
     assert (await yard.judged())["Ready"][0] == "True"
 
 
-async def test_a_cluster_that_takes_connections_and_says_nothing_is_no_answer(yard: Yard):
+async def test_a_cluster_that_takes_connections_and_says_nothing_is_no_answer(
+    yard: TwoClusterStage,
+):
     await yard.secret()
     await yard.declare()
     await yard.judged()
@@ -420,7 +430,7 @@ async def test_a_cluster_that_takes_connections_and_says_nothing_is_no_answer(ya
         yard.second.resume_apiserver()
 
 
-async def test_the_same_cluster_under_another_name_is_refused(yard: Yard):
+async def test_the_same_cluster_under_another_name_is_refused(yard: TwoClusterStage):
     await yard.secret()
     await yard.declare("aaa-first")
     assert (await yard.judged("aaa-first"))["Ready"][0] == "True"
@@ -430,7 +440,7 @@ async def test_the_same_cluster_under_another_name_is_refused(yard: Yard):
     assert (await yard.judged("aaa-first"))["Ready"][0] == "True"
 
 
-async def test_another_cluster_behind_the_same_name_is_told(yard: Yard):
+async def test_another_cluster_behind_the_same_name_is_told(yard: TwoClusterStage):
     """Its etcd was reset, or the address leads somewhere else now."""
     await yard.secret()
     await yard.declare()
@@ -445,7 +455,7 @@ async def test_another_cluster_behind_the_same_name_is_told(yard: Yard):
     found = (await yard.fresh())["status"]
     assert found["identity"] == "other", "what is known stays"
     assert found["observedIdentity"] == known
-    word, meant = confirm.confirmed(yard.name, await yard.fresh())
+    word, meant = confirm.build_confirmation(yard.name, await yard.fresh())
     assert (word, known in meant) == (known, True)
     annotations = {wellknown.CONFIRM_LOSSES: word}
     await yard.stage.admin.patch(
@@ -456,17 +466,19 @@ async def test_another_cluster_behind_the_same_name_is_told(yard: Yard):
     assert "observedIdentity" not in found["status"]
 
 
-async def test_one_that_is_deleted_is_forgotten(yard: Yard):
+async def test_one_that_is_deleted_is_forgotten(yard: TwoClusterStage):
     await yard.secret()
     await yard.declare()
     await yard.judged()
     await yard.stage.admin.delete(resources.SUPER_CLUSTERS, yard.name)
-    await target.reconcile(yard.stage.means, Key("SuperCluster", "", yard.name))
-    assert yard.targets.looks == {}
+    await target.reconcile_super_cluster(
+        yard.stage.means, ReconcileKey("SuperCluster", "", yard.name)
+    )
+    assert yard.targets.last_probes == {}
     assert yard.targets._clients == {}
 
 
-async def test_what_a_tenant_has_there_goes_with_it_and_nothing_else(yard: Yard):
+async def test_what_a_tenant_has_there_goes_with_it_and_nothing_else(yard: TwoClusterStage):
     await yard.secret()
     await yard.declare()
     await yard.judged()
@@ -474,22 +486,22 @@ async def test_what_a_tenant_has_there_goes_with_it_and_nothing_else(yard: Yard)
     tenant = Tenant(name="vc", namespace="default", uid=fresh_name("uid"), root="default-0a0a0a-vc")
     theirs, others = fresh_name("theirs"), fresh_name("others")
     for name, of in ((theirs, registration), (others, "another")):
-        owner = replace(tenant, registration=of)
+        owner = replace(tenant, super_cluster_uid=of)
         marked = {
             "name": name,
-            "labels": ownership.labels(owner, "web"),
-            "annotations": ownership.annotations(owner, "web", "w"),
+            "labels": ownership.build_owner_labels(owner, "web"),
+            "annotations": ownership.build_owner_annotations(owner, "web", "w"),
         }
         await yard.there.create(resources.NAMESPACES, {"metadata": marked})
     body = {"metadata": {}, "status": {"targets": [{"name": yard.name}]}}
-    with pytest.raises(Held, match=theirs):
-        await tenant_cleanup.act(yard.stage.means, body, tenant)
+    with pytest.raises(PhaseBlocked, match=theirs):
+        await tenant_cleanup.delete_tenant_in_targets(yard.stage.means, body, tenant)
     for name, is_going in ((theirs, True), (others, False)):
         found = await yard.there.get(resources.NAMESPACES, name)
         assert ("deletionTimestamp" in found["metadata"]) is is_going
     await yard.secret(token="wrong")
-    with pytest.raises(Held, match=wellknown.ABANDON):
-        await tenant_cleanup.act(yard.stage.means, body, tenant)
+    with pytest.raises(PhaseBlocked, match=wellknown.ABANDON):
+        await tenant_cleanup.delete_tenant_in_targets(yard.stage.means, body, tenant)
     given_up = {"metadata": {"annotations": {wellknown.ABANDON: ""}}}
     await yard.stage.admin.patch(resources.SUPER_CLUSTERS, yard.name, given_up)
-    await tenant_cleanup.act(yard.stage.means, body, tenant)
+    await tenant_cleanup.delete_tenant_in_targets(yard.stage.means, body, tenant)

@@ -8,32 +8,34 @@ import pytest
 from tenancy import ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
-from tests.integration.vcmanager.conftest import USER, Stage, cluster_version
+from tests.integration.vcmanager.conftest import USER, ManagerStage, cluster_version
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from vcmanager.runtime import keys
-from vcmanager.runtime.keys import Key
+from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.watches import kopf_watches
 
 
 @pytest.fixture
-async def woken(stage: Stage) -> AsyncIterator[list[Key]]:
+async def woken(stage: ManagerStage) -> AsyncIterator[list[ReconcileKey]]:
     """The keys that the watches have woken, since all of them stand."""
-    found: list[Key] = []
+    found: list[ReconcileKey] = []
     marker = await stage.declare()
     metadata = marker["metadata"]
-    async with kopf_watches.watching(stage.plane.endpoint_for(USER), found.append) as failed:
-        key = keys.virtual_cluster(metadata["namespace"], metadata["name"])
+    async with kopf_watches.run_watches(stage.plane.endpoint_for(USER), found.append) as failed:
+        key = keys.build_virtual_cluster_key(metadata["namespace"], metadata["name"])
         await eventually(lambda: key in found, within=30)
         yield found
         assert not failed.done()
 
 
-def of(cluster) -> Key:
-    return keys.virtual_cluster(cluster["metadata"]["namespace"], cluster["metadata"]["name"])
+def of(cluster) -> ReconcileKey:
+    return keys.build_virtual_cluster_key(
+        cluster["metadata"]["namespace"], cluster["metadata"]["name"]
+    )
 
 
-async def test_a_virtual_cluster_wakes_itself_and_keeps_our_finalizer(stage: Stage, woken):
+async def test_a_virtual_cluster_wakes_itself_and_keeps_our_finalizer(stage: ManagerStage, woken):
     cluster = await stage.declare(clusterVersionName="nope")
     await eventually(lambda: of(cluster) in woken)
     woken.clear()
@@ -59,10 +61,10 @@ async def test_a_virtual_cluster_wakes_itself_and_keeps_our_finalizer(stage: Sta
     assert "kopf" not in (found.get("status") or {})
 
 
-async def test_a_cluster_version_wakes_itself(stage: Stage, woken):
+async def test_a_cluster_version_wakes_itself(stage: ManagerStage, woken):
     name = fresh_name("v")
     await stage.admin.create(resources.CLUSTER_VERSIONS, cluster_version(name))
-    await eventually(lambda: Key("ClusterVersion", "", name) in woken)
+    await eventually(lambda: ReconcileKey("ClusterVersion", "", name) in woken)
 
 
 @pytest.mark.parametrize(
@@ -72,11 +74,11 @@ async def test_a_cluster_version_wakes_itself(stage: Stage, woken):
 )
 @pytest.mark.parametrize("label", [wellknown.CONTROLLED, wellknown.VC_NAME, wellknown.VC_NAMESPACE])
 async def test_what_is_in_a_root_namespace_wakes_its_virtual_cluster(
-    stage: Stage, woken, resource: Resource, label: str
+    stage: ManagerStage, woken, resource: Resource, label: str
 ):
     tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
-    key = keys.virtual_cluster("default", tenant.name)
-    body = {"metadata": {"name": tenant.name, "labels": ownership.labels(tenant, "")}}
+    key = keys.build_virtual_cluster_key("default", tenant.name)
+    body = {"metadata": {"name": tenant.name, "labels": ownership.build_owner_labels(tenant, "")}}
     await stage.admin.create(resource, body, namespace="default")
     await eventually(lambda: key in woken)
     woken.clear()
@@ -86,11 +88,11 @@ async def test_what_is_in_a_root_namespace_wakes_its_virtual_cluster(
     await stage.admin.delete(resource, tenant.name, namespace="default")
 
 
-async def test_a_root_namespace_and_what_agents_trust_wake_theirs(stage: Stage, woken):
+async def test_a_root_namespace_and_what_agents_trust_wake_theirs(stage: ManagerStage, woken):
     tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
-    root = {"metadata": {"name": tenant.name, "labels": ownership.labels(tenant, "")}}
+    root = {"metadata": {"name": tenant.name, "labels": ownership.build_owner_labels(tenant, "")}}
     await stage.admin.create(resources.NAMESPACES, root)
-    key = keys.virtual_cluster("default", tenant.name)
+    key = keys.build_virtual_cluster_key("default", tenant.name)
     await eventually(lambda: key in woken)
     woken.clear()
     revision = {"metadata": {"annotations": {wellknown.STORE_REVISION: "7"}}}
@@ -102,10 +104,10 @@ async def test_a_root_namespace_and_what_agents_trust_wake_theirs(stage: Stage, 
     await eventually(lambda: key in woken)
     trust = {"metadata": {"name": tenant.name, "labels": keys.AGENT_TRUST_LABELS}}
     await stage.admin.create(resources.CONFIG_MAPS, trust, namespace="default")
-    await eventually(lambda: keys.AGENT_TRUST in woken)
+    await eventually(lambda: keys.AGENT_TRUST_KEY in woken)
 
 
-async def test_an_address_wakes_when_its_node_has_it_no_more(stage: Stage, woken):
+async def test_an_address_wakes_when_its_node_has_it_no_more(stage: ManagerStage, woken):
     """By a change and by an end; all else that nodes say wakes nobody."""
     name = fresh_name()
     await stage.admin.create(resources.NODES, {"metadata": {"name": name}})
@@ -126,26 +128,28 @@ async def test_an_address_wakes_when_its_node_has_it_no_more(stage: Stage, woken
     await eventually(lambda: addresses() == ["192.0.2.7", "192.0.2.8"])
 
 
-async def test_what_is_a_tenants_own_wakes_nobody(stage: Stage, woken):
+async def test_what_is_a_tenants_own_wakes_nobody(stage: ManagerStage, woken):
     tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
-    body = {"metadata": {"name": tenant.name, "labels": ownership.labels(tenant, "default")}}
+    body = {
+        "metadata": {"name": tenant.name, "labels": ownership.build_owner_labels(tenant, "default")}
+    }
     await stage.admin.create(resources.SECRETS, body, namespace="default")
     later = await stage.declare(clusterVersionName="nope")  # its event comes after the other's
     await eventually(lambda: of(later) in woken)
     await asyncio.sleep(0.3)
-    assert keys.virtual_cluster("default", tenant.name) not in woken
+    assert keys.build_virtual_cluster_key("default", tenant.name) not in woken
 
 
-async def test_kopf_leaves_no_task_and_no_connection_behind(stage: Stage):
+async def test_kopf_leaves_no_task_and_no_connection_behind(stage: ManagerStage):
     before = asyncio.all_tasks()
-    async with kopf_watches.watching(stage.plane.endpoint_for(USER), [].append):
+    async with kopf_watches.run_watches(stage.plane.endpoint_for(USER), [].append):
         await asyncio.sleep(0.5)
     await eventually(lambda: not asyncio.all_tasks() - before)
 
 
-async def test_a_super_cluster_wakes_itself_and_its_status_wakes_nobody(stage: Stage, woken):
+async def test_a_super_cluster_wakes_itself_and_its_status_wakes_nobody(stage: ManagerStage, woken):
     name = fresh_name("c")
-    key = Key("SuperCluster", "", name)
+    key = ReconcileKey("SuperCluster", "", name)
     body = {
         "apiVersion": resources.SUPER_CLUSTERS.api_version,
         "kind": "SuperCluster",

@@ -13,7 +13,7 @@ from typing import Any
 
 from tests.node import objects
 from tests.node.agent.rig import SLEEPER
-from tests.node.kubectl import Kubectl
+from tests.node.kubectl import KubectlRunner
 from tests.support.forwards import forwarded
 from tools.testbed import images
 
@@ -64,7 +64,7 @@ def echo(name: str) -> dict[str, Any]:
     return made
 
 
-def log_options(user: Kubectl, pod: str) -> list[str]:
+def log_options(user: KubectlRunner, pod: str) -> list[str]:
     """Look at each option of logs of a talker that has started twice; return its whole log."""
 
     def logs(*options: str) -> list[str]:
@@ -99,7 +99,7 @@ def resizing(command: str) -> str:
     )
 
 
-def terminal(user: Kubectl, pod: str) -> None:
+def terminal(user: KubectlRunner, pod: str) -> None:
     """Look for the size of the caller's terminal in a command's, and for each later one."""
     # A size comes on a stream of its own, and so maybe after the command has begun: the caller's
     # terminal changes between two sizes until the command has seen both.
@@ -113,7 +113,7 @@ def terminal(user: Kubectl, pod: str) -> None:
     assert done.code == 7
 
 
-def copies_of_a_gibibyte(user: Kubectl, pod: str, folder: Path) -> None:
+def copies_of_a_gibibyte(user: KubectlRunner, pod: str, folder: Path) -> None:
     """Copy a file there and back; compare the checksums of the source, there, and of the copy."""
     source, back = folder / "source", folder / "back"
     digest = _written(source)
@@ -141,7 +141,7 @@ def _written(path: Path) -> str:
     return found.hexdigest()
 
 
-def fifty_connections(user: Kubectl, pod: str) -> None:
+def fifty_connections(user: KubectlRunner, pod: str) -> None:
     """Have all open to an echo before the first sends; each gets back what it sent itself."""
     sent = [os.urandom(SENT_BYTES) for _ in range(CONNECTIONS)]
     with forwarded(user, pod, 8080) as port:

@@ -13,11 +13,11 @@ import pytest
 
 from tests.node import objects
 from tests.node.agent import calls
-from tests.node.agent.rig import SLEEPER, Rig, patch_node, running
-from tests.node.kubectl import Kubectl
+from tests.node.agent.rig import SLEEPER, AgentRig, patch_node, running
+from tests.node.kubectl import KubectlRunner
 from tests.node.minors import EACH, MINORS
-from tools.testbed.cluster import Cluster
-from tools.testbed.progress import Progress
+from tools.testbed.cluster import ClusterHandle
+from tools.testbed.progress import StepPrinter
 
 HERE = Path(__file__).parent
 SPDY, WEBSOCKET = "spdy", "websocket"
@@ -39,11 +39,11 @@ def pytest_collection_modifyitems(items: list[pytest.Item]) -> None:
 
 
 @pytest.fixture(scope="package")
-def cluster() -> Iterator[Cluster]:
+def cluster() -> Iterator[ClusterHandle]:
     """The super cluster, of two nodes; one that is up already is used and left."""
-    cluster = Cluster(os.environ.get("SUPER_CLUSTER", "test"), nodes=2)
+    cluster = ClusterHandle(os.environ.get("SUPER_CLUSTER", "test"), nodes=2)
     was_up = cluster.is_up()
-    cluster.up(Progress())
+    cluster.up(StepPrinter())
     try:
         yield cluster
     finally:
@@ -52,27 +52,27 @@ def cluster() -> Iterator[Cluster]:
 
 
 @pytest.fixture(scope="package")
-def below(cluster: Cluster) -> Kubectl:
+def below(cluster: ClusterHandle) -> KubectlRunner:
     """The super cluster as its admin sees it."""
-    return Kubectl(kubeconfig=cluster.kubeconfig, path=cluster.path())
+    return KubectlRunner(kubeconfig=cluster.kubeconfig, path=cluster.path())
 
 
 @pytest.fixture(scope="package")
-def rig(below: Kubectl, tmp_path_factory: pytest.TempPathFactory) -> Iterator[Rig]:
+def rig(below: KubectlRunner, tmp_path_factory: pytest.TempPathFactory) -> Iterator[AgentRig]:
     """An agent on the host, and two tenants."""
     with running(below, tmp_path_factory.mktemp("agent")) as found:
         yield found
 
 
 @pytest.fixture(params=EACH)
-def user(rig: Rig, request: pytest.FixtureRequest) -> Kubectl:
+def user(rig: AgentRig, request: pytest.FixtureRequest) -> KubectlRunner:
     """The first tenant through the kubectl of each minor."""
     return rig.tenant.kubectl.of_minor(request.param)
 
 
 @pytest.fixture(params=LEGS, ids=str)
 def leg(
-    rig: Rig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
+    rig: AgentRig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch
 ) -> tuple[str, str]:
     """REL-94: each way in which a stream can come along."""
     found: tuple[str, str] = request.param
@@ -80,7 +80,7 @@ def leg(
     return found
 
 
-def take_leg(rig: Rig, leg: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
+def take_leg(rig: AgentRig, leg: tuple[str, str], monkeypatch: pytest.MonkeyPatch) -> None:
     """Have a rig's streams come along in one way."""
     towards_agent, kubectl_websockets = leg
     declared = ["ExtendWebSocketsToKubelet"] if towards_agent == WEBSOCKET else []
@@ -90,7 +90,7 @@ def take_leg(rig: Rig, leg: tuple[str, str], monkeypatch: pytest.MonkeyPatch) ->
 
 
 @pytest.fixture(scope="package")
-def pods(rig: Rig) -> dict[str, dict[str, Any]]:
+def pods(rig: AgentRig) -> dict[str, dict[str, Any]]:
     """Pods of the first tenant that the tests share, by name; all run."""
     talker = calls.talker("talker")
     tool = objects.pod("tool", SLEEPER)

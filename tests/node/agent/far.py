@@ -12,11 +12,11 @@ from dataclasses import replace
 import pytest
 
 from tenancy import wellknown
-from tests.node.agent.rig import Rig, patch_node
+from tests.node.agent.rig import AgentRig, patch_node
 from tests.node.kubectl import until
 from tests.support.agents import SPACE, address_toward, api_flags, is_ready, start_agent, write
 from tests.support.processes import free_port
-from vnagent.rbac import ACCESS
+from vnagent.rbac import RBAC_RULES
 
 NAME = f"{SPACE}-far"
 VIRTUAL = "virtual-far"
@@ -24,7 +24,7 @@ POD = "vn-agent-far"
 
 
 @contextmanager
-def beside(rig: Rig) -> Iterator[Rig]:
+def beside(rig: AgentRig) -> Iterator[AgentRig]:
     """Have an agent of the second node, and the first tenant's node for it; yields its rig."""
     nodes = sorted(rig.super_kubectl.items("nodes"), key=lambda item: item["metadata"]["name"])
     if len(nodes) < 2:
@@ -63,10 +63,10 @@ def beside(rig: Rig) -> Iterator[Rig]:
         rig.super_kubectl.run("delete", "clusterrole,clusterrolebinding", NAME)
 
 
-def _make_account(rig: Rig) -> None:
+def _make_account(rig: AgentRig) -> None:
     """Make an account that may do nothing toward kubelets, and a token of it."""
-    rows = [row for row in ACCESS if row.when is None or "apiserver" in row.when[1]]
-    rows += [row for row in ACCESS if row.resources == ("events",)]
+    rows = [row for row in RBAC_RULES if row.enabled_by is None or "apiserver" in row.enabled_by[1]]
+    rows += [row for row in RBAC_RULES if row.resources == ("events",)]
     group = "rbac.authorization.k8s.io"
     rig.super_kubectl.apply(
         {

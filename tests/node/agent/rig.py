@@ -19,13 +19,13 @@ from pathlib import Path
 from typing import Any
 
 from tenancy import wellknown
-from tenancy.agent_permissions import Call, Switches
-from tests.node.kubectl import Kubectl, until
+from tenancy.agent_permissions import AgentPermissions, KubeletCall
+from tests.node.kubectl import KubectlRunner, until
 from tests.support import agents
-from tests.support.agents import Agent, Caller, is_ready, write
-from tests.support.controlplane import ControlPlane
-from tests.support.processes import Process
-from vcmanager.pki.authority import Pair
+from tests.support.agents import AgentCaller, AgentUnderTest, is_ready, write
+from tests.support.controlplane import LocalControlPlane
+from tests.support.processes import ProgramProcess
+from vcmanager.pki.authority import KeyPair
 
 NODE = "virtual"
 SLEEPER = "trap 'exit 0' TERM; while :; do sleep 0.2; done"
@@ -34,31 +34,31 @@ LISTS = "cd /proc; for p in [0-9]*; do tr '\\0' ' ' < $p/cmdline; echo; done 2>/
 
 
 @dataclass(frozen=True, kw_only=True)
-class Tenant(Caller):
+class AgentTenant(AgentCaller):
     """A tenant apiserver whose kubelet calls go to the agent."""
 
-    kubectl: Kubectl
+    kubectl: KubectlRunner
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rig:
+class AgentRig:
     """Everything around the agent."""
 
-    super_kubectl: Kubectl
+    super_kubectl: KubectlRunner
     folder: Path
-    client_authority: Pair
-    serving_authority: Pair
-    agent: Process
+    client_authority: KeyPair
+    serving_authority: KeyPair
+    agent: ProgramProcess
     port: int
     health_port: int
     node: str
     node_ip: str
-    tenant: Tenant
-    other: Tenant
+    tenant: AgentTenant
+    other: AgentTenant
     virtual: str = NODE
     """The tenants' name of the node."""
 
-    def place(self, tenant: Tenant, pod: dict[str, Any], **record: str) -> None:
+    def place(self, tenant: AgentTenant, pod: dict[str, Any], **record: str) -> None:
         """Do the syncer's work: the super pod with its record, and the tenant's own pod."""
         name = pod["metadata"]["name"]
         labels = pod["metadata"].get("labels", {})
@@ -71,7 +71,7 @@ class Rig:
         )
         self.super_kubectl.apply(agents.recorded(pod, tenant, self.node, **record))
 
-    def wait(self, tenant: Tenant, name: str, phase: str = "Running") -> dict[str, Any]:
+    def wait(self, tenant: AgentTenant, name: str, phase: str = "Running") -> dict[str, Any]:
         """Wait for a super pod's phase, and return the pod."""
 
         def look() -> dict[str, Any] | None:
@@ -80,7 +80,7 @@ class Rig:
 
         return until(look, f"{name} is {phase}")
 
-    def wait_for_restart(self, tenant: Tenant, name: str) -> dict[str, Any]:
+    def wait_for_restart(self, tenant: AgentTenant, name: str) -> dict[str, Any]:
         """Wait until a super pod's container `main` runs for the second time; return the pod."""
 
         def look() -> dict[str, Any] | None:
@@ -90,7 +90,7 @@ class Rig:
 
         return until(look, f"{name} has restarted")
 
-    def curl(self, path: str, *options: str, tenant: Tenant | None = None) -> tuple[int, str]:
+    def curl(self, path: str, *options: str, tenant: AgentTenant | None = None) -> tuple[int, str]:
         """Ask the agent directly, as a tenant; returns status (0: no answer) and body."""
         identity = (tenant or self.tenant).identity
         done = subprocess.run(
@@ -106,12 +106,12 @@ class Rig:
         body, _, status = done.stdout.rpartition("\n")
         return int(status or 0), body
 
-    def permit(self, *off: Call) -> None:
+    def permit(self, *off: KubeletCall) -> None:
         """Do vc-manager's work: switch calls of the first tenant off, and all others on."""
-        everything = frozenset(Call)
+        everything = frozenset(KubeletCall)
         policies = {"baseline": everything, "shops": everything - set(off)}
         tenants = {self.tenant.vc_uid: "shops", self.other.vc_uid: "baseline"}
-        agents.permit(self.super_kubectl, Switches(policies, tenants))
+        agents.permit(self.super_kubectl, AgentPermissions(policies, tenants))
 
     def audit(self) -> list[dict[str, Any]]:
         """What the agent has recorded."""
@@ -145,17 +145,17 @@ class Rig:
 
 
 @contextmanager
-def running(below: Kubectl, folder: Path) -> Iterator[Rig]:
+def running(below: KubectlRunner, folder: Path) -> Iterator[AgentRig]:
     """Have an agent of the first node on the host, and two tenants, for the length of a block."""
-    planes: list[ControlPlane] = []
-    tenants: list[Tenant] = []
+    planes: list[LocalControlPlane] = []
+    tenants: list[AgentTenant] = []
     with agents.running(below, folder) as agent:
         try:
             for name in ("one", "two"):
                 tenant, plane = _make_tenant(name, agent)
                 planes.append(plane)
                 tenants.append(tenant)
-            rig = Rig(
+            rig = AgentRig(
                 super_kubectl=below,
                 folder=folder,
                 client_authority=agent.client_authority,
@@ -176,7 +176,7 @@ def running(below: Kubectl, folder: Path) -> Iterator[Rig]:
                 asyncio.run(plane.stop())
 
 
-def _make_tenant(name: str, agent: Agent) -> tuple[Tenant, ControlPlane]:
+def _make_tenant(name: str, agent: AgentUnderTest) -> tuple[AgentTenant, LocalControlPlane]:
     caller = agent.caller(name)
     arguments = {
         "kubelet-client-certificate": str(caller.identity / "client.crt"),
@@ -184,11 +184,11 @@ def _make_tenant(name: str, agent: Agent) -> tuple[Tenant, ControlPlane]:
         "kubelet-certificate-authority": str(agent.folder / "serving-ca.crt"),
         "kubelet-preferred-address-types": f"{wellknown.AGENT_ADDRESS},InternalIP",
     }
-    plane = ControlPlane(agent.folder / f"{name}-plane", name=name, api_args=arguments)
+    plane = LocalControlPlane(agent.folder / f"{name}-plane", name=name, api_args=arguments)
     asyncio.run(plane.start())
     kubeconfig = write(caller.identity / "kubeconfig", plane.kubeconfig())
-    tenant = Tenant(
-        kubectl=Kubectl(kubeconfig=kubeconfig, path=agent.super_kubectl.path),
+    tenant = AgentTenant(
+        kubectl=KubectlRunner(kubeconfig=kubeconfig, path=agent.super_kubectl.path),
         vc_uid=caller.vc_uid,
         root=caller.root,
         identity=caller.identity,
@@ -204,7 +204,7 @@ def _make_tenant(name: str, agent: Agent) -> tuple[Tenant, ControlPlane]:
     return tenant, plane
 
 
-def patch_node(tenant: Tenant, node: str = NODE, **status: Any) -> None:
+def patch_node(tenant: AgentTenant, node: str = NODE, **status: Any) -> None:
     """Change the status of a node of the tenant's."""
     tenant.kubectl.run(
         *("patch", "node", node, "--subresource=status", "--type=merge"),

@@ -7,7 +7,7 @@ import pytest
 
 from tests.node.agent import calls
 from tests.node.agent.conftest import HELD, LARGE, MINORS
-from tests.node.agent.rig import LISTS, Rig
+from tests.node.agent.rig import LISTS, AgentRig
 from tests.node.kubectl import until
 
 pytestmark = pytest.mark.node
@@ -31,7 +31,7 @@ LATE = [
 
 
 @pytest.fixture(scope="module")
-def echo(rig: Rig) -> Iterator[str]:
+def echo(rig: AgentRig) -> Iterator[str]:
     """A pod that sends back what it is sent."""
     rig.place(rig.tenant, calls.echo("echo"))
     rig.wait(rig.tenant, "echo")

@@ -15,7 +15,7 @@ import pytest
 from kubernetes.client import Configuration
 
 from tests.node.agent.conftest import SPDY, WEBSOCKET, take_leg
-from tests.node.agent.rig import Rig
+from tests.node.agent.rig import AgentRig
 from tests.node.kubectl import until
 from tests.support import websockets
 from vnagent.client.upstream_server import WARM_SECONDS
@@ -33,7 +33,7 @@ GONE_AT_ONCE = struct.pack("ii", 1, 0)
 """A socket that is closed with this tells its peer by a reset."""
 
 
-class Cutter:
+class CuttingCaller:
     """Begins commands at a tenant's API server and leaves, by chance; no kubectl, as it is slow."""
 
     def __init__(self, to: Configuration) -> None:
@@ -79,7 +79,7 @@ def _request(number: int) -> bytes:
 
 
 async def _cut_all(to: Configuration, numbers: range) -> None:
-    cutter = Cutter(to)
+    cutter = CuttingCaller(to)
     await asyncio.gather(*(cutter.cut(number) for number in numbers))
 
 
@@ -96,7 +96,7 @@ def processes() -> list[str]:
     return found
 
 
-def test_streams_that_are_cut_leave_nothing(rig: Rig, pods, monkeypatch):
+def test_streams_that_are_cut_leave_nothing(rig: AgentRig, pods, monkeypatch):
     """REL-86: at any moment: no process on the node, no socket and no task in the agent."""
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
     time.sleep(WARM_SECONDS + 5)  # connections that it makes ahead are dropped

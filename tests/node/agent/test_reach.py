@@ -9,12 +9,12 @@ from datetime import UTC, datetime
 import pytest
 
 from tenancy import wellknown
-from tenancy.agent_permissions import Call
+from tenancy.agent_permissions import KubeletCall
 from tests.node import objects
 from tests.node.agent.rig import SLEEPER
 from tests.node.kubectl import until
 from tests.support.agents import YEAR, write
-from vcmanager.pki.authority import Pair, Subject, make_authority, make_leaf
+from vcmanager.pki.authority import CertificateSubject, KeyPair, make_authority, make_leaf
 
 pytestmark = pytest.mark.node
 
@@ -109,7 +109,7 @@ def test_what_a_policy_switches_off_is_refused_and_ends(rig, pods):
     with rig.tenant.kubectl.running("exec", "-i", "tool", "--", "cat") as running:
         running.stdin.write("hello\n")
         assert running.stdout.readline() == "hello\n"
-        rig.permit(Call.EXEC)
+        rig.permit(KubeletCall.EXEC)
         try:
             running.wait(timeout=30)  # with 0: kubectl takes a stream that broke for one that ended
             done = rig.tenant.kubectl.call("exec", "tool", "--", "true")
@@ -138,10 +138,10 @@ def test_nobody_without_our_certificate(rig, pods, tmp_path):
     uri = f"vc://{rig.tenant.vc_uid}/{rig.tenant.root}"
     client = frozenset({"client"})
     strangers = make_authority("vn-agent-client", now=now)
-    forged = Subject(common_name=rig.tenant.root, uris=(uri,), usages=client)
-    nameless = Subject(common_name=rig.tenant.root, usages=client)
-    server = Subject(common_name="x", uris=(uri,), usages=frozenset({"server"}))
-    cases: dict[str, tuple[Pair, Subject]] = {
+    forged = CertificateSubject(common_name=rig.tenant.root, uris=(uri,), usages=client)
+    nameless = CertificateSubject(common_name=rig.tenant.root, usages=client)
+    server = CertificateSubject(common_name="x", uris=(uri,), usages=frozenset({"server"}))
+    cases: dict[str, tuple[KeyPair, CertificateSubject]] = {
         "forged": (strangers, forged),
         "nameless": (rig.client_authority, nameless),
         "server": (rig.client_authority, server),

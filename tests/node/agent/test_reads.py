@@ -9,7 +9,7 @@ import pytest
 
 from tenancy import wellknown
 from tests.node import objects
-from tests.node.agent.rig import NODE, SLEEPER, Rig, Tenant
+from tests.node.agent.rig import NODE, SLEEPER, AgentRig, AgentTenant
 from tests.node.kubectl import until
 
 pytestmark = pytest.mark.node
@@ -20,7 +20,7 @@ FIGURES_SECONDS = 120
 """For the kubelet to tell of a new pod in all that it is asked."""
 
 
-def ask(tenant: Tenant, path: str) -> str:
+def ask(tenant: AgentTenant, path: str) -> str:
     """Ask as `kubectl get --raw` does."""
     return tenant.kubectl.run("get", "--raw", f"/api/v1/nodes/{NODE}/proxy{path}")
 
@@ -32,7 +32,7 @@ def pods_of(answer: str) -> dict[str, dict[str, Any]]:
     return {item["metadata"]["name"]: item for item in found["items"]}
 
 
-def tenant_uid(rig: Rig, tenant: Tenant, name: str) -> str:
+def tenant_uid(rig: AgentRig, tenant: AgentTenant, name: str) -> str:
     """Return the UID that a super pod records."""
     found = rig.super_kubectl.get("pod", name, "-n", tenant.super_namespace())
     return str(found["metadata"]["annotations"][wellknown.UID])
@@ -41,7 +41,7 @@ def tenant_uid(rig: Rig, tenant: Tenant, name: str) -> str:
 @pytest.fixture(scope="module")
 def busy(rig, pods) -> None:
     """A pod of the same name at each tenant, which the kubelet tells of in all that it is asked."""
-    record = {wellknown.CONTAINERS: "main", wellknown.KEYS: '[["app"],[]]'}
+    record = {wellknown.CONTAINERS: "main", wellknown.SYNCED_KEYS: '[["app"],[]]'}
     for tenant in (rig.tenant, rig.other):
         one = objects.pod("busy", BUSY)
         one["metadata"]["labels"] = {"app": "busy", "mesh": "added-below"}

@@ -9,9 +9,9 @@ import pytest
 
 from tests.node import objects
 from tests.node.agent.conftest import LEGS, WEBSOCKET
-from tests.node.agent.rig import Rig
+from tests.node.agent.rig import AgentRig
 from tests.node.kubectl import until
-from tools.testbed.cluster import Cluster
+from tools.testbed.cluster import ClusterHandle
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node]
 
@@ -35,14 +35,14 @@ TICKER = "trap 'exit 0' TERM; i=0; while :; do i=$((i + 1)); echo tick $i; sleep
 
 
 @pytest.fixture
-def kubelet(cluster: Cluster) -> Iterator[str]:
+def kubelet(cluster: ClusterHandle) -> Iterator[str]:
     """The kubelet of the agent's node, which runs again afterwards."""
     yield KUBELET
     cluster.start(KUBELET)
     cluster.wait_until_ready()
 
 
-def lives(rig: Rig, *names: str) -> dict[str, list[tuple[str, int]]]:
+def lives(rig: AgentRig, *names: str) -> dict[str, list[tuple[str, int]]]:
     """Return which containers of pods run, and how often each was started anew."""
     space = ("-n", rig.tenant.super_namespace())
     return {
@@ -98,7 +98,7 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet,
 
 
 @pytest.fixture
-def runtime(cluster: Cluster) -> Iterator[str]:
+def runtime(cluster: ClusterHandle) -> Iterator[str]:
     """The container runtime of the agent's node, which runs again afterwards."""
     yield RUNTIME
     cluster.start(RUNTIME)
@@ -133,7 +133,7 @@ def test_a_runtime_that_restarts_ends_what_was_open(rig, pods, cluster, runtime)
 
 
 @pytest.fixture
-def rotation(rig: Rig, pods: Any, cluster: Cluster, kubelet: str) -> Iterator[None]:
+def rotation(rig: AgentRig, pods: Any, cluster: ClusterHandle, kubelet: str) -> Iterator[None]:
     """Have the node's kubelet rotate logs every few seconds, and no longer afterwards."""
     path = cluster.places.space("node-1") / "config" / "kubelet.json"
     before = path.read_text()

@@ -10,8 +10,8 @@ import pytest
 from tests.node import objects
 from tests.node.agent import calls, far
 from tests.node.agent.conftest import LARGE, LEGS, take_leg
-from tests.node.agent.rig import SLEEPER, Rig
-from tests.node.kubectl import Kubectl, until
+from tests.node.agent.rig import SLEEPER, AgentRig
+from tests.node.kubectl import KubectlRunner, until
 from tests.node.minors import EACH
 from tests.support.agents import SPACE
 from tests.support.forwards import forwarded, read_from
@@ -22,7 +22,7 @@ READER = "while read line; do echo got $line; done; sleep 600"
 
 
 @pytest.fixture(scope="module")
-def there(rig: Rig) -> Iterator[Rig]:
+def there(rig: AgentRig) -> Iterator[AgentRig]:
     """The agent of the second node, and pods on it."""
     with far.beside(rig) as found:
         reader = objects.pod("far-reader", READER)
@@ -40,13 +40,13 @@ def there(rig: Rig) -> Iterator[Rig]:
 
 
 @pytest.fixture(params=LEGS, ids=str)
-def leg(there: Rig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
+def leg(there: AgentRig, request: pytest.FixtureRequest, monkeypatch: pytest.MonkeyPatch) -> None:
     """REL-94: each way in which a stream can come along."""
     take_leg(there, request.param, monkeypatch)
 
 
 @pytest.fixture(params=EACH)
-def user(there: Rig, request: pytest.FixtureRequest) -> Kubectl:
+def user(there: AgentRig, request: pytest.FixtureRequest) -> KubectlRunner:
     """The first tenant through the kubectl of each minor."""
     return there.tenant.kubectl.of_minor(request.param)
 

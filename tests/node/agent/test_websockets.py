@@ -4,11 +4,11 @@ import pytest
 from kubernetes.client import Configuration
 
 from tests.node.agent.conftest import LEGS, SPDY, WEBSOCKET, take_leg
-from tests.node.agent.rig import Rig
+from tests.node.agent.rig import AgentRig
 from tests.node.kubectl import until
 from tests.support import websockets
 from tests.support.forwards import forwarded, read_from
-from tests.support.websockets import V4, V5, Said
+from tests.support.websockets import V4, V5, CommandOutput
 
 pytestmark = pytest.mark.node
 
@@ -16,7 +16,7 @@ SCRIPT = "read line; echo got $line; echo aside >&2; exit 7"
 COMMAND = [("command", word) for word in ("sh", "-c", SCRIPT)]
 
 
-def by_the_api_server(rig: Rig, protocol: str) -> Said:
+def by_the_api_server(rig: AgentRig, protocol: str) -> CommandOutput:
     """Ask the tenant's API server."""
     to = websockets.of_api_server(rig.tenant.kubectl.kubeconfig)
     options = [*COMMAND, ("container", "main")]
@@ -25,7 +25,7 @@ def by_the_api_server(rig: Rig, protocol: str) -> Said:
     return websockets.run(to, path, options, "hello\n", protocol)
 
 
-def straight_from_the_agent(rig: Rig, protocol: str) -> Said:
+def straight_from_the_agent(rig: AgentRig, protocol: str) -> CommandOutput:
     """Ask the agent, as the tenant's API server would."""
     to = Configuration(host=f"https://127.0.0.1:{rig.port}")
     to.ssl_ca_cert = str(rig.folder / "serving-ca.crt")
@@ -61,4 +61,4 @@ def test_each_leg_is_what_it_says(rig, user, leg, pods):
 def test_a_command_is_talked_to(rig, pods, ask, protocol, monkeypatch):
     """REL-94: input, both outputs and the exit code, by the protocol that was asked for."""
     take_leg(rig, LEGS[1], monkeypatch)
-    assert ask(rig, protocol) == Said(protocol, "got hello\n", "aside\n", 7)
+    assert ask(rig, protocol) == CommandOutput(protocol, "got hello\n", "aside\n", 7)

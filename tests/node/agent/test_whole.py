@@ -7,13 +7,13 @@ import pytest
 
 from tenancy import wellknown
 from tests.node import objects
-from tests.node.conftest import SuperCluster, TenantCluster, created
-from tests.node.kubectl import Kubectl, until
+from tests.node.conftest import SuperClusterAdmin, TenantAdmin, created
+from tests.node.kubectl import KubectlRunner, until
 from tests.node.minors import EACH
 from tests.support.debugs import debugged
 from tools.testbed import chart
-from tools.testbed.cluster import Cluster
-from tools.testbed.progress import Progress
+from tools.testbed.cluster import ClusterHandle
+from tools.testbed.progress import StepPrinter
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -22,14 +22,14 @@ POD = "on-node-2"
 
 @pytest.fixture(scope="module")
 def tenant(
-    cluster: Cluster, below: Kubectl, tmp_path_factory: pytest.TempPathFactory
-) -> TenantCluster:
+    cluster: ClusterHandle, below: KubectlRunner, tmp_path_factory: pytest.TempPathFactory
+) -> TenantAdmin:
     """A tenant with a pod on each node."""
     nodes = sorted(below.names("nodes"))
     if len(nodes) < 2:
         pytest.skip("the super cluster that is up has one node; the second one is self-signed")
-    chart.install(cluster, Progress())
-    whole = SuperCluster(cluster=cluster, kubectl=below)
+    chart.install(cluster, StepPrinter())
+    whole = SuperClusterAdmin(cluster=cluster, kubectl=below)
     found = created(whole, tmp_path_factory.mktemp("whole"), "whole")
     for number, node in enumerate(nodes[:2], 1):
         pod = objects.sleeper(f"on-node-{number}", words=f"ready {number}")
@@ -40,7 +40,7 @@ def tenant(
     return found
 
 
-def test_the_node_says_which_way_its_calls_go_and_why(tenant: TenantCluster):
+def test_the_node_says_which_way_its_calls_go_and_why(tenant: TenantAdmin):
     """X-26: by the agent's own Event, which the syncer carries up, once it has been asked."""
     assert tenant.kubectl.run("logs", POD) == "ready 2\n"
     assert tenant.kubectl.run("logs", "on-node-1") == "ready 1\n"
@@ -56,7 +56,7 @@ def test_the_node_says_which_way_its_calls_go_and_why(tenant: TenantCluster):
 
 
 @pytest.mark.parametrize("minor", EACH)
-def test_exec_works_there(tenant: TenantCluster, minor: str):
+def test_exec_works_there(tenant: TenantAdmin, minor: str):
     """X-26: with its input and its exit code."""
     user = tenant.kubectl.of_minor(minor)
     script = "read line; echo got $line; echo aside >&2; exit 42"
@@ -66,6 +66,6 @@ def test_exec_works_there(tenant: TenantCluster, minor: str):
 
 
 @pytest.mark.parametrize("minor", EACH)
-def test_a_debug_container_is_talked_to_and_sees_its_target(tenant: TenantCluster, minor: str):
+def test_a_debug_container_is_talked_to_and_sees_its_target(tenant: TenantAdmin, minor: str):
     """X-26: the syncer adds it, and the agent attaches to it by way of the API server."""
     debugged(tenant.kubectl.of_minor(minor), "default", POD, f"probe-{minor.replace('.', '-')}")

@@ -14,7 +14,7 @@ import uvloop
 
 from tests.support.eventually import eventually
 from tests.support.two_machines import HERE, on, other_machine, vanish
-from vnagent.stream.keepalive import is_forsaken, keep_alive
+from vnagent.stream.keepalive import enable_keepalive, is_peer_silent
 
 SILENCE_SECONDS = 1.5
 PATIENCE_SECONDS = 120.0
@@ -27,7 +27,7 @@ while read.recv(65536):
 """
 
 
-class Writer(asyncio.Protocol):
+class EndlessWriter(asyncio.Protocol):
     """Writes as long as it may."""
 
     def connection_made(self, transport: asyncio.BaseTransport) -> None:
@@ -44,23 +44,23 @@ class Writer(asyncio.Protocol):
         self.is_writable = True
 
     @property
-    def is_forsaken(self) -> bool:
+    def is_peer_silent(self) -> bool:
         """What the agent would find."""
-        return is_forsaken(self.transport, SILENCE_SECONDS)
+        return is_peer_silent(self.transport, SILENCE_SECONDS)
 
 
 async def served(there: int) -> dict[str, bool]:
     """Serve both, and look at them before and after."""
     loop = asyncio.get_running_loop()
-    writers: list[Writer] = []
+    writers: list[EndlessWriter] = []
 
-    def accept() -> Writer:
-        writers.append(Writer())
+    def accept() -> EndlessWriter:
+        writers.append(EndlessWriter())
         return writers[-1]
 
     servers = [await loop.create_server(accept, HERE, 0) for _ in range(2)]
     for server in servers:
-        keep_alive(server.sockets[0])  # as the agent does
+        enable_keepalive(server.sockets[0])  # as the agent does
     ports = [str(server.sockets[0].getsockname()[1]) for server in servers]
     reader = await asyncio.create_subprocess_exec(*on(there, sys.executable, "-c", READER, *ports))
     try:
@@ -80,12 +80,12 @@ async def served(there: int) -> dict[str, bool]:
         is_said = False
         for _ in range(int(2 * SILENCE_SECONDS / 0.1)):
             await asyncio.sleep(0.1)
-            is_said = is_said or read.is_forsaken or paused.is_forsaken
+            is_said = is_said or read.is_peer_silent or paused.is_peer_silent
         found["while it is there"] = is_said
         await asyncio.to_thread(vanish, there)
-        await eventually(lambda: read.is_forsaken, within=PATIENCE_SECONDS)
+        await eventually(lambda: read.is_peer_silent, within=PATIENCE_SECONDS)
         found["read, after"] = True
-        await eventually(lambda: paused.is_forsaken, within=PATIENCE_SECONDS)
+        await eventually(lambda: paused.is_peer_silent, within=PATIENCE_SECONDS)
         found["paused, after"] = True
         writing.cancel()
         return found

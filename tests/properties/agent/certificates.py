@@ -19,7 +19,12 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.support import tls_sockets
 from tests.support.vnagent import certificates, running_agent
-from tests.support.vnagent.certificates import VALID, Authority, Leaf, make_authority
+from tests.support.vnagent.certificates import (
+    VALID,
+    ClientCertificate,
+    SigningAuthority,
+    make_authority,
+)
 from vnagent.server import audit
 
 FULL = 10_000
@@ -39,7 +44,7 @@ OTHER_PURPOSES = (
 
 
 @dataclass(frozen=True)
-class Shown:
+class ShownCertificate:
     """What a caller shows, and whom it must be taken for."""
 
     kind: str
@@ -49,10 +54,10 @@ class Shown:
     """UID and key of the tenant, None when nobody must be let in."""
 
 
-class Maker:
+class CertificateMaker:
     """Makes certificates by chance; `ours` is the authority that the agent trusts."""
 
-    def __init__(self, chance: random.Random, ours: Authority) -> None:
+    def __init__(self, chance: random.Random, ours: SigningAuthority) -> None:
         self._chance = chance
         self._ours = ours
         self._strangers = (make_authority(), make_authority("somebody else"))
@@ -76,7 +81,7 @@ class Maker:
             "name": self._misnamed,
         }
 
-    def valid(self) -> Shown:
+    def valid(self) -> ShownCertificate:
         """Return one that must be let in, in one of the forms that it may have."""
         chance = self._chance
         vc_uid, key = str(uuid.UUID(int=chance.getrandbits(128), version=4)), self._label()
@@ -96,18 +101,18 @@ class Maker:
             digest=chance.choice((hashes.SHA256(), hashes.SHA384(), hashes.SHA512())),
             key=private,
         )
-        return Shown("valid", _pem(self._ours, leaf), (vc_uid, key))
+        return ShownCertificate("valid", _pem(self._ours, leaf), (vc_uid, key))
 
-    def invalid(self) -> Shown:
+    def invalid(self) -> ShownCertificate:
         """Return one that nobody must be let in with."""
         kind = self._chance.choice(list(self._invalid))
         made = self._invalid[kind]()
-        return Shown(kind, made if isinstance(made, bytes) else b"".join(made))
+        return ShownCertificate(kind, made if isinstance(made, bytes) else b"".join(made))
 
     def _leaf(self, **other: object) -> bytes:
         return _pem(self._ours, self._named(**other))
 
-    def _named(self, **other: object) -> Leaf:
+    def _named(self, **other: object) -> ClientCertificate:
         """Return a leaf that is someone's."""
         vc_uid = uuid.UUID(int=self._chance.getrandbits(128), version=4)
         names = (URI(f"vc://{vc_uid}/{self._label()}"),)
@@ -125,7 +130,7 @@ class Maker:
 
     def _by_himself(self) -> bytes:
         key = ec.generate_private_key(ec.SECP256R1())
-        himself = Authority(key, certificates.sign(self._ours, self._named(key=key))[0])
+        himself = SigningAuthority(key, certificates.sign(self._ours, self._named(key=key))[0])
         return _pem(himself, self._named(key=key))
 
     def _by_a_chain(self) -> bytes:
@@ -133,7 +138,7 @@ class Maker:
         if self._chance.random() < 0.5:
             return _pem(self._below, self._named()) + self._below.pem
         key = ec.generate_private_key(ec.SECP256R1())
-        leaf = Authority(key, certificates.sign(self._ours, self._named(key=key))[0])
+        leaf = SigningAuthority(key, certificates.sign(self._ours, self._named(key=key))[0])
         return _pem(leaf, self._named()) + leaf.pem
 
     def _tampered(self) -> bytes:
@@ -183,7 +188,7 @@ def _future(chance: random.Random) -> dict[str, timedelta]:
     return {"begins": timedelta(hours=chance.randint(1, 9000)), "ends": 401 * DAY}
 
 
-def _pem(signer: Authority, leaf: Leaf) -> bytes:
+def _pem(signer: SigningAuthority, leaf: ClientCertificate) -> bytes:
     certificate, key = certificates.sign(signer, leaf)
     return certificate.public_bytes(serialization.Encoding.PEM) + _key_pem(key)
 
@@ -199,16 +204,16 @@ def _key_pem(key: certificates.PrivateKey) -> bytes:
 async def run(count: int, seed: int) -> str:
     """Try `count` certificates; return a sentence, or fail with the one that did not hold."""
     chance = random.Random(seed)  # noqa: S311 - no secret
-    met: list[audit.Session] = []
+    met: list[audit.RequestAudit] = []
     seen: Counter[tuple[str, str]] = Counter()
     with pytest.MonkeyPatch.context() as patch, tempfile.TemporaryDirectory() as name:
-        patch.setattr(audit, "record", met.append)
+        patch.setattr(audit, "write_audit_record", met.append)
         folder = Path(name)
         # One that may have authorities below it: the handshake alone would let theirs in.
         ours = make_authority(path_length=None)
         kubelet = running_agent.FakeKubelet()
         async with running_agent.staged(folder, kubelet, client_authority=ours) as set_up:
-            maker = Maker(chance, ours)
+            maker = CertificateMaker(chance, ours)
             for number in range(count):
                 shown = maker.valid() if number % ONE_IN == 0 else maker.invalid()
                 met.clear()
@@ -222,7 +227,7 @@ async def run(count: int, seed: int) -> str:
                 ended = "let in" if wanted else "refused by name" if got else "refused"
                 seen[shown.kind, ended] += 1
             assert set_up.kubelet.connections == 0
-            assert set_up.server.door.strangers.count == 0
+            assert set_up.server.listener.pending.count == 0
     listed = ", ".join(f"{kind} {end} {times:,}" for (kind, end), times in sorted(seen.items()))
     return (
         f"{count:,} certificates by handshake, {seen['valid', 'let in']:,} valid and known as"
@@ -230,7 +235,9 @@ async def run(count: int, seed: int) -> str:
     )
 
 
-def _context(set_up: running_agent.Stage, folder: Path, shown: Shown) -> ssl.SSLContext:
+def _context(
+    set_up: running_agent.RunningAgent, folder: Path, shown: ShownCertificate
+) -> ssl.SSLContext:
     context = tls_sockets.client_context(set_up.serving_authority)
     context.set_ciphers("DEFAULT:@SECLEVEL=0")  # or our own side would refuse the weak ones
     if shown.pem:

@@ -38,7 +38,7 @@ def sockets() -> int:
     return found
 
 
-class Cutter:
+class CuttingKubelet:
     """A kubelet that cuts by chance as well; its threads share the dice."""
 
     def __init__(self, seed: int) -> None:
@@ -114,9 +114,9 @@ async def run(count: int, seed: int) -> str:
     asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
     seen: Counter[str] = Counter()
     ends: Counter[str] = Counter()
-    kubelet = Cutter(seed)
+    kubelet = CuttingKubelet(seed)
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(audit, "record", lambda session: ends.update([session.result]))
+        patch.setattr(audit, "write_audit_record", lambda session: ends.update([session.result]))
         async with running_agent.staged(
             Path(name), running_agent.FakeKubelet(answer=kubelet.answer)
         ) as set_up:
@@ -141,7 +141,7 @@ async def run(count: int, seed: int) -> str:
                 found = {
                     "streams": set_up.streams.count,
                     "permits": set_up.permits.count,
-                    "strangers": set_up.server.door.strangers.count,
+                    "strangers": set_up.server.listener.pending.count,
                     "tasks": max(0, len(asyncio.all_tasks()) - tasks),
                     "sockets": max(0, sockets() - before),
                 }

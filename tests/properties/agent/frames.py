@@ -23,10 +23,10 @@ from tests.support import tls_sockets
 from tests.support.vnagent import running_agent
 from tests.support.vnagent.running_agent import EXEC, SWITCHED
 from vnagent.protocol import http_heads
-from vnagent.protocol.errors import RefusedError
-from vnagent.protocol.http_heads import AnswerReader, LineReader, ResponseProblemError
+from vnagent.protocol.errors import RequestRefusedError
+from vnagent.protocol.http_heads import InvalidResponseError, LineReader, ResponseReader
 from vnagent.server import audit
-from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
+from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
 
 FULL = 100_000
 """Frames through live pipes; records and answers come on top."""
@@ -106,7 +106,7 @@ def pieces(chance: random.Random, text: bytes) -> list[bytes]:
 
 def echo(peer: ssl.SSLSocket, head: bytes) -> None:
     """Switch protocols and send back what comes, to the end."""
-    peer.sendall(SWITCHED + head.partition(http_heads.END)[2])
+    peer.sendall(SWITCHED + head.partition(http_heads.HEAD_END)[2])
     while part := peer.recv(65_536):
         peer.sendall(part)
 
@@ -132,7 +132,9 @@ def _exchange(port: int, context: ssl.SSLContext, parts: list[bytes]) -> bytes:
     wanted = sum(map(len, parts))
     with tls_sockets.dial(port, context) as peer:
         peer.sendall(EXEC)
-        got = bytearray(tls_sockets.read_until(peer, http_heads.END).partition(http_heads.END)[2])
+        got = bytearray(
+            tls_sockets.read_until(peer, http_heads.HEAD_END).partition(http_heads.HEAD_END)[2]
+        )
         for part in parts:
             peer.sendall(part)
         while len(got) < wanted and (part := peer.recv(65_536)):
@@ -141,7 +143,7 @@ def _exchange(port: int, context: ssl.SSLContext, parts: list[bytes]) -> bytes:
         return bytes(got) + tls_sockets.read_all(peer)
 
 
-class Transport(asyncio.Transport):
+class FakeSocketTransport(asyncio.Transport):
     """Stands where a socket is."""
 
     def __init__(self) -> None:
@@ -173,24 +175,24 @@ class Transport(asyncio.Transport):
     abort = close
 
 
-class Heard:
+class RecordingSink:
     """A sink that keeps what comes."""
 
     def __init__(self) -> None:
         self.plain = bytearray()
 
-    def data(self, *chunks: bytes) -> None:
+    def handle_data(self, *chunks: bytes) -> None:
         self.plain += b"".join(chunks)
 
-    def ended(self) -> None: ...
+    def handle_end(self) -> None: ...
 
-    def lost(self, error: ChannelLostError) -> None:
+    def handle_lost(self, error: StreamLostError) -> None:
         assert str(error)
 
-    def writable(self, is_writable: bool) -> None: ...
+    def set_writable(self, is_writable: bool) -> None: ...
 
 
-class Records:
+class DamagedRecords:
     """TLS records to a channel, at the handshake and after it, most of them damaged."""
 
     def __init__(self, chance: random.Random) -> None:
@@ -205,7 +207,11 @@ class Records:
         chance = self._chance
         incoming, outgoing = ssl.MemoryBIO(), ssl.MemoryBIO()
         client = self._client.wrap_bio(incoming, outgoing, server_hostname="127.0.0.1")
-        channel, transport, heard = Channel(self._server, self._buffer), Transport(), Heard()
+        channel, transport, heard = (
+            TlsStream(self._server, self._buffer),
+            FakeSocketTransport(),
+            RecordingSink(),
+        )
         channel.connection_made(transport)
         tried, said, harm_at = 0, bytearray(), chance.choice((0, 1, 9, 9, 9))
         for step in range(4):
@@ -216,7 +222,7 @@ class Records:
             incoming.write(bytes(transport.sent))
             transport.sent.clear()
             tried += bool(record)
-        channel.pour_into(heard)
+        channel.attach_sink(heard)
         if harm_at > 1 and not channel.is_lost:
             for _ in range(RECORDS_IN_A_CONNECTION):
                 plain = chance.randbytes(chance.choice((1, 50, 3000)))
@@ -228,11 +234,11 @@ class Records:
         assert said.startswith(heard.plain), "something was heard that nobody has said"
         if chance.random() < 0.5:
             channel.eof_received()
-        channel.finish()
+        channel.close_write()
         channel.connection_lost(None)
         return max(tried, 1)
 
-    def _feed(self, channel: Channel, record: bytes) -> None:
+    def _feed(self, channel: TlsStream, record: bytes) -> None:
         for piece in pieces(self._chance, record):
             channel.get_buffer(-1)[: len(piece)] = piece
             channel.buffer_updated(len(piece))
@@ -241,7 +247,7 @@ class Records:
 def answer(chance: random.Random) -> str:
     """Read one damaged answer or head in pieces; return how that ended."""
     text = damage(chance, chance.choice(ANSWERS))
-    reader: AnswerReader | LineReader = chance.choice((AnswerReader, LineReader))(LIMIT)
+    reader: ResponseReader | LineReader = chance.choice((ResponseReader, LineReader))(LIMIT)
     try:
         for piece in (*pieces(chance, text), b""):
             found = reader.feed(piece)
@@ -250,12 +256,12 @@ def answer(chance: random.Random) -> str:
                     return "read"
             elif found is not None:
                 break
-        block = text.partition(http_heads.END)[0] + http_heads.END
+        block = text.partition(http_heads.HEAD_END)[0] + http_heads.HEAD_END
         parsed = http_heads.parse_response(block)
-        http_heads.write_switch(parsed, b"SPDY/3.1")
-        http_heads.write_stream(parsed)
-        http_heads.upgrade_headers(http_heads.parse_request(block), b"websocket")
-    except (ResponseProblemError, RefusedError) as problem:
+        http_heads.write_switching_protocols(parsed, b"SPDY/3.1")
+        http_heads.write_stream_head(parsed)
+        http_heads.filter_upgrade_headers(http_heads.parse_request(block), b"websocket")
+    except (InvalidResponseError, RequestRefusedError) as problem:
         return type(problem).__name__
     return "read"
 
@@ -266,9 +272,9 @@ async def run(count: int, seed: int) -> str:
     troubles: list[dict[str, Any]] = []
     asyncio.get_running_loop().set_exception_handler(lambda _, context: troubles.append(context))
     with tempfile.TemporaryDirectory() as name, pytest.MonkeyPatch.context() as patch:
-        patch.setattr(audit, "record", lambda _: None)
+        patch.setattr(audit, "write_audit_record", lambda _: None)
         piped = await through_pipes(chance, count, Path(name))
-    records, tried = Records(chance), 0
+    records, tried = DamagedRecords(chance), 0
     while tried < count // RECORD_SHARE:
         tried += records.connection()
     ends = Counter(answer(chance) for _ in range(count // ANSWER_SHARE))

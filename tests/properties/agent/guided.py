@@ -21,20 +21,20 @@ with atheris.instrument_imports(include=["vnagent", "h11"]):
     import h11  # noqa: F401 - to be led through it as well
 
     from vnagent.protocol import http_heads, queries
-    from vnagent.protocol.errors import RefusedError
-    from vnagent.protocol.http_heads import AnswerReader, LineReader, ResponseProblemError
+    from vnagent.protocol.errors import RequestRefusedError
+    from vnagent.protocol.http_heads import InvalidResponseError, LineReader, ResponseReader
 
 from tests.properties.agent.frames import ANSWERS, LIMIT
 from tests.support.kubelet_targets import SEEDS, is_harmless, mutate
 
 READERS = (
-    queries.log_options,
-    queries.attach_options,
-    queries.exec_options,
-    queries.run_options,
-    queries.summary_options,
-    queries.port_forward_options,
-    queries.no_options,
+    queries.parse_log_options,
+    queries.parse_attach_options,
+    queries.parse_exec_options,
+    queries.parse_run_options,
+    queries.parse_summary_options,
+    queries.parse_port_forward_options,
+    queries.parse_no_options,
 )
 HEADS = (
     b"GET /containerLogs/ns/pod/c HTTP/1.1\r\nHost: a\r\nAccept: */*\r\n\r\n",
@@ -53,13 +53,13 @@ HEADS = (
 
 def head(text: bytes) -> None:
     """What passes of a request is one request, on our path, with our credential at its end."""
-    found = http_heads.parse_request(text.partition(http_heads.END)[0] + http_heads.END)
-    upgrade = http_heads.requested_upgrade(found)
-    passed = http_heads.upgrade_headers(found, upgrade) if upgrade else []
+    found = http_heads.parse_request(text.partition(http_heads.HEAD_END)[0] + http_heads.HEAD_END)
+    upgrade = http_heads.get_requested_upgrade(found)
+    passed = http_heads.filter_upgrade_headers(found, upgrade) if upgrade else []
     written = http_heads.write_request("GET", "/pods", "10.0.0.1:10250", passed, b"token")
     assert written.startswith(b"GET /pods HTTP/1.1\r\n")
     assert written.endswith(b"\r\nAuthorization: Bearer token\r\n\r\n")
-    assert written.count(http_heads.END) == written.count(b"Authorization") == 1
+    assert written.count(http_heads.HEAD_END) == written.count(b"Authorization") == 1
     target(found.target)
 
 
@@ -72,7 +72,7 @@ def query(text: bytes) -> None:
     """A query is decoded once, into what reads the same again, or refused."""
     read = READERS[text[0] % len(READERS)]
     pairs = read(text[1:])
-    assert read(queries.render(pairs).encode()) == pairs
+    assert read(queries.render_query(pairs).encode()) == pairs
     plain = parse_qsl(text[1:].decode(), keep_blank_values=True)
     for key in ("command", "cmd"):
         found = [value for name, value in pairs if name == key]
@@ -81,19 +81,22 @@ def query(text: bytes) -> None:
 
 def answer(text: bytes) -> None:
     """An answer is read, or it is said why not; what is sent on of its head is one head."""
-    for reader in (AnswerReader(LIMIT), LineReader(LIMIT)):
+    for reader in (ResponseReader(LIMIT), LineReader(LIMIT)):
         try:
             for piece in (text[: len(text) // 2], text[len(text) // 2 :], b""):
                 found = reader.feed(piece)
-                if isinstance(reader, AnswerReader) and found is not None:
+                if isinstance(reader, ResponseReader) and found is not None:
                     break
                 if isinstance(reader, LineReader) and reader.has_ended:
                     break
-        except ResponseProblemError:
+        except InvalidResponseError:
             pass
-    parsed = http_heads.parse_response(text.partition(http_heads.END)[0] + http_heads.END)
-    for written in (http_heads.write_switch(parsed, b"SPDY/3.1"), http_heads.write_stream(parsed)):
-        assert written.count(http_heads.END) == 1
+    parsed = http_heads.parse_response(text.partition(http_heads.HEAD_END)[0] + http_heads.HEAD_END)
+    for written in (
+        http_heads.write_switching_protocols(parsed, b"SPDY/3.1"),
+        http_heads.write_stream_head(parsed),
+    ):
+        assert written.count(http_heads.HEAD_END) == 1
 
 
 OWN_SHARE = 0.5
@@ -107,7 +110,7 @@ def one(data: bytes) -> None:
         return
     try:
         KINDS[data[0] % len(KINDS)](data[1:])
-    except (RefusedError, ResponseProblemError):
+    except (RequestRefusedError, InvalidResponseError):
         return
 
 
@@ -115,7 +118,7 @@ def mutated(data: bytes, longest: int, seed: int) -> bytes:
     """Change an input: half of the time with scraps that such texts are made of, in few places."""
     chance = random.Random(seed)  # noqa: S311 - no secret
     if len(data) < 2 or chance.random() < OWN_SHARE:
-        return bytes(atheris.Mutate(data, longest))
+        return bytes(atheris.MutateFunction(data, longest))
     return (data[:1] + mutate(chance, data[1:]))[:longest]
 
 

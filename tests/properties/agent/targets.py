@@ -19,8 +19,8 @@ import pytest
 from tests.properties.agent.tries import (
     READS,
     SUPER,
-    Maker,
-    Try,
+    RequestMaker,
+    RequestTry,
     own_paths,
     pod_list,
     whole_answers,
@@ -29,20 +29,20 @@ from tests.support.vnagent.certificates import KEY, VC_UID
 from tests.support.vnagent.metric_series import agent_series
 from tests.support.vnagent.running_agent import access, unhurried
 from vnagent.authz import pod_authorizer
-from vnagent.authz.client_identity import Caller
-from vnagent.authz.metrics import Mode
-from vnagent.authz.permissions import Permits
-from vnagent.authz.pod_authorizer import Gate, OwnedPod
-from vnagent.client.upstream_server import Opened
-from vnagent.limits.concurrency import Streams
+from vnagent.authz.client_identity import ClientIdentity
+from vnagent.authz.metrics import UpstreamMode
+from vnagent.authz.permissions import PermissionEnforcer
+from vnagent.authz.pod_authorizer import OwnedPod, PodAuthorizer
+from vnagent.client.upstream_server import OpenedStream
+from vnagent.limits.concurrency import StreamLimiter
 from vnagent.nodeapi import singleflight
-from vnagent.nodeapi.node_reads import Reads
+from vnagent.nodeapi.node_reads import NodeReads
 from vnagent.protocol import http_heads
 from vnagent.protocol.routes import Route
-from vnagent.server.request import Requests
-from vnagent.stream.relay import Deadlines
-from vnagent.stream.tls_stream import Sink
-from vnagent.upstream.node_upstream import kubelet_target
+from vnagent.server.request import RequestHandler
+from vnagent.stream.relay import RelayDeadlines
+from vnagent.stream.tls_stream import StreamSink
+from vnagent.upstream.node_upstream import build_kubelet_target
 
 FULL = 1_000_000
 ONE_IN = 10
@@ -51,7 +51,7 @@ ONE_IN = 10
 QUERY = re.compile(r"[A-Za-z0-9._~%+&=-]*")
 
 
-class Wire:
+class RecordingTransport:
     """Stands where a channel is: what arrives is known, what is written is kept."""
 
     unsent_bytes = unheard_bytes = 0
@@ -71,43 +71,43 @@ class Wire:
     async def read(self) -> bytes:
         return b""
 
-    async def drained(self) -> None: ...
+    async def drain(self) -> None: ...
 
-    def told_of_end(self, _: Callable[[], None]) -> AbstractContextManager[None]:
+    def on_end(self, _: Callable[[], None]) -> AbstractContextManager[None]:
         return contextlib.nullcontext()
 
     def write(self, *chunks: bytes) -> None:
         self.sent += b"".join(chunks)
 
-    def gathering(self) -> contextlib.AbstractContextManager[None]:
+    def cork(self) -> contextlib.AbstractContextManager[None]:
         return contextlib.nullcontext()
 
-    def pour_into(self, sink: Sink) -> None:
+    def attach_sink(self, sink: StreamSink) -> None:
         if self._arrived:
-            sink.data(self._arrived)
-        sink.ended()
+            sink.handle_data(self._arrived)
+        sink.handle_end()
 
     def set_reading(self, is_wanted: bool) -> None: ...
 
-    def finish(self) -> None: ...
+    def close_write(self) -> None: ...
 
-    close = cut = abort = finish
+    close = break_connection = abort = close_write
 
 
-class CallerWire(Wire):
+class CallerTransport(RecordingTransport):
     """A caller of logs stays until it has read everything."""
 
     stays = False
 
-    def pour_into(self, sink: Sink) -> None:
+    def attach_sink(self, sink: StreamSink) -> None:
         if not self.stays:
-            super().pour_into(sink)
+            super().attach_sink(sink)
 
 
 class RecordingUpstream:
     """Writes down each request as it would go to a kubelet, and answers with bytes by chance."""
 
-    mode = Mode.KUBELET
+    mode = UpstreamMode.KUBELET
     listed = b""
 
     def __init__(self, chance: random.Random) -> None:
@@ -116,17 +116,19 @@ class RecordingUpstream:
         self.kubelet = self
         self.requests: list[bytes] = []
         self.reads: list[str] = []
-        self.wire = Wire(b"")
+        self.wire = RecordingTransport(b"")
         self.body = b""
 
     async def fetch(self, target: str, *, accept: bytes, limit: int) -> bytes:  # noqa: ARG002
         self.reads.append(target)
         return self._answers[target.partition("?")[0]]
 
-    async def open(self, route: Route, pod: OwnedPod, headers: list[tuple[bytes, bytes]]) -> Opened:
-        return self._open(route.method, kubelet_target(route, pod), headers)
+    async def open(
+        self, route: Route, pod: OwnedPod, headers: list[tuple[bytes, bytes]]
+    ) -> OpenedStream:
+        return self._open(route.method, build_kubelet_target(route, pod), headers)
 
-    def _open(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> Opened:
+    def _open(self, method: str, target: str, headers: list[tuple[bytes, bytes]]) -> OpenedStream:
         request = http_heads.write_request(method, target, "10.0.0.1:10250", headers, b"token")
         self.requests.append(request)
         body = self._chance.randbytes(self._chance.choice((0, 1, 100, 3000)))
@@ -135,9 +137,9 @@ class RecordingUpstream:
         if b"\r\nUpgrade: " in request:
             block = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\n"
             block += b"Upgrade: SPDY/3.1\r\n\r\n"
-        self.body, self.wire = body, Wire(body)
+        self.body, self.wire = body, RecordingTransport(body)
         head = http_heads.parse_response(block)
-        return Opened(self.wire, head, block, self)  # type: ignore[arg-type]
+        return OpenedStream(self.wire, head, block, self)  # type: ignore[arg-type]
 
 
 OWN = own_paths()
@@ -150,7 +152,7 @@ HIDDEN = [
 FOREVER = datetime.max.replace(tzinfo=UTC)
 
 
-class Served:
+class ServingPath:
     """The serving path, from the head of a request to what reaches the kubelet.
 
     Make it where a loop runs, and within `unspaced`: it takes its pauses from there.
@@ -158,30 +160,34 @@ class Served:
 
     def __init__(self, chance: random.Random) -> None:
         """Begin; `chance` makes the kubelet's answers."""
-        self._upstream, permits, entrance = RecordingUpstream(chance), Permits(), Gate(_pods)
-        permits.learn(access())
-        self._requests = Requests(
+        self._upstream, permits, entrance = (
+            RecordingUpstream(chance),
+            PermissionEnforcer(),
+            PodAuthorizer(_pods),
+        )
+        permits.update(access())
+        self._requests = RequestHandler(
             permits=permits,
             gate=entrance,
             upstream=self._upstream,
-            reads=Reads(entrance, self._upstream),  # type: ignore[arg-type]
-            streams=Streams(),
-            deadlines=Deadlines(),
+            reads=NodeReads(entrance, self._upstream),  # type: ignore[arg-type]
+            streams=StreamLimiter(),
+            deadlines=RelayDeadlines(),
             paces=unhurried(),
         )
 
-    async def one(self, tried: Try) -> str:
+    async def one(self, tried: RequestTry) -> str:
         """Send one request; return what became of it. Fails when it is not what must."""
         upstream = self._upstream
         upstream.requests.clear()
         upstream.reads.clear()
-        caller = Caller(VC_UID, KEY, FOREVER)
+        caller = ClientIdentity(VC_UID, KEY, FOREVER)
         stream = b"\x80\x03\x00\x01 GET /pods HTTP/1.1\r\n\r\n" if tried.switches else b""
-        wire = CallerWire(tried.head + stream)
+        wire = CallerTransport(tried.head + stream)
         wire.stays = not tried.switches
         await self._requests.serve(wire, caller)  # type: ignore[arg-type]
         sent, where = bytes(wire.sent), (tried.kind, tried.method, tried.target)
-        head, _, body = sent.partition(http_heads.END)
+        head, _, body = sent.partition(http_heads.HEAD_END)
         assert head.startswith(b"HTTP/1.1 "), where
         status = int(head.split(b" ", 2)[1])
         assert len(upstream.requests) + len(upstream.reads) <= 1, where
@@ -198,13 +204,13 @@ class Served:
             assert (status == 200) == (body == b"ok\n"), (where, sent)
             return "refused" if status != 200 else "health"
         request = upstream.requests[0]
-        line, *lines = request.split(http_heads.END)[0].split(b"\r\n")
+        line, *lines = request.split(http_heads.HEAD_END)[0].split(b"\r\n")
         method, target, version = line.decode().split(" ")
         path, _, query = target.partition("?")
         assert (method.encode(), version) == (tried.method, "HTTP/1.1"), (where, request)
         assert path in OWN, (where, request)
         assert QUERY.fullmatch(query), (where, request)
-        assert request.count(http_heads.END) == 1, (where, request)
+        assert request.count(http_heads.HEAD_END) == 1, (where, request)
         assert lines[-1] == b"Authorization: Bearer token", (where, request)
         assert tried.wanted is None or tried.wanted == target, (where, tried.wanted, request)
         assert status == (101 if tried.switches else 200), (where, sent)
@@ -221,17 +227,17 @@ async def _pods() -> bytes:
 def unspaced() -> Iterator[None]:
     """Let questions of what is made within the block follow each other at once."""
     with pytest.MonkeyPatch.context() as patch:
-        patch.setattr(pod_authorizer, "SPACING_SECONDS", 0.0)
-        patch.setattr(singleflight, "SPACING_SECONDS", 0.0)
+        patch.setattr(pod_authorizer, "MIN_LIST_INTERVAL_SECONDS", 0.0)
+        patch.setattr(singleflight, "MIN_QUERY_INTERVAL_SECONDS", 0.0)
         yield
 
 
 async def run(count: int, seed: int) -> str:
     """Try `count` targets; return a sentence, or fail with the one that did not hold."""
     chance = random.Random(seed)  # noqa: S311 - no secret
-    maker, seen = Maker(chance), Counter[tuple[str, str]]()
+    maker, seen = RequestMaker(chance), Counter[tuple[str, str]]()
     with unspaced():
-        served = Served(chance)
+        served = ServingPath(chance)
         for number in range(count):
             tried = maker.valid() if number % ONE_IN == 0 else maker.invalid()
             seen[tried.kind, await served.one(tried)] += 1

@@ -112,7 +112,7 @@ def _item(name: str, namespace: str, uid: str, annotations: dict[str, str]) -> d
 
 
 @dataclass(frozen=True)
-class Try:
+class RequestTry:
     """A request, and what must reach the kubelet for it."""
 
     kind: str
@@ -128,20 +128,20 @@ class Try:
         return b"%s %s HTTP/1.1\r\nHost: a\r\n%s\r\n" % (self.method, self.target, upgrade)
 
 
-class Maker:
+class RequestMaker:
     """Makes requests by chance."""
 
     def __init__(self, chance: random.Random) -> None:
         self._chance = chance
 
-    def valid(self) -> Try:
+    def valid(self) -> RequestTry:
         """Return one that must be served, spelled in one of the ways in which it may be."""
         chance = self._chance
         if chance.random() < 0.02:
-            return Try("valid", b"GET", b"/healthz", switches=False, wanted="")
+            return RequestTry("valid", b"GET", b"/healthz", switches=False, wanted="")
         if chance.random() < 0.02:
             path = chance.choice((*READS, "/pods/", "/stats/summary/", "/runningpods"))
-            return Try("read", b"GET", path.encode(), switches=False, wanted="")
+            return RequestTry("read", b"GET", path.encode(), switches=False, wanted="")
         verb = chance.choice(list(SEGMENTS))
         namespace, pod = chance.choice(list(SUPER)), chance.choice(list(PODS))
         containers = () if verb == "portforward" else (chance.choice(PODS[pod][1]),)
@@ -156,18 +156,20 @@ class Maker:
         kubelet = "/" + "/".join((*below, *containers)) + (f"?{wanted}" if wanted else "")
         is_get = verb == "logs" or (verb != "run" and chance.random() < 0.3)
         method = b"GET" if is_get else b"POST"
-        return Try("valid", method, target.encode(), verb not in PLAIN, kubelet)
+        return RequestTry("valid", method, target.encode(), verb not in PLAIN, kubelet)
 
-    def invalid(self) -> Try:
+    def invalid(self) -> RequestTry:
         """Return one that is damaged, or aims at what is not the caller's."""
         kinds = (self._damaged, self._damaged, self._foreign, self._unlisted, self._noise)
         return self._chance.choice((*kinds, self._absolute, self._odd_method))()
 
-    def _damaged(self) -> Try:
+    def _damaged(self) -> RequestTry:
         valid = self.valid()
-        return Try("damaged", valid.method, mutate(self._chance, valid.target), valid.switches)
+        return RequestTry(
+            "damaged", valid.method, mutate(self._chance, valid.target), valid.switches
+        )
 
-    def _foreign(self) -> Try:
+    def _foreign(self) -> RequestTry:
         """Every part may be another's; at least one is."""
         chance = self._chance
         namespace = chance.choice((*FOREIGN, *SUPER.values(), "web", "theirs", "one-web", "d"))
@@ -187,28 +189,30 @@ class Maker:
             parts.append(container)
         target = "/" + "/".join(parts) + {"exec": "?command=id", "run": "?cmd=id"}.get(verb, "")
         method = b"POST" if verb == "run" else b"GET"
-        return Try("foreign", method, target.encode(), verb not in PLAIN, "")
+        return RequestTry("foreign", method, target.encode(), verb not in PLAIN, "")
 
-    def _unlisted(self) -> Try:
+    def _unlisted(self) -> RequestTry:
         path = self._chance.choice(KUBELET).encode()
         if self._chance.random() < 0.5:
             path = mutate(self._chance, path)
-        return Try("unlisted", self._chance.choice((b"GET", b"POST")), path, switches=False)
+        return RequestTry("unlisted", self._chance.choice((b"GET", b"POST")), path, switches=False)
 
-    def _noise(self) -> Try:
+    def _noise(self) -> RequestTry:
         size = self._chance.choice((0, 1, 8, 60, 300, 3000))
         start = self._chance.choice((b"", b"/", b"/exec/", b"/containerLogs/web/"))
-        return Try("noise", b"GET", start + self._chance.randbytes(size), switches=False)
+        return RequestTry("noise", b"GET", start + self._chance.randbytes(size), switches=False)
 
-    def _absolute(self) -> Try:
+    def _absolute(self) -> RequestTry:
         valid, chance = self.valid(), self._chance
         before = (b"http://kubelet:10250", b"https://a@b", b"//", b"/.", b"*", b"/x/..", b"%2f")
-        return Try("absolute", valid.method, chance.choice(before) + valid.target, valid.switches)
+        return RequestTry(
+            "absolute", valid.method, chance.choice(before) + valid.target, valid.switches
+        )
 
-    def _odd_method(self) -> Try:
+    def _odd_method(self) -> RequestTry:
         valid, chance = self.valid(), self._chance
         methods = (b"PUT", b"HEAD", b"CONNECT", b"get", b"", b"POST /pods HTTP/1.1\r\nX:", b"\0")
-        return Try("method", chance.choice(methods), valid.target, valid.switches)
+        return RequestTry("method", chance.choice(methods), valid.target, valid.switches)
 
     def _query(self, verb: str) -> tuple[str, str]:
         """Return a query as a caller writes it, and as the kubelet must get it."""

@@ -23,7 +23,7 @@ from collections.abc import Sequence
 from pathlib import Path
 
 from tests.properties.machine import mutants, steps
-from tests.properties.machine.run import LENGTH, Outcome, run, shrunk, silence
+from tests.properties.machine.run import LENGTH, RunOutcome, run, shrunk, silence
 
 HASHES = "PYTHONHASHSEED"
 WITNESSES = Path(__file__).parent / "witnesses.json"
@@ -98,7 +98,7 @@ def _seeds(asked: argparse.Namespace, first: int) -> int:
     return 1 if total["failed"] or not tried else 0
 
 
-def _tell(found: Outcome, folder: Path) -> None:
+def _tell(found: RunOutcome, folder: Path) -> None:
     print(f"seed {found.seed} failed: {found.breaks[0].rule}: {found.breaks[0].text}", flush=True)
     least = shrunk(found)
     folder.mkdir(parents=True, exist_ok=True)

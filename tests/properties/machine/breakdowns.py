@@ -8,22 +8,22 @@ from __future__ import annotations
 from collections.abc import Callable, Sequence
 from typing import TYPE_CHECKING
 
-from tests.properties.machine.network import FAULTS, Armed
+from tests.properties.machine.network import FAULTS, ArmedFault
 from tests.properties.machine.tenant_edits import tenant_of
 
 if TYPE_CHECKING:
-    from tests.properties.machine.world import World
+    from tests.properties.machine.world import MachineWorld
 
 
-def _side(world: World, number: int) -> str:
+def _side(world: MachineWorld, number: int) -> str:
     sides = ["super", *(tenant.side for tenant in world.tenants)]
     return sides[number % len(sides)]
 
 
-def fault(world: World, numbers: Sequence[int]) -> None:
+def fault(world: MachineWorld, numbers: Sequence[int]) -> None:
     kind = tuple(FAULTS)[numbers[1] % len(FAULTS)]
     world.faults.armed.append(
-        Armed(
+        ArmedFault(
             side=_side(world, numbers[0]),
             kind=kind,
             seconds=(0.01, 0.2, 1.0, 4.0)[numbers[2] % 4],
@@ -33,7 +33,7 @@ def fault(world: World, numbers: Sequence[int]) -> None:
     )
 
 
-def cut(world: World, numbers: Sequence[int]) -> None:
+def cut(world: MachineWorld, numbers: Sequence[int]) -> None:
     """Watches break; what happens before they are back is learnt of when they are."""
     taps = world.faults.of(_side(world, numbers[0]))
     for number, tap in enumerate(taps):
@@ -41,14 +41,14 @@ def cut(world: World, numbers: Sequence[int]) -> None:
             tap.cut()
 
 
-def compact(world: World, numbers: Sequence[int]) -> None:
+def compact(world: MachineWorld, numbers: Sequence[int]) -> None:
     """What happened so far cannot be told any more: with a cut, events are missed."""
     world.at(_side(world, numbers[0])).compact()
     if numbers[1] % 2:
         cut(world, numbers)
 
 
-def hold(world: World, numbers: Sequence[int]) -> None:
+def hold(world: MachineWorld, numbers: Sequence[int]) -> None:
     """Watches fall behind, and what they then tell may come twice or in another order."""
     taps = [tap for tap in world.faults.of(_side(world, numbers[0])) if numbers[1] % 3]
     taps = taps or list(world.faults.of(_side(world, numbers[0])))[: 1 + numbers[2] % 4]
@@ -90,18 +90,18 @@ ORDERS: tuple[Callable[[list[bytes]], Sequence[bytes]], ...] = (
 )
 
 
-def kill(world: World, numbers: Sequence[int]) -> None:
+def kill(world: MachineWorld, numbers: Sequence[int]) -> None:
     replica = world.replicas[numbers[0] % len(world.replicas)]
     if not replica.is_dead:
         replica.kill()
         world.loop.call_later((0.0, 1.0, 5.0, 30.0)[numbers[1] % 4], replica.start)
 
 
-def stop(world: World, numbers: Sequence[int]) -> None:
+def stop(world: MachineWorld, numbers: Sequence[int]) -> None:
     world.replicas[numbers[0] % len(world.replicas)].stop()
 
 
-def freeze(world: World, numbers: Sequence[int]) -> None:
+def freeze(world: MachineWorld, numbers: Sequence[int]) -> None:
     """A process stands still, in the middle of whatever it does, and then goes on."""
     replica = world.replicas[numbers[0] % len(world.replicas)]
     if not replica.is_dead:
@@ -110,7 +110,7 @@ def freeze(world: World, numbers: Sequence[int]) -> None:
         world.loop.call_later(seconds, world.loop.thaw, replica)
 
 
-def partition(world: World, numbers: Sequence[int]) -> None:
+def partition(world: MachineWorld, numbers: Sequence[int]) -> None:
     replica = world.replicas[numbers[0] % len(world.replicas)]
     side = _side(world, numbers[1])
     replica.cut_off.add(side)
@@ -126,13 +126,13 @@ def partition(world: World, numbers: Sequence[int]) -> None:
     world.loop.call_later(seconds, heal)
 
 
-def snapshot(world: World, numbers: Sequence[int]) -> None:
+def snapshot(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     if tenant.newer is None:
         tenant.snapshots = [*tenant.snapshots[-2:], tenant.cluster.save()]
 
 
-def restore(world: World, numbers: Sequence[int]) -> None:
+def restore(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     if not tenant.snapshots or world.is_confirming(tenant):
         return
@@ -141,11 +141,11 @@ def restore(world: World, numbers: Sequence[int]) -> None:
         world.restore(tenant, state, bump=(0, 0, 100_000)[numbers[2] % 3])
 
 
-def bring_back(world: World, numbers: Sequence[int]) -> None:
+def bring_back(world: MachineWorld, numbers: Sequence[int]) -> None:
     world.bring_back(tenant_of(world, numbers))
 
 
-def confirm(world: World, numbers: Sequence[int]) -> None:
+def confirm(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     if tenant.newer is not None and world.holds(tenant):
         world.confirm(tenant)

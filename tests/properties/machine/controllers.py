@@ -9,12 +9,12 @@ import asyncio
 
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SERVICE_ACCOUNTS
 from tests.support.memapi import verbs
-from tests.support.memapi.cluster import Cluster
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.cluster import MemoryCluster
+from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.watches import Object
 
 
-def furnish(cluster: Cluster, space: str) -> None:
+def furnish(cluster: MemoryCluster, space: str) -> None:
     """Put into a namespace what controllers put there."""
     for resource, body in (
         (SERVICE_ACCOUNTS, {"metadata": {"name": "default"}}),
@@ -23,14 +23,14 @@ def furnish(cluster: Cluster, space: str) -> None:
         if cluster.of(resource).get(space, body["metadata"]["name"]) is None:
             try:
                 verbs.create(cluster, cluster.of(resource), space, body, "controllers")
-            except RefusedError:
+            except StatusError:
                 return  # gone, or on its way out
 
 
-class Controllers:
+class NamespaceControllers:
     """Those of one cluster that know namespaces."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
         self._spaces = cluster.of(NAMESPACES)
         self._spaces.listeners.append(self._heard)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 
 import orjson
 
-from kubeio.http.transport_protocol import Request
+from kubeio.http.transport_protocol import HttpRequest
 from tenancy import ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -29,11 +29,11 @@ from tenancy.resources import (
     Resource,
 )
 from tests.properties.machine.kinds import OTHERS
-from tests.support.memapi.watches import Stored
+from tests.support.memapi.watches import StoredObject
 
 if TYPE_CHECKING:
-    from tests.properties.machine.tenant import TenantSide
-    from tests.properties.machine.world import World
+    from tests.properties.machine.tenant import SimulatedTenant
+    from tests.properties.machine.world import MachineWorld
 
 Object = dict[str, Any]
 
@@ -51,7 +51,7 @@ STRICT = (NAMESPACES, PODS, SERVICES, *OTHERS)
 SYNCED = (*STRICT, CONFIG_MAPS, SECRETS)
 
 
-class Break(NamedTuple):
+class Invariant(NamedTuple):
     """Something that must not be."""
 
     rule: str
@@ -63,7 +63,7 @@ class Break(NamedTuple):
         return f"{self.rule} {_NAMES.sub('', self.text)}"
 
 
-class Target(NamedTuple):
+class RequestSubject(NamedTuple):
     """What a request is about."""
 
     resource: Resource
@@ -72,7 +72,7 @@ class Target(NamedTuple):
     subresource: str
 
 
-def _is_placed_anew(stored: Stored, options: Any) -> bool:
+def _is_placed_anew(stored: StoredObject, options: Any) -> bool:
     """Tell whether a pod goes that has no node yet, and no other version of it: it is made anew.
 
     What its tenant adds to nodes is written into it once.
@@ -83,12 +83,12 @@ def _is_placed_anew(stored: Stored, options: Any) -> bool:
     return body["kind"] == PODS.kind and version == str(stored.revision) and not has_node
 
 
-class Judge:
+class WorldChecker:
     """Looks at one world."""
 
-    def __init__(self, world: World) -> None:
+    def __init__(self, world: MachineWorld) -> None:
         self.world = world
-        self.breaks: list[Break] = []
+        self.breaks: list[Invariant] = []
         self.writes: Counter[str] = Counter()
         """Writes of the syncer, its Lease's apart."""
         self.last_write = ""
@@ -100,7 +100,7 @@ class Judge:
 
     def broke(self, rule: str, text: str) -> None:
         """Remember that a rule was broken."""
-        self.breaks.append(Break(rule, f"{self.world.loop.time():.3f} s: {text}"))
+        self.breaks.append(Invariant(rule, f"{self.world.loop.time():.3f} s: {text}"))
 
     def fell(self, replica: str, problem: BaseException) -> None:
         """A process of the syncer fell over."""
@@ -108,7 +108,7 @@ class Judge:
 
     # At every request, when it is sent.
 
-    def sent(self, side: str, request: Request, by: str) -> None:
+    def sent(self, side: str, request: HttpRequest, by: str) -> None:
         """Judge a request of one of the syncer's processes."""
         self.requests += 1
         world = self.world
@@ -136,22 +136,26 @@ class Judge:
         if holder != by:
             self.broke("lease", f"{by} writes, and {holder or 'nobody'} has the Lease: {what}")
 
-    def _is_in_vain(self, side: str, target: Target, request: Request, body: Any) -> bool:
+    def _is_in_vain(
+        self, side: str, target: RequestSubject, request: HttpRequest, body: Any
+    ) -> bool:
         """Tell whether a create runs into a stranger; it is tried once a minute for ever."""
         if request.method != "POST" or side != "super" or target.name:
             return False
         name = body["metadata"].get("name", "")
         stored = self.world.below.of(target.resource).get(target.namespace, name)
-        return stored is not None and ownership.owner_of(stored.decode()["metadata"]) is None
+        return stored is not None and ownership.read_owner(stored.decode()["metadata"]) is None
 
-    def _target(self, side: str, target: str) -> Target | None:
+    def _target(self, side: str, target: str) -> RequestSubject | None:
         api = self.world.apis[0 if side == "super" else 1 + int(side[6:])]
         place = api.place(urlsplit(target).path)
         if place is None:
             return None
-        return Target(place.collection.resource, place.namespace, place.name, place.subresource)
+        return RequestSubject(
+            place.collection.resource, place.namespace, place.name, place.subresource
+        )
 
-    def _sent_below(self, target: Target, request: Request, body: Any) -> None:
+    def _sent_below(self, target: RequestSubject, request: HttpRequest, body: Any) -> None:
         owner = self._judge_place(target, body)
         if owner is not None and target.resource is not VIRTUAL_CLUSTERS:
             self._judge_let_go(owner, request)
@@ -161,7 +165,7 @@ class Judge:
         elif request.method in ("PUT", "PATCH") and target.resource in SYNCED:
             self._judge_change(target, request, body)
 
-    def _judge_place(self, target: Target, body: Any) -> TenantSide | None:
+    def _judge_place(self, target: RequestSubject, body: Any) -> SimulatedTenant | None:
         """I3: only namespaces that a VirtualCluster owns are written to."""
         world, resource = self.world, target.resource
         if resource is VIRTUAL_CLUSTERS:
@@ -185,39 +189,39 @@ class Judge:
                 self.broke("I3", f"a write to {resource.plural} in {target.namespace}")
         return None
 
-    def _is_mapped(self, tenant: TenantSide, name: str, body: Any) -> bool:
+    def _is_mapped(self, tenant: SimulatedTenant, name: str, body: Any) -> bool:
         if name in self._mapped(tenant):
             return True
-        owner = ownership.owner_of((body or {}).get("metadata") or {})
+        owner = ownership.read_owner((body or {}).get("metadata") or {})
         return owner is not None and name == tenant.below(owner.namespace)
 
-    def _mapped(self, tenant: TenantSide) -> set[str]:
+    def _mapped(self, tenant: SimulatedTenant) -> set[str]:
         """Return the super namespaces that are the tenant's by their record."""
         return {
             stored.name
             for stored in self.world.below.of(NAMESPACES).all()
-            if (owner := ownership.owner_of(stored.decode()["metadata"])) is not None
+            if (owner := ownership.read_owner(stored.decode()["metadata"])) is not None
             and owner.vc_uid == tenant.tenant.uid
         } | {tenant.below(space) for space in self._spaces(tenant)}
 
-    def _spaces(self, tenant: TenantSide) -> set[str]:
+    def _spaces(self, tenant: SimulatedTenant) -> set[str]:
         found = [*tenant.alive.values(), *tenant.before.values()]
         there = {body["metadata"]["name"] for kind, body in found if kind is NAMESPACES}
         return there | tenant.spaces  # what is written to one that is gone is refused
 
-    def _judge_event(self, tenant: TenantSide, request: Request, body: Any) -> None:
+    def _judge_event(self, tenant: SimulatedTenant, request: HttpRequest, body: Any) -> None:
         """I8, I6: nobody is told of what is not theirs, nor in names of the super cluster."""
         if (body or {}).get("reason") == "SyncFailed":
             self.broke("I8", f"{tenant.side} is told of a refusal: {body.get('message')}")
         if tenant.tenant.root.encode() in (request.body or b""):
             self.broke("I6", f"{tenant.side} is told {body.get('message')}")
 
-    def _judge_let_go(self, owner: TenantSide, request: Request) -> None:
+    def _judge_let_go(self, owner: SimulatedTenant, request: HttpRequest) -> None:
         """I3: what the syncer has let go is vc-manager's."""
         if owner.is_let_go:
             self.broke("I3", f"{request.where} of {owner.side}, which was let go")
 
-    def _judge_canaries(self, owner: TenantSide | None, request: Request) -> None:
+    def _judge_canaries(self, owner: SimulatedTenant | None, request: HttpRequest) -> None:
         """I6: nothing of one tenant goes where another one is."""
         if owner is None or not request.body:
             return
@@ -225,7 +229,7 @@ class Judge:
             if other is not owner and other.canary.encode() in request.body:
                 self.broke("I6", f"{request.where} of {owner.side} carries {other.canary}")
 
-    def _judge_delete(self, target: Target, body: Any) -> None:
+    def _judge_delete(self, target: RequestSubject, body: Any) -> None:
         """I2: no delete of what has a live owner, or is not ours."""
         told = (body.get("preconditions") or {}).get("uid", "")
         if not told:
@@ -236,7 +240,7 @@ class Judge:
         metadata = stored.decode()["metadata"]
         if told and metadata["uid"] != told:
             return  # refused by its precondition
-        owner = ownership.owner_of(metadata)
+        owner = ownership.read_owner(metadata)
         if owner is None:
             self.broke("I2", f"a delete of {target}, which is not ours")
             return
@@ -252,7 +256,7 @@ class Judge:
         if resource is target.resource and not is_marked:
             self.broke("I2", f"a delete of {target}, whose tenant object {owner.uid} is live")
 
-    def _judge_change(self, target: Target, request: Request, body: Any) -> None:
+    def _judge_change(self, target: RequestSubject, request: HttpRequest, body: Any) -> None:
         """I2 for changes: what is somebody else's stays as it is."""
         stored = self.world.below.of(target.resource).get(target.namespace, target.name)
         if stored is None or (target.resource is NAMESPACES and self._is_root(target.name)):
@@ -261,13 +265,15 @@ class Judge:
         told = ((body.get("metadata") or {}) if isinstance(body, dict) else {}).get("uid")
         if told and told != metadata["uid"]:
             return
-        if ownership.owner_of(metadata) is None:
+        if ownership.read_owner(metadata) is None:
             self.broke("I2", f"a {request.method} of {target}, which is not ours")
 
     def _is_root(self, name: str) -> bool:
         return any(name == tenant.tenant.root for tenant in self.world.tenants)
 
-    def _sent_above(self, tenant: TenantSide, target: Target, request: Request, body: Any) -> None:
+    def _sent_above(
+        self, tenant: SimulatedTenant, target: RequestSubject, request: HttpRequest, body: Any
+    ) -> None:
         self._judge_canaries(tenant, request)
         self._judge_let_go(tenant, request)
         if target.resource is EVENTS:

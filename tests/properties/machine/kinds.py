@@ -23,8 +23,8 @@ from tenancy.resources import (
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
-    from tests.properties.machine.tenant import TenantSide
-    from tests.properties.machine.world import World
+    from tests.properties.machine.tenant import SimulatedTenant
+    from tests.properties.machine.world import MachineWorld
 
 STORAGE_CLASS = "fast"
 """The class of all claims."""
@@ -33,13 +33,13 @@ _NAME = "kubernetes.io/metadata.name"
 _TERMINAL = ("Succeeded", "Failed")
 
 
-class Row(NamedTuple):
+class MachineKind(NamedTuple):
     """One kind."""
 
     resource: Resource
-    body: Callable[[TenantSide, str, int], Object]
+    body: Callable[[SimulatedTenant, str, int], Object]
     """What an object says beside its name, from where it stands and a small number."""
-    differences: Callable[[World, TenantSide, Object, Object], list[str]]
+    differences: Callable[[MachineWorld, SimulatedTenant, Object, Object], list[str]]
     """In what tenant object and twin do not agree, in words."""
     is_wanted: Callable[[Object], bool] = lambda _: True
     """Whether a tenant object without a twin must get one."""
@@ -54,14 +54,14 @@ def _differ(what: str, above: Any, below: Any) -> list[str]:
 # --- ingresses: an address comes back -------------------------------------------------------------
 
 
-def _ingress(tenant: TenantSide, place: str, number: int) -> Object:
+def _ingress(tenant: SimulatedTenant, place: str, number: int) -> Object:
     backend = {"service": {"name": "abc"[number % 3], "port": {"number": 80}}}
     path = {"path": f"/{number % 4}", "pathType": "Prefix", "backend": backend}
     host = f"{place.replace('/', '.')}.{tenant.canary}.example.com"
     return {"spec": {"rules": [{"host": host, "http": {"paths": [path]}}]}}
 
 
-def _ingress_differs(_: World, __: TenantSide, body: Object, twin: Object) -> list[str]:
+def _ingress_differs(_: MachineWorld, __: SimulatedTenant, body: Object, twin: Object) -> list[str]:
     status = [(each.get("status") or {}).get("loadBalancer") for each in (body, twin)]
     return _differ("spec.rules", body["spec"]["rules"], twin["spec"]["rules"]) + _differ(
         "status.loadBalancer", *status
@@ -71,7 +71,7 @@ def _ingress_differs(_: World, __: TenantSide, body: Object, twin: Object) -> li
 # --- network policies: what they select are namespaces as they are now ----------------------------
 
 
-def _network_policy(tenant: TenantSide, _: str, number: int) -> Object:
+def _network_policy(tenant: SimulatedTenant, _: str, number: int) -> Object:
     spaces = {"matchLabels": {_NAME: _SPACES[number % 3]}}
     return {
         "spec": {
@@ -82,7 +82,9 @@ def _network_policy(tenant: TenantSide, _: str, number: int) -> Object:
     }
 
 
-def _network_policy_differs(_: World, tenant: TenantSide, body: Object, twin: Object) -> list[str]:
+def _network_policy_differs(
+    _: MachineWorld, tenant: SimulatedTenant, body: Object, twin: Object
+) -> list[str]:
     (peer,) = body["spec"]["ingress"][0]["from"]
     wanted = peer["namespaceSelector"]["matchLabels"][_NAME]
     is_there = any(
@@ -106,12 +108,14 @@ def _network_policy_differs(_: World, tenant: TenantSide, body: Object, twin: Ob
 # --- budgets: lower than what is healthy ----------------------------------------------------------
 
 
-def _budget(tenant: TenantSide, _: str, number: int) -> Object:
+def _budget(tenant: SimulatedTenant, _: str, number: int) -> Object:
     selector = {"matchLabels": {"app": f"{tenant.canary}-{number % 4}"}}
     return {"spec": {"minAvailable": number % 3, "selector": selector}}
 
 
-def _budget_differs(world: World, tenant: TenantSide, body: Object, twin: Object) -> list[str]:
+def _budget_differs(
+    world: MachineWorld, tenant: SimulatedTenant, body: Object, twin: Object
+) -> list[str]:
     wanted, namespace = body["spec"]["minAvailable"], twin["metadata"]["namespace"]
     selected = body["spec"]["selector"]["matchLabels"]["app"]
     healthy = 0
@@ -131,7 +135,7 @@ def _budget_differs(world: World, tenant: TenantSide, body: Object, twin: Object
 # --- claims: a volume comes back ------------------------------------------------------------------
 
 
-def _claim(_: TenantSide, __: str, number: int) -> Object:
+def _claim(_: SimulatedTenant, __: str, number: int) -> Object:
     return {
         "spec": {
             "accessModes": ["ReadWriteOnce"],
@@ -141,7 +145,9 @@ def _claim(_: TenantSide, __: str, number: int) -> Object:
     }
 
 
-def _claim_differs(world: World, tenant: TenantSide, body: Object, twin: Object) -> list[str]:
+def _claim_differs(
+    world: MachineWorld, tenant: SimulatedTenant, body: Object, twin: Object
+) -> list[str]:
     sizes = [each["spec"]["resources"]["requests"]["storage"] for each in (body, twin)]
     found = _differ("spec.resources", *sizes) if sizes[0] > sizes[1] else []  # nothing shrinks
     volumes = [each["spec"].get("volumeName") for each in (body, twin)]
@@ -164,7 +170,7 @@ def _is_claim_wanted(claim: Object) -> bool:
 # --- slices ---------------------------------------------------------------------------------------
 
 
-def _slice(_: TenantSide, __: str, number: int) -> Object:
+def _slice(_: SimulatedTenant, __: str, number: int) -> Object:
     return {
         "addressType": "IPv4",
         "endpoints": [{"addresses": [f"203.0.113.{1 + number % 200}"]}],
@@ -173,18 +179,18 @@ def _slice(_: TenantSide, __: str, number: int) -> Object:
     }
 
 
-def _slice_differs(_: World, __: TenantSide, body: Object, twin: Object) -> list[str]:
+def _slice_differs(_: MachineWorld, __: SimulatedTenant, body: Object, twin: Object) -> list[str]:
     found = [[each["addresses"] for each in one["endpoints"]] for one in (body, twin)]
     return _differ("endpoints", *found)
 
 
-OTHERS: Mapping[Resource, Row] = {
+OTHERS: Mapping[Resource, MachineKind] = {
     row.resource: row
     for row in (
-        Row(INGRESSES, _ingress, _ingress_differs),
-        Row(NETWORK_POLICIES, _network_policy, _network_policy_differs),
-        Row(POD_DISRUPTION_BUDGETS, _budget, _budget_differs, one_name="a"),
-        Row(PERSISTENT_VOLUME_CLAIMS, _claim, _claim_differs, _is_claim_wanted),
-        Row(ENDPOINT_SLICES, _slice, _slice_differs),
+        MachineKind(INGRESSES, _ingress, _ingress_differs),
+        MachineKind(NETWORK_POLICIES, _network_policy, _network_policy_differs),
+        MachineKind(POD_DISRUPTION_BUDGETS, _budget, _budget_differs, one_name="a"),
+        MachineKind(PERSISTENT_VOLUME_CLAIMS, _claim, _claim_differs, _is_claim_wanted),
+        MachineKind(ENDPOINT_SLICES, _slice, _slice_differs),
     )
 }

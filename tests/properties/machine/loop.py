@@ -135,8 +135,8 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[None]:
         )
         clocks: dict[Any, Callable[[], float]] = {
             time.monotonic: loop.time,
-            leader_election.awake: loop.time,
-            time.thread_time: _Effort(random.Random(seed + 2)),  # noqa: S311 - the same at each run
+            leader_election.monotonic_boottime: loop.time,
+            time.thread_time: _CpuClock(random.Random(seed + 2)),  # noqa: S311 - the same at each run
         }
         for module in [m for name, m in sys.modules.items() if name.partition(".")[0] in _OURS]:
             _defaults(stack, module, clocks)
@@ -147,7 +147,7 @@ def seeded(loop: VirtualLoop, seed: int) -> Iterator[None]:
         yield
 
 
-class _Effort:
+class _CpuClock:
     """A clock of the processor, for whoever asks how much was done: each look costs something.
 
     The real one has an order of tasks of its own at each run, and on a fast machine only one.

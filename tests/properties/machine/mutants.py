@@ -15,24 +15,24 @@ from unittest import mock
 
 from kubeio import errors
 from kubeio.api.client import Client
-from kubeio.api.leader_election import Lease
+from kubeio.api.leader_election import LeaderElector
 from kubeio.cache.store import Store
 from kubeio.controller.worker import Done, Worker
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.controllers import adoption, mirrors, sync_down, sync_up
 from syncer.controllers.pods import pod_reconciler, tokens
 from syncer.controllers.storage import volumes
-from syncer.handlers.resync import Patrol
-from syncer.lifecycle.tenant_manager import Tenants
+from syncer.handlers.resync import Resync
+from syncer.lifecycle.tenant_manager import TenantManager
 from syncer.model import decide, label_selectors, object_meta
-from syncer.model.decide import Decision, Verdict
+from syncer.model.decide import Decision, SyncAction
 from syncer.rules import disruption_budgets, registry
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.pods import token_specs
 from syncer.safety import store_guard
-from syncer.safety.proven_deletes import Deletions
-from syncer.tenants.connection import Link
-from syncer.tenants.sanitizer import Scrubber
+from syncer.safety.proven_deletes import ProvenDeletes
+from syncer.tenants.connection import TenantConnection
+from syncer.tenants.sanitizer import Sanitizer
 from syncer.tenants.session import Session
 from tenancy.resources import (
     ENDPOINT_SLICES,
@@ -43,7 +43,7 @@ from tenancy.resources import (
 )
 from vcmanager.reconcilers import orphan_sweep
 
-Mutant = Callable[[contextlib.ExitStack], None]
+PlantedFault = Callable[[contextlib.ExitStack], None]
 
 
 def _put(stack: contextlib.ExitStack, holder: Any, name: str, value: Any) -> None:
@@ -71,7 +71,7 @@ def no_uid_in_deletes(stack: contextlib.ExitStack) -> None:
 
 def no_brake(stack: contextlib.ExitStack) -> None:
     """Every store is taken for the one that was there before."""
-    _put(stack, store_guard, "judge", lambda *_: "")
+    _put(stack, store_guard, "find_store_problem", lambda *_: "")
 
 
 def late_counts_count(stack: contextlib.ExitStack) -> None:
@@ -89,35 +89,35 @@ def late_counts_count(stack: contextlib.ExitStack) -> None:
 
 def absence_needs_no_proof(stack: contextlib.ExitStack) -> None:
     """Caches are used before they are complete, and what they lack is gone."""
-    _put(stack, Link, "_first_lists", _nothing)
-    _put(stack, Deletions, "_needs_proof", lambda *_: False)
+    _put(stack, TenantConnection, "_wait_first_lists", _nothing)
+    _put(stack, ProvenDeletes, "_needs_proof", lambda *_: False)
 
 
 def stale_absence_is_proof(stack: contextlib.ExitStack) -> None:
     """What a cache does not show is deleted without a look at the servers."""
-    _put(stack, Deletions, "_needs_proof", lambda *_: False)
+    _put(stack, ProvenDeletes, "_needs_proof", lambda *_: False)
 
 
 def orphans_are_forgotten(stack: contextlib.ExitStack) -> None:
     """At a start, nobody looks at what is below."""
 
-    _put(stack, SuperCluster, "owned_by", lambda *_: ())
+    _put(stack, SuperCluster, "iterate_owned", lambda *_: ())
 
 
 def no_look_after_a_lost_answer(stack: contextlib.ExitStack) -> None:
     """A name that is taken is somebody else's, without a look."""
 
     async def mutant(kind: Any, pair: Any, _: Any, session: Any) -> Any:
-        return await sync_down.name_taken(kind, pair, session)
+        return await sync_down.report_name_taken(kind, pair, session)
 
-    _put(stack, sync_down, "look_live", mutant)
+    _put(stack, sync_down, "resolve_name_conflict", mutant)
 
 
 def a_name_is_proof(stack: contextlib.ExitStack) -> None:
     """A super object of a tenant is the twin of whatever has its name now."""
 
     def mutant(_: SuperCluster, entry: Any, *, vc_uid: str, uid: str) -> bool:
-        side = decide.super_side(entry)
+        side = decide.build_super_state(entry)
         return side is not None and side.vc_uid == vc_uid and bool(uid)
 
     _put(stack, SuperCluster, "is_twin", mutant)
@@ -125,12 +125,12 @@ def a_name_is_proof(stack: contextlib.ExitStack) -> None:
 
 def no_news_of_pods(stack: contextlib.ExitStack) -> None:
     """Statuses are not carried up."""
-    _put(stack, sync_up, "write", _nothing)
+    _put(stack, sync_up, "write_tenant_object", _nothing)
 
 
 def strangers_are_ours(stack: contextlib.ExitStack) -> None:
     """What has the name is ours."""
-    put_labels_back = adoption.put_labels_back
+    put_labels_back = adoption.restore_labels
 
     async def mutant(kind: Any, pair: Any, twin: Any, session: Any) -> Any:
         metadata = twin["metadata"]
@@ -140,7 +140,7 @@ def strangers_are_ours(stack: contextlib.ExitStack) -> None:
         await put_labels_back(kind, live["metadata"], session)
         return Done()
 
-    _put(stack, sync_down, "look_live", mutant)
+    _put(stack, sync_down, "resolve_name_conflict", mutant)
 
 
 def lists_take_nothing_away(stack: contextlib.ExitStack) -> None:
@@ -150,14 +150,14 @@ def lists_take_nothing_away(stack: contextlib.ExitStack) -> None:
 
 def a_vanished_twin_is_not_looked_for(stack: contextlib.ExitStack) -> None:
     """A twin that the cache lacks is gone."""
-    _put(stack, pod_reconciler, "_prove_gone", _nothing)
+    _put(stack, pod_reconciler, "_prove_twin_absent", _nothing)
 
 
 def failed_keys_are_dropped(stack: contextlib.ExitStack) -> None:
     """A key that failed is not tried again, and no patrol finds it."""
-    _put(stack, Patrol, "look", _nothing)
-    _put(stack, Worker, "_later", lambda *_: 0.0)
-    _put(stack, Worker, "_conflicted", lambda *_: "conflict")
+    _put(stack, Resync, "resync_session", _nothing)
+    _put(stack, Worker, "_requeue_with_backoff", lambda *_: 0.0)
+    _put(stack, Worker, "_handle_conflict", lambda *_: "conflict")
 
 
 def namespaces_go_when_marked(stack: contextlib.ExitStack) -> None:
@@ -176,29 +176,29 @@ def changes_are_not_carried(stack: contextlib.ExitStack) -> None:
 
     def mutant(*args: Any, **options: Any) -> Decision:
         found = original(*args, **options)
-        return decide.NOTHING if found.verdict is Verdict.COMPARE else found
+        return decide.NO_ACTION if found.action is SyncAction.COMPARE else found
 
     _put(stack, decide, "decide", mutant)
 
 
 def a_wrong_uid_is_a_wrong_object(stack: contextlib.ExitStack) -> None:
     """Whose name another object has by now is told that its tenant wrote something wrong."""
-    _put(stack, errors, "_is_about_another", lambda _: False)
+    _put(stack, errors, "_is_uid_mismatch", lambda _: False)
 
 
 def what_lost_its_labels_is_gone(stack: contextlib.ExitStack) -> None:
     """A twin that vanished from the cache is not looked for where nobody needs it."""
-    _put(stack, adoption, "look", _nothing)
+    _put(stack, adoption, "find_vanished_twin", _nothing)
 
 
 def caches_outlive_their_store(stack: contextlib.ExitStack) -> None:
     """While deletes are held, watches go on from where they stood in another store."""
-    _put(stack, Link, "_list_anew", lambda _: None)
+    _put(stack, TenantConnection, "_relist", lambda _: None)
 
 
 def who_was_frozen_goes_on(stack: contextlib.ExitStack) -> None:
     """Writes are not held against the Lease's clock."""
-    _put(stack, Lease, "fence", lambda _: None)
+    _put(stack, LeaderElector, "check_fence", lambda _: None)
 
 
 def tenants_are_never_left(stack: contextlib.ExitStack) -> None:
@@ -207,7 +207,7 @@ def tenants_are_never_left(stack: contextlib.ExitStack) -> None:
     async def mutant(*_: Any) -> None:
         await asyncio.Event().wait()
 
-    _put(stack, Tenants, "_until_changed", mutant)
+    _put(stack, TenantManager, "_wait_until_changed", mutant)
 
 
 def tenants_are_let_go_too_early(stack: contextlib.ExitStack) -> None:
@@ -217,7 +217,7 @@ def tenants_are_let_go_too_early(stack: contextlib.ExitStack) -> None:
         self.is_ready = False
         self.queue.drop_group(self.tenant.uid)
 
-    _put(stack, Session, "drained", mutant)
+    _put(stack, Session, "drain", mutant)
 
 
 def an_earlier_namespace_will_do(stack: contextlib.ExitStack) -> None:
@@ -234,28 +234,28 @@ def an_earlier_namespace_will_do(stack: contextlib.ExitStack) -> None:
 
 
 def _changed_row(stack: contextlib.ExitStack, resource: Resource, **fields: Any) -> None:
-    row = replace(registry.BY_NAME[resource.kind], **fields)
-    stack.enter_context(mock.patch.dict(registry.BY_NAME, {resource.kind: row}))  # type: ignore[arg-type]
+    row = replace(registry.KINDS_BY_NAME[resource.kind], **fields)
+    stack.enter_context(mock.patch.dict(registry.KINDS_BY_NAME, {resource.kind: row}))  # type: ignore[arg-type]
 
 
 def claims_are_told_of_no_volume(stack: contextlib.ExitStack) -> None:
     """A claim's volume stays below."""
-    _changed_row(stack, PERSISTENT_VOLUME_CLAIMS, up_spec=None)
+    _changed_row(stack, PERSISTENT_VOLUME_CLAIMS, build_spec_up=None)
 
 
 def volumes_are_not_taken_away(stack: contextlib.ExitStack) -> None:
     """A volume that was shown once is shown for ever."""
-    _put(stack, volumes, "_take_away", _done)
+    _put(stack, volumes, "_delete_shown_volume", _done)
 
 
 def addresses_stay_below(stack: contextlib.ExitStack) -> None:
     """An Ingress has an address, and its tenant does not hear of it."""
-    _changed_row(stack, INGRESSES, up_status=None)
+    _changed_row(stack, INGRESSES, build_status_up=None)
 
 
 def budgets_are_not_lowered(stack: contextlib.ExitStack) -> None:
     """A budget wants as many pods below as above, however many there are."""
-    _put(stack, disruption_budgets, "_lowered", lambda wanted, _: wanted)
+    _put(stack, disruption_budgets, "_lower_by_one", lambda wanted, _: wanted)
 
 
 def policies_select_every_namespace(stack: contextlib.ExitStack) -> None:
@@ -270,36 +270,36 @@ def slices_stay_above(stack: contextlib.ExitStack) -> None:
 
 def tokens_are_not_renewed(stack: contextlib.ExitStack) -> None:
     """A token is good for as long as it was asked for."""
-    _put(stack, token_specs, "seconds_to_renewal", lambda *_: 7200.0)
+    _put(stack, token_specs, "compute_seconds_to_renewal", lambda *_: 7200.0)
 
 
 def tokens_stay(stack: contextlib.ExitStack) -> None:
     """A token that nobody needs any more is kept."""
-    _put(stack, tokens, "_remove", _nothing)
+    _put(stack, tokens, "_delete_token", _nothing)
 
 
 def classes_are_shown_for_ever(stack: contextlib.ExitStack) -> None:
     """What is not offered any more is still shown."""
-    _put(stack, mirrors, "remove", _done)
+    _put(stack, mirrors, "delete_mirror", _done)
 
 
 def nodes_stay_as_they_were(stack: contextlib.ExitStack) -> None:
     """A node that changes is shown as it was."""
-    _put(stack, virtual_nodes, "is_node_shown", lambda *_: True)
+    _put(stack, virtual_nodes, "is_node_current", lambda *_: True)
 
 
 def events_say_all(stack: contextlib.ExitStack) -> None:
     """What is told below is told above in the same words."""
-    _put(stack, object_meta, "scrub", lambda text, _: text)
-    _put(stack, Scrubber, "clean", lambda _, text, **__: text)
+    _put(stack, object_meta, "replace_names", lambda text, _: text)
+    _put(stack, Sanitizer, "sanitize_text", lambda _, text, **__: text)
 
 
 def the_last_look_comes_too_early(stack: contextlib.ExitStack) -> None:
     """A tenant that has ended is looked for again before what was sent for it has arrived."""
-    _put(stack, orphan_sweep, "LATE_SECONDS", 0.5)
+    _put(stack, orphan_sweep, "ORPHAN_DELAY_SECONDS", 0.5)
 
 
-MUTANTS: Mapping[str, Mutant] = {
+MUTANTS: Mapping[str, PlantedFault] = {
     mutant.__name__: mutant
     for mutant in (
         no_uid_in_deletes,

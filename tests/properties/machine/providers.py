@@ -17,9 +17,9 @@ from tenancy.resources import (
     Resource,
 )
 from tests.support.memapi import verbs
-from tests.support.memapi.cluster import Cluster, Collection
-from tests.support.memapi.refusals import RefusedError
-from tests.support.memapi.watches import Object, Stored
+from tests.support.memapi.cluster import Collection, MemoryCluster
+from tests.support.memapi.refusals import StatusError
+from tests.support.memapi.watches import Object, StoredObject
 
 _SECONDS = 0.6
 ADDRESS = {"ingress": [{"ip": "198.51.100.7"}]}
@@ -29,7 +29,10 @@ class _Provider:
     """Calls `answer` for objects of a kind as they are a while after they were made or changed."""
 
     def __init__(
-        self, cluster: Cluster, resource: Resource, answer: Callable[[Collection, Object], None]
+        self,
+        cluster: MemoryCluster,
+        resource: Resource,
+        answer: Callable[[Collection, Object], None],
     ) -> None:
         self._collection = cluster.of(resource)
         self._answer = answer
@@ -53,10 +56,10 @@ class _Provider:
             self._answer(self._collection, body)
 
 
-class Storage:
+class StorageProvider:
     """Gives each claim of a cluster a volume, and takes it with the claim."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: MemoryCluster) -> None:
         self._cluster = cluster
         self._volumes = cluster.of(PERSISTENT_VOLUMES)
         _Provider(cluster, PERSISTENT_VOLUME_CLAIMS, self._bind)
@@ -90,16 +93,16 @@ class Storage:
         if kind == "DELETED" and stored is not None:
             asyncio.get_running_loop().call_later(_SECONDS, self._drop, stored)
 
-    def _drop(self, stored: Stored) -> None:
+    def _drop(self, stored: StoredObject) -> None:
         there = self._volumes.get("", stored.name)
         if there is not None:
             try:
                 verbs.delete(self._volumes, there, {})
-            except RefusedError:
+            except StatusError:
                 return
 
 
-def serve_ingresses(cluster: Cluster) -> None:
+def serve_ingresses(cluster: MemoryCluster) -> None:
     """Give each Ingress of a cluster its address."""
 
     def answer(ingresses: Collection, body: Object) -> None:
@@ -109,10 +112,10 @@ def serve_ingresses(cluster: Cluster) -> None:
     _Provider(cluster, INGRESSES, answer)
 
 
-class Budgets(_Provider):
+class BudgetProvider(_Provider):
     """Says of each budget of a cluster how many pods it wants healthy."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: MemoryCluster) -> None:
         super().__init__(cluster, POD_DISRUPTION_BUDGETS, self._count)
 
     @staticmethod

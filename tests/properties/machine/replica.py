@@ -1,4 +1,5 @@
-"""One process of the syncer, from its start to its end, as `syncer.app.serve` runs it.
+"""One process of the syncer, from its start to its end, as `syncer.app.run_with_leader_election`
+runs it.
 
 Owns the life of a process: it waits for the Lease, works, is killed, stopped, cut off, and started
 again by its kubelet. What it runs is the product's own. Hazard: a process that is killed may do
@@ -12,35 +13,35 @@ import contextlib
 from typing import TYPE_CHECKING
 
 from kubeio.api.client import Client
-from kubeio.api.leader_election import Lease
+from kubeio.api.leader_election import LeaderElector
 from kubeio.config.endpoint import Endpoint
-from kubeio.http.transport_protocol import Fence, Request, Wire
-from syncer.app import Options, Syncer, _while_held
+from kubeio.http.transport_protocol import Fence, HttpRequest, HttpTransport
+from syncer.app import Syncer, SyncerOptions, _run_while_leading
 from syncer.tenants.session import Session
 from tenancy import wellknown
 from tests.properties.machine.judge import HOME
 from tests.properties.machine.loop import running
-from tests.support.memapi.direct import DirectWire, Fate, Tap
+from tests.support.memapi.direct import DirectTransport, RequestFate, WatchTap
 
 if TYPE_CHECKING:
-    from tests.properties.machine.world import World
+    from tests.properties.machine.world import MachineWorld
 
 RESTART_SECONDS = 2.0
 PATROL_SECONDS = 60.0
 _LEASE = {"duration": 15.0, "renew_deadline": 12.0, "period": 4.0, "look": 3.0}
 
 
-class Replica:
+class SimulatedReplica:
     """A pod of the syncer."""
 
-    def __init__(self, world: World, name: str) -> None:
+    def __init__(self, world: MachineWorld, name: str) -> None:
         self.world = world
         self.name = name
         self.is_dead = True
         self.cut_off: set[str] = set()
         """Sides that cannot be reached."""
         self.syncer: Syncer | None = None
-        self.lease: Lease | None = None
+        self.lease: LeaderElector | None = None
         self.starts = 0
         self._task: asyncio.Task[None] | None = None
         self._stop = asyncio.Event()
@@ -98,15 +99,15 @@ class Replica:
         agent = f"vc-syncer/{self.name}"
         async with contextlib.AsyncExitStack() as stack:
             client = Client(endpoint, user_agent=agent, connections=1)
-            self.lease = Lease(
+            self.lease = LeaderElector(
                 await stack.enter_async_context(client),
                 namespace=HOME,
                 name=wellknown.SYNCER,
                 identity=self.identity,
                 **_LEASE,
             )
-            super_client = Client(endpoint, user_agent=agent, fence=self.lease.fence)
-            options = Options(
+            super_client = Client(endpoint, user_agent=agent, fence=self.lease.check_fence)
+            options = SyncerOptions(
                 namespace=HOME,
                 port=0,
                 identity=self.name,
@@ -114,27 +115,27 @@ class Replica:
                 resync_seconds=PATROL_SECONDS,
             )
             self.syncer = Syncer(await stack.enter_async_context(super_client), options)
-            await _while_held(self.syncer, self.lease, self._stop)
+            await _run_while_leading(self.syncer, self.lease, self._stop)
 
 
-class Line:
+class ProcessConnection:
     """Between one process and one cluster."""
 
-    def __init__(self, replica: Replica, side: str, number: int) -> None:
+    def __init__(self, replica: SimulatedReplica, side: str, number: int) -> None:
         self._replica = replica
         self._number = number
         """Which of the replica's processes it belongs to: a later one is another."""
         self._side = side
 
-    def fate(self, request: Request) -> Fate:
+    def fate(self, request: HttpRequest) -> RequestFate:
         """Have a request judged, and say what becomes of it."""
         replica, world = self._replica, self._replica.world
         if replica.is_dead or replica.starts != self._number:
-            return Fate(is_lost=True)
+            return RequestFate(is_lost=True)
         world.judge.sent(self._side, request, replica.identity)
         return world.faults.fate(self._side, request, replica)
 
-    def opened(self, tap: Tap) -> None:
+    def opened(self, tap: WatchTap) -> None:
         """Take note of a watch."""
         world = self._replica.world
         world.faults.opened(self._side, tap)
@@ -146,13 +147,13 @@ class Line:
         )
 
 
-def wires(world: World) -> object:
+def wires(world: MachineWorld) -> object:
     """Return what gives a client of this world its wire."""
 
-    def wire(endpoint: Endpoint, fence: Fence | None) -> Wire:
+    def wire(endpoint: Endpoint, fence: Fence | None) -> HttpTransport:
         side, api = world.reached(endpoint)
         replica = running.get()
-        assert isinstance(replica, Replica), "only processes of the syncer ask"
-        return DirectWire(api, Line(replica, side, replica.starts), fence)
+        assert isinstance(replica, SimulatedReplica), "only processes of the syncer ask"
+        return DirectTransport(api, ProcessConnection(replica, side, replica.starts), fence)
 
     return wire

@@ -21,18 +21,18 @@ from tenancy.resources import (
     Resource,
 )
 from tests.properties.machine import shown, tokens
-from tests.properties.machine.judge import SYNCED, Break, Object
+from tests.properties.machine.judge import SYNCED, Invariant, Object
 from tests.properties.machine.kinds import OTHERS
 from tests.support.likeness import TERMINAL, differences, is_labelled, needs, untold
 
 if TYPE_CHECKING:
-    from tests.properties.machine.tenant import TenantSide
-    from tests.properties.machine.world import World
+    from tests.properties.machine.tenant import SimulatedTenant
+    from tests.properties.machine.world import MachineWorld
 
 
-def problems(world: World) -> list[Break]:
+def problems(world: MachineWorld) -> list[Invariant]:
     """Return what is not as it must be when nothing is left to do: I1, I4, and orphans."""
-    found: list[Break] = []
+    found: list[Invariant] = []
     for tenant in world.tenants:
         if tenant.is_deleted:
             found += _left(world, tenant)
@@ -45,7 +45,7 @@ def problems(world: World) -> list[Break]:
     return found
 
 
-def _left(world: World, tenant: TenantSide) -> list[Break]:
+def _left(world: MachineWorld, tenant: SimulatedTenant) -> list[Invariant]:
     """Nothing stays of a tenant whose VirtualCluster was deleted."""
     owned = world.owned(tenant)
     unmarked = {
@@ -60,13 +60,13 @@ def _left(world: World, tenant: TenantSide) -> list[Break]:
     ]
     if world.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name) is not None:
         stays.append(f"VirtualCluster {tenant.tenant.name}")
-    return [Break("I1", f"{tenant.side} was deleted: {what} is still there") for what in stays]
+    return [Invariant("I1", f"{tenant.side} was deleted: {what} is still there") for what in stays]
 
 
-def held(world: World) -> list[Break]:
+def held(world: MachineWorld) -> list[Invariant]:
     """Return what is missing below while deletes are held: all that has its place there free."""
     return [
-        Break("I1", f"deletes are held: {tenant.side}: {resource.kind} {name} has no twin")
+        Invariant("I1", f"deletes are held: {tenant.side}: {resource.kind} {name} has no twin")
         for tenant in world.tenants
         if world.holds(tenant) and tenant.is_followed
         for resource, body in list(tenant.alive.values())
@@ -76,7 +76,9 @@ def held(world: World) -> list[Break]:
     ]
 
 
-def _is_free(world: World, tenant: TenantSide, resource: Resource, body: Object) -> bool:
+def _is_free(
+    world: MachineWorld, tenant: SimulatedTenant, resource: Resource, body: Object
+) -> bool:
     """Tell whether nothing is in the way of a twin."""
     metadata = body["metadata"]
     space = next(
@@ -95,7 +97,7 @@ def _is_free(world: World, tenant: TenantSide, resource: Resource, body: Object)
     )
 
 
-def _orphans(world: World, tenant: TenantSide) -> list[Break]:
+def _orphans(world: MachineWorld, tenant: SimulatedTenant) -> list[Invariant]:
     found = []
     for resource, body in world.owned(tenant):
         metadata = body["metadata"]
@@ -107,42 +109,46 @@ def _orphans(world: World, tenant: TenantSide) -> list[Break]:
         uid = metadata["annotations"][wellknown.UID]
         if uid not in tenant.alive:
             text = f"{resource.kind} {metadata['name']}: its tenant object {uid} is gone"
-            found.append(Break("I1", f"{tenant.side}: orphan: {text}"))
+            found.append(Invariant("I1", f"{tenant.side}: orphan: {text}"))
         elif "deletionTimestamp" in metadata:
-            found.append(Break("I1", f"{tenant.side}: {metadata['name']} goes for ever"))
+            found.append(Invariant("I1", f"{tenant.side}: {metadata['name']} goes for ever"))
     return found
 
 
-def _missing(world: World, tenant: TenantSide, resource: Resource, body: Object) -> list[Break]:
+def _missing(
+    world: MachineWorld, tenant: SimulatedTenant, resource: Resource, body: Object
+) -> list[Invariant]:
     metadata = body["metadata"]
     title = f"{tenant.side}: {resource.kind} {metadata.get('namespace', '')}/{metadata['name']}"
     twin = world.twin(tenant, resource, metadata)
     if "deletionTimestamp" in metadata:
         if metadata.get("finalizers"):
             return []
-        return [Break("I4", f"{title} is still on its way out")]
+        return [Invariant("I4", f"{title} is still on its way out")]
     if _is_taken(world, tenant, resource, metadata):
         return []
     is_wanted = _is_wanted(world, tenant, resource, body)
     if twin is None:
-        return [Break("I1", f"{title} has no twin")] if is_wanted else []
+        return [Invariant("I1", f"{title} has no twin")] if is_wanted else []
     if not is_wanted and world.sight.is_out_of_sight(twin["metadata"]):
         return []
     found = _differences(world, tenant, body, twin)
-    problems = [Break("I1", f"{title}: {text}") for text in found]
+    problems = [Invariant("I1", f"{title}: {text}") for text in found]
     if resource is PODS:
-        problems += [Break("I4", f"{title}: {text}") for text in _told(tenant, body, twin)]
-        problems += [Break("I1", f"{title}: {text}") for text in tokens.missing(world, twin)]
+        problems += [Invariant("I4", f"{title}: {text}") for text in _told(tenant, body, twin)]
+        problems += [Invariant("I1", f"{title}: {text}") for text in tokens.missing(world, twin)]
     return problems
 
 
-def _is_taken(world: World, tenant: TenantSide, resource: Resource, metadata: Object) -> bool:
+def _is_taken(
+    world: MachineWorld, tenant: SimulatedTenant, resource: Resource, metadata: Object
+) -> bool:
     """Tell whether a stranger has the name below."""
     if resource is NAMESPACES:
         return False
     below = tenant.below(metadata["namespace"])
     stored = world.below.of(resource).get(below, metadata["name"])
-    if stored is not None and ownership.owner_of(stored.decode()["metadata"]) is None:
+    if stored is not None and ownership.read_owner(stored.decode()["metadata"]) is None:
         return True
     if resource is not PODS:
         return False
@@ -150,13 +156,15 @@ def _is_taken(world: World, tenant: TenantSide, resource: Resource, metadata: Ob
         (kind, found.name)
         for kind in (CONFIG_MAPS, SECRETS)
         for found in world.below.of(kind).all()
-        if found.namespace == below and ownership.owner_of(found.decode()["metadata"]) is None
+        if found.namespace == below and ownership.read_owner(found.decode()["metadata"]) is None
     }
     pod = tenant.alive[metadata["uid"]][1]
     return bool(strangers & needs(pod))
 
 
-def _is_wanted(world: World, tenant: TenantSide, resource: Resource, body: Object) -> bool:
+def _is_wanted(
+    world: MachineWorld, tenant: SimulatedTenant, resource: Resource, body: Object
+) -> bool:
     metadata = body["metadata"]
     if resource is NAMESPACES:
         return True
@@ -178,7 +186,7 @@ def _is_wanted(world: World, tenant: TenantSide, resource: Resource, body: Objec
     )
 
 
-def _told(tenant: TenantSide, pod: Object, twin: Object) -> list[str]:
+def _told(tenant: SimulatedTenant, pod: Object, twin: Object) -> list[str]:
     """I4: what the tenant reads of a pod is what its twin says."""
     found, node = untold(pod, twin), twin["spec"].get("nodeName")
     is_there = node == pod["spec"].get("nodeName")
@@ -187,7 +195,9 @@ def _told(tenant: TenantSide, pod: Object, twin: Object) -> list[str]:
     return found
 
 
-def _differences(world: World, tenant: TenantSide, body: Object, twin: Object) -> list[str]:
+def _differences(
+    world: MachineWorld, tenant: SimulatedTenant, body: Object, twin: Object
+) -> list[str]:
     """I1: return in what a twin is not what its tenant object says."""
     resource = tenant.alive[body["metadata"]["uid"]][0]
     found = differences(resource, body, twin)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 import structlog
 
 from tests.properties.machine import rest, steps
-from tests.properties.machine.judge import Break
+from tests.properties.machine.judge import Invariant
 from tests.properties.machine.loop import StuckError, VirtualLoop, seeded
 from tests.properties.machine.replica import PATROL_SECONDS, wires
-from tests.properties.machine.steps import Step
-from tests.properties.machine.world import World
+from tests.properties.machine.steps import MachineStep
+from tests.properties.machine.world import MachineWorld
 from tests.support.directed import directed
 
 REST_SECONDS = 1800.0
@@ -40,12 +40,12 @@ LENGTH = 40
 
 
 @dataclass
-class Outcome:
+class RunOutcome:
     """What came of one run."""
 
     seed: int
-    script: Sequence[Step]
-    breaks: list[Break] = field(default_factory=list)
+    script: Sequence[MachineStep]
+    breaks: list[Invariant] = field(default_factory=list)
     digest: str = ""
     """Of the trace: the same for the same seed and script."""
     trace: list[str] = field(default_factory=list)
@@ -64,10 +64,12 @@ class Outcome:
         return self.breaks[0].kind if self.breaks else ""
 
 
-def run(seed: int, script: Sequence[Step] | None = None, *, length: int = LENGTH) -> Outcome:
+def run(
+    seed: int, script: Sequence[MachineStep] | None = None, *, length: int = LENGTH
+) -> RunOutcome:
     """Run a script, or that of the seed."""
     found = steps.script(seed, length) if script is None else list(script)
-    outcome = Outcome(seed, found)
+    outcome = RunOutcome(seed, found)
     loop = VirtualLoop()
     was_collecting = gc.isenabled()
     gc.disable()  # what a collection finds is told at whatever moment it comes
@@ -76,7 +78,7 @@ def run(seed: int, script: Sequence[Step] | None = None, *, length: int = LENGTH
         with seeded(loop, seed):
             loop.run_until_complete(_run(loop, outcome))
     except StuckError as problem:
-        outcome.breaks.append(Break("stuck", str(problem)))
+        outcome.breaks.append(Invariant("stuck", str(problem)))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -85,9 +87,9 @@ def run(seed: int, script: Sequence[Step] | None = None, *, length: int = LENGTH
     return outcome
 
 
-async def _run(loop: VirtualLoop, outcome: Outcome) -> None:
+async def _run(loop: VirtualLoop, outcome: RunOutcome) -> None:
     chance = random.Random(outcome.seed)  # noqa: S311 - the same at each run
-    world = World(
+    world = MachineWorld(
         loop,
         outcome.seed,
         tenants=chance.choice((1, 2)),
@@ -122,7 +124,7 @@ async def _run(loop: VirtualLoop, outcome: Outcome) -> None:
             outcome.seconds = loop.time()
 
 
-async def _steps(world: World, script: Sequence[Step]) -> None:
+async def _steps(world: MachineWorld, script: Sequence[MachineStep]) -> None:
     for step in script:
         world.trace.append(f"{world.loop.time():.6f} step {step.name} {step.numbers}")
         steps.do(world, step)
@@ -132,7 +134,7 @@ async def _steps(world: World, script: Sequence[Step]) -> None:
             return
 
 
-async def _rest(world: World, chance: random.Random) -> None:
+async def _rest(world: MachineWorld, chance: random.Random) -> None:
     """End all faults and wait until all is as it must be, and stays so without a write."""
     world.faults.clear()
     for replica in world.replicas:
@@ -166,7 +168,7 @@ async def _rest(world: World, chance: random.Random) -> None:
         world.judge.broke("I5", f"never comes to rest: {world.judge.last_write}")
 
 
-async def _held(world: World) -> None:
+async def _held(world: MachineWorld) -> None:
     """While deletes are held for a store that is another one, all else goes on."""
     if any(tenant.newer is not None for tenant in world.tenants):
         await asyncio.sleep(FOLLOWED_SECONDS)
@@ -174,7 +176,7 @@ async def _held(world: World) -> None:
             world.judge.broke(each.rule, each.text)
 
 
-async def _left(world: World) -> None:
+async def _left(world: MachineWorld) -> None:
     """Whom nobody follows, nobody asks anything any more."""
     left = [tenant for tenant in world.tenants if not tenant.is_followed]
     if left:
@@ -187,7 +189,7 @@ async def _left(world: World) -> None:
         await asyncio.sleep(LOOK_SECONDS)
 
 
-async def _confirm(world: World) -> None:
+async def _confirm(world: MachineWorld) -> None:
     """Where deletes are held for a store that stays, say that it is meant."""
     held = [tenant for tenant in world.tenants if world.holds(tenant)]
     if held:
@@ -197,14 +199,14 @@ async def _confirm(world: World) -> None:
             world.confirm(tenant)
 
 
-def _begin_anew(world: World) -> None:
+def _begin_anew(world: MachineWorld) -> None:
     """Have a process started again whose watch went on in another store: else nothing tells it."""
     for replica in world.replicas:
         if not replica.is_dead and world.sight.is_blind(replica):
             replica.stop()
 
 
-async def _is_quiet(world: World) -> bool:
+async def _is_quiet(world: MachineWorld) -> bool:
     """I5: tell whether the syncer writes nothing for as long as a patrol takes."""
     if any(tenant.newer is not None for tenant in world.tenants):
         for tenant in world.tenants:
@@ -214,7 +216,7 @@ async def _is_quiet(world: World) -> bool:
     return sum(world.judge.writes.values()) == before and not rest.problems(world)
 
 
-def shrunk(outcome: Outcome, *, tries: int = 400) -> Outcome:
+def shrunk(outcome: RunOutcome, *, tries: int = 400) -> RunOutcome:
     """Return a run of the same seed that breaks the same with as few steps as are needed."""
     best, size = outcome, max(1, len(outcome.script) // 2)
     while size:

@@ -15,12 +15,12 @@ from tenancy.resources import (
     PRIORITY_CLASSES,
     STORAGE_CLASSES,
 )
-from tests.properties.machine.judge import Break
+from tests.properties.machine.judge import Invariant
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
-    from tests.properties.machine.tenant import TenantSide
-    from tests.properties.machine.world import World
+    from tests.properties.machine.tenant import SimulatedTenant
+    from tests.properties.machine.world import MachineWorld
 
 OWN_TAINT = "own"
 """The one that tenants give the nodes that they are shown."""
@@ -28,13 +28,13 @@ CLASSES = (STORAGE_CLASSES, PRIORITY_CLASSES)
 _FIELDS = ("provisioner", "reclaimPolicy", "value")
 
 
-def problems(world: World, tenant: TenantSide) -> list[Break]:
+def problems(world: MachineWorld, tenant: SimulatedTenant) -> list[Invariant]:
     """Return what a tenant is shown and is not so, or is so and is not shown."""
     texts = [*_classes(world, tenant), *_volumes(world, tenant), *_nodes(world, tenant)]
-    return [Break("I4", f"{tenant.side}: {text}") for text in texts]
+    return [Invariant("I4", f"{tenant.side}: {text}") for text in texts]
 
 
-def _classes(world: World, tenant: TenantSide) -> list[str]:
+def _classes(world: MachineWorld, tenant: SimulatedTenant) -> list[str]:
     found = []
     for resource in CLASSES:
         above = {stored.name: stored.decode() for stored in tenant.cluster.of(resource).all()}
@@ -61,12 +61,12 @@ def _classes(world: World, tenant: TenantSide) -> list[str]:
     return found
 
 
-def _volumes(world: World, tenant: TenantSide) -> list[str]:
+def _volumes(world: MachineWorld, tenant: SimulatedTenant) -> list[str]:
     claimed = {
         body["metadata"]["uid"]
         for stored in world.below.of(PERSISTENT_VOLUME_CLAIMS).all()
         for body in (stored.decode(),)
-        if (owner := ownership.owner_of(body["metadata"])) is not None
+        if (owner := ownership.read_owner(body["metadata"])) is not None
         and owner.vc_uid == tenant.tenant.uid
     }
     there = {
@@ -80,7 +80,7 @@ def _volumes(world: World, tenant: TenantSide) -> list[str]:
     ]
 
 
-def _nodes(world: World, tenant: TenantSide) -> list[str]:
+def _nodes(world: MachineWorld, tenant: SimulatedTenant) -> list[str]:
     found = []
     for stored in tenant.cluster.of(NODES).all():
         below = world.below.of(NODES).get("", stored.name)

@@ -13,15 +13,15 @@ from typing import TYPE_CHECKING, NamedTuple
 from syncer.tenants.session import Session
 from tenancy import ownership
 from tenancy.resources import NAMESPACES
-from tests.support.memapi.cluster import Cluster
-from tests.support.memapi.lists import Following
+from tests.support.memapi.cluster import MemoryCluster
+from tests.support.memapi.lists import RequestedWatch
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
-    from tests.properties.machine.replica import Replica
+    from tests.properties.machine.replica import SimulatedReplica
 
 
-class _Store(NamedTuple):
+class _AddressStore(NamedTuple):
     """Which of the stores that were put behind an address is there, and where it began."""
 
     number: int = 0
@@ -30,7 +30,7 @@ class _Store(NamedTuple):
     """Up to where it is the same as the one before it."""
 
 
-class _Watched(NamedTuple):
+class _WatchedCollection(NamedTuple):
     """One collection as a process follows it."""
 
     process: str
@@ -38,17 +38,17 @@ class _Watched(NamedTuple):
     path: str
 
 
-class Sight:
+class ObservedStores:
     """What the processes of one world have had in sight."""
 
-    def __init__(self, below: Cluster, replicas: Sequence[Replica]) -> None:
+    def __init__(self, below: MemoryCluster, replicas: Sequence[SimulatedReplica]) -> None:
         self._below = below
         self._replicas = replicas
         self._stripped: dict[str, list[Session]] = {}
         self._played_back: set[str] = set()
-        self._stores: dict[str, _Store] = {}
-        self._followed: dict[_Watched, int] = {}
-        self._blind: set[_Watched] = set()
+        self._stores: dict[str, _AddressStore] = {}
+        self._followed: dict[_WatchedCollection, int] = {}
+        self._blind: set[_WatchedCollection] = set()
         self.went_blind = 0
         """Watches that went on in another store, so far."""
 
@@ -95,21 +95,21 @@ class Sight:
         # The newest store, when it is back, has in common with the one that stood in for it what
         # that one began with.
         common = revision if before is None else min(revision, before.revision)
-        self._stores[side] = _Store(before.number + 1 if before else 1, revision, common)
+        self._stores[side] = _AddressStore(before.number + 1 if before else 1, revision, common)
 
     def noticed(self, side: str) -> None:
         """Take note that the syncer knows of another store: it has to begin anew by itself."""
         self._blind = {watched for watched in self._blind if watched.side != side}
 
-    def opened(self, side: str, process: str, asked: Following, *, is_noticed: bool) -> None:
+    def opened(self, side: str, process: str, asked: RequestedWatch, *, is_noticed: bool) -> None:
         """Take note of a watch; one that lists has everything in sight.
 
         One that goes on from where it stood in the store before, when this one has grown past that
         place or begins just there, is not told what it has missed, nor that it did. (One that
         stands before the beginning is answered 410.)
         """
-        watched = _Watched(process, side, asked.collection.resource.path())
-        store = self._stores.get(side, _Store())
+        watched = _WatchedCollection(process, side, asked.collection.resource.build_path())
+        store = self._stores.get(side, _AddressStore())
         is_later = self._followed.get(watched, store.number) != store.number
         self._followed[watched] = store.number
         if not asked.revision:
@@ -121,12 +121,12 @@ class Sight:
             self._blind.add(watched)
             self.went_blind += 1
 
-    def is_blind(self, replica: Replica) -> bool:
+    def is_blind(self, replica: SimulatedReplica) -> bool:
         """Tell whether a process has such a watch."""
         return any(watched.process == replica.identity for watched in self._blind)
 
     def _of_owner(self, twin: Object) -> list[Session]:
-        owner = ownership.owner_of(twin["metadata"])
+        owner = ownership.read_owner(twin["metadata"])
         uid = owner.vc_uid if owner is not None else ""
         return [session for session in self._sessions() if session.tenant.uid == uid]
 
@@ -138,5 +138,5 @@ def _shows(session: Session, twin: Object) -> bool:
     """Tell whether a session's cache has a super object."""
     metadata = twin["metadata"]
     place = (metadata.get("namespace", ""), metadata["name"])
-    entry = session.super_store(twin["kind"]).get(*place)
+    entry = session.get_super_store(twin["kind"]).get(*place)
     return entry is not None and entry.uid == metadata["uid"]

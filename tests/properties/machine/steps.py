@@ -14,14 +14,14 @@ from typing import TYPE_CHECKING, Any, NamedTuple
 from tests.properties.machine import breakdowns, super_edits, tenant_edits
 
 if TYPE_CHECKING:
-    from tests.properties.machine.world import World
+    from tests.properties.machine.world import MachineWorld
 
 PAUSES = (0.0, 0.002, 0.01, 0.05, 0.3, 2.0, 10.0, 20.0)
 """Seconds between two steps: in the middle of a request, of a reconcile, or after everything."""
 _TASTES = (0.1, 0.5, 1, 1, 4)
 
 
-class Step(NamedTuple):
+class MachineStep(NamedTuple):
     """One thing that happens, and how long the world then runs."""
 
     name: str
@@ -29,10 +29,10 @@ class Step(NamedTuple):
     pause: float
 
 
-Do = Callable[["World", Sequence[int]], None]
+MachineStepFunction = Callable[["MachineWorld", Sequence[int]], None]
 
 
-def script(seed: int, length: int, weights: Mapping[str, float] | None = None) -> list[Step]:
+def script(seed: int, length: int, weights: Mapping[str, float] | None = None) -> list[MachineStep]:
     """Return the script of a seed; `weights` says how often each step comes, else the table does.
 
     Each seed has its own taste: some steps come often in it and some never, and it may keep to a
@@ -45,25 +45,25 @@ def script(seed: int, length: int, weights: Mapping[str, float] | None = None) -
     few = chance.choice((3, 8, 40))
     numbers = [[chance.randrange(1000) for _ in range(few)] for _ in range(3)]
     pauses = chance.sample(PAUSES, 3)
-    steps = [Step("wait", (0,), 12.0)] if chance.random() < 0.7 else []
+    steps = [MachineStep("wait", (0,), 12.0)] if chance.random() < 0.7 else []
     while len(steps) < length:
         name = chance.choices(tuple(tastes), tuple(tastes.values()))[0]
         where = (chance.choice(found) for found in numbers)
         how = (chance.randrange(1000) for _ in range(2))
-        steps.append(Step(name, (*where, *how), chance.choice(pauses)))
+        steps.append(MachineStep(name, (*where, *how), chance.choice(pauses)))
     return steps
 
 
-def do(world: World, step: Step) -> None:
+def do(world: MachineWorld, step: MachineStep) -> None:
     """Have one step happen."""
     STEPS[step.name][1](world, step.numbers)
 
 
-def _wait(_: World, __: Sequence[int]) -> None:
+def _wait(_: MachineWorld, __: Sequence[int]) -> None:
     """Let time go by."""
 
 
-STEPS: Mapping[str, tuple[int, Do]] = {
+STEPS: Mapping[str, tuple[int, MachineStepFunction]] = {
     "make space": (6, tenant_edits.make_space),
     "end space": (2, tenant_edits.end_space),
     "renew space": (1, tenant_edits.renew_space),
@@ -110,11 +110,11 @@ STEPS: Mapping[str, tuple[int, Do]] = {
 """Each step: how often it comes, and what it does."""
 
 
-def written(steps: Sequence[Step]) -> list[list[Any]]:
+def written(steps: Sequence[MachineStep]) -> list[list[Any]]:
     """Return a script as JSON has it."""
     return [[step.name, list(step.numbers), step.pause] for step in steps]
 
 
-def read(found: Sequence[Sequence[Any]]) -> list[Step]:
+def read(found: Sequence[Sequence[Any]]) -> list[MachineStep]:
     """Return the script of such JSON."""
-    return [Step(name, tuple(numbers), pause) for name, numbers, pause in found]
+    return [MachineStep(name, tuple(numbers), pause) for name, numbers, pause in found]

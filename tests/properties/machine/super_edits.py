@@ -26,30 +26,30 @@ from tenancy.resources import (
 from tests.properties.machine.kinds import OTHERS
 from tests.properties.machine.tenant_edits import NAMES, PLAIN, tenant_of
 from tests.support.memapi.cluster import Collection
-from tests.support.memapi.refusals import RefusedError
-from tests.support.memapi.watches import Object, Stored
+from tests.support.memapi.refusals import StatusError
+from tests.support.memapi.watches import Object, StoredObject
 
 if TYPE_CHECKING:
-    from tests.properties.machine.world import World
+    from tests.properties.machine.world import MachineWorld
 
 
-def _twins(world: World, *resources: Resource) -> list[tuple[Collection, Stored]]:
+def _twins(world: MachineWorld, *resources: Resource) -> list[tuple[Collection, StoredObject]]:
     return [
         (world.below.of(resource), stored)
         for resource in resources
         for stored in world.below.of(resource).all()
-        if ownership.owner_of(stored.decode()["metadata"]) is not None
+        if ownership.read_owner(stored.decode()["metadata"]) is not None
     ]
 
 
 def _picked(
-    world: World, number: int, *resources: Resource
-) -> tuple[Collection, Stored] | tuple[None, None]:
+    world: MachineWorld, number: int, *resources: Resource
+) -> tuple[Collection, StoredObject] | tuple[None, None]:
     found = _twins(world, *resources)
     return found[number % len(found)] if found else (None, None)
 
 
-def edit_below(world: World, numbers: Sequence[int]) -> None:
+def edit_below(world: MachineWorld, numbers: Sequence[int]) -> None:
     collection, stored = _picked(world, numbers[0], PODS, *PLAIN)
     if collection is None or stored is None:
         return
@@ -72,13 +72,13 @@ def edit_below(world: World, numbers: Sequence[int]) -> None:
     world.change(collection, stored.namespace, stored.name, edited)
 
 
-def end_below(world: World, numbers: Sequence[int]) -> None:
+def end_below(world: MachineWorld, numbers: Sequence[int]) -> None:
     collection, stored = _picked(world, numbers[0], PODS, PODS, *PLAIN)
     if collection is not None and stored is not None:
         world.remove(collection, stored.namespace, stored.name, (None, 0)[numbers[1] % 2])
 
 
-def strip_other_below(world: World, numbers: Sequence[int]) -> None:
+def strip_other_below(world: MachineWorld, numbers: Sequence[int]) -> None:
     """A twin of some other kind, or a namespace, or a token, loses its labels."""
     collection, stored = _picked(world, numbers[0], *OTHERS, NAMESPACES, SECRETS)
     if collection is None or stored is None or _is_root(world, stored.name):
@@ -93,18 +93,18 @@ def strip_other_below(world: World, numbers: Sequence[int]) -> None:
     world.change(collection, stored.namespace, stored.name, edited)
 
 
-def _is_root(world: World, name: str) -> bool:
+def _is_root(world: MachineWorld, name: str) -> bool:
     return any(name == tenant.tenant.root for tenant in world.tenants)
 
 
-def end_other_below(world: World, numbers: Sequence[int]) -> None:
+def end_other_below(world: MachineWorld, numbers: Sequence[int]) -> None:
     kinds = [kind for kind in OTHERS if kind is not PERSISTENT_VOLUME_CLAIMS]
     collection, stored = _picked(world, numbers[0], *kinds, SECRETS)
     if collection is not None and stored is not None:
         world.remove(collection, stored.namespace, stored.name)
 
 
-def offer(world: World, numbers: Sequence[int]) -> None:
+def offer(world: MachineWorld, numbers: Sequence[int]) -> None:
     """A class that tenants are shown comes, changes or goes."""
     resource = (STORAGE_CLASSES, PRIORITY_CLASSES)[numbers[0] % 2]
     name = NAMES[numbers[1] % len(NAMES)]
@@ -125,7 +125,7 @@ def offer(world: World, numbers: Sequence[int]) -> None:
         world.make(world.below, resource, "", {"metadata": metadata, **said})
 
 
-def taint(world: World, numbers: Sequence[int]) -> None:
+def taint(world: MachineWorld, numbers: Sequence[int]) -> None:
     """A node changes."""
     nodes = world.below.of(NODES).all()
     taints = [{"key": f"t{each}", "effect": "NoSchedule"} for each in range(numbers[1] % 3)]
@@ -137,7 +137,7 @@ def taint(world: World, numbers: Sequence[int]) -> None:
     )
 
 
-def tell(world: World, numbers: Sequence[int]) -> None:
+def tell(world: MachineWorld, numbers: Sequence[int]) -> None:
     """Something below says something of a pod, in the super cluster's names."""
     collection, stored = _picked(world, numbers[0], PODS)
     if collection is None or stored is None:
@@ -152,11 +152,11 @@ def tell(world: World, numbers: Sequence[int]) -> None:
         "type": "Normal",
         "count": 1 + numbers[2] % 3,
     }
-    with contextlib.suppress(RefusedError):
+    with contextlib.suppress(StatusError):
         world.make(world.below, EVENTS, stored.namespace, event)
 
 
-def remake_below(world: World, numbers: Sequence[int]) -> None:
+def remake_below(world: MachineWorld, numbers: Sequence[int]) -> None:
     """A backup is played back over a twin: the same object with another UID, in no time."""
     collection, stored = _picked(world, numbers[0], PODS, SERVICES, SERVICES, *PLAIN)
     body = stored.decode() if stored is not None else {}
@@ -169,18 +169,18 @@ def remake_below(world: World, numbers: Sequence[int]) -> None:
         if key in ("name", "labels", "annotations", "ownerReferences")
     }
     played_back = {**body, "metadata": metadata}
-    with contextlib.suppress(RefusedError):
+    with contextlib.suppress(StatusError):
         made = world.make(world.below, collection.resource, stored.namespace, played_back)
         world.sight.plays_back(body, made.decode())
 
 
-def end_space_below(world: World, numbers: Sequence[int]) -> None:
+def end_space_below(world: MachineWorld, numbers: Sequence[int]) -> None:
     collection, stored = _picked(world, numbers[0], NAMESPACES)
     if collection is not None and stored is not None:
         world.remove(collection, "", stored.name)
 
 
-def stranger(world: World, numbers: Sequence[int]) -> None:
+def stranger(world: MachineWorld, numbers: Sequence[int]) -> None:
     """Somebody puts an object of their own where a twin would stand."""
     tenant = tenant_of(world, numbers)
     resource = (CONFIG_MAPS, SECRETS)[numbers[3] % 2]
@@ -194,19 +194,19 @@ def stranger(world: World, numbers: Sequence[int]) -> None:
         return
     stored = twinless[numbers[4] % len(twinless)]
     body = {"metadata": {"name": stored.name}}
-    with contextlib.suppress(RefusedError):
+    with contextlib.suppress(StatusError):
         world.make(world.below, resource, tenant.below(stored.namespace), body)
 
 
-def stranger_leaves(world: World, _: Sequence[int]) -> None:
+def stranger_leaves(world: MachineWorld, _: Sequence[int]) -> None:
     for resource in (CONFIG_MAPS, SECRETS):
         for stored in world.below.of(resource).all():
             metadata = stored.decode()["metadata"]
-            if ownership.owner_of(metadata) is None and stored.name in NAMES:
+            if ownership.read_owner(metadata) is None and stored.name in NAMES:
                 world.remove(world.below.of(resource), stored.namespace, stored.name)
 
 
-def disengage(world: World, numbers: Sequence[int]) -> None:
+def disengage(world: MachineWorld, numbers: Sequence[int]) -> None:
     """The syncer's credential for a tenant goes, and comes back or not."""
     tenant = tenant_of(world, numbers)
     if tenant.is_engaged:
@@ -215,11 +215,11 @@ def disengage(world: World, numbers: Sequence[int]) -> None:
         world.engage(tenant)
 
 
-def delete_tenant(world: World, numbers: Sequence[int]) -> None:
+def delete_tenant(world: MachineWorld, numbers: Sequence[int]) -> None:
     world.manager.delete(tenant_of(world, numbers))
 
 
-def phase(world: World, numbers: Sequence[int]) -> None:
+def phase(world: MachineWorld, numbers: Sequence[int]) -> None:
     """A kubelet has news of a pod."""
     collection, stored = _picked(world, numbers[0], PODS)
     if collection is None or stored is None:

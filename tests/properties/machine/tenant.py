@@ -13,16 +13,16 @@ from typing import Any
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, Resource
-from tests.support.memapi.cluster import Cluster, State
+from tests.support.memapi.cluster import ClusterState, MemoryCluster
 from tests.support.memapi.watches import Object
 
 
 @dataclass
-class TenantSide:
+class SimulatedTenant:
     """One tenant: its cluster, and what it had before it was restored."""
 
     number: int
-    cluster: Cluster
+    cluster: MemoryCluster
     tenant: Tenant
     alive: dict[str, tuple[Resource, Object]] = field(default_factory=dict)
     """Every object by its UID, as it is now."""
@@ -34,8 +34,8 @@ class TenantSide:
     """What of that the store that is there now was restored without."""
     revived: dict[str, float] = field(default_factory=dict)
     """What another store has brought back that was on its way out, or gone: when, by UID."""
-    snapshots: list[State] = field(default_factory=list)
-    newer: State | None = None
+    snapshots: list[ClusterState] = field(default_factory=list)
+    newer: ClusterState | None = None
     restores: int = 0
     is_engaged: bool = True
     """Whether the syncer has a credential for it."""
@@ -89,7 +89,7 @@ class TenantSide:
 
     def below(self, space: str) -> str:
         """Return where a namespace of the tenant's is mapped to."""
-        return names.super_namespace(self.tenant.root, self.tenant.uid, space)
+        return names.build_super_namespace(self.tenant.root, self.tenant.uid, space)
 
     def truth(self, uid: str) -> tuple[Resource, Object] | None:
         """Return the object of a UID that must not lose its twin; None when there is none."""

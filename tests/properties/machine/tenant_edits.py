@@ -23,21 +23,21 @@ from tenancy.resources import (
     Resource,
 )
 from tests.properties.machine import tokens
-from tests.properties.machine.kinds import OTHERS, Row
+from tests.properties.machine.kinds import OTHERS, MachineKind
 from tests.properties.machine.shown import OWN_TAINT
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
-    from tests.properties.machine.tenant import TenantSide
-    from tests.properties.machine.world import World
+    from tests.properties.machine.tenant import SimulatedTenant
+    from tests.properties.machine.world import MachineWorld
 
 PLAIN = (CONFIG_MAPS, SECRETS, SERVICES)
 SPACES = ("default", "web", "db")
 NAMES = ("a", "b", "c")
 
 
-class Marked(Protocol):
+class MarkedWriter(Protocol):
     """Somebody whose word stands in everything that is theirs."""
 
     @property
@@ -45,7 +45,7 @@ class Marked(Protocol):
         """The word."""
 
 
-def tenant_of(world: World, numbers: Sequence[int]) -> TenantSide:
+def tenant_of(world: MachineWorld, numbers: Sequence[int]) -> SimulatedTenant:
     return world.tenants[numbers[0] % len(world.tenants)]
 
 
@@ -57,22 +57,24 @@ def name_of(numbers: Sequence[int]) -> str:
     return NAMES[numbers[2] % len(NAMES)]
 
 
-def _try(world: World, tenant: TenantSide, resource: Resource, space: str, body: Object) -> None:
-    with contextlib.suppress(RefusedError):
+def _try(
+    world: MachineWorld, tenant: SimulatedTenant, resource: Resource, space: str, body: Object
+) -> None:
+    with contextlib.suppress(StatusError):
         world.make(tenant.cluster, resource, space, body)
 
 
-def make_space(world: World, numbers: Sequence[int]) -> None:
+def make_space(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     _try(world, tenant, NAMESPACES, "", {"metadata": {"name": space_of(numbers)}})
 
 
-def end_space(world: World, numbers: Sequence[int]) -> None:
+def end_space(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     world.remove(tenant.cluster.of(NAMESPACES), "", space_of(numbers))
 
 
-def renew_space(world: World, numbers: Sequence[int]) -> None:
+def renew_space(world: MachineWorld, numbers: Sequence[int]) -> None:
     """A namespace is deleted, and made again as soon as its name is free."""
     end_space(world, numbers)
     tenant, left = tenant_of(world, numbers), [10]
@@ -87,11 +89,11 @@ def renew_space(world: World, numbers: Sequence[int]) -> None:
     again()
 
 
-def _value(tenant: Marked, number: int) -> str:
+def _value(tenant: MarkedWriter, number: int) -> str:
     return f"{tenant.canary}-{number % 4}"
 
 
-def data(tenant: Marked, resource: Resource, number: int) -> Object:
+def data(tenant: MarkedWriter, resource: Resource, number: int) -> Object:
     """Return what an object of a plain kind says."""
     value = _value(tenant, number)
     if resource is CONFIG_MAPS:
@@ -101,13 +103,13 @@ def data(tenant: Marked, resource: Resource, number: int) -> Object:
     return {"spec": {"ports": [{"port": 80 + number % 3}], "selector": {"app": value}}}
 
 
-def make(world: World, numbers: Sequence[int]) -> None:
+def make(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant, resource = tenant_of(world, numbers), PLAIN[numbers[3] % len(PLAIN)]
     body = {"metadata": {"name": name_of(numbers)}, **data(tenant, resource, numbers[4])}
     _try(world, tenant, resource, space_of(numbers), body)
 
 
-def edit(world: World, numbers: Sequence[int]) -> None:
+def edit(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant, resource = tenant_of(world, numbers), PLAIN[numbers[3] % len(PLAIN)]
 
     def edited(found: Object) -> Object:
@@ -118,17 +120,17 @@ def edit(world: World, numbers: Sequence[int]) -> None:
     world.change(tenant.cluster.of(resource), space_of(numbers), name_of(numbers), edited)
 
 
-def end(world: World, numbers: Sequence[int]) -> None:
+def end(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant, resource = tenant_of(world, numbers), PLAIN[numbers[3] % len(PLAIN)]
     world.remove(tenant.cluster.of(resource), space_of(numbers), name_of(numbers))
 
 
-def _other(numbers: Sequence[int]) -> tuple[Row, str]:
+def _other(numbers: Sequence[int]) -> tuple[MachineKind, str]:
     row = tuple(OTHERS.values())[numbers[3] % len(OTHERS)]
     return row, row.one_name or name_of(numbers)
 
 
-def make_other(world: World, numbers: Sequence[int]) -> None:
+def make_other(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant, (row, name) = tenant_of(world, numbers), _other(numbers)
     space = space_of(numbers)
     said = row.body(tenant, f"{space}/{name}", numbers[4])
@@ -136,7 +138,7 @@ def make_other(world: World, numbers: Sequence[int]) -> None:
     _try(world, tenant, row.resource, space, {"metadata": metadata, **said})
 
 
-def edit_other(world: World, numbers: Sequence[int]) -> None:
+def edit_other(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant, (row, name) = tenant_of(world, numbers), _other(numbers)
     said = row.body(tenant, f"{space_of(numbers)}/{name}", numbers[4])
     said.pop("labels", None)
@@ -148,12 +150,12 @@ def edit_other(world: World, numbers: Sequence[int]) -> None:
     world.change(tenant.cluster.of(row.resource), space_of(numbers), name, edited)
 
 
-def end_other(world: World, numbers: Sequence[int]) -> None:
+def end_other(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant, (row, name) = tenant_of(world, numbers), _other(numbers)
     world.remove(tenant.cluster.of(row.resource), space_of(numbers), name)
 
 
-def edit_shown(world: World, numbers: Sequence[int]) -> None:
+def edit_shown(world: MachineWorld, numbers: Sequence[int]) -> None:
     """A tenant changes or takes away what is only shown to it."""
     tenant = tenant_of(world, numbers)
     resource = (STORAGE_CLASSES, PRIORITY_CLASSES, NODES)[numbers[1] % 3]
@@ -174,7 +176,7 @@ def _spoilt(found: Object) -> Object:
     return {**found, "reclaimPolicy": "Retain"} if "provisioner" in found else {**found, "value": 1}
 
 
-def make_token_pod(world: World, numbers: Sequence[int]) -> None:
+def make_token_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
     """A pod that asks for a token of its account."""
     tenant = tenant_of(world, numbers)
     body = pod(tenant, name_of(numbers), numbers)
@@ -183,7 +185,7 @@ def make_token_pod(world: World, numbers: Sequence[int]) -> None:
     _try(world, tenant, PODS, space_of(numbers), {**body, "spec": spec})
 
 
-def pod(tenant: Marked, name: str, numbers: Sequence[int]) -> Object:
+def pod(tenant: MarkedWriter, name: str, numbers: Sequence[int]) -> Object:
     """Return a pod that needs some of the tenant's configuration."""
     volumes: list[Object] = []
     if numbers[3] & 1:
@@ -206,12 +208,12 @@ def pod(tenant: Marked, name: str, numbers: Sequence[int]) -> Object:
     }
 
 
-def make_pod(world: World, numbers: Sequence[int]) -> None:
+def make_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     _try(world, tenant, PODS, space_of(numbers), pod(tenant, name_of(numbers), numbers))
 
 
-def edit_pod(world: World, numbers: Sequence[int]) -> None:
+def edit_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
 
     def edited(found: Object) -> Object:
@@ -224,13 +226,13 @@ def edit_pod(world: World, numbers: Sequence[int]) -> None:
     world.change(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), edited)
 
 
-def end_pod(world: World, numbers: Sequence[int]) -> None:
+def end_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     grace = (None, None, 1, 0)[numbers[3] % 4]
     world.remove(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), grace)
 
 
-def renew_pod(world: World, numbers: Sequence[int]) -> None:
+def renew_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
     """The same name again at once: somebody had forced the end of what had it."""
     tenant = tenant_of(world, numbers)
     world.remove(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), 0)

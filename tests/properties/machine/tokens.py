@@ -10,13 +10,13 @@ from typing import TYPE_CHECKING
 
 from tenancy import wellknown
 from tenancy.resources import PODS, SECRETS
-from tests.properties.machine.judge import Break
+from tests.properties.machine.judge import Invariant
 from tests.properties.machine.loop import EPOCH
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
-    from tests.properties.machine.tenant import TenantSide
-    from tests.properties.machine.world import World
+    from tests.properties.machine.tenant import SimulatedTenant
+    from tests.properties.machine.world import MachineWorld
 
 SECONDS = 600
 """How long a pod asks a token to be good for; it is renewed at half of that."""
@@ -35,7 +35,7 @@ def volume(audience: str) -> Object:
     return {"name": VOLUME, "projected": {"sources": [source]}}
 
 
-def missing(world: World, twin: Object) -> list[str]:
+def missing(world: MachineWorld, twin: Object) -> list[str]:
     """Return what a pod below lacks of the tokens that it mounts."""
     namespace = twin["metadata"]["namespace"]
     return [
@@ -45,7 +45,7 @@ def missing(world: World, twin: Object) -> list[str]:
     ]
 
 
-def problems(world: World, tenant: TenantSide, secret: Object) -> list[Break]:
+def problems(world: MachineWorld, tenant: SimulatedTenant, secret: Object) -> list[Invariant]:
     """Return what is wrong with a token that is below."""
     metadata = secret["metadata"]
     title = f"{tenant.side}: the token of {metadata['annotations'][wellknown.ACCOUNT]}"
@@ -56,10 +56,10 @@ def problems(world: World, tenant: TenantSide, secret: Object) -> list[Break]:
         and metadata["name"] in _mounted(stored.decode())
     ]
     if not users and not any(_asks(body, metadata) for _, body in tenant.alive.values()):
-        return [Break("I1", f"{title} is there, and nobody mounts it")]
+        return [Invariant("I1", f"{title} is there, and nobody mounts it")]
     renewed = dt.datetime.fromisoformat(metadata["annotations"][wellknown.TOKEN_RENEW]).timestamp()
     if renewed + _LATE_SECONDS < EPOCH + world.loop.time():
-        return [Break("I1", f"{title} was to be renewed a while ago")]
+        return [Invariant("I1", f"{title} was to be renewed a while ago")]
     return []
 
 

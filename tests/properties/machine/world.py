@@ -14,7 +14,7 @@ import random
 from typing import Any
 
 from kubeio.config.endpoint import Endpoint
-from syncer.lifecycle.tenant_manager import KUBECONFIG
+from syncer.lifecycle.tenant_manager import KUBECONFIG_NAME
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
@@ -25,57 +25,57 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
-from tests.properties.machine.controllers import Controllers, furnish
-from tests.properties.machine.judge import HOME, Judge
+from tests.properties.machine.controllers import NamespaceControllers, furnish
+from tests.properties.machine.judge import HOME, WorldChecker
 from tests.properties.machine.kinds import STORAGE_CLASS
 from tests.properties.machine.loop import EPOCH, VirtualLoop
-from tests.properties.machine.manager import Manager
-from tests.properties.machine.network import Faults
-from tests.properties.machine.providers import Budgets, Storage, serve_ingresses
-from tests.properties.machine.replica import Replica
-from tests.properties.machine.sight import Sight
-from tests.properties.machine.tenant import TenantSide
+from tests.properties.machine.manager import MachineManager
+from tests.properties.machine.network import NetworkFaults
+from tests.properties.machine.providers import BudgetProvider, StorageProvider, serve_ingresses
+from tests.properties.machine.replica import SimulatedReplica
+from tests.properties.machine.sight import ObservedStores
+from tests.properties.machine.tenant import SimulatedTenant
 from tests.support.memapi import clusters, verbs
-from tests.support.memapi.api import Api
-from tests.support.memapi.cluster import Cluster, Collection, State
-from tests.support.memapi.kubelet import Kubelet
-from tests.support.memapi.refusals import RefusedError
-from tests.support.memapi.watches import Object, Stored
+from tests.support.memapi.api import MemoryApi
+from tests.support.memapi.cluster import ClusterState, Collection, MemoryCluster
+from tests.support.memapi.kubelet import MemoryKubelet
+from tests.support.memapi.refusals import StatusError
+from tests.support.memapi.watches import Object, StoredObject
 
 SUPER = "super"
 NODES = clusters.NODE_NAMES[:2]
 _PORT = 9000
 
 
-class World:
+class MachineWorld:
     """Everything of one run."""
 
     def __init__(self, loop: VirtualLoop, seed: int, *, tenants: int, replicas: int) -> None:
         self.loop = loop
         self.chance = random.Random(seed)  # noqa: S311 - the same at each run
-        self.faults = Faults(random.Random(seed + 1))  # noqa: S311 - the same at each run
+        self.faults = NetworkFaults(random.Random(seed + 1))  # noqa: S311 - the same at each run
         self.endpoint = Endpoint(server=f"http://127.0.0.1:{_PORT}", name=SUPER)
         self.below = self._cluster(SUPER, "10.96.0.0/12")
-        self.tenants: list[TenantSide] = []
+        self.tenants: list[SimulatedTenant] = []
         self._begin_below()
         for number in range(tenants):
             self.tenants.append(self._tenant(number))
-        self.apis = [Api(self.below), *(Api(each.cluster) for each in self.tenants)]
-        self.judge = Judge(self)
-        self.kubelet = Kubelet(self.below, NODES, step=0.4, staged=False, events=False)
-        Storage(self.below)
+        self.apis = [MemoryApi(self.below), *(MemoryApi(each.cluster) for each in self.tenants)]
+        self.judge = WorldChecker(self)
+        self.kubelet = MemoryKubelet(self.below, NODES, step=0.4, staged=False, events=False)
+        StorageProvider(self.below)
         serve_ingresses(self.below)
-        self.budgets = [Budgets(tenant.cluster) for tenant in self.tenants]
+        self.budgets = [BudgetProvider(tenant.cluster) for tenant in self.tenants]
         self.controllers = [
-            Controllers(self.below),
-            *(Controllers(t.cluster) for t in self.tenants),
+            NamespaceControllers(self.below),
+            *(NamespaceControllers(t.cluster) for t in self.tenants),
         ]
-        self.replicas = [Replica(self, f"syncer-{number}") for number in range(replicas)]
-        self.manager = Manager(self)
+        self.replicas = [SimulatedReplica(self, f"syncer-{number}") for number in range(replicas)]
+        self.manager = MachineManager(self)
         self.trace: list[str] = []
-        self.sight = Sight(self.below, self.replicas)
+        self.sight = ObservedStores(self.below, self.replicas)
 
-    def _cluster(self, name: str, slice_: str) -> Cluster:
+    def _cluster(self, name: str, slice_: str) -> MemoryCluster:
         made = clusters.fresh(
             name,
             slice_,
@@ -95,7 +95,7 @@ class World:
         offered = {"metadata": {"name": STORAGE_CLASS}, "provisioner": "csi.example.com"}
         self.make(self.below, STORAGE_CLASSES, "", offered)
 
-    def _tenant(self, number: int) -> TenantSide:
+    def _tenant(self, number: int) -> SimulatedTenant:
         cluster = self._cluster(f"tenant{number}", clusters.service_range(number))
         metadata = {"name": f"vc{number}", "finalizers": [wellknown.FINALIZER]}
         body = {"metadata": metadata, "spec": {"clusterVersionName": "v1.36"}}
@@ -111,35 +111,37 @@ class World:
             subresource="status",
         )
         uid = made["metadata"]["uid"]
-        root = names.root_namespace("default", f"vc{number}", uid)
+        root = names.build_root_namespace("default", f"vc{number}", uid)
         tenant = Tenant(name=f"vc{number}", namespace="default", uid=uid, root=root)
-        labels = ownership.labels(tenant, "")
+        labels = ownership.build_owner_labels(tenant, "")
         self.make(self.below, NAMESPACES, "", {"metadata": {"name": root, "labels": labels}})
-        found = TenantSide(number, cluster, tenant)
+        found = SimulatedTenant(number, cluster, tenant)
         found.follow()
         self.engage(found)
         return found
 
-    def engage(self, tenant: TenantSide) -> None:
+    def engage(self, tenant: SimulatedTenant) -> None:
         """Give the syncer a credential for a tenant."""
-        labels = ownership.labels(tenant.tenant, "")
+        labels = ownership.build_owner_labels(tenant.tenant, "")
         secret = {
             "metadata": {
-                "name": KUBECONFIG,
+                "name": KUBECONFIG_NAME,
                 "labels": {**labels, wellknown.CREDENTIAL: wellknown.CREDENTIAL_SYNCER},
             },
-            "data": {KUBECONFIG: _kubeconfig(tenant.number)},
+            "data": {KUBECONFIG_NAME: _kubeconfig(tenant.number)},
         }
-        with contextlib.suppress(RefusedError):
+        with contextlib.suppress(StatusError):
             self.make(self.below, SECRETS, tenant.tenant.root, secret)
         tenant.is_engaged = True
 
-    def disengage(self, tenant: TenantSide) -> None:
+    def disengage(self, tenant: SimulatedTenant) -> None:
         """Take that away."""
-        self.remove(self.below.of(SECRETS), tenant.tenant.root, KUBECONFIG)
+        self.remove(self.below.of(SECRETS), tenant.tenant.root, KUBECONFIG_NAME)
         tenant.is_engaged = False
 
-    def make(self, cluster: Cluster, resource: Resource, space: str, body: Object) -> Stored:
+    def make(
+        self, cluster: MemoryCluster, resource: Resource, space: str, body: Object
+    ) -> StoredObject:
         """Make an object with a cluster admin's hand; raises RefusedError."""
         copied = json.loads(json.dumps(body))
         return verbs.create(cluster, cluster.of(resource), space, copied, "admin")
@@ -151,7 +153,7 @@ class World:
             return False
         try:
             verbs.patch(collection, stored, change, {}, "admin")
-        except RefusedError:
+        except StatusError:
             return False
         return True
 
@@ -165,24 +167,24 @@ class World:
         options = {} if grace is None else {"gracePeriodSeconds": grace}
         try:
             verbs.delete(collection, stored, options)
-        except RefusedError:
+        except StatusError:
             return False
         return True
 
-    def reached(self, endpoint: Endpoint) -> tuple[str, Api]:
+    def reached(self, endpoint: Endpoint) -> tuple[str, MemoryApi]:
         """Return which cluster an endpoint leads to."""
         number = int(endpoint.server.rpartition(":")[2]) - _PORT
         return (SUPER if not number else f"tenant{number - 1}"), self.apis[number]
 
-    def of(self, uid: str) -> TenantSide | None:
+    def of(self, uid: str) -> SimulatedTenant | None:
         """Return the tenant of a VirtualCluster."""
         return next((each for each in self.tenants if each.tenant.uid == uid), None)
 
-    def at(self, side: str) -> Cluster:
+    def at(self, side: str) -> MemoryCluster:
         """Return the cluster of a side."""
         return self.below if side == SUPER else self.tenants[int(side[6:])].cluster
 
-    def settled(self, tenant: TenantSide, state: State) -> bool:
+    def settled(self, tenant: SimulatedTenant, state: ClusterState) -> bool:
         """Tell whether the brake has counted everything that a restore would lose.
 
         It counts a while after a write. A restore within that while, to a moment before the write,
@@ -203,7 +205,7 @@ class World:
             if uid not in kept
         )
 
-    def twin(self, tenant: TenantSide, resource: Resource, metadata: Object) -> Object | None:
+    def twin(self, tenant: SimulatedTenant, resource: Resource, metadata: Object) -> Object | None:
         """Return the super object that is the twin of a tenant object, if there is one."""
         space, name = metadata.get("namespace", ""), metadata["name"]
         if resource is CONFIG_MAPS and name == "kube-root-ca.crt":
@@ -214,11 +216,11 @@ class World:
         if stored is None:
             return None
         body = stored.decode()
-        owner = ownership.owner_of(body["metadata"])
+        owner = ownership.read_owner(body["metadata"])
         is_own = owner is not None and owner.vc_uid == tenant.tenant.uid
         return body if is_own and owner is not None and owner.uid == metadata["uid"] else None
 
-    def owned(self, tenant: TenantSide) -> list[tuple[Resource, Object]]:
+    def owned(self, tenant: SimulatedTenant) -> list[tuple[Resource, Object]]:
         """Return the super objects that record this tenant as their owner."""
         spelled = tenant.tenant.uid.encode()
         return [
@@ -227,16 +229,16 @@ class World:
             for stored in collection.all()
             if spelled in stored.body
             for body in (stored.decode(),)
-            if (owner := ownership.owner_of(body["metadata"])) is not None
+            if (owner := ownership.read_owner(body["metadata"])) is not None
             and owner.vc_uid == tenant.tenant.uid
         ]
 
-    def is_confirming(self, tenant: TenantSide) -> bool:
+    def is_confirming(self, tenant: SimulatedTenant) -> bool:
         """Tell whether a person's word about a store waits to be taken."""
         stored = self.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name)
         return stored is not None and wellknown.CONFIRM_DELETES.encode() in stored.body
 
-    def restore(self, tenant: TenantSide, state: State, bump: int) -> None:
+    def restore(self, tenant: SimulatedTenant, state: ClusterState, bump: int) -> None:
         """Put an older store behind the tenant's address."""
         if tenant.newer is None:
             tenant.lost, tenant.newer = dict(tenant.alive), tenant.cluster.save()
@@ -245,7 +247,7 @@ class World:
         tenant.before = {u: found for u, found in tenant.lost.items() if u not in tenant.alive}
         self._resume(tenant)
 
-    def _put_store(self, tenant: TenantSide, state: State, bump: int = 0) -> None:
+    def _put_store(self, tenant: SimulatedTenant, state: ClusterState, bump: int = 0) -> None:
         if self.holds(tenant):
             self.sight.noticed(tenant.side)
         before = tenant.alive
@@ -258,14 +260,14 @@ class World:
             if uid not in before or "deletionTimestamp" in before[uid][1]["metadata"]
         }
 
-    def bring_back(self, tenant: TenantSide) -> None:
+    def bring_back(self, tenant: SimulatedTenant) -> None:
         """Put the newest store back."""
         if tenant.newer is not None:
             self._put_store(tenant, tenant.newer)
             tenant.settle()
             self._resume(tenant)
 
-    def confirm(self, tenant: TenantSide) -> None:
+    def confirm(self, tenant: SimulatedTenant) -> None:
         """Say, as the CLI does, that the tenant's store is meant to stay."""
         system = tenant.cluster.of(NAMESPACES).get("", "kube-system")
         assert system is not None
@@ -282,7 +284,7 @@ class World:
         collection = self.below.of(VIRTUAL_CLUSTERS)
         self.change(collection, "default", tenant.tenant.name, confirmed)
 
-    def holds(self, tenant: TenantSide) -> bool:
+    def holds(self, tenant: SimulatedTenant) -> bool:
         """Tell whether the VirtualCluster says that deletes are held."""
         stored = self.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name)
         status = stored.decode().get("status", {}) if stored is not None else {}
@@ -291,7 +293,7 @@ class World:
             for each in status.get("conditions") or ()
         )
 
-    def _resume(self, tenant: TenantSide) -> None:
+    def _resume(self, tenant: SimulatedTenant) -> None:
         self.controllers[1 + tenant.number].look()
         self.budgets[tenant.number].look()
 

@@ -52,7 +52,7 @@ async def begin_with(answer, *pods, version):
     await answer.event("BOOKMARK", mark(version))
 
 
-class Script:
+class WatchScript:
     """Plays one scene for each watch; lists show `listed`."""
 
     def __init__(self, *scenes, listed=(), version=0, page=1000):
@@ -89,7 +89,7 @@ class Script:
         await answer.json({"kind": "PodList", "metadata": metadata, "items": items})
 
 
-class Run:
+class ReflectorRun:
     """A reflector at work, its store, and what subscribers were told."""
 
     def __init__(self, reflector, store):
@@ -120,12 +120,12 @@ async def running(script, *, silence=5.0, delays=None, rests=False, **options):
             client,
             PODS,
             store,
-            silence=silence,
+            idle_timeout=silence,
             sleep=sleep,
             backoff=Backoff(base=1.0, ceiling=30.0, chance=lambda: 1.0),
             **options,
         )
-        run = Run(reflector, store)
+        run = ReflectorRun(reflector, store)
         task = asyncio.ensure_future(reflector.run())
         try:
             yield run

@@ -20,12 +20,12 @@ import uvloop
 
 from bench.shapes import SHAPES
 from tests.support.memapi import clusters
-from tests.support.memapi.api import Api
-from tests.support.memapi.cluster import Cluster
-from tests.support.memapi.connection import Connection, Followed
-from tests.support.memapi.control import Control
-from tests.support.memapi.kubelet import Kubelet
-from tests.support.memapi.loads import Loads
+from tests.support.memapi.api import MemoryApi
+from tests.support.memapi.cluster import MemoryCluster
+from tests.support.memapi.connection import ApiConnection, WatchConnections
+from tests.support.memapi.control import ControlServer
+from tests.support.memapi.kubelet import MemoryKubelet
+from tests.support.memapi.loads import PodLoads
 
 
 def main() -> int:
@@ -51,7 +51,7 @@ async def _serve(asked: argparse.Namespace) -> None:
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, stop.set)
     shape = SHAPES[asked.shape]
     below = clusters.super_cluster()
-    Kubelet(
+    MemoryKubelet(
         below,
         clusters.NODE_NAMES,
         step=asked.step,
@@ -61,11 +61,11 @@ async def _serve(asked: argparse.Namespace) -> None:
     tenants = [clusters.tenant(number, shape) for number in range(asked.tenants)]
     for tenant in tenants:
         tenant.token_seconds = asked.token_seconds
-    loads = Loads(tenants, shape)
-    followed = Followed()
+    loads = PodLoads(tenants, shape)
+    followed = WatchConnections()
     servers = [await _listen(each, followed, asked) for each in (below, *tenants)]
     ports = [server.sockets[0].getsockname()[1] for server in servers]
-    control = await Control(below, tenants, loads).serve(asked.folder / "control.sock")
+    control = await ControlServer(below, tenants, loads).serve(asked.folder / "control.sock")
     making = asked.folder / "ports.making"
     making.write_text(json.dumps(ports))
     making.rename(asked.folder / "ports.json")
@@ -77,7 +77,7 @@ async def _serve(asked: argparse.Namespace) -> None:
 
 
 async def _listen(
-    cluster: Cluster, followed: Followed, asked: argparse.Namespace
+    cluster: MemoryCluster, followed: WatchConnections, asked: argparse.Namespace
 ) -> asyncio.Server:
     folder = asked.folder
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
@@ -86,7 +86,7 @@ async def _listen(
     context.verify_mode = ssl.CERT_OPTIONAL
     context.set_alpn_protocols(["http/1.1"])
     loop = asyncio.get_running_loop()
-    make = partial(Connection, Api(cluster), followed, echo_first=asked.echo_first)
+    make = partial(ApiConnection, MemoryApi(cluster), followed, echo_first=asked.echo_first)
     return await loop.create_server(make, "127.0.0.1", 0, ssl=context, backlog=1024)
 
 

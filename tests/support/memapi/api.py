@@ -14,17 +14,17 @@ from urllib.parse import parse_qsl
 import orjson
 
 from tests.support.memapi import patches, refusals, verbs
-from tests.support.memapi.cluster import Cluster, Collection
-from tests.support.memapi.lists import Following, Listing, listed, selected
-from tests.support.memapi.refusals import RefusedError
-from tests.support.memapi.watches import Object, Stored, reduced
+from tests.support.memapi.cluster import Collection, MemoryCluster
+from tests.support.memapi.lists import RequestedList, RequestedWatch, listed, selected
+from tests.support.memapi.refusals import StatusError
+from tests.support.memapi.watches import Object, StoredObject, reduced
 
 _LETTERS = string.ascii_letters + string.digits
 _TOKEN_LETTERS = 934  # a service account's token is about a kilobyte of base64
 
 
 @dataclass(slots=True, kw_only=True)
-class Request:
+class ApiRequest:
     """What a client asks."""
 
     method: str
@@ -48,7 +48,7 @@ class Request:
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
-class Place:
+class RequestTarget:
     """What a path means."""
 
     collection: Collection
@@ -57,17 +57,17 @@ class Place:
     subresource: str = ""
 
 
-Answer = tuple[int, bytes] | Following
+ApiAnswer = tuple[int, bytes] | RequestedWatch
 
 
-class Api:
+class MemoryApi:
     """Answers for one cluster."""
 
-    def __init__(self, cluster: Cluster) -> None:
+    def __init__(self, cluster: MemoryCluster) -> None:
         self.cluster = cluster
-        self._places: dict[str, Place | None] = {}
+        self._places: dict[str, RequestTarget | None] = {}
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ApiRequest) -> ApiAnswer:
         """Return status and body, or the watch to begin."""
         path, _, query = request.target.partition("?")
         request.params = dict(parse_qsl(query, keep_blank_values=True)) if query else {}
@@ -77,7 +77,7 @@ class Api:
                 return self._plain(path)
             what = self._count(request, place)
             answer = self._do(request, place)
-        except RefusedError as refusal:
+        except StatusError as refusal:
             return refusal.code, refusal.encoded()
         if self.cluster.written is not None and request.method != "GET":
             self.cluster.written[f"{what} {place.name or _named(request)}"] += 1
@@ -88,9 +88,9 @@ class Api:
             return 200, b"ok"
         if path == "/version":
             return 200, orjson.dumps({"major": "1", "minor": "36", "gitVersion": "v1.36.4"})
-        raise RefusedError(404, "NotFound", "the server could not find the requested resource")
+        raise StatusError(404, "NotFound", "the server could not find the requested resource")
 
-    def place(self, path: str) -> Place | None:
+    def place(self, path: str) -> RequestTarget | None:
         """Read `/api[s/group]/version[/namespaces/x]/plural[/name[/subresource]]`."""
         parts = path.strip("/").split("/")
         head = 2 if parts[0] == "api" else 3
@@ -104,9 +104,11 @@ class Api:
         if collection is None:
             return None
         name, subresource = [*rest[1:3], "", ""][:2]
-        return Place(collection=collection, namespace=namespace, name=name, subresource=subresource)
+        return RequestTarget(
+            collection=collection, namespace=namespace, name=name, subresource=subresource
+        )
 
-    def _count(self, request: Request, place: Place) -> str:
+    def _count(self, request: ApiRequest, place: RequestTarget) -> str:
         """Count a request; return its verb and resource."""
         verb = _VERBS.get(request.method, request.method)
         if verb == "get" and not place.name:
@@ -115,7 +117,7 @@ class Api:
         self.cluster.requests[f"{verb} {what}"] += 1
         return f"{verb} {what}"
 
-    def _do(self, request: Request, place: Place) -> Answer:
+    def _do(self, request: ApiRequest, place: RequestTarget) -> ApiAnswer:
         if request.method == "GET":
             return self._read(request, place)
         body: Any = orjson.loads(request.body) if request.body else {}
@@ -130,7 +132,7 @@ class Api:
             return self._delete(place, there, body)
         return self._replace(request, place, body)
 
-    def _replace(self, request: Request, place: Place, body: Object) -> Answer:
+    def _replace(self, request: ApiRequest, place: RequestTarget, body: Object) -> ApiAnswer:
         told = body.get("metadata") or {}
         if told.get("name", place.name) != place.name:
             raise refusals.bad(
@@ -152,13 +154,13 @@ class Api:
         )
         return 200, written.body
 
-    def _read(self, request: Request, place: Place) -> Answer:
+    def _read(self, request: ApiRequest, place: RequestTarget) -> ApiAnswer:
         if place.name:
             found = verbs.found(place.collection, place.namespace, place.name)
             return 200, reduced(found.body) if request.wants_metadata else found.body
         if "watch" in request.params:
             return self._follow(request, place)
-        asked = Listing(
+        asked = RequestedList(
             collection=place.collection,
             namespace=place.namespace,
             params=request.params,
@@ -166,11 +168,11 @@ class Api:
         )
         return 200, listed(asked)
 
-    def _create(self, request: Request, place: Place, body: Object) -> bytes:
+    def _create(self, request: ApiRequest, place: RequestTarget, body: Object) -> bytes:
         made = verbs.create(self.cluster, place.collection, place.namespace, body, request.manager)
         return made.body
 
-    def _post_to(self, place: Place, body: Object) -> Answer:
+    def _post_to(self, place: RequestTarget, body: Object) -> ApiAnswer:
         verbs.admit(place.collection, place.namespace, place.name)
         there = verbs.found(place.collection, place.namespace, place.name)
         if place.subresource == "binding":
@@ -180,9 +182,9 @@ class Api:
             return 201, orjson.dumps({**success, "code": 201})
         if place.subresource == "token":
             return 201, orjson.dumps(_token(body, self.cluster))
-        raise RefusedError(404, "NotFound", f"there is no {place.subresource}")
+        raise StatusError(404, "NotFound", f"there is no {place.subresource}")
 
-    def _patch(self, request: Request, place: Place, body: Any) -> Answer:
+    def _patch(self, request: ApiRequest, place: RequestTarget, body: Any) -> ApiAnswer:
         collection, content = place.collection, request.content
         there = collection.get(place.namespace, place.name)
         if content == patches.APPLY:
@@ -195,14 +197,14 @@ class Api:
             change = lambda found: patches.merged(found, body, by_key=by_key)  # noqa: E731
             written = body
         else:
-            raise RefusedError(415, "UnsupportedMediaType", f"{content} is not known here")
+            raise StatusError(415, "UnsupportedMediaType", f"{content} is not known here")
         found = verbs.found(collection, place.namespace, place.name)
         return 200, verbs.patch(
             collection, found, change, written, request.manager, subresource=place.subresource
         ).body
 
     def _apply(
-        self, request: Request, place: Place, there: Stored | None, body: Object
+        self, request: ApiRequest, place: RequestTarget, there: StoredObject | None, body: Object
     ) -> tuple[int, bytes]:
         collection, by = place.collection, (request.manager, place.subresource)
         key = (place.namespace, place.name)
@@ -230,7 +232,7 @@ class Api:
             collection.applied[key] = {**before, by: body}
         return 200, written.body
 
-    def _delete(self, place: Place, there: Stored, options: Object) -> Answer:
+    def _delete(self, place: RequestTarget, there: StoredObject, options: Object) -> ApiAnswer:
         resource = place.collection.resource
         left, is_gone = verbs.delete(place.collection, there, options)
         if not is_gone:
@@ -250,9 +252,9 @@ class Api:
         }
         return 200, orjson.dumps(success)
 
-    def _follow(self, request: Request, place: Place) -> Following:
+    def _follow(self, request: ApiRequest, place: RequestTarget) -> RequestedWatch:
         params = request.params
-        return Following(
+        return RequestedWatch(
             collection=place.collection,
             selection=selected(params, place.namespace),
             revision=int(params.get("resourceVersion") or 0),
@@ -273,13 +275,13 @@ _SHOWN_AT_THEIR_END = frozenset(
 _VERBS = {"GET": "get", "POST": "create", "PUT": "update", "PATCH": "patch", "DELETE": "delete"}
 
 
-def _named(request: Request) -> str:
+def _named(request: ApiRequest) -> str:
     """Return the name of what is made."""
     metadata = orjson.loads(request.body).get("metadata") or {}
     return metadata.get("name") or metadata.get("generateName") or ""
 
 
-def _token(body: Object, cluster: Cluster) -> Object:
+def _token(body: Object, cluster: MemoryCluster) -> Object:
     seconds = (body.get("spec") or {}).get("expirationSeconds") or 3600
     seconds = min(seconds, cluster.token_seconds or seconds)
     ends = time.strftime("%Y-%m-%dT%H:%M:%SZ", time.gmtime(cluster.clock() + seconds))

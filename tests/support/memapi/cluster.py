@@ -15,51 +15,60 @@ from dataclasses import dataclass
 import orjson
 
 from tenancy.resources import Resource
-from tests.support.memapi.defaults import Admission
-from tests.support.memapi.watches import Change, Object, Selection, Stored, Watch, event
+from tests.support.memapi.defaults import AdmissionDefaults
+from tests.support.memapi.watches import (
+    CollectionWatch,
+    Object,
+    Selection,
+    StoredChange,
+    StoredObject,
+    event,
+)
 
-Key = tuple[str, str]
+ObjectKey = tuple[str, str]
 """Namespace and name."""
-Listener = Callable[[str, Object], None]
+ObjectListener = Callable[[str, Object], None]
 """Called with the event's type and the object; must not change it."""
 
 _HISTORY = 4000  # events of a collection that a watch can go on after
 
-Applied = Mapping[tuple[str, str], Object]
+AppliedObjects = Mapping[tuple[str, str], Object]
 """What was last applied to an object, by manager and subresource."""
 
 
 @dataclass(frozen=True, slots=True)
-class State:
+class ClusterState:
     """All objects of a cluster at one moment: a backup of its etcd."""
 
     revision: int
-    objects: Mapping[str, Mapping[Key, Stored]]
-    applied: Mapping[str, Mapping[Key, Applied]]
+    objects: Mapping[str, Mapping[ObjectKey, StoredObject]]
+    applied: Mapping[str, Mapping[ObjectKey, AppliedObjects]]
 
 
 class Collection:
     """All objects of one kind."""
 
-    def __init__(self, cluster: "Cluster", resource: Resource) -> None:
+    def __init__(self, cluster: "MemoryCluster", resource: Resource) -> None:
         self.cluster = cluster
         self.resource = resource
-        self.listeners: list[Listener] = []
-        self.applied: dict[Key, Applied] = {}
-        self._watches: dict[Watch, None] = {}  # in order: a run from a seed repeats itself
-        self._objects: dict[Key, Stored] = {}
-        self._history: deque[Change] = deque(maxlen=_HISTORY)
+        self.listeners: list[ObjectListener] = []
+        self.applied: dict[ObjectKey, AppliedObjects] = {}
+        self._watches: dict[
+            CollectionWatch, None
+        ] = {}  # in order: a run from a seed repeats itself
+        self._objects: dict[ObjectKey, StoredObject] = {}
+        self._history: deque[StoredChange] = deque(maxlen=_HISTORY)
         self._oldest = 0
 
     def __len__(self) -> int:
         """Count the objects."""
         return len(self._objects)
 
-    def follow(self, watch: Watch) -> None:
+    def follow(self, watch: CollectionWatch) -> None:
         """Tell a watch of what happens from now on."""
         self._watches[watch] = None
 
-    def leave(self, watch: Watch) -> None:
+    def leave(self, watch: CollectionWatch) -> None:
         """Tell it no more."""
         self._watches.pop(watch, None)
 
@@ -68,15 +77,15 @@ class Collection:
         for watch in list(self._watches):
             watch.end()
 
-    def get(self, namespace: str, name: str) -> Stored | None:
+    def get(self, namespace: str, name: str) -> StoredObject | None:
         """Return an object."""
         return self._objects.get((namespace, name))
 
-    def all(self) -> list[Stored]:
+    def all(self) -> list[StoredObject]:
         """Return all objects."""
         return list(self._objects.values())
 
-    def select(self, selection: Selection, revision: int = 0) -> list[Stored] | None:
+    def select(self, selection: Selection, revision: int = 0) -> list[StoredObject] | None:
         """Return the objects of a selection by their keys, as they are or as they were once.
 
         None: that revision was compacted away.
@@ -85,12 +94,12 @@ class Collection:
         objects = self._at(revision) if is_past else self._objects
         if objects is None:
             return None
-        found: Iterable[tuple[Key, Stored]] = objects.items()
+        found: Iterable[tuple[ObjectKey, StoredObject]] = objects.items()
         if not selection.takes_all:
             found = [(key, stored) for key, stored in found if selection.takes(stored)]
         return [stored for _, stored in sorted(found, key=_in_order)]
 
-    def _at(self, revision: int) -> Mapping[Key, Stored] | None:
+    def _at(self, revision: int) -> Mapping[ObjectKey, StoredObject] | None:
         if revision < self._oldest:
             return None
         found = dict(self._objects)
@@ -104,20 +113,20 @@ class Collection:
                 found[key] = change.old
         return found
 
-    def put(self, body: Object) -> Stored:
+    def put(self, body: Object) -> StoredObject:
         """Take an object in, in place of what is there under its name, and tell of it."""
         metadata = body["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         old = self._objects.get(key)
         new = self._made(body)
         self._objects[key] = new
-        self._tell(Change("ADDED" if old is None else "MODIFIED", new, old), body)
+        self._tell(StoredChange("ADDED" if old is None else "MODIFIED", new, old), body)
         return new
 
-    def plant(self, body: Object) -> Stored:
+    def plant(self, body: Object) -> StoredObject:
         """Have an object there as it is, with its revision; nobody is told of it."""
         metadata = body["metadata"]
-        new = Stored(
+        new = StoredObject(
             metadata.get("namespace", ""),
             metadata["name"],
             int(metadata["resourceVersion"]),
@@ -131,23 +140,23 @@ class Collection:
         """Have no such object; nobody is told of it."""
         self._objects.pop((namespace, name), None)
 
-    def remove(self, body: Object) -> Stored:
+    def remove(self, body: Object) -> StoredObject:
         """Take an object out and tell of it, with a revision of its own."""
         metadata = body["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         old = self._objects.pop(key)
         self.applied.pop(key, None)
         new = self._made(body)
-        self._tell(Change("DELETED", new, old), body)
+        self._tell(StoredChange("DELETED", new, old), body)
         return new
 
-    def pass_by(self, body: Object) -> Stored:
+    def pass_by(self, body: Object) -> StoredObject:
         """Tell of an object that nobody will look up."""
         new = self._made(body)
-        self._tell(Change("ADDED", new, None), body)
+        self._tell(StoredChange("ADDED", new, None), body)
         return new
 
-    def since(self, revision: int) -> list[Change] | None:
+    def since(self, revision: int) -> list[StoredChange] | None:
         """Return what happened after a revision; None when that is not known any more."""
         if revision < self._oldest:
             return None
@@ -159,21 +168,23 @@ class Collection:
         while self._history and self._history[0].new.revision <= revision:
             self._history.popleft()
 
-    def save(self) -> tuple[Mapping[Key, Stored], Mapping[Key, Applied]]:
+    def save(self) -> tuple[Mapping[ObjectKey, StoredObject], Mapping[ObjectKey, AppliedObjects]]:
         """Return what is there."""
         return dict(self._objects), dict(self.applied)
 
-    def load(self, objects: Mapping[Key, Stored], applied: Mapping[Key, Applied]) -> None:
+    def load(
+        self, objects: Mapping[ObjectKey, StoredObject], applied: Mapping[ObjectKey, AppliedObjects]
+    ) -> None:
         """Take up what was there once; the server begins anew with it, nobody is told."""
         self._objects, self.applied = dict(objects), dict(applied)
         self._history.clear()
         self._oldest = self.cluster.revision
 
-    def _made(self, body: Object) -> Stored:
+    def _made(self, body: Object) -> StoredObject:
         metadata = body["metadata"]
         self.cluster.revision += 1
         metadata["resourceVersion"] = str(self.cluster.revision)
-        return Stored(
+        return StoredObject(
             metadata.get("namespace", ""),
             metadata["name"],
             self.cluster.revision,
@@ -181,7 +192,7 @@ class Collection:
             orjson.dumps(body),
         )
 
-    def _tell(self, change: Change, body: Object) -> None:
+    def _tell(self, change: StoredChange, body: Object) -> None:
         if len(self._history) == _HISTORY:
             self._oldest = self._history[0].new.revision
         self._history.append(change)
@@ -191,14 +202,14 @@ class Collection:
             listener(change.type, body)
 
 
-class Cluster:
+class MemoryCluster:
     """All collections of one cluster."""
 
     def __init__(
         self,
         name: str,
         resources: Mapping[str, Resource],
-        admission: Admission,
+        admission: AdmissionDefaults,
         *,
         clock: Callable[[], float] = time.time,
         chance: random.Random | None = None,
@@ -226,7 +237,7 @@ class Cluster:
 
     def of(self, resource: Resource) -> Collection:
         """Return the collection of a kind."""
-        return self.collections[resource.path()]
+        return self.collections[resource.build_path()]
 
     def now(self, ahead: float = 0.0) -> str:
         """Return the time, or that in so many seconds, as API servers write it."""
@@ -255,16 +266,16 @@ class Cluster:
         for collection in self.collections.values():
             collection.compact(self.revision)
 
-    def save(self) -> State:
+    def save(self) -> ClusterState:
         """Return a backup."""
         saved = {path: collection.save() for path, collection in self.collections.items()}
-        return State(
+        return ClusterState(
             self.revision,
             {path: objects for path, (objects, _) in saved.items()},
             {path: applied for path, (_, applied) in saved.items()},
         )
 
-    def restore(self, state: State, *, bump: int = 0) -> None:
+    def restore(self, state: ClusterState, *, bump: int = 0) -> None:
         """Begin anew from a backup, with all watches ended and its revision raised by `bump`.
 
         Its API servers are stopped for that: what is on its way to them does not arrive.
@@ -276,7 +287,7 @@ class Cluster:
             collection.load(state.objects[path], state.applied[path])
 
 
-def _in_order(found: tuple[Key, Stored]) -> str:
+def _in_order(found: tuple[ObjectKey, StoredObject]) -> str:
     """Sort as etcd does: by the whole path, in which `/` is a letter like others."""
     (namespace, name), _ = found
     return f"{namespace}/{name}" if namespace else name

@@ -8,7 +8,7 @@ import time
 from collections.abc import Callable, Mapping
 
 from bench import nodes
-from bench.shapes import Shape
+from bench.shapes import LoadShape
 from tenancy import resources
 from tenancy.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -21,8 +21,8 @@ from tenancy.resources import (
     Resource,
 )
 from tests.support.memapi import verbs
-from tests.support.memapi.cluster import Cluster, Collection
-from tests.support.memapi.defaults import Admission
+from tests.support.memapi.cluster import Collection, MemoryCluster
+from tests.support.memapi.defaults import AdmissionDefaults
 from tests.support.memapi.loads import NAMESPACE
 from tests.support.memapi.watches import Object
 
@@ -30,12 +30,12 @@ _SUPER_RANGE = "10.96.0.0/12"
 _NODE_COUNT = 10
 NODE_NAMES = tuple(str(node["metadata"]["name"]) for node in nodes.nodes(_NODE_COUNT))
 _SERVED: Mapping[str, Resource] = {
-    found.path(): found for found in vars(resources).values() if isinstance(found, Resource)
+    found.build_path(): found for found in vars(resources).values() if isinstance(found, Resource)
 }
 _OF_CRDS = "snapshot.storage.k8s.io"  # whose CRDs these clusters lack until `define`
 
 
-def super_cluster() -> Cluster:
+def super_cluster() -> MemoryCluster:
     """Return a cluster with nodes."""
     made = fresh("super", _SUPER_RANGE, accounts=False)
     for node in nodes.nodes(_NODE_COUNT):
@@ -49,7 +49,7 @@ def service_range(number: int) -> str:
     return f"10.{96 + first // 256}.{first % 256}.0/22"
 
 
-def tenant(number: int, shape: Shape) -> Cluster:
+def tenant(number: int, shape: LoadShape) -> MemoryCluster:
     """Return a tenant with what the pods of a shape need."""
     made = fresh(f"tenant-{number}", service_range(number), accounts=shape.has_account)
     for kind, body in shape.companions():
@@ -67,16 +67,16 @@ def empty(
     clock: Callable[[], float] = time.time,
     chance: random.Random | None = None,
     keeps_events: bool = False,
-) -> Cluster:
+) -> MemoryCluster:
     """Return a cluster without any object; `clock` and the rest are `Cluster`'s.
 
     With `crds` it serves the kinds of CRDs from the start.
     """
     served = {path: kind for path, kind in _SERVED.items() if crds or kind.group != _OF_CRDS}
-    return Cluster(
+    return MemoryCluster(
         name,
         served,
-        Admission(service_range=slice_, accounts=accounts),
+        AdmissionDefaults(service_range=slice_, accounts=accounts),
         clock=clock,
         chance=chance,
         keeps_events=keeps_events,
@@ -91,7 +91,7 @@ def fresh(
     clock: Callable[[], float] = time.time,
     chance: random.Random | None = None,
     keeps_events: bool = False,
-) -> Cluster:
+) -> MemoryCluster:
     """Return a cluster with what a fresh one has; `clock` and the rest are `Cluster`'s."""
     made = empty(
         name, slice_, accounts=accounts, clock=clock, chance=chance, keeps_events=keeps_events
@@ -109,22 +109,22 @@ def fresh(
     return made
 
 
-def define(cluster: Cluster, kind: Resource) -> None:
+def define(cluster: MemoryCluster, kind: Resource) -> None:
     """Serve a kind from now on, as an API server does once it has the kind's CRD."""
-    cluster.collections[kind.path()] = Collection(cluster, kind)
+    cluster.collections[kind.build_path()] = Collection(cluster, kind)
     _make(cluster, CUSTOM_RESOURCE_DEFINITIONS, {"metadata": {"name": _definition_of(kind)}})
 
 
-def undefine(cluster: Cluster, kind: Resource) -> None:
+def undefine(cluster: MemoryCluster, kind: Resource) -> None:
     """Delete a kind's CRD, and with it the kind's objects and watches."""
     definitions = cluster.of(CUSTOM_RESOURCE_DEFINITIONS)
     verbs.delete(definitions, verbs.found(definitions, "", _definition_of(kind)), {})
-    cluster.collections.pop(kind.path()).cut()
+    cluster.collections.pop(kind.build_path()).cut()
 
 
 def _definition_of(kind: Resource) -> str:
     return f"{kind.plural}.{kind.group}"
 
 
-def _make(cluster: Cluster, kind: Resource, body: Object, namespace: str = "") -> None:
+def _make(cluster: MemoryCluster, kind: Resource, body: Object, namespace: str = "") -> None:
     verbs.create(cluster, cluster.of(kind), namespace, body, "kube-apiserver")

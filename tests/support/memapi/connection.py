@@ -11,9 +11,9 @@ import time
 from typing import cast
 
 from tenancy.resources import Resource
-from tests.support.memapi.api import Api, Request
-from tests.support.memapi.lists import Following
-from tests.support.memapi.watches import Watch
+from tests.support.memapi.api import ApiRequest, MemoryApi
+from tests.support.memapi.lists import RequestedWatch
+from tests.support.memapi.watches import CollectionWatch
 
 _PHRASES = {200: "OK", 201: "Created", 202: "Accepted"}
 _LAST = b"0\r\n\r\n"
@@ -26,11 +26,16 @@ _USUAL = (
 )
 
 
-class Connection(asyncio.Protocol):
+class ApiConnection(asyncio.Protocol):
     """One client."""
 
     def __init__(
-        self, api: Api, followed: "Followed", *, echo_first: float = 0.0, chunk_bytes: int = 0
+        self,
+        api: MemoryApi,
+        followed: "WatchConnections",
+        *,
+        echo_first: float = 0.0,
+        chunk_bytes: int = 0,
     ) -> None:
         """Lines of a watch are sent in chunks of `chunk_bytes`, 0: as large as they are."""
         self._api = api
@@ -39,7 +44,7 @@ class Connection(asyncio.Protocol):
         self._followed = followed
         self._buffer = b""
         self._transport: asyncio.Transport | None = None
-        self._watch: tuple[Following, Watch] | None = None
+        self._watch: tuple[RequestedWatch, CollectionWatch] | None = None
         self._is_last = False
         self._ending: asyncio.TimerHandle | None = None
 
@@ -68,7 +73,7 @@ class Connection(asyncio.Protocol):
         if len(self._buffer) < ends:
             return False
         method, target, _ = lines[0].split(" ")
-        request = Request(
+        request = ApiRequest(
             method=method,
             target=target,
             body=self._buffer[at + 4 : ends],
@@ -80,7 +85,7 @@ class Connection(asyncio.Protocol):
         self._buffer = self._buffer[ends:]
         self._is_last = headers.get("connection", "") == "close"
         answer = self._api.answer(request)
-        if isinstance(answer, Following):
+        if isinstance(answer, RequestedWatch):
             self._follow(answer)
         else:
             status, body = answer
@@ -92,7 +97,7 @@ class Connection(asyncio.Protocol):
             self._let_go()
         return True
 
-    def _follow(self, asked: Following) -> None:
+    def _follow(self, asked: RequestedWatch) -> None:
         self._send(_head(200, "Transfer-Encoding: chunked\r\n"))
         watch = asked.begin(self._tell, self._end)
         if watch is None:
@@ -155,17 +160,17 @@ class Connection(asyncio.Protocol):
             self._transport.write(content)
 
 
-class Followed:
+class WatchConnections:
     """All connections with a watch: who gets a bookmark each minute."""
 
     def __init__(self) -> None:
-        self._slots: list[set[Connection]] = [set() for _ in range(60)]
+        self._slots: list[set[ApiConnection]] = [set() for _ in range(60)]
 
-    def add(self, connection: Connection) -> None:
+    def add(self, connection: ApiConnection) -> None:
         """Remember a connection."""
         self._slots[hash(connection) // 64 % 60].add(connection)
 
-    def discard(self, connection: Connection) -> None:
+    def discard(self, connection: ApiConnection) -> None:
         """Forget it."""
         self._slots[hash(connection) // 64 % 60].discard(connection)
 

@@ -14,21 +14,23 @@ import orjson
 from tenancy import wellknown
 from tenancy.resources import PODS, VIRTUAL_CLUSTERS
 from tests.support.memapi import drifts, heartbeats, storms
-from tests.support.memapi.cluster import Cluster
-from tests.support.memapi.loads import Loads
-from tests.support.memapi.tallies import Tally
+from tests.support.memapi.cluster import MemoryCluster
+from tests.support.memapi.loads import PodLoads
+from tests.support.memapi.tallies import WriteTally
 
 _LIMIT = 64 * 1024 * 1024
 
 
-class Control:
+class ControlServer:
     """Listens for commands."""
 
-    def __init__(self, below: Cluster, tenants: Sequence[Cluster], loads: Loads) -> None:
+    def __init__(
+        self, below: MemoryCluster, tenants: Sequence[MemoryCluster], loads: PodLoads
+    ) -> None:
         self._below = below
         self._tenants = tenants
         self._loads = loads
-        self._tally = Tally(below, tenants)
+        self._tally = WriteTally(below, tenants)
         self._commands: Mapping[str, Callable[..., Awaitable[dict[str, Any]]]] = {
             "create": loads.create,
             "delete": loads.delete,

@@ -68,7 +68,7 @@ _ACCESS_MOUNT = {
 
 
 @dataclass(kw_only=True)
-class Admission:
+class AdmissionDefaults:
     """What one cluster adds."""
 
     service_range: str
@@ -96,7 +96,7 @@ class Admission:
         return str(found)
 
 
-def _pod(body: Object, admission: Admission) -> None:
+def _pod(body: Object, admission: AdmissionDefaults) -> None:
     spec = body["spec"]
     if admission.accounts and not spec.get("serviceAccountName"):
         spec["serviceAccountName"] = "default"
@@ -160,7 +160,7 @@ def _probe(probe: Object) -> None:
         probe.setdefault(key, value)
 
 
-def _service(body: Object, admission: Admission) -> None:
+def _service(body: Object, admission: AdmissionDefaults) -> None:
     spec = body["spec"]
     spec.setdefault("type", "ClusterIP")
     if spec["type"] != "ExternalName":
@@ -174,14 +174,14 @@ def _service(body: Object, admission: Admission) -> None:
     body["status"] = {"loadBalancer": {}}
 
 
-def _namespace(body: Object, _: Admission) -> None:
+def _namespace(body: Object, _: AdmissionDefaults) -> None:
     labels = body["metadata"].setdefault("labels", {})
     labels["kubernetes.io/metadata.name"] = body["metadata"]["name"]
     body["spec"] = {"finalizers": ["kubernetes"]}
     body["status"] = {"phase": "Active"}
 
 
-def _secret(body: Object, _: Admission) -> None:
+def _secret(body: Object, _: AdmissionDefaults) -> None:
     _mend_secret(body, {})
 
 
@@ -244,7 +244,7 @@ def _encode(body: Object) -> None:
         body["data"] = {**(body.get("data") or {}), **encoded}
 
 
-_BY_KIND: Mapping[str, Callable[[Object, Admission], None]] = {
+_BY_KIND: Mapping[str, Callable[[Object, AdmissionDefaults], None]] = {
     "Namespace": _namespace,
     "Pod": _pod,
     "Secret": _secret,

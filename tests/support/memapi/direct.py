@@ -2,9 +2,9 @@
 
 Owns the form that `kubeio.http.transport_protocol` asks for, and what a network does to a request
 when it is told to: lose it on its way there or back, hold it up, have something else answered. Must
-not know why; a `Network` says for each request what becomes of it, and for each watch what becomes
-of its lines. Hazard: a request that is held up longer than its client waits still takes effect when
-it arrives, as it does in earnest; but not at a server that was stopped meanwhile.
+not know why; a `DirectNetwork` says for each request what becomes of it, and for each watch what
+becomes of its lines. Hazard: a request that is held up longer than its client waits still takes
+effect when it arrives, as it does in earnest; but not at a server that was stopped meanwhile.
 """
 
 import asyncio
@@ -17,12 +17,12 @@ from typing import Protocol
 
 from kubeio import errors
 from kubeio.http import transport_protocol
-from kubeio.http.transport_protocol import Answer, Fence, Request
-from tests.support.memapi.api import Api
-from tests.support.memapi.api import Request as Asked
-from tests.support.memapi.lists import Following
-from tests.support.memapi.refusals import RefusedError
-from tests.support.memapi.watches import Watch
+from kubeio.http.transport_protocol import Fence, HttpRequest, HttpResponse
+from tests.support.memapi.api import ApiRequest as Asked
+from tests.support.memapi.api import MemoryApi
+from tests.support.memapi.lists import RequestedWatch
+from tests.support.memapi.refusals import StatusError
+from tests.support.memapi.watches import CollectionWatch
 
 BOOKMARK_SECONDS = 60.0
 _SERVER = contextvars.Context()
@@ -30,7 +30,7 @@ _SERVER = contextvars.Context()
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Fate:
+class RequestFate:
     """What becomes of one request."""
 
     before: float = 0.0
@@ -43,7 +43,7 @@ class Fate:
     """It takes effect, and its client sees the connection break."""
     is_swallowed: bool = False
     """It never arrives, and its client hears nothing at all."""
-    refusal: RefusedError | None = None
+    refusal: StatusError | None = None
     """What is answered instead."""
     takes_effect: bool = False
     """Whether it is carried out although something else is answered, as with a 504."""
@@ -52,20 +52,20 @@ class Fate:
     """How many revisions the list is behind that a watch begins with."""
 
 
-class Network(Protocol):
+class DirectNetwork(Protocol):
     """Between one client and one cluster."""
 
-    def fate(self, request: Request) -> Fate:
+    def fate(self, request: HttpRequest) -> RequestFate:
         """Say what becomes of a request that its client is about to send."""
 
-    def opened(self, tap: "Tap") -> None:
+    def opened(self, tap: "WatchTap") -> None:
         """Take note of a watch that has begun."""
 
 
-class Tap:
+class WatchTap:
     """One watch as its client reads it; whoever holds it may cut it, hold it up or garble it."""
 
-    def __init__(self, asked: Following, silence: float, where: str) -> None:
+    def __init__(self, asked: RequestedWatch, silence: float, where: str) -> None:
         self.status = 200
         self.retry_after = ""
         self.asked = asked
@@ -77,7 +77,7 @@ class Tap:
         self._problem: Exception | None = None
         self._ended = False
         self._moved: asyncio.Future[None] | None = None
-        self._watch: Watch | None = None
+        self._watch: CollectionWatch | None = None
         self._timers: list[asyncio.TimerHandle] = []
 
     def begin(self, behind: int = 0) -> None:
@@ -140,7 +140,7 @@ class Tap:
                 async with asyncio.timeout(self._silence):
                     await self._moved
             except TimeoutError as problem:
-                raise transport_protocol.too_late(self._where, self._silence) from problem
+                raise transport_protocol.request_timed_out(self._where, self._silence) from problem
             finally:
                 self._moved = None
         found = b"".join(self._pieces)
@@ -171,33 +171,33 @@ class Tap:
             self._moved.set_result(None)
 
 
-class DirectWire:
-    """Connections of one client to one cluster; see `kubeio.http.transport_protocol.Wire`."""
+class DirectTransport:
+    """Connections of one client to one cluster. Implements `HttpTransport`."""
 
-    def __init__(self, api: Api, network: Network, fence: Fence | None = None) -> None:
+    def __init__(self, api: MemoryApi, network: DirectNetwork, fence: Fence | None = None) -> None:
         self._api = api
         self._network = network
         self._fence = fence
-        self._taps: list[Tap] = []
+        self._taps: list[WatchTap] = []
 
     async def close(self) -> None:
         """Close every watch."""
         for tap in self._taps:
             tap.abort()
 
-    async def exchange(self, request: Request, *, left: float) -> Answer:
-        """Send one request within `left` seconds and return its answer."""
+    async def exchange(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:
+        """Send one request within `timeout_seconds` and return its answer."""
         if self._fence is not None and request.method != "GET":
             self._fence()
         fate = self._network.fate(request)
-        answered: asyncio.Future[Answer] = asyncio.get_running_loop().create_future()
+        answered: asyncio.Future[HttpResponse] = asyncio.get_running_loop().create_future()
         arrive = functools.partial(self._arrive, request, fate, answered, self._process)
         asyncio.get_running_loop().call_later(fate.before, arrive, context=_SERVER)
         try:
-            async with asyncio.timeout(left):
+            async with asyncio.timeout(timeout_seconds):
                 return await answered
         except TimeoutError as problem:
-            raise transport_protocol.too_late(request.where, left) from problem
+            raise transport_protocol.request_timed_out(request.where, timeout_seconds) from problem
 
     @property
     def _process(self) -> int:
@@ -205,7 +205,11 @@ class DirectWire:
         return self._api.cluster.restores
 
     def _arrive(
-        self, request: Request, fate: Fate, answered: "asyncio.Future[Answer]", process: int
+        self,
+        request: HttpRequest,
+        fate: RequestFate,
+        answered: "asyncio.Future[HttpResponse]",
+        process: int,
     ) -> None:
         """Carry a request out, whether its client still waits or not."""
         broken = errors.Unavailable(f"{request.where}: the connection broke")
@@ -214,47 +218,49 @@ class DirectWire:
         if fate.is_lost or process != self._process:
             self._settle(answered, broken, fate.after)
             return
-        outcome: Answer | Exception | None = None
+        outcome: HttpResponse | Exception | None = None
         if fate.refusal is not None:
             content = fate.refusal.encoded()
-            outcome = Answer(fate.refusal.code, fate.retry_after, content)
+            outcome = HttpResponse(fate.refusal.code, fate.retry_after, content)
         if fate.refusal is None or fate.takes_effect:
             answer = self._api.answer(asked(request))
-            assert not isinstance(answer, Following), "a watch is no exchange"
-            outcome = outcome or Answer(answer[0], "", answer[1])
+            assert not isinstance(answer, RequestedWatch), "a watch is no exchange"
+            outcome = outcome or HttpResponse(answer[0], "", answer[1])
         self._settle(answered, broken if fate.is_unanswered else outcome, fate.after)
 
     def _settle(
         self,
-        answered: "asyncio.Future[Answer]",
-        outcome: Answer | Exception | None,
+        answered: "asyncio.Future[HttpResponse]",
+        outcome: HttpResponse | Exception | None,
         seconds: float,
     ) -> None:
         def settle() -> None:
             if answered.done():
                 return
-            if isinstance(outcome, Answer):
+            if isinstance(outcome, HttpResponse):
                 answered.set_result(outcome)
             elif outcome is not None:
                 answered.set_exception(outcome)
 
         asyncio.get_running_loop().call_later(seconds, settle)
 
-    async def stream(self, request: Request, *, connect: float, silence: float) -> "Tap | _Refused":
+    async def stream(
+        self, request: HttpRequest, *, connect: float, idle_timeout: float
+    ) -> "WatchTap | _RefusedWatch":
         """Open a watch."""
         fate, process = self._network.fate(request), self._process
         if fate.is_swallowed or fate.before > connect:
             await asyncio.sleep(connect)
-            raise transport_protocol.no_connection(request.where)
+            raise transport_protocol.no_connection_in_time(request.where)
         await asyncio.sleep(fate.before)
         if fate.is_lost or fate.is_unanswered or process != self._process:
             raise errors.Unavailable(f"{request.where}: the connection broke")
         if fate.refusal is not None:
-            return _Refused(fate.refusal.code, fate.retry_after, fate.refusal.encoded())
+            return _RefusedWatch(fate.refusal.code, fate.retry_after, fate.refusal.encoded())
         answer = self._api.answer(asked(request))
-        if not isinstance(answer, Following):
-            return _Refused(answer[0], "", answer[1])
-        tap = Tap(answer, silence, request.where)
+        if not isinstance(answer, RequestedWatch):
+            return _RefusedWatch(answer[0], "", answer[1])
+        tap = WatchTap(answer, idle_timeout, request.where)
         self._taps = [each for each in self._taps if each.is_open]
         self._taps.append(tap)
         tap.begin(fate.behind)
@@ -262,7 +268,7 @@ class DirectWire:
         return tap
 
 
-class _Refused:
+class _RefusedWatch:
     """A watch that was not begun."""
 
     def __init__(self, status: int, retry_after: str, content: bytes) -> None:
@@ -279,7 +285,7 @@ class _Refused:
         """Have nothing to close."""
 
 
-def asked(request: Request) -> Asked:
+def asked(request: HttpRequest) -> Asked:
     """Return what a client's request asks of a cluster."""
     headers = {name.lower(): value for name, value in request.headers}
     return Asked(

@@ -13,22 +13,22 @@ from dataclasses import dataclass, field
 
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS
 from tests.support.memapi import verbs
-from tests.support.memapi.cluster import Cluster, Collection, Key
-from tests.support.memapi.watches import Object, Stored
+from tests.support.memapi.cluster import Collection, MemoryCluster, ObjectKey
+from tests.support.memapi.watches import Object, StoredObject
 
 _USER = "kubectl"
 _OTHER_IMAGE = "registry.example/other:9"
 
-Do = Callable[[Collection, Stored], None]
+DriftAction = Callable[[Collection, StoredObject], None]
 
 
 @dataclass(eq=False, kw_only=True)
-class _Drift:
+class _PlantedDrift:
     """What is done to one object, and where one hears that it is repaired."""
 
     do: Callable[[], None]
     heard: Collection
-    key: Key
+    key: ObjectKey
     is_repaired: Callable[[str, Object], bool]
     at: float = 0.0
     late: float = 0.0
@@ -57,7 +57,7 @@ def _status(body: Object) -> object:
     return status["phase"], [each["type"] for each in status.get("conditions") or ()]
 
 
-def _edit(collection: Collection, there: Stored) -> None:
+def _edit(collection: Collection, there: StoredObject) -> None:
     body = there.decode()
     if body["kind"] == "Pod":
         body["spec"]["containers"][0]["image"] = _OTHER_IMAGE
@@ -66,12 +66,12 @@ def _edit(collection: Collection, there: Stored) -> None:
     verbs.replace(collection, there, body, _USER)
 
 
-def _forget(collection: Collection, there: Stored) -> None:
+def _forget(collection: Collection, there: StoredObject) -> None:
     """Lose a status, as who restores a store does."""
     collection.put({**there.decode(), "status": {"phase": "Pending"}})
 
 
-def _delete(collection: Collection, there: Stored) -> None:
+def _delete(collection: Collection, there: StoredObject) -> None:
     verbs.delete(collection, there, {"gracePeriodSeconds": 0})
 
 
@@ -80,11 +80,14 @@ def _has_failed(kind: str, body: Object) -> bool:
 
 
 def _back(
-    collection: Collection, there: Stored, do: Do, said: Callable[[Object], object] = _said
-) -> _Drift:
+    collection: Collection,
+    there: StoredObject,
+    do: DriftAction,
+    said: Callable[[Object], object] = _said,
+) -> _PlantedDrift:
     """Return a drift that is over when the object says again what it says now."""
     before = said(there.decode())
-    return _Drift(
+    return _PlantedDrift(
         do=lambda: do(collection, there),
         heard=collection,
         key=(there.namespace, there.name),
@@ -92,9 +95,11 @@ def _back(
     )
 
 
-def _told(twins: Collection, twin: Stored, above: Collection, pod: Stored) -> _Drift:
+def _told(
+    twins: Collection, twin: StoredObject, above: Collection, pod: StoredObject
+) -> _PlantedDrift:
     """Return a drift that is over when the tenant reads that its pod has failed, or is gone."""
-    return _Drift(
+    return _PlantedDrift(
         do=lambda: _delete(twins, twin),
         heard=above,
         key=(pod.namespace, pod.name),
@@ -103,8 +108,8 @@ def _told(twins: Collection, twin: Stored, above: Collection, pod: Stored) -> _D
 
 
 def _drifts(
-    below: Cluster, tenants: Sequence[Cluster], prefix: str, count: int
-) -> Iterator[tuple[str, list[_Drift]]]:
+    below: MemoryCluster, tenants: Sequence[MemoryCluster], prefix: str, count: int
+) -> Iterator[tuple[str, list[_PlantedDrift]]]:
     """Yield what is done, by kind; the pods that are taken away come last."""
     twins = below.of(PODS)
     pods = {each.name: each for each in twins.all() if each.name.startswith(prefix)}
@@ -127,8 +132,8 @@ def _drifts(
 
 
 async def make(
-    below: Cluster,
-    tenants: Sequence[Cluster],
+    below: MemoryCluster,
+    tenants: Sequence[MemoryCluster],
     *,
     prefix: str,
     count: int,
@@ -147,7 +152,7 @@ async def make(
     return {what: late for what, late in found.items() if late}
 
 
-async def _each(drifts: list[_Drift], per_second: float, patience: float) -> list[float]:
+async def _each(drifts: list[_PlantedDrift], per_second: float, patience: float) -> list[float]:
     for drift in drifts:
         drift.heard.listeners.append(drift.seen)
     try:

@@ -9,10 +9,10 @@ import time
 
 from tenancy.resources import NODES
 from tests.support.memapi import managed
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.cluster import MemoryCluster
 
 
-async def beat(below: Cluster, every: float, seconds: float) -> int:
+async def beat(below: MemoryCluster, every: float, seconds: float) -> int:
     """Have each node beat once in so many seconds, one after the other; return how many did."""
     nodes = below.of(NODES)
     names = [each.name for each in nodes.all()]

@@ -13,7 +13,7 @@ from collections.abc import Callable, Sequence
 
 from tenancy.resources import EVENTS, PODS
 from tests.support.memapi import managed, patches, verbs
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.watches import Object
 
 _NETWORK = "PodReadyToStartContainers"
@@ -22,11 +22,17 @@ _ALL = (_NETWORK, "Initialized", "Ready", "ContainersReady")
 Write = Callable[[Object], Object]
 
 
-class Kubelet:
+class MemoryKubelet:
     """Plays the pods of one cluster."""
 
     def __init__(
-        self, cluster: Cluster, nodes: Sequence[str], *, step: float, staged: bool, events: bool
+        self,
+        cluster: MemoryCluster,
+        nodes: Sequence[str],
+        *,
+        step: float,
+        staged: bool,
+        events: bool,
     ) -> None:
         """`step` is in seconds; with `events` each pod has an Event Scheduled."""
         self._cluster = cluster

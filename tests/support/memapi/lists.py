@@ -13,12 +13,19 @@ from dataclasses import dataclass
 import orjson
 
 from tests.support.memapi import refusals, selection
-from tests.support.memapi.cluster import Cluster, Collection
-from tests.support.memapi.watches import Object, Selection, Stored, Watch, event, reduced
+from tests.support.memapi.cluster import Collection, MemoryCluster
+from tests.support.memapi.watches import (
+    CollectionWatch,
+    Object,
+    Selection,
+    StoredObject,
+    event,
+    reduced,
+)
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
-class Listing:
+class RequestedList:
     """A list that was asked for."""
 
     collection: Collection
@@ -28,7 +35,7 @@ class Listing:
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
-class Following:
+class RequestedWatch:
     """A watch that was asked for; the connection makes it."""
 
     collection: Collection
@@ -41,7 +48,7 @@ class Following:
 
     def begin(
         self, send: Callable[[bytes], None], end: Callable[[], None], *, behind: int = 0
-    ) -> Watch | None:
+    ) -> CollectionWatch | None:
         """Begin it; None, after its reason was sent, when its past was compacted away.
 
         A list that comes first is `behind` by so many revisions, as far as they are known.
@@ -59,7 +66,7 @@ class Following:
             gone = refusals.expired(f"too old resource version: {begun}")
             send(event("ERROR", gone.encoded()))
             return None
-        watch = Watch(
+        watch = CollectionWatch(
             self.selection,
             send,
             metadata_only=self.metadata_only,
@@ -85,7 +92,7 @@ def selected(params: Mapping[str, str], namespace: str) -> Selection:
     )
 
 
-def listed(asked: Listing) -> bytes:
+def listed(asked: RequestedList) -> bytes:
     """Return a list, or a page of it; raises RefusedError."""
     cluster = asked.collection.cluster
     params, resource = asked.params, asked.collection.resource
@@ -127,7 +134,7 @@ def listed(asked: Listing) -> bytes:
     return head[:-1] + b',"items":[' + b",".join(items) + b"]}"
 
 
-def _revision(params: Mapping[str, str], cluster: Cluster) -> int:
+def _revision(params: Mapping[str, str], cluster: MemoryCluster) -> int:
     """Return the revision of a list: 0 for the newest."""
     told = int(params.get("resourceVersion") or 0)
     if told > cluster.revision:
@@ -135,7 +142,7 @@ def _revision(params: Mapping[str, str], cluster: Cluster) -> int:
     return told if params.get("resourceVersionMatch") == "Exact" else 0
 
 
-def _place_of(found: Stored) -> str:
+def _place_of(found: StoredObject) -> str:
     return f"{found.namespace}/{found.name}" if found.namespace else found.name
 
 

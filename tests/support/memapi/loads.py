@@ -13,10 +13,10 @@ from typing import Any
 
 import orjson
 
-from bench.shapes import Shape
+from bench.shapes import LoadShape
 from tenancy.resources import PODS
 from tests.support.memapi import verbs
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.watches import Object
 
 _AT_ONCE = 2
@@ -26,7 +26,7 @@ USER = "load"
 
 
 @dataclass(eq=False)
-class Load:
+class PodLoad:
     """Pods that are made together."""
 
     tenants: Sequence[int]
@@ -48,14 +48,14 @@ class Load:
             await self.moved.wait()
 
 
-class Loads:
+class PodLoads:
     """All loads of the tenants of one process."""
 
-    def __init__(self, tenants: Sequence[Cluster], shape: Shape) -> None:
+    def __init__(self, tenants: Sequence[MemoryCluster], shape: LoadShape) -> None:
         self._tenants = tenants
         self._shape = shape
-        self._by_prefix: dict[str, Load] = {}
-        self._by_name: dict[str, Load] = {}
+        self._by_prefix: dict[str, PodLoad] = {}
+        self._by_name: dict[str, PodLoad] = {}
         self._churning: dict[str, asyncio.Event] = {}
         for tenant in tenants:
             tenant.of(PODS).listeners.append(self._seen)
@@ -64,7 +64,7 @@ class Loads:
         self, prefix: str, tenants: Sequence[int], pods: int, per_second: float
     ) -> dict[str, Any]:
         """Make pods in tenants in turn, and wait until all are Ready there."""
-        load = Load(tenants, [f"{prefix}{number:05}" for number in range(pods)])
+        load = PodLoad(tenants, [f"{prefix}{number:05}" for number in range(pods)])
         self._by_prefix[prefix] = load
         self._by_name |= dict.fromkeys(load.names, load)
         begun = time.monotonic()
@@ -106,7 +106,7 @@ class Loads:
         self, prefix: str, tenants: Sequence[int], per_second: float, life: float
     ) -> dict[str, Any]:
         """Let pods come, and go after so many seconds, until `calm`; wait until all are gone."""
-        load = Load(tenants, [])
+        load = PodLoad(tenants, [])
         calm = self._churning[prefix] = asyncio.Event()
         begun = time.monotonic()
         async with asyncio.TaskGroup() as group:
@@ -133,17 +133,17 @@ class Loads:
         """Have a churn make no more pods."""
         self._churning.pop(prefix).set()
 
-    async def _delete_later(self, load: Load, number: int, name: str, life: float) -> None:
+    async def _delete_later(self, load: PodLoad, number: int, name: str, life: float) -> None:
         await asyncio.sleep(life)
         self._delete(load, number, name)
 
-    def _make(self, load: Load, number: int, name: str) -> None:
+    def _make(self, load: PodLoad, number: int, name: str) -> None:
         load.sent[name] = time.monotonic()
         cluster = self._tenants[load.tenant_of(number)]
         body: Object = orjson.loads(self._shape.pod(name))
         verbs.create(cluster, cluster.of(PODS), NAMESPACE, body, USER)
 
-    def _delete(self, load: Load, number: int, name: str) -> None:
+    def _delete(self, load: PodLoad, number: int, name: str) -> None:
         collection = self._tenants[load.tenant_of(number)].of(PODS)
         there = collection.get(NAMESPACE, name)
         load.deleted[name] = time.monotonic()

@@ -9,7 +9,7 @@ import copy
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.refusals import StatusError
 
 Object = dict[str, Any]
 
@@ -98,7 +98,7 @@ def edited(there: Object, operations: Sequence[Mapping[str, Any]]) -> Object:
             _edit(found, operation)
         except (KeyError, IndexError, ValueError, TypeError) as problem:
             message = f"the server rejected our request due to an error in our request: {problem}"
-            raise RefusedError(422, "Invalid", message) from problem
+            raise StatusError(422, "Invalid", message) from problem
     return found
 
 

@@ -11,7 +11,7 @@ import orjson
 Object = dict[str, Any]
 
 
-class RefusedError(Exception):
+class StatusError(Exception):
     """A request that is not carried out."""
 
     def __init__(
@@ -51,41 +51,41 @@ class RefusedError(Exception):
         return orjson.dumps(self.body())
 
 
-def not_found(plural: str, name: str) -> RefusedError:
+def not_found(plural: str, name: str) -> StatusError:
     """There is no such object."""
-    return RefusedError(404, "NotFound", f'{plural} "{name}" not found')
+    return StatusError(404, "NotFound", f'{plural} "{name}" not found')
 
 
-def already_exists(plural: str, name: str) -> RefusedError:
+def already_exists(plural: str, name: str) -> StatusError:
     """The name is taken."""
-    return RefusedError(409, "AlreadyExists", f'{plural} "{name}" already exists')
+    return StatusError(409, "AlreadyExists", f'{plural} "{name}" already exists')
 
 
-def modified(plural: str, name: str) -> RefusedError:
+def modified(plural: str, name: str) -> StatusError:
     """The resourceVersion is an old one."""
     message = (
         f'Operation cannot be fulfilled on {plural} "{name}": the object has been modified;'
         " please apply your changes to the latest version and try again"
     )
-    return RefusedError(409, "Conflict", message)
+    return StatusError(409, "Conflict", message)
 
 
-def precondition(plural: str, name: str, field: str, told: str, there: str) -> RefusedError:
+def precondition(plural: str, name: str, field: str, told: str, there: str) -> StatusError:
     """A precondition does not hold."""
     message = (
         f'Operation cannot be fulfilled on {plural} "{name}": Precondition failed: {field} in'
         f" precondition: {told}, {field} in object meta: {there}"
     )
-    return RefusedError(409, "Conflict", message)
+    return StatusError(409, "Conflict", message)
 
 
-def invalid(plural: str, name: str, field: str, why: str) -> RefusedError:
+def invalid(plural: str, name: str, field: str, why: str) -> StatusError:
     """The object is not valid."""
     cause = {"reason": "FieldValueInvalid", "message": why, "field": field}
-    return RefusedError(422, "Invalid", f'{plural} "{name}" is invalid: {field}: {why}', [cause])
+    return StatusError(422, "Invalid", f'{plural} "{name}" is invalid: {field}: {why}', [cause])
 
 
-def terminating(plural: str, name: str, namespace: str) -> RefusedError:
+def terminating(plural: str, name: str, namespace: str) -> StatusError:
     """The namespace is on its way out."""
     why = f"namespace {namespace} is being terminated"
     cause = {"reason": "NamespaceTerminating", "message": why, "field": "metadata.namespace"}
@@ -93,26 +93,26 @@ def terminating(plural: str, name: str, namespace: str) -> RefusedError:
         f'{plural} "{name}" is forbidden: unable to create new content in namespace {namespace}'
         " because it is being terminated"
     )
-    return RefusedError(403, "Forbidden", message, [cause])
+    return StatusError(403, "Forbidden", message, [cause])
 
 
-def forbidden(plural: str, name: str, why: str) -> RefusedError:
+def forbidden(plural: str, name: str, why: str) -> StatusError:
     """An admission plugin says no."""
-    return RefusedError(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}')
+    return StatusError(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}')
 
 
-def bad(message: str) -> RefusedError:
+def bad(message: str) -> StatusError:
     """The request makes no sense."""
-    return RefusedError(400, "BadRequest", message)
+    return StatusError(400, "BadRequest", message)
 
 
-def expired(message: str) -> RefusedError:
+def expired(message: str) -> StatusError:
     """What was asked for is compacted away."""
-    return RefusedError(410, "Expired", message)
+    return StatusError(410, "Expired", message)
 
 
-def from_the_future(told: int, now: int) -> RefusedError:
+def from_the_future(told: int, now: int) -> StatusError:
     """The server has not come that far yet."""
     message = f"Too large resource version: {told}, current: {now}"
     cause = {"reason": "ResourceVersionTooLarge", "message": "Too large resource version"}
-    return RefusedError(504, "Timeout", message, [cause], retry_after=1)
+    return StatusError(504, "Timeout", message, [cause], retry_after=1)

@@ -6,22 +6,22 @@ Owns their grammar as far as clients write it. A field selector is looked up by 
 from collections.abc import Callable, Iterator, Mapping
 from typing import Any
 
-Test = Callable[[Mapping[str, Any]], bool]
+SelectorTest = Callable[[Mapping[str, Any]], bool]
 
 
-def of_labels(text: str) -> Test | None:
+def of_labels(text: str) -> SelectorTest | None:
     """Return the test of labels for a selector; None when it takes everything."""
     tests = [_requirement(part) for part in _parts(text)]
     return _every(tests) if tests else None
 
 
-def of_fields(text: str) -> Test | None:
+def of_fields(text: str) -> SelectorTest | None:
     """Return the test of an object for a field selector; None when it takes everything."""
     tests = [_field(part) for part in _parts(text)]
     return _every(tests) if tests else None
 
 
-def _every(tests: list[Test]) -> Test:
+def _every(tests: list[SelectorTest]) -> SelectorTest:
     return lambda found: all(test(found) for test in tests)
 
 
@@ -37,7 +37,7 @@ def _parts(text: str) -> Iterator[str]:
         yield text[begun:].strip()
 
 
-def _requirement(text: str) -> Test:
+def _requirement(text: str) -> SelectorTest:
     if text.endswith(")"):
         head, _, inside = text[:-1].partition("(")
         key, word = head.split()
@@ -56,7 +56,7 @@ def _requirement(text: str) -> Test:
     return lambda labels: text in labels
 
 
-def _field(text: str) -> Test:
+def _field(text: str) -> SelectorTest:
     is_equal = "!=" not in text
     path, _, value = text.replace("==", "=").replace("!=", "=").partition("=")
     parts = path.split(".")

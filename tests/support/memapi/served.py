@@ -15,25 +15,25 @@ import orjson
 
 from kubeio.config.endpoint import Endpoint
 from tenancy.resources import Resource
-from tests.support.memapi.api import Answer, Api, Request
-from tests.support.memapi.cluster import Cluster
-from tests.support.memapi.connection import Connection, Followed
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.api import ApiAnswer, ApiRequest, MemoryApi
+from tests.support.memapi.cluster import MemoryCluster
+from tests.support.memapi.connection import ApiConnection, WatchConnections
+from tests.support.memapi.refusals import StatusError
 
-Refusal = Callable[[Request], RefusedError | None]
+Refusal = Callable[[ApiRequest], StatusError | None]
 
 
-class Served(Api):
+class Served(MemoryApi):
     """Records every request, and answers it unless the test refuses it."""
 
-    def __init__(self, cluster: Cluster, refusal: Refusal = lambda _: None) -> None:
+    def __init__(self, cluster: MemoryCluster, refusal: Refusal = lambda _: None) -> None:
         super().__init__(cluster)
-        self.requests: list[Request] = []
+        self.requests: list[ApiRequest] = []
         self.refusal = refusal
         """What is answered instead of an object, or None."""
         self.port = 0
-        self._connections: list[Connection] = []
-        self._followed = Followed()
+        self._connections: list[ApiConnection] = []
+        self._followed = WatchConnections()
 
     @property
     def endpoint(self) -> Endpoint:
@@ -45,7 +45,7 @@ class Served(Api):
         """Request targets."""
         return [request.target for request in self.requests]
 
-    def answer(self, request: Request) -> Answer:
+    def answer(self, request: ApiRequest) -> ApiAnswer:
         """Record a request and answer it."""
         self.requests.append(request)
         refusal = self.refusal(request)
@@ -70,8 +70,8 @@ class Served(Api):
         """Listen while the block runs; watches are sent in chunks of so many bytes, 0: as large
         as they are."""
 
-        def connection() -> Connection:
-            made = Connection(self, self._followed, chunk_bytes=chunk_bytes)
+        def connection() -> ApiConnection:
+            made = ApiConnection(self, self._followed, chunk_bytes=chunk_bytes)
             self._connections.append(made)
             return made
 

@@ -10,14 +10,16 @@ from typing import Any
 
 from tenancy.resources import PODS
 from tests.support.memapi import managed
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.watches import Object
 
 _AT_ONCE = 20
 """Changes in one turn of the loop when it is behind."""
 
 
-async def blow(below: Cluster, prefix: str, per_second: float, seconds: float) -> dict[str, Any]:
+async def blow(
+    below: MemoryCluster, prefix: str, per_second: float, seconds: float
+) -> dict[str, Any]:
     """Change statuses of the pods whose names begin so, in turn; return how often, and when."""
     pods = below.of(PODS)
     places = [

@@ -11,17 +11,17 @@ from typing import Any
 import orjson
 
 from tenancy.resources import PODS
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.watches import Object
 
 _BY_BINDING = "PodScheduled"
 """The condition that a tenant's pod gets with its binding: no status of its own carries it."""
 
 
-class Tally:
+class WriteTally:
     """One span at a time."""
 
-    def __init__(self, below: Cluster, tenants: Sequence[Cluster]) -> None:
+    def __init__(self, below: MemoryCluster, tenants: Sequence[MemoryCluster]) -> None:
         self._below = below
         self._tenants = tenants
         self._said: dict[tuple[str, str], bytes] = {}

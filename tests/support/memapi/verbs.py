@@ -13,10 +13,10 @@ import orjson
 
 from tenancy.resources import NAMESPACES
 from tests.support.memapi import managed, refusals, validation
-from tests.support.memapi.cluster import Cluster, Collection
+from tests.support.memapi.cluster import Collection, MemoryCluster
 from tests.support.memapi.defaults import COUNTED
-from tests.support.memapi.refusals import RefusedError
-from tests.support.memapi.watches import Object, Stored
+from tests.support.memapi.refusals import StatusError
+from tests.support.memapi.watches import Object, StoredObject
 
 _LETTERS = string.ascii_lowercase + string.digits
 _KEPT = ("name", "namespace", "uid", "creationTimestamp", "generation", "deletionTimestamp")
@@ -37,7 +37,7 @@ _OWN_STATUS = frozenset(
 _IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 
 
-def found(collection: Collection, namespace: str, name: str) -> Stored:
+def found(collection: Collection, namespace: str, name: str) -> StoredObject:
     """Return an object; raises RefusedError."""
     there = collection.get(namespace, name)
     if there is None:
@@ -51,8 +51,8 @@ def _plural(collection: Collection) -> str:
 
 
 def create(
-    cluster: Cluster, collection: Collection, namespace: str, body: Object, manager: str
-) -> Stored:
+    cluster: MemoryCluster, collection: Collection, namespace: str, body: Object, manager: str
+) -> StoredObject:
     """Make an object."""
     resource = collection.resource
     metadata = body.setdefault("metadata", {})
@@ -72,7 +72,7 @@ def create(
         admit(collection, namespace, name)
     if metadata.get("resourceVersion"):
         message = "resourceVersion should not be set on objects to be created"
-        raise RefusedError(500, "", message)
+        raise StatusError(500, "", message)
     there = collection.get(namespace if resource.namespaced else "", name)
     if there is not None:
         raise refusals.already_exists(_plural(collection), name)
@@ -100,15 +100,15 @@ def admit(collection: Collection, namespace: str, name: str) -> None:
         raise refusals.terminating(_plural(collection), name, namespace)
 
 
-def _is_terminating(space: Stored) -> bool:
+def _is_terminating(space: StoredObject) -> bool:
     return b'"deletionTimestamp"' in space.body and (
         "deletionTimestamp" in space.decode()["metadata"]
     )
 
 
 def replace(
-    collection: Collection, old: Stored, body: Object, manager: str, *, subresource: str = ""
-) -> Stored:
+    collection: Collection, old: StoredObject, body: Object, manager: str, *, subresource: str = ""
+) -> StoredObject:
     """Put a body in place of an object, or its status in place of the object's."""
     there = old.decode()
     told = body.get("metadata") or {}
@@ -125,13 +125,13 @@ def replace(
 
 def patch(
     collection: Collection,
-    old: Stored,
+    old: StoredObject,
     change: Callable[[Object], Object],
     written: Object,
     manager: str,
     *,
     subresource: str = "",
-) -> Stored:
+) -> StoredObject:
     """Change an object, or a part of it that is written apart; `written` is what that says."""
     new = change(old.decode())
     return _written(collection, old, new, written, manager=manager, subresource=subresource)
@@ -139,13 +139,13 @@ def patch(
 
 def _written(
     collection: Collection,
-    old: Stored,
+    old: StoredObject,
     new: Object,
     written: Object,
     *,
     manager: str,
     subresource: str,
-) -> Stored:
+) -> StoredObject:
     there = old.decode()
     plural = _plural(collection)
     metadata = there["metadata"]
@@ -175,7 +175,7 @@ def _written(
     managed.note(new, manager, written, subresource)
     if _is_over(kind, new):
         collection.remove(there)  # watches are shown what was stored last
-        return Stored(old.namespace, old.name, old.revision, old.labels, orjson.dumps(new))
+        return StoredObject(old.namespace, old.name, old.revision, old.labels, orjson.dumps(new))
     return collection.put(new)
 
 
@@ -209,7 +209,7 @@ def _is_over(kind: str, body: Object) -> bool:
     return kind != "Pod" or metadata.get("deletionGracePeriodSeconds") == 0
 
 
-def finalize(collection: Collection, old: Stored, body: Object) -> Stored:
+def finalize(collection: Collection, old: StoredObject, body: Object) -> StoredObject:
     """Write the finalizers of a namespace's spec, as the namespace controller does."""
     there = old.decode()
     there["spec"] = {**(there.get("spec") or {}), "finalizers": body["spec"].get("finalizers")}
@@ -220,7 +220,7 @@ def finalize(collection: Collection, old: Stored, body: Object) -> Stored:
     return collection.put(there)
 
 
-def bind(collection: Collection, old: Stored, node: str, uid: str = "") -> Stored:
+def bind(collection: Collection, old: StoredObject, node: str, uid: str = "") -> StoredObject:
     """Give a pod its node."""
     body = old.decode()
     metadata = body["metadata"]
@@ -228,10 +228,10 @@ def bind(collection: Collection, old: Stored, node: str, uid: str = "") -> Store
         raise refusals.precondition("pods/binding", old.name, "UID", uid, metadata["uid"])
     if "deletionTimestamp" in metadata:
         why = f"pod {old.name} is being deleted, cannot be assigned to a host"
-        raise RefusedError(409, "Conflict", why)
+        raise StatusError(409, "Conflict", why)
     if body["spec"].get("nodeName"):
         why = f"pod {old.name} is already assigned to node {body['spec']['nodeName']!r}"
-        raise RefusedError(409, "Conflict", why)
+        raise StatusError(409, "Conflict", why)
     body["spec"]["nodeName"] = node
     condition = {
         "lastProbeTime": None,
@@ -245,7 +245,7 @@ def bind(collection: Collection, old: Stored, node: str, uid: str = "") -> Store
     return collection.put(body)
 
 
-def delete(collection: Collection, old: Stored, options: Object) -> tuple[Stored, bool]:
+def delete(collection: Collection, old: StoredObject, options: Object) -> tuple[StoredObject, bool]:
     """Delete an object, or mark it while it has grace or finalizers; tells whether it is gone."""
     body = old.decode()
     plural, kind, metadata = _plural(collection), collection.resource.kind, body["metadata"]
@@ -291,7 +291,7 @@ def _asked(options: Object) -> int | None:
     return asked if asked is None or asked >= 0 else 1
 
 
-def _hurry(cluster: Cluster, metadata: Object, asked: int) -> int:
+def _hurry(cluster: MemoryCluster, metadata: Object, asked: int) -> int:
     """Bring the end of a pod nearer, to this moment at most; returns its grace."""
     told = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp()
     ahead = told - metadata["deletionGracePeriodSeconds"] + asked - cluster.clock()
@@ -319,7 +319,9 @@ def _hold(metadata: Object, policy: str) -> bool:
     return True
 
 
-def _delete_namespace(collection: Collection, old: Stored, body: Object) -> tuple[Stored, bool]:
+def _delete_namespace(
+    collection: Collection, old: StoredObject, body: Object
+) -> tuple[StoredObject, bool]:
     if "deletionTimestamp" in body["metadata"]:
         if _is_over("Namespace", body):
             return collection.remove(body), True

@@ -12,7 +12,7 @@ from typing import Any
 
 import orjson
 
-from tests.support.memapi.selection import Test
+from tests.support.memapi.selection import SelectorTest
 
 Object = dict[str, Any]
 
@@ -20,7 +20,7 @@ _PIECE = 256  # lines that are sent together
 
 
 @dataclass(slots=True, eq=False)
-class Stored:
+class StoredObject:
     """One object."""
 
     namespace: str
@@ -36,12 +36,12 @@ class Stored:
 
 
 @dataclass(slots=True, eq=False)
-class Change:
+class StoredChange:
     """One event of a collection, with the lines it has on the wire."""
 
     type: str
-    new: Stored
-    old: Stored | None
+    new: StoredObject
+    old: StoredObject | None
     _lines: dict[tuple[str, bool], bytes] = field(default_factory=dict)
 
     def line(self, type_: str, *, metadata_only: bool) -> bytes:
@@ -77,15 +77,15 @@ class Selection:
     """What of a collection is asked for."""
 
     namespace: str = ""
-    labels: Test | None = None
-    fields: Test | None = None
+    labels: SelectorTest | None = None
+    fields: SelectorTest | None = None
 
     @property
     def takes_all(self) -> bool:
         """Tell whether nothing is left out."""
         return not self.namespace and self.labels is None and self.fields is None
 
-    def takes(self, found: Stored) -> bool:
+    def takes(self, found: StoredObject) -> bool:
         """Tell whether an object is among it."""
         if self.namespace and found.namespace != self.namespace:
             return False
@@ -94,7 +94,7 @@ class Selection:
         return self.fields is None or self.fields(found.decode())
 
 
-class Watch:
+class CollectionWatch:
     """Somebody who is told of a collection."""
 
     def __init__(
@@ -117,7 +117,7 @@ class Watch:
         self._send = send
         self._pending: list[bytes] = []
 
-    def offer(self, change: Change) -> None:
+    def offer(self, change: StoredChange) -> None:
         """Tell of a change, if it is wanted."""
         if change.new.revision <= self._after:
             return
@@ -130,7 +130,7 @@ class Watch:
             kind = "DELETED" if not is_in else "MODIFIED" if was_in else "ADDED"
         self.say(change.line(kind, metadata_only=self.metadata_only))
 
-    def first(self, found: Stored) -> bytes:
+    def first(self, found: StoredObject) -> bytes:
         """Return the line of an object that was there before."""
         return event("ADDED", reduced(found.body) if self.metadata_only else found.body)
 

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from dataclasses import dataclass
 
-from syncer.model.decide import Decision, SuperSide, TenantSide, decide
+from syncer.model.decide import Decision, SuperState, TenantState, decide
 
 VC = "vc-1"
 """UID of the VirtualCluster that the keys are of."""
@@ -14,8 +14,8 @@ VC = "vc-1"
 class Sides:
     """Both sides of a key of a plain kind."""
 
-    tenant_x: TenantSide | None
-    super_x: SuperSide | None
+    tenant_x: TenantState | None
+    super_x: SuperState | None
     wanted: bool
     follows_mark: bool
 

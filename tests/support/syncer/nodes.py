@@ -5,11 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 from syncer.controllers.pods import pod_reconciler as flow
-from syncer.handlers.home_events import HomeWiring
-from syncer.handlers.tenant_events import wire_tenant
+from syncer.handlers.home_events import HomeEvents
+from syncer.handlers.tenant_events import subscribe_tenant
 from syncer.rules import registry
 from tenancy import wellknown
-from tests.support.syncer.sessions import CONTAINERS, World, put
+from tests.support.syncer.sessions import CONTAINERS, SessionWorld, put
 
 SUPER_NODE: dict[str, Any] = {
     "metadata": {"name": "n", "uid": "n", "resourceVersion": "3"},
@@ -21,15 +21,15 @@ SUPER_NODE: dict[str, Any] = {
 ON_NODE = {"nodeName": "n", "containers": CONTAINERS}
 
 
-def engaged(world: World) -> World:
+def engaged(world: SessionWorld) -> SessionWorld:
     """Have the caches tell the session what happens, on both sides."""
-    wire_tenant(world.session)
-    HomeWiring(world.super_cluster, {"vc-uid": world.session}).subscribe()
+    subscribe_tenant(world.session)
+    HomeEvents(world.super_cluster, {"vc-uid": world.session}).subscribe()
     world.ready()
     return world
 
 
-def node_with(world: World, *, version: int = 900, spec: Any = None, **labels: str) -> None:
+def node_with(world: SessionWorld, *, version: int = 900, spec: Any = None, **labels: str) -> None:
     """Show the tenant the super node, with these labels of its own."""
     if world.super_cluster.nodes.get("", "n") is None:
         put(world.super_cluster.nodes, SUPER_NODE)
@@ -41,20 +41,22 @@ def node_with(world: World, *, version: int = 900, spec: Any = None, **labels: s
     world.tenant_has("Node", "n", namespace="", metadata=metadata, spec=spec or {}, status={})
 
 
-def pending(world: World, name: str = "p", **spec: Any) -> None:
+def pending(world: SessionWorld, name: str = "p", **spec: Any) -> None:
     """Have a pod that nothing is below of."""
     world.tenant_has(
         "Pod", name, spec={"containers": CONTAINERS, **spec}, status={"phase": "Pending"}
     )
 
 
-async def work(world: World, name: str = "p") -> None:
+async def work(world: SessionWorld, name: str = "p") -> None:
     """Work on a pod; the caches show what was written before."""
-    world.session.expectations.forget()
-    await flow.reconcile(registry.BY_NAME["Pod"], world.key("Pod", "web", name), world.session)
+    world.session.expectations.clear()
+    await flow.reconcile_pod(
+        registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", name), world.session
+    )
 
 
-def made(world: World) -> dict[str, Any]:
+def made(world: SessionWorld) -> dict[str, Any]:
     """Return the last pod that was made below."""
     found: dict[str, Any] = world.below.bodies[-1]
     assert found["kind"] == "Pod"

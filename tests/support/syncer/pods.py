@@ -9,9 +9,9 @@ import pytest
 
 from syncer.model.rejections import RejectedError
 from syncer.rules.pods import pod_build
-from syncer.rules.pods.dns import Resolver
-from syncer.rules.pods.pod_build import PodFacts
-from syncer.rules.pods.scheduling import Placement
+from syncer.rules.pods.dns import DnsResolver
+from syncer.rules.pods.pod_build import PodBuildContext
+from syncer.rules.pods.scheduling import SchedulingContext
 from tenancy.ownership import Tenant
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
@@ -24,21 +24,21 @@ def below(namespace: str) -> str:
     return f"{TENANT.root}-{namespace}"
 
 
-FACTS = PodFacts(
+FACTS = PodBuildContext(
     tenant=TENANT,
     super_namespace=below("web"),
     super_namespace_uid="space-uid",
-    resolver=Resolver(server="10.96.8.10", domain="cluster.local", allows_node_dns=False),
-    placement=Placement(
+    resolver=DnsResolver(server="10.96.8.10", domain="cluster.local", allows_node_dns=False),
+    scheduling=SchedulingContext(
         vc_uid=TENANT.uid,
         namespace="web",
         super_namespace=below,
         namespaces={"web": {"team": "a"}, "db": {"team": "a"}, "other": {"team": "b"}},
         nodes={"node-1"},
     ),
-    variables=MASTER,
+    service_variables=MASTER,
     account_uid=ACCOUNT,
-    provided=lambda _: (),
+    list_provided_variables=lambda _: (),
 )
 
 
@@ -54,7 +54,7 @@ def pod(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]:
 def build(tenant_pod: dict[str, Any]) -> dict[str, Any]:
     """Return the super pod, and see that the tenant's object is as it was."""
     before = copy.deepcopy(tenant_pod)
-    built = pod_build.build(tenant_pod, FACTS)
+    built = pod_build.build_super_pod(tenant_pod, FACTS)
     assert tenant_pod == before
     return built.pod
 
@@ -62,6 +62,6 @@ def build(tenant_pod: dict[str, Any]) -> dict[str, Any]:
 def rules(tenant_pod: dict[str, Any]) -> set[str]:
     """Return the rules that reject a pod."""
     with pytest.raises(RejectedError) as raised:
-        pod_build.build(tenant_pod, FACTS)
+        pod_build.build_super_pod(tenant_pod, FACTS)
     assert TENANT.root not in str(raised.value)
     return {problem.rule for problem in raised.value.problems}

@@ -12,29 +12,29 @@ from typing import Any
 import orjson
 
 from kubeio.api.client import Client
-from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector
-from kubeio.cache.store import Entry, Store, parse
+from kubeio.cache.store import Entry, Store, parse_entry
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
-from kubeio.http.transport_protocol import Answer, Request
-from syncer.clusters.home_cluster import Home
-from syncer.model.keys import Key, group_of
+from kubeio.http.transport_protocol import HttpRequest, HttpResponse
+from syncer.clusters.home_cluster import HomeCluster
+from syncer.model.keys import Key, build_group
 from syncer.rules import namespaces
-from syncer.safety.circuit_breaker import Breaker, Refusals
-from syncer.safety.hot_loop_guard import WRITES
-from syncer.safety.store_guard import Sight
-from syncer.tenants.connection import Link
+from syncer.safety.circuit_breaker import CircuitBreaker, RefusedWrites
+from syncer.safety.hot_loop_guard import WRITES_PER_WINDOW
+from syncer.safety.store_guard import StoreObservation
+from syncer.tenants.connection import TenantConnection
 from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.resources import NAMESPACES, Resource
 from tenancy.specs import parse_virtual_cluster
 from tests.support.memapi import api as memapi
 from tests.support.memapi import clusters, direct, patches
 from tests.support.memapi.cluster import Collection
-from tests.support.memapi.defaults import Admission
+from tests.support.memapi.defaults import AdmissionDefaults
 
 BODY = {
     "apiVersion": "tenancy.x-k8s.io/v1alpha1",
@@ -66,7 +66,7 @@ class RecordingClient(Client):
         self.cluster = clusters.empty("unit", "10.96.0.0/16", crds=True, keeps_events=True)
         self.cluster.admission = AsPlanted(service_range="10.96.0.0/16", accounts=False)
         self.space = "web"
-        self.server = memapi.Api(self.cluster)
+        self.server = memapi.MemoryApi(self.cluster)
         self.asked: list[tuple[str, str, str]] = []
         self.bodies: list[Any] = []
         self.refusals: dict[str, Exception] = {}
@@ -74,9 +74,9 @@ class RecordingClient(Client):
         self.answers: dict[str, dict[str, Any]] = {}
         """What is answered instead, by a method and its kind."""
         self.caches: dict[str, list[Store]] = defaultdict(list)
-        self.refused_writes = Refusals()
-        self.breaker = Breaker()
-        self._transport._wire = MemoryWire(self.server)
+        self.refused_writes = RefusedWrites()
+        self.breaker = CircuitBreaker()
+        self._transport._transport = MemoryWire(self.server)
         for space in ("default", "kube-node-lease", "kube-system"):
             self.has("Namespace", space, {})
 
@@ -145,7 +145,7 @@ class RecordingClient(Client):
         found = self.cluster.collections.values()
         return next(each for each in found if each.resource.kind == kind)
 
-    def mirror(self, caches: Iterable[Reflector | OptionalReflector]) -> None:
+    def mirror(self, caches: Iterable[Reflector | CrdReflector]) -> None:
         """Have there what caches show, until a test says otherwise."""
         for each in caches:
             kind = each.resource.kind
@@ -158,7 +158,7 @@ class RecordingClient(Client):
             for entry in store.list():
                 stored = self._collection(kind).get(entry.namespace, entry.name)
                 if stored is not None:
-                    store.put(parse(stored.body), live=True)
+                    store.put(parse_entry(stored.body), live=True)
 
     def _changed(self, kind: str, old: Entry | None, new: Entry | None, _: bool) -> None:
         if new is not None:
@@ -167,7 +167,7 @@ class RecordingClient(Client):
             self.lacks(kind, old.name, old.namespace)
 
 
-class AsPlanted(Admission):
+class AsPlanted(AdmissionDefaults):
     """Fills new objects in, and leaves the others as tests write them: without any default."""
 
     def mend(self, kind: str, body: dict[str, Any], there: dict[str, Any]) -> None:
@@ -177,13 +177,13 @@ class AsPlanted(Admission):
 class MemoryWire:
     """The way to an API server of this process."""
 
-    def __init__(self, server: memapi.Api) -> None:
+    def __init__(self, server: memapi.MemoryApi) -> None:
         self._server = server
 
-    async def exchange(self, request: Request, *, left: float) -> Answer:  # noqa: ARG002
+    async def exchange(self, request: HttpRequest, *, timeout_seconds: float) -> HttpResponse:  # noqa: ARG002
         """Ask at once."""
         status, content = self._server.answer(direct.asked(request))
-        return Answer(status, "", content)
+        return HttpResponse(status, "", content)
 
     async def close(self) -> None:
         """Have nothing to close."""
@@ -191,25 +191,27 @@ class MemoryWire:
 
 def put(store: Store, body: dict[str, Any]) -> Entry:
     """Put an object into a cache."""
-    entry = parse(orjson.dumps(body))
+    entry = parse_entry(orjson.dumps(body))
     store.put(entry, live=True)
     return entry
 
 
-class World:
+class SessionWorld:
     """One link with one session, its two clusters, and short ways to fill the caches."""
 
-    def __init__(self, policy: TenantPolicySpec = BASELINE, *, is_split: bool = False) -> None:
+    def __init__(
+        self, policy: TenantPolicySpec = BASELINE_POLICY, *, is_split: bool = False
+    ) -> None:
         self.above, self.below = RecordingClient(), RecordingClient()
         self.declarations = 0
-        queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
-        self.super_cluster = Home(self.below, namespace="vc-manager")  # type: ignore[arg-type]
-        self.link = Link(
+        queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
+        self.super_cluster = HomeCluster(self.below, namespace="vc-manager")  # type: ignore[arg-type]
+        self.link = TenantConnection(
             CLUSTER,
             Endpoint(server="http://127.0.0.1:6443"),  # https would load the trust store, 65 ms
             home=self.super_cluster,
             queue=queue,
-            turns=asyncio.Semaphore(),
+            loop_budget=asyncio.Semaphore(),
             is_split=is_split,
         )
         self.session = Session(
@@ -222,21 +224,23 @@ class World:
         link.sessions.append(session)
         link.client = self.above  # type: ignore[assignment]
         session.tenant_client = self.above  # type: ignore[assignment]
-        session.notices._client = self.above  # type: ignore[assignment]
-        session.deletions._tenant_client = self.above  # type: ignore[assignment]
-        session.brake._tenant_client = self.above  # type: ignore[assignment]
-        session.brake._sight = Sight(uid=STORE_UID, revision=1, epoch=1, epoch_revision=10**9)
-        session.brake._first_uid = STORE_UID
-        session.brake._root_uid = f"{TENANT.root}-uid"
+        session.event_recorder._client = self.above  # type: ignore[assignment]
+        session.proven_deletes._tenant_client = self.above  # type: ignore[assignment]
+        session.store_guard._tenant_client = self.above  # type: ignore[assignment]
+        session.store_guard._observation = StoreObservation(
+            uid=STORE_UID, revision=1, epoch=1, epoch_revision=10**9
+        )
+        session.store_guard._first_uid = STORE_UID
+        session.store_guard._root_uid = f"{TENANT.root}-uid"
         session.is_ready = link.is_ready = True
         self.above.has("Namespace", "kube-system", {"metadata": {"uid": STORE_UID}})
-        self.below.space = session.view.super_namespace("web")
+        self.below.space = session.view.get_super_namespace("web")
         self.above.mirror(link._reflectors)
         self.below.mirror(self.super_cluster.reflectors)
 
     def key(self, kind: str, namespace: str, name: str) -> Key:
         """Return a key of the tenant."""
-        return self.session.key(kind, namespace, name)
+        return self.session.build_key(kind, namespace, name)
 
     def tenant_has(self, kind: str, name: str, namespace: str = "web", **fields: Any) -> Entry:
         """Put a tenant object into its cache."""
@@ -244,7 +248,7 @@ class World:
         if namespace:
             metadata["namespace"] = namespace
         metadata |= fields.pop("metadata", {})
-        entry = parse(orjson.dumps({"kind": kind, "metadata": metadata, **fields}))
+        entry = parse_entry(orjson.dumps({"kind": kind, "metadata": metadata, **fields}))
         old = self.session.stores[kind].get(namespace, name)
         self.session.stores[kind].put(entry, live=True)
         if kind == "Pod":
@@ -258,20 +262,20 @@ class World:
         of = uid or f"{name}-uid"
         metadata = {
             "name": name,
-            "namespace": self.session.view.super_namespace(namespace),
+            "namespace": self.session.view.get_super_namespace(namespace),
             "uid": f"{name}-below",
             "resourceVersion": "60",
-            "labels": ownership.labels(TENANT, namespace),
-            "annotations": ownership.annotations(TENANT, namespace, of),
+            "labels": ownership.build_owner_labels(TENANT, namespace),
+            "annotations": ownership.build_owner_annotations(TENANT, namespace, of),
         }
         if kind == "Namespace":
             metadata |= {"name": metadata.pop("namespace")}
-            level = namespaces.security_level(self.session.view.policy)
+            level = namespaces.get_security_level(self.session.view.policy)
             metadata["labels"] = {**metadata["labels"], namespaces.POD_SECURITY: level}
         extra = fields.pop("metadata", {})
         annotations = {**metadata["annotations"], **extra.pop("annotations", {})}
         metadata |= {**extra, "annotations": annotations}
-        entry = parse(orjson.dumps({"kind": kind, "metadata": metadata, **fields}))
+        entry = parse_entry(orjson.dumps({"kind": kind, "metadata": metadata, **fields}))
         self.super_cluster.stores[kind].put(entry, live=True)
         return entry
 
@@ -286,7 +290,7 @@ class World:
         status = {**BODY["status"], "conditions": conditions or []}  # type: ignore[dict-item]
         self.declarations += 1
         metadata = {**BODY["metadata"], "resourceVersion": str(self.declarations)}  # type: ignore[dict-item]
-        entry = parse(orjson.dumps({**BODY, "metadata": metadata, "status": status}))
+        entry = parse_entry(orjson.dumps({**BODY, "metadata": metadata, "status": status}))
         self.super_cluster.virtual_clusters.put(entry, live=True)
         return entry
 
@@ -295,13 +299,13 @@ class World:
         return [body["reason"] for body in self.above.bodies if (body or {}).get("reason")]
 
 
-def is_counted(world: World, key: Key, times: int) -> bool:
+def is_counted(world: SessionWorld, key: Key, times: int) -> bool:
     """Tell whether exactly so many writes of a key were counted."""
-    for _ in range(WRITES - times):
-        world.session.fuse.wrote(key)
-    before = world.session.fuse.pause(key)
-    world.session.fuse.wrote(key)
-    return before == 0 and world.session.fuse.pause(key) > 0
+    for _ in range(WRITES_PER_WINDOW - times):
+        world.session.hot_loop_guard.count_write(key)
+    before = world.session.hot_loop_guard.get_pause(key)
+    world.session.hot_loop_guard.count_write(key)
+    return before == 0 and world.session.hot_loop_guard.get_pause(key) > 0
 
 
 TOKEN_MARKS = {wellknown.TOKEN_SECONDS: "7200", wellknown.ACCOUNT: "robot"}

@@ -7,11 +7,11 @@ from typing import Any
 
 import orjson
 
-from kubeio.cache.store import Entry, Store, parse
+from kubeio.cache.store import Entry, Store, parse_entry
 from syncer.model.tenant_view import TenantView
 from tenancy import ownership
 from tenancy.ownership import Tenant
-from tenancy.policies import Classes, Storage, Sync, TenantPolicySpec, TenantVolumes
+from tenancy.policies import ClassFilter, StorageSpec, SyncSpec, TenantPolicySpec, TenantVolumes
 from tenancy.specs import VirtualClusterSpec
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
@@ -20,8 +20,8 @@ DEFAULT = "storageclass.kubernetes.io/is-default-class"
 NFS = {"server": "nfs.example", "path": "/a"}
 OFFERED = TenantVolumes(nfs_servers=("nfs.example",), csi_drivers=("csi.example",))
 POLICY = TenantPolicySpec(
-    storage=Storage(tenant_volumes=OFFERED, volume_attributes_classes=("fast",)),
-    sync=Sync(storage_classes=Classes(names=("gold",))),
+    storage=StorageSpec(tenant_volumes=OFFERED, volume_attributes_classes=("fast",)),
+    sync=SyncSpec(storage_classes=ClassFilter(names=("gold",))),
 )
 
 
@@ -34,7 +34,7 @@ def entry(kind: str, name: str, namespace: str = "", **fields: Any) -> Entry:
         **({"namespace": namespace} if namespace else {}),
         **fields.pop("metadata", {}),
     }
-    return parse(orjson.dumps({"kind": kind, "metadata": metadata, **fields}))
+    return parse_entry(orjson.dumps({"kind": kind, "metadata": metadata, **fields}))
 
 
 def view(policy: TenantPolicySpec = POLICY, default: str = "gold") -> TenantView:
@@ -47,10 +47,10 @@ def view(policy: TenantPolicySpec = POLICY, default: str = "gold") -> TenantView
     return TenantView(
         tenant=TENANT,
         spec=VirtualClusterSpec(cluster_version_name="v"),
-        slice=ipaddress.ip_network("10.96.8.0/22"),
+        service_range=ipaddress.ip_network("10.96.8.0/22"),
         stores={"PersistentVolumeClaim": Store(), "PersistentVolume": Store()},
         policy=policy,
-        below=below,
+        super_stores=below,
     )
 
 
@@ -71,11 +71,11 @@ def claim(metadata: dict[str, Any] | None = None, **spec: Any) -> dict[str, Any]
 def twin_below(seen: TenantView, **fields: Any) -> Entry:
     """Have a claim's twin below."""
     record = {
-        "labels": ownership.labels(TENANT, "web"),
-        "annotations": ownership.annotations(TENANT, "web", "u"),
+        "labels": ownership.build_owner_labels(TENANT, "web"),
+        "annotations": ownership.build_owner_annotations(TENANT, "web", "u"),
     }
     found = entry("PersistentVolumeClaim", "c", BELOW, metadata=record, **fields)
-    seen.below["PersistentVolumeClaim"].put(found, live=True)
+    seen.super_stores["PersistentVolumeClaim"].put(found, live=True)
     return found
 
 

@@ -5,13 +5,13 @@ from __future__ import annotations
 from typing import Any
 
 from kubeio import errors
-from kubeio.cache.store import Entry, parse
-from syncer.model.decide import Grounds
+from kubeio.cache.store import Entry, parse_entry
+from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import HOME, Key
 from syncer.safety import store_guard
 from syncer.safety.expectations import Expectations
-from syncer.safety.proven_deletes import Deletions, Target
-from syncer.safety.store_guard import Brake, Record, Sight
+from syncer.safety.proven_deletes import DeleteTarget, ProvenDeletes
+from syncer.safety.store_guard import StoreGuard, StoreObservation, StoreRecord
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS
@@ -19,18 +19,20 @@ from tenancy.resources import CONFIG_MAPS
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
 STORE = "7b0a5f0e-0000-4000-8000-000000000001"
 OTHER = "7b0a5f0e-0000-4000-8000-000000000002"
-KNOWN = Record(uid=STORE, revision=100, epoch=3)
+KNOWN = StoreRecord(uid=STORE, revision=100, epoch=3)
 
 
-def sight(uid: str = STORE, revision: int = 120, epoch: int = 3, epoch_revision: int = 90) -> Sight:
+def sight(
+    uid: str = STORE, revision: int = 120, epoch: int = 3, epoch_revision: int = 90
+) -> StoreObservation:
     """Return what a store shows."""
-    return Sight(uid=uid, revision=revision, epoch=epoch, epoch_revision=epoch_revision)
+    return StoreObservation(uid=uid, revision=revision, epoch=epoch, epoch_revision=epoch_revision)
 
 
-class Tenancy:
+class ScriptedStore:
     """The two reads that tell a store, scripted; and a log of what was asked in which order."""
 
-    def __init__(self, seen: Sight, log: list[str]) -> None:
+    def __init__(self, seen: StoreObservation, log: list[str]) -> None:
         self.seen, self.log = seen, log
         self.objects: dict[str, str] = {}
 
@@ -51,21 +53,21 @@ class Tenancy:
             items = [
                 {
                     "metadata": {"resourceVersion": str(self.seen.epoch_revision)},
-                    "data": {store_guard.EPOCH: str(self.seen.epoch)},
+                    "data": {store_guard.EPOCH_KEY: str(self.seen.epoch)},
                 }
             ]
         return {"metadata": {"resourceVersion": str(self.seen.revision)}, "items": items}
 
     async def create(self, _: Any, body: dict[str, Any], **__: Any) -> dict[str, Any]:
-        self.log.append(f"create epoch {body['data'][store_guard.EPOCH]}")
+        self.log.append(f"create epoch {body['data'][store_guard.EPOCH_KEY]}")
         return {"metadata": {"resourceVersion": "500"}}
 
     async def patch(self, *args: Any, **_: Any) -> dict[str, Any]:
-        self.log.append(f"epoch {args[2]['data'][store_guard.EPOCH]}")
+        self.log.append(f"epoch {args[2]['data'][store_guard.EPOCH_KEY]}")
         return {"metadata": {"resourceVersion": "500"}}
 
 
-class Below:
+class SuperAnswers:
     """The super cluster's answers."""
 
     def __init__(self, root: dict[str, Any], log: list[str]) -> None:
@@ -90,7 +92,7 @@ class Below:
         return {"kind": "Status"}
 
 
-def root_namespace(record: Record) -> dict[str, Any]:
+def root_namespace(record: StoreRecord) -> dict[str, Any]:
     """Return a root namespace that remembers a store."""
     annotations = {
         wellknown.STORE_UID: record.uid,
@@ -102,17 +104,20 @@ def root_namespace(record: Record) -> dict[str, Any]:
 
 
 def watched(
-    record: Record, seen: Sight, revision: int = 0, revisions: list[int] | None = None
-) -> tuple[Brake, Tenancy, Below, list]:
+    record: StoreRecord,
+    seen: StoreObservation,
+    revision: int = 0,
+    revisions: list[int] | None = None,
+) -> tuple[StoreGuard, ScriptedStore, SuperAnswers, list]:
     """Return a brake between two scripted clusters; the last of `revisions` is what was seen."""
     log: list[str] = []
-    tenant, below = Tenancy(seen, log), Below(root_namespace(record), log)
-    found = Brake(
+    tenant, below = ScriptedStore(seen, log), SuperAnswers(root_namespace(record), log)
+    found = StoreGuard(
         tenant=TENANT,
         tenant_client=tenant,
         super_client=below,
         revision=lambda: revisions[-1] if revisions else revision,
-        judged=lambda: log.append("judged"),
+        on_judged=lambda: log.append("judged"),
     )
     return found, tenant, below, log
 
@@ -124,7 +129,7 @@ def twin(uid: str = "c-uid") -> Entry:
     """Return a super object that records a tenant object."""
     import orjson  # noqa: PLC0415 - only here
 
-    return parse(orjson.dumps({"kind": "ConfigMap", "metadata": twin_metadata(uid)}))
+    return parse_entry(orjson.dumps({"kind": "ConfigMap", "metadata": twin_metadata(uid)}))
 
 
 def twin_metadata(uid: str = "c-uid") -> dict[str, Any]:
@@ -134,22 +139,24 @@ def twin_metadata(uid: str = "c-uid") -> dict[str, Any]:
         "namespace": "below",
         "uid": "below-uid",
         "resourceVersion": "55",
-        "annotations": ownership.annotations(TENANT, "web", uid),
+        "annotations": ownership.build_owner_annotations(TENANT, "web", uid),
     }
 
 
-async def deleting(seen: Sight | None = None) -> tuple[Deletions, Tenancy, Below, list[str]]:
+async def deleting(
+    seen: StoreObservation | None = None,
+) -> tuple[ProvenDeletes, ScriptedStore, SuperAnswers, list[str]]:
     """Return deletions of an engaged tenant."""
     found, tenant, below, log = watched(KNOWN, seen or sight())
-    await found.engage(twin_uid=STORE, stamps=(0,))
+    await found.initialize(twin_uid=STORE, stamps=(0,))
     below.live = {"metadata": twin_metadata()}
     log.clear()
-    deletions = Deletions(
-        brake=found, tenant_client=tenant, super_client=below, expectations=Expectations()
+    deletions = ProvenDeletes(
+        store_guard=found, tenant_client=tenant, super_client=below, expectations=Expectations()
     )
     return deletions, tenant, below, log
 
 
-def target(grounds: Grounds, **options: Any) -> Target:
+def target(grounds: DeleteGrounds, **options: Any) -> DeleteTarget:
     """Return a ConfigMap's twin to be deleted."""
-    return Target(key=KEY, resource=CONFIG_MAPS, entry=twin(), grounds=grounds, **options)
+    return DeleteTarget(key=KEY, resource=CONFIG_MAPS, entry=twin(), grounds=grounds, **options)

@@ -10,30 +10,30 @@ from types import SimpleNamespace
 from typing import Any
 
 from syncer.clusters.super_cluster import SuperCluster
-from syncer.clusters.target_cluster import Target
-from syncer.lifecycle.target_manager import Targets
-from syncer.lifecycle.target_sessions import Outposts
+from syncer.clusters.target_cluster import TargetCluster
+from syncer.lifecycle.target_manager import TargetManager
+from syncer.lifecycle.target_sessions import TargetSessions
 from syncer.tenants.session import Session
 from tenancy.super_clusters import SuperClusterSpec
 from tests.support.syncer.idle import idle
-from tests.support.syncer.sessions import BODY, TENANT, RecordingClient, World, put
-from tests.support.syncer.two_clusters import muster_of
+from tests.support.syncer.sessions import BODY, TENANT, RecordingClient, SessionWorld, put
+from tests.support.syncer.two_clusters import pod_loss_guard_of
 
 
-class Yard:
+class TargetWorldOfTenant:
     """One tenant, and targets that the test makes ready."""
 
     def __init__(self) -> None:
-        self.world = World(is_split=True)
-        self.targets = Targets(self.world.super_cluster, wire=lambda _: None)
+        self.world = SessionWorld(is_split=True)
+        self.targets = TargetManager(self.world.super_cluster, subscribe_caches=lambda _: None)
         self.sessions: dict[str, dict[str, Session]] = {"home": {TENANT.uid: self.world.session}}
-        self.outposts = Outposts(self.world.link, self.targets, self.sessions, self._made)
+        self.outposts = TargetSessions(self.world.link, self.targets, self.sessions, self._made)
         self.world.link.is_ready = True
         root = {"metadata": {"name": TENANT.root, "resourceVersion": "7"}}
         self.world.below.has("Namespace", TENANT.root, root)
         self.revision = 100
 
-    def _made(self, target: Target) -> Session:
+    def _made(self, target: TargetCluster) -> Session:
         slice_ = ipaddress.ip_network("10.96.8.0/22")
         return Session(self.world.link, target.cluster, tenant_slice=slice_, target=target)
 
@@ -46,11 +46,14 @@ class Yard:
         """Have a target whose caches are complete."""
         cluster = SuperCluster(RecordingClient(), name=name, registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
-            name=name, registration="r1", cluster=cluster, problem="", behind="", is_ready=True,
-            spec=SuperClusterSpec(), muster=muster_of(name), away_seconds=lambda: 0.0,
+            name=name, registration="r1", cluster=cluster, problem="", watch_problem="",
+            is_ready=True,
+            spec=SuperClusterSpec(),
+            pod_loss_guard=pod_loss_guard_of(name),
+            get_unreachable_seconds=lambda: 0.0,
         )  # fmt: skip
-        self.targets.followed[name] = target
-        self.targets._tell()
+        self.targets.targets[name] = target
+        self.targets._notify()
         return target
 
     async def declare(self, *granted: str, named: tuple[str, ...] = ()) -> None:
@@ -68,9 +71,9 @@ class Yard:
 
     def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:
         """Return what is said of a target that is as it should be, or was never followed."""
-        target: Any = self.targets.ready(name)
-        phase = "Away" if target is None or target.away_seconds() else "Granted"
-        pods = self.world.link.seats.pods_at(name)
+        target: Any = self.targets.get_ready(name)
+        phase = "Away" if target is None or target.get_unreachable_seconds() else "Granted"
+        pods = self.world.link.assignments.count_pods(name)
         return {"name": name, "phase": phase if name in granted else "Draining", "pods": pods}
 
     def said(self) -> list[list[str]]:
@@ -88,9 +91,9 @@ class Yard:
 
 
 @contextlib.asynccontextmanager
-async def running() -> AsyncIterator[Yard]:
+async def running() -> AsyncIterator[TargetWorldOfTenant]:
     """Have a yard whose grants are followed for the length of a test."""
-    made = Yard()
+    made = TargetWorldOfTenant()
     made.joined()
     await made.declare()
     task = asyncio.ensure_future(made.outposts.run())
@@ -100,10 +103,10 @@ async def running() -> AsyncIterator[Yard]:
     with contextlib.suppress(asyncio.CancelledError):
         await task
     assert made.there == ["home"], "nothing is left of it"
-    assert made.targets._heard == []
+    assert made.targets._handlers == []
 
 
-def pod_of(yard: Yard, **metadata: Any) -> Any:
+def pod_of(yard: TargetWorldOfTenant, **metadata: Any) -> Any:
     """Put a pod into the tenant's cache."""
     own = {"name": "p", "namespace": "web", "uid": "u", "resourceVersion": "50", **metadata}
     return put(yard.world.link.stores["Pod"], {"kind": "Pod", "metadata": own, "spec": {}})

@@ -8,20 +8,20 @@ from typing import Any
 import msgspec
 import orjson
 
-from kubeio.cache.store import Store, parse
-from syncer.model.super_cidrs import Ranges, networks
+from kubeio.cache.store import Store, parse_entry
+from syncer.model.super_cidrs import SuperCidrs, parse_networks
 from syncer.model.tenant_view import TenantView
 from tenancy import ownership
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.specs import VirtualClusterSpec
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
 OTHER = Tenant(name="other", namespace="default", uid="other-uid", root="default-def456-other")
-RANGES = Ranges(
-    nodes=networks(("192.0.2.7", "192.0.2.8")),
-    pods=networks(("10.244.0.0/16",)),
-    services=networks(("10.96.0.0/16",)),
+RANGES = SuperCidrs(
+    nodes=parse_networks(("192.0.2.7", "192.0.2.8")),
+    pods=parse_networks(("10.244.0.0/16",)),
+    services=parse_networks(("10.96.0.0/16",)),
 )
 NAME = "kubernetes.io/metadata.name"
 """The label by which a namespace is selected by its name."""
@@ -30,7 +30,7 @@ KINDS = ("Namespace", "Service", "ConfigMap", "Secret", "Node", "Pod")
 
 def policy(**parts: Any) -> TenantPolicySpec:
     """Return the policy `baseline` with some parts of its own, as JSON has them."""
-    return msgspec.convert({**msgspec.to_builtins(BASELINE), **parts}, TenantPolicySpec)
+    return msgspec.convert({**msgspec.to_builtins(BASELINE_POLICY), **parts}, TenantPolicySpec)
 
 
 def view(**spec: Any) -> TenantView:
@@ -38,22 +38,27 @@ def view(**spec: Any) -> TenantView:
     return TenantView(
         tenant=TENANT,
         spec=VirtualClusterSpec(cluster_version_name="v", **spec),
-        slice=ipaddress.ip_network("10.96.8.0/22"),
+        service_range=ipaddress.ip_network("10.96.8.0/22"),
         stores={kind: Store() for kind in KINDS},
     )
 
 
 def network_view(
-    *, ranges: Ranges = RANGES, namespaces: dict[str, dict[str, str]] | None = None, **fields: Any
+    *,
+    ranges: SuperCidrs = RANGES,
+    namespaces: dict[str, dict[str, str]] | None = None,
+    **fields: Any,
 ) -> TenantView:
     """Return a look at a tenant with namespaces, in a super cluster with ranges."""
     view = TenantView(
         tenant=TENANT,
         spec=VirtualClusterSpec(cluster_version_name="v"),
-        slice=ipaddress.ip_network("10.96.8.0/22"),
+        service_range=ipaddress.ip_network("10.96.8.0/22"),
         stores={kind: Store() for kind in KINDS},
-        below={kind: Store() for kind in ("Pod", "IngressClass", "Node", "PodDisruptionBudget")},
-        ranges=lambda: ranges,
+        super_stores={
+            kind: Store() for kind in ("Pod", "IngressClass", "Node", "PodDisruptionBudget")
+        },
+        get_super_cidrs=lambda: ranges,
         **fields,
     )
     for name, labels in (namespaces or {}).items():
@@ -65,7 +70,7 @@ def add(store: Store, name: str, *, namespace: str = "", **fields: Any) -> None:
     """Put an object into a cache."""
     own = {key: fields.pop(key) for key in ("labels", "annotations") if key in fields}
     metadata = {"name": name, "namespace": namespace, "uid": f"{name}-uid", **own}
-    store.put(parse(orjson.dumps({"metadata": metadata, **fields})), live=True)
+    store.put(parse_entry(orjson.dumps({"metadata": metadata, **fields})), live=True)
 
 
 def object_of(kind: str, **fields: Any) -> dict[str, Any]:
@@ -82,4 +87,4 @@ def as_live(twin: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 def below_labels(tenant: Tenant, namespace: str) -> dict[str, str]:
     """Return the labels of a super namespace; an empty one is the root namespace."""
-    return ownership.labels(tenant, namespace)
+    return ownership.build_owner_labels(tenant, namespace)

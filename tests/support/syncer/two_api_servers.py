@@ -8,35 +8,35 @@ from typing import Any
 import orjson
 
 from kubeio.api.client import Client
-from kubeio.http.transport_protocol import Request
+from kubeio.http.transport_protocol import HttpRequest
 from syncer.safety import store_guard
-from syncer.safety.store_guard import Brake
+from syncer.safety.store_guard import StoreGuard
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, Resource
 from tests.support.memapi import clusters, verbs
-from tests.support.memapi.cluster import Cluster
-from tests.support.memapi.direct import Fate, Tap
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.cluster import MemoryCluster
+from tests.support.memapi.direct import RequestFate, WatchTap
+from tests.support.memapi.refusals import StatusError
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
 
 
-FULL = RefusedError(403, "Forbidden", "not now")
+FULL = StatusError(403, "Forbidden", "not now")
 
 
 @dataclass
-class Wired:
+class RecordedWire:
     """What goes over one wire; writes can be refused."""
 
-    asked: list[Request] = field(default_factory=list)
+    asked: list[HttpRequest] = field(default_factory=list)
     refuses: bool = False
 
-    def fate(self, request: Request) -> Fate:
+    def fate(self, request: HttpRequest) -> RequestFate:
         """Note a request, and let it go."""
         self.asked.append(request)
-        return Fate(refusal=FULL if self.refuses and request.method != "GET" else None)
+        return RequestFate(refusal=FULL if self.refuses and request.method != "GET" else None)
 
-    def opened(self, tap: Tap) -> None:
+    def opened(self, tap: WatchTap) -> None:
         """Nobody watches here."""
 
 
@@ -44,23 +44,23 @@ class Wired:
 class Pair:
     """A tenant's API server and the super cluster's, with a client of each."""
 
-    above: Cluster
-    below: Cluster
+    above: MemoryCluster
+    below: MemoryCluster
     tenant_client: Client
     super_client: Client
-    wired: dict[str, Wired]
+    wired: dict[str, RecordedWire]
 
-    def brake(self) -> Brake:
+    def brake(self) -> StoreGuard:
         """Return the brake of a syncer that has just started."""
-        return Brake(
+        return StoreGuard(
             tenant=TENANT,
             tenant_client=self.tenant_client,
             super_client=self.super_client,
             revision=lambda: 0,
-            judged=lambda: None,
+            on_judged=lambda: None,
         )
 
-    def make(self, cluster: Cluster, resource: Resource, space: str, body: Any) -> Any:
+    def make(self, cluster: MemoryCluster, resource: Resource, space: str, body: Any) -> Any:
         """Make an object as an admin would."""
         copied = orjson.loads(orjson.dumps(body))
         return verbs.create(cluster, cluster.of(resource), space, copied, "admin").decode()

@@ -12,14 +12,14 @@ from kubeio.cache.store import Entry
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.controllers.pods import assign_cluster, candidates
 from syncer.handlers import tenant_events
-from syncer.model.keys import HOME, PLACEMENT, Key
+from syncer.model.keys import ASSIGNMENT, HOME, Key
 from syncer.rules import registry
-from syncer.safety.pod_loss_guard import Muster
+from syncer.safety.pod_loss_guard import PodLossGuard
 from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import NetworkFacts, SuperClusterSpec
-from tests.support.syncer.sessions import CONTAINERS, RecordingClient, World, put
+from tests.support.syncer.sessions import CONTAINERS, RecordingClient, SessionWorld, put
 
 READY = {
     "metadata": {"name": "n", "uid": "n", "resourceVersion": "1"},
@@ -28,27 +28,27 @@ READY = {
         "conditions": [{"type": "Ready", "status": "True"}],
     },
 }
-POD = registry.BY_NAME["Pod"]
+POD = registry.KINDS_BY_NAME["Pod"]
 
 
-def muster_of(name: str) -> Muster:
+def pod_loss_guard_of(name: str) -> PodLossGuard:
     """Return a muster that misses nothing."""
-    return Muster(name=name, identity="i", there=lambda: 0, changed=lambda: None)
+    return PodLossGuard(name=name, identity="i", count_present=lambda: 0, on_changed=lambda: None)
 
 
-class Split(World):
+class SplitWorld(SessionWorld):
     """A tenant that is granted home and c2."""
 
     def __init__(self) -> None:
         super().__init__(is_split=True)
-        self.there, seats = RecordingClient(), self.link.seats
-        seats.granted = {HOME: TargetGrant(name=HOME), "c2": TargetGrant(name="c2")}
-        seats.known = {"c2"}
+        self.there, seats = RecordingClient(), self.link.assignments
+        seats.granted_targets = {HOME: TargetGrant(name=HOME), "c2": TargetGrant(name="c2")}
+        seats.known_targets = {"c2"}
         below = SuperCluster(self.there, name="c2", registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
             registration="r1",
             problem="",
-            muster=muster_of("c2"),
+            pod_loss_guard=pod_loss_guard_of("c2"),
             spec=SuperClusterSpec(network=NetworkFacts(resolvers=("10.98.0.10",))),
         )
         self.far = Session(
@@ -56,12 +56,12 @@ class Split(World):
         )
         self.link.sessions.append(self.far)
         self.far.tenant_client = self.above  # type: ignore[assignment]
-        self.far.deletions._tenant_client = self.above  # type: ignore[assignment]
+        self.far.proven_deletes._tenant_client = self.above  # type: ignore[assignment]
         self.far.is_ready = True
-        self.there.space = self.far.view.super_namespace("web")
+        self.there.space = self.far.view.get_super_namespace("web")
         self.there.mirror(below.reflectors)
         for session in (self.session, self.far):
-            tenant_events.wire_tenant(session)
+            tenant_events.subscribe_tenant(session)
             put(session.super_cluster.nodes, READY)
 
     def pod(self, name: str = "p", *, record: str = "", version: int = 50, **spec: Any) -> Entry:
@@ -82,13 +82,13 @@ class Split(World):
         """Put the twin of a pod into a super cluster's cache."""
         metadata = {
             "name": name,
-            "namespace": session.view.super_namespace("web"),
+            "namespace": session.view.get_super_namespace("web"),
             "uid": f"{name}-below",
             "resourceVersion": "60",
-            "labels": ownership.labels(session.tenant, "web"),
-            "annotations": ownership.annotations(session.tenant, "web", f"{name}-uid"),
+            "labels": ownership.build_owner_labels(session.tenant, "web"),
+            "annotations": ownership.build_owner_annotations(session.tenant, "web", f"{name}-uid"),
         }
-        return put(session.super_store("Pod"), {"metadata": metadata, "spec": spec})
+        return put(session.get_super_store("Pod"), {"metadata": metadata, "spec": spec})
 
     def taken(self) -> set[Key]:
         """Return what the queue gives out."""
@@ -99,8 +99,8 @@ class Split(World):
 
     async def place(self, name: str = "p") -> Any:
         """Have a pod placed."""
-        return await assign_cluster.reconcile(
-            self.session.key(PLACEMENT, "web", name), self.session
+        return await assign_cluster.reconcile_assignment(
+            self.session.build_key(ASSIGNMENT, "web", name), self.session
         )
 
     def record(self) -> str:
@@ -110,10 +110,10 @@ class Split(World):
 
 
 def key_of(session: Session, name: str = "p") -> Key:
-    return session.key("Pod", "web", name)
+    return session.build_key("Pod", "web", name)
 
 
 @pytest.fixture
-def split(monkeypatch: pytest.MonkeyPatch) -> Split:
-    monkeypatch.setattr(candidates, "_refusal", lambda *_: "")
-    return Split()
+def split(monkeypatch: pytest.MonkeyPatch) -> SplitWorld:
+    monkeypatch.setattr(candidates, "_find_refusal", lambda *_: "")
+    return SplitWorld()

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from syncer.handlers.home_events import HomeWiring
-from syncer.handlers.tenant_events import wire_tenant
-from tests.support.syncer.sessions import World
+from syncer.handlers.home_events import HomeEvents
+from syncer.handlers.tenant_events import subscribe_tenant
+from tests.support.syncer.sessions import SessionWorld
 
 ON_NODE = {"nodeName": "n", "containers": []}
 
 
-def wired() -> World:
+def wired() -> SessionWorld:
     """Return a wired session whose queue is empty."""
-    found = World()
+    found = SessionWorld()
     found.ready()
-    wire_tenant(found.session)
-    HomeWiring(found.super_cluster, {found.session.tenant.uid: found.session}).subscribe()
+    subscribe_tenant(found.session)
+    HomeEvents(found.super_cluster, {found.session.tenant.uid: found.session}).subscribe()
     return found
 
 
-def woken(world: World) -> bool:
+def woken(world: SessionWorld) -> bool:
     """Take all keys; tells whether that of pod p was among them."""
     taken = []
     while (key := world.session.queue.take()) is not None:

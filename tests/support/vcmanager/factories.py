@@ -7,11 +7,11 @@ from kubeio import errors
 from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.specs import ClusterVersionSpec, VirtualClusterSpec, parse_cluster_version
-from vcmanager.pki.inventory import Facts
-from vcmanager.plan.control_plane import Wish
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.options import Settings
-from vcmanager.targets.clients import Targets
+from vcmanager.pki.inventory import CertificateFacts
+from vcmanager.plan.control_plane import PlanInput
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.options import OperatorSettings
+from vcmanager.targets.clients import TargetClientCache
 
 NOW = datetime(2026, 3, 1, 12, 0, tzinfo=UTC)
 UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"
@@ -19,9 +19,9 @@ TENANT = Tenant(
     name="vc-1",
     namespace="default",
     uid=UID,
-    root=names.root_namespace("default", "vc-1", UID),
+    root=names.build_root_namespace("default", "vc-1", UID),
 )
-FACTS = Facts(
+FACTS = CertificateFacts(
     root=TENANT.root,
     uid=UID,
     name=TENANT.name,
@@ -39,20 +39,20 @@ def wish(
     registry: str = "registry.example/vc",
     is_new: bool = False,
     **spec: Any,
-) -> Wish:
+) -> PlanInput:
     """Return a wish for a tenant; keywords are fields of the VirtualCluster's spec."""
-    return Wish(
+    return PlanInput(
         tenant=TENANT,
         spec=VirtualClusterSpec(cluster_version_name="v1.36", **spec),
         version_name="v1.36",
         version=version or ClusterVersionSpec(kubernetes_version="1.36"),
         external_domain=external_domain,
-        settings=Settings(registry=registry),
+        settings=OperatorSettings(registry=registry),
         is_new=is_new,
     )
 
 
-def bundled(sample: dict[str, Any]) -> Wish:
+def bundled(sample: dict[str, Any]) -> PlanInput:
     """Return a wish for a ClusterVersion object of upstream's shape."""
     return wish(version=parse_cluster_version(sample))
 
@@ -94,7 +94,7 @@ def pod(name: str, component: str, **status: Any) -> dict[str, Any]:
     }
 
 
-class Recorder:
+class RecordingClient:
     """Stands where the super cluster's client is: knows objects by name, remembers writes."""
 
     def __init__(self, objects: dict[str, dict[str, Any]] | None = None) -> None:
@@ -154,22 +154,22 @@ class Recorder:
             raise self.problems[verb, name]
 
 
-def fake_means(super_client: Recorder, **more: Any) -> Means:
+def fake_means(super_client: RecordingClient, **more: Any) -> ReconcileContext:
     """Return means over a stand-in for the super cluster."""
-    return Means(
+    return ReconcileContext(
         super_client=super_client,  # type: ignore[arg-type]
-        settings=Settings(registry="registry.example/vc"),
+        settings=OperatorSettings(registry="registry.example/vc"),
         namespace="vc-manager",
-        recorder=more.pop("recorder", Notes()),
+        recorder=more.pop("recorder", RecordedEventRows()),
         now=lambda: NOW,
-        wake=more.pop("wake", lambda _: None),
-        later=more.pop("later", lambda *_: None),
-        targets=more.pop("targets", None) or Targets(),
+        enqueue=more.pop("wake", lambda _: None),
+        enqueue_after=more.pop("later", lambda *_: None),
+        target_clients=more.pop("targets", None) or TargetClientCache(),
         **more,
     )
 
 
-class Notes:
+class RecordedEventRows:
     """Stands where the recorder of Events is."""
 
     def __init__(self) -> None:

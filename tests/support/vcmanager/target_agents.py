@@ -12,13 +12,13 @@ import pytest
 import trustme
 
 from kubeio.config.endpoint import Endpoint
-from tests.support.vcmanager.factories import NOW, Recorder, fake_means
-from vcmanager.runtime.context import Means
-from vcmanager.runtime.options import AgentPods
+from tests.support.vcmanager.factories import NOW, RecordingClient, fake_means
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.options import AgentPodSettings
 from vcmanager.targets import agents, probe
-from vcmanager.targets.agents import Ground
-from vcmanager.targets.required_permissions import Right
-from vcmanager.targets.super_cluster_conditions import Said
+from vcmanager.targets.agents import AgentContext
+from vcmanager.targets.required_permissions import RequiredPermission
+from vcmanager.targets.super_cluster_conditions import ConditionBody
 
 HOME_UID = "d64ea0c0-91f8-46f5-8643-c0cab32ab0cd"
 UID = "cccccccc-0000-4000-8000-000000000000"
@@ -28,12 +28,12 @@ TITLE = "vn-agent-target-c2"
 SECRET, DEPLOYMENT = f"Secret/{TITLE}", f"Deployment/{TITLE}"
 
 
-PODS = AgentPods(image="registry.example/vn-agent:1")
+PODS = AgentPodSettings(image="registry.example/vn-agent:1")
 THERE = Endpoint(server="https://10.0.0.5:6443", ca=b"CA", token="account-token", strict=False)
 DAY = timedelta(days=1)
 
 
-class Home(Recorder):
+class AgentHome(RecordingClient):
     """The home cluster, where a Secret and a Deployment have one name."""
 
     async def get(self, resource: Any, name: str, **_: Any) -> dict[str, Any]:
@@ -84,7 +84,7 @@ class Home(Recorder):
         return self.objects[DEPLOYMENT]["spec"]["template"]
 
 
-class There:
+class AgentTargetApi:
     """The target, which makes tokens."""
 
     def __init__(self) -> None:
@@ -104,20 +104,20 @@ class There:
         return {"status": {"token": f"made-{len(self.asked)}", "expirationTimestamp": ends}}
 
 
-class Yard:
+class AgentWorld:
     """One target and its agent."""
 
     def __init__(self, monkeypatch: pytest.MonkeyPatch) -> None:
-        self.home, self.there = Home(), There()
-        self.means: Means = fake_means(self.home, agent_pods=PODS)
-        self.ground = Ground(
+        self.home, self.there = AgentHome(), AgentTargetApi()
+        self.means: ReconcileContext = fake_means(self.home, agent_pods=PODS)
+        self.ground = AgentContext(
             name="c2",
             uid=UID,
             endpoint=THERE,
             client=self.there,
             home=HOME_UID,  # type: ignore[arg-type]
         )
-        self.lacking: list[Right] = []
+        self.lacking: list[RequiredPermission] = []
         self.wanted: list[Any] = []
         self.looked: list[Endpoint] = []
         self.look_problem: Exception | None = None
@@ -127,17 +127,17 @@ class Yard:
             self.looked.append(endpoint)
             yield "client"
 
-        async def lacking(_: Any, wanted: Any) -> list[Right]:
+        async def lacking(_: Any, wanted: Any) -> list[RequiredPermission]:
             self.wanted.append(wanted)
             if self.look_problem is not None:
                 raise self.look_problem
             return self.lacking
 
-        monkeypatch.setattr(type(self.means.targets), "opened", opened)
-        monkeypatch.setattr(probe, "lacking", lacking)
+        monkeypatch.setattr(type(self.means.target_clients), "open_client", opened)
+        monkeypatch.setattr(probe, "list_missing_permissions", lacking)
 
-    async def keep(self, **other: Any) -> Said:
-        return await agents.keep(self.means, replace(self.ground, **other))
+    async def keep(self, **other: Any) -> ConditionBody:
+        return await agents.reconcile_agent(self.means, replace(self.ground, **other))
 
     def later(self, time: timedelta) -> None:
         self.means = replace(self.means, now=lambda: NOW + time)
@@ -146,9 +146,9 @@ class Yard:
 KUBELETS = trustme.CA().cert_pem.bytes()
 
 
-def environment(yard: Yard) -> dict[str, Any]:
+def environment(yard: AgentWorld) -> dict[str, Any]:
     return {each["name"]: each.get("value") for each in container_of(yard)["env"]}
 
 
-def container_of(yard: Yard) -> dict[str, Any]:
+def container_of(yard: AgentWorld) -> dict[str, Any]:
     return yard.home.template()["spec"]["containers"][0]

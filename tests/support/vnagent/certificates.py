@@ -18,7 +18,7 @@ PrivateKey = ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey | ed25519.Ed25519Pri
 
 
 @dataclass(frozen=True)
-class Authority:
+class SigningAuthority:
     """Something that signs."""
 
     key: ec.EllipticCurvePrivateKey
@@ -30,8 +30,11 @@ class Authority:
 
 
 def make_authority(
-    name: str = "vn-agent-client", *, parent: Authority | None = None, path_length: int | None = 0
-) -> Authority:
+    name: str = "vn-agent-client",
+    *,
+    parent: SigningAuthority | None = None,
+    path_length: int | None = 0,
+) -> SigningAuthority:
     """Return a root, or an authority below another."""
     key = ec.generate_private_key(ec.SECP256R1())
     subject = x509.Name([x509.NameAttribute(NameOID.COMMON_NAME, name)])
@@ -54,11 +57,11 @@ def make_authority(
         )
         .sign(signer, hashes.SHA256())
     )
-    return Authority(key, certificate)
+    return SigningAuthority(key, certificate)
 
 
 @dataclass(frozen=True)
-class Leaf:
+class ClientCertificate:
     """What a client certificate says; the defaults are the valid one."""
 
     common_name: str = "kube-apiserver-kubelet-client"
@@ -73,15 +76,17 @@ class Leaf:
     unknown_critical: bool = False
 
 
-VALID = Leaf()
+VALID = ClientCertificate()
 
 
-def named(*names: str) -> Leaf:
+def named(*names: str) -> ClientCertificate:
     """Return a leaf with other URIs."""
     return replace(VALID, names=tuple(map(x509.UniformResourceIdentifier, names)))
 
 
-def sign(authority: Authority, leaf: Leaf) -> tuple[x509.Certificate, PrivateKey]:
+def sign(
+    authority: SigningAuthority, leaf: ClientCertificate
+) -> tuple[x509.Certificate, PrivateKey]:
     """Return a certificate and its key."""
     key = leaf.key or ec.generate_private_key(ec.SECP256R1())
     now = datetime.now(UTC)
@@ -113,12 +118,12 @@ def sign(authority: Authority, leaf: Leaf) -> tuple[x509.Certificate, PrivateKey
     return builder.sign(authority.key, leaf.digest), key
 
 
-def der(authority: Authority, leaf: Leaf) -> bytes:
+def der(authority: SigningAuthority, leaf: ClientCertificate) -> bytes:
     """Return a certificate as the handshake gives it."""
     return sign(authority, leaf)[0].public_bytes(serialization.Encoding.DER)
 
 
-def pems(authority: Authority, leaf: Leaf) -> tuple[bytes, bytes]:
+def pems(authority: SigningAuthority, leaf: ClientCertificate) -> tuple[bytes, bytes]:
     """Return certificate and key."""
     certificate, key = sign(authority, leaf)
     return certificate.public_bytes(serialization.Encoding.PEM), key.private_bytes(
@@ -128,7 +133,13 @@ def pems(authority: Authority, leaf: Leaf) -> tuple[bytes, bytes]:
     )
 
 
-def present(context: ssl.SSLContext, folder, authority: Authority, leaf: Leaf, *chain: bytes):
+def present(
+    context: ssl.SSLContext,
+    folder,
+    authority: SigningAuthority,
+    leaf: ClientCertificate,
+    *chain: bytes,
+):
     """Give a client context a certificate, with the chain that a caller would send."""
     certificate, key = pems(authority, leaf)
     path = folder / "presented.pem"

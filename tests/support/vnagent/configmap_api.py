@@ -8,8 +8,8 @@ from collections.abc import Mapping
 
 from tenancy.resources import CONFIG_MAPS, NAMESPACES
 from tests.support.memapi import clusters, verbs
-from tests.support.memapi.api import Request
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.api import ApiRequest
+from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.served import Refusal, Served
 
 NAME = "vn-agent-access"
@@ -60,8 +60,8 @@ class ConfigMapApi(Served):
 def forbidding(word: str) -> Refusal:
     """Refuse the requests whose target contains a word."""
 
-    def refusal(request: Request) -> RefusedError | None:
+    def refusal(request: ApiRequest) -> StatusError | None:
         is_refused = word in request.target
-        return RefusedError(403, "Forbidden", "no") if is_refused else None
+        return StatusError(403, "Forbidden", "no") if is_refused else None
 
     return refusal

@@ -63,7 +63,7 @@ def listed(pod: OwnedPod, **metadata: Any) -> dict[str, Any]:
         wellknown.UID: pod.tenant_uid,
         wellknown.NAMESPACE: pod.tenant_namespace,
         wellknown.CONTAINERS: ",".join(sorted(pod.containers)),
-        wellknown.KEYS: '[["app","tier","gone"],["note"]]',
+        wellknown.SYNCED_KEYS: '[["app","tier","gone"],["note"]]',
         "note": "a note",
     }
     return {

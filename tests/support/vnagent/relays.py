@@ -10,25 +10,25 @@ import trustme
 
 from tests.support import tls_sockets
 from vnagent.client.https_client import connect
-from vnagent.stream.relay import Deadlines, Pump
-from vnagent.stream.stream_states import End
-from vnagent.stream.tls_stream import Channel, ReceiveBuffer
+from vnagent.stream.relay import RelayDeadlines, StreamRelay
+from vnagent.stream.stream_states import StreamEnd
+from vnagent.stream.tls_stream import ReceiveBuffer, TlsStream
 
-QUICK = Deadlines(check_seconds=0.05)
+QUICK = RelayDeadlines(check_seconds=0.05)
 
 
 @dataclass
-class Relay:
+class RelayListener:
     """A listener that joins its first caller to a kubelet through a pump."""
 
     port: int
-    pumps: list[Pump] = field(default_factory=list)
-    ends: list[End] = field(default_factory=list)
-    callers: list[Channel] = field(default_factory=list)
-    kubelets: list[Channel] = field(default_factory=list)
+    pumps: list[StreamRelay] = field(default_factory=list)
+    ends: list[StreamEnd] = field(default_factory=list)
+    callers: list[TlsStream] = field(default_factory=list)
+    kubelets: list[TlsStream] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
 
-    async def end(self) -> End:
+    async def end(self) -> StreamEnd:
         """Wait for the stream's end."""
         async with asyncio.timeout(tls_sockets.PATIENCE_SECONDS):
             await self.done.wait()
@@ -41,20 +41,20 @@ async def relay(
     kubelet_port: int,
     *,
     is_two_way: bool = True,
-    deadlines: Deadlines = QUICK,
-) -> AsyncIterator[Relay]:
+    deadlines: RelayDeadlines = QUICK,
+) -> AsyncIterator[RelayListener]:
     """Relay one stream."""
     buffer = ReceiveBuffer()
     context = tls_sockets.server_context(authority, "127.0.0.1")
     trust = tls_sockets.client_context(authority)
-    found = Relay(0)
+    found = RelayListener(0)
 
-    async def serve(caller: Channel) -> None:
-        await caller.opened()
+    async def serve(caller: TlsStream) -> None:
+        await caller.wait_opened()
         kubelet = await connect(
             "127.0.0.1", kubelet_port, context=trust, buffer=buffer, server_name="127.0.0.1"
         )
-        pump = Pump(caller, kubelet, is_two_way=is_two_way, deadlines=deadlines)
+        pump = StreamRelay(caller, kubelet, is_two_way=is_two_way, deadlines=deadlines)
         found.pumps.append(pump)
         found.callers.append(caller)
         found.kubelets.append(kubelet)
@@ -63,7 +63,7 @@ async def relay(
 
     async with asyncio.TaskGroup() as tasks:
         server = await asyncio.get_running_loop().create_server(
-            lambda: Channel(
+            lambda: TlsStream(
                 context, buffer, accepted=lambda caller: tasks.create_task(serve(caller)) and None
             ),
             "127.0.0.1",

@@ -16,27 +16,27 @@ from pathlib import Path
 import trustme
 
 from tenancy import agent_permissions, wellknown
-from tenancy.agent_permissions import Call, Switches
+from tenancy.agent_permissions import AgentPermissions, KubeletCall
 from tests.support import tls_sockets
 from tests.support.vnagent import certificates
-from tests.support.vnagent.certificates import VALID, VC_UID, Authority, Leaf
-from vnagent.authz.permissions import Permits
-from vnagent.authz.pod_authorizer import Gate
-from vnagent.client.https_client import Address, Origin
-from vnagent.limits.concurrency import Streams
-from vnagent.limits.token_bucket import Buckets
-from vnagent.nodeapi.node_reads import Reads
-from vnagent.nodeapi.target_pods import Target
-from vnagent.server.request import Gatekeeper, Opener, Reader, Requests
-from vnagent.server.server import Server
+from tests.support.vnagent.certificates import VALID, VC_UID, ClientCertificate, SigningAuthority
+from vnagent.authz.permissions import PermissionEnforcer
+from vnagent.authz.pod_authorizer import PodAuthorizer
+from vnagent.client.https_client import HttpsClient, ServerAddress
+from vnagent.limits.concurrency import StreamLimiter
+from vnagent.limits.token_bucket import TenantBuckets
+from vnagent.nodeapi.node_reads import NodeReads
+from vnagent.nodeapi.target_pods import TargetPods
+from vnagent.server.request import Authorizer, NodeReader, RequestHandler, StreamOpener
+from vnagent.server.server import AgentServer
 from vnagent.stream import tls_contexts
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.relay import Deadlines
+from vnagent.stream.relay import RelayDeadlines
 from vnagent.stream.tls_stream import ReceiveBuffer
-from vnagent.upstream.apiserver import ApiServer
-from vnagent.upstream.node_upstream import Upstream
-from vnagent.upstream.target_kubelets import Kubelets
-from vnagent.upstream.upstream_mode import Wish
+from vnagent.upstream.apiserver import ApiServerUpstream
+from vnagent.upstream.node_upstream import NodeUpstream
+from vnagent.upstream.target_kubelets import TargetKubelets
+from vnagent.upstream.upstream_mode import UpstreamSetting
 
 NODE = "node-1"
 LISTS = b"GET /api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1 "
@@ -70,17 +70,17 @@ def shop(vc_uid: str = VC_UID, **other: object) -> dict[str, object]:
     return {"metadata": metadata, "spec": {**other}}
 
 
-def access(*off: Call, vc_uid: str = VC_UID) -> dict[str, str]:
+def access(*off: KubeletCall, vc_uid: str = VC_UID) -> dict[str, str]:
     """Return what vc-manager writes when one tenant's policy has these switches off."""
-    everything = frozenset(Call)
+    everything = frozenset(KubeletCall)
     policies = {"baseline": everything, "shops": everything - set(off)}
-    found = Switches(policies, {OTHER: "baseline", VC_UID: "baseline"} | {vc_uid: "shops"})
-    return {agent_permissions.DOCUMENT: agent_permissions.write(found)}
+    found = AgentPermissions(policies, {OTHER: "baseline", VC_UID: "baseline"} | {vc_uid: "shops"})
+    return {agent_permissions.DOCUMENT_KEY: agent_permissions.encode_permissions(found)}
 
 
-def unhurried() -> Buckets:
+def unhurried() -> TenantBuckets:
     """Return turns for whoever has to ask without end; each loop has a clock of its own."""
-    return Buckets(1, 0.0)
+    return TenantBuckets(1, 0.0)
 
 
 def saying(answer: bytes) -> Answering:
@@ -147,22 +147,22 @@ def api_server(**other: object) -> FakeKubelet:
 
 
 @dataclass
-class Stage:
+class RunningAgent:
     """A running agent and what it takes to call it."""
 
     port: int
-    server: Server
-    streams: Streams
-    permits: Permits
+    server: AgentServer
+    streams: StreamLimiter
+    permits: PermissionEnforcer
     kubelet: FakeKubelet
     api: FakeKubelet
-    upstream: Upstream
-    client_authority: Authority
+    upstream: NodeUpstream
+    client_authority: SigningAuthority
     serving_authority: trustme.CA
     folder: Path
     token_file: Path
 
-    def context(self, leaf: Leaf | None = VALID, *chain: bytes) -> ssl.SSLContext:
+    def context(self, leaf: ClientCertificate | None = VALID, *chain: bytes) -> ssl.SSLContext:
         """Return a caller's context; None shows no certificate."""
         context = tls_sockets.client_context(self.serving_authority)
         if leaf is not None:
@@ -187,15 +187,15 @@ async def staged(
     kubelet: FakeKubelet,
     *,
     kubelet_authority: trustme.CA | None = None,
-    client_authority: Authority | None = None,
-    streams: Streams | None = None,
+    client_authority: SigningAuthority | None = None,
+    streams: StreamLimiter | None = None,
     server_name: str = "127.0.0.1",
-    wish: Wish = Wish.KUBELET,
+    wish: UpstreamSetting = UpstreamSetting.KUBELET,
     api: FakeKubelet | None = None,
     registration: str = "",
     is_straight: bool = False,
-    paces: Buckets | None = None,
-) -> AsyncIterator[Stage]:
+    paces: TenantBuckets | None = None,
+) -> AsyncIterator[RunningAgent]:
     """Run an agent before a kubelet, and a super API server.
 
     With a registration the API server is a target's, and its pods are served; straight at the
@@ -215,47 +215,49 @@ async def staged(
         for file in (trusted, token, servers):
             await file.refresh()
         buffer = ReceiveBuffer()
-        origin = Origin(
-            Address("127.0.0.1", kubelet.port, server_name),
+        origin = HttpsClient(
+            ServerAddress("127.0.0.1", kubelet.port, server_name),
             authorities=trusted,
             token=token,
             buffer=buffer,
         )
-        super_api = Origin(
-            Address("127.0.0.1", api.port, "127.0.0.1"),
+        super_api = HttpsClient(
+            ServerAddress("127.0.0.1", api.port, "127.0.0.1"),
             authorities=servers,
             token=token,
             buffer=buffer,
         )
-        ours = Upstream(wish, kubelet=origin, api=ApiServer(super_api, NODE))
-        places, permits = streams or Streams(), Permits()
-        permits.learn(access())
-        nodes = Gate(ours.fetch_pods, ours.turn)
-        ways: tuple[Gatekeeper, Opener, Reader] = (nodes, ours, Reads(nodes, ours))
+        ours = NodeUpstream(wish, kubelet=origin, api=ApiServerUpstream(super_api, NODE))
+        places, permits = streams or StreamLimiter(), PermissionEnforcer()
+        permits.update(access())
+        nodes = PodAuthorizer(ours.fetch_pods, ours.wait_for_list)
+        ways: tuple[Authorizer, StreamOpener, NodeReader] = (nodes, ours, NodeReads(nodes, ours))
         if registration:
-            straight = Kubelets(port=kubelet.port, authorities=trusted, token=token, buffer=buffer)
-            far = Target(super_api, registration, straight if is_straight else None)
+            straight = TargetKubelets(
+                port=kubelet.port, authorities=trusted, token=token, buffer=buffer
+            )
+            far = TargetPods(super_api, registration, straight if is_straight else None)
             ways = (far, far, far)
-        requests = Requests(
+        requests = RequestHandler(
             permits=permits,
             gate=ways[0],
             upstream=ways[1],
             reads=ways[2],
             streams=places,
-            deadlines=Deadlines(check_seconds=0.05),
+            deadlines=RelayDeadlines(check_seconds=0.05),
             paces=unhurried() if paces is None else paces,
         )
-        server = Server(requests, buffer)
-        context = tls_contexts.server_context(
+        server = AgentServer(requests, buffer)
+        context = tls_contexts.create_server_context(
             certificate=serving.cert_chain_pems[0].bytes(),
             key=serving.private_key_pem.bytes(),
             client_authorities=callers.pem,
         )
-        server.trust(context, [callers.certificate])
-        port = await server.door.listen("127.0.0.1", 0)
+        server.use_context(context, [callers.certificate])
+        port = await server.listener.listen("127.0.0.1", 0)
         warming = asyncio.ensure_future(ours.kubelet.keep_warm())
         try:
-            yield Stage(
+            yield RunningAgent(
                 port=port,
                 server=server,
                 streams=places,
@@ -269,13 +271,13 @@ async def staged(
                 token_file=token.path,
             )
         finally:
-            await server.door.close(drain_seconds=0)
+            await server.listener.close(drain_seconds=0)
             warming.cancel()
             await asyncio.gather(warming, return_exceptions=True)
             ours.kubelet.drop_warm()
 
 
-class Gateway:
+class HeldKubelet:
     """Holds a fake kubelet's answer back until it is opened."""
 
     def __init__(self, answer: bytes = GREETING) -> None:

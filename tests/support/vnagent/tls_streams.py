@@ -9,13 +9,13 @@ import trustme
 
 from tests.support import tls_sockets
 from vnagent.client.https_client import connect
-from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
+from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
 
 
 @contextlib.asynccontextmanager
 async def dialled(
     authority: trustme.CA, behave: Callable[[ssl.SSLSocket], None]
-) -> AsyncIterator[Channel]:
+) -> AsyncIterator[TlsStream]:
     """Connect to a peer that behaves as told."""
     context = tls_sockets.server_context(authority, "127.0.0.1")
     with tls_sockets.serving(context, behave) as (port, _):
@@ -45,21 +45,21 @@ def send_then_wait(*parts: bytes) -> Callable[[ssl.SSLSocket], None]:
     return behave
 
 
-class Gathered:
+class GatheringSink:
     """A sink that remembers pieces."""
 
     def __init__(self) -> None:
         self.pieces: list[bytes] = []
         self.has_ended = asyncio.Event()
 
-    def data(self, *chunks: bytes | memoryview) -> None:
+    def handle_data(self, *chunks: bytes | memoryview) -> None:
         self.pieces += map(bytes, chunks)
 
-    def ended(self) -> None:
+    def handle_end(self) -> None:
         self.has_ended.set()
 
-    def lost(self, error: ChannelLostError) -> None:
+    def handle_lost(self, error: StreamLostError) -> None:
         raise error
 
-    def writable(self, is_writable: bool) -> None:
+    def set_writable(self, is_writable: bool) -> None:
         pass

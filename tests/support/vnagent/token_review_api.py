@@ -11,7 +11,7 @@ from typing import Any
 import trustme
 
 from tests.support import tls_sockets
-from vnagent.client.https_client import Address, Origin
+from vnagent.client.https_client import HttpsClient, ServerAddress
 from vnagent.stream.file_watch import WatchedFile
 from vnagent.stream.tls_stream import ReceiveBuffer
 
@@ -74,7 +74,7 @@ class ReviewApi:
 
 
 @contextlib.asynccontextmanager
-async def asking(folder: Path, api: ReviewApi) -> AsyncIterator[Origin]:
+async def asking(folder: Path, api: ReviewApi) -> AsyncIterator[HttpsClient]:
     """Have an API server, and the agent's side of it."""
     authority = trustme.CA()
     roots, token = WatchedFile(folder / "api-ca.crt"), WatchedFile(folder / "agent-token")
@@ -86,5 +86,5 @@ async def asking(folder: Path, api: ReviewApi) -> AsyncIterator[Origin]:
         port,
         _,
     ):
-        address = Address("127.0.0.1", port, "127.0.0.1")
-        yield Origin(address, authorities=roots, token=token, buffer=ReceiveBuffer())
+        address = ServerAddress("127.0.0.1", port, "127.0.0.1")
+        yield HttpsClient(address, authorities=roots, token=token, buffer=ReceiveBuffer())

@@ -15,10 +15,10 @@ import trustme
 from bench import agent, downloads, execs, neighbours, strangers
 from bench.agent_runs import in_ms
 from bench.agent_stage import writes
-from bench.doors import Door
+from bench.doors import ApiEntry
 from bench.downloads import DownloadError
-from bench.execs import ExecError, Frames
-from bench.strangers import Seen, Stranger
+from bench.execs import ExecError, WebSocketFrames
+from bench.strangers import ConnectionCounts, ConnectionSource
 from tests.support.eventually import eventually
 from vnagent.protocol import routes
 
@@ -32,12 +32,12 @@ def authority() -> trustme.CA:
 
 
 @pytest.fixture
-def door(authority: trustme.CA, tmp_path: Path) -> Door:
+def door(authority: trustme.CA, tmp_path: Path) -> ApiEntry:
     client = authority.issue_cert("client.invalid")
     authority.cert_pem.write_to_path(tmp_path / "serving-ca.crt")
     client.private_key_pem.write_to_path(tmp_path / "key")
     client.cert_chain_pems[0].write_to_path(tmp_path / "crt")
-    return Door(
+    return ApiEntry(
         name="agent",
         host="127.0.0.1",
         port=0,
@@ -78,13 +78,13 @@ def frame(content: bytes, kind: int = 2) -> bytes:
     return bytes([0x80 | kind]) + length + content
 
 
-def test_the_agent_and_the_kubelet_are_asked_the_same(door: Door):
+def test_the_agent_and_the_kubelet_are_asked_the_same(door: ApiEntry):
     """And for what an agent serves."""
     for method, target in (
         (b"GET", door.logs("web", limitBytes=5, follow="true")),
         (b"GET", door.execs("web", "sh", "-c", "echo a b; cat", input=1, output=1)),
     ):
-        route = routes.parse(method, target.encode())
+        route = routes.parse_route(method, target.encode())
         assert (route.tenant_namespace, route.pod, route.container) == ("default", "web", "main")
     assert door.url("/x") == "https://127.0.0.1:0/x"
 
@@ -93,7 +93,7 @@ def test_the_agent_and_the_kubelet_are_asked_the_same(door: Door):
 def test_frames_of_every_length_in_pieces_of_any_size(size: int):
     sent = frame(b"x" * size) + frame(b"", kind=8)
     for step in (1, 2, 7, len(sent)) if size < 200 else (1000, len(sent)):
-        frames, found = Frames(), []
+        frames, found = WebSocketFrames(), []
         for start in range(0, len(sent), step):
             found += frames.feed(sent[start : start + step])
         assert found == [(2, b"x" * size), (8, b"")]
@@ -113,7 +113,7 @@ def answering(*frames: bytes, status: bytes = b"101 Switching Protocols"):
     return answers
 
 
-async def run(authority: trustme.CA, door: Door, answers) -> execs.Times:
+async def run(authority: trustme.CA, door: ApiEntry, answers) -> execs.ExecTimes:
     async with served(authority, answers) as port:
         return await execs.run(replace(door, port=port), door.context(), door.execs("web", "echo"))
 
@@ -129,7 +129,7 @@ async def test_a_command_that_prints_nothing_is_timed_to_its_exit(authority, doo
     silent = await run(authority, door, answering(frame(OUTPUT), frame(WELL), frame(b"", kind=8)))
     assert 0 < silent.switched < silent.exited
     assert silent.first is None
-    told = execs.Times(0.01, 0.02, 0.03)
+    told = execs.ExecTimes(0.01, 0.02, 0.03)
     assert set(in_ms([silent, told])) == set(in_ms([silent.later_than(told)]))
     assert set(in_ms([silent, told])) == {"switched", "exited"}
     assert in_ms([told, told.later_than(told)])["first"]["p99"] == pytest.approx(20.0)
@@ -149,7 +149,7 @@ async def test_a_command_that_does_not_end_well_is_no_figure(authority, door, an
         await run(authority, door, answers)
 
 
-def test_downloads_are_added_up_and_none_may_fail(door: Door):
+def test_downloads_are_added_up_and_none_may_fail(door: ApiEntry):
     assert downloads.added_up(door, "/x", [("200 5", ""), ("200 7", "")]) == 12
     for told in (("404 5", ""), ("200 5", "curl: (18) cut"), ("", "curl: (7) no")):
         with pytest.raises(DownloadError, match="/x from the agent"):
@@ -174,13 +174,13 @@ def test_strangers_come_from_as_many_addresses_as_asked():
 async def test_a_stranger_who_is_shown_out_comes_again(authority, door, tmp_path):
     kinds = strangers.contexts(tmp_path)
     assert [kind is None for kind in kinds] == [True, False, True, False]
-    seen = Seen()
+    seen = ConnectionCounts()
 
     async def answers(reader: asyncio.StreamReader, writer: asyncio.StreamWriter) -> None:
         raise AssertionError("a stranger was let in")
 
     async with served(authority, answers) as port:
-        each = [Stranger(strangers.source(n, 2), kind) for n, kind in enumerate(kinds)]
+        each = [ConnectionSource(strangers.source(n, 2), kind) for n, kind in enumerate(kinds)]
         each.sort(key=lambda one: one.context is not None)  # those that say nothing stay
         tasks = []
         for number, one in enumerate(each):
@@ -235,7 +235,7 @@ async def test_a_neighbours_stream_is_open_until_it_ends(authority, door, tmp_pa
         async with asyncio.timeout(10):
             await stream
     method, target = heard[0].split()[:2]
-    assert routes.parse(method, target).verb is routes.Verb.PORT_FORWARD
+    assert routes.parse_route(method, target).verb is routes.RouteVerb.PORT_FORWARD
 
 
 def results(**changed) -> dict:

@@ -8,8 +8,8 @@ from time import perf_counter
 import pytest
 
 from bench import tracing
-from bench.agent_steps import OWN, STANDING, Ran, Steps, lines, rows, steps
-from bench.tracing import Event, NoTracingError, read, traced
+from bench.agent_steps import OWN, STANDING, CommandRun, CommandSteps, lines, rows, steps
+from bench.tracing import NoTracingError, ProcessEvent, read, traced
 
 TRACE = """\
 # tracer: nop
@@ -19,19 +19,19 @@ TRACE = """\
             true-12      [001] ..... 100.027500: sched_process_exit: comm=true pid=12 prio=120 group_dead=true
          my: pid=1-13    [001] ..... 100.028000: sched_process_exit: comm=my: pid=1 pid=13 prio=120
 """  # noqa: E501 - as the kernel writes it
-RAN = Ran(100.0, 100.031)
+RAN = CommandRun(100.0, 100.031)
 
 
-def event(at: float, name: str, *, has_ended: bool = False) -> Event:
-    return Event(at, name, has_ended=has_ended)
+def event(at: float, name: str, *, has_ended: bool = False) -> ProcessEvent:
+    return ProcessEvent(at, name, has_ended=has_ended)
 
 
 @pytest.fixture
-def events() -> list[Event]:
+def events() -> list[ProcessEvent]:
     return list(read(TRACE.splitlines(keepends=True)))
 
 
-def test_a_trace_tells_what_began_and_what_ended(events: list[Event]):
+def test_a_trace_tells_what_began_and_what_ended(events: list[ProcessEvent]):
     assert events == [
         event(100.007, "runc"),
         event(100.026, "true"),
@@ -74,9 +74,9 @@ def test_where_the_kernel_cannot_be_seen_it_is_said(
         pass
 
 
-def test_a_command_has_three_steps(events: list[Event]):
+def test_a_command_has_three_steps(events: list[ProcessEvent]):
     found = steps(RAN, [event(99.9, "runc"), event(99.95, "true"), *events, event(100.2, "true")])
-    assert found == pytest.approx(Steps(0.007, 0.0205, 0.0035))
+    assert found == pytest.approx(CommandSteps(0.007, 0.0205, 0.0035))
     assert sum(found or ()) == pytest.approx(RAN.ended - RAN.begun)
 
 
@@ -88,7 +88,9 @@ def test_a_command_has_three_steps(events: list[Event]):
         pytest.param([event(100.001, "runc")], id="somebody else's runtime"),
     ],
 )
-def test_a_command_beside_another_tells_nothing(events: list[Event], more: list[Event]):
+def test_a_command_beside_another_tells_nothing(
+    events: list[ProcessEvent], more: list[ProcessEvent]
+):
     assert steps(RAN, sorted([*events, *more], key=lambda each: each.at)) is None
 
 

@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench import everything, tables
-from bench.everything import MINUTES, STEPS, Step
+from bench.everything import MINUTES, STEPS, BenchStep
 from bench.rig import ROOT
 
 QUICK = {"module": "platform", "words": "", "small": ""}
@@ -39,7 +39,7 @@ def test_what_has_a_goal_runs_often_enough_for_a_spread():
 
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
-def test_a_step_leaves_what_the_page_tells_of_with_so_many_runs(monkeypatch, step: Step):
+def test_a_step_leaves_what_the_page_tells_of_with_so_many_runs(monkeypatch, step: BenchStep):
     assert set(step.reports) <= set(tables._MAKERS)
     module = importlib.import_module(step.module)
     monkeypatch.setattr(sys, "argv", [step.module, *step.command(small=False)[3:]])
@@ -53,7 +53,7 @@ def report(folder: Path, name: str, commit: str, runs: int) -> None:
 
 
 def test_a_step_is_finished_when_all_it_leaves_is_of_this_commit_and_whole(tmp_path: Path):
-    step = Step(name="x", seconds=0, reports=("one", "two"), runs=3, **QUICK)
+    step = BenchStep(name="x", seconds=0, reports=("one", "two"), runs=3, **QUICK)
     report(tmp_path, "one", "abc", 3)
     assert not step.is_finished(tmp_path, "abc")
     report(tmp_path, "two", "abc", 2)
@@ -64,11 +64,11 @@ def test_a_step_is_finished_when_all_it_leaves_is_of_this_commit_and_whole(tmp_p
     report(tmp_path, "one", "", 3)
     report(tmp_path, "two", "", 3)
     assert not step.is_finished(tmp_path, "")
-    assert not Step(name="x", seconds=0, **QUICK).is_finished(tmp_path, "abc")
+    assert not BenchStep(name="x", seconds=0, **QUICK).is_finished(tmp_path, "abc")
 
 
 def test_who_goes_on_passes_by_what_is_finished(tmp_path: Path, monkeypatch, capsys):
-    step = Step(name="x", seconds=0, reports=("one",), **QUICK)
+    step = BenchStep(name="x", seconds=0, reports=("one",), **QUICK)
     monkeypatch.setattr(everything, "STEPS", (step,))
     monkeypatch.setattr(everything, "RESULTS", tmp_path)
     made: list[bool] = []
@@ -86,7 +86,7 @@ def test_who_goes_on_passes_by_what_is_finished(tmp_path: Path, monkeypatch, cap
 
 @pytest.mark.parametrize("step", STEPS, ids=lambda step: step.name)
 @pytest.mark.parametrize("small", [False, True])
-def test_each_step_is_a_command_that_its_program_takes(monkeypatch, step: Step, small: bool):
+def test_each_step_is_a_command_that_its_program_takes(monkeypatch, step: BenchStep, small: bool):
     module = importlib.import_module(step.module)
     monkeypatch.setattr(sys, "argv", [step.module, *step.command(small=small)[3:]])
     assert module.arguments()
@@ -94,9 +94,9 @@ def test_each_step_is_a_command_that_its_program_takes(monkeypatch, step: Step, 
 
 def test_what_there_is_no_time_for_is_told_and_what_failed(tmp_path: Path, capsys):
     steps = (
-        Step(name="well", seconds=0, **QUICK),
-        Step(name="long", seconds=1e6, **QUICK),
-        Step(name="wrong", seconds=0, module="bench.no_such_program", words="", small=""),
+        BenchStep(name="well", seconds=0, **QUICK),
+        BenchStep(name="long", seconds=1e6, **QUICK),
+        BenchStep(name="wrong", seconds=0, module="bench.no_such_program", words="", small=""),
     )
     found = everything.run(steps, minutes=1, small=False, into=tmp_path)
     assert found == {"long": "left out: the time is over", "wrong": "failed with 1"}

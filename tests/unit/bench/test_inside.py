@@ -10,7 +10,7 @@ from typing import Any
 import pytest
 
 from bench import inside
-from bench.inside import Devices
+from bench.inside import SyncerCounters
 from bench.syncers import _counters
 from kubeio.controller.worker import Done
 from syncer.model.keys import Key
@@ -18,7 +18,7 @@ from tests.support.eventually import eventually
 
 
 async def test_the_devices_write_what_they_saw(tmp_path: Path):
-    devices = Devices(tmp_path / "inside.json")
+    devices = SyncerCounters(tmp_path / "inside.json")
     gc.callbacks.append(devices.collect)
     ticking = asyncio.ensure_future(devices.tick())
     try:
@@ -38,20 +38,20 @@ async def test_the_devices_write_what_they_saw(tmp_path: Path):
 
 
 async def test_a_beginning_forgets(tmp_path: Path):
-    devices = Devices(tmp_path / "inside.json")
+    devices = SyncerCounters(tmp_path / "inside.json")
     devices.sample(0, sys._getframe())
     devices.begin()
     devices.write()
     assert json.loads((tmp_path / "inside.json").read_text())["samples"] == 0
 
 
-class Engaged:
+class QueuedDispatcher:
     """An engine whose one session has a queue in which a key was wanted so long ago."""
 
     class queue:  # noqa: N801 - as an attribute is called
-        age = staticmethod(lambda _: 0.25)
+        get_age = staticmethod(lambda _: 0.25)
 
-    def session(self, _: Key) -> Any:
+    def get_session(self, _: Key) -> Any:
         return self
 
 
@@ -59,7 +59,7 @@ class Engaged:
 async def test_the_first_write_of_a_run_of_a_pod_ends_the_engines_time(
     tmp_path: Path, monkeypatch: pytest.MonkeyPatch, kind: str, engine: list[float]
 ):
-    devices = Devices(tmp_path / "inside.json")
+    devices = SyncerCounters(tmp_path / "inside.json")
 
     async def reconcile(*_: Any) -> Done:
         for method in ("GET", "POST", "PUT"):
@@ -67,7 +67,7 @@ async def test_the_first_write_of_a_run_of_a_pod_ends_the_engines_time(
         return Done()
 
     monkeypatch.setattr(inside, "_reconcile", reconcile)
-    await devices.run(Engaged(), Key("t", "home", kind, "n", "p"))  # type: ignore[arg-type]
+    await devices.run(QueuedDispatcher(), Key("t", "home", kind, "n", "p"))  # type: ignore[arg-type]
     devices.sent("POST")  # the Lease's, in no run
     assert devices._engine == engine
     devices.write()

@@ -3,13 +3,13 @@
 import pytest
 
 from bench import calls, changes, lives, report
-from bench.changes import Target
-from bench.load import Times
-from bench.sightings import Sightings
+from bench.changes import ChangeTarget
+from bench.load import RequestTimes
+from bench.sightings import ObservedTimes
 
 
-def seen(**by_side: dict[str, dict[str, float]]) -> Sightings:
-    return Sightings(
+def seen(**by_side: dict[str, dict[str, float]]) -> ObservedTimes:
+    return ObservedTimes(
         {
             (side, "Pod", name): stamps
             for side, pods in by_side.items()
@@ -18,7 +18,7 @@ def seen(**by_side: dict[str, dict[str, float]]) -> Sightings:
     )
 
 
-TIMES = Times(sent={"a": 10.0, "b": 10.5}, answered={"a": 10.01, "b": 10.52})
+TIMES = RequestTimes(sent={"a": 10.0, "b": 10.5}, answered={"a": 10.01, "b": 10.52})
 LIFE = seen(
     super={
         "a": {"added": 10.03, "bound": 10.1, "ready": 10.2, "marked": 20.05, "gone": 20.1},
@@ -48,7 +48,9 @@ def test_the_direct_way_has_no_way_down_or_up():
 
 
 def test_deletion_counts_until_the_last_is_gone():
-    found = lives.deletion(Times({"a": 20.0, "b": 20.1}, {"a": 20.01, "b": 20.11}), LIFE, "tenant")
+    found = lives.deletion(
+        RequestTimes({"a": 20.0, "b": 20.1}, {"a": 20.01, "b": 20.11}), LIFE, "tenant"
+    )
     assert found["delete_s"] == pytest.approx(0.5)
     assert found["gone_ms"]["worst"] == pytest.approx(400)
     assert found["up_gone_ms"]["worst"] == pytest.approx(300)
@@ -69,7 +71,7 @@ def test_leases_events_and_watches_are_no_requests_of_a_life():
 
 
 def test_an_overtaken_change_is_not_late_and_a_lost_last_one_is_missing():
-    targets = {("Pod", name): Target(name, None, "", "Pod") for name in "ab"}
+    targets = {("Pod", name): ChangeTarget(name, None, "", "Pod") for name in "ab"}
     answered = {("Pod", "a", 1): 1.0, ("Pod", "a", 2): 2.0, ("Pod", "b", 1): 1.0}
     found = changes.carried(answered, targets, seen(tenant={"a": {"status:2": 2.03}}))
     assert (found["changes"], found["arrived"]) == (3, 1)
@@ -86,7 +88,7 @@ def test_an_overtaken_change_is_not_late_and_a_lost_last_one_is_missing():
     ],
 )
 def test_a_change_is_found_again_by_what_was_written(kind: str, shown: str, body: bytes):
-    target = Target("x", None, "", kind)
+    target = ChangeTarget("x", None, "", kind)
     assert target.shown(7) == shown
     assert target.body(7) == body
 

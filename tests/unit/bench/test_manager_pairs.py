@@ -3,11 +3,11 @@
 import pytest
 
 from bench.manager_pairs import made_twice
-from tests.support.replicas import Attempt
+from tests.support.replicas import SentWrite
 
 
 def attempt(verb: str, resource: str = "secrets", name: str = "root-ca", code: int = 201):
-    return Attempt(verb=verb, resource=resource, namespace="a", name=name, code=code, at=0.0)
+    return SentWrite(verb=verb, resource=resource, namespace="a", name=name, code=code, at=0.0)
 
 
 @pytest.mark.parametrize(
@@ -26,5 +26,5 @@ def attempt(verb: str, resource: str = "secrets", name: str = "root-ca", code: i
         ),
     ],
 )
-def test_what_both_made_is_made_twice(writes: list[Attempt], twice: int):
+def test_what_both_made_is_made_twice(writes: list[SentWrite], twice: int):
     assert len(made_twice(writes)) == twice

@@ -3,17 +3,17 @@
 import json
 from typing import Any
 
-from bench.observer import Records
-from kubeio.http.watch_decoder import Event
+from bench.observer import FirstSeen
+from kubeio.http.watch_decoder import WatchEvent
 
 
-def event(kind: str, **parts: Any) -> Event:
+def event(kind: str, **parts: Any) -> WatchEvent:
     body = {"metadata": {"name": "p-1", "namespace": "n", **parts.pop("metadata", {})}, **parts}
-    return Event(kind, json.dumps(body).encode())  # type: ignore[arg-type]
+    return WatchEvent(kind, json.dumps(body).encode())  # type: ignore[arg-type]
 
 
 def test_the_first_sight_of_everything_is_kept():
-    records = Records()
+    records = FirstSeen()
     records.begin("p-")
     ready = {"conditions": [{"type": "Ready", "status": "True"}], "message": "3"}
     for now, seen in enumerate(
@@ -40,7 +40,7 @@ def test_the_first_sight_of_everything_is_kept():
 
 
 def test_names_of_other_runs_are_passed_over():
-    records = Records()
+    records = FirstSeen()
     records.begin("q-")
     records.take(1.0, "super", "super", "Pod", event("ADDED"))
     assert not records.stamps

@@ -7,10 +7,10 @@ from typing import Any
 import pytest
 
 from bench import provision
-from bench.rig import PodUse
+from bench.rig import PodMemory
 
 
-class Cluster:
+class ProvisionedCluster:
     """A super cluster whose manager takes a second for each tenant, and answers all together."""
 
     def __init__(self, together: int) -> None:
@@ -27,10 +27,12 @@ class Cluster:
                 self.deleted.append(name)
         return ""
 
-    def use(self) -> list[PodUse]:
+    def use(self) -> list[PodMemory]:
         seconds = {"vc-manager-a": len(self.made), "vc-manager-b": 0, "vc-syncer-a": 99}
         return [
-            PodUse(namespace="vc-manager", name=name, cpu_ns=int(1e9 * used), working_set=0, rss=0)
+            PodMemory(
+                namespace="vc-manager", name=name, cpu_ns=int(1e9 * used), working_set=0, rss=0
+            )
             for name, used in seconds.items()
         ]
 
@@ -38,7 +40,7 @@ class Cluster:
 def test_ten_at_once_are_made_together_and_deleted(monkeypatch, tmp_path: Path):
     """One after the other they would wait for ever."""
     monkeypatch.setattr(provision.time, "sleep", lambda _: None)
-    cluster: Any = Cluster(10)
+    cluster: Any = ProvisionedCluster(10)
     found = provision.at_once(cluster, "v1", tmp_path, 10)
     assert len(found["each"]) == 10
     assert found["manager_cpu_s"] == pytest.approx(10.0)

@@ -5,7 +5,7 @@ from pathlib import Path
 
 import pytest
 
-from bench.syncers import Syncer
+from bench.syncers import SyncerLauncher
 from tests.support.eventually import eventually
 
 PEER = """
@@ -23,7 +23,7 @@ finally:
 
 
 @dataclass
-class Ground:
+class FakeSyncerRig:
     folder: Path
 
     def syncer_kubeconfig(self) -> Path:
@@ -46,7 +46,9 @@ async def test_a_peer_is_measured_by_the_process_that_it_names(tmp_path):
     peer = script(tmp_path, PEER)
     told = tmp_path / "peer.pid"
     command = f"{{python}} {peer} {{kubeconfig}} {told}"
-    async with Syncer(command=command, pid_file=told).running(Ground(tmp_path)) as found:
+    async with SyncerLauncher(command=command, pid_file=told).running(
+        FakeSyncerRig(tmp_path)
+    ) as found:
         assert found.pid == int(told.read_text())
         assert found.pid != found.process.pid
         assert program(found.pid) == "sleep"
@@ -57,6 +59,6 @@ async def test_a_peer_is_measured_by_the_process_that_it_names(tmp_path):
 
 async def test_a_peer_that_ends_at_once_is_told_with_what_it_said(tmp_path):
     peer = script(tmp_path, "raise SystemExit('no such flag')")
-    syncer = Syncer(command=f"{{python}} {peer}", pid_file=tmp_path / "peer.pid")
+    syncer = SyncerLauncher(command=f"{{python}} {peer}", pid_file=tmp_path / "peer.pid")
     with pytest.raises(SystemExit, match=r"(?s)was not written; .*no such flag"):
-        await syncer.start(Ground(tmp_path))
+        await syncer.start(FakeSyncerRig(tmp_path))

@@ -7,7 +7,7 @@ import ssl
 import pytest
 import trustme
 
-from bench.wire import RefusedError, Wire
+from bench.wire import LoadRefusedError, LoadTransport
 from kubeio.config.endpoint import Endpoint
 
 
@@ -28,7 +28,7 @@ async def test_both_ways_of_framing_and_a_refusal():
     async with served(answer) as (endpoint, connections), wired(endpoint) as wire:
         assert await wire.request("POST", "/x", b"body") == (201, b"body")
         assert await wire.do("GET", "/chunked") == b"abcde"
-        with pytest.raises(RefusedError, match="GET /refused was answered 409: no"):
+        with pytest.raises(LoadRefusedError, match="GET /refused was answered 409: no"):
             await wire.do("GET", "/refused")
         assert await wire.do("POST", "/x", b"again") == b"again"
         assert len(connections) == 1
@@ -52,8 +52,8 @@ async def test_a_connection_that_was_idle_for_long_is_not_used(monkeypatch):
         assert len(connections) == 2
 
 
-def wired(endpoint: Endpoint) -> Wire:
-    return Wire(endpoint, agent="test", connections=1)
+def wired(endpoint: Endpoint) -> LoadTransport:
+    return LoadTransport(endpoint, agent="test", connections=1)
 
 
 @contextlib.asynccontextmanager

@@ -3,7 +3,7 @@ import yaml
 
 from clusterversions import catalog
 
-MINORS = catalog.minors()
+MINORS = catalog.list_minors()
 
 
 def test_minors_are_ordered_as_numbers():
@@ -13,17 +13,17 @@ def test_minors_are_ordered_as_numbers():
 
 def test_an_unknown_minor_names_the_known_ones():
     with pytest.raises(catalog.UnknownMinorError, match=r"1\.36"):
-        catalog.versions("9.99")
+        catalog.get_versions("9.99")
 
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_the_versions_belong_to_the_minor(minor: str):
-    assert catalog.versions(minor).kubernetes.startswith(f"{minor}.")
+    assert catalog.get_versions(minor).kubernetes.startswith(f"{minor}.")
 
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_each_controller_has_one_verdict_and_a_reason(minor: str):
-    rows = catalog.controllers(minor)
+    rows = catalog.list_controllers(minor)
     assert len({row.name for row in rows}) == len(rows)
     assert [row.name for row in rows] == sorted(row.name for row in rows)
     assert all(row.reason.strip() for row in rows)
@@ -31,14 +31,16 @@ def test_each_controller_has_one_verdict_and_a_reason(minor: str):
 
 def test_a_controller_belongs_to_the_minors_that_have_it():
     added = {"podgroup-protection-controller", "resourcepoolstatusrequest-controller"}
-    older, newer = ({row.name for row in catalog.controllers(each)} for each in ("1.35", "1.36"))
+    older, newer = (
+        {row.name for row in catalog.list_controllers(each)} for each in ("1.35", "1.36")
+    )
     assert newer - older == added
     assert older < newer
 
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_controllers_that_would_harm_a_tenant_are_off(minor: str):
-    off = {row.name for row in catalog.controllers(minor) if not row.runs}
+    off = {row.name for row in catalog.list_controllers(minor) if not row.is_enabled}
     assert off >= {
         "cloud-node-lifecycle-controller",
         "node-ipam-controller",
@@ -50,7 +52,7 @@ def test_controllers_that_would_harm_a_tenant_are_off(minor: str):
         "service-lb-controller",
         "ttl-controller",
     }
-    on = {row.name for row in catalog.controllers(minor) if row.runs}
+    on = {row.name for row in catalog.list_controllers(minor) if row.is_enabled}
     assert on >= {
         "disruption-controller",
         "endpointslice-controller",
@@ -62,18 +64,18 @@ def test_controllers_that_would_harm_a_tenant_are_off(minor: str):
 
 @pytest.mark.parametrize("minor", MINORS)
 def test_the_flag_names_only_what_differs_from_the_default(minor: str):
-    words = catalog.controllers_flag(minor).split(",")
+    words = catalog.build_controllers_flag(minor).split(",")
     assert words[0] == "*"
-    rows = {row.name: row for row in catalog.controllers(minor)}
+    rows = {row.name: row for row in catalog.list_controllers(minor)}
     assert {word[1:] for word in words[1:] if word.startswith("-")} == {
-        name for name, row in rows.items() if row.by_default and not row.runs
+        name for name, row in rows.items() if row.by_default and not row.is_enabled
     }
     assert {word for word in words[1:] if not word.startswith("-")} == {
-        name for name, row in rows.items() if row.runs and not row.by_default
+        name for name, row in rows.items() if row.is_enabled and not row.by_default
     }
 
 
 def test_the_sample_is_a_cluster_version_of_upstreams_shape():
-    sample = yaml.safe_load(catalog.sample("upstream-shape"))
+    sample = yaml.safe_load(catalog.read_sample("upstream-shape"))
     assert sample["kind"] == "ClusterVersion"
     assert set(sample["spec"]) == {"etcd", "apiServer", "controllerManager"}

@@ -11,7 +11,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.drills.clock import Clock, MissingCompilerError
+from tests.drills.clock import ClockOffset, MissingCompilerError
 
 TELL = """
 import datetime, sys, time
@@ -22,7 +22,7 @@ for _ in sys.stdin:
 
 @pytest.mark.skipif(shutil.which("cc") is None, reason="there is no C compiler")
 def test_one_process_has_a_clock_of_its_own(tmp_path: Path):
-    clock = Clock(tmp_path)
+    clock = ClockOffset(tmp_path)
     with subprocess.Popen(
         [sys.executable, "-c", TELL],
         env={**os.environ, **clock.env},
@@ -50,4 +50,4 @@ def test_one_process_has_a_clock_of_its_own(tmp_path: Path):
 def test_without_a_compiler_it_says_so(tmp_path: Path, monkeypatch: pytest.MonkeyPatch):
     monkeypatch.setattr(shutil, "which", lambda _: None)
     with pytest.raises(MissingCompilerError, match="no C compiler"):
-        Clock(tmp_path)
+        ClockOffset(tmp_path)

@@ -8,14 +8,14 @@ from typing import Any
 
 import pytest
 
-from tests.drills.drills import Options
-from tests.drills.run import Report
-from tests.support.replicas import Pair
+from tests.drills.drills import DrillOptions
+from tests.drills.run import DrillReport
+from tests.support.replicas import ReplicaPair
 
 KILLED = datetime.fromisoformat("2026-01-01T00:00:10.000000Z").timestamp()
 
 
-class Named:
+class NamedReplica:
     """A replica, or a plane with an audit log."""
 
     def __init__(self, name: str, *events: dict[str, Any]) -> None:
@@ -39,9 +39,9 @@ def written(
 
 
 def hand_over(*planes: tuple[dict[str, Any], ...]) -> float:
-    one, two = Named("one"), Named("two")
-    logs = [Named("plane", *events) for events in planes]
-    pair = Pair((one, two), client=None, lease=("n", "l"), agent="agent", planes=logs)  # type: ignore[arg-type]
+    one, two = NamedReplica("one"), NamedReplica("two")
+    logs = [NamedReplica("plane", *events) for events in planes]
+    pair = ReplicaPair((one, two), client=None, lease=("n", "l"), agent="agent", planes=logs)  # type: ignore[arg-type]
     return pair.hand_over(two, KILLED, [None] * len(logs))  # type: ignore[arg-type, list-item]
 
 
@@ -59,8 +59,8 @@ def test_the_first_accepted_write_of_the_other_counts_in_whichever_cluster():
 
 
 def test_a_report_tells_it_beside_the_goal():
-    report = Report("follow", Options(count=2, seed=1), hand_overs=[8.0, 7.0, 9.5])
+    report = DrillReport("follow", DrillOptions(count=2, seed=1), hand_overs=[8.0, 7.0, 9.5])
     told = "hand-over 8.0 s (goal 10), from kill -9 to the first accepted write of the other:"
     assert told in str(report)
     assert "median of 3, 7.0 to 9.5" in str(report)
-    assert "hand-over" not in str(Report("kill", Options(count=2, seed=1)))
+    assert "hand-over" not in str(DrillReport("kill", DrillOptions(count=2, seed=1)))

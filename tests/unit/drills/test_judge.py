@@ -10,8 +10,8 @@ import pytest
 from tenancy import ownership
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, PODS, SERVICES
-from tests.drills.judge import Audit, Judge
-from tests.drills.sides import TenantSide
+from tests.drills.judge import AuditLogTail, DrillChecker
+from tests.drills.sides import DrillTenant
 
 TENANT = Tenant(name="t", namespace="default", uid="vc-0", root="default-000000-t")
 SENT = "2026-01-01T00:00:10.000000Z"
@@ -19,13 +19,13 @@ SECONDS = 1767225610.0
 
 
 @pytest.fixture
-def tenant() -> TenantSide:
-    return TenantSide(0, None, TENANT, None)  # type: ignore[arg-type]  # no server is asked
+def tenant() -> DrillTenant:
+    return DrillTenant(0, None, TENANT, None)  # type: ignore[arg-type]  # no server is asked
 
 
 @pytest.fixture
-def judge(tenant: TenantSide) -> Judge:
-    return Judge([tenant])
+def judge(tenant: DrillTenant) -> DrillChecker:
+    return DrillChecker([tenant])
 
 
 def twin(name: str, uid: str, version: int = 5, **parts: Any) -> dict[str, Any]:
@@ -34,7 +34,7 @@ def twin(name: str, uid: str, version: int = 5, **parts: Any) -> dict[str, Any]:
         "namespace": "below",
         "uid": f"super-{uid}",
         "resourceVersion": str(version),
-        "annotations": ownership.annotations(TENANT, "web", uid),
+        "annotations": ownership.build_owner_annotations(TENANT, "web", uid),
     }
     return {"metadata": metadata, **parts}
 
@@ -44,7 +44,7 @@ def pod(version: int = 5) -> dict[str, Any]:
     return twin("p", "u-pod", version, spec={"volumes": volumes}, status={"phase": "Running"})
 
 
-def rules(judge: Judge) -> list[str]:
+def rules(judge: DrillChecker) -> list[str]:
     return [each.rule for each in judge.findings]
 
 
@@ -143,7 +143,7 @@ def test_half_a_line_of_a_killed_server_is_passed_over(tmp_path):
     line = json.dumps(
         {**delete("u"), "stage": "ResponseComplete", "user": {"username": "syncer"}}
     ).encode()
-    audit = Audit(log, "syncer")
+    audit = AuditLogTail(log, "syncer")
     assert audit.writes() == []
     log.write_bytes(line + b"\n" + line[:40])
     assert len(audit.writes()) == 1

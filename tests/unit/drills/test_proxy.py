@@ -11,13 +11,13 @@ import pytest
 
 from kubeio import errors
 from kubeio.api.client import Client
-from kubeio.http.watch_decoder import Event
+from kubeio.http.watch_decoder import WatchEvent
 from tenancy.resources import CONFIG_MAPS
-from tests.drills.faults import FAULTS, Script
-from tests.drills.proxy import Proxy
-from tests.properties.machine.network import Armed
+from tests.drills.faults import FAULTS, FaultScript
+from tests.drills.proxy import FaultProxy
+from tests.properties.machine.network import ArmedFault
 from tests.support.eventually import eventually
-from tests.support.faults import Answer, Request, Server, misbehaving
+from tests.support.faults import FaultyAnswer, FaultyRequest, FaultyServer, misbehaving
 
 SPACE = "n"
 
@@ -29,7 +29,7 @@ def config_map(name: str, version: int) -> dict[str, object]:
 LIST = {"metadata": {"resourceVersion": "500"}, "items": [config_map("a", 499)]}
 
 
-async def well(request: Request, answer: Answer) -> None:
+async def well(request: FaultyRequest, answer: FaultyAnswer) -> None:
     """An API server that has one ConfigMap, and six events of it for whoever watches."""
     if request.query.get("watch"):
         await answer.begin()
@@ -42,18 +42,18 @@ async def well(request: Request, answer: Answer) -> None:
         await answer.json(config_map("a", 499))
 
 
-class Middle:
+class ProxyChain:
     """A client, the proxy and the server behind it."""
 
-    def __init__(self, client: Client, proxy: Proxy, server: Server) -> None:
+    def __init__(self, client: Client, proxy: FaultProxy, server: FaultyServer) -> None:
         self.client, self.proxy, self.server = client, proxy, server
 
     @property
-    def script(self) -> Script:
+    def script(self) -> FaultScript:
         return self.proxy.script
 
     def arm(self, kind: str, *, count: int = 1, seconds: float = 0.01) -> None:
-        self.script.armed.append(Armed("super", kind, seconds, 0, count))
+        self.script.armed.append(ArmedFault("super", kind, seconds, 0, count))
 
     async def get(self) -> object:
         found = await self.client.get(CONFIG_MAPS, "a", namespace=SPACE)
@@ -62,20 +62,20 @@ class Middle:
     async def create(self) -> object:
         return await self.client.create(CONFIG_MAPS, config_map("a", 1))
 
-    async def watch(self) -> list[Event]:
-        async with self.client.watch(CONFIG_MAPS, silence=2.0) as events:
+    async def watch(self) -> list[WatchEvent]:
+        async with self.client.watch(CONFIG_MAPS, idle_timeout=2.0) as events:
             return [event async for event in events]
 
 
 @pytest.fixture
-async def middle() -> AsyncIterator[Middle]:
-    script = Script(random.Random(3))  # noqa: S311 - the same each time
+async def middle() -> AsyncIterator[ProxyChain]:
+    script = FaultScript(random.Random(3))  # noqa: S311 - the same each time
     async with (
         misbehaving(well) as server,
-        Proxy("super", server.endpoint, script) as proxy,
+        FaultProxy("super", server.endpoint, script) as proxy,
         Client(proxy.endpoint, deadline=5.0) as client,
     ):
-        yield Middle(client, proxy, server)
+        yield ProxyChain(client, proxy, server)
 
 
 async def test_without_a_fault_everything_goes_through(middle):
@@ -114,7 +114,7 @@ async def test_what_is_late_arrives_when_nobody_waits(middle):
     ("kind", "problem"),
     [
         ("409", errors.Conflict),
-        ("500", errors.ServerProblem),
+        ("500", errors.ServerError),
         ("504", errors.ServerTimeout),
         ("reset", errors.Unavailable),
     ],
@@ -207,7 +207,7 @@ async def test_a_watch_drop_by_drop_tells_the_same(middle):
 async def test_watches_are_cut_and_held():
     going = asyncio.Event()
 
-    async def endless(request: Request, answer: Answer) -> None:
+    async def endless(request: FaultyRequest, answer: FaultyAnswer) -> None:
         await answer.begin()
         await answer.event("ADDED", config_map("a", 1))
         await going.wait()
@@ -215,10 +215,10 @@ async def test_watches_are_cut_and_held():
         await answer.event("DELETED", config_map("a", 3))
         await answer.hang()
 
-    script = Script(random.Random(3))  # noqa: S311 - the same each time
+    script = FaultScript(random.Random(3))  # noqa: S311 - the same each time
     async with (
         misbehaving(endless) as server,
-        Proxy("super", server.endpoint, script) as proxy,
+        FaultProxy("super", server.endpoint, script) as proxy,
         Client(proxy.endpoint) as client,
         client.watch(CONFIG_MAPS) as events,
     ):

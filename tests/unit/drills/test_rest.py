@@ -11,14 +11,14 @@ from tenancy import ownership
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES
 from tests.drills import rest
-from tests.drills.sides import TenantSide
+from tests.drills.sides import DrillTenant
 
 TENANT = Tenant(name="t", namespace="default", uid="vc-0", root="default-000000-t")
 OTHER = Tenant(name="o", namespace="default", uid="vc-1", root="default-000000-o")
 
 
-def side(tenant: Tenant = TENANT, number: int = 0) -> TenantSide:
-    return TenantSide(number, None, tenant, None)  # type: ignore[arg-type]  # no server is asked
+def side(tenant: Tenant = TENANT, number: int = 0) -> DrillTenant:
+    return DrillTenant(number, None, tenant, None)  # type: ignore[arg-type]  # no server is asked
 
 
 def of_tenant(name: str, uid: str, **parts: Any) -> dict[str, Any]:
@@ -32,8 +32,8 @@ def twin(body: dict[str, Any]) -> dict[str, Any]:
         "name": own["name"],
         "namespace": side().below("web"),
         "uid": f"super-{own['uid']}",
-        "labels": {**own["labels"], **ownership.labels(TENANT, "web")},
-        "annotations": ownership.annotations(TENANT, "web", own["uid"]),
+        "labels": {**own["labels"], **ownership.build_owner_labels(TENANT, "web")},
+        "annotations": ownership.build_owner_annotations(TENANT, "web", own["uid"]),
     }
     return {**copy.deepcopy(body), "metadata": metadata}
 

@@ -7,8 +7,8 @@ import random
 import pytest
 
 from tests.drills import steps
-from tests.drills.faults import FAULTS, Script, is_list
-from tests.drills.http import Request
+from tests.drills.faults import FAULTS, FaultScript, is_list
+from tests.drills.http import ProxiedRequest
 
 
 @pytest.mark.parametrize(
@@ -22,7 +22,7 @@ def test_a_seed_is_a_script(make, table):
 
 
 def test_every_fault_is_armed_by_some_seed():
-    script = Script(random.Random(0))  # noqa: S311 - the same each time
+    script = FaultScript(random.Random(0))  # noqa: S311 - the same each time
     for seed in range(100):
         for step in steps.breakdown(seed, 12):
             if step.name == "fault":
@@ -44,5 +44,5 @@ def test_every_fault_is_armed_by_some_seed():
     ],
 )
 def test_lists_are_told_from_objects(path, expected):
-    assert is_list(Request("GET", path, (), b"")) == expected
-    assert not is_list(Request("POST", path, (), b""))
+    assert is_list(ProxiedRequest("GET", path, (), b"")) == expected
+    assert not is_list(ProxiedRequest("POST", path, (), b""))

@@ -79,9 +79,12 @@ def test_a_default_that_a_help_names_is_the_default(words):
         said = re.search(r"\(default (\w+)\)", getattr(option, "help", None) or "")
         if name == "request_timeout":
             assert said
-            assert (option.default, durations.parse(said[1])) == (0, rest.DEADLINE)
+            assert (option.default, durations.parse_duration(said[1])) == (
+                0,
+                rest.DEFAULT_DEADLINE_SECONDS,
+            )
         elif said:
-            assert durations.parse(said[1]) == option.default
+            assert durations.parse_duration(said[1]) == option.default
         else:
             assert name != "timeout"
 
@@ -110,8 +113,10 @@ def test_no_message_names_a_path_of_a_checkout():
 
 
 def test_the_version_is_that_of_the_package():
-    assert invoke("--version").output == f"kubectl-vc version {version.own()}\n"
-    assert invoke("version", "--client").output == f"kubectl-vc version {version.own()}\n"
+    assert invoke("--version").output == f"kubectl-vc version {version.get_own_version()}\n"
+    assert (
+        invoke("version", "--client").output == f"kubectl-vc version {version.get_own_version()}\n"
+    )
 
 
 @pytest.mark.parametrize(

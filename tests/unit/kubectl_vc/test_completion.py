@@ -1,16 +1,16 @@
 import pytest
 
 from kubectl_vc import completion
-from kubectl_vc.completion import Place, Wanted
+from kubectl_vc.completion import CursorPosition, WordKind
 
-KNOWN = completion.verbs()
+KNOWN = completion.list_verbs()
 
 
 def test_the_verbs_come_from_the_command_line_itself():
     assert set(KNOWN) == {
         *("create", "list", "get", "kubeconfig", "delete", "confirm-deletes", "version", "target"),
     }
-    assert set(KNOWN["target"].inner) == {"join", "list", "doctor", "confirm", "leave"}
+    assert set(KNOWN["target"].subverbs) == {"join", "list", "doctor", "confirm", "leave"}
     assert KNOWN["get"].takes_name
     assert not KNOWN["create"].takes_name
     assert not KNOWN["list"].takes_name
@@ -21,68 +21,70 @@ def test_the_verbs_come_from_the_command_line_itself():
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        ([""], Wanted.VERB),
-        (["cr"], Wanted.VERB),
-        (["--v"], Wanted.FLAG),
-        (["nonsense", ""], Wanted.NOTHING),
-        (["get", ""], Wanted.NAME),
-        (["get", "web", ""], Wanted.NOTHING),
-        (["get", "-A", ""], Wanted.NAME),
-        (["get", "-n", ""], Wanted.NAMESPACE),
-        (["get", "-n", "shop", "we"], Wanted.NAME),
-        (["get", "--namespace=shop", "we"], Wanted.NAME),
-        (["get", "--"], Wanted.FLAG),
-        (["get", "-o", ""], Wanted.FORMAT),
-        (["create", "-o", ""], Wanted.FILE),
-        (["kubeconfig", "web", "-o", ""], Wanted.FILE),
-        (["create", "-f", ""], Wanted.FILE),
-        (["create", ""], Wanted.NOTHING),
-        (["create", "web", "--cluster-version", "v"], Wanted.CLUSTER_VERSION),
-        (["list", "--context", ""], Wanted.CONTEXT),
-        (["delete", "--no-wait", ""], Wanted.NAME),
-        (["delete", "--timeout", ""], Wanted.NOTHING),
+        ([""], WordKind.VERB),
+        (["cr"], WordKind.VERB),
+        (["--v"], WordKind.FLAG),
+        (["nonsense", ""], WordKind.NOTHING),
+        (["get", ""], WordKind.NAME),
+        (["get", "web", ""], WordKind.NOTHING),
+        (["get", "-A", ""], WordKind.NAME),
+        (["get", "-n", ""], WordKind.NAMESPACE),
+        (["get", "-n", "shop", "we"], WordKind.NAME),
+        (["get", "--namespace=shop", "we"], WordKind.NAME),
+        (["get", "--"], WordKind.FLAG),
+        (["get", "-o", ""], WordKind.FORMAT),
+        (["create", "-o", ""], WordKind.FILE),
+        (["kubeconfig", "web", "-o", ""], WordKind.FILE),
+        (["create", "-f", ""], WordKind.FILE),
+        (["create", ""], WordKind.NOTHING),
+        (["create", "web", "--cluster-version", "v"], WordKind.CLUSTER_VERSION),
+        (["list", "--context", ""], WordKind.CONTEXT),
+        (["delete", "--no-wait", ""], WordKind.NAME),
+        (["delete", "--timeout", ""], WordKind.NOTHING),
     ],
 )
 def test_the_unfinished_word_is_recognised(words, wanted):
-    assert completion.locate(words, KNOWN).wanted is wanted
+    assert completion.locate_word(words, KNOWN).wanted is wanted
 
 
 @pytest.mark.parametrize(
     ("words", "wanted"),
     [
-        (["target"], Wanted.VERB),
-        (["target", ""], Wanted.VERB),
-        (["target", "jo"], Wanted.VERB),
-        (["target", "join", ""], Wanted.NOTHING),
-        (["target", "doctor", ""], Wanted.TARGET),
-        (["target", "leave", "c2", ""], Wanted.NOTHING),
-        (["target", "leave", "--target-kubeconfig", ""], Wanted.FILE),
-        (["target", "join", "--target-context", ""], Wanted.CONTEXT),
-        (["target", "join", "--mode", ""], Wanted.MODE),
-        (["target", "join", "--kubelet-ca", ""], Wanted.FILE),
-        (["target", "list", "-o", ""], Wanted.FORMAT),
-        (["target", "--"], Wanted.FLAG),
+        (["target"], WordKind.VERB),
+        (["target", ""], WordKind.VERB),
+        (["target", "jo"], WordKind.VERB),
+        (["target", "join", ""], WordKind.NOTHING),
+        (["target", "doctor", ""], WordKind.TARGET),
+        (["target", "leave", "c2", ""], WordKind.NOTHING),
+        (["target", "leave", "--target-kubeconfig", ""], WordKind.FILE),
+        (["target", "join", "--target-context", ""], WordKind.CONTEXT),
+        (["target", "join", "--mode", ""], WordKind.MODE),
+        (["target", "join", "--kubelet-ca", ""], WordKind.FILE),
+        (["target", "list", "-o", ""], WordKind.FORMAT),
+        (["target", "--"], WordKind.FLAG),
     ],
 )
 def test_the_words_of_a_group_are_its_own(words, wanted):
-    rest, known = completion.within(words, KNOWN)
-    place = completion.locate(rest, known)
+    rest, known = completion.enter_group(words, KNOWN)
+    place = completion.locate_word(rest, known)
     assert place.wanted is wanted
     if words == ["target", ""]:
-        assert dict(completion.candidates(place, known)).keys() == known.keys()
+        assert dict(completion.list_candidates(place, known)).keys() == known.keys()
 
 
 def test_flags_before_the_word_say_where_to_look():
-    place = completion.locate(["get", "-n", "shop", "--kubeconfig=k", ""], KNOWN)
+    place = completion.locate_word(["get", "-n", "shop", "--kubeconfig=k", ""], KNOWN)
     assert place.values == {"-n": "shop", "--kubeconfig": "k"}
 
 
 def test_candidates_that_need_no_server():
-    assert ("json", "") in completion.candidates(Place(Wanted.FORMAT, "get"), KNOWN)
-    assert ("agent", "") in completion.candidates(Place(Wanted.MODE, "join"), KNOWN)
-    assert "create" in dict(completion.candidates(Place(Wanted.VERB), KNOWN))
-    assert "--cluster-version" in dict(completion.candidates(Place(Wanted.FLAG, "create"), KNOWN))
-    assert completion.candidates(Place(Wanted.NAME, "get"), KNOWN) == []
+    assert ("json", "") in completion.list_candidates(CursorPosition(WordKind.FORMAT, "get"), KNOWN)
+    assert ("agent", "") in completion.list_candidates(CursorPosition(WordKind.MODE, "join"), KNOWN)
+    assert "create" in dict(completion.list_candidates(CursorPosition(WordKind.VERB), KNOWN))
+    assert "--cluster-version" in dict(
+        completion.list_candidates(CursorPosition(WordKind.FLAG, "create"), KNOWN)
+    )
+    assert completion.list_candidates(CursorPosition(WordKind.NAME, "get"), KNOWN) == []
 
 
 def run(monkeypatch, capsys, *words: str) -> list[str]:

@@ -5,12 +5,12 @@ from __future__ import annotations
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.backoff import Backoff, delay
+from kubeio.backoff import Backoff, compute_delay
 
 
 @given(failures=st.integers(min_value=0, max_value=10**9), chance=st.floats(0, 0.999))
 def test_any_number_of_failures_has_a_delay_below_the_ceiling(failures, chance):
-    found = delay(failures, base=0.1, ceiling=30.0, chance=lambda: chance)
+    found = compute_delay(failures, base=0.1, ceiling=30.0, chance=lambda: chance)
     assert 0.05 <= found <= 30.0
 
 
@@ -22,4 +22,4 @@ def test_delays_double_up_to_the_ceiling_and_start_anew_after_progress():
 
 
 def test_jitter_takes_up_to_half():
-    assert delay(0, base=1.0, ceiling=10.0, chance=lambda: 0.0) == 0.5
+    assert compute_delay(0, base=1.0, ceiling=10.0, chance=lambda: 0.0) == 0.5

@@ -34,19 +34,19 @@ def _status(code: int, reason: str, **details: object) -> bytes:
         (415, "UnsupportedMediaType", errors.UnsupportedMediaType),
         (422, "Invalid", errors.Invalid),
         (429, "TooManyRequests", errors.TooManyRequests),
-        (500, "InternalError", errors.ServerProblem),
-        (503, "ServiceUnavailable", errors.ServerProblem),
+        (500, "InternalError", errors.ServerError),
+        (503, "ServiceUnavailable", errors.ServerError),
         (504, "Timeout", errors.ServerTimeout),
     ],
 )
 def test_each_code_has_its_class(code, reason, kind):
-    found = errors.from_answer(code, _status(code, reason), where="here")
+    found = errors.from_response(code, _status(code, reason), where="here")
     assert type(found) is kind
     assert str(found) == f"here: words ({code} {reason})"
 
 
 def test_5xx_are_transient_and_4xx_are_not():
-    assert issubclass(errors.ServerProblem, errors.Unavailable)
+    assert issubclass(errors.ServerError, errors.Unavailable)
     assert issubclass(errors.ServerTimeout, errors.Timeout)
     assert not issubclass(errors.Conflict, errors.Unavailable)
 
@@ -61,16 +61,16 @@ def test_a_patch_with_the_uid_of_an_earlier_object_is_a_conflict():
         {"reason": "FieldValueInvalid", "field": "metadata.uid", "message": "field is immutable"},
         {"reason": "FieldValueForbidden", "field": "spec", "message": "may not change"},
     ]
-    found = errors.from_answer(422, _status(422, "Invalid", causes=causes), where="")
+    found = errors.from_response(422, _status(422, "Invalid", causes=causes), where="")
     assert isinstance(found, errors.Conflict)
-    found = errors.from_answer(422, _status(422, "Invalid", causes=causes[1:]), where="")
+    found = errors.from_response(422, _status(422, "Invalid", causes=causes[1:]), where="")
     assert isinstance(found, errors.Invalid)
 
 
 def test_the_header_wins_over_the_body():
     body = _status(429, "TooManyRequests", retryAfterSeconds=7)
-    assert errors.from_answer(429, body, where="").retry_after == 7.0
-    assert errors.from_answer(429, body, where="", told="3").retry_after == 3.0
+    assert errors.from_response(429, body, where="").retry_after == 7.0
+    assert errors.from_response(429, body, where="", retry_after="3").retry_after == 3.0
 
 
 @pytest.mark.parametrize("seconds", ["nan", "7", float("inf"), -1, 0, True, None, [7], {}])
@@ -90,23 +90,23 @@ def test_details_of_any_shape_are_an_answer(details):
 
 @pytest.mark.parametrize("told", ["", "soon", "-1", "Wed, 21 Oct 2026 07:28:00 GMT", "٣"])
 def test_a_delay_that_is_no_number_of_seconds_is_none(told):
-    assert errors.from_answer(503, b"", where="", told=told).retry_after is None
+    assert errors.from_response(503, b"", where="", retry_after=told).retry_after is None
 
 
 def test_a_page_of_a_proxy_is_shown_short():
-    found = errors.from_answer(502, b"<html>\n" + b"x" * 9000, where="here")
-    assert isinstance(found, errors.ServerProblem)
+    found = errors.from_response(502, b"<html>\n" + b"x" * 9000, where="here")
+    assert isinstance(found, errors.ServerError)
     assert str(found).startswith("here: <html> xxx")
     assert len(str(found)) < 300
 
 
 @pytest.mark.parametrize("body", [b"", b"null", b"[1]", b"{}", b"\xff\xfe"])
 def test_any_body_gives_an_error(body):
-    assert errors.from_answer(404, body, where="here").status == 404
+    assert errors.from_response(404, body, where="here").status == 404
 
 
 def test_causes_can_be_asked_for():
     body = _status(403, "Forbidden", causes=[{"reason": "NamespaceTerminating"}])
-    found = errors.from_answer(403, body, where="")
+    found = errors.from_response(403, body, where="")
     assert found.has_cause("NamespaceTerminating")
     assert not found.has_cause("Other")

@@ -11,10 +11,10 @@ import pytest
 from kubeio import loop_budget as module
 from kubeio.controller.fair_queue import FairQueue, QueueClosed
 from kubeio.controller.worker import Done, Worker
-from kubeio.loop_budget import Turns
+from kubeio.loop_budget import LoopBudget
 
 
-class Clock:
+class LoopClock:
     """Stands still unless told otherwise."""
 
     def __init__(self):
@@ -27,30 +27,30 @@ class Clock:
 @pytest.fixture
 def clock():
     """Return a clock that stands still."""
-    return Clock()
+    return LoopClock()
 
 
 async def test_a_turn_is_over_after_its_time_and_the_next_one_is_fresh(clock):
-    turns = Turns(1.0, clock=clock)
-    assert not turns.is_over()
+    turns = LoopBudget(1.0, clock=clock)
+    assert not turns.is_spent()
     clock.now = 0.9
-    assert not turns.is_over()
+    assert not turns.is_spent()
     clock.now = 1.0
-    assert turns.is_over()
+    assert turns.is_spent()
     await asyncio.sleep(0)
-    assert not turns.is_over()
+    assert not turns.is_spent()
 
 
 async def test_a_turn_in_which_nobody_asked_before_is_fresh(clock):
-    turns = Turns(1.0, clock=clock)
+    turns = LoopBudget(1.0, clock=clock)
     clock.now = 100.0
-    assert not turns.is_over()
+    assert not turns.is_spent()
 
 
 async def test_who_begins_something_large_waits_for_a_turn_but_not_for_ever(clock):
-    turns = Turns(1.0, clock=clock)
-    begun = asyncio.ensure_future(turns.fresh())
-    turns.is_over()
+    turns = LoopBudget(1.0, clock=clock)
+    begun = asyncio.ensure_future(turns.wait_for_budget())
+    turns.is_spent()
     clock.now += 10.0
     await asyncio.sleep(0)
     assert not begun.done()
@@ -59,38 +59,40 @@ async def test_who_begins_something_large_waits_for_a_turn_but_not_for_ever(cloc
 
 
 async def test_who_is_always_behind_others_begins_after_some_turns_all_the_same(clock):
-    turns = Turns(1.0, clock=clock)
+    turns = LoopBudget(1.0, clock=clock)
 
     async def greedy():
         while True:
-            await turns.another()
-            turns.is_over()
+            await turns.wait_for_iteration()
+            turns.is_spent()
             clock.now += 10.0
 
-    count = 2 * module._AT_ONCE - 1  # who comes after them is the last of a turn each time
+    count = (
+        2 * module._WOKEN_PER_ITERATION - 1
+    )  # who comes after them is the last of a turn each time
     others = [asyncio.ensure_future(greedy()) for _ in range(count)]
     await asyncio.sleep(0)
-    turns.is_over()
+    turns.is_spent()
     clock.now += 10.0
     async with asyncio.timeout(10):
-        await turns.fresh()
+        await turns.wait_for_budget()
     for each in others:
         each.cancel()
 
 
 async def test_time_in_which_others_have_the_core_does_not_count():
-    turns = Turns(0.01)
-    assert not turns.is_over()
+    turns = LoopBudget(0.01)
+    assert not turns.is_spent()
     time.sleep(0.02)  # noqa: ASYNC251 - as a process is that has no core
-    assert not turns.is_over()
+    assert not turns.is_spent()
 
 
 async def test_a_portion_has_its_own_time_in_each_turn(clock):
-    turns = Turns(1.0, clock=clock)
-    is_over = turns.portion(2.0)
-    turns.is_over()
+    turns = LoopBudget(1.0, clock=clock)
+    is_over = turns.create_portion(2.0)
+    turns.is_spent()
     clock.now = 5.0
-    assert turns.is_over()
+    assert turns.is_spent()
     assert not is_over(), "others' time is not its own"
     clock.now = 6.9
     assert not is_over()
@@ -101,18 +103,18 @@ async def test_a_portion_has_its_own_time_in_each_turn(clock):
 
 
 async def test_who_waits_for_a_turn_gets_one_that_is_fresh_and_in_order(clock):
-    turns = Turns(1.0, clock=clock)
+    turns = LoopBudget(1.0, clock=clock)
     served = []
 
     async def wait(number):
-        turns.is_over()
+        turns.is_spent()
         clock.now += 10.0
-        while turns.is_over():
-            await turns.another()
+        while turns.is_spent():
+            await turns.wait_for_iteration()
         served.append(number)
         clock.now += 10.0  # the turn is over for the others
 
-    count = 3 * module._AT_ONCE
+    count = 3 * module._WOKEN_PER_ITERATION
     async with asyncio.timeout(10):
         await asyncio.gather(*(wait(number) for number in range(count)))
     assert sorted(served) == list(range(count))
@@ -120,9 +122,12 @@ async def test_who_waits_for_a_turn_gets_one_that_is_fresh_and_in_order(clock):
 
 
 async def test_those_who_gave_up_waiting_keep_nobody_waiting(clock):
-    turns = Turns(1.0, clock=clock)
-    waiting = [asyncio.ensure_future(turns.another()) for _ in range(3 * module._AT_ONCE)]
-    last = asyncio.ensure_future(turns.another())
+    turns = LoopBudget(1.0, clock=clock)
+    waiting = [
+        asyncio.ensure_future(turns.wait_for_iteration())
+        for _ in range(3 * module._WOKEN_PER_ITERATION)
+    ]
+    last = asyncio.ensure_future(turns.wait_for_iteration())
     await asyncio.sleep(0)
     for each in waiting:
         each.cancel()
@@ -161,23 +166,25 @@ async def _starts(queue, clock, count, keys):
 
 
 async def test_runs_that_take_long_begin_in_turns_of_their_own(clock):
-    queue = FairQueue(group=lambda key: key, clock=clock, turns=Turns(0.5, clock=clock))
+    queue = FairQueue(group=lambda key: key, clock=clock, loop_budget=LoopBudget(0.5, clock=clock))
     starts = await _starts(queue, clock, 8, [str(number) for number in range(40)])
     assert len(set(starts.values())) == 40
 
 
 async def test_runs_that_are_short_begin_together(clock):
-    queue = FairQueue(group=lambda key: key, clock=clock, turns=Turns(100.0, clock=clock))
+    queue = FairQueue(
+        group=lambda key: key, clock=clock, loop_budget=LoopBudget(100.0, clock=clock)
+    )
     starts = await _starts(queue, clock, 8, [str(number) for number in range(8)])
     assert len(set(starts.values())) == 1
 
 
 async def test_a_key_left_to_one_that_is_cancelled_goes_to_another(clock):
-    queue = FairQueue(group=lambda key: key, clock=clock, turns=Turns(1.0, clock=clock))
+    queue = FairQueue(group=lambda key: key, clock=clock, loop_budget=LoopBudget(1.0, clock=clock))
     first, second = (asyncio.ensure_future(queue.get()) for _ in range(2))
     await asyncio.sleep(0)
     queue.add("a")  # wakes the first
-    queue.turns.is_over()
+    queue.loop_budget.is_spent()
     clock.now += 10.0
     await asyncio.sleep(0)
     assert not first.done(), "the turn was over"
@@ -189,10 +196,10 @@ async def test_a_key_left_to_one_that_is_cancelled_goes_to_another(clock):
 
 
 async def test_closing_ends_the_wait_for_a_turn(clock):
-    queue = FairQueue(group=lambda key: key, clock=clock, turns=Turns(1.0, clock=clock))
+    queue = FairQueue(group=lambda key: key, clock=clock, loop_budget=LoopBudget(1.0, clock=clock))
     queue.add("a")
     waiting = asyncio.ensure_future(queue.get())
-    queue.turns.is_over()
+    queue.loop_budget.is_spent()
     clock.now += 10.0
     await asyncio.sleep(0)
     assert not waiting.done()

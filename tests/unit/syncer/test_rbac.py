@@ -2,10 +2,10 @@
 
 from __future__ import annotations
 
-from syncer.clusters.super_cluster import OWNED
-from syncer.rbac import SUPER_ACCESS, TENANT_ACCESS
-from syncer.rules.registry import KINDS, Flow
-from syncer.tenants.connection import WATCHED
+from syncer.clusters.super_cluster import OWNED_RESOURCES
+from syncer.rbac import SUPER_RBAC_RULES, TENANT_RBAC_RULES
+from syncer.rules.registry import KINDS, SyncDirection
+from syncer.tenants.connection import WATCHED_RESOURCES
 
 
 def may(rows, group: str, resource: str) -> set[str]:
@@ -19,20 +19,22 @@ def may(rows, group: str, resource: str) -> set[str]:
 
 
 def test_what_is_watched_may_be_watched():
-    for resource, _, _ in WATCHED:
-        assert {"list", "watch"} <= may(TENANT_ACCESS, resource.group, resource.plural)
-    for resource in OWNED:
-        assert {"list", "watch", "create"} <= may(SUPER_ACCESS, resource.group, resource.plural)
+    for resource, _, _ in WATCHED_RESOURCES:
+        assert {"list", "watch"} <= may(TENANT_RBAC_RULES, resource.group, resource.plural)
+    for resource in OWNED_RESOURCES:
+        assert {"list", "watch", "create"} <= may(SUPER_RBAC_RULES, resource.group, resource.plural)
 
 
 def test_status_goes_up_and_never_down():
     for row in KINDS:
-        has_status = bool(may(TENANT_ACCESS, row.resource.group, f"{row.resource.plural}/status"))
-        assert has_status == (row.flow is Flow.DOWN_UP)
-    assert may(SUPER_ACCESS, "", "services/status") == set()
+        has_status = bool(
+            may(TENANT_RBAC_RULES, row.resource.group, f"{row.resource.plural}/status")
+        )
+        assert has_status == (row.direction is SyncDirection.DOWN_UP)
+    assert may(SUPER_RBAC_RULES, "", "services/status") == set()
 
 
 def test_nothing_of_a_tenant_is_written_but_what_goes_up():
-    assert "create" not in may(TENANT_ACCESS, "", "pods")
-    assert may(TENANT_ACCESS, "", "secrets") == {"get", "list", "watch"}
-    assert may(TENANT_ACCESS, "", "namespaces") == {"get", "list", "watch"}
+    assert "create" not in may(TENANT_RBAC_RULES, "", "pods")
+    assert may(TENANT_RBAC_RULES, "", "secrets") == {"get", "list", "watch"}
+    assert may(TENANT_RBAC_RULES, "", "namespaces") == {"get", "list", "watch"}

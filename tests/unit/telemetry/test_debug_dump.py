@@ -23,7 +23,7 @@ async def test_the_signal_gets_an_answer_and_nothing_ends():
             group.create_task(_busy(event))
         with (
             structlog.testing.capture_logs() as logs,
-            debug_dump.on_signal({"queue": lambda: {"a": 1}}),
+            debug_dump.dump_on_signal({"queue": lambda: {"a": 1}}),
         ):
             os.kill(os.getpid(), signal.SIGUSR1)
             await eventually(lambda: len(logs) == 2)

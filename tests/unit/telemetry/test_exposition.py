@@ -12,6 +12,6 @@ def test_a_version_that_is_none_gets_the_plain_form(version):
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry)
     accept = f"application/openmetrics-text; version={version}"
-    content_type, body = Exposition(registry).text(accept)
+    content_type, body = Exposition(registry).render(accept)
     assert content_type
     assert b"things_total" in body

@@ -6,7 +6,7 @@ import weakref
 from telemetry import gc_tuning
 
 
-class Cycle:
+class GarbageCycle:
     """Goes only when somebody looks for it."""
 
     def __init__(self) -> None:
@@ -16,8 +16,8 @@ class Cycle:
 def test_a_start_is_left_alone_without_a_look():
     """The longest time for which nothing else is done would be that look."""
     gc.collect()
-    seen = weakref.ref(Cycle())
-    gc_tuning.settle()
+    seen = weakref.ref(GarbageCycle())
+    gc_tuning.freeze_objects()
     try:
         assert gc.get_freeze_count() > 0
         assert gc.get_count()[0] == 0

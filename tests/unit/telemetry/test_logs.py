@@ -28,7 +28,7 @@ def _lines(stream):
 
 
 def test_our_records_and_the_libraries_have_one_shape(stream):
-    logs.configure("INFO", console=False, stream=stream)
+    logs.configure_logging("INFO", console=False, stream=stream)
     structlog.get_logger("ours").info("pod.created", pod="n/a", attempt=2)
     logging.getLogger("theirs").warning("it is %s", "late", extra={"job": 7})
     ours, theirs = _lines(stream)
@@ -51,14 +51,14 @@ def test_what_is_worked_on_is_on_every_record_and_asked_for_no_other(stream):
         asked.append(True)
         return {"tenant": "t", "name": "mine"}
 
-    logs.configure("INFO", console=False, stream=stream)
-    token = logs.SUBJECT.set(subject)
+    logs.configure_logging("INFO", console=False, stream=stream)
+    token = logs.LOG_SUBJECT.set(subject)
     try:
         structlog.get_logger("ours").info("a", name="its own")
         structlog.get_logger("ours").debug("unseen")
         logging.getLogger("theirs").info("b")
     finally:
-        logs.SUBJECT.reset(token)
+        logs.LOG_SUBJECT.reset(token)
     structlog.get_logger("ours").info("c")
     lines = _lines(stream)
     assert [line.get("tenant") for line in lines] == ["t", "t", None]
@@ -67,17 +67,17 @@ def test_what_is_worked_on_is_on_every_record_and_asked_for_no_other(stream):
 
 
 def test_the_level_counts_and_chatty_libraries_are_kept_quiet(stream):
-    logs.configure("debug", console=False, stream=stream)
+    logs.configure_logging("debug", console=False, stream=stream)
     structlog.get_logger("ours").debug("seen")
     logging.getLogger("aiohttp.client").info("noise")
     assert [line["event"] for line in _lines(stream)] == ["seen"]
-    logs.configure("WARNING", console=False, stream=stream)
+    logs.configure_logging("WARNING", console=False, stream=stream)
     structlog.get_logger("ours").info("unseen")
     assert len(_lines(stream)) == 1
 
 
 def test_a_traceback_stays_on_its_line(stream):
-    logs.configure("INFO", console=False, stream=stream)
+    logs.configure_logging("INFO", console=False, stream=stream)
     try:
         _ = 1 / 0
     except ZeroDivisionError:
@@ -87,7 +87,7 @@ def test_a_traceback_stays_on_its_line(stream):
 
 
 def test_values_that_are_no_json_are_shown_as_they_show_themselves(stream):
-    logs.configure("INFO", console=False, stream=stream)
+    logs.configure_logging("INFO", console=False, stream=stream)
     structlog.get_logger("ours").info("a", value={1, 2})
     structlog.get_logger("ours").info("b", big=2**70, broken="\ud800", value={1, 2})
     first, second = _lines(stream)
@@ -97,21 +97,21 @@ def test_values_that_are_no_json_are_shown_as_they_show_themselves(stream):
 
 @pytest.mark.parametrize("name", ["token", "Authorization", "client_key", "bearer_token"])
 def test_fields_with_the_names_of_secrets_are_blank(stream, name):
-    logs.configure("INFO", console=False, stream=stream)
+    logs.configure_logging("INFO", console=False, stream=stream)
     structlog.get_logger("ours").info("a", **{name: "s3cret"}, body=b"s3cret")
     assert "s3cret" not in stream.getvalue()
     assert _lines(stream)[0]["body"] == "<6 bytes>"
 
 
 def test_a_terminal_gets_columns(stream):
-    logs.configure("INFO", console=True, stream=stream)
+    logs.configure_logging("INFO", console=True, stream=stream)
     structlog.get_logger("ours").info("pod.created", pod="n/a")
     assert "pod.created" in stream.getvalue()
     assert not stream.getvalue().startswith("{")
 
 
 def test_configuring_twice_does_not_say_everything_twice(stream):
-    logs.configure("INFO", console=False, stream=stream)
-    logs.configure("INFO", console=False, stream=stream)
+    logs.configure_logging("INFO", console=False, stream=stream)
+    logs.configure_logging("INFO", console=False, stream=stream)
     logging.getLogger("theirs").warning("once")
     assert len(_lines(stream)) == 1

@@ -47,7 +47,7 @@ def test_labels_are_bounded_by_kind():
     assert unknown == set()
 
 
-class Queue:
+class FakeQueue:
     """Stands in for a queue with something to report."""
 
     def unfinished(self):
@@ -61,7 +61,7 @@ class Queue:
 
 
 def test_a_queue_is_looked_at_while_it_lives():
-    queue = Queue()
+    queue = FakeQueue()
     metrics.QueueMetrics(
         "gone", depth=queue.__len__, unfinished=queue.unfinished, longest=queue.longest
     )
@@ -92,7 +92,7 @@ CONTROLLER_RUNTIME = {
 
 
 def test_the_usual_families_have_their_usual_names():
-    queue = Queue()
+    queue = FakeQueue()
     metrics.QueueMetrics(
         "usual", depth=queue.__len__, unfinished=queue.unfinished, longest=queue.longest
     )
@@ -108,10 +108,10 @@ def test_the_usual_families_have_their_usual_names():
 
 
 def test_a_failed_reconcile_is_an_error_and_one_that_waits_is_none():
-    queue = Queue()
+    queue = FakeQueue()
     controller = metrics.ReconcileMetrics("judged", workers=1, busy=queue.__len__)
     for result in metrics.RESULTS:
-        controller.ended(result, 0.01)
+        controller.count_reconcile(result, 0.01)
     labels = {"controller": "judged"}
     assert REGISTRY.get_sample_value("controller_runtime_reconcile_errors_total", labels) == 2.0
     count = REGISTRY.get_sample_value("controller_runtime_reconcile_time_seconds_count", labels)
@@ -126,8 +126,8 @@ async def test_a_loop_that_is_held_up_is_late(monkeypatch):
         seen.append(seconds)
         rang.set()
 
-    monkeypatch.setattr(metrics.LOOP_LATENESS, "observe", observe)
-    async with loop_lag.measured(0.01):
+    monkeypatch.setattr(metrics.LOOP_LAG, "observe", observe)
+    async with loop_lag.measure_lag(0.01):
         await asyncio.sleep(0.005)
         time.sleep(0.2)  # noqa: ASYNC251 - this is the trouble
         await rang.wait()

@@ -9,7 +9,7 @@ import pytest
 from prometheus_client import CollectorRegistry, Counter
 
 from telemetry import exposition, probes
-from telemetry.probes import Probes
+from telemetry.probes import HealthProbes
 
 
 async def _ask(port: int, request: bytes) -> bytes:
@@ -29,12 +29,12 @@ async def _get(port: int, path: str) -> tuple[int, str]:
 
 
 async def test_facts_decide():
-    found = Probes(CollectorRegistry())
+    found = HealthProbes(CollectorRegistry())
     missing = "no list yet"
-    found.ready("caches", lambda: missing)
-    found.ready("lease", lambda: "")
-    found.live("loop", lambda: "")
-    async with found.served(0, "127.0.0.1") as port:
+    found.add_readiness_check("caches", lambda: missing)
+    found.add_readiness_check("lease", lambda: "")
+    found.add_liveness_check("loop", lambda: "")
+    async with found.serve_in_block(0, "127.0.0.1") as port:
         assert await _get(port, "/healthz") == (200, "loop: ok\n")
         assert await _get(port, "/readyz?verbose") == (503, "caches: no list yet\nlease: ok\n")
         missing = ""
@@ -42,7 +42,7 @@ async def test_facts_decide():
 
 
 async def test_without_facts_all_is_well():
-    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+    async with HealthProbes(CollectorRegistry()).serve_in_block(0, "127.0.0.1") as port:
         assert await _get(port, "/healthz") == (200, "ok\n")
         assert await _get(port, "/readyz") == (200, "ok\n")
 
@@ -51,24 +51,26 @@ async def test_one_text_of_the_metrics_serves_all_who_ask_together(monkeypatch):
     """Making it takes milliseconds of the loop, and anybody may ask."""
     registry = CollectorRegistry()
     asked = Counter("asked", "Requests.", registry=registry)
-    async with Probes(registry).served(0, "127.0.0.1") as port:
+    async with HealthProbes(registry).serve_in_block(0, "127.0.0.1") as port:
         first = await _get(port, "/metrics")
         asked.inc()
         assert await _get(port, "/metrics") == first
-        monkeypatch.setattr(exposition, "_FRESH", 0.0)
+        monkeypatch.setattr(exposition, "_CACHE_SECONDS", 0.0)
         assert await _get(port, "/metrics") != first
 
 
 async def test_metrics_may_be_shown_elsewhere():
     """Where whoever asks has to say who he is."""
-    async with Probes(CollectorRegistry(), has_metrics=False).served(0, "127.0.0.1") as port:
+    async with HealthProbes(CollectorRegistry(), has_metrics=False).serve_in_block(
+        0, "127.0.0.1"
+    ) as port:
         assert await _get(port, "/metrics") == (404, "/healthz and /readyz are here\n")
         assert await _get(port, "/healthz") == (200, "ok\n")
 
 
 async def test_one_connection_too_many_is_sent_away(monkeypatch):
-    monkeypatch.setattr(probes, "_AT_ONCE", 1)
-    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+    monkeypatch.setattr(probes, "_MAX_CONNECTIONS", 1)
+    async with HealthProbes(CollectorRegistry()).serve_in_block(0, "127.0.0.1") as port:
         _, idle = await asyncio.open_connection("127.0.0.1", port)
         try:
             await asyncio.sleep(0.05)
@@ -84,7 +86,7 @@ async def test_one_connection_too_many_is_sent_away(monkeypatch):
 async def test_metrics_are_served_in_the_form_that_is_asked_for():
     registry = CollectorRegistry()
     Counter("things", "Things.", registry=registry).inc()
-    async with Probes(registry).served(0, "127.0.0.1") as port:
+    async with HealthProbes(registry).serve_in_block(0, "127.0.0.1") as port:
         code, body = await _get(port, "/metrics")
         assert (code, "things_total 1.0" in body) == (200, True)
         accept = b"GET /metrics HTTP/1.1\r\nAccept: application/openmetrics-text\r\n\r\n"
@@ -103,21 +105,21 @@ async def test_metrics_are_served_in_the_form_that_is_asked_for():
     ],
 )
 async def test_nonsense_is_answered_briefly(request_line, code):
-    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+    async with HealthProbes(CollectorRegistry()).serve_in_block(0, "127.0.0.1") as port:
         answer = await _ask(port, request_line + b"\r\n\r\n")
         assert answer.split(b" ")[1] == code
 
 
 async def test_head_has_no_body():
-    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+    async with HealthProbes(CollectorRegistry()).serve_in_block(0, "127.0.0.1") as port:
         answer = await _ask(port, b"HEAD /healthz HTTP/1.1\r\n\r\n")
         assert answer.endswith(b"Content-Length: 3\r\nConnection: close\r\n\r\n")
 
 
 async def test_a_client_that_says_nothing_or_too_much_is_let_go(monkeypatch):
-    async with Probes(CollectorRegistry()).served(0, "127.0.0.1") as port:
+    async with HealthProbes(CollectorRegistry()).serve_in_block(0, "127.0.0.1") as port:
         with monkeypatch.context() as impatient:
-            impatient.setattr(probes, "_PATIENCE", 0.05)
+            impatient.setattr(probes, "_REQUEST_SECONDS", 0.05)
             assert await _ask(port, b"GET /hea") == b""
         flood = b"GET / HTTP/1.1\r\nX: " + b"x" * 100_000
         with contextlib.suppress(ConnectionError):  # cut off while talking is just as well

@@ -19,11 +19,11 @@ from tenancy import addresses
     ],
 )
 def test_what_means_no_other_machine_is_told(text):
-    assert addresses.local_problem(ipaddress.ip_address(text)).startswith("is ")
+    assert addresses.check_remote_address(ipaddress.ip_address(text)).startswith("is ")
 
 
 @pytest.mark.parametrize(
     "text", ["10.0.0.5", "192.0.2.7", "fd00::5", "::ffff:10.0.0.5", "64:ff9b::a00:5"]
 )
 def test_what_can_be_another_machine_is_fine(text):
-    assert addresses.local_problem(ipaddress.ip_address(text)) == ""
+    assert addresses.check_remote_address(ipaddress.ip_address(text)) == ""

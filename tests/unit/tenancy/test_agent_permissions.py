@@ -7,25 +7,28 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from tenancy import agent_permissions
-from tenancy.agent_permissions import Call, Switches, SwitchesProblemError
+from tenancy.agent_permissions import AgentPermissions, InvalidAgentPermissionsError, KubeletCall
 
 NAMES = st.text(max_size=8)
-ALL = Switches(
-    {"baseline": frozenset(Call), "shops": frozenset({Call.LOGS})}, {"u": "shops", "v": "gone"}
+ALL = AgentPermissions(
+    {"baseline": frozenset(KubeletCall), "shops": frozenset({KubeletCall.LOGS})},
+    {"u": "shops", "v": "gone"},
 )
 
 
 @given(
-    st.dictionaries(NAMES, st.frozensets(st.sampled_from(Call))),
+    st.dictionaries(NAMES, st.frozensets(st.sampled_from(KubeletCall))),
     st.dictionaries(NAMES, NAMES),
 )
 def test_what_is_written_reads_the_same(policies, tenants):
-    whole = Switches(policies, tenants)
-    assert agent_permissions.read(agent_permissions.write(whole)) == whole
+    whole = AgentPermissions(policies, tenants)
+    assert (
+        agent_permissions.decode_permissions(agent_permissions.encode_permissions(whole)) == whole
+    )
 
 
 def test_the_form_is_the_one_that_running_agents_know():
-    assert agent_permissions.write(ALL) == (
+    assert agent_permissions.encode_permissions(ALL) == (
         '{"policies":{"baseline":["attach","exec","logs","portForward"],"shops":["logs"]},'
         '"tenants":{"u":"shops","v":"gone"}}'
     )
@@ -42,19 +45,23 @@ def test_the_form_is_the_one_that_running_agents_know():
     ],
 )
 def test_what_is_not_whole_is_nothing(document):
-    with pytest.raises(SwitchesProblemError):
-        agent_permissions.read(document)
+    with pytest.raises(InvalidAgentPermissionsError):
+        agent_permissions.decode_permissions(document)
 
 
 @given(st.recursive(st.none() | st.booleans() | st.text(), st.lists, max_leaves=5))
 def test_nothing_but_a_known_name_is_a_call(item):
     try:
-        found = agent_permissions.read(json.dumps({"policies": {"a": item}, "tenants": {}}))
-    except SwitchesProblemError:
+        found = agent_permissions.decode_permissions(
+            json.dumps({"policies": {"a": item}, "tenants": {}})
+        )
+    except InvalidAgentPermissionsError:
         return
     assert all(call.value in item for call in found.policies["a"])
 
 
 def test_a_call_of_a_later_version_is_left_out():
-    found = agent_permissions.read('{"policies":{"a":["exec","checkpoint"]},"tenants":{}}')
-    assert found.policies == {"a": {Call.EXEC}}
+    found = agent_permissions.decode_permissions(
+        '{"policies":{"a":["exec","checkpoint"]},"tenants":{}}'
+    )
+    assert found.policies == {"a": {KubeletCall.EXEC}}

@@ -6,14 +6,14 @@ from tenancy import conditions
 
 
 def made(kind: str, status: str, now: str) -> conditions.Condition:
-    return conditions.condition(kind, status, "Why", "A sentence.", now=now, generation=2)  # type: ignore[arg-type]
+    return conditions.build_condition(kind, status, "Why", "A sentence.", now=now, generation=2)  # type: ignore[arg-type]
 
 
 def test_the_time_moves_only_with_the_status():
     then = "2026-01-01T00:00:00Z"
     old = [made("Ready", "True", then), made("Synced", "False", then)]
     new = [made("Ready", "True", "now"), made("Synced", "True", "now"), made("New", "True", "now")]
-    carried = conditions.carry_times(old, new)
+    carried = conditions.carry_transition_times(old, new)
     assert [c["lastTransitionTime"] for c in carried] == [then, "now", "now"]
 
 
@@ -24,8 +24,8 @@ def test_the_time_moves_only_with_the_status():
 def test_a_time_that_cannot_be_read_is_not_carried(odd):
     """What an API server takes from whoever writes a status, and no program here can read."""
     old = made("Ready", "True", odd)
-    assert conditions.since(old) is None
-    (carried,) = conditions.carry_times([old], [made("Ready", "True", "now")])
+    assert conditions.parse_transition_time(old) is None
+    (carried,) = conditions.carry_transition_times([old], [made("Ready", "True", "now")])
     assert carried["lastTransitionTime"] == "now"
 
 

@@ -18,7 +18,7 @@ UIDS = st.uuids().map(str)
     [("ns", "name", "ns-fd1b34-name"), ("default", "vc-sample-1", ROOT)],
 )
 def test_key_follows_the_contract(namespace: str, name: str, key: str):
-    assert names.root_namespace(namespace, name, UID) == key
+    assert names.build_root_namespace(namespace, name, UID) == key
 
 
 @pytest.mark.parametrize(
@@ -31,18 +31,18 @@ def test_key_follows_the_contract(namespace: str, name: str, key: str):
     ],
 )
 def test_super_namespace_follows_the_contract(tenant_namespace: str, expected: str):
-    assert names.super_namespace(ROOT, UID, tenant_namespace) == expected
+    assert names.build_super_namespace(ROOT, UID, tenant_namespace) == expected
 
 
 @pytest.mark.parametrize("name", ["", "Upper", "a.b", "-a", "a-", "a_b", "a" * 64])
 def test_a_name_that_is_no_dns_label_is_refused_by_name(name: str):
-    with pytest.raises(names.NameProblemError, match="DNS label"):
-        names.root_namespace("default", name, UID)
+    with pytest.raises(names.InvalidNameError, match="DNS label"):
+        names.build_root_namespace("default", name, UID)
 
 
 def test_what_a_name_may_be_is_said_whole():
-    with pytest.raises(names.NameProblemError) as refused:
-        names.root_namespace("default", "a_b", UID)
+    with pytest.raises(names.InvalidNameError) as refused:
+        names.build_root_namespace("default", "a_b", UID)
     assert str(refused.value) == (
         "the name 'a_b' of the VirtualCluster is not a DNS label; use at most 63 lower-case"
         " letters, digits and hyphens, beginning and ending with a letter or digit"
@@ -50,37 +50,37 @@ def test_what_a_name_may_be_is_said_whole():
 
 
 def test_the_longest_name_passes_and_fills_a_label():
-    longest = names.root_namespace("a" * 20, "b" * 35, UID)
+    longest = names.build_root_namespace("a" * 20, "b" * 35, UID)
     assert len(longest) == names.MAX_LABEL
 
 
 def test_an_over_long_name_says_by_how_much():
-    with pytest.raises(names.NameProblemError, match="shorten the name by 3"):
-        names.root_namespace("a" * 20, "b" * 38, UID)
+    with pytest.raises(names.InvalidNameError, match="shorten the name by 3"):
+        names.build_root_namespace("a" * 20, "b" * 38, UID)
 
 
 @given(namespace=DNS_LABEL, name=DNS_LABEL, uid=UIDS)
 def test_a_key_is_a_namespace_name(namespace: str, name: str, uid: str):
-    assume(len(namespace) + len(name) <= names.MAX_IDENTITY)
-    assert names.is_dns_label(names.root_namespace(namespace, name, uid))
+    assume(len(namespace) + len(name) <= names.MAX_NAMESPACE_AND_NAME)
+    assert names.is_dns_label(names.build_root_namespace(namespace, name, uid))
 
 
 @given(namespace=DNS_LABEL, uid=UIDS)
 def test_a_super_namespace_is_a_namespace_name(namespace: str, uid: str):
-    assert names.is_dns_label(names.super_namespace(ROOT, uid, namespace))
+    assert names.is_dns_label(names.build_super_namespace(ROOT, uid, namespace))
 
 
 @given(one=st.tuples(UIDS, LONG_LABEL), other=st.tuples(UIDS, LONG_LABEL))
 @example(one=(UID, "x" * 42), other=("e" + UID[1:], "x" * 42))
 def test_long_names_of_different_pairs_differ(one: tuple[str, str], other: tuple[str, str]):
     assume(one != other)
-    assert names.super_namespace(ROOT, *one) != names.super_namespace(ROOT, *other)
+    assert names.build_super_namespace(ROOT, *one) != names.build_super_namespace(ROOT, *other)
 
 
 @given(uid=UIDS, namespace=LONG_LABEL)
 def test_the_digest_is_length_prefixed(uid: str, namespace: str):
-    shifted = names.super_namespace(ROOT, uid + namespace[0], namespace[1:])
-    assert names.super_namespace(ROOT, uid, namespace) != shifted
+    shifted = names.build_super_namespace(ROOT, uid + namespace[0], namespace[1:])
+    assert names.build_super_namespace(ROOT, uid, namespace) != shifted
 
 
 def test_a_token_secret_depends_on_every_part():
@@ -91,18 +91,18 @@ def test_a_token_secret_depends_on_every_part():
         ("uid", "audience", 3600, "pod"),
         ("uid", "audience", 7200, ""),
     ]
-    assert len({names.token_secret(*parts) for parts in [base, *others]}) == 5
-    assert names.token_secret(*base).startswith("vc-token-")
-    assert len(names.token_secret(*base)) == len("vc-token-") + 16
+    assert len({names.build_token_secret_name(*parts) for parts in [base, *others]}) == 5
+    assert names.build_token_secret_name(*base).startswith("vc-token-")
+    assert len(names.build_token_secret_name(*base)) == len("vc-token-") + 16
 
 
 def test_a_volumes_twin_is_named_by_its_tenant_and_its_name():
     """Twins of before have these names, and a bound volume cannot be renamed."""
-    assert names.volume(UID, "data") == "vc-volume-uxkhsdzzt7xb2mb5"
-    assert names.volume(UID, "data") != names.volume(UID[:-1], "data")
-    assert names.volume(UID, "data") != names.volume(UID, "date")
+    assert names.build_volume_name(UID, "data") == "vc-volume-uxkhsdzzt7xb2mb5"
+    assert names.build_volume_name(UID, "data") != names.build_volume_name(UID[:-1], "data")
+    assert names.build_volume_name(UID, "data") != names.build_volume_name(UID, "date")
 
 
 def test_a_token_secret_of_before_is_found_again():
-    assert names.token_secret("a-uid", "", 7200) == "vc-token-imkny4w5ipdstfag"
-    assert names.token_secret("a", "v", 600, "p") == "vc-token-4t6vfiggfac647ov"
+    assert names.build_token_secret_name("a-uid", "", 7200) == "vc-token-imkny4w5ipdstfag"
+    assert names.build_token_secret_name("a", "v", 600, "p") == "vc-token-4t6vfiggfac647ov"

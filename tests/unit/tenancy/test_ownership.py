@@ -10,37 +10,38 @@ TENANT = ownership.Tenant(name="vc-1", namespace="default", uid="vc-uid", root="
 
 
 def test_what_is_written_is_read():
-    metadata = {"annotations": ownership.annotations(TENANT, "web", "pod-uid")}
-    assert ownership.owner_of(metadata) == ownership.Owner("vc-uid", "pod-uid", "web")
+    metadata = {"annotations": ownership.build_owner_annotations(TENANT, "web", "pod-uid")}
+    assert ownership.read_owner(metadata) == ownership.TwinOwner("vc-uid", "pod-uid", "web")
 
 
 @pytest.mark.parametrize("missing", [wellknown.VC_UID, wellknown.UID])
 def test_half_a_record_proves_nothing(missing: str):
-    annotations = ownership.annotations(TENANT, "web", "pod-uid")
+    annotations = ownership.build_owner_annotations(TENANT, "web", "pod-uid")
     del annotations[missing]
-    assert ownership.owner_of({"annotations": annotations}) is None
+    assert ownership.read_owner({"annotations": annotations}) is None
 
 
 def test_a_record_without_a_namespace_is_that_of_something_that_is_in_none():
-    annotations = ownership.annotations(TENANT, "", "volume-uid")
+    annotations = ownership.build_owner_annotations(TENANT, "", "volume-uid")
     del annotations[wellknown.NAMESPACE]
-    assert ownership.owner_of({"annotations": annotations}) == ("vc-uid", "volume-uid", "")
+    assert ownership.read_owner({"annotations": annotations}) == ("vc-uid", "volume-uid", "")
 
 
 def test_what_is_in_another_super_cluster_says_so_and_is_a_strangers_elsewhere():
-    far = replace(TENANT, registration="r1")
-    record = ownership.annotations(far, "web", "pod-uid")
+    far = replace(TENANT, super_cluster_uid="r1")
+    record = ownership.build_owner_annotations(far, "web", "pod-uid")
     assert record == {
-        **ownership.annotations(TENANT, "web", "pod-uid"), wellknown.SUPER_CLUSTER: "r1",
+        **ownership.build_owner_annotations(TENANT, "web", "pod-uid"),
+        wellknown.SUPER_CLUSTER: "r1",
     }  # fmt: skip
-    assert ownership.labels(far, "web")[wellknown.SUPER_CLUSTER] == "r1"
-    assert wellknown.SUPER_CLUSTER not in ownership.labels(TENANT, "web")
+    assert ownership.build_owner_labels(far, "web")[wellknown.SUPER_CLUSTER] == "r1"
+    assert wellknown.SUPER_CLUSTER not in ownership.build_owner_labels(TENANT, "web")
     metadata = {"annotations": record}
-    assert ownership.owner_of(metadata, "r1") == ownership.Owner("vc-uid", "pod-uid", "web")
-    assert ownership.owner_of(metadata) is None
-    assert ownership.owner_of(metadata, "r2") is None
-    at_home = {"annotations": ownership.annotations(TENANT, "web", "pod-uid")}
-    assert ownership.owner_of(at_home, "r1") is None
+    assert ownership.read_owner(metadata, "r1") == ownership.TwinOwner("vc-uid", "pod-uid", "web")
+    assert ownership.read_owner(metadata) is None
+    assert ownership.read_owner(metadata, "r2") is None
+    at_home = {"annotations": ownership.build_owner_annotations(TENANT, "web", "pod-uid")}
+    assert ownership.read_owner(at_home, "r1") is None
     assert (far.owns(metadata), TENANT.owns(metadata)) == (True, False)
     assert (far.owns(at_home), TENANT.owns(at_home)) == (False, True)
     assert not replace(TENANT, uid="another").owns(at_home)
@@ -48,6 +49,6 @@ def test_what_is_in_another_super_cluster_says_so_and_is_a_strangers_elsewhere()
 
 
 def test_labels_find_one_tenant_and_one_of_its_namespaces():
-    assert ownership.labels(TENANT, "web")[wellknown.NAMESPACE] == "web"
-    assert wellknown.NAMESPACE not in ownership.labels(TENANT, "")
-    assert ownership.labels(TENANT, "")[wellknown.VC_UID] == "vc-uid"
+    assert ownership.build_owner_labels(TENANT, "web")[wellknown.NAMESPACE] == "web"
+    assert wellknown.NAMESPACE not in ownership.build_owner_labels(TENANT, "")
+    assert ownership.build_owner_labels(TENANT, "")[wellknown.VC_UID] == "vc-uid"

@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from tenancy.quantities import quantity, written
+from tenancy.quantities import format_quantity, parse_quantity
 
 
 @pytest.mark.parametrize(
@@ -30,7 +30,7 @@ from tenancy.quantities import quantity, written
     ],
 )
 def test_quantities(text, number):
-    assert quantity(text) == number
+    assert parse_quantity(text) == number
 
 
 @pytest.mark.parametrize(
@@ -52,4 +52,4 @@ def test_quantities(text, number):
 )
 def test_amounts_are_written_as_api_servers_write_them(number, text):
     """`tests/integration/syncer/test_target_nodes.py` asks one."""
-    assert written(number) == text
+    assert format_quantity(number) == text

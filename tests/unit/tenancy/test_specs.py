@@ -33,7 +33,7 @@ def test_the_key_is_never_read_from_the_status():
 
 
 def test_a_wrong_type_names_object_and_field():
-    with pytest.raises(specs.SpecProblemError, match=r"VirtualCluster default/vc-1.*pkiExpireDays"):
+    with pytest.raises(specs.InvalidSpecError, match=r"VirtualCluster default/vc-1.*pkiExpireDays"):
         specs.parse_virtual_cluster(
             {"metadata": METADATA, "spec": {"clusterVersionName": "v", "pkiExpireDays": "many"}}
         )
@@ -64,5 +64,5 @@ def test_bundles_keep_fields_nobody_knows():
     ],
 )
 def test_a_shape_that_is_neither_is_refused(spec: dict[str, object], sentence: str):
-    with pytest.raises(specs.SpecProblemError, match=sentence):
+    with pytest.raises(specs.InvalidSpecError, match=sentence):
         cluster_version(**spec)

@@ -15,7 +15,7 @@ from tenancy import wellknown
     ],
 )
 def test_our_domains_are_reserved(key: str):
-    assert wellknown.is_reserved(key)
+    assert wellknown.is_reserved_key(key)
 
 
 @pytest.mark.parametrize(
@@ -23,4 +23,4 @@ def test_our_domains_are_reserved(key: str):
     ["app", "app.kubernetes.io/name", "mytenancy.x-k8s.io/uid", "x-k8s.io/uid", "tenancy.x-k8s.io"],
 )
 def test_look_alikes_are_not(key: str):
-    assert not wellknown.is_reserved(key)
+    assert not wellknown.is_reserved_key(key)

@@ -20,7 +20,7 @@ async def test_when_the_lease_is_lost_the_work_ends_before_anything_else():
 
     async def hold() -> None:
         try:
-            await app._first_of([never], or_cancel=working)
+            await app._wait_first([never], or_cancel=working)
         finally:
             ended.append("watches")
 
@@ -35,6 +35,6 @@ async def test_when_the_lease_is_lost_the_work_ends_before_anything_else():
 async def test_an_orderly_end_leaves_the_work_in_hand_alone():
     working = asyncio.create_task(asyncio.Event().wait())
     stopped = asyncio.create_task(asyncio.sleep(0))
-    await app._first_of([stopped], or_cancel=working)
+    await app._wait_first([stopped], or_cancel=working)
     assert not working.cancelled()
     working.cancel()

@@ -14,10 +14,10 @@ def authority() -> trustme.CA:
 
 
 @pytest.fixture
-def recorded(monkeypatch: pytest.MonkeyPatch) -> list[audit.Session]:
+def recorded(monkeypatch: pytest.MonkeyPatch) -> list[audit.RequestAudit]:
     """What the audit log would say."""
-    found: list[audit.Session] = []
-    monkeypatch.setattr(audit, "record", found.append)
+    found: list[audit.RequestAudit] = []
+    monkeypatch.setattr(audit, "write_audit_record", found.append)
     return found
 
 

@@ -134,7 +134,7 @@ async def test_the_program_from_start_to_end(tmp_path, upstream):
             async with asyncio.timeout(20):
                 while b'"source":"tasks"' not in (line := await program.stderr.readline()):
                     assert line
-            assert b"Agent._work" in line
+            assert b"AgentProcess._run_jobs" in line
         finally:
             program.send_signal(signal.SIGTERM)
             _, log = await program.communicate()

@@ -2,8 +2,8 @@
 
 import pytest
 
-from tenancy.rbac import Access
-from vnagent.rbac import ACCESS, TARGET_ACCESS, TARGET_HOME_ACCESS
+from tenancy.rbac import RbacRule
+from vnagent.rbac import RBAC_RULES, TARGET_HOME_RBAC_RULES, TARGET_RBAC_RULES
 
 ALWAYS = {
     ("", "configmaps", ("get", "watch"), ("vn-agent-access",), True),
@@ -45,7 +45,7 @@ def is_wanted(when: tuple[str, tuple[str, ...]], value: tuple[str, str]) -> bool
 def test_the_agent_may_go_the_way_that_it_is_told_and_ask_for_a_certificate(upstream, wanted):
     """SEC-12: no secrets, no writes of pods or of their status; nodes/proxy for kubelets alone."""
     way = ("agent.upstream", upstream)
-    rows = [row for row in ACCESS if row.when is None or is_wanted(row.when, way)]
+    rows = [row for row in RBAC_RULES if row.enabled_by is None or is_wanted(row.enabled_by, way)]
     granted = {
         (row.group, resource, row.verbs, row.names, row.namespaced)
         for row in rows
@@ -55,15 +55,15 @@ def test_the_agent_may_go_the_way_that_it_is_told_and_ask_for_a_certificate(upst
     secure = ("agent.metrics.secure", "true")
     assert {
         (row.group, resource, row.verbs, row.names, row.namespaced)
-        for row in ACCESS
+        for row in RBAC_RULES
         for resource in row.resources
-        if row.when is not None and is_wanted(row.when, secure)
+        if row.enabled_by is not None and is_wanted(row.enabled_by, secure)
     } == SHOWN
     known = {"agent.upstream", "agent.metrics.secure"}
-    assert all(row.when is None or row.when[0] in known for row in ACCESS)
+    assert all(row.enabled_by is None or row.enabled_by[0] in known for row in RBAC_RULES)
 
 
-def granted_by(rows: tuple[Access, ...]) -> set[tuple[str, str, tuple[str, ...], tuple, bool]]:
+def granted_by(rows: tuple[RbacRule, ...]) -> set[tuple[str, str, tuple[str, ...], tuple, bool]]:
     return {
         (row.group, resource, row.verbs, row.names, row.namespaced)
         for row in rows
@@ -73,10 +73,10 @@ def granted_by(rows: tuple[Access, ...]) -> set[tuple[str, str, tuple[str, ...],
 
 def test_the_agent_of_a_target_has_no_right_to_pods_at_home_and_one_to_nodes_in_one_mode():
     """SEC-12: two credentials, and neither does what the other is for."""
-    assert granted_by(TARGET_HOME_ACCESS) == ALWAYS | SHOWN
-    assert granted_by(TARGET_ACCESS["apiserver"]) == AROUND
-    assert granted_by(TARGET_ACCESS["agent"]) == {
+    assert granted_by(TARGET_HOME_RBAC_RULES) == ALWAYS | SHOWN
+    assert granted_by(TARGET_RBAC_RULES["apiserver"]) == AROUND
+    assert granted_by(TARGET_RBAC_RULES["agent"]) == {
         ("", "pods", ("list",), (), False),
         ("", "nodes/proxy", ("get", "create"), (), False),
     }
-    assert all(row.when is None for rows in TARGET_ACCESS.values() for row in rows)
+    assert all(row.enabled_by is None for rows in TARGET_RBAC_RULES.values() for row in rows)

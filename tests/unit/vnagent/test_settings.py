@@ -5,9 +5,9 @@ from pathlib import Path
 import pytest
 
 from vnagent import settings
-from vnagent.authz.metrics import Mode
-from vnagent.client.https_client import Address
-from vnagent.upstream.upstream_mode import Wish
+from vnagent.authz.metrics import UpstreamMode
+from vnagent.client.https_client import ServerAddress
+from vnagent.upstream.upstream_mode import UpstreamSetting
 
 CHART = {
     "POD_NAME": "vn-agent-x",
@@ -26,21 +26,21 @@ CHART = {
 
 def test_the_chart_gives_enough():
     """SEC-13: no flag is needed in a pod, and tenants' port is open at the pod's address alone."""
-    given = settings.parse([], CHART, "v1")
+    given = settings.parse_settings([], CHART, "v1")
     assert (given.listen_host, given.port, given.health_port) == ("10.1.0.7", 10550, 10551)
     assert given.metrics_port == 10552
-    assert given.kubelet == Address("10.0.0.1", 10250, "10.0.0.1")
-    assert given.api == Address("10.96.0.1", 443, "10.96.0.1")
+    assert given.kubelet == ServerAddress("10.0.0.1", 10250, "10.0.0.1")
+    assert given.api == ServerAddress("10.96.0.1", 443, "10.96.0.1")
     assert given.client_authorities_file == Path("/etc/vn-agent/trust/client-ca.crt")
     assert given.token_file == Path("/var/run/secrets/kubernetes.io/serviceaccount/token")
     assert given.log_level == "WARNING"
     assert given.static_certificate is None
-    assert (given.node, given.upstream) == ("node-1", Wish.AUTO)
+    assert (given.node, given.upstream) == ("node-1", UpstreamSetting.AUTO)
 
 
 def test_flags_win_over_the_environment():
     """As everywhere."""
-    given = settings.parse(
+    given = settings.parse_settings(
         ["--port=1", "--kubelet-server-name=node-1", "--max-streams=3"]
         + ["--tls-cert-file=a", "--tls-private-key-file=b", "--stream-idle-seconds=1.5"],
         {**CHART, "PORT": "2", "MAX_STREAMS_PER_TENANT": "4"},
@@ -61,7 +61,7 @@ def test_without_what_it_needs_it_does_not_start(missing, capsys):
     """SEC-01: above all not without the client authority."""
     environment = {key: value for key, value in CHART.items() if key != missing}
     with pytest.raises(SystemExit) as ended:
-        settings.parse([], environment, "v1")
+        settings.parse_settings([], environment, "v1")
     assert ended.value.code == 2
     assert "is not set" in capsys.readouterr().err
 
@@ -79,22 +79,25 @@ def test_without_what_it_needs_it_does_not_start(missing, capsys):
 def test_odd_flags_are_refused(flags, capsys):
     """With a sentence and exit code 2."""
     with pytest.raises(SystemExit) as ended:
-        settings.parse(flags, CHART, "v1")
+        settings.parse_settings(flags, CHART, "v1")
     assert ended.value.code == 2
     assert "error:" in capsys.readouterr().err
 
 
 def test_the_environment_may_choose_the_way():
     """As the chart does; what it cannot mean ends the program too."""
-    assert settings.parse([], {**CHART, "UPSTREAM": "apiserver"}, "v1").upstream is Wish.APISERVER
+    assert (
+        settings.parse_settings([], {**CHART, "UPSTREAM": "apiserver"}, "v1").upstream
+        is UpstreamSetting.APISERVER
+    )
     with pytest.raises(SystemExit):
-        settings.parse([], {**CHART, "UPSTREAM": "insecure"}, "v1")
+        settings.parse_settings([], {**CHART, "UPSTREAM": "insecure"}, "v1")
 
 
 def test_the_version_is_told(capsys):
     """`--version` ends the program with 0."""
     with pytest.raises(SystemExit) as ended:
-        settings.parse(["--version"], {}, "vn-agent v1")
+        settings.parse_settings(["--version"], {}, "vn-agent v1")
     assert (ended.value.code, capsys.readouterr().out) == (0, "vn-agent v1\n")
 
 
@@ -108,32 +111,32 @@ TARGET = {
 
 def test_a_target_stands_in_place_of_a_node():
     """No node and no kubelet is named, and the credential is another than ours."""
-    given = settings.parse([], TARGET, "v1").target
+    given = settings.parse_settings([], TARGET, "v1").target
     assert given is not None
-    assert given.server == Address("10.0.0.5", 6443, "10.0.0.5")
+    assert given.server == ServerAddress("10.0.0.5", 6443, "10.0.0.5")
     assert given.registration == TARGET["TARGET_REGISTRATION"]
     assert given.token_file == Path("/etc/vn-agent/target/token")
     assert given.authorities_file == Path("/etc/vn-agent/target/ca.crt")
-    assert settings.parse([], CHART, "v1").target is None
+    assert settings.parse_settings([], CHART, "v1").target is None
 
 
 @pytest.mark.parametrize(
     ("upstream", "mode"),
     [
-        (None, Mode.APISERVER),
-        ("auto", Mode.APISERVER),
-        ("apiserver", Mode.APISERVER),
-        ("kubelet", Mode.KUBELET),
+        (None, UpstreamMode.APISERVER),
+        ("auto", UpstreamMode.APISERVER),
+        ("apiserver", UpstreamMode.APISERVER),
+        ("kubelet", UpstreamMode.KUBELET),
     ],
 )
 def test_kubelets_of_a_target_are_asked_by_a_clear_word_alone(upstream, mode):
     """And are known by an authority that lies with the credential, never by the home cluster's."""
     environment = TARGET if upstream is None else {**TARGET, "UPSTREAM": upstream}
-    given = settings.parse([], environment, "v1").target
+    given = settings.parse_settings([], environment, "v1").target
     assert given is not None
     assert (given.mode, given.kubelet_port) == (mode, 10250)
     assert given.kubelet_authorities_file == Path("/etc/vn-agent/target/kubelet-ca.crt")
-    given = settings.parse(["--kubelet-port=10260"], environment, "v1").target
+    given = settings.parse_settings(["--kubelet-port=10260"], environment, "v1").target
     assert given is not None
     assert given.kubelet_port == 10260
 
@@ -142,9 +145,9 @@ def test_a_target_may_be_behind_a_proxy_and_another_name():
     """As spec.server and spec.tlsServerName say."""
     environment = {**TARGET, "TARGET_SERVER": "https://[fd00::5]/k8s/c-1/"}
     environment["TARGET_SERVER_NAME"] = "far.example"
-    given = settings.parse([], environment, "v1").target
+    given = settings.parse_settings([], environment, "v1").target
     assert given is not None
-    assert given.server == Address("fd00::5", 443, "far.example", "/k8s/c-1")
+    assert given.server == ServerAddress("fd00::5", 443, "far.example", "/k8s/c-1")
     assert given.server.authority == "[fd00::5]:443"
 
 
@@ -165,6 +168,6 @@ def test_a_target_may_be_behind_a_proxy_and_another_name():
 def test_an_odd_target_is_refused(name, value, capsys):
     """Above all there is no way without TLS, and none without a registration."""
     with pytest.raises(SystemExit) as ended:
-        settings.parse([], {**TARGET, name: value}, "v1")
+        settings.parse_settings([], {**TARGET, name: value}, "v1")
     assert ended.value.code == 2
     assert "--" in capsys.readouterr().err

@@ -12,13 +12,13 @@ from typing import Any
 
 from kubeio import Object
 from tenancy.policies import (
-    Access,
-    Classes,
-    Network,
-    Nodes,
-    Security,
-    Storage,
-    Sync,
+    AccessSpec,
+    ClassFilter,
+    NetworkSpec,
+    NodesSpec,
+    SecuritySpec,
+    StorageSpec,
+    SyncSpec,
     TenantPolicySpec,
     TenantVolumes,
 )
@@ -26,20 +26,20 @@ from tenancy.resources import Resource
 from tests.integration.syncer.negative_list.leaves import CSI_DRIVER, NFS_SERVER, Fragment, merged
 
 OFFERED = TenantPolicySpec(
-    nodes=Nodes(expose="all"),
-    storage=Storage(
+    nodes=NodesSpec(expose="all"),
+    storage=StorageSpec(
         tenant_volumes=TenantVolumes(nfs_servers=(NFS_SERVER,), csi_drivers=(CSI_DRIVER,))
     ),
-    sync=Sync(runtime_classes=Classes(names=("offered",))),
+    sync=SyncSpec(runtime_classes=ClassFilter(names=("offered",))),
 )
 """The policy `baseline`, with something offered wherever a neighbour needs it."""
 TIGHT = TenantPolicySpec(
-    security=Security(level="restricted"),
-    sync=Sync(ingresses="Refuse", network_policies="Refuse", pod_disruption_budgets="Refuse"),
-    nodes=Nodes(view="Minimal"),
-    network=Network(service_types=("ClusterIP",)),
+    security=SecuritySpec(level="restricted"),
+    sync=SyncSpec(ingresses="Refuse", network_policies="Refuse", pod_disruption_budgets="Refuse"),
+    nodes=NodesSpec(view="Minimal"),
+    network=NetworkSpec(service_types=("ClusterIP",)),
     daemon_sets="Refuse",
-    access=Access(ephemeral_containers=False),
+    access=AccessSpec(ephemeral_containers=False),
 )
 """What a super administrator may close besides."""
 
@@ -55,7 +55,7 @@ IMAGE = "registry.example/app:1"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Case:
+class RefusedCase:
     """One refused object and its neighbour."""
 
     row: str

@@ -22,7 +22,7 @@ CSI: Fragment = {"csi": {"driver": CSI_DRIVER, "volumeHandle": "h"}}
 
 
 @dataclass(frozen=True, kw_only=True)
-class Values:
+class RefusedValue:
     """One refused value and its neighbour."""
 
     row: str
@@ -71,12 +71,12 @@ _LOCAL_PROFILE: Fragment = {"type": "Localhost", "localhostProfile": "p"}
 _DEFAULT_PROFILE: Fragment = {"type": "RuntimeDefault"}
 
 
-def _handlers() -> Iterator[tuple[str, Values]]:
+def _handlers() -> Iterator[tuple[str, RefusedValue]]:
     for handler in HANDLERS:
         for way in ("httpGet", "tcpSocket"):
             yield (
                 f"{handler}.{way}.host",
-                Values(
+                RefusedValue(
                     row="2a probes and lifecycle handlers",
                     bad=nest(f"{handler}.{way}", {"port": 80, "host": ADDRESS}),
                     good=nest(f"{handler}.{way}", {"port": 80}),
@@ -84,13 +84,13 @@ def _handlers() -> Iterator[tuple[str, Values]]:
             )
 
 
-def _security(at: str) -> Iterator[tuple[str, Values]]:
+def _security(at: str) -> Iterator[tuple[str, RefusedValue]]:
     """Yield what a pod's and a container's security context have in common."""
     for profile in ("appArmorProfile", "seccompProfile"):
         good = nest(f"{at}{profile}", _DEFAULT_PROFILE)
         for leaf, value in (("type", {"type": "Unconfined"}), ("localhostProfile", _LOCAL_PROFILE)):
             bad = nest(f"{at}{profile}", value)
-            yield f"{at}{profile}.{leaf}", Values(row=_PROFILES, bad=bad, good=good)
+            yield f"{at}{profile}.{leaf}", RefusedValue(row=_PROFILES, bad=bad, good=good)
     for leaf, good in (
         ("role", {"level": "s0:c1,c2"}),
         ("type", {"type": "container_t"}),
@@ -98,52 +98,52 @@ def _security(at: str) -> Iterator[tuple[str, Values]]:
     ):
         yield (
             f"{at}seLinuxOptions.{leaf}",
-            Values(
+            RefusedValue(
                 row=_SELINUX,
                 bad=nest(f"{at}seLinuxOptions.{leaf}", "spc_t"),
                 good=nest(f"{at}seLinuxOptions", good),
             ),
         )
     windows = nest(f"{at}windowsOptions.runAsUserName", "u")
-    yield f"{at}windowsOptions", Values(row=_PRIVILEGED, bad=windows)
+    yield f"{at}windowsOptions", RefusedValue(row=_PRIVILEGED, bad=windows)
 
 
-CONTAINER: Mapping[str, Values] = {
+CONTAINER: Mapping[str, RefusedValue] = {
     **dict(_handlers()),
     **dict(_security("securityContext.")),
-    "ports[].hostIP": Values(
+    "ports[].hostIP": RefusedValue(
         row="2a ports.hostPort, hostIP",
         bad={"ports": [{"containerPort": 80, "hostIP": ADDRESS}]},
         good={"ports": [{"containerPort": 80}]},
     ),
-    "ports[].hostPort": Values(
+    "ports[].hostPort": RefusedValue(
         row="2a ports.hostPort, hostIP",
         bad={"ports": [{"containerPort": 80, "hostPort": 8080}]},
         good={"ports": [{"containerPort": 80}]},
     ),
-    "resources.claims": Values(
+    "resources.claims": RefusedValue(
         row=_CLAIMS,
         bad={"resources": {"claims": [{"name": "gpu"}]}},
         good={"resources": {"requests": {"cpu": "1m"}}},
         spec=_GPU,
     ),
-    "securityContext.capabilities.add": Values(
+    "securityContext.capabilities.add": RefusedValue(
         row="2a capabilities.add outside the baseline list",
         bad={"securityContext": {"capabilities": {"add": ["CHOWN", "SYS_ADMIN"]}}},
         good={"securityContext": {"capabilities": {"add": ["CHOWN"]}}},
     ),
-    "securityContext.privileged": Values(
+    "securityContext.privileged": RefusedValue(
         row=_PRIVILEGED,
         bad={"securityContext": {"privileged": True}},
         good={"securityContext": {"privileged": False}},
     ),
-    "securityContext.procMount": Values(
+    "securityContext.procMount": RefusedValue(
         row=_PRIVILEGED,
         bad={"securityContext": {"procMount": "Unmasked"}},
         good={"securityContext": {"procMount": "Default"}},
         spec={"hostUsers": False},
     ),
-    "volumeMounts[].mountPropagation": Values(
+    "volumeMounts[].mountPropagation": RefusedValue(
         row="2a volumeMounts.mountPropagation",
         bad={
             "securityContext": {"privileged": True},
@@ -216,20 +216,22 @@ def _projected(source: Object) -> Fragment:
     return _volume({"projected": {"sources": [source]}})
 
 
-def _pod_leaves() -> Iterator[tuple[str, Values]]:
+def _pod_leaves() -> Iterator[tuple[str, RefusedValue]]:
     for name, value in POD_SOURCES.items():
         row = _ROW_OF_SOURCE.get(name, _SOURCES)
-        yield f"volumes[].{name}", Values(row=row, bad=_volume({name: value}), good=_EMPTY)
+        yield f"volumes[].{name}", RefusedValue(row=row, bad=_volume({name: value}), good=_EMPTY)
     yield from _security("securityContext.")
     for name in ("hostIPC", "hostNetwork", "hostPID"):
         yield (
             name,
-            Values(row="2a hostNetwork, hostPID, hostIPC", bad={name: True}, good={name: False}),
+            RefusedValue(
+                row="2a hostNetwork, hostPID, hostIPC", bad={name: True}, good={name: False}
+            ),
         )
     for name, source in (("clusterTrustBundle", _TRUST_BUNDLE), ("podCertificate", _CERTIFICATE)):
         yield (
             f"volumes[].projected.sources[].{name}",
-            Values(
+            RefusedValue(
                 row="2a volumes: projected",
                 bad=_projected(source),
                 good=_projected({"configMap": {"name": "absent", "optional": True}}),
@@ -237,17 +239,19 @@ def _pod_leaves() -> Iterator[tuple[str, Values]]:
         )
 
 
-POD: Mapping[str, Values] = {
+POD: Mapping[str, RefusedValue] = {
     **dict(_pod_leaves()),
-    "os.name": Values(row="2a os", bad={"os": {"name": "windows"}}, good={"os": {"name": "linux"}}),
-    "resourceClaims": Values(row=_CLAIMS, bad=_GPU),
-    "resources.claims": Values(
+    "os.name": RefusedValue(
+        row="2a os", bad={"os": {"name": "windows"}}, good={"os": {"name": "linux"}}
+    ),
+    "resourceClaims": RefusedValue(row=_CLAIMS, bad=_GPU),
+    "resources.claims": RefusedValue(
         row=_CLAIMS,
         bad=merged(_GPU, {"resources": {"claims": [{"name": "gpu"}]}}),
         good={"resources": {"requests": {"cpu": "1m"}}},
         above=True,
     ),
-    "securityContext.sysctls[].name": Values(
+    "securityContext.sysctls[].name": RefusedValue(
         row="2a sysctls",
         bad={"securityContext": {"sysctls": [{"name": "kernel.msgmax", "value": "1"}]}},
         good={"securityContext": {"sysctls": [{"name": "net.ipv4.tcp_syncookies", "value": "1"}]}},
@@ -265,9 +269,9 @@ _PV_EXTRAS: Mapping[str, Object] = {
 }
 
 
-def _volume_leaves() -> Iterator[tuple[str, Values]]:
-    def refused(bad: Fragment, good: Fragment = NFS) -> Values:
-        return Values(row=_TENANT_VOLUMES, bad=bad, good=good)
+def _volume_leaves() -> Iterator[tuple[str, RefusedValue]]:
+    def refused(bad: Fragment, good: Fragment = NFS) -> RefusedValue:
+        return RefusedValue(row=_TENANT_VOLUMES, bad=bad, good=good)
 
     for name, value in POD_SOURCES.items():
         if name not in _ONLY_IN_PODS:
@@ -286,5 +290,5 @@ def _volume_leaves() -> Iterator[tuple[str, Values]]:
     yield "volumeAttributesClassName", refused({**CSI, "volumeAttributesClassName": "gold"}, CSI)
 
 
-VOLUME: Mapping[str, Values] = dict(_volume_leaves())
+VOLUME: Mapping[str, RefusedValue] = dict(_volume_leaves())
 """By leaf of a PersistentVolume's spec, where this server and this driver are offered."""

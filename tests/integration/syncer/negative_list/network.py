@@ -14,7 +14,7 @@ from tenancy.resources import (
     SERVICES,
     Resource,
 )
-from tests.integration.syncer.negative_list.cases import CLASS, OWN_RANGE, Case, of_spec
+from tests.integration.syncer.negative_list.cases import CLASS, OWN_RANGE, RefusedCase, of_spec
 from tests.integration.syncer.negative_list.leaves import ADDRESS, Fragment
 
 _PORT: Object = {"ports": [{"port": 80}]}
@@ -26,8 +26,8 @@ _HOLDING = {"service.beta.kubernetes.io/aws-load-balancer-internal": "true"}
 
 def _of_network(
     about: tuple[Resource, str], rule: str, path: str, bad: Fragment, good: Fragment, **more: Any
-) -> Case:
-    return Case(
+) -> RefusedCase:
+    return RefusedCase(
         row=f"2b {about[1]}",
         rule=rule,
         path=path,
@@ -38,10 +38,10 @@ def _of_network(
     )
 
 
-def _services() -> Iterator[Case]:
+def _services() -> Iterator[RefusedCase]:
     def of_service(
         row: str, rule: str, path: str, bad: Fragment, good: Fragment, **more: Any
-    ) -> Case:
+    ) -> RefusedCase:
         return _of_network((SERVICES, row), rule, path, bad, good, **more)
 
     yield of_service(
@@ -111,7 +111,7 @@ def _services() -> Iterator[Case]:
         needs=((SERVICE_CIDRS, of_spec({"cidrs": [OWN_RANGE]})),),
     )
     for resource, spec in ((SERVICES, _LOAD_BALANCER), (INGRESSES, _ingress())):
-        yield Case(
+        yield RefusedCase(
             row="2b annotations",
             rule="annotation",
             path="metadata.annotations[",
@@ -131,7 +131,7 @@ def _slice(address: str, **more: Any) -> Object:
     }
 
 
-def _slices() -> Iterator[Case]:
+def _slices() -> Iterator[RefusedCase]:
     row = "2b Endpoints, EndpointSlice without selector"
     bad = [
         ("endpoints[0].addresses[0]", _slice("10.96.0.1"), ""),
@@ -144,7 +144,7 @@ def _slices() -> Iterator[Case]:
         ("addressType", _slice("example.com", addressType="FQDN"), "EndpointSlice .addressType"),
     ]
     for path, body, leaf in bad:
-        yield Case(
+        yield RefusedCase(
             row=row,
             rule="endpoint-address",
             path=path,
@@ -165,8 +165,8 @@ def _ingress(backend: Object = _BACKEND, host: str = "negative.example", **more:
     return {"ingressClassName": CLASS, "rules": [rule], **more}
 
 
-def _ingresses() -> Iterator[Case]:
-    def of_ingress(rule: str, path: str, bad: Fragment, good: Fragment, **more: Any) -> Case:
+def _ingresses() -> Iterator[RefusedCase]:
+    def of_ingress(rule: str, path: str, bad: Fragment, good: Fragment, **more: Any) -> RefusedCase:
         return _of_network((INGRESSES, "Ingress"), rule, path, bad, good, **more)
 
     plain = _ingress()
@@ -192,8 +192,8 @@ def _ingresses() -> Iterator[Case]:
     yield of_ingress("ingresses", "spec", plain, plain, tight=True)
 
 
-def _policies() -> Iterator[Case]:
-    def of_policy(rule: str, path: str, bad: Fragment, good: Fragment, **more: Any) -> Case:
+def _policies() -> Iterator[RefusedCase]:
+    def of_policy(rule: str, path: str, bad: Fragment, good: Fragment, **more: Any) -> RefusedCase:
         return _of_network((NETWORK_POLICIES, "NetworkPolicy"), rule, path, bad, good, **more)
 
     def peers(kind: str, peer: Fragment) -> Object:
@@ -246,7 +246,7 @@ def _policies() -> Iterator[Case]:
     yield of_policy("network-policies", "spec", plain, plain, tight=True)
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[RefusedCase]:
     """Yield them."""
     yield from _services()
     yield from _slices()

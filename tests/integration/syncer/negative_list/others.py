@@ -14,7 +14,7 @@ from tenancy.resources import (
     PODS,
     SECRETS,
 )
-from tests.integration.syncer.negative_list.cases import CLASS, Case, of_spec, pod
+from tests.integration.syncer.negative_list.cases import CLASS, RefusedCase, of_spec, pod
 
 _STRANGE = {"sidecar.istio.io/inject": "true"}
 _PLAIN = {"app": "x"}
@@ -31,9 +31,9 @@ def _claim(**spec: Any) -> Object:
     )
 
 
-def _claims() -> Iterator[Case]:
-    def of_claim(row: str, rule: str, path: str, bad: Object, **more: Any) -> Case:
-        return Case(
+def _claims() -> Iterator[RefusedCase]:
+    def of_claim(row: str, rule: str, path: str, bad: Object, **more: Any) -> RefusedCase:
+        return RefusedCase(
             row=f"2c {row}",
             rule=rule,
             path=path,
@@ -85,10 +85,10 @@ def _token(**source: Any) -> Object:
     return {"volumes": [{"name": "v", "projected": {"sources": [token]}}]}
 
 
-def _others() -> Iterator[Case]:
+def _others() -> Iterator[RefusedCase]:
     data: Object = {"metadata": {"name": "@name"}, "data": {"a": "MQ=="}}
     token = f"{names.TOKEN_SECRET_PREFIX}forged"
-    yield Case(
+    yield RefusedCase(
         row="2c ConfigMap",
         rule="reserved-name",
         path="metadata.name",
@@ -98,7 +98,7 @@ def _others() -> Iterator[Case]:
         good=data,
         mounted="configMap",
     )
-    yield Case(
+    yield RefusedCase(
         row="2c Secret",
         rule="reserved-name",
         path="metadata.name",
@@ -108,7 +108,7 @@ def _others() -> Iterator[Case]:
         good=data,
         mounted="secret",
     )
-    yield Case(
+    yield RefusedCase(
         row="2c Secret",
         rule="secret-type",
         path="type",
@@ -118,7 +118,7 @@ def _others() -> Iterator[Case]:
         good=data,
         mounted="secret",
     )
-    yield Case(
+    yield RefusedCase(
         row="2c token requests",
         rule="token-audience",
         path="spec.volumes[0].projected.sources[0].serviceAccountToken.audience",
@@ -132,7 +132,7 @@ def _others() -> Iterator[Case]:
         ("selector-label", "spec.selector.matchLabels", _STRANGE, False),
         ("disruption-budgets", "spec", _PLAIN, True),
     ):
-        yield Case(
+        yield RefusedCase(
             row="2c PodDisruptionBudget",
             rule=rule,
             path=path,
@@ -144,7 +144,7 @@ def _others() -> Iterator[Case]:
         )
     at = "spec.selector.matchExpressions[].operator"
     near = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
-    yield Case(
+    yield RefusedCase(
         row="2c PodDisruptionBudget",
         rule="malformed",
         path=at.replace("[]", "[0]"),
@@ -157,7 +157,7 @@ def _others() -> Iterator[Case]:
     )
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[RefusedCase]:
     """Yield them."""
     yield from _claims()
     yield from _others()

@@ -14,14 +14,16 @@ from tests.integration.syncer.negative_list.cases import (
     IMAGE,
     NODE,
     OWN_CLASS,
-    Case,
+    RefusedCase,
     pod,
 )
 from tests.integration.syncer.negative_list.leaves import Fragment, nest
 
 
-def _of_pod(row: str, rule: str, path: str, bad: Fragment, good: Fragment, **more: Any) -> Case:
-    return Case(
+def _of_pod(
+    row: str, rule: str, path: str, bad: Fragment, good: Fragment, **more: Any
+) -> RefusedCase:
+    return RefusedCase(
         row=f"2a {row}", rule=rule, path=path, resource=PODS, bad=pod(bad), good=pod(good), **more
     )
 
@@ -55,7 +57,7 @@ def _node_affinity(term: Object) -> Iterator[Object]:
         yield nest("affinity.nodeAffinity", found)
 
 
-def _placement() -> Iterator[Case]:
+def _placement() -> Iterator[RefusedCase]:
     ours = wellknown.VIRTUAL_NODE
     row, hidden = "nodeSelector", {"nodeSelector": {ours: "true"}}
     shown = {"nodeSelector": {"disk": "fast"}}
@@ -101,7 +103,7 @@ def _gates(*kinds: str) -> Object:
     return {"readinessGates": [{"conditionType": kind} for kind in kinds]}
 
 
-def _references() -> Iterator[Case]:
+def _references() -> Iterator[RefusedCase]:
     """Yield every place in which a pod names another object, with a name it may not have."""
     token = f"{names.TOKEN_SECRET_PREFIX}x"
     for place in (
@@ -146,7 +148,7 @@ def _references() -> Iterator[Case]:
         )
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[RefusedCase]:
     """Yield them."""
     yield from _placement()
     yield from _references()
@@ -180,7 +182,7 @@ def cases() -> Iterator[Case]:
         {"hostPID": False},
         name="@long",
     )
-    yield Case(
+    yield RefusedCase(
         row="2a containers, initContainers, ephemeralContainers",
         rule="ephemeral-containers",
         path="spec.ephemeralContainers",
@@ -201,7 +203,7 @@ def cases() -> Iterator[Case]:
     )
     owner = {"apiVersion": "apps/v1", "kind": "DaemonSet", "name": "d", "uid": "d"}
     owned = pod(ownerReferences=[{**owner, "controller": True}])
-    yield Case(
+    yield RefusedCase(
         row="2a nodeName",
         rule="daemon-set",
         path="metadata.ownerReferences",

@@ -12,18 +12,18 @@ from tenancy import names, wellknown
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS, PODS, SERVICES, Resource
 from tests.integration.syncer.negative_list.cases import CLASS, IMAGE, OWN_CLASS, of_spec, pod
 
-Place = tuple[str | int, ...]
+FieldPath = tuple[str | int, ...]
 MISSING = "<missing>"
 
 
 @dataclass(frozen=True, kw_only=True)
-class Rewrite:
+class RewrittenObject:
     """An object that goes down, and what its twin has of it."""
 
     row: str
     resource: Resource
     body: Object
-    has: Mapping[Place, Any]
+    has: Mapping[FieldPath, Any]
     """By place; MISSING for what must not be there. `@super` stands for the super namespace."""
     told: str = ""
     """The rule by which the tenant is told of it."""
@@ -34,19 +34,21 @@ class Rewrite:
         return f"{self.number} {self.row}"
 
 
-def _of_pod(row: str, spec: Object, has: Mapping[Place, Any], **more: Any) -> Rewrite:
-    return Rewrite(row=f"2a {row}", resource=PODS, body=pod(spec), has=has, **more)
+def _of_pod(row: str, spec: Object, has: Mapping[FieldPath, Any], **more: Any) -> RewrittenObject:
+    return RewrittenObject(row=f"2a {row}", resource=PODS, body=pod(spec), has=has, **more)
 
 
-def _same(row: str, spec: Object) -> Rewrite:
+def _same(row: str, spec: Object) -> RewrittenObject:
     """Return a pod whose leaves arrive as they are."""
     return _of_pod(row, spec, {("spec", key): value for key, value in spec.items()})
 
 
-def _of_container(row: str, fragment: Object, has: Mapping[Place, Any] | None = None) -> Rewrite:
+def _of_container(
+    row: str, fragment: Object, has: Mapping[FieldPath, Any] | None = None
+) -> RewrittenObject:
     wanted = fragment if has is None else has
     place = ("spec", "containers", 0)
-    return Rewrite(
+    return RewrittenObject(
         row=f"2a {row}",
         resource=PODS,
         body=pod(container=fragment),
@@ -58,10 +60,12 @@ def _of_container(row: str, fragment: Object, has: Mapping[Place, Any] | None = 
 
 
 def _with_metadata(
-    row: str, has: Mapping[Place, Any], spec: Object | None = None, **metadata: Any
-) -> Rewrite:
+    row: str, has: Mapping[FieldPath, Any], spec: Object | None = None, **metadata: Any
+) -> RewrittenObject:
     found = {("metadata", *place): value for place, value in has.items()}
-    return Rewrite(row=f"2a {row}", resource=PODS, body=pod(spec or {}, **metadata), has=found)
+    return RewrittenObject(
+        row=f"2a {row}", resource=PODS, body=pod(spec or {}, **metadata), has=found
+    )
 
 
 def _reading(field: str) -> Object:
@@ -109,9 +113,9 @@ _DEVICE: Object = {
 }
 
 
-def _on_metadata() -> tuple[Rewrite, ...]:
-    mirror = object_meta.mirror_key("labels", _STRANGE)
-    other = object_meta.mirror_key("annotations", "example.com/note")
+def _on_metadata() -> tuple[RewrittenObject, ...]:
+    mirror = object_meta.build_mirror_key("labels", _STRANGE)
+    other = object_meta.build_mirror_key("annotations", "example.com/note")
     forged = f"{wellknown.DOMAIN}/vcuid"
     return (
         _with_metadata("metadata.name, namespace", {("namespace",): "@super"}),
@@ -170,7 +174,7 @@ def _on_metadata() -> tuple[Rewrite, ...]:
     )
 
 
-def _on_containers() -> tuple[Rewrite, ...]:
+def _on_containers() -> tuple[RewrittenObject, ...]:
     ca = {"name": names.TENANT_ROOT_CA, "key": "ca.crt", "optional": True}
     limit = {
         "name": "A",
@@ -284,7 +288,7 @@ def _on_containers() -> tuple[Rewrite, ...]:
     )
 
 
-def _on_pods() -> tuple[Rewrite, ...]:
+def _on_pods() -> tuple[RewrittenObject, ...]:
     affinity = ("spec", "affinity", "podAffinity", _REQUIRED, 0)
     return (
         _same("hostUsers", {"hostUsers": False}),
@@ -407,13 +411,15 @@ _AFFINE: Object = {
 }
 
 
-def _on_others() -> tuple[Rewrite, ...]:
+def _on_others() -> tuple[RewrittenObject, ...]:
     port = {"name": "w", "port": 80, "targetPort": 8080, "protocol": "UDP", "appProtocol": "x"}
 
-    def of_service(row: str, spec: Object, has: Mapping[Place, Any] | None = None) -> Rewrite:
+    def of_service(
+        row: str, spec: Object, has: Mapping[FieldPath, Any] | None = None
+    ) -> RewrittenObject:
         body = of_spec({"ports": [port], **spec})
         wanted = {(key,): value for key, value in spec.items()} if has is None else has
-        return Rewrite(
+        return RewrittenObject(
             row=f"2b {row}",
             resource=SERVICES,
             body=body,
@@ -434,7 +440,7 @@ def _on_others() -> tuple[Rewrite, ...]:
             {**_AFFINE, "healthCheckNodePort": 32_101},
             {("healthCheckNodePort",): "@another", ("allocateLoadBalancerNodePorts",): False},
         ),
-        Rewrite(
+        RewrittenObject(
             row="2c PVC accessModes, resources, volumeMode",
             resource=PERSISTENT_VOLUME_CLAIMS,
             body=of_spec({**_CLAIM, "volumeMode": "Block", "storageClassName": CLASS}),
@@ -444,7 +450,7 @@ def _on_others() -> tuple[Rewrite, ...]:
                 ("spec", "storageClassName"): CLASS,
             },
         ),
-        Rewrite(
+        RewrittenObject(
             row="2c PVC volumeName, selector, binder annotations",
             resource=PERSISTENT_VOLUME_CLAIMS,
             body=of_spec(

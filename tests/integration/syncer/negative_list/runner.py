@@ -40,13 +40,13 @@ from tests.integration.syncer.negative_list.cases import (
     OFFERED,
     OWN_CLASS,
     TIGHT,
-    Case,
+    RefusedCase,
     pod,
 )
 from tests.integration.syncer.negative_list.rewrites import REWRITES
 from tests.integration.syncer.planes import own_world
-from tests.integration.syncer.world import SYNCER, World, policed
-from tests.support.controlplane import ControlPlane
+from tests.integration.syncer.world import SYNCER, SyncerWorld, policed
+from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
 
 GATES = (
@@ -68,7 +68,7 @@ QUIET = 3.0
 
 
 @dataclass(kw_only=True)
-class Outcome:
+class CaseOutcome:
     """What became of one case."""
 
     uid: str = ""
@@ -86,7 +86,7 @@ class Outcome:
 
 
 @dataclass(kw_only=True)
-class Written:
+class RewriteOutcome:
     """What became of an object that goes down as something else."""
 
     name: str
@@ -96,11 +96,11 @@ class Written:
 
 
 @dataclass(kw_only=True)
-class Result:
+class ListResult:
     """What became of all of them."""
 
-    outcomes: Mapping[str, Outcome]
-    rewritten: Mapping[int, Written]
+    outcomes: Mapping[str, CaseOutcome]
+    rewritten: Mapping[int, RewriteOutcome]
     """By the number of the rewrite."""
     words: Mapping[str, str]
     """What `@words` in an expectation stand for."""
@@ -110,21 +110,21 @@ class Result:
     """Words that no tenant may read."""
 
 
-class Run:
+class ListRun:
     """One go through the whole list."""
 
-    def __init__(self, super_plane: ControlPlane, folder: Path) -> None:
+    def __init__(self, super_plane: LocalControlPlane, folder: Path) -> None:
         self._super_plane = super_plane
         self._folder = folder
-        self._world: World
+        self._world: SyncerWorld
         self._space = ""
         self._began: dict[str, float] = {}
         self._seen: dict[str, float] = {}
-        self._outcomes = {str(case): Outcome() for case in CASES}
-        self._rewritten: dict[int, Written] = {}
+        self._outcomes = {str(case): CaseOutcome() for case in CASES}
+        self._rewritten: dict[int, RewriteOutcome] = {}
         self._heat: list[str] = []
 
-    async def all(self) -> Result:
+    async def all(self) -> ListResult:
         """Do everything and say what came of it."""
         async with (
             own_world(self._super_plane, self._folder, API_ARGS) as self._world,
@@ -144,7 +144,7 @@ class Run:
                 await self._neighbours([case for case in CASES if case.good_tight])
                 await self._collect([case for case in CASES if case.tight])
             hidden = (self._world.tenant.root, self._world.tenant.uid)
-        return Result(
+        return ListResult(
             outcomes=self._outcomes,
             rewritten=self._rewritten,
             words=words,
@@ -160,7 +160,7 @@ class Run:
             "@namespace": self._space,
             "@vc": world.tenant.uid,
             "@api": api["spec"]["clusterIP"],
-            "@dns": str(world.session.view.slice[DNS_OFFSET]),
+            "@dns": str(world.session.view.service_range[DNS_OFFSET]),
         }
 
     @contextlib.asynccontextmanager
@@ -234,7 +234,7 @@ class Run:
         found: Object = json.loads(text)
         return found
 
-    def _where(self, case: Case) -> str:
+    def _where(self, case: RefusedCase) -> str:
         return self._space if case.resource.namespaced else ""
 
     async def _run_bare(self) -> None:
@@ -248,7 +248,7 @@ class Run:
                 await world.above.create(PODS, bare, namespace=self._space)
                 await eventually(lambda n=name: world.twin(PODS, self._space, n))
 
-    async def _refused(self, cases: list[Case]) -> None:
+    async def _refused(self, cases: list[RefusedCase]) -> None:
         """Make all refused objects, wait for their Events, and see that nobody goes on."""
         world = self._world
         for case in cases:
@@ -283,12 +283,12 @@ class Run:
         body = self._body(pod({"volumes": [{"name": "v", kind: source}]}), pod_name)
         await self._world.above.create(PODS, body, namespace=self._space)
 
-    def _name(self, case: Case) -> str:
+    def _name(self, case: RefusedCase) -> str:
         if case.name == "@long":
             return LONG
         return case.name or f"bad-{case.number}"
 
-    async def _make_refused(self, case: Case) -> None:
+    async def _make_refused(self, case: RefusedCase) -> None:
         world, outcome = self._world, self._outcomes[str(case)]
         name, loop = self._name(case), asyncio.get_running_loop()
         body, began = self._body(case.bad, name), loop.time()
@@ -315,14 +315,14 @@ class Run:
         self._began[outcome.uid] = began
         await self._say_status(case, name)
 
-    async def _is_taken(self, case: Case, body: Object) -> bool:
+    async def _is_taken(self, case: RefusedCase, body: Object) -> bool:
         """Tell whether the tenant's API server would take an object now."""
         await self._world.above.create(
             case.resource, body, namespace=self._where(case), dry_run=True
         )
         return True
 
-    async def _say_status(self, case: Case, name: str) -> None:
+    async def _say_status(self, case: RefusedCase, name: str) -> None:
         if case.status is not None:
             await self._world.above.patch(
                 case.resource,
@@ -332,7 +332,7 @@ class Run:
                 subresource="status",
             )
 
-    async def _watch_heat(self, cases: list[Case]) -> None:
+    async def _watch_heat(self, cases: list[RefusedCase]) -> None:
         """Count what the syncer asks of either side while nothing happens.
 
         Another policy has others of the list taken away; then only these cases count.
@@ -347,9 +347,9 @@ class Run:
                 if is_mine and _is_heat(event):
                     self._heat.append(f"{plane.name}: {event['verb']} {event['requestURI']}")
 
-    async def _neighbours(self, cases: list[Case]) -> None:
+    async def _neighbours(self, cases: list[RefusedCase]) -> None:
         """Make the neighbours, each body once, and wait for their twins."""
-        made: dict[str, list[Case]] = defaultdict(list)
+        made: dict[str, list[RefusedCase]] = defaultdict(list)
         for case in cases:
             key = json.dumps([case.resource.kind, case.good, case.ephemeral, case.status])
             made[key].append(case)
@@ -370,7 +370,7 @@ class Run:
                 for user in users:
                     self._outcomes[str(user)].neighbour = str(problem)
 
-    async def _make_neighbour(self, case: Case, name: str) -> str:
+    async def _make_neighbour(self, case: RefusedCase, name: str) -> str:
         world, body = self._world, self._body(case.good, name)
         more = body["spec"].pop("ephemeralContainers", None) if case.ephemeral else None
         try:
@@ -392,14 +392,14 @@ class Run:
         await self._say_status(case, name)
         return ""
 
-    async def _is_below(self, case: Case, name: str, uid: str = "") -> bool:
+    async def _is_below(self, case: RefusedCase, name: str, uid: str = "") -> bool:
         """Tell whether there is a twin, of the very object with a UID."""
         world = self._world
         try:
             if case.resource.namespaced:
                 twin = await world.twin(case.resource, self._space, name)
             else:
-                below = names.volume(world.tenant.uid, name)
+                below = names.build_volume_name(world.tenant.uid, name)
                 twin = await world.below.get(case.resource, below)
         except NotFound:
             return False
@@ -417,7 +417,7 @@ class Run:
             body = self._body(each.body, name)
             made = await world.above.create(each.resource, body, namespace=self._space)
             uid = made["metadata"]["uid"]
-            self._rewritten[each.number] = Written(name=name, uid=uid, twin={})
+            self._rewritten[each.number] = RewriteOutcome(name=name, uid=uid, twin={})
         for each in REWRITES:
             written = self._rewritten[each.number]
             with contextlib.suppress(AssertionError):  # each says for itself what is missing
@@ -427,7 +427,7 @@ class Run:
                 )
         await world.idle()
 
-    async def _collect(self, cases: list[Case]) -> None:
+    async def _collect(self, cases: list[RefusedCase]) -> None:
         found = [
             event for space in (self._space, "default") for event in await self._world.events(space)
         ]

@@ -8,14 +8,14 @@ from kubeio import Object
 from syncer.model import field_rules
 from syncer.rules import field_rule_tables
 from tenancy.resources import PERSISTENT_VOLUMES, PODS
-from tests.integration.syncer.negative_list.cases import IMAGE, Case, of_spec, pod
+from tests.integration.syncer.negative_list.cases import IMAGE, RefusedCase, of_spec, pod
 from tests.integration.syncer.negative_list.leaves import (
     CONTAINER,
     NOT_IN_EPHEMERAL,
     POD,
     VOLUME,
     Fragment,
-    Values,
+    RefusedValue,
 )
 
 
@@ -24,19 +24,21 @@ def _place(leaf: str) -> str:
 
 
 def _rule_of(kind: str, leaf: str) -> str:
-    for part in field_rule_tables.TABLES[kind]:
-        for path, verdict in field_rules.paths(part.table, part.path):
-            if path == leaf and isinstance(verdict, field_rules.Refuse | field_rules.Only):
+    for part in field_rule_tables.DOWNWARD_TABLES[kind]:
+        for path, verdict in field_rules.iterate_leaf_paths(part.table, part.path):
+            if path == leaf and isinstance(
+                verdict, field_rules.RefuseField | field_rules.AllowValues
+            ):
                 return verdict.rule
     raise AssertionError(f"{kind} {leaf} is refused by no table")
 
 
-def _containers() -> Iterator[Case]:
+def _containers() -> Iterator[RefusedCase]:
     for at, values in CONTAINER.items():
         for kind in ("containers", "initContainers", "ephemeralContainers"):
             leaf = f"spec.{kind}[].{at}"
             is_ephemeral = kind == "ephemeralContainers"
-            yield Case(
+            yield RefusedCase(
                 row=values.row,
                 rule=_rule_of("Pod", leaf),
                 path=_place(leaf),
@@ -49,7 +51,7 @@ def _containers() -> Iterator[Case]:
             )
 
 
-def _with_container(kind: str, values: Values, fragment: Fragment) -> Object:
+def _with_container(kind: str, values: RefusedValue, fragment: Fragment) -> Object:
     container = {"name": "main" if kind == "containers" else "more", "image": IMAGE, **fragment}
     if kind == "containers":
         claims = fragment is values.good and "resourceClaims" in values.spec
@@ -63,9 +65,9 @@ def _with_container(kind: str, values: Values, fragment: Fragment) -> Object:
     return pod({**spec, "ephemeralContainers": [container]})
 
 
-def _pod_leaves() -> Iterator[Case]:
+def _pod_leaves() -> Iterator[RefusedCase]:
     for at, values in POD.items():
-        yield Case(
+        yield RefusedCase(
             row=values.row,
             rule=_rule_of("Pod", f"spec.{at}"),
             path=_place(f"spec.{at}"),
@@ -88,9 +90,9 @@ def _volume(spec: Fragment) -> Object:
     )
 
 
-def _volumes() -> Iterator[Case]:
+def _volumes() -> Iterator[RefusedCase]:
     for at, values in VOLUME.items():
-        yield Case(
+        yield RefusedCase(
             row=values.row,
             rule=_rule_of("PersistentVolume", f"spec.{at}"),
             path=f"spec.{at}",
@@ -102,7 +104,7 @@ def _volumes() -> Iterator[Case]:
         )
 
 
-def cases() -> Iterator[Case]:
+def cases() -> Iterator[RefusedCase]:
     """Yield them."""
     yield from _containers()
     yield from _pod_leaves()

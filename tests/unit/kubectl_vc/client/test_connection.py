@@ -1,9 +1,9 @@
 import pytest
 
 from kubectl_vc.client import connection
-from kubectl_vc.client.config_flags import Access
-from kubectl_vc.client.connection import connected
-from kubectl_vc.output.cli_errors import CliProblem, UsageProblem
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.client.connection import connect_super_cluster
+from kubectl_vc.output.cli_errors import CliError, UsageError
 from kubeio.config import loading
 
 KUBECONFIG = """
@@ -30,36 +30,36 @@ def write(tmp_path, monkeypatch):
     return to
 
 
-async def place(access: Access) -> tuple[str, bool]:
-    async with connected(access) as found:
+async def place(access: ConfigFlags) -> tuple[str, bool]:
+    async with connect_super_cluster(access) as found:
         return found.namespace, found.is_explicit
 
 
 async def test_the_namespace_is_the_flags_the_contexts_or_default(write):
     plain, shop = write("plain"), write("shop", "shop")
-    assert await place(Access(kubeconfig=plain)) == ("default", False)
-    assert await place(Access(kubeconfig=shop)) == ("shop", False)
-    assert await place(Access(kubeconfig=shop, namespace="other")) == ("other", True)
+    assert await place(ConfigFlags(kubeconfig=plain)) == ("default", False)
+    assert await place(ConfigFlags(kubeconfig=shop)) == ("shop", False)
+    assert await place(ConfigFlags(kubeconfig=shop, namespace="other")) == ("other", True)
 
 
 async def test_the_kubeconfig_of_the_home_directory_is_the_last_resort(write):
     write(".kube/config", "home")
-    assert await place(Access()) == ("home", False)
+    assert await place(ConfigFlags()) == ("home", False)
 
 
 async def test_a_namespace_that_none_can_have_is_refused(write):
-    with pytest.raises(CliProblem, match="the namespace 'A' is not a DNS label"):
-        await place(Access(kubeconfig=write("plain"), namespace="A"))
+    with pytest.raises(CliError, match="the namespace 'A' is not a DNS label"):
+        await place(ConfigFlags(kubeconfig=write("plain"), namespace="A"))
 
 
 async def test_a_group_without_a_user_is_a_wrong_call(write):
-    with pytest.raises(UsageProblem, match="--as-group needs --as"):
-        await place(Access(kubeconfig=write("plain"), as_groups=("g",)))
+    with pytest.raises(UsageError, match="--as-group needs --as"):
+        await place(ConfigFlags(kubeconfig=write("plain"), as_groups=("g",)))
 
 
 async def test_impersonation_reaches_the_client(write):
-    access = Access(kubeconfig=write("plain"), as_user="jane", as_groups=("a", "b"))
-    async with connected(access) as found:
+    access = ConfigFlags(kubeconfig=write("plain"), as_user="jane", as_groups=("a", "b"))
+    async with connect_super_cluster(access) as found:
         endpoint = found.super_client.endpoint
         assert (endpoint.impersonate, endpoint.impersonate_groups) == ("jane", ("a", "b"))
 
@@ -71,11 +71,11 @@ async def test_without_a_kubeconfig_a_pod_uses_its_account(write, tmp_path, monk
     (account / "token").write_text("t")
     (account / "namespace").write_text("pods-own\n")
     monkeypatch.setattr(loading, "ACCOUNT_DIRECTORY", account)
-    monkeypatch.setattr(loading.in_cluster, "__defaults__", (account,))
+    monkeypatch.setattr(loading.load_in_cluster, "__defaults__", (account,))
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "192.0.2.1")
-    async with connected(Access()) as found:
+    async with connect_super_cluster(ConfigFlags()) as found:
         assert found.namespace == "pods-own"
         assert found.super_client.endpoint.server == "https://192.0.2.1:443"
     write(".kube/config", "home")
-    assert await place(Access()) == ("home", False)
+    assert await place(ConfigFlags()) == ("home", False)
     assert connection.DEFAULT_NAMESPACE == "default"

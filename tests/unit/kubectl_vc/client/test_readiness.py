@@ -1,7 +1,7 @@
 import pytest
 
 from kubectl_vc.client import readiness
-from kubectl_vc.client.readiness import Blocker, Readiness
+from kubectl_vc.client.readiness import BlockingCondition, Readiness
 from tenancy import wellknown
 
 
@@ -24,21 +24,21 @@ def body(*conditions: tuple, generation: int = 1) -> dict:
 
 
 def test_a_new_object_has_nothing_done_and_nobody_to_blame():
-    state = readiness.assess({"metadata": {"generation": 1}})
+    state = readiness.assess_readiness({"metadata": {"generation": 1}})
     assert state == Readiness(
-        is_seen=False, is_ready=False, is_stalled=False, done=(), blocker=None
+        has_conditions=False, is_ready=False, is_stalled=False, ready_components=(), blocker=None
     )
 
 
 def test_components_are_told_in_the_order_of_the_work():
-    state = readiness.assess(
+    state = readiness.assess_readiness(
         body(
             (wellknown.CONTROLLER_MANAGER_READY, "True", "Ready"),
             (wellknown.ETCD_READY, "True", "Ready"),
         )
     )
-    assert state.done == ("etcd",), "the controllers wait for the API server"
-    state = readiness.assess(
+    assert state.ready_components == ("etcd",), "the controllers wait for the API server"
+    state = readiness.assess_readiness(
         body(
             *(
                 (kind, "True", "Ready")
@@ -50,32 +50,32 @@ def test_components_are_told_in_the_order_of_the_work():
             )
         )
     )
-    assert state.done == ("etcd", "apiserver", "controller-manager")
+    assert state.ready_components == ("etcd", "apiserver", "controller-manager")
 
 
 def test_the_first_part_that_is_not_ready_is_what_it_waits_for():
-    state = readiness.assess(
+    state = readiness.assess_readiness(
         body(
             (wellknown.READY, "False", "NotReady"),
             (wellknown.API_SERVER_READY, "False", "Waiting"),
             (wellknown.ETCD_READY, "False", "ImagePullBackOff"),
         )
     )
-    assert state.blocker == Blocker("etcd", "ImagePullBackOff", "words")
+    assert state.blocker == BlockingCondition("etcd", "ImagePullBackOff", "words")
     assert str(state.blocker) == "etcd: ImagePullBackOff: words"
 
 
 def test_a_ready_object_has_all_components_and_no_blocker():
-    state = readiness.assess(
+    state = readiness.assess_readiness(
         body((wellknown.READY, "True", "Ready"), (wellknown.SYNCED, "False", "X"))
     )
     assert state.is_ready
-    assert state.done == ("etcd", "apiserver", "controller-manager")
+    assert state.ready_components == ("etcd", "apiserver", "controller-manager")
     assert state.blocker is None
 
 
 def test_what_was_said_of_an_older_generation_counts_for_nothing():
-    state = readiness.assess(
+    state = readiness.assess_readiness(
         body(
             (wellknown.READY, "True", "Ready"),
             (wellknown.ETCD_READY, "False", "X", 2),
@@ -83,25 +83,27 @@ def test_what_was_said_of_an_older_generation_counts_for_nothing():
         )
     )
     assert not state.is_ready
-    assert state.blocker == Blocker("etcd", "X", "words")
+    assert state.blocker == BlockingCondition("etcd", "X", "words")
 
 
 def test_a_stalled_object_says_why_itself_or_through_the_part_it_is_about():
     stalled = body(
         (wellknown.STALLED, "True", "NameCollision"), (wellknown.ETCD_READY, "Unknown", "New")
     )
-    state = readiness.assess(stalled)
+    state = readiness.assess_readiness(stalled)
     assert state.is_stalled
-    assert state.blocker == Blocker("", "NameCollision", "words")
+    assert state.blocker == BlockingCondition("", "NameCollision", "words")
     same = body(
         (wellknown.STALLED, "True", "BadImage"), (wellknown.ETCD_READY, "False", "BadImage")
     )
-    assert readiness.assess(same).blocker == Blocker("etcd", "BadImage", "words")
+    assert readiness.assess_readiness(same).blocker == BlockingCondition(
+        "etcd", "BadImage", "words"
+    )
 
 
 @pytest.mark.parametrize("status", ["False", "Unknown"])
 def test_an_object_that_is_ready_or_moves_is_not_stalled(status):
-    assert not readiness.assess(body((wellknown.STALLED, status, "X"))).is_stalled
-    assert not readiness.assess(
+    assert not readiness.assess_readiness(body((wellknown.STALLED, status, "X"))).is_stalled
+    assert not readiness.assess_readiness(
         body((wellknown.STALLED, "True", "X"), (wellknown.READY, "True", "Ready"))
     ).is_stalled

@@ -10,7 +10,7 @@ def from_status(code: int, message: str, reason: str = "", **details) -> errors.
 
 
 def test_a_refusal_of_rbac_says_who_may_not_what_and_how_to_get_it():
-    told = cli_errors.sentence(
+    told = cli_errors.describe_error(
         from_status(
             403,
             'virtualclusters.tenancy.x-k8s.io is forbidden: User "jane" cannot create resource'
@@ -53,16 +53,18 @@ def test_the_remedy_fits_what_was_refused(verb, resource, group, scope, remedy):
         f'{resource} is forbidden: User "jane" cannot {verb} resource "{resource}" in API group'
         f' "{group}" {scope}'
     )
-    assert cli_errors.sentence(from_status(403, message)).endswith(remedy)
+    assert cli_errors.describe_error(from_status(403, message)).endswith(remedy)
 
 
 def test_a_refusal_by_others_is_passed_on():
-    told = cli_errors.sentence(from_status(403, "exceeded quota: tenants, used: 3, limited: 3"))
+    told = cli_errors.describe_error(
+        from_status(403, "exceeded quota: tenants, used: 3, limited: 3")
+    )
     assert told == "the API server refuses: exceeded quota: tenants, used: 3, limited: 3"
 
 
 def test_a_kind_that_is_not_there_means_the_chart_is_not():
-    told = cli_errors.sentence(
+    told = cli_errors.describe_error(
         from_status(404, "the server could not find the requested resource", "NotFound")
     )
     assert "to install the Helm chart virtual-cluster" in told
@@ -72,7 +74,7 @@ def test_an_object_that_is_not_there_is_named():
     missing = from_status(
         404, 'virtualclusters.tenancy.x-k8s.io "web" not found', "NotFound", name="web"
     )
-    assert cli_errors.sentence(missing).startswith(
+    assert cli_errors.describe_error(missing).startswith(
         'virtualclusters.tenancy.x-k8s.io "web" not found'
     )
 
@@ -91,7 +93,7 @@ def test_fields_that_are_wrong_are_named_with_the_words_of_the_schema():
              " checked because the object was invalid"},
         ],
     )  # fmt: skip
-    assert cli_errors.sentence(problem) == (
+    assert cli_errors.describe_error(problem) == (
         "the ClusterVersion both is not valid: spec: the short form and the bundles;"
         ' spec.dns: Unsupported value: "x": supported values: "managed"'
     )
@@ -101,11 +103,11 @@ def test_a_policy_speaks_for_itself():
     words = "namespace 'a' and name 'b' have 60 characters together"
     policy = "ValidatingAdmissionPolicy 'p' with binding 'p' denied request: "
     problem = from_status(422, f'the virtualclusters "b" is invalid: : {policy}{words}', "Invalid")
-    assert cli_errors.sentence(problem) == f'the virtualclusters "b" is invalid: : {words}'
+    assert cli_errors.describe_error(problem) == f'the virtualclusters "b" is invalid: : {words}'
     caused = from_status(
         422, "x", "Invalid", name="b", kind="virtualclusters", causes=[{"message": policy + words}]
     )
-    assert cli_errors.sentence(caused) == f"the VirtualCluster b is not valid: {words}"
+    assert cli_errors.describe_error(caused) == f"the VirtualCluster b is not valid: {words}"
 
 
 @pytest.mark.parametrize(
@@ -119,16 +121,16 @@ def test_a_policy_speaks_for_itself():
         (errors.Untrusted("https://super: TLS failed"), "put its authority into"),
         (from_status(401, "Unauthorized"), "log in again, or choose others"),
         (from_status(503, "etcd is away"), "the API server could not do it: etcd is away"),
-        (errors.CredentialsProblem("the kubeconfig has no context 'x'"), "no context 'x'"),
+        (errors.CredentialsError("the kubeconfig has no context 'x'"), "no context 'x'"),
         (from_status(409, "it changed\n  meanwhile"), "it changed meanwhile"),
     ],
 )
 def test_each_error_is_one_sentence_with_a_remedy(problem, told):
-    sentence = cli_errors.sentence(problem)
+    sentence = cli_errors.describe_error(problem)
     assert told in sentence
     assert "\n" not in sentence
 
 
 def test_a_wrong_call_ends_with_2_and_everything_else_with_1():
-    assert cli_errors.UsageProblem("x").exit_code == 2
-    assert cli_errors.CliProblem("x").exit_code == 1
+    assert cli_errors.UsageError("x").exit_code == 2
+    assert cli_errors.CliError("x").exit_code == 1

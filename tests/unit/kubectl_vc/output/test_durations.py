@@ -12,13 +12,13 @@ NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
     [("90s", 90), ("5m", 300), ("1h30m", 5400), ("0", 0), ("2.5s", 2.5), ("300ms", 0.3)],
 )
 def test_lengths_of_time_are_read_as_kubectl_reads_them(text, seconds):
-    assert durations.parse(text) == pytest.approx(seconds)
+    assert durations.parse_duration(text) == pytest.approx(seconds)
 
 
 @pytest.mark.parametrize("text", ["", "m", "5x", "5m later", "-5s", "5 m"])
 def test_what_is_no_length_of_time_is_refused_with_an_example(text):
     with pytest.raises(ValueError, match="write it like 90s, 5m or 1h30m"):
-        durations.parse(text)
+        durations.parse_duration(text)
 
 
 @pytest.mark.parametrize(
@@ -26,7 +26,7 @@ def test_what_is_no_length_of_time_is_refused_with_an_example(text):
     [(0.42, "0.4s"), (9.96, "10.0s"), (12.4, "12s"), (59.7, "1m00s"), (125, "2m05s")],
 )
 def test_elapsed_time_is_short(seconds, text):
-    assert durations.elapsed(seconds) == text
+    assert durations.format_elapsed(seconds) == text
 
 
 @pytest.mark.parametrize(
@@ -46,8 +46,8 @@ def test_elapsed_time_is_short(seconds, text):
 )
 def test_ages_are_shown_as_kubectl_shows_them(ago, text):
     stamp = (NOW - ago).strftime("%Y-%m-%dT%H:%M:%SZ")
-    assert durations.age(stamp, NOW) == text
+    assert durations.format_age(stamp, NOW) == text
 
 
 def test_no_timestamp_is_no_age():
-    assert durations.age("", NOW) == "<unknown>"
+    assert durations.format_age("", NOW) == "<unknown>"

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.target import confirm
 from tests.support.kubectl_vc.super_clusters import HOME_UID, held
 
@@ -14,17 +14,17 @@ STATE = {"state": "0123456789abcdef", "missing": 5, "total": 5}
 
 
 def test_what_is_confirmed_is_what_the_status_names():
-    assert confirm.confirmed("c2", held(LOSS, losses=STATE))[0] == "0123456789abcdef"
+    assert confirm.build_confirmation("c2", held(LOSS, losses=STATE))[0] == "0123456789abcdef"
     both = held(LOSS, ANOTHER, losses=STATE, observedIdentity=HOME_UID)
-    word, meant = confirm.confirmed("c2", both)
+    word, meant = confirm.build_confirmation("c2", both)
     assert word == HOME_UID
     assert HOME_UID in meant
 
 
 @pytest.mark.parametrize("listed", [[], [{**LOSS, "status": "False"}]])
 def test_without_a_loss_there_is_nothing_to_confirm(listed):
-    with pytest.raises(CliProblem, match="nothing is held for c2"):
-        confirm.confirmed("c2", held(*listed, losses=STATE, observedIdentity=HOME_UID))
+    with pytest.raises(CliError, match="nothing is held for c2"):
+        confirm.build_confirmation("c2", held(*listed, losses=STATE, observedIdentity=HOME_UID))
 
 
 @pytest.mark.parametrize(
@@ -39,6 +39,6 @@ def test_without_a_loss_there_is_nothing_to_confirm(listed):
     ],
 )
 def test_a_status_of_an_older_component_confirms_nothing_and_says_why(body, words):
-    with pytest.raises(CliProblem, match=words) as caught:
-        confirm.confirmed("c2", body)
+    with pytest.raises(CliError, match=words) as caught:
+        confirm.build_confirmation("c2", body)
     assert "Upgrade virtual-cluster in the super cluster" in str(caught.value)

@@ -4,20 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.target import doctor, manifests
 from tests.support.kubectl_vc.super_clusters import body, held
 
 
 def test_a_resolver_is_an_address_and_the_doctor_tells_where_there_is_none():
-    with pytest.raises(CliProblem, match="is not an IP address"):
-        manifests.resolvers(["dns.example.com"])
-    with pytest.raises(CliProblem, match="names an interface"):
-        manifests.resolvers(["fe80::1%eth0"])
-    with pytest.raises(CliProblem, match="3 at most"):
-        manifests.resolvers([f"10.0.0.{number}" for number in range(4)])
+    with pytest.raises(CliError, match="is not an IP address"):
+        manifests.parse_resolvers(["dns.example.com"])
+    with pytest.raises(CliError, match="names an interface"):
+        manifests.parse_resolvers(["fe80::1%eth0"])
+    with pytest.raises(CliError, match="3 at most"):
+        manifests.parse_resolvers([f"10.0.0.{number}" for number in range(4)])
     found = body(Ready="True")
-    (note,) = [each for each in doctor.findings(found) if each.check == "Resolver"]
+    (note,) = [each for each in doctor.list_check_results(found) if each.check == "Resolver"]
     assert (note.result, "--resolver" in note.message) == ("note", True)
     found["spec"]["network"]["resolvers"] = ["10.98.0.10"]
     assert "Resolver" not in results(found)
@@ -25,7 +25,7 @@ def test_a_resolver_is_an_address_and_the_doctor_tells_where_there_is_none():
 
 
 def results(found) -> dict[str, str]:
-    return {each.check: each.result for each in doctor.findings(found)}
+    return {each.check: each.result for each in doctor.list_check_results(found)}
 
 
 def test_the_doctor_tells_each_condition():
@@ -43,8 +43,8 @@ def test_the_doctor_tells_each_condition():
         "NetworksOverlap": "ok",
         "Resolver": "note",
     }
-    assert "c2     Authorized         wrong     about Authorized more" in doctor.table(
-        doctor.findings(found)
+    assert "c2     Authorized         wrong     about Authorized more" in doctor.build_table(
+        doctor.list_check_results(found)
     )
 
 
@@ -68,7 +68,7 @@ def test_the_doctor_tells_when_nobody_looks():
 
 def test_a_hold_is_something_that_a_doctor_finds():
     loss = {"type": "LossesHeld", "status": "True", "message": "m"}
-    found, _resolver = doctor.findings(held(loss))
+    found, _resolver = doctor.list_check_results(held(loss))
     assert (found.check, found.result) == ("LossesHeld", "wrong")
-    found, _resolver = doctor.findings(held({**loss, "status": "False"}))
+    found, _resolver = doctor.list_check_results(held({**loss, "status": "False"}))
     assert found.result == "ok"

@@ -4,12 +4,12 @@ from __future__ import annotations
 
 import pytest
 
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.target import drain
 from tests.support.kubectl_vc.super_clusters import cluster
 
 
-class Home:
+class ShrinkingHome:
     """The home cluster, whose tenants have a pod less in c2 with each look at them."""
 
     def __init__(self, pods=2, reachable="True"):
@@ -34,22 +34,22 @@ class Home:
         found["spec"]["targets"] = operations[-1]["value"]
 
 
-class Told:
+class RecordedOutput:
     def __init__(self):
         self.lines = []
 
-    def say(self, line):
+    def print_result(self, line):
         self.lines.append(line)
 
-    warn = say
+    print_warning = print_result
 
 
 async def test_a_target_that_is_drained_is_taken_from_all_and_waited_for(monkeypatch):
-    monkeypatch.setattr(drain, "_TICK", 0)
-    here, told = Home(), Told()
-    await drain.run(here, told, "c2", seconds=5, dry_run=True)
+    monkeypatch.setattr(drain, "_POLL_SECONDS", 0)
+    here, told = ShrinkingHome(), RecordedOutput()
+    await drain.run_drain(here, told, "c2", seconds=5, dry_run=True)
     assert here.patched == []
-    await drain.run(here, told, "c2", seconds=5, dry_run=False)
+    await drain.run_drain(here, told, "c2", seconds=5, dry_run=False)
     assert here.patched == [("a", []), ("b", [{"name": "home"}])]
     assert "runs in the home cluster from now on" in told.lines[-5]
     assert told.lines[-2] == "left in c2: shop/a (Draining, 1 pod)"
@@ -57,12 +57,10 @@ async def test_a_target_that_is_drained_is_taken_from_all_and_waited_for(monkeyp
 
 
 async def test_what_does_not_go_in_time_is_told(monkeypatch):
-    monkeypatch.setattr(drain, "_TICK", 0.001)
+    monkeypatch.setattr(drain, "_POLL_SECONDS", 0.001)
     silence = "c2 does not answer"
     for reachable in ("True", "False"):
-        here = Home(10**9, reachable)
-        with pytest.raises(
-            CliProblem, match=r"shop/a \(Draining, .* still has something in c2"
-        ) as e:
-            await drain.run(here, Told(), "c2", seconds=0.05, dry_run=False)
+        here = ShrinkingHome(10**9, reachable)
+        with pytest.raises(CliError, match=r"shop/a \(Draining, .* still has something in c2") as e:
+            await drain.run_drain(here, RecordedOutput(), "c2", seconds=0.05, dry_run=False)
         assert (silence in str(e.value)) is (reachable == "False")

@@ -8,18 +8,18 @@ import pytest
 import yaml
 
 from kubectl_vc import flags
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.target import join, manifests
-from kubectl_vc.target.manifests import There
+from kubectl_vc.target.manifests import TargetObjects
 from kubeio import errors
 from kubeio.config.endpoint import Endpoint
 from tenancy import super_clusters
 from tests.support.kubectl_vc.super_clusters import HOME_UID
 
-PLAN = There(HOME_UID)
+PLAN = TargetObjects(HOME_UID)
 
 
-def wish(**more) -> join.Wish:
+def wish(**more) -> join.JoinOptions:
     usual = {
         "name": "c2",
         "kubeconfig": "",
@@ -32,11 +32,11 @@ def wish(**more) -> join.Wish:
         "resolvers": [],
         "token_seconds": 0,
     }
-    return join.Wish(**(usual | more))
+    return join.JoinOptions(**(usual | more))
 
 
 def test_the_flag_has_the_modes_that_there_are():
-    assert {each.value for each in flags.Mode} == {*get_args(super_clusters.Mode)}
+    assert {each.value for each in flags.SuperClusterMode} == {*get_args(super_clusters.AccessMode)}
 
 
 @pytest.mark.parametrize(
@@ -50,38 +50,38 @@ def test_the_flag_has_the_modes_that_there_are():
     ],
 )
 def test_who_joins_again_without_a_word_keeps_the_mode(known, wished, mode):
-    assert join._mode(known, wish(mode=wished)) == mode
+    assert join._choose_mode(known, wish(mode=wished)) == mode
 
 
 @pytest.mark.parametrize("known", [None, {"spec": {"mode": "apiserver"}}])
 def test_an_authority_of_kubelets_that_nobody_asks_is_refused(known):
-    with pytest.raises(CliProblem, match="add --mode agent"):
-        join._mode(known, wish(kubelet_authorities=b"PEM"))
+    with pytest.raises(CliError, match="add --mode agent"):
+        join._choose_mode(known, wish(kubelet_authorities=b"PEM"))
     asked = wish(kubelet_authorities=b"PEM", mode="agent")
-    assert join._mode(known, asked) == "agent"
+    assert join._choose_mode(known, asked) == "agent"
 
 
 def test_a_name_leaves_room_for_what_its_node_is_called():
-    assert manifests.checked_name("x" * 56)
-    with pytest.raises(CliProblem, match="at most 56"):
-        manifests.checked_name("x" * 57)
+    assert manifests.check_target_name("x" * 56)
+    with pytest.raises(CliError, match="at most 56"):
+        manifests.check_target_name("x" * 57)
 
 
 def test_a_server_that_only_this_machine_reaches_is_refused_with_the_remedy():
     local = Endpoint(server="https://127.0.0.1:41235", ca=b"CA")
-    with pytest.raises(CliProblem, match="--server"):
-        join._as_seen_from_here(local, wish())
-    found = join._as_seen_from_here(local, wish(server="https://c2-control-plane:6443"))
+    with pytest.raises(CliError, match="--server"):
+        join._build_component_endpoint(local, wish())
+    found = join._build_component_endpoint(local, wish(server="https://c2-control-plane:6443"))
     assert found.server == "https://c2-control-plane:6443"
-    with pytest.raises(CliProblem, match="certificate-authority-data"):
-        join._as_seen_from_here(Endpoint(server="https://10.0.0.5"), wish())
+    with pytest.raises(CliError, match="certificate-authority-data"):
+        join._build_component_endpoint(Endpoint(server="https://10.0.0.5"), wish())
 
 
 @pytest.mark.parametrize(
     ("problem", "told"),
     [
         (
-            errors.Forbidden("where: -", said="-"),
+            errors.Forbidden("where: -", server_message="-"),
             "-; joining and leaving need somebody who may write namespaces and cluster roles there",
         ),
         (
@@ -89,25 +89,27 @@ def test_a_server_that_only_this_machine_reaches_is_refused_with_the_remedy():
             "expired; check server and certificate-authority-data of its kubeconfig",
         ),
         (errors.NotSent("refused"), "refused"),
-        (errors.Unauthorized("where: who", said="who"), "who"),
-        (errors.CredentialsProblem("no PEM"), "no PEM"),
+        (errors.Unauthorized("where: who", server_message="who"), "who"),
+        (errors.CredentialsError("no PEM"), "no PEM"),
     ],
 )
 def test_an_error_of_the_other_cluster_has_its_own_remedy_or_none(problem, told):
-    with pytest.raises(CliProblem) as raised, join.in_target():
+    with pytest.raises(CliError) as raised, join.attribute_to_target():
         raise problem
     assert str(raised.value) == f"in the other cluster: {told}"
 
 
 @pytest.mark.parametrize("server", ["https://[::1", "https://10.0.0.5:99999", "c2:6443"])
 def test_a_server_that_is_no_url_is_a_sentence(server):
-    with pytest.raises(errors.CredentialsProblem, match="like https"):
-        join._as_seen_from_here(Endpoint(server="https://10.0.0.5", ca=b"CA"), wish(server=server))
+    with pytest.raises(errors.CredentialsError, match="like https"):
+        join._build_component_endpoint(
+            Endpoint(server="https://10.0.0.5", ca=b"CA"), wish(server=server)
+        )
 
 
 def test_a_dry_run_shows_both_clusters_and_no_token():
     shown = Endpoint(server="https://10.0.0.5:6443", ca=b"CA", token="secret")
-    text = join._described(PLAN, wish(), shown)
+    text = join._format_plan(PLAN, wish(), shown)
     there, here = text.split("# In this cluster:\n")
     assert [each["kind"] for each in yaml.safe_load_all(here)] == ["Secret", "SuperCluster"]
     assert len(list(yaml.safe_load_all(there))) == 10

@@ -4,17 +4,17 @@ from __future__ import annotations
 
 from datetime import UTC, datetime
 
-from kubectl_vc.output.printers import Format
+from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.target import listing
 from tests.support.kubectl_vc.super_clusters import body
 
 
 def test_the_table_of_targets():
     now = datetime(2026, 1, 2, tzinfo=UTC)
-    lines = listing.table(
+    lines = listing.build_table(
         [body(Ready="True", Reachable="True"), {"metadata": {"name": "new"}}],
         now=now,
-        form=Format.WIDE,
+        form=OutputFormat.WIDE,
     ).splitlines()
     assert lines[0].split() == [
         *("NAME", "READY", "REACHABLE", "AUTHORIZED", "VERSION", "NODES", "CPU", "MEMORY"),

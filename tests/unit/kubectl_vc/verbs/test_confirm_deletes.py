@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.verbs.confirm_deletes import held_store
 
 STORE = "0b0e4a58-1c4f-4f5e-9b39-4a4d0a8f3a11"
@@ -34,5 +34,5 @@ def test_the_store_comes_from_the_field_and_not_from_the_message():
     ],
 )
 def test_without_a_store_nothing_is_confirmed_and_the_error_says_why(found: Any, words: str):
-    with pytest.raises(CliProblem, match=words):
+    with pytest.raises(CliError, match=words):
         held_store("it", found)

@@ -3,7 +3,7 @@ import sys
 
 import pytest
 
-from kubectl_vc.output.cli_errors import CliProblem
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.verbs import create_manifests
 
 TENANT = """
@@ -21,13 +21,13 @@ spec: {kubernetesVersion: "1.36"}
 
 
 def refused(text: str) -> str:
-    with pytest.raises(CliProblem) as told:
-        create_manifests.parse(text.encode(), "vc.yaml")
+    with pytest.raises(CliError) as told:
+        create_manifests.parse_manifest(text.encode(), "vc.yaml")
     return str(told.value)
 
 
 def test_a_virtual_cluster_alone():
-    found = create_manifests.parse(TENANT.encode(), "vc.yaml")
+    found = create_manifests.parse_manifest(TENANT.encode(), "vc.yaml")
     assert found.cluster_version is None
     assert found.virtual_cluster["metadata"] == {"name": "web", "namespace": "shop"}
 
@@ -47,7 +47,7 @@ def test_a_virtual_cluster_alone():
     ],
 )
 def test_a_virtual_cluster_with_its_version_in_any_order_and_form(text):
-    found = create_manifests.parse(text.encode(), "vc.yaml")
+    found = create_manifests.parse_manifest(text.encode(), "vc.yaml")
     assert found.virtual_cluster["metadata"]["name"] == "web"
     assert found.cluster_version["metadata"]["name"] == "v1.36"
 
@@ -105,46 +105,48 @@ def test_what_cannot_be_meant_is_refused_with_field_and_remedy(text, told):
 
 
 def test_a_name_without_namespace_goes_where_the_flag_or_context_says():
-    body = create_manifests.virtual_cluster("web", "v1.36").virtual_cluster
+    body = create_manifests.build_virtual_cluster("web", "v1.36").virtual_cluster
     assert (
-        create_manifests.placed(body, "shop", is_explicit=False)["metadata"]["namespace"] == "shop"
+        create_manifests.with_namespace(body, "shop", is_explicit=False)["metadata"]["namespace"]
+        == "shop"
     )
     assert "namespace" not in body["metadata"]
 
 
 def test_the_manifest_wins_over_the_context_and_contradicts_the_flag():
-    body = create_manifests.parse(TENANT.encode(), "vc.yaml").virtual_cluster
+    body = create_manifests.parse_manifest(TENANT.encode(), "vc.yaml").virtual_cluster
     assert (
-        create_manifests.placed(body, "other", is_explicit=False)["metadata"]["namespace"] == "shop"
+        create_manifests.with_namespace(body, "other", is_explicit=False)["metadata"]["namespace"]
+        == "shop"
     )
-    with pytest.raises(CliProblem, match=r"metadata\.namespace is shop, but -n says other"):
-        create_manifests.placed(body, "other", is_explicit=True)
+    with pytest.raises(CliError, match=r"metadata\.namespace is shop, but -n says other"):
+        create_manifests.with_namespace(body, "other", is_explicit=True)
 
 
 def test_an_over_long_name_is_refused_in_the_words_of_the_vocabulary():
-    body = create_manifests.virtual_cluster("a" * 50, "v1.36").virtual_cluster
-    with pytest.raises(CliProblem, match="the limit is 55, so shorten the name by 2"):
-        create_manifests.placed(body, "default", is_explicit=False)
+    body = create_manifests.build_virtual_cluster("a" * 50, "v1.36").virtual_cluster
+    with pytest.raises(CliError, match="the limit is 55, so shorten the name by 2"):
+        create_manifests.with_namespace(body, "default", is_explicit=False)
 
 
 def test_sources_that_cannot_be_read_are_named(tmp_path):
-    with pytest.raises(CliProblem, match="nowhere cannot be read: No such file or directory"):
-        create_manifests.load(str(tmp_path / "nowhere"))
-    with pytest.raises(CliProblem, match=r"cannot be read: .*refused"):
-        create_manifests.load("http://127.0.0.1:9/vc.yaml")
+    with pytest.raises(CliError, match="nowhere cannot be read: No such file or directory"):
+        create_manifests.load_source(str(tmp_path / "nowhere"))
+    with pytest.raises(CliError, match=r"cannot be read: .*refused"):
+        create_manifests.load_source("http://127.0.0.1:9/vc.yaml")
 
 
 def test_a_file_and_standard_input_are_read(tmp_path, monkeypatch):
     path = tmp_path / "vc.yaml"
     path.write_text(TENANT)
-    assert create_manifests.load(str(path)) == TENANT.encode()
+    assert create_manifests.load_source(str(path)) == TENANT.encode()
     monkeypatch.setattr(sys, "stdin", io.TextIOWrapper(io.BytesIO(b"kind: x")))
-    assert create_manifests.load("-") == b"kind: x"
+    assert create_manifests.load_source("-") == b"kind: x"
 
 
 def test_a_file_without_end_is_not_read_to_its_end():
-    with pytest.raises(CliProblem, match="is larger than"):
-        create_manifests.load("/dev/zero")
+    with pytest.raises(CliError, match="is larger than"):
+        create_manifests.load_source("/dev/zero")
 
 
 def of_spec(spec: str) -> str:
@@ -191,18 +193,20 @@ def test_what_says_more_than_its_text_shows_is_refused(text, told):
 
 def test_an_alias_may_stand_for_a_few_lines():
     spec = "{clusterVersionName: v1.36, a: &a {k: [1, 2]}, b: *a, c: {<<: *a}}"
-    found = create_manifests.parse(of_spec(spec).encode(), "vc.yaml").virtual_cluster["spec"]
+    found = create_manifests.parse_manifest(of_spec(spec).encode(), "vc.yaml").virtual_cluster[
+        "spec"
+    ]
     assert found["a"] == found["b"] == found["c"] == {"k": [1, 2]}
 
 
 @pytest.mark.parametrize("namespace", ["../../x", "..", "a/b", "Upper", "x" * 64, "a%2fb"])
 def test_a_namespace_in_the_file_is_a_name_and_no_path(namespace):
     text = TENANT.replace("shop", f"'{namespace}'")
-    body = create_manifests.parse(text.encode(), "vc.yaml").virtual_cluster
-    with pytest.raises(CliProblem, match=r"metadata\.namespace: '.*' is not a DNS label; use"):
-        create_manifests.placed(body, "default", is_explicit=False)
+    body = create_manifests.parse_manifest(text.encode(), "vc.yaml").virtual_cluster
+    with pytest.raises(CliError, match=r"metadata\.namespace: '.*' is not a DNS label; use"):
+        create_manifests.with_namespace(body, "default", is_explicit=False)
 
 
 def test_a_version_by_flag_is_a_name_and_no_path():
-    with pytest.raises(CliProblem, match=r"--cluster-version '\.\./x' is no name"):
-        create_manifests.virtual_cluster("web", "../x")
+    with pytest.raises(CliError, match=r"--cluster-version '\.\./x' is no name"):
+        create_manifests.build_virtual_cluster("web", "../x")

@@ -17,7 +17,7 @@ def pod(name: str, namespace: str, **status) -> dict:
 
 
 def test_namespaces_pods_and_nodes_say_which_tenant_namespace_they_are_for():
-    found = get.SuperSide(
+    found = get.SuperSummary(
         namespaces=[
             {"metadata": {"name": "a-1-web", "creationTimestamp": STAMP}},
             {
@@ -41,7 +41,7 @@ def test_namespaces_pods_and_nodes_say_which_tenant_namespace_they_are_for():
             }
         ],
     )
-    assert get.super_tables(found, NOW) == (
+    assert get.build_super_tables(found, NOW) == (
         "\nSUPER-NAMESPACE   NAMESPACE         STATUS   AGE\n"
         "a-1-web           (control plane)   <none>   60s\n"
         "a-1-web-shop      shop              Active   60s\n"
@@ -55,14 +55,14 @@ def test_namespaces_pods_and_nodes_say_which_tenant_namespace_they_are_for():
 
 def test_other_super_clusters_are_shown_with_their_phase_and_their_pods():
     listed = [{"name": "c2", "phase": "Draining", "pods": 3}, {"name": "c3"}]
-    assert get.targets_table({"status": {"targets": listed}}) == (
+    assert get.build_targets_table({"status": {"targets": listed}}) == (
         "\nTARGET   PHASE      PODS\nc2       Draining   3\nc3       <none>     <none>\n"
     )
-    assert get.targets_table({"status": {}}) == ""
+    assert get.build_targets_table({"status": {}}) == ""
 
 
 def test_what_has_nothing_yet_is_said_in_words():
-    assert get.super_tables(get.SuperSide([], [], []), NOW) == (
+    assert get.build_super_tables(get.SuperSummary([], [], []), NOW) == (
         "\nIt has no namespaces in the super cluster yet.\n"
     )
 
@@ -73,12 +73,12 @@ def test_conditions_begin_with_the_summary():
          "lastTransitionTime": STAMP}
         for kind in ("Zoo", "APIServerReady", "EtcdReady", "Ready", "Ant")
     ]  # fmt: skip
-    table = get.conditions_table({"status": {"conditions": conditions}}, NOW)
+    table = get.build_conditions_table({"status": {"conditions": conditions}}, NOW)
     assert [line.split()[0] for line in table.split("\n")[1:-1]] == [
         *("CONDITION", "Ready", "EtcdReady", "APIServerReady", "Ant", "Zoo"),
     ]
     assert "a b" in table
-    assert "is vc-manager running?" in get.conditions_table({}, NOW)
+    assert "is vc-manager running?" in get.build_conditions_table({}, NOW)
 
 
 @pytest.mark.parametrize(
@@ -94,10 +94,10 @@ def test_conditions_begin_with_the_summary():
     ],
 )  # fmt: skip
 def test_a_pods_status_is_what_is_wrong_with_it_else_its_phase(status, shown):
-    assert get.pod_status(pod("a", "b", **status)) == shown
+    assert get.format_pod_status(pod("a", "b", **status)) == shown
 
 
 def test_a_pod_that_is_going_says_so():
     going = pod("a", "b")
     going["metadata"]["deletionTimestamp"] = STAMP
-    assert get.pod_status(going) == "Terminating"
+    assert get.format_pod_status(going) == "Terminating"

@@ -1,6 +1,6 @@
 from datetime import UTC, datetime
 
-from kubectl_vc.output.printers import Format
+from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.verbs import listing
 
 NOW = datetime(2026, 1, 2, tzinfo=UTC)
@@ -28,7 +28,7 @@ OLD = {
 
 
 def test_the_table_has_the_age_last_and_says_what_is_not_known():
-    assert listing.table([NEW, OLD], now=NOW, everywhere=False, form=Format.TABLE) == (
+    assert listing.build_table([NEW, OLD], now=NOW, everywhere=False, form=OutputFormat.TABLE) == (
         "NAME   PHASE     READY     VERSION   ENDPOINT                  AGE\n"
         "new    Pending   Unknown   <none>    <none>                    60s\n"
         "old    Running   True      v1.35.1   https://192.0.2.1:30001   3d\n"
@@ -36,7 +36,9 @@ def test_the_table_has_the_age_last_and_says_what_is_not_known():
 
 
 def test_namespaces_come_first_and_wide_adds_columns():
-    lines = listing.table([OLD], now=NOW, everywhere=True, form=Format.WIDE).splitlines()
+    lines = listing.build_table(
+        [OLD], now=NOW, everywhere=True, form=OutputFormat.WIDE
+    ).splitlines()
     assert lines[0].split() == [
         *("NAMESPACE", "NAME", "PHASE", "READY", "VERSION", "ENDPOINT"),
         *("CLUSTER-VERSION", "ROOT-NAMESPACE", "MESSAGE", "AGE"),
@@ -49,5 +51,5 @@ def test_namespaces_come_first_and_wide_adds_columns():
 
 def test_one_that_is_being_deleted_says_so():
     going = {**OLD, "metadata": {**OLD["metadata"], "deletionTimestamp": "2026-01-02T00:00:00Z"}}
-    table = listing.table([going], now=NOW, everywhere=False, form=Format.TABLE)
+    table = listing.build_table([going], now=NOW, everywhere=False, form=OutputFormat.TABLE)
     assert "Terminating" in table

@@ -98,7 +98,7 @@ async def test_what_may_be_repeated_is(verb, fault):
 
 @pytest.mark.parametrize("verb", [_post, _json])
 @pytest.mark.parametrize(
-    ("fault", "problem"), [(_cut, errors.Unavailable), (_told_unavailable, errors.ServerProblem)]
+    ("fault", "problem"), [(_cut, errors.Unavailable), (_told_unavailable, errors.ServerError)]
 )
 async def test_what_may_have_happened_is_not_repeated(verb, fault, problem):
     """REL-34."""
@@ -116,7 +116,7 @@ async def test_what_was_turned_away_at_the_door_is_repeated_even_so(verb):
 
 @pytest.mark.parametrize(
     ("fault", "problem"),
-    [(_refused_by_rule, errors.TooManyRequests), (_internal, errors.ServerProblem)],
+    [(_refused_by_rule, errors.TooManyRequests), (_internal, errors.ServerError)],
 )
 async def test_what_time_does_not_heal_is_not_repeated(fault, problem):
     async with misbehaving(_after([fault])) as server, Client(server.endpoint) as client:
@@ -259,7 +259,7 @@ async def test_a_silent_watch_ends():
     async with misbehaving(handler) as server, Client(server.endpoint) as client:
 
         async def follow():
-            async with client.watch(PODS, silence=0.1) as events:
+            async with client.watch(PODS, idle_timeout=0.1) as events:
                 async for _ in events:
                     pass
 
@@ -415,7 +415,7 @@ async def test_acting_as_somebody_else_is_said_in_headers():
 @pytest.mark.parametrize("most", [None, 1000], ids=["any server", "this server"])
 async def test_an_endless_answer_is_refused_before_it_fills_the_memory(monkeypatch, most):
     if most is None:
-        monkeypatch.setattr(transport_protocol, "MAX_ANSWER_BYTES", 1000)
+        monkeypatch.setattr(transport_protocol, "MAX_RESPONSE_BYTES", 1000)
 
     async def endless(_, answer):
         await answer.begin()
@@ -423,7 +423,10 @@ async def test_an_endless_answer_is_refused_before_it_fills_the_memory(monkeypat
             for _ in range(1000):
                 await answer.chunk(b"x" * 100)
 
-    async with misbehaving(endless) as server, Client(server.endpoint, most=most) as client:
+    async with (
+        misbehaving(endless) as server,
+        Client(server.endpoint, max_response_bytes=most) as client,
+    ):
         with pytest.raises(errors.Unavailable, match="an answer of more than 1000 bytes"):
             await client.get(PODS, "a", namespace="n", deadline=2)
 

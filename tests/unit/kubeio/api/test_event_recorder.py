@@ -15,7 +15,7 @@ from kubeio.config.endpoint import Endpoint
 from tenancy.resources import EVENTS, NAMESPACES
 from tests.support.eventually import eventually
 from tests.support.memapi import clusters, verbs
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.served import Served
 
 POD = {
@@ -51,7 +51,7 @@ class EventServer(Served):
             self._events.remove(event)
 
     def refuse(self, code):
-        self.refusal = lambda _: RefusedError(code, "No", "No") if code else None
+        self.refusal = lambda _: StatusError(code, "No", "No") if code else None
 
 
 @contextlib.asynccontextmanager

@@ -11,19 +11,19 @@ import pytest
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.api.leader_election import (
-    DURATION,
-    HAND_OVER,
-    RENEW_DEADLINE,
-    Lease,
-    LeaseLost,
-    Observer,
-    identity,
+    HANDOVER_SECONDS,
+    LEASE_DURATION_SECONDS,
+    RENEW_DEADLINE_SECONDS,
+    LeaderElector,
+    LeaseLostError,
+    LeaseObserver,
+    build_identity,
 )
 from tenancy.resources import LEASES, NAMESPACES
 from tests.support.eventually import eventually
 from tests.support.faketime import FakeTime
 from tests.support.memapi import clusters, patches, verbs
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.served import Served
 
 
@@ -63,10 +63,10 @@ class LeaseServer(Served):
 
 
 def internal_error(_):
-    return RefusedError(500, "InternalError", "InternalError")
+    return StatusError(500, "InternalError", "InternalError")
 
 
-class Scope:
+class LeaseScope:
     """What is run while the lease is held."""
 
     def __init__(self):
@@ -85,7 +85,7 @@ class Scope:
 @contextlib.asynccontextmanager
 async def _candidate(server, time, scope, identity="one", **options):
     async with Client(server.endpoint) as client:
-        lease = Lease(
+        lease = LeaderElector(
             client,
             namespace="n",
             name="l",
@@ -100,12 +100,12 @@ async def _candidate(server, time, scope, identity="one", **options):
             yield lease, task
         finally:
             task.cancel()
-            with contextlib.suppress(asyncio.CancelledError, LeaseLost):
+            with contextlib.suppress(asyncio.CancelledError, LeaseLostError):
                 await task
 
 
 async def test_a_free_lease_is_taken_renewed_and_given_back():
-    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
     async with store.running():
         async with _candidate(store, time, scope) as (lease, _):
             await eventually(lambda: scope.running and time.asleep == 1)
@@ -126,7 +126,7 @@ async def test_a_free_lease_is_taken_renewed_and_given_back():
 
 
 async def test_a_renewal_that_was_cut_off_does_not_keep_it_from_being_given_back():
-    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
     async with store.running():
         async with _candidate(store, time, scope):
             await eventually(lambda: scope.running and time.asleep == 1)
@@ -144,7 +144,7 @@ async def test_what_the_scope_returns_and_raises_comes_through():
         raise ZeroDivisionError
 
     async with store.running(), Client(store.endpoint) as client:
-        lease = Lease(
+        lease = LeaderElector(
             client, namespace="n", name="l", identity="one", clock=time.clock, sleep=time.sleep
         )
         assert await lease.run(answer) == 42
@@ -155,7 +155,7 @@ async def test_what_the_scope_returns_and_raises_comes_through():
 
 async def test_a_silent_server_fences_the_scope_before_anyone_else_could_take_over():
     """REL-50."""
-    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
 
     async with store.running(), _candidate(store, time, scope) as (_, task):
         await eventually(lambda: scope.running and time.asleep == 1)
@@ -164,14 +164,14 @@ async def test_a_silent_server_fences_the_scope_before_anyone_else_could_take_ov
         while not task.done():
             time.pass_to_next()
             await eventually(lambda: task.done() or time.asleep == 1)
-        assert time.seconds - last_renewal <= RENEW_DEADLINE
+        assert time.seconds - last_renewal <= RENEW_DEADLINE_SECONDS
         assert not scope.running
-        with pytest.raises(LeaseLost, match="could not be renewed"):
+        with pytest.raises(LeaseLostError, match="could not be renewed"):
             task.result()
 
 
 async def test_a_short_trouble_is_survived():
-    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
 
     async with store.running(), _candidate(store, time, scope) as (lease, _):
         await eventually(lambda: scope.running and time.asleep == 1)
@@ -187,20 +187,20 @@ async def test_a_short_trouble_is_survived():
 
 
 async def test_a_stolen_lease_ends_the_scope_at_the_next_look():
-    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
     async with store.running(), _candidate(store, time, scope) as (_, task):
         await eventually(lambda: scope.running and time.asleep == 1)
         store.steal("thief")
         time.pass_to_next()
         await eventually(task.done)
         assert not scope.running
-        with pytest.raises(LeaseLost, match="held by thief"):
+        with pytest.raises(LeaseLostError, match="held by thief"):
             task.result()
         assert store.holder == "thief"  # what is not ours is not given back
 
 
 async def test_a_strangers_edit_does_not_lose_the_lease():
-    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
     async with store.running(), _candidate(store, time, scope) as (lease, _):
         await eventually(lambda: scope.running and time.asleep == 1)
         store.change(metadata={"labels": {"x": "1"}})
@@ -215,7 +215,7 @@ async def test_a_strangers_edit_does_not_lose_the_lease():
 async def test_the_second_waits_for_as_long_as_the_first_renews_and_takes_over_when_it_stops():
     """REL-50: never both."""
     store, time = LeaseServer(), FakeTime()
-    first, second = Scope(), Scope()
+    first, second = LeaseScope(), LeaseScope()
     async with store.running(), _candidate(store, time, first) as (_, dying):
         await eventually(lambda: first.running and time.asleep == 1)
         async with _candidate(store, time, second, "two") as (lease, _task):
@@ -252,12 +252,12 @@ async def test_the_next_process_of_a_pod_takes_back_what_the_one_before_it_left(
             (("pod", "other"), False),
             (("pod", ""), False),
         ):
-            dead, scope = identity("pod", "uid"), Scope()
-            async with _candidate(store, time, Scope(), dead):
+            dead, scope = build_identity("pod", "uid"), LeaseScope()
+            async with _candidate(store, time, LeaseScope(), dead):
                 await eventually(lambda: store.holder == "pod_uid" and time.asleep == 1)
                 left = store.lease
             store.change(spec=left["spec"])
-            async with _candidate(store, time, scope, identity(*who)):
+            async with _candidate(store, time, scope, build_identity(*who)):
                 await eventually(lambda: time.asleep == 1)
                 assert scope.running == is_had
             store.delete()
@@ -266,7 +266,7 @@ async def test_the_next_process_of_a_pod_takes_back_what_the_one_before_it_left(
 async def test_of_two_processes_of_one_pod_the_earlier_ends_at_its_next_renewal():
     """No kubelet has that; one that does must not have two writers, nor lose the later's lease."""
     store, time = LeaseServer(), FakeTime()
-    first, second = Scope(), Scope()
+    first, second = LeaseScope(), LeaseScope()
     async with store.running(), _candidate(store, time, first) as (_, earlier):
         await eventually(lambda: first.running and time.asleep == 1)
         time.pass_to_next()
@@ -281,7 +281,7 @@ async def test_of_two_processes_of_one_pod_the_earlier_ends_at_its_next_renewal(
 
 async def test_a_released_lease_is_taken_at_the_next_look():
     store, time = LeaseServer(), FakeTime()
-    first, second = Scope(), Scope()
+    first, second = LeaseScope(), LeaseScope()
     async with store.running():
         async with _candidate(store, time, second, "two") as (_, _task):
             await eventually(lambda: second.running and time.asleep == 1)
@@ -302,7 +302,7 @@ def _lease(holder="one", renewed="t0", duration=15):
 def test_an_observer_trusts_a_record_for_its_duration_and_no_clock_but_its_own():
     """REL-51: the time written by the other may be of 1970."""
     time = FakeTime()
-    observer = Observer(time.clock)
+    observer = LeaseObserver(time.clock)
     assert not observer.is_held(None)
     assert observer.is_held(_lease(renewed="1970-01-01T00:00:00Z"))
     time.seconds += 14.9
@@ -316,25 +316,27 @@ def test_an_observer_trusts_a_record_for_its_duration_and_no_clock_but_its_own()
 
 def test_times_that_fence_nothing_are_refused():
     with pytest.raises(ValueError, match="nothing is fenced"):
-        Lease(None, namespace="n", name="l", identity="i", duration=10.0, renew_deadline=10.0)
+        LeaderElector(
+            None, namespace="n", name="l", identity="i", duration=10.0, renew_deadline=10.0
+        )
 
 
 async def test_a_write_is_let_through_only_while_the_lease_is_certainly_held():
     """REL-12, REL-79: a loop that stood still counts as frozen."""
-    store, time, scope = LeaseServer(), FakeTime(), Scope()
+    store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
     async with store.running(), _candidate(store, time, scope) as (lease, task):
         with pytest.raises(errors.Fenced, match="the lease n/l was not renewed"):
-            lease.fence()
+            lease.check_fence()
         await eventually(lambda: scope.running and time.asleep == 1)
-        lease.fence()
-        time.seconds += RENEW_DEADLINE - 0.1
-        lease.fence()
+        lease.check_fence()
+        time.seconds += RENEW_DEADLINE_SECONDS - 0.1
+        lease.check_fence()
         time.seconds += 0.1  # frozen: nothing of ours ran meanwhile
         with pytest.raises(errors.Fenced):
-            lease.fence()
+            lease.check_fence()
         assert scope.running
         assert not task.done()
 
 
 def test_a_holder_that_vanishes_is_followed_within_ten_seconds():
-    assert RENEW_DEADLINE < DURATION < HAND_OVER < 10.0
+    assert RENEW_DEADLINE_SECONDS < LEASE_DURATION_SECONDS < HANDOVER_SECONDS < 10.0

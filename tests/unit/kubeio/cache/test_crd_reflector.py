@@ -7,12 +7,12 @@ import contextlib
 from urllib.parse import quote
 
 from kubeio.api.client import Client
-from kubeio.cache.crd_reflector import OptionalReflector, definition_of
+from kubeio.cache.crd_reflector import CrdReflector, crd_name
 from kubeio.cache.store import Store
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, VOLUME_SNAPSHOT_CLASSES
 from tests.support.eventually import eventually
 from tests.support.memapi import clusters, verbs
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.served import Served
 
 CLASSES = "/apis/snapshot.storage.k8s.io/v1/volumesnapshotclasses"
@@ -24,7 +24,7 @@ async def following(server: Served, told: list[str]):
     """Follow the collection for the length of a block."""
     store = Store()
     async with server.running(), Client(server.endpoint) as client:
-        reflector = OptionalReflector(
+        reflector = CrdReflector(
             client, VOLUME_SNAPSHOT_CLASSES, store, on_served=lambda: told.append("served")
         )
         task = asyncio.ensure_future(reflector.run())
@@ -36,7 +36,7 @@ async def following(server: Served, told: list[str]):
                 await task
 
 
-def make_class(cluster: Cluster, name: str) -> None:
+def make_class(cluster: MemoryCluster, name: str) -> None:
     """Have an object of the kind that the CRD brings."""
     body = {"metadata": {"name": name}}
     verbs.create(cluster, cluster.of(VOLUME_SNAPSHOT_CLASSES), "", body, "test")
@@ -79,4 +79,4 @@ async def test_it_is_followed_while_its_definition_is_there():
 
 
 def test_the_name_of_a_definition():
-    assert definition_of(VOLUME_SNAPSHOT_CLASSES) == NAME
+    assert crd_name(VOLUME_SNAPSHOT_CLASSES) == NAME

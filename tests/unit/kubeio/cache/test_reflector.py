@@ -8,7 +8,7 @@ import pytest
 
 from tests.support.eventually import eventually
 from tests.support.kubeio.reflectors import (
-    Script,
+    WatchScript,
     begin_with,
     bookmark,
     mark,
@@ -26,7 +26,7 @@ async def test_a_streamed_list_becomes_the_store_and_goes_on_as_a_watch():
         await answer.event("BOOKMARK", bookmark(20))
         await answer.hang()
 
-    script = Script(scene(pod("a", 5), version=10, then=then))
+    script = WatchScript(scene(pod("a", 5), version=10, then=then))
     async with running(script) as run:
         await eventually(lambda: run.reflector.revision == 20)
         assert run.names == ["a"]
@@ -55,7 +55,7 @@ async def test_nothing_is_synced_before_the_end_of_the_list():
         await answer.event("BOOKMARK", mark(10))
         await answer.hang()
 
-    script = Script(play)
+    script = WatchScript(play)
     async with running(script) as run:
         await eventually(lambda: script.watched)
         assert (run.names, run.reflector.synced, run.store.synced) == ([], False, False)
@@ -77,7 +77,7 @@ async def test_a_streamed_list_that_breaks_before_its_end_is_begun_anew():
         await answer.event("ADDED", pod("ghost", 5))
         await answer.end()
 
-    script = Script(break_off, end_early, scene(pod("a", 5), version=10))
+    script = WatchScript(break_off, end_early, scene(pod("a", 5), version=10))
     async with running(script) as run:
         await run.reflector.wait_synced()
         assert run.names == ["a"]
@@ -91,7 +91,7 @@ async def test_a_server_without_streamed_lists_is_asked_page_by_page(code):
         await answer.status(code, "Invalid", "sendInitialEvents is forbidden")
 
     pods = [pod(f"p{number}", number) for number in range(1, 8)]
-    script = Script(refuse, listed=pods, version=50, page=3)
+    script = WatchScript(refuse, listed=pods, version=50, page=3)
     async with running(script) as run:
         await eventually(lambda: len(script.watched) == 2)
         assert run.names == [f"p{number}" for number in range(1, 8)]
@@ -109,9 +109,9 @@ async def test_a_list_that_nobody_could_hold_is_given_up(is_streamed):
         await answer.status(400, "BadRequest", "no")
 
     scenes = [scene(*pods, version=50)] if is_streamed else [refuse]
-    script = Script(*scenes, listed=pods, version=50)
-    async with running(script, most=2000) as run:
-        await eventually(lambda: "more than 2000 bytes" in run.reflector._told)
+    script = WatchScript(*scenes, listed=pods, version=50)
+    async with running(script, max_list_bytes=2000) as run:
+        await eventually(lambda: "more than 2000 bytes" in run.reflector._logged_problem)
         assert (run.names, run.reflector.synced) == ([], False)
 
 
@@ -121,14 +121,14 @@ async def test_who_hurries_it_has_it_try_before_its_delay_is_over():
     async def broken(answer):
         await answer.status(500, "InternalError")
 
-    script = Script(broken, scene(pod("a", 5), version=10))
+    script = WatchScript(broken, scene(pod("a", 5), version=10))
     async with running(script, rests=True) as run:
         await eventually(lambda: run.reflector.problem)
         await asyncio.sleep(0.05)
         assert len(script.watched) == 1
-        run.reflector.hurry(asyncio.get_running_loop().time())
+        run.reflector.retry_now(asyncio.get_running_loop().time())
         await eventually(lambda: run.reflector.synced)
-        run.reflector.hurry(asyncio.get_running_loop().time())
+        run.reflector.retry_now(asyncio.get_running_loop().time())
         await asyncio.sleep(0.05)
         assert (run.names, len(script.watched)) == (["a"], 2)
 
@@ -142,14 +142,14 @@ async def test_who_hurries_it_ends_a_try_that_waits_in_vain():
     async def swallowed(answer):
         await answer.hang()
 
-    script = Script(broken, swallowed, scene(pod("a", 5), version=10))
+    script = WatchScript(broken, swallowed, scene(pod("a", 5), version=10))
     async with running(script) as run:
         await eventually(lambda: len(script.watched) == 2)
         await asyncio.sleep(0.05)
-        run.reflector.hurry(asyncio.get_running_loop().time() - 60)  # it began since
+        run.reflector.retry_now(asyncio.get_running_loop().time() - 60)  # it began since
         await asyncio.sleep(0.05)
         assert (len(script.watched), run.reflector.synced) == (2, False)
-        run.reflector.hurry(asyncio.get_running_loop().time())
+        run.reflector.retry_now(asyncio.get_running_loop().time())
         await eventually(lambda: run.reflector.synced)
         assert (run.names, run.reflector.restarts) == (["a"], 1)
 
@@ -161,7 +161,7 @@ async def test_gone_in_the_middle_lists_anew_and_finds_what_was_missed():
         status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
         await answer.event("ERROR", status)
 
-    script = Script(
+    script = WatchScript(
         scene(pod("a", 5), pod("b", 6), version=10, then=gone),
         scene(pod("b", 6), pod("c", 20), version=21),
     )
@@ -180,7 +180,7 @@ async def test_gone_at_the_door_lists_anew_too():
     async def cut(answer):
         answer.cut()
 
-    script = Script(
+    script = WatchScript(
         scene(pod("a", 5), version=10, then=cut),
         gone,
         scene(pod("b", 20), version=21),
@@ -197,7 +197,7 @@ async def test_a_store_that_went_back_is_listed_anew():
     async def cut(answer):
         answer.cut()
 
-    script = Script(
+    script = WatchScript(
         scene(pod("a", 5), version=5000, then=cut), scene(pod("b", 2), version=3), version=3
     )
     async with running(script) as run:
@@ -209,10 +209,10 @@ async def test_a_store_that_went_back_is_listed_anew():
 
 async def test_whoever_knows_of_another_store_has_the_collection_listed_anew_at_once():
     """Its revision is beyond the watch's place, so that nothing else would tell."""
-    script = Script(scene(pod("a", 5), version=10), scene(pod("b", 7), version=5000))
+    script = WatchScript(scene(pod("a", 5), version=10), scene(pod("b", 7), version=5000))
     async with running(script) as run:
         await eventually(lambda: script.watched == ["list"] and run.names == ["a"])
-        run.reflector.list_anew()
+        run.reflector.relist()
         await eventually(lambda: run.names == ["b"])
         assert script.watched == ["list", "list"]
         assert (run.reflector.restarts, run.reflector.problem) == (0, "")
@@ -222,11 +222,11 @@ async def test_whoever_knows_of_another_store_has_the_collection_listed_anew_at_
 async def test_a_list_that_was_asked_for_is_not_forgotten_over_what_else_comes():
     async def cut(answer):
         await eventually(lambda: run.names == ["a"])
-        run.reflector.list_anew()
+        run.reflector.relist()
         await answer.event("ADDED", pod("c", 11))
         answer.cut()
 
-    script = Script(
+    script = WatchScript(
         scene(pod("a", 5), version=10, then=cut),
         scene(pod("b", 7), version=5000),
         version=5000,
@@ -241,7 +241,7 @@ async def test_a_bookmark_that_goes_back_is_no_progress():
         await answer.event("BOOKMARK", bookmark(4))
         await answer.hang()
 
-    script = Script(scene(pod("a", 5), version=5000, then=back), scene(pod("b", 2), version=6))
+    script = WatchScript(scene(pod("a", 5), version=5000, then=back), scene(pod("b", 2), version=6))
     async with running(script) as run:
         await eventually(lambda: run.names == ["b"])
         assert (run.reflector.position, run.reflector.revision) == (6, 5000)
@@ -254,7 +254,7 @@ async def test_an_object_that_cannot_be_read_does_not_end_the_loop():
         await answer.event("ADDED", {"metadata": {"name": 7}})
         await answer.hang()
 
-    script = Script(scene(version=10, then=strange), scene(pod("a", 12), version=13))
+    script = WatchScript(scene(version=10, then=strange), scene(pod("a", 12), version=13))
     async with running(script) as run:
         await eventually(lambda: run.names == ["a"])
 

@@ -20,7 +20,7 @@ def item(name: str) -> dict[str, object]:
     return {"metadata": {"name": name, "namespace": "n", "uid": name, "resourceVersion": "5"}}
 
 
-class Circles:
+class EndlessLists:
     """Refuses to stream; has `pages` pages, or no last one, and `barren` of them are empty."""
 
     def __init__(self, *, pages: int = 0, barren: int = 0) -> None:
@@ -60,7 +60,7 @@ async def following(server):
 
 @pytest.mark.parametrize("barren", [0, 10**9])
 async def test_pages_without_an_end_are_given_up(barren):
-    server = Circles(barren=barren)
+    server = EndlessLists(barren=barren)
     async with following(server) as (reflector, store):
         await eventually(lambda: "has no end" in reflector.problem)
         await eventually(lambda: server.lists > 1)
@@ -71,7 +71,7 @@ async def test_pages_without_an_end_are_given_up(barren):
 
 
 async def test_pages_with_nothing_on_them_are_allowed():
-    server = Circles(pages=60, barren=50)
+    server = EndlessLists(pages=60, barren=50)
     async with following(server) as (reflector, store):
         await reflector.wait_synced()
         assert reflector.restarts == 0

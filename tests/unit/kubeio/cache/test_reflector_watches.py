@@ -5,10 +5,10 @@ from __future__ import annotations
 import asyncio
 
 from kubeio.http import watch_decoder
-from kubeio.loop_budget import Turns
+from kubeio.loop_budget import LoopBudget
 from tests.support.eventually import eventually
 from tests.support.kubeio.reflectors import (
-    Script,
+    WatchScript,
     begin_with,
     bookmark,
     forever,
@@ -25,7 +25,7 @@ async def test_a_cut_watch_resumes_where_it_stood():
         await answer.chunk(b'{"type":"DELETED","object":{"metada')
         answer.cut()
 
-    script = Script(scene(pod("a", 5), version=10, then=cut_inside_a_line), version=11)
+    script = WatchScript(scene(pod("a", 5), version=10, then=cut_inside_a_line), version=11)
     async with running(script) as run:
         await eventually(lambda: script.watched == ["list", "11"])
         assert run.names == ["a", "b"]
@@ -37,7 +37,7 @@ async def test_a_watch_that_stands_again_has_no_problem_however_quiet_it_is():
     async def cut(answer):
         answer.cut()
 
-    script = Script(scene(pod("a", 5), version=10, then=cut), version=10)
+    script = WatchScript(scene(pod("a", 5), version=10, then=cut), version=10)
     async with running(script) as run:
         await eventually(lambda: script.watched == ["list", "10"] and not run.reflector.problem)
         assert run.reflector.restarts == 1
@@ -48,7 +48,7 @@ async def test_a_revision_without_end_is_no_number():
         await answer.event("BOOKMARK", bookmark("9" * 5000))
         await answer.hang()
 
-    script = Script(scene(pod("a", 5), version=10, then=then), scene(version=11))
+    script = WatchScript(scene(pod("a", 5), version=10, then=then), scene(version=11))
     async with running(script) as run:
         await eventually(lambda: run.reflector.position == 11)
         assert run.names == []
@@ -61,14 +61,14 @@ async def test_an_object_without_bottom_ends_no_reflector():
         await answer.chunk(b"}}\n")
         await answer.hang()
 
-    script = Script(scene(pod("a", 5), version=10, then=deep), scene(version=11))
+    script = WatchScript(scene(pod("a", 5), version=10, then=deep), scene(version=11))
     async with running(script) as run:
         await eventually(lambda: run.reflector.position == 11)
 
 
 async def test_silence_ends_a_watch():
     """REL-46."""
-    script = Script(scene(pod("a", 5), version=10), version=10)
+    script = WatchScript(scene(pod("a", 5), version=10), version=10)
     async with running(script, silence=0.1) as run:
         await eventually(lambda: len(script.watched) >= 2)
         assert script.watched[:2] == ["list", "10"]
@@ -80,7 +80,7 @@ async def test_a_watch_without_bookmarks_may_be_silent_and_is_asked_for_shorter(
 
     Of Events no server sends any.
     """
-    script = Script(scene(pod("a", 5), version=10), version=10)
+    script = WatchScript(scene(pod("a", 5), version=10), version=10)
     async with running(script, silence=0.1, has_bookmarks=False) as run:
         await eventually(lambda: run.names == ["a"])
         await asyncio.sleep(0.4)
@@ -104,7 +104,7 @@ async def test_delays_grow_until_there_is_progress():
         answer.cut()
 
     first = scene(version=10, then=cut_now)
-    script = Script(first, cut, cut, progress, cut, forever, version=11)
+    script = WatchScript(first, cut, cut, progress, cut, forever, version=11)
     async with running(script, delays=delays):
         await eventually(lambda: not script.scenes)
         assert delays == [1, 2, 4, 1, 2]
@@ -116,7 +116,7 @@ async def test_a_server_that_ends_each_watch_at_once_is_not_hammered():
         await answer.end()
 
     delays = []
-    script = Script(scene(version=10, then=lambda answer: answer.end()), end, end, version=10)
+    script = WatchScript(scene(version=10, then=lambda answer: answer.end()), end, end, version=10)
     async with running(script, delays=delays):
         await eventually(lambda: not script.scenes and len(delays) == 3)
         assert delays == [1, 2, 4]
@@ -134,7 +134,7 @@ async def test_what_is_wrong_can_be_read_and_goes_away():
         await answer.event("ADDED", pod("a", 11))
         await answer.hang()
 
-    script = Script(forbid, allow)
+    script = WatchScript(forbid, allow)
     async with running(script) as run:
         await eventually(lambda: "no rights" in run.reflector.problem)
         allowed.set()
@@ -151,13 +151,13 @@ async def test_a_watch_is_opened_when_there_is_a_turn_for_it():
         await answer.event("BOOKMARK", mark(9))
         await answer.hang()
 
-    class Busy(Turns):
-        def is_over(self):
+    class Busy(LoopBudget):
+        def is_spent(self):
             opened.append(len(script.watched))
             return len(opened) < 4
 
-    script = Script(play)
-    async with running(script, turns=Busy()) as run:
+    script = WatchScript(play)
+    async with running(script, loop_budget=Busy()) as run:
         await run.reflector.wait_synced()
     assert opened[:5] == [0, 0, 0, 0, 1]
 
@@ -168,11 +168,11 @@ async def test_a_watch_is_opened_also_where_others_have_the_time_of_each_turn():
         await answer.event("BOOKMARK", mark(9))
         await answer.hang()
 
-    class Taken(Turns):
-        def is_over(self):
+    class Taken(LoopBudget):
+        def is_spent(self):
             return True
 
-    async with asyncio.timeout(10), running(Script(play), turns=Taken()) as run:
+    async with asyncio.timeout(10), running(WatchScript(play), loop_budget=Taken()) as run:
         await run.reflector.wait_synced()
 
 
@@ -198,7 +198,7 @@ async def test_others_have_their_turn_between_two_objects_when_it_is_over():
 
     ticking = asyncio.ensure_future(tick())
     at = []
-    async with running(Script(play), is_turn_over=lambda: True) as run:
+    async with running(WatchScript(play), is_budget_spent=lambda: True) as run:
         run.store.subscribe(lambda *_: at.append(turns))
         await run.reflector.wait_synced()
     ticking.cancel()

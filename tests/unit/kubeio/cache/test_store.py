@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from kubeio.cache import store as stores
-from kubeio.cache.store import MAX_PARSED_ANNOTATION, Store, parse
+from kubeio.cache.store import MAX_PARSED_ANNOTATION, Store, parse_entry
 
 
 def _object(name="a", namespace="ns", uid="u1", version="1", **metadata):
@@ -28,16 +28,16 @@ def _object(name="a", namespace="ns", uid="u1", version="1", **metadata):
 
 
 def _entry(*args, **fields):
-    return parse(orjson.dumps(_object(*args, **fields)))
+    return parse_entry(orjson.dumps(_object(*args, **fields)))
 
 
-class Told(list):
+class RecordedEvents(list):
     def __call__(self, old, new, live):
         self.append((old and old.resource_version, new and new.resource_version, live))
 
 
 def test_a_store_that_keeps_nothing_tells_of_all_that_comes_by():
-    store, told = Store(keeps=False), Told()
+    store, told = Store(has_metadata_only=False), RecordedEvents()
     store.subscribe(told)
     store.put(_entry(version="1"), live=False)
     store.put(_entry(version="2"), live=True)
@@ -58,7 +58,7 @@ def test_identity_is_parsed_and_the_body_kept():
 def test_managed_fields_go_and_everything_else_stays():
     body = _object(managedFields=[{"manager": "x"}], unknown={"a": [1]})
     body["brandNew"] = {"deep": [1.5, None, "é"]}
-    found = parse(orjson.dumps(body)).decode()
+    found = parse_entry(orjson.dumps(body)).decode()
     del body["metadata"]["managedFields"]
     assert found == body
 
@@ -82,14 +82,17 @@ def test_managed_fields_go_wherever_they_stand(before, metadata):
     text = b'{"apiVersion":"v1","kind":"Pod",' + before + b'"metadata":' + metadata + b"}"
     wanted = orjson.loads(text)
     del wanted["metadata"]["managedFields"]
-    entry = parse(text)
+    entry = parse_entry(text)
     assert entry.decode() == wanted
     assert entry.name == "a"
 
 
 def test_the_digest_tells_of_everything_in_the_metadata_but_the_version():
     first = _entry(version="1", labels={"a": "1"}, generation=1)
-    assert _entry(version="2", labels={"a": "1"}, generation=1).said == first.said
+    assert (
+        _entry(version="2", labels={"a": "1"}, generation=1).metadata_digest
+        == first.metadata_digest
+    )
     other = (
         {"labels": {"a": "2"}},
         {"generation": 2},
@@ -98,51 +101,51 @@ def test_the_digest_tells_of_everything_in_the_metadata_but_the_version():
     )
     for changed in other:
         fields = {"labels": {"a": "1"}, "generation": 1, **changed}
-        assert _entry(version="1", **fields).said != first.said
+        assert _entry(version="1", **fields).metadata_digest != first.metadata_digest
 
 
 def test_items_of_a_list_get_their_kind():
     body = _object()
     del body["apiVersion"], body["kind"]
-    entry = parse(orjson.dumps(body), api_version="v1", kind="ConfigMap")
+    entry = parse_entry(orjson.dumps(body), api_version="v1", kind="ConfigMap")
     assert entry.decode() == _object()
 
 
 def test_the_body_does_not_hold_on_to_the_chunk_it_came_in():
     line = orjson.dumps({"object": _object(), "padding": "x" * 100_000})
     raw = msgspec.json.decode(line, type=dict[str, msgspec.Raw])["object"]
-    assert len(parse(raw).body) < 300
+    assert len(parse_entry(raw).body) < 300
 
 
 def test_equal_labels_are_one_mapping_within_bounds(monkeypatch):
     """What tenants can fill has an end: many mappings, or many labels."""
-    monkeypatch.setattr(stores, "_SHARED", {})
-    monkeypatch.setattr(stores, "_MOST_SHARED", 2)
+    monkeypatch.setattr(stores, "_SHARED_LABELS", {})
+    monkeypatch.setattr(stores, "_MAX_SHARED_LABELS", 2)
     one, two = (_entry(name, labels={"l": "1"}) for name in ("one", "two"))
     assert one.labels is two.labels
-    many = {f"l{number}": "" for number in range(stores._MOST_SHARED_LABELS + 1)}
+    many = {f"l{number}": "" for number in range(stores._MAX_LABELS_SHARED_EACH + 1)}
     assert _entry(labels=many).labels == many
     for number in range(5):
         assert _entry(labels={"l": f"x{number}"}).labels == {"l": f"x{number}"}
-        assert len(stores._SHARED) <= 2
-    assert many not in stores._SHARED.values()
+        assert len(stores._SHARED_LABELS) <= 2
+    assert many not in stores._SHARED_LABELS.values()
     assert _entry(labels={"l": "1"}).labels == one.labels
 
 
 def test_equal_annotations_are_one_string_as_far_as_that_is_bounded(monkeypatch):
-    monkeypatch.setattr(stores, "_VALUES", {})
-    monkeypatch.setattr(stores, "_MOST_VALUES", 4)
-    long = "x" * (stores._LONGEST_VALUE + 1)
+    monkeypatch.setattr(stores, "_SHARED_VALUES", {})
+    monkeypatch.setattr(stores, "_MAX_SHARED_VALUES", 4)
+    long = "x" * (stores._MAX_SHARED_VALUE_LENGTH + 1)
 
     def value(text: str) -> str:
         body = {"metadata": {"name": "a", "annotations": {"a": text}}}
-        return parse(orjson.dumps(body)).annotations["a"]
+        return parse_entry(orjson.dumps(body)).annotations["a"]
 
     assert value("same") is value("same")
     for text in (long, "one", "two", "three"):
         assert value(text) == text
-        assert len(stores._VALUES) <= 4
-    assert long not in stores._VALUES
+        assert len(stores._SHARED_VALUES) <= 4
+    assert long not in stores._SHARED_VALUES
 
 
 def test_long_annotations_stay_in_the_body_only():
@@ -171,11 +174,11 @@ def test_a_deletion_timestamp_is_seen():
 )
 def test_what_is_no_object_raises(raw):
     with pytest.raises(msgspec.DecodeError):
-        parse(raw)
+        parse_entry(raw)
 
 
 def test_subscribers_hear_of_changes_and_of_nothing_else():
-    store, told = Store(), Told()
+    store, told = Store(), RecordedEvents()
     store.subscribe(told)
     store.put(_entry(version="1"), live=False)
     store.put(_entry(version="1"), live=True)  # the very same version
@@ -186,7 +189,7 @@ def test_subscribers_hear_of_changes_and_of_nothing_else():
 
 
 def test_another_uid_is_a_change_even_at_the_same_version():
-    store, told = Store(), Told()
+    store, told = Store(), RecordedEvents()
     store.put(_entry(uid="u1"), live=True)
     store.subscribe(told)
     store.put(_entry(uid="u2"), live=False)
@@ -194,14 +197,14 @@ def test_another_uid_is_a_change_even_at_the_same_version():
 
 
 def test_replay_shows_what_is_there():
-    store, told = Store(), Told()
+    store, told = Store(), RecordedEvents()
     store.put(_entry(), live=True)
     store.subscribe(told, replay=True)
     assert told == [(None, "1", False)]
 
 
 def test_a_complete_list_finds_what_is_gone_and_says_that_it_rests_on_absence():
-    store, told = Store(), Told()
+    store, told = Store(), RecordedEvents()
     for name in "abc":
         store.put(_entry(name), live=True)
     store.subscribe(told)

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeio.config.endpoint import Endpoint
-from kubeio.errors import CredentialsProblem
+from kubeio.errors import CredentialsError
 
 
 def test_the_repr_shows_no_secret():
@@ -29,7 +29,7 @@ def test_the_repr_shows_no_secret():
     ],
 )
 def test_only_https_reaches_out(server):
-    with pytest.raises(CredentialsProblem, match="no https URL"):
+    with pytest.raises(CredentialsError, match="no https URL"):
         Endpoint(server=server)
 
 
@@ -47,17 +47,17 @@ def test_https_is_encrypted_however_it_is_spelled(server):
     "server", [" https://x", "\nhttps://x", "ht\ttps://x", "https://x\r\n", "https://a..b"]
 )
 def test_a_url_that_is_read_in_two_ways_is_refused(server):
-    with pytest.raises(CredentialsProblem):
+    with pytest.raises(CredentialsError):
         Endpoint(server=server)
 
 
 @pytest.mark.parametrize("name", ["a..b", ".foo", "x" * 64, "a\0b"])
 def test_a_name_that_tls_cannot_have_is_refused(name):
-    with pytest.raises(CredentialsProblem, match="no name of a host"):
+    with pytest.raises(CredentialsError, match="no name of a host"):
         Endpoint(server="https://x", tls_server_name=name)
 
 
 @pytest.mark.parametrize("half", [{"client_cert": b"c"}, {"client_key": b"k"}])
 def test_half_a_pair_is_refused(half):
-    with pytest.raises(CredentialsProblem, match="without the other"):
+    with pytest.raises(CredentialsError, match="without the other"):
         Endpoint(server="https://x", **half)

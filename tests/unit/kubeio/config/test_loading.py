@@ -9,7 +9,7 @@ import pytest
 import yaml
 
 from kubeio.config import kubeconfig, loading
-from kubeio.errors import CredentialsProblem
+from kubeio.errors import CredentialsError
 
 
 def _b64(text: str) -> str:
@@ -35,7 +35,7 @@ def _bytes(document) -> bytes:
 
 def test_inline_values_are_taken():
     content = _bytes(_document({"tls-server-name": "apiserver-svc.root"}, {"token": "tok"}))
-    found = loading.tenant_kubeconfig(content, name="tenant a")
+    found = loading.load_tenant_kubeconfig(content, name="tenant a")
     assert (found.server, found.name) == ("https://10.96.8.1:443", "tenant a")
     assert (found.ca, found.client_cert, found.client_key) == (b"CA", b"CERT", b"KEY")
     assert (found.token, found.tls_server_name) == ("tok", "apiserver-svc.root")
@@ -63,12 +63,12 @@ def test_inline_values_are_taken():
 )
 def test_whatever_asks_for_more_is_refused_by_name(section, field, value):
     document = _document(**{section: {field: value}})
-    with pytest.raises(CredentialsProblem, match=f"s.0..{section} has '{field}'"):
-        loading.tenant_kubeconfig(_bytes(document))
+    with pytest.raises(CredentialsError, match=f"s.0..{section} has '{field}'"):
+        loading.load_tenant_kubeconfig(_bytes(document))
 
 
 def test_saying_that_tls_is_verified_is_fine():
-    loading.tenant_kubeconfig(_bytes(_document({"insecure-skip-tls-verify": False})))
+    loading.load_tenant_kubeconfig(_bytes(_document({"insecure-skip-tls-verify": False})))
 
 
 @pytest.mark.parametrize(
@@ -91,41 +91,41 @@ def test_saying_that_tls_is_verified_is_fine():
     ],
 )
 def test_what_is_wrong_is_said(document, words):
-    with pytest.raises(CredentialsProblem, match=words):
-        loading.tenant_kubeconfig(_bytes(document))
+    with pytest.raises(CredentialsError, match=words):
+        loading.load_tenant_kubeconfig(_bytes(document))
 
 
 def test_tags_are_not_followed(tmp_path):
     bomb = f"!!python/object/apply:os.mkdir ['{tmp_path}/made']".encode()
-    with pytest.raises(CredentialsProblem, match="not the YAML"):
-        loading.tenant_kubeconfig(bomb)
+    with pytest.raises(CredentialsError, match="not the YAML"):
+        loading.load_tenant_kubeconfig(bomb)
     assert not (tmp_path / "made").exists()
 
 
 def test_aliases_are_not_followed():
-    with pytest.raises(CredentialsProblem, match="not the YAML"):
-        loading.tenant_kubeconfig(b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n")
+    with pytest.raises(CredentialsError, match="not the YAML"):
+        loading.load_tenant_kubeconfig(b"a: &a [x, x]\nb: &b [*a, *a]\nc: [*b, *b]\n")
 
 
 def test_deep_nesting_is_a_sentence():
-    with pytest.raises(CredentialsProblem, match="not the YAML"):
-        loading.tenant_kubeconfig(b"[" * 50_000)
+    with pytest.raises(CredentialsError, match="not the YAML"):
+        loading.load_tenant_kubeconfig(b"[" * 50_000)
 
 
 def test_two_documents_are_refused():
     both = _bytes(_document()) + b"---\n" + _bytes(_document())
-    with pytest.raises(CredentialsProblem, match="not the YAML of one document"):
-        loading.tenant_kubeconfig(both)
+    with pytest.raises(CredentialsError, match="not the YAML of one document"):
+        loading.load_tenant_kubeconfig(both)
 
 
 def test_size_is_limited():
-    with pytest.raises(CredentialsProblem, match="at most 262144"):
-        loading.tenant_kubeconfig(b" " * (kubeconfig.MAX_KUBECONFIG + 1))
+    with pytest.raises(CredentialsError, match="at most 262144"):
+        loading.load_tenant_kubeconfig(b" " * (kubeconfig.MAX_KUBECONFIG + 1))
 
 
 def test_broken_yaml_does_not_show_its_text():
-    with pytest.raises(CredentialsProblem) as caught:
-        loading.tenant_kubeconfig(b"client-key-data: {topsecret: [")
+    with pytest.raises(CredentialsError) as caught:
+        loading.load_tenant_kubeconfig(b"client-key-data: {topsecret: [")
     assert "topsecret" not in str(caught.value)
 
 
@@ -142,7 +142,7 @@ async def test_files_beside_the_kubeconfig_are_read(tmp_path):
     }
     document["users"][0]["user"] = {"client-certificate": "cert", "client-key": "key"}
     (tmp_path / "config").write_bytes(_bytes(document))
-    found = await loading.user_kubeconfig(str(tmp_path / "config"))
+    found = await loading.load_user_kubeconfig(str(tmp_path / "config"))
     assert (found.server, found.strict) == ("https://super:6443", False)
     assert (found.ca, found.client_cert, found.client_key) == (b"CA", b"CERT", b"KEY")
 
@@ -151,14 +151,14 @@ async def test_a_token_file_stays_a_file(tmp_path):
     document = _document()
     document["users"][0]["user"] = {"tokenFile": "tok"}
     (tmp_path / "config").write_bytes(_bytes(document))
-    found = await loading.user_kubeconfig(str(tmp_path / "config"))
+    found = await loading.load_user_kubeconfig(str(tmp_path / "config"))
     assert found.token_file == tmp_path / "tok"
 
 
 async def test_unverified_tls_is_refused_there_too(tmp_path):
     (tmp_path / "config").write_bytes(_bytes(_document({"insecure-skip-tls-verify": True})))
-    with pytest.raises(CredentialsProblem, match="does not do"):
-        await loading.user_kubeconfig(str(tmp_path / "config"))
+    with pytest.raises(CredentialsError, match="does not do"):
+        await loading.load_user_kubeconfig(str(tmp_path / "config"))
 
 
 MISSHAPEN = [
@@ -188,16 +188,16 @@ def _changed(change):
 @pytest.mark.parametrize(("change", "words"), MISSHAPEN)
 async def test_a_shape_that_is_wrong_is_told_with_its_place(tmp_path, change, words):
     (tmp_path / "config").write_bytes(_changed(change))
-    with pytest.raises(CredentialsProblem) as raised:
-        await loading.user_kubeconfig(str(tmp_path / "config"))
+    with pytest.raises(CredentialsError) as raised:
+        await loading.load_user_kubeconfig(str(tmp_path / "config"))
     assert str(raised.value).startswith(f"{tmp_path}/config: ")
     assert words in str(raised.value)
 
 
 @pytest.mark.parametrize(("change", "words"), MISSHAPEN)
 def test_the_same_is_told_of_a_secret_and_nothing_of_what_is_in_it(change, words):
-    with pytest.raises(CredentialsProblem) as raised:
-        loading.secret_kubeconfig(_changed(change))
+    with pytest.raises(CredentialsError) as raised:
+        loading.load_secret_kubeconfig(_changed(change))
     assert words in str(raised.value)
     assert "sesame" not in str(raised.value)
 
@@ -217,16 +217,16 @@ async def test_a_login_of_a_wrong_shape_is_told_with_its_place(tmp_path, user, w
     document = _document()
     document["users"][0]["user"] = user
     (tmp_path / "config").write_bytes(_bytes(document))
-    with pytest.raises(CredentialsProblem) as raised:
-        await loading.user_kubeconfig(str(tmp_path / "config"))
+    with pytest.raises(CredentialsError) as raised:
+        await loading.load_user_kubeconfig(str(tmp_path / "config"))
     assert str(raised.value).startswith(f"{tmp_path}/config: ")
     assert words in str(raised.value)
 
 
 @pytest.mark.parametrize("value", ["2026-13-45", "{[a]: b}", "0b", "!!int x"])
 def test_a_value_that_yaml_itself_cannot_make_is_a_sentence(value):
-    with pytest.raises(CredentialsProblem):
-        loading.tenant_kubeconfig(f"current-context: {value}".encode())
+    with pytest.raises(CredentialsError):
+        loading.load_tenant_kubeconfig(f"current-context: {value}".encode())
 
 
 async def test_the_files_are_named(tmp_path, monkeypatch):
@@ -235,34 +235,34 @@ async def test_the_files_are_named(tmp_path, monkeypatch):
     one.write_bytes(_bytes(_document(**{"current-context": ""})))
     two.write_bytes(_bytes(_document(clusters=[None])))
     monkeypatch.setenv("KUBECONFIG", f"{one}:{two}")
-    with pytest.raises(CredentialsProblem, match=rf"^{two}: clusters\[0\] is no object"):
-        await loading.user_kubeconfig()
+    with pytest.raises(CredentialsError, match=rf"^{two}: clusters\[0\] is no object"):
+        await loading.load_user_kubeconfig()
     other = _document(contexts=[{"name": "y"}, {"name": "x"}], **{"current-context": ""})
     two.write_bytes(_bytes(other))
-    with pytest.raises(CredentialsProblem, match=f"^{one} and {two} has no current-context; give"):
-        await loading.user_kubeconfig()
-    with pytest.raises(CredentialsProblem, match=r"context 'z'; give --context NAME, .*: y, x$"):
-        await loading.user_kubeconfig("", "z")
-    with pytest.raises(CredentialsProblem, match="give --other NAME"):
-        await loading.user_kubeconfig(str(one), "z", context_flag="--other")
+    with pytest.raises(CredentialsError, match=f"^{one} and {two} has no current-context; give"):
+        await loading.load_user_kubeconfig()
+    with pytest.raises(CredentialsError, match=r"context 'z'; give --context NAME, .*: y, x$"):
+        await loading.load_user_kubeconfig("", "z")
+    with pytest.raises(CredentialsError, match="give --other NAME"):
+        await loading.load_user_kubeconfig(str(one), "z", context_flag="--other")
     one.write_bytes(_bytes(_document(contexts=[])))
-    with pytest.raises(CredentialsProblem, match="it has no contexts"):
-        await loading.user_kubeconfig(str(one))
+    with pytest.raises(CredentialsError, match="it has no contexts"):
+        await loading.load_user_kubeconfig(str(one))
 
 
 async def test_broken_yaml_is_told_with_line_and_column(tmp_path):
     (tmp_path / "config").write_text("kind: Config\nusers: [sesame: {\n")
-    with pytest.raises(CredentialsProblem, match=f"^{tmp_path}/config .*line 3, column 1$"):
-        await loading.user_kubeconfig(str(tmp_path / "config"))
+    with pytest.raises(CredentialsError, match=f"^{tmp_path}/config .*line 3, column 1$"):
+        await loading.load_user_kubeconfig(str(tmp_path / "config"))
     (tmp_path / "config").write_text("a: &a x\nb: *a\n")
-    with pytest.raises(CredentialsProblem, match=r"line 2, column 4$"):
-        await loading.user_kubeconfig(str(tmp_path / "config"))
+    with pytest.raises(CredentialsError, match=r"line 2, column 4$"):
+        await loading.load_user_kubeconfig(str(tmp_path / "config"))
 
 
 def test_the_contexts_of_a_secret_are_not_told():
     content = _bytes(_document(contexts=[{"name": "sesame"}]))
-    with pytest.raises(CredentialsProblem) as raised:
-        loading.secret_kubeconfig(content, context="z")
+    with pytest.raises(CredentialsError) as raised:
+        loading.load_secret_kubeconfig(content, context="z")
     assert "has no context 'z'" in str(raised.value)
     assert "sesame" not in str(raised.value)
 
@@ -271,9 +271,9 @@ async def test_the_named_context_wins(tmp_path):
     document = _document()
     document["contexts"].append({"name": "y", "context": {"cluster": "c"}})
     (tmp_path / "config").write_bytes(_bytes(document))
-    assert (await loading.user_kubeconfig(str(tmp_path / "config"), "y")).client_cert == b""
-    with pytest.raises(CredentialsProblem, match="no context 'z'"):
-        await loading.user_kubeconfig(str(tmp_path / "config"), "z")
+    assert (await loading.load_user_kubeconfig(str(tmp_path / "config"), "y")).client_cert == b""
+    with pytest.raises(CredentialsError, match="no context 'z'"):
+        await loading.load_user_kubeconfig(str(tmp_path / "config"), "z")
 
 
 def test_contexts_and_their_namespaces_can_be_asked_for(tmp_path):
@@ -281,9 +281,9 @@ def test_contexts_and_their_namespaces_can_be_asked_for(tmp_path):
     document["contexts"].append({"name": "y", "context": {"cluster": "c", "namespace": "ns"}})
     (tmp_path / "config").write_bytes(_bytes(document))
     path = str(tmp_path / "config")
-    assert loading.contexts(path) == ["x", "y"]
-    assert loading.context_namespace(path, "y") == "ns"
-    assert loading.context_namespace(path) == ""
+    assert loading.list_contexts(path) == ["x", "y"]
+    assert loading.get_context_namespace(path, "y") == "ns"
+    assert loading.get_context_namespace(path) == ""
 
 
 async def test_the_environment_lists_files_and_the_first_to_name_something_wins(
@@ -293,13 +293,13 @@ async def test_the_environment_lists_files_and_the_first_to_name_something_wins(
     (tmp_path / "one").write_bytes(_bytes(first))
     (tmp_path / "two").write_bytes(_bytes(_document({"server": "https://second"})))
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/one:{tmp_path}/none:{tmp_path}/two")
-    assert (await loading.user_kubeconfig()).server == "https://first"
+    assert (await loading.load_user_kubeconfig()).server == "https://first"
 
 
 async def test_no_kubeconfig_at_all_says_what_to_do(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBECONFIG", f"{tmp_path}/none")
-    with pytest.raises(CredentialsProblem, match="give --kubeconfig FILE"):
-        await loading.user_kubeconfig()
+    with pytest.raises(CredentialsError, match="give --kubeconfig FILE"):
+        await loading.load_user_kubeconfig()
 
 
 def _plugin(tmp_path, status: str):
@@ -319,41 +319,41 @@ def _plugin(tmp_path, status: str):
 
 async def test_a_login_plugin_gives_a_token(tmp_path):
     path = _plugin(tmp_path, '"status":{"token":"abc"}')
-    assert (await loading.user_kubeconfig(path)).token == "abc"
+    assert (await loading.load_user_kubeconfig(path)).token == "abc"
 
 
 async def test_a_login_plugin_gives_a_certificate(tmp_path):
     status = '"status":{"clientCertificateData":"CERT","clientKeyData":"KEY"}'
-    found = await loading.user_kubeconfig(_plugin(tmp_path, status))
+    found = await loading.load_user_kubeconfig(_plugin(tmp_path, status))
     assert (found.client_cert, found.client_key) == (b"CERT", b"KEY")
 
 
 async def test_a_login_plugin_that_fails_is_a_sentence(tmp_path):
     path = _plugin(tmp_path, '"status":{}')
-    with pytest.raises(CredentialsProblem, match="gave no credential"):
-        await loading.user_kubeconfig(path)
+    with pytest.raises(CredentialsError, match="gave no credential"):
+        await loading.load_user_kubeconfig(path)
 
 
 async def test_a_login_plugin_that_is_not_there_is_a_sentence(tmp_path):
     path = _plugin(tmp_path, '"status":{}')
     (tmp_path / "login").unlink()
-    with pytest.raises(CredentialsProblem, match="login of the kubeconfig failed"):
-        await loading.user_kubeconfig(path)
+    with pytest.raises(CredentialsError, match="login of the kubeconfig failed"):
+        await loading.load_user_kubeconfig(path)
 
 
 async def test_a_password_is_a_basic_header(tmp_path):
     document = _document()
     document["users"][0]["user"] = {"username": "me", "password": "it"}
     (tmp_path / "config").write_bytes(_bytes(document))
-    found = await loading.user_kubeconfig(str(tmp_path / "config"))
+    found = await loading.load_user_kubeconfig(str(tmp_path / "config"))
     assert found.authorization == "Basic bWU6aXQ="
 
 
 async def test_without_the_library_a_plugin_is_a_sentence(tmp_path, monkeypatch):
     path = _plugin(tmp_path, '"status":{"token":"abc"}')
     monkeypatch.setitem(sys.modules, "kubernetes.aio.config", None)
-    with pytest.raises(CredentialsProblem, match="package `kubernetes` must be installed"):
-        await loading.user_kubeconfig(path)
+    with pytest.raises(CredentialsError, match="package `kubernetes` must be installed"):
+        await loading.load_user_kubeconfig(path)
 
 
 # In a pod.
@@ -368,7 +368,7 @@ def _account(tmp_path, monkeypatch, host="10.96.0.1"):
 
 def test_a_pod_finds_its_cluster(tmp_path, monkeypatch):
     _account(tmp_path, monkeypatch)
-    found = loading.in_cluster(tmp_path)
+    found = loading.load_in_cluster(tmp_path)
     assert (found.server, found.ca) == ("https://10.96.0.1:443", b"CA")
     assert found.token_file == tmp_path / "token"
     assert found.strict is False
@@ -376,23 +376,23 @@ def test_a_pod_finds_its_cluster(tmp_path, monkeypatch):
 
 def test_an_ipv6_cluster_gets_brackets(tmp_path, monkeypatch):
     _account(tmp_path, monkeypatch, host="fd00::1")
-    assert loading.in_cluster(tmp_path).server == "https://[fd00::1]:443"
+    assert loading.load_in_cluster(tmp_path).server == "https://[fd00::1]:443"
 
 
 async def test_outside_a_pod_the_flag_is_named(monkeypatch):
     monkeypatch.delenv("KUBERNETES_SERVICE_HOST", raising=False)
-    with pytest.raises(CredentialsProblem, match="give --kubeconfig FILE"):
-        await loading.super_endpoint()
+    with pytest.raises(CredentialsError, match="give --kubeconfig FILE"):
+        await loading.load_super_endpoint()
 
 
 async def test_the_flag_wins_over_the_pod(tmp_path, monkeypatch):
     _account(tmp_path, monkeypatch)
     (tmp_path / "config").write_bytes(_bytes(_document()))
-    found = await loading.super_endpoint(str(tmp_path / "config"))
+    found = await loading.load_super_endpoint(str(tmp_path / "config"))
     assert found.server == "https://10.96.8.1:443"
 
 
 def test_a_pod_without_an_account_is_a_sentence(tmp_path, monkeypatch):
     monkeypatch.setenv("KUBERNETES_SERVICE_HOST", "10.96.0.1")
-    with pytest.raises(CredentialsProblem, match="mount a service account token"):
-        loading.in_cluster(tmp_path)
+    with pytest.raises(CredentialsError, match="mount a service account token"):
+        loading.load_in_cluster(tmp_path)

@@ -9,8 +9,8 @@ import trustme
 import yaml
 
 from kubeio.config import secret_kubeconfig
-from kubeio.config.secret_kubeconfig import LocalAddressProblem
-from kubeio.errors import CredentialsProblem
+from kubeio.config.secret_kubeconfig import LocalAddressError
+from kubeio.errors import CredentialsError
 
 SERVER = "https://10.0.0.5:6443"
 PARTS = {"server": SERVER.encode(), "ca.crt": b"CA", "token": b"tok\n"}
@@ -45,7 +45,7 @@ def kubeconfig(server: str = SERVER, cluster=None, user=None) -> bytes:
 
 
 def endpoint(data, **more):
-    return secret_kubeconfig.endpoint(data, name="SuperCluster c2", **more)
+    return secret_kubeconfig.parse_endpoint(data, name="SuperCluster c2", **more)
 
 
 @pytest.mark.parametrize(
@@ -100,9 +100,9 @@ def test_what_the_object_says_wins():
     ],
 )
 def test_an_address_that_means_another_machine_to_each_reader_is_refused(host):
-    with pytest.raises(LocalAddressProblem, match=r"spec\.server"):
+    with pytest.raises(LocalAddressError, match=r"spec\.server"):
         endpoint({"config": kubeconfig(f"https://{host}:6443")})
-    with pytest.raises(LocalAddressProblem):
+    with pytest.raises(LocalAddressError):
         endpoint(PARTS, server=f"https://{host}:6443")
 
 
@@ -146,29 +146,29 @@ def test_other_addresses_are_taken(host):
     ],
 )
 def test_what_is_wrong_is_said_and_no_value_is_quoted(data, words):
-    with pytest.raises(CredentialsProblem, match=words) as raised:
+    with pytest.raises(CredentialsError, match=words) as raised:
         endpoint(data)
     assert "Evil" not in str(raised.value)
 
 
 def test_a_named_key_has_no_stand_in():
-    with pytest.raises(CredentialsProblem, match=r"no key mine; it has ca\.crt, server, token"):
+    with pytest.raises(CredentialsError, match=r"no key mine; it has ca\.crt, server, token"):
         endpoint(PARTS, key="mine")
 
 
 def test_a_surrogate_in_a_url_is_a_sentence():
     escaped = kubeconfig().replace(SERVER.encode(), b'"https://\\uD800:1"')
-    with pytest.raises(CredentialsProblem):
+    with pytest.raises(CredentialsError):
         endpoint({"config": escaped})
 
 
 def test_authorities_are_certificates_and_not_more_than_somebody_reads():
     pem = trustme.CA().cert_pem.bytes()
-    assert secret_kubeconfig.authorities_problem(pem + pem) == ""
+    assert secret_kubeconfig.check_authorities(pem + pem) == ""
     key = b"-----BEGIN PRIVATE KEY-----\nMA==\n-----END PRIVATE KEY-----\n"
     for one in (key, pem + key):
-        assert "private key" in secret_kubeconfig.authorities_problem(one)
+        assert "private key" in secret_kubeconfig.check_authorities(one)
     cut = (pem + pem[:200], pem + pem.replace(b"M", b"N", 1))
     for nothing in (b"", b"  \n", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nx\n", *cut):
-        assert "no certificates" in secret_kubeconfig.authorities_problem(nothing)
-    assert "more than" in secret_kubeconfig.authorities_problem(pem * 200)
+        assert "no certificates" in secret_kubeconfig.check_authorities(nothing)
+    assert "more than" in secret_kubeconfig.check_authorities(pem * 200)

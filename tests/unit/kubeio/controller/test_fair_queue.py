@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kubeio.controller.fair_queue import LOW_SHARE, FairQueue
+from kubeio.controller.fair_queue import LOW_LANE_SHARE, FairQueue
 from kubeio.controller.round_robin import CREDIT
 
 LIMIT = 2
@@ -17,7 +17,7 @@ GROUPS = ("red", "green")
 KEYS = st.sampled_from([f"{group}/{number}" for group in GROUPS for number in range(4)])
 
 
-class Clock:
+class QueueClock:
     def __init__(self):
         self.now = 0.0
 
@@ -28,7 +28,7 @@ class Clock:
 def _queue(clock=None, **options):
     fields = {"in_flight": 100, "base_delay": 1.0, "max_delay": 60.0, "chance": lambda: 1.0}
     return FairQueue(
-        group=lambda key: key.split("/")[0], clock=clock or Clock(), **(fields | options)
+        group=lambda key: key.split("/")[0], clock=clock or QueueClock(), **(fields | options)
     )
 
 
@@ -45,7 +45,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     def __init__(self):
         super().__init__()
-        self.clock = Clock()
+        self.clock = QueueClock()
         self.queue = _queue(self.clock, in_flight=LIMIT)
         self.wanted = set()  # ready now, or dirty while worked on
         self.due = {}  # wished for later
@@ -66,7 +66,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, seconds=st.integers(1, 20), low=st.booleans())
     def add_after(self, key, seconds, low):
-        self.queue._promote()
+        self.queue._promote_due()
         self._mature()
         self.queue.add_after(key, float(seconds), low=low)
         if key not in self.wanted:
@@ -75,9 +75,9 @@ class QueueMachine(RuleBasedStateMachine):
 
     @rule(key=KEYS, patient=st.booleans())
     def retry(self, key, patient):
-        self.queue._promote()
+        self.queue._promote_due()
         self._mature()
-        seconds = self.queue.retry(key, patient=patient)
+        seconds = self.queue.add_rate_limited(key, patient=patient)
         assert 0 < seconds <= 60.0
         if key not in self.wanted:
             due = self.clock.now + seconds
@@ -86,7 +86,7 @@ class QueueMachine(RuleBasedStateMachine):
     @rule(key=KEYS)
     def forget(self, key):
         self.queue.forget(key)
-        assert self.queue.failures(key) == 0
+        assert self.queue.count_requeues(key) == 0
 
     @rule(seconds=st.integers(1, 30))
     def pass_time(self, seconds):
@@ -124,7 +124,7 @@ class QueueMachine(RuleBasedStateMachine):
 
     @invariant()
     def what_is_known_of_failing_keys_is_known_of_no_others(self):
-        assert self.queue._until.keys() == self.queue._failures.keys()
+        assert self.queue._delayed_until.keys() == self.queue._failures.keys()
 
     @invariant()
     def places_are_limited(self):
@@ -133,11 +133,11 @@ class QueueMachine(RuleBasedStateMachine):
         seen = self.queue.snapshot()
         assert set(seen["processing"]) == self.working
         in_hand = {f"{group}/{number}" for group in GROUPS for number in range(4)}
-        assert {key for key in in_hand if self.queue.has_in_hand(key)} == self.working
+        assert {key for key in in_hand if self.queue.is_processing(key)} == self.working
 
     @invariant()
     def depth_is_what_waits(self):
-        self.queue._promote()
+        self.queue._promote_due()
         self._mature()
         assert len(self.queue) == len(self.wanted - self.working)
 
@@ -284,7 +284,7 @@ def test_low_keys_come_after_high_ones_but_come():
     for number in range(100):
         queue.add(f"b/{number}")
     order = _drain(queue)
-    assert order.index("a/low") == LOW_SHARE
+    assert order.index("a/low") == LOW_LANE_SHARE
 
 
 def test_a_low_key_that_becomes_urgent_moves_up_and_not_down_again():
@@ -344,14 +344,14 @@ def test_what_became_urgent_while_worked_on_stays_urgent():
 
 def test_delays_double_per_key_until_forgotten():
     queue = _queue()
-    assert [queue.retry("a/1") for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
-    assert queue.retry("a/2") == 1
+    assert [queue.add_rate_limited("a/1") for _ in range(8)] == [1, 2, 4, 8, 16, 32, 60, 60]
+    assert queue.add_rate_limited("a/2") == 1
     queue.forget("a/1")
-    assert queue.retry("a/1") == 1
+    assert queue.add_rate_limited("a/1") == 1
 
 
 def test_an_earlier_wish_replaces_a_later_one_and_not_the_other_way_round():
-    clock = Clock()
+    clock = QueueClock()
     queue = _queue(clock)
     queue.add_after("a/1", 100)
     queue.add_after("a/1", 10)
@@ -363,7 +363,7 @@ def test_an_earlier_wish_replaces_a_later_one_and_not_the_other_way_round():
 
 
 def test_a_delay_that_was_replaced_rings_no_more():
-    clock = Clock()
+    clock = QueueClock()
     queue = _queue(clock)
     queue.add_after("a/1", 100)
     queue.add("a/1")
@@ -376,7 +376,7 @@ def test_a_delay_that_was_replaced_rings_no_more():
 
 
 def test_working_on_a_key_ends_its_pending_delay():
-    clock = Clock()
+    clock = QueueClock()
     queue = _queue(clock)
     queue.add_after("a/1", 100)
     queue.add("a/1")
@@ -412,12 +412,12 @@ def test_giving_back_what_was_not_taken_is_a_bug():
 
 
 def test_the_snapshot_says_what_is_going_on():
-    clock = Clock()
+    clock = QueueClock()
     queue = _queue(clock, name="q")
     queue.add("a/1")
     queue.add("a/2", low=True)
     queue.add_after("b/1", 5)
-    queue.retry("c/1")
+    queue.add_rate_limited("c/1")
     queue.take()
     queue.add("a/1")
     clock.now = 2.0
@@ -427,65 +427,65 @@ def test_the_snapshot_says_what_is_going_on():
     assert seen["dirty"] == ["a/1"]
     assert seen["delayed"] == {"b/1": 3.0, "c/1": -1.0}
     assert seen["failures"] == {"c/1": 1}
-    assert queue.unfinished_seconds() == 2.0
+    assert queue.unfinished_work_seconds() == 2.0
 
 
 def test_keys_that_failed_can_be_hurried_and_nothing_else_is():
-    clock = Clock()
+    clock = QueueClock()
     queue = _queue(clock)
     for key in ("red/1", "red/2", "red/3", "green/1"):
-        queue.retry(key)
-        queue.retry(key)
+        queue.add_rate_limited(key)
+        queue.add_rate_limited(key)
     queue.add_after("red/4", 30.0)  # wished for later, never failed
-    assert queue.hurry("red", limit=1) == 1
+    assert queue.retry_group_now("red", limit=1) == 1
     assert _drain(queue) == ["red/1"]
-    assert queue.failures("red/1") == 2  # it only tries
-    queue.retry("red/1")
-    assert queue.hurry("red", limit=1) == 1
+    assert queue.count_requeues("red/1") == 2  # it only tries
+    queue.add_rate_limited("red/1")
+    assert queue.retry_group_now("red", limit=1) == 1
     assert _drain(queue) == ["red/2"]
-    assert queue.hurry("red", forget=True) == 2
+    assert queue.retry_group_now("red", forget=True) == 2
     assert set(_drain(queue)) == {"red/1", "red/3"}
-    assert queue.failures("red/3") == 0
-    assert queue.failures("green/1") == 2
+    assert queue.count_requeues("red/3") == 0
+    assert queue.count_requeues("green/1") == 2
     clock.now = 100.0
     assert set(_drain(queue)) == {"red/4", "green/1"}
 
 
 def test_a_key_has_been_wanted_since_its_first_try_until_one_succeeds():
-    clock = Clock()
+    clock = QueueClock()
     queue = _queue(clock)
     queue.add("red/1")
     clock.now = 2.0
-    assert queue.age("red/1") is None  # nobody works on it
+    assert queue.get_age("red/1") is None  # nobody works on it
     key = queue.take()
-    assert queue.age(key) == 2.0
-    queue.retry(key)
+    assert queue.get_age(key) == 2.0
+    queue.add_rate_limited(key)
     queue.done(key)
     clock.now = 10.0
     assert queue.take() == key
-    assert queue.age(key) == 10.0
+    assert queue.get_age(key) == 10.0
     queue.forget(key)  # it succeeded
     queue.done(key)
-    assert queue.age(key) is None
+    assert queue.get_age(key) is None
     queue.add(key)
     clock.now = 11.0
     assert queue.take() == key
-    assert queue.age(key) == 1.0
-    assert (queue.in_hand(), queue.longest_seconds()) == (1, 0.0)
+    assert queue.get_age(key) == 1.0
+    assert (queue.count_processing(), queue.longest_running_seconds()) == (1, 0.0)
     clock.now = 14.0
-    assert queue.longest_seconds() == 3.0
+    assert queue.longest_running_seconds() == 3.0
     queue.done(key)
-    assert (queue.in_hand(), queue.longest_seconds()) == (0, 0.0)
+    assert (queue.count_processing(), queue.longest_running_seconds()) == (0, 0.0)
 
 
 def test_a_group_that_is_dropped_leaves_no_age():
-    queue = _queue(Clock())
+    queue = _queue(QueueClock())
     for key in ("red/1", "red/2", "green/1"):
         queue.add(key)
     for _ in range(3):
         key = queue.take()
-        queue.retry(key)
+        queue.add_rate_limited(key)
         queue.done(key)
     queue.drop_group("red")
     queue.forget("green/1")
-    assert [queue.age(key) for key in ("red/1", "red/2", "green/1")] == [None] * 3
+    assert [queue.get_age(key) for key in ("red/1", "red/2", "green/1")] == [None] * 3

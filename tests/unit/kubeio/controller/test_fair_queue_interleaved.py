@@ -15,7 +15,7 @@ from structlog.testing import capture_logs
 from kubeio import errors
 from kubeio.controller import fair_queue, round_robin
 from kubeio.controller.fair_queue import FairQueue
-from kubeio.controller.worker import Again, Done, Wait, Worker
+from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Worker
 
 WEIGHTS = {"a": 1, "b": 1, "c": 2, "d": 3}
 LIMIT = 3
@@ -29,7 +29,7 @@ SCRIPTS = st.lists(
 """What happens: a key is wanted, one is taken, or the n-th of those in hand is given back."""
 
 
-class Fairness:
+class GroupWaits:
     """A queue, and how long each group has been passed over while it could be served."""
 
     def __init__(self) -> None:
@@ -96,9 +96,9 @@ class Fairness:
 
 def check_fairness(script: list[str | int]) -> None:
     """Play a script, in which the low lane's turn comes soon, and credit is small."""
-    fairness = Fairness()
+    fairness = GroupWaits()
     with pytest.MonkeyPatch.context() as patched:
-        patched.setattr(fair_queue, "LOW_SHARE", SHARE)
+        patched.setattr(fair_queue, "LOW_LANE_SHARE", SHARE)
         patched.setattr(round_robin, "CREDIT", 1)
         for event in script:
             if event == "take":
@@ -118,7 +118,7 @@ def test_nobody_who_can_be_served_is_passed_over_for_more_rounds_than_credit_has
 KEYS = [f"{group}{number}" for group in "xyz" for number in range(3)]
 
 
-class Hands:
+class InterleavedWorkers:
     """Workers that are slow, fail and wish again, and hands that want keys meanwhile."""
 
     def __init__(self, seed: int) -> None:
@@ -130,7 +130,7 @@ class Hands:
         self.settled = Counter[str]()
         self.in_hand: set[str] = set()
 
-    async def reconcile(self, key: str) -> Done | Again:
+    async def reconcile(self, key: str) -> Done | RequeueAfter:
         """Work on a key: settled is what was wanted when the work began."""
         assert key not in self.in_hand, "two workers on one key"
         self.in_hand.add(key)
@@ -140,7 +140,7 @@ class Hands:
                 await asyncio.sleep(0)
             match self.chance.randrange(8):
                 case 0:
-                    raise Wait("for something")
+                    raise NotReadyYet("for something")
                 case 1:
                     raise errors.Conflict("somebody was faster")
                 case 2:
@@ -149,7 +149,7 @@ class Hands:
                     raise ValueError("a fault of ours")
                 case 4:
                     self.settled[key] = seen
-                    return Again(1e-5)
+                    return RequeueAfter(1e-5)
             self.settled[key] = seen
             return Done()
         finally:
@@ -197,7 +197,7 @@ async def _ended(waiter: asyncio.Future[str], keys: FairQueue[str]) -> None:
 def check_hands(seed: int) -> None:
     """Let the hands of a seed loose, and their complaints go nowhere."""
     with capture_logs():
-        asyncio.run(Hands(seed).run())
+        asyncio.run(InterleavedWorkers(seed).run())
 
 
 @settings(max_examples=20, deadline=None)

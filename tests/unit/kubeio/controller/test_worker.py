@@ -10,11 +10,18 @@ import structlog
 
 from kubeio import errors
 from kubeio.controller.fair_queue import FairQueue
-from kubeio.controller.worker import CONFLICTS_AT_ONCE, MOST_TOLD, Again, Done, Wait, Worker
+from kubeio.controller.worker import (
+    IMMEDIATE_CONFLICT_RETRIES,
+    MAX_RETRY_AFTER_SECONDS,
+    Done,
+    NotReadyYet,
+    RequeueAfter,
+    Worker,
+)
 from telemetry import logs as product_logs
 
 
-class Clock:
+class WorkerClock:
     now = 0.0
 
     def __call__(self):
@@ -22,7 +29,7 @@ class Clock:
 
 
 def _worker(reconcile, **options):
-    clock = Clock()
+    clock = WorkerClock()
     queue = FairQueue(
         group=lambda _: "g", clock=clock, base_delay=1.0, max_delay=8.0, chance=lambda: 1.0
     )
@@ -40,7 +47,7 @@ async def _once(worker, queue, key="k"):
     """One turn of the loop, without its coroutines."""
     queue.add(key)
     assert queue.take() == key
-    await worker.work(key)
+    await worker.process_key(key)
     queue.done(key)
     return queue.snapshot()["delayed"]
 
@@ -50,29 +57,29 @@ async def test_done_is_done_and_forgets_failures():
         return Done()
 
     worker, queue, _ = _worker(reconcile)
-    queue.retry("k")
+    queue.add_rate_limited("k")
     assert await _once(worker, queue) == {}
-    assert queue.failures("k") == 0
+    assert queue.count_requeues("k") == 0
 
 
 async def test_again_comes_back_then():
     async def reconcile(key):
-        return Again(after=30.0)
+        return RequeueAfter(after=30.0)
 
     worker, queue, _ = _worker(reconcile)
     assert await _once(worker, queue) == {"k": 30.0}
-    assert queue.failures("k") == 0
+    assert queue.count_requeues("k") == 0
 
 
 async def test_waiting_is_no_error():
-    worker, queue, _ = _worker(_raising(Wait("the namespace is not there yet", after=3.0)))
+    worker, queue, _ = _worker(_raising(NotReadyYet("the namespace is not there yet", after=3.0)))
     with structlog.testing.capture_logs() as logs:
         assert await _once(worker, queue) == {"k": 3.0}
     assert [entry["log_level"] for entry in logs] == ["debug"]
 
 
 async def test_waiting_without_a_time_backs_off():
-    worker, queue, clock = _worker(_raising(Wait("something")))
+    worker, queue, clock = _worker(_raising(NotReadyYet("something")))
     found = []
     for _ in range(5):
         found.append((await _once(worker, queue))["k"])
@@ -82,7 +89,7 @@ async def test_waiting_without_a_time_backs_off():
 
 async def test_who_wakes_a_waiting_key_does_not_have_it_wait_longer():
     """Twins that go away one after the other wake what waits for the last of them."""
-    worker, queue, clock = _worker(_raising(Wait("something")))
+    worker, queue, clock = _worker(_raising(NotReadyYet("something")))
     for _ in range(20):
         assert await _once(worker, queue) == {"k": 1.0}
         clock.now += 0.9
@@ -99,7 +106,7 @@ async def test_who_wakes_a_failing_key_has_it_wait_longer():
 async def test_conflicts_are_looked_at_again_at_once_but_not_for_ever():
     """REL-35."""
     worker, queue, _ = _worker(_raising(errors.Conflict("changed")))
-    for _ in range(CONFLICTS_AT_ONCE):
+    for _ in range(IMMEDIATE_CONFLICT_RETRIES):
         assert await _once(worker, queue) == {}
         assert len(queue) == 1
         assert queue.take() == "k"
@@ -124,15 +131,15 @@ async def test_a_success_in_between_ends_the_row_of_conflicts():
 @pytest.mark.parametrize("told", [7.0, 86_400.0])
 async def test_whoever_wakes_a_key_has_it_wait_for_as_long_as_its_server_said(monkeypatch, told):
     """REL-33. A server does not have it wait for ever, either: a tenant's may say what it likes."""
-    now, asked = Clock(), []
+    now, asked = WorkerClock(), []
 
     async def reconcile(key):
         asked.append(now())
-        raise errors.ServerProblem("not now", status=503, retry_after=told)
+        raise errors.ServerError("not now", status=503, retry_after=told)
 
     worker, queue, clock = _worker(reconcile)
     monkeypatch.setattr("kubeio.controller.worker.time.monotonic", now)
-    waits = min(told, MOST_TOLD)
+    waits = min(told, MAX_RETRY_AFTER_SECONDS)
     assert await _once(worker, queue) == {"k": waits}
     now.now = clock.now = 2.0
     assert await _once(worker, queue) == {"k": waits - 2.0}
@@ -166,7 +173,7 @@ async def test_errors_of_the_server_back_off_without_a_traceback(problem):
 
 async def test_a_server_that_has_failed_by_itself_is_asked_half_as_often():
     """REL-30: a store that is full."""
-    problem = errors.ServerProblem("database space exceeded", status=500)
+    problem = errors.ServerError("database space exceeded", status=500)
     worker, queue, _ = _worker(_raising(problem))
     with structlog.testing.capture_logs():
         found = [(await _once(worker, queue))["k"] for _ in range(5)]
@@ -174,7 +181,7 @@ async def test_a_server_that_has_failed_by_itself_is_asked_half_as_often():
 
 
 async def test_terminal_is_said_once_and_left():
-    worker, queue, _ = _worker(_raising(errors.Terminal("fix the spec")))
+    worker, queue, _ = _worker(_raising(errors.TerminalError("fix the spec")))
     with structlog.testing.capture_logs() as logs:
         assert await _once(worker, queue) == {}
     assert [entry["event"] for entry in logs] == ["reconcile.gave_up"]
@@ -205,14 +212,14 @@ async def test_fields_name_the_key_in_what_the_reconcile_logs():
     seen = []
 
     async def reconcile(key):
-        subject = product_logs.SUBJECT.get()
+        subject = product_logs.LOG_SUBJECT.get()
         seen.append(subject())
         return Done()
 
     worker, queue, _ = _worker(reconcile, fields=lambda key: {"name": key})
     await _once(worker, queue)
     assert seen == [{"name": "k"}]
-    assert product_logs.SUBJECT.get() is None
+    assert product_logs.LOG_SUBJECT.get() is None
 
 
 async def test_a_poisonous_key_stops_nobody():

@@ -17,7 +17,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from kubeio.config.endpoint import Endpoint
-from kubeio.errors import CredentialsProblem
+from kubeio.errors import CredentialsError
 from kubeio.http import tls_contexts
 
 CA = trustme.CA()
@@ -35,7 +35,7 @@ def _endpoint(**fields):
 
 
 def test_chain_and_host_are_always_checked():
-    made = tls_contexts.context(_endpoint(strict=False))
+    made = tls_contexts.create_context(_endpoint(strict=False))
     assert made.verify_mode is ssl.CERT_REQUIRED
     assert made.check_hostname is True
     assert made.minimum_version is ssl.TLSVersion.TLSv1_2
@@ -43,7 +43,7 @@ def test_chain_and_host_are_always_checked():
 
 @pytest.mark.parametrize("strict", [True, False])
 def test_strictness_is_the_endpoints(strict):
-    flags = tls_contexts.context(_endpoint(strict=strict)).verify_flags
+    flags = tls_contexts.create_context(_endpoint(strict=strict)).verify_flags
     assert bool(flags & ssl.VERIFY_X509_STRICT) is strict
 
 
@@ -95,7 +95,7 @@ def test_old_authorities_pass_where_the_endpoint_says_so_and_names_still_count(t
     (tmp_path / "pair").write_bytes(pair)
     server = ssl.SSLContext(ssl.PROTOCOL_TLS_SERVER)
     server.load_cert_chain(tmp_path / "pair")
-    client = tls_contexts.context(_endpoint(ca=ca, strict=strict))
+    client = tls_contexts.create_context(_endpoint(ca=ca, strict=strict))
     if strict:
         with pytest.raises(ssl.SSLCertVerificationError, match="Missing"):
             _shake_hands(client, server, "x")
@@ -106,7 +106,7 @@ def test_old_authorities_pass_where_the_endpoint_says_so_and_names_still_count(t
 
 
 def test_only_the_given_authority_is_trusted():
-    (only,) = tls_contexts.context(_endpoint()).get_ca_certs(binary_form=True)
+    (only,) = tls_contexts.create_context(_endpoint()).get_ca_certs(binary_form=True)
     assert only == ssl.PEM_cert_to_DER_cert(CA.cert_pem.bytes().decode())
 
 
@@ -116,7 +116,7 @@ def test_without_an_authority_the_systems_are_trusted(monkeypatch):
         bundle.write(CA.cert_pem.bytes())
         bundle.flush()
         monkeypatch.setenv("SSL_CERT_FILE", bundle.name)
-        assert tls_contexts.context(_endpoint(ca=b"")).get_ca_certs()
+        assert tls_contexts.create_context(_endpoint(ca=b"")).get_ca_certs()
 
 
 @pytest.mark.parametrize("has_memfd", [True, False])
@@ -125,21 +125,21 @@ def test_a_client_key_leaves_nothing_on_the_disk(tmp_path, monkeypatch, has_memf
         monkeypatch.delattr(os, "memfd_create")
     monkeypatch.setattr(tempfile, "tempdir", str(tmp_path))
     open_before = _open_files()
-    tls_contexts.context(_endpoint(client_cert=CERT, client_key=KEY))
+    tls_contexts.create_context(_endpoint(client_cert=CERT, client_key=KEY))
     assert list(tmp_path.iterdir()) == []
     assert _open_files() == open_before
 
 
 @pytest.mark.parametrize("ca", [b"not pem", b"\xff\xfe", b"-----BEGIN CERTIFICATE-----\nxx\n"])
 def test_an_authority_that_is_not_pem_is_a_sentence(ca):
-    with pytest.raises(CredentialsProblem, match="authority given for https://x is not PEM"):
-        tls_contexts.context(_endpoint(ca=ca))
+    with pytest.raises(CredentialsError, match="authority given for https://x is not PEM"):
+        tls_contexts.create_context(_endpoint(ca=ca))
 
 
 def test_a_key_of_another_certificate_is_a_sentence():
     other = CA.issue_cert("client.invalid").private_key_pem.bytes()
-    with pytest.raises(CredentialsProblem, match="belong together"):
-        tls_contexts.context(_endpoint(client_cert=CERT, client_key=other))
+    with pytest.raises(CredentialsError, match="belong together"):
+        tls_contexts.create_context(_endpoint(client_cert=CERT, client_key=other))
 
 
 def test_an_encrypted_key_is_refused_and_asks_nobody():
@@ -149,5 +149,5 @@ def test_an_encrypted_key_is_refused_and_asks_nobody():
         serialization.PrivateFormat.PKCS8,
         serialization.BestAvailableEncryption(b"x"),
     )
-    with pytest.raises(CredentialsProblem, match="must not be encrypted"):
-        tls_contexts.context(_endpoint(client_cert=CERT, client_key=locked))
+    with pytest.raises(CredentialsError, match="must not be encrypted"):
+        tls_contexts.create_context(_endpoint(client_cert=CERT, client_key=locked))

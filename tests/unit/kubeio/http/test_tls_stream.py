@@ -13,14 +13,14 @@ import trustme
 from kubeio import errors
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import tls_contexts, tls_sessions, tls_stream, transport_protocol
-from kubeio.http.connection_pool import Pool
-from kubeio.http.tls_stream import Secured
-from kubeio.http.transport_protocol import Request
+from kubeio.http.connection_pool import ConnectionPool
+from kubeio.http.tls_stream import TlsTransport
+from kubeio.http.transport_protocol import HttpRequest
 
 CA = trustme.CA()
 SERVER = CA.issue_cert("127.0.0.1")
 CLIENT = CA.issue_cert("client.invalid", common_name="me")
-ASKED = Request("GET", "/x", [], None, "server: GET /x")
+ASKED = HttpRequest("GET", "/x", [], None, "server: GET /x")
 OK = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 CLOSING = OK.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
 TO_THE_END = b"HTTP/1.0 200 OK\r\n\r\nhello"
@@ -35,7 +35,7 @@ def _server_context(issued=SERVER, *, newest=ssl.TLSVersion.TLSv1_3):
     return context
 
 
-class Server:
+class TlsServer:
     """Answers each request, over TLS, and remembers how the connections came about."""
 
     def __init__(self, answer=OK, *, cut=0, ends=False, rudely=False) -> None:
@@ -97,13 +97,13 @@ def _context(ca=CA, **fields):
         "client_key": CLIENT.private_key_pem.bytes(),
     }
     endpoint = Endpoint(server="https://127.0.0.1", ca=ca.cert_pem.bytes(), **known, **fields)
-    return tls_contexts.context(endpoint)
+    return tls_contexts.create_context(endpoint)
 
 
 @contextlib.asynccontextmanager
 async def pooled(port, context=None, *, name=None, connections=4):
     """A wire to a port."""
-    made = Pool(
+    made = ConnectionPool(
         f"https://127.0.0.1:{port}",
         context=context or _context(),
         server_name=name,
@@ -116,7 +116,7 @@ async def pooled(port, context=None, *, name=None, connections=4):
 
 
 async def _streamed(made):
-    stream = await made.stream(ASKED, connect=5, silence=5)
+    stream = await made.stream(ASKED, connect=5, idle_timeout=5)
     content = b""
     try:
         while piece := await stream.read():
@@ -131,32 +131,32 @@ async def _streamed(made):
 async def test_an_answer_arrives_whole_in_whatever_records(cut, newest):
     body = bytes(range(256)) * (2 if cut < 10 else 2000)
     answer = b"HTTP/1.1 200 OK\r\nContent-Length: %d\r\n\r\n" % len(body) + body
-    server = Server(answer, cut=cut)
+    server = TlsServer(answer, cut=cut)
     async with (
         listening(server.serve, _server_context(newest=newest)) as port,
         pooled(port, connections=1) as made,
     ):
         for _ in range(2):
-            assert (await made.exchange(ASKED, left=5)).content == body
+            assert (await made.exchange(ASKED, timeout_seconds=5)).content == body
         assert await _streamed(made) == body
     assert len(server.resumed) == 2
 
 
 def test_so_it_does_on_the_loop_of_the_standard_library():
     async def ask():
-        server = Server(cut=3)
+        server = TlsServer(cut=3)
         async with listening(server.serve, _server_context()) as port, pooled(port) as made:
-            assert (await made.exchange(ASKED, left=5)).content == b"hello"
+            assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello"
             assert await _streamed(made) == b"hello"
 
     asyncio.run(ask())
 
 
-@pytest.mark.parametrize("size", [5_000, 16_385, transport_protocol.WHOLE * 2 + 1])
+@pytest.mark.parametrize("size", [5_000, 16_385, transport_protocol.SINGLE_WRITE_BYTES * 2 + 1])
 async def test_a_body_goes_out_whole(size):
-    server = Server()
+    server = TlsServer()
     async with listening(server.serve, _server_context()) as port, pooled(port) as made:
-        await made.exchange(ASKED._replace(method="PUT", body=b"x" * size), left=10)
+        await made.exchange(ASKED._replace(method="PUT", body=b"x" * size), timeout_seconds=10)
     assert server.received == [size]
 
 
@@ -176,12 +176,12 @@ async def test_answers_that_come_at_the_same_time_do_not_mix():
         await reader.read()
 
     async with listening(serve, _server_context()) as port, pooled(port, connections=8) as made:
-        found = await asyncio.gather(*(made.exchange(ASKED, left=10) for _ in bodies))
+        found = await asyncio.gather(*(made.exchange(ASKED, timeout_seconds=10) for _ in bodies))
     assert sorted(answer.content for answer in found) == bodies
 
 
 async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
-    monkeypatch.setattr("kubeio.http.http1_connection._AHEAD", 1000)
+    monkeypatch.setattr("kubeio.http.http1_connection._MAX_BUFFERED_BYTES", 1000)
     sent = 0
 
     async def pour(reader, writer):
@@ -194,7 +194,7 @@ async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
             sent += 2**20
 
     async with listening(pour, _server_context()) as port, pooled(port) as made:
-        stream = await made.stream(ASKED, connect=5, silence=5)
+        stream = await made.stream(ASKED, connect=5, idle_timeout=5)
         await asyncio.sleep(0.3)
         assert sent < 24 * 2**20  # what the sockets and the server hold, and no more
         size = 0
@@ -211,15 +211,15 @@ async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
 async def test_nothing_is_said_to_a_server_that_does_not_prove_itself(case):
     issued = CA.issue_cert("other.invalid") if case == "name" else SERVER
     context = _context(trustme.CA()) if case == "authority" else None
-    server = Server()
+    server = TlsServer()
     async with (
         listening(server.serve, _server_context(issued)) as port,
         pooled(port, context, name="asked.invalid" if case == "asked-name" else None) as made,
     ):
         with pytest.raises(errors.Untrusted, match="server: GET /x: TLS failed"):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
         with pytest.raises(errors.Untrusted):
-            await made.stream(ASKED, connect=5, silence=5)
+            await made.stream(ASKED, connect=5, idle_timeout=5)
     assert server.received == []
 
 
@@ -232,7 +232,7 @@ async def test_a_server_that_speaks_no_tls_is_not_believed():
 
     async with listening(plain) as port, pooled(port) as made:
         with pytest.raises(errors.Untrusted):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
 
 
 async def test_a_server_that_ends_the_handshake_was_never_asked():
@@ -242,29 +242,29 @@ async def test_a_server_that_ends_the_handshake_was_never_asked():
 
     async with listening(closing) as port, pooled(port) as made:
         with pytest.raises(errors.NotSent):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
 
 
 async def test_a_server_that_hangs_over_a_session_is_met_without_one(monkeypatch):
     """It may be well with whole handshakes: after one try it gets one."""
     context, forgotten = _context(), []
-    monkeypatch.setattr(context, "forget", lambda: forgotten.append(True))
+    monkeypatch.setattr(context, "forget_session", lambda: forgotten.append(True))
 
     async def silent(reader, writer):
         await reader.read()
 
     async with listening(silent) as port, pooled(port, context) as made:
         with pytest.raises(errors.NotSent):
-            await made.exchange(ASKED, left=0.2)
+            await made.exchange(ASKED, timeout_seconds=0.2)
     assert forgotten
 
 
 async def test_a_server_that_reads_nothing_of_what_it_asks_for_is_given_up(monkeypatch):
     """TLS answers key updates by itself, past all back-pressure."""
-    monkeypatch.setattr(tls_stream, "_MAX_UNREAD", -1)
-    async with listening(Server().serve, _server_context()) as port, pooled(port) as made:
+    monkeypatch.setattr(tls_stream, "_MAX_UNREAD_BYTES", -1)
+    async with listening(TlsServer().serve, _server_context()) as port, pooled(port) as made:
         with pytest.raises(errors.NotSent, match="does not read what it has asked for"):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
 
 
 async def test_a_handshake_that_never_ends_is_given_up_with_its_socket():
@@ -277,23 +277,23 @@ async def test_a_handshake_that_never_ends_is_given_up_with_its_socket():
 
     async with listening(silent) as port, pooled(port) as made:
         with pytest.raises(errors.NotSent, match="no connection came about in time"):
-            await made.exchange(ASKED, left=0.05)
+            await made.exchange(ASKED, timeout_seconds=0.05)
         async with asyncio.timeout(5):
             await ended.wait()
 
 
 async def test_an_answer_ends_with_its_connection_only_when_the_server_says_so():
     async with (
-        listening(Server(TO_THE_END, ends=True).serve, _server_context()) as port,
+        listening(TlsServer(TO_THE_END, ends=True).serve, _server_context()) as port,
         pooled(port) as made,
     ):
-        assert (await made.exchange(ASKED, left=5)).content == b"hello"
+        assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello"
     async with (
-        listening(Server(TO_THE_END, rudely=True).serve, _server_context()) as port,
+        listening(TlsServer(TO_THE_END, rudely=True).serve, _server_context()) as port,
         pooled(port) as made,
     ):
         with pytest.raises(errors.Unavailable):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
 
 
 @pytest.mark.parametrize(
@@ -303,7 +303,7 @@ async def test_an_answer_ends_with_its_connection_only_when_the_server_says_so()
 )
 async def test_a_middleman_neither_ends_an_answer_nor_adds_to_it(last, said):
     """It may end a connection in order, as far as TCP goes."""
-    server = Server(TO_THE_END)
+    server = TlsServer(TO_THE_END)
     async with listening(server.serve, _server_context()) as port:
 
         async def middle(reader, writer):
@@ -324,7 +324,7 @@ async def test_a_middleman_neither_ends_an_answer_nor_adds_to_it(last, said):
 
         async with listening(middle) as between, pooled(between) as made:
             with pytest.raises(errors.Unavailable, match=said):
-                await made.exchange(ASKED, left=5)
+                await made.exchange(ASKED, timeout_seconds=5)
 
 
 async def _pass(reader, writer):
@@ -338,23 +338,23 @@ async def test_a_connection_that_cannot_encrypt_is_broken():
         def write(self, _):
             raise ssl.SSLError("no more")
 
-    async with listening(Server().serve, _server_context()) as port, pooled(port) as made:
-        await made.exchange(ASKED, left=5)
+    async with listening(TlsServer().serve, _server_context()) as port, pooled(port) as made:
+        await made.exchange(ASKED, timeout_seconds=5)
         (connection,) = made._idle
         connection._transport._engine._tls = Failing()
         with pytest.raises(errors.Unavailable, match=r"the connection broke: .*no more"):
-            await made.exchange(ASKED, left=5)
-        assert (await made.exchange(ASKED, left=5)).content == b"hello"
+            await made.exchange(ASKED, timeout_seconds=5)
+        assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello"
 
 
 # Sessions that are gone on with.
 
 
 async def test_the_second_connection_resumes_the_first_ones_session_and_identity():
-    server = Server(CLOSING)
+    server = TlsServer(CLOSING)
     async with listening(server.serve, _server_context()) as port, pooled(port) as made:
         for _ in range(2):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
             assert await _streamed(made) == b"hello"
     assert server.resumed == [False, True, True, True]
     assert server.known == [True] * 4
@@ -363,70 +363,70 @@ async def test_the_second_connection_resumes_the_first_ones_session_and_identity
 async def test_a_session_is_offered_for_a_while_only_and_never_prolonged(monkeypatch):
     now = 1.0
     monkeypatch.setattr("time.monotonic", lambda: now)
-    server = Server(CLOSING)
+    server = TlsServer(CLOSING)
     async with listening(server.serve, _server_context()) as port, pooled(port) as made:
         for now in (1.0, 200.0, 300.0, 301.0, 302.0):  # noqa: B007 - read by the clock
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
     assert server.resumed == [False, True, True, False, True]
 
 
 async def test_sessions_without_fresh_keys_are_not_kept():
-    server = Server(CLOSING)
+    server = TlsServer(CLOSING)
     old = _server_context(newest=ssl.TLSVersion.TLSv1_2)
     async with listening(server.serve, old) as port, pooled(port) as made:
         for _ in range(3):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
     assert server.resumed == [False] * 3
 
 
 async def test_another_context_proves_anew():
     """Another kubeconfig has other authorities, or another certificate of ours."""
-    server = Server(CLOSING)
+    server = TlsServer(CLOSING)
     async with listening(server.serve, _server_context()) as port:
         for context in (_context(), _context()):
             async with pooled(port, context) as made:
-                await made.exchange(ASKED, left=5)
+                await made.exchange(ASKED, timeout_seconds=5)
         async with pooled(port, _context(trustme.CA())) as made:
             with pytest.raises(errors.Untrusted):
-                await made.exchange(ASKED, left=5)
+                await made.exchange(ASKED, timeout_seconds=5)
     assert server.resumed == [False, False]
 
 
 async def test_another_name_proves_anew():
-    server, context = Server(CLOSING), _context()
+    server, context = TlsServer(CLOSING), _context()
     async with listening(server.serve, _server_context()) as port:
         async with pooled(port, context) as made:
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
         async with pooled(port, context, name="other.invalid") as made:
             with pytest.raises(errors.Untrusted):
-                await made.exchange(ASKED, left=5)
+                await made.exchange(ASKED, timeout_seconds=5)
     assert server.resumed == [False]
 
 
 async def test_a_server_that_does_not_know_the_session_proves_itself_anew():
-    server, context = Server(CLOSING), _context()
+    server, context = TlsServer(CLOSING), _context()
     for _ in range(2):  # the second has other ticket keys
         async with (
             listening(server.serve, _server_context()) as port,
             pooled(port, context) as made,
         ):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
     stranger = trustme.CA().issue_cert("127.0.0.1")
     async with (
         listening(server.serve, _server_context(stranger)) as port,
         pooled(port, context) as made,
     ):
         with pytest.raises(errors.Untrusted):
-            await made.exchange(ASKED, left=5)
-        assert context._kept is None
+            await made.exchange(ASKED, timeout_seconds=5)
+        assert context._session_entry is None
     assert server.resumed == [False, False]
 
 
 async def test_a_failure_to_connect_forgets_the_session():
-    server, context = Server(CLOSING), _context()
+    server, context = TlsServer(CLOSING), _context()
     async with listening(server.serve, _server_context()) as port, pooled(port, context) as made:
-        await made.exchange(ASKED, left=5)
-        assert context._kept is not None
+        await made.exchange(ASKED, timeout_seconds=5)
+        assert context._session_entry is not None
 
         async def closing(reader, writer):
             await reader.read(1)
@@ -434,32 +434,32 @@ async def test_a_failure_to_connect_forgets_the_session():
 
         async with listening(closing) as other, pooled(other, context) as broken:
             with pytest.raises(errors.NotSent):
-                await broken.exchange(ASKED, left=5)
-        assert context._kept is None
-        await made.exchange(ASKED, left=5)
+                await broken.exchange(ASKED, timeout_seconds=5)
+        assert context._session_entry is None
+        await made.exchange(ASKED, timeout_seconds=5)
     assert server.resumed == [False, False]
 
 
 async def test_a_session_of_another_context_is_not_taken():
     mine, other = _context(), _context()
-    server = Server()
+    server = TlsServer()
     async with listening(server.serve, _server_context()) as port, pooled(port, other) as made:
-        await made.exchange(ASKED, left=5)
+        await made.exchange(ASKED, timeout_seconds=5)
         (connection,) = made._idle
-        mine.remember(connection.secured(), "127.0.0.1", 1e12)
-        assert mine._kept is None
-        assert other._kept is not None
-        mine.remember(None, "127.0.0.1", 1e12)
-    assert isinstance(mine, tls_sessions.Context)
+        mine.remember_session(connection.get_ssl_object(), "127.0.0.1", 1e12)
+        assert mine._session_entry is None
+        assert other._session_entry is not None
+        mine.remember_session(None, "127.0.0.1", 1e12)
+    assert isinstance(mine, tls_sessions.ResumingContext)
 
 
 async def test_a_lost_connection_holds_nothing(monkeypatch):
     """Its TLS would wait for the collector of cycles, which comes seldom."""
     gc.collect()  # what other tests have left is not counted here
     gone: list[bool] = []
-    monkeypatch.setattr(Secured, "__del__", lambda _: gone.append(True), raising=False)
-    server = Server(CLOSING)
+    monkeypatch.setattr(TlsTransport, "__del__", lambda _: gone.append(True), raising=False)
+    server = TlsServer(CLOSING)
     async with listening(server.serve, _server_context()) as port, pooled(port) as made:
-        await made.exchange(ASKED, left=5)
+        await made.exchange(ASKED, timeout_seconds=5)
         await asyncio.sleep(0.05)
         assert gone == [True]

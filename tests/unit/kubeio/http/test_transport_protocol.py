@@ -13,13 +13,15 @@ from hypothesis import strategies as st
 
 from kubeio import errors
 from kubeio.http import connection_pool, transport_protocol
-from kubeio.http.connection_pool import Pool
-from kubeio.http.proxy_transport import ProxiedWire
-from kubeio.http.rest import SILENCE
-from kubeio.http.transport_protocol import Request
+from kubeio.http.connection_pool import ConnectionPool
+from kubeio.http.proxy_transport import ProxyTransport
+from kubeio.http.rest import WATCH_IDLE_SECONDS
+from kubeio.http.transport_protocol import HttpRequest
 
-ASKED = Request("GET", "/x?y=1", [("Accept", "a/b")], None, "server: GET /x")
-LARGE = Request("PUT", "/x", [], b"x" * (transport_protocol.WHOLE * 2 + 1), "server: PUT /x")
+ASKED = HttpRequest("GET", "/x?y=1", [("Accept", "a/b")], None, "server: GET /x")
+LARGE = HttpRequest(
+    "PUT", "/x", [], b"x" * (transport_protocol.SINGLE_WRITE_BYTES * 2 + 1), "server: PUT /x"
+)
 WHOLE = b"HTTP/1.1 200 OK\r\nContent-Length: 5\r\n\r\nhello"
 CHUNKED = (
     b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\n"
@@ -31,7 +33,7 @@ TO_THE_END = b"HTTP/1.0 200 OK\r\n\r\nhello"
 NOTHING = b"HTTP/1.1 204 No Content\r\n\r\n"
 
 
-class Script:
+class ScriptedServer:
     """A server that answers each request with the next of some answers, cut as told."""
 
     def __init__(self, *answers: bytes, cuts: tuple[int, ...] = (), ends: bool = False) -> None:
@@ -87,18 +89,18 @@ async def serving(serve):
 
 
 @contextlib.asynccontextmanager
-async def served(script: Script, *, lean: bool = True, connections: int = 1):
+async def served(script: ScriptedServer, *, lean: bool = True, connections: int = 1):
     """A wire to a scripted server."""
     async with serving(script.serve) as url:
         options = {"context": None, "server_name": None, "connections": connections}
-        made = Pool(url, **options) if lean else ProxiedWire(url, **options, proxy="")
+        made = ConnectionPool(url, **options) if lean else ProxyTransport(url, **options, proxy="")
         try:
             yield made
         finally:
             await made.close()
 
 
-async def whole(stream: transport_protocol.Stream) -> bytes:
+async def whole(stream: transport_protocol.ResponseStream) -> bytes:
     """Read a stream to its end."""
     content = b""
     while piece := await stream.read():
@@ -106,20 +108,20 @@ async def whole(stream: transport_protocol.Stream) -> bytes:
     return content
 
 
-async def outcome(script: Script, *, lean: bool, streams: bool) -> object:
+async def outcome(script: ScriptedServer, *, lean: bool, streams: bool) -> object:
     """What came of one request: the answer, or the kind of the problem."""
     async with served(script, lean=lean) as made:
         try:
             if not streams:
-                return await made.exchange(ASKED, left=5)
-            stream = await made.stream(ASKED, connect=5, silence=5)
+                return await made.exchange(ASKED, timeout_seconds=5)
+            stream = await made.stream(ASKED, connect=5, idle_timeout=5)
             try:
                 content = await whole(stream)
             finally:
                 stream.abort()
         except errors.KubeError as problem:
             return type(problem)
-        return transport_protocol.Answer(stream.status, stream.retry_after, content)
+        return transport_protocol.HttpResponse(stream.status, stream.retry_after, content)
 
 
 @pytest.mark.parametrize("streams", [False, True])
@@ -135,7 +137,9 @@ def test_both_wires_make_the_same_of_an_answer(streams, answer, cuts, length):
     async def both():
         return [
             await outcome(
-                Script(answer[:length], cuts=tuple(cuts), ends=True), lean=lean, streams=streams
+                ScriptedServer(answer[:length], cuts=tuple(cuts), ends=True),
+                lean=lean,
+                streams=streams,
             )
             for lean in (True, False)
         ]
@@ -145,46 +149,46 @@ def test_both_wires_make_the_same_of_an_answer(streams, answer, cuts, length):
 
 
 async def test_a_connection_is_used_again():
-    script = Script(*[WHOLE, CHUNKED, NOTHING, TOLD] * 3)
+    script = ScriptedServer(*[WHOLE, CHUNKED, NOTHING, TOLD] * 3)
     async with served(script) as made:
         for _ in range(12):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
     assert script.connections == 1
 
 
 async def test_a_connection_that_the_server_lets_go_of_is_not():
     closing = WHOLE.replace(b"\r\n\r\n", b"\r\nConnection: close\r\n\r\n")
-    script = Script(closing, WHOLE)
+    script = ScriptedServer(closing, WHOLE)
     async with served(script) as made:
         for _ in range(2):
-            assert (await made.exchange(ASKED, left=5)).content == b"hello"
+            assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello"
     assert script.connections == 2
 
 
 async def test_one_that_was_closed_meanwhile_is_replaced():
-    script = Script(WHOLE, WHOLE, ends=True)
+    script = ScriptedServer(WHOLE, WHOLE, ends=True)
     async with served(script) as made:
-        await made.exchange(ASKED, left=5)
+        await made.exchange(ASKED, timeout_seconds=5)
         await asyncio.sleep(0.05)
-        await made.exchange(ASKED._replace(method="POST"), left=5)
+        await made.exchange(ASKED._replace(method="POST"), timeout_seconds=5)
     assert script.connections == 2
 
 
 async def test_an_idle_connection_is_closed(monkeypatch):
-    monkeypatch.setattr(transport_protocol, "KEEP_IDLE", 0.05)
-    script = Script(WHOLE, WHOLE)
+    monkeypatch.setattr(transport_protocol, "IDLE_CONNECTION_SECONDS", 0.05)
+    script = ScriptedServer(WHOLE, WHOLE)
     async with served(script) as made:
-        await made.exchange(ASKED, left=5)
+        await made.exchange(ASKED, timeout_seconds=5)
         await asyncio.sleep(0.2)
-        await made.exchange(ASKED, left=5)
+        await made.exchange(ASKED, timeout_seconds=5)
     assert script.connections == 2
 
 
 async def test_a_second_answer_is_nobodys():
-    script = Script(WHOLE + WHOLE, CHUNKED)
+    script = ScriptedServer(WHOLE + WHOLE, CHUNKED)
     async with served(script) as made:
-        assert (await made.exchange(ASKED, left=5)).content == b"hello"
-        assert (await made.exchange(ASKED, left=5)).content == b"hello!"
+        assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello"
+        assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello!"
     assert script.connections == 2
 
 
@@ -202,15 +206,15 @@ async def test_a_second_answer_is_nobodys():
     ids=["another-protocol", "switched", "endless-head", "cut", "two-lengths", "chunks", "nothing"],
 )
 async def test_nonsense_is_an_answer_of_nobody(answer, said):
-    async with served(Script(answer, ends=True)) as made:
+    async with served(ScriptedServer(answer, ends=True)) as made:
         with pytest.raises(errors.Unavailable, match=f"server: GET /x: .*{said}"):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
 
 
 async def test_a_large_body_goes_out_whole():
-    script = Script(WHOLE)
+    script = ScriptedServer(WHOLE)
     async with served(script) as made:
-        await made.exchange(LARGE, left=5)
+        await made.exchange(LARGE, timeout_seconds=5)
     assert script.bodies == [len(LARGE.body or b"")]
 
 
@@ -224,9 +228,9 @@ async def test_what_was_answered_before_it_was_sent_is_the_last_on_its_connectio
         await reader.read(-1)
 
     async with serving(early) as url:
-        made = Pool(url, context=None, server_name=None, connections=1)
-        assert (await made.exchange(LARGE, left=5)).status == 413
-        assert (await made.exchange(ASKED, left=5)).status == 413
+        made = ConnectionPool(url, context=None, server_name=None, connections=1)
+        assert (await made.exchange(LARGE, timeout_seconds=5)).status == 413
+        assert (await made.exchange(ASKED, timeout_seconds=5)).status == 413
         await made.close()
     assert [head.split()[0] for head in heads] == [b"PUT", b"GET"]
 
@@ -240,18 +244,18 @@ async def test_an_endless_end_is_refused():
             await writer.drain()
 
     async with serving(trailing) as url:
-        made = Pool(url, context=None, server_name=None, connections=1)
+        made = ConnectionPool(url, context=None, server_name=None, connections=1)
         with pytest.raises(errors.Unavailable, match="a head of more than"):
-            await made.exchange(ASKED, left=5)
-        stream = await made.stream(ASKED, connect=5, silence=5)
+            await made.exchange(ASKED, timeout_seconds=5)
+        stream = await made.stream(ASKED, connect=5, idle_timeout=5)
         with pytest.raises(errors.Unavailable, match="a head of more than"):
             await whole(stream)
         await made.close()
 
 
 async def test_a_stream_that_ended_while_nobody_read_has_ended():
-    async with served(Script(CHUNKED, ends=True)) as made:
-        stream = await made.stream(ASKED, connect=5, silence=5)
+    async with served(ScriptedServer(CHUNKED, ends=True)) as made:
+        stream = await made.stream(ASKED, connect=5, idle_timeout=5)
         await asyncio.sleep(0.05)
         assert await stream.read() == b"hello!"
         assert await stream.read() == b""
@@ -267,25 +271,25 @@ async def test_nothing_is_sent_after_the_end():
         await reader.read(-1)
 
     async with serving(silent) as url:
-        made = Pool(url, context=None, server_name=None, connections=1)
-        tasks = [asyncio.create_task(made.exchange(ASKED, left=5)) for _ in range(2)]
+        made = ConnectionPool(url, context=None, server_name=None, connections=1)
+        tasks = [asyncio.create_task(made.exchange(ASKED, timeout_seconds=5)) for _ in range(2)]
         await asyncio.sleep(0.05)
         await made.close()
         found = await asyncio.gather(*tasks, return_exceptions=True)
         assert [type(each) for each in found] == [errors.Unavailable] * 2
         with pytest.raises(errors.Unavailable, match="was closed"):
-            await made.exchange(ASKED, left=5)
+            await made.exchange(ASKED, timeout_seconds=5)
     assert len(asked) == 1
 
 
 async def test_the_next_address_is_tried_when_one_is_dead(monkeypatch):
-    async with served(Script(WHOLE)) as made:
+    async with served(ScriptedServer(WHOLE)) as made:
 
         async def addresses():
             return ["127.0.0.2", "127.0.0.1"]
 
-        monkeypatch.setattr(made, "_addresses", addresses)
-        assert (await made.exchange(ASKED, left=5)).content == b"hello"
+        monkeypatch.setattr(made, "_resolve_addresses", addresses)
+        assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello"
 
 
 @pytest.mark.parametrize(
@@ -305,17 +309,17 @@ async def test_what_a_connection_lacked_is_had_again(monkeypatch, where, problem
 
     async def ask():
         if not streams:
-            return (await made.exchange(ASKED, left=5)).content
-        stream = await made.stream(ASKED, connect=5, silence=5)
+            return (await made.exchange(ASKED, timeout_seconds=5)).content
+        stream = await made.stream(ASKED, connect=5, idle_timeout=5)
         stream.abort()
         return b"hello"
 
     loop = asyncio.get_running_loop()
-    async with served(Script(WHOLE, WHOLE, WHOLE)) as made:
-        assert (await made.exchange(ASKED, left=5)).content == b"hello"
+    async with served(ScriptedServer(WHOLE, WHOLE, WHOLE)) as made:
+        assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello"
         with monkeypatch.context() as patch:
             patch.setattr(loop, where, lacking)
-            assert (await made.exchange(ASKED, left=5)).content == b"hello"
+            assert (await made.exchange(ASKED, timeout_seconds=5)).content == b"hello"
             for connection in tuple(made._all):
                 connection.abort()
             await asyncio.sleep(0)
@@ -326,15 +330,15 @@ async def test_what_a_connection_lacked_is_had_again(monkeypatch, where, problem
 
 
 async def test_a_place_is_given_on_by_those_who_give_up():
-    script = Script(b"", WHOLE, WHOLE, WHOLE)  # the first gets nothing
+    script = ScriptedServer(b"", WHOLE, WHOLE, WHOLE)  # the first gets nothing
     async with served(script) as made:
-        first = asyncio.create_task(made.exchange(ASKED, left=5))
+        first = asyncio.create_task(made.exchange(ASKED, timeout_seconds=5))
         await asyncio.sleep(0.02)
         second, third, fourth = (
-            asyncio.create_task(made.exchange(ASKED, left=5)) for _ in range(3)
+            asyncio.create_task(made.exchange(ASKED, timeout_seconds=5)) for _ in range(3)
         )
         with pytest.raises(errors.NotSent, match="no connection came about in time"):
-            await made.exchange(ASKED, left=0.01)
+            await made.exchange(ASKED, timeout_seconds=0.01)
         second.cancel()
         first.cancel()
         assert (await third).content == (await fourth).content == b"hello"
@@ -342,7 +346,7 @@ async def test_a_place_is_given_on_by_those_who_give_up():
 
 
 async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
-    monkeypatch.setattr("kubeio.http.http1_connection._AHEAD", 1000)
+    monkeypatch.setattr("kubeio.http.http1_connection._MAX_BUFFERED_BYTES", 1000)
     sent = 0
 
     async def pour(reader, writer):
@@ -357,8 +361,8 @@ async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
         await writer.drain()
 
     async with serving(pour) as url:
-        made = Pool(url, context=None, server_name=None, connections=1)
-        stream = await made.stream(ASKED, connect=5, silence=5)
+        made = ConnectionPool(url, context=None, server_name=None, connections=1)
+        stream = await made.stream(ASKED, connect=5, idle_timeout=5)
         await asyncio.sleep(0.3)
         assert sent < 32 * 2**20  # what the sockets hold, and no more
         size = 0
@@ -371,13 +375,13 @@ async def test_a_stream_that_nobody_reads_is_held_back(monkeypatch):
 
 @pytest.mark.parametrize("bad", ["/x\r\nHost: y", "/x\ny", "/x\ry"])
 async def test_a_line_break_never_goes_out(bad):
-    async with served(Script()) as made:
+    async with served(ScriptedServer()) as made:
         with pytest.raises(ValueError, match="line break"):
-            await made.exchange(ASKED._replace(target=bad), left=5)
+            await made.exchange(ASKED._replace(target=bad), timeout_seconds=5)
         with pytest.raises(ValueError, match="line break"):
-            await made.exchange(ASKED._replace(headers=[("A", bad)]), left=5)
+            await made.exchange(ASKED._replace(headers=[("A", bad)]), timeout_seconds=5)
 
 
 def test_a_server_that_vanished_is_noticed_before_its_bookmarks_tell():
-    idle, interval, count = connection_pool._KEEPALIVE
-    assert idle + interval * count == 45 < SILENCE
+    idle, interval, count = connection_pool._KEEPALIVE_SECONDS
+    assert idle + interval * count == 45 < WATCH_IDLE_SECONDS

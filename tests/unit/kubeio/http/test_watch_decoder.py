@@ -14,9 +14,9 @@ from kubeio.http import watch_decoder
 
 
 def _lines(parts):
-    found = watch_decoder.Lines()
+    found = watch_decoder.LineDecoder()
     lines = [line for part in parts for line in found.feed(part)]
-    found.end("here")
+    found.finish("here")
     return lines
 
 
@@ -42,16 +42,16 @@ def test_a_line_may_be_as_long_as_it_is():
 
 def test_what_ends_inside_a_line_was_cut():
     """REL-49."""
-    found = watch_decoder.Lines()
+    found = watch_decoder.LineDecoder()
     assert found.feed(b"whole\nhal") == [b"whole"]
     with pytest.raises(errors.Unavailable, match="here: the stream was cut"):
-        found.end("here")
+        found.finish("here")
 
 
 def test_an_error_event_is_the_error():
     status = {"kind": "Status", "code": 410, "reason": "Expired", "message": "too old"}
     with pytest.raises(errors.Gone, match="here: too old"):
-        watch_decoder.event(_line("ERROR", status), "here")
+        watch_decoder.parse_event(_line("ERROR", status), "here")
 
 
 @pytest.mark.parametrize(
@@ -60,18 +60,18 @@ def test_an_error_event_is_the_error():
 def test_what_is_no_event_is_a_broken_stream(line):
     """REL-49."""
     with pytest.raises(errors.Unavailable, match="here"):
-        watch_decoder.event(line, "here")
+        watch_decoder.parse_event(line, "here")
 
 
 def test_numbers_and_unknown_fields_survive():
     body = {"x": 9007199254740993, "y": 1.5, "z": None, "new": {"a": [1, {}]}}
-    found = watch_decoder.event(_line("MODIFIED", body), "here")
+    found = watch_decoder.parse_event(_line("MODIFIED", body), "here")
     assert (found.type, found.decode()) == ("MODIFIED", body)
 
 
 def test_an_endless_line_is_refused_before_it_fills_the_memory(monkeypatch):
     monkeypatch.setattr(watch_decoder, "MAX_LINE_BYTES", 100)
-    lines = watch_decoder.Lines()
+    lines = watch_decoder.LineDecoder()
     for _ in range(5):
         assert lines.feed(b"x" * 60 + b"\n") == [b"x" * 60]  # many lines may be long together
     assert lines.feed(b"x" * 100) == []

@@ -10,34 +10,36 @@ import pytest
 from bench.shapes import BARE
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS
 from tests.support.memapi import patches, selection, verbs
-from tests.support.memapi.api import Api, Request
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.api import ApiRequest, MemoryApi
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.clusters import NODE_NAMES, fresh, super_cluster
-from tests.support.memapi.kubelet import Kubelet
-from tests.support.memapi.lists import Following
-from tests.support.memapi.watches import Selection, Watch
+from tests.support.memapi.kubelet import MemoryKubelet
+from tests.support.memapi.lists import RequestedWatch
+from tests.support.memapi.watches import CollectionWatch, Selection
 
 SPACE = "default"
 
 
 @pytest.fixture
-def cluster() -> Cluster:
+def cluster() -> MemoryCluster:
     return super_cluster()
 
 
-def pod(cluster: Cluster, name: str) -> None:
+def pod(cluster: MemoryCluster, name: str) -> None:
     verbs.create(cluster, cluster.of(PODS), SPACE, json.loads(BARE.pod(name)), "test")
 
 
-def config_map(cluster: Cluster, name: str, **labels: str) -> None:
+def config_map(cluster: MemoryCluster, name: str, **labels: str) -> None:
     body = {"metadata": {"name": name, "labels": labels}}
     verbs.create(cluster, cluster.of(CONFIG_MAPS), SPACE, body, "test")
 
 
-def ask(cluster: Cluster, method: str, path: str, body: object = None, **more: str):
-    request = Request(method=method, target=path, body=orjson.dumps(body) if body else b"", **more)
-    answer = Api(cluster).answer(request)
-    if isinstance(answer, Following):
+def ask(cluster: MemoryCluster, method: str, path: str, body: object = None, **more: str):
+    request = ApiRequest(
+        method=method, target=path, body=orjson.dumps(body) if body else b"", **more
+    )
+    answer = MemoryApi(cluster).answer(request)
+    if isinstance(answer, RequestedWatch):
         return answer
     return answer[0], orjson.loads(answer[1])
 
@@ -85,8 +87,8 @@ def test_merge_takes_away_and_strategic_merges_by_key() -> None:
     }
 
 
-async def test_a_pod_lives_as_on_a_node(cluster: Cluster) -> None:
-    Kubelet(cluster, NODE_NAMES, step=0, staged=False, events=True)
+async def test_a_pod_lives_as_on_a_node(cluster: MemoryCluster) -> None:
+    MemoryKubelet(cluster, NODE_NAMES, step=0, staged=False, events=True)
     seen: list[str] = []
     pods = cluster.of(PODS)
     pods.listeners.append(lambda kind, body: seen.append(f"{kind} {body['status']['phase']}"))
@@ -95,7 +97,7 @@ async def test_a_pod_lives_as_on_a_node(cluster: Cluster) -> None:
     pod(cluster, "x")
     for _ in range(4):
         await asyncio.sleep(0)
-    path = PODS.path(SPACE, "x")
+    path = PODS.build_path(SPACE, "x")
     status, marked = ask(cluster, "DELETE", path)
     assert status == 200
     assert marked["metadata"]["deletionGracePeriodSeconds"] == 30
@@ -135,7 +137,7 @@ def test_a_pod_on_its_way_out_can_be_hurried_and_no_more(first, later, asked, ke
     now = [1_000_000.0]
     cluster = fresh("it", "10.96.0.0/16", accounts=False, clock=lambda: now[0])
     pod(cluster, "x")
-    pods, path = cluster.of(PODS), PODS.path(SPACE, "x")
+    pods, path = cluster.of(PODS), PODS.build_path(SPACE, "x")
     verbs.bind(pods, verbs.found(pods, SPACE, "x"), NODE_NAMES[0])
 
     def delete(grace):
@@ -159,7 +161,7 @@ def test_a_pod_on_its_way_out_can_be_hurried_and_no_more(first, later, asked, ke
 
 def test_who_is_deleted_again_without_grace_loses_only_finalizers_of_a_policy(cluster) -> None:
     config_map(cluster, "x")
-    path = CONFIG_MAPS.path(SPACE, "x")
+    path = CONFIG_MAPS.build_path(SPACE, "x")
     assert ask(cluster, "DELETE", path, {"propagationPolicy": "Foreground"})[0] == 200
     again = ask(cluster, "DELETE", path)[1]
     assert again["metadata"]["finalizers"] == ["foregroundDeletion"]
@@ -167,39 +169,41 @@ def test_who_is_deleted_again_without_grace_loses_only_finalizers_of_a_policy(cl
     assert ask(cluster, "GET", path)[0] == 404
 
 
-def test_writes_prove_what_they_mean(cluster: Cluster) -> None:
+def test_writes_prove_what_they_mean(cluster: MemoryCluster) -> None:
     config_map(cluster, "x")
-    path = CONFIG_MAPS.path(SPACE, "x")
+    path = CONFIG_MAPS.build_path(SPACE, "x")
     _, live = ask(cluster, "GET", path)
     other = {"metadata": {"uid": "another"}, "data": {"a": "b"}}
     assert ask(cluster, "PATCH", path, other, content=patches.MERGE)[0] == 422
     assert ask(cluster, "DELETE", path, {"preconditions": {"uid": "another"}})[0] == 409
     stale = live | {"metadata": live["metadata"] | {"resourceVersion": "1"}}
     assert ask(cluster, "PUT", path, stale)[0] == 409
-    assert ask(cluster, "POST", CONFIG_MAPS.path(SPACE), {"metadata": {"name": "x"}})[0] == 409
+    assert (
+        ask(cluster, "POST", CONFIG_MAPS.build_path(SPACE), {"metadata": {"name": "x"}})[0] == 409
+    )
 
 
-async def test_a_write_that_changes_nothing_makes_no_event(cluster: Cluster) -> None:
+async def test_a_write_that_changes_nothing_makes_no_event(cluster: MemoryCluster) -> None:
     config_map(cluster, "x")
-    path, seen = CONFIG_MAPS.path(SPACE, "x"), []
+    path, seen = CONFIG_MAPS.build_path(SPACE, "x"), []
     cluster.of(CONFIG_MAPS).listeners.append(lambda kind, _: seen.append(kind))
     for _ in range(2):
         ask(cluster, "PATCH", path, {"data": {"a": "b"}}, content=patches.MERGE)
     assert seen == ["MODIFIED"]
 
 
-async def test_a_selected_watch_loses_what_no_longer_matches(cluster: Cluster) -> None:
+async def test_a_selected_watch_loses_what_no_longer_matches(cluster: MemoryCluster) -> None:
     sent: list[bytes] = []
     chosen = Selection(labels=selection.of_labels("a"))
-    cluster.of(CONFIG_MAPS).follow(Watch(chosen, sent.append, metadata_only=False))
+    cluster.of(CONFIG_MAPS).follow(CollectionWatch(chosen, sent.append, metadata_only=False))
     config_map(cluster, "x", a="1")
     config_map(cluster, "y")
-    path = CONFIG_MAPS.path(SPACE, "x")
+    path = CONFIG_MAPS.build_path(SPACE, "x")
     ask(cluster, "PATCH", path, {"metadata": {"labels": {"a": None}}}, content=patches.MERGE)
     assert await told(sent) == [("ADDED", "x"), ("DELETED", "x")]
 
 
-def test_a_watch_goes_on_where_it_stood(cluster: Cluster) -> None:
+def test_a_watch_goes_on_where_it_stood(cluster: MemoryCluster) -> None:
     config_map(cluster, "x")
     collection, stood = cluster.of(CONFIG_MAPS), cluster.revision
     config_map(cluster, "y")
@@ -211,12 +215,12 @@ def test_a_watch_goes_on_where_it_stood(cluster: Cluster) -> None:
     assert collection.since(stood) is None
 
 
-def test_lists_come_in_pages(cluster: Cluster) -> None:
+def test_lists_come_in_pages(cluster: MemoryCluster) -> None:
     for number in range(5):
         config_map(cluster, f"x-{number}")
     found, token = [], ""
     while True:
-        path = f"{CONFIG_MAPS.path()}?limit=2" + (f"&continue={token}" if token else "")
+        path = f"{CONFIG_MAPS.build_path()}?limit=2" + (f"&continue={token}" if token else "")
         _, page = ask(cluster, "GET", path)
         found += [item["metadata"]["name"] for item in page["items"]]
         token = page["metadata"].get("continue", "")

@@ -8,57 +8,61 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.http.transport_protocol import Answer, Request
+from kubeio.http.transport_protocol import HttpRequest, HttpResponse
 from tenancy.resources import CONFIG_MAPS, NAMESPACES
 from tests.support.memapi import patches
-from tests.support.memapi.api import Api
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.api import MemoryApi
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.clusters import fresh
-from tests.support.memapi.direct import DirectWire, Fate, Tap
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.direct import DirectTransport, RequestFate, WatchTap
+from tests.support.memapi.refusals import StatusError
 
 SPACE = "default"
 
 
-class Network:
+class ScriptedNetwork:
     """Has each request meet the fate that is next."""
 
-    def __init__(self, *fates: Fate) -> None:
+    def __init__(self, *fates: RequestFate) -> None:
         self.fates = list(fates)
-        self.taps: list[Tap] = []
+        self.taps: list[WatchTap] = []
 
-    def fate(self, _: Request) -> Fate:
-        return self.fates.pop(0) if self.fates else Fate()
+    def fate(self, _: HttpRequest) -> RequestFate:
+        return self.fates.pop(0) if self.fates else RequestFate()
 
-    def opened(self, tap: Tap) -> None:
+    def opened(self, tap: WatchTap) -> None:
         self.taps.append(tap)
 
 
 @pytest.fixture
-def cluster() -> Cluster:
+def cluster() -> MemoryCluster:
     return fresh("model", "10.96.0.0/16", accounts=False)
 
 
-def request(method: str, target: str, body: object = None, content: str = "") -> Request:
+def request(method: str, target: str, body: object = None, content: str = "") -> HttpRequest:
     encoded = None if body is None else orjson.dumps(body)
-    return Request(method, target, [("Content-Type", content)], encoded, target)
+    return HttpRequest(method, target, [("Content-Type", content)], encoded, target)
 
 
-def config_map(name: str) -> Request:
-    return request("POST", CONFIG_MAPS.path(SPACE), {"metadata": {"name": name}})
+def config_map(name: str) -> HttpRequest:
+    return request("POST", CONFIG_MAPS.build_path(SPACE), {"metadata": {"name": name}})
 
 
-def has(cluster: Cluster, name: str) -> bool:
+def has(cluster: MemoryCluster, name: str) -> bool:
     return cluster.of(CONFIG_MAPS).get(SPACE, name) is not None
 
 
-async def ask(cluster: Cluster, asked: Request, *fates: Fate, left: float = 5.0) -> Answer:
-    return await DirectWire(Api(cluster), Network(*fates)).exchange(asked, left=left)
+async def ask(
+    cluster: MemoryCluster, asked: HttpRequest, *fates: RequestFate, left: float = 5.0
+) -> HttpResponse:
+    return await DirectTransport(MemoryApi(cluster), ScriptedNetwork(*fates)).exchange(
+        asked, timeout_seconds=left
+    )
 
 
 @pytest.mark.parametrize(
     ("fate", "takes_effect"),
-    [(Fate(is_lost=True), False), (Fate(is_unanswered=True), True)],
+    [(RequestFate(is_lost=True), False), (RequestFate(is_unanswered=True), True)],
 )
 async def test_a_broken_connection_says_nothing_of_the_write(cluster, fate, takes_effect):
     with pytest.raises(errors.Unavailable):
@@ -68,7 +72,7 @@ async def test_a_broken_connection_says_nothing_of_the_write(cluster, fate, take
 
 async def test_a_write_that_is_held_up_arrives_after_its_client_has_left(cluster):
     with pytest.raises(errors.Timeout):
-        await ask(cluster, config_map("x"), Fate(before=0.05), left=0.01)
+        await ask(cluster, config_map("x"), RequestFate(before=0.05), left=0.01)
     assert not has(cluster, "x")
     await asyncio.sleep(0.1)
     assert has(cluster, "x")
@@ -76,10 +80,12 @@ async def test_a_write_that_is_held_up_arrives_after_its_client_has_left(cluster
 
 async def test_nothing_arrives_at_a_server_that_began_anew_meanwhile(cluster):
     """A store is restored while its API servers stand still; connections to them are gone then."""
-    wire = DirectWire(Api(cluster), Network(Fate(before=0.02), Fate(before=0.02)))
-    writing = asyncio.ensure_future(wire.exchange(config_map("x"), left=5.0))
-    target = request("GET", f"{CONFIG_MAPS.path(SPACE)}?watch=1")
-    watching = asyncio.ensure_future(wire.stream(target, connect=1.0, silence=5.0))
+    wire = DirectTransport(
+        MemoryApi(cluster), ScriptedNetwork(RequestFate(before=0.02), RequestFate(before=0.02))
+    )
+    writing = asyncio.ensure_future(wire.exchange(config_map("x"), timeout_seconds=5.0))
+    target = request("GET", f"{CONFIG_MAPS.build_path(SPACE)}?watch=1")
+    watching = asyncio.ensure_future(wire.stream(target, connect=1.0, idle_timeout=5.0))
     await asyncio.sleep(0)
     cluster.restore(cluster.save())
     for each in (writing, watching):
@@ -90,17 +96,17 @@ async def test_nothing_arrives_at_a_server_that_began_anew_meanwhile(cluster):
 
 @pytest.mark.parametrize("takes_effect", [False, True])
 async def test_a_504_may_have_worked(cluster, takes_effect):
-    refusal = RefusedError(504, "Timeout", "too late")
-    fate = Fate(refusal=refusal, takes_effect=takes_effect)
+    refusal = StatusError(504, "Timeout", "too late")
+    fate = RequestFate(refusal=refusal, takes_effect=takes_effect)
     assert (await ask(cluster, config_map("x"), fate)).status == 504
     assert has(cluster, "x") is takes_effect
 
 
-async def watched(cluster: Cluster, network: Network, query: str = "") -> Tap:
-    target = f"{CONFIG_MAPS.path(SPACE)}?watch=1{query}"
-    wire = DirectWire(Api(cluster), network)
-    tap = await wire.stream(request("GET", target), connect=1.0, silence=5.0)
-    assert isinstance(tap, Tap)
+async def watched(cluster: MemoryCluster, network: ScriptedNetwork, query: str = "") -> WatchTap:
+    target = f"{CONFIG_MAPS.build_path(SPACE)}?watch=1{query}"
+    wire = DirectTransport(MemoryApi(cluster), network)
+    tap = await wire.stream(request("GET", target), connect=1.0, idle_timeout=5.0)
+    assert isinstance(tap, WatchTap)
     return tap
 
 
@@ -110,7 +116,7 @@ def told(lines: bytes) -> list[tuple[str, str]]:
 
 
 async def test_what_a_watch_is_kept_from_comes_in_whatever_order(cluster):
-    network = Network()
+    network = ScriptedNetwork()
     tap = await watched(cluster, network, f"&resourceVersion={cluster.revision}")
     tap.hold()
     for name in "ab":
@@ -125,7 +131,7 @@ async def test_what_a_watch_is_kept_from_comes_in_whatever_order(cluster):
 
 async def test_nothing_comes_behind_what_a_cut_has_lost(cluster):
     """A watch that told of a later change and not of an earlier one would hide that for ever."""
-    tap = await watched(cluster, Network(), f"&resourceVersion={cluster.revision}")
+    tap = await watched(cluster, ScriptedNetwork(), f"&resourceVersion={cluster.revision}")
     await ask(cluster, config_map("read-by-nobody"))
     await asyncio.sleep(0.01)
     tap.hold()
@@ -143,11 +149,11 @@ async def test_a_store_that_goes_back_ends_watches_and_is_silent_toward_the_futu
     before = cluster.save()
     await ask(cluster, config_map("x"))
     seen = cluster.revision
-    tap = await watched(cluster, Network(), f"&resourceVersion={seen}")
+    tap = await watched(cluster, ScriptedNetwork(), f"&resourceVersion={seen}")
     cluster.restore(before)
     assert await tap.read() == b""
     assert not has(cluster, "x")
-    later = await watched(cluster, Network(), f"&resourceVersion={seen + 1}")
+    later = await watched(cluster, ScriptedNetwork(), f"&resourceVersion={seen + 1}")
     await ask(cluster, config_map("y"))
     await asyncio.sleep(0.01)
     later.end()
@@ -158,23 +164,23 @@ async def test_what_was_compacted_away_is_not_told(cluster):
     begun = cluster.revision
     await ask(cluster, config_map("x"))
     cluster.compact()
-    tap = await watched(cluster, Network(), f"&resourceVersion={begun}")
+    tap = await watched(cluster, ScriptedNetwork(), f"&resourceVersion={begun}")
     error = orjson.loads(await tap.read())
     assert (error["type"], error["object"]["code"]) == ("ERROR", 410)
     asked = request(
-        "GET", f"{CONFIG_MAPS.path(SPACE)}?resourceVersion={begun}&resourceVersionMatch=Exact"
+        "GET", f"{CONFIG_MAPS.build_path(SPACE)}?resourceVersion={begun}&resourceVersionMatch=Exact"
     )
     assert (await ask(cluster, asked)).status == 410
 
 
 async def test_an_apply_takes_away_what_it_no_longer_says(cluster):
-    target = f"{CONFIG_MAPS.path(SPACE, 'x')}?fieldManager=one&force=true"
+    target = f"{CONFIG_MAPS.build_path(SPACE, 'x')}?fieldManager=one&force=true"
     for data in ({"a": "1", "b": "1"}, {"b": "2"}):
         body = {"metadata": {"name": "x"}, "data": data}
         await ask(cluster, request("PATCH", target, body, patches.APPLY))
         if "a" in data:
             other = request(
-                "PATCH", CONFIG_MAPS.path(SPACE, "x"), {"data": {"c": "3"}}, patches.MERGE
+                "PATCH", CONFIG_MAPS.build_path(SPACE, "x"), {"data": {"c": "3"}}, patches.MERGE
             )
             await ask(cluster, other)
     stored = cluster.of(CONFIG_MAPS).get(SPACE, "x")
@@ -183,12 +189,12 @@ async def test_an_apply_takes_away_what_it_no_longer_says(cluster):
 
 
 async def test_a_namespace_on_its_way_out_takes_nothing_new(cluster):
-    await ask(cluster, request("POST", NAMESPACES.path(), {"metadata": {"name": "web"}}))
-    await ask(cluster, request("DELETE", NAMESPACES.path("", "web"), {}))
+    await ask(cluster, request("POST", NAMESPACES.build_path(), {"metadata": {"name": "web"}}))
+    await ask(cluster, request("DELETE", NAMESPACES.build_path("", "web"), {}))
     body = {"metadata": {"name": "x"}}
-    answer = await ask(cluster, request("POST", CONFIG_MAPS.path("web"), body))
+    answer = await ask(cluster, request("POST", CONFIG_MAPS.build_path("web"), body))
     assert answer.status == 403
     assert b"NamespaceTerminating" in answer.content
     finalized = {"spec": {"finalizers": []}}
-    await ask(cluster, request("PUT", NAMESPACES.path("", "web", "finalize"), finalized))
+    await ask(cluster, request("PUT", NAMESPACES.build_path("", "web", "finalize"), finalized))
     assert cluster.of(NAMESPACES).get("", "web") is None

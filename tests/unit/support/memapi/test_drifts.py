@@ -5,7 +5,7 @@ import json
 from bench.shapes import BARE, SHAPES
 from tenancy.resources import CONFIG_MAPS, PODS
 from tests.support.memapi import drifts, verbs
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.clusters import super_cluster, tenant
 from tests.support.memapi.watches import Object
 
@@ -16,7 +16,7 @@ KINDS = {
 }
 
 
-def stage() -> tuple[Cluster, Cluster]:
+def stage() -> tuple[MemoryCluster, MemoryCluster]:
     """Return a super cluster and a tenant, with pods of the same names and ConfigMaps below."""
     below, above = super_cluster(), tenant(0, SHAPES["bare"])
     for cluster in (below, above):
@@ -33,7 +33,9 @@ def stage() -> tuple[Cluster, Cluster]:
     return below, above
 
 
-async def made(below: Cluster, above: Cluster, patience: float) -> dict[str, list[float]]:
+async def made(
+    below: MemoryCluster, above: MemoryCluster, patience: float
+) -> dict[str, list[float]]:
     found = await drifts.make(
         below, [above], prefix="drift-", count=COUNT, per_second=1000.0, patience=patience
     )

@@ -41,7 +41,9 @@ async def test_a_watch_is_sent_events_and_what_a_test_says(served, chunk_bytes):
     query = "?watch=true&resourceVersion=1014&timeoutSeconds=60"
     async with served.running(chunk_bytes=chunk_bytes):
         reader, writer = await asyncio.open_connection("127.0.0.1", served.port)
-        writer.write(f"GET {CONFIG_MAPS.path(SPACE)}{query} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
+        writer.write(
+            f"GET {CONFIG_MAPS.build_path(SPACE)}{query} HTTP/1.1\r\nHost: a\r\n\r\n".encode()
+        )
         await eventually(lambda: served.requests)
         served.say("ODD", {"metadata": None})
         await asyncio.sleep(0)  # the lines of a turn are sent at its end

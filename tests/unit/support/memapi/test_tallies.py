@@ -9,29 +9,29 @@ import pytest
 from bench.shapes import BARE
 from tenancy.resources import NODES, PODS
 from tests.support.memapi import heartbeats, storms, verbs
-from tests.support.memapi.api import Api, Request
-from tests.support.memapi.cluster import Cluster
+from tests.support.memapi.api import ApiRequest, MemoryApi
+from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.clusters import NODE_NAMES, super_cluster, tenant
-from tests.support.memapi.kubelet import Kubelet
-from tests.support.memapi.loads import Loads
-from tests.support.memapi.tallies import Tally
+from tests.support.memapi.kubelet import MemoryKubelet
+from tests.support.memapi.loads import PodLoads
+from tests.support.memapi.tallies import WriteTally
 
 SPACE = "default"
 
 
 @pytest.fixture
-def below() -> Cluster:
+def below() -> MemoryCluster:
     return super_cluster()
 
 
 @pytest.fixture
-def above() -> Cluster:
+def above() -> MemoryCluster:
     return tenant(0, BARE)
 
 
-def ask(cluster: Cluster, method: str, path: str, body: object = None) -> int:
-    answer = Api(cluster).answer(
-        Request(
+def ask(cluster: MemoryCluster, method: str, path: str, body: object = None) -> int:
+    answer = MemoryApi(cluster).answer(
+        ApiRequest(
             method=method,
             target=path,
             body=orjson.dumps(body) if body else b"",
@@ -47,28 +47,28 @@ def pod(name: str) -> object:
 
 
 async def test_writes_of_the_span_are_told_by_object_and_refused_ones_are_not(below, above):
-    tally = Tally(below, [above])
-    assert ask(below, "POST", PODS.path(SPACE), pod("early")) == 201
+    tally = WriteTally(below, [above])
+    assert ask(below, "POST", PODS.build_path(SPACE), pod("early")) == 201
     tally.begin()
-    assert ask(below, "POST", PODS.path(SPACE), pod("x")) == 201
-    assert ask(below, "POST", PODS.path(SPACE), pod("x")) == 409
-    assert ask(above, "POST", PODS.path(SPACE), pod("x")) == 201
+    assert ask(below, "POST", PODS.build_path(SPACE), pod("x")) == 201
+    assert ask(below, "POST", PODS.build_path(SPACE), pod("x")) == 409
+    assert ask(above, "POST", PODS.build_path(SPACE), pod("x")) == 201
     status = {"status": {"message": "well"}}
     for _ in range(2):
-        assert ask(above, "PATCH", f"{PODS.path(SPACE, 'x')}/status", status) == 200
-    assert ask(above, "GET", PODS.path(SPACE, "x")) == 200
-    assert ask(below, "DELETE", PODS.path(SPACE, "early")) == 200
+        assert ask(above, "PATCH", f"{PODS.build_path(SPACE, 'x')}/status", status) == 200
+    assert ask(above, "GET", PODS.build_path(SPACE, "x")) == 200
+    assert ask(below, "DELETE", PODS.build_path(SPACE, "early")) == 200
     found = tally.end()
     assert found["super"] == {"create pods x": 1, "delete pods early": 1}
     assert found["tenant"] == {"create pods x": 1, "patch pods/status x": 2}
-    assert ask(below, "POST", PODS.path(SPACE), pod("late")) == 201
+    assert ask(below, "POST", PODS.build_path(SPACE), pod("late")) == 201
     tally.begin()
     assert tally.end()["super"] == {}
 
 
 async def test_a_pods_status_changes_once_on_a_node_and_its_binding_is_none(below, above):
-    tally = Tally(below, [above])
-    Kubelet(below, NODE_NAMES, step=0, staged=False, events=False)
+    tally = WriteTally(below, [above])
+    MemoryKubelet(below, NODE_NAMES, step=0, staged=False, events=False)
     tally.begin()
     verbs.create(below, below.of(PODS), SPACE, pod("x"), "test")
     for _ in range(6):
@@ -77,7 +77,7 @@ async def test_a_pods_status_changes_once_on_a_node_and_its_binding_is_none(belo
 
 
 async def test_pods_of_a_churn_go_again_also_those_that_never_ran(above):
-    loads = Loads([above], BARE)
+    loads = PodLoads([above], BARE)
     churning = asyncio.ensure_future(loads.churn("churn-", [0], 200.0, 0.02))
     await asyncio.sleep(0.1)
     loads.calm("churn-")
@@ -101,7 +101,7 @@ async def test_each_node_beats_in_its_turn(below):
 
 
 async def test_a_storm_tells_when_it_was(below):
-    Kubelet(below, NODE_NAMES, step=0, staged=False, events=False)
+    MemoryKubelet(below, NODE_NAMES, step=0, staged=False, events=False)
     verbs.create(below, below.of(PODS), SPACE, pod("x"), "test")
     for _ in range(6):
         await asyncio.sleep(0)
@@ -113,8 +113,8 @@ async def test_a_storm_tells_when_it_was(below):
 def test_a_token_lives_no_longer_than_the_server_lets_it(above):
     account = {"spec": {"expirationSeconds": 3607}}
     above.token_seconds = 60.0
-    answer = Api(above).answer(
-        Request(
+    answer = MemoryApi(above).answer(
+        ApiRequest(
             method="POST",
             target="/api/v1/namespaces/default/serviceaccounts/default/token",
             body=orjson.dumps(account),

@@ -12,21 +12,21 @@ import pytest
 
 from kubeio import errors
 from kubeio.config.endpoint import Endpoint
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer import rbac
 from syncer.clusters import super_cluster
 from syncer.clusters import target_cluster as target_module
-from syncer.clusters.home_cluster import Home
-from syncer.clusters.super_cluster import AT_TARGETS, SuperCluster
+from syncer.clusters.home_cluster import HomeCluster
+from syncer.clusters.super_cluster import TARGET_RESOURCES, SuperCluster
 from syncer.clusters.target_cluster import (
-    AWAY_SECONDS,
-    LOOK_SECONDS,
-    SETTLE_SECONDS,
-    Plan,
-    Target,
+    HEALTH_CHECK_SECONDS,
+    SESSION_START_SECONDS,
+    UNREACHABLE_SECONDS,
+    TargetCluster,
+    TargetPlan,
 )
-from syncer.safety.circuit_breaker import DEADLINE_SECONDS
-from syncer.safety.pod_loss_guard import LEAST
+from syncer.safety.circuit_breaker import REQUEST_DEADLINE_SECONDS
+from syncer.safety.pod_loss_guard import MIN_MISSING_PODS
 from tenancy import wellknown
 from tenancy.super_clusters import SuperClusterSpec
 from tests.support.syncer.sessions import RecordingClient, put
@@ -38,7 +38,7 @@ SERVER = "https://192.0.2.7:6443"
 
 
 def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
-    plurals = {resource.plural for resource in AT_TARGETS}
+    plurals = {resource.plural for resource in TARGET_RESOURCES}
     assert plurals == {
         "configmaps",
         "namespaces",
@@ -53,13 +53,13 @@ def test_a_target_is_watched_for_pods_and_what_they_need_and_nothing_else():
         for each in SuperCluster(RecordingClient(), name="c2").reflectors  # type: ignore[arg-type]
     }
     assert watched == plurals | {"nodes", "servicecidrs", "events"}
-    granted = {name for row in rbac.TARGET_ACCESS for name in row.resources}
+    granted = {name for row in rbac.TARGET_RBAC_RULES for name in row.resources}
     assert watched <= granted
 
 
-def made_target(changed: Callable[[], None] = lambda: None) -> Target:
+def made_target(changed: Callable[[], None] = lambda: None) -> TargetCluster:
     """Return a target that is not followed yet."""
-    plan = Plan(
+    plan = TargetPlan(
         name="c2",
         registration="r1",
         identity=IDENTITY,
@@ -68,7 +68,9 @@ def made_target(changed: Callable[[], None] = lambda: None) -> Target:
         version="v1.36.4",
         refusal="",
     )
-    return Target(plan, Home(RecordingClient(), namespace="vc-manager"), changed=changed)  # type: ignore[arg-type]
+    return TargetCluster(
+        plan, HomeCluster(RecordingClient(), namespace="vc-manager"), on_changed=changed
+    )  # type: ignore[arg-type]
 
 
 async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: Any):
@@ -83,7 +85,7 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
             raise answer
         return b"ok"
 
-    proofs: list[Exception | None] = [Wait("another cluster answers"), None]
+    proofs: list[Exception | None] = [NotReadyYet("another cluster answers"), None]
 
     async def verify(_: float) -> None:
         proof = proofs.pop(0)
@@ -91,27 +93,27 @@ async def test_a_target_that_does_not_answer_is_away_until_it_does(monkeypatch: 
             raise proof
 
     monkeypatch.setattr(target.client, "raw", raw)
-    monkeypatch.setattr(target.anchor, "verify", verify)
-    await target._look()
+    monkeypatch.setattr(target.cluster_identity, "verify_identity", verify)
+    await target._check_health()
     assert "no route" in target.problem
-    assert target.away_seconds() > 0
-    await target._look()
+    assert target.get_unreachable_seconds() > 0
+    await target._check_health()
     assert "another cluster" in target.problem, "what came back is not what went"
-    await target._look()
-    assert target.away_seconds() == 0
+    await target._check_health()
+    assert target.get_unreachable_seconds() == 0
     assert target.problem == ""
     assert [bool(each) for each in told] == [True, False]
-    await target._look()
+    await target._check_health()
     assert proofs == [], "as long as it goes on to answer it is the same"
     target.cluster.reflectors[0].restarts += 1
-    proofs.append(Wait("another cluster answers"))
-    await target._look()
+    proofs.append(NotReadyYet("another cluster answers"))
+    await target._check_health()
     assert "another cluster" in target.problem, "it was exchanged between two looks"
     target.problem = ""
     told.pop()
     plan.version = "v1.37.0"
-    target.says(plan)
-    target.says(plan)
+    target.update_plan(plan)
+    target.update_plan(plan)
     assert (target.version, len(told)) == ("v1.37.0", 3)
 
 
@@ -123,28 +125,32 @@ async def test_its_silence_counts_from_its_last_good_answer(monkeypatch: pytest.
     async def raw(*_: Any, **__: Any) -> bytes:
         if answers.pop(0):
             return b"ok"
-        now[0] += DEADLINE_SECONDS
+        now[0] += REQUEST_DEADLINE_SECONDS
         raise errors.Unavailable("silent")
 
     async def verify(_: float) -> None:
         """Have it be the one that is meant."""
 
     monkeypatch.setattr(target.client, "raw", raw)
-    monkeypatch.setattr(target.anchor, "verify", verify)
-    await target._look()
-    assert target.away_seconds() == 0
+    monkeypatch.setattr(target.cluster_identity, "verify_identity", verify)
+    await target._check_health()
+    assert target.get_unreachable_seconds() == 0
     for silent in (15.0, 30.0):
-        now[0] += LOOK_SECONDS
-        await target._look()
-        assert target.away_seconds() == silent
-    assert target.away_seconds() < AWAY_SECONDS, "it is known to be silent before that is said"
-    now[0] = 1000.0 + AWAY_SECONDS
-    assert target.away_seconds() == AWAY_SECONDS, "between two looks"
-    await target._look()
-    assert target.away_seconds() == 0
-    now[0] += LOOK_SECONDS
-    await target._look()
-    assert target.away_seconds() == LOOK_SECONDS + DEADLINE_SECONDS, "anew, from the last answer"
+        now[0] += HEALTH_CHECK_SECONDS
+        await target._check_health()
+        assert target.get_unreachable_seconds() == silent
+    assert target.get_unreachable_seconds() < UNREACHABLE_SECONDS, (
+        "it is known to be silent before that is said"
+    )
+    now[0] = 1000.0 + UNREACHABLE_SECONDS
+    assert target.get_unreachable_seconds() == UNREACHABLE_SECONDS, "between two looks"
+    await target._check_health()
+    assert target.get_unreachable_seconds() == 0
+    now[0] += HEALTH_CHECK_SECONDS
+    await target._check_health()
+    assert target.get_unreachable_seconds() == HEALTH_CHECK_SECONDS + REQUEST_DEADLINE_SECONDS, (
+        "anew, from the last answer"
+    )
 
 
 async def test_a_watch_that_fails_for_long_is_told_as_not_followed(monkeypatch: Any):
@@ -163,13 +169,13 @@ async def test_a_watch_that_fails_for_long_is_told_as_not_followed(monkeypatch: 
         return
 
     async def looked() -> tuple[str, str]:
-        await target._look()
-        await target._say()
+        await target._check_health()
+        await target._write_conditions()
         (found,) = home.client.bodies[-1]["status"]["conditions"]
         return found["status"], found["message"]
 
     monkeypatch.setattr(target.client, "raw", raw)
-    monkeypatch.setattr(target.anchor, "verify", sure)
+    monkeypatch.setattr(target.cluster_identity, "verify_identity", sure)
     assert (await looked())[0] == "True"
     failing = target.cluster.reflectors[1]
     failing.problem = "403: forbidden"
@@ -177,7 +183,7 @@ async def test_a_watch_that_fails_for_long_is_told_as_not_followed(monkeypatch: 
     status, message = await looked()
     assert status == "False"
     assert message == f"{failing.resource.plural} are not followed: 403: forbidden"
-    assert target.behind == message
+    assert target.watch_problem == message
     monkeypatch.setattr(target.client, "raw", silent)
     assert (await looked())[0] == "True", "it is away, and so is said elsewhere"
     monkeypatch.setattr(target.client, "raw", raw)
@@ -192,16 +198,16 @@ async def test_what_is_missing_is_proved_by_the_anchor_unless_much_is(monkeypatc
     async def verify(since: float) -> None:
         asked.append(since)
         if since == 2.0:  # a list came meanwhile
-            for number in range(LEAST):
-                target.muster.absent("t", str(number))
+            for number in range(MIN_MISSING_PODS):
+                target.pod_loss_guard.add_missing("t", str(number))
 
-    monkeypatch.setattr(target.anchor, "verify", verify)
-    await target.prove(1.0, "t")
+    monkeypatch.setattr(target.cluster_identity, "verify_identity", verify)
+    await target.prove_missing(1.0, "t")
     assert asked == [1.0]
-    with pytest.raises(Wait, match="many pods are missing"):
-        await target.prove(2.0, "t")
-    with pytest.raises(Wait, match="many pods are missing"):
-        await target.prove(3.0, "t")
+    with pytest.raises(NotReadyYet, match="many pods are missing"):
+        await target.prove_missing(2.0, "t")
+    with pytest.raises(NotReadyYet, match="many pods are missing"):
+        await target.prove_missing(3.0, "t")
     assert asked == [1.0, 2.0]
 
 
@@ -216,35 +222,35 @@ async def test_what_is_held_is_said_at_once_and_a_word_is_heard(monkeypatch: Any
         "metadata": {**metadata, "annotations": word},
         "spec": {}, "status": {"conditions": [held]},
     })  # fmt: skip
-    await target._say()
+    await target._write_conditions()
     assert home.client.writes() == [("apply", "SuperCluster", "c2")]
     kept = home.client.bodies[-1]["status"]["conditions"][1]
     assert (kept["status"], kept["message"]) == ("True", "m"), "nobody has looked yet"
-    target._ready_at -= SETTLE_SECONDS + 1
-    await target._say()
+    target._ready_at -= SESSION_START_SECONDS + 1
+    await target._write_conditions()
     assert home.client.bodies[-1]["status"]["conditions"][1]["status"] == "False"
     assert [each[0] for each in home.client.writes()] == ["apply", "patch", "apply"]
     metadata["resourceVersion"] = "2"
     put(home.super_clusters, {"metadata": metadata, "spec": {}})
-    for number in range(LEAST):
-        target.muster.absent("t", str(number))
-    assert target._news.is_set()
+    for number in range(MIN_MISSING_PODS):
+        target.pod_loss_guard.add_missing("t", str(number))
+    assert target._wake.is_set()
     home.client.refusals["apply"] = errors.Unavailable("silent")
-    await target._say()
+    await target._write_conditions()
     home.client.refusals.clear()
-    await target._say()
+    await target._write_conditions()
     said = home.client.bodies[-1]["status"]["conditions"]
     assert [each["type"] for each in said] == ["Followed", "LossesHeld"]
-    word = {wellknown.CONFIRM_LOSSES: target.muster.state}
+    word = {wellknown.CONFIRM_LOSSES: target.pod_loss_guard.loss_state}
     metadata |= {"resourceVersion": "3", "annotations": word}
     put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
-    await target._say()
-    assert not target.muster.is_held
+    await target._write_conditions()
+    assert not target.pod_loss_guard.is_held
     assert home.client.bodies[-1]["status"]["conditions"][1]["status"] == "False"
     metadata |= {"resourceVersion": "4", "uid": "r2"}
     put(home.super_clusters, {"metadata": metadata, "spec": {}, "status": {"conditions": said}})
     before = len(home.client.asked)
-    await target._say()
+    await target._write_conditions()
     assert len(home.client.asked) == before, "that is another registration"
 
 
@@ -254,7 +260,7 @@ async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: 
     home: Any = target._home
     put(home.super_clusters, {"metadata": {"name": "c2", "uid": "r1", "resourceVersion": "1"}})
     target.cluster.reflectors[2].problem = "403: nodes are forbidden"
-    listing = asyncio.ensure_future(target._listed())
+    listing = asyncio.ensure_future(target._wait_first_lists())
     await asyncio.sleep(0.05)
     (said,) = home.client.bodies[-1]["status"]["conditions"]
     assert (said["type"], said["status"]) == ("Followed", "False")
@@ -268,6 +274,6 @@ async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: 
 def test_what_may_be_kept_of_a_list_is_bounded_in_a_target_alone():
     api: Any = RecordingClient()
     there = SuperCluster(api, name="c2", registration="r1").reflectors
-    assert {each._most for each in there} == {super_cluster.MOST_LIST_BYTES}  # type: ignore[union-attr]
-    home = Home(api, namespace="vc-manager").reflectors
-    assert {getattr(each, "_most", None) for each in home} == {None}
+    assert {each._max_list_bytes for each in there} == {super_cluster.MAX_LIST_BYTES}  # type: ignore[union-attr]
+    home = HomeCluster(api, namespace="vc-manager").reflectors
+    assert {getattr(each, "_max_list_bytes", None) for each in home} == {None}

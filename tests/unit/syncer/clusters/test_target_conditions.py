@@ -8,11 +8,11 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.cache.store import Entry, parse
+from kubeio.cache.store import Entry, parse_entry
 from syncer.clusters import target_conditions
-from syncer.safety.pod_loss_guard import LEAST, Muster
+from syncer.safety.pod_loss_guard import MIN_MISSING_PODS, PodLossGuard
 from tenancy import wellknown
-from tests.support.syncer.pod_losses import IDENTITY, Field
+from tests.support.syncer.pod_losses import IDENTITY, GuardedTarget
 from tests.support.syncer.sessions import RecordingClient
 
 # --- what is said ---------------------------------------------------------------------------------
@@ -22,58 +22,72 @@ def declared(*listed: dict[str, Any], word: str = "", losses: Any = None) -> Ent
     annotations = {wellknown.CONFIRM_LOSSES: word} if word else {}
     metadata = {"name": "c2", "uid": "r1", "resourceVersion": "1", "annotations": annotations}
     status = {"conditions": [*listed]} | ({"losses": losses} if losses else {})
-    return parse(orjson.dumps({"metadata": metadata, "status": status}))
+    return parse_entry(orjson.dumps({"metadata": metadata, "status": status}))
 
 
-async def said(entry: Entry, found: Muster | None, api: RecordingClient, problem: str = "") -> Any:
+async def said(
+    entry: Entry, found: PodLossGuard | None, api: RecordingClient, problem: str = ""
+) -> Any:
     """Have it said; returns the conditions that were written by type, None when none were."""
     before = len(api.bodies)
     api.has("SuperCluster", entry.name, entry.decode())
-    await target_conditions.say(api, entry, problem=problem, muster=found)  # type: ignore[arg-type]
+    await target_conditions.write_target_conditions(
+        api, entry, problem=problem, pod_loss_guard=found
+    )  # type: ignore[arg-type]
     if len(api.bodies) == before:
         return None
     return {each["type"]: each for each in api.bodies[-1]["status"]["conditions"]}
 
 
 async def test_losses_are_said_once_and_so_is_their_end():
-    field, api = Field(), RecordingClient()
-    first = await said(declared(), field.muster, api)
+    field, api = GuardedTarget(), RecordingClient()
+    first = await said(declared(), field.pod_loss_guard, api)
     assert {kind: each["status"] for kind, each in first.items()} == {"Followed": "True"}
     followed = first["Followed"]
-    assert await said(declared(followed), field.muster, api) is None
-    field.lose(*range(LEAST))
-    found = (await said(declared(followed), field.muster, api))["LossesHeld"]
+    assert await said(declared(followed), field.pod_loss_guard, api) is None
+    field.lose(*range(MIN_MISSING_PODS))
+    found = (await said(declared(followed), field.pod_loss_guard, api))["LossesHeld"]
     assert (found["status"], found["reason"]) == ("True", "PodsMissing")
     lost = api.bodies[-1]["status"]["losses"]
-    assert lost == {"state": field.muster.state, "missing": LEAST, "total": LEAST}
+    assert lost == {
+        "state": field.pod_loss_guard.loss_state,
+        "missing": MIN_MISSING_PODS,
+        "total": MIN_MISSING_PODS,
+    }
     both = declared(followed, found, losses=lost)
-    assert await said(both, field.muster, api) is None
-    assert (await said(declared(followed, found), field.muster, api))["LossesHeld"] == found
+    assert await said(both, field.pod_loss_guard, api) is None
+    assert (await said(declared(followed, found), field.pod_loss_guard, api))["LossesHeld"] == found
     field.there = 100
-    assert await said(both, field.muster, api) is None, "no news"
-    field.muster.confirm(field.muster.state)
-    ended = (await said(both, field.muster, api))["LossesHeld"]
+    assert await said(both, field.pod_loss_guard, api) is None, "no news"
+    field.pod_loss_guard.confirm_losses(field.pod_loss_guard.loss_state)
+    ended = (await said(both, field.pod_loss_guard, api))["LossesHeld"]
     assert (ended["status"], ended["reason"]) == ("False", "NothingMissing")
     assert "losses" not in api.bodies[-1]["status"]
-    assert await said(declared(followed, ended), field.muster, api) is None
-    assert (await said(declared(followed, ended, losses=lost), field.muster, api)) is not None
+    assert await said(declared(followed, ended), field.pod_loss_guard, api) is None
+    assert (
+        await said(declared(followed, ended, losses=lost), field.pod_loss_guard, api)
+    ) is not None
 
 
 async def test_other_pods_that_are_missing_are_news_though_their_number_is_the_same():
-    field, api = Field(), RecordingClient()
-    field.muster.called("t", [f"u{number}" for number in range(LEAST)])
-    first = await said(declared(), field.muster, api)
+    field, api = GuardedTarget(), RecordingClient()
+    field.pod_loss_guard.replace_missing("t", [f"u{number}" for number in range(MIN_MISSING_PODS)])
+    first = await said(declared(), field.pod_loss_guard, api)
     lost = api.bodies[-1]["status"]["losses"]
-    field.muster.called("t", [f"v{number}" for number in range(LEAST)])
-    again = await said(declared(*first.values(), losses=lost), field.muster, api)
+    field.pod_loss_guard.replace_missing("t", [f"v{number}" for number in range(MIN_MISSING_PODS)])
+    again = await said(declared(*first.values(), losses=lost), field.pod_loss_guard, api)
     assert again["LossesHeld"]["message"] == first["LossesHeld"]["message"]
-    assert api.bodies[-1]["status"]["losses"]["state"] == field.muster.state != lost["state"]
+    assert (
+        api.bodies[-1]["status"]["losses"]["state"]
+        == field.pod_loss_guard.loss_state
+        != lost["state"]
+    )
 
 
 async def test_while_it_is_not_followed_that_is_said_and_what_was_held_stays_said():
-    field, api = Field(), RecordingClient()
-    field.lose(*range(LEAST))
-    before = (await said(declared(), field.muster, api))["LossesHeld"]
+    field, api = GuardedTarget(), RecordingClient()
+    field.lose(*range(MIN_MISSING_PODS))
+    before = (await said(declared(), field.pod_loss_guard, api))["LossesHeld"]
     lost = api.bodies[-1]["status"]["losses"]
     entry = declared(before, losses=lost)
     found = await said(entry, None, api, problem="its Secret is missing")
@@ -91,11 +105,11 @@ async def test_while_it_is_not_followed_that_is_said_and_what_was_held_stays_sai
     ],
 )  # fmt: skip
 async def test_a_word_is_used_up_by_being_read(word: str, is_taken_off: bool, is_held: bool):
-    field, api = Field(), RecordingClient()
-    field.lose(*range(LEAST))
-    word = field.muster.state if word == "state" else word
-    await target_conditions.take(api, declared(word=word), field.muster)  # type: ignore[arg-type]
-    assert field.muster.is_held is is_held
+    field, api = GuardedTarget(), RecordingClient()
+    field.lose(*range(MIN_MISSING_PODS))
+    word = field.pod_loss_guard.loss_state if word == "state" else word
+    await target_conditions.apply_confirmation(api, declared(word=word), field.pod_loss_guard)  # type: ignore[arg-type]
+    assert field.pod_loss_guard.is_held is is_held
     assert bool(api.writes("SuperCluster")) is is_taken_off
     if is_taken_off:
         assert {"op": "test", "path": "/metadata/uid", "value": "r1"} in api.bodies[-1]
@@ -112,11 +126,15 @@ async def test_a_word_for_a_cluster_that_is_not_there_any_more_is_taken_off(
     body = declared({"type": "Reachable", "status": reachable}, word=word).decode()
     body["status"]["identity"] = word if identity == "word" else identity
     api = RecordingClient()
-    await target_conditions.take(api, parse(orjson.dumps(body)), Field().muster)  # type: ignore[arg-type]
+    await target_conditions.apply_confirmation(
+        api, parse_entry(orjson.dumps(body)), GuardedTarget().pod_loss_guard
+    )  # type: ignore[arg-type]
     assert bool(api.writes("SuperCluster")) is is_taken_off
 
 
 async def test_a_word_that_was_changed_meanwhile_stays():
-    field, api = Field(), RecordingClient()
+    field, api = GuardedTarget(), RecordingClient()
     api.refusals["patch"] = errors.Invalid("the test failed")
-    await target_conditions.take(api, declared(word="0123456789abcdef"), field.muster)  # type: ignore[arg-type]
+    await target_conditions.apply_confirmation(
+        api, declared(word="0123456789abcdef"), field.pod_loss_guard
+    )  # type: ignore[arg-type]

@@ -4,18 +4,20 @@ from __future__ import annotations
 
 import pytest
 
-from kubeio.controller.worker import Again
-from syncer.controllers.disruption_budgets import UNHEALTHY_SECONDS
-from syncer.tenants.grace_timers import LINGER_SECONDS
+from kubeio.controller.worker import RequeueAfter
+from syncer.controllers.disruption_budgets import LOWERING_DELAY_SECONDS
+from syncer.tenants.grace_timers import GRACE_PERIOD_SECONDS
 from tests.support.syncer.reconciles import reconcile
-from tests.support.syncer.sessions import World, put
+from tests.support.syncer.sessions import SessionWorld, put
 
 # --- budgets are lowered slowly -------------------------------------------------------------------
 
 
-@pytest.mark.parametrize(("unready", "seconds"), [(0, LINGER_SECONDS), (1, UNHEALTHY_SECONDS)])
+@pytest.mark.parametrize(
+    ("unready", "seconds"), [(0, GRACE_PERIOD_SECONDS), (1, LOWERING_DELAY_SECONDS)]
+)
 async def test_a_budget_is_raised_at_once_and_lowered_after_a_while(unready, seconds):
-    world = World()
+    world = SessionWorld()
     world.ready()
     now = 100.0
     world.session.grace_timers._clock = lambda: now
@@ -31,10 +33,10 @@ async def test_a_budget_is_raised_at_once_and_lowered_after_a_while(unready, sec
         body["status"] = {"conditions": [ready]}
         put(world.super_cluster.stores["Pod"], body)
     waits = await reconcile(world, "PodDisruptionBudget")
-    assert isinstance(waits, Again)
+    assert isinstance(waits, RequeueAfter)
     now += seconds - 1
     waits = await reconcile(world, "PodDisruptionBudget")
-    assert isinstance(waits, Again)
+    assert isinstance(waits, RequeueAfter)
     assert world.below.writes() == []
     now += 1
     await reconcile(world, "PodDisruptionBudget")

@@ -8,24 +8,24 @@ import pytest
 
 from kubeio import errors
 from syncer.controllers import events
-from syncer.handlers.super_events import SuperWiring
+from syncer.handlers.super_events import SuperEvents
 from syncer.model.keys import EVENT, Key
-from tests.support.syncer.sessions import World, put
+from tests.support.syncer.sessions import SessionWorld, put
 
 SPEC = {"containers": [{"name": "main", "image": "i"}]}
 
 
-async def told(world: World) -> str:
+async def told(world: SessionWorld) -> str:
     """Have the Event of a binding told; returns its message, or nothing when it was not told."""
-    await events.reconcile(queued(world), world.session)
-    assert not world.session.reminders.events
-    assert not world.session.reminders._events_due
+    await events.reconcile_event(queued(world), world.session)
+    assert not world.session.memory.pending_events
+    assert not world.session.memory._event_deadlines
     return str(world.above.bodies[-1]["message"]) if world.above.bodies else ""
 
 
-def queued(world: World) -> Key:
+def queued(world: SessionWorld) -> Key:
     """Have the Event of a binding come; returns its key."""
-    space = world.session.view.super_namespace("web")
+    space = world.session.view.get_super_namespace("web")
     event = {
         "metadata": {"name": "p.1", "namespace": space},
         "involvedObject": {"kind": "Pod", "namespace": space, "name": "p", "uid": "p-below"},
@@ -33,16 +33,16 @@ def queued(world: World) -> Key:
         "message": f"Successfully assigned {space}/p to node-1",
     }
     key = world.key(EVENT, "web", "p.1")
-    world.session.reminders.queue_event(key, event)
+    world.session.memory.queue_event(key, event)
     return key
 
 
-def world_with(cached: dict[str, Any] | None, live: dict[str, Any] | None) -> World:
+def world_with(cached: dict[str, Any] | None, live: dict[str, Any] | None) -> SessionWorld:
     """Return a world with a node that the tenant is not shown yet, and a pod's two states.
 
     Each is a PodSpec's part, or None where there is no pod; `uid` makes the live one another pod.
     """
-    world = World()
+    world = SessionWorld()
     put(world.super_cluster.nodes, {"metadata": {"name": "node-1", "uid": "n"}})
     entry = world.super_has("Pod", "p", spec={**SPEC, **(cached or {})})
     twin = entry.decode()
@@ -73,7 +73,7 @@ ON = {"nodeName": "node-1"}
 )
 async def test_a_pods_own_node_is_named(monkeypatch, cached, live, node: str, reads: int):
     """What the caches lack is read once nothing waits for their news any more."""
-    monkeypatch.setattr(events, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(events, "EVENT_WAIT_SECONDS", 0.0)
     world = world_with(cached, live)
     assert await told(world) == (f"Successfully assigned web/p to {node}" if node else "")
     assert len([verb for verb, _, _ in world.below.asked if verb == "get"]) == reads
@@ -81,24 +81,24 @@ async def test_a_pods_own_node_is_named(monkeypatch, cached, live, node: str, re
 
 @pytest.mark.parametrize("side", ["below", "above"])
 async def test_an_event_is_kept_until_it_is_told(monkeypatch: pytest.MonkeyPatch, side: str):
-    monkeypatch.setattr(events, "PATIENCE_SECONDS", 0.0)
+    monkeypatch.setattr(events, "EVENT_WAIT_SECONDS", 0.0)
     world = world_with({}, {**ON})
     key = queued(world)
     with monkeypatch.context() as broken:
 
         async def unavailable(*_: Any, **__: Any) -> dict[str, Any]:
-            raise errors.ServerProblem("try again")
+            raise errors.ServerError("try again")
 
         verb = {"below": "get", "above": "create"}[side]
         broken.setattr(getattr(world, side), verb, unavailable)
         with pytest.raises(errors.Unavailable):
-            await events.reconcile(key, world.session)
-    await events.reconcile(key, world.session)
+            await events.reconcile_event(key, world.session)
+    await events.reconcile_event(key, world.session)
     assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"
-    assert not world.session.reminders.events
+    assert not world.session.memory.pending_events
 
 
-def reads(world: World) -> int:
+def reads(world: SessionWorld) -> int:
     return len([verb for verb, _, _ in world.below.asked if verb == "get"])
 
 
@@ -107,28 +107,28 @@ async def test_an_event_waits_for_the_news_of_its_pod_and_reads_nothing(cached):
     """The news wakes it, in the low lane, whatever else of the pod had come before."""
     world = world_with(cached, {**ON})
     sessions = {world.session.tenant.uid: world.session}
-    SuperWiring(world.super_cluster, sessions).subscribe()
+    SuperEvents(world.super_cluster, sessions).subscribe()
     key, queue = queued(world), world.session.queue
-    await events.reconcile(key, world.session)
-    assert world.session.reminders.events
+    await events.reconcile_event(key, world.session)
+    assert world.session.memory.pending_events
     world.super_has("Pod", "p", spec=SPEC, metadata={"resourceVersion": "61"})
     assert key in taken(world)
-    await events.reconcile(key, world.session)
-    assert world.session.reminders.events, "it is there, and not bound yet"
+    await events.reconcile_event(key, world.session)
+    assert world.session.memory.pending_events, "it is there, and not bound yet"
     assert queue.take() is None
     world.super_has("Pod", "p", spec={**SPEC, **ON}, metadata={"resourceVersion": "62"})
     other = world.key("Service", "web", "s")
     queue.add(other)
     order = taken(world)
     assert order.index(other) < order.index(key), "it has gone before others"
-    await events.reconcile(key, world.session)
+    await events.reconcile_event(key, world.session)
     assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"
-    assert not world.session.reminders.events
-    assert not world.session.reminders._events_due
+    assert not world.session.memory.pending_events
+    assert not world.session.memory._event_deadlines
     assert reads(world) == 0
 
 
-def taken(world: World) -> list[Key]:
+def taken(world: SessionWorld) -> list[Key]:
     """Take every key whose turn it is, and give it back."""
     found: list[Key] = []
     while (key := world.session.queue.take()) is not None:
@@ -141,16 +141,16 @@ async def test_an_event_without_news_is_read_for_when_its_time_is_over(monkeypat
     """It is counted from the first look, and what else happens to the pod makes it no longer."""
     world = world_with({}, {**ON})
     now = 100.0
-    monkeypatch.setattr(world.session.reminders, "_clock", lambda: now)
+    monkeypatch.setattr(world.session.memory, "_clock", lambda: now)
     key, queue = queued(world), world.session.queue
-    await events.reconcile(key, world.session)
+    await events.reconcile_event(key, world.session)
     due = queue.snapshot()["delayed"]
-    assert due == {str(key): pytest.approx(events.PATIENCE_SECONDS, abs=1.0)}
-    now += events.PATIENCE_SECONDS - 1
+    assert due == {str(key): pytest.approx(events.EVENT_WAIT_SECONDS, abs=1.0)}
+    now += events.EVENT_WAIT_SECONDS - 1
     queued(world)
-    await events.reconcile(key, world.session)
+    await events.reconcile_event(key, world.session)
     assert (reads(world), world.above.bodies) == (0, [])
     now += 1
-    await events.reconcile(key, world.session)
+    await events.reconcile_event(key, world.session)
     assert reads(world) == 1
     assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"

@@ -7,27 +7,27 @@ from typing import Any
 import pytest
 
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import parked_writes, sync_down
 from syncer.rules import registry
 from syncer.rules.configuration import cache_transforms, config_maps_secrets
-from syncer.safety.hot_loop_guard import REPEATS
+from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from tenancy import wellknown
-from tests.support.syncer.sessions import World
+from tests.support.syncer.sessions import SessionWorld
 
-KIND = registry.BY_NAME["ConfigMap"]
+KIND = registry.KINDS_BY_NAME["ConfigMap"]
 LARGE = "v" * 10_000
 
 
 def outlined(store: Any, entry: Entry) -> Entry:
     """Have a cache keep no more of an entry than it does."""
     store.discard(entry, live=True)
-    kept = cache_transforms.reduce(entry)
+    kept = cache_transforms.reduce_entry(entry)
     store.put(kept, live=True)
     return kept
 
 
-def tenant_map(world: World, value: str = LARGE, **metadata: Any) -> dict[str, Any]:
+def tenant_map(world: SessionWorld, value: str = LARGE, **metadata: Any) -> dict[str, Any]:
     """Have a large ConfigMap `c` in the tenant, that a pod refers to."""
     fields = {"data": {"a": value}, "metadata": metadata}
     entry = world.tenant_has("ConfigMap", "c", **fields)
@@ -40,9 +40,11 @@ def tenant_map(world: World, value: str = LARGE, **metadata: Any) -> dict[str, A
     return whole
 
 
-def twin(world: World, whole: dict[str, Any], *, life: int = 0, **fields: Any) -> dict[str, Any]:
+def twin(
+    world: SessionWorld, whole: dict[str, Any], *, life: int = 0, **fields: Any
+) -> dict[str, Any]:
     """Have its twin below, made for the `life`-th time."""
-    built = config_maps_secrets.config_map(whole, world.session.view)
+    built = config_maps_secrets.build_config_map(whole, world.session.view)
     metadata = {key: built["metadata"][key] for key in ("labels", "annotations")}
     metadata |= {"uid": f"below-{life}", "resourceVersion": str(1000 + 10 * life)}
     metadata["annotations"].pop(wellknown.STORE_REVISION, None)
@@ -53,25 +55,25 @@ def twin(world: World, whole: dict[str, Any], *, life: int = 0, **fields: Any) -
     return entry.decode()
 
 
-async def reconcile(world: World) -> None:
+async def reconcile(world: SessionWorld) -> None:
     """Run the key."""
     await sync_down.reconcile(KIND, world.key("ConfigMap", "web", "c"), world.session)
 
 
 async def test_a_twin_that_is_fixed_again_and_again_with_other_values_is_left_in_the_end():
     """Something below changes each twin and makes it immutable."""
-    world = World()
+    world = SessionWorld()
     world.ready()
     whole = tenant_map(world, "small")
-    for life in range(REPEATS + 3):
+    for life in range(REPEATS_TO_PARK + 3):
         twin(world, whole, life=life, data={"a": "theirs"}, immutable=True)
         await reconcile(world)
-    assert world.below.writes() == [("delete", "ConfigMap", "c")] * REPEATS
-    assert world.told() == [parked_writes.REASON]
+    assert world.below.writes() == [("delete", "ConfigMap", "c")] * REPEATS_TO_PARK
+    assert world.told() == [parked_writes.SYNC_PARKED]
 
 
 async def test_it_is_read_once_to_be_made():
-    world = World()
+    world = SessionWorld()
     world.ready()
     tenant_map(world)
     await reconcile(world)
@@ -81,11 +83,13 @@ async def test_it_is_read_once_to_be_made():
     assert world.below.asked == [("create", "ConfigMap", "c")]
     (body,) = world.below.bodies
     assert body["data"] == {"a": LARGE}
-    assert not {cache_transforms.CONTENT, cache_transforms.VARIABLES} & {*body}
+    assert not {cache_transforms.CONTENT_DIGEST_FIELD, cache_transforms.CONTENT_VARIABLES_FIELD} & {
+        *body
+    }
 
 
 async def test_nobody_is_asked_while_it_is_as_it_should_be():
-    world = World()
+    world = SessionWorld()
     world.ready()
     twin(world, tenant_map(world))
     await reconcile(world)
@@ -93,7 +97,7 @@ async def test_nobody_is_asked_while_it_is_as_it_should_be():
 
 
 async def test_a_change_is_written_with_all_values_and_what_others_noted_below():
-    world = World()
+    world = SessionWorld()
     world.ready()
     live = twin(world, tenant_map(world))
     live["metadata"]["annotations"]["operator.example/note"] = "n" * 5000
@@ -105,7 +109,7 @@ async def test_a_change_is_written_with_all_values_and_what_others_noted_below()
     (body,) = world.below.bodies
     assert body["data"] == {"a": LARGE.upper()}
     assert body["metadata"]["annotations"]["operator.example/note"] == "n" * 5000
-    assert cache_transforms.CONTENT not in body
+    assert cache_transforms.CONTENT_DIGEST_FIELD not in body
 
 
 @pytest.mark.parametrize(
@@ -114,7 +118,7 @@ async def test_a_change_is_written_with_all_values_and_what_others_noted_below()
     ids=["made anew", "on its way out", "gone"],
 )
 async def test_a_cache_that_is_behind_writes_nothing(metadata: dict[str, Any] | None):
-    world = World()
+    world = SessionWorld()
     world.ready()
     whole = tenant_map(world)
     if metadata is None:
@@ -122,20 +126,20 @@ async def test_a_cache_that_is_behind_writes_nothing(metadata: dict[str, Any] | 
     else:
         whole["metadata"] |= metadata
         world.above.has("ConfigMap", "c", whole)
-    with pytest.raises(Wait):
+    with pytest.raises(NotReadyYet):
         await reconcile(world)
     assert world.below.writes() == []
 
 
 async def test_an_api_that_forges_the_mark_of_an_outline_gets_what_it_says_below():
-    world = World()
+    world = SessionWorld()
     world.ready()
     whole = tenant_map(world, "small")
     forged = world.tenant_has(
-        "ConfigMap", "c", data={"a": "small"}, **{cache_transforms.CONTENT: "x"}
+        "ConfigMap", "c", data={"a": "small"}, **{cache_transforms.CONTENT_DIGEST_FIELD: "x"}
     )
     world.above.has("ConfigMap", "c", {**whole, **forged.decode()})
     await reconcile(world)
     (body,) = world.below.bodies
     assert body["data"] == {"a": "small"}
-    assert cache_transforms.CONTENT not in body
+    assert cache_transforms.CONTENT_DIGEST_FIELD not in body

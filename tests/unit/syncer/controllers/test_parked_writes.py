@@ -7,48 +7,50 @@ from typing import Any
 import pytest
 
 from syncer.controllers import parked_writes, sync_down
-from syncer.handlers.tenant_events import wire_tenant
+from syncer.handlers.tenant_events import subscribe_tenant
 from syncer.rules import registry
 from syncer.safety.hot_loop_guard import (
-    REPEATS,
-    Outcome,
-    Part,
+    REPEATS_TO_PARK,
+    WriteOutcome,
+    WriteScope,
 )
-from tests.support.syncer.sessions import World
+from tests.support.syncer.sessions import SessionWorld
 
 
 @pytest.mark.parametrize("kind", ["PersistentVolumeClaim", "Service"])
 def test_our_own_status_that_comes_back_does_not_count_as_the_tenants_change(kind):
     """Neither kind counts its generations."""
-    world = World()
-    wire_tenant(world.session)
+    world = SessionWorld()
+    subscribe_tenant(world.session)
     world.tenant_has(kind, "c", spec={"x": 1})
-    part = Part(world.key(kind, "web", "c"), parked_writes.TENANT, "status")
-    for _ in range(REPEATS):
-        world.session.fuse.tried(part, b"d", lambda: Outcome("status.x", taken=True))
+    part = WriteScope(world.key(kind, "web", "c"), parked_writes.TENANT_SIDE, "status")
+    for _ in range(REPEATS_TO_PARK):
+        world.session.hot_loop_guard.count_attempt(
+            part, b"d", lambda: WriteOutcome("status.x", is_accepted=True)
+        )
     world.tenant_has(kind, "c", spec={"x": 1}, status={"x": 2}, metadata={"resourceVersion": "51"})
-    assert world.session.fuse.is_parked(part, b"d")
+    assert world.session.hot_loop_guard.is_parked(part, b"d")
     world.tenant_has(kind, "c", spec={"x": 2}, status={"x": 2}, metadata={"resourceVersion": "52"})
-    assert not world.session.fuse.is_parked(part, b"d")
+    assert not world.session.hot_loop_guard.is_parked(part, b"d")
 
 
 async def test_a_twin_that_is_put_back_is_parked_with_its_path():
-    world = World()
+    world = SessionWorld()
     world.ready()
     world.session.pods.references.set("web", "user", {downward_ref("c")})
     world.tenant_has("ConfigMap", "c", data={"a": "1"})
     key = world.key("ConfigMap", "web", "c")
-    for number in range(REPEATS + 2):
+    for number in range(REPEATS_TO_PARK + 2):
         revision = {"resourceVersion": str(2000 + number)}
         world.super_has("ConfigMap", "c", data={"a": "theirs"}, metadata=revision)
-        await sync_down.reconcile(registry.BY_NAME["ConfigMap"], key, world.session)
-    assert len(world.below.writes("ConfigMap")) == REPEATS
-    assert world.told() == [parked_writes.REASON]
+        await sync_down.reconcile(registry.KINDS_BY_NAME["ConfigMap"], key, world.session)
+    assert len(world.below.writes("ConfigMap")) == REPEATS_TO_PARK
+    assert world.told() == [parked_writes.SYNC_PARKED]
     assert "data.a" in world.above.bodies[-1]["message"]
 
 
 def downward_ref(name: str) -> Any:
     """Return a need for a ConfigMap."""
-    from syncer.model.references import Ref  # noqa: PLC0415 - only here
+    from syncer.model.references import ObjectReference  # noqa: PLC0415 - only here
 
-    return Ref("ConfigMap", name)
+    return ObjectReference("ConfigMap", name)

@@ -7,7 +7,7 @@ import pytest
 from kubeio import errors
 from syncer.controllers import rejection_events
 from syncer.rules import registry
-from tests.support.syncer.sessions import CONTAINERS, World
+from tests.support.syncer.sessions import CONTAINERS, SessionWorld
 
 
 @pytest.mark.parametrize(
@@ -23,10 +23,12 @@ from tests.support.syncer.sessions import CONTAINERS, World
 )
 async def test_a_refusal_is_told_without_what_refused(said, told):
     """REL-36, REL-43, V-10."""
-    world = World()
+    world = SessionWorld()
     entry = world.tenant_has("Pod", "p", spec={"containers": CONTAINERS})
-    problem = errors.Forbidden(f"POST: {said} (403)", said=said)
-    await rejection_events.tell_failed(registry.BY_NAME["Pod"], entry, problem, world.session)
+    problem = errors.Forbidden(f"POST: {said} (403)", server_message=said)
+    await rejection_events.report_failed(
+        registry.KINDS_BY_NAME["Pod"], entry, problem, world.session
+    )
     message = world.above.bodies[-1]["message"]
     assert told in message
     assert not any(name in message for name in ("gold", "secret.example"))

@@ -8,10 +8,10 @@ import pytest
 
 from syncer.controllers import sync_down
 from syncer.handlers import tenant_events
-from syncer.handlers.resync import Patrol
+from syncer.handlers.resync import Resync
 from syncer.rules import registry
 from tenancy import names
-from tests.support.syncer.sessions import CONTAINERS, TOKEN_MARKS, World
+from tests.support.syncer.sessions import CONTAINERS, TOKEN_MARKS, SessionWorld
 
 
 @pytest.mark.parametrize(
@@ -22,47 +22,49 @@ from tests.support.syncer.sessions import CONTAINERS, TOKEN_MARKS, World
     ],
 )
 async def test_a_tenant_object_of_a_reserved_name_has_none_of_our_objects_as_twin(kind, name):
-    world = World()
+    world = SessionWorld()
     world.super_has(kind, name, uid="another-uid", metadata={"annotations": TOKEN_MARKS})
     world.tenant_has(kind, name)
     world.above.has(kind, name, {"metadata": {"uid": f"{name}-uid"}})
     key = world.key(kind, "web", name)
-    world.session.grace_timers.linger_seconds = 0
-    await sync_down.reconcile(registry.BY_NAME[kind], key, world.session)
+    world.session.grace_timers.grace_period_seconds = 0
+    await sync_down.reconcile(registry.KINDS_BY_NAME[kind], key, world.session)
     assert not world.below.writes()
     assert not world.below.asked
 
 
 async def test_the_patrol_leaves_what_it_cannot_read_to_a_worker():
-    world = World()
+    world = SessionWorld()
     world.ready()
     world.tenant_has("Pod", "p", spec=None, status={})
     world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status={})
     world.tenant_has("Pod", "q", spec={"containers": CONTAINERS}, status={})
-    assert await Patrol({}).look(world.session) >= 2
+    assert await Resync({}).resync_session(world.session) >= 2
 
 
 async def test_the_end_of_what_has_no_twin_is_not_remembered():
-    world = World()
-    tenant_events.wire_tenant(world.session)
+    world = SessionWorld()
+    tenant_events.subscribe_tenant(world.session)
     world.super_has("ConfigMap", "twin")
     for name in ("twin", "other"):
         entry = world.tenant_has("ConfigMap", name)
         world.session.stores["ConfigMap"].discard(entry, live=True)
-    assert list(world.session.deletions._gone) == [world.key("ConfigMap", "web", "twin")]
+    assert list(world.session.proven_deletes._ended_tenant_objects) == [
+        world.key("ConfigMap", "web", "twin")
+    ]
 
 
 async def test_a_key_is_tried_from_the_start_when_its_object_changes_and_not_at_its_status():
-    world = World()
-    tenant_events.wire_tenant(world.session)
+    world = SessionWorld()
+    tenant_events.subscribe_tenant(world.session)
     key, queue = world.key("Pod", "web", "p"), world.session.queue
 
     def seen(revision: int, generation: int, **fields: Any) -> int:
         for _ in range(5):
-            queue.retry(key)
+            queue.add_rate_limited(key)
         metadata = {"generation": generation, "resourceVersion": str(revision)}
         world.tenant_has("Pod", "p", spec={}, metadata=metadata, **fields)
-        return queue.failures(key)
+        return queue.count_requeues(key)
 
     seen(1, 1)
     assert seen(2, 1, status={"phase": "Running"}) > 0

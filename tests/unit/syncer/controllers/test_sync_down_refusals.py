@@ -4,23 +4,23 @@ from __future__ import annotations
 
 from typing import Any
 
-from syncer.handlers.resync import differs
+from syncer.handlers.resync import has_work
 from syncer.rules import registry
 from syncer.rules.network.endpoint_slices import MANAGED_BY, SELECTOR_CONTROLLER, SERVICE_NAME
-from syncer.safety.proven_deletes import Target
+from syncer.safety.proven_deletes import DeleteTarget
 from tests.support.syncer.reconciles import live, reconcile
-from tests.support.syncer.sessions import World
+from tests.support.syncer.sessions import SessionWorld
 from tests.support.syncer.tenant_views import policy
 
 PLAIN = {"podSelector": {}}
 
 
-def with_policy(world: World, **spec: Any) -> None:
+def with_policy(world: SessionWorld, **spec: Any) -> None:
     """Have the session's tenant under another policy."""
     object.__setattr__(world.session.view, "policy", policy(**spec))
 
 
-def slice_of(world: World, address: str, **fields: Any) -> None:
+def slice_of(world: SessionWorld, address: str, **fields: Any) -> None:
     """Have a slice of a Service without selector."""
     metadata = {"labels": {SERVICE_NAME: "away"}, **fields}
     endpoints = [{"addresses": [address]}]
@@ -30,12 +30,12 @@ def slice_of(world: World, address: str, **fields: Any) -> None:
 
 
 async def test_a_refused_address_takes_what_went_down_before():
-    world = World()
+    world = SessionWorld()
     world.ready()
     slice_of(world, "127.0.0.1")
     world.super_has("EndpointSlice", "x", addressType="IPv4", endpoints=[])
     live(world, "EndpointSlice")
-    assert differs(world.key("EndpointSlice", "web", "x"), world.session)
+    assert has_work(world.key("EndpointSlice", "web", "x"), world.session)
     await reconcile(world, "EndpointSlice")
     assert world.below.writes() == [("delete", "EndpointSlice", "x")]
     assert world.told() == ["SyncRejected"]
@@ -44,7 +44,7 @@ async def test_a_refused_address_takes_what_went_down_before():
 
 
 async def test_a_refused_type_takes_the_service_and_its_address_away():
-    world = World()
+    world = SessionWorld()
     world.ready()
     with_policy(world, network={"serviceTypes": ["ClusterIP"]})
     spec = {"type": "LoadBalancer", "clusterIP": "10.96.8.9", "ports": [{"port": 80}]}
@@ -60,7 +60,7 @@ async def test_a_refused_type_takes_the_service_and_its_address_away():
 
 
 async def test_a_merely_rejected_policy_leaves_the_last_good_one_in_force():
-    world = World()
+    world = SessionWorld()
     world.ready()
     world.tenant_has("NetworkPolicy", "x", spec={"podSelector": {"matchLabels": {"k8s.io/a": "b"}}})
     world.super_has("NetworkPolicy", "x", spec=PLAIN)
@@ -71,7 +71,7 @@ async def test_a_merely_rejected_policy_leaves_the_last_good_one_in_force():
 
 async def test_a_slice_that_its_watch_leaves_out_counts_as_gone():
     """Its label was changed while nobody looked: absent from the cache, alive in the tenant."""
-    world = World()
+    world = SessionWorld()
     world.ready()
     world.super_has("EndpointSlice", "x", addressType="IPv4", endpoints=[])
     live(world, "EndpointSlice")
@@ -88,4 +88,4 @@ async def test_a_slice_that_its_watch_leaves_out_counts_as_gone():
 def test_nothing_is_hidden_unless_a_row_says_so():
     for row in registry.KINDS:
         assert row.is_hidden({}) is False
-    assert Target._field_defaults["is_hidden"]({"labels": {}}) is False
+    assert DeleteTarget._field_defaults["is_hidden"]({"labels": {}}) is False

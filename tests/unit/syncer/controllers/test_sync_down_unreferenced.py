@@ -8,48 +8,48 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.controller.worker import Done, Wait
+from kubeio.controller.worker import Done, NotReadyYet
 from syncer.controllers import namespaces, sync_down
 from syncer.controllers.pods import pod_reconciler, tokens
 from syncer.model.keys import TOKEN, Key
-from syncer.model.references import ACCOUNT_TOKEN, Ref
+from syncer.model.references import ACCOUNT_TOKEN, ObjectReference
 from syncer.rules import registry
-from syncer.rules.namespaces import workload_account
+from syncer.rules.namespaces import build_workload_account
 from syncer.rules.pods.token_specs import TokenSpec
 from tenancy.resources import SECRETS, Resource
-from tests.support.syncer.sessions import CONTAINERS, TOKEN_MARKS, World, put
-from tests.support.syncer.two_clusters import Split, key_of
+from tests.support.syncer.sessions import CONTAINERS, TOKEN_MARKS, SessionWorld, put
+from tests.support.syncer.two_clusters import SplitWorld, key_of
 
-SECRET = registry.BY_NAME["Secret"]
+SECRET = registry.KINDS_BY_NAME["Secret"]
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> SessionWorld:
     """Have a Secret below that no pod needs any more, for long enough."""
-    world = World()
+    world = SessionWorld()
     world.ready()
-    world.session.grace_timers.linger_seconds = 0
+    world.session.grace_timers.grace_period_seconds = 0
     assert SECRET.build is not None
     twin = SECRET.build(
         world.tenant_has("Secret", "registry", type="Opaque", data={}).decode(), world.session.view
     )
     twin["metadata"] |= {"uid": "registry-below", "resourceVersion": "60"}
-    put(world.session.super_store("Secret"), twin)
+    put(world.session.get_super_store("Secret"), twin)
     world.below.has("Secret", "registry", twin)
     return world
 
 
-def pod_comes(world: World) -> None:
+def pod_comes(world: SessionWorld) -> None:
     volumes = [{"name": "x", "secret": {"secretName": "registry"}}]
     world.tenant_has(
         "Pod", "p", spec={"containers": CONTAINERS, "volumes": volumes}, status={"phase": "Pending"}
     )
 
 
-async def pod_is_tried(world: World) -> None:
-    with pytest.raises(Wait, match="objects that the pod needs"):
-        await pod_reconciler.reconcile(
-            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+async def pod_is_tried(world: SessionWorld) -> None:
+    with pytest.raises(NotReadyYet, match="objects that the pod needs"):
+        await pod_reconciler.reconcile_pod(
+            registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
         )
 
 
@@ -72,11 +72,11 @@ async def test_who_comes_while_its_end_is_proved_keeps_it(world, monkeypatch):
     woken: list[Key] = []
     monkeypatch.setattr(world.session.queue, "add", lambda key, **_: woken.append(key))
     key = world.key("Secret", "web", "registry")
-    with pytest.raises(Wait, match=r"^it is needed again$"):
+    with pytest.raises(NotReadyYet, match=r"^it is needed again$"):
         await sync_down.reconcile(SECRET, key, world.session)
     assert not world.below.writes()
     assert woken[-1] == world.key("Pod", "web", "p")
-    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], woken[-1], world.session)
+    await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], woken[-1], world.session)
     assert world.below.writes() == [("create", "Pod", "p")]
 
 
@@ -115,23 +115,23 @@ async def test_what_may_be_gone_is_nothing_to_build_on(world, problem):
 async def test_so_it_is_with_a_token(world, monkeypatch):
     session = world.session
     token = TokenSpec(namespace="web", account="robot", account_uid="robot-uid")
-    key = session.key(TOKEN, "web", token.secret_name)
+    key = session.build_key(TOKEN, "web", token.secret_name)
     twin = world.super_has(
         "Secret", token.secret_name, uid="robot-uid", metadata={"annotations": TOKEN_MARKS}
     )
     world.below.has("Secret", token.secret_name, twin.decode())
-    assert tokens.demand(token, session) is None
+    assert tokens.get_missing_token_key(token, session) is None
     seen: list[object] = []
     get = world.below.get
 
     async def get_slowly(resource: Resource, name: str, **options: Any) -> dict[str, Any]:
-        session.pods.references.set("web", "p", {Ref(ACCOUNT_TOKEN, "robot")})
-        seen.append(tokens.demand(token, session))
+        session.pods.references.set("web", "p", {ObjectReference(ACCOUNT_TOKEN, "robot")})
+        seen.append(tokens.get_missing_token_key(token, session))
         return await get(resource, name, **options)
 
     monkeypatch.setattr(world.below, "get", get_slowly)
-    with pytest.raises(Wait, match=r"^it is needed again$"):
-        await tokens.reconcile(key, session)
+    with pytest.raises(NotReadyYet, match=r"^it is needed again$"):
+        await tokens.reconcile_token(key, session)
     assert seen == [key]
     assert not world.below.writes()
 
@@ -148,45 +148,45 @@ async def test_a_token_that_has_to_be_made_anew_is_not_there_meanwhile(world, mo
         immutable=True,
     )
     world.below.has("Secret", token.secret_name, twin.decode())
-    session.pods.references.set("web", "p", {Ref(ACCOUNT_TOKEN, "robot")})
+    session.pods.references.set("web", "p", {ObjectReference(ACCOUNT_TOKEN, "robot")})
     seen: list[object] = []
     get = world.below.get
 
     async def get_slowly(resource: Resource, name: str, **options: Any) -> dict[str, Any]:
-        seen.append(tokens.demand(token, session))
+        seen.append(tokens.get_missing_token_key(token, session))
         return await get(resource, name, **options)
 
     monkeypatch.setattr(world.below, "get", get_slowly)
-    key = session.key(TOKEN, "web", token.secret_name)
-    await tokens.reconcile(key, session)
+    key = session.build_key(TOKEN, "web", token.secret_name)
+    await tokens.reconcile_token(key, session)
     assert seen == [key]
     assert world.below.writes() == [("delete", "Secret", token.secret_name)]
 
 
 async def test_no_pod_comes_into_a_namespace_that_is_left(monkeypatch):
     """In a target only those namespaces are that have pods there."""
-    split = Split()
-    far, kind = split.far, registry.BY_NAME["Namespace"]
-    far.grace_timers.linger_seconds = 0
+    split = SplitWorld()
+    far, kind = split.far, registry.KINDS_BY_NAME["Namespace"]
+    far.grace_timers.grace_period_seconds = 0
     space = split.tenant_has("Namespace", "web", namespace="").decode()
     assert kind.build is not None
     twin = kind.build(space, far.view)
     twin["metadata"] |= {"uid": "web-below", "resourceVersion": "60"}
-    put(far.super_store("Namespace"), twin)
+    put(far.get_super_store("Namespace"), twin)
     split.there.has("Namespace", twin["metadata"]["name"], twin)
-    account = workload_account(far.view, space)
+    account = build_workload_account(far.view, space)
     account["metadata"] |= {"uid": "account", "resourceVersion": "61"}
-    put(far.super_store("ServiceAccount"), account)
+    put(far.get_super_store("ServiceAccount"), account)
     pod = key_of(far)
-    assert far.ready_namespace(pod).name == twin["metadata"]["name"]
+    assert far.get_ready_namespace(pod).name == twin["metadata"]["name"]
 
     async def delete_slowly(*_: object, **__: object) -> dict[str, Any]:
         split.pod(record="c2/0")
-        with pytest.raises(Wait, match="not there yet"):
-            far.ready_namespace(pod)
+        with pytest.raises(NotReadyYet, match="not there yet"):
+            far.get_ready_namespace(pod)
         return {"kind": "Namespace", "metadata": {"resourceVersion": "62"}}
 
     monkeypatch.setattr(split.there, "delete", delete_slowly)
-    await namespaces.reconcile(kind, far.key("Namespace", "", "web"), far)
-    with pytest.raises(Wait, match="not there yet"):
-        far.ready_namespace(pod)
+    await namespaces.reconcile_namespace(kind, far.build_key("Namespace", "", "web"), far)
+    with pytest.raises(NotReadyYet, match="not there yet"):
+        far.get_ready_namespace(pod)

@@ -3,32 +3,39 @@
 from __future__ import annotations
 
 from syncer.controllers import parked_writes, sync_up
-from syncer.controllers.sync_up import Seen
+from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.rules import registry
 from syncer.safety.hot_loop_guard import (
-    REPEATS,
+    REPEATS_TO_PARK,
 )
-from tests.support.syncer.sessions import World, is_counted
+from tests.support.syncer.sessions import SessionWorld, is_counted
 
 
 async def test_a_status_that_the_tenants_api_does_not_take_is_told_once_and_left():
-    world = World()
+    world = SessionWorld()
     entry = world.tenant_has("Pod", "p", spec={}, status={})
-    kind, key = registry.BY_NAME["Pod"], world.key("Pod", "web", "p")
+    kind, key = registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p")
     body = {"metadata": {"uid": "p-uid"}, "status": {"newer": "x"}}
-    for _ in range(REPEATS + 3):
-        await sync_up.write(
-            kind, key, body, world.session, subresource="status", seen=Seen(entry, entry.decode())
+    for _ in range(REPEATS_TO_PARK + 3):
+        await sync_up.write_tenant_object(
+            kind,
+            key,
+            body,
+            world.session,
+            subresource="status",
+            observed=ObservedTenantObject(entry, entry.decode()),
         )
-    assert len(world.above.writes("Pod")) == REPEATS
-    assert world.told() == [parked_writes.REASON]
+    assert len(world.above.writes("Pod")) == REPEATS_TO_PARK
+    assert world.told() == [parked_writes.SYNC_PARKED]
     assert "status.newer" in world.above.bodies[-1]["message"]
-    assert "Pod web/p status.newer" in parked_writes.sentence(world.link)
+    assert "Pod web/p status.newer" in parked_writes.format_parked_message(world.link)
 
 
 async def test_writes_upward_are_counted():
-    world = World()
+    world = SessionWorld()
     world.tenant_has("Pod", "p", spec={})
     key = world.key("Pod", "web", "p")
-    await sync_up.write(registry.BY_NAME["Pod"], key, {"status": {}}, world.session)
+    await sync_up.write_tenant_object(
+        registry.KINDS_BY_NAME["Pod"], key, {"status": {}}, world.session
+    )
     assert is_counted(world, key, 1)

@@ -5,10 +5,10 @@ from __future__ import annotations
 import pytest
 
 from syncer.handlers import dependents
-from syncer.handlers.home_events import HomeWiring
-from syncer.handlers.tenant_events import wire_tenant
+from syncer.handlers.home_events import HomeEvents
+from syncer.handlers.tenant_events import subscribe_tenant
 from tests.support.syncer.nodes import node
-from tests.support.syncer.sessions import TENANT, World, put
+from tests.support.syncer.sessions import TENANT, SessionWorld, put
 
 CHOSEN = {"podSelector": {}, "ingress": [{"from": [{"namespaceSelector": {}}]}]}
 
@@ -16,7 +16,7 @@ CHOSEN = {"podSelector": {}, "ingress": [{"from": [{"namespaceSelector": {}}]}]}
 PLAIN = {"podSelector": {}}
 
 
-def queued(world: World, kind: str) -> list[str]:
+def queued(world: SessionWorld, kind: str) -> list[str]:
     """Return the names of the waiting keys of a kind, and forget them all."""
     found = []
     while (key := world.session.queue.take()) is not None:
@@ -30,8 +30,8 @@ def queued(world: World, kind: str) -> list[str]:
 
 
 def test_a_namespace_wakes_the_policies_that_select_namespaces():
-    world = World()
-    wire_tenant(world.session)
+    world = SessionWorld()
+    subscribe_tenant(world.session)
     world.tenant_has("NetworkPolicy", "chosen", spec=CHOSEN)
     world.tenant_has("NetworkPolicy", "plain", spec=PLAIN)
     queued(world, "NetworkPolicy")
@@ -49,8 +49,8 @@ def test_a_namespace_wakes_the_policies_that_select_namespaces():
 
 
 def test_an_ingress_needs_its_secrets_for_as_long_as_it_names_them():
-    world = World()
-    wire_tenant(world.session)
+    world = SessionWorld()
+    subscribe_tenant(world.session)
     view = world.session.view
     entry = world.tenant_has("Ingress", "i", spec={"tls": [{"secretName": "cert"}]})
     assert view.is_referenced("Secret", "web", "cert")
@@ -65,21 +65,21 @@ def test_an_ingress_needs_its_secrets_for_as_long_as_it_names_them():
 
 
 def test_a_pod_below_wakes_the_budgets_of_its_namespace_once():
-    world = World()
-    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    world = SessionWorld()
+    HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     world.tenant_has("PodDisruptionBudget", "b")
     world.tenant_has("PodDisruptionBudget", "c", namespace="db")
     made = world.super_has("Pod", "p")
     assert queued(world, "PodDisruptionBudget") == ["b"]
     world.super_has("Pod", "p", metadata={"resourceVersion": "61"})
     assert queued(world, "PodDisruptionBudget") == []
-    dependents.super_pod_changed(world.session, "web", made, None)
+    dependents.enqueue_budgets_of_pod(world.session, "web", made, None)
     assert queued(world, "PodDisruptionBudget") == ["b"]
 
 
 def test_new_ranges_wake_what_must_leave_them_out():
-    world = World()
-    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    world = SessionWorld()
+    HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     world.tenant_has("NetworkPolicy", "p", spec=PLAIN)
     put(world.super_cluster.nodes, node("a", "192.0.2.7", "10.244.0.0/24"))
     assert queued(world, "NetworkPolicy") == ["p"]
@@ -94,19 +94,19 @@ def test_new_ranges_wake_what_must_leave_them_out():
     ],
 )
 def test_a_budget_is_looked_at_when_what_it_counts_changes(change, is_queued):
-    world = World()
+    world = SessionWorld()
     world.tenant_has("PodDisruptionBudget", "x")
     old = world.super_has("Pod", "p", status={})
     body = old.decode()
     metadata = {**body["metadata"], "resourceVersion": "61", **change.get("metadata", {})}
     new = put(world.super_cluster.stores["Pod"], {**body, **change, "metadata": metadata})
-    dependents.super_pod_changed(world.session, "web", old, new)
+    dependents.enqueue_budgets_of_pod(world.session, "web", old, new)
     assert len(world.session.queue) == is_queued
 
 
 def test_a_budget_is_looked_at_when_another_one_selects_something_else():
-    world = World()
-    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    world = SessionWorld()
+    HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     for name in ("x", "y"):
         world.tenant_has("PodDisruptionBudget", name)
     world.super_has("PodDisruptionBudget", "x", spec={"selector": {}})

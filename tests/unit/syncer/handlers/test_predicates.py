@@ -10,12 +10,12 @@ import pytest
 
 from kubeio import errors
 from syncer.controllers.pods import pod_reconciler
-from syncer.handlers.dispatcher import Engine
+from syncer.handlers.dispatcher import Dispatcher
 from syncer.model.keys import HOME
 from syncer.rules.pods import pod_build
-from syncer.rules.registry import BY_NAME
-from syncer.safety.expectations import Side
-from tests.support.syncer.sessions import CONTAINERS, TENANT, World, put
+from syncer.rules.registry import KINDS_BY_NAME
+from syncer.safety.expectations import ClusterSide
+from tests.support.syncer.sessions import CONTAINERS, TENANT, SessionWorld, put
 from tests.support.syncer.woken_keys import ON_NODE, wired, woken
 
 
@@ -24,33 +24,33 @@ def world():
     return wired()
 
 
-def tenant_pod(world: World, version: str, **metadata: Any) -> None:
+def tenant_pod(world: SessionWorld, version: str, **metadata: Any) -> None:
     """The tenant's watch tells of the pod."""
     metadata = {"resourceVersion": version, "generation": 1, **metadata}
     world.tenant_has("Pod", "p", metadata=metadata, spec=ON_NODE)
 
 
-def super_pod(world: World, version: str, **metadata: Any) -> None:
+def super_pod(world: SessionWorld, version: str, **metadata: Any) -> None:
     """The super cluster's watch tells of the twin."""
     metadata = {"resourceVersion": version, **metadata}
     world.super_has("Pod", "p", metadata=metadata, spec=ON_NODE)
 
 
-def wrote(world: World, side: Side, version: str) -> None:
+def wrote(world: SessionWorld, side: ClusterSide, version: str) -> None:
     """A write of ours was answered, and all of it taken."""
     key = world.key("Pod", "web", "p")
-    world.session.expectations.wrote(side, key, version, taken=True)
+    world.session.expectations.expect_update(side, key, version, taken=True)
 
 
 def test_what_others_do_wakes_and_our_own_echo_does_not(world):
     tenant_pod(world, "50")
     assert woken(world)
-    wrote(world, Side.SUPER, "60")
+    wrote(world, ClusterSide.SUPER, "60")
     super_pod(world, "60")
     assert not woken(world)
     super_pod(world, "61")
     assert woken(world)
-    wrote(world, Side.TENANT, "52")
+    wrote(world, ClusterSide.TENANT, "52")
     tenant_pod(world, "52")
     assert not woken(world)
     tenant_pod(world, "53", labels={"a": "1"})
@@ -62,7 +62,7 @@ def test_a_pod_that_went_while_its_twin_was_made_is_not_forgotten(world):
     entry = world.session.stores["Pod"].get("web", "p")
     world.session.stores["Pod"].discard(entry, live=True)
     woken(world)
-    wrote(world, Side.SUPER, "60")
+    wrote(world, ClusterSide.SUPER, "60")
     super_pod(world, "60")
     assert woken(world)
 
@@ -70,7 +70,7 @@ def test_a_pod_that_went_while_its_twin_was_made_is_not_forgotten(world):
 def test_a_pod_of_the_same_name_that_came_while_the_twin_was_made_is_not_taken_for_the_old(world):
     tenant_pod(world, "50", uid="another")
     woken(world)
-    wrote(world, Side.SUPER, "60")
+    wrote(world, ClusterSide.SUPER, "60")
     super_pod(world, "60")  # the twin of the first
     assert woken(world)
 
@@ -102,14 +102,16 @@ async def test_a_pod_is_let_go_without_a_look_only_after_the_last_word_of_its_ku
     super_pod(world, "60", deletionGracePeriodSeconds=grace, **MARKED)
     twin = world.super_cluster.stores["Pod"].list()[0]
     world.super_cluster.stores["Pod"].discard(twin, live=True)
-    await pod_reconciler.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    await pod_reconciler.reconcile_pod(
+        KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    )
     assert [asked[0] for asked in world.below.asked] == ["get"] * reads
     assert world.above.writes("Pod") == [("delete", "Pod", "p")]
 
 
 async def test_a_running_pod_is_compared_again_when_either_side_says_something_else(world):
     """And not when a status is all that is another."""
-    key, compared = world.key("Pod", "web", "p"), world.session.reminders.compared
+    key, compared = world.key("Pod", "web", "p"), world.session.memory.compared
     metadata = {"name": "p", "namespace": "web", "uid": "p-uid", "labels": {"a": "1"}}
     made = pod_build.build_metadata({"metadata": metadata, "spec": ON_NODE}, TENANT, "below")
     twin = {"labels": made["labels"], "annotations": made["annotations"]}
@@ -117,8 +119,8 @@ async def test_a_running_pod_is_compared_again_when_either_side_says_something_e
 
     async def writes() -> int:
         before = len(world.below.writes("Pod"))
-        await pod_reconciler.reconcile(BY_NAME["Pod"], key, world.session)
-        world.session.expectations.forget()
+        await pod_reconciler.reconcile_pod(KINDS_BY_NAME["Pod"], key, world.session)
+        world.session.expectations.clear()
         return len(world.below.writes("Pod")) - before
 
     tenant_pod(world, "50", labels={"a": "1"})
@@ -144,10 +146,10 @@ NO_TIME = {**MARKED, "deletionGracePeriodSeconds": 0}
 SOME_TIME = {**MARKED, "deletionGracePeriodSeconds": 30}
 
 
-class Answering:
+class EarlyEvents:
     """A client's method that lets events come before it answers."""
 
-    def __init__(self, world: World, side: str, method: str) -> None:
+    def __init__(self, world: SessionWorld, side: str, method: str) -> None:
         self.events: list[Callable[[str], None]] = []
         """What the watches tell before the answer, each given the version that was written."""
         self._api = getattr(world, side)
@@ -161,12 +163,12 @@ class Answering:
         return answer
 
 
-async def work(world: World) -> bool:
+async def work(world: SessionWorld) -> bool:
     """Work on pod p as a worker does; tells whether it is wanted again at once."""
     key = world.key("Pod", "web", "p")
     world.session.queue.add(key)
     assert world.session.queue.take() == key
-    await Engine({HOME: {TENANT.uid: world.session}}).reconcile(key)
+    await Dispatcher({HOME: {TENANT.uid: world.session}}).reconcile(key)
     world.session.queue.done(key)
     return woken(world)
 
@@ -174,13 +176,13 @@ async def work(world: World) -> bool:
 RUNNING = {"phase": "Running", "startTime": "2026-11-22T00:00:00Z", "conditions": []}
 
 
-def carried(world: World, version: str, **more: Any) -> None:
+def carried(world: SessionWorld, version: str, **more: Any) -> None:
     """The tenant's watch tells of the pod with the status that its twin has."""
     metadata = {"resourceVersion": version, "generation": 1, **more}
     world.tenant_has("Pod", "p", metadata=metadata, spec=ON_NODE, status=RUNNING)
 
 
-def running(world: World) -> None:
+def running(world: SessionWorld) -> None:
     """A pod whose twin says more than it does."""
     tenant_pod(world, "50")
     twin = pod_build.build_metadata(
@@ -193,7 +195,7 @@ def running(world: World) -> None:
 
 async def test_an_echo_that_comes_before_its_answer_wakes_nobody(world):
     running(world)
-    answering = Answering(world, "above", "patch")
+    answering = EarlyEvents(world, "above", "patch")
     answering.events.append(partial(carried, world))
     assert not await work(world)
     assert len(world.above.writes("Pod")) == 1
@@ -215,13 +217,13 @@ async def test_an_echo_that_comes_before_its_answer_wakes_nobody(world):
 )
 async def test_what_others_do_while_a_write_is_under_way_wakes_when_that_is_done(world, events):
     running(world)
-    answering = Answering(world, "above", "patch")
+    answering = EarlyEvents(world, "above", "patch")
     answering.events += events(world)
     key = world.key("Pod", "web", "p")
     world.session.queue.add(key)
     world.session.queue.take()
-    await Engine({HOME: {TENANT.uid: world.session}}).reconcile(key)
-    world.session.expectations.forget()  # whatever echo is still to come wakes in its own time
+    await Dispatcher({HOME: {TENANT.uid: world.session}}).reconcile(key)
+    world.session.expectations.clear()  # whatever echo is still to come wakes in its own time
     world.session.queue.done(key)
     is_wanted = woken(world)
     delayed = world.session.queue.snapshot()["delayed"]
@@ -230,7 +232,7 @@ async def test_what_others_do_while_a_write_is_under_way_wakes_when_that_is_done
 
 async def test_what_others_do_wakes_after_a_write_that_failed_as_well(world):
     running(world)
-    answering = Answering(world, "above", "patch")
+    answering = EarlyEvents(world, "above", "patch")
 
     async def refused(*_: Any, **__: Any) -> Any:
         carried(world, "70", labels={"a": "1"})
@@ -250,7 +252,7 @@ async def test_a_twin_whose_pod_went_while_it_was_made_is_looked_at_though_its_e
     spec = {"containers": CONTAINERS}
     pod = world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     woken(world)
-    answering = Answering(world, "below", "create")
+    answering = EarlyEvents(world, "below", "create")
 
     def gone(_: str) -> None:
         world.session.stores["Pod"].discard(pod, live=True)
@@ -271,7 +273,7 @@ async def test_a_pod_that_is_only_kept_by_a_finalizer_takes_the_twin_along_that_
         metadata = {"resourceVersion": "51", **NO_TIME}
         world.tenant_has("Pod", "p", metadata=metadata, spec=spec, status={"phase": "Pending"})
 
-    answering = Answering(world, "below", "create")
+    answering = EarlyEvents(world, "below", "create")
     answering.events += [] if is_answered else [marked]
     is_wanted = await work(world)
     if is_answered:
@@ -284,7 +286,7 @@ async def test_an_event_before_the_echo_of_our_last_write_waits_for_that(world):
     tenant_pod(world, "50")
     super_pod(world, "60")
     woken(world)
-    wrote(world, Side.TENANT, "52")
+    wrote(world, ClusterSide.TENANT, "52")
     super_pod(world, "61")
     assert not woken(world)
     assert str(world.key("Pod", "web", "p")) in world.session.queue.snapshot()["delayed"]

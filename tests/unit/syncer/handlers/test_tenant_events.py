@@ -5,13 +5,13 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from kubeio.cache.store import parse
-from kubeio.controller.worker import Wait
+from kubeio.cache.store import parse_entry
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers.pods import pod_reconciler
-from syncer.rules.registry import BY_NAME
-from syncer.safety.expectations import Side
+from syncer.rules.registry import KINDS_BY_NAME
+from syncer.safety.expectations import ClusterSide
 from tenancy import wellknown
-from tests.support.syncer.sessions import CONTAINERS, World, put
+from tests.support.syncer.sessions import CONTAINERS, SessionWorld, put
 from tests.support.syncer.woken_keys import ON_NODE, wired, woken
 
 
@@ -20,7 +20,7 @@ def world():
     return wired()
 
 
-def nodes_woken(world: World) -> int:
+def nodes_woken(world: SessionWorld) -> int:
     """Take all keys; return how many of them were those of nodes."""
     taken = []
     while (key := world.session.queue.take()) is not None:
@@ -36,7 +36,7 @@ def nodes_woken(world: World) -> int:
 )
 def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_wake_it(world, uid, is_shown):
     def on_node(name: str) -> int:
-        entry = parse(
+        entry = parse_entry(
             orjson.dumps(
                 {
                     "metadata": {"name": name, "namespace": "web", "uid": name},
@@ -58,10 +58,10 @@ def test_of_the_pods_on_a_node_that_is_shown_the_first_and_the_last_wake_it(worl
         nodes_woken(world)
     assert [on_node(name) for name in "abc"] == [1, 1 - is_shown, 1 - is_shown]
     assert [gone(name) for name in "abc"] == [1 - is_shown, 1, 1]
-    assert not world.session.pods.is_on_node("n")
+    assert not world.session.pods.has_pods_on_node("n")
 
 
-def kinds_woken(world: World) -> set[str]:
+def kinds_woken(world: SessionWorld) -> set[str]:
     """Take all keys; return the kinds of those that are no pods'."""
     taken = set()
     while (key := world.session.queue.take()) is not None:
@@ -81,7 +81,7 @@ def test_of_the_pods_that_need_an_object_the_first_and_the_last_wake_it(world):
 
     def came(name: str) -> set[str]:
         metadata = {"name": name, "namespace": "web", "uid": f"{name}-uid", "resourceVersion": "1"}
-        store.put(parse(orjson.dumps({"metadata": metadata, "spec": spec})), live=True)
+        store.put(parse_entry(orjson.dumps({"metadata": metadata, "spec": spec})), live=True)
         return kinds_woken(world)
 
     def went(name: str) -> set[str]:
@@ -89,7 +89,7 @@ def test_of_the_pods_that_need_an_object_the_first_and_the_last_wake_it(world):
         return kinds_woken(world)
 
     def ended(name: str) -> set[str]:
-        entry = below.get(world.session.view.super_namespace("web"), name)
+        entry = below.get(world.session.view.get_super_namespace("web"), name)
         below.discard(entry, live=True)
         return kinds_woken(world)
 
@@ -117,10 +117,12 @@ async def test_what_a_pod_needs_is_queued_once_and_goes_before_others(world, sta
         world.super_has("ConfigMap", "x", metadata={"resourceVersion": "61"}, data={"a": "2"})
         woken(world)
     if state in ("awaited", "shown"):
-        world.session.expectations.wrote(Side.SUPER, config, "60")
+        world.session.expectations.expect_update(ClusterSide.SUPER, config, "60")
     queue.add(world.key("Pod", "web", "another"))
-    with pytest.raises(Wait):
-        await pod_reconciler.reconcile(BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session)
+    with pytest.raises(NotReadyYet):
+        await pod_reconciler.reconcile_pod(
+            KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+        )
     is_queued = queue.take() == config
     assert is_queued is (state in ("absent", "shown"))
     if state == "in hand":
@@ -136,13 +138,13 @@ async def test_a_token_that_is_being_written_is_not_queued_by_each_pod(world):
     world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     woken(world)
     for is_queued in (True, False):
-        with pytest.raises(Wait):
-            await pod_reconciler.reconcile(
-                BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+        with pytest.raises(NotReadyYet):
+            await pod_reconciler.reconcile_pod(
+                KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
             )
         taken = world.session.queue.take()
         assert (taken is not None) is is_queued
         if taken is not None:
             assert taken.kind == "Token"
             world.session.queue.done(taken)
-            world.session.expectations.wrote(Side.SUPER, taken, "60")
+            world.session.expectations.expect_update(ClusterSide.SUPER, taken, "60")

@@ -11,12 +11,12 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.clusters import super_cluster
-from syncer.clusters.home_cluster import Home
-from syncer.clusters.target_cluster import Plan
+from syncer.clusters.home_cluster import HomeCluster
+from syncer.clusters.target_cluster import TargetPlan
 from syncer.lifecycle import target_manager
-from syncer.lifecycle.target_manager import Targets
+from syncer.lifecycle.target_manager import TargetManager
 from tests.support.eventually import eventually
 from tests.support.syncer.idle import idle
 from tests.support.syncer.sessions import RecordingClient, put
@@ -25,31 +25,33 @@ IDENTITY = "kube-system-of-c2"
 SERVER = "https://192.0.2.7:6443"
 
 
-class Followed:
+class RecordedTarget:
     """A target that only writes down that it is followed."""
 
-    made: list[Followed]
+    made: list[RecordedTarget]
     fails: Exception | None = None
 
-    def __init__(self, plan: Plan, home: Home, *, changed: Callable[[], None]) -> None:
-        self.plan, self.changed, self.cluster = plan, changed, home
-        self.said: list[Plan] = []
+    def __init__(
+        self, plan: TargetPlan, home: HomeCluster, *, on_changed: Callable[[], None]
+    ) -> None:
+        self.plan, self.on_changed, self.cluster = plan, on_changed, home
+        self.said: list[TargetPlan] = []
         self.is_ended = False
-        Followed.made.append(self)
+        RecordedTarget.made.append(self)
 
-    def says(self, plan: Plan) -> None:
+    def update_plan(self, plan: TargetPlan) -> None:
         self.said.append(plan)
 
     async def run(self) -> None:
-        if Followed.fails is not None:
-            raise Followed.fails
+        if RecordedTarget.fails is not None:
+            raise RecordedTarget.fails
         try:
             await asyncio.Event().wait()
         finally:
             self.is_ended = True
 
 
-class Watch:
+class ManualReflector:
     """A reflector whose events the test makes."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
@@ -59,10 +61,10 @@ class Watch:
         await asyncio.Event().wait()
 
 
-class Yard:
+class TargetManagerWorld:
     """A home cluster with a keeper of targets."""
 
-    def __init__(self, keeper: Targets, api: RecordingClient) -> None:
+    def __init__(self, keeper: TargetManager, api: RecordingClient) -> None:
         self.keeper, self.api, self.revision = keeper, api, 1
         api.space = "vc-manager"
         self.conditions: list[dict[str, str]] = []
@@ -94,65 +96,71 @@ class Yard:
 
 
 @pytest.fixture
-async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[Yard]:
-    Followed.made, Followed.fails = [], None
-    monkeypatch.setattr(target_manager, "Target", Followed)
-    monkeypatch.setattr(target_manager, "Reflector", Watch)
+async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TargetManagerWorld]:
+    RecordedTarget.made, RecordedTarget.fails = [], None
+    monkeypatch.setattr(target_manager, "TargetCluster", RecordedTarget)
+    monkeypatch.setattr(target_manager, "Reflector", ManualReflector)
     api = RecordingClient()
-    keeper = Targets(Home(api, namespace="vc-manager"), wire=lambda _: None)  # type: ignore[arg-type]
+    keeper = TargetManager(
+        HomeCluster(api, namespace="vc-manager"), subscribe_caches=lambda _: None
+    )  # type: ignore[arg-type]
     task = asyncio.ensure_future(keeper.run())
     await asyncio.sleep(0)
-    yield Yard(keeper, api)
+    yield TargetManagerWorld(keeper, api)
     task.cancel()
     with contextlib.suppress(asyncio.CancelledError):
         await task
 
 
-async def test_nothing_is_asked_of_secrets_before_there_is_a_target(yard: Yard):
-    assert yard.keeper._watching is None
+async def test_nothing_is_asked_of_secrets_before_there_is_a_target(yard: TargetManagerWorld):
+    assert yard.keeper._secret_watch is None
     await yard.declare()
-    assert yard.keeper._watching is not None
+    assert yard.keeper._secret_watch is not None
 
 
-async def test_a_target_is_followed_once_it_is_known_who_it_is(yard: Yard):
+async def test_a_target_is_followed_once_it_is_known_who_it_is(yard: TargetManagerWorld):
     await yard.secret()
     await yard.declare(identity="")
-    assert Followed.made == []
+    assert RecordedTarget.made == []
     await yard.declare()
-    (made,) = Followed.made
+    (made,) = RecordedTarget.made
     assert (made.plan.identity, made.plan.registration) == (IDENTITY, "r1")
     assert (made.plan.endpoint.server, made.plan.endpoint.token) == (SERVER, "t")
-    assert yard.keeper.followed["c2"] is made  # type: ignore[comparison-overlap]
+    assert yard.keeper.targets["c2"] is made  # type: ignore[comparison-overlap]
     assert '"t"' not in repr(made.plan)
 
 
-async def test_the_home_cluster_is_no_target(yard: Yard):
+async def test_the_home_cluster_is_no_target(yard: TargetManagerWorld):
     metadata = {"name": "home", "uid": "h", "resourceVersion": "1"}
     put(yard.keeper._declared, {"kind": "SuperCluster", "metadata": metadata, "spec": {}})
     await idle()
-    assert not yard.keeper._keepers
+    assert not yard.keeper._supervisors
 
 
 @pytest.mark.parametrize("same", [{"labels": {"zone": "b"}}, {"network": {"reachable": True}}])
-async def test_what_is_said_of_a_target_takes_no_new_client(yard: Yard, same: Any):
+async def test_what_is_said_of_a_target_takes_no_new_client(yard: TargetManagerWorld, same: Any):
     await yard.secret()
     await yard.declare()
     await yard.declare(**same)
     await yard.secret()
-    assert len(Followed.made) == 1
-    assert not Followed.made[0].is_ended
-    spec = Followed.made[0].said[-1].spec
+    assert len(RecordedTarget.made) == 1
+    assert not RecordedTarget.made[0].is_ended
+    spec = RecordedTarget.made[0].said[-1].spec
     assert (spec.labels, spec.network.reachable) == (
         same.get("labels", {}),
         bool(same.get("network")),
     )
 
 
-async def test_another_credential_address_or_registration_is_followed_anew_at_once(yard: Yard):
+async def test_another_credential_address_or_registration_is_followed_anew_at_once(
+    yard: TargetManagerWorld,
+):
     async def made(number: int) -> None:
         """Wait until there are so many clients, of which the last one alone goes on."""
         wanted = [True] * (number - 1) + [False]
-        await eventually(lambda: [each.is_ended for each in Followed.made], until=wanted.__eq__)
+        await eventually(
+            lambda: [each.is_ended for each in RecordedTarget.made], until=wanted.__eq__
+        )
 
     await yard.secret()
     await yard.declare()
@@ -165,91 +173,95 @@ async def test_another_credential_address_or_registration_is_followed_anew_at_on
     await made(4)
     await yard.declare(server="https://192.0.2.8:6443", uid="r2", identity="another")
     await made(5)
-    last = Followed.made[-1].plan
+    last = RecordedTarget.made[-1].plan
     assert (last.endpoint.token, last.endpoint.server) == ("u", "https://192.0.2.8:6443")
     assert (last.registration, last.identity) == ("r2", "another")
 
 
-async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: Yard):
+async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: TargetManagerWorld):
     await yard.secret()
     await yard.declare()
     yard.api.lacks("Secret", "target-c2")
-    yard.keeper._touch("c2")
+    yard.keeper._wake_supervisor("c2")
     await idle()
-    assert Followed.made[0].is_ended
-    assert yard.keeper.followed == {}
+    assert RecordedTarget.made[0].is_ended
+    assert yard.keeper.targets == {}
 
 
 @pytest.mark.parametrize("problem", [errors.Unavailable("silent"), errors.TooManyRequests("busy")])
 async def test_a_home_cluster_that_does_not_answer_changes_nothing(
-    yard: Yard, problem: errors.KubeError
+    yard: TargetManagerWorld, problem: errors.KubeError
 ):
     await yard.secret()
     await yard.declare()
     yard.api.refusals["get Secret"] = problem
-    yard.keeper._touch("c2")
+    yard.keeper._wake_supervisor("c2")
     await idle()
-    assert not Followed.made[0].is_ended
+    assert not RecordedTarget.made[0].is_ended
 
 
-async def test_a_target_that_goes_is_left_and_may_come_again(yard: Yard):
+async def test_a_target_that_goes_is_left_and_may_come_again(yard: TargetManagerWorld):
     await yard.secret()
     await yard.declare()
     yard.keeper._declared.discard(yard.keeper._declared.list()[0], live=True)
     await idle()
-    assert Followed.made[0].is_ended
-    assert (yard.keeper._keepers, yard.keeper._changed) == ({}, {})
+    assert RecordedTarget.made[0].is_ended
+    assert (yard.keeper._supervisors, yard.keeper._changed) == ({}, {})
     await yard.declare(uid="r2")
-    assert [each.is_ended for each in Followed.made] == [True, False]
+    assert [each.is_ended for each in RecordedTarget.made] == [True, False]
 
 
 @pytest.mark.parametrize(
     "fault",
-    [errors.Unavailable("no route"), Wait("another cluster answers"), TypeError("a surprise")],
+    [
+        errors.Unavailable("no route"),
+        NotReadyYet("another cluster answers"),
+        TypeError("a surprise"),
+    ],
 )
 async def test_one_that_cannot_be_followed_is_tried_later_and_troubles_nobody(
-    yard: Yard, fault: Exception
+    yard: TargetManagerWorld, fault: Exception
 ):
-    Followed.fails = fault
+    RecordedTarget.fails = fault
     await yard.secret()
     await yard.declare()
     await asyncio.sleep(0.05)
-    assert len(Followed.made) == 1, "not in a circle"
-    Followed.fails = None
+    assert len(RecordedTarget.made) == 1, "not in a circle"
+    RecordedTarget.fails = None
     await yard.secret(token="u")  # a change is no reason to wait
-    assert len(Followed.made) == 2
-    assert not Followed.made[1].is_ended
+    assert len(RecordedTarget.made) == 2
+    assert not RecordedTarget.made[1].is_ended
 
 
 @pytest.mark.parametrize("spec", [{"server": "https://127.0.0.1:6443"}, {"server": 7}])
-async def test_one_that_is_declared_wrong_is_not_followed(yard: Yard, spec: Any):
+async def test_one_that_is_declared_wrong_is_not_followed(yard: TargetManagerWorld, spec: Any):
     await yard.secret()
     await yard.declare(**spec)
-    assert Followed.made == []
+    assert RecordedTarget.made == []
     await yard.declare()
-    assert len(Followed.made) == 1
+    assert len(RecordedTarget.made) == 1
 
 
 # --- the target itself ----------------------------------------------------------------------------
 
 
-async def test_what_we_say_ourselves_is_no_reason_to_look_again(yard: Yard):
+async def test_what_we_say_ourselves_is_no_reason_to_look_again(yard: TargetManagerWorld):
     """Or each failure would be followed by the next at once, said in other words."""
-    Followed.fails = errors.Unavailable("no route")
+    RecordedTarget.fails = errors.Unavailable("no route")
     await yard.secret()
     await yard.declare()
     for number in range(3):
         ours = {"type": "Followed", "status": "False", "reason": "R", "message": str(number)}
         yard.conditions = [ours]
         await yard.declare()
-    assert len(Followed.made) == 1
+    assert len(RecordedTarget.made) == 1
     yard.conditions = [{"type": "Ready", "status": "True", "reason": "R", "message": ""}]
     await yard.declare()
-    assert len(Followed.made) == 2
+    assert len(RecordedTarget.made) == 2
 
 
-async def test_one_that_cannot_be_followed_says_why(yard: Yard):
-    Followed.fails = errors.Unavailable("no route")
+async def test_one_that_cannot_be_followed_says_why(yard: TargetManagerWorld):
+    RecordedTarget.fails = errors.Unavailable("no route")
     await yard.secret()
     await yard.declare()
     (said,) = yard.api.bodies[-1]["status"]["conditions"]
@@ -257,11 +269,11 @@ async def test_one_that_cannot_be_followed_says_why(yard: Yard):
 
 
 def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: Any):
-    monkeypatch.setattr(super_cluster, "_sides", set())
-    monkeypatch.setattr(super_cluster, "MOST_SIDES", 2)
-    found = [super_cluster.side_of(name, "r") for name in ("a", "b", "c", "a")]
+    monkeypatch.setattr(super_cluster, "_metric_sides", set())
+    monkeypatch.setattr(super_cluster, "MAX_METRIC_SIDES", 2)
+    found = [super_cluster.get_metric_side(name, "r") for name in ("a", "b", "c", "a")]
     assert found == ["target-a", "target-b", "target-other", "target-a"]
-    assert super_cluster.side_of("home", "") == "super"
+    assert super_cluster.get_metric_side("home", "") == "super"
 
 
 @pytest.mark.parametrize(
@@ -274,12 +286,12 @@ def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: A
     ],
 )  # fmt: skip
 async def test_pods_are_placed_in_one_that_is_said_to_be_ready(
-    yard: Yard, found: Any, refusal: str
+    yard: TargetManagerWorld, found: Any, refusal: str
 ):
     await yard.secret()
     yard.conditions = found
     await yard.declare()
-    assert Followed.made[0].plan.refusal == refusal
+    assert RecordedTarget.made[0].plan.refusal == refusal
 
 
 # --- the anchor -----------------------------------------------------------------------------------

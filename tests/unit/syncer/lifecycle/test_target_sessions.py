@@ -10,26 +10,28 @@ import orjson
 import pytest
 
 from kubeio import errors
-from kubeio.cache.store import parse
+from kubeio.cache.store import parse_entry
 from syncer.controllers import tenant_status
 from syncer.lifecycle import target_sessions as outposts_module
-from syncer.safety.pod_loss_guard import LEAST
+from syncer.safety.pod_loss_guard import MIN_MISSING_PODS
 from syncer.tenants import conditions
 from syncer.tenants.conditions import NO_SUCH_TARGET
 from tenancy import ownership, wellknown
 from tests.support.eventually import eventually
 from tests.support.syncer.idle import idle
 from tests.support.syncer.sessions import BODY, TENANT, put
-from tests.support.syncer.target_sessions import Yard, pod_of, running
+from tests.support.syncer.target_sessions import TargetWorldOfTenant, pod_of, running
 
 
 @pytest.fixture
-async def yard() -> AsyncIterator[Yard]:
+async def yard() -> AsyncIterator[TargetWorldOfTenant]:
     async with running() as made:
         yield made
 
 
-async def test_a_session_begins_once_the_status_names_its_target_and_that_is_ready(yard: Yard):
+async def test_a_session_begins_once_the_status_names_its_target_and_that_is_ready(
+    yard: TargetWorldOfTenant,
+):
     await yard.declare("home", "c2")
     assert yard.said() == [["c2"]]
     assert yard.there == ["home"]
@@ -38,11 +40,11 @@ async def test_a_session_begins_once_the_status_names_its_target_and_that_is_rea
     assert yard.there == ["c2", "home"]
     session = yard.sessions["c2"][TENANT.uid]
     assert session.is_ready
-    assert yard.world.link.brake._newest == 0
-    assert session.tenant.registration == "r1"
+    assert yard.world.link.store_guard._newest_written_revision == 0
+    assert session.tenant.super_cluster_uid == "r1"
 
 
-async def test_nothing_begins_where_nobody_would_look_for_it(yard: Yard):
+async def test_nothing_begins_where_nobody_would_look_for_it(yard: TargetWorldOfTenant):
     yard.ready()
     yard.world.below.refusals["apply VirtualCluster"] = errors.Forbidden("no")
     await yard.declare("c2")
@@ -53,7 +55,7 @@ async def test_nothing_begins_where_nobody_would_look_for_it(yard: Yard):
     assert yard.there == ["c2", "home"]
 
 
-async def test_a_link_that_is_not_ready_yet_starts_its_sessions_itself(yard: Yard):
+async def test_a_link_that_is_not_ready_yet_starts_its_sessions_itself(yard: TargetWorldOfTenant):
     yard.world.link.is_ready = False
     yard.ready()
     await yard.declare("c2")
@@ -61,7 +63,7 @@ async def test_a_link_that_is_not_ready_yet_starts_its_sessions_itself(yard: Yar
     assert yard.sessions["c2"][TENANT.uid] in yard.world.link.sessions
 
 
-async def test_another_client_means_another_session(yard: Yard):
+async def test_another_client_means_another_session(yard: TargetWorldOfTenant):
     first = yard.ready()
     await yard.declare("c2", named=("c2",))
     before = yard.sessions["c2"][TENANT.uid]
@@ -75,34 +77,34 @@ async def test_another_client_means_another_session(yard: Yard):
     assert sum(before in getattr(each, "args", ()) for each in handlers) == 0
 
 
-async def test_one_that_is_left_takes_its_sessions_along(yard: Yard):
+async def test_one_that_is_left_takes_its_sessions_along(yard: TargetWorldOfTenant):
     yard.ready()
     await yard.declare("c2", named=("c2",))
-    del yard.targets.followed["c2"]
-    yard.targets._tell()
+    del yard.targets.targets["c2"]
+    yard.targets._notify()
     await idle()
     assert yard.there == ["home"]
 
 
-async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: Yard):
+async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: TargetWorldOfTenant):
     target = yard.ready()
     await yard.declare("c2", named=("c2",))
     session = yard.sessions["c2"][TENANT.uid]
     far = session.tenant
     body = {
         "metadata": {
-            "name": session.view.super_namespace("web"),
+            "name": session.view.get_super_namespace("web"),
             "uid": "s",
             "resourceVersion": "1",
-            "labels": ownership.labels(far, "web"),
-            "annotations": ownership.annotations(far, "web", "w"),
+            "labels": ownership.build_owner_labels(far, "web"),
+            "annotations": ownership.build_owner_annotations(far, "web", "w"),
         }
     }
     left = put(target.cluster.stores["Namespace"], body)
     await yard.declare("home", named=("c2",))
     assert yard.there == ["c2", "home"]
-    assert not yard.world.link.seats.offers("c2")
-    assert "c2" in yard.world.link.seats.known
+    assert not yard.world.link.assignments.is_offered("c2")
+    assert "c2" in yard.world.link.assignments.known_targets
     target.cluster.stores["Namespace"].discard(left, live=True)
     target.problem = "silent"
     yard.outposts.changed.set()
@@ -115,26 +117,28 @@ async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: Yard):
     assert yard.said()[-1] == []
 
 
-async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: Yard):
+async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: TargetWorldOfTenant):
     await yard.declare("home", named=("c2",))
-    assert "c2" in yard.world.link.seats.known
+    assert "c2" in yard.world.link.assignments.known_targets
     record = {
         "annotations": {wellknown.ASSIGNED_CLUSTER: "c2/0"},
         "name": "p",
         "namespace": "web",
         "uid": "u",
     }
-    pod = parse(orjson.dumps({"metadata": record, "spec": {}}))
-    seats = yard.world.link.seats
-    assert (seats.of(pod), seats.unproved(pod)) == ("", "c2"), "nobody knows, and it waits"
-    bound = parse(orjson.dumps({"metadata": record, "spec": {"nodeName": "target-c2"}}))
-    assert seats.of(bound) == "c2"
+    pod = parse_entry(orjson.dumps({"metadata": record, "spec": {}}))
+    seats = yard.world.link.assignments
+    assert (seats.get_cluster(pod), seats.find_unproved_target(pod)) == ("", "c2"), (
+        "nobody knows, and it waits"
+    )
+    bound = parse_entry(orjson.dumps({"metadata": record, "spec": {"nodeName": "target-c2"}}))
+    assert seats.get_cluster(bound) == "c2"
     assert yard.said() == [], "and goes on being named"
 
 
-async def test_what_is_named_and_not_declared_is_told(yard: Yard):
+async def test_what_is_named_and_not_declared_is_told(yard: TargetWorldOfTenant):
     await yard.declare("home", "c9")
-    await tenant_status.reconcile(yard.world.key("Store", "", ""), yard.world.session)
+    await tenant_status.reconcile_tenant_status(yard.world.key("Store", "", ""), yard.world.session)
     told = {
         c["type"]: c
         for b in yard.world.below.bodies
@@ -145,46 +149,51 @@ async def test_what_is_named_and_not_declared_is_told(yard: Yard):
     assert "There is no SuperCluster c9" in found["message"]
     assert yard.said() == [], "nothing can be there"
     yard.joined("c9")
-    await tenant_status.reconcile(yard.world.key("Store", "", ""), yard.world.session)
+    await tenant_status.reconcile_tenant_status(yard.world.key("Store", "", ""), yard.world.session)
     conditions = yard.world.below.bodies[-1]["status"]["conditions"]
     assert conditions[-1]["status"] == "True"
 
 
-async def test_one_that_is_not_declared_any_more_is_named_while_pods_are_seated_there(yard: Yard):
+async def test_one_that_is_not_declared_any_more_is_named_while_pods_are_seated_there(
+    yard: TargetWorldOfTenant,
+):
     body = {"metadata": {"name": "p", "namespace": "web", "uid": "u"}, "spec": {}}
     pod = put(yard.world.link.stores["Pod"], body)
-    yard.world.link.seats.take(pod, "gone")
+    yard.world.link.assignments.assign(pod, "gone")
     await yard.declare("home", named=("gone",))
     assert yard.said() == []
-    yard.world.link.seats.gone("u")
+    yard.world.link.assignments.forget_deleted_pod("u")
     yard.outposts.changed.set()
     await idle()
     assert yard.said() == [[]]
 
 
-async def test_what_is_there_already_counts_for_the_brake(yard: Yard):
+async def test_what_is_there_already_counts_for_the_brake(yard: TargetWorldOfTenant):
     """Or a restored store would pass for the one that it was carried down from."""
     target = yard.ready()
-    brake = yard.world.link.brake
+    brake = yard.world.link.store_guard
     for number, stamp in enumerate(("0", "1", "99999")):
         put(target.cluster.stores["ConfigMap"], stamped(f"c{number}", stamp))
     await yard.declare("c2", named=("c2",))
-    assert brake._newest == 1
+    assert brake._newest_written_revision == 1
 
 
 def stamped(name: str, revision: str) -> dict[str, Any]:
     """Return a super object that was written from a revision of the tenant."""
     tenant = ownership.Tenant(
         name=TENANT.name, namespace=TENANT.namespace, uid=TENANT.uid, root=TENANT.root,
-        registration="r1",
+        super_cluster_uid="r1",
     )  # fmt: skip
-    annotations = {**ownership.annotations(tenant, "web", name), wellknown.STORE_REVISION: revision}
-    labels = ownership.labels(tenant, "web")
+    annotations = {
+        **ownership.build_owner_annotations(tenant, "web", name),
+        wellknown.STORE_REVISION: revision,
+    }
+    labels = ownership.build_owner_labels(tenant, "web")
     metadata = {"name": name, "namespace": "x", "uid": name, "resourceVersion": "1"}
     return {"metadata": {**metadata, "labels": labels, "annotations": annotations}}
 
 
-async def test_the_condition_goes_with_the_last_grant(yard: Yard):
+async def test_the_condition_goes_with_the_last_grant(yard: TargetWorldOfTenant):
     await yard.declare("c2", named=("c2",))
     granted = {
         "type": wellknown.TARGETS_GRANTED,
@@ -199,11 +208,11 @@ async def test_the_condition_goes_with_the_last_grant(yard: Yard):
          "status": {"conditions": said}},
     )  # fmt: skip
     before = len(yard.world.below.bodies)
-    await conditions.say(yard.world.below, entry, [], store=None)  # type: ignore[arg-type]
+    await conditions.write_conditions(yard.world.below, entry, [], store=None)  # type: ignore[arg-type]
     assert len(yard.world.below.bodies) == before + 1
 
 
-async def test_one_that_is_back_has_everything_looked_at_once(yard: Yard):
+async def test_one_that_is_back_has_everything_looked_at_once(yard: TargetWorldOfTenant):
     target = yard.ready()
     await yard.declare("c2", named=("c2",))
     queue, session = yard.world.link.queue, yard.sessions["c2"][TENANT.uid]
@@ -217,85 +226,85 @@ async def test_one_that_is_back_has_everything_looked_at_once(yard: Yard):
 
     taken()
     target.problem = "silent"
-    yard.targets._tell()
+    yard.targets._notify()
     await idle()
     assert taken() == {"Node"}
     target.problem = ""
-    yard.targets._tell()
+    yard.targets._notify()
     await idle()
     assert taken() == {"Node", "ConfigMap"}
     assert session.is_ready
 
 
-async def test_what_is_missing_is_not_taken_for_gone_until_it_may_be(yard: Yard):
+async def test_what_is_missing_is_not_taken_for_gone_until_it_may_be(yard: TargetWorldOfTenant):
     target = yard.ready()
     await yard.declare("c2", named=("c2",))
     session = yard.sessions["c2"][TENANT.uid]
-    for number in range(LEAST):
-        target.muster.absent(TENANT.uid, str(number))
+    for number in range(MIN_MISSING_PODS):
+        target.pod_loss_guard.add_missing(TENANT.uid, str(number))
     await yard.declare("home", named=("c2",))
     assert yard.there == ["c2", "home"], "what is not there may come back"
     put(target.cluster.stores["ConfigMap"], stamped("c", "1"))
     queue = yard.world.link.queue
     for key in set(iter(queue.take, None)):
         queue.done(key)
-    target.muster.confirm(target.muster.state)
-    yard.targets._tell()
+    target.pod_loss_guard.confirm_losses(target.pod_loss_guard.loss_state)
+    yard.targets._notify()
     await idle()
     kinds = {key.kind for key in iter(queue.take, None) if key.super_cluster == "c2"}
     assert "ConfigMap" in kinds, "everything is looked at once"
     assert session.is_ready
 
 
-def phases(yard: Yard) -> list[Any]:
+def phases(yard: TargetWorldOfTenant) -> list[Any]:
     """Return what was said of the one target, each time."""
     bodies = [body["status"]["targets"] for body in yard.world.below.bodies if "status" in body]
     return [(each["phase"], each["pods"]) for listed in bodies for each in listed]
 
 
 async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 0.02)
+    monkeypatch.setattr(outposts_module, "STATUS_INTERVAL_SECONDS", 0.02)
     target = yard.ready()
     await yard.declare("c2")
     assert phases(yard) == [("Granted", 0)]
-    seats = yard.world.link.seats
+    seats = yard.world.link.assignments
     for number in range(20):
-        seats.take(pod_of(yard, name=f"p{number}", uid=f"u{number}"), "c2")
-    seats.take(pod_of(yard, name="h", uid="h"), "home")
+        seats.assign(pod_of(yard, name=f"p{number}", uid=f"u{number}"), "c2")
+    seats.assign(pod_of(yard, name="h", uid="h"), "home")
     assert len(phases(yard)) == 1
     await asyncio.sleep(0.1)
     assert phases(yard)[1:] == [("Granted", 20)], "once for all of them"
-    seats.gone("u1")
-    seats.take(pod_of(yard, name="p1", uid="u1"), "c2")
+    seats.forget_deleted_pod("u1")
+    seats.assign(pod_of(yard, name="p1", uid="u1"), "c2")
     await asyncio.sleep(0.1)
     assert len(phases(yard)) == 2, "nothing is new"
     await yard.declare("c2", named=("c2",))
-    monkeypatch.setattr(outposts_module, "AWAY_SECONDS", 0.05)
+    monkeypatch.setattr(outposts_module, "UNREACHABLE_SECONDS", 0.05)
     target.problem = "silent"
-    yard.targets._tell()
+    yard.targets._notify()
     await idle()
     target.problem = ""
-    yard.targets._tell()
+    yard.targets._notify()
     await asyncio.sleep(0.1)
     assert len(phases(yard)) == 2, "one look that failed is nothing to tell of"
     target.problem = "silent"
-    yard.targets._tell()
+    yard.targets._notify()
     await asyncio.sleep(0)
-    target.away_seconds = lambda: 0.05
+    target.get_unreachable_seconds = lambda: 0.05
     await asyncio.sleep(0.1)
     assert phases(yard)[-1] == ("Away", 20), "with nobody telling"
-    target.problem, target.away_seconds = "", lambda: 0.0
-    yard.targets._tell()
+    target.problem, target.get_unreachable_seconds = "", lambda: 0.0
+    yard.targets._notify()
     await idle()
     assert phases(yard)[-1] == ("Granted", 20)
-    seats.granted = {}
-    assert yard.outposts._sentence("c2")["phase"] == "Draining"
+    seats.granted_targets = {}
+    assert yard.outposts._build_target_status("c2")["phase"] == "Draining"
 
 
 async def test_what_is_said_of_a_silent_target_is_said_that_long_after_its_last_answer(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
     target = yard.ready()
     await yard.declare("c2")
@@ -305,40 +314,40 @@ async def test_what_is_said_of_a_silent_target_is_said_that_long_after_its_last_
     later: list[tuple[Any, float]] = []
     monkeypatch.setattr(session.queue, "add_after", lambda *asked, **_: later.append(asked))
     before = asyncio.get_running_loop().time()
-    target.problem, target.away_seconds = "silent", lambda: 12.0
-    yard.targets._tell()
+    target.problem, target.get_unreachable_seconds = "silent", lambda: 12.0
+    yard.targets._notify()
     await idle()
-    wake = yard.outposts._waking["c2"].when() - before
+    wake = yard.outposts._wake_timers["c2"].when() - before
     assert 28.0 <= wake < 29.0, wake
-    assert later == [(session.key("Pod", "web", "p"), 28.0)]
+    assert later == [(session.build_key("Pod", "web", "p"), 28.0)]
 
 
 async def test_a_count_that_could_not_be_written_is_tried_again(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 0.02)
+    monkeypatch.setattr(outposts_module, "STATUS_INTERVAL_SECONDS", 0.02)
     yard.ready()
     await yard.declare("c2", named=("c2",))
     yard.world.below.refusals["apply VirtualCluster"] = errors.Unavailable("silent")
-    yard.world.link.seats.take(pod_of(yard), "c2")
+    yard.world.link.assignments.assign(pod_of(yard), "c2")
     await asyncio.sleep(0.06)
     yard.world.below.refusals.clear()
     await eventually(lambda: phases(yard)[-1:], until=[("Granted", 1)].__eq__)
 
 
 async def test_our_own_words_are_no_reason_to_count_again_at_once(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
     yard.ready()
     await yard.declare("c2", named=("c2",))
-    target: Any = yard.targets.ready("c2")
+    target: Any = yard.targets.get_ready("c2")
     apply, made = yard.world.below.apply, iter(range(1000))
 
     async def echoed(resource: Any, body: Any, **options: Any) -> Any:
         """Show what was written, while one more pod comes."""
         answer = await apply(resource, body, **options)
         number = next(made)
-        yard.world.link.seats.take(pod_of(yard, name=f"p{number}", uid=f"u{number}"), "c2")
+        yard.world.link.assignments.assign(pod_of(yard, name=f"p{number}", uid=f"u{number}"), "c2")
         shown = yard.world.super_cluster.virtual_clusters.list()[0].decode()
         shown["metadata"]["resourceVersion"] = str(900 + number)
         shown["status"]["targets"] = body["status"]["targets"]
@@ -346,31 +355,31 @@ async def test_our_own_words_are_no_reason_to_count_again_at_once(
         yard.outposts.changed.set()
         return answer
 
-    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 3600.0)
+    monkeypatch.setattr(outposts_module, "STATUS_INTERVAL_SECONDS", 3600.0)
     monkeypatch.setattr(yard.world.below, "apply", echoed)
-    target.problem, target.away_seconds = "silent", lambda: 100.0
-    yard.targets._tell()
+    target.problem, target.get_unreachable_seconds = "silent", lambda: 100.0
+    yard.targets._notify()
     await asyncio.sleep(0.05)
     assert phases(yard) == [("Away", 0)]
-    assert yard.outposts._counting is not None, "the pod is told of with the next count"
+    assert yard.outposts._count_timer is not None, "the pod is told of with the next count"
 
 
 async def test_what_the_cache_shows_may_be_older_than_what_was_said(
-    yard: Yard, monkeypatch: pytest.MonkeyPatch
+    yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(outposts_module, "TELL_SECONDS", 0.01)
+    monkeypatch.setattr(outposts_module, "STATUS_INTERVAL_SECONDS", 0.01)
     yard.ready()
     await yard.declare("c2", named=("c2",))
-    yard.world.link.seats.take(pod_of(yard), "c2")
+    yard.world.link.assignments.assign(pod_of(yard), "c2")
     await eventually(lambda: phases(yard), until=[("Granted", 1)].__eq__)
-    yard.world.link.seats.gone("u")
+    yard.world.link.assignments.forget_deleted_pod("u")
     await eventually(lambda: phases(yard), until=[("Granted", 1), ("Granted", 0)].__eq__)
 
 
 # --- what changes while something is written ------------------------------------------------------
 
 
-async def test_a_record_keeps_what_is_not_declared_any_more(yard: Yard):
+async def test_a_record_keeps_what_is_not_declared_any_more(yard: TargetWorldOfTenant):
     pod = pod_of(yard, annotations={wellknown.ASSIGNED_CLUSTER: "gone/0"})
     await yard.declare("home", named=("gone",))
     assert yard.said() == []

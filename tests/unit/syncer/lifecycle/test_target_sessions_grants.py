@@ -14,16 +14,16 @@ from syncer.lifecycle import target_sessions as outposts_module
 from tenancy import wellknown
 from tests.support.syncer.idle import idle
 from tests.support.syncer.sessions import TENANT, put
-from tests.support.syncer.target_sessions import Yard, pod_of, running
+from tests.support.syncer.target_sessions import TargetWorldOfTenant, pod_of, running
 
 
 @pytest.fixture
-async def yard() -> AsyncIterator[Yard]:
+async def yard() -> AsyncIterator[TargetWorldOfTenant]:
     async with running() as made:
         yield made
 
 
-def held_writes(yard: Yard) -> asyncio.Event:
+def held_writes(yard: TargetWorldOfTenant) -> asyncio.Event:
     """Have every write of the status wait until the event is set."""
     going, apply = asyncio.Event(), yard.world.below.apply
 
@@ -35,34 +35,36 @@ def held_writes(yard: Yard) -> asyncio.Event:
     return going
 
 
-async def test_a_first_grant_counts_before_it_is_written_down(yard: Yard):
+async def test_a_first_grant_counts_before_it_is_written_down(yard: TargetWorldOfTenant):
     going = held_writes(yard)
     await yard.declare("c2")
-    seats = yard.world.link.seats
+    seats = yard.world.link.assignments
     assert yard.said() == []
-    assert (seats.offers("c2"), seats.offers("home")) == (True, False)
+    assert (seats.is_offered("c2"), seats.is_offered("home")) == (True, False)
     going.set()
 
 
-async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(yard: Yard):
+async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(
+    yard: TargetWorldOfTenant,
+):
     yard.ready()
     await yard.declare("c2", named=("c2",))
     going = held_writes(yard)
     await yard.declare("home", named=("c2",))
     assert yard.said() == []
-    assert not yard.world.link.seats.offers("c2")
-    yard.world.link.seats.take(pod_of(yard), "c2")  # as something came to light there
+    assert not yard.world.link.assignments.is_offered("c2")
+    yard.world.link.assignments.assign(pod_of(yard), "c2")  # as something came to light there
     going.set()
     await idle()
     assert yard.said() == [[], ["c2"]]
     assert yard.there == ["c2", "home"]
 
 
-async def test_who_waits_is_looked_at_when_the_grant_changes(yard: Yard):
+async def test_who_waits_is_looked_at_when_the_grant_changes(yard: TargetWorldOfTenant):
     yard.ready()
     await yard.declare("home", "c2", named=("c2",))
     pod = pod_of(yard, annotations={wellknown.ASSIGNED_CLUSTER: "c2/0"})
-    yard.world.link.seats.take(pod, "c2")
+    yard.world.link.assignments.assign(pod, "c2")
     queue, key = yard.world.link.queue, yard.world.key("Placement", "web", "p")
 
     def taken() -> set[Any]:
@@ -78,11 +80,11 @@ async def test_who_waits_is_looked_at_when_the_grant_changes(yard: Yard):
     await yard.declare("home", named=("c2",))
     found = taken()
     assert key in found
-    assert yard.sessions["c2"][TENANT.uid].key("Pod", "web", "p") in found
+    assert yard.sessions["c2"][TENANT.uid].build_key("Pod", "web", "p") in found
 
 
 async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
-    yard: Yard, monkeypatch: Any
+    yard: TargetWorldOfTenant, monkeypatch: Any
 ):
     monkeypatch.setattr(outposts_module, "RETRY_SECONDS", 0.01)
     yard.ready()
@@ -94,10 +96,10 @@ async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
     list(iter(queue.take, None))
     await yard.declare("home", named=("c2",))
     session = yard.sessions["c2"][TENANT.uid]
-    key = session.key("Node", "", "target-c2")
+    key = session.build_key("Node", "", "target-c2")
     assert yard.there == ["c2", "home"]
     session.tenant_client = yard.world.above  # type: ignore[assignment]
-    assert await target_node_reconciler.reconcile(key, session) == Done()
+    assert await target_node_reconciler.reconcile_target_node(key, session) == Done()
     assert yard.world.above.writes() == [("delete", "Node", "target-c2")]
     yard.world.link.stores["Node"].discard(shown, live=True)
     await asyncio.sleep(0.05)
@@ -105,7 +107,7 @@ async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
     assert yard.said()[-1] == []
 
 
-async def test_a_node_of_the_tenants_own_keeps_no_target(yard: Yard):
+async def test_a_node_of_the_tenants_own_keeps_no_target(yard: TargetWorldOfTenant):
     yard.ready()
     await yard.declare("home", "c2", named=("c2",))
     own = {"metadata": {"name": "target-c2", "uid": "n", "resourceVersion": "5"}}
@@ -114,21 +116,27 @@ async def test_a_node_of_the_tenants_own_keeps_no_target(yard: Yard):
     assert yard.there == ["home"]
 
 
-async def test_a_target_that_was_never_reached_holds_nobody_up_and_is_let_go(yard: Yard):
+async def test_a_target_that_was_never_reached_holds_nobody_up_and_is_let_go(
+    yard: TargetWorldOfTenant,
+):
     await yard.declare("home", "c2")
     assert yard.said() == [["c2"]]
     await yard.declare("home", "c2", named=("c2",))
-    assert yard.world.link.seats.unseen() == "", "there was nothing before, and is nothing yet"
+    assert yard.world.link.assignments.find_uninspected_target() == "", (
+        "there was nothing before, and is nothing yet"
+    )
     await yard.declare("home", named=("c2",))
     assert yard.said()[-1] == []
 
 
-async def test_one_that_was_reached_is_not_taken_for_empty_when_it_is_left(yard: Yard):
+async def test_one_that_was_reached_is_not_taken_for_empty_when_it_is_left(
+    yard: TargetWorldOfTenant,
+):
     yard.ready()
     await yard.declare("home", "c2")
-    del yard.targets.followed["c2"]
-    yard.targets._tell()
+    del yard.targets.targets["c2"]
+    yard.targets._notify()
     await idle()
     await yard.declare("home", named=("c2",))
-    assert yard.world.link.seats.unseen() == "c2"
+    assert yard.world.link.assignments.find_uninspected_target() == "c2"
     assert yard.said()[-1] == ["c2"]

@@ -13,30 +13,30 @@ import msgspec
 import pytest
 
 from kubeio.controller.fair_queue import FairQueue
-from syncer.app import Options, Syncer
+from syncer.app import Syncer, SyncerOptions
 from syncer.lifecycle import tenant_manager
-from syncer.lifecycle.tenant_manager import Plan, Tenants
-from syncer.model.keys import HOME, Key, group_of
+from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
+from syncer.model.keys import HOME, Key, build_group
 from tenancy import wellknown
-from tenancy.policies import BASELINE
-from tests.support.syncer.sessions import BODY, CLUSTER, TENANT, World, put
+from tenancy.policies import BASELINE_POLICY
+from tests.support.syncer.sessions import BODY, CLUSTER, TENANT, SessionWorld, put
 
 SYNCED = {"type": wellknown.SYNCED, "status": "True", "reason": "Engaged", "message": "x"}
 
 
-PLAN = Plan(cluster=CLUSTER, kubeconfig=b"", slice="10.96.8.0/22")
+PLAN = TenantPlan(cluster=CLUSTER, kubeconfig=b"", service_range="10.96.8.0/22")
 
 
 @contextlib.asynccontextmanager
-async def keeping(world: World, **replaced: Any) -> AsyncIterator[asyncio.Task[None]]:
+async def keeping(world: SessionWorld, **replaced: Any) -> AsyncIterator[asyncio.Task[None]]:
     """Run the keeper of the one tenant for a moment, with parts of it replaced."""
-    queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
-    keeper = Tenants(world.super_cluster, queue)
+    queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
+    keeper = TenantManager(world.super_cluster, queue)
     for name, function in replaced.items():
         setattr(keeper, name, function)
     changed = keeper._changed[TENANT.uid] = asyncio.Event()
     world.super_cluster.virtual_clusters.subscribe(lambda *_: changed.set())
-    task = asyncio.ensure_future(keeper._keep(TENANT.uid))
+    task = asyncio.ensure_future(keeper._supervise(TENANT.uid))
     await asyncio.sleep(0.2)
     try:
         yield task
@@ -47,7 +47,7 @@ async def keeping(world: World, **replaced: Any) -> AsyncIterator[asyncio.Task[N
 
 
 async def test_a_virtual_cluster_that_cannot_be_worked_on_ends_no_work():
-    world = World()
+    world = SessionWorld()
     world.declared()
     asked = []
 
@@ -55,13 +55,13 @@ async def test_a_virtual_cluster_that_cannot_be_worked_on_ends_no_work():
         asked.append(1)
         raise TypeError("of a shape that nobody thought of")
 
-    async with keeping(world, _plan=plan) as task:
+    async with keeping(world, _build_plan=plan) as task:
         assert not task.done()
         assert len(asked) == 1  # and it is not asked in a circle
 
 
 async def test_our_own_words_do_not_cut_a_pause_short():
-    world = World()
+    world = SessionWorld()
     world.declared()
     tried = []
 
@@ -72,13 +72,15 @@ async def test_our_own_words_do_not_cut_a_pause_short():
     async def say(*_: object) -> None:
         world.declared([{**SYNCED, "message": str(len(tried))}])
 
-    async with keeping(world, _plan=lambda _: PLAN, _engage=engage, _say_unreachable=say) as task:
+    async with keeping(
+        world, _build_plan=lambda _: PLAN, _run_connection=engage, _write_unreachable=say
+    ) as task:
         assert len(tried) == 1
         assert not task.done()
 
 
 async def test_sessions_that_end_at_once_follow_each_other_slowly():
-    world = World()
+    world = SessionWorld()
     world.declared()
     tried = []
 
@@ -86,13 +88,13 @@ async def test_sessions_that_end_at_once_follow_each_other_slowly():
         tried.append(1)
         return ""
 
-    async with keeping(world, _plan=lambda _: PLAN, _engage=engage):
+    async with keeping(world, _build_plan=lambda _: PLAN, _run_connection=engage):
         assert len(tried) == 1
 
 
 @pytest.mark.parametrize(("before", "told"), [([SYNCED], 1), ([], 0)])
 async def test_a_tenant_that_was_followed_and_has_no_credential_is_told_so(before, told):
-    world = World()
+    world = SessionWorld()
     world.declared(before)
     async with keeping(world):
         written = world.below.writes("VirtualCluster")
@@ -102,54 +104,58 @@ async def test_a_tenant_that_was_followed_and_has_no_credential_is_told_so(befor
         assert (condition["status"], condition["reason"]) == ("False", "TenantUnreachable")
 
 
-def bound_to(world: World, policy: str) -> None:
+def bound_to(world: SessionWorld, policy: str) -> None:
     """Declare the VirtualCluster bound to a policy, with a credential for the syncer."""
     root = {"namespace": TENANT.root, "uid": "s", "resourceVersion": "1"}
-    data = {tenant_manager.KUBECONFIG: base64.b64encode(b"config").decode()}
+    data = {tenant_manager.KUBECONFIG_NAME: base64.b64encode(b"config").decode()}
     put(
         world.super_cluster.credentials,
-        {"kind": "Secret", "metadata": {**root, "name": tenant_manager.KUBECONFIG}, "data": data},
+        {
+            "kind": "Secret",
+            "metadata": {**root, "name": tenant_manager.KUBECONFIG_NAME},
+            "data": data,
+        },
     )
     spec = {**BODY["spec"], **({"policyRef": {"name": policy}} if policy else {})}
     put(world.super_cluster.virtual_clusters, {**BODY, "spec": spec})
 
 
-def declare_policy(world: World, name: str, revision: int = 1, **spec: Any) -> None:
+def declare_policy(world: SessionWorld, name: str, revision: int = 1, **spec: Any) -> None:
     """Put a TenantPolicy into the cache."""
     metadata = {"name": name, "uid": f"{name}-uid", "resourceVersion": str(revision)}
     body = {"kind": "TenantPolicy", "metadata": metadata, "spec": spec}
     put(world.super_cluster.policies, body)
 
 
-def plan_of(world: World) -> Plan | None:
+def plan_of(world: SessionWorld) -> TenantPlan | None:
     """Return what a session of the one tenant would be made of."""
-    queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
+    queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
     (entry,) = world.super_cluster.virtual_clusters.list()
-    return Tenants(world.super_cluster, queue)._plan(entry)
+    return TenantManager(world.super_cluster, queue)._build_plan(entry)
 
 
 def test_without_a_word_the_object_baseline_binds_and_the_built_in_one_when_it_is_missing():
-    world = World()
+    world = SessionWorld()
     bound_to(world, "")
     built_in = plan_of(world)
     assert built_in is not None
-    assert built_in.policy == BASELINE
+    assert built_in.policy == BASELINE_POLICY
     declare_policy(world, "baseline", nodes={"view": "Full"})
     own = plan_of(world)
     assert own is not None
     assert own.policy.nodes.view == "Full"
-    assert own.digest() != built_in.digest()
+    assert own.compute_digest() != built_in.compute_digest()
 
 
 @pytest.mark.parametrize(("field", "value"), [("dns", "none"), ("metrics", "managed")])
 def test_what_is_provided_for_the_tenant_is_part_of_its_plan(field, value):
     spec = msgspec.structs.replace(CLUSTER.spec, **{field: value})
     other = replace(PLAN, cluster=msgspec.structs.replace(CLUSTER, spec=spec))
-    assert other.digest() != PLAN.digest()
+    assert other.compute_digest() != PLAN.compute_digest()
 
 
 def test_another_policy_is_another_plan():
-    world = World()
+    world = SessionWorld()
     declare_policy(world, "own", sync={"secrets": "All"})
     bound_to(world, "own")
     first = plan_of(world)
@@ -160,14 +166,14 @@ def test_another_policy_is_another_plan():
     assert first is not None
     assert same is not None
     assert changed is not None
-    assert first.digest() == same.digest() != changed.digest()
+    assert first.compute_digest() == same.compute_digest() != changed.compute_digest()
     assert changed.policy.daemon_sets == "Refuse"
 
 
 async def test_a_policy_gives_its_tenants_turns_and_another_weight_needs_no_other_link():
     """As the syncer has its queue, a tenant with weight 4 has four turns for one."""
-    world = World()
-    options = Options(namespace="vc-manager", port=0, identity="unit", version="unit")
+    world = SessionWorld()
+    options = SyncerOptions(namespace="vc-manager", port=0, identity="unit", version="unit")
     program = Syncer(world.below, options)  # type: ignore[arg-type]
     world.super_cluster = program.home
     declare_policy(world, "own", weight=4)
@@ -176,16 +182,16 @@ async def test_a_policy_gives_its_tenants_turns_and_another_weight_needs_no_othe
     assert plan is not None
     keeper = program.tenants
     changed = keeper._changed[TENANT.uid] = asyncio.Event()
-    linked = asyncio.ensure_future(keeper._until_changed(TENANT.uid, plan.digest()))
+    linked = asyncio.ensure_future(keeper._wait_until_changed(TENANT.uid, plan.compute_digest()))
     await asyncio.sleep(0)
     assert turns(program.queue, 50) == [40, 10]
-    assert keeper.weight(f"{TENANT.uid}@far") == 4
+    assert keeper.get_weight(f"{TENANT.uid}@far") == 4
     declare_policy(world, "own", 2)
     changed.set()
     await asyncio.sleep(0)
     assert turns(program.queue, 50) == [25, 25]
     assert not linked.done()
-    assert keeper.weight(f"{TENANT.uid}@far") == keeper.weight("nobody") == 1
+    assert keeper.get_weight(f"{TENANT.uid}@far") == keeper.get_weight("nobody") == 1
     linked.cancel()
 
 
@@ -208,18 +214,18 @@ def turns(queue: FairQueue[Key], count: int) -> list[int]:
 
 @pytest.mark.parametrize("name", ["own", "baseline"])
 async def test_a_tenant_whose_named_policy_is_missing_is_told_so_and_waits_for_it(name):
-    world = World()
+    world = SessionWorld()
     bound_to(world, name)
     engaged = []
 
-    async def engage(_: object, plan: Plan) -> str:
+    async def engage(_: object, plan: TenantPlan) -> str:
         engaged.append(plan.policy)
         await asyncio.sleep(60)
         return ""
 
-    queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
-    keeper = Tenants(world.super_cluster, queue)
-    keeper._engage = engage  # type: ignore[method-assign]
+    queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
+    keeper = TenantManager(world.super_cluster, queue)
+    keeper._run_connection = engage  # type: ignore[method-assign]
     task = asyncio.ensure_future(keeper.run())
     await asyncio.sleep(0.1)
     (body,) = world.below.bodies
@@ -238,7 +244,7 @@ async def test_a_tenant_whose_named_policy_is_missing_is_told_so_and_waits_for_i
 
 @pytest.mark.parametrize("name", ["", "own"])
 async def test_a_policy_that_cannot_be_read_allows_nothing(name):
-    world = World()
+    world = SessionWorld()
     bound_to(world, name)
     declare_policy(world, name or "baseline", security={"level": "own"})
     assert plan_of(world) is None

@@ -9,17 +9,17 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.cache.store import parse
+from kubeio.cache.store import parse_entry
 from syncer.model.decide import (
     Decision,
-    Grounds,
-    SuperSide,
-    TenantSide,
-    Verdict,
+    DeleteGrounds,
+    SuperState,
+    SyncAction,
+    TenantState,
+    build_super_state,
+    build_tenant_state,
     decide,
     is_owned,
-    super_side,
-    tenant_side,
 )
 from tenancy import wellknown
 from tenancy.ownership import Tenant
@@ -27,9 +27,9 @@ from tests.support.syncer.key_states import VC, Sides
 
 UIDS = ("uid-a", "uid-b")
 
-tenant_sides = st.none() | st.builds(TenantSide, st.sampled_from(UIDS), st.booleans())
+tenant_sides = st.none() | st.builds(TenantState, st.sampled_from(UIDS), st.booleans())
 super_sides = st.none() | st.builds(
-    SuperSide, st.sampled_from((VC, "vc-2", "")), st.sampled_from((*UIDS, "")), st.booleans()
+    SuperState, st.sampled_from((VC, "vc-2", "")), st.sampled_from((*UIDS, "")), st.booleans()
 )
 
 
@@ -39,12 +39,12 @@ class Model(Sides):
 
     def apply(self, decision: Decision) -> Model:
         """What the effect of a verdict makes of the world."""
-        match decision.verdict:
-            case Verdict.CREATE:
+        match decision.action:
+            case SyncAction.CREATE:
                 assert self.super_x is None
                 assert self.tenant_x is not None
-                return replace(self, super_x=SuperSide(VC, self.tenant_x.uid, deleting=False))
-            case Verdict.DELETE:
+                return replace(self, super_x=SuperState(VC, self.tenant_x.uid, deleting=False))
+            case SyncAction.DELETE:
                 assert self.super_x is not None
                 return replace(self, super_x=self.super_x._replace(deleting=True))
         return self
@@ -77,7 +77,7 @@ def test_every_combination_converges_and_is_idempotent(model: Model):
     if super_x is not None and super_x.vc_uid != VC:
         return  # somebody else's, whatever it is
     if tenant_x is not None and model.wanted:
-        assert super_x == SuperSide(VC, tenant_x.uid, deleting=False)
+        assert super_x == SuperState(VC, tenant_x.uid, deleting=False)
     else:
         assert super_x is None
 
@@ -86,131 +86,131 @@ def test_every_combination_converges_and_is_idempotent(model: Model):
 def test_what_is_not_ours_is_never_touched(model: Model):
     decision = model.decision()
     if model.super_x is not None and model.super_x.vc_uid != VC:
-        assert decision.verdict in (Verdict.FOREIGN, Verdict.NOTHING)
+        assert decision.action in (SyncAction.FOREIGN, SyncAction.NOTHING)
 
 
 @given(models)
 def test_a_delete_is_always_of_a_living_object_of_ours_and_says_why(model: Model):
     decision = model.decision()
-    assert (decision.verdict is Verdict.DELETE) == (decision.grounds is not None)
+    assert (decision.action is SyncAction.DELETE) == (decision.grounds is not None)
     if decision.grounds is None:
         return
     assert model.super_x is not None
     assert model.super_x.vc_uid == VC
     assert not model.super_x.deleting
     match decision.grounds:
-        case Grounds.ABSENT:
+        case DeleteGrounds.ABSENT:
             assert model.tenant_x is None
-        case Grounds.SUCCEEDED:
+        case DeleteGrounds.SUCCEEDED:
             assert model.tenant_x is not None
             assert model.tenant_x.uid != model.super_x.uid
-        case Grounds.MARKED:
+        case DeleteGrounds.MARKED:
             assert model.tenant_x is not None
             assert model.tenant_x.deleting
-        case Grounds.UNWANTED:
+        case DeleteGrounds.UNWANTED:
             assert not model.wanted
 
 
 @given(models)
 def test_compare_needs_both_uids(model: Model):
     """REL-09: an equal name and spec is not enough."""
-    if model.decision().verdict is Verdict.COMPARE:
+    if model.decision().action is SyncAction.COMPARE:
         assert model.tenant_x is not None
-        assert model.super_x == SuperSide(VC, model.tenant_x.uid, deleting=False)
+        assert model.super_x == SuperState(VC, model.tenant_x.uid, deleting=False)
 
 
 @pytest.mark.parametrize(
     ("tenant_x", "super_x", "options", "expected"),
     [
-        (None, None, {}, (Verdict.NOTHING, None)),
-        (TenantSide("uid-a", False), None, {}, (Verdict.CREATE, None)),
-        (TenantSide("uid-a", True), None, {}, (Verdict.NOTHING, None)),
-        (TenantSide("uid-a", False), None, {"wanted": False}, (Verdict.NOTHING, None)),
-        (None, SuperSide(VC, "uid-a", False), {}, (Verdict.DELETE, Grounds.ABSENT)),
+        (None, None, {}, (SyncAction.NOTHING, None)),
+        (TenantState("uid-a", False), None, {}, (SyncAction.CREATE, None)),
+        (TenantState("uid-a", True), None, {}, (SyncAction.NOTHING, None)),
+        (TenantState("uid-a", False), None, {"wanted": False}, (SyncAction.NOTHING, None)),
+        (None, SuperState(VC, "uid-a", False), {}, (SyncAction.DELETE, DeleteGrounds.ABSENT)),
         (
-            TenantSide("uid-b", False),
-            SuperSide(VC, "uid-a", False),
+            TenantState("uid-b", False),
+            SuperState(VC, "uid-a", False),
             {},
-            (Verdict.DELETE, Grounds.SUCCEEDED),
+            (SyncAction.DELETE, DeleteGrounds.SUCCEEDED),
         ),
         (
-            TenantSide("uid-b", False),
-            SuperSide(VC, "uid-a", True),
+            TenantState("uid-b", False),
+            SuperState(VC, "uid-a", True),
             {},
-            (Verdict.WAIT, None),
+            (SyncAction.WAIT, None),
         ),
         (
-            TenantSide("uid-a", True),
-            SuperSide(VC, "uid-a", False),
+            TenantState("uid-a", True),
+            SuperState(VC, "uid-a", False),
             {},
-            (Verdict.DELETE, Grounds.MARKED),
+            (SyncAction.DELETE, DeleteGrounds.MARKED),
         ),
         (
-            TenantSide("uid-a", True),
-            SuperSide(VC, "uid-a", False),
+            TenantState("uid-a", True),
+            SuperState(VC, "uid-a", False),
             {"follows_mark": False},
-            (Verdict.COMPARE, None),
+            (SyncAction.COMPARE, None),
         ),
         (
-            TenantSide("uid-a", False),
-            SuperSide("vc-2", "uid-a", False),
+            TenantState("uid-a", False),
+            SuperState("vc-2", "uid-a", False),
             {},
-            (Verdict.FOREIGN, None),
+            (SyncAction.FOREIGN, None),
         ),
         (
-            TenantSide("uid-a", False),
-            SuperSide("", "", False),
+            TenantState("uid-a", False),
+            SuperState("", "", False),
             {},
-            (Verdict.FOREIGN, None),
+            (SyncAction.FOREIGN, None),
         ),
-        (TenantSide("a", True), None, {"follows_mark": False}, (Verdict.NOTHING, None)),
-        (None, SuperSide("vc-2", "a", False), {}, (Verdict.NOTHING, None)),
-        (TenantSide("a", True), SuperSide("vc-2", "a", False), {}, (Verdict.NOTHING, None)),
+        (TenantState("a", True), None, {"follows_mark": False}, (SyncAction.NOTHING, None)),
+        (None, SuperState("vc-2", "a", False), {}, (SyncAction.NOTHING, None)),
+        (TenantState("a", True), SuperState("vc-2", "a", False), {}, (SyncAction.NOTHING, None)),
         (
-            TenantSide("a", False),
-            SuperSide("vc-2", "a", False),
+            TenantState("a", False),
+            SuperState("vc-2", "a", False),
             {"wanted": False},
-            (Verdict.NOTHING, None),
+            (SyncAction.NOTHING, None),
         ),
-        (TenantSide("a", False), SuperSide(VC, "a", False), {}, (Verdict.COMPARE, None)),
-        (TenantSide("a", False), SuperSide(VC, "a", True), {}, (Verdict.WAIT, None)),
-        (TenantSide("a", True), SuperSide(VC, "a", True), {}, (Verdict.NOTHING, None)),
-        (None, SuperSide(VC, "a", True), {}, (Verdict.NOTHING, None)),
+        (TenantState("a", False), SuperState(VC, "a", False), {}, (SyncAction.COMPARE, None)),
+        (TenantState("a", False), SuperState(VC, "a", True), {}, (SyncAction.WAIT, None)),
+        (TenantState("a", True), SuperState(VC, "a", True), {}, (SyncAction.NOTHING, None)),
+        (None, SuperState(VC, "a", True), {}, (SyncAction.NOTHING, None)),
         (
-            TenantSide("a", False),
-            SuperSide(VC, "a", True),
+            TenantState("a", False),
+            SuperState(VC, "a", True),
             {"wanted": False},
-            (Verdict.NOTHING, None),
+            (SyncAction.NOTHING, None),
         ),
         (
-            TenantSide("a", True),
-            SuperSide(VC, "a", True),
+            TenantState("a", True),
+            SuperState(VC, "a", True),
             {"follows_mark": False},
-            (Verdict.WAIT, None),
+            (SyncAction.WAIT, None),
         ),
         (
-            TenantSide("a", False),
-            SuperSide(VC, "a", False),
+            TenantState("a", False),
+            SuperState(VC, "a", False),
             {"wanted": False},
-            (Verdict.DELETE, Grounds.UNWANTED),
+            (SyncAction.DELETE, DeleteGrounds.UNWANTED),
         ),
         (
-            TenantSide("a", True),
-            SuperSide(VC, "a", False),
+            TenantState("a", True),
+            SuperState(VC, "a", False),
             {"wanted": False},
-            (Verdict.DELETE, Grounds.MARKED),
+            (SyncAction.DELETE, DeleteGrounds.MARKED),
         ),
         (
-            TenantSide("a", True),
-            SuperSide(VC, "a", False),
+            TenantState("a", True),
+            SuperState(VC, "a", False),
             {"wanted": False, "follows_mark": False},
-            (Verdict.DELETE, Grounds.UNWANTED),
+            (SyncAction.DELETE, DeleteGrounds.UNWANTED),
         ),
         (
-            TenantSide("b", True),
-            SuperSide(VC, "a", False),
+            TenantState("b", True),
+            SuperState(VC, "a", False),
             {},
-            (Verdict.DELETE, Grounds.SUCCEEDED),
+            (SyncAction.DELETE, DeleteGrounds.SUCCEEDED),
         ),
     ],
 )
@@ -230,48 +230,52 @@ def test_ownership_is_both_uids():
 
 def test_what_was_made_for_another_registration_is_a_strangers():
     own = Tenant(name="vc", namespace="default", uid=VC, root="root")
-    far = replace(own, registration="r1")
+    far = replace(own, super_cluster_uid="r1")
     record = {wellknown.VC_UID: VC, wellknown.UID: "uid-a", wellknown.SUPER_CLUSTER: "r1"}
-    entry = parse(orjson.dumps({"metadata": {"name": "n", "uid": "s", "annotations": record}}))
-    assert super_side(entry, registration="r1") == SuperSide(VC, "uid-a", deleting=False)
+    entry = parse_entry(
+        orjson.dumps({"metadata": {"name": "n", "uid": "s", "annotations": record}})
+    )
+    assert build_super_state(entry, registration="r1") == SuperState(VC, "uid-a", deleting=False)
     for other in ("", "r2"):
-        assert super_side(entry, registration=other) == SuperSide("", "", deleting=False)
+        assert build_super_state(entry, registration=other) == SuperState("", "", deleting=False)
     assert is_owned({"annotations": record}, far, "uid-a")
     assert not is_owned({"annotations": record}, far, "uid-b")
     assert not is_owned({"annotations": record}, replace(far, uid="vc-2"), "uid-a")
     assert not is_owned({"annotations": record}, own, "uid-a")
-    assert not is_owned({"annotations": record}, replace(own, registration="r2"), "uid-a")
+    assert not is_owned({"annotations": record}, replace(own, super_cluster_uid="r2"), "uid-a")
 
 
 def test_a_namespace_aimed_at_anothers_name_does_not_take_its_place():
     record = {wellknown.VC_UID: VC, wellknown.UID: "uid-a", wellknown.NAMESPACE: "long"}
     body = {"metadata": {"name": "n", "uid": "s", "annotations": record}}
-    entry = parse(orjson.dumps(body))
-    newcomer = TenantSide("uid-b", deleting=False)
-    there = super_side(entry, "aimed")
-    assert decide(newcomer, there, vc_uid=VC) == Decision(Verdict.FOREIGN)
-    assert decide(None, there, vc_uid=VC) == Decision(Verdict.NOTHING)
-    again = super_side(entry, "long")
-    assert decide(newcomer, again, vc_uid=VC) == Decision(Verdict.DELETE, Grounds.SUCCEEDED)
+    entry = parse_entry(orjson.dumps(body))
+    newcomer = TenantState("uid-b", deleting=False)
+    there = build_super_state(entry, "aimed")
+    assert decide(newcomer, there, vc_uid=VC) == Decision(SyncAction.FOREIGN)
+    assert decide(None, there, vc_uid=VC) == Decision(SyncAction.NOTHING)
+    again = build_super_state(entry, "long")
+    assert decide(newcomer, again, vc_uid=VC) == Decision(
+        SyncAction.DELETE, DeleteGrounds.SUCCEEDED
+    )
 
 
 def test_what_deciding_needs_of_an_entry_is_read_from_it():
     record = {wellknown.VC_UID: VC, wellknown.UID: "uid-a", wellknown.NAMESPACE: "web"}
 
     def entry(**metadata: object):
-        return parse(orjson.dumps({"metadata": {"name": "n", "uid": "s", **metadata}}))
+        return parse_entry(orjson.dumps({"metadata": {"name": "n", "uid": "s", **metadata}}))
 
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-    assert tenant_side(None) is None
-    assert super_side(None) is None
-    assert tenant_side(entry()) == TenantSide("s", deleting=False)
-    assert tenant_side(entry(**going)) == TenantSide("s", deleting=True)
+    assert build_tenant_state(None) is None
+    assert build_super_state(None) is None
+    assert build_tenant_state(entry()) == TenantState("s", deleting=False)
+    assert build_tenant_state(entry(**going)) == TenantState("s", deleting=True)
     whole = entry(annotations=record)
     for namespace in (None, "web"):
-        assert super_side(whole, namespace) == SuperSide(VC, "uid-a", deleting=False)
+        assert build_super_state(whole, namespace) == SuperState(VC, "uid-a", deleting=False)
     ending = entry(annotations=record, **going)
-    assert super_side(ending) == SuperSide(VC, "uid-a", deleting=True)
-    assert super_side(ending, "other") == SuperSide("", "", deleting=True)
-    assert super_side(entry(annotations={wellknown.UID: "uid-a"})) == SuperSide(
+    assert build_super_state(ending) == SuperState(VC, "uid-a", deleting=True)
+    assert build_super_state(ending, "other") == SuperState("", "", deleting=True)
+    assert build_super_state(entry(annotations={wellknown.UID: "uid-a"})) == SuperState(
         "", "", deleting=False
     )

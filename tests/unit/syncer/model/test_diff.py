@@ -41,7 +41,7 @@ CONTAINERS = [{"name": "a", "image": "i", "stdin": False}, {"name": "b", "image"
     ],
 )
 def test_what_a_server_dropped_is_named_and_what_it_changed_or_left_empty_is_not(sent, there, gone):
-    assert diff.missing(sent, there) == gone
+    assert diff.find_missing(sent, there) == gone
 
 
 def test_what_differs_is_named_without_the_bookkeeping_of_a_write():
@@ -55,19 +55,23 @@ def test_what_differs_is_named_without_the_bookkeeping_of_a_write():
         "spec": {"x": 1},
     }
     there = {"metadata": {"uid": "v", "labels": {"a": "2", "b": "3"}}, "spec": {"x": 1}}
-    assert diff.lacking(body, there) == ["metadata.labels.a", "metadata.labels.b"]
-    assert diff.between({"data": {"a": "1"}}, {"data": {"a": "1", "b": "2"}}) == ["data.b"]
+    assert diff.find_lacking(body, there) == ["metadata.labels.a", "metadata.labels.b"]
+    assert diff.find_written_paths({"data": {"a": "1"}}, {"data": {"a": "1", "b": "2"}}) == [
+        "data.b"
+    ]
 
 
 def test_a_difference_is_the_same_whatever_version_it_is_made_from_and_another_with_other_values():
     def digest(sent: str, there: str, version: str) -> bytes:
         body = {"metadata": {"uid": "u", "resourceVersion": version}, "data": {"a": sent}}
-        return diff.digest(body, {"metadata": {"resourceVersion": version}, "data": {"a": there}})
+        return diff.compute_digest(
+            body, {"metadata": {"resourceVersion": version}, "data": {"a": there}}
+        )
 
     assert digest("1", "2", "7") == digest("1", "2", "8")
     body: dict[str, Any] = {"metadata": {"uid": "u"}, "data": {"a": "1"}}
     stamped = {**body, "metadata": {"uid": "u", "annotations": {wellknown.STORE_REVISION: "9"}}}
-    assert diff.digest(body, {}) == diff.digest(stamped, {})
+    assert diff.compute_digest(body, {}) == diff.compute_digest(stamped, {})
     assert digest("1", "2", "7") != digest("1", "3", "7")
     assert digest("1", "2", "7") != digest("2", "2", "7")
 
@@ -86,9 +90,9 @@ bodies = st.dictionaries(st.sampled_from(["spec", "data", "metadata"]), values)
 
 @given(bodies, bodies)
 def test_no_body_stumbles_and_none_differs_from_itself(one, other):
-    diff.lacking(one, other)
-    diff.missing(one, other)
-    assert diff.missing(one, one) == []
+    diff.find_lacking(one, other)
+    diff.find_missing(one, other)
+    assert diff.find_missing(one, one) == []
 
 
 @pytest.mark.parametrize(
@@ -110,4 +114,4 @@ def test_an_answer_that_holds_more_than_was_there_and_sent_is_not_all_ours(answe
     before = {"metadata": {"resourceVersion": "1", "labels": {"a": "1"}}, "status": {"y": 1}}
     patch = {"metadata": {"uid": "u"}, "status": {"x": 2, "y": None}}
     before["metadata"]["uid"] = answer["metadata"]["uid"] = "u"
-    assert diff.is_all(before, patch, answer) is is_all
+    assert diff.is_result_of_patch(before, patch, answer) is is_all

@@ -7,37 +7,37 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncer.model.field_rules import (
-    ALLOW,
-    FREE,
-    Drop,
-    Each,
-    Fields,
-    Only,
-    Refuse,
-    Walk,
-    Written,
-    lifted,
-    paths,
+    ALLOW_MAP,
+    ALLOW_SCALAR,
+    AllowValues,
+    BuiltField,
+    DropField,
+    FieldWalk,
+    ListOfObjects,
+    ObjectFields,
+    RefuseField,
+    iterate_leaf_paths,
+    lift_rules,
 )
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tests.unit.syncer.model.test_object_meta import OBJECTS
 
 TABLE = {
-    "plain": ALLOW,
-    "free": FREE,
-    "only": Only(frozenset({"a", "b"}), "only-rule", "use a or b"),
-    "never": Refuse("never-rule", "leave it out"),
-    "dropped": Drop("because"),
-    "written": Written("elsewhere"),
-    "inner": Fields({"x": ALLOW}),
-    "list": Each({"x": ALLOW, "bad": Refuse("never-rule", "no")}),
+    "plain": ALLOW_SCALAR,
+    "free": ALLOW_MAP,
+    "only": AllowValues(frozenset({"a", "b"}), "only-rule", "use a or b"),
+    "never": RefuseField("never-rule", "leave it out"),
+    "dropped": DropField("because"),
+    "written": BuiltField("elsewhere"),
+    "inner": ObjectFields({"x": ALLOW_SCALAR}),
+    "list": ListOfObjects({"x": ALLOW_SCALAR, "bad": RefuseField("never-rule", "no")}),
 }
 
 
 def walk(value):
     """Return the copy and the rules that were broken, with their places."""
-    found = Walk()
-    copied = found.fields(value, TABLE, "spec")
+    found = FieldWalk()
+    copied = found.walk_fields(value, TABLE, "spec")
     return copied, [(problem.rule, problem.path) for problem in found.problems]
 
 
@@ -113,7 +113,9 @@ def leaves_of(value, path):
         yield path
 
 
-KNOWN = sorted({part for path, _ in paths(POD_SPEC, "spec") for part in path.split(".")[1:]})
+KNOWN = sorted(
+    {part for path, _ in iterate_leaf_paths(POD_SPEC, "spec") for part in path.split(".")[1:]}
+)
 NAMES = st.sampled_from([name.removesuffix("[]") for name in KNOWN] + ["surprise"])
 PODS = st.recursive(
     st.sampled_from(["x", 1, True, "", 0, False]),
@@ -125,9 +127,11 @@ PODS = st.recursive(
 @given(st.dictionaries(NAMES, PODS, max_size=6))
 def test_no_leaf_outside_the_table_ever_gets_through(spec):
     allowed = {
-        path for path, verdict in paths(POD_SPEC, "spec") if not isinstance(verdict, Drop | Written)
+        path
+        for path, verdict in iterate_leaf_paths(POD_SPEC, "spec")
+        if not isinstance(verdict, DropField | BuiltField)
     }
-    copied = Walk().fields(spec, POD_SPEC, "spec")
+    copied = FieldWalk().walk_fields(spec, POD_SPEC, "spec")
     for path in leaves_of(copied, "spec"):
         parents = {path.rsplit(".", depth)[0] for depth in range(1, path.count(".") + 1)}
         is_known = path in allowed or any(parent in allowed for parent in parents)
@@ -137,8 +141,8 @@ def test_no_leaf_outside_the_table_ever_gets_through(spec):
 
 @given(OBJECTS)
 def test_nothing_unknown_with_a_value_is_silent(spec):
-    found = Walk()
-    found.fields(spec, {}, "spec")
+    found = FieldWalk()
+    found.walk_fields(spec, {}, "spec")
     told = {problem.path for problem in found.problems}
     for key, value in spec.items():
         is_empty = value is None or value is False or value in ("", 0) or value == []
@@ -159,32 +163,42 @@ def test_nothing_unknown_with_a_value_is_silent(spec):
     ],
 )
 def test_a_problem_says_what_would_do(value, told):
-    found = Walk()
-    found.fields(value, TABLE, "spec")
+    found = FieldWalk()
+    found.walk_fields(value, TABLE, "spec")
     assert [problem.text for problem in found.problems] == [told]
 
 
 def test_what_some_rules_hold_back_is_lifted_wherever_it_stands():
     table = {
-        "inner": Fields({"only": TABLE["only"], "never": TABLE["never"]}),
-        "list": Each({"deep": Fields({"never": TABLE["never"]}), "plain": ALLOW}),
-        "other": Refuse("other-rule", "no"),
+        "inner": ObjectFields({"only": TABLE["only"], "never": TABLE["never"]}),
+        "list": ListOfObjects(
+            {"deep": ObjectFields({"never": TABLE["never"]}), "plain": ALLOW_SCALAR}
+        ),
+        "other": RefuseField("other-rule", "no"),
         "dropped": TABLE["dropped"],
     }
-    assert lifted(table, {"never-rule"}) == {
-        "inner": Fields({"only": TABLE["only"], "never": ALLOW}),
-        "list": Each({"deep": Fields({"never": ALLOW}), "plain": ALLOW}),
-        "other": Refuse("other-rule", "no"),
+    assert lift_rules(table, {"never-rule"}) == {
+        "inner": ObjectFields({"only": TABLE["only"], "never": ALLOW_SCALAR}),
+        "list": ListOfObjects(
+            {"deep": ObjectFields({"never": ALLOW_SCALAR}), "plain": ALLOW_SCALAR}
+        ),
+        "other": RefuseField("other-rule", "no"),
         "dropped": TABLE["dropped"],
     }
-    assert lifted(table, {"only-rule"})["inner"] == Fields({"only": ALLOW, "never": TABLE["never"]})
-    assert lifted(table, ()) == table
+    assert lift_rules(table, {"only-rule"})["inner"] == ObjectFields(
+        {"only": ALLOW_SCALAR, "never": TABLE["never"]}
+    )
+    assert lift_rules(table, ()) == table
 
 
 def test_each_leaf_of_a_table_has_its_path():
-    table = {"a": ALLOW, "b": Fields({"c": FREE}), "d": Each({"e": Fields({"f": ALLOW})})}
-    assert list(paths(table, "spec")) == [
-        ("spec.a", ALLOW),
-        ("spec.b.c", FREE),
-        ("spec.d[].e.f", ALLOW),
+    table = {
+        "a": ALLOW_SCALAR,
+        "b": ObjectFields({"c": ALLOW_MAP}),
+        "d": ListOfObjects({"e": ObjectFields({"f": ALLOW_SCALAR})}),
+    }
+    assert list(iterate_leaf_paths(table, "spec")) == [
+        ("spec.a", ALLOW_SCALAR),
+        ("spec.b.c", ALLOW_MAP),
+        ("spec.d[].e.f", ALLOW_SCALAR),
     ]

@@ -2,11 +2,11 @@
 
 from __future__ import annotations
 
-from syncer.model.keys import HOME, Key, group_of
+from syncer.model.keys import HOME, Key, build_group
 
 KEY = Key("vc", HOME, "Pod", "web", "p")
 
 
 def test_queues_are_fair_between_tenants_and_between_the_super_clusters_of_each():
-    assert group_of(KEY) == "vc"
-    assert group_of(KEY._replace(super_cluster="c2")) == "vc@c2"
+    assert build_group(KEY) == "vc"
+    assert build_group(KEY._replace(super_cluster="c2")) == "vc@c2"

@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from syncer.model import label_selectors
-from tenancy.policies import BASELINE, Metadata
+from tenancy.policies import BASELINE_POLICY, MetadataSpec
 
 LABELS = {"app": "a", "tier": "b"}
 
@@ -40,7 +40,7 @@ def expression(key: str, operator: str, *values: str) -> dict[str, Any]:
 )
 def test_what_a_selector_selects(selector, selects):
     assert label_selectors.matches(selector, LABELS) is selects
-    assert list(label_selectors.problems(selector, "spec", BASELINE.metadata)) == []
+    assert list(label_selectors.find_problems(selector, "spec", BASELINE_POLICY.metadata)) == []
 
 
 @pytest.mark.parametrize(
@@ -54,13 +54,13 @@ def test_what_a_selector_selects(selector, selects):
 )
 def test_labels_that_no_twin_has_are_not_selected_by(key):
     for selector in ({"matchLabels": {key: "x"}}, expression(key, "DoesNotExist")):
-        (problem,) = label_selectors.problems(selector, "spec", BASELINE.metadata)
+        (problem,) = label_selectors.find_problems(selector, "spec", BASELINE_POLICY.metadata)
         assert problem.rule == "selector-label"
         assert key in problem.text
 
 
 def test_labels_that_a_policy_lets_down_may_be_selected_by():
-    passing = Metadata(label_domains=("istio.io",))
+    passing = MetadataSpec(label_domains=("istio.io",))
     for selector in ({"matchLabels": {"istio.io/rev": "x"}}, expression("istio.io/rev", "Exists")):
-        assert list(label_selectors.problems(selector, "spec", passing)) == []
-        assert list(label_selectors.problems(selector, "spec", BASELINE.metadata)) != []
+        assert list(label_selectors.find_problems(selector, "spec", passing)) == []
+        assert list(label_selectors.find_problems(selector, "spec", BASELINE_POLICY.metadata)) != []

@@ -8,12 +8,12 @@ import orjson
 import pytest
 from hypothesis import given
 
-from kubeio.cache.store import Entry, parse
+from kubeio.cache.store import Entry, parse_entry
 from syncer.model import mirrored_kinds
-from syncer.model.mirrored_kinds import BY_KIND, MIRRORS
-from syncer.rbac import SUPER_ACCESS, TENANT_ACCESS
+from syncer.model.mirrored_kinds import MIRRORS, MIRRORS_BY_KIND
+from syncer.rbac import SUPER_RBAC_RULES, TENANT_RBAC_RULES
 from tenancy import wellknown
-from tenancy.policies import BASELINE, Classes, Sync
+from tenancy.policies import BASELINE_POLICY, ClassFilter, SyncSpec
 from tests.unit.syncer.model.test_object_meta import OBJECTS
 from tests.unit.syncer.test_rbac import may
 
@@ -22,7 +22,7 @@ METADATA = {"name": "c", "uid": "u", "labels": {"secret": "x"}, "annotations": {
 
 def entry(kind: str, name: str = "c", **labels: str) -> Entry:
     """Return a cached class."""
-    return parse(orjson.dumps({"kind": kind, "metadata": {"name": name, "labels": labels}}))
+    return parse_entry(orjson.dumps({"kind": kind, "metadata": {"name": name, "labels": labels}}))
 
 
 @pytest.mark.parametrize(
@@ -79,8 +79,8 @@ def entry(kind: str, name: str = "c", **labels: str) -> Entry:
     ],
 )
 def test_what_is_shown(kind, fields, seen):
-    mirror = BY_KIND[kind]
-    body = mirrored_kinds.body(mirror, {"metadata": METADATA, **fields})
+    mirror = MIRRORS_BY_KIND[kind]
+    body = mirrored_kinds.build_mirror(mirror, {"metadata": METADATA, **fields})
     head = {"apiVersion": mirror.resource.api_version, "kind": kind}
     metadata = {
         "name": "c",
@@ -89,29 +89,32 @@ def test_what_is_shown(kind, fields, seen):
     }
     assert body == {**head, "metadata": metadata, **seen}
     assert set(seen) <= set(mirror.fields)
-    assert mirrored_kinds.is_shown({**body, "status": {}}, body, mirror.fields)
+    assert mirrored_kinds.is_mirror_current({**body, "status": {}}, body, mirror.fields)
 
 
 @given(OBJECTS)
 def test_whatever_a_class_holds(fields):
     for mirror in MIRRORS:
-        body = mirrored_kinds.body(mirror, {**fields, "metadata": METADATA})
+        body = mirrored_kinds.build_mirror(mirror, {**fields, "metadata": METADATA})
         assert "secret" not in orjson.dumps(body["metadata"]).decode()
 
 
 @pytest.mark.parametrize("kind", ["StorageClass", "IngressClass", "VolumeSnapshotClass"])
 def test_the_default_class_is_known_as_such(kind):
-    mirror = BY_KIND[kind]
-    metadata = {**METADATA, "annotations": {mirror.default: "true", "secret": "x"}}
-    body = mirrored_kinds.body(mirror, {"metadata": metadata})
-    assert body["metadata"]["annotations"] == {mirror.default: "true", wellknown.UID: "u"}
+    mirror = MIRRORS_BY_KIND[kind]
+    metadata = {**METADATA, "annotations": {mirror.default_annotation: "true", "secret": "x"}}
+    body = mirrored_kinds.build_mirror(mirror, {"metadata": metadata})
+    assert body["metadata"]["annotations"] == {
+        mirror.default_annotation: "true",
+        wellknown.UID: "u",
+    }
 
 
 def shown(**own: Any) -> bool:
     """Tell whether a StorageClass of the tenant is as wanted."""
-    mirror = BY_KIND["StorageClass"]
-    wanted = mirrored_kinds.body(mirror, {"metadata": METADATA, "provisioner": "p"})
-    return mirrored_kinds.is_shown({**wanted, **own}, wanted, mirror.fields)
+    mirror = MIRRORS_BY_KIND["StorageClass"]
+    wanted = mirrored_kinds.build_mirror(mirror, {"metadata": METADATA, "provisioner": "p"})
+    return mirrored_kinds.is_mirror_current({**wanted, **own}, wanted, mirror.fields)
 
 
 @pytest.mark.parametrize(
@@ -131,8 +134,8 @@ def test_what_differs(own, is_same):
 
 
 def test_a_replacement_is_of_the_very_object_and_keeps_finalizers():
-    mirror = BY_KIND["StorageClass"]
-    wanted = mirrored_kinds.body(mirror, {"metadata": METADATA, "provisioner": "p"})
+    mirror = MIRRORS_BY_KIND["StorageClass"]
+    wanted = mirrored_kinds.build_mirror(mirror, {"metadata": METADATA, "provisioner": "p"})
     own = {
         "metadata": {
             "name": "c",
@@ -144,7 +147,7 @@ def test_a_replacement_is_of_the_very_object_and_keeps_finalizers():
         },
         "provisioner": "q",
     }
-    body = mirrored_kinds.replacement(own, wanted)
+    body = mirrored_kinds.build_replacement(own, wanted)
     assert body["metadata"] == {
         **wanted["metadata"],
         "uid": "t",
@@ -155,29 +158,31 @@ def test_a_replacement_is_of_the_very_object_and_keeps_finalizers():
 
 
 def test_who_is_selected():
-    gold = Sync(storage_classes=Classes(match_labels={"tier": "gold"}))
-    mirror = BY_KIND["StorageClass"]
+    gold = SyncSpec(storage_classes=ClassFilter(match_labels={"tier": "gold"}))
+    mirror = MIRRORS_BY_KIND["StorageClass"]
     assert mirrored_kinds.is_selected(mirror, gold, entry("StorageClass", tier="gold"))
     assert not mirrored_kinds.is_selected(mirror, gold, entry("StorageClass", tier="tin"))
-    every = Sync(priority_classes=Classes(names=("*",)))
-    classes = BY_KIND["PriorityClass"]
+    every = SyncSpec(priority_classes=ClassFilter(names=("*",)))
+    classes = MIRRORS_BY_KIND["PriorityClass"]
     assert mirrored_kinds.is_selected(classes, every, entry("PriorityClass", "high"))
     assert not mirrored_kinds.is_selected(
         classes, every, entry("PriorityClass", "system-node-critical")
     )
-    assert not mirrored_kinds.is_selected(classes, BASELINE.sync, entry("PriorityClass", "high"))
+    assert not mirrored_kinds.is_selected(
+        classes, BASELINE_POLICY.sync, entry("PriorityClass", "high")
+    )
     public = entry("PriorityClass", "high", **{"tenancy.x-k8s.io/super.public": "true"})
-    assert mirrored_kinds.is_selected(classes, BASELINE.sync, public)
+    assert mirrored_kinds.is_selected(classes, BASELINE_POLICY.sync, public)
 
 
 def test_each_row_is_selected_by_its_own_field():
     for mirror in MIRRORS:
-        chosen = Classes(names=(mirror.resource.kind,))
+        chosen = ClassFilter(names=(mirror.resource.kind,))
         picked = [
             field
-            for field in Sync.__struct_fields__
-            if isinstance(getattr(BASELINE.sync, field), Classes)
-            and mirror.selected_by(Sync(**{field: chosen})) is chosen
+            for field in SyncSpec.__struct_fields__
+            if isinstance(getattr(BASELINE_POLICY.sync, field), ClassFilter)
+            and mirror.select_filter(SyncSpec(**{field: chosen})) is chosen
         ]
         assert len(picked) == 1
         assert picked[0].replace("_", "").startswith(mirror.resource.kind.lower()[:8])
@@ -186,13 +191,13 @@ def test_each_row_is_selected_by_its_own_field():
 def test_what_is_shown_may_be_followed_and_written():
     for mirror in MIRRORS:
         group, plural = mirror.resource.group, mirror.resource.plural
-        assert may(SUPER_ACCESS, group, plural) == {"get", "list", "watch"}
+        assert may(SUPER_RBAC_RULES, group, plural) == {"get", "list", "watch"}
         wanted = {"list", "watch", "create", "update", "delete"}
-        assert may(TENANT_ACCESS, group, plural) == wanted
+        assert may(TENANT_RBAC_RULES, group, plural) == wanted
 
 
 def test_either_mark_is_enough():
-    assert mirrored_kinds.is_ours(entry("StorageClass", **{wellknown.MIRRORED: "true"}))
+    assert mirrored_kinds.is_own_mirror(entry("StorageClass", **{wellknown.MIRRORED: "true"}))
     recorded = {"metadata": {"name": "c", "annotations": {wellknown.UID: "u"}}}
-    assert mirrored_kinds.is_ours(parse(orjson.dumps(recorded)))
-    assert not mirrored_kinds.is_ours(entry("StorageClass"))
+    assert mirrored_kinds.is_own_mirror(parse_entry(orjson.dumps(recorded)))
+    assert not mirrored_kinds.is_own_mirror(entry("StorageClass"))

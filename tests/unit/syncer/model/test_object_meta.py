@@ -12,7 +12,7 @@ from syncer.model import builtin_policy, object_meta
 from syncer.model.rejections import RejectedError
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import Metadata
+from tenancy.policies import MetadataSpec
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
 KEYS = st.text("abcABC019./-_", max_size=40)
@@ -36,21 +36,21 @@ TABLES = st.dictionaries(KEYS, VALUES, max_size=8)
     ],
 )
 def test_labels_that_pass(key):
-    assert object_meta.passes_label(key)
+    assert object_meta.is_label_synced(key)
 
 
 def test_what_is_opaque_stays_above_whatever_else_lets_it_pass():
-    passing = Metadata(
+    passing = MetadataSpec(
         label_domains=("mesh.example",),
         annotations={"*": ("own.example/a",)},
         opaque_prefixes=("internal", "mesh.example/", "own.example/"),
     )
     for key in ("internal", "internal-cost", "internal.example.com/x", "mesh.example/x"):
-        assert not object_meta.passes_label(key, passing)
-        assert not object_meta.passes_annotation("Pod", key, passing)
-    assert not object_meta.passes_annotation("Pod", "own.example/a", passing)
-    assert object_meta.passes_label("app", passing)
-    assert object_meta.passes_annotation("Pod", "note", passing)
+        assert not object_meta.is_label_synced(key, passing)
+        assert not object_meta.is_annotation_synced("Pod", key, passing)
+    assert not object_meta.is_annotation_synced("Pod", "own.example/a", passing)
+    assert object_meta.is_label_synced("app", passing)
+    assert object_meta.is_annotation_synced("Pod", "note", passing)
 
 
 @pytest.mark.parametrize(
@@ -58,22 +58,22 @@ def test_what_is_opaque_stays_above_whatever_else_lets_it_pass():
 )
 def test_configuration_goes_down_without_labels_by_which_collectors_find_it(kind, passes):
     found = {"name": "x", "namespace": "web", "uid": "u", "labels": {"grafana_dashboard": "1"}}
-    made = object_meta.super_metadata(kind, TENANT, found, super_namespace="below")
+    made = object_meta.build_super_metadata(kind, TENANT, found, super_namespace="below")
     assert ("grafana_dashboard" in made["labels"]) is passes
-    before = object_meta.super_metadata("Pod", TENANT, found, super_namespace="below")
-    before["annotations"][wellknown.KEYS] = '[["grafana_dashboard"],[]]'
-    patch = object_meta.metadata_patch(kind, before, made)
+    before = object_meta.build_super_metadata("Pod", TENANT, found, super_namespace="below")
+    before["annotations"][wellknown.SYNCED_KEYS] = '[["grafana_dashboard"],[]]'
+    patch = object_meta.build_metadata_patch(kind, before, made)
     assert patch.get("labels", {}) == ({} if passes else {"grafana_dashboard": None})
 
 
 @pytest.mark.parametrize("kind", ["Service", "Ingress"])
 def test_what_is_opaque_holds_nothing_back(kind):
-    passing = Metadata(opaque_prefixes=("team", "own.example/"))
+    passing = MetadataSpec(opaque_prefixes=("team", "own.example/"))
     opaque = {"team-owner": "a", "own.example/cost": "b"}
-    assert object_meta.holding_annotation(kind, opaque, passing) is None
-    assert object_meta.passed_annotations(kind, {"annotations": opaque}, passing) == {}
+    assert object_meta.find_blocking_annotation(kind, opaque, passing) is None
+    assert object_meta.filter_annotations(kind, {"annotations": opaque}, passing) == {}
     other = {**opaque, "cloud.example/internal": "true"}
-    held = object_meta.holding_annotation(kind, other, passing)
+    held = object_meta.find_blocking_annotation(kind, other, passing)
     assert held is not None
     assert "cloud.example/internal" in held.path
 
@@ -97,7 +97,7 @@ def test_what_is_opaque_holds_nothing_back(kind):
     ],
 )
 def test_labels_that_stay_above(key):
-    assert not object_meta.passes_label(key)
+    assert not object_meta.is_label_synced(key)
 
 
 @pytest.mark.parametrize(
@@ -116,7 +116,7 @@ def test_labels_that_stay_above(key):
     ],
 )
 def test_annotations_pass_by_exact_key_and_kind(kind, key, passes):
-    assert object_meta.passes_annotation(kind, key) is passes
+    assert object_meta.is_annotation_synced(kind, key) is passes
 
 
 @pytest.mark.parametrize(
@@ -125,7 +125,7 @@ def test_annotations_pass_by_exact_key_and_kind(kind, key, passes):
 def test_an_unknown_annotation_holds_a_service(key):
     metadata = {"name": "s", "namespace": "n", "uid": "u", "annotations": {key: "true"}}
     with pytest.raises(RejectedError) as raised:
-        object_meta.super_metadata("Service", TENANT, metadata, super_namespace="below")
+        object_meta.build_super_metadata("Service", TENANT, metadata, super_namespace="below")
     assert key in str(raised.value)
 
 
@@ -134,7 +134,7 @@ def test_an_unknown_annotation_holds_a_service(key):
     ["plain", builtin_policy.LAST_APPLIED, "meta.helm.sh/release-name", "prometheus.io/scrape"],
 )
 def test_a_harmless_annotation_holds_nothing(key):
-    assert object_meta.holding_annotation("Service", {key: "x"}) is None
+    assert object_meta.find_blocking_annotation("Service", {key: "x"}) is None
 
 
 @given(labels=TABLES, annotations=TABLES, extra=st.dictionaries(KEYS, st.text(), max_size=3))
@@ -150,23 +150,23 @@ def test_the_stamp_cannot_be_forged(labels, annotations, extra):
         "ownerReferences": [{"uid": "other", "controller": False, **extra}],
         "deletionTimestamp": "2026-01-01T00:00:00Z",
     }
-    found = object_meta.super_metadata("Pod", TENANT, metadata, super_namespace="below")
+    found = object_meta.build_super_metadata("Pod", TENANT, metadata, super_namespace="below")
     assert set(found) == {"name", "namespace", "labels", "annotations"}
     assert found["namespace"] == "below"
     assert found["labels"][wellknown.VC_UID] == TENANT.uid
     assert found["labels"][wellknown.CONTROLLED] == "true"
     assert found["annotations"][wellknown.UID] == "uid-1"
     assert found["annotations"][wellknown.VC_UID] == TENANT.uid
-    ours = {k for k in found["labels"] if wellknown.is_reserved(k)}
-    assert all(object_meta.passes_label(k) for k in set(found["labels"]) - ours)
+    ours = {k for k in found["labels"] if wellknown.is_reserved_key(k)}
+    assert all(object_meta.is_label_synced(k) for k in set(found["labels"]) - ours)
 
 
 def test_the_controller_is_recorded_in_few_bytes():
     owner = {"kind": "ReplicaSet", "uid": "u", "name": "n" * 5000, "controller": True}
     metadata = {"ownerReferences": [{"kind": "Other", "uid": "o"}, owner]}
-    assert json.loads(object_meta.owner_record(metadata)) == {"kind": "ReplicaSet", "uid": "u"}
-    assert object_meta.owner_record({"ownerReferences": [owner | {"kind": "K" * 600}]}) == ""
-    assert object_meta.owner_record({}) == ""
+    assert json.loads(object_meta.encode_owner(metadata)) == {"kind": "ReplicaSet", "uid": "u"}
+    assert object_meta.encode_owner({"ownerReferences": [owner | {"kind": "K" * 600}]}) == ""
+    assert object_meta.encode_owner({}) == ""
 
 
 def test_a_metadata_patch_restores_ours_and_leaves_theirs():
@@ -178,10 +178,10 @@ def test_a_metadata_patch_restores_ours_and_leaves_theirs():
         "labels": {"app": "old", "gone": "1", "topology.kubernetes.io/zone": "a"},
         "annotations": {"note": "x", "operator.example/seen": "1", wellknown.STORE_REVISION: "5"},
     }
-    assert object_meta.metadata_patch("Pod", live, desired) == {
+    assert object_meta.build_metadata_patch("Pod", live, desired) == {
         "labels": {"app": "web", "gone": None, wellknown.VC_UID: "vc-uid"}
     }
-    assert object_meta.metadata_patch("Pod", desired, desired) == {}
+    assert object_meta.build_metadata_patch("Pod", desired, desired) == {}
 
 
 NAMES = st.sampled_from("abcd")
@@ -218,25 +218,25 @@ def without_nulls(value):
 @given(OBJECTS, OBJECTS)
 def test_a_merge_patch_makes_the_old_the_new(old, new):
     old, new = without_nulls(old), without_nulls(new)
-    patch = object_meta.merge_patch(old, new)
+    patch = object_meta.build_merge_patch(old, new)
     assert merged(old, patch) == new
     assert (patch == {}) == (old == new)
 
 
 def test_super_names_are_scrubbed_from_every_text():
-    pairs = object_meta.names_of(TENANT, "default-abc123-vc-web", "web", ("below", "above"))
+    pairs = object_meta.build_name_pairs(TENANT, "default-abc123-vc-web", "web", ("below", "above"))
     told = {
         "message": "pod p_default-abc123-vc-web(below) in default-abc123-vc-o, default-abc123-vc",
         "list": ["default-abc123-vc-web/x", 3],
     }
-    shown = object_meta.scrub_all(told, pairs)
+    shown = object_meta.replace_names_in(told, pairs)
     assert shown == {"message": "pod p_web(above) in o, ", "list": ["web/x", 3]}
 
 
 def test_the_key_of_a_mirror_is_the_same_for_ever():
     """Twins of before have it, and a pod's field references cannot be changed."""
     assert (
-        object_meta.mirror_key("labels", "a.example/b")
+        object_meta.build_mirror_key("labels", "a.example/b")
         == "mirror.tenancy.x-k8s.io/3w5qdsjlu676ktza"
     )
 
@@ -253,7 +253,7 @@ def test_the_key_of_a_mirror_is_the_same_for_ever():
     ],
 )
 def test_without_a_record_a_key_goes_that_could_have_come_from_the_tenant(kind, field, key, goes):
-    patch = object_meta.metadata_patch(kind, {field: {key: "x"}}, {})
+    patch = object_meta.build_metadata_patch(kind, {field: {key: "x"}}, {})
     assert patch == ({field: {key: None}} if goes else {})
 
 
@@ -266,7 +266,7 @@ def test_a_twins_metadata_to_the_last_key():
         "annotations": {"note": "n", "own": "tenant", "far.example/a": "b"},
         "ownerReferences": [{"kind": "ReplicaSet", "uid": "r", "controller": True}],
     }
-    found = object_meta.super_metadata(
+    found = object_meta.build_super_metadata(
         "Pod",
         TENANT,
         tenant_metadata,
@@ -278,38 +278,41 @@ def test_a_twins_metadata_to_the_last_key():
     assert found == {
         "name": "other",
         "namespace": "below",
-        "labels": {"app": "a", "own": "extra", **ownership.labels(TENANT, "web")},
+        "labels": {"app": "a", "own": "extra", **ownership.build_owner_labels(TENANT, "web")},
         "annotations": {
             "note": "n",
             "own": "extra",
             wellknown.OWNER: '{"kind": "ReplicaSet", "uid": "r"}',
-            wellknown.KEYS: '[["app","own"],["note","own"]]',
-            **ownership.annotations(TENANT, "web", "uid-1"),
+            wellknown.SYNCED_KEYS: '[["app","own"],["note","own"]]',
+            **ownership.build_owner_annotations(TENANT, "web", "uid-1"),
         },
     }
 
 
 def test_a_twin_of_what_is_in_no_namespace_and_has_no_keys():
-    found = object_meta.super_metadata(
+    found = object_meta.build_super_metadata(
         "PersistentVolume", TENANT, {"name": "v", "uid": "u"}, super_namespace=""
     )
     assert found == {
         "name": "v",
         "namespace": "",
-        "labels": ownership.labels(TENANT, ""),
-        "annotations": {wellknown.KEYS: "[[],[]]", **ownership.annotations(TENANT, "", "u")},
+        "labels": ownership.build_owner_labels(TENANT, ""),
+        "annotations": {
+            wellknown.SYNCED_KEYS: "[[],[]]",
+            **ownership.build_owner_annotations(TENANT, "", "u"),
+        },
     }
 
 
 def test_listed_labels_of_configuration_go_down_in_whatever_case_their_domain_is():
-    passing = Metadata(label_domains=("mesh.example",))
+    passing = MetadataSpec(label_domains=("mesh.example",))
     labels = {"Mesh.Example/x": "1", "app": "a", "other.example/x": "1"}
     metadata = {"name": "c", "namespace": "web", "uid": "u", "labels": labels}
     for kind in ("ConfigMap", "Secret"):
-        found = object_meta.super_metadata(
+        found = object_meta.build_super_metadata(
             kind, TENANT, metadata, super_namespace="below", passing=passing
         )
-        ours = ownership.labels(TENANT, "web")
+        ours = ownership.build_owner_labels(TENANT, "web")
         assert found["labels"] == {"Mesh.Example/x": "1", **ours}
 
 
@@ -317,7 +320,7 @@ def test_what_holds_a_service_is_named_with_the_first_key():
     keys = ("z.example/a", "b.example/internal", "plain", "meta.helm.sh/release-name")
     metadata = {"name": "s", "namespace": "n", "uid": "u", "annotations": dict.fromkeys(keys, "")}
     with pytest.raises(RejectedError) as raised:
-        object_meta.super_metadata("Service", TENANT, metadata, super_namespace="below")
+        object_meta.build_super_metadata("Service", TENANT, metadata, super_namespace="below")
     (problem,) = raised.value.problems
     assert (problem.rule, problem.path) == (
         "annotation",
@@ -327,23 +330,23 @@ def test_what_holds_a_service_is_named_with_the_first_key():
         "may not be set here, and leaving it out might change the meaning; remove it"
     )
     for kind in ("Pod", "ConfigMap"):
-        assert object_meta.holding_annotation(kind, dict.fromkeys(keys, "")) is None
+        assert object_meta.find_blocking_annotation(kind, dict.fromkeys(keys, "")) is None
     reserved = {f"{wellknown.DOMAIN}/x": "", "service.kubernetes.io/topology-mode": ""}
-    assert object_meta.holding_annotation("Service", reserved) is None
-    assert object_meta.holding_annotation("Ingress", reserved) is not None
+    assert object_meta.find_blocking_annotation("Service", reserved) is None
+    assert object_meta.find_blocking_annotation("Ingress", reserved) is not None
 
 
 def test_records_that_would_be_over_long_are_left_out():
     head = '{"kind": "", "uid": ""}'
     owner = {"controller": True, "kind": "K" * (512 - len(head))}
-    assert len(object_meta.owner_record({"ownerReferences": [owner]})) == 512
+    assert len(object_meta.encode_owner({"ownerReferences": [owner]})) == 512
     owner["kind"] += "K"
-    assert object_meta.owner_record({"ownerReferences": [owner]}) == ""
-    assert object_meta.owner_record({"ownerReferences": [{"controller": True}]}) == head
-    assert object_meta.keys_record(["b", "a"], ["d", "c"]) == '[["a","b"],["c","d"]]'
+    assert object_meta.encode_owner({"ownerReferences": [owner]}) == ""
+    assert object_meta.encode_owner({"ownerReferences": [{"controller": True}]}) == head
+    assert object_meta.encode_keys(["b", "a"], ["d", "c"]) == '[["a","b"],["c","d"]]'
     most = 32_768 - len('[[""],[]]')
-    assert len(object_meta.keys_record(["x" * most], [])) == 32_768
-    assert object_meta.keys_record(["x" * (most + 1)], []) == ""
+    assert len(object_meta.encode_keys(["x" * most], [])) == 32_768
+    assert object_meta.encode_keys(["x" * (most + 1)], []) == ""
 
 
 def test_the_recorded_revision_neither_makes_a_patch_nor_goes():
@@ -351,7 +354,7 @@ def test_the_recorded_revision_neither_makes_a_patch_nor_goes():
     live = {
         "labels": {wellknown.STORE_REVISION: "5", "kept": "1", "gone": "1", "theirs": "1"},
         "annotations": {
-            wellknown.KEYS: keys,
+            wellknown.SYNCED_KEYS: keys,
             wellknown.STORE_REVISION: "5",
             "theirs": "1",
             "gone": "1",
@@ -360,33 +363,33 @@ def test_the_recorded_revision_neither_makes_a_patch_nor_goes():
     }
     desired = {
         "labels": {"kept": "2", "new": "1"},
-        "annotations": {wellknown.KEYS: keys, wellknown.STORE_REVISION: "9"},
+        "annotations": {wellknown.SYNCED_KEYS: keys, wellknown.STORE_REVISION: "9"},
     }
-    assert object_meta.metadata_patch("Pod", live, desired) == {
+    assert object_meta.build_metadata_patch("Pod", live, desired) == {
         "labels": {"kept": "2", "new": "1", "gone": None},
         "annotations": {"gone": None, f"{wellknown.DOMAIN}/old": None},
     }
     for nonsense in ("", "{}", "[1]", "[[1],2]", "[[],[],[]]"):
-        broken = {**live, "annotations": {**live["annotations"], wellknown.KEYS: nonsense}}
-        patch = object_meta.metadata_patch("Pod", broken, desired)
+        broken = {**live, "annotations": {**live["annotations"], wellknown.SYNCED_KEYS: nonsense}}
+        patch = object_meta.build_metadata_patch("Pod", broken, desired)
         assert patch["labels"]["theirs"] is None  # it may have been the tenant's
 
 
 def test_a_merge_patch_goes_as_deep_as_what_differs():
     old = {"a": {"b": 1, "c": 2}, "d": [1], "e": 1, "same": {"x": 1}, "null": None}
     new = {"a": {"b": 1, "c": 3}, "d": [2], "f": {"g": 1}, "same": {"x": 1}, "null": None}
-    assert object_meta.merge_patch(old, new) == {
+    assert object_meta.build_merge_patch(old, new) == {
         "a": {"c": 3},
         "d": [2],
         "e": None,
         "f": {"g": 1},
     }
-    assert object_meta.merge_patch({"a": 1}, {"a": {"b": 1}}) == {"a": {"b": 1}}
-    assert object_meta.merge_patch({}, {"a": None}) == {"a": None}
+    assert object_meta.build_merge_patch({"a": 1}, {"a": {"b": 1}}) == {"a": {"b": 1}}
+    assert object_meta.build_merge_patch({}, {"a": None}) == {"a": None}
 
 
 def test_each_form_of_a_super_name_is_replaced():
-    assert object_meta.names_of(TENANT, "r-web", "web", ("a-b", "c-d")) == [
+    assert object_meta.build_name_pairs(TENANT, "r-web", "web", ("a-b", "c-d")) == [
         ("r-web", "web"),
         ("default-abc123-vc-", ""),
         ("default-abc123-vc", ""),
@@ -397,10 +400,10 @@ def test_each_form_of_a_super_name_is_replaced():
         ("ab", "cd"),
         ("AB", "CD"),
     ]
-    assert object_meta.scrub("x", [("", "never")]) == "x"
+    assert object_meta.replace_names("x", [("", "never")]) == "x"
     told = {"a": ["b", 1, None], "r-web": "r-web"}
-    assert object_meta.scrub_all(told, [("r-web", "web"), ("", "never")]) == {
+    assert object_meta.replace_names_in(told, [("r-web", "web"), ("", "never")]) == {
         "a": ["b", 1, None],
         "r-web": "web",
     }
-    assert object_meta.scrub_all(told, [("absent", "x"), ("", "never")]) is told
+    assert object_meta.replace_names_in(told, [("absent", "x"), ("", "never")]) is told

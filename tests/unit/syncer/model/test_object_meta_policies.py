@@ -41,7 +41,7 @@ METADATA = policy(
     ],
 )
 def test_labels_of_listed_domains_pass(key, passes):
-    assert object_meta.passes_label(key, METADATA) is passes
+    assert object_meta.is_label_synced(key, METADATA) is passes
 
 
 @pytest.mark.parametrize(
@@ -55,10 +55,10 @@ def test_labels_of_listed_domains_pass(key, passes):
     ],
 )
 def test_listed_annotations_pass_by_exact_key_and_kind(kind, key, passes):
-    assert object_meta.passes_annotation(kind, key, METADATA) is passes
+    assert object_meta.is_annotation_synced(kind, key, METADATA) is passes
 
 
 def test_a_listed_annotation_holds_nothing_back_any_more():
     annotations = {"cloud.example/internal": "true"}
-    assert object_meta.holding_annotation("Service", annotations) is not None
-    assert object_meta.holding_annotation("Service", annotations, METADATA) is None
+    assert object_meta.find_blocking_annotation("Service", annotations) is not None
+    assert object_meta.find_blocking_annotation("Service", annotations, METADATA) is None

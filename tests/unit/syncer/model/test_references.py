@@ -9,12 +9,12 @@ from hypothesis import strategies as st
 from syncer.model.references import (
     ACCOUNT_TOKEN,
     POD_TOKEN,
-    Ref,
-    References,
+    ObjectReference,
+    ReferenceIndex,
+    build_user_name,
     is_reserved_name,
-    needs_of,
-    refs_of,
-    user_of,
+    list_pod_needs,
+    list_references,
 )
 
 POD = {
@@ -55,7 +55,7 @@ POD = {
 
 
 def test_every_place_that_names_an_object_is_walked():
-    found = refs_of(POD["spec"])
+    found = list_references(POD["spec"])
     assert {ref.name for ref in found if ref.kind == "Secret"} == {
         "pull",
         "s1",
@@ -65,17 +65,17 @@ def test_every_place_that_names_an_object_is_walked():
         "s5",
     }
     assert {ref.name for ref in found if ref.kind == "ConfigMap"} == {"c1", "c2", "c3", "c4"}
-    tokens = {Ref(ACCOUNT_TOKEN, "robot"), Ref(POD_TOKEN, "u")}
-    assert needs_of(POD) == found | tokens
+    tokens = {ObjectReference(ACCOUNT_TOKEN, "robot"), ObjectReference(POD_TOKEN, "u")}
+    assert list_pod_needs(POD) == found | tokens
 
 
 @pytest.mark.parametrize("spec", [{"volumes": "none"}, {"containers": [3]}, {"containers": {}}])
 def test_a_malformed_pod_needs_nothing(spec):
-    assert refs_of(spec) == frozenset()
+    assert list_references(spec) == frozenset()
     sources = [{"serviceAccountToken": {"audience": "vault"}}]
     bound = {"volumes": [{"projected": {"sources": sources}}]}
-    assert needs_of({"metadata": {}, "spec": bound}) == frozenset()
-    assert needs_of({"metadata": {"uid": "u"}, "spec": spec}) == frozenset()
+    assert list_pod_needs({"metadata": {}, "spec": bound}) == frozenset()
+    assert list_pod_needs({"metadata": {"uid": "u"}, "spec": spec}) == frozenset()
 
 
 @pytest.mark.parametrize(
@@ -96,31 +96,31 @@ pods = st.sampled_from(["p1", "p2", "p3"])
 
 
 refs = st.frozensets(
-    st.builds(Ref, st.sampled_from(["Secret", "ConfigMap"]), st.sampled_from("ab"))
+    st.builds(ObjectReference, st.sampled_from(["Secret", "ConfigMap"]), st.sampled_from("ab"))
 )
 
 
 @given(st.lists(st.tuples(pods, refs), max_size=20))
 def test_the_reverse_index_says_what_the_pods_say(steps):
-    index, truth = References(), {}
+    index, truth = ReferenceIndex(), {}
     for pod, needed in steps:
         changed = index.set("web", pod, needed)
         assert changed == truth.get(pod, frozenset()) ^ needed
         truth[pod] = needed
         for kind in ("Secret", "ConfigMap"):
             for name in "ab":
-                ref = Ref(kind, name)
+                ref = ObjectReference(kind, name)
                 users = {pod for pod, needs in truth.items() if ref in needs}
-                assert index.users("web", ref) == users
+                assert index.list_users("web", ref) == users
                 assert index.is_used("web", ref) == bool(users)
                 assert index.is_shared("web", ref) == (len(users) > 1)
                 assert not index.is_used("other", ref)
 
 
 def test_a_pod_and_an_ingress_of_one_name_are_two_users():
-    references, ref = References(), Ref("Secret", "cert")
+    references, ref = ReferenceIndex(), ObjectReference("Secret", "cert")
     references.set("web", "x", [ref])
-    references.set("web", user_of("Ingress", "x"), [ref])
+    references.set("web", build_user_name("Ingress", "x"), [ref])
     references.set("web", "x", [])
     assert references.is_used("web", ref)
-    assert references.users("web", ref) == {"Ingress/x"}
+    assert references.list_users("web", ref) == {"Ingress/x"}

@@ -6,4 +6,4 @@ from syncer.model import rejections
 
 
 def test_other_refusals_are_none_of_pod_security():
-    assert rejections.pod_security('pods "p" is forbidden: exceeded quota') is None
+    assert rejections.parse_pod_security('pods "p" is forbidden: exceeded quota') is None

@@ -3,31 +3,31 @@
 from __future__ import annotations
 
 from kubeio.cache.store import Store
-from syncer.model.super_cidrs import SuperRanges, networks
+from syncer.model.super_cidrs import SuperCidrTracker, parse_networks
 from tests.support.syncer.nodes import node
 from tests.support.syncer.sessions import put
 
 
 def test_the_ranges_follow_nodes_and_service_ranges():
     nodes, cidrs, calls = Store(), Store(), []
-    ranges = SuperRanges(nodes, cidrs)
+    ranges = SuperCidrTracker(nodes, cidrs)
     ranges.subscribe(lambda: calls.append(1))
     put(nodes, node("a", "192.0.2.7", "10.244.0.0/24"))
     last = put(nodes, node("b", "192.0.2.8", "10.244.1.0/24"))
     put(nodes, node("b", "192.0.2.8", "10.244.1.0/24", version="2"))
     put(cidrs, {"metadata": {"name": "k", "uid": "k"}, "spec": {"cidrs": ["10.96.0.0/16"]}})
     assert len(calls) == 3
-    found = ranges.current()
-    assert found.pods == networks(("10.244.0.0/23",))
-    assert found.nodes == networks(("192.0.2.7", "192.0.2.8"))
-    assert found.services == networks(("10.96.0.0/16",))
+    found = ranges.get_current()
+    assert found.pods == parse_networks(("10.244.0.0/23",))
+    assert found.nodes == parse_networks(("192.0.2.7", "192.0.2.8"))
+    assert found.services == parse_networks(("10.96.0.0/16",))
     nodes.discard(last, live=True)
-    assert ranges.current().pods == networks(("10.244.0.0/24",))
+    assert ranges.get_current().pods == parse_networks(("10.244.0.0/24",))
 
 
 def test_a_node_without_any_address_says_nothing():
     nodes = Store()
-    ranges = SuperRanges(nodes, Store())
+    ranges = SuperCidrTracker(nodes, Store())
     put(nodes, {"metadata": {"name": "a", "uid": "a"}, "status": {"addresses": [{"address": 7}]}})
     put(nodes, node("b", "not-an-address", ""))
-    assert ranges.current().nodes == ()
+    assert ranges.get_current().nodes == ()

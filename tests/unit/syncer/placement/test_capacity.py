@@ -6,8 +6,8 @@ from typing import Any
 
 import orjson
 
-from kubeio.cache.store import Entry, Store, parse
-from syncer.placement.capacity import Inventory
+from kubeio.cache.store import Entry, Store, parse_entry
+from syncer.placement.capacity import ClusterCapacity
 from tenancy import wellknown
 
 
@@ -18,7 +18,7 @@ def node(name: str = "n", *, ready: bool = True, **spec: Any) -> Entry:
     }
     labels = {"disk": "fast", "hidden.example/rack": "7"}
     metadata = {"name": name, "uid": name, "resourceVersion": str(id(spec)), "labels": labels}
-    return parse(orjson.dumps({"metadata": metadata, "spec": spec, "status": status}))
+    return parse_entry(orjson.dumps({"metadata": metadata, "spec": spec, "status": status}))
 
 
 def pod(name: str, cpu: str = "1", *, at: str = "n", version: str = "1", **status: str) -> Entry:
@@ -28,34 +28,34 @@ def pod(name: str, cpu: str = "1", *, at: str = "n", version: str = "1", **statu
     }  # fmt: skip
     containers = [{"name": "c", "resources": {"requests": {"cpu": cpu}}}]
     spec = {"containers": containers, **({"nodeName": at} if at else {})}
-    return parse(orjson.dumps({"metadata": metadata, "spec": spec, "status": status}))
+    return parse_entry(orjson.dumps({"metadata": metadata, "spec": spec, "status": status}))
 
 
-def made(*entries: Entry) -> tuple[Inventory, Store, Store]:
+def made(*entries: Entry) -> tuple[ClusterCapacity, Store, Store]:
     nodes, pods = Store(), Store()
     for entry in entries:
         nodes.put(entry, live=True)
-    return Inventory(nodes, pods), nodes, pods
+    return ClusterCapacity(nodes, pods), nodes, pods
 
 
-def cpu(inventory: Inventory) -> float:
-    return float(inventory.free()["cpu"])
+def cpu(inventory: ClusterCapacity) -> float:
+    return float(inventory.compute_free()["cpu"])
 
 
 def test_nodes_that_take_pods_count_with_the_labels_that_are_shown():
     inventory, nodes, _ = made(node(), node("shut", unschedulable=True), node("sick", ready=False))
-    (room,) = inventory.rooms("Standard")
+    (room,) = inventory.list_nodes("Standard")
     assert (room.name, dict(room.labels)) == ("n", {"disk": "fast"})
-    assert inventory.rooms("Full")[0].labels["hidden.example/rack"] == "7"
-    assert inventory.rooms("Standard", "target-c2")[0].name == "target-c2"
+    assert inventory.list_nodes("Full")[0].labels["hidden.example/rack"] == "7"
+    assert inventory.list_nodes("Standard", "target-c2")[0].name == "target-c2"
     assert cpu(inventory) == 4
-    assert inventory.whole.allocatable["cpu"] == "4"
+    assert inventory.node_totals.allocatable["cpu"] == "4"
     nodes.put(node("more"), live=True)
-    assert len(inventory.rooms("Standard")) == 2
-    assert inventory.whole.allocatable["cpu"] == "8"
+    assert len(inventory.list_nodes("Standard")) == 2
+    assert inventory.node_totals.allocatable["cpu"] == "8"
     nodes.discard(nodes.get("", "n"), live=True)  # type: ignore[arg-type]
-    assert [each.name for each in inventory.rooms("Standard")] == ["more"]
-    assert inventory.whole.allocatable["cpu"] == "4"
+    assert [each.name for each in inventory.list_nodes("Standard")] == ["more"]
+    assert inventory.node_totals.allocatable["cpu"] == "4"
 
 
 def test_our_pods_take_what_they_ask_until_they_end():
@@ -64,10 +64,10 @@ def test_our_pods_take_what_they_ask_until_they_end():
     pods.put(pod("a"), live=True)
     pods.put(pod("b", at=""), live=True)
     assert cpu(inventory) == 2, "one that waits will want its room, too"
-    assert inventory.rooms("Standard")[0].free["cpu"] == 3
-    assert inventory.rooms("Standard")[0].free["pods"] == 9
+    assert inventory.list_nodes("Standard")[0].free["cpu"] == 3
+    assert inventory.list_nodes("Standard")[0].free["pods"] == 9
     pods.put(pod("b", version="2"), live=True)
-    assert inventory.rooms("Standard")[0].free["cpu"] == 2
+    assert inventory.list_nodes("Standard")[0].free["cpu"] == 2
     pods.put(pod("b", version="3", phase="Succeeded"), live=True)
     assert cpu(inventory) == 3
     pods.discard(pod("a"), live=True)
@@ -90,7 +90,7 @@ def test_what_runs_on_a_node_that_is_shut_takes_nothing_of_the_others():
 def test_what_is_promised_is_taken_until_it_is_seen_or_given_up():
     inventory, _, pods = made(node())
     for name in ("a", "b"):
-        inventory.promise(f"{name}-above", {"cpu": 1})  # type: ignore[dict-item]
+        inventory.reserve(f"{name}-above", {"cpu": 1})  # type: ignore[dict-item]
     assert cpu(inventory) == 2
     pods.put(pod("a"), live=True)
     assert cpu(inventory) == 2, "counted once"
@@ -102,4 +102,4 @@ def test_what_was_there_before_counts():
     nodes, pods = Store(), Store()
     nodes.put(node(), live=True)
     pods.put(pod("a"), live=True)
-    assert cpu(Inventory(nodes, pods)) == 3
+    assert cpu(ClusterCapacity(nodes, pods)) == 3

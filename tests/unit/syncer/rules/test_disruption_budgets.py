@@ -9,8 +9,8 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.cache.store import parse
-from syncer.model.rejections import RefusedError, RejectedError
+from kubeio.cache.store import parse_entry
+from syncer.model.rejections import ForbiddenObjectError, RejectedError
 from syncer.model.tenant_view import TenantView
 from syncer.rules import disruption_budgets
 from tenancy import wellknown
@@ -45,9 +45,9 @@ def add_pod(
 ) -> None:
     """Put a pod below."""
     add(
-        view.below["Pod"],
+        view.super_stores["Pod"],
         name,
-        namespace=view.super_namespace("web"),
+        namespace=view.get_super_namespace("web"),
         labels={"app": app, wellknown.VC_UID: TENANT.uid},
         status={"phase": phase, "conditions": READY if ready else []},
     )
@@ -63,21 +63,21 @@ def with_pods(count: int, *, unready: int = 0, phase: str = "Running", **fields:
 
 def least(found: dict[str, Any], view: TenantView) -> int:
     """Return minAvailable of the twin."""
-    number: int = disruption_budgets.disruption_budget(found, view)["spec"]["minAvailable"]
+    number: int = disruption_budgets.build_disruption_budget(found, view)["spec"]["minAvailable"]
     return number
 
 
 def test_a_plain_number_and_a_marked_selector():
     own = budget(maxUnavailable="30%")
-    twin = disruption_budgets.disruption_budget(own, with_pods(3))
+    twin = disruption_budgets.build_disruption_budget(own, with_pods(3))
     assert twin["spec"] == {
         "minAvailable": 2,
         "selector": {"matchLabels": {"app": "web", wellknown.VC_UID: TENANT.uid}},
         "unhealthyPodEvictionPolicy": "AlwaysAllow",
     }
-    assert disruption_budgets.change(as_live(twin), twin) is None
+    assert disruption_budgets.build_change(as_live(twin), twin) is None
     drifted = {"maxUnavailable": 0, **twin["spec"]}
-    assert disruption_budgets.change(as_live(twin, spec=drifted), twin) is not None
+    assert disruption_budgets.build_change(as_live(twin, spec=drifted), twin) is not None
 
 
 @given(st.integers(0, 50), st.integers(0, 8), st.integers(0, 3))
@@ -92,10 +92,10 @@ def test_one_healthy_pod_may_always_go(desired: int, healthy: int, unready: int)
 @pytest.mark.parametrize("own", [None, "IfHealthyBudget", "AlwaysAllow"])
 def test_an_unhealthy_pod_may_always_go_unless_budgets_may_block(own):
     fields = {} if own is None else {"unhealthyPodEvictionPolicy": own}
-    twin = disruption_budgets.disruption_budget(budget(3, **fields), with_pods(0, unready=3))
+    twin = disruption_budgets.build_disruption_budget(budget(3, **fields), with_pods(0, unready=3))
     assert twin["spec"]["unhealthyPodEvictionPolicy"] == "AlwaysAllow"
     view = with_pods(0, unready=3, policy=BLOCKING)
-    twin = disruption_budgets.disruption_budget(budget(3, **fields), view)
+    twin = disruption_budgets.build_disruption_budget(budget(3, **fields), view)
     assert twin["spec"].get("unhealthyPodEvictionPolicy") == own
 
 
@@ -116,10 +116,10 @@ def named(name: str, **selector: Any) -> dict[str, Any]:
 
 def put_below(view: TenantView, own: dict[str, Any], made: str) -> None:
     """Put the twin of a budget below."""
-    twin = disruption_budgets.disruption_budget(own, network_view())
+    twin = disruption_budgets.build_disruption_budget(own, network_view())
     metadata = {**twin["metadata"], "uid": "below", "creationTimestamp": made}
     body = orjson.dumps({**twin, "metadata": metadata})
-    view.below["PodDisruptionBudget"].put(parse(body), live=True)
+    view.super_stores["PodDisruptionBudget"].put(parse_entry(body), live=True)
 
 
 EARLY, LATE = "2026-01-01T00:00:00Z", "2026-01-01T00:00:01Z"
@@ -140,15 +140,15 @@ def test_a_pod_has_one_budget(selector, pods, is_refused):
     put_below(view, named("first"), EARLY)
     second = named("second", **selector)
     if not is_refused:
-        disruption_budgets.disruption_budget(second, view)
+        disruption_budgets.build_disruption_budget(second, view)
         return
-    with pytest.raises(RefusedError) as refused:
-        disruption_budgets.disruption_budget(second, view)
+    with pytest.raises(ForbiddenObjectError) as refused:
+        disruption_budgets.build_disruption_budget(second, view)
     assert [problem.rule for problem in refused.value.problems] == ["budget-overlap"]
     assert "the budget first" in str(refused.value)
     free = with_pods(pods, policy=BLOCKING)
     put_below(free, named("first"), EARLY)
-    disruption_budgets.disruption_budget(second, free)
+    disruption_budgets.build_disruption_budget(second, free)
 
 
 @pytest.mark.parametrize(("first", "second"), [(EARLY, LATE), (EARLY, EARLY)])
@@ -156,9 +156,9 @@ def test_of_two_that_are_below_the_older_one_stays(first, second):
     view = with_pods(1)
     put_below(view, named("a"), first)
     put_below(view, named("b"), second)
-    disruption_budgets.disruption_budget(named("a"), view)
-    with pytest.raises(RefusedError):
-        disruption_budgets.disruption_budget(named("b"), view)
+    disruption_budgets.build_disruption_budget(named("a"), view)
+    with pytest.raises(ForbiddenObjectError):
+        disruption_budgets.build_disruption_budget(named("b"), view)
 
 
 def test_so_many_budgets_go_down_where_none_may_block():
@@ -166,17 +166,17 @@ def test_so_many_budgets_go_down_where_none_may_block():
     for number in range(disruption_budgets.MAX_BUDGETS):
         one = named(f"b{number}", matchLabels={"app": f"a{number}"})
         put_below(view, one, EARLY)
-    disruption_budgets.disruption_budget(one, view)  # it is one of them
-    with pytest.raises(RefusedError) as refused:
-        disruption_budgets.disruption_budget(named("more"), view)
+    disruption_budgets.build_disruption_budget(one, view)  # it is one of them
+    with pytest.raises(ForbiddenObjectError) as refused:
+        disruption_budgets.build_disruption_budget(named("more"), view)
     assert [problem.rule for problem in refused.value.problems] == ["too-many-budgets"]
 
 
 def test_no_selector_selects_nothing():
     own = budget()
     del own["spec"]["selector"]
-    assert "selector" not in disruption_budgets.disruption_budget(own, with_pods(3))["spec"]
-    empty = disruption_budgets.disruption_budget(budget(selector={}), with_pods(3))
+    assert "selector" not in disruption_budgets.build_disruption_budget(own, with_pods(3))["spec"]
+    empty = disruption_budgets.build_disruption_budget(budget(selector={}), with_pods(3))
     assert empty["spec"]["selector"] == {"matchLabels": {wellknown.VC_UID: TENANT.uid}}
 
 
@@ -197,14 +197,14 @@ def test_no_selector_selects_nothing():
 )
 def test_budgets_that_are_rejected(own, rule):
     with pytest.raises(RejectedError) as rejected:
-        disruption_budgets.disruption_budget(own, with_pods(3))
+        disruption_budgets.build_disruption_budget(own, with_pods(3))
     assert {problem.rule for problem in rejected.value.problems} == {rule}
 
 
 def test_a_cluster_without_budgets_is_told():
     view = with_pods(3, policy=policy(sync={"podDisruptionBudgets": "Refuse"}))
-    with pytest.raises(RefusedError):
-        disruption_budgets.disruption_budget(budget(), view)
+    with pytest.raises(ForbiddenObjectError):
+        disruption_budgets.build_disruption_budget(budget(), view)
 
 
 @pytest.mark.parametrize(
@@ -219,17 +219,17 @@ def test_a_cluster_without_budgets_is_told():
     ],
 )
 def test_a_budget_waits_for_its_controller(status, wanted):
-    entry = parse(orjson.dumps(object_of("PodDisruptionBudget", status=status)))
-    assert disruption_budgets.wants(entry, network_view()) is wanted
+    entry = parse_entry(orjson.dumps(object_of("PodDisruptionBudget", status=status)))
+    assert disruption_budgets.is_wanted(entry, network_view()) is wanted
 
 
 def test_only_less_than_the_tenant_wants_is_lowered_slowly():
     own = budget(2)
-    twin = disruption_budgets.disruption_budget(own, with_pods(2))
+    twin = disruption_budgets.build_disruption_budget(own, with_pods(2))
     before = as_live(twin, spec={**twin["spec"], "minAvailable": 2})
     assert disruption_budgets.is_being_lowered(own, before, twin)
     given_up = budget(1)
-    wish = disruption_budgets.disruption_budget(given_up, with_pods(3))
+    wish = disruption_budgets.build_disruption_budget(given_up, with_pods(3))
     assert not disruption_budgets.is_being_lowered(given_up, before, wish)
     assert not disruption_budgets.is_being_lowered(own, as_live(twin), twin)
 
@@ -237,6 +237,6 @@ def test_only_less_than_the_tenant_wants_is_lowered_slowly():
 def test_pods_that_are_not_healthy_have_a_longer_time_than_pods_that_are_gone():
     fewer, unhealthy = with_pods(2), with_pods(2, unready=1)
     for view, is_short in ((fewer, False), (unhealthy, True)):
-        twin = disruption_budgets.disruption_budget(budget(2), view)
+        twin = disruption_budgets.build_disruption_budget(budget(2), view)
         assert twin["spec"]["minAvailable"] == 1
         assert disruption_budgets.is_short_of_healthy(twin, "web", view) is is_short

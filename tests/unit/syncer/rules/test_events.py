@@ -36,14 +36,14 @@ def event(**about: Any) -> dict[str, Any]:
 TWIN = {
     "uid": "below",
     "annotations": {
-        **ownership.annotations(TENANT, "web", "above"),
+        **ownership.build_owner_annotations(TENANT, "web", "above"),
         wellknown.CONTAINERS: "setup,main,debugger",
     },
 }
 
 
 def test_an_event_is_told_about_the_tenants_object():
-    told = events.told(event(), TWIN, view(), name="p", clean=str)
+    told = events.build_tenant_event(event(), TWIN, view(), name="p", sanitize=str)
     assert told is not None
     assert told["metadata"] == {"name": "p.17", "namespace": "web"}
     assert told["involvedObject"] == {
@@ -60,8 +60,11 @@ def test_an_event_is_told_about_the_tenants_object():
 
 def test_an_event_about_another_object_of_the_name_stays_below():
     foreign = {"uid": "below", "annotations": {}}
-    assert events.told(event(uid="earlier"), TWIN, view(), name="p", clean=str) is None
-    assert events.told(event(), foreign, view(), name="p", clean=str) is None
+    assert (
+        events.build_tenant_event(event(uid="earlier"), TWIN, view(), name="p", sanitize=str)
+        is None
+    )
+    assert events.build_tenant_event(event(), foreign, view(), name="p", sanitize=str) is None
 
 
 @pytest.mark.parametrize(
@@ -81,7 +84,9 @@ def test_an_event_about_another_object_of_the_name_stays_below():
 def test_an_event_about_a_container_of_others_stays_below(path, is_told):
     found = event()
     found["involvedObject"]["fieldPath"] = path
-    assert (events.told(found, TWIN, view(), name="p", clean=str) is not None) is is_told
+    assert (
+        events.build_tenant_event(found, TWIN, view(), name="p", sanitize=str) is not None
+    ) is is_told
 
 
 def test_an_event_of_the_newer_api_keeps_its_series_and_reporter():
@@ -94,13 +99,15 @@ def test_an_event_of_the_newer_api_keeps_its_series_and_reporter():
         "action": "Restarting",
         "related": {"kind": "Node", "name": "secret"},
     }
-    told = events.told(new, TWIN, view(), name="p", clean=lambda text: text.replace("n1", "n"))
+    told = events.build_tenant_event(
+        new, TWIN, view(), name="p", sanitize=lambda text: text.replace("n1", "n")
+    )
     assert told is not None
     assert told["series"] == {"count": 4, "lastObservedTime": "2026-01-01T00:01:00.000000Z"}
     assert (told["reportingComponent"], told["reportingInstance"]) == ("kubelet", "x")
     assert told["source"] == {"component": "kubelet", "host": "n"}
     assert "related" not in told
-    growth = events.growth(told)
+    growth = events.build_update(told)
     assert set(growth) == {"count", "message", "series", "type"}
 
 
@@ -113,8 +120,8 @@ def test_no_text_of_an_event_names_the_super_cluster():
         **dict.fromkeys(texts, f"of {below}/p on secret-1"),
         "source": {"component": f"of {below}/p on secret-1", "host": "secret-1"},
     }
-    told = events.told(
-        named, TWIN, view(), name="p", clean=lambda text: text.replace("secret-1", "a-node")
+    told = events.build_tenant_event(
+        named, TWIN, view(), name="p", sanitize=lambda text: text.replace("secret-1", "a-node")
     )
     assert told is not None
     assert {told[field] for field in texts} == {"of web/p on a-node"}
@@ -124,7 +131,7 @@ def test_no_text_of_an_event_names_the_super_cluster():
 
 def test_events_beyond_the_budget_are_dropped():
     now = 0.0
-    budget = events.Budget(per_second=10, burst=3, clock=lambda: now)
-    assert [budget.take() for _ in range(5)] == [True, True, True, False, False]
+    budget = events.EventBudget(per_second=10, burst=3, clock=lambda: now)
+    assert [budget.take_token() for _ in range(5)] == [True, True, True, False, False]
     now = 0.1
-    assert [budget.take() for _ in range(2)] == [True, False]
+    assert [budget.take_token() for _ in range(2)] == [True, False]

@@ -9,7 +9,7 @@ import pytest
 from syncer.rules import namespaces
 from syncer.rules.namespaces import POD_SECURITY
 from tenancy.policies import TenantPolicySpec, parse_tenant_policy
-from tests.support.syncer.sessions import World
+from tests.support.syncer.sessions import SessionWorld
 
 
 def policy(**spec: Any) -> TenantPolicySpec:
@@ -29,13 +29,13 @@ def policy(**spec: Any) -> TenantPolicySpec:
     ],
 )
 def test_a_super_namespace_is_held_to_the_level_of_the_policy(spec, level):
-    world = World(policy(**spec))
+    world = SessionWorld(policy(**spec))
     own = world.tenant_has("Namespace", "web", namespace="").decode()
-    twin = namespaces.namespace(own, world.session.view)
+    twin = namespaces.build_namespace(own, world.session.view)
     assert twin["metadata"]["labels"][POD_SECURITY] == level
     live = {"metadata": {**twin["metadata"], "uid": "u"}}
-    assert namespaces.patch(live, twin) is None
+    assert namespaces.build_patch(live, twin) is None
     live["metadata"]["labels"] = {**live["metadata"]["labels"], POD_SECURITY: "other"}
-    assert namespaces.patch(live, twin) == {
+    assert namespaces.build_patch(live, twin) == {
         "metadata": {"uid": "u", "labels": {POD_SECURITY: level}}
     }

@@ -2,23 +2,23 @@
 
 from __future__ import annotations
 
-from syncer.clusters.super_cluster import OWNED
+from syncer.clusters.super_cluster import OWNED_RESOURCES
 from syncer.rules import registry
-from syncer.rules.registry import KINDS, Life
-from syncer.tenants.connection import WATCHED
+from syncer.rules.registry import KINDS, KeyReconciler
+from syncer.tenants.connection import WATCHED_RESOURCES
 
 
 def test_every_kind_is_watched_on_both_sides():
-    watched = {resource.kind for resource, _, _ in WATCHED}
-    owned = {resource.kind for resource in OWNED}
+    watched = {resource.kind for resource, _, _ in WATCHED_RESOURCES}
+    owned = {resource.kind for resource in OWNED_RESOURCES}
     for row in KINDS:
         assert row.resource.kind in watched
         assert row.resource.kind in owned
-        assert registry.BY_NAME[row.resource.kind] is row
+        assert registry.KINDS_BY_NAME[row.resource.kind] is row
 
 
 def test_a_row_that_generic_code_runs_is_complete():
     for row in KINDS:
-        if row.life is not Life.POD:
+        if row.reconciler is not KeyReconciler.POD:
             assert row.build is not None
             assert row.change is not None

@@ -13,21 +13,21 @@ from kubeio.config.endpoint import Endpoint
 from tenancy.resources import NAMESPACES
 from tests.support.directed import directed
 from tests.support.memapi import clusters
-from tests.support.memapi.api import Api
-from tests.support.memapi.direct import DirectWire
-from tests.support.syncer.two_api_servers import TENANT, Pair, Wired
+from tests.support.memapi.api import MemoryApi
+from tests.support.memapi.direct import DirectTransport
+from tests.support.syncer.two_api_servers import TENANT, Pair, RecordedWire
 
 
 @pytest.fixture
 async def pair() -> AsyncIterator[Pair]:
     above = clusters.fresh("above", "10.96.4.0/22", accounts=False)
     below = clusters.fresh("below", "10.96.0.0/12", accounts=False)
-    wired = {"above": Wired(), "below": Wired()}
-    served = {"1": ("above", Api(above)), "2": ("below", Api(below))}
+    wired = {"above": RecordedWire(), "below": RecordedWire()}
+    served = {"1": ("above", MemoryApi(above)), "2": ("below", MemoryApi(below))}
 
-    def wire(endpoint: Endpoint, fence: Any) -> DirectWire:
+    def wire(endpoint: Endpoint, fence: Any) -> DirectTransport:
         side, api = served[endpoint.server[-1]]
-        return DirectWire(api, wired[side], fence)
+        return DirectTransport(api, wired[side], fence)
 
     async with contextlib.AsyncExitStack() as stack:
         stack.enter_context(directed(wire))

@@ -5,16 +5,16 @@ from __future__ import annotations
 import pytest
 
 from kubeio import errors
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.safety.circuit_breaker import (
-    FAILURES,
-    FORGOTTEN_SECONDS,
-    REFUSED,
-    REFUSING_SECONDS,
-    Breaker,
-    Refusals,
+    FAILURES_TO_OPEN,
+    REFUSAL_EXPIRY_SECONDS,
+    REFUSALS_TO_REPORT,
+    REFUSING_REPORT_SECONDS,
+    CircuitBreaker,
+    RefusedWrites,
+    _describe_write,
     _is_refusal,
-    _written,
 )
 from tests.support.syncer.clocks import Clock
 
@@ -22,27 +22,27 @@ from tests.support.syncer.clocks import Clock
 def test_silence_opens_the_breaker_and_one_probe_at_a_time_passes():
     """REL-16."""
     clock = Clock()
-    breaker = Breaker(clock)
-    for _ in range(FAILURES):
-        breaker.check()
-        breaker.failed()
-    with pytest.raises(Wait) as waited:
-        breaker.check()
+    breaker = CircuitBreaker(clock)
+    for _ in range(FAILURES_TO_OPEN):
+        breaker.check_closed()
+        breaker.count_failure()
+    with pytest.raises(NotReadyYet) as waited:
+        breaker.check_closed()
     assert waited.value.after
     clock.now += 60
-    breaker.check()  # the probe
-    with pytest.raises(Wait):
-        breaker.check()
-    breaker.answered()
-    breaker.check()
+    breaker.check_closed()  # the probe
+    with pytest.raises(NotReadyYet):
+        breaker.check_closed()
+    breaker.record_answer()
+    breaker.check_closed()
 
 
 def test_an_answer_in_between_keeps_it_closed():
-    breaker = Breaker(Clock())
-    for _ in range(FAILURES * 3):
-        breaker.failed()
-        breaker.answered()
-    breaker.check()
+    breaker = CircuitBreaker(Clock())
+    for _ in range(FAILURES_TO_OPEN * 3):
+        breaker.count_failure()
+        breaker.record_answer()
+    breaker.check_closed()
 
 
 # --- a tenant that refuses writes -----------------------------------------------------------------
@@ -50,24 +50,24 @@ def test_an_answer_in_between_keeps_it_closed():
 
 def test_a_tenant_that_takes_nothing_of_a_kind_is_said_to_refuse_it():
     clock = Clock()
-    refusals = Refusals(clock)
-    for _ in range(REFUSED):
-        refusals.refused("pods/status", "denied by a webhook")
-    assert refusals.problem() == ""  # not for long enough
-    clock.now += REFUSING_SECONDS
-    assert refusals.problem() == "writes of pods/status are refused: denied by a webhook"
-    for _ in range(REFUSED):
-        refusals.refused("events", "no events")
-    clock.now += REFUSING_SECONDS
-    assert refusals.problem() == "writes of events, pods/status are refused: no events"
-    refusals.accepted("events")
-    assert refusals.problem()
-    refusals.accepted("pods/status")
-    assert refusals.problem() == ""
-    for _ in range(REFUSED):
-        refusals.refused("pods", "no")
-    clock.now += FORGOTTEN_SECONDS  # nobody tries it any more
-    assert refusals.problem() == ""
+    refusals = RefusedWrites(clock)
+    for _ in range(REFUSALS_TO_REPORT):
+        refusals.count_refusal("pods/status", "denied by a webhook")
+    assert refusals.describe_refused() == ""  # not for long enough
+    clock.now += REFUSING_REPORT_SECONDS
+    assert refusals.describe_refused() == "writes of pods/status are refused: denied by a webhook"
+    for _ in range(REFUSALS_TO_REPORT):
+        refusals.count_refusal("events", "no events")
+    clock.now += REFUSING_REPORT_SECONDS
+    assert refusals.describe_refused() == "writes of events, pods/status are refused: no events"
+    refusals.record_accepted("events")
+    assert refusals.describe_refused()
+    refusals.record_accepted("pods/status")
+    assert refusals.describe_refused() == ""
+    for _ in range(REFUSALS_TO_REPORT):
+        refusals.count_refusal("pods", "no")
+    clock.now += REFUSAL_EXPIRY_SECONDS  # nobody tries it any more
+    assert refusals.describe_refused() == ""
 
 
 @pytest.mark.parametrize(
@@ -83,20 +83,20 @@ def test_a_tenant_that_takes_nothing_of_a_kind_is_said_to_refuse_it():
     ],
 )
 def test_what_a_request_writes(method, path, what):
-    assert _written(method, path) == what
+    assert _describe_write(method, path) == what
 
 
 def test_what_counts_as_refused():
     gone = errors.Forbidden("m", details={"causes": [{"reason": "NamespaceTerminating"}]})
-    refused = (errors.Forbidden("m"), errors.Invalid("m"), errors.ServerProblem("m"))
+    refused = (errors.Forbidden("m"), errors.Invalid("m"), errors.ServerError("m"))
     assert all(_is_refusal(problem) for problem in refused)
     others = (gone, errors.NotFound("m"), errors.Conflict("m"), errors.TooManyRequests("m"))
     assert not any(_is_refusal(problem) for problem in others)
 
 
 def test_a_breaker_says_who_is_silent():
-    found = Breaker(lambda: 0.0, whose="the super cluster c2's")
-    for _ in range(FAILURES):
-        found.failed()
-    with pytest.raises(Wait, match="the super cluster c2's API does not answer"):
-        found.check()
+    found = CircuitBreaker(lambda: 0.0, owner="the super cluster c2's")
+    for _ in range(FAILURES_TO_OPEN):
+        found.count_failure()
+    with pytest.raises(NotReadyYet, match="the super cluster c2's API does not answer"):
+        found.check_closed()

@@ -8,10 +8,10 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.cache.store import parse
-from kubeio.controller.worker import Wait
-from syncer.model.decide import Grounds
-from syncer.safety.proven_deletes import Deletions, Target
+from kubeio.cache.store import parse_entry
+from kubeio.controller.worker import NotReadyYet
+from syncer.model.decide import DeleteGrounds
+from syncer.safety.proven_deletes import DeleteTarget, ProvenDeletes
 from tenancy import ownership
 from tenancy.resources import CONFIG_MAPS
 from tests.support.syncer.store_guards import (
@@ -28,7 +28,7 @@ from tests.support.syncer.store_guards import (
 async def test_absence_is_proved_live_on_both_sides_and_the_store_after_it():
     """REL-05, REL-06."""
     deletions, _, _, log = await deleting()
-    await deletions.delete(target(Grounds.ABSENT))
+    await deletions.delete_proven(target(DeleteGrounds.ABSENT))
     assert log == ["tenant", "look", "super", "delete below-uid 55"]
 
 
@@ -39,32 +39,32 @@ async def test_a_look_before_the_tenants_answer_proves_nothing():
     async def while_another_key_looks(resource: Any, name: str, **options: Any) -> dict[str, Any]:
         if resource is CONFIG_MAPS:
             tenant.get = answer  # type: ignore[method-assign]
-            await deletions._brake.look()
+            await deletions._store_guard.refresh()
         return await answer(resource, name, **options)
 
     tenant.get = while_another_key_looks  # type: ignore[method-assign]
-    await deletions.delete(target(Grounds.ABSENT))
+    await deletions.delete_proven(target(DeleteGrounds.ABSENT))
     assert log == ["look", "tenant", "look", "super", "delete below-uid 55"]
 
 
 async def test_an_end_that_was_seen_needs_its_uid_only():
     deletions, _, _, log = await deleting()
-    deletions.saw_gone(KEY, "c-uid")
-    await deletions.delete(target(Grounds.ABSENT))
+    deletions.record_tenant_end(KEY, "c-uid")
+    await deletions.delete_proven(target(DeleteGrounds.ABSENT))
     assert log == ["delete below-uid"]
 
 
 async def test_the_end_of_another_object_of_the_name_proves_nothing():
     """REL-09."""
     deletions, _, _, log = await deleting()
-    deletions.saw_gone(KEY, "another-uid")
-    await deletions.delete(target(Grounds.ABSENT))
+    deletions.record_tenant_end(KEY, "another-uid")
+    await deletions.delete_proven(target(DeleteGrounds.ABSENT))
     assert "tenant" in log
 
 
 async def test_a_mark_on_the_living_object_needs_its_uid_only():
     deletions, _, _, log = await deleting()
-    await deletions.delete(target(Grounds.MARKED))
+    await deletions.delete_proven(target(DeleteGrounds.MARKED))
     assert log == ["delete below-uid"]
 
 
@@ -73,8 +73,8 @@ async def test_an_object_that_lives_after_all_is_not_deleted():
     deletions, tenant, _, log = await deleting()
     tenant.objects["c"] = "c-uid"
     behind = r"^the tenant object lives, the cache is behind$"
-    with pytest.raises(Wait, match=behind) as waited:
-        await deletions.delete(target(Grounds.ABSENT))
+    with pytest.raises(NotReadyYet, match=behind) as waited:
+        await deletions.delete_proven(target(DeleteGrounds.ABSENT))
     assert waited.value.after == 1.0
     assert log == ["tenant"]
 
@@ -88,7 +88,7 @@ async def test_what_its_watch_leaves_out_counts_as_gone():
         seen.append(metadata)
         return True
 
-    await deletions.delete(target(Grounds.ABSENT, is_hidden=is_hidden))
+    await deletions.delete_proven(target(DeleteGrounds.ABSENT, is_hidden=is_hidden))
     assert seen == [{"uid": "c-uid"}]
     assert log[-1] == "delete below-uid 55"
 
@@ -96,32 +96,32 @@ async def test_what_its_watch_leaves_out_counts_as_gone():
 async def test_a_successor_of_the_name_is_no_reason_to_keep_the_twin():
     deletions, tenant, _, log = await deleting()
     tenant.objects["c"] = "new-uid"
-    await deletions.delete(target(Grounds.SUCCEEDED))
+    await deletions.delete_proven(target(DeleteGrounds.SUCCEEDED))
     assert log[-1] == "delete below-uid 55"
 
 
 async def test_a_store_that_changed_meanwhile_holds_the_delete():
     deletions, tenant, _, log = await deleting()
     tenant.seen = sight(uid=OTHER)
-    with pytest.raises(Wait):
-        await deletions.delete(target(Grounds.ABSENT))
+    with pytest.raises(NotReadyYet):
+        await deletions.delete_proven(target(DeleteGrounds.ABSENT))
     assert not any(entry.startswith("delete") for entry in log)
     # From then on not even a mark or an end that was seen is enough.
-    deletions.saw_gone(KEY, "c-uid")
-    for grounds in (Grounds.MARKED, Grounds.ABSENT, Grounds.UNWANTED):
-        with pytest.raises(Wait):
-            await deletions.delete(target(grounds))
+    deletions.record_tenant_end(KEY, "c-uid")
+    for grounds in (DeleteGrounds.MARKED, DeleteGrounds.ABSENT, DeleteGrounds.UNWANTED):
+        with pytest.raises(NotReadyYet):
+            await deletions.delete_proven(target(grounds))
     assert not any(entry.startswith("delete") for entry in log)
 
 
 async def test_what_no_pod_needs_goes_only_from_an_intact_store():
     deletions, tenant, _, log = await deleting()
-    await deletions.delete(target(Grounds.UNWANTED))
+    await deletions.delete_proven(target(DeleteGrounds.UNWANTED))
     assert log == ["look", "super", "delete below-uid 55"]
     tenant.seen = sight(revision=1)
     log.clear()
-    with pytest.raises(Wait):
-        await deletions.delete(target(Grounds.UNWANTED, has_tenant_twin=False))
+    with pytest.raises(NotReadyYet):
+        await deletions.delete_proven(target(DeleteGrounds.UNWANTED, has_tenant_twin=False))
     assert not any(entry.startswith("delete") for entry in log)
 
 
@@ -130,15 +130,18 @@ async def test_what_no_pod_needs_goes_only_from_an_intact_store():
     [
         {**twin_metadata(), "uid": "another"},
         {**twin_metadata(), "annotations": {}},
-        {**twin_metadata(), "annotations": ownership.annotations(TENANT, "web", "other")},
+        {
+            **twin_metadata(),
+            "annotations": ownership.build_owner_annotations(TENANT, "web", "other"),
+        },
     ],
 )
 async def test_a_super_object_that_is_another_one_by_now_is_left_alone(live):
     deletions, _, below, log = await deleting()
     below.live = {"metadata": live}
     other = r"^the super object is another one now, the cache is behind$"
-    with pytest.raises(Wait, match=other) as waited:
-        await deletions.delete(target(Grounds.ABSENT))
+    with pytest.raises(NotReadyYet, match=other) as waited:
+        await deletions.delete_proven(target(DeleteGrounds.ABSENT))
     assert waited.value.after == 1.0
     assert not any(entry.startswith("delete") for entry in log)
 
@@ -146,44 +149,47 @@ async def test_a_super_object_that_is_another_one_by_now_is_left_alone(live):
 async def test_what_is_gone_already_is_done():
     deletions, _, below, log = await deleting()
     below.live = {}
-    await deletions.delete(target(Grounds.ABSENT))
+    await deletions.delete_proven(target(DeleteGrounds.ABSENT))
     assert log == ["tenant", "look", "super"]
 
 
 def metadata_for(registration: str) -> dict[str, Any]:
     """Return the metadata of a twin that was made for a registration."""
-    tenant = replace(TENANT, registration=registration)
-    return {**twin_metadata(), "annotations": ownership.annotations(tenant, "web", "c-uid")}
+    tenant = replace(TENANT, super_cluster_uid=registration)
+    return {
+        **twin_metadata(),
+        "annotations": ownership.build_owner_annotations(tenant, "web", "c-uid"),
+    }
 
 
-async def at_a_target() -> tuple[Deletions, Any, Any, list[str], Target]:
+async def at_a_target() -> tuple[ProvenDeletes, Any, Any, list[str], DeleteTarget]:
     """Return deletions at a target, and what is to be deleted there."""
     deletions, tenant, below, log = await deleting()
     deletions._registration = "r1"
     metadata = metadata_for("r1")
     below.live = {"metadata": metadata}
-    entry = parse(orjson.dumps({"kind": "ConfigMap", "metadata": metadata}))
-    return deletions, tenant, below, log, target(Grounds.ABSENT)._replace(entry=entry)
+    entry = parse_entry(orjson.dumps({"kind": "ConfigMap", "metadata": metadata}))
+    return deletions, tenant, below, log, target(DeleteGrounds.ABSENT)._replace(entry=entry)
 
 
 async def test_an_end_that_was_seen_needs_no_proof_at_a_target_either():
     deletions, _, _, log, meant = await at_a_target()
-    deletions.saw_gone(KEY, "c-uid")
-    await deletions.delete(meant)
+    deletions.record_tenant_end(KEY, "c-uid")
+    await deletions.delete_proven(meant)
     assert log == ["delete below-uid"]
 
 
 async def test_absence_is_proof_at_a_target_when_both_sides_were_read():
     deletions, _, _, log, meant = await at_a_target()
-    await deletions.delete(meant)
+    await deletions.delete_proven(meant)
     assert log == ["tenant", "look", "super", "delete below-uid 55"]
 
 
 async def test_who_lives_keeps_its_twin_at_a_target():
     deletions, tenant, _, log, meant = await at_a_target()
     tenant.objects["c"] = "c-uid"
-    with pytest.raises(Wait, match="the tenant object lives"):
-        await deletions.delete(meant)
+    with pytest.raises(NotReadyYet, match="the tenant object lives"):
+        await deletions.delete_proven(meant)
     assert log == ["tenant"]
 
 
@@ -191,12 +197,12 @@ async def test_who_lives_keeps_its_twin_at_a_target():
 async def test_what_is_there_for_another_registration_is_not_deleted_in_its_place(registration):
     deletions, _, below, log, meant = await at_a_target()
     below.live = {"metadata": metadata_for(registration)}
-    with pytest.raises(Wait, match="another one now"):
-        await deletions.delete(meant)
+    with pytest.raises(NotReadyYet, match="another one now"):
+        await deletions.delete_proven(meant)
     assert log == ["tenant", "look", "super"]
 
 
 async def test_what_is_deleted_as_it_was_seen_goes_in_that_version_alone():
     deletions, _, _, log = await deleting()
-    await deletions.delete(target(Grounds.UNWANTED), as_seen=True)
+    await deletions.delete_proven(target(DeleteGrounds.UNWANTED), as_seen=True)
     assert log == ["delete below-uid 55"]

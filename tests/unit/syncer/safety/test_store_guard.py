@@ -4,9 +4,14 @@ from __future__ import annotations
 
 import pytest
 
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.safety import store_guard
-from syncer.safety.store_guard import Record, judge, record_of, sentence
+from syncer.safety.store_guard import (
+    StoreRecord,
+    find_store_problem,
+    format_held_message,
+    read_store_record,
+)
 from tenancy import wellknown
 from tests.support.syncer.store_guards import KNOWN, OTHER, STORE, sight, watched
 
@@ -14,8 +19,8 @@ from tests.support.syncer.store_guards import KNOWN, OTHER, STORE, sight, watche
 @pytest.mark.parametrize(
     ("record", "seen", "problem"),
     [
-        (Record(), sight(), ""),
-        (Record(), sight(uid="", epoch=0), ""),
+        (StoreRecord(), sight(), ""),
+        (StoreRecord(), sight(uid="", epoch=0), ""),
         (KNOWN, sight(), ""),
         (KNOWN, sight(revision=100), ""),
         (KNOWN, sight(epoch=9), ""),
@@ -24,31 +29,33 @@ from tests.support.syncer.store_guards import KNOWN, OTHER, STORE, sight, watche
         (KNOWN, sight(revision=99), "older copy"),
         (KNOWN, sight(epoch=2), "older copy"),
         (KNOWN, sight(epoch=0), "holds no number"),
-        (KNOWN, sight(epoch=3 + store_guard.MAX_LEAP), ""),
-        (KNOWN, sight(epoch=4 + store_guard.MAX_LEAP), "which nobody counted up to"),
+        (KNOWN, sight(epoch=3 + store_guard.MAX_EPOCH_LEAD), ""),
+        (KNOWN, sight(epoch=4 + store_guard.MAX_EPOCH_LEAD), "which nobody counted up to"),
         (KNOWN, sight(epoch=0, epoch_revision=0), "virtual-cluster-store is missing"),
     ],
 )
 def test_any_of_the_three_marks_going_back_is_a_problem(record, seen, problem):
-    found = judge(record, seen)
+    found = find_store_problem(record, seen)
     assert problem in found
     assert bool(found) == bool(problem)
 
 
 def test_the_sentence_names_store_and_remedy():
-    said = sentence(judge(KNOWN, sight(uid=OTHER)), OTHER, "vc")
+    said = format_held_message(find_store_problem(KNOWN, sight(uid=OTHER)), OTHER, "vc")
     assert OTHER in said
     assert "kubectl vc confirm-deletes vc" in said
 
 
 def test_what_a_person_is_told_is_whole():
-    assert sentence(judge(KNOWN, sight(uid="")), "", "vc") == (
+    assert format_held_message(find_store_problem(KNOWN, sight(uid="")), "", "vc") == (
         "No deletes are carried down: the tenant's store has kube-system <none>, and it is another"
         " store than the one that was synced before. If this store is meant to stay, run `kubectl"
         " vc confirm-deletes vc`; whatever it lacks is then deleted in the super cluster."
         " Otherwise bring the old store back."
     )
-    assert sentence(judge(KNOWN, sight(epoch=0, epoch_revision=0)), STORE, "vc") == (
+    assert format_held_message(
+        find_store_problem(KNOWN, sight(epoch=0, epoch_revision=0)), STORE, "vc"
+    ) == (
         f"No deletes are carried down: in the tenant's store, kube-system {STORE}, ConfigMap"
         " kube-system/virtual-cluster-store is missing in it. Its kube-system is the one that was"
         " synced before and its revision did not go back, so most likely somebody changed just"
@@ -60,105 +67,107 @@ def test_what_a_person_is_told_is_whole():
 
 def test_the_longest_number_that_is_one_is_recorded():
     root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: "1" * store_guard._MAX_DIGITS}}}
-    assert record_of(root, STORE) == Record(uid=STORE, epoch=int("1" * store_guard._MAX_DIGITS))
+    assert read_store_record(root, STORE) == StoreRecord(
+        uid=STORE, epoch=int("1" * store_guard._MAX_DIGITS)
+    )
 
 
 def test_the_record_survives_without_annotations():
     root = {"metadata": {"uid": "r"}}
-    assert record_of(root, STORE) == Record(uid=STORE)
+    assert read_store_record(root, STORE) == StoreRecord(uid=STORE)
     root["metadata"]["annotations"] = {
         wellknown.STORE_UID: OTHER,
         wellknown.STORE_REVISION: "7",
         wellknown.STORE_EPOCH: "2",
     }
-    assert record_of(root, STORE) == Record(uid=OTHER, revision=7, epoch=2)
+    assert read_store_record(root, STORE) == StoreRecord(uid=OTHER, revision=7, epoch=2)
 
 
 async def test_the_first_engagement_marks_the_store():
-    found, _, _, log = watched(Record(), sight(epoch=0, epoch_revision=0))
-    await found.engage(twin_uid="", stamps=(0,))
+    found, _, _, log = watched(StoreRecord(), sight(epoch=0, epoch_revision=0))
+    await found.initialize(twin_uid="", stamps=(0,))
     assert log == ["look", "look", "create epoch 1", "mirror 1"]
     assert not found.is_held
 
 
 async def test_a_restart_with_nothing_new_writes_nothing():
     found, _, _, log = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, stamps=(80,))
+    await found.initialize(twin_uid=STORE, stamps=(80,))
     assert log == ["look"]
     assert not found.is_count_due
 
 
 async def test_something_newer_than_the_mark_makes_a_count_due():
     found, _, _, log = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, stamps=(95,))
+    await found.initialize(twin_uid=STORE, stamps=(95,))
     assert found.is_count_due
-    await found.count_up()
+    await found.advance_epoch()
     assert log[-2:] == ["epoch 4", "mirror 4"]
     assert not found.is_count_due
-    found.wrote("499")
+    found.record_write("499")
     assert not found.is_count_due
-    found.wrote("501")
+    found.record_write("501")
     assert found.is_count_due
 
 
 async def test_what_came_down_at_the_stores_very_revision_is_not_counted_yet():
     found, _, _, _ = watched(KNOWN, sight(revision=120))
-    await found.engage(twin_uid=STORE, stamps=(120,))
+    await found.initialize(twin_uid=STORE, stamps=(120,))
     assert found.is_count_due
 
 
 async def test_a_tenant_without_anything_below_is_engaged_as_well():
     found, _, _, log = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, stamps=())
+    await found.initialize(twin_uid=STORE, stamps=())
     assert not found.is_count_due
     assert log == ["look"]
 
 
 async def test_a_tenant_without_a_kube_system_is_waited_for():
-    found, _, _, log = watched(Record(), sight(uid="", epoch=0, epoch_revision=0))
-    with pytest.raises(Wait, match=r"^the tenant has no kube-system yet$"):
-        await found.engage(twin_uid="", stamps=())
+    found, _, _, log = watched(StoreRecord(), sight(uid="", epoch=0, epoch_revision=0))
+    with pytest.raises(NotReadyYet, match=r"^the tenant has no kube-system yet$"):
+        await found.initialize(twin_uid="", stamps=())
     assert log == ["look"]
 
 
 async def test_the_super_namespace_of_kube_system_remembers_a_store_as_well():
-    found, _, _, _ = watched(Record(), sight(uid=OTHER))
-    await found.engage(twin_uid=STORE, stamps=())
+    found, _, _, _ = watched(StoreRecord(), sight(uid=OTHER))
+    await found.initialize(twin_uid=STORE, stamps=())
     assert "another store" in found.problem
 
 
 async def test_an_epoch_as_far_ahead_as_may_be_is_counted_on():
-    found, _, _, log = watched(KNOWN, sight(epoch=3 + store_guard.MAX_LEAP))
-    await found.engage(twin_uid=STORE, stamps=(95,))
-    await found.count_up()
-    assert log[-1] == f"mirror {4 + store_guard.MAX_LEAP}"
+    found, _, _, log = watched(KNOWN, sight(epoch=3 + store_guard.MAX_EPOCH_LEAD))
+    await found.initialize(twin_uid=STORE, stamps=(95,))
+    await found.advance_epoch()
+    assert log[-1] == f"mirror {4 + store_guard.MAX_EPOCH_LEAD}"
 
 
 async def test_stamps_of_an_earlier_store_make_no_count_due():
     found, _, _, _ = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, stamps=(80, 90000))
+    await found.initialize(twin_uid=STORE, stamps=(80, 90000))
     assert not found.is_count_due
 
 
 async def test_a_count_whose_mirror_was_lost_is_only_mirrored():
     found, _, _, log = watched(KNOWN, sight(epoch=4))
-    await found.engage(twin_uid=STORE, stamps=(0,))
+    await found.initialize(twin_uid=STORE, stamps=(0,))
     assert found.is_count_due
-    await found.count_up()
+    await found.advance_epoch()
     assert log[-1] == "mirror 4"
     assert not any(entry.startswith("epoch") for entry in log)
 
 
 async def test_the_watches_remember_a_higher_revision():
     found, _, _, log = watched(KNOWN, sight(revision=120), revision=130)
-    await found.engage(twin_uid=STORE, stamps=(0,))
+    await found.initialize(twin_uid=STORE, stamps=(0,))
     assert found.is_held
     assert "judged" in log
     held = r"^deletes are held: the tenant's store is not the one we know$"
-    with pytest.raises(Wait, match=held):
-        found.check()
-    with pytest.raises(Wait, match=held):
-        await found.verify(0.0)
+    with pytest.raises(NotReadyYet, match=held):
+        found.check_not_held()
+    with pytest.raises(NotReadyYet, match=held):
+        await found.verify_store(0.0)
     assert not found.is_count_due
 
 
@@ -168,107 +177,107 @@ async def test_the_revisions_of_a_bumped_backup_do_not_count_against_the_old_sto
     revisions = [130]
     found, tenant, _, _ = watched(KNOWN, sight(revision=130), revisions=revisions)
     if not is_new:
-        await found.engage(twin_uid=STORE, stamps=(0,))
+        await found.initialize(twin_uid=STORE, stamps=(0,))
     tenant.seen = sight(revision=10**9, epoch=2)
     revisions.append(10**9)
     if is_new:
-        await found.engage(twin_uid=STORE, stamps=(0,))
-    await found.look()
+        await found.initialize(twin_uid=STORE, stamps=(0,))
+    await found.refresh()
     assert found.is_held
     revisions.append(10**9 + 5)
     tenant.seen = sight(revision=131)
-    await found.look()
+    await found.refresh()
     assert not found.is_held
     # Its watches have still seen the other one, until the session begins anew.
-    found.wrote(str(10**9))
-    await found.count_up()
+    found.record_write(str(10**9))
+    await found.advance_epoch()
     assert not found.is_held
     tenant.seen = sight(revision=501, epoch=4, epoch_revision=500)
-    await found.look()
+    await found.refresh()
     assert not found.is_held
 
 
 async def test_what_the_watches_saw_of_the_old_store_counts_after_it_went_back():
     revisions = [130]
     found, tenant, _, _ = watched(KNOWN, sight(revision=130), revisions=revisions)
-    await found.engage(twin_uid=STORE, stamps=(0,))
+    await found.initialize(twin_uid=STORE, stamps=(0,))
     revisions.append(200)
     for _ in range(3):
         tenant.seen = sight(revision=150)
-        await found.look()
+        await found.refresh()
         assert found.is_held
     tenant.seen = sight(revision=10**9, epoch=2)
-    await found.look()
+    await found.refresh()
     tenant.seen = sight(revision=199)
-    await found.look()
+    await found.refresh()
     assert found.is_held
     tenant.seen = sight(revision=200)
-    await found.look()
+    await found.refresh()
     assert not found.is_held
 
 
 async def test_only_the_store_that_was_named_is_confirmed():
     found, _, _, log = watched(KNOWN, sight(uid=OTHER, revision=7, epoch=0, epoch_revision=0))
-    await found.engage(twin_uid=STORE, stamps=(0,))
+    await found.initialize(twin_uid=STORE, stamps=(0,))
     assert found.is_held
-    assert not await found.confirm(STORE)
+    assert not await found.accept_store(STORE)
     assert found.is_held
-    assert await found.confirm(OTHER)
+    assert await found.accept_store(OTHER)
     assert not found.is_held
     assert log[-2:] == ["create epoch 4", "mirror 4"]
 
 
 async def test_a_confirmation_of_an_intact_store_does_nothing():
     found, _, _, _ = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, stamps=(0,))
-    assert not await found.confirm(STORE)
+    await found.initialize(twin_uid=STORE, stamps=(0,))
+    assert not await found.accept_store(STORE)
 
 
 @pytest.mark.parametrize("epoch", ["\u00b2", "9" * 5000, "x"])
 async def test_an_epoch_that_is_no_number_is_none(epoch):
     found, _, _, _ = watched(KNOWN, sight(epoch=epoch))
-    await found.engage(twin_uid=STORE, stamps=(0,))
+    await found.initialize(twin_uid=STORE, stamps=(0,))
     assert "holds no number" in found.problem
     root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: epoch}}}
-    assert record_of(root, STORE) == Record(uid=STORE)
+    assert read_store_record(root, STORE) == StoreRecord(uid=STORE)
 
 
 async def test_an_epoch_that_nobody_counted_up_to_is_said_and_mended_by_a_confirmation():
     """Taken for ours it would be counted on, until it is no number any more: held for ever."""
     found, tenant, _, log = watched(KNOWN, sight(epoch=9_999_999_999_999_999_999))
-    await found.engage(twin_uid=STORE, stamps=(95,))
+    await found.initialize(twin_uid=STORE, stamps=(95,))
     assert found.is_held
     assert "key epoch of ConfigMap kube-system/virtual-cluster-store" in found.message
     assert "9999999999999999999" in found.message
     assert "kubectl vc confirm-deletes vc" in found.message
-    assert await found.confirm(STORE)
+    assert await found.accept_store(STORE)
     assert log[-2:] == ["epoch 4", "mirror 4"]
     tenant.seen = sight(revision=501, epoch=4, epoch_revision=500)
-    await found.look()
+    await found.refresh()
     assert not found.is_held
 
 
 async def test_an_epoch_written_before_the_first_engagement_is_none_of_ours():
-    found, _, _, log = watched(Record(), sight(epoch=9_999_999_999_999_999_999))
-    await found.engage(twin_uid="", stamps=(0,))
+    found, _, _, log = watched(StoreRecord(), sight(epoch=9_999_999_999_999_999_999))
+    await found.initialize(twin_uid="", stamps=(0,))
     assert not found.is_held
     assert log[-2:] == ["epoch 1", "mirror 1"]
 
 
 def test_a_record_that_was_never_counted_is_none():
     root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: "9999999999999999999"}}}
-    assert record_of(root, STORE) == Record(uid=STORE)
+    assert read_store_record(root, STORE) == StoreRecord(uid=STORE)
 
 
 async def test_another_store_behind_the_same_address_is_noticed_for_good():
     found, tenant, _, _ = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, stamps=(0,))
+    await found.initialize(twin_uid=STORE, stamps=(0,))
     assert not found.is_replaced
     tenant.seen = sight(revision=121)
-    await found.look()
+    await found.refresh()
     assert not found.is_replaced
     tenant.seen = sight(uid=OTHER, revision=900, epoch=9)
-    await found.look()
+    await found.refresh()
     assert found.is_replaced
-    await found.look()
+    await found.refresh()
     assert found.is_replaced

@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubeio import errors
-from syncer.safety.store_guard import Record
+from syncer.safety.store_guard import StoreRecord
 from tests.support.syncer.store_guards import KNOWN, STORE, sight, watched
 
 
@@ -25,31 +25,31 @@ from tests.support.syncer.store_guards import KNOWN, STORE, sight, watched
 async def test_what_is_found_later_below_is_counted_as_if_known_at_once(stamps, seen, is_due):
     revisions = [0]
     found, _, _, _ = watched(KNOWN, sight(), revisions=revisions)
-    await found.engage(twin_uid=STORE, stamps=())
+    await found.initialize(twin_uid=STORE, stamps=())
     revisions.append(seen)
-    found.recall(iter(stamps))
+    found.record_stamps(iter(stamps))
     assert found.is_count_due is is_due
 
 
 async def test_what_is_found_later_takes_nothing_back():
     found, _, _, _ = watched(KNOWN, sight())
-    await found.engage(twin_uid=STORE, stamps=(100,))
-    found.recall((5,))
+    await found.initialize(twin_uid=STORE, stamps=(100,))
+    found.record_stamps((5,))
     assert found.is_count_due
-    found.recall(())
+    found.record_stamps(())
     assert found.is_count_due
 
 
 async def test_nothing_is_recalled_before_the_store_was_looked_at():
     found, _, _, _ = watched(KNOWN, sight(epoch_revision=50))
-    found.recall((80,))
+    found.record_stamps((80,))
     assert not found.is_count_due
-    await found.engage(twin_uid=STORE, stamps=())
+    await found.initialize(twin_uid=STORE, stamps=())
     assert not found.is_count_due
 
 
 async def test_a_mirror_is_tried_thrice_and_then_stays_due():
-    found, tenant, below, log = watched(Record(), sight(epoch=0, epoch_revision=0))
+    found, tenant, below, log = watched(StoreRecord(), sight(epoch=0, epoch_revision=0))
     refused: list[str] = []
     patch = below.patch
 
@@ -59,11 +59,11 @@ async def test_a_mirror_is_tried_thrice_and_then_stays_due():
 
     below.patch = refuse
     with pytest.raises(errors.Conflict):
-        await found.engage(twin_uid="", stamps=())
+        await found.initialize(twin_uid="", stamps=())
     assert len(refused) == 3
     assert found.is_count_due
     below.patch = patch
     tenant.seen = sight(revision=501, epoch=1, epoch_revision=500)
-    await found.count_up()
+    await found.advance_epoch()
     assert log[-1] == "mirror 1"
     assert not found.is_count_due

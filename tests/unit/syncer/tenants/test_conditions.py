@@ -5,7 +5,7 @@ from __future__ import annotations
 import orjson
 import pytest
 
-from kubeio.cache.store import parse
+from kubeio.cache.store import parse_entry
 from syncer.tenants import conditions
 from tenancy import wellknown
 
@@ -15,19 +15,19 @@ MANY = [f"target-{number:04}" for number in range(200)]
 @pytest.mark.parametrize("message", ["x" * 5000, ""])
 def test_no_message_is_longer_than_a_condition_may_have(message: str):
     said = [
-        conditions.synced(reason=conditions.ENGAGED, message=message, generation=1),
-        conditions.deletes_held(message=message, generation=1),
-        conditions.targets_granted(missing=MANY, generation=1),
+        conditions.build_synced(reason=conditions.ENGAGED, message=message, generation=1),
+        conditions.build_deletes_held(message=message, generation=1),
+        conditions.build_targets_granted(missing=MANY, generation=1),
     ]
     assert all(len(each["message"]) <= conditions._MAX_MESSAGE for each in said)
 
 
 def test_targets_that_nobody_declared_are_named_with_what_to_do():
-    (said, fine) = (conditions.targets_granted(missing=m, generation=1) for m in (["c9"], []))
+    (said, fine) = (conditions.build_targets_granted(missing=m, generation=1) for m in (["c9"], []))
     assert (said["status"], said["reason"]) == ("False", conditions.NO_SUCH_TARGET)
     assert said["message"].startswith("There is no SuperCluster c9, which spec.targets names; join")
     assert said["message"].endswith("or take it out.")
-    assert (fine["status"], fine["reason"]) == ("True", conditions.GRANTED)
+    assert (fine["status"], fine["reason"]) == ("True", conditions.TARGETS_DECLARED)
 
 
 STORE = "7b0a5f0e-0000-4000-8000-000000000001"
@@ -40,10 +40,10 @@ def cluster(*told: dict[str, object], **status: object):
         "metadata": {"name": "vc", "namespace": "default", "uid": "u", "generation": 2},
         "status": {"conditions": list(told), **status},
     }
-    return parse(orjson.dumps(body))
+    return parse_entry(orjson.dumps(body))
 
 
-class Listener:
+class CountingListener:
     """Counts what is applied."""
 
     def __init__(self) -> None:
@@ -55,17 +55,17 @@ class Listener:
 
 async def test_a_condition_is_said_once():
     wanted = [
-        conditions.synced(reason=conditions.ENGAGED, message="All.", generation=2),
-        conditions.deletes_held(message="", generation=2),
+        conditions.build_synced(reason=conditions.ENGAGED, message="All.", generation=2),
+        conditions.build_deletes_held(message="", generation=2),
     ]
-    listener = Listener()
-    await conditions.say(listener, cluster(), wanted, store=None)
+    listener = CountingListener()
+    await conditions.write_conditions(listener, cluster(), wanted, store=None)
     assert len(listener.bodies) == 1
-    await conditions.say(listener, cluster(*wanted), wanted, store=None)
+    await conditions.write_conditions(listener, cluster(*wanted), wanted, store=None)
     assert len(listener.bodies) == 1
-    held = [wanted[0], conditions.deletes_held(message="Why.", generation=2)]
+    held = [wanted[0], conditions.build_deletes_held(message="Why.", generation=2)]
     old = {**wanted[0], "lastTransitionTime": "2020-01-01T00:00:00Z"}
-    await conditions.say(listener, cluster(old, wanted[1]), held, store={})
+    await conditions.write_conditions(listener, cluster(old, wanted[1]), held, store={})
     applied = listener.bodies[-1]["status"]["conditions"]
     assert applied[0]["lastTransitionTime"] == "2020-01-01T00:00:00Z"
     assert (applied[1]["status"], applied[1]["message"]) == ("True", "Why.")
@@ -74,17 +74,17 @@ async def test_a_condition_is_said_once():
 
 async def test_another_store_is_said_though_the_conditions_are_the_same():
     wanted = [
-        conditions.synced(reason=conditions.ENGAGED, message="All.", generation=2),
-        conditions.deletes_held(message="Why.", generation=2),
+        conditions.build_synced(reason=conditions.ENGAGED, message="All.", generation=2),
+        conditions.build_deletes_held(message="Why.", generation=2),
     ]
     first, second = conditions.held_store(STORE), conditions.held_store(STORE[:-1] + "2")
-    listener = Listener()
+    listener = CountingListener()
     known = cluster(*wanted, heldStore=first)
-    await conditions.say(listener, known, wanted, store=first)
+    await conditions.write_conditions(listener, known, wanted, store=first)
     assert listener.bodies == []
-    await conditions.say(listener, known, wanted, store=second)
+    await conditions.write_conditions(listener, known, wanted, store=second)
     assert listener.bodies[-1]["status"]["heldStore"] == second
-    await conditions.say(listener, known, wanted, store=None)
+    await conditions.write_conditions(listener, known, wanted, store=None)
     assert "heldStore" not in listener.bodies[-1]["status"]
 
 
@@ -96,13 +96,15 @@ def test_a_uid_that_no_api_server_writes_is_not_passed_on(uid: str):
 
 def test_only_engaged_is_synced():
     for reason in (conditions.DISENGAGED, conditions.UNREACHABLE):
-        assert conditions.synced(reason=reason, message="m", generation=1)["status"] == "False"
+        assert (
+            conditions.build_synced(reason=reason, message="m", generation=1)["status"] == "False"
+        )
 
 
 def test_a_held_condition_is_kept_by_other_news():
-    held = conditions.deletes_held(message="Why.", generation=2)
-    assert conditions.held_before(cluster(held)) == [held]
-    assert conditions.held_before(cluster()) == []
+    held = conditions.build_deletes_held(message="Why.", generation=2)
+    assert conditions.get_other_conditions(cluster(held)) == [held]
+    assert conditions.get_other_conditions(cluster()) == []
     store = conditions.held_store(STORE)
     assert conditions.held_store_before(cluster(held, heldStore=store)) == store
     assert conditions.held_store_before(cluster(held, heldStore={})) == {}

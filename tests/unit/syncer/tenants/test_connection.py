@@ -8,25 +8,25 @@ import ipaddress
 import pytest
 from structlog.testing import capture_logs
 
-from kubeio.controller.worker import Done, Verdict
+from kubeio.controller.worker import Done, Result
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.handlers import dispatcher
-from syncer.handlers.dispatcher import Engine, log_fields
-from syncer.handlers.resync import Patrol
-from syncer.model.keys import HOME, STORE, Key
-from syncer.safety.hot_loop_guard import Outcome, Part
+from syncer.handlers.dispatcher import Dispatcher, build_log_fields
+from syncer.handlers.resync import Resync
+from syncer.model.keys import HOME, TENANT_STATUS, Key
+from syncer.safety.hot_loop_guard import WriteOutcome, WriteScope
 from syncer.tenants.session import Session
-from tests.support.syncer.sessions import TENANT, RecordingClient, World
+from tests.support.syncer.sessions import TENANT, RecordingClient, SessionWorld
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> SessionWorld:
     """A tenant at home and at c2."""
-    return World()
+    return SessionWorld()
 
 
 @pytest.fixture
-def far(world: World) -> Session:
+def far(world: SessionWorld) -> Session:
     """What the tenant has at c2."""
     below = SuperCluster(RecordingClient(), name="c2")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
@@ -35,94 +35,96 @@ def far(world: World) -> Session:
     return made
 
 
-def taken(world: World) -> list[Key]:
+def taken(world: SessionWorld) -> list[Key]:
     """Return what the queue gives out."""
     return list(iter(world.link.queue.take, None))
 
 
 async def test_a_key_is_worked_on_by_the_session_of_its_super_cluster(
-    world: World, far: Session, monkeypatch: pytest.MonkeyPatch
+    world: SessionWorld, far: Session, monkeypatch: pytest.MonkeyPatch
 ):
     worked: list[Session] = []
 
-    async def flow(_: Key, session: Session) -> Verdict:
+    async def flow(_: Key, session: Session) -> Result:
         worked.append(session)
         return Done()
 
-    monkeypatch.setitem(dispatcher._BY_KEY, STORE, flow)  # type: ignore[arg-type]
-    found = Engine({HOME: {TENANT.uid: world.session}, "c2": {TENANT.uid: far}})
+    monkeypatch.setitem(dispatcher._BY_KEY_KIND, TENANT_STATUS, flow)  # type: ignore[arg-type]
+    found = Dispatcher({HOME: {TENANT.uid: world.session}, "c2": {TENANT.uid: far}})
     for session in (world.session, far):
-        await found.reconcile(session.key(STORE, "", ""))
+        await found.reconcile(session.build_key(TENANT_STATUS, "", ""))
     assert worked == [world.session, far]
-    elsewhere = world.key(STORE, "", "")._replace(super_cluster="c3")
+    elsewhere = world.key(TENANT_STATUS, "", "")._replace(super_cluster="c3")
     assert await found.reconcile(elsewhere) == Done()
     assert worked == [world.session, far], "nobody works there"
 
 
-def test_a_log_names_the_super_cluster_when_it_is_not_home(world: World, far: Session):
-    assert "super_cluster" not in log_fields(world.key("Pod", "web", "p"))
-    assert log_fields(far.key("Pod", "web", "p"))["super_cluster"] == "c2"
+def test_a_log_names_the_super_cluster_when_it_is_not_home(world: SessionWorld, far: Session):
+    assert "super_cluster" not in build_log_fields(world.key("Pod", "web", "p"))
+    assert build_log_fields(far.build_key("Pod", "web", "p"))["super_cluster"] == "c2"
 
 
 def test_what_the_tenant_wrote_is_told_once_however_many_sessions_there_are(
-    world: World, far: Session
+    world: SessionWorld, far: Session
 ):
-    world.link.look_at_store()
-    world.link.doubt_store()
-    assert taken(world) == [world.key(STORE, "", "")]
+    world.link.enqueue_status()
+    world.link.request_store_check()
+    assert taken(world) == [world.key(TENANT_STATUS, "", "")]
 
 
-def test_what_is_parked_anywhere_is_told(world: World, far: Session):
+def test_what_is_parked_anywhere_is_told(world: SessionWorld, far: Session):
     for session in (world.session, far):
-        part = Part(session.key("Pod", "web", "p"), "super")
+        part = WriteScope(session.build_key("Pod", "web", "p"), "super")
         for _ in range(6):
-            session.fuse.tried(part, b"d", lambda: Outcome("spec.x", taken=False))
-    assert {part.key.super_cluster for part in world.link.parked()} == {HOME, "c2"}
+            session.hot_loop_guard.count_attempt(
+                part, b"d", lambda: WriteOutcome("spec.x", is_accepted=False)
+            )
+    assert {part.key.super_cluster for part in world.link.list_parked()} == {HOME, "c2"}
 
 
 def test_what_a_tenant_refused_is_tried_again_in_every_share_of_the_queue(
-    world: World, far: Session, monkeypatch: pytest.MonkeyPatch
+    world: SessionWorld, far: Session, monkeypatch: pytest.MonkeyPatch
 ):
-    keys = {session.key("Pod", "web", "p") for session in (world.session, far)}
+    keys = {session.build_key("Pod", "web", "p") for session in (world.session, far)}
     for key in keys:
-        world.link.queue.retry(key)
+        world.link.queue.add_rate_limited(key)
     refusals = world.link.client.refused_writes
-    monkeypatch.setattr(refusals, "problem", lambda: "writes of pods are refused: no")
-    world.link._notice_refusals()
+    monkeypatch.setattr(refusals, "describe_refused", lambda: "writes of pods are refused: no")
+    world.link._monitor_refusals()
     assert keys <= set(taken(world))
 
 
 async def test_nothing_is_taken_anywhere_while_one_session_ends_what_it_has_in_hand(
-    world: World, far: Session
+    world: SessionWorld, far: Session
 ):
     for session in (world.session, far):
-        session.began()
-        session.add(session.key("Pod", "web", "p"))
-    ending = asyncio.ensure_future(world.link.drained())
+        session.start_key()
+        session.enqueue(session.build_key("Pod", "web", "p"))
+    ending = asyncio.ensure_future(world.link.drain())
     await asyncio.sleep(0)
     assert not world.session.is_ready
     assert not far.is_ready
-    world.session.ended()
+    world.session.finish_key()
     await asyncio.sleep(0.01)
     assert not ending.done()
-    far.ended()
+    far.finish_key()
     await asyncio.wait_for(ending, 1)
     assert taken(world) == []
 
 
 async def test_the_patrol_goes_round_all_sessions(
-    world: World, far: Session, monkeypatch: pytest.MonkeyPatch
+    world: SessionWorld, far: Session, monkeypatch: pytest.MonkeyPatch
 ):
     seen: list[Session] = []
 
-    async def look(_: Patrol, session: Session) -> int:
+    async def look(_: Resync, session: Session) -> int:
         seen.append(session)
         return 0
 
-    monkeypatch.setattr(Patrol, "look", look)
+    monkeypatch.setattr(Resync, "resync_session", look)
     sessions = {HOME: {TENANT.uid: world.session}, "c2": {TENANT.uid: far}}
     with capture_logs() as said:
-        rounds = asyncio.ensure_future(Patrol(sessions, period_seconds=0.01).run())
+        rounds = asyncio.ensure_future(Resync(sessions, period_seconds=0.01).run())
         await asyncio.sleep(0.05)
         rounds.cancel()
     assert seen[:2] == [world.session, far]

@@ -7,52 +7,52 @@ import asyncio
 import pytest
 
 from kubeio import errors
-from kubeio.cache.crd_reflector import OptionalReflector
+from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Store
 from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue
-from syncer.lifecycle.tenant_manager import Plan, Tenants
-from syncer.model.keys import Key, group_of
-from syncer.safety.circuit_breaker import FAILURES
+from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
+from syncer.model.keys import Key, build_group
+from syncer.safety.circuit_breaker import FAILURES_TO_OPEN
 from syncer.tenants import connection as links
 from tenancy.resources import PODS
 from tests.support.eventually import eventually
-from tests.support.syncer.sessions import CLUSTER, TENANT, World
-from tests.support.syncer.two_clusters import Split, key_of
+from tests.support.syncer.sessions import CLUSTER, TENANT, SessionWorld
+from tests.support.syncer.two_clusters import SplitWorld, key_of
 
-PLAN = Plan(cluster=CLUSTER, kubeconfig=b"", slice="10.96.8.0/22")
+PLAN = TenantPlan(cluster=CLUSTER, kubeconfig=b"", service_range="10.96.8.0/22")
 
 
 async def test_first_lists_that_a_tenant_refuses_end_the_session_with_the_reason(monkeypatch):
     monkeypatch.setattr(links, "UNREACHABLE_SECONDS", 0.02)
-    link = World().link
+    link = SessionWorld().link
     with pytest.raises(TimeoutError):  # slow is no reason
-        await asyncio.wait_for(link._first_lists(), 0.2)
+        await asyncio.wait_for(link._wait_first_lists(), 0.2)
     link._reflectors[3].problem = "403"
     with pytest.raises(errors.Unavailable, match="403"):
-        await link._first_lists()
+        await link._wait_first_lists()
 
 
 async def test_what_a_link_promised_to_its_pods_ends_with_it(monkeypatch):
-    world = World()
-    promised = world.super_cluster.inventory._promised
+    world = SessionWorld()
+    promised = world.super_cluster.capacity._reserved
     before = []
 
-    async def run(link: links.Link) -> None:
-        link.seats.promise("u", world.super_cluster.inventory, {})
+    async def run(link: links.TenantConnection) -> None:
+        link.assignments.reserve_assigned("u", world.super_cluster.capacity, {})
         before.append(dict(promised))
 
     async def nothing(_: object) -> None:
         return
 
-    monkeypatch.setattr(links.Link, "run", run)
-    monkeypatch.setattr(links.Link, "drained", nothing)
-    monkeypatch.setattr(loading, "tenant_kubeconfig", lambda *_, **__: world.link.client)
-    queue: FairQueue[Key] = FairQueue(name="test", group=group_of, in_flight=8)
-    keeper = Tenants(world.super_cluster, queue)
+    monkeypatch.setattr(links.TenantConnection, "run", run)
+    monkeypatch.setattr(links.TenantConnection, "drain", nothing)
+    monkeypatch.setattr(loading, "load_tenant_kubeconfig", lambda *_, **__: world.link.client)
+    queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
+    keeper = TenantManager(world.super_cluster, queue)
     monkeypatch.setattr(links, "TenantClient", lambda *_, **__: world.above)
-    await asyncio.wait_for(keeper._engage(TENANT.uid, PLAN), 5)
+    await asyncio.wait_for(keeper._run_connection(TENANT.uid, PLAN), 5)
     assert (before, promised) == ([{"u": {}}], {})
 
 
@@ -78,14 +78,14 @@ class Watch:
 
 async def test_few_tenants_open_their_watches_together_and_a_slow_one_loses_its_turn(monkeypatch):
     """REL-78: a hundred at once would keep the loop from renewing the lease."""
-    monkeypatch.setattr(links, "TURN_SECONDS", 0.2)
+    monkeypatch.setattr(links, "FIRST_LISTS_TURN_SECONDS", 0.2)
     turns, watches = asyncio.Semaphore(1), [Watch(), Watch(), Watch()]
     async with asyncio.TaskGroup() as group:
         opening = []
         for watch in watches:
-            link = World().link
-            link._turns, link._reflectors = turns, (watch,)
-            opening.append(group.create_task(link._watch(group)))
+            link = SessionWorld().link
+            link._loop_budget, link._reflectors = turns, (watch,)
+            opening.append(group.create_task(link._start_watches(group)))
         await asyncio.sleep(0.05)
         assert [watch.is_open for watch in watches] == [True, False, False]
         watches[0].listed.set()
@@ -100,15 +100,15 @@ async def test_few_tenants_open_their_watches_together_and_a_slow_one_loses_its_
 
 async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_told(monkeypatch):
     monkeypatch.setattr(links, "UNREACHABLE_SECONDS", 0.1)
-    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.01)
-    link = World().link
-    task = asyncio.ensure_future(link._watch_health())
+    monkeypatch.setattr(links, "_HEALTH_CHECK_SECONDS", 0.01)
+    link = SessionWorld().link
+    task = asyncio.ensure_future(link._monitor_health())
     await asyncio.sleep(0.05)
-    assert not link.store_in_doubt
+    assert not link.must_check_store
     link._reflectors[2].restarts += 1
     link._reflectors[2].problem = "403"
     await asyncio.sleep(0.05)
-    assert link.store_in_doubt
+    assert link.must_check_store
     await asyncio.sleep(0.2)
     assert link.problem == "403"
     link._reflectors[2].problem = ""
@@ -120,14 +120,14 @@ async def test_a_watch_that_broke_is_a_doubt_and_one_that_stays_so_is_told(monke
 @pytest.mark.parametrize("who", ["tenant", "target"])
 async def test_what_failed_in_an_outage_is_tried_as_soon_as_it_is_over(monkeypatch, who):
     """Its own delay has grown to minutes; REL-15."""
-    monkeypatch.setattr(links, "_LOOK_SECONDS", 0.01)
-    split = Split()
+    monkeypatch.setattr(links, "_HEALTH_CHECK_SECONDS", 0.01)
+    split = SplitWorld()
     link, session = split.link, split.far
     patient = link._reflectors[2] if who == "tenant" else session.target
     key = key_of(session)
     for _ in range(12):
-        link.queue.retry(key)
-    task = asyncio.ensure_future(link._watch_health())
+        link.queue.add_rate_limited(key)
+    task = asyncio.ensure_future(link._monitor_health())
     await asyncio.sleep(0.05)
     patient.problem = "Connection refused"
     await asyncio.sleep(0.05)
@@ -135,29 +135,29 @@ async def test_what_failed_in_an_outage_is_tried_as_soon_as_it_is_over(monkeypat
     patient.problem = ""
     await asyncio.sleep(0.05)
     assert str(key) not in link.queue.snapshot()["delayed"]
-    assert link.queue.failures(key) == 0
+    assert link.queue.count_requeues(key) == 0
     task.cancel()
 
 
 async def test_a_watch_that_stands_again_wakes_the_others_and_the_breaker(monkeypatch):
     """REL-15: each waits for half a minute of its own meanwhile."""
-    for name in ("_LOOK_SECONDS", "_SOON_SECONDS"):
+    for name in ("_HEALTH_CHECK_SECONDS", "_FAST_HEALTH_CHECK_SECONDS"):
         monkeypatch.setattr(links, name, 0.01)
-    link = World().link
+    link = SessionWorld().link
     hurried: list[Reflector] = []
 
     def hurry(watch: Reflector, returned: float) -> None:
         hurried.append(watch)
 
-    monkeypatch.setattr(Reflector, "hurry", hurry)
-    task = asyncio.ensure_future(link._watch_returns())
+    monkeypatch.setattr(Reflector, "retry_now", hurry)
+    task = asyncio.ensure_future(link._monitor_recovery())
     first, second = link._reflectors[:2]
-    optional = next(each for each in link._reflectors if isinstance(each, OptionalReflector))
+    optional = next(each for each in link._reflectors if isinstance(each, CrdReflector))
     optional._inner = Reflector(link.client, PODS, Store())  # its kind is served
     for watch in (first, second, optional._inner):
         watch.problem = "Connection refused"
-    for _ in range(FAILURES):
-        link.client.breaker.failed()
+    for _ in range(FAILURES_TO_OPEN):
+        link.client.breaker.count_failure()
     await asyncio.sleep(0.05)
     assert hurried == []
     first.problem = ""
@@ -170,23 +170,23 @@ async def test_a_watch_that_stands_again_wakes_the_others_and_the_breaker(monkey
 
 
 async def test_what_a_tenant_refused_is_tried_by_a_few_and_by_all_once_it_takes_writes(monkeypatch):
-    world = World()
+    world = SessionWorld()
     link, session = world.link, world.session
     refusals, queue = link.client.refused_writes, link.queue
-    monkeypatch.setattr(refusals, "problem", lambda: "writes of pods are refused: no")
-    keys = [session.key("Pod", "web", f"p{number}") for number in range(5)]
+    monkeypatch.setattr(refusals, "describe_refused", lambda: "writes of pods are refused: no")
+    keys = [session.build_key("Pod", "web", f"p{number}") for number in range(5)]
     for key in keys:
         for _ in range(8):
-            queue.retry(key)
-    link._notice_refusals()
-    assert link.refusing
+            queue.add_rate_limited(key)
+    link._monitor_refusals()
+    assert link.refused_writes_problem
     tried = {key for key in iter(queue.take, None) if key.kind == "Pod"}
     assert len(tried) == 2
     for key in tried:
         queue.done(key)
-        queue.retry(key)
-    monkeypatch.setattr(refusals, "problem", lambda: "")
-    link._notice_refusals()
-    assert not link.refusing
+        queue.add_rate_limited(key)
+    monkeypatch.setattr(refusals, "describe_refused", lambda: "")
+    link._monitor_refusals()
+    assert not link.refused_writes_problem
     assert {key for key in iter(queue.take, None) if key.kind == "Pod"} == set(keys)
-    assert [queue.failures(key) for key in keys] == [0] * 5
+    assert [queue.count_requeues(key) for key in keys] == [0] * 5

@@ -14,8 +14,11 @@ def test_what_lingers_is_remembered_up_to_an_end(monkeypatch):
     clock = Clock()
     memory = grace_timers.GraceTimers(clock)
     for number in range(20):
-        assert memory.left_to_linger(KEY._replace(name=str(number))) == memory.linger_seconds
-    assert len(memory._unused) == 5
-    clock.now += memory.linger_seconds
-    assert memory.left_to_linger(KEY._replace(name="19")) == 0
-    assert len(memory._unused) == 4
+        assert (
+            memory.get_remaining_grace(KEY._replace(name=str(number)))
+            == memory.grace_period_seconds
+        )
+    assert len(memory._unused_since) == 5
+    clock.now += memory.grace_period_seconds
+    assert memory.get_remaining_grace(KEY._replace(name="19")) == 0
+    assert len(memory._unused_since) == 4

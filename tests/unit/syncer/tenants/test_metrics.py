@@ -6,8 +6,8 @@ import pytest
 from prometheus_client import REGISTRY
 
 from syncer.model.keys import Key
-from syncer.safety.expectations import Expectations, Side
-from syncer.tenants.metrics import Figures, TargetCounts, TenantCounts
+from syncer.safety.expectations import ClusterSide, Expectations
+from syncer.tenants.metrics import TargetCounts, TenantCounts, TenantMetrics
 from tests.unit.syncer.safety.test_expectations import entry
 
 KEY = Key("t", "home", "ConfigMap", "n", "drifting")
@@ -25,84 +25,84 @@ def _lags(direction):
 
 @pytest.fixture
 def figures():
-    return Figures(lambda _: 0.5)
+    return TenantMetrics(lambda _: 0.5)
 
 
 @pytest.fixture
 def expectations(figures):
-    return Expectations(answered=figures.answered)
+    return Expectations(on_write=figures.observe_write)
 
 
 def test_each_write_of_a_key_in_work_is_told_by_its_direction(expectations):
     down, up = _lags("down"), _lags("up")
-    expectations.wrote(Side.SUPER, KEY, "5")
-    expectations.deleted(Side.SUPER, KEY, entry(5))
-    expectations.changed(Side.TENANT, KEY, entry(5))
+    expectations.expect_update(ClusterSide.SUPER, KEY, "5")
+    expectations.expect_delete(ClusterSide.SUPER, KEY, entry(5))
+    expectations.expect_any_update(ClusterSide.TENANT, KEY, entry(5))
     assert (_lags("down") - down, _lags("up") - up) == (2, 1)
 
 
 def test_a_write_of_nobodys_key_is_not_told():
-    expectations = Expectations(answered=Figures(lambda _: None).answered)
+    expectations = Expectations(on_write=TenantMetrics(lambda _: None).observe_write)
     before = _lags("down")
-    expectations.wrote(Side.SUPER, KEY, "5")
+    expectations.expect_update(ClusterSide.SUPER, KEY, "5")
     assert _lags("down") == before
 
 
 def test_a_write_after_a_strangers_is_drift(figures, expectations):
     before = _drift()
-    figures.suspect(Side.SUPER, KEY, 7)
-    expectations.wrote(Side.SUPER, KEY, "8")
-    expectations.wrote(Side.SUPER, KEY, "9")  # once
+    figures.suspect_drift(ClusterSide.SUPER, KEY, 7)
+    expectations.expect_update(ClusterSide.SUPER, KEY, "8")
+    expectations.expect_update(ClusterSide.SUPER, KEY, "9")  # once
     assert _drift() == before + 1
 
 
 def test_an_echo_before_the_answer_is_none(figures, expectations):
     before = _drift()
-    assert not expectations.seen(Side.SUPER, KEY, entry(8))
-    figures.suspect(Side.SUPER, KEY, 8)
-    expectations.wrote(Side.SUPER, KEY, "8")
+    assert not expectations.observe_event(ClusterSide.SUPER, KEY, entry(8))
+    figures.suspect_drift(ClusterSide.SUPER, KEY, 8)
+    expectations.expect_update(ClusterSide.SUPER, KEY, "8")
     assert _drift() == before
 
 
 def test_a_delete_repairs_nothing_and_what_was_found_in_step_is_forgotten(figures, expectations):
     before = _drift()
-    figures.suspect(Side.SUPER, KEY, 0)
-    expectations.deleted(Side.SUPER, KEY, entry(8))
-    expectations.wrote(Side.SUPER, KEY, "9")
-    figures.suspect(Side.SUPER, KEY, 10)
-    figures.suspect(Side.TENANT, KEY, 10)
-    figures.settled(KEY)
-    expectations.wrote(Side.SUPER, KEY, "11")
-    expectations.wrote(Side.TENANT, KEY, "11")
+    figures.suspect_drift(ClusterSide.SUPER, KEY, 0)
+    expectations.expect_delete(ClusterSide.SUPER, KEY, entry(8))
+    expectations.expect_update(ClusterSide.SUPER, KEY, "9")
+    figures.suspect_drift(ClusterSide.SUPER, KEY, 10)
+    figures.suspect_drift(ClusterSide.TENANT, KEY, 10)
+    figures.clear_suspicion(KEY)
+    expectations.expect_update(ClusterSide.SUPER, KEY, "11")
+    expectations.expect_update(ClusterSide.TENANT, KEY, "11")
     assert (_drift(), _drift("tenant")) == (before, 0.0)
 
 
 def test_an_expectation_knows_its_own(expectations):
-    expectations.wrote(Side.SUPER, KEY, "8")
-    assert expectations.seen(Side.SUPER, KEY, entry(7))
-    assert expectations.seen(Side.SUPER, KEY, entry(8))
-    assert not expectations.seen(Side.SUPER, KEY, entry(9))
-    expectations.wrote(Side.SUPER, KEY, "10")
-    assert not expectations.seen(Side.SUPER, KEY, entry(11))
-    expectations.wrote(Side.SUPER, KEY, "12")
-    assert not expectations.seen(Side.SUPER, KEY, None)
-    expectations.deleted(Side.SUPER, KEY, entry(12))
-    assert expectations.seen(Side.SUPER, KEY, None)
+    expectations.expect_update(ClusterSide.SUPER, KEY, "8")
+    assert expectations.observe_event(ClusterSide.SUPER, KEY, entry(7))
+    assert expectations.observe_event(ClusterSide.SUPER, KEY, entry(8))
+    assert not expectations.observe_event(ClusterSide.SUPER, KEY, entry(9))
+    expectations.expect_update(ClusterSide.SUPER, KEY, "10")
+    assert not expectations.observe_event(ClusterSide.SUPER, KEY, entry(11))
+    expectations.expect_update(ClusterSide.SUPER, KEY, "12")
+    assert not expectations.observe_event(ClusterSide.SUPER, KEY, None)
+    expectations.expect_delete(ClusterSide.SUPER, KEY, entry(12))
+    assert expectations.observe_event(ClusterSide.SUPER, KEY, None)
 
 
-class Link:
+class CountedConnection:
     def __init__(self, *, ready=True, problem="", refusing="", held=False):
-        self.is_ready, self.problem, self.refusing = ready, problem, refusing
+        self.is_ready, self.problem, self.refused_writes_problem = ready, problem, refusing
         self.holds_deletes = held
 
 
 def test_tenants_are_counted_by_what_is_true_of_them():
     links = {
-        "a": Link(),
-        "b": Link(problem="silent"),
-        "c": Link(refusing="pods/status"),
-        "d": Link(held=True),
-        "e": Link(ready=False),
+        "a": CountedConnection(),
+        "b": CountedConnection(problem="silent"),
+        "c": CountedConnection(refusing="pods/status"),
+        "d": CountedConnection(held=True),
+        "e": CountedConnection(ready=False),
     }
     counts = TenantCounts(links, lambda: 7)
     found = {
@@ -115,22 +115,22 @@ def test_tenants_are_counted_by_what_is_true_of_them():
     }  # fmt: skip
 
 
-class Cluster:
+class CountedCluster:
     def __init__(self, *, ready=True, problem="", held=False, behind=""):
         self.is_ready, self.problem, self.is_held = ready, problem, held
-        self.behind = behind
+        self.watch_problem = behind
 
     @property
-    def muster(self):
+    def pod_loss_guard(self):
         return self
 
 
 def test_other_super_clusters_are_counted_by_what_is_true_of_them():
     followed = {
-        "a": Cluster(),
-        "b": Cluster(ready=False),
-        "c": Cluster(problem="silent", held=True),
-        "d": Cluster(behind="403"),
+        "a": CountedCluster(),
+        "b": CountedCluster(ready=False),
+        "c": CountedCluster(problem="silent", held=True),
+        "d": CountedCluster(behind="403"),
     }
     counts = TargetCounts(followed, lambda: 5)
     found = {

@@ -4,10 +4,10 @@ from typing import Any
 
 import orjson
 
-from kubeio.cache.store import Store, parse
+from kubeio.cache.store import Store, parse_entry
 from syncer.tenants import policy_binding
-from syncer.tenants.policy_binding import Unbound
-from tenancy.policies import BASELINE
+from syncer.tenants.policy_binding import PolicyUnavailable
+from tenancy.policies import BASELINE_POLICY
 from tenancy.specs import PolicyRef, VirtualClusterSpec
 
 
@@ -16,7 +16,7 @@ def policies(**specs: Any) -> Store:
     store = Store()
     for name, spec in specs.items():
         body = {"kind": "TenantPolicy", "metadata": {"name": name}, "spec": spec}
-        store.put(parse(orjson.dumps(body)), live=True)
+        store.put(parse_entry(orjson.dumps(body)), live=True)
     return store
 
 
@@ -27,27 +27,30 @@ def cluster(policy: str = "", **fields: Any) -> VirtualClusterSpec:
 
 
 def test_who_names_no_policy_has_the_default_even_when_it_is_not_there():
-    assert policy_binding.bound(cluster(), policies()) == BASELINE
-    found = policy_binding.bound(cluster(), policies(baseline={"daemonSets": "Refuse"}))
-    assert not isinstance(found, Unbound)
+    assert policy_binding.resolve_policy(cluster(), policies()) == BASELINE_POLICY
+    found = policy_binding.resolve_policy(cluster(), policies(baseline={"daemonSets": "Refuse"}))
+    assert not isinstance(found, PolicyUnavailable)
     assert found.daemon_sets == "Refuse"
 
 
 def test_a_policy_that_is_named_and_missing_or_unreadable_allows_nothing():
-    found = policy_binding.bound(cluster("narrow"), policies())
-    assert isinstance(found, Unbound)
+    found = policy_binding.resolve_policy(cluster("narrow"), policies())
+    assert isinstance(found, PolicyUnavailable)
     assert "narrow" in found.message
     assert isinstance(
-        policy_binding.bound(cluster("odd"), policies(odd={"daemonSets": 1})), Unbound
+        policy_binding.resolve_policy(cluster("odd"), policies(odd={"daemonSets": 1})),
+        PolicyUnavailable,
     )
 
 
 def test_what_the_cluster_keeps_above_is_added_to_what_its_policy_does():
     known = policies(narrow={"metadata": {"opaquePrefixes": ["cost"]}, "daemonSets": "Refuse"})
-    found = policy_binding.bound(cluster("narrow", opaque_meta_prefixes=("internal",)), known)
-    assert not isinstance(found, Unbound)
+    found = policy_binding.resolve_policy(
+        cluster("narrow", opaque_meta_prefixes=("internal",)), known
+    )
+    assert not isinstance(found, PolicyUnavailable)
     assert found.metadata.opaque_prefixes == ("cost", "internal")
     assert found.daemon_sets == "Refuse"
-    alone = policy_binding.bound(cluster(opaque_meta_prefixes=("internal",)), policies())
-    assert not isinstance(alone, Unbound)
+    alone = policy_binding.resolve_policy(cluster(opaque_meta_prefixes=("internal",)), policies())
+    assert not isinstance(alone, PolicyUnavailable)
     assert alone.metadata.opaque_prefixes == ("internal",)

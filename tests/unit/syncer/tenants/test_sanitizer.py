@@ -6,34 +6,34 @@ import pytest
 
 from kubeio import errors
 from syncer.controllers import rejection_events
-from syncer.handlers.resync import differs
+from syncer.handlers.resync import has_work
 from syncer.rules import registry
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
-from tests.support.syncer.sessions import World, put
+from tests.support.syncer.sessions import SessionWorld, put
 
 OTHER = Tenant(name="shop", namespace="default", uid="other-uid", root="default-0123ab-shop")
 THEIRS = f"{OTHER.root}-web"
 
 
 @pytest.fixture
-def world() -> World:
+def world() -> SessionWorld:
     """Return a session beside another tenant and a node that is not shown."""
-    found = World()
+    found = SessionWorld()
     found.ready()
     metadata = {
         "name": THEIRS,
         "uid": "n",
         "resourceVersion": "1",
-        "labels": ownership.labels(OTHER, "web"),
-        "annotations": ownership.annotations(OTHER, "web", "u"),
+        "labels": ownership.build_owner_labels(OTHER, "web"),
+        "annotations": ownership.build_owner_annotations(OTHER, "web", "u"),
     }
     put(found.super_cluster.stores["Namespace"], {"metadata": metadata})
     put(found.super_cluster.nodes, {"metadata": {"name": "node-7", "uid": "7"}})
     return found
 
 
-def test_every_message_is_clean_and_nothing_else_is_touched(world: World):
+def test_every_message_is_clean_and_nothing_else_is_touched(world: SessionWorld):
     waiting = {"reason": "CreateContainerError", "message": f"the name of {THEIRS}/p on node-7"}
     body = {
         "metadata": {"name": THEIRS},
@@ -44,7 +44,7 @@ def test_every_message_is_clean_and_nothing_else_is_touched(world: World):
             "containerStatuses": [{"image": THEIRS, "state": {"waiting": waiting}}],
         },
     }
-    clean = world.session.scrubber.status(body)
+    clean = world.session.sanitizer.sanitize_status(body)
     assert clean["metadata"] == {"name": THEIRS}
     status = clean["status"]
     assert status["message"] == "see another-namespace"
@@ -53,7 +53,9 @@ def test_every_message_is_clean_and_nothing_else_is_touched(world: World):
     told = status["containerStatuses"][0]["state"]["waiting"]["message"]
     assert told == "the name of another-namespace/p on another-node"
     assert status["containerStatuses"][0]["image"] == THEIRS
-    named = world.session.scrubber.status(body, node="node-7")["status"]["containerStatuses"][0]
+    named = world.session.sanitizer.sanitize_status(body, node="node-7")["status"][
+        "containerStatuses"
+    ][0]
     assert named["state"]["waiting"]["message"].endswith("on node-7")
     assert body["status"]["message"] == f"see {THEIRS}"
 
@@ -61,33 +63,35 @@ def test_every_message_is_clean_and_nothing_else_is_touched(world: World):
 @pytest.mark.parametrize(
     ("uid", "told"), [("7", "node-7"), ("other", "another-node"), ("", "another-node")]
 )
-def test_a_node_is_shown_if_its_uid_is(world: World, uid: str, told: str):
+def test_a_node_is_shown_if_its_uid_is(world: SessionWorld, uid: str, told: str):
     """A tenant may call a node of its own like one that it is not shown."""
     metadata = {"annotations": {wellknown.UID: uid}} if uid else {}
     world.tenant_has("Node", "node-7", namespace="", metadata=metadata)
-    assert world.session.scrubber.clean("it is on node-7") == f"it is on {told}"
+    assert world.session.sanitizer.sanitize_text("it is on node-7") == f"it is on {told}"
 
 
 @pytest.mark.parametrize("body", [{}, {"status": None}, {"status": {"message": None}}])
-def test_what_says_nothing_stays_as_it_is(world: World, body):
-    assert world.session.scrubber.status(body) == body
+def test_what_says_nothing_stays_as_it_is(world: SessionWorld, body):
+    assert world.session.sanitizer.sanitize_status(body) == body
 
 
-async def test_a_refusal_names_no_other_tenant(world: World):
+async def test_a_refusal_names_no_other_tenant(world: SessionWorld):
     entry = world.tenant_has("Service", "web")
-    problem = errors.Invalid("no", said=f"port is in use by {THEIRS}/web")
-    await rejection_events.tell_failed(registry.BY_NAME["Service"], entry, problem, world.session)
+    problem = errors.Invalid("no", server_message=f"port is in use by {THEIRS}/web")
+    await rejection_events.report_failed(
+        registry.KINDS_BY_NAME["Service"], entry, problem, world.session
+    )
     assert world.above.bodies[-1]["message"] == "port is in use by another-namespace/web"
 
 
-def test_the_patrol_sees_no_difference_in_what_was_cleaned(world: World):
+def test_the_patrol_sees_no_difference_in_what_was_cleaned(world: SessionWorld):
     message = f"{THEIRS} has it"
     key = world.key("Service", "web", "s")
     spec = {"clusterIP": "None", "type": "ClusterIP"}
     condition = {"type": "Shared", "status": "False", "reason": "R", "message": message}
     shown = {**condition, "message": "another-namespace has it"}
     world.tenant_has("Service", "s", spec=spec, status={"conditions": [shown], "loadBalancer": {}})
-    twin = registry.BY_NAME["Service"].build(
+    twin = registry.KINDS_BY_NAME["Service"].build(
         world.session.stores["Service"].get("web", "s").decode(), world.session.view
     )
     world.super_has(
@@ -97,4 +101,4 @@ def test_the_patrol_sees_no_difference_in_what_was_cleaned(world: World):
         status={"conditions": [condition], "loadBalancer": {}},
         metadata={"annotations": twin["metadata"]["annotations"]},
     )
-    assert not differs(key, world.session)
+    assert not has_work(key, world.session)

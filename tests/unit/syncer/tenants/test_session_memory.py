@@ -11,19 +11,19 @@ KEY = Key("vc", HOME, "Pod", "web", "p")
 
 def test_a_field_that_a_tenant_leaves_out_is_tried_again_after_a_while():
     clock = Clock()
-    memory = session_memory.Reminders(clock)
-    assert not memory.is_left_out("declaredFeatures")
-    memory.saw_left_out(["declaredFeatures"])
-    assert memory.is_left_out("declaredFeatures")
-    assert not memory.is_left_out("features")
-    clock.now += session_memory.LEFT_OUT_SECONDS
-    assert not memory.is_left_out("declaredFeatures")
+    memory = session_memory.SessionMemory(clock)
+    assert not memory.is_field_unknown("declaredFeatures")
+    memory.record_unknown_fields(["declaredFeatures"])
+    assert memory.is_field_unknown("declaredFeatures")
+    assert not memory.is_field_unknown("features")
+    clock.now += session_memory.UNKNOWN_FIELD_SECONDS
+    assert not memory.is_field_unknown("declaredFeatures")
 
 
 def test_an_event_is_told_again_only_in_another_state():
     """REL-80."""
-    memory = session_memory.Reminders(Clock())
-    memory.told(KEY, {"count": 1})
-    assert memory.has_told(KEY)
-    assert memory.was_told(KEY, {"count": 1})
-    assert not memory.was_told(KEY, {"count": 2})
+    memory = session_memory.SessionMemory(Clock())
+    memory.record_written_event(KEY, {"count": 1})
+    assert memory.has_written_event(KEY)
+    assert memory.was_state_written(KEY, {"count": 1})
+    assert not memory.was_state_written(KEY, {"count": 2})

@@ -19,14 +19,14 @@ def test_who_waits_is_remembered_up_to_an_end(monkeypatch):
         return KEY._replace(name=name)
 
     for number in range(30):
-        memory.wait_for(key("never"), key(f"p{number}"))
-    assert len(memory.waiting_for(key("never"))) == 10
+        memory.add_waiter(key("never"), key(f"p{number}"))
+    assert len(memory.pop_waiters(key("never"))) == 10
     for number in range(30):
-        memory.wait_for(key(f"d{number}"), key("p"))
-    waiting = [number for number in range(30) if memory.waiting_for(key(f"d{number}"))]
+        memory.add_waiter(key(f"d{number}"), key("p"))
+    waiting = [number for number in range(30) if memory.pop_waiters(key(f"d{number}"))]
     assert waiting == list(range(20, 30))
-    memory.wait_for(key("d"), key("p"))
-    memory.wait_for(key("d"), key("p"))
+    memory.add_waiter(key("d"), key("p"))
+    memory.add_waiter(key("d"), key("p"))
     assert memory._waiters == 1
-    assert memory.waiting_for(key("d")) == {key("p")}
+    assert memory.pop_waiters(key("d")) == {key("p")}
     assert memory._waiters == 0

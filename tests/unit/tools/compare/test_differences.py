@@ -6,7 +6,7 @@ from typing import Any
 import pytest
 
 from tools.compare.differences import differences
-from tools.compare.expectation import Expected, read, unequal
+from tools.compare.expectation import ExpectedDifference, read, unequal
 from tools.compare.normal_form import normal_form
 
 LISTS = Path(__file__).parents[3] / "node"
@@ -129,12 +129,12 @@ def test_items_are_matched_by_what_names_them():
 def test_the_list_must_be_equal_to_what_is_found():
     left, right = {"A/a": {"x": 1, "y": [1]}}, {"A/a": {"x": 2, "y": [1]}}
     there = differences(left, right)
-    assert unequal(there, [Expected("A/* x: 1 -> *", "why")]) == []
+    assert unequal(there, [ExpectedDifference("A/* x: 1 -> *", "why")]) == []
     assert unequal(there, []) == ["not in the list: A/a x: 1 -> 2"]
-    assert unequal(there, [Expected("A/a x: *", ""), Expected("A/a y: *", "")]) == [
-        "in the list, not found: A/a y: *"
-    ]
-    assert unequal(there, [Expected("A/a x", "")]) == [
+    assert unequal(
+        there, [ExpectedDifference("A/a x: *", ""), ExpectedDifference("A/a y: *", "")]
+    ) == ["in the list, not found: A/a y: *"]
+    assert unequal(there, [ExpectedDifference("A/a x", "")]) == [
         "not in the list: A/a x: 1 -> 2",
         "in the list, not found: A/a x",
     ]

@@ -4,7 +4,7 @@ import re
 
 import pytest
 
-from tools.conformance.cases import Case, batches, chosen, focus, parse
+from tools.conformance.cases import ConformanceCase, batches, chosen, focus, parse
 
 LISTED = """\
 - testname: Pods, one
@@ -23,7 +23,7 @@ LISTED = """\
 def test_a_listing_gives_names_on_one_line_groups_and_files():
     pods, daemons = parse(LISTED)
 
-    assert pods == Case(
+    assert pods == ConformanceCase(
         "[sig-node] Pods should (really) work. [NodeConformance] [Conformance]",
         "test/e2e/common/node/pods.go",
     )
@@ -57,7 +57,9 @@ def test_names_that_the_suite_does_not_have_are_refused():
 
 
 def test_slow_cases_come_first_and_alone_and_neighbours_apart():
-    cases = [Case(f"case {number}", "") for number in range(7)] + [Case("[Slow] new", "")]
+    cases = [ConformanceCase(f"case {number}", "") for number in range(7)] + [
+        ConformanceCase("[Slow] new", "")
+    ]
 
     dealt = batches(cases, 3, {"case 5": 300.0, "case 2": 70.0, "case 1": 59.0})
 
@@ -74,7 +76,7 @@ def test_slow_cases_come_first_and_alone_and_neighbours_apart():
 def test_a_slug_is_a_short_file_name():
     name = "[sig-node] Probing container should *not* be restarted: cat /tmp/x " + "y" * 200
 
-    slug = Case(name, "").slug
+    slug = ConformanceCase(name, "").slug
 
     assert slug.startswith("sig-node-probing-container-should-not-be-restarted-cat-tmp-x-y")
     assert len(slug) <= 100

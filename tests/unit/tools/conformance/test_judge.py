@@ -1,25 +1,25 @@
 """A run against the list of known failures and against the control."""
 
-from tools.conformance.cases import Case
+from tools.conformance.cases import ConformanceCase
 from tools.conformance.judge import (
     CONTROL_FAILS_AT_MOST,
     LISTED_AT_MOST,
-    Known,
+    KnownFailure,
     judge,
     strange,
     void,
 )
-from tools.conformance.results import FAILED, LOST, PASSED, SKIPPED, Result
+from tools.conformance.results import FAILED, LOST, PASSED, SKIPPED, CaseResult
 
-CASES = [Case(name, "") for name in "abcd"]
-
-
-def results(**states: str) -> dict[str, Result]:
-    return {name: Result(case=name, state=state, seconds=1.0) for name, state in states.items()}
+CASES = [ConformanceCase(name, "") for name in "abcd"]
 
 
-def known(case: str, *sides: str) -> Known:
-    return Known(case=case, sides=sides or ("tenant",), cause="so", owner="ours")
+def results(**states: str) -> dict[str, CaseResult]:
+    return {name: CaseResult(case=name, state=state, seconds=1.0) for name, state in states.items()}
+
+
+def known(case: str, *sides: str) -> KnownFailure:
+    return KnownFailure(case=case, sides=sides or ("tenant",), cause="so", owner="ours")
 
 
 GOOD = results(a=PASSED, b=PASSED, c=PASSED, d=PASSED)
@@ -74,8 +74,8 @@ def test_skipped_lost_and_absent_cases_fail_the_run():
 
 
 def test_a_list_that_grows_too_long_fails_the_run():
-    cases = [Case(str(number), "") for number in range(LISTED_AT_MOST + 1)]
-    found = {c.name: Result(case=c.name, state=FAILED, seconds=0.0) for c in cases}
+    cases = [ConformanceCase(str(number), "") for number in range(LISTED_AT_MOST + 1)]
+    found = {c.name: CaseResult(case=c.name, state=FAILED, seconds=0.0) for c in cases}
     listed = [known(case.name) for case in cases]
 
     assert judge("tenant", cases[1:], found, {}, listed[1:]).problems == []
@@ -84,9 +84,9 @@ def test_a_list_that_grows_too_long_fails_the_run():
 
 
 def test_a_control_that_fails_too_much_makes_the_run_void():
-    cases = [Case(str(number), "") for number in range(20)]
+    cases = [ConformanceCase(str(number), "") for number in range(20)]
     found = {
-        case.name: Result(case=case.name, state=PASSED, seconds=0.0)
+        case.name: CaseResult(case=case.name, state=PASSED, seconds=0.0)
         for case in cases[CONTROL_FAILS_AT_MOST:]
     }
 

@@ -2,21 +2,24 @@
 
 from dataclasses import replace
 
-from tools.conformance.cases import Case
-from tools.conformance.judge import Known
-from tools.conformance.page import Run, render
-from tools.conformance.results import FAILED, PASSED, Result
+from tools.conformance.cases import ConformanceCase
+from tools.conformance.judge import KnownFailure
+from tools.conformance.page import PublishedRun, render
+from tools.conformance.results import FAILED, PASSED, CaseResult
 
-CASES = [Case("[sig-node] A [Conformance]", ""), Case("[sig-apps] B|C [Conformance]", "")]
+CASES = [
+    ConformanceCase("[sig-node] A [Conformance]", ""),
+    ConformanceCase("[sig-apps] B|C [Conformance]", ""),
+]
 A, B = (case.name for case in CASES)
 
 
-def result(name: str, state: str) -> Result:
-    return Result(case=name, state=state, seconds=60.0, where="test/e2e/x.go:1")
+def result(name: str, state: str) -> CaseResult:
+    return CaseResult(case=name, state=state, seconds=60.0, where="test/e2e/x.go:1")
 
 
 def page(results, known=()) -> str:
-    run = Run(version="1.36.4", machine="a box", cases=CASES, results=results, known=known)
+    run = PublishedRun(version="1.36.4", machine="a box", cases=CASES, results=results, known=known)
     return render(run)
 
 
@@ -30,9 +33,9 @@ def test_a_side_without_results_is_said_to_have_none():
 
 
 def test_a_run_that_has_not_come_to_its_end_says_so_in_one_line():
-    cases = [Case(f"[sig-node] {number} [Conformance]", "") for number in range(30)]
+    cases = [ConformanceCase(f"[sig-node] {number} [Conformance]", "") for number in range(30)]
     first = cases[0].name
-    run = Run(
+    run = PublishedRun(
         version="1.36.4",
         machine="a box",
         cases=cases,
@@ -49,7 +52,7 @@ def test_known_failures_stand_with_cause_and_line_and_others_as_not_explained():
         "control": {A: result(A, PASSED), B: result(B, PASSED)},
         "tenant": {A: result(A, FAILED), B: result(B, FAILED)},
     }
-    row = Known(
+    row = KnownFailure(
         case=B, sides=("tenant", "baseline"), cause="so\nit is", owner="kubernetes", line="y:2"
     )
 
@@ -78,9 +81,9 @@ def test_results_say_of_which_commit_they_are_and_whether_they_were_tried_again(
 
 
 def test_a_control_that_says_nothing_is_said_to():
-    cases = [Case(f"[sig-node] {number} [Conformance]", "") for number in range(7)]
+    cases = [ConformanceCase(f"[sig-node] {number} [Conformance]", "") for number in range(7)]
     failed = {case.name: result(case.name, FAILED) for case in cases}
-    run = Run(version="1", machine="", cases=cases, results={"control": failed}, known=())
+    run = PublishedRun(version="1", machine="", cases=cases, results={"control": failed}, known=())
 
     assert "the run is void" in render(run)
     assert "is void" not in render(replace(run, cases=cases[:6]))

@@ -5,8 +5,8 @@ from tools.conformance.results import (
     LOST,
     PASSED,
     SKIPPED,
-    Result,
-    Store,
+    CaseResult,
+    ResultStore,
     from_report,
 )
 
@@ -36,15 +36,15 @@ FAILURE = {
 
 
 def test_the_last_line_of_a_case_counts_and_half_a_line_is_none(tmp_path):
-    store = Store(tmp_path / "deep" / "results.jsonl")
+    store = ResultStore(tmp_path / "deep" / "results.jsonl")
     assert store.read() == {}
-    store.add([Result(case="a", state=FAILED, seconds=1.5, message="no", where="x.go:1")])
+    store.add([CaseResult(case="a", state=FAILED, seconds=1.5, message="no", where="x.go:1")])
     with (tmp_path / "deep" / "results.jsonl").open("a") as file:
         file.write('\n{"case": "b", "state"')
-    store.add([Result(case="a", state=PASSED, seconds=2.0)])
+    store.add([CaseResult(case="a", state=PASSED, seconds=2.0)])
 
-    assert store.read() == {"a": Result(case="a", state=PASSED, seconds=2.0)}
-    store.add([Result(case="c", state=PASSED, seconds=1.0)])
+    assert store.read() == {"a": CaseResult(case="a", state=PASSED, seconds=2.0)}
+    store.add([CaseResult(case="c", state=PASSED, seconds=1.0)])
     store.forget(["a", "unknown"])
     assert set(store.read()) == {"c"}
     store.forget(["c"])
@@ -68,7 +68,7 @@ def test_a_report_gives_state_seconds_message_and_line():
     found, printed = from_report(report, names)
 
     assert [found[name].state for name in names] == [PASSED, FAILED, FAILED, SKIPPED]
-    assert found[names[0]] == Result(case=names[0], state=PASSED, seconds=12.3)
+    assert found[names[0]] == CaseResult(case=names[0], state=PASSED, seconds=12.3)
     assert found[names[1]].message == "expected 1, got 2"
     assert found[names[1]].where == "test/e2e/common/node/pods.go:42"
     assert set(printed) == set(names[1:])

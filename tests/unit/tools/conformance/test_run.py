@@ -5,28 +5,30 @@ from dataclasses import replace
 
 import pytest
 
-from tools.conformance.cases import Case
-from tools.conformance.results import FAILED, LOST, PASSED, Result, Store
-from tools.conformance.run import Plan, run
-from tools.conformance.suite import Outcome
+from tools.conformance.cases import ConformanceCase
+from tools.conformance.results import FAILED, LOST, PASSED, CaseResult, ResultStore
+from tools.conformance.run import RunPlan, run
+from tools.conformance.suite import BatchOutcome
 
 
-def case(name: str) -> Case:
-    return Case(name, "")
+def case(name: str) -> ConformanceCase:
+    return ConformanceCase(name, "")
 
 
-def outcome(batch, state: str = PASSED) -> Outcome:
-    results = {c.name: Result(case=c.name, state=state, seconds=1.0) for c in batch}
-    return Outcome(results, {c.name: "what it printed" for c in batch if state != PASSED})
+def outcome(batch, state: str = PASSED) -> BatchOutcome:
+    results = {c.name: CaseResult(case=c.name, state=state, seconds=1.0) for c in batch}
+    return BatchOutcome(results, {c.name: "what it printed" for c in batch if state != PASSED})
 
 
 @pytest.fixture
-def plan(tmp_path) -> Plan:
-    return Plan(store=Store(tmp_path / "r.jsonl"), logs=tmp_path / "logs", workers=2, size=2)
+def plan(tmp_path) -> RunPlan:
+    return RunPlan(
+        store=ResultStore(tmp_path / "r.jsonl"), logs=tmp_path / "logs", workers=2, size=2
+    )
 
 
 def test_what_has_a_result_is_not_run_again(plan):
-    plan.store.add([Result(case="a", state=FAILED, seconds=1.0)])
+    plan.store.add([CaseResult(case="a", state=FAILED, seconds=1.0)])
     ran = []
 
     run([case("a"), case("b")], plan, lambda batch: ran.extend(batch) or outcome(batch), print)

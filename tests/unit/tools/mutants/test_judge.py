@@ -13,11 +13,11 @@ from tools.mutants.results import (
     TIMEOUT,
     UNCHECKED,
     UNTESTED,
+    ChangeLocation,
     Mutant,
-    Place,
 )
 
-PLACE = Place("tenancy.names", "volume", "return a", "return b")
+PLACE = ChangeLocation("tenancy.names", "volume", "return a", "return b")
 ROW = """
 - module: tenancy.names
   function: volume
@@ -27,10 +27,10 @@ ROW = """
 """
 
 
-def run(*states: str, place: Place = PLACE) -> list[Mutant]:
+def run(*states: str, place: ChangeLocation = PLACE) -> list[Mutant]:
     """Return killed mutants of all parts, and some of these states at one place."""
     calm = [
-        Mutant(f"{module}-{number}", KILLED, Place(module, "f", "", ""))
+        Mutant(f"{module}-{number}", KILLED, ChangeLocation(module, "f", "", ""))
         for modules in PARTS.values()
         for module in modules
         for number in range(20)
@@ -76,7 +76,7 @@ def test_a_run_that_did_not_come_to_its_end_is_none():
 
 
 def test_a_row_says_why_and_stands_there_once():
-    assert known.survivors(ROW) == [known.Survivor(PLACE, "it is the same")]
+    assert known.survivors(ROW) == [known.KnownSurvivor(PLACE, "it is the same")]
     with pytest.raises(ValueError, match="without a reason"):
         known.survivors(ROW.replace("it is the same", "' '"))
     with pytest.raises(ValueError, match="twice"):

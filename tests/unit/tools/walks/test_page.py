@@ -6,7 +6,7 @@ import pytest
 
 from tools.testbed.cluster import REPOSITORY
 from tools.walks import page, run
-from tools.walks.page import Command, File
+from tools.walks.page import PageCommand, PageFile
 
 PAGE = """\
 Words.
@@ -31,9 +31,9 @@ only: to be read
 
 def test_files_and_commands_come_in_their_order():
     assert page.steps(PAGE) == [
-        File("job.yaml", "kind: Job\n"),
-        Command(8, "kubectl apply -f job.yaml", ("job.batch/test created",)),
-        Command(10, "for one in a b; do\n  echo $one\ndone", ()),
+        PageFile("job.yaml", "kind: Job\n"),
+        PageCommand(8, "kubectl apply -f job.yaml", ("job.batch/test created",)),
+        PageCommand(10, "for one in a b; do\n  echo $one\ndone", ()),
     ]
 
 
@@ -93,7 +93,7 @@ def test_only_what_reads_is_run_again(text: str, reads: bool):
 def test_a_step_that_fails_is_told_with_its_line(tmp_path):
     where = tmp_path / "page.md"
     where.write_text("```console\n$ echo one; exit 3\ntwo\n```\n")
-    with pytest.raises(run.StepError, match=r"(?s)page.md, line 2.*ended with 3.*one"):
+    with pytest.raises(run.WalkthroughError, match=r"(?s)page.md, line 2.*ended with 3.*one"):
         run.walk(where, tmp_path, {"PATH": "/usr/bin:/bin"})
     where.write_text("```yaml a.yaml\nb: c\n```\n```console\n$ cat a.yaml\nb: ...\n```\n")
     run.walk(where, tmp_path, {"PATH": "/usr/bin:/bin"})

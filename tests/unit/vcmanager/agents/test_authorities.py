@@ -1,8 +1,8 @@
 import pytest
 
-from kubeio.controller.worker import Again, Wait
+from kubeio.controller.worker import NotReadyYet, RequeueAfter
 from tenancy import wellknown
-from tests.support.vcmanager.factories import Recorder, fake_means
+from tests.support.vcmanager.factories import RecordingClient, fake_means
 from vcmanager.agents import authorities
 from vcmanager.pki import bundles
 from vcmanager.runtime import keys
@@ -10,61 +10,63 @@ from vcmanager.runtime.context import RESYNC_SECONDS
 
 
 async def test_what_agents_trust_is_looked_at_again_and_bears_what_its_watch_selects():
-    super_client = Recorder()
-    verdict = await authorities.reconcile(fake_means(super_client), keys.AGENT_TRUST)
-    assert verdict == Again(RESYNC_SECONDS)
+    super_client = RecordingClient()
+    verdict = await authorities.reconcile_agent_trust(
+        fake_means(super_client), keys.AGENT_TRUST_KEY
+    )
+    assert verdict == RequeueAfter(RESYNC_SECONDS)
     assert len(super_client.bodies) == 3
     for body in super_client.bodies:
         assert body["metadata"]["labels"][wellknown.CONTROLLED] == "true"
-        assert keys.parent_of(body["metadata"]) == keys.AGENT_TRUST
+        assert keys.get_owner_key(body["metadata"]) == keys.AGENT_TRUST_KEY
 
 
 async def test_tenants_are_looked_at_when_it_was():
-    super_client, woken = Recorder(), []
+    super_client, woken = RecordingClient(), []
     super_client.listed = [{"metadata": {"namespace": "default", "name": "one"}}]
     means = fake_means(super_client, wake=woken.append)
-    await authorities.reconcile(means, keys.AGENT_TRUST)
-    assert woken == [keys.virtual_cluster("default", "one")]
+    await authorities.reconcile_agent_trust(means, keys.AGENT_TRUST_KEY)
+    assert woken == [keys.build_virtual_cluster_key("default", "one")]
 
 
 async def test_an_authority_that_was_restored_by_hand_is_labelled_again():
-    super_client = Recorder()
-    await authorities.reconcile(fake_means(super_client), keys.AGENT_TRUST)
+    super_client = RecordingClient()
+    await authorities.reconcile_agent_trust(fake_means(super_client), keys.AGENT_TRUST_KEY)
     objects = {body["metadata"]["name"]: body for body in super_client.bodies}
-    objects[authorities.CLIENT_SECRET]["metadata"]["labels"] = {}
-    again = Recorder(objects)
-    await authorities.reconcile(fake_means(again), keys.AGENT_TRUST)
-    assert again.calls == [("patch", authorities.CLIENT_SECRET)]
+    objects[authorities.CLIENT_CA_NAME]["metadata"]["labels"] = {}
+    again = RecordingClient(objects)
+    await authorities.reconcile_agent_trust(fake_means(again), keys.AGENT_TRUST_KEY)
+    assert again.calls == [("patch", authorities.CLIENT_CA_NAME)]
     assert again.bodies[0]["metadata"]["labels"] == keys.AGENT_TRUST_LABELS
 
 
 @pytest.mark.parametrize("labels", [{}, keys.AGENT_TRUST_LABELS], ids=["stripped", "whole"])
 async def test_what_is_published_is_written_again_when_nobody_could_see_it(labels):
-    super_client = Recorder()
-    await authorities.reconcile(fake_means(super_client), keys.AGENT_TRUST)
+    super_client = RecordingClient()
+    await authorities.reconcile_agent_trust(fake_means(super_client), keys.AGENT_TRUST_KEY)
     objects = {body["metadata"]["name"]: body for body in super_client.bodies}
     objects[wellknown.AGENT_CLIENT_TRUST]["metadata"]["labels"] = labels
-    again = Recorder(objects)
-    await authorities.reconcile(fake_means(again), keys.AGENT_TRUST)
+    again = RecordingClient(objects)
+    await authorities.reconcile_agent_trust(fake_means(again), keys.AGENT_TRUST_KEY)
     assert again.calls == ([] if labels else [("apply", wellknown.AGENT_CLIENT_TRUST)])
 
 
 async def test_an_authority_that_is_gone_is_waited_for():
     published = {"metadata": {"name": "vn-agent-trust"}, "data": {"client-ca.crt": "old"}}
-    means = fake_means(Recorder({"vn-agent-trust": published}))
-    with pytest.raises(Wait, match="restore it"):
-        await authorities.reconcile(means, keys.AGENT_TRUST)
+    means = fake_means(RecordingClient({"vn-agent-trust": published}))
+    with pytest.raises(NotReadyYet, match="restore it"):
+        await authorities.reconcile_agent_trust(means, keys.AGENT_TRUST_KEY)
 
 
 async def test_both_authorities_are_published_without_their_keys():
     """Agents know callers by the one, whoever reads their metrics knows agents by the other."""
-    super_client = Recorder()
-    await authorities.reconcile(fake_means(super_client), keys.AGENT_TRUST)
+    super_client = RecordingClient()
+    await authorities.reconcile_agent_trust(fake_means(super_client), keys.AGENT_TRUST_KEY)
     objects = {body["metadata"]["name"]: body for body in super_client.bodies}
     data = objects[wellknown.AGENT_CLIENT_TRUST]["data"]
     assert set(data) == {authorities.CLIENT_KEY, authorities.SERVING_KEY}
-    for key, name in (("client", "CLIENT_SECRET"), ("serving", "SERVING_SECRET")):
-        pair = bundles.pair_of(objects[getattr(authorities, name)])
+    for key, name in (("client", "CLIENT_CA_NAME"), ("serving", "SERVING_CA_NAME")):
+        pair = bundles.read_key_pair(objects[getattr(authorities, name)])
         assert pair is not None
         assert data[f"{key}-ca.crt"].encode() == pair.certificate
     assert "PRIVATE" not in str(data)

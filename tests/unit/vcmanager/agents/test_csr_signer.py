@@ -8,14 +8,14 @@ from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from kubeio.controller.worker import Again
+from kubeio.controller.worker import RequeueAfter
 from tenancy import wellknown
-from tests.support.vcmanager.factories import NOW, Recorder, fake_means
+from tests.support.vcmanager.factories import NOW, RecordingClient, fake_means
 from vcmanager.agents import csr_signer
-from vcmanager.agents.csr_signer import Grant, Later, Refusal
+from vcmanager.agents.csr_signer import CsrApproval, CsrDenial, CsrPending
 from vcmanager.pki import authority, requests
-from vcmanager.pki.requests import RequestProblemError
-from vcmanager.runtime.keys import Key
+from vcmanager.pki.requests import InvalidCsrError
+from vcmanager.runtime.keys import ReconcileKey
 
 KEY = ec.generate_private_key(ec.SECP256R1())
 ACCOUNT = "system:serviceaccount:vc-manager:vn-agent"
@@ -40,7 +40,10 @@ def request(body: bytes | None = None, **spec):
         "metadata": {"name": "r"},
         "spec": {
             "username": ACCOUNT,
-            "extra": {csr_signer.POD_NAME: ["vn-agent-x"], csr_signer.POD_UID: ["pod-uid"]},
+            "extra": {
+                csr_signer.POD_NAME_EXTRA: ["vn-agent-x"],
+                csr_signer.POD_UID_EXTRA: ["pod-uid"],
+            },
             "usages": ["digital signature", "server auth"],
             "request": base64.b64encode(body or csr(address(IP))).decode(),
             **spec,
@@ -62,7 +65,7 @@ def pod(*, metadata=None, spec=None, status=None):
 
 
 def test_the_live_agent_gets_a_certificate_for_its_own_address():
-    assert csr_signer.decide(request(), pod()) == Grant((IP,), timedelta(days=90))
+    assert csr_signer.decide_request(request(), pod()) == CsrApproval((IP,), timedelta(days=90))
 
 
 @pytest.mark.parametrize(
@@ -75,18 +78,20 @@ def test_the_live_agent_gets_a_certificate_for_its_own_address():
     ],
 )
 def test_only_the_agents_account_may_ask(user):
-    assert isinstance(csr_signer.pod_named(request(username=user), "vc-manager"), Refusal)
+    assert isinstance(
+        csr_signer.get_requesting_pod(request(username=user), "vc-manager"), CsrDenial
+    )
 
 
 @pytest.mark.parametrize(
-    "extra", [{}, {csr_signer.POD_NAME: []}, {csr_signer.POD_NAME: ["a", "b"]}]
+    "extra", [{}, {csr_signer.POD_NAME_EXTRA: []}, {csr_signer.POD_NAME_EXTRA: ["a", "b"]}]
 )
 def test_a_token_that_is_bound_to_no_pod_is_refused(extra):
-    assert isinstance(csr_signer.pod_named(request(extra=extra), "vc-manager"), Refusal)
+    assert isinstance(csr_signer.get_requesting_pod(request(extra=extra), "vc-manager"), CsrDenial)
 
 
 def test_the_pod_is_the_one_that_the_token_names():
-    assert csr_signer.pod_named(request(), "vc-manager") == "vn-agent-x"
+    assert csr_signer.get_requesting_pod(request(), "vc-manager") == "vn-agent-x"
 
 
 @pytest.mark.parametrize(
@@ -104,7 +109,7 @@ def test_the_pod_is_the_one_that_the_token_names():
     ],
 )
 def test_a_pod_that_is_not_the_living_agent_is_refused(found):
-    assert isinstance(csr_signer.decide(request(), found), Refusal)
+    assert isinstance(csr_signer.decide_request(request(), found), CsrDenial)
 
 
 TARGETS = "system:serviceaccount:vc-manager:vn-agent-target"
@@ -114,37 +119,37 @@ def test_the_agent_of_a_target_gets_one_by_an_account_of_its_own():
     labelled = {"labels": {"app.kubernetes.io/name": "vn-agent-target"}}
     served = pod(metadata=labelled, spec={"serviceAccountName": "vn-agent-target"})
     asked = request(username=TARGETS)
-    assert csr_signer.pod_named(asked, "vc-manager") == "vn-agent-x"
-    assert csr_signer.decide(asked, served) == Grant((IP,), timedelta(days=90))
+    assert csr_signer.get_requesting_pod(asked, "vc-manager") == "vn-agent-x"
+    assert csr_signer.decide_request(asked, served) == CsrApproval((IP,), timedelta(days=90))
     for odd in (
         pod(),
         pod(metadata=labelled),
         pod(spec={"serviceAccountName": "vn-agent-target"}),
     ):
-        assert isinstance(csr_signer.decide(asked, odd), Refusal)
-    assert isinstance(csr_signer.decide(request(), served), Refusal)
+        assert isinstance(csr_signer.decide_request(asked, odd), CsrDenial)
+    assert isinstance(csr_signer.decide_request(request(), served), CsrDenial)
     other = pod(
         metadata={"labels": {"app.kubernetes.io/name": "x"}}, spec={"serviceAccountName": "x"}
     )
-    assert isinstance(csr_signer.decide(request(username="a:b:x"), other), Refusal)
+    assert isinstance(csr_signer.decide_request(request(username="a:b:x"), other), CsrDenial)
 
 
 @pytest.mark.parametrize("status", [{"podIPs": []}, {"podIPs": None}])
 def test_an_agent_whose_address_is_not_reported_yet_is_judged_later(status):
-    assert csr_signer.decide(request(), pod(status=status)) == Later()
+    assert csr_signer.decide_request(request(), pod(status=status)) == CsrPending()
     assert isinstance(
-        csr_signer.decide(request(usages=["client auth"]), pod(status=status)), Refusal
+        csr_signer.decide_request(request(usages=["client auth"]), pod(status=status)), CsrDenial
     )
     ended = pod(status={**status, "phase": "Failed"})
-    assert isinstance(csr_signer.decide(request(), ended), Refusal)
+    assert isinstance(csr_signer.decide_request(request(), ended), CsrDenial)
 
 
 async def test_a_request_that_is_judged_later_is_looked_at_again_and_not_denied():
     found = request(signerName=wellknown.AGENT_SERVING_SIGNER)
-    super_client = Recorder({"r": found, "vn-agent-x": pod(status={"podIPs": []})})
+    super_client = RecordingClient({"r": found, "vn-agent-x": pod(status={"podIPs": []})})
     means = fake_means(super_client)
-    key = Key("CertificateSigningRequest", "", "r")
-    assert await csr_signer.reconcile(means, key) == Again(1.0)
+    key = ReconcileKey("CertificateSigningRequest", "", "r")
+    assert await csr_signer.reconcile_csr(means, key) == RequeueAfter(1.0)
     assert super_client.calls == []
 
 
@@ -161,7 +166,7 @@ async def test_a_request_that_is_judged_later_is_looked_at_again_and_not_denied(
     ],
 )
 def test_any_name_but_the_pods_own_address_is_refused(names):
-    assert isinstance(csr_signer.decide(request(csr(*names)), pod()), Refusal)
+    assert isinstance(csr_signer.decide_request(request(csr(*names)), pod()), CsrDenial)
 
 
 @pytest.mark.parametrize(
@@ -175,7 +180,7 @@ def test_any_name_but_the_pods_own_address_is_refused(names):
     ],
 )
 def test_any_use_but_serving_is_refused(usages):
-    assert isinstance(csr_signer.decide(request(usages=usages), pod()), Refusal)
+    assert isinstance(csr_signer.decide_request(request(usages=usages), pod()), CsrDenial)
 
 
 def test_what_is_no_request_is_refused():
@@ -183,13 +188,15 @@ def test_what_is_no_request_is_refused():
         b"nonsense",
         b"-----BEGIN CERTIFICATE REQUEST-----\nAAAA\n-----END CERTIFICATE REQUEST-----\n",
     ):
-        assert isinstance(csr_signer.decide(request(body), pod()), Refusal)
-    assert isinstance(csr_signer.decide(request(request="%%%"), pod()), Refusal)
+        assert isinstance(csr_signer.decide_request(request(body), pod()), CsrDenial)
+    assert isinstance(csr_signer.decide_request(request(request="%%%"), pod()), CsrDenial)
 
 
 def test_a_weak_key_is_refused():
     weak = rsa.generate_private_key(public_exponent=65537, key_size=1024)  # noqa: S505 - weak on purpose
-    assert isinstance(csr_signer.decide(request(csr(address(IP), key=weak)), pod()), Refusal)
+    assert isinstance(
+        csr_signer.decide_request(request(csr(address(IP), key=weak)), pod()), CsrDenial
+    )
 
 
 def test_a_request_signed_by_another_key_is_refused():
@@ -201,8 +208,8 @@ def test_a_request_signed_by_another_key_is_refused():
     body = b"-----BEGIN CERTIFICATE REQUEST-----\n%s\n-----END CERTIFICATE REQUEST-----\n" % (
         base64.encodebytes(forged).strip()
     )
-    with pytest.raises(RequestProblemError):
-        requests.names_of(body)
+    with pytest.raises(InvalidCsrError):
+        requests.read_names(body)
 
 
 @pytest.mark.parametrize(
@@ -210,13 +217,13 @@ def test_a_request_signed_by_another_key_is_refused():
 )
 def test_no_certificate_lives_longer_than_ninety_days(seconds, days):
     more = {} if seconds is None else {"expirationSeconds": seconds}
-    assert csr_signer.decide(request(**more), pod()).lifetime == timedelta(days=days)
+    assert csr_signer.decide_request(request(**more), pod()).lifetime == timedelta(days=days)
 
 
 def test_both_addresses_of_a_pod_are_its_own():
     both = [{"ip": IP}, {"ip": "fd00::9"}]
     body = csr(address(IP), address("fd00:0::9"))
-    assert csr_signer.decide(request(body), pod(status={"podIPs": both})).addresses == (
+    assert csr_signer.decide_request(request(body), pod(status={"podIPs": both})).addresses == (
         IP,
         "fd00::9",
     )
@@ -225,7 +232,7 @@ def test_both_addresses_of_a_pod_are_its_own():
 def test_a_certificate_takes_nothing_of_the_request_but_its_key():
     issuer = authority.make_authority("agents", now=NOW)
     made = x509.load_pem_x509_certificate(
-        requests.sign(
+        requests.sign_request(
             issuer,
             csr(address(IP), common_name="system:masters"),
             common_name="vn-agent",

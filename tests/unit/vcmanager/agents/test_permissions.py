@@ -4,17 +4,17 @@ from typing import Any
 
 import pytest
 
-from kubeio.controller.worker import Again
+from kubeio.controller.worker import RequeueAfter
 from tenancy import agent_permissions, wellknown
-from tenancy.agent_permissions import Call
-from tenancy.policies import Access
-from tests.support.vcmanager.factories import Recorder, fake_means
+from tenancy.agent_permissions import KubeletCall
+from tenancy.policies import AccessSpec
+from tests.support.vcmanager.factories import RecordingClient, fake_means
 from vcmanager.agents import permissions
 from vcmanager.runtime import keys
 from vcmanager.runtime.context import RESYNC_SECONDS
 from vcmanager.watches import kopf_watches
 
-ALL = frozenset(Call)
+ALL = frozenset(KubeletCall)
 
 
 def policy(name: str, **access: Any) -> dict[str, Any]:
@@ -31,29 +31,31 @@ def cluster(uid: str, policy: str | None = None, **more: Any) -> dict[str, Any]:
 
 
 def test_each_switch_stands_for_one_call():
-    fields = {field: True for field in Access.__struct_fields__ if field != "ephemeral_containers"}
-    assert len(fields) == len(Call)
+    fields = {
+        field: True for field in AccessSpec.__struct_fields__ if field != "ephemeral_containers"
+    }
+    assert len(fields) == len(KubeletCall)
     for call, switch in {
-        Call.LOGS: "logs",
-        Call.EXEC: "exec",
-        Call.ATTACH: "attach",
-        Call.PORT_FORWARD: "portForward",
+        KubeletCall.LOGS: "logs",
+        KubeletCall.EXEC: "exec",
+        KubeletCall.ATTACH: "attach",
+        KubeletCall.PORT_FORWARD: "portForward",
     }.items():
-        found = permissions.effective([policy("shops", **{switch: False})], [])
+        found = permissions.compute_permissions([policy("shops", **{switch: False})], [])
         assert found.policies["shops"] == ALL - {call}
 
 
 def test_a_tenant_has_the_policy_that_it_names_or_the_default():
-    found = permissions.effective(
+    found = permissions.compute_permissions(
         [policy("baseline", exec=False), policy("shops", logs=False)],
         [cluster("one"), cluster("two", "shops"), cluster("three", "baseline")],
     )
     assert found.tenants == {"one": "baseline", "two": "shops", "three": "baseline"}
-    assert found.policies["baseline"] == ALL - {Call.EXEC}
+    assert found.policies["baseline"] == ALL - {KubeletCall.EXEC}
 
 
 def test_without_the_default_there_is_the_built_in_one_but_for_nobody_who_names_it():
-    found = permissions.effective([], [cluster("one"), cluster("two", "baseline")])
+    found = permissions.compute_permissions([], [cluster("one"), cluster("two", "baseline")])
     assert found.policies[found.tenants["one"]] == ALL
     assert found.tenants["two"] not in found.policies
 
@@ -61,40 +63,45 @@ def test_without_the_default_there_is_the_built_in_one_but_for_nobody_who_names_
 @pytest.mark.parametrize("name", [None, "baseline"])
 def test_a_policy_that_cannot_be_read_has_no_calls(name):
     broken = {"metadata": {"name": "baseline"}, "spec": {"access": {"exec": "maybe"}}}
-    found = permissions.effective([broken], [cluster("one", name)])
+    found = permissions.compute_permissions([broken], [cluster("one", name)])
     assert found.tenants["one"] not in found.policies
 
 
 def test_a_tenant_that_cannot_be_read_is_left_out_and_takes_nobody_along():
     odd = cluster("odd") | {"spec": {"policyRef": 5}}
     strange = cluster("strange", status={"phase": "Whatever"})
-    found = permissions.effective([], [odd, cluster("one"), strange])
+    found = permissions.compute_permissions([], [odd, cluster("one"), strange])
     assert set(found.tenants) == {"one", "strange"}
 
 
 async def test_what_is_written_bears_what_its_watch_selects_and_is_written_once():
-    super_client = Recorder()
-    verdict = await permissions.reconcile(fake_means(super_client), keys.AGENT_ACCESS)
-    assert verdict == Again(RESYNC_SECONDS)
+    super_client = RecordingClient()
+    verdict = await permissions.reconcile_agent_access(
+        fake_means(super_client), keys.AGENT_ACCESS_KEY
+    )
+    assert verdict == RequeueAfter(RESYNC_SECONDS)
     (body,) = super_client.bodies
     assert (body["metadata"]["name"], body["metadata"]["namespace"]) == (
         "vn-agent-access",
         "vc-manager",
     )
     assert body["metadata"]["labels"][wellknown.CONTROLLED] == "true"
-    assert keys.parent_of(body["metadata"]) == keys.AGENT_ACCESS
-    assert agent_permissions.read(body["data"][agent_permissions.DOCUMENT]).tenants == {}
-    again = Recorder({"vn-agent-access": body})
-    await permissions.reconcile(fake_means(again), keys.AGENT_ACCESS)
+    assert keys.get_owner_key(body["metadata"]) == keys.AGENT_ACCESS_KEY
+    assert (
+        agent_permissions.decode_permissions(body["data"][agent_permissions.DOCUMENT_KEY]).tenants
+        == {}
+    )
+    again = RecordingClient({"vn-agent-access": body})
+    await permissions.reconcile_agent_access(fake_means(again), keys.AGENT_ACCESS_KEY)
     assert again.calls == []
     body["data"] = {}
-    await permissions.reconcile(fake_means(again), keys.AGENT_ACCESS)
+    await permissions.reconcile_agent_access(fake_means(again), keys.AGENT_ACCESS_KEY)
     assert again.calls == [("apply", "vn-agent-access")]
 
 
 async def test_policies_and_bindings_wake_it_and_nothing_else_of_a_tenant_does():
-    woken: list[keys.Key] = []
-    registry = kopf_watches._registry(endpoint=None, wake=woken.append)
+    woken: list[keys.ReconcileKey] = []
+    registry = kopf_watches._build_registry(endpoint=None, enqueue=woken.append)
     handlers = {
         handler.selector.plural: handler.fn for handler in registry._watching.get_all_handlers()
     }
@@ -102,7 +109,7 @@ async def test_policies_and_bindings_wake_it_and_nothing_else_of_a_tenant_does()
     async def tell(type: str | None, body: dict[str, Any]) -> bool:  # noqa: A002 - kopf's
         woken.clear()
         await handlers["virtualclusters"](type=type, body=body)
-        return keys.AGENT_ACCESS in woken
+        return keys.AGENT_ACCESS_KEY in woken
 
     assert await tell(None, cluster("one"))
     assert not await tell("MODIFIED", cluster("one", status={"phase": "Running"}))
@@ -111,4 +118,4 @@ async def test_policies_and_bindings_wake_it_and_nothing_else_of_a_tenant_does()
     assert await tell("DELETED", cluster("one", "shops"))
     woken.clear()
     await handlers["tenantpolicies"]()
-    assert woken == [keys.AGENT_ACCESS]
+    assert woken == [keys.AGENT_ACCESS_KEY]

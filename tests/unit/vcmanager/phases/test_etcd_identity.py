@@ -4,7 +4,7 @@ import pytest
 
 from tests.support.vcmanager.factories import pod, workload
 from vcmanager.phases import etcd_identity
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.observed import ObservedObjects
 
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data-etcd-0"}}
 
@@ -29,7 +29,7 @@ def identity(*pods, claims=(), replicas=1):
         "Pod": {each["metadata"]["name"]: each for each in pods},
         "PersistentVolumeClaim": {each["metadata"]["name"]: each for each in claims},
     }
-    return etcd_identity.identity(Snapshot(namespace={}, objects=objects))
+    return etcd_identity.compute_store_identity(ObservedObjects(namespace={}, objects=objects))
 
 
 def test_another_pod_on_the_same_volume_is_the_same_store():

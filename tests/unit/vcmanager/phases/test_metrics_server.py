@@ -6,24 +6,24 @@ import pytest
 
 from kubeio import errors
 from tenancy import wellknown
-from tests.support.vcmanager.factories import TENANT, Recorder, fake_means, wish, workload
+from tests.support.vcmanager.factories import TENANT, RecordingClient, fake_means, wish, workload
 from vcmanager.phases import metrics_server as phase
-from vcmanager.phases.owned_objects import Build
+from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.plan import control_plane
-from vcmanager.plan.service_cidrs import Slice
+from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.runtime import object_metadata
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.observed import Snapshot
-from vcmanager.runtime.status import Report
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.observed import ObservedObjects
+from vcmanager.runtime.status import ReconcileStatus
 
-SLICE = Slice(ip_network("10.96.8.0/22"))
-PLAN = control_plane.plan(wish(metrics="managed"), SLICE)
-NONE = control_plane.plan(wish(), SLICE)
+SLICE = ServiceRange(ip_network("10.96.8.0/22"))
+PLAN = control_plane.build_plan(wish(metrics="managed"), SLICE)
+NONE = control_plane.build_plan(wish(), SLICE)
 AVAILABLE = {"conditions": [{"type": "Available", "status": "True", "reason": "Passed"}]}
 AWAY = {"conditions": [{"type": "Available", "status": "False", "reason": "FailedDiscoveryCheck"}]}
 
 
-class Inside:
+class JournalingTenant:
     """Stands for a tenant's API, and remembers what was written beside what was below."""
 
     def __init__(self, journal, *, status=None, problem=None, there=True):
@@ -52,7 +52,7 @@ class Inside:
             raise self.problem
 
 
-class Below(Recorder):
+class JournalingSuper(RecordingClient):
     """The super cluster, whose writes stand in the same journal."""
 
     def __init__(self, journal):
@@ -68,12 +68,12 @@ def snapshot(*objects):
     found = {}
     for each in objects:
         found.setdefault(each["kind"], {})[each["metadata"]["name"]] = each
-    return Snapshot(namespace=None, objects=found)
+    return ObservedObjects(namespace=None, objects=found)
 
 
 def below(plan=PLAN):
     """Return the Service and the Deployment as they are in the root namespace."""
-    marked = [object_metadata.marked(each, TENANT, {}) for each in plan.metrics]
+    marked = [object_metadata.add_metadata(each, TENANT, {}) for each in plan.metrics]
     return [{**each, "metadata": {**each["metadata"], "uid": "uid-below"}} for each in marked]
 
 
@@ -82,23 +82,23 @@ UP = workload("metrics-server", ready=1, kind="Deployment")
 
 async def act(plan, found, *, inside=None, super_problem=None, **more):
     journal = []
-    super_client = Below(journal)
+    super_client = JournalingSuper(journal)
     for kind in ("apply", "delete"):
         if super_problem:
             super_client.problems[kind, "metrics-server"] = super_problem
     means = fake_means(super_client)
-    report = Report(generation=1, now="2026-03-01T12:00:00Z")
-    await phase.act(
-        inside or Inside(journal, **more),
+    report = ReconcileStatus(generation=1, now="2026-03-01T12:00:00Z")
+    await phase.reconcile_metrics_api(
+        inside or JournalingTenant(journal, **more),
         means,
         plan,
-        build=Build(means, wish(metrics="managed"), found),
+        build=OwnedObjects(means, wish(metrics="managed"), found),
         snapshot=found,
         authority=b"authority",
         report=report,
     )
-    report.conclude(held=None, is_stalled=False, is_deleting=False)
-    listed = report.document({})["conditions"]
+    report.summarize(blocked=None, is_stalled=False, is_deleting=False)
+    listed = report.build_status({})["conditions"]
     return journal, {each["type"]: each for each in listed}, report
 
 
@@ -130,7 +130,7 @@ async def test_what_the_tenants_api_server_does_not_reach_is_not_ready(status, r
     found = said[wellknown.METRICS_READY]
     assert (found["status"], found["reason"]) == ("False", reason)
     assert said[wellknown.READY]["status"] == "True"
-    assert not report.is_whole
+    assert not report.is_complete
 
 
 TAKEN = errors.Invalid("taken", details={"causes": [{"field": "spec.clusterIPs[0]"}]})
@@ -145,7 +145,7 @@ TAKEN = errors.Invalid("taken", details={"causes": [{"field": "spec.clusterIPs[0
         ({"problem": errors.Forbidden("a webhook")}, "Forbidden"),
         ({"problem": errors.Invalid("field is immutable")}, "Refused"),
         ({"problem": errors.Conflict("another UID")}, "Refused"),
-        ({"problem": errors.ServerProblem("a webhook is away")}, "Refused"),
+        ({"problem": errors.ServerError("a webhook is away")}, "Refused"),
         ({"problem": errors.Timeout("slow on purpose")}, "Unreachable"),
         ({"problem": errors.NotSent("nobody")}, "Unreachable"),
     ],
@@ -156,9 +156,9 @@ async def test_nothing_that_goes_wrong_here_goes_further(trouble, reason):
     assert (found["status"], found["reason"]) == ("False", reason)
     assert found["message"]
     assert said[wellknown.READY]["status"] == "True"
-    assert report.failing == {wellknown.METRICS_READY}
+    assert report.failing_conditions == {wellknown.METRICS_READY}
     assert report.is_settled
-    assert not report.is_whole
+    assert not report.is_complete
 
 
 async def test_switched_off_it_leaves_the_tenant_and_then_gives_its_address_back():
@@ -185,7 +185,7 @@ async def test_a_tenant_that_does_not_let_go_keeps_the_address_and_is_asked_agai
     )
     assert ("super delete", "metrics-server") not in journal
     assert said[wellknown.METRICS_READY]["reason"] == "Forbidden"
-    assert not report.is_whole
+    assert not report.is_complete
 
 
 async def test_a_tenant_that_never_had_one_is_not_asked():
@@ -196,47 +196,49 @@ async def test_a_tenant_that_never_had_one_is_not_asked():
         journal, said, report = await act(NONE, found, problem=errors.Timeout("asked"))
         assert journal == []
         assert wellknown.METRICS_READY not in said
-        assert report.is_whole
+        assert report.is_complete
 
 
 def test_what_is_written_later_or_goes_last_outlives_the_pruning():
     service, deployment = below()
-    assert list(phase.kept(PLAN, snapshot(service, deployment))) == list(PLAN.metrics)
-    assert phase.kept(NONE, snapshot(service, deployment)) == [service, deployment]
-    assert phase.kept(NONE, snapshot(deployment)) == []
+    assert list(phase.list_kept_objects(PLAN, snapshot(service, deployment))) == list(PLAN.metrics)
+    assert phase.list_kept_objects(NONE, snapshot(service, deployment)) == [service, deployment]
+    assert phase.list_kept_objects(NONE, snapshot(deployment)) == []
     strangers = {"kind": "Service", "metadata": {"name": "metrics-server"}}
-    assert phase.kept(NONE, snapshot(strangers, deployment)) == [strangers]
-    assert phase.kept(NONE, snapshot()) == []
+    assert phase.list_kept_objects(NONE, snapshot(strangers, deployment)) == [strangers]
+    assert phase.list_kept_objects(NONE, snapshot()) == []
 
 
 async def test_pruning_leaves_what_answers_in_the_tenant_for_later():
     service, deployment = below()
-    super_client, found = Recorder(), snapshot(service, deployment)
-    build = Build(fake_means(super_client), wish(), found)
+    super_client, found = RecordingClient(), snapshot(service, deployment)
+    build = OwnedObjects(fake_means(super_client), wish(), found)
     for plan in (NONE, PLAN):
-        await build.prune(phase.kept(plan, found))
+        await build.delete_unwanted(phase.list_kept_objects(plan, found))
         assert super_client.calls == []
     alone = snapshot(deployment)
-    await Build(fake_means(super_client), wish(), alone).prune(phase.kept(NONE, alone))
+    await OwnedObjects(fake_means(super_client), wish(), alone).delete_unwanted(
+        phase.list_kept_objects(NONE, alone)
+    )
     assert super_client.calls == [("delete", "metrics-server")]
 
 
 async def test_a_refusal_of_a_phase_is_no_refusal_of_the_tenant():
     class Refusing:
-        async def beside(self, _):
-            raise Held("SomeReason", "some words", needs_person=True)
+        async def write_additional(self, _):
+            raise PhaseBlocked("SomeReason", "some words", needs_admin=True)
 
-    report = Report(generation=1, now="2026-03-01T12:00:00Z")
-    await phase.act(
-        Inside([]),
-        fake_means(Recorder()),
+    report = ReconcileStatus(generation=1, now="2026-03-01T12:00:00Z")
+    await phase.reconcile_metrics_api(
+        JournalingTenant([]),
+        fake_means(RecordingClient()),
         PLAN,
         build=Refusing(),
         snapshot=snapshot(),
         authority=b"",
         report=report,
     )
-    report.conclude(held=None, is_stalled=False, is_deleting=False)
-    found = {each["type"]: each for each in report.document({})["conditions"]}
+    report.summarize(blocked=None, is_stalled=False, is_deleting=False)
+    found = {each["type"]: each for each in report.build_status({})["conditions"]}
     assert found[wellknown.METRICS_READY]["message"] == "some words"
     assert "Stalled" not in found

@@ -1,8 +1,8 @@
 import pytest
 
-from tests.support.vcmanager.factories import Recorder, fake_means, pod, workload
+from tests.support.vcmanager.factories import RecordingClient, fake_means, pod, workload
 from vcmanager.phases import rollout
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.observed import ObservedObjects
 
 
 def stateful_set(strategy="OnDelete", *, partition=None, **more):
@@ -26,7 +26,7 @@ def pods(*revisions, deleting=(), broken=()):
 
 
 def replaced(found, given):
-    pod_ = rollout.next_pod(found, given)
+    pod_ = rollout.choose_next_pod(found, given)
     return pod_["metadata"]["name"] if pod_ else None
 
 
@@ -77,14 +77,16 @@ def test_a_pod_that_says_nothing_yet_is_not_ready():
     ],
 )
 def test_nothing_is_replaced(found, given):
-    assert rollout.next_pod(found, given) is None
+    assert rollout.choose_next_pod(found, given) is None
 
 
 async def test_one_pod_is_deleted():
-    super_client = Recorder()
+    super_client = RecordingClient()
     objects = {
         "StatefulSet": {"etcd": stateful_set()},
         "Pod": {each["metadata"]["name"]: each for each in pods("old", "old")},
     }
-    await rollout.act(fake_means(super_client), Snapshot(namespace=None, objects=objects))
+    await rollout.replace_outdated_pods(
+        fake_means(super_client), ObservedObjects(namespace=None, objects=objects)
+    )
     assert super_client.calls == [("delete", "etcd-1")]

@@ -2,7 +2,7 @@ import pytest
 
 from tests.support.vcmanager.factories import pod, workload
 from vcmanager.phases import startup_order
-from vcmanager.runtime.observed import Snapshot
+from vcmanager.runtime.observed import ObservedObjects
 
 RUNNING = {"containerStatuses": [{"name": "c", "state": {"running": {}}}]}
 NOT_YET = {"containerStatuses": [{"name": "c", "state": {"waiting": {"reason": "Creating"}}}]}
@@ -13,14 +13,14 @@ def snapshot(*workloads, pods=()):
     for each in workloads:
         objects[each["kind"]][each["metadata"]["name"]] = each
     objects["Pod"] = {each["metadata"]["name"]: each for each in pods}
-    return Snapshot(namespace={}, objects=objects)
+    return ObservedObjects(namespace={}, objects=objects)
 
 
 DNS = workload("coredns", kind="Deployment")
 
 
 def test_the_store_waits_for_nothing():
-    assert startup_order.may_be_made(workload("etcd"), snapshot())
+    assert startup_order.may_create(workload("etcd"), snapshot())
 
 
 @pytest.mark.parametrize(
@@ -35,27 +35,27 @@ def test_the_store_waits_for_nothing():
 )
 def test_the_api_server_waits_for_the_store_to_run(pods, expected):
     found = snapshot(workload("etcd"), pods=pods)
-    assert startup_order.may_be_made(workload("apiserver"), found) is expected
+    assert startup_order.may_create(workload("apiserver"), found) is expected
 
 
 def test_the_api_server_waits_for_every_member():
     etcd = workload("etcd", replicas=3)
     pods = [pod(f"etcd-{n}", "etcd", **RUNNING) for n in range(3)]
-    assert not startup_order.may_be_made(workload("apiserver"), snapshot(etcd, pods=pods[:2]))
-    assert startup_order.may_be_made(workload("apiserver"), snapshot(etcd, pods=pods))
+    assert not startup_order.may_create(workload("apiserver"), snapshot(etcd, pods=pods[:2]))
+    assert startup_order.may_create(workload("apiserver"), snapshot(etcd, pods=pods))
 
 
 def test_the_controllers_wait_for_the_api_server_to_run_and_the_name_server_until_it_answers():
     controllers, starting = workload("controller-manager"), workload("apiserver", ready=0)
-    assert not startup_order.may_be_made(controllers, snapshot(starting))
+    assert not startup_order.may_create(controllers, snapshot(starting))
     runs = snapshot(starting, pods=[pod("apiserver-0", "apiserver", **RUNNING)])
-    assert startup_order.may_be_made(controllers, runs)
+    assert startup_order.may_create(controllers, runs)
     two_of_three = snapshot(workload("apiserver", replicas=3, ready=2))
-    assert startup_order.may_be_made(controllers, two_of_three)
-    assert not startup_order.may_be_made(DNS, runs)
-    assert startup_order.may_be_made(DNS, snapshot(workload("apiserver", ready=1)))
+    assert startup_order.may_create(controllers, two_of_three)
+    assert not startup_order.may_create(DNS, runs)
+    assert startup_order.may_create(DNS, snapshot(workload("apiserver", ready=1)))
 
 
 @pytest.mark.parametrize("name", ["apiserver", "controller-manager"])
 def test_what_is_there_is_changed_whatever_the_others_do(name):
-    assert startup_order.may_be_made(workload(name), snapshot(workload(name, ready=0)))
+    assert startup_order.may_create(workload(name), snapshot(workload(name, ready=0)))

@@ -5,13 +5,13 @@ import pytest
 
 from kubeio import errors
 from tenancy import resources, wellknown
-from tests.support.vcmanager.factories import NOW, TENANT, Recorder, fake_means, wish
+from tests.support.vcmanager.factories import NOW, TENANT, RecordingClient, fake_means, wish
 from vcmanager.phases import tenant_bootstrap
 from vcmanager.pki import bundles
 from vcmanager.plan import control_plane, tenant_objects
-from vcmanager.plan.service_cidrs import Slice
+from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.runtime import keys
-from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.blocked import PhaseBlocked
 
 
 def stamp(seconds):
@@ -29,8 +29,11 @@ def failing(seconds, kind=wellknown.API_SERVER_READY, reason="BootstrapFailed"):
 
 
 def test_the_first_start_is_waited_for_with_short_pauses():
-    assert tenant_bootstrap.pause(cluster(), NOW) == 0.5
-    assert tenant_bootstrap.pause(cluster(phase="Pending", conditions=failing(100)), NOW) == 0.5
+    assert tenant_bootstrap.compute_retry_delay(cluster(), NOW) == 0.5
+    assert (
+        tenant_bootstrap.compute_retry_delay(cluster(phase="Pending", conditions=failing(100)), NOW)
+        == 0.5
+    )
 
 
 @pytest.mark.parametrize(
@@ -42,16 +45,18 @@ def test_the_first_start_is_waited_for_with_short_pauses():
 def test_a_tenant_cannot_keep_us_busy(old, reason):
     for kind in (wellknown.API_SERVER_READY, wellknown.CONTROLLER_MANAGER_READY):
         pauses = [
-            tenant_bootstrap.pause(cluster(**old, conditions=failing(seconds, kind, reason)), NOW)
+            tenant_bootstrap.compute_retry_delay(
+                cluster(**old, conditions=failing(seconds, kind, reason)), NOW
+            )
             for seconds in (0, 1, 8, 30, 9000)
         ]
         assert pauses == [1, 1, 8, 30, 30]
-    assert tenant_bootstrap.pause(cluster(**old), NOW) == 1
+    assert tenant_bootstrap.compute_retry_delay(cluster(**old), NOW) == 1
     started = failing(9000, reason="CrashLoopBackOff")
-    assert tenant_bootstrap.pause(cluster(**old, conditions=started), NOW) == 1
+    assert tenant_bootstrap.compute_retry_delay(cluster(**old, conditions=started), NOW) == 1
 
 
-class Inside:
+class FakeTenantClient:
     """Stands for a tenant's client."""
 
     def __init__(self, **problems):
@@ -72,22 +77,22 @@ class Inside:
         return answer
 
 
-class Tenants:
+class FakeTenantClients:
     def __init__(self):
         self.asked = {}
 
     async def get(self, uid, kubeconfig, **more):
         self.asked = {"uid": uid, "kubeconfig": kubeconfig, **more}
-        return Inside()
+        return FakeTenantClient()
 
 
 def plan(**spec):
-    return control_plane.plan(wish(**spec), Slice(ip_network("10.96.8.0/22")))
+    return control_plane.build_plan(wish(**spec), ServiceRange(ip_network("10.96.8.0/22")))
 
 
 async def enter(**problems):
-    return await tenant_bootstrap.act(
-        Inside(**problems), plan(), dns_address="10.96.8.10", again_after=7.0
+    return await tenant_bootstrap.bootstrap_tenant(
+        FakeTenantClient(**problems), plan(), dns_address="10.96.8.10", retry_after=7.0
     )
 
 
@@ -95,17 +100,17 @@ async def enter(**problems):
 async def test_what_is_ours_inside_is_watched_and_the_metrics_api_where_there_is_one(metrics):
     secret = {
         "metadata": {"name": "manager-kubeconfig"},
-        "data": {"manager-kubeconfig": bundles.encoded(b"x")},
+        "data": {"manager-kubeconfig": bundles.encode_base64(b"x")},
     }
-    tenants, woken = Tenants(), []
-    means = fake_means(Recorder(), tenants=tenants, wake=woken.append)
-    await tenant_bootstrap.connect(means, wish(), plan(metrics=metrics), secret=secret)
+    tenants, woken = FakeTenantClients(), []
+    means = fake_means(RecordingClient(), tenant_clients=tenants, wake=woken.append)
+    await tenant_bootstrap.connect_tenant(means, wish(), plan(metrics=metrics), secret=secret)
     assert tenants.asked["kubeconfig"] == b"x"
-    watched = set(tenants.asked["watched"])
-    assert watched >= set(tenant_objects.RESOURCES)
+    watched = set(tenants.asked["watched_resources"])
+    assert watched >= set(tenant_objects.BOOTSTRAP_RESOURCES)
     assert (resources.API_SERVICES in watched) is (metrics == "managed")
-    tenants.asked["changed"]()
-    assert woken == [keys.virtual_cluster(TENANT.namespace, TENANT.name)]
+    tenants.asked["on_changed"]()
+    assert woken == [keys.build_virtual_cluster_key(TENANT.namespace, TENANT.name)]
 
 
 async def test_a_tenant_that_takes_our_objects_says_its_version():
@@ -117,13 +122,13 @@ async def test_a_tenant_that_takes_our_objects_says_its_version():
     [
         ({"version": errors.NotSent("no")}, wellknown.API_SERVER_READY, "Unreachable"),
         ({"version": errors.Timeout("no")}, wellknown.API_SERVER_READY, "Unreachable"),
-        ({"apply": errors.ServerProblem("webhook")}, wellknown.API_SERVER_READY, "BootstrapFailed"),
+        ({"apply": errors.ServerError("webhook")}, wellknown.API_SERVER_READY, "BootstrapFailed"),
         ({"apply": errors.Forbidden("webhook")}, wellknown.API_SERVER_READY, "BootstrapFailed"),
         ({"get": errors.NotFound("no")}, wellknown.CONTROLLER_MANAGER_READY, "ControllersIdle"),
     ],
 )
 async def test_what_a_tenant_refuses_is_said_and_tried_again_when_told(problems, condition, reason):
-    with pytest.raises(Held) as caught:
+    with pytest.raises(PhaseBlocked) as caught:
         await enter(**problems)
     held = caught.value
-    assert (held.condition, held.reason, held.again_after) == (condition, reason, 7.0)
+    assert (held.condition, held.reason, held.retry_after) == (condition, reason, 7.0)

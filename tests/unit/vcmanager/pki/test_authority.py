@@ -10,21 +10,21 @@ from cryptography.x509.oid import ExtensionOID
 
 from tests.support.vcmanager.factories import FACTS, NOW
 from vcmanager.pki import authority, inventory
-from vcmanager.pki.authority import Pair, Subject
+from vcmanager.pki.authority import CertificateSubject, KeyPair
 
 DAY = timedelta(days=1)
 
 
-def certificate(pair: Pair) -> x509.Certificate:
+def certificate(pair: KeyPair) -> x509.Certificate:
     return x509.load_pem_x509_certificate(pair.certificate)
 
 
 @pytest.fixture(scope="module")
-def issuer() -> Pair:
+def issuer() -> KeyPair:
     return authority.make_authority("test authority", now=NOW)
 
 
-def test_an_authority_signs_certificates_and_no_further_authority(issuer: Pair):
+def test_an_authority_signs_certificates_and_no_further_authority(issuer: KeyPair):
     made = certificate(issuer)
     constraints = made.extensions.get_extension_for_class(x509.BasicConstraints)
     assert constraints.critical
@@ -36,8 +36,8 @@ def test_an_authority_signs_certificates_and_no_further_authority(issuer: Pair):
     assert isinstance(made.public_key(), ec.EllipticCurvePublicKey)
 
 
-def test_a_leaf_says_who_it_is_and_what_for(issuer: Pair):
-    subject = Subject(
+def test_a_leaf_says_who_it_is_and_what_for(issuer: KeyPair):
+    subject = CertificateSubject(
         common_name="kube-apiserver",
         organizations=("a", "b"),
         dns_names=("kubernetes", "kubernetes.default.svc"),
@@ -62,14 +62,14 @@ def test_a_leaf_says_who_it_is_and_what_for(issuer: Pair):
     made.verify_directly_issued_by(certificate(issuer))
 
 
-def test_a_leaf_never_outlives_its_authority(issuer: Pair):
-    subject = Subject(common_name="x", usages=frozenset({"client"}))
+def test_a_leaf_never_outlives_its_authority(issuer: KeyPair):
+    subject = CertificateSubject(common_name="x", usages=frozenset({"client"}))
     made = authority.make_leaf(issuer, subject, lifetime=timedelta(days=36500), now=NOW)
     assert certificate(made).not_valid_after_utc == certificate(issuer).not_valid_after_utc
 
 
-def test_serial_numbers_and_keys_are_never_equal(issuer: Pair):
-    subject = Subject(common_name="x", usages=frozenset({"client"}))
+def test_serial_numbers_and_keys_are_never_equal(issuer: KeyPair):
+    subject = CertificateSubject(common_name="x", usages=frozenset({"client"}))
     made = [authority.make_leaf(issuer, subject, lifetime=DAY, now=NOW) for _ in range(3)]
     assert len({certificate(each).serial_number for each in made}) == 3
     assert len({each.key for each in made}) == 3
@@ -81,11 +81,13 @@ def test_service_account_keys_belong_together():
     assert private.public_key() == load_pem_public_key(pair.certificate)
 
 
-def test_keys_are_not_shown(issuer: Pair):
+def test_keys_are_not_shown(issuer: KeyPair):
     assert "PRIVATE" not in repr(issuer)
 
 
-def handshake(server: Pair, roots: Pair, name: str, client: Pair | None = None, tmp_path=None):
+def handshake(
+    server: KeyPair, roots: KeyPair, name: str, client: KeyPair | None = None, tmp_path=None
+):
     """Shake hands in memory, verified to the letter of RFC 5280 on both sides."""
     contexts = []
     for purpose, pair in ((ssl.PROTOCOL_TLS_SERVER, server), (ssl.PROTOCOL_TLS_CLIENT, client)):
@@ -116,7 +118,7 @@ def handshake(server: Pair, roots: Pair, name: str, client: Pair | None = None, 
 
 
 @pytest.fixture(scope="module")
-def present(issuer: Pair):
+def present(issuer: KeyPair):
     """Today's authority: OpenSSL compares with the real clock."""
     now = datetime.now(UTC)
     return authority.make_authority("test authority", now=now), now
@@ -124,7 +126,7 @@ def present(issuer: Pair):
 
 def test_openssl_accepts_server_and_client_strictly(present, tmp_path):
     roots, now = present
-    subject = {leaf.secret: leaf.subject for leaf in inventory.leaves(FACTS)}
+    subject = {leaf.secret: leaf.subject for leaf in inventory.list_leaves(FACTS)}
     server = authority.make_leaf(roots, subject["apiserver-ca"], lifetime=DAY, now=now)
     client = authority.make_leaf(roots, subject["front-proxy-ca"], lifetime=DAY, now=now)
     for name in ("kubernetes.default.svc", "10.96.4.1", "127.0.0.1", "vc.example.org"):
@@ -133,7 +135,7 @@ def test_openssl_accepts_server_and_client_strictly(present, tmp_path):
 
 def test_openssl_refuses_another_name(present, tmp_path):
     roots, now = present
-    subject = Subject(common_name="a", dns_names=("a",), usages=frozenset({"server"}))
+    subject = CertificateSubject(common_name="a", dns_names=("a",), usages=frozenset({"server"}))
     server = authority.make_leaf(roots, subject, lifetime=DAY, now=now)
     with pytest.raises(ssl.SSLCertVerificationError, match="Hostname mismatch"):
         handshake(server, roots, "b", tmp_path=tmp_path)
@@ -141,7 +143,7 @@ def test_openssl_refuses_another_name(present, tmp_path):
 
 def test_openssl_refuses_a_client_certificate_as_a_server(present, tmp_path):
     roots, now = present
-    subject = Subject(common_name="a", dns_names=("a",), usages=frozenset({"client"}))
+    subject = CertificateSubject(common_name="a", dns_names=("a",), usages=frozenset({"client"}))
     server = authority.make_leaf(roots, subject, lifetime=DAY, now=now)
     with pytest.raises(ssl.SSLCertVerificationError, match="unsuitable certificate purpose"):
         handshake(server, roots, "a", tmp_path=tmp_path)
@@ -150,7 +152,7 @@ def test_openssl_refuses_a_client_certificate_as_a_server(present, tmp_path):
 def test_openssl_verifies_the_chain_on_the_command_line(present, tmp_path):
     roots, now = present
     (tmp_path / "ca.pem").write_bytes(roots.certificate)
-    for leaf in inventory.leaves(FACTS):
+    for leaf in inventory.list_leaves(FACTS):
         pair = authority.make_leaf(roots, leaf.subject, lifetime=DAY, now=now)
         (tmp_path / "leaf.pem").write_bytes(pair.certificate)
         done = subprocess.run(

@@ -5,10 +5,10 @@ import pytest
 
 from tests.support.vcmanager.factories import NOW
 from vcmanager.pki import authority, checks
-from vcmanager.pki.authority import Pair, Subject
+from vcmanager.pki.authority import CertificateSubject, KeyPair
 
 DAY = timedelta(days=1)
-SUBJECT = Subject(
+SUBJECT = CertificateSubject(
     common_name="x",
     organizations=("g",),
     dns_names=("a.example",),
@@ -22,8 +22,10 @@ LEAF = authority.make_leaf(ISSUER, SUBJECT, lifetime=90 * DAY, now=NOW)
 ELSE = authority.make_leaf(ISSUER, SUBJECT, lifetime=90 * DAY, now=NOW)
 
 
-def fault(pair: Pair | None, subject: Subject = SUBJECT, issuer: Pair = ISSUER, **more):
-    return checks.fault_of_leaf(
+def fault(
+    pair: KeyPair | None, subject: CertificateSubject = SUBJECT, issuer: KeyPair = ISSUER, **more
+):
+    return checks.find_leaf_fault(
         pair, subject, issuer, **{"lifetime": 90 * DAY, "now": NOW + DAY, **more}
     )
 
@@ -36,11 +38,11 @@ def test_a_good_leaf_has_no_fault():
     ("pair", "expected"),
     [
         (None, "missing"),
-        (Pair(b"", b""), "unreadable"),
-        (Pair(b"nonsense", LEAF.key), "unreadable"),
-        (Pair(LEAF.certificate, b"nonsense"), "unreadable"),
-        (Pair(LEAF.certificate[:200], LEAF.key), "unreadable"),
-        (Pair(LEAF.certificate, ELSE.key), "key mismatch"),
+        (KeyPair(b"", b""), "unreadable"),
+        (KeyPair(b"nonsense", LEAF.key), "unreadable"),
+        (KeyPair(LEAF.certificate, b"nonsense"), "unreadable"),
+        (KeyPair(LEAF.certificate[:200], LEAF.key), "unreadable"),
+        (KeyPair(LEAF.certificate, ELSE.key), "key mismatch"),
     ],
 )
 def test_a_leaf_that_cannot_be_used_is_recognised(pair, expected):
@@ -98,19 +100,19 @@ OndtQdRyJvqIGsDfWqE8AzoABFo3bA7mwkH10BjLA7cM/ZPMgb07XDlhtqmab6Rr
 DsGhMz+syr7KxrFs7qMi78ZTAyx/Qc/LHldR
 -----END PRIVATE KEY-----
 """
-    assert fault(Pair(LEAF.certificate, strange)) == "unreadable"
+    assert fault(KeyPair(LEAF.certificate, strange)) == "unreadable"
 
 
 def test_authorities_are_judged():
-    assert checks.fault_of_authority(ISSUER) is None
-    assert checks.fault_of_authority(LEAF) == "other usages"
-    assert checks.fault_of_authority(Pair(ISSUER.certificate, OTHER.key)) == "key mismatch"
-    assert checks.fault_of_authority(Pair(b"", ISSUER.key)) == "unreadable"
+    assert checks.find_authority_fault(ISSUER) is None
+    assert checks.find_authority_fault(LEAF) == "other usages"
+    assert checks.find_authority_fault(KeyPair(ISSUER.certificate, OTHER.key)) == "key mismatch"
+    assert checks.find_authority_fault(KeyPair(b"", ISSUER.key)) == "unreadable"
 
 
 def test_service_account_keys_are_judged():
     keys = authority.make_service_account_keys()
     others = authority.make_service_account_keys()
-    assert checks.fault_of_keys(keys) is None
-    assert checks.fault_of_keys(Pair(keys.certificate, others.key)) == "key mismatch"
-    assert checks.fault_of_keys(Pair(keys.certificate, b"")) == "unreadable"
+    assert checks.find_keys_fault(keys) is None
+    assert checks.find_keys_fault(KeyPair(keys.certificate, others.key)) == "key mismatch"
+    assert checks.find_keys_fault(KeyPair(keys.certificate, b"")) == "unreadable"

@@ -4,13 +4,13 @@ from tenancy import wellknown
 from tests.support.vcmanager.factories import FACTS, TENANT, UID
 from vcmanager.pki import inventory
 
-LEAVES = {leaf.secret: leaf for leaf in inventory.leaves(FACTS)}
-LOGINS = {login.credential: login for login in inventory.logins(FACTS)}
+LEAVES = {leaf.secret: leaf for leaf in inventory.list_leaves(FACTS)}
+LOGINS = {login.credential: login for login in inventory.list_logins(FACTS)}
 ROOT = TENANT.root
 
 
 def test_the_api_server_is_known_by_every_name_it_is_called():
-    assert LEAVES["apiserver-ca"].subject.alternative_names() == {
+    assert LEAVES["apiserver-ca"].subject.list_alternative_names() == {
         "DNS:kubernetes",
         "DNS:kubernetes.default",
         "DNS:kubernetes.default.svc",
@@ -28,15 +28,19 @@ def test_the_api_server_is_known_by_every_name_it_is_called():
 
 
 def test_pods_in_other_clusters_verify_what_they_dial():
-    usual = LEAVES["apiserver-ca"].subject.alternative_names()
+    usual = LEAVES["apiserver-ca"].subject.list_alternative_names()
     for host, name in (("192.0.2.8", "IP:192.0.2.8"), ("lb.example.com", "DNS:lb.example.com")):
-        found = {leaf.secret: leaf for leaf in inventory.leaves(replace(FACTS, outside=host))}
-        assert found["apiserver-ca"].subject.alternative_names() == usual | {name}
+        found = {
+            leaf.secret: leaf for leaf in inventory.list_leaves(replace(FACTS, dialed_host=host))
+        }
+        assert found["apiserver-ca"].subject.list_alternative_names() == usual | {name}
 
 
 def test_each_member_of_the_store_is_known_by_its_own_name():
     three = replace(FACTS, etcd_replicas=3)
-    names = {leaf.secret: leaf for leaf in inventory.leaves(three)}["etcd-ca"].subject.dns_names
+    names = {leaf.secret: leaf for leaf in inventory.list_leaves(three)}[
+        "etcd-ca"
+    ].subject.dns_names
     for member in ("etcd-0.etcd", "etcd-1.etcd", "etcd-2.etcd", "etcd", "etcd-client"):
         assert member in names
         assert f"{member}.{ROOT}" in names
@@ -57,7 +61,7 @@ def test_each_purpose_has_an_authority_of_its_own():
 
 def test_agents_learn_who_calls_from_the_uri_alone():
     subject = LEAVES["apiserver-kubelet-client"].subject
-    assert subject.alternative_names() == {f"URI:vc://{UID}/{ROOT}"}
+    assert subject.list_alternative_names() == {f"URI:vc://{UID}/{ROOT}"}
     assert subject.usages == {"client"}
 
 
@@ -82,13 +86,15 @@ def test_names_of_secrets_are_upstreams():
 
 
 def test_a_tenant_with_its_own_dns_gets_no_credential_for_ours():
-    logins = inventory.logins(replace(FACTS, has_dns=False))
+    logins = inventory.list_logins(replace(FACTS, has_dns=False))
     assert "coredns" not in {login.credential for login in logins}
 
 
 def test_a_metrics_server_has_certificates_of_its_own_where_there_is_one():
     facts = replace(FACTS, has_metrics=True)
-    added = {leaf.secret: leaf for leaf in inventory.leaves(facts) if leaf.secret not in LEAVES}
+    added = {
+        leaf.secret: leaf for leaf in inventory.list_leaves(facts) if leaf.secret not in LEAVES
+    }
     assert {name: leaf.authority for name, leaf in added.items()} == {
         "metrics-server-serving": "serving",
         "metrics-server-agent-client": "agent-client",
@@ -97,13 +103,15 @@ def test_a_metrics_server_has_certificates_of_its_own_where_there_is_one():
         added[f"metrics-server-{end}"].subject for end in ("serving", "agent-client")
     )
     assert serving.usages == {"server"}
-    assert serving.alternative_names() == {
+    assert serving.list_alternative_names() == {
         "DNS:metrics-server.kube-system.svc",
         "DNS:metrics-server.kube-system.svc.cluster.local",
     }
-    assert agents.alternative_names() == {f"URI:vc-figures://{UID}/{ROOT}"}
+    assert agents.list_alternative_names() == {f"URI:vc-figures://{UID}/{ROOT}"}
     assert agents.usages == {"client"}
-    login = next(each for each in inventory.logins(facts) if each.credential == "metrics-server")
+    login = next(
+        each for each in inventory.list_logins(facts) if each.credential == "metrics-server"
+    )
     assert login.subject.common_name == wellknown.METRICS_USER
     assert login.subject.organizations == ()
     assert not login.external
@@ -112,6 +120,6 @@ def test_a_metrics_server_has_certificates_of_its_own_where_there_is_one():
 
 def test_subjects_are_short_enough_for_a_certificate():
     for name in inventory.AUTHORITIES:
-        assert len(inventory.authority_common_name(name, UID)) <= 64
+        assert len(inventory.build_authority_common_name(name, UID)) <= 64
     for row in (*LEAVES.values(), *LOGINS.values()):
         assert len(row.subject.common_name) <= 64

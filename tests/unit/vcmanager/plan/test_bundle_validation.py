@@ -5,19 +5,19 @@ import pytest
 import yaml
 
 from clusterversions import catalog
-from tenancy.specs import Bundle, SpecProblemError, parse_cluster_version
+from tenancy.specs import ComponentBundle, InvalidSpecError, parse_cluster_version
 from tests.support.vcmanager.factories import bundled
 from vcmanager.plan import bundle_validation, control_plane, upstream_bundles
-from vcmanager.plan.service_cidrs import Slice
+from vcmanager.plan.service_cidrs import ServiceRange
 
-SAMPLE = yaml.safe_load(catalog.sample("upstream-shape"))
-
-
-def bundle(component: str) -> Bundle:
-    return control_plane.bundles_of(parse_cluster_version(SAMPLE))[component]
+SAMPLE = yaml.safe_load(catalog.read_sample("upstream-shape"))
 
 
-def broken(component: str, *path: object, value: object) -> Bundle:
+def bundle(component: str) -> ComponentBundle:
+    return control_plane.get_bundles(parse_cluster_version(SAMPLE))[component]
+
+
+def broken(component: str, *path: object, value: object) -> ComponentBundle:
     """Return the sample's bundle with one thing put in place of another."""
     given = copy.deepcopy(bundle(component))
     at = {"statefulset": given.statefulset, "service": given.service}
@@ -79,12 +79,12 @@ POD = ("statefulset", "spec", "template", "spec")
 def test_a_malformed_template_is_named(component, path, value, sentence):
     given = broken(component, *path, value=value)
     if value == {} and path[-1] in ("command", "volumes"):
-        bundle_validation.check("mine", component, given)  # empty means the same as missing
+        bundle_validation.check_bundle("mine", component, given)  # empty means the same as missing
         return
-    with pytest.raises(SpecProblemError, match=sentence) as caught:
-        bundle_validation.check("mine", component, given)
+    with pytest.raises(InvalidSpecError, match=sentence) as caught:
+        bundle_validation.check_bundle("mine", component, given)
     assert "ClusterVersion mine" in str(caught.value)
-    assert upstream_bundles.FIELDS[component] in str(caught.value)
+    assert upstream_bundles.BUNDLE_FIELDS[component] in str(caught.value)
 
 
 def test_two_services_of_one_name_are_refused():
@@ -93,31 +93,31 @@ def test_two_services_of_one_name_are_refused():
         "apiserver": broken("apiserver", "service", "metadata", "name", value="etcd"),
     }
     sentence = "ClusterVersion mine: etcd and apiServer both have a service named 'etcd'"
-    with pytest.raises(SpecProblemError, match=sentence):
-        bundle_validation.check_together("mine", given)
-    bundle_validation.check_together("mine", {**given, "apiserver": bundle("apiserver")})
+    with pytest.raises(InvalidSpecError, match=sentence):
+        bundle_validation.check_bundles_together("mine", given)
+    bundle_validation.check_bundles_together("mine", {**given, "apiserver": bundle("apiserver")})
 
 
 def test_a_plan_is_made_only_of_bundles_that_go_together():
     sample = copy.deepcopy(SAMPLE)
     sample["spec"]["apiServer"]["service"]["metadata"]["name"] = "etcd"
-    with pytest.raises(SpecProblemError, match="both have a service"):
-        control_plane.plan(bundled(sample), Slice(ip_network("10.96.8.0/22")))
+    with pytest.raises(InvalidSpecError, match="both have a service"):
+        control_plane.build_plan(bundled(sample), ServiceRange(ip_network("10.96.8.0/22")))
 
 
 def test_another_name_of_the_bundle_is_refused():
-    given = Bundle(metadata={"name": "database"}, statefulset={}, service={})
-    with pytest.raises(SpecProblemError, match="'database'; it must be etcd"):
-        bundle_validation.check("mine", "etcd", given)
+    given = ComponentBundle(metadata={"name": "database"}, statefulset={}, service={})
+    with pytest.raises(InvalidSpecError, match="'database'; it must be etcd"):
+        bundle_validation.check_bundle("mine", "etcd", given)
 
 
 @pytest.mark.parametrize("component", ["etcd", "apiserver"])
 def test_a_missing_service_is_named(component):
-    given = Bundle(statefulset=bundle(component).statefulset)
-    with pytest.raises(SpecProblemError, match="has no service; add it"):
-        bundle_validation.check("mine", component, given)
+    given = ComponentBundle(statefulset=bundle(component).statefulset)
+    with pytest.raises(InvalidSpecError, match="has no service; add it"):
+        bundle_validation.check_bundle("mine", component, given)
 
 
 @pytest.mark.parametrize("component", ["etcd", "apiserver", "controller-manager"])
 def test_the_sample_passes(component):
-    bundle_validation.check("mine", component, bundle(component))
+    bundle_validation.check_bundle("mine", component, bundle(component))

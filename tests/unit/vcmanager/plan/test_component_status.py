@@ -9,7 +9,7 @@ def waiting(reason, message="", **more):
 
 
 def test_nothing_is_there_yet():
-    verdict = component_status.component("etcd", None, [])
+    verdict = component_status.evaluate_component("etcd", None, [])
     assert (verdict.is_ready, verdict.reason, verdict.is_failure) == (False, "NotCreated", False)
 
 
@@ -26,13 +26,13 @@ def test_nothing_is_there_yet():
     ],
 )
 def test_ready_means_all_pods_of_the_newest_template(found, ready):
-    assert component_status.component("etcd", found, []).is_ready is ready
+    assert component_status.evaluate_component("etcd", found, []).is_ready is ready
 
 
 def test_old_pods_are_ready_where_the_template_keeps_them():
     found = workload(ready=1, updatedReplicas=0)
     found["spec"]["updateStrategy"] = {"type": "OnDelete"}
-    assert component_status.component("etcd", found, []).is_ready
+    assert component_status.evaluate_component("etcd", found, []).is_ready
 
 
 @pytest.mark.parametrize(
@@ -93,7 +93,9 @@ def test_old_pods_are_ready_where_the_template_keeps_them():
     ],
 )
 def test_the_failing_pods_own_words_are_told(status, reason, words):
-    verdict = component_status.component("etcd", workload(), [pod("etcd-0", "etcd", **status)])
+    verdict = component_status.evaluate_component(
+        "etcd", workload(), [pod("etcd-0", "etcd", **status)]
+    )
     assert verdict.reason == reason
     assert words in verdict.message
     assert verdict.is_failure
@@ -121,7 +123,9 @@ def test_the_failing_pods_own_words_are_told(status, reason, words):
     ],
 )
 def test_a_pod_on_its_way_is_no_failure(status):
-    verdict = component_status.component("etcd", workload(), [pod("etcd-0", "etcd", **status)])
+    verdict = component_status.evaluate_component(
+        "etcd", workload(), [pod("etcd-0", "etcd", **status)]
+    )
     assert (verdict.reason, verdict.is_failure) == ("Starting", False)
 
 
@@ -140,7 +144,7 @@ def test_events_speak_when_pods_do_not():
         event("etcd", "FailedCreate", "exceeded quota", "2026-01-01T00:00:02Z", "StatefulSet"),
         event("apiserver-0", "FailedMount", "not mine", "2026-01-01T00:00:09Z"),
     ]
-    verdict = component_status.component("etcd", workload(), [], warnings)
+    verdict = component_status.evaluate_component("etcd", workload(), [], warnings)
     assert (verdict.reason, verdict.is_failure) == ("FailedCreate", True)
     assert verdict.message == "StatefulSet etcd: exceeded quota"
 
@@ -148,16 +152,17 @@ def test_events_speak_when_pods_do_not():
 def test_the_volume_of_a_component_is_its_own_business():
     warnings = [event("data-etcd-0", "ProvisioningFailed", kind="PersistentVolumeClaim")]
     assert (
-        component_status.component("etcd", workload(), [], warnings).reason == "ProvisioningFailed"
+        component_status.evaluate_component("etcd", workload(), [], warnings).reason
+        == "ProvisioningFailed"
     )
     assert (
-        component_status.component("apiserver", workload("apiserver"), [], warnings).reason
+        component_status.evaluate_component("apiserver", workload("apiserver"), [], warnings).reason
         == "Starting"
     )
 
 
 def test_a_rollout_is_no_failure():
-    verdict = component_status.component(
+    verdict = component_status.evaluate_component(
         "etcd", workload(replicas=3, ready=3, updatedReplicas=1), []
     )
     assert (verdict.reason, verdict.is_failure) == ("RollingOut", False)

@@ -6,17 +6,17 @@ import pytest
 import yaml
 
 from clusterversions import catalog
-from tenancy.specs import ClusterVersionSpec, EtcdStorage, SpecProblemError
+from tenancy.specs import ClusterVersionSpec, EtcdStorage, InvalidSpecError
 from tests.support.vcmanager.factories import TENANT, bundled, wish
 from vcmanager.plan import control_plane, service_cidrs
-from vcmanager.plan.service_cidrs import Slice
+from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.runtime import object_metadata
 
-SLICE = Slice(service_cidrs.ip_network("10.96.8.0/22"))
-SAMPLE = yaml.safe_load(catalog.sample("upstream-shape"))
-SHORT = control_plane.plan(wish(), SLICE)
-BUNDLED = control_plane.plan(bundled(SAMPLE), SLICE)
-MEASURED = control_plane.plan(wish(metrics="managed"), SLICE)
+SLICE = ServiceRange(service_cidrs.ip_network("10.96.8.0/22"))
+SAMPLE = yaml.safe_load(catalog.read_sample("upstream-shape"))
+SHORT = control_plane.build_plan(wish(), SLICE)
+BUNDLED = control_plane.build_plan(bundled(SAMPLE), SLICE)
+MEASURED = control_plane.build_plan(wish(metrics="managed"), SLICE)
 
 
 def workload(plan, name):
@@ -55,10 +55,10 @@ def test_a_short_form_has_three_stateful_sets_and_a_dns():
 
 @pytest.mark.parametrize("dns", ["tenant", "none"])
 def test_a_tenant_with_its_own_dns_has_none_of_ours(dns):
-    plan = control_plane.plan(wish(dns=dns), SLICE)
+    plan = control_plane.build_plan(wish(dns=dns), SLICE)
     assert "coredns" not in plan.components
     assert {each["metadata"]["name"] for each in plan.claims} == {"kubernetes"}
-    assert not plan.facts.has_dns
+    assert not plan.certificate_facts.has_dns
 
 
 def test_upstreams_shape_has_the_same_components():
@@ -87,7 +87,7 @@ def test_single_servers_are_reached_before_they_are_ready_until_the_tenant_is_us
     replicas, is_new, early
 ):
     version = ClusterVersionSpec(kubernetes_version="1.36", replicas=replicas)
-    plan = control_plane.plan(wish(version=version, is_new=is_new), SLICE)
+    plan = control_plane.build_plan(wish(version=version, is_new=is_new), SLICE)
     said = {
         each["metadata"]["name"]: each["spec"].get("publishNotReadyAddresses")
         for each in (*plan.services, *plan.claims)
@@ -98,14 +98,14 @@ def test_single_servers_are_reached_before_they_are_ready_until_the_tenant_is_us
 
 
 def test_upstreams_shape_is_reached_when_it_is_ready():
-    plan = control_plane.plan(replace(bundled(SAMPLE), is_new=True), SLICE)
+    plan = control_plane.build_plan(replace(bundled(SAMPLE), is_new=True), SLICE)
     claim = next(each for each in plan.claims if each["metadata"]["name"] == "kubernetes")
     assert "publishNotReadyAddresses" not in claim["spec"]
 
 
 def test_upstreams_shape_without_a_controller_manager_has_none():
     spec = {key: value for key, value in SAMPLE["spec"].items() if key != "controllerManager"}
-    plan = control_plane.plan(bundled({**SAMPLE, "spec": spec}), SLICE)
+    plan = control_plane.build_plan(bundled({**SAMPLE, "spec": spec}), SLICE)
     assert "controller-manager" not in plan.components
 
 
@@ -113,7 +113,7 @@ def test_upstreams_shape_without_a_controller_manager_has_none():
     "given", [wish(metrics="managed"), replace(bundled(SAMPLE), spec=wish(metrics="managed").spec)]
 )
 def test_a_metrics_server_stands_beside_the_control_plane_in_both_shapes(given):
-    plan = control_plane.plan(given, SLICE)
+    plan = control_plane.build_plan(given, SLICE)
     assert plan.components[-1] == "metrics-server"
     service, deployment = plan.metrics
     assert (service["kind"], service["spec"]["clusterIP"]) == ("Service", "10.96.8.11")
@@ -130,7 +130,7 @@ def test_without_being_asked_for_there_is_no_metrics_server():
     for plan in (SHORT, BUNDLED):
         assert plan.metrics == ()
         assert "metrics-server" not in plan.components
-        assert not plan.facts.has_metrics
+        assert not plan.certificate_facts.has_metrics
 
 
 def test_the_metrics_server_asks_agents_alone_and_verifies_them():
@@ -182,7 +182,7 @@ def test_pods_pass_the_restricted_level_and_hold_no_super_credential(name):
 def test_only_the_signer_has_the_key_of_an_authority(name):
     mounted = {
         secret
-        for kind, secret in object_metadata.mounted(pod_specs(MEASURED)[name])
+        for kind, secret in object_metadata.list_mounted_sources(pod_specs(MEASURED)[name])
         if kind == "Secret"
     }
     roots = {"root-ca", "client-authority", "etcd-authority", "front-proxy-authority"}
@@ -219,13 +219,13 @@ def test_strangers_may_only_ask_whether_it_lives():
 def test_three_replicas_know_each_other():
     """REL-21."""
     version = ClusterVersionSpec(kubernetes_version="1.36", replicas=3)
-    plan = control_plane.plan(wish(version=version), SLICE)
+    plan = control_plane.build_plan(wish(version=version), SLICE)
     assert workload(plan, "etcd")["spec"]["replicas"] == 3
     assert workload(plan, "apiserver")["spec"]["replicas"] == 3
     assert workload(plan, "controller-manager")["spec"]["replicas"] == 2
     assert "--leader-elect=true" in arguments(plan, "controller-manager")
     assert "--leader-elect=false" in arguments(SHORT, "controller-manager")
-    assert plan.facts.etcd_replicas == 3
+    assert plan.certificate_facts.etcd_replicas == 3
 
 
 def test_a_slow_store_is_not_restarted_for_that_alone():
@@ -241,7 +241,7 @@ def test_a_slow_store_is_not_restarted_for_that_alone():
 def test_the_volume_is_as_asked_for():
     storage = EtcdStorage(size="5Gi", class_name="fast")
     version = ClusterVersionSpec(kubernetes_version="1.36", etcd_storage=storage)
-    claim = workload(control_plane.plan(wish(version=version), SLICE), "etcd")["spec"][
+    claim = workload(control_plane.build_plan(wish(version=version), SLICE), "etcd")["spec"][
         "volumeClaimTemplates"
     ][0]["spec"]
     assert claim["storageClassName"] == "fast"
@@ -255,14 +255,14 @@ def test_a_bad_domain_is_refused_in_both_shapes():
         wish(cluster_domain="a b"),
         replace(bundled(SAMPLE), spec=wish(cluster_domain="a b").spec),
     ):
-        with pytest.raises(SpecProblemError, match="clusterDomain"):
-            control_plane.plan(each, SLICE)
+        with pytest.raises(InvalidSpecError, match="clusterDomain"):
+            control_plane.build_plan(each, SLICE)
 
 
 def test_a_plan_is_never_changed_by_marking():
     before = yaml.safe_dump([*SHORT.workloads, *SHORT.services, *SHORT.claims])
     for each in (*SHORT.workloads, *SHORT.services, *SHORT.claims):
-        object_metadata.marked(each, TENANT, {})
+        object_metadata.add_metadata(each, TENANT, {})
     assert yaml.safe_dump([*SHORT.workloads, *SHORT.services, *SHORT.claims]) == before
 
 
@@ -286,7 +286,7 @@ def test_pods_mount_only_what_the_manager_makes(plan):
         "serviceaccount-rsa",
     }
     for spec in pod_specs(plan).values():
-        for kind, name in object_metadata.mounted(spec):
+        for kind, name in object_metadata.list_mounted_sources(spec):
             if kind == "Secret":
                 assert name in made
             else:

@@ -2,13 +2,13 @@ import re
 
 import pytest
 
-from tenancy.specs import SpecProblemError
+from tenancy.specs import InvalidSpecError
 from vcmanager.plan import coredns
 
 
 @pytest.mark.parametrize("domain", ["cluster.local", "a", "corp.example", "x-1.y"])
 def test_domains_pass(domain):
-    assert coredns.checked_domain(domain) == domain
+    assert coredns.check_domain(domain) == domain
 
 
 @pytest.mark.parametrize(
@@ -16,19 +16,19 @@ def test_domains_pass(domain):
     ["", ".", "a.", ".a", "A.b", "a b", "a\nb", "a\n", "{x}", "a;b", "-a", "a-", "a..b", "a" * 191],
 )
 def test_what_is_no_domain_is_refused_before_it_reaches_a_file_without_quotes(domain):
-    with pytest.raises(SpecProblemError, match=r"spec\.clusterDomain"):
-        coredns.checked_domain(domain)
-    with pytest.raises(SpecProblemError):
-        coredns.corefile(root="default-fd1b34-vc-1", domain=domain)
+    with pytest.raises(InvalidSpecError, match=r"spec\.clusterDomain"):
+        coredns.check_domain(domain)
+    with pytest.raises(InvalidSpecError):
+        coredns.build_corefile(root="default-fd1b34-vc-1", domain=domain)
 
 
 def test_a_root_that_is_no_label_is_refused():
     with pytest.raises(ValueError, match="is no root namespace"):
-        coredns.corefile(root="a}\nb", domain="cluster.local")
+        coredns.build_corefile(root="a}\nb", domain="cluster.local")
 
 
 def test_the_super_form_of_a_name_is_rewritten_to_the_tenants():
-    text = coredns.corefile(root="default-fd1b34-vc-1", domain="corp.example")
+    text = coredns.build_corefile(root="default-fd1b34-vc-1", domain="corp.example")
     line = re.search(r"name regex (\S+) (\S+)", text)
     pattern, target = line.groups()
     found = re.fullmatch(pattern, "web-0.web.default-fd1b34-vc-1-shop.svc.cluster.local.")
@@ -38,7 +38,7 @@ def test_the_super_form_of_a_name_is_rewritten_to_the_tenants():
 
 
 def test_it_reads_the_tenant_and_listens_where_no_capability_is_needed():
-    text = coredns.corefile(root="default-fd1b34-vc-1", domain="corp.example")
+    text = coredns.build_corefile(root="default-fd1b34-vc-1", domain="corp.example")
     assert ".:1053 {" in text
     assert "kubernetes corp.example in-addr.arpa ip6.arpa {" in text
     assert text.count("{\n") == text.count("}\n")

@@ -2,9 +2,9 @@ import pytest
 
 from tenancy.specs import TargetGrant
 from vcmanager.plan import external_endpoint
-from vcmanager.plan.pki_secrets import Address
+from vcmanager.plan.pki_secrets import ApiAddress
 
-INTERNAL = Address(server="https://10.96.4.1:443")
+INTERNAL = ApiAddress(server="https://10.96.4.1:443")
 NAME = "apiserver-svc.root"
 
 
@@ -27,7 +27,7 @@ def service(kind, *, node_port=None, ingress=()):
 
 
 def external(found, nodes=(), known=""):
-    return external_endpoint.external(
+    return external_endpoint.find_external_address(
         found, internal=INTERNAL, server_name=NAME, nodes=nodes, known=known
     )
 
@@ -44,8 +44,11 @@ def external(found, nodes=(), known=""):
     ],
 )
 def test_pods_in_other_clusters_dial_a_host_that_the_certificate_names(server, targets, host):
-    found = Address(server=server, server_name=NAME) if server else None
-    assert external_endpoint.outside(found, [TargetGrant(name=each) for each in targets]) == host
+    found = ApiAddress(server=server, server_name=NAME) if server else None
+    assert (
+        external_endpoint.find_dialed_host(found, [TargetGrant(name=each) for each in targets])
+        == host
+    )
 
 
 def test_inside_only_is_the_first_address_of_the_slice():
@@ -55,7 +58,7 @@ def test_inside_only_is_the_first_address_of_the_slice():
 def test_a_node_port_is_at_a_node_whose_address_is_not_in_the_certificate():
     nodes = [node("b", InternalIP="192.0.2.2"), node("a", InternalIP="192.0.2.1")]
     found = external(service("NodePort", node_port=31000), nodes)
-    assert found == Address(server="https://192.0.2.1:31000", server_name=NAME)
+    assert found == ApiAddress(server="https://192.0.2.1:31000", server_name=NAME)
 
 
 def test_an_external_address_is_preferred_and_a_ready_node():
@@ -91,7 +94,7 @@ def test_without_an_address_there_is_none(found):
 
 
 def test_a_load_balancer_may_have_a_name_or_an_address():
-    assert external(service("LoadBalancer", ingress=[{"hostname": "lb.example"}])) == Address(
+    assert external(service("LoadBalancer", ingress=[{"hostname": "lb.example"}])) == ApiAddress(
         server="https://lb.example:6443", server_name=NAME
     )
     assert external(service("LoadBalancer", ingress=[{"ip": "fd00::1"}])).server == (
@@ -100,5 +103,7 @@ def test_a_load_balancer_may_have_a_name_or_an_address():
 
 
 def test_only_addresses_of_version_six_are_bracketed():
-    assert external_endpoint.url_of("apiserver-svc.root", 6443) == "https://apiserver-svc.root:6443"
-    assert external_endpoint.url_of("::1", 443) == "https://[::1]:443"
+    assert (
+        external_endpoint.build_url("apiserver-svc.root", 6443) == "https://apiserver-svc.root:6443"
+    )
+    assert external_endpoint.build_url("::1", 443) == "https://[::1]:443"

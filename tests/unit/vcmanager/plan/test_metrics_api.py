@@ -17,7 +17,7 @@ def keys_of(found):
     }
 
 
-class Inside:
+class MetricsTenantApi:
     """Stands for a tenant's API: knows objects by kind and name, remembers what was deleted."""
 
     def __init__(self, *objects):
@@ -44,13 +44,17 @@ def there(manifest):
 
 
 def everything():
-    made = [*metrics_api.grants(), *metrics_api.door(ADDRESS), metrics_api.group(b"authority")]
+    made = [
+        *metrics_api.build_rbac(),
+        *metrics_api.build_service(ADDRESS),
+        metrics_api.build_api_service(b"authority"),
+    ]
     return [there(each) for each in made]
 
 
 def test_the_metrics_server_reads_nodes_and_pods_and_asks_who_asks():
     rights = {}
-    for each in metrics_api.grants():
+    for each in metrics_api.build_rbac():
         if each["kind"].endswith("Binding"):
             assert [(who["kind"], who["name"]) for who in each["subjects"]] == [
                 ("User", wellknown.METRICS_USER)
@@ -63,7 +67,7 @@ def test_the_metrics_server_reads_nodes_and_pods_and_asks_who_asks():
     }
     roles = {
         each["metadata"]["name"]: each
-        for each in metrics_api.grants()
+        for each in metrics_api.build_rbac()
         if each["kind"] == "ClusterRole"
     }
     (rule,) = roles["tenancy:metrics-server"]["rules"]
@@ -71,7 +75,7 @@ def test_the_metrics_server_reads_nodes_and_pods_and_asks_who_asks():
 
 
 def test_the_door_is_one_address_with_a_port_that_the_api_server_finds():
-    service, endpoints = metrics_api.door(ADDRESS)
+    service, endpoints = metrics_api.build_service(ADDRESS)
     assert service["spec"]["clusterIP"] == ADDRESS
     assert "selector" not in service["spec"], "no controller computes endpoints"
     (port,) = service["spec"]["ports"]
@@ -80,11 +84,11 @@ def test_the_door_is_one_address_with_a_port_that_the_api_server_finds():
     assert endpoints["endpoints"] == [{"addresses": [ADDRESS], "conditions": {"ready": True}}]
     (found,) = endpoints["ports"]
     assert (found["name"], found["port"]) == (port["name"], port["port"])
-    assert metrics_api.door("fd00::b")[1]["addressType"] == "IPv6"
+    assert metrics_api.build_service("fd00::b")[1]["addressType"] == "IPv6"
 
 
 def test_the_api_server_verifies_whom_it_dials():
-    made = metrics_api.group(b"authority")
+    made = metrics_api.build_api_service(b"authority")
     assert made["metadata"]["name"] == "v1beta1.metrics.k8s.io"
     assert made["spec"]["caBundle"] == "YXV0aG9yaXR5"
     assert "insecureSkipTLSVerify" not in made["spec"]
@@ -109,7 +113,7 @@ def test_everything_is_marked_as_ours():
 )
 def test_the_api_servers_own_words_say_whether_it_is_reached(condition, reached, reason):
     status = {"conditions": [{"type": "Available", **condition}]} if condition else {}
-    found = metrics_api.reach({"status": status})
+    found = metrics_api.read_reachability({"status": status})
     assert found.is_reached is reached
     assert found.reason == (reason or condition["reason"])
     if condition and "message" in condition:
@@ -117,8 +121,8 @@ def test_the_api_servers_own_words_say_whether_it_is_reached(condition, reached,
 
 
 async def test_all_that_was_made_is_taken_away_the_group_first():
-    inside = Inside(*everything())
-    await metrics_api.remove(inside)
+    inside = MetricsTenantApi(*everything())
+    await metrics_api.delete_objects(inside)
     made = {(kind, name) for kind, _, name in keys_of(everything())}
     assert set(inside.deleted) == made
     assert len(inside.deleted) == len(made)
@@ -129,17 +133,17 @@ async def test_what_a_tenant_has_by_these_names_is_left_alone():
     own = everything()
     for each in own:
         each["metadata"]["labels"] = {"app": "my-own"}
-    inside = Inside(*own)
-    await metrics_api.remove(inside)
-    await metrics_api.withdraw_group(inside)
+    inside = MetricsTenantApi(*own)
+    await metrics_api.delete_objects(inside)
+    await metrics_api.delete_api_service(inside)
     assert inside.deleted == []
 
 
 async def test_what_is_gone_already_is_no_problem():
-    inside = Inside()
-    await metrics_api.remove(inside)
+    inside = MetricsTenantApi()
+    await metrics_api.delete_objects(inside)
     assert inside.deleted == []
 
 
 def test_its_group_is_watched():
-    assert resources.API_SERVICES in metrics_api.WATCHED
+    assert resources.API_SERVICES in metrics_api.WATCHED_RESOURCES

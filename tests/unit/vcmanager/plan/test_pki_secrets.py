@@ -6,16 +6,16 @@ import pytest
 from cryptography import x509
 
 from tests.support.vcmanager.factories import FACTS, NOW
-from vcmanager.agents.authorities import AgentTrust
+from vcmanager.agents.authorities import AgentAuthorities
 from vcmanager.pki import authority, bundles, inventory
 from vcmanager.plan import pki_secrets
-from vcmanager.plan.pki_secrets import Address
-from vcmanager.runtime.blocked import Held
+from vcmanager.plan.pki_secrets import ApiAddress
+from vcmanager.runtime.blocked import PhaseBlocked
 
 DAYS_90 = timedelta(days=90)
-INTERNAL = Address(server="https://10.96.4.1:443")
-EXTERNAL = Address(server="https://192.0.2.1:31000", server_name="apiserver-svc.root")
-AGENTS = AgentTrust(
+INTERNAL = ApiAddress(server="https://10.96.4.1:443")
+EXTERNAL = ApiAddress(server="https://192.0.2.1:31000", server_name="apiserver-svc.root")
+AGENTS = AgentAuthorities(
     client=authority.make_authority("agents client", now=NOW),
     serving=authority.make_authority("agents serving", now=NOW),
 )
@@ -27,17 +27,19 @@ def named(manifests):
 
 @pytest.fixture(scope="module")
 def roots():
-    made = asyncio.run(pki_secrets.missing_roots({}, FACTS, is_initialised=False, now=NOW))
+    made = asyncio.run(
+        pki_secrets.build_missing_authorities({}, FACTS, is_initialised=False, now=NOW)
+    )
     return named(made)
 
 
 def material(
     secrets, *, facts=FACTS, external=EXTERNAL, now=NOW, is_bundled=False, lifetime=DAYS_90
 ):
-    return pki_secrets.material(
+    return pki_secrets.build_secrets(
         secrets,
         facts,
-        pki_secrets.roots_of(secrets, facts, AGENTS),
+        pki_secrets.read_authorities(secrets, facts, AGENTS),
         AGENTS,
         internal=INTERNAL,
         external=external,
@@ -57,40 +59,40 @@ def test_a_new_tenant_gets_all_roots(roots):
 
 async def test_only_what_is_missing_is_made_while_a_tenant_is_new(roots):
     some = {name: secret for name, secret in roots.items() if name != "etcd-authority"}
-    made = await pki_secrets.missing_roots(some, FACTS, is_initialised=False, now=NOW)
+    made = await pki_secrets.build_missing_authorities(some, FACTS, is_initialised=False, now=NOW)
     assert set(named(made)) == {"etcd-authority"}
 
 
 @pytest.mark.parametrize("gone", [*inventory.AUTHORITIES.values(), "serviceaccount-rsa"])
 async def test_a_root_that_was_there_is_never_made_anew(roots, gone):
     some = {name: secret for name, secret in roots.items() if name != gone}
-    with pytest.raises(Held, match=f"the Secret {gone} .* restore it") as caught:
-        await pki_secrets.missing_roots(some, FACTS, is_initialised=True, now=NOW)
+    with pytest.raises(PhaseBlocked, match=f"the Secret {gone} .* restore it") as caught:
+        await pki_secrets.build_missing_authorities(some, FACTS, is_initialised=True, now=NOW)
     assert caught.value.reason == "AuthorityLost"
-    assert caught.value.needs_person
+    assert caught.value.needs_admin
 
 
 @pytest.mark.parametrize("broken", [*inventory.AUTHORITIES.values(), "serviceaccount-rsa"])
 @pytest.mark.parametrize("data", [{}, {"tls.crt": "AAAA", "tls.key": "AAAA"}])
 def test_a_broken_root_holds_everything(roots, broken, data):
     secrets = {**roots, broken: {**roots[broken], "data": data}}
-    with pytest.raises(Held, match=broken) as caught:
+    with pytest.raises(PhaseBlocked, match=broken) as caught:
         material(secrets)
     assert caught.value.reason == "AuthorityBroken"
 
 
 def test_a_truncated_root_holds_everything(roots):
-    pair = bundles.pair_of(roots["root-ca"])
-    cut = bundles.secret_of("root-ca", FACTS.root, replace(pair, key=pair.key[:100]))
-    with pytest.raises(Held, match="root-ca"):
+    pair = bundles.read_key_pair(roots["root-ca"])
+    cut = bundles.build_key_pair_secret("root-ca", FACTS.root, replace(pair, key=pair.key[:100]))
+    with pytest.raises(PhaseBlocked, match="root-ca"):
         material({**roots, "root-ca": cut})
 
 
 def test_all_secrets_are_made_once_and_then_kept_to_the_byte(roots):
     first = material(roots)
-    assert {fault for _, fault in first.renewed} == {"missing"}
+    assert {fault for _, fault in first.renewed_secrets} == {"missing"}
     second = material({**roots, **named(first.secrets)}, now=NOW + timedelta(days=30))
-    assert second.renewed == ()
+    assert second.renewed_secrets == ()
     assert second.secrets == first.secrets
     assert second.trust == first.trust
 
@@ -102,28 +104,30 @@ def test_the_next_renewal_is_the_earliest(roots):
 
 def test_everything_is_renewed_when_two_thirds_are_over(roots):
     later = material(everything(roots), now=NOW + timedelta(days=61))
-    assert {fault for _, fault in later.renewed} == {"due for renewal"}
-    assert len(later.renewed) == len(everything(roots)) - len(roots)
+    assert {fault for _, fault in later.renewed_secrets} == {"due for renewal"}
+    assert len(later.renewed_secrets) == len(everything(roots)) - len(roots)
 
 
 def test_an_expired_tenant_is_repaired_without_its_help(roots):
     later = material(everything(roots), now=NOW + timedelta(days=1000))
-    assert len(later.renewed) == len(everything(roots)) - len(roots)
+    assert len(later.renewed_secrets) == len(everything(roots)) - len(roots)
 
 
 def test_only_the_certificate_whose_names_changed_is_renewed(roots):
     changed = replace(FACTS, external_domain="other.example.org")
-    assert material(everything(roots), facts=changed).renewed == (("apiserver-ca", "other names"),)
+    assert material(everything(roots), facts=changed).renewed_secrets == (
+        ("apiserver-ca", "other names"),
+    )
 
 
 def test_a_new_address_changes_the_kubeconfig_and_not_its_key(roots):
     before = everything(roots)
-    moved = material(before, external=Address(server="https://192.0.2.9:31000"))
-    assert moved.renewed == ()
-    old = bundles.data_of(before["admin-kubeconfig"], "admin-kubeconfig")
-    new = bundles.data_of(named(moved.secrets)["admin-kubeconfig"], "admin-kubeconfig")
+    moved = material(before, external=ApiAddress(server="https://192.0.2.9:31000"))
+    assert moved.renewed_secrets == ()
+    old = bundles.read_data(before["admin-kubeconfig"], "admin-kubeconfig")
+    new = bundles.read_data(named(moved.secrets)["admin-kubeconfig"], "admin-kubeconfig")
     assert b"https://192.0.2.9:31000" in new
-    assert bundles.pair_of_kubeconfig(new) == bundles.pair_of_kubeconfig(old)
+    assert bundles.read_kubeconfig_key_pair(new) == bundles.read_kubeconfig_key_pair(old)
 
 
 def test_without_an_address_only_the_admins_kubeconfig_is_missing(roots):
@@ -133,15 +137,15 @@ def test_without_an_address_only_the_admins_kubeconfig_is_missing(roots):
 def test_kubeconfigs_inside_go_to_the_first_address_of_the_slice(roots):
     secrets = everything(roots)
     for name in ("syncer", "manager", "coredns", "controller-manager"):
-        document = bundles.data_of(secrets[f"{name}-kubeconfig"], f"{name}-kubeconfig")
+        document = bundles.read_data(secrets[f"{name}-kubeconfig"], f"{name}-kubeconfig")
         assert b"https://10.96.4.1:443" in document
 
 
 def test_the_authority_behind_the_tenants_servers_is_told_without_its_key(roots):
     facts = replace(FACTS, has_metrics=True)
     made = material(roots, facts=facts)
-    assert made.serving == bundles.pair_of(roots["root-ca"]).certificate
-    server = bundles.pair_of(named(made.secrets)["metrics-server-serving"]).certificate
+    assert made.serving == bundles.read_key_pair(roots["root-ca"]).certificate
+    server = bundles.read_key_pair(named(made.secrets)["metrics-server-serving"]).certificate
     issuer = x509.load_pem_x509_certificate(made.serving)
     x509.load_pem_x509_certificate(server).verify_directly_issued_by(issuer)
 
@@ -150,10 +154,10 @@ def test_no_key_of_an_authority_but_the_signers_is_in_a_bundle_tenants_pods(root
     secrets = everything(roots, is_bundled=True)
     assert set(secrets["root-ca-etcd"]["data"]) == {"tls.crt"}
     assert set(secrets["root-ca-apiserver"]["data"]) == {"tls.crt"}
-    signer = bundles.pair_of(secrets["root-ca-controller-manager"])
-    assert signer == bundles.pair_of(roots["client-authority"])
-    etcd = bundles.data_of(secrets["root-ca-etcd"], "tls.crt")
-    assert etcd == bundles.pair_of(roots["etcd-authority"]).certificate
+    signer = bundles.read_key_pair(secrets["root-ca-controller-manager"])
+    assert signer == bundles.read_key_pair(roots["client-authority"])
+    etcd = bundles.read_data(secrets["root-ca-etcd"], "tls.crt")
+    assert etcd == bundles.read_key_pair(roots["etcd-authority"]).certificate
 
 
 def test_the_trust_bundle_holds_certificates_alone(roots):

@@ -9,9 +9,9 @@ from hypothesis import strategies as st
 from tenancy.specs import parse_cluster_version
 from tests.support.vcmanager.factories import wish
 from vcmanager.plan import control_plane, service_cidrs, templates
-from vcmanager.plan.templates import TemplateProblemError, shape_of
+from vcmanager.plan.templates import TemplateError, build_shape
 
-SHAPE = shape_of(("ConfigMap", "x"))
+SHAPE = build_shape(("ConfigMap", "x"))
 TEMPLATE = """\
 kind: ConfigMap
 metadata: {name: x}
@@ -66,7 +66,7 @@ PAYLOADS = [
 
 @pytest.mark.parametrize("payload", PAYLOADS)
 def test_a_value_becomes_one_leaf_and_nothing_else(payload: str):
-    made = templates.render(TEMPLATE, {"value": payload}, name="t", shape=SHAPE)
+    made = templates.render_template(TEMPLATE, {"value": payload}, name="t", shape=SHAPE)
     assert made == [
         {
             "kind": "ConfigMap",
@@ -79,7 +79,7 @@ def test_a_value_becomes_one_leaf_and_nothing_else(payload: str):
 @settings(deadline=None)
 @given(value=st.text())
 def test_any_text_survives(value: str):
-    made = templates.render(TEMPLATE, {"value": value}, name="t", shape=SHAPE)
+    made = templates.render_template(TEMPLATE, {"value": value}, name="t", shape=SHAPE)
     assert made[0]["data"]["key"] == value
 
 
@@ -87,13 +87,13 @@ def test_any_text_survives(value: str):
 @given(value=st.recursive(st.none() | st.booleans() | st.integers() | st.text(), st.lists))
 def test_any_json_survives(value):
     template = "kind: ConfigMap\nmetadata: {name: x}\ndata: {{ value }}\n"
-    made = templates.render(template, {"value": value}, name="t", shape=SHAPE)
+    made = templates.render_template(template, {"value": value}, name="t", shape=SHAPE)
     assert made[0]["data"] == value
 
 
 def test_half_a_character_is_refused():
-    with pytest.raises(TemplateProblemError, match="makes no YAML"):
-        templates.render(TEMPLATE, {"value": "\ud83d"}, name="t", shape=SHAPE)
+    with pytest.raises(TemplateError, match="makes no YAML"):
+        templates.render_template(TEMPLATE, {"value": "\ud83d"}, name="t", shape=SHAPE)
 
 
 @pytest.mark.parametrize("field", ["registry", "size", "class_name", "flag"])
@@ -101,7 +101,7 @@ def test_half_a_character_is_refused():
 def test_a_whole_control_plane_differs_only_in_the_intended_leaves(field: str, payload: str):
     """Each text that somebody may write goes where it belongs, and nowhere else."""
     marker = "zzmarkerzz"
-    slice_ = service_cidrs.Slice(service_cidrs.ip_network("10.96.8.0/22"))
+    slice_ = service_cidrs.ServiceRange(service_cidrs.ip_network("10.96.8.0/22"))
 
     def plan(text: str):
         version = {"kubernetesVersion": "1.36"}
@@ -114,7 +114,7 @@ def test_a_whole_control_plane_differs_only_in_the_intended_leaves(field: str, p
             storage = {"size": text} if field == "size" else {"size": "1Gi", "className": text}
             version["etcdStorage"] = storage
         spec = controlplane_spec(version)
-        made = control_plane.plan(wish(version=spec, registry=registry), slice_)
+        made = control_plane.build_plan(wish(version=spec, registry=registry), slice_)
         return [*made.services, *made.workloads, *made.claims]
 
     expected = replaced(plan(marker), marker, payload)
@@ -138,14 +138,14 @@ def replaced(value, marker: str, text: str):
 
 
 def test_what_is_not_given_is_an_error_that_names_it():
-    with pytest.raises(TemplateProblemError, match="'nothing' is undefined"):
-        templates.render("a: {{ nothing }}", {}, name="t", shape=SHAPE)
+    with pytest.raises(TemplateError, match="'nothing' is undefined"):
+        templates.render_template("a: {{ nothing }}", {}, name="t", shape=SHAPE)
 
 
 def test_the_sandbox_keeps_templates_from_python():
     template = "a: {{ value.__class__.__mro__ }}"
-    with pytest.raises(TemplateProblemError):
-        templates.render(template, {"value": "x"}, name="t", shape=SHAPE)
+    with pytest.raises(TemplateError):
+        templates.render_template(template, {"value": "x"}, name="t", shape=SHAPE)
 
 
 @pytest.mark.parametrize(
@@ -165,21 +165,21 @@ def test_the_sandbox_keeps_templates_from_python():
     ],
 )
 def test_a_malformed_template_is_named(template: str, sentence: str):
-    with pytest.raises(TemplateProblemError, match=sentence) as caught:
-        templates.render(template, {}, name="1.36/etcd", shape=SHAPE)
+    with pytest.raises(TemplateError, match=sentence) as caught:
+        templates.render_template(template, {}, name="1.36/etcd", shape=SHAPE)
     assert "1.36/etcd" in str(caught.value)
 
 
 @settings(deadline=None)
 @given(value=st.text())
 def test_scalars_are_json_and_yaml_on_one_line(value: str):
-    text = templates.scalar(value)
+    text = templates.encode_scalar(value)
     assert text.isascii()
     assert "\n" not in text
     assert yaml.safe_load(text) == value
 
 
 def test_scalars_of_other_kinds_are_json():
-    assert json.loads(templates.scalar({"a": [1, True, None]})) == {"a": [1, True, None]}
+    assert json.loads(templates.encode_scalar({"a": [1, True, None]})) == {"a": [1, True, None]}
     with pytest.raises(jinja2.UndefinedError):
-        templates.scalar(jinja2.StrictUndefined(name="x"))
+        templates.encode_scalar(jinja2.StrictUndefined(name="x"))

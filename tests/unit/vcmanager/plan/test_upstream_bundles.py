@@ -4,23 +4,23 @@ import pytest
 import yaml
 
 from clusterversions import catalog
-from tenancy.specs import Bundle, parse_cluster_version
+from tenancy.specs import ComponentBundle, parse_cluster_version
 from vcmanager.plan import control_plane, upstream_bundles
 
-SAMPLE = yaml.safe_load(catalog.sample("upstream-shape"))
-ADDITIONS = upstream_bundles.Additions(
+SAMPLE = yaml.safe_load(catalog.read_sample("upstream-shape"))
+ADDITIONS = upstream_bundles.BundleAdditions(
     service_cidr="10.96.8.0/22",
     node_ports="30000-32767",
     kubelet_addresses=upstream_bundles.KUBELET_ADDRESSES,
 )
 
 
-def bundle(component: str) -> Bundle:
-    return control_plane.bundles_of(parse_cluster_version(SAMPLE))[component]
+def bundle(component: str) -> ComponentBundle:
+    return control_plane.get_bundles(parse_cluster_version(SAMPLE))[component]
 
 
-def completed(component: str, given: Bundle | None = None):
-    made = upstream_bundles.complete(component, given or bundle(component), ADDITIONS)
+def completed(component: str, given: ComponentBundle | None = None):
+    made = upstream_bundles.complete_bundle(component, given or bundle(component), ADDITIONS)
     return next(each for each in made if each["kind"] == "StatefulSet")
 
 
@@ -58,7 +58,7 @@ def test_a_template_is_only_added_to(component):
 def test_the_given_object_is_not_changed():
     given = bundle("apiserver")
     before = copy.deepcopy(given.statefulset)
-    upstream_bundles.complete("apiserver", given, ADDITIONS)
+    upstream_bundles.complete_bundle("apiserver", given, ADDITIONS)
     assert given.statefulset == before
 
 
@@ -66,10 +66,10 @@ def test_the_api_server_gets_ranges_and_a_way_to_agents():
     words = arguments(completed("apiserver"))
     assert last("--service-cluster-ip-range", words) == "10.96.8.0/22"
     assert last("--service-node-port-range", words) == "30000-32767"
-    assert last("--kubelet-client-certificate", words).startswith(upstream_bundles.FOLDER)
+    assert last("--kubelet-client-certificate", words).startswith(upstream_bundles.MANAGER_FOLDER)
     assert (
         last("--kubelet-certificate-authority", words)
-        == f"{upstream_bundles.FOLDER}/trust/agents.crt"
+        == f"{upstream_bundles.MANAGER_FOLDER}/trust/agents.crt"
     )
     assert last("--kubelet-preferred-address-types", words) == "tenancy.x-k8s.io/agent,InternalIP"
 
@@ -77,16 +77,17 @@ def test_the_api_server_gets_ranges_and_a_way_to_agents():
 def test_each_flag_names_the_authority_it_means():
     words = arguments(completed("apiserver"))
     assert last("--client-ca-file", words) == "/etc/kubernetes/pki/root/tls.crt"
-    assert last("--etcd-cafile", words) == f"{upstream_bundles.FOLDER}/trust/etcd.crt"
-    assert last("--etcd-certfile", words) == f"{upstream_bundles.FOLDER}/etcd/tls.crt"
-    assert last("--etcd-keyfile", words) == f"{upstream_bundles.FOLDER}/etcd/tls.key"
+    assert last("--etcd-cafile", words) == f"{upstream_bundles.MANAGER_FOLDER}/trust/etcd.crt"
+    assert last("--etcd-certfile", words) == f"{upstream_bundles.MANAGER_FOLDER}/etcd/tls.crt"
+    assert last("--etcd-keyfile", words) == f"{upstream_bundles.MANAGER_FOLDER}/etcd/tls.key"
     assert (
         last("--requestheader-client-ca-file", words)
-        == f"{upstream_bundles.FOLDER}/trust/front-proxy.crt"
+        == f"{upstream_bundles.MANAGER_FOLDER}/trust/front-proxy.crt"
     )
     controller_manager = arguments(completed("controller-manager"))
     assert (
-        last("--root-ca-file", controller_manager) == f"{upstream_bundles.FOLDER}/trust/serving.crt"
+        last("--root-ca-file", controller_manager)
+        == f"{upstream_bundles.MANAGER_FOLDER}/trust/serving.crt"
     )
     assert (
         last("--cluster-signing-cert-file", controller_manager)
@@ -109,7 +110,7 @@ def test_a_flag_written_as_two_words_is_understood():
     first["args"] = []
     first["command"] = ["kube-apiserver", "--etcd-cafile", "/etc/kubernetes/pki/root/tls.crt"]
     assert last("--etcd-cafile", arguments(completed("apiserver", given))).startswith(
-        upstream_bundles.FOLDER
+        upstream_bundles.MANAGER_FOLDER
     )
 
 
@@ -147,7 +148,7 @@ def test_the_store_knows_its_members(replicas):
 
 
 def test_golden_vector_of_three_members():
-    assert upstream_bundles.initial_cluster("etcd", "etcd", 3) == (
+    assert upstream_bundles.build_initial_cluster("etcd", "etcd", 3) == (
         "etcd-0=https://etcd-0.etcd:2380,etcd-1=https://etcd-1.etcd:2380,"
         "etcd-2=https://etcd-2.etcd:2380"
     )

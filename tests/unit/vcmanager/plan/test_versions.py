@@ -3,7 +3,7 @@ from dataclasses import replace
 import pytest
 
 from clusterversions import catalog
-from tenancy.specs import ClusterVersionSpec, ExtraArgs, SpecProblemError
+from tenancy.specs import ClusterVersionSpec, ExtraArgs, InvalidSpecError
 from vcmanager.plan import versions
 
 
@@ -12,14 +12,14 @@ def short(version: str, **more) -> ClusterVersionSpec:
 
 
 def test_a_minor_means_its_newest_known_release():
-    release = versions.resolve("v", short("1.36"))
+    release = versions.resolve_release("v", short("1.36"))
     assert release.minor == "1.36"
-    assert release.versions == catalog.versions("1.36")
+    assert release.versions == catalog.get_versions("1.36")
 
 
 def test_a_release_is_taken_as_it_is_beside_the_minors_other_parts():
-    release = versions.resolve("v", short("1.36.99"))
-    known = catalog.versions("1.36")
+    release = versions.resolve_release("v", short("1.36.99"))
+    known = catalog.get_versions("1.36")
     assert release.versions.kubernetes == "1.36.99"
     assert release.versions == replace(known, kubernetes="1.36.99")
 
@@ -47,8 +47,8 @@ def test_a_release_is_taken_as_it_is_beside_the_minors_other_parts():
     ],
 )
 def test_what_cannot_be_meant_is_named(spec, sentence):
-    with pytest.raises(SpecProblemError, match=sentence.replace(".", r"\.")) as caught:
-        versions.resolve("mine", spec)
+    with pytest.raises(InvalidSpecError, match=sentence.replace(".", r"\.")) as caught:
+        versions.resolve_release("mine", spec)
     assert "ClusterVersion mine" in str(caught.value)
 
 
@@ -70,13 +70,13 @@ def test_what_cannot_be_meant_is_named(spec, sentence):
     ],
 )
 def test_flags_that_carry_a_tenants_trust_are_the_managers(part, flag):
-    with pytest.raises(SpecProblemError, match=f"sets {flag}, which the manager decides"):
-        versions.resolve("v", short("1.36", extra_args=ExtraArgs(**{part: {flag: "x"}})))
+    with pytest.raises(InvalidSpecError, match=f"sets {flag}, which the manager decides"):
+        versions.resolve_release("v", short("1.36", extra_args=ExtraArgs(**{part: {flag: "x"}})))
 
 
 def test_extra_arguments_become_flags_in_a_stable_order():
     given = ExtraArgs(api_server={"v": "2", "event-ttl": "2h"}, etcd={"snapshot-count": "5000"})
-    release = versions.resolve("v", short("1.36", extra_args=given))
+    release = versions.resolve_release("v", short("1.36", extra_args=given))
     assert release.extra_args["apiServer"] == ("--event-ttl=2h", "--v=2")
     assert release.extra_args["etcd"] == ("--snapshot-count=5000",)
     assert release.extra_args["controllerManager"] == ()
@@ -84,10 +84,10 @@ def test_extra_arguments_become_flags_in_a_stable_order():
 
 @pytest.mark.parametrize(("registry", "prefix"), [("", ""), ("a/b", "a/b/"), ("a/b/", "a/b/")])
 def test_images_are_named_after_registry_and_version(registry, prefix):
-    parts = catalog.Versions(
+    parts = catalog.ComponentVersions(
         kubernetes="1.36.4", etcd="3.7.3", coredns="1.14.7", metrics_server="0.9.0"
     )
-    assert versions.images(registry, parts) == {
+    assert versions.build_images(registry, parts) == {
         "etcd": f"{prefix}etcd:3.7.3",
         "apiserver": f"{prefix}kube-apiserver:v1.36.4",
         "controller_manager": f"{prefix}kube-controller-manager:v1.36.4",

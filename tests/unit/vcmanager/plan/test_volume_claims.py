@@ -14,7 +14,9 @@ def test_each_replica_has_a_claim_as_the_controller_makes_it():
         "metadata": {"name": "data", "labels": {"a": "b"}, "annotations": {"c": "d"}},
         "spec": {"resources": {"requests": {"storage": "1Gi"}}},
     }
-    made = list(volume_claims.claims(stateful_set(replicas=3, volumeClaimTemplates=[template])))
+    made = list(
+        volume_claims.iterate_claims(stateful_set(replicas=3, volumeClaimTemplates=[template]))
+    )
     assert [each["metadata"]["name"] for each in made] == [f"data-etcd-{n}" for n in range(3)]
     assert made[0]["metadata"] == {
         "name": "data-etcd-0",
@@ -26,4 +28,4 @@ def test_each_replica_has_a_claim_as_the_controller_makes_it():
 
 
 def test_without_templates_there_is_nothing_to_claim():
-    assert list(volume_claims.claims(stateful_set())) == []
+    assert list(volume_claims.iterate_claims(stateful_set())) == []

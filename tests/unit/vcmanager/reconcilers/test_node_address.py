@@ -1,6 +1,6 @@
 """Who gets another address when a node is gone."""
 
-from tests.support.vcmanager.factories import Recorder, fake_means
+from tests.support.vcmanager.factories import RecordingClient, fake_means
 from vcmanager.reconcilers import node_address
 from vcmanager.runtime import keys
 
@@ -10,7 +10,7 @@ def cluster(name: str, endpoint: str) -> dict:
 
 
 async def test_only_tenants_that_were_reached_there_are_woken():
-    super_client, woken = Recorder(), []
+    super_client, woken = RecordingClient(), []
     super_client.listed = [
         cluster("there", "https://192.0.2.1:30443"),
         cluster("elsewhere", "https://192.0.2.10:30443"),
@@ -19,7 +19,7 @@ async def test_only_tenants_that_were_reached_there_are_woken():
         cluster("six", "https://[2001:db8::1]:30443"),
     ]
     means = fake_means(super_client, wake=woken.append)
-    await node_address.reconcile(means, keys.node_address("192.0.2.1"))
-    assert woken == [keys.virtual_cluster("default", "there")]
-    await node_address.reconcile(means, keys.node_address("2001:db8::1"))
-    assert woken[1:] == [keys.virtual_cluster("default", "six")]
+    await node_address.reconcile_node_address(means, keys.build_node_address_key("192.0.2.1"))
+    assert woken == [keys.build_virtual_cluster_key("default", "there")]
+    await node_address.reconcile_node_address(means, keys.build_node_address_key("2001:db8::1"))
+    assert woken[1:] == [keys.build_virtual_cluster_key("default", "six")]

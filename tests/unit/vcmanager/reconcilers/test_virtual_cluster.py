@@ -4,13 +4,13 @@ from types import SimpleNamespace
 import pytest
 
 from kubeio import errors
-from kubeio.controller.worker import Again
+from kubeio.controller.worker import RequeueAfter
 from tenancy import wellknown
 from tests.support.vcmanager.factories import (
     NOW,
     TENANT,
-    Notes,
-    Recorder,
+    RecordedEventRows,
+    RecordingClient,
     fake_means,
     pod,
     wish,
@@ -18,16 +18,16 @@ from tests.support.vcmanager.factories import (
 )
 from vcmanager.phases import certificates, metrics_server, validation
 from vcmanager.plan import control_plane
-from vcmanager.plan.pki_secrets import Address
-from vcmanager.plan.service_cidrs import Slice
+from vcmanager.plan.pki_secrets import ApiAddress
+from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.reconcilers import virtual_cluster, virtual_cluster_deletion
 from vcmanager.runtime import keys
-from vcmanager.runtime.blocked import Held
-from vcmanager.runtime.observed import Snapshot
-from vcmanager.runtime.status import Report
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.observed import ObservedObjects
+from vcmanager.runtime.status import ReconcileStatus
 
-KEY = keys.virtual_cluster(TENANT.namespace, TENANT.name)
-SLICE = Slice(ip_network("10.96.8.0/22"))
+KEY = keys.build_virtual_cluster_key(TENANT.namespace, TENANT.name)
+SLICE = ServiceRange(ip_network("10.96.8.0/22"))
 READY_STORE = {
     "type": wellknown.ETCD_READY,
     "status": "True",
@@ -64,16 +64,18 @@ def conditions(super_client):
     ("problem", "reason"),
     [
         (errors.TooManyRequests("the server is busy"), "SuperClusterRefuses"),
-        (errors.ServerProblem("the webhook is gone"), "SuperClusterRefuses"),
+        (errors.ServerError("the webhook is gone"), "SuperClusterRefuses"),
         (errors.AlreadyExists("the name is taken"), "SuperClusterRefuses"),
         (errors.Timeout("no answer"), "SuperClusterUnavailable"),
     ],
 )
 async def test_what_the_super_cluster_refuses_is_said_and_tried_again_later(problem, reason):
-    super_client, notes = Recorder({TENANT.name: cluster()}), Notes()
+    super_client, notes = RecordingClient({TENANT.name: cluster()}), RecordedEventRows()
     super_client.problems["get", TENANT.root] = problem
     with pytest.raises(type(problem)):
-        await virtual_cluster.reconcile(fake_means(super_client, recorder=notes), KEY)
+        await virtual_cluster.reconcile_virtual_cluster(
+            fake_means(super_client, recorder=notes), KEY
+        )
     found = conditions(super_client)
     ready = found[wellknown.READY]
     assert (ready["status"], ready["reason"], ready["message"]) == ("False", reason, str(problem))
@@ -83,18 +85,18 @@ async def test_what_the_super_cluster_refuses_is_said_and_tried_again_later(prob
 
 
 async def test_the_first_problem_counts_when_it_cannot_be_said_either():
-    super_client = Recorder({TENANT.name: cluster()})
-    super_client.problems["get", TENANT.root] = errors.ServerProblem("first")
+    super_client = RecordingClient({TENANT.name: cluster()})
+    super_client.problems["get", TENANT.root] = errors.ServerError("first")
     super_client.problems["apply", TENANT.name] = errors.Timeout("second")
-    with pytest.raises(errors.ServerProblem, match="first"):
-        await virtual_cluster.reconcile(fake_means(super_client), KEY)
+    with pytest.raises(errors.ServerError, match="first"):
+        await virtual_cluster.reconcile_virtual_cluster(fake_means(super_client), KEY)
 
 
 async def test_a_conflict_is_tried_again_without_a_word():
-    super_client = Recorder({TENANT.name: cluster()})
+    super_client = RecordingClient({TENANT.name: cluster()})
     super_client.problems["get", TENANT.root] = errors.Conflict("somebody wrote")
     with pytest.raises(errors.Conflict):
-        await virtual_cluster.reconcile(fake_means(super_client), KEY)
+        await virtual_cluster.reconcile_virtual_cluster(fake_means(super_client), KEY)
     assert super_client.calls == []
 
 
@@ -105,10 +107,10 @@ async def test_a_shape_that_nobody_expected_is_said_without_its_content(monkeypa
     async def fetch_wish(*_, is_new):
         raise problem
 
-    monkeypatch.setattr(validation, "fetch_wish", fetch_wish)
-    super_client = Recorder({TENANT.name: cluster()})
+    monkeypatch.setattr(validation, "fetch_plan_input", fetch_wish)
+    super_client = RecordingClient({TENANT.name: cluster()})
     with pytest.raises(type(problem)):
-        await virtual_cluster.reconcile(fake_means(super_client), KEY)
+        await virtual_cluster.reconcile_virtual_cluster(fake_means(super_client), KEY)
     ready = conditions(super_client)[wellknown.READY]
     assert ready["reason"] == "InternalError"
     assert f"({type(problem).__name__}); its log says where" in ready["message"]
@@ -121,10 +123,10 @@ async def test_a_deletion_is_one_whatever_its_status_says(monkeypatch):
     async def act(_, __, tenant):
         torn_down.append(tenant)
 
-    monkeypatch.setattr(virtual_cluster_deletion, "act", act)
+    monkeypatch.setattr(virtual_cluster_deletion, "delete_tenant", act)
     body = {**cluster(deletionTimestamp="now"), "status": {"phase": "Deleting"}}
-    super_client = Recorder({TENANT.name: body})
-    await virtual_cluster.reconcile(fake_means(super_client), KEY)
+    super_client = RecordingClient({TENANT.name: body})
+    await virtual_cluster.reconcile_virtual_cluster(fake_means(super_client), KEY)
     assert torn_down == [TENANT]
 
 
@@ -132,60 +134,62 @@ async def test_a_deletion_that_is_refused_says_so_too(monkeypatch):
     async def act(*_):
         raise errors.TooManyRequests("a budget says no")
 
-    monkeypatch.setattr(virtual_cluster_deletion, "act", act)
-    super_client = Recorder({TENANT.name: cluster(deletionTimestamp="now")})
+    monkeypatch.setattr(virtual_cluster_deletion, "delete_tenant", act)
+    super_client = RecordingClient({TENANT.name: cluster(deletionTimestamp="now")})
     with pytest.raises(errors.TooManyRequests):
-        await virtual_cluster.reconcile(fake_means(super_client), KEY)
+        await virtual_cluster.reconcile_virtual_cluster(fake_means(super_client), KEY)
     found = conditions(super_client)
     assert found[wellknown.READY]["message"] == "a budget says no"
     assert found["Reconciling"]["reason"] == "Deleting"
 
 
 def walk(super_client, snapshot):
-    report = Report(generation=1, now="2026-03-01T12:00:00Z")
-    made = virtual_cluster._Walk(fake_means(super_client), cluster(), report)
+    report = ReconcileStatus(generation=1, now="2026-03-01T12:00:00Z")
+    made = virtual_cluster._PhaseRun(fake_means(super_client), cluster(), report)
     made._snapshot = snapshot
     return made
 
 
 async def make(made):
     wanted = wish()
-    return await made._make(wanted, control_plane.plan(wanted, SLICE), {"metadata": {}}, SLICE)
+    return await made._write_objects(
+        wanted, control_plane.build_plan(wanted, SLICE), {"metadata": {}}, SLICE
+    )
 
 
 async def test_nothing_is_written_while_the_store_would_be_split():
-    super_client = Recorder()
+    super_client = RecordingClient()
     etcd = workload("etcd", replicas=3)
     etcd["spec"]["template"]["spec"] = {"containers": [{"args": []}]}
-    snapshot = Snapshot(namespace=None, objects={"StatefulSet": {"etcd": etcd}})
-    with pytest.raises(Held) as caught:
+    snapshot = ObservedObjects(namespace=None, objects={"StatefulSet": {"etcd": etcd}})
+    with pytest.raises(PhaseBlocked) as caught:
         await make(walk(super_client, snapshot))
     assert caught.value.reason == "EtcdReplicasChanged"
     assert super_client.calls == []
 
 
-class Built:
+class FinishedObjects:
     """Stands where all objects are as they should be."""
 
-    written = 0
+    written_count = 0
 
     def __init__(self, *_):
         pass
 
-    async def services(self, _plan):
+    async def write_services(self, _plan):
         return {"spec": {"clusterIP": "10.96.0.9"}}
 
-    async def mounted(self, *_):
+    async def write_mounted(self, *_):
         pass
 
-    async def workloads(self, _plan):
+    async def write_workloads(self, _plan):
         pass
 
-    async def prune(self, _kept):
+    async def delete_unwanted(self, _kept):
         pass
 
     @staticmethod
-    def address_of(service):
+    def get_service_address(service):
         return service["spec"]["clusterIP"]
 
 
@@ -199,21 +203,21 @@ async def test_pods_are_replaced_while_something_else_is_waited_for(monkeypatch,
 
     async def enter(*_):
         if trouble == "the tenant does not answer":
-            raise Held("Unreachable", trouble)
+            raise PhaseBlocked("Unreachable", trouble)
 
-    material = SimpleNamespace(next_renewal=NOW, renewed=(), secrets=(), spans={})
-    monkeypatch.setattr(certificates, "create_roots", create_roots)
-    monkeypatch.setattr(certificates, "material", lambda *_: material)
-    monkeypatch.setattr(virtual_cluster, "Build", Built)
-    monkeypatch.setattr(virtual_cluster._Walk, "_external", external)
-    monkeypatch.setattr(virtual_cluster._Walk, "_enter", enter)
+    material = SimpleNamespace(next_renewal=NOW, renewed_secrets=(), secrets=(), validities={})
+    monkeypatch.setattr(certificates, "create_authorities", create_roots)
+    monkeypatch.setattr(certificates, "build_secrets", lambda *_: material)
+    monkeypatch.setattr(virtual_cluster, "OwnedObjects", FinishedObjects)
+    monkeypatch.setattr(virtual_cluster._PhaseRun, "_find_external_address", external)
+    monkeypatch.setattr(virtual_cluster._PhaseRun, "_bootstrap_tenant", enter)
     api = workload("apiserver", ready=1, updateRevision="new")
     api["spec"]["updateStrategy"] = {"type": "OnDelete"}
     old = pod("apiserver-0", "apiserver", conditions=[{"type": "Ready", "status": "True"}])
     objects = {"StatefulSet": {"apiserver": api}, "Pod": {"apiserver-0": old}}
-    super_client = Recorder()
-    with pytest.raises(Held):
-        await make(walk(super_client, Snapshot(namespace=None, objects=objects)))
+    super_client = RecordingClient()
+    with pytest.raises(PhaseBlocked):
+        await make(walk(super_client, ObservedObjects(namespace=None, objects=objects)))
     assert super_client.calls == [("delete", "apiserver-0")]
 
 
@@ -226,7 +230,7 @@ def as_they_should_be(monkeypatch):
         return None
 
     async def external(*_):
-        return Address(server="https://192.0.2.1:6443")
+        return ApiAddress(server="https://192.0.2.1:6443")
 
     async def enter(*_):
         return "the tenant"
@@ -234,21 +238,25 @@ def as_they_should_be(monkeypatch):
     async def act(client, *_, **__):
         asked.append(client)
 
-    material = SimpleNamespace(next_renewal=NOW, renewed=(), secrets=(), spans={}, serving=b"")
-    monkeypatch.setattr(certificates, "create_roots", create_roots)
-    monkeypatch.setattr(certificates, "material", lambda *_: material)
-    monkeypatch.setattr(virtual_cluster, "Build", Built)
-    monkeypatch.setattr(virtual_cluster._Walk, "_external", external)
-    monkeypatch.setattr(virtual_cluster._Walk, "_enter", enter)
-    monkeypatch.setattr(metrics_server, "act", act)
+    material = SimpleNamespace(
+        next_renewal=NOW, renewed_secrets=(), secrets=(), validities={}, serving=b""
+    )
+    monkeypatch.setattr(certificates, "create_authorities", create_roots)
+    monkeypatch.setattr(certificates, "build_secrets", lambda *_: material)
+    monkeypatch.setattr(virtual_cluster, "OwnedObjects", FinishedObjects)
+    monkeypatch.setattr(virtual_cluster._PhaseRun, "_find_external_address", external)
+    monkeypatch.setattr(virtual_cluster._PhaseRun, "_bootstrap_tenant", enter)
+    monkeypatch.setattr(metrics_server, "reconcile_metrics_api", act)
     return asked
 
 
 @pytest.mark.parametrize("is_new", [True, False])
 async def test_a_new_tenant_is_ready_before_anybody_looks_at_its_metrics(as_they_should_be, is_new):
     wanted = wish(metrics="managed", is_new=is_new)
-    made = walk(Recorder(), Snapshot(namespace=None))
-    await made._make(wanted, control_plane.plan(wanted, SLICE), {"metadata": {}}, SLICE)
+    made = walk(RecordingClient(), ObservedObjects(namespace=None))
+    await made._write_objects(
+        wanted, control_plane.build_plan(wanted, SLICE), {"metadata": {}}, SLICE
+    )
     assert as_they_should_be == ([] if is_new else ["the tenant"])
 
 
@@ -258,8 +266,8 @@ async def test_a_tenant_that_cannot_be_entered_yet_is_asked_for_no_metrics(
     async def enter(*_):
         return None
 
-    monkeypatch.setattr(virtual_cluster._Walk, "_enter", enter)
-    await make(walk(Recorder(), Snapshot(namespace=None)))
+    monkeypatch.setattr(virtual_cluster._PhaseRun, "_bootstrap_tenant", enter)
+    await make(walk(RecordingClient(), ObservedObjects(namespace=None)))
     assert as_they_should_be == []
 
 
@@ -272,11 +280,13 @@ async def test_metrics_that_do_not_work_are_looked_at_again_soon(monkeypatch, me
         return due
 
     async def judge(self):
-        self._report.say(wellknown.ETCD_READY, "True", "Ready", "it is")
-        self._report.say(wellknown.METRICS_READY, metrics, "Whatever", "so it is")
+        self._report.set_condition(wellknown.ETCD_READY, "True", "Ready", "it is")
+        self._report.set_condition(wellknown.METRICS_READY, metrics, "Whatever", "so it is")
 
-    monkeypatch.setattr(virtual_cluster._Walk, "run", run)
-    monkeypatch.setattr(virtual_cluster._Walk, "judge", judge)
-    super_client = Recorder({TENANT.name: cluster()})
-    assert await virtual_cluster.reconcile(fake_means(super_client), KEY) == Again(after)
+    monkeypatch.setattr(virtual_cluster._PhaseRun, "run_phases", run)
+    monkeypatch.setattr(virtual_cluster._PhaseRun, "set_component_conditions", judge)
+    super_client = RecordingClient({TENANT.name: cluster()})
+    assert await virtual_cluster.reconcile_virtual_cluster(
+        fake_means(super_client), KEY
+    ) == RequeueAfter(after)
     assert conditions(super_client)[wellknown.READY]["status"] == "True"

@@ -1,9 +1,9 @@
 import pytest
 
 from tenancy import ownership, wellknown
-from tests.support.vcmanager.factories import TENANT, Recorder, fake_means
+from tests.support.vcmanager.factories import TENANT, RecordingClient, fake_means
 from vcmanager.reconcilers import virtual_cluster_deletion
-from vcmanager.runtime.blocked import Held
+from vcmanager.runtime.blocked import PhaseBlocked
 
 
 def synced(status, reason):
@@ -22,7 +22,7 @@ def synced(status, reason):
     ],
 )
 def test_the_syncer_has_let_go_when_it_says_so(status, expected):
-    assert virtual_cluster_deletion.has_let_go(status) is expected
+    assert virtual_cluster_deletion.is_disengaged(status) is expected
 
 
 def deleted(status=None):
@@ -42,10 +42,12 @@ def lease(holder):
 
 @pytest.mark.parametrize("status", [{}, synced("True", "Engaged")])
 async def test_nothing_goes_while_a_syncer_works_and_has_not_let_go(status):
-    super_client = Recorder({wellknown.SYNCER: lease("somebody")})
+    super_client = RecordingClient({wellknown.SYNCER: lease("somebody")})
     super_client.listed = [namespace()]
-    with pytest.raises(Held, match="the syncer has not let go"):
-        await virtual_cluster_deletion.act(fake_means(super_client), deleted(status), TENANT)
+    with pytest.raises(PhaseBlocked, match="the syncer has not let go"):
+        await virtual_cluster_deletion.delete_tenant(
+            fake_means(super_client), deleted(status), TENANT
+        )
     assert super_client.calls == []
 
 
@@ -60,21 +62,21 @@ async def test_nothing_goes_while_a_syncer_works_and_has_not_let_go(status):
     ids=["no lease", "nobody holds it", "engaged by one that is gone", "it says so"],
 )
 async def test_a_syncer_that_is_gone_or_has_let_go_is_not_waited_for(status, objects):
-    super_client = Recorder(objects)
-    await virtual_cluster_deletion.act(fake_means(super_client), deleted(status), TENANT)
+    super_client = RecordingClient(objects)
+    await virtual_cluster_deletion.delete_tenant(fake_means(super_client), deleted(status), TENANT)
     assert super_client.calls == [("patch", TENANT.name)]
     assert super_client.bodies[0]["metadata"]["finalizers"] == []
 
 
 async def test_a_namespace_that_was_made_meanwhile_holds_the_finalizer(monkeypatch):
-    super_client = Recorder()
+    super_client = RecordingClient()
 
     async def wait_for_volumes(*_):
         super_client.listed = [namespace("late")]
 
     monkeypatch.setattr(virtual_cluster_deletion, "_wait_for_volumes", wait_for_volumes)
-    with pytest.raises(Held, match="waiting for namespaces to be gone: late"):
-        await virtual_cluster_deletion.act(fake_means(super_client), deleted(), TENANT)
+    with pytest.raises(PhaseBlocked, match="waiting for namespaces to be gone: late"):
+        await virtual_cluster_deletion.delete_tenant(fake_means(super_client), deleted(), TENANT)
     assert super_client.calls == [("delete", "late")]
 
 
@@ -83,8 +85,8 @@ def namespace(name="x-default", labels=None, annotations=None):
         "metadata": {
             "name": name,
             "uid": f"uid-{name}",
-            "labels": ownership.labels(TENANT, "default") if labels is None else labels,
-            "annotations": ownership.annotations(TENANT, "default", "u")
+            "labels": ownership.build_owner_labels(TENANT, "default") if labels is None else labels,
+            "annotations": ownership.build_owner_annotations(TENANT, "default", "u")
             if annotations is None
             else annotations,
         }
@@ -104,7 +106,7 @@ def namespace(name="x-default", labels=None, annotations=None):
     ],
 )
 def test_a_namespace_goes_only_when_it_says_twice_whose_it_is(found, expected):
-    assert virtual_cluster_deletion.is_theirs(found, TENANT) is expected
+    assert virtual_cluster_deletion.is_namespace_of_tenant(found, TENANT) is expected
 
 
 def test_leftovers_are_named_with_what_holds_them():
@@ -119,5 +121,6 @@ def test_leftovers_are_named_with_what_holds_them():
     }
     others = [{"metadata": {"name": name}} for name in "bcde"]
     assert (
-        virtual_cluster_deletion.leftovers([stuck, *others]) == "a (pods. has 1), b, c and 2 more"
+        virtual_cluster_deletion.describe_remaining([stuck, *others])
+        == "a (pods. has 1), b, c and 2 more"
     )

@@ -14,8 +14,8 @@ ROOT = authority.make_authority("any", now=NOW)
 
 
 def kubeconfig(port=6443):
-    login = next(each for each in inventory.logins(FACTS) if each.credential == "manager")
-    return bundles.kubeconfig(
+    login = next(each for each in inventory.list_logins(FACTS) if each.credential == "manager")
+    return bundles.build_kubeconfig(
         authority.make_leaf(ROOT, login.subject, lifetime=timedelta(days=1), now=NOW),
         cluster="vc",
         user="manager",
@@ -24,10 +24,10 @@ def kubeconfig(port=6443):
     )
 
 
-class Lookout:
+class FakeTenantWatch:
     """Stands where watches would be opened."""
 
-    made: list["Lookout"] = []  # noqa: RUF012 - one test at a time
+    made: list["FakeTenantWatch"] = []  # noqa: RUF012 - one test at a time
 
     def __init__(self, _client, watched, _changed):
         self.watched, self.is_closed = tuple(watched), False
@@ -39,18 +39,23 @@ class Lookout:
 
 @pytest.fixture
 def lookouts(monkeypatch):
-    monkeypatch.setattr(Lookout, "made", [])
-    monkeypatch.setattr(context, "Lookout", Lookout)
-    return Lookout.made
+    monkeypatch.setattr(FakeTenantWatch, "made", [])
+    monkeypatch.setattr(context, "TenantWatch", FakeTenantWatch)
+    return FakeTenantWatch.made
 
 
 async def test_a_client_stays_until_its_credential_or_what_is_watched_changes(lookouts):
-    usual, more = tenant_objects.RESOURCES, (*tenant_objects.RESOURCES, *metrics_api.WATCHED)
+    usual, more = (
+        tenant_objects.BOOTSTRAP_RESOURCES,
+        (*tenant_objects.BOOTSTRAP_RESOURCES, *metrics_api.WATCHED_RESOURCES),
+    )
     first, second = kubeconfig(), kubeconfig()
     async with context.TenantClients() as tenants:
 
         async def get(document, watched):
-            return await tenants.get(UID, document, "it", changed=lambda: None, watched=watched)
+            return await tenants.get(
+                UID, document, "it", on_changed=lambda: None, watched_resources=watched
+            )
 
         one = await get(first, usual)
         assert await get(first, usual) is one

@@ -2,16 +2,18 @@ import pytest
 
 from tenancy import conditions, wellknown
 from vcmanager.runtime import status
-from vcmanager.runtime.status import Report
+from vcmanager.runtime.status import ReconcileStatus
 
 THEN, NOW = "2026-01-01T00:00:00Z", "2026-01-02T00:00:00Z"
 
 
-def report(*said, held=None, stalled=False, deleting=False, now=NOW, old=None, **more) -> Report:
-    made = Report(generation=2, now=now, **more)
+def report(
+    *said, held=None, stalled=False, deleting=False, now=NOW, old=None, **more
+) -> ReconcileStatus:
+    made = ReconcileStatus(generation=2, now=now, **more)
     for kind, state, reason, *failing in said:
-        made.say(kind, state, reason, f"{kind} {reason}", is_failure=bool(failing))
-    made.conclude(held=held, is_stalled=stalled, is_deleting=deleting, old=old)
+        made.set_condition(kind, state, reason, f"{kind} {reason}", is_failure=bool(failing))
+    made.summarize(blocked=held, is_stalled=stalled, is_deleting=deleting, old=old)
     return made
 
 
@@ -27,7 +29,7 @@ STARTING = (
 
 
 def test_all_well_is_running_in_upstreams_words():
-    document = report(*READY, cluster_namespace="root").document({})
+    document = report(*READY, cluster_namespace="root").build_status({})
     assert (document["phase"], document["reason"], document["message"]) == (
         "Running",
         "TenantControlPlaneRunning",
@@ -40,7 +42,7 @@ def test_all_well_is_running_in_upstreams_words():
 
 
 def test_the_first_thing_missing_is_the_summary():
-    document = report(*STARTING).document({})
+    document = report(*STARTING).build_status({})
     ready = by_type(document)[wellknown.READY]
     assert (ready["status"], ready["reason"]) == ("False", "Starting")
     assert (document["phase"], document["reason"]) == ("Pending", "ClusterCreating")
@@ -48,25 +50,25 @@ def test_the_first_thing_missing_is_the_summary():
 
 
 def test_who_ran_once_stays_running_while_a_part_restarts():
-    document = report(*STARTING).document({"phase": "Running"})
+    document = report(*STARTING).build_status({"phase": "Running"})
     assert (document["phase"], document["reason"]) == ("Running", "Starting")
 
 
 def test_what_needs_a_person_is_an_error_and_stalled():
-    document = report(held=("InvalidSpec", "spec.x is wrong"), stalled=True).document({})
+    document = report(held=("InvalidSpec", "spec.x is wrong"), stalled=True).build_status({})
     assert (document["phase"], document["message"]) == ("Error", "spec.x is wrong")
     assert by_type(document)[status.STALLED]["reason"] == "InvalidSpec"
     assert status.RECONCILING not in by_type(document)
 
 
 def test_an_error_is_left_as_soon_as_it_is_mended():
-    old = report(held=("InvalidSpec", "wrong"), stalled=True).document({})
-    assert report(*READY).document(old)["phase"] == "Running"
-    assert report(*STARTING).document(old)["phase"] == "Pending"
+    old = report(held=("InvalidSpec", "wrong"), stalled=True).build_status({})
+    assert report(*READY).build_status(old)["phase"] == "Running"
+    assert report(*STARTING).build_status(old)["phase"] == "Pending"
 
 
 def test_deleting_says_so():
-    document = report(held=("Deleting", "waiting for x"), deleting=True).document(
+    document = report(held=("Deleting", "waiting for x"), deleting=True).build_status(
         {"phase": "Running"}
     )
     assert by_type(document)[status.RECONCILING]["reason"] == "Deleting"
@@ -74,24 +76,24 @@ def test_deleting_says_so():
 
 
 def test_an_ephemeral_store_does_not_keep_a_tenant_from_being_ready():
-    document = report((wellknown.STORE_EPHEMERAL, "True", "NoVolume"), *READY).document({})
+    document = report((wellknown.STORE_EPHEMERAL, "True", "NoVolume"), *READY).build_status({})
     assert by_type(document)[wellknown.READY]["status"] == "True"
 
 
 def test_a_name_server_on_its_way_does_not_keep_a_tenant_from_being_ready():
     made = report(*READY, (wellknown.DNS_READY, "False", "Starting"))
-    found = by_type(made.document({}))
+    found = by_type(made.build_status({}))
     assert (found[wellknown.READY]["status"], found[status.RECONCILING]["status"]) == (
         "True",
         "True",
     )
     assert not made.is_settled
     made = report(*READY, (wellknown.DNS_READY, "False", "ImagePullBackOff", "failing"))
-    assert by_type(made.document({}))[wellknown.READY]["reason"] == "ImagePullBackOff"
+    assert by_type(made.build_status({}))[wellknown.READY]["reason"] == "ImagePullBackOff"
     made = report(*STARTING, (wellknown.DNS_READY, "False", "Starting"))
-    assert by_type(made.document({}))[wellknown.READY]["status"] == "False"
+    assert by_type(made.build_status({}))[wellknown.READY]["status"] == "False"
     made = report(*READY, (wellknown.DNS_READY, "False", "Starting"), held=("Forbidden", "a quota"))
-    assert by_type(made.document({}))[wellknown.READY]["reason"] == "Forbidden"
+    assert by_type(made.build_status({}))[wellknown.READY]["reason"] == "Forbidden"
     assert report(*READY).is_settled
 
 
@@ -112,38 +114,41 @@ def test_ready_does_not_go_to_and_fro_with_the_name_server(old, now, expected):
     before = {
         "phase": old.get("phase"),
         "conditions": [
-            conditions.condition(kinds[key], state, "Starting", "m", now=THEN, generation=1)
+            conditions.build_condition(kinds[key], state, "Starting", "m", now=THEN, generation=1)
             for key, state in old.items()
             if key in kinds
         ],
     }
     made = report(*READY, (wellknown.DNS_READY, "False", "Starting"), old=before, now=now)
-    assert by_type(made.document(before))[wellknown.READY]["status"] == expected
+    assert by_type(made.build_status(before))[wellknown.READY]["status"] == expected
 
 
 @pytest.mark.parametrize("failing", [(), ("failing",)])
 @pytest.mark.parametrize("old", [{}, {"phase": "Running"}])
 def test_a_tenant_is_ready_without_metrics_whatever_is_wrong_with_them(failing, old):
     made = report(*READY, (wellknown.METRICS_READY, "False", "ImagePullBackOff", *failing), old=old)
-    found = by_type(made.document(old))
+    found = by_type(made.build_status(old))
     assert (found[wellknown.READY]["status"], found[wellknown.METRICS_READY]["status"]) == (
         "True",
         "False",
     )
     assert not {status.RECONCILING, status.STALLED} & set(found)
     assert made.is_settled
-    assert not made.is_whole
+    assert not made.is_complete
     events = {
-        reason: kind for kind, reason, _ in status.news(made.document(old), old, made.failing)
+        reason: kind
+        for kind, reason, _ in status.iterate_events(
+            made.build_status(old), old, made.failing_conditions
+        )
     }
     assert events.get("ImagePullBackOff") == ("Warning" if failing else None)
-    assert report(*READY, (wellknown.METRICS_READY, "True", "Ready")).is_whole
-    assert report(*READY).is_whole
+    assert report(*READY, (wellknown.METRICS_READY, "True", "Ready")).is_complete
+    assert report(*READY).is_complete
 
 
 def test_what_is_missing_is_the_summary_and_never_the_metrics():
     made = report((wellknown.METRICS_READY, "False", "AddressTaken"), *STARTING)
-    assert by_type(made.document({}))[wellknown.READY]["reason"] == "Starting"
+    assert by_type(made.build_status({}))[wellknown.READY]["reason"] == "Starting"
 
 
 def test_the_first_word_about_a_condition_stays():
@@ -151,12 +156,12 @@ def test_the_first_word_about_a_condition_stays():
         (wellknown.API_SERVER_READY, "False", "Unreachable"),
         (wellknown.API_SERVER_READY, "True", "Ready"),
     )
-    assert by_type(made.document({}))[wellknown.API_SERVER_READY]["reason"] == "Unreachable"
+    assert by_type(made.build_status({}))[wellknown.API_SERVER_READY]["reason"] == "Unreachable"
 
 
 def test_times_stay_while_a_status_stays():
-    old = report(*STARTING, now=THEN).document({})
-    new = by_type(report(*READY).document(old))
+    old = report(*STARTING, now=THEN).build_status({})
+    new = by_type(report(*READY).build_status(old))
     assert new[wellknown.CERTIFICATES_READY]["lastTransitionTime"] == THEN
     assert new[wellknown.ETCD_READY]["lastTransitionTime"] == NOW
     assert new[wellknown.READY]["lastTransitionTime"] == NOW
@@ -164,7 +169,7 @@ def test_times_stay_while_a_status_stays():
 
 def test_what_is_known_stays_when_it_could_not_be_found_out_again():
     old = {"endpoint": "https://e", "serviceCidr": "c", "version": "v", "clusterNamespace": "n"}
-    document = report(held=("X", "y")).document(old)
+    document = report(held=("X", "y")).build_status(old)
     assert {key: document[key] for key in old} == old
 
 
@@ -179,27 +184,27 @@ def test_what_is_known_stays_when_it_could_not_be_found_out_again():
     ],
 )
 def test_reasons_of_others_become_ones_the_api_takes(reason, expected):
-    document = report((wellknown.ETCD_READY, "False", reason)).document({})
+    document = report((wellknown.ETCD_READY, "False", reason)).build_status({})
     assert by_type(document)[wellknown.ETCD_READY]["reason"] == expected
 
 
 def test_nothing_is_written_when_all_of_it_is_there():
-    document = report(*READY, endpoint="https://e").document({})
-    synced = conditions.condition("Synced", "True", "r", "m", now=THEN, generation=1)
+    document = report(*READY, endpoint="https://e").build_status({})
+    synced = conditions.build_condition("Synced", "True", "r", "m", now=THEN, generation=1)
     live = {**document, "conditions": [synced, *document["conditions"]], "other": "field"}
-    assert status.is_written(report(*READY, endpoint="https://e").document(live), live)
-    assert not status.is_written(report(*STARTING).document(live), live)
+    assert status.is_status_current(report(*READY, endpoint="https://e").build_status(live), live)
+    assert not status.is_status_current(report(*STARTING).build_status(live), live)
 
 
 def test_a_condition_that_is_no_longer_said_is_a_reason_to_write():
-    old = report(*STARTING).document({})
-    extra = conditions.condition(status.STALLED, "True", "r", "m", now=THEN, generation=1)
+    old = report(*STARTING).build_status({})
+    extra = conditions.build_condition(status.STALLED, "True", "r", "m", now=THEN, generation=1)
     live = {**old, "conditions": [*old["conditions"], extra]}
-    assert not status.is_written(report(*STARTING).document(live), live)
+    assert not status.is_status_current(report(*STARTING).build_status(live), live)
 
 
-def news(new: Report, old: dict):
-    return list(status.news(new.document(old), old, new.failing))
+def news(new: ReconcileStatus, old: dict):
+    return list(status.iterate_events(new.build_status(old), old, new.failing_conditions))
 
 
 def test_becoming_ready_is_news_once():
@@ -208,7 +213,7 @@ def test_becoming_ready_is_news_once():
         ("Normal", wellknown.READY),
         ("Normal", wellknown.ETCD_READY),
     ]
-    assert news(report(*READY), first.document({})) == []
+    assert news(report(*READY), first.build_status({})) == []
 
 
 def test_starting_is_no_news_and_failing_is():
@@ -216,7 +221,7 @@ def test_starting_is_no_news_and_failing_is():
     failing = report((wellknown.ETCD_READY, "False", "ImagePullBackOff", "failing"))
     assert ("Warning", "ImagePullBackOff", "EtcdReady ImagePullBackOff") in news(failing, {})
     again = report((wellknown.ETCD_READY, "False", "ImagePullBackOff", "failing"))
-    assert news(again, failing.document({})) == []
+    assert news(again, failing.build_status({})) == []
 
 
 def test_stalling_is_a_warning():

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.support.vcmanager.target_agents import Yard
+from tests.support.vcmanager.target_agents import AgentWorld
 
 
 @pytest.fixture
-def yard(monkeypatch: pytest.MonkeyPatch) -> Yard:
+def yard(monkeypatch: pytest.MonkeyPatch) -> AgentWorld:
     """One target and its agent."""
-    return Yard(monkeypatch)
+    return AgentWorld(monkeypatch)

@@ -16,9 +16,9 @@ from tests.support.vcmanager.target_agents import (
     container_of,
 )
 from vcmanager import __main__
-from vcmanager.runtime.options import AgentPods
+from vcmanager.runtime.options import AgentPodSettings
 from vcmanager.targets import agent_objects
-from vcmanager.targets.agent_objects import Post, Servers
+from vcmanager.targets.agent_objects import AgentDeployment, AgentServers
 from vnagent import settings
 from vnagent.authz import metrics
 
@@ -55,21 +55,21 @@ async def test_its_pods_have_an_account_of_their_own_and_the_credential_alone(ya
 
 def test_the_agent_reads_what_it_is_given():
     """The environment of the pod, with what a kubelet fills in, is one that it starts with."""
-    post = Post(name="c2", uid=UID, namespace="vc-manager", mode="agent")
-    servers = Servers(THERE, KUBELETS)
-    made = agent_objects.deployment(post, PODS, servers, has_credential=True)
+    post = AgentDeployment(name="c2", uid=UID, namespace="vc-manager", mode="agent")
+    servers = AgentServers(THERE, KUBELETS)
+    made = agent_objects.build_deployment(post, PODS, servers, has_credential=True)
     (container,) = made["spec"]["template"]["spec"]["containers"]
     environment = {each["name"]: each.get("value", "10.1.0.7") for each in container["env"]}
     environment["KUBERNETES_SERVICE_HOST"] = "10.96.0.1"
-    given = settings.parse([], environment, "v1")
+    given = settings.parse_settings([], environment, "v1")
     assert given.target.server.port == 6443
     assert given.target.registration == UID
     mounts = {each["name"]: each["mountPath"] for each in container["volumeMounts"]}
     assert str(given.target.token_file) == f"{mounts['target']}/token"
     assert str(given.target.authorities_file) == f"{mounts['target']}/ca.crt"
     assert str(given.target.kubelet_authorities_file) == f"{mounts['target']}/kubelet-ca.crt"
-    assert given.target.mode is metrics.Mode.KUBELET
-    data = agent_objects.secret(post, servers, "t")["data"]
+    assert given.target.mode is metrics.UpstreamMode.KUBELET
+    data = agent_objects.build_secret(post, servers, "t")["data"]
     volumes = {each["name"]: each for each in made["spec"]["template"]["spec"]["volumes"]}
     paths = {each["key"]: each["path"] for each in volumes["target"]["secret"]["items"]}
     files = (given.target.authorities_file, given.target.kubelet_authorities_file)
@@ -84,8 +84,8 @@ def test_the_agent_reads_what_it_is_given():
 
 
 def test_the_wishes_of_the_chart_are_in_the_pods():
-    post = Post(name="c2", uid=UID, namespace="vc-manager")
-    pods = AgentPods(
+    post = AgentDeployment(name="c2", uid=UID, namespace="vc-manager")
+    pods = AgentPodSettings(
         image="i",
         image_pull_secrets=({"name": "s"},),
         priority_class_name="p",
@@ -97,7 +97,7 @@ def test_the_wishes_of_the_chart_are_in_the_pods():
         secure_metrics=False,
         replicas=2,
     )
-    body = agent_objects.deployment(post, pods, None, has_credential=False)
+    body = agent_objects.build_deployment(post, pods, None, has_credential=False)
     spec = body["spec"]["template"]["spec"]
     assert (body["spec"]["replicas"], spec["priorityClassName"]) == (2, "p")
     assert spec["imagePullSecrets"] == [{"name": "s"}]
@@ -110,9 +110,9 @@ def test_the_wishes_of_the_chart_are_in_the_pods():
 
 def test_what_the_chart_says_is_read_at_the_start(monkeypatch, capsys):
     monkeypatch.setenv("AGENT_PODS", '{"image": "i", "imagePullPolicy": "Always"}')
-    monkeypatch.setattr(__main__, "_version", lambda: "v0")
-    options = __main__._options([])
-    assert options.agent_pods == AgentPods(image="i", image_pull_policy="Always")
+    monkeypatch.setattr(__main__, "_read_version", lambda: "v0")
+    options = __main__._parse_options([])
+    assert options.agent_pods == AgentPodSettings(image="i", image_pull_policy="Always")
     with pytest.raises(SystemExit):
-        __main__._options(["--agent-pods", "{}"])
+        __main__._parse_options(["--agent-pods", "{}"])
     assert "image" in capsys.readouterr().err

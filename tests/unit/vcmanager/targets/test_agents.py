@@ -11,20 +11,23 @@ from tenancy import wellknown
 from tests.support.vcmanager.factories import fake_means
 from tests.support.vcmanager.target_agents import DEPLOYMENT, SECRET, TITLE, UID
 from vcmanager.runtime import keys
-from vcmanager.runtime.keys import Key
+from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.targets import agents
-from vcmanager.targets.required_permissions import Right
+from vcmanager.targets.required_permissions import RequiredPermission
 
 
 async def test_missing_rights_are_named_and_looked_at_again(yard):
-    yard.lacking = [Right("", "pods/exec", "create"), Right("", "pods/exec", "get")]
+    yard.lacking = [
+        RequiredPermission("", "pods/exec", "create"),
+        RequiredPermission("", "pods/exec", "get"),
+    ]
     status, reason, message = await yard.keep()
     assert (status, reason) == ("False", "MissingRights")
     assert "pods/exec: create, get" in message
     yard.lacking = []
     yard.home.runs()
     assert (await yard.keep())[1] == "MissingRights", "not asked about with each look"
-    yard.later(timedelta(seconds=agents.UNWELL_LOOK_SECONDS))
+    yard.later(timedelta(seconds=agents.UNHEALTHY_CHECK_SECONDS))
     assert (await yard.keep())[1] == "Serves"
 
 
@@ -36,14 +39,14 @@ async def test_a_token_that_is_not_taken_is_said(yard):
 async def test_who_is_gone_has_no_agent(yard):
     """Also when its SuperCluster was deleted so that what hangs on it stays."""
     await yard.keep()
-    await agents.forget(yard.means, "c2")
+    await agents.delete_agent(yard.means, "c2")
     assert yard.home.objects == {}
-    await agents.forget(yard.means, "c2")
+    await agents.delete_agent(yard.means, "c2")
 
 
 async def test_what_has_the_name_of_one_and_is_none_stays(yard):
     yard.home.objects[SECRET] = {"metadata": {"name": TITLE, "namespace": "n", "uid": "u"}}
-    await agents.forget(yard.means, "c2")
+    await agents.delete_agent(yard.means, "c2")
     assert SECRET in yard.home.objects
 
 
@@ -85,9 +88,9 @@ async def test_nobody_said_how_agents_run(yard):
 async def test_both_wake_the_super_cluster(yard):
     await yard.keep()
     for name in (SECRET, DEPLOYMENT):
-        found = keys.parent_of(yard.home.objects[name]["metadata"])
-        assert found == Key("SuperCluster", "", "c2")
-    assert keys.parent_of({"labels": {wellknown.COMPONENT: wellknown.TARGET_AGENT}}) is None
+        found = keys.get_owner_key(yard.home.objects[name]["metadata"])
+        assert found == ReconcileKey("SuperCluster", "", "c2")
+    assert keys.get_owner_key({"labels": {wellknown.COMPONENT: wellknown.TARGET_AGENT}}) is None
 
 
 async def test_a_manager_that_lost_its_lease_writes_nothing(yard):

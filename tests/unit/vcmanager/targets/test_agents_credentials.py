@@ -82,7 +82,8 @@ async def test_without_a_token_the_agent_runs_and_says_so(yard, problem, reason,
     assert yard.home.token is None
     before = yard.home.template()
     assert (
-        before["metadata"]["annotations"][wellknown.SECRETS_DIGEST] == agent_objects.NO_CREDENTIAL
+        before["metadata"]["annotations"][wellknown.SECRETS_DIGEST]
+        == agent_objects.NO_CREDENTIAL_KEY
     )
     yard.there.problem = None
     await yard.keep()
@@ -125,7 +126,7 @@ async def test_a_credential_that_was_taken_away_is_used_no_longer(yard):
     assert yard.home.token is None
     assert yard.home.template()["metadata"]["annotations"] != before["metadata"]["annotations"]
     env = yard.home.template()["spec"]["containers"][0]["env"]
-    assert {"name": "TARGET_SERVER", "value": agent_objects.NOWHERE} in env
+    assert {"name": "TARGET_SERVER", "value": agent_objects.PLACEHOLDER_SERVER} in env
 
 
 @pytest.mark.parametrize(
@@ -192,7 +193,7 @@ async def test_a_token_of_an_account_that_was_made_anew_is_replaced(yard):
     """Who removes an account takes back what it may do; joining makes another of its name."""
     await yard.keep()
     yard.look_problem = errors.Unauthorized("no such account")
-    yard.later(timedelta(seconds=agents.LOOK_SECONDS))
+    yard.later(timedelta(seconds=agents.CHECK_SECONDS))
     assert (await yard.keep())[:2] == ("False", "NotAccepted")
     assert yard.home.token is None
     yard.look_problem = None

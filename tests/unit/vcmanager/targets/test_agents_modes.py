@@ -9,7 +9,7 @@ import trustme
 
 from tests.support.vcmanager.target_agents import DEPLOYMENT, KUBELETS, THERE, environment
 from vcmanager.targets import required_permissions
-from vcmanager.targets.required_permissions import Right
+from vcmanager.targets.required_permissions import RequiredPermission
 
 STRAIGHT = replace(THERE, ca=trustme.CA().cert_pem.bytes())
 """A cluster whose kubelets may be asked: who vouches for them can be read."""
@@ -27,8 +27,8 @@ async def test_in_mode_agent_it_is_told_to_ask_kubelets_and_by_what_it_knows_the
         "ca.crt": STRAIGHT.ca,
         "kubelet-ca.crt": vouching,
     }
-    assert yard.wanted == [required_permissions.needed_by_agent("agent")]
-    assert {each.title for each in yard.wanted[0]} == {"pods", "nodes/proxy"}
+    assert yard.wanted == [required_permissions.list_required_by_agent("agent")]
+    assert {each.kubectl_name for each in yard.wanted[0]} == {"pods", "nodes/proxy"}
 
 
 async def test_in_mode_apiserver_no_kubelet_is_known(yard):
@@ -36,8 +36,8 @@ async def test_in_mode_apiserver_no_kubelet_is_known(yard):
     await yard.keep(endpoint=STRAIGHT, kubelet_authorities=KUBELETS)
     assert environment(yard)["UPSTREAM"] == "apiserver"
     assert set(yard.home.mounted()) == {"token", "ca.crt"}
-    assert yard.wanted == [required_permissions.needed_by_agent("apiserver")]
-    assert "nodes/proxy" not in {each.title for each in yard.wanted[0]}
+    assert yard.wanted == [required_permissions.list_required_by_agent("apiserver")]
+    assert "nodes/proxy" not in {each.kubectl_name for each in yard.wanted[0]}
 
 
 @pytest.mark.parametrize(
@@ -104,7 +104,10 @@ async def test_what_vouches_for_no_kubelet_is_told_and_nothing_shown_to_one(yard
 
 
 async def test_the_right_to_kubelets_is_named_where_it_is_missing(yard):
-    yard.lacking = [Right("", "nodes/proxy", "get"), Right("", "nodes/proxy", "create")]
+    yard.lacking = [
+        RequiredPermission("", "nodes/proxy", "get"),
+        RequiredPermission("", "nodes/proxy", "create"),
+    ]
     status, reason, message = await yard.keep(mode="agent", endpoint=STRAIGHT)
     assert (status, reason) == ("False", "MissingRights")
     assert "mode agent needs; it lacks nodes/proxy: get, create" in message

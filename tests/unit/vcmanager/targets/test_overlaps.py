@@ -1,7 +1,7 @@
 """Who was there first, and what the others say."""
 
-from tenancy.super_clusters import Ranges
-from vcmanager.targets.overlaps import Neighbours
+from tenancy.super_clusters import ClusterRanges
+from vcmanager.targets.overlaps import PeerClusters
 
 
 def body(name: str, made: str = "2026-01-01T00:00:00Z", **status):
@@ -11,28 +11,28 @@ def body(name: str, made: str = "2026-01-01T00:00:00Z", **status):
 def test_the_earlier_of_two_names_for_one_cluster_keeps_it():
     early = body("b", "2026-01-01T00:00:00Z", identity="x")
     late = body("a", "2026-01-02T00:00:00Z", identity="x")
-    assert Neighbours("b", [early, late]).same("x") == ""
-    assert Neighbours("a", [early, late]).same("x") == "b"
-    assert Neighbours("a", [early, late]).same("y") == ""
-    assert Neighbours("a", [body("a"), body("b")]).same("") == ""
+    assert PeerClusters("b", [early, late]).find_duplicate("x") == ""
+    assert PeerClusters("a", [early, late]).find_duplicate("x") == "b"
+    assert PeerClusters("a", [early, late]).find_duplicate("y") == ""
+    assert PeerClusters("a", [body("a"), body("b")]).find_duplicate("") == ""
 
 
 def test_home_keeps_its_name_whenever_it_was_made():
     home = body("home", "2027-01-01T00:00:00Z", identity="x", version="v1.36.4")
-    found = Neighbours("a", [body("a"), home])
-    assert found.same("x") == "home"
-    assert found.home is not None
-    assert found.home.version == "v1.36.4"
-    assert Neighbours("a", [body("a"), body("home")]).home is None
+    found = PeerClusters("a", [body("a"), home])
+    assert found.find_duplicate("x") == "home"
+    assert found.home_status is not None
+    assert found.home_status.version == "v1.36.4"
+    assert PeerClusters("a", [body("a"), body("home")]).home_status is None
 
 
 def test_ranges_of_others_are_told_and_an_odd_status_says_nothing():
     listed = [body("a"), body("b", network={"podCIDRs": ["10.0.0.0/8"]}), body("c", nodes="many")]
-    found = Neighbours("a", listed)
-    assert found.ranges() == {"b": Ranges(pods=("10.0.0.0/8",)), "c": Ranges()}
-    assert found.names == ["b", "c"]
+    found = PeerClusters("a", listed)
+    assert found.get_ranges() == {"b": ClusterRanges(pods=("10.0.0.0/8",)), "c": ClusterRanges()}
+    assert found.list_names == ["b", "c"]
 
 
 def test_one_that_is_gone_is_nobody():
-    assert Neighbours("a", [body("b")]).mine is None
-    assert Neighbours("a", [body("b", identity="x")]).same("x") == ""
+    assert PeerClusters("a", [body("b")]).own is None
+    assert PeerClusters("a", [body("b", identity="x")]).find_duplicate("x") == ""

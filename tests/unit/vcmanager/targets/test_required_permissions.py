@@ -3,9 +3,9 @@
 import pytest
 
 from vcmanager.targets import required_permissions
-from vcmanager.targets.required_permissions import Right
+from vcmanager.targets.required_permissions import RequiredPermission
 
-LOG = Right("", "pods/log", "get")
+LOG = RequiredPermission("", "pods/log", "get")
 
 
 def rule(**more):
@@ -30,32 +30,32 @@ def rule(**more):
     ],
 )
 def test_what_a_rule_grants(found, grants):
-    assert (required_permissions.missing([LOG], [found]) == []) is grants
+    assert (required_permissions.list_missing([LOG], [found]) == []) is grants
 
 
 def test_missing_rights_are_told_by_kind():
     lacking = [
-        Right("", "pods", "create"),
-        Right("networking.k8s.io", "networkpolicies", "list"),
-        Right("", "pods", "delete"),
-        Right("policy", "poddisruptionbudgets/status", "get"),
+        RequiredPermission("", "pods", "create"),
+        RequiredPermission("networking.k8s.io", "networkpolicies", "list"),
+        RequiredPermission("", "pods", "delete"),
+        RequiredPermission("policy", "poddisruptionbudgets/status", "get"),
     ]
-    assert required_permissions.sentence(lacking) == (
+    assert required_permissions.format_missing(lacking) == (
         "pods: create, delete; networkpolicies.networking.k8s.io: list;"
         " poddisruptionbudgets.policy/status: get"
     )
 
 
 def test_what_is_needed_is_what_the_role_for_targets_grants():
-    needed = required_permissions.needed()
-    assert Right("", "pods", "create") in needed
-    assert Right("", "secrets", "list") in needed
+    needed = required_permissions.list_required()
+    assert RequiredPermission("", "pods", "create") in needed
+    assert RequiredPermission("", "secrets", "list") in needed
     assert not {right.group for right in needed} & {"tenancy.x-k8s.io", "coordination.k8s.io"}
     assert not {right.resource for right in needed} & {"services", "persistentvolumes", "leases"}
 
 
 def test_a_review_asks_for_the_subresource_apart():
-    assert LOG.review()["spec"]["resourceAttributes"] == {
+    assert LOG.build_review()["spec"]["resourceAttributes"] == {
         "group": "",
         "resource": "pods",
         "subresource": "log",

@@ -10,19 +10,19 @@ import pytest
 import trustme
 
 from kubeio import errors
-from kubeio.config.endpoint import Endpoint, digest_of
-from kubeio.controller.worker import Again, Done
+from kubeio.config.endpoint import Endpoint, compute_digest
+from kubeio.controller.worker import Done, RequeueAfter
 from tenancy import super_clusters, wellknown
-from tests.support.vcmanager.factories import Recorder, fake_means
-from vcmanager.runtime.keys import Key
+from tests.support.vcmanager.factories import RecordingClient, fake_means
+from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.targets import probe, super_cluster
-from vcmanager.targets.clients import Targets
+from vcmanager.targets.clients import TargetClientCache
 
-KEY = Key("SuperCluster", "", "c2")
+KEY = ReconcileKey("SuperCluster", "", "c2")
 OTHER_UID = "7b0a5f0e-0000-4000-8000-000000000002"
 
 
-class Home(Recorder):
+class SecretHome(RecordingClient):
     """The home cluster's API, with one Secret."""
 
     version_problem: Exception | None = None
@@ -33,10 +33,10 @@ class Home(Recorder):
         return "v1.36.4"
 
 
-def home(*listed: dict[str, Any], **data: str) -> Home:
+def home(*listed: dict[str, Any], **data: str) -> SecretHome:
     usual = {"server": "https://c2.invalid:6443", "ca.crt": "CA", "token": "tok"}
     encoded = {k: base64.b64encode(v.encode()).decode() for k, v in (usual | data).items()}
-    made = Home({"s": {"data": encoded}, "kube-system": {"metadata": {"uid": "home-uid"}}})
+    made = SecretHome({"s": {"data": encoded}, "kube-system": {"metadata": {"uid": "home-uid"}}})
     made.listed = [*listed]
     return made
 
@@ -46,7 +46,7 @@ def body(name: str = "c2", **more: Any) -> dict[str, Any]:
     return {"metadata": {"name": name, "uid": "u", "generation": 1}, "spec": spec} | more
 
 
-def said(client: Home) -> dict[str, tuple[str, str]]:
+def said(client: SecretHome) -> dict[str, tuple[str, str]]:
     (status,) = [each["status"] for each in client.bodies if "status" in each]
     return {each["type"]: (each["status"], each["reason"]) for each in status["conditions"]}
 
@@ -58,15 +58,15 @@ async def nowhere(_: str) -> str:
 @pytest.fixture(autouse=True)
 def nothing_else(monkeypatch):
     """No name is looked up, and no Secret is watched."""
-    monkeypatch.setattr(probe, "local_problem", nowhere)
-    monkeypatch.setattr(Targets, "follow", lambda *_, **__: None)
+    monkeypatch.setattr(probe, "check_server_is_remote", nowhere)
+    monkeypatch.setattr(TargetClientCache, "watch_secret", lambda *_, **__: None)
 
 
 async def test_what_goes_wrong_at_home_is_not_said_of_the_other_cluster():
     client = home(body(), body("home"))
     client.version_problem = errors.Unavailable("the home API is away")
     with pytest.raises(errors.Unavailable, match="the home API"):
-        await super_cluster.reconcile(fake_means(client), KEY)
+        await super_cluster.reconcile_super_cluster(fake_means(client), KEY)
     assert client.calls == []
 
 
@@ -74,16 +74,16 @@ async def test_what_is_no_kubernetes_api_is_said_so(monkeypatch):
     async def odd(_: Any) -> str:
         raise KeyError("gitVersion")
 
-    monkeypatch.setattr(probe, "alive", odd)
+    monkeypatch.setattr(probe, "fetch_version", odd)
     client = home(body(), body("home"), **{"ca.crt": _authority()})
-    verdict = await super_cluster.reconcile(fake_means(client), KEY)
-    assert verdict == Again(super_cluster.UNWELL_SECONDS)
+    verdict = await super_cluster.reconcile_super_cluster(fake_means(client), KEY)
+    assert verdict == RequeueAfter(super_cluster.UNHEALTHY_CHECK_SECONDS)
     assert said(client)["Reachable"] == ("False", "NotKubernetes")
 
 
 async def test_an_authority_that_is_none_is_said_and_nothing_is_asked():
     client = home(body(), body("home"))
-    await super_cluster.reconcile(fake_means(client), KEY)
+    await super_cluster.reconcile_super_cluster(fake_means(client), KEY)
     assert said(client)["Reachable"] == ("False", "InvalidKubeconfig")
 
 
@@ -91,9 +91,9 @@ async def test_a_name_that_leads_to_this_machine_is_said(monkeypatch):
     async def here(_: str) -> str:
         return "leads to 127.0.1.1, which is a loopback address"
 
-    monkeypatch.setattr(probe, "local_problem", here)
+    monkeypatch.setattr(probe, "check_server_is_remote", here)
     client = home(body(), body("home"))
-    await super_cluster.reconcile(fake_means(client), KEY)
+    await super_cluster.reconcile_super_cluster(fake_means(client), KEY)
     assert said(client)["Reachable"] == ("False", "LoopbackAddress")
 
 
@@ -101,18 +101,20 @@ async def test_without_the_credentials_none_are_kept():
     client = home(body(), body("home"))
     means = fake_means(client)
     authority = _authority().encode()
-    await means.targets.client("c2", Endpoint(server="https://c2.invalid", ca=authority, token="t"))
+    await means.target_clients.get_client(
+        "c2", Endpoint(server="https://c2.invalid", ca=authority, token="t")
+    )
     client.objects.pop("s")
-    await super_cluster.reconcile(means, KEY)
+    await super_cluster.reconcile_super_cluster(means, KEY)
     assert said(client)["Reachable"] == ("False", "SecretNotFound")
-    assert means.targets._clients == {}
-    await means.targets.__aexit__(None, None, None)
+    assert means.target_clients._clients == {}
+    await means.target_clients.__aexit__(None, None, None)
 
 
 async def test_one_that_is_gone_or_going_is_left_alone():
     for listed in ([], [body(metadata={"name": "c2", "uid": "u", "deletionTimestamp": "t"})]):
         client = home(*listed)
-        assert await super_cluster.reconcile(fake_means(client), KEY) == Done()
+        assert await super_cluster.reconcile_super_cluster(fake_means(client), KEY) == Done()
         assert client.calls == []
 
 
@@ -120,9 +122,9 @@ def test_another_credential_is_another_endpoint_and_no_secret_is_in_the_digest()
     """A2-05."""
     one = Endpoint(server="https://a", ca=b"x", token="one")
     two = Endpoint(server="https://a", ca=b"x", token="two")
-    assert digest_of(one) == digest_of(Endpoint(server="https://a", ca=b"x", token="one"))
-    assert digest_of(one) != digest_of(two)
-    assert "one" not in digest_of(one)
+    assert compute_digest(one) == compute_digest(Endpoint(server="https://a", ca=b"x", token="one"))
+    assert compute_digest(one) != compute_digest(two)
+    assert "one" not in compute_digest(one)
 
 
 async def test_losses_that_the_syncer_holds_are_told_in_an_event_once(monkeypatch):
@@ -143,7 +145,7 @@ async def test_losses_that_the_syncer_holds_are_told_in_an_event_once(monkeypatc
         ("d", "True", 4),
     ):
         found = {**loss, "status": status, "message": message, "lastTransitionTime": str(since)}
-        super_cluster._tell_losses(means, body(status={"conditions": [found]}))
+        super_cluster._report_losses(means, body(status={"conditions": [found]}))
     assert told == ["LossesHeld: a", "LossesHeld: c", "LossesHeld: d"]
 
 
@@ -156,17 +158,17 @@ def test_another_cluster_is_the_one_that_is_meant_only_by_a_word(said, is_troubl
         metadata={"name": "c2", "uid": "u", "annotations": {wellknown.CONFIRM_LOSSES: said}}
     )
     found |= {"status": {"identity": "old-uid"}}
-    this = super_cluster._Pass(
+    this = super_cluster._TargetReconcile(
         means=fake_means(home()),
         body=found,
         name="c2",
         spec=super_cluster.SuperClusterSpec(),
-        old=super_cluster.status_of(found),
-        neighbours=super_cluster.Neighbours("c2", [found]),
-        verdict=super_cluster.Verdict(),
-        facts={},
+        old_status=super_cluster.read_status(found),
+        peer_clusters=super_cluster.PeerClusters("c2", [found]),
+        conditions=super_cluster.TargetConditions(),
+        status_fields={},
     )
-    trouble = super_cluster._trouble_of(this, "new-uid", "home-uid")
+    trouble = super_cluster._find_identity_problem(this, "new-uid", "home-uid")
     assert (trouble is not None) is is_trouble
     if trouble is not None:
         assert trouble[0] == "IdentityChanged"
@@ -186,12 +188,12 @@ async def test_another_cluster_is_named_in_a_field_until_it_is_gone(monkeypatch,
     async def identity(_: Any) -> str:
         return uid
 
-    monkeypatch.setattr(probe, "alive", alive)
-    monkeypatch.setattr(probe, "identity", identity)
+    monkeypatch.setattr(probe, "fetch_version", alive)
+    monkeypatch.setattr(probe, "fetch_identity", identity)
     known = {"identity": "old-uid", "nodes": 0}
     client = home(body(status=known), body("home"), **{"ca.crt": _authority()})
     means = fake_means(client)
-    await super_cluster.reconcile(means, KEY)
+    await super_cluster.reconcile_super_cluster(means, KEY)
     assert said(client)["Reachable"] == ("False", super_clusters.IDENTITY_CHANGED)
     (status,) = [each["status"] for each in client.bodies if "status" in each]
     assert status["identity"] == "old-uid"
@@ -199,11 +201,11 @@ async def test_another_cluster_is_named_in_a_field_until_it_is_gone(monkeypatch,
 
     client.listed[0] = body(status=status)
     client.bodies.clear()
-    await super_cluster.reconcile(means, KEY)
+    await super_cluster.reconcile_super_cluster(means, KEY)
     assert client.bodies == [], "the second time it is no news"
 
     client.objects.pop("s")
-    await super_cluster.reconcile(means, KEY)
+    await super_cluster.reconcile_super_cluster(means, KEY)
     (status,) = [each["status"] for each in client.bodies if "status" in each]
     assert "observedIdentity" not in status
 
@@ -218,7 +220,7 @@ async def test_a_name_is_looked_up_before_it_is_dialled(monkeypatch, address, wo
 
     monkeypatch.undo()
     monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
-    problem = await probe.local_problem("https://c2.example.org:6443")
+    problem = await probe.check_server_is_remote("https://c2.example.org:6443")
     assert (words in problem) is True
     assert bool(problem) is bool(words)
 

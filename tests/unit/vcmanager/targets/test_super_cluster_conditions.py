@@ -8,25 +8,30 @@ import pytest
 
 from kubeio import errors
 from tenancy import super_clusters
-from tenancy.super_clusters import Ranges
+from tenancy.super_clusters import ClusterRanges
 from vcmanager.targets import super_cluster_conditions
-from vcmanager.targets.probe import Sight
-from vcmanager.targets.required_permissions import Right
-from vcmanager.targets.super_cluster_conditions import Verdict
+from vcmanager.targets.probe import ProbeResult
+from vcmanager.targets.required_permissions import RequiredPermission
+from vcmanager.targets.super_cluster_conditions import TargetConditions
 
 NOW = datetime(2026, 3, 1, tzinfo=UTC)
-PODS = Ranges(pods=("10.244.0.0/16",))
+PODS = ClusterRanges(pods=("10.244.0.0/16",))
 
 
-def sight(version="v1.36.4", lacking=(), ranges=PODS) -> Sight:
-    return Sight(
-        version=version, identity="uid", lacking=lacking, nodes=1, capacity={}, ranges=ranges
+def sight(version="v1.36.4", lacking=(), ranges=PODS) -> ProbeResult:
+    return ProbeResult(
+        version=version,
+        identity="uid",
+        missing_permissions=lacking,
+        nodes=1,
+        capacity={},
+        ranges=ranges,
     )
 
 
 def judged(found=None, *, home="v1.36.1", ranges=PODS, others=None, until=None, flat=False):
-    verdict = Verdict()
-    super_cluster_conditions.judge(
+    verdict = TargetConditions()
+    super_cluster_conditions.set_probe_conditions(
         verdict,
         found or sight(),
         name="c2",
@@ -35,8 +40,8 @@ def judged(found=None, *, home="v1.36.1", ranges=PODS, others=None, until=None, 
         others=others or {},
         until=until,
     )
-    verdict.conclude(reachable_network=flat)
-    return verdict.said
+    verdict.set_ready(reachable_network=flat)
+    return verdict.conditions
 
 
 def token(**claims) -> str:
@@ -57,7 +62,7 @@ def test_a_cluster_that_is_well_is_ready():
 
 
 def test_each_missing_verb_is_named_and_what_to_do():
-    lacking = (Right("", "pods", "create"), Right("", "secrets", "list"))
+    lacking = (RequiredPermission("", "pods", "create"), RequiredPermission("", "secrets", "list"))
     said = judged(sight(lacking=lacking))
     assert said["Authorized"].status == "False"
     assert "it lacks pods: create; secrets: list" in said["Authorized"].message
@@ -89,7 +94,7 @@ def test_one_minor_apart_is_supported(version, status, words):
 
 def test_overlapping_pods_are_told_and_count_where_networks_meet():
     """A2-13."""
-    others = {"home": Ranges(pods=("10.244.0.0/24",))}
+    others = {"home": ClusterRanges(pods=("10.244.0.0/24",))}
     apart, meeting = judged(others=others), judged(others=others, flat=True)
     assert apart["NetworksOverlap"].status == "True"
     assert "10.244.0.0/16 overlaps 10.244.0.0/24 of home" in apart["NetworksOverlap"].message
@@ -98,7 +103,7 @@ def test_overlapping_pods_are_told_and_count_where_networks_meet():
 
 
 def test_unknown_ranges_are_asked_for():
-    found = judged(ranges=Ranges())["NetworksOverlap"]
+    found = judged(ranges=ClusterRanges())["NetworksOverlap"]
     assert (found.status, found.reason) == ("Unknown", "RangesUnknown")
     assert "spec.network.podCIDRs" in found.message
 
@@ -108,11 +113,11 @@ def test_a_cluster_that_is_not_reached_keeps_what_cannot_have_changed():
         {"type": "VersionSupported", "status": "True", "reason": "Supported", "message": "m"},
         {"type": "Authorized", "status": "True", "reason": "MayDoAll", "message": "m"},
     ]
-    verdict = Verdict()
-    verdict.unreachable("NoAnswer", "nobody there")
-    verdict.keep(old)
-    verdict.conclude(reachable_network=True)
-    listed = {each["type"]: each for each in verdict.listed(now="t", generation=3)}
+    verdict = TargetConditions()
+    verdict.set_unreachable("NoAnswer", "nobody there")
+    verdict.carry_over(old)
+    verdict.set_ready(reachable_network=True)
+    listed = {each["type"]: each for each in verdict.build_conditions(now="t", generation=3)}
     others = [super_clusters.AGENT_READY]  # is said by who looks after it
     assert [*listed, *others] == [*super_clusters.CONDITIONS]
     assert {kind: each["status"] for kind, each in listed.items()} == {
@@ -132,24 +137,24 @@ def test_a_cluster_that_is_not_reached_keeps_what_cannot_have_changed():
         (errors.Timeout("x: no answer"), "NoAnswer", "firewall"),
         (errors.NotSent("x: cannot connect"), "NotConnected", "spec.server"),
         (errors.Unavailable("x"), "NotConnected", "spec.server"),
-        (errors.ServerProblem("x"), "ServerFails", "cannot serve"),
+        (errors.ServerError("x"), "ServerFails", "cannot serve"),
         (errors.ServerTimeout("x"), "NoAnswer", "firewall"),
         (errors.NotFound("x"), "ServerFails", "cannot serve"),
     ],
 )
 def test_why_a_cluster_is_not_reached(problem, reason, remedy):
-    said = super_cluster_conditions.not_answered(problem)
+    said = super_cluster_conditions.build_unreachable_condition(problem)
     assert (said.status, said.reason) == ("False", reason)
     assert remedy in said.message
 
 
 def test_a_token_that_has_ended_is_told_as_such():
     ended = int(datetime(2026, 2, 1, 10, 0, tzinfo=UTC).timestamp())
-    assert super_cluster_conditions.not_accepted(token(exp=ended), NOW).startswith(
+    assert super_cluster_conditions.describe_refused_credential(token(exp=ended), NOW).startswith(
         "the token ended on 2026-02-01 10:00 UTC; run `kubectl vc target join` again"
     )
     for other in ("", token(exp=ended + 10**8), token(sub="x"), "opaque"):
-        assert super_cluster_conditions.not_accepted(other, NOW).startswith(
+        assert super_cluster_conditions.describe_refused_credential(other, NOW).startswith(
             "the cluster does not accept"
         )
 
@@ -170,12 +175,12 @@ def test_a_token_that_has_ended_is_told_as_such():
     ],
 )
 def test_a_token_may_be_anything(odd):
-    assert super_cluster_conditions.expiry(odd) is None
+    assert super_cluster_conditions.read_token_expiry(odd) is None
 
 
 def test_a_message_is_cut_to_what_the_api_takes():
-    verdict = Verdict()
-    verdict.unreachable("NoAnswer", "x" * 100_000)
-    verdict.keep([])
-    verdict.conclude(reachable_network=False)
-    assert all(len(c["message"]) <= 4096 for c in verdict.listed(now="t", generation=1))
+    verdict = TargetConditions()
+    verdict.set_unreachable("NoAnswer", "x" * 100_000)
+    verdict.carry_over([])
+    verdict.set_ready(reachable_network=False)
+    assert all(len(c["message"]) <= 4096 for c in verdict.build_conditions(now="t", generation=1))

@@ -17,25 +17,25 @@ def kopf_resource(resource):
 
 
 def test_kopf_never_learns_the_name_of_our_finalizer():
-    assert kopf_watches._settings().persistence.finalizer != wellknown.FINALIZER
+    assert kopf_watches._build_settings().persistence.finalizer != wellknown.FINALIZER
 
 
 def test_kopf_posts_nothing_and_scans_nothing():
-    settings = kopf_watches._settings()
+    settings = kopf_watches._build_settings()
     assert not settings.posting.enabled
     assert settings.scanning.disabled
     assert settings.process.ultimate_exiting_timeout is None
 
 
-@pytest.mark.parametrize("child", kopf_watches.CHILDREN, ids=lambda child: child.plural)
+@pytest.mark.parametrize("child", kopf_watches.CHILD_RESOURCES, ids=lambda child: child.plural)
 def test_children_are_selected_by_the_server(child):
-    found = kopf_watches._settings().watching.label_selectors.collect(kopf_resource(child))
+    found = kopf_watches._build_settings().watching.label_selectors.collect(kopf_resource(child))
     assert list(found) == ["tenancy.x-k8s.io/controlled=true,!tenancy.x-k8s.io/namespace"]
 
 
 def test_only_requests_for_our_signer_are_watched():
     resource = kopf_resource(resources.CERTIFICATE_SIGNING_REQUESTS)
-    settings = kopf_watches._settings()
+    settings = kopf_watches._build_settings()
     assert list(settings.watching.field_selectors.collect(resource)) == [
         "spec.signerName=tenancy.x-k8s.io/vn-agent-serving"
     ]
@@ -44,11 +44,11 @@ def test_only_requests_for_our_signer_are_watched():
 
 def test_all_virtual_clusters_are_watched():
     resource = kopf_resource(resources.VIRTUAL_CLUSTERS)
-    assert not list(kopf_watches._settings().watching.label_selectors.collect(resource))
+    assert not list(kopf_watches._build_settings().watching.label_selectors.collect(resource))
 
 
 def test_no_handler_makes_kopf_write_to_an_object():
-    registry = kopf_watches._registry(endpoint=None, wake=[].append)
+    registry = kopf_watches._build_registry(endpoint=None, enqueue=[].append)
     assert isinstance(registry, kopf.OperatorRegistry)
     assert not list(registry._changing.get_all_handlers())
     assert not list(registry._spawning.get_all_handlers())
@@ -61,5 +61,5 @@ def test_no_handler_makes_kopf_write_to_an_object():
         "certificatesigningrequests",
         "nodes",
         "namespaces",
-        *(child.plural for child in kopf_watches.CHILDREN),
+        *(child.plural for child in kopf_watches.CHILD_RESOURCES),
     }

@@ -6,7 +6,7 @@ import pytest
 
 from tenancy import resources, wellknown
 from tests.support.vcmanager.factories import pod, workload
-from vcmanager.watches.predicates import Seen
+from vcmanager.watches.predicates import SeenDigests
 
 RUNNING = {"name": "c", "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}}}
 CREATING = {"name": "c", "state": {"waiting": {"reason": "ContainerCreating"}}}
@@ -23,9 +23,9 @@ def of(body, **changes):
 
 
 def is_news(resource, before, after):
-    seen = Seen()
-    assert seen.is_news(resource, "ADDED", before)
-    return seen.is_news(resource, "MODIFIED", after)
+    seen = SeenDigests()
+    assert seen.has_changed(resource, "ADDED", before)
+    return seen.has_changed(resource, "MODIFIED", after)
 
 
 POD = of(pod("etcd-0", "etcd"))
@@ -125,9 +125,9 @@ def test_the_syncers_marks_on_a_root_namespace_are_no_news():
 
 
 def test_whatever_is_listed_or_deleted_is_news_and_so_is_all_of_what_has_no_rule():
-    seen = Seen()
+    seen = SeenDigests()
     for kind in (None, None, "DELETED", "DELETED", "ADDED"):
-        assert seen.is_news(resources.PODS, kind, POD)
-    assert not seen.is_news(resources.PODS, "MODIFIED", POD)
+        assert seen.has_changed(resources.PODS, kind, POD)
+    assert not seen.has_changed(resources.PODS, "MODIFIED", POD)
     for _ in range(2):
-        assert seen.is_news(resources.SECRETS, "MODIFIED", {"metadata": {"uid": "1"}})
+        assert seen.has_changed(resources.SECRETS, "MODIFIED", {"metadata": {"uid": "1"}})

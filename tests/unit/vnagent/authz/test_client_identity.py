@@ -12,7 +12,7 @@ from cryptography.x509.oid import ExtendedKeyUsageOID
 
 from tests.support.vnagent import certificates as made
 from tests.support.vnagent.certificates import DAY, KEY, URI, VALID, VC_UID, named
-from vnagent.authz.client_identity import IdentityProblemError, identify
+from vnagent.authz.client_identity import InvalidIdentityError, read_identity
 
 AUTHORITY = made.make_authority()
 IMPOSTOR = made.make_authority()
@@ -20,10 +20,10 @@ OPEN_AUTHORITY = made.make_authority(path_length=None)
 BELOW = made.make_authority("below", parent=OPEN_AUTHORITY)
 
 
-def who(leaf: made.Leaf, authority: made.Authority = AUTHORITY):
+def who(leaf: made.ClientCertificate, authority: made.SigningAuthority = AUTHORITY):
     """Identify a leaf now."""
     authorities = [AUTHORITY.certificate, OPEN_AUTHORITY.certificate]
-    return identify(made.der(authority, leaf), authorities, datetime.now(UTC))
+    return read_identity(made.der(authority, leaf), authorities, datetime.now(UTC))
 
 
 @pytest.mark.parametrize(
@@ -85,29 +85,29 @@ INVALID = {
 @pytest.mark.parametrize("leaf", INVALID.values(), ids=INVALID)
 def test_every_other_certificate_is_nobody(leaf):
     """SEC-01, SEC-02: our own signature is not enough."""
-    with pytest.raises(IdentityProblemError):
+    with pytest.raises(InvalidIdentityError):
         who(leaf)
 
 
 @pytest.mark.parametrize("signer", [IMPOSTOR, BELOW], ids=["same name", "below ours"])
 def test_only_our_authority_signs_and_does_so_itself(signer):
     """SEC-02: an authority of our name, and one that ours has signed."""
-    with pytest.raises(IdentityProblemError, match="not signed directly"):
+    with pytest.raises(InvalidIdentityError, match="not signed directly"):
         who(VALID, signer)
 
 
 def test_a_self_signed_certificate_is_nobody():
     """Not even one that says it was issued by our authority."""
     own = made.make_authority("kube-apiserver-kubelet-client")
-    with pytest.raises(IdentityProblemError):
+    with pytest.raises(InvalidIdentityError):
         who(VALID, own)
 
 
 @pytest.mark.parametrize("garbage", [b"", b"\x30", b"\x30\x03\x02\x01\x01", bytes(100)])
 def test_garbage_is_nobody(garbage):
     """What cannot be read is refused, not raised."""
-    with pytest.raises(IdentityProblemError, match="cannot be read"):
-        identify(garbage, [AUTHORITY.certificate], datetime.now(UTC))
+    with pytest.raises(InvalidIdentityError, match="cannot be read"):
+        read_identity(garbage, [AUTHORITY.certificate], datetime.now(UTC))
 
 
 def test_damaged_certificates_are_nobody():
@@ -118,15 +118,15 @@ def test_damaged_certificates_are_nobody():
     begins = good.index(signed)
     for at in range(begins + len(signed)):
         damaged = good[:at] + bytes([good[at] ^ 0x01]) + good[at + 1 :]
-        with pytest.raises(IdentityProblemError):
-            identify(damaged, [AUTHORITY.certificate], now)
+        with pytest.raises(InvalidIdentityError):
+            read_identity(damaged, [AUTHORITY.certificate], now)
 
 
 def test_an_identity_ends_with_its_certificate():
     """Validity is read for the moment that is asked."""
     good = made.der(AUTHORITY, VALID)
     authorities = [AUTHORITY.certificate]
-    ends = identify(good, authorities, datetime.now(UTC)).not_after
-    assert identify(good, authorities, ends).not_after == ends
-    with pytest.raises(IdentityProblemError, match="not valid at this time"):
-        identify(good, authorities, ends + timedelta(seconds=1))
+    ends = read_identity(good, authorities, datetime.now(UTC)).not_after
+    assert read_identity(good, authorities, ends).not_after == ends
+    with pytest.raises(InvalidIdentityError, match="not valid at this time"):
+        read_identity(good, authorities, ends + timedelta(seconds=1))

@@ -12,24 +12,30 @@ from tenancy import names
 from tests.support.vnagent import running_agent
 from tests.support.vnagent.metric_series import agent_series
 from vnagent.authz import metrics
-from vnagent.authz.client_identity import Caller
-from vnagent.authz.metrics import Unheard
-from vnagent.protocol.errors import Reason
-from vnagent.protocol.routes import Route, Verb
+from vnagent.authz.client_identity import ClientIdentity
+from vnagent.authz.metrics import RejectedConnection
+from vnagent.protocol.errors import RefusalReason
+from vnagent.protocol.routes import Route, RouteVerb
 from vnagent.server import audit
-from vnagent.stream.stream_states import End
+from vnagent.stream.stream_states import StreamEnd
 
-CALLER = Caller("0f0e0d0c-0b0a-4900-8800-070605040302", "default-b41df0-one", datetime.now(UTC))
+CALLER = ClientIdentity(
+    "0f0e0d0c-0b0a-4900-8800-070605040302", "default-b41df0-one", datetime.now(UTC)
+)
 
 
-RESULTS = [*End, *Reason, "kubelet_refused"]
+RESULTS = [*StreamEnd, *RefusalReason, "kubelet_refused"]
 
 
 def record(namespace: str, pod: str) -> None:
     """Have every verb, and what has none, end in every way, with names of the caller's."""
-    routes = [Route(verb=verb, method="GET", tenant_namespace=namespace, pod=pod) for verb in Verb]
+    routes = [
+        Route(verb=verb, method="GET", tenant_namespace=namespace, pod=pod) for verb in RouteVerb
+    ]
     for route, result, status in product([*routes, None], RESULTS, (101, 403, 502)):
-        audit.record(audit.Session(CALLER, route=route, status=status, result=str(result)))
+        audit.write_audit_record(
+            audit.RequestAudit(CALLER, route=route, status=status, result=str(result))
+        )
 
 
 def test_series_do_not_grow_with_what_callers_invent():
@@ -77,11 +83,11 @@ def value(name: str, **labels: str) -> float:
     return REGISTRY.get_sample_value(name, labels) or 0.0
 
 
-def of(vc_uid: str, status: int, **known: int) -> audit.Session:
+def of(vc_uid: str, status: int, **known: int) -> audit.RequestAudit:
     """Return an exec of a tenant."""
-    caller = Caller(vc_uid, "default-b41df0-one", datetime.now(UTC))
-    route = Route(verb=Verb.EXEC, method="POST", pod="shop", container="main")
-    return audit.Session(caller, route=route, status=status, result="complete", **known)
+    caller = ClientIdentity(vc_uid, "default-b41df0-one", datetime.now(UTC))
+    route = Route(verb=RouteVerb.EXEC, method="POST", pod="shop", container="main")
+    return audit.RequestAudit(caller, route=route, status=status, result="complete", **known)
 
 
 def test_a_number_of_tenants_have_series_of_their_own_and_the_rest_one(monkeypatch):
@@ -95,33 +101,36 @@ def test_a_number_of_tenants_have_series_of_their_own_and_the_rest_one(monkeypat
     before = value("vc_agent_tenant_stream_bytes_total", tenant="other", direction="down")
     for vc_uid in uids:
         for status in (101, 403, 502):
-            audit.record(of(vc_uid, status, bytes_down=1))
-        with metrics.streaming(vc_uid, Verb.EXEC):
+            audit.write_audit_record(of(vc_uid, status, bytes_down=1))
+        with metrics.count_open_stream(vc_uid, RouteVerb.EXEC):
             pass
-        for why in Unheard:
-            metrics.refused(why, vc_uid)
-    for why in Unheard:
-        metrics.refused(why)
+        for why in RejectedConnection:
+            metrics.count_refused_connection(why, vc_uid)
+    for why in RejectedConnection:
+        metrics.count_refused_connection(why)
     record("web", "shop")
     assert agent_series() <= 200
     shown = generate_latest().decode()
     assert not [vc_uid for vc_uid in uids if vc_uid in shown]
     assert "default-b41df0-one" not in shown
     assert "shop" not in shown
-    first, last = metrics.tenant_label(uids[0]), metrics.tenant_label(uids[-1])
-    assert names.root_namespace("default", "one", uids[0]) == f"default-{first}-one"
-    assert last == metrics.OTHERS
+    first, last = metrics.get_tenant_label(uids[0]), metrics.get_tenant_label(uids[-1])
+    assert names.build_root_namespace("default", "one", uids[0]) == f"default-{first}-one"
+    assert last == metrics.OTHER_TENANTS_LABEL
     for outcome in metrics.OUTCOMES:
         labels = {"tenant": first, "outcome": outcome}
         assert value("vc_agent_tenant_sessions_total", **labels) == 1
     after = value("vc_agent_tenant_stream_bytes_total", tenant="other", direction="down")
-    assert after - before == 3 * (len(uids) - metrics.TENANTS)
+    assert after - before == 3 * (len(uids) - metrics.MAX_TENANT_LABELS)
 
 
 def test_streams_are_counted_while_they_are_open(monkeypatch):
     """By tenant as well."""
     monkeypatch.setattr(metrics, "_labels", {})
-    tenant = metrics.tenant_label(CALLER.vc_uid)
-    with metrics.streaming(CALLER.vc_uid, Verb.LOGS), metrics.streaming(CALLER.vc_uid, Verb.EXEC):
+    tenant = metrics.get_tenant_label(CALLER.vc_uid)
+    with (
+        metrics.count_open_stream(CALLER.vc_uid, RouteVerb.LOGS),
+        metrics.count_open_stream(CALLER.vc_uid, RouteVerb.EXEC),
+    ):
         assert value("vc_agent_tenant_open_streams", tenant=tenant) == 2
     assert value("vc_agent_tenant_open_streams", tenant=tenant) == 0

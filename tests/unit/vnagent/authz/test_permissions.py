@@ -5,26 +5,32 @@ import asyncio
 import pytest
 
 from tenancy import agent_permissions
-from tenancy.agent_permissions import Call, Switches
+from tenancy.agent_permissions import AgentPermissions, KubeletCall
 from tests.support.eventually import eventually
 from tests.support.vnagent.certificates import VC_UID
 from tests.support.vnagent.running_agent import OTHER, access
 from vnagent.authz import metrics, permissions
-from vnagent.authz.permissions import CALLS, Permits
-from vnagent.protocol.errors import Reason, RefusedError
-from vnagent.protocol.routes import Route, Verb
+from vnagent.authz.permissions import CALLS_BY_VERB, PermissionEnforcer
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
+from vnagent.protocol.routes import Route, RouteVerb
 
 
-def bound(policy: str, **policies: list[Call]) -> dict[str, str]:
+def bound(policy: str, **policies: list[KubeletCall]) -> dict[str, str]:
     """Return what is written of one tenant and some policies."""
     calls = {name: frozenset(calls) for name, calls in policies.items()}
-    return {agent_permissions.DOCUMENT: agent_permissions.write(Switches(calls, {VC_UID: policy}))}
+    return {
+        agent_permissions.DOCUMENT_KEY: agent_permissions.encode_permissions(
+            AgentPermissions(calls, {VC_UID: policy})
+        )
+    }
 
 
-async def refusal(found: Permits, verb: Verb = Verb.EXEC, vc_uid: str = VC_UID) -> RefusedError:
+async def refusal(
+    found: PermissionEnforcer, verb: RouteVerb = RouteVerb.EXEC, vc_uid: str = VC_UID
+) -> RequestRefusedError:
     """Return why a session may not begin."""
-    with pytest.raises(RefusedError) as refused:
-        async with found.one(vc_uid, verb):
+    with pytest.raises(RequestRefusedError) as refused:
+        async with found.hold_permission(vc_uid, verb):
             pass
     assert found.count == 0
     return refused.value
@@ -32,25 +38,31 @@ async def refusal(found: Permits, verb: Verb = Verb.EXEC, vc_uid: str = VC_UID) 
 
 def test_every_verb_that_reaches_into_a_pod_has_a_switch():
     """A verb without one could not be switched off; `run` is `exec` without a stream."""
-    without = {Verb.HEALTH, *(verb for verb in Verb if Route(verb=verb, method="GET").is_read)}
-    assert set(CALLS) == set(Verb) - without
-    assert set(CALLS.values()) == set(Call)
-    assert CALLS[Verb.RUN] is Call.EXEC
+    without = {
+        RouteVerb.HEALTH,
+        *(verb for verb in RouteVerb if Route(verb=verb, method="GET").is_read),
+    }
+    assert set(CALLS_BY_VERB) == set(RouteVerb) - without
+    assert set(CALLS_BY_VERB.values()) == set(KubeletCall)
+    assert CALLS_BY_VERB[RouteVerb.RUN] is KubeletCall.EXEC
 
 
-@pytest.mark.parametrize("verb", CALLS)
+@pytest.mark.parametrize("verb", CALLS_BY_VERB)
 async def test_a_switch_is_for_one_kind_of_call_of_one_tenant(verb):
     """The sentence names the switch and the policy; other verbs and tenants go on."""
-    found = Permits()
-    found.learn(access(CALLS[verb]))
+    found = PermissionEnforcer()
+    found.update(access(CALLS_BY_VERB[verb]))
     error = await refusal(found, verb)
-    assert (error.status, error.reason) == (403, Reason.SWITCHED_OFF)
-    assert f"spec.access.{CALLS[verb].value} of its TenantPolicy 'shops' is false" in error.sentence
-    for other in Verb:
-        async with found.one(OTHER, other):
+    assert (error.status, error.reason) == (403, RefusalReason.SWITCHED_OFF)
+    assert (
+        f"spec.access.{CALLS_BY_VERB[verb].value} of its TenantPolicy 'shops' is false"
+        in error.sentence
+    )
+    for other in RouteVerb:
+        async with found.hold_permission(OTHER, other):
             pass
-        if CALLS.get(other) is not CALLS[verb]:
-            async with found.one(VC_UID, other):
+        if CALLS_BY_VERB.get(other) is not CALLS_BY_VERB[verb]:
+            async with found.hold_permission(VC_UID, other):
                 pass
 
 
@@ -61,84 +73,84 @@ async def test_a_switch_is_for_one_kind_of_call_of_one_tenant(verb):
             None,
             {},
             {"other": "x"},
-            {agent_permissions.DOCUMENT: ""},
-            {agent_permissions.DOCUMENT: "{}"},
+            {agent_permissions.DOCUMENT_KEY: ""},
+            {agent_permissions.DOCUMENT_KEY: "{}"},
         ),
-        {agent_permissions.DOCUMENT: access()[agent_permissions.DOCUMENT][:-1]},
+        {agent_permissions.DOCUMENT_KEY: access()[agent_permissions.DOCUMENT_KEY][:-1]},
     ],
 )
 async def test_what_cannot_be_read_permits_nothing_new_and_ends_nothing(data):
     """Also when something could be read before."""
-    found = Permits()
-    assert (await refusal(found)).reason is Reason.NO_POLICY
-    found.learn(access())
-    async with found.one(VC_UID, Verb.EXEC):
-        found.learn(data)
+    found = PermissionEnforcer()
+    assert (await refusal(found)).reason is RefusalReason.NO_POLICY
+    found.update(access())
+    async with found.hold_permission(VC_UID, RouteVerb.EXEC):
+        found.update(data)
         await asyncio.sleep(0)
-        with pytest.raises(RefusedError) as refused:
-            async with found.one(VC_UID, Verb.EXEC):
+        with pytest.raises(RequestRefusedError) as refused:
+            async with found.hold_permission(VC_UID, RouteVerb.EXEC):
                 pass
-        assert (refused.value.status, refused.value.reason) == (503, Reason.NO_POLICY)
+        assert (refused.value.status, refused.value.reason) == (503, RefusalReason.NO_POLICY)
         await asyncio.sleep(0.01)
-    async with found.one(VC_UID, Verb.HEALTH):
+    async with found.hold_permission(VC_UID, RouteVerb.HEALTH):
         pass
 
 
 @pytest.mark.parametrize(
-    "document", ['{"policies":{},"tenants":{}}', access()[agent_permissions.DOCUMENT]]
+    "document", ['{"policies":{},"tenants":{}}', access()[agent_permissions.DOCUMENT_KEY]]
 )
 async def test_a_tenant_that_is_not_listed_has_nothing(document):
     """Default closed."""
-    found = Permits()
-    found.learn({agent_permissions.DOCUMENT: document})
+    found = PermissionEnforcer()
+    found.update({agent_permissions.DOCUMENT_KEY: document})
     error = await refusal(found, vc_uid="33333333-0000-4000-8000-000000000000")
-    assert (error.status, error.reason) == (403, Reason.NO_POLICY)
+    assert (error.status, error.reason) == (403, RefusalReason.NO_POLICY)
 
 
 async def test_a_policy_that_is_missing_has_nothing():
     """Its name is told, as somebody may have mistyped it."""
-    found = Permits()
-    found.learn(bound("typo", baseline=[Call.EXEC]))
+    found = PermissionEnforcer()
+    found.update(bound("typo", baseline=[KubeletCall.EXEC]))
     error = await refusal(found)
     assert (error.status, "TenantPolicy 'typo'" in error.sentence) == (403, True)
 
 
 async def test_the_built_in_policy_is_one_like_the_others():
     """Of tenants that name none, where there is no object for it."""
-    found = Permits()
-    found.learn(bound("", **{"": [Call.EXEC]}))
-    async with found.one(VC_UID, Verb.EXEC):
+    found = PermissionEnforcer()
+    found.update(bound("", **{"": [KubeletCall.EXEC]}))
+    async with found.hold_permission(VC_UID, RouteVerb.EXEC):
         pass
-    assert "TenantPolicy 'baseline'" in (await refusal(found, Verb.LOGS)).sentence
+    assert "TenantPolicy 'baseline'" in (await refusal(found, RouteVerb.LOGS)).sentence
 
 
 async def test_a_session_ends_with_its_permit_and_others_go_on():
     """Whatever it waits for; the tenant's other verbs and the other tenant are not touched."""
-    found = Permits()
-    found.learn(access())
+    found = PermissionEnforcer()
+    found.update(access())
     ended: list[str] = []
 
-    async def hold(name: str, vc_uid: str, verb: Verb) -> None:
+    async def hold(name: str, vc_uid: str, verb: RouteVerb) -> None:
         try:
-            async with found.one(vc_uid, verb):
+            async with found.hold_permission(vc_uid, verb):
                 await asyncio.Event().wait()
-        except RefusedError as error:
+        except RequestRefusedError as error:
             ended.append(f"{name} {error.reason.value}")
 
     held = [
-        asyncio.ensure_future(hold("exec", VC_UID, Verb.EXEC)),
-        asyncio.ensure_future(hold("logs", VC_UID, Verb.LOGS)),
-        asyncio.ensure_future(hold("other", OTHER, Verb.EXEC)),
+        asyncio.ensure_future(hold("exec", VC_UID, RouteVerb.EXEC)),
+        asyncio.ensure_future(hold("logs", VC_UID, RouteVerb.LOGS)),
+        asyncio.ensure_future(hold("other", OTHER, RouteVerb.EXEC)),
     ]
     await asyncio.sleep(0)
     assert found.count == 3
-    found.learn(access(Call.EXEC))
+    found.update(access(KubeletCall.EXEC))
     await asyncio.wait(held, return_when=asyncio.FIRST_COMPLETED, timeout=5)
     await asyncio.sleep(0.01)
     assert ended == ["exec switched_off"]
     assert found.count == 2
     for _ in range(2):  # told again before those that end have ended
-        found.learn({agent_permissions.DOCUMENT: '{"policies":{},"tenants":{}}'})
+        found.update({agent_permissions.DOCUMENT_KEY: '{"policies":{},"tenants":{}}'})
         await asyncio.sleep(0)
     async with asyncio.timeout(5):
         await asyncio.gather(*held)
@@ -148,30 +160,30 @@ async def test_a_session_ends_with_its_permit_and_others_go_on():
 
 async def test_a_timeout_of_the_session_itself_stays_one():
     """It must not be taken for the end of a permit."""
-    found = Permits()
-    found.learn(access())
+    found = PermissionEnforcer()
+    found.update(access())
     with pytest.raises(TimeoutError):
-        async with found.one(VC_UID, Verb.EXEC), asyncio.timeout(0):
+        async with found.hold_permission(VC_UID, RouteVerb.EXEC), asyncio.timeout(0):
             await asyncio.Event().wait()
     with pytest.raises(asyncio.CancelledError):
-        async with found.one(VC_UID, Verb.EXEC):
+        async with found.hold_permission(VC_UID, RouteVerb.EXEC):
             raise asyncio.CancelledError
     assert found.count == 0
 
 
 async def test_what_nobody_renews_grows_old(monkeypatch):
     """A node that is cut off from the super cluster serves for a while, then nothing new."""
-    found = Permits()
-    found.learn(access())
-    found.lose()
-    async with found.one(VC_UID, Verb.EXEC):
+    found = PermissionEnforcer()
+    found.update(access())
+    found.mark_lost()
+    async with found.hold_permission(VC_UID, RouteVerb.EXEC):
         monkeypatch.setattr(permissions, "STALE_SECONDS", -1.0)
-        with pytest.raises(RefusedError) as refused:
-            async with found.one(VC_UID, Verb.EXEC):
+        with pytest.raises(RequestRefusedError) as refused:
+            async with found.hold_permission(VC_UID, RouteVerb.EXEC):
                 pass
         assert refused.value.status == 503
-    found.learn(access())
-    async with found.one(VC_UID, Verb.EXEC):
+    found.update(access())
+    async with found.hold_permission(VC_UID, RouteVerb.EXEC):
         pass
 
 
@@ -185,24 +197,24 @@ def state() -> str:
 async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
     """Each state once, also the one that nothing but time brings about."""
     monkeypatch.setattr(permissions, "STALE_SECONDS", 0.2)
-    found = Permits()
+    found = PermissionEnforcer()
     assert state() == "unknown"
-    found.learn(access())
+    found.update(access())
     assert state() == "followed"
     for _ in range(3):
-        found.lose()
+        found.mark_lost()
         assert state() == "kept"
-    async with found.one(VC_UID, Verb.EXEC):
+    async with found.hold_permission(VC_UID, RouteVerb.EXEC):
         pass
     await eventually(lambda: state() == "stale")
     assert (await refusal(found)).status == 503
-    found.learn(access())
+    found.update(access())
     assert state() == "followed"
-    found.lose()
-    found.learn(access())
+    found.mark_lost()
+    found.update(access())
     await asyncio.sleep(0.3)
     assert state() == "followed"
-    found.learn(None)
+    found.update(None)
     assert state() == "unknown"
     said = capsys.readouterr().out
     assert said.count("what is known counts") == 2
@@ -212,11 +224,11 @@ async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
 async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatch):
     """Each try to follow fails; the time counts from the first."""
     monkeypatch.setattr(permissions, "STALE_SECONDS", 0.1)
-    found = Permits()
-    found.learn(access())
+    found = PermissionEnforcer()
+    found.update(access())
 
     def fails() -> bool:
-        found.lose()
+        found.mark_lost()
         return state() == "stale"
 
     await eventually(fails, within=5)
@@ -226,32 +238,32 @@ async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatc
 async def test_what_is_followed_does_not_age(monkeypatch):
     """A manager that is away changes no policy; its absence is no reason to shut tenants out."""
     monkeypatch.setattr(permissions, "STALE_SECONDS", 0.0)
-    found = Permits()
-    found.learn(access(Call.LOGS))
+    found = PermissionEnforcer()
+    found.update(access(KubeletCall.LOGS))
     await asyncio.sleep(0.01)
-    async with found.one(VC_UID, Verb.EXEC):
+    async with found.hold_permission(VC_UID, RouteVerb.EXEC):
         pass
-    assert (await refusal(found, Verb.LOGS)).reason is Reason.SWITCHED_OFF
+    assert (await refusal(found, RouteVerb.LOGS)).reason is RefusalReason.SWITCHED_OFF
     assert state() == "followed"
 
 
 async def test_a_session_that_runs_outlives_a_stale_permit(monkeypatch):
     """Nothing was switched off; when changes are told of again, it is judged by them."""
     monkeypatch.setattr(permissions, "STALE_SECONDS", 0.02)
-    found = Permits()
-    found.learn(access())
+    found = PermissionEnforcer()
+    found.update(access())
 
     async def hold() -> None:
-        async with found.one(VC_UID, Verb.EXEC):
+        async with found.hold_permission(VC_UID, RouteVerb.EXEC):
             await asyncio.Event().wait()
 
     held = asyncio.ensure_future(hold())
     await asyncio.sleep(0)
-    found.lose()
+    found.mark_lost()
     await eventually(lambda: state() == "stale")
     await asyncio.sleep(0.02)
     assert found.count == 1
-    found.learn(access(Call.EXEC))
-    with pytest.raises(RefusedError) as refused:
+    found.update(access(KubeletCall.EXEC))
+    with pytest.raises(RequestRefusedError) as refused:
         await held
-    assert refused.value.reason is Reason.SWITCHED_OFF
+    assert refused.value.reason is RefusalReason.SWITCHED_OFF

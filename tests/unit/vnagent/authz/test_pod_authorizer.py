@@ -8,23 +8,23 @@ import pytest
 
 from tenancy import names, wellknown
 from vnagent.authz import pod_authorizer as gates
-from vnagent.authz.client_identity import Caller
-from vnagent.authz.pod_authorizer import Gate, decide, read_pods
+from vnagent.authz.client_identity import ClientIdentity
+from vnagent.authz.pod_authorizer import PodAuthorizer, find_pod, read_pods
 from vnagent.authz.pod_list_parser import PodListError
-from vnagent.protocol.errors import Reason, RefusedError
-from vnagent.protocol.routes import Route, Verb
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
+from vnagent.protocol.routes import Route, RouteVerb
 
 ONE, TWO = "1111abcd-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
 UID = "aaaaaaaa-0000-4000-8000-000000000000"
 SUPER_UID = "bbbbbbbb-0000-4000-8000-000000000000"
 
 
-def caller(vc_uid: str = ONE) -> Caller:
+def caller(vc_uid: str = ONE) -> ClientIdentity:
     """Return a tenant."""
-    return Caller(vc_uid, "default-b41df0-one", datetime.max.replace(tzinfo=UTC))
+    return ClientIdentity(vc_uid, "default-b41df0-one", datetime.max.replace(tzinfo=UTC))
 
 
-def route(verb: Verb = Verb.LOGS, **other: str) -> Route:
+def route(verb: RouteVerb = RouteVerb.LOGS, **other: str) -> Route:
     """Return a route to the usual pod."""
     usual = {"tenant_namespace": "web", "pod": "shop", "container": "main"}
     return Route(verb=verb, method="GET", **(usual | other))
@@ -59,33 +59,33 @@ def listed(*pods) -> bytes:
     return json.dumps({"kind": "PodList", "items": list(pods)}).encode()
 
 
-def refusal(table, asked: Route, who: Caller | None = None) -> Reason:
+def refusal(table, asked: Route, who: ClientIdentity | None = None) -> RefusalReason:
     """Return why a route is refused."""
-    with pytest.raises(RefusedError) as refused:
-        decide(table, who or caller(), asked)
+    with pytest.raises(RequestRefusedError) as refused:
+        find_pod(table, who or caller(), asked)
     return refused.value.reason
 
 
 def test_the_owner_gets_in():
     """All parts of the record fit."""
     table = read_pods(listed(pod()))
-    for asked in (route(), route(container="init"), route(Verb.EXEC, tenant_uid=UID)):
-        found = decide(table, caller(), asked)
+    for asked in (route(), route(container="init"), route(RouteVerb.EXEC, tenant_uid=UID)):
+        found = find_pod(table, caller(), asked)
         assert (found.super_namespace, found.super_uid) == ("default-b41df0-one-web", SUPER_UID)
-    assert decide(table, caller(), route(Verb.PORT_FORWARD, container="")).name == "shop"
+    assert find_pod(table, caller(), route(RouteVerb.PORT_FORWARD, container="")).name == "shop"
 
 
 @pytest.mark.parametrize(
     ("asked", "who", "reason"),
     [
-        (route(), caller(TWO), Reason.NOT_FOUND),
-        (route(tenant_namespace="default-b41df0-one-web"), caller(), Reason.NOT_FOUND),
-        (route(tenant_namespace="one-web"), caller(), Reason.NOT_FOUND),
-        (route(pod="shop2"), caller(), Reason.NOT_FOUND),
-        (route(Verb.EXEC, tenant_uid=SUPER_UID), caller(), Reason.NOT_FOUND),
-        (route(Verb.EXEC, container="mesh"), caller(), Reason.CONTAINER),
-        (route(container=""), caller(), Reason.CONTAINER),
-        (route(container="main,init"), caller(), Reason.CONTAINER),
+        (route(), caller(TWO), RefusalReason.NOT_FOUND),
+        (route(tenant_namespace="default-b41df0-one-web"), caller(), RefusalReason.NOT_FOUND),
+        (route(tenant_namespace="one-web"), caller(), RefusalReason.NOT_FOUND),
+        (route(pod="shop2"), caller(), RefusalReason.NOT_FOUND),
+        (route(RouteVerb.EXEC, tenant_uid=SUPER_UID), caller(), RefusalReason.NOT_FOUND),
+        (route(RouteVerb.EXEC, container="mesh"), caller(), RefusalReason.CONTAINER),
+        (route(container=""), caller(), RefusalReason.CONTAINER),
+        (route(container="main,init"), caller(), RefusalReason.CONTAINER),
     ],
 )
 def test_everybody_else_does_not(asked, who, reason):
@@ -100,7 +100,7 @@ def test_no_way_to_split_a_super_namespace_leads_into_it():
     pods, homes = [], {}
     for vc_uid, root in roots.items():
         for space in spaces:
-            home = names.super_namespace(root, vc_uid, space)
+            home = names.build_super_namespace(root, vc_uid, space)
             homes[vc_uid, space] = home
             one = pod(vcuid=vc_uid, namespace=space)
             one["metadata"] |= {"namespace": home, "uid": f"{vc_uid}/{space}"}
@@ -120,10 +120,10 @@ def test_no_way_to_split_a_super_namespace_leads_into_it():
         for space in tried:
             asked = route(tenant_namespace=space)
             if (vc_uid, space) in homes:
-                found = decide(table, caller(vc_uid), asked)
+                found = find_pod(table, caller(vc_uid), asked)
                 assert found.super_namespace == homes[vc_uid, space]
             else:
-                assert refusal(table, asked, caller(vc_uid)) is Reason.NOT_FOUND
+                assert refusal(table, asked, caller(vc_uid)) is RefusalReason.NOT_FOUND
 
 
 @pytest.mark.parametrize(
@@ -142,30 +142,30 @@ def test_no_way_to_split_a_super_namespace_leads_into_it():
 def test_a_record_that_is_not_whole_is_nobodys(record):
     """SEC-06: a pod that a person made in the tenant's super namespace."""
     table = read_pods(listed(pod(**record)))
-    assert refusal(table, route()) is Reason.NOT_FOUND
-    assert refusal(table, route(tenant_namespace="")) is Reason.NOT_FOUND
+    assert refusal(table, route()) is RefusalReason.NOT_FOUND
+    assert refusal(table, route(tenant_namespace="")) is RefusalReason.NOT_FOUND
 
 
 def test_labels_are_no_record():
     """Labels can be set by more hands than annotations of ours."""
     bare = pod(vcuid=None)
     bare["metadata"]["labels"] = {wellknown.VC_UID: ONE, wellknown.NAMESPACE: "web"}
-    assert refusal(read_pods(listed(bare)), route()) is Reason.NOT_FOUND
+    assert refusal(read_pods(listed(bare)), route()) is RefusalReason.NOT_FOUND
 
 
 def test_without_a_list_of_containers_none_is_served():
     """Absence means nothing, never everything."""
     for containers in (None, "", ","):
         table = read_pods(listed(pod(containers=containers)))
-        assert refusal(table, route()) is Reason.CONTAINER
-        assert refusal(table, route(container="")) is Reason.CONTAINER
+        assert refusal(table, route()) is RefusalReason.CONTAINER
+        assert refusal(table, route(container="")) is RefusalReason.CONTAINER
 
 
 def test_two_pods_with_one_record_are_ambiguous():
     """Rather none than the wrong one."""
     second = pod()
     second["metadata"] |= {"namespace": "elsewhere", "uid": UID}
-    assert refusal(read_pods(listed(pod(), second)), route()) is Reason.AMBIGUOUS
+    assert refusal(read_pods(listed(pod(), second)), route()) is RefusalReason.AMBIGUOUS
 
 
 async def test_the_pods_of_a_caller_are_its_own():
@@ -177,21 +177,21 @@ async def test_the_pods_of_a_caller_are_its_own():
     async def fetch() -> bytes:
         return listed(pod(), lab, cart, again, guest)
 
-    gate = Gate(fetch)
-    found = await gate.owned(caller())
+    gate = PodAuthorizer(fetch)
+    found = await gate.list_owned(caller())
     assert {uid: one.tenant_namespace for uid, one in found.items()} == {
         SUPER_UID: "web",
         "uid-0": "lab",
     }
-    assert list(await gate.owned(caller(TWO))) == ["uid-3"]
-    assert await gate.owned(caller("33333333-0000-4000-8000-000000000000")) == {}
+    assert list(await gate.list_owned(caller(TWO))) == ["uid-3"]
+    assert await gate.list_owned(caller("33333333-0000-4000-8000-000000000000")) == {}
 
 
 def test_ports_of_the_host_are_out_of_reach():
     """SEC-16: but its logs are not."""
     table = read_pods(listed(pod(host_network=True)))
-    assert refusal(table, route(Verb.PORT_FORWARD, container="")) is Reason.HOST_NETWORK
-    assert decide(table, caller(), route())
+    assert refusal(table, route(RouteVerb.PORT_FORWARD, container="")) is RefusalReason.HOST_NETWORK
+    assert find_pod(table, caller(), route())
 
 
 @pytest.mark.parametrize(
@@ -210,10 +210,10 @@ def test_an_empty_node_has_no_pods():
     assert read_pods(b'{"items": null}') == {}
 
 
-class Kubelet:
+class CountingKubelet:
     """Gives lists, and counts how often."""
 
-    def __init__(self, *answers: bytes | RefusedError) -> None:
+    def __init__(self, *answers: bytes | RequestRefusedError) -> None:
         self.answers = list(answers)
         self.calls = 0
 
@@ -222,90 +222,90 @@ class Kubelet:
         answer = self.answers[min(self.calls, len(self.answers) - 1)]
         self.calls += 1
         await asyncio.sleep(0.01)
-        if isinstance(answer, RefusedError):
+        if isinstance(answer, RequestRefusedError):
             raise answer
         return answer
 
 
 async def test_a_fresh_list_serves_many():
     """The kubelet is not asked for each stream."""
-    kubelet = Kubelet(listed(pod()))
-    gate = Gate(kubelet.fetch)
+    kubelet = CountingKubelet(listed(pod()))
+    gate = PodAuthorizer(kubelet.fetch)
     for _ in range(20):
-        await gate.admit(caller(), route())
+        await gate.authorize(caller(), route())
     assert kubelet.calls == 1
 
 
 async def test_no_is_said_on_a_list_of_this_moment_only(monkeypatch):
     """SEC-17: who is not on this node's own list is not there; one that came is found at once."""
-    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
-    kubelet = Kubelet(listed(), listed(pod()))
-    gate = Gate(kubelet.fetch)
-    with pytest.raises(RefusedError):
-        await gate.admit(caller(), route())
+    monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
+    kubelet = CountingKubelet(listed(), listed(pod()))
+    gate = PodAuthorizer(kubelet.fetch)
+    with pytest.raises(RequestRefusedError):
+        await gate.authorize(caller(), route())
     assert kubelet.calls == 1  # that list was asked for after the request came
-    await gate.admit(caller(), route())
+    await gate.authorize(caller(), route())
     assert kubelet.calls == 2
 
 
 async def test_yes_is_said_on_a_list_that_is_not_old(monkeypatch):
     """SEC-06: a pod that was replaced by hand is not served for longer than the list is fresh."""
-    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
-    monkeypatch.setattr(gates, "FRESH_SECONDS", 0.05)
-    kubelet = Kubelet(listed(pod()), listed(pod(vcuid=None)))
-    gate = Gate(kubelet.fetch)
-    await gate.admit(caller(), route())
+    monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(gates, "MAX_LIST_AGE_SECONDS", 0.05)
+    kubelet = CountingKubelet(listed(pod()), listed(pod(vcuid=None)))
+    gate = PodAuthorizer(kubelet.fetch)
+    await gate.authorize(caller(), route())
     await asyncio.sleep(0.06)
-    with pytest.raises(RefusedError):
-        await gate.admit(caller(), route())
+    with pytest.raises(RequestRefusedError):
+        await gate.authorize(caller(), route())
 
 
 async def test_a_flood_of_misses_does_not_flood_the_kubelet(monkeypatch):
     """Callers share lists, and lists keep a distance."""
-    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.1)
-    kubelet = Kubelet(listed(pod()))
-    gate = Gate(kubelet.fetch)
-    misses = [gate.admit(caller(), route(pod=f"none-{i}")) for i in range(200)]
+    monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.1)
+    kubelet = CountingKubelet(listed(pod()))
+    gate = PodAuthorizer(kubelet.fetch)
+    misses = [gate.authorize(caller(), route(pod=f"none-{i}")) for i in range(200)]
     answers = await asyncio.gather(*misses, return_exceptions=True)
-    assert all(isinstance(answer, RefusedError) for answer in answers)
+    assert all(isinstance(answer, RequestRefusedError) for answer in answers)
     assert kubelet.calls <= 2
 
 
 async def test_misses_one_after_the_other_keep_a_distance(monkeypatch):
     """Each asks anew, but not at any speed."""
-    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.1)
-    kubelet = Kubelet(listed())
-    gate = Gate(kubelet.fetch)
+    monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.1)
+    kubelet = CountingKubelet(listed())
+    gate = PodAuthorizer(kubelet.fetch)
     loop = asyncio.get_running_loop()
     began = loop.time()
     for _ in range(4):
-        with pytest.raises(RefusedError):
-            await gate.admit(caller(), route())
+        with pytest.raises(RequestRefusedError):
+            await gate.authorize(caller(), route())
     assert kubelet.calls == 4
     assert loop.time() - began >= 0.29
 
 
 async def test_a_miss_does_not_hold_up_who_is_found(monkeypatch):
     """While a list is being waited for, the last one still serves."""
-    monkeypatch.setattr(gates, "SPACING_SECONDS", 60.0)
-    gate = Gate(Kubelet(listed(pod())).fetch)
-    await gate.admit(caller(), route())
-    stuck = asyncio.ensure_future(gate.admit(caller(TWO), route()))
+    monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 60.0)
+    gate = PodAuthorizer(CountingKubelet(listed(pod())).fetch)
+    await gate.authorize(caller(), route())
+    stuck = asyncio.ensure_future(gate.authorize(caller(TWO), route()))
     await asyncio.sleep(0.01)
     async with asyncio.timeout(1):
-        await gate.admit(caller(), route())
+        await gate.authorize(caller(), route())
     stuck.cancel()
 
 
 async def test_a_kubelet_that_fails_is_not_asked_at_any_speed(monkeypatch):
     """Lists keep a distance whatever becomes of them."""
-    monkeypatch.setattr(gates, "SPACING_SECONDS", 60.0)
-    down = RefusedError(502, Reason.KUBELET_DOWN, "down")
-    kubelet = Kubelet(down, listed(pod()))
-    gate = Gate(kubelet.fetch)
-    with pytest.raises(RefusedError):
-        await gate.admit(caller(), route())
-    again = asyncio.ensure_future(gate.admit(caller(), route()))
+    monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 60.0)
+    down = RequestRefusedError(502, RefusalReason.KUBELET_DOWN, "down")
+    kubelet = CountingKubelet(down, listed(pod()))
+    gate = PodAuthorizer(kubelet.fetch)
+    with pytest.raises(RequestRefusedError):
+        await gate.authorize(caller(), route())
+    again = asyncio.ensure_future(gate.authorize(caller(), route()))
     await asyncio.sleep(0.01)
     assert kubelet.calls == 1
     again.cancel()
@@ -313,29 +313,31 @@ async def test_a_kubelet_that_fails_is_not_asked_at_any_speed(monkeypatch):
 
 async def test_a_kubelet_that_is_down_is_asked_once_for_all_that_wait(monkeypatch):
     """One after the other, each with its own timeout, they would wait for hours."""
-    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
-    down = RefusedError(504, Reason.KUBELET_DOWN, "down")
-    kubelet = Kubelet(down, down, listed(pod()))
-    gate = Gate(kubelet.fetch)
-    waiting = [gate.admit(caller(), route()) for _ in range(50)]
+    monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
+    down = RequestRefusedError(504, RefusalReason.KUBELET_DOWN, "down")
+    kubelet = CountingKubelet(down, down, listed(pod()))
+    gate = PodAuthorizer(kubelet.fetch)
+    waiting = [gate.authorize(caller(), route()) for _ in range(50)]
     answers = await asyncio.gather(*waiting, return_exceptions=True)
     assert answers == [down] * 50
     assert kubelet.calls == 1
-    with pytest.raises(RefusedError):
-        await gate.admit(caller(), route())
-    await gate.admit(caller(), route())
+    with pytest.raises(RequestRefusedError):
+        await gate.authorize(caller(), route())
+    await gate.authorize(caller(), route())
 
 
 async def test_who_goes_away_while_it_asks_leaves_no_old_failure_behind(monkeypatch):
     """The next in line asks for itself, and is not told of a kubelet that was down before."""
-    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
-    kubelet = Kubelet(RefusedError(504, Reason.KUBELET_DOWN, "down"), listed(pod()))
-    gate = Gate(kubelet.fetch)
-    with pytest.raises(RefusedError):
-        await gate.admit(caller(), route())
-    asking = asyncio.ensure_future(gate.admit(caller(), route()))
+    monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
+    kubelet = CountingKubelet(
+        RequestRefusedError(504, RefusalReason.KUBELET_DOWN, "down"), listed(pod())
+    )
+    gate = PodAuthorizer(kubelet.fetch)
+    with pytest.raises(RequestRefusedError):
+        await gate.authorize(caller(), route())
+    asking = asyncio.ensure_future(gate.authorize(caller(), route()))
     await asyncio.sleep(0)
-    waiting = asyncio.ensure_future(gate.admit(caller(), route()))
+    waiting = asyncio.ensure_future(gate.authorize(caller(), route()))
     await asyncio.sleep(0.005)
     assert kubelet.calls == 2
     asking.cancel()
@@ -344,9 +346,9 @@ async def test_who_goes_away_while_it_asks_leaves_no_old_failure_behind(monkeypa
 
 async def test_a_list_that_cannot_be_read_is_the_kubelets_fault(monkeypatch):
     """502, and the next request asks again."""
-    monkeypatch.setattr(gates, "SPACING_SECONDS", 0.0)
-    gate = Gate(Kubelet(b"<html>", listed(pod())).fetch)
-    with pytest.raises(RefusedError) as refused:
-        await gate.admit(caller(), route())
-    assert (refused.value.status, refused.value.reason) == (502, Reason.KUBELET_ODD)
-    await gate.admit(caller(), route())
+    monkeypatch.setattr(gates, "MIN_LIST_INTERVAL_SECONDS", 0.0)
+    gate = PodAuthorizer(CountingKubelet(b"<html>", listed(pod())).fetch)
+    with pytest.raises(RequestRefusedError) as refused:
+        await gate.authorize(caller(), route())
+    assert (refused.value.status, refused.value.reason) == (502, RefusalReason.KUBELET_ODD)
+    await gate.authorize(caller(), route())

@@ -8,7 +8,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vnagent.authz import pod_list_parser
-from vnagent.authz.pod_list_parser import PodListError, items
+from vnagent.authz.pod_list_parser import PodListError, iterate_items
 
 PODS = st.lists(
     st.dictionaries(
@@ -29,10 +29,12 @@ def test_items_are_those_of_the_list(pods, is_framed, indent):
     """With the frame that Go writes, without, with spaces and with escapes."""
     frame = {"kind": "PodList", "apiVersion": "v1", "metadata": {"resourceVersion": "5"}}
     document = json.dumps({**(frame if is_framed else {}), "items": pods}, indent=indent)
-    assert list(items(document.encode())) == pods
+    assert list(iterate_items(document.encode())) == pods
     compact = json.dumps({"items": pods}, separators=(",", ":"), ensure_ascii=False)
     assert (
-        list(items(compact.encode("utf-8", "surrogatepass"))) == pods if _is_clean(pods) else True
+        list(iterate_items(compact.encode("utf-8", "surrogatepass"))) == pods
+        if _is_clean(pods)
+        else True
     )
 
 
@@ -42,8 +44,8 @@ def test_items_are_the_same_out_of_any_window(pods, size):
     document = json.dumps({"kind": "PodList", "items": pods}, ensure_ascii=False)
     if _is_clean(pods):
         with pytest.MonkeyPatch.context() as patch:
-            patch.setattr(pod_list_parser, "_WINDOW", size)
-            assert list(items(document.encode())) == pods
+            patch.setattr(pod_list_parser, "_SCAN_WINDOW_BYTES", size)
+            assert list(iterate_items(document.encode())) == pods
 
 
 def test_a_wide_letter_does_not_blow_up_the_whole():
@@ -52,7 +54,7 @@ def test_a_wide_letter_does_not_blow_up_the_whole():
     document = json.dumps({"items": pods}, ensure_ascii=False).encode()
     tracemalloc.start()
     try:
-        for _ in items(document):
+        for _ in iterate_items(document):
             pass
         _, peak = tracemalloc.get_traced_memory()
     finally:
@@ -67,13 +69,13 @@ def _is_clean(pods) -> bool:
 def test_a_list_of_nothing():
     """Go writes null for it."""
     for written in (b'{"items":null}', b'{"items": [ ] }', b' {"kind":"PodList","items":[]}\n'):
-        assert list(items(written)) == []
+        assert list(iterate_items(written)) == []
 
 
 def test_a_later_list_may_say_more_around_its_items():
     """What this file does not know must not shut everybody out."""
     written = b'{"kind":5,"metadata":{"items":[7],"shard":{"a":"}]"}},"items":[1,[2]],"more":[{}]}'
-    assert list(items(written)) == [1, [2]]
+    assert list(iterate_items(written)) == [1, [2]]
 
 
 @pytest.mark.parametrize(
@@ -105,4 +107,4 @@ def test_a_later_list_may_say_more_around_its_items():
 def test_what_is_no_list_is_noticed(document):
     """An answer that is cut or doubled must not look like a short one."""
     with pytest.raises(PodListError):
-        list(items(document))
+        list(iterate_items(document))

@@ -14,24 +14,25 @@ from tests.support.vnagent.token_review_api import (
     asking,
 )
 from vnagent.authz import token_review
-from vnagent.authz.token_review import Reviews, Verdict
+from vnagent.authz.token_review import ReviewResult, TokenReviewer
 
 
 @pytest.mark.parametrize(
     ("token", "verdict"),
-    [(GOOD, Verdict.ALLOWED), (OTHER, Verdict.FORBIDDEN), (NOBODY, Verdict.UNKNOWN)],
+    [(GOOD, ReviewResult.ALLOWED), (OTHER, ReviewResult.FORBIDDEN), (NOBODY, ReviewResult.UNKNOWN)],
 )
 async def test_both_questions_decide(tmp_path, token, verdict):
     """SEC-13: whose token it is, and whether that one may; with our own credential."""
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
-        assert await Reviews(origin).of(token.encode()) is verdict
+        assert await TokenReviewer(origin).review(token.encode()) is verdict
     assert api.asked[0]["spec"] == {"token": token}
     assert all(b"Authorization: Bearer agents-own-token" in head for head in api.heads)
     assert (
-        api.kinds == ["TokenReview", "SubjectAccessReview"][: 1 + (verdict is not Verdict.UNKNOWN)]
+        api.kinds
+        == ["TokenReview", "SubjectAccessReview"][: 1 + (verdict is not ReviewResult.UNKNOWN)]
     )
-    if verdict is Verdict.ALLOWED:
+    if verdict is ReviewResult.ALLOWED:
         spec = {key: value for key, value in READER.items() if key != "username"}
         assert api.asked[1]["spec"] == {
             **spec,
@@ -44,16 +45,16 @@ async def test_an_answer_counts_for_a_while(tmp_path, monkeypatch):
     """Whatever it was; those who come together ask once."""
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
-        found = Reviews(origin)
+        found = TokenReviewer(origin)
         for token in (GOOD, NOBODY):
-            verdicts = await asyncio.gather(*(found.of(token.encode()) for _ in range(5)))
+            verdicts = await asyncio.gather(*(found.review(token.encode()) for _ in range(5)))
             assert len(set(verdicts)) == 1
         assert api.kinds == ["TokenReview", "SubjectAccessReview", "TokenReview"]
-        monkeypatch.setattr(token_review, "GOOD_SECONDS", -1.0)
-        again = Reviews(origin)
-        await again.of(GOOD.encode())
+        monkeypatch.setattr(token_review, "ALLOWED_CACHE_SECONDS", -1.0)
+        again = TokenReviewer(origin)
+        await again.review(GOOD.encode())
         api.users.clear()
-        assert await again.of(GOOD.encode()) is Verdict.UNKNOWN  # it was taken back
+        assert await again.review(GOOD.encode()) is ReviewResult.UNKNOWN  # it was taken back
 
 
 @pytest.mark.parametrize("token", [b"", b"two words", b"a\nb", b"\xff", b"x" * 20_000, b"a;b"])
@@ -61,7 +62,7 @@ async def test_what_is_no_token_is_nobodys_question(tmp_path, token):
     """Neither the API server's nor a line in a header."""
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
-        assert await Reviews(origin).of(token) is Verdict.UNKNOWN
+        assert await TokenReviewer(origin).review(token) is ReviewResult.UNKNOWN
     assert api.asked == []
 
 
@@ -80,10 +81,10 @@ async def test_an_api_server_that_does_not_say_lets_nobody_in(tmp_path, odd, cap
     """And the next request asks again; no token is logged."""
     api = ReviewApi(odd=odd)
     async with asking(tmp_path, api) as origin:
-        found = Reviews(origin)
-        assert await found.of(GOOD.encode()) is Verdict.UNDECIDED
+        found = TokenReviewer(origin)
+        assert await found.review(GOOD.encode()) is ReviewResult.UNDECIDED
         api.odd = b""
-        assert await found.of(GOOD.encode()) is Verdict.ALLOWED
+        assert await found.review(GOOD.encode()) is ReviewResult.ALLOWED
     assert GOOD not in capsys.readouterr().out
 
 
@@ -101,7 +102,7 @@ async def test_half_a_yes_is_a_no(tmp_path, monkeypatch, status):
     api = ReviewApi()
     monkeypatch.setattr(api, "_status", lambda *_: status)
     async with asking(tmp_path, api) as origin:
-        assert await Reviews(origin).of(GOOD.encode()) is Verdict.UNKNOWN
+        assert await TokenReviewer(origin).review(GOOD.encode()) is ReviewResult.UNKNOWN
 
 
 @pytest.mark.parametrize("right", [{}, {"allowed": "true"}, {"allowed": True, "denied": True}])
@@ -113,31 +114,31 @@ async def test_a_right_is_said_in_full(tmp_path, monkeypatch, right):
         api, "_status", lambda kind, spec: right if "Sub" in kind else real(kind, spec)
     )
     async with asking(tmp_path, api) as origin:
-        assert await Reviews(origin).of(GOOD.encode()) is Verdict.FORBIDDEN
+        assert await TokenReviewer(origin).review(GOOD.encode()) is ReviewResult.FORBIDDEN
 
 
 async def test_a_flood_of_new_tokens_is_paced(tmp_path, monkeypatch):
     """SEC-13: the API server does not feel it, and whoever was let in still is."""
-    monkeypatch.setattr(token_review, "NEW_AT_ONCE", 4)
-    monkeypatch.setattr(token_review, "NEW_SECONDS", 600.0)
-    monkeypatch.setattr(token_review, "GOOD_SECONDS", -1.0)
+    monkeypatch.setattr(token_review, "REVIEW_BURST", 4)
+    monkeypatch.setattr(token_review, "REVIEW_INTERVAL_SECONDS", 600.0)
+    monkeypatch.setattr(token_review, "ALLOWED_CACHE_SECONDS", -1.0)
     api = ReviewApi()
     async with asking(tmp_path, api) as origin:
-        found = Reviews(origin)
-        assert await found.of(GOOD.encode()) is Verdict.ALLOWED
-        verdicts = [await found.of(secrets.token_hex(8).encode()) for _ in range(10)]
-        assert verdicts == [Verdict.UNKNOWN] * 3 + [Verdict.BUSY] * 7
-        assert await found.of(GOOD.encode()) is Verdict.ALLOWED
+        found = TokenReviewer(origin)
+        assert await found.review(GOOD.encode()) is ReviewResult.ALLOWED
+        verdicts = [await found.review(secrets.token_hex(8).encode()) for _ in range(10)]
+        assert verdicts == [ReviewResult.UNKNOWN] * 3 + [ReviewResult.BUSY] * 7
+        assert await found.review(GOOD.encode()) is ReviewResult.ALLOWED
         assert api.kinds.count("TokenReview") == 5
 
 
 async def test_what_is_remembered_is_bounded_and_no_token(tmp_path, monkeypatch):
     """SEC-13: digests of the last few."""
-    monkeypatch.setattr(token_review, "NEW_SECONDS", 0.0)
-    monkeypatch.setattr(token_review, "REMEMBERED", 3)
+    monkeypatch.setattr(token_review, "REVIEW_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(token_review, "MAX_CACHED_TOKENS", 3)
     async with asking(tmp_path, ReviewApi()) as origin:
-        found = Reviews(origin)
+        found = TokenReviewer(origin)
         for token in (*(f"token-{number}" for number in range(10)), GOOD):
-            await found.of(token.encode())
-        assert len(found._known) == 3
+            await found.review(token.encode())
+        assert len(found._cached_results) == 3
         assert GOOD not in str(vars(found))

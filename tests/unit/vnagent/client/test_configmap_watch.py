@@ -17,8 +17,8 @@ from tests.support.vnagent.configmap_api import (
     forbidding,
 )
 from vnagent.client import configmap_watch
-from vnagent.client.configmap_watch import Bulletin
-from vnagent.client.https_client import Address, Origin
+from vnagent.client.configmap_watch import ConfigMapWatch
+from vnagent.client.https_client import HttpsClient, ServerAddress
 from vnagent.stream.file_watch import WatchedFile
 from vnagent.stream.tls_stream import ReceiveBuffer
 
@@ -26,7 +26,7 @@ from vnagent.stream.tls_stream import ReceiveBuffer
 @pytest.fixture(autouse=True)
 def _in_a_hurry(monkeypatch):
     monkeypatch.setattr(configmap_watch, "RETRY_SECONDS", (0.01,))
-    monkeypatch.setattr(configmap_watch, "PAUSE_SECONDS", 0.0)
+    monkeypatch.setattr(configmap_watch, "WATCH_INTERVAL_SECONDS", 0.0)
 
 
 @contextlib.asynccontextmanager
@@ -42,16 +42,16 @@ async def following(
         await file.refresh()
     context = tls_sockets.server_context(authority, "127.0.0.1")
     async with api.running(tls=context, chunk_bytes=CHUNK_BYTES):
-        address = Address("127.0.0.1", api.port, "127.0.0.1")
-        origin = Origin(address, authorities=files[0], token=files[1], buffer=ReceiveBuffer())
-        found = Bulletin(
+        address = ServerAddress("127.0.0.1", api.port, "127.0.0.1")
+        origin = HttpsClient(address, authorities=files[0], token=files[1], buffer=ReceiveBuffer())
+        found = ConfigMapWatch(
             origin,
             namespace=NAMESPACE,
             name=NAME,
-            tell=told.append,
-            lose=lambda: told.append("lost"),
+            on_data=told.append,
+            on_lost=lambda: told.append("lost"),
         )
-        task = asyncio.ensure_future(found.follow())
+        task = asyncio.ensure_future(found.run())
         try:
             yield told
         finally:

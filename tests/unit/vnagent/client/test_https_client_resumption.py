@@ -7,11 +7,11 @@ import trustme
 
 from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from vnagent.client.https_client import Address, Origin
-from vnagent.client.upstream_server import Peer
+from vnagent.client.https_client import HttpsClient, ServerAddress
+from vnagent.client.upstream_server import UpstreamServer
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_stream import Channel, ChannelLostError, ReceiveBuffer
-from vnagent.upstream.kubelet import WORDS
+from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
+from vnagent.upstream.kubelet import KUBELET_LABELS
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"
 
@@ -41,22 +41,22 @@ async def origin(authority, resumed, tmp_path):
         port,
         _,
     ):
-        yield Origin(
-            Address("127.0.0.1", port, "127.0.0.1"),
+        yield HttpsClient(
+            ServerAddress("127.0.0.1", port, "127.0.0.1"),
             authorities=trusted,
             token=token,
             buffer=ReceiveBuffer(),
         )
 
 
-async def looked(origin: Origin) -> None:
-    (await origin.dial(is_look=True)).close()
+async def looked(origin: HttpsClient) -> None:
+    (await origin.connect(is_probe=True)).close()
 
 
-def late(origin: Origin, channel: Channel) -> bool:
+def late(origin: HttpsClient, channel: TlsStream) -> bool:
     """Have an answer begin only now, and tell whether that leaves a session."""
-    origin.remember(channel)
-    return origin._context._kept is not None
+    origin.remember_session(channel)
+    return origin._context._session_entry is not None
 
 
 async def settled(resumed: list[bool], count: int) -> list[bool]:
@@ -68,14 +68,14 @@ async def settled(resumed: list[bool], count: int) -> list[bool]:
 async def test_what_was_verified_once_is_gone_on_with(origin, resumed):
     """The handshake of a command's connection costs half, on both sides."""
     for _ in range(3):
-        assert (await origin.ask("GET", "/")).body == b"ok"
+        assert (await origin.request("GET", "/")).body == b"ok"
     assert await settled(resumed, 3) == [False, True, True]
 
 
 async def test_so_it_is_with_streams(origin, resumed):
     """What a stream's connection has shown serves the next ones that are made for others."""
     for _ in range(2):
-        opened = await Peer(origin, WORDS).open("GET", "/", [])
+        opened = await UpstreamServer(origin, KUBELET_LABELS).open("GET", "/", [])
         opened.channel.abort()
     assert await settled(resumed, 2) == [False, True]
 
@@ -83,16 +83,16 @@ async def test_so_it_is_with_streams(origin, resumed):
 async def test_who_looks_at_a_certificate_sees_it(origin, resumed):
     """SEC-11: whatever becomes of sessions meanwhile; and nobody else tells of a good one."""
     told: list[Exception | None] = []
-    origin.dialled = told.append
-    await origin.ask("GET", "/")
+    origin.on_dialed = told.append
+    await origin.request("GET", "/")
     await looked(origin)
-    await origin.ask("GET", "/")
+    await origin.request("GET", "/")
     assert await settled(resumed, 3) == [False, False, True]
     assert told == [None, None]
 
 
-async def answered(origin: Origin) -> Channel:
-    channel = await origin.dial()
+async def answered(origin: HttpsClient) -> TlsStream:
+    channel = await origin.connect()
     channel.write(b"GET / HTTP/1.1\r\n\r\n")
     await channel.read()
     return channel
@@ -103,8 +103,8 @@ async def test_what_was_shown_before_a_failure_serves_nobody_after_it(origin):
     early = await answered(origin)
     good = origin._authorities.content
     origin._authorities.content = trustme.CA().cert_pem.bytes()
-    with pytest.raises(ChannelLostError):
-        await origin.dial(is_look=True)
+    with pytest.raises(StreamLostError):
+        await origin.connect(is_probe=True)
     origin._authorities.content = good
     assert not late(origin, early)
     early.abort()
@@ -114,45 +114,45 @@ async def test_the_latest_proof_is_kept(origin):
     """Not that of a log that was opened before, and has said nothing until now."""
     older, newer = await answered(origin), await answered(origin)
     assert late(origin, newer)
-    kept = origin._context._kept
+    kept = origin._context._session_entry
     assert late(origin, older)
-    assert origin._context._kept is kept
+    assert origin._context._session_entry is kept
     older.abort()
     newer.abort()
 
 
 async def test_who_hangs_over_a_session_is_offered_none_again(origin, resumed):
     """Though its caller has given up sooner than the agent would."""
-    await origin.ask("GET", "/")
-    dialling = asyncio.ensure_future(origin.dial())
+    await origin.request("GET", "/")
+    dialling = asyncio.ensure_future(origin.connect())
     await asyncio.sleep(0)
     dialling.cancel()
     with pytest.raises(asyncio.CancelledError):
         await dialling
-    assert origin._context._kept is None
+    assert origin._context._session_entry is None
 
 
 async def test_other_authorities_verify_anew(origin, resumed):
     """SEC-11: whom they do not vouch for is dialled in vain, session or not."""
-    await origin.ask("GET", "/")
+    await origin.request("GET", "/")
     trusted = origin._authorities
     trusted.path.write_bytes(trusted.path.read_bytes() + b"\n")
     await trusted.refresh()
-    await origin.ask("GET", "/")
+    await origin.request("GET", "/")
     assert await settled(resumed, 2) == [False, False]
     trusted.path.write_bytes(trustme.CA().cert_pem.bytes())
     await trusted.refresh()
-    with pytest.raises(ChannelLostError) as lost:
-        await origin.dial()
+    with pytest.raises(StreamLostError) as lost:
+        await origin.connect()
     assert lost.value.is_untrusted
 
 
 async def test_a_session_serves_for_minutes(origin, resumed):
     """SEC-11: counted from the handshake in which the certificate was shown."""
-    await origin.ask("GET", "/")
-    kept = origin._context._kept
-    origin._context._kept = kept._replace(until=0.0)
-    await origin.ask("GET", "/")
-    await origin.ask("GET", "/")
+    await origin.request("GET", "/")
+    kept = origin._context._session_entry
+    origin._context._session_entry = kept._replace(until=0.0)
+    await origin.request("GET", "/")
+    await origin.request("GET", "/")
     assert await settled(resumed, 3) == [False, False, True]
-    assert origin._context._kept.until > kept.until
+    assert origin._context._session_entry.until > kept.until

@@ -6,13 +6,13 @@ from types import SimpleNamespace
 import pytest
 
 from vnagent.client import upstream_server as peers
-from vnagent.client.upstream_server import Peer
+from vnagent.client.upstream_server import UpstreamServer
 
 
-class Channel:
+class FakeTlsStream:
     """A connection that waits for its use, or was let go."""
 
-    is_quiet = True
+    is_idle = True
     is_open = True
 
     def abort(self) -> None:
@@ -22,17 +22,17 @@ class Channel:
 
 async def test_what_waits_is_dropped_at_its_time(monkeypatch):
     """At the very moment too, as nobody looks again before as much time has passed once more."""
-    peer, old, new = Peer(None, None), Channel(), Channel()
+    peer, old, new = UpstreamServer(None, None), FakeTlsStream(), FakeTlsStream()
     monkeypatch.setattr(
         peers.asyncio, "get_running_loop", lambda: SimpleNamespace(time=lambda: 1000.0)
     )
-    peer._warm.append(peers._Warm(old, 1000.0 - peers.WARM_SECONDS))
-    peer._warm.append(peers._Warm(new, 1000.001 - peers.WARM_SECONDS))
-    peer._drop_old()
+    peer._warm.append(peers._WarmConnection(old, 1000.0 - peers.WARM_SECONDS))
+    peer._warm.append(peers._WarmConnection(new, 1000.001 - peers.WARM_SECONDS))
+    peer._close_old()
     assert (old.is_open, new.is_open) == (False, True)
 
 
-class Denying(Channel):
+class DenyingStream(FakeTlsStream):
     """A connection to a server that knows nobody."""
 
     def write(self, *_: bytes) -> None:
@@ -45,9 +45,9 @@ class Denying(Channel):
 
 async def test_a_refused_connection_is_let_go_before_another_credential_is_looked_for():
     """The caller may go away meanwhile, and nobody else knows of the connection."""
-    channel, looking = Denying(), asyncio.Event()
+    channel, looking = DenyingStream(), asyncio.Event()
 
-    async def dial() -> Channel:
+    async def dial() -> FakeTlsStream:
         return channel
 
     async def renew() -> bool:
@@ -56,9 +56,9 @@ async def test_a_refused_connection_is_let_go_before_another_credential_is_looke
         return False
 
     origin = SimpleNamespace(
-        dial=dial, renew_credential=renew, remember=id, write_request=lambda *_: b""
+        connect=dial, renew_credential=renew, remember=id, write_request=lambda *_: b""
     )
-    opening = asyncio.ensure_future(Peer(origin, None).open("GET", "/", []))
+    opening = asyncio.ensure_future(UpstreamServer(origin, None).open("GET", "/", []))
     await looking.wait()
     opening.cancel()
     with pytest.raises(asyncio.CancelledError):

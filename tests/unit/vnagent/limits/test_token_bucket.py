@@ -1,15 +1,15 @@
 """Turns: a burst, then one at a time; looking costs nothing."""
 
-from vnagent.limits.token_bucket import Bucket, Buckets
+from vnagent.limits.token_bucket import TenantBuckets, TokenBucket
 
 
 def test_a_burst_then_one_by_one():
     """Whoever hammers gets one turn per interval, and no more for having hammered."""
-    bucket = Bucket(3, 5.0)
+    bucket = TokenBucket(3, 5.0)
     taken = []
     for tenth in range(301):
         now = tenth / 10
-        if not bucket.pause(now):
+        if not bucket.get_wait(now):
             bucket.take(now)
             taken.append(now)
     assert taken == [0, 0.1, 0.2, 5, 10, 15, 20, 25, 30]
@@ -17,35 +17,35 @@ def test_a_burst_then_one_by_one():
 
 def test_a_pause_says_how_long():
     """Down to 0, and then it has a turn."""
-    bucket = Bucket(1, 5.0)
-    assert bucket.pause(100) == 0
+    bucket = TokenBucket(1, 5.0)
+    assert bucket.get_wait(100) == 0
     bucket.take(100)
-    assert bucket.pause(100) == 5
-    assert bucket.pause(103) == 2
-    assert bucket.pause(105) == 0
+    assert bucket.get_wait(100) == 5
+    assert bucket.get_wait(103) == 2
+    assert bucket.get_wait(105) == 0
 
 
 def test_looking_is_not_taking():
     """Or callers that leave would starve those that stay."""
-    bucket = Bucket(1, 5.0)
+    bucket = TokenBucket(1, 5.0)
     bucket.take(0)
     for _ in range(100):
-        bucket.pause(1)
-    assert bucket.pause(5) == 0
+        bucket.get_wait(1)
+    assert bucket.get_wait(5) == 0
 
 
 def test_turns_that_nobody_took_come_back():
     """But never more than the burst."""
-    bucket = Bucket(2, 1.0)
+    bucket = TokenBucket(2, 1.0)
     for now in (0, 0, 100, 100):
-        assert bucket.pause(now) == 0
+        assert bucket.get_wait(now) == 0
         bucket.take(now)
-    assert bucket.pause(100) == 1
+    assert bucket.get_wait(100) == 1
 
 
 def test_tenants_have_turns_of_their_own_and_are_forgotten():
     """One that hammers takes nothing from another; what is remembered does not grow."""
-    buckets = Buckets(2, 1.0)
+    buckets = TenantBuckets(2, 1.0)
     assert [buckets.take("a", 0) for _ in range(4)] == [True, True, False, False]
     assert buckets.take("b", 0)
     assert len(buckets) == 2
@@ -56,8 +56,8 @@ def test_tenants_have_turns_of_their_own_and_are_forgotten():
 
 
 def test_who_takes_more_than_there_is_owes_it():
-    buckets = Buckets(3, 1.0)
+    buckets = TenantBuckets(3, 1.0)
     assert buckets.take("a", 0.0)
-    buckets.owe("a", 0.0, 4)
+    buckets.charge("a", 0.0, 4)
     assert [buckets.take("a", now) for now in (0.0, 2.9, 3.0)] == [False, False, True]
     assert buckets.take("b", 0.0)

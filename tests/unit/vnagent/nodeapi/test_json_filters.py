@@ -12,27 +12,27 @@ JSON = st.recursive(
     max_leaves=8,
 )
 READERS = (
-    json_filters.count,
-    json_filters.number,
-    json_filters.switch,
-    json_filters.text,
-    json_filters.moment,
+    json_filters.read_count,
+    json_filters.read_number,
+    json_filters.read_bool,
+    json_filters.read_text,
+    json_filters.read_time,
 )
 
 
 @pytest.mark.parametrize(
     ("reader", "passes", "stays"),
     [
-        (json_filters.count, [0, 2**64 - 1], [-1, 2**64, 1.0, True, "1", None]),
-        (json_filters.number, [0, -9, 2**31 - 1], [2**31, -(2**31), 1.0, False, "1", None]),
-        (json_filters.switch, [True, False], [0, 1, "true", None]),
+        (json_filters.read_count, [0, 2**64 - 1], [-1, 2**64, 1.0, True, "1", None]),
+        (json_filters.read_number, [0, -9, 2**31 - 1], [2**31, -(2**31), 1.0, False, "1", None]),
+        (json_filters.read_bool, [True, False], [0, 1, "true", None]),
         (
-            json_filters.text,
+            json_filters.read_text,
             ["", "a b", "ü", "x" * 4096],
             ["x" * 4097, "a\nb", "\0", "\u202e", 5, None],
         ),
         (
-            json_filters.moment,
+            json_filters.read_time,
             ["2026-11-22T17:00:00Z", "2026-11-22T17:00:00.123456789Z"],
             ["2026-13-22T17:00:00Z", "2026-11-22", "2026-11-22T17:00:00+00:00", "", 5, None],
         ),
@@ -50,6 +50,6 @@ def test_readers_never_fail(value):
     for reader in READERS:
         found = reader(value)
         assert found is None or (found == value and not isinstance(found, dict | list))
-        inside = json_filters.fields({"a": reader})(value)
+        inside = json_filters.read_fields({"a": reader})(value)
         assert inside is None or inside.keys() <= {"a"}
-        assert json_filters.each(reader)(value) is None or isinstance(value, list)
+        assert json_filters.read_list(reader)(value) is None or isinstance(value, list)

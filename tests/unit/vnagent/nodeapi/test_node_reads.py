@@ -16,7 +16,7 @@ from tests.support.vnagent.kubelet_answers import owned, pod_figures, tenant_uid
 from tests.support.vnagent.running_agent import FakeKubelet
 from vnagent.authz import thread_offload
 from vnagent.nodeapi import node_reads, singleflight
-from vnagent.protocol.errors import RefusedError
+from vnagent.protocol.errors import RequestRefusedError
 from vnagent.server import request
 
 OTHER = "22222222-0000-4000-8000-000000000000"
@@ -70,8 +70,8 @@ def split(answer: bytes) -> tuple[int, list[bytes], bytes]:
 @pytest.fixture(autouse=True)
 def hasty(monkeypatch):
     """Nobody waits between two equal questions; a slow machine is no reason to ask once more."""
-    monkeypatch.setattr(singleflight, "SPACING_SECONDS", 0.0)
-    monkeypatch.setattr(singleflight, "FRESH_SECONDS", 60.0)
+    monkeypatch.setattr(singleflight, "MIN_QUERY_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(singleflight, "MAX_AGE_SECONDS", 60.0)
 
 
 @pytest.mark.parametrize("path", PATHS)
@@ -185,11 +185,11 @@ async def test_a_missing_right_is_said_to_be_ours(tmp_path):
 
 async def test_too_much_is_not_read(tmp_path, monkeypatch, recorded):
     """A kubelet without end: what is over the cap is not waited for, and the caller hears so."""
-    row = node_reads._ROWS[node_reads.Verb.STATS]
+    row = node_reads._READ_ROUTES[node_reads.RouteVerb.STATS]
     monkeypatch.setitem(
-        node_reads._ROWS,
-        node_reads.Verb.STATS,
-        node_reads._Row(row.path, row.content_type, 300_000),
+        node_reads._READ_ROUTES,
+        node_reads.RouteVerb.STATS,
+        node_reads._ReadRoute(row.path, row.content_type, 300_000),
     )
 
     sent = []
@@ -212,8 +212,8 @@ async def test_too_much_is_not_read(tmp_path, monkeypatch, recorded):
 
 async def test_a_slow_kubelet_is_not_waited_for(tmp_path, monkeypatch):
     """A scraper's patience is short as well."""
-    monkeypatch.setattr(singleflight, "READ_SECONDS", 0.2)
-    gateway = running_agent.Gateway()
+    monkeypatch.setattr(singleflight, "RESPONSE_SECONDS", 0.2)
+    gateway = running_agent.HeldKubelet()
     kubelet = node()
     kubelet.answer = gateway
     async with running_agent.staged(tmp_path, kubelet) as set_up:
@@ -224,19 +224,19 @@ async def test_a_slow_kubelet_is_not_waited_for(tmp_path, monkeypatch):
 
 async def test_a_node_that_is_busy_says_so(tmp_path, monkeypatch, recorded):
     """Few answers are in memory; who asks for yet another waits, but not for long."""
-    monkeypatch.setattr(singleflight, "PATIENCE_SECONDS", 0.2)
-    gateway = running_agent.Gateway(answering(content("/stats/summary")))
+    monkeypatch.setattr(singleflight, "PLACE_WAIT_SECONDS", 0.2)
+    gateway = running_agent.HeldKubelet(answering(content("/stats/summary")))
     kubelet = node()
     kubelet.answer = gateway
     async with running_agent.staged(tmp_path, kubelet) as set_up:
         context, other = set_up.context(), set_up.context(named(f"vc://{OTHER}/{KEY}"))
         raws = [asking(f"/stats/summary{query}") for query in ("", "?only_cpu_and_memory=true")]
         first = [asyncio.ensure_future(set_up.send(raw, context)) for raw in raws]
-        await eventually(lambda: len(kubelet.asked) == singleflight.HELD)
+        await eventually(lambda: len(kubelet.asked) == singleflight.MAX_HELD_RESPONSES)
         status, headers, body = split(await set_up.send(asking("/metrics/resource"), other))
         assert (status, body) == (429, b"the node is busy with other reads; try again\n")
         assert b"Retry-After: 1" in headers
-        assert len(kubelet.asked) == singleflight.HELD
+        assert len(kubelet.asked) == singleflight.MAX_HELD_RESPONSES
         gateway.open()
         assert [split(got)[0] for got in await asyncio.gather(*first)] == [200, 200]
         assert split(await set_up.send(raws[0], other))[0] == 200
@@ -245,7 +245,7 @@ async def test_a_node_that_is_busy_says_so(tmp_path, monkeypatch, recorded):
 
 async def test_tenants_that_ask_together_share_an_answer(tmp_path):
     """Four scrapers cost the kubelet what one does, and each gets its own."""
-    gateway = running_agent.Gateway(answering(content("/metrics/resource")))
+    gateway = running_agent.HeldKubelet(answering(content("/metrics/resource")))
     kubelet = node()
     kubelet.answer = gateway
     async with running_agent.staged(tmp_path, kubelet) as set_up:
@@ -263,16 +263,16 @@ async def test_tenants_that_ask_together_share_an_answer(tmp_path):
 
 async def test_a_tenant_has_its_own_limit(tmp_path, monkeypatch):
     """Those that wait for a place count, and do not take the places of others."""
-    gateway = running_agent.Gateway(answering(content("/stats/summary")))
+    gateway = running_agent.HeldKubelet(answering(content("/stats/summary")))
     kubelet = node()
     kubelet.answer = gateway
     async with running_agent.staged(tmp_path, kubelet) as set_up:
         context, raw = set_up.context(), asking("/stats/summary")
         open_ones = [
             asyncio.ensure_future(set_up.send(raw, context))
-            for _ in range(node_reads.READS_PER_TENANT)
+            for _ in range(node_reads.MAX_READS_PER_TENANT)
         ]
-        await eventually(lambda: set_up.streams.count == node_reads.READS_PER_TENANT)
+        await eventually(lambda: set_up.streams.count == node_reads.MAX_READS_PER_TENANT)
         status, _, body = split(await set_up.send(raw, context))
         assert (status, b"4 reads of the node open" in body) == (429, True)
         gateway.open()
@@ -302,10 +302,10 @@ async def test_a_certificate_for_figures_opens_nothing_else(tmp_path):
 
 def test_nobody_is_remembered_for_nothing():
     """A tenant that once asked is no entry for ever."""
-    places = node_reads.Reads(None, SimpleNamespace(kubelet=None), per_tenant=1)
-    with places.one("a"), places.one("b"):
+    places = node_reads.NodeReads(None, SimpleNamespace(kubelet=None), per_tenant=1)
+    with places.hold_read("a"), places.hold_read("b"):
         assert len(places._open) == 2
-        with pytest.raises(RefusedError), places.one("a"):
+        with pytest.raises(RequestRefusedError), places.hold_read("a"):
             pass
     assert not places._open
 
@@ -331,7 +331,7 @@ async def test_large_answers_are_read_beside_the_loop(tmp_path, monkeypatch):
         await set_up.send(asking("/pods"))
     assert (status, len(json.loads(body)["pods"])) == (200, 1)
     listed = len(json.dumps({"items": kubelet.pods}))
-    assert [size for size in sizes if size > thread_offload.LARGE_BYTES] == [
+    assert [size for size in sizes if size > thread_offload.THREAD_THRESHOLD_BYTES] == [
         listed,
         len(large),
         listed,
@@ -340,7 +340,7 @@ async def test_large_answers_are_read_beside_the_loop(tmp_path, monkeypatch):
 
 async def test_a_caller_that_does_not_read_is_left(tmp_path, monkeypatch, recorded):
     """Its answer is in memory as long as it takes, which is not for ever."""
-    monkeypatch.setattr(request, "HAND_OVER_SECONDS", 0.3)
+    monkeypatch.setattr(request, "RESPONSE_READ_SECONDS", 0.3)
     item = kubelet_answers.listed(OWN)
     kinds = [{"type": "c" * 4000, "status": "True"}] * 5000
     item["status"]["conditions"] = kinds

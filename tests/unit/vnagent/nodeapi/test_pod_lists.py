@@ -55,7 +55,7 @@ WHOLE = {
 
 def bound(*items, vc_uid: str = ONE):
     """Return what a tenant gets of `/pods`, as text and its items."""
-    text = pod_lists.bound(pod_list(*items), vc_uid).decode()
+    text = pod_lists.filter_pods(pod_list(*items), vc_uid).decode()
     found = json.loads(text)
     assert (found["kind"], found["apiVersion"]) == ("PodList", "v1")
     return text, found["items"]
@@ -77,8 +77,10 @@ def test_what_a_later_kubelet_adds_does_not_pass():
     now = pod_list(listed(owned()))
     later = kubelet_answers.with_news(now)
     assert later.count(b"guest") > now.count(b"guest") + 50
-    assert pod_lists.bound(later, ONE) == pod_lists.bound(now, ONE)
-    assert pod_lists.running(later, by_uid(owned())) == pod_lists.running(now, by_uid(owned()))
+    assert pod_lists.filter_pods(later, ONE) == pod_lists.filter_pods(now, ONE)
+    assert pod_lists.filter_running_pods(later, by_uid(owned())) == pod_lists.filter_running_pods(
+        now, by_uid(owned())
+    )
 
 
 def test_equal_names_are_told_apart():
@@ -108,7 +110,7 @@ def test_labels_are_the_tenants_as_recorded():
     """Without a record none: what a webhook of the super cluster adds looks like any other."""
     for record in (None, "", "{", "[]", "5", '[["app"]]', '{"app": 1}', "[5,[]]", '["app",[]]'):
         item = listed(owned())
-        item["metadata"]["annotations"][wellknown.KEYS] = record
+        item["metadata"]["annotations"][wellknown.SYNCED_KEYS] = record
         assert "labels" not in bound(item)[1][0]["metadata"]
     item = listed(owned(), labels=None)
     assert "labels" not in bound(item)[1][0]["metadata"]
@@ -131,7 +133,9 @@ def test_running_pods_are_known_by_uid():
 
     moved = owned(1, super_namespace="kube-system")
     document = pod_list(run(owned()), run(GUEST), run(owned(9)), run(moved), {"metadata": {}})
-    found = json.loads(pod_lists.running(document, by_uid(owned(), owned(3, name="cart"))))
+    found = json.loads(
+        pod_lists.filter_running_pods(document, by_uid(owned(), owned(3, name="cart")))
+    )
     (item,) = found["items"]
     assert item["metadata"] == {
         "name": "shop",
@@ -139,7 +143,7 @@ def test_running_pods_are_known_by_uid():
         "uid": kubelet_answers.tenant_uid(1),
     }
     assert item["spec"] == {"containers": [{"name": "main", "image": "sha256:1"}]}
-    assert json.loads(pod_lists.running(b'{"items": null}', {}))["items"] == []
+    assert json.loads(pod_lists.filter_running_pods(b'{"items": null}', {}))["items"] == []
 
 
 @pytest.mark.parametrize(
@@ -150,9 +154,9 @@ def test_running_pods_are_known_by_uid():
 def test_what_is_no_list_is_noticed(document):
     """It would look like a node without pods."""
     with pytest.raises(PodListError):
-        pod_lists.bound(document, ONE)
+        pod_lists.filter_pods(document, ONE)
     with pytest.raises(PodListError):
-        pod_lists.running(document, by_uid(owned()))
+        pod_lists.filter_running_pods(document, by_uid(owned()))
 
 
 @pytest.mark.parametrize("value", [None, 5, "text", [], {}, [5], {"a": 1}, True])

@@ -7,9 +7,9 @@ from prometheus_client.parser import text_string_to_metric_families
 
 from tests.support.vnagent import kubelet_answers
 from tests.support.vnagent.kubelet_answers import TWO, owned, uid
-from vnagent.nodeapi.cpu_counters import Used
-from vnagent.nodeapi.resource_metrics import reduce
-from vnagent.protocol.http_heads import ResponseProblemError
+from vnagent.nodeapi.cpu_counters import PodUsage
+from vnagent.nodeapi.resource_metrics import filter_metrics
+from vnagent.protocol.http_heads import InvalidResponseError
 
 SPACE = "default-b41df0-one-web"
 END = "resource_scrape_error 0\n"
@@ -44,7 +44,7 @@ def added(used):
 
 def reduced(text: str, *pods, total=added) -> str:
     """Return what a tenant with these pods gets."""
-    return reduce(text.encode(), pods, total).decode()
+    return filter_metrics(text.encode(), pods, total).decode()
 
 
 def samples(text: str) -> list[tuple[str, dict[str, str], float]]:
@@ -86,7 +86,7 @@ def test_the_total_is_asked_for_by_super_uid():
     """And what it says is the node's figure."""
     seen = []
     got = reduced(ANSWER, owned(), total=lambda used: seen.append(used) or 9_000_000_000)
-    assert seen == [{uid(1): Used(1_500_000_000, 1700000000.123)}]
+    assert seen == [{uid(1): PodUsage(1_500_000_000, 1700000000.123)}]
     assert "node_cpu_usage_seconds_total 9.0 1700000000123\n" in got
 
 
@@ -176,8 +176,8 @@ def test_names_are_written_so_that_they_end_nowhere():
 )
 def test_what_is_no_metrics_is_noticed(document):
     """Read in two ways, a line would be two figures; an empty answer would look like no pods."""
-    with pytest.raises(ResponseProblemError):
-        reduce(document, [owned()], added)
+    with pytest.raises(InvalidResponseError):
+        filter_metrics(document, [owned()], added)
 
 
 SCRAPS = st.sampled_from(
@@ -194,7 +194,7 @@ def test_damaged_answers_show_nobody_else(damage):
         text = text[:at] + scrap + text[at + size :]
     try:
         got = reduced(text, owned())
-    except ResponseProblemError:
+    except InvalidResponseError:
         return
     for _, labels, _ in samples(got):
         assert labels.get("namespace", "web") == "web"

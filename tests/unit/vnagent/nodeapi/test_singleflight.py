@@ -6,14 +6,14 @@ import pytest
 
 from tests.support.eventually import eventually
 from vnagent.nodeapi import singleflight
-from vnagent.nodeapi.singleflight import Answers, Question
-from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.nodeapi.singleflight import KubeletQuery, SingleFlight
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
 
-FIGURES, PODS = Question("/stats/summary", b"a", 5), Question("/pods", b"a", 5)
-MORE = Question("/runningpods/", b"a", 5)
+FIGURES, PODS = KubeletQuery("/stats/summary", b"a", 5), KubeletQuery("/pods", b"a", 5)
+MORE = KubeletQuery("/runningpods/", b"a", 5)
 
 
-class Kubelet:
+class ManualKubelet:
     """Answers when it is told to."""
 
     def __init__(self) -> None:
@@ -37,22 +37,22 @@ class Kubelet:
 
 
 @pytest.fixture
-def kubelet() -> Kubelet:
+def kubelet() -> ManualKubelet:
     """One that is silent at first."""
-    return Kubelet()
+    return ManualKubelet()
 
 
 @pytest.fixture
-def shared(kubelet, monkeypatch) -> Answers:
+def shared(kubelet, monkeypatch) -> SingleFlight:
     """Answers without pauses."""
-    monkeypatch.setattr(singleflight, "SPACING_SECONDS", 0.0)
-    monkeypatch.setattr(singleflight, "FRESH_SECONDS", 60.0)
-    return Answers(kubelet)
+    monkeypatch.setattr(singleflight, "MIN_QUERY_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(singleflight, "MAX_AGE_SECONDS", 60.0)
+    return SingleFlight(kubelet)
 
 
-async def read(shared: Answers, question: Question = FIGURES) -> bytes:
+async def read(shared: SingleFlight, question: KubeletQuery = FIGURES) -> bytes:
     """Read an answer and be done."""
-    async with shared.of(question) as document:
+    async with shared.share_response(question) as document:
         return document
 
 
@@ -71,16 +71,16 @@ async def test_equal_questions_share_an_answer(shared, kubelet):
 async def test_an_old_answer_is_nobodys(shared, kubelet, monkeypatch):
     """Not even while somebody still reads it."""
     kubelet.may_answer.set()
-    async with shared.of(FIGURES) as first:
+    async with shared.share_response(FIGURES) as first:
         assert await read(shared) == first == b"1"
-        monkeypatch.setattr(singleflight, "FRESH_SECONDS", -1.0)
+        monkeypatch.setattr(singleflight, "MAX_AGE_SECONDS", -1.0)
         assert await read(shared) == b"2"
 
 
 async def test_equal_questions_are_spaced(kubelet, monkeypatch):
     """Whoever asks in a loop costs the kubelet two answers in a second."""
-    monkeypatch.setattr(singleflight, "SPACING_SECONDS", 60.0)
-    shared = Answers(kubelet)
+    monkeypatch.setattr(singleflight, "MIN_QUERY_INTERVAL_SECONDS", 60.0)
+    shared = SingleFlight(kubelet)
     kubelet.may_answer.set()
     assert await read(shared) == b"1"
     again = asyncio.ensure_future(read(shared))
@@ -93,39 +93,39 @@ async def test_equal_questions_are_spaced(kubelet, monkeypatch):
 
 async def test_few_answers_are_held(shared, kubelet, monkeypatch):
     """From the question until the last reader is done."""
-    monkeypatch.setattr(singleflight, "PATIENCE_SECONDS", 0.05)
+    monkeypatch.setattr(singleflight, "PLACE_WAIT_SECONDS", 0.05)
     kubelet.may_answer.set()
-    async with shared.of(FIGURES), shared.of(PODS):
+    async with shared.share_response(FIGURES), shared.share_response(PODS):
         assert await read(shared) == b"1"  # shares, and gives nothing back that others hold
-        with pytest.raises(RefusedError) as refused:
+        with pytest.raises(RequestRefusedError) as refused:
             await read(shared, MORE)
-        assert (refused.value.status, refused.value.reason) == (429, Reason.READS_FULL)
+        assert (refused.value.status, refused.value.reason) == (429, RefusalReason.READS_FULL)
     assert await read(shared, MORE) == b"3"
-    assert shared._places._value == singleflight.HELD
-    assert not shared._flights
+    assert shared._places._value == singleflight.MAX_HELD_RESPONSES
+    assert not shared._queries
 
 
 async def test_who_waits_for_a_place_gets_it(shared, kubelet):
     """As soon as an answer is let go of."""
     kubelet.may_answer.set()
-    async with shared.of(PODS):
-        async with shared.of(FIGURES):
+    async with shared.share_response(PODS):
+        async with shared.share_response(FIGURES):
             third = asyncio.ensure_future(read(shared, MORE))
-            await eventually(lambda: MORE in shared._flights)
+            await eventually(lambda: MORE in shared._queries)
             assert len(kubelet.asked) == 2
         assert await third == b"3"
 
 
 async def test_a_failure_is_everybodys_and_then_forgotten(shared, kubelet):
     """And leaves no place taken."""
-    kubelet.error = RefusedError(502, Reason.KUBELET_DOWN, "down")
+    kubelet.error = RequestRefusedError(502, RefusalReason.KUBELET_DOWN, "down")
     kubelet.may_answer.set()
     found = await asyncio.gather(*(read(shared) for _ in range(3)), return_exceptions=True)
     assert found == [kubelet.error] * 3
     assert len(kubelet.asked) == 1
     kubelet.error = None
     assert await read(shared) == b"2"
-    assert shared._places._value == singleflight.HELD
+    assert shared._places._value == singleflight.MAX_HELD_RESPONSES
 
 
 async def test_a_question_goes_with_the_last_who_asked(shared, kubelet):
@@ -138,20 +138,20 @@ async def test_a_question_goes_with_the_last_who_asked(shared, kubelet):
     second.cancel()
     await asyncio.gather(second, return_exceptions=True)
     await eventually(lambda: kubelet.cancelled == 1)
-    assert shared._places._value == singleflight.HELD
-    assert not shared._flights
+    assert shared._places._value == singleflight.MAX_HELD_RESPONSES
+    assert not shared._queries
     waiting = [asyncio.ensure_future(read(shared, each)) for each in (FIGURES, PODS, MORE)]
     await eventually(lambda: len(kubelet.asked) == 3)
     for reader in waiting:  # the third has no place yet
         reader.cancel()
     await asyncio.gather(*waiting, return_exceptions=True)
-    assert shared._places._value == singleflight.HELD
+    assert shared._places._value == singleflight.MAX_HELD_RESPONSES
 
 
 async def test_a_silent_kubelet_is_given_up(shared, monkeypatch):
     """In a scraper's time."""
-    monkeypatch.setattr(singleflight, "READ_SECONDS", 0.05)
-    with pytest.raises(RefusedError) as refused:
+    monkeypatch.setattr(singleflight, "RESPONSE_SECONDS", 0.05)
+    with pytest.raises(RequestRefusedError) as refused:
         await read(shared)
-    assert (refused.value.status, refused.value.reason) == (504, Reason.KUBELET_DOWN)
-    assert shared._places._value == singleflight.HELD
+    assert (refused.value.status, refused.value.reason) == (504, RefusalReason.KUBELET_DOWN)
+    assert shared._places._value == singleflight.MAX_HELD_RESPONSES

@@ -16,8 +16,8 @@ from tests.support.vnagent.kubelet_answers import (
     uid,
 )
 from vnagent.nodeapi import stats_summary
-from vnagent.nodeapi.cpu_counters import Used
-from vnagent.protocol.http_heads import ResponseProblemError
+from vnagent.nodeapi.cpu_counters import PodUsage
+from vnagent.protocol.http_heads import InvalidResponseError
 
 GUEST = owned(2, vc_uid=TWO, tenant_namespace="guest", super_namespace="default-b41df0-two-web")
 
@@ -29,7 +29,7 @@ def added(used):
 
 def reduced(document: bytes, *pods, total=added):
     """Return what the first tenant gets, as text and read."""
-    text = stats_summary.reduce(document, by_uid(*pods), total).decode()
+    text = stats_summary.filter_summary(document, by_uid(*pods), total).decode()
     return text, json.loads(text)
 
 
@@ -83,7 +83,7 @@ def test_the_total_is_made_of_own_pods():
     pods = [pod_figures(owned(), 5), pod_figures(GUEST, 7)]
     reduced(kubelet_answers.summary(*pods), owned(), total=lambda used: seen.append(used) or 0)
     at = datetime.fromisoformat(THEN).timestamp()
-    assert seen == [{uid(1): Used(5_000_000_000, at)}]
+    assert seen == [{uid(1): PodUsage(5_000_000_000, at)}]
 
 
 def test_a_name_proves_nothing():
@@ -167,5 +167,5 @@ def test_a_tenant_without_pods_gets_an_empty_node():
 )
 def test_what_is_no_summary_is_noticed(document):
     """It would look like a node without pods."""
-    with pytest.raises(ResponseProblemError):
-        stats_summary.reduce(document, by_uid(owned()), added)
+    with pytest.raises(InvalidResponseError):
+        stats_summary.filter_summary(document, by_uid(owned()), added)

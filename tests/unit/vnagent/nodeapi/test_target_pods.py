@@ -13,7 +13,7 @@ from urllib.parse import parse_qs, urlsplit
 import pytest
 
 from tenancy import wellknown
-from tenancy.agent_permissions import Call
+from tenancy.agent_permissions import KubeletCall
 from tests.support.vnagent import running_agent
 from tests.support.vnagent.certificates import VC_UID, named
 from tests.support.vnagent.running_agent import (
@@ -25,13 +25,13 @@ from tests.support.vnagent.running_agent import (
     SPACE,
     SWITCHED,
     FakeKubelet,
-    Stage,
+    RunningAgent,
     saying,
     shop,
 )
 from vnagent.nodeapi import target_pods as targets
 from vnagent.protocol import subresources
-from vnagent.protocol.routes import Route, Verb
+from vnagent.protocol.routes import Route, RouteVerb
 from vnagent.upstream import apiserver
 
 REGISTRATION = "cccccccc-0000-4000-8000-000000000000"
@@ -59,7 +59,7 @@ def target(*pods: dict[str, object], **other: object) -> FakeKubelet:
 
 
 @asynccontextmanager
-async def served(folder: Path, api: FakeKubelet) -> AsyncIterator[Stage]:
+async def served(folder: Path, api: FakeKubelet) -> AsyncIterator[RunningAgent]:
     """Run the agent of a target."""
     async with running_agent.staged(
         folder, FakeKubelet(), api=api, registration=REGISTRATION
@@ -204,7 +204,7 @@ async def test_a_switch_of_the_policy_holds_before_anything_is_asked(tmp_path):
     """ADR 0022: the same permits."""
     api = target()
     async with served(tmp_path, api) as found:
-        found.permits.learn(running_agent.access(Call.EXEC))
+        found.permits.update(running_agent.access(KubeletCall.EXEC))
         assert running_agent.status_of(await found.send(EXEC)) == 403
         assert api.heads == []
         assert running_agent.status_of(await found.send(LOGS)) == 200
@@ -212,8 +212,8 @@ async def test_a_switch_of_the_policy_holds_before_anything_is_asked(tmp_path):
 
 async def test_calls_of_one_tenant_have_a_pace(tmp_path, monkeypatch):
     """A tenant that asks for pods that are not there costs the other cluster no more."""
-    monkeypatch.setattr(apiserver, "CALLS_AT_ONCE", 3)
-    monkeypatch.setattr(apiserver, "CALL_SECONDS", 1000.0)
+    monkeypatch.setattr(apiserver, "CALL_BURST", 3)
+    monkeypatch.setattr(apiserver, "CALL_INTERVAL_SECONDS", 1000.0)
     api = target(there(None))
     async with served(tmp_path, api) as found:
         answers = [running_agent.status_of(await found.send(LOGS)) for _ in range(5)]
@@ -263,14 +263,14 @@ async def test_an_error_of_the_other_cluster_names_nobody_there(tmp_path):
 )
 def test_nothing_odd_gets_into_a_selector(uid, namespace, pod):
     """A comma would be another requirement."""
-    route = Route(verb=Verb.LOGS, method="GET", tenant_namespace=namespace, pod=pod)
+    route = Route(verb=RouteVerb.LOGS, method="GET", tenant_namespace=namespace, pod=pod)
     with pytest.raises(ValueError, match="cannot stand"):
-        subresources.pod_of(REGISTRATION, uid, route)
+        subresources.build_pod_list_target(REGISTRATION, uid, route)
 
 
 async def test_few_answers_are_held_at_a_time(tmp_path, monkeypatch):
     """Of all tenants together; the others wait for their turn and are answered."""
-    monkeypatch.setattr(targets, "QUESTIONS_AT_ONCE", 2)
+    monkeypatch.setattr(targets, "MAX_CONCURRENT_QUERIES", 2)
     held: list[int] = []
     most: list[int] = []
     lock = threading.Lock()

@@ -9,7 +9,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vnagent.protocol import http_heads
-from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
 
 HOST = b"Host: agent:10550\r\n"
 LOGS = b"GET /containerLogs/ns/pod/c HTTP/1.1\r\n"
@@ -29,7 +29,7 @@ def test_what_go_sends_is_read():
     """The heads of client-go's transports."""
     head = request(b"User-Agent: kube-apiserver\r\n", b"Accept-Encoding: gzip\r\n")
     assert (head.method, head.target) == (b"GET", b"/containerLogs/ns/pod/c")
-    assert http_heads.requested_upgrade(head) == b""
+    assert http_heads.get_requested_upgrade(head) == b""
     head = request(
         UPGRADE,
         b"Content-Length: 0\r\n",
@@ -37,8 +37,8 @@ def test_what_go_sends_is_read():
         b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\n",
         first=b"POST /exec/ns/pod/c?command=id HTTP/1.1\r\n",
     )
-    assert http_heads.requested_upgrade(head) == b"SPDY/3.1"
-    assert http_heads.upgrade_headers(head, b"SPDY/3.1") == [
+    assert http_heads.get_requested_upgrade(head) == b"SPDY/3.1"
+    assert http_heads.filter_upgrade_headers(head, b"SPDY/3.1") == [
         (b"Connection", b"Upgrade"),
         (b"Upgrade", b"SPDY/3.1"),
         (b"x-stream-protocol-version", b"v5.channel.k8s.io"),
@@ -95,9 +95,9 @@ MALFORMED = [
 @pytest.mark.parametrize("block", MALFORMED)
 def test_what_could_be_read_in_two_ways_is_refused(block):
     """SEC-09: one head, one meaning, no body."""
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RequestRefusedError) as refused:
         http_heads.parse_request(block)
-    assert (refused.value.status, refused.value.reason) == (400, Reason.MALFORMED)
+    assert (refused.value.status, refused.value.reason) == (400, RefusalReason.MALFORMED)
 
 
 def h11_reads(block: bytes) -> http_heads.RequestHead | None:
@@ -148,7 +148,7 @@ def test_what_is_read_is_what_h11_reads(data):
         block = block[:start] + data.draw(st.sampled_from(PIECES + OLD)) + block[end:]
     try:
         found = http_heads.parse_request(block)
-    except RefusedError:
+    except RequestRefusedError:
         return
     theirs = h11_reads(block)
     assert theirs is not None
@@ -175,12 +175,12 @@ FRAMING = [
 ]
 
 
-def read(lines: bytes, method: bytes) -> http_heads.Headers | None:
+def read(lines: bytes, method: bytes) -> http_heads.HeaderPairs | None:
     """Return the headers of a request, None when it is refused as malformed."""
     try:
         return request(lines, first=LOGS.replace(b"GET", method)).headers
-    except RefusedError as refused:
-        if (refused.status, refused.reason) == (400, Reason.MALFORMED):
+    except RequestRefusedError as refused:
+        if (refused.status, refused.reason) == (400, RefusalReason.MALFORMED):
             return None
         raise
 
@@ -203,7 +203,7 @@ def test_no_two_lines_of_framing_make_a_body():
 
 def test_a_head_of_many_lines_is_refused():
     """Headers are counted as well as measured."""
-    with pytest.raises(RefusedError) as refused:
+    with pytest.raises(RequestRefusedError) as refused:
         request(*(b"X: a\r\n" for _ in range(http_heads.MAX_HEADER_LINES)))
     assert refused.value.status == 431
 
@@ -222,8 +222,8 @@ def test_a_head_of_many_lines_is_refused():
 )
 def test_other_switches_are_refused(lines):
     """SEC-09: only the two protocols that carry streams."""
-    with pytest.raises(RefusedError):
-        http_heads.requested_upgrade(request(lines))
+    with pytest.raises(RequestRefusedError):
+        http_heads.get_requested_upgrade(request(lines))
 
 
 @pytest.mark.parametrize(
@@ -238,8 +238,8 @@ def test_other_switches_are_refused(lines):
 )
 def test_odd_websocket_handshakes_are_refused(lines):
     """One key and the one version."""
-    with pytest.raises(RefusedError):
-        http_heads.upgrade_headers(request(lines), b"websocket")
+    with pytest.raises(RequestRefusedError):
+        http_heads.filter_upgrade_headers(request(lines), b"websocket")
 
 
 STREAMS = ("v5.channel.k8s.io", "v4.channel.k8s.io", "v4.base64.channel.k8s.io")
@@ -254,11 +254,11 @@ def test_every_protocol_of_the_supported_clients_passes(upgrade, protocol):
     name = b"sec-websocket-protocol" if is_websocket else b"x-stream-protocol-version"
     line = b"%s: %s\r\n" % (name, protocol.encode())
     head = request(WEBSOCKET if is_websocket else UPGRADE, line)
-    assert http_heads.requested_upgrade(head) == upgrade
-    assert (name, protocol.encode()) in http_heads.upgrade_headers(head, upgrade)
+    assert http_heads.get_requested_upgrade(head) == upgrade
+    assert (name, protocol.encode()) in http_heads.filter_upgrade_headers(head, upgrade)
     first = b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: "
     answer = http_heads.parse_response(first + upgrade + b"\r\n" + line + b"\r\n")
-    assert line in http_heads.write_switch(answer, upgrade)
+    assert line in http_heads.write_switching_protocols(answer, upgrade)
 
 
 def test_tokens_do_not_pass_as_websocket_protocols():
@@ -268,7 +268,7 @@ def test_tokens_do_not_pass_as_websocket_protocols():
         b"Sec-WebSocket-Protocol: v5.channel.k8s.io, "
         b"base64url.bearer.authorization.k8s.io.c2VjcmV0, v4.channel.k8s.io\r\n",
     )
-    passed = http_heads.upgrade_headers(head, b"websocket")
+    passed = http_heads.filter_upgrade_headers(head, b"websocket")
     assert [value for name, value in passed if name == b"sec-websocket-protocol"] == [
         b"v5.channel.k8s.io",
         b"v4.channel.k8s.io",
@@ -313,7 +313,7 @@ def test_nothing_else_passes(extra):
         "POST",
         "/exec/s/p/c",
         "10.0.0.1:10250",
-        http_heads.upgrade_headers(head, b"SPDY/3.1"),
+        http_heads.filter_upgrade_headers(head, b"SPDY/3.1"),
         b"tok",
     )
     assert written.split(b"\r\n") == [
@@ -336,7 +336,7 @@ def test_a_switch_is_passed_without_foreign_headers():
         b"X-Stream-Protocol-Version: v4.channel.k8s.io\r\nSet-Cookie: a=b\r\nServer: node-1\r\n"
         b"Date: now\r\n\r\n"
     )
-    assert http_heads.write_switch(answer, b"SPDY/3.1") == (
+    assert http_heads.write_switching_protocols(answer, b"SPDY/3.1") == (
         b"HTTP/1.1 101 Switching Protocols\r\nConnection: Upgrade\r\nUpgrade: SPDY/3.1\r\n"
         b"x-stream-protocol-version: v4.channel.k8s.io\r\n\r\n"
     )
@@ -345,7 +345,7 @@ def test_a_switch_is_passed_without_foreign_headers():
         b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=\r\n"
         b"Sec-WebSocket-Protocol: v5.channel.k8s.io\r\n\r\n"
     )
-    assert http_heads.write_switch(answer, b"websocket").split(b"\r\n")[3:-2] == [
+    assert http_heads.write_switching_protocols(answer, b"websocket").split(b"\r\n")[3:-2] == [
         b"sec-websocket-protocol: v5.channel.k8s.io",
         b"Sec-WebSocket-Accept: s3pPLMBiTxaQ9kYGzzhZRbK+xOo=",
     ]
@@ -357,19 +357,19 @@ def test_a_stream_keeps_its_framing_and_says_that_it_closes():
         b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\nContent-Type: text/plain\r\n"
         b"X-Node: one\r\n\r\n"
     )
-    assert http_heads.write_stream(chunked) == (
+    assert http_heads.write_stream_head(chunked) == (
         b"HTTP/1.1 200 OK\r\nContent-Type: text/plain\r\nTransfer-Encoding: chunked\r\n"
         b"Connection: close\r\n\r\n"
     )
     empty = http_heads.parse_response(b"HTTP/1.1 200 OK\r\nContent-Length: 0\r\n\r\n")
-    assert b"Content-Length: 0\r\n" in http_heads.write_stream(empty)
+    assert b"Content-Length: 0\r\n" in http_heads.write_stream_head(empty)
     both = http_heads.ResponseHead(
         200, ((b"content-length", b"5"), (b"transfer-encoding", b"chunked"))
     )
     gzip = http_heads.ResponseHead(200, ((b"transfer-encoding", b"gzip, chunked"),))
     for odd in (both, gzip):
-        with pytest.raises(http_heads.ResponseProblemError):
-            http_heads.write_stream(odd)
+        with pytest.raises(http_heads.InvalidResponseError):
+            http_heads.write_stream_head(odd)
 
 
 @pytest.mark.parametrize(
@@ -377,7 +377,7 @@ def test_a_stream_keeps_its_framing_and_says_that_it_closes():
 )
 def test_answers_that_are_none_are_noticed(block):
     """The kubelet's port may be somebody else's."""
-    with pytest.raises(http_heads.ResponseProblemError):
+    with pytest.raises(http_heads.InvalidResponseError):
         http_heads.parse_response(block)
 
 
@@ -395,7 +395,7 @@ def test_answers_that_are_none_are_noticed(block):
 )
 def test_whole_answers_are_put_together(chunks, found):
     """However they are cut."""
-    reader = http_heads.AnswerReader(100)
+    reader = http_heads.ResponseReader(100)
     *early, last = [reader.feed(chunk) for chunk in chunks]
     assert early == [None] * len(early)
     assert last == found
@@ -413,20 +413,20 @@ def test_whole_answers_are_put_together(chunks, found):
 )
 def test_answers_without_end_are_dropped(chunks):
     """Too long, cut short, or not to be read."""
-    reader = http_heads.AnswerReader(100)
-    with pytest.raises(http_heads.ResponseProblemError):
+    reader = http_heads.ResponseReader(100)
+    with pytest.raises(http_heads.InvalidResponseError):
         list(map(reader.feed, chunks))
 
 
 def test_an_answer_of_ours_is_plain_text():
     """What kubectl shows after `unable to upgrade connection`."""
-    written = http_heads.write_answer(404, b"gone\n", ((b"Retry-After", b"1"),))
+    written = http_heads.write_response(404, b"gone\n", ((b"Retry-After", b"1"),))
     assert written == (
         b"HTTP/1.1 404 Not Found\r\nContent-Type: text/plain; charset=utf-8\r\n"
         b"X-Content-Type-Options: nosniff\r\nContent-Length: 5\r\nRetry-After: 1\r\n"
         b"Connection: close\r\n\r\ngone\n"
     )
-    assert http_heads.write_answer(499, b"").startswith(b"HTTP/1.1 499 Other\r\n")
+    assert http_heads.write_response(499, b"").startswith(b"HTTP/1.1 499 Other\r\n")
 
 
 @pytest.mark.parametrize(
@@ -447,7 +447,7 @@ def test_an_answer_of_ours_is_plain_text():
 )
 def test_answers_are_read_strictly(block):
     """SEC-08: a head that two readers could read in two ways goes to nobody."""
-    with pytest.raises(http_heads.ResponseProblemError):
+    with pytest.raises(http_heads.InvalidResponseError):
         http_heads.parse_response(block)
 
 
@@ -473,8 +473,8 @@ def test_an_answer_is_read_as_h11_reads_it():
 def test_a_length_that_two_readers_could_take_for_two_is_refused(lengths):
     """SEC-08: what follows would be another answer to somebody."""
     answer = http_heads.ResponseHead(200, tuple((b"content-length", each) for each in lengths))
-    with pytest.raises(http_heads.ResponseProblemError):
-        http_heads.write_stream(answer)
+    with pytest.raises(http_heads.InvalidResponseError):
+        http_heads.write_stream_head(answer)
 
 
 @pytest.mark.parametrize(

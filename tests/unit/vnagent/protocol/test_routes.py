@@ -16,8 +16,8 @@ from tests.support.kubelet_targets import (
     render,
 )
 from vnagent.protocol import routes
-from vnagent.protocol.errors import Reason, RefusedError
-from vnagent.protocol.routes import Route, Verb
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
+from vnagent.protocol.routes import Route, RouteVerb
 
 LABELS = st.from_regex(r"[a-z0-9]([-a-z0-9]{0,20}[a-z0-9])?", fullmatch=True)
 PODS = st.lists(LABELS, min_size=1, max_size=4).map(".".join)
@@ -27,9 +27,9 @@ UIDS = st.uuids().map(str)
 @given(LABELS, PODS, LABELS)
 def test_logs_pass(namespace, pod, container):
     """The form that apiservers send is taken apart and put together below."""
-    route = routes.parse(b"GET", f"/containerLogs/{namespace}/{pod}/{container}".encode())
+    route = routes.parse_route(b"GET", f"/containerLogs/{namespace}/{pod}/{container}".encode())
     assert route == Route(
-        verb=Verb.LOGS, method="GET", tenant_namespace=namespace, pod=pod, container=container
+        verb=RouteVerb.LOGS, method="GET", tenant_namespace=namespace, pod=pod, container=container
     )
     assert render(route) == f"/containerLogs/{SUPER}/{pod}/{container}"
 
@@ -46,9 +46,9 @@ def test_streams_pass_with_and_without_a_uid(how, namespace, pod, uid, container
     method, verb = how.split()
     middle = f"{pod}/{uid}" if uid else pod
     target = f"/{verb}/{namespace}/{middle}/{container}?command=id"
-    route = routes.parse(method.encode(), target.encode())
+    route = routes.parse_route(method.encode(), target.encode())
     assert (route.method, route.tenant_uid, route.container) == (method, uid, container)
-    assert route.switches
+    assert route.is_upgrade
     below = f"{pod}/{SUPER_UID}" if uid else pod
     query = "?command=id" if verb == "exec" else ""
     assert render(route) == f"/{verb}/{SUPER}/{below}/{container}{query}"
@@ -56,42 +56,46 @@ def test_streams_pass_with_and_without_a_uid(how, namespace, pod, uid, container
 
 def test_a_run_passes():
     """One command, as one text; its words are the kubelet's to split."""
-    route = routes.parse(b"POST", f"/run/ns/pod/{UID}/c?cmd=cat+/etc/hosts".encode())
-    assert (route.verb, route.tenant_uid, route.switches) == (Verb.RUN, UID, False)
+    route = routes.parse_route(b"POST", f"/run/ns/pod/{UID}/c?cmd=cat+/etc/hosts".encode())
+    assert (route.verb, route.tenant_uid, route.is_upgrade) == (RouteVerb.RUN, UID, False)
     assert render(route) == f"/run/{SUPER}/pod/{SUPER_UID}/c?cmd=cat+%2Fetc%2Fhosts"
     for query in (b"", b"?cmd=", b"?cmd=id&cmd=sh", b"?command=id", b"?cmd=%00"):
-        with pytest.raises(RefusedError) as refused:
-            routes.parse(b"POST", b"/run/ns/pod/c" + query)
-        assert refused.value.reason is Reason.BAD_QUERY
+        with pytest.raises(RequestRefusedError) as refused:
+            routes.parse_route(b"POST", b"/run/ns/pod/c" + query)
+        assert refused.value.reason is RefusalReason.BAD_QUERY
 
 
 @pytest.mark.parametrize(
     ("path", "verb"),
     [
-        *(("/stats/summary", Verb.STATS), ("/stats/summary/", Verb.STATS)),
-        *(("/metrics/resource", Verb.METRICS), ("/pods", Verb.PODS), ("/pods/", Verb.PODS)),
-        *(("/runningpods", Verb.RUNNING_PODS), ("/runningpods/", Verb.RUNNING_PODS)),
+        *(("/stats/summary", RouteVerb.STATS), ("/stats/summary/", RouteVerb.STATS)),
+        *(
+            ("/metrics/resource", RouteVerb.METRICS),
+            ("/pods", RouteVerb.PODS),
+            ("/pods/", RouteVerb.PODS),
+        ),
+        *(("/runningpods", RouteVerb.RUNNING_PODS), ("/runningpods/", RouteVerb.RUNNING_PODS)),
     ],
 )
 def test_reads_pass(path, verb):
     """They name no pod, and take no option but the summary's one."""
-    assert routes.parse(b"GET", path.encode()) == Route(verb=verb, method="GET")
-    assert routes.parse(b"GET", path.encode()).is_read
-    asked = routes.parse(b"GET", f"{path}?only_cpu_and_memory=true&x=y".encode())
-    wanted = "/x?only_cpu_and_memory=true" if verb is Verb.STATS else "/x"
-    assert routes.with_query("/x", asked) == wanted
+    assert routes.parse_route(b"GET", path.encode()) == Route(verb=verb, method="GET")
+    assert routes.parse_route(b"GET", path.encode()).is_read
+    asked = routes.parse_route(b"GET", f"{path}?only_cpu_and_memory=true&x=y".encode())
+    wanted = "/x?only_cpu_and_memory=true" if verb is RouteVerb.STATS else "/x"
+    assert routes.append_query("/x", asked) == wanted
     for method in (b"POST", b"HEAD", b"PUT"):
-        with pytest.raises(RefusedError) as refused:
-            routes.parse(method, path.encode())
-        assert refused.value.reason is Reason.BAD_METHOD
+        with pytest.raises(RequestRefusedError) as refused:
+            routes.parse_route(method, path.encode())
+        assert refused.value.reason is RefusalReason.BAD_METHOD
 
 
 def test_port_forward_and_health_pass():
     """The two routes without a container."""
-    route = routes.parse(b"POST", f"/portForward/ns/pod/{UID}".encode())
+    route = routes.parse_route(b"POST", f"/portForward/ns/pod/{UID}".encode())
     assert (route.pod, route.tenant_uid, route.container) == ("pod", UID, "")
     assert render(route) == f"/portForward/{SUPER}/pod/{SUPER_UID}"
-    assert routes.parse(b"GET", b"/healthz") == Route(verb=Verb.HEALTH, method="GET")
+    assert routes.parse_route(b"GET", b"/healthz") == Route(verb=RouteVerb.HEALTH, method="GET")
 
 
 @pytest.mark.parametrize(
@@ -126,20 +130,20 @@ def test_port_forward_and_health_pass():
 def test_everything_else_is_not_there(path):
     """SEC-04, SEC-07: the kubelet's other routes, and every odd way to spell ours."""
     for method in (b"GET", b"POST"):
-        with pytest.raises(RefusedError) as refused:
-            routes.parse(method, path.encode())
-        assert (refused.value.status, refused.value.reason) == (404, Reason.NO_ROUTE)
+        with pytest.raises(RequestRefusedError) as refused:
+            routes.parse_route(method, path.encode())
+        assert (refused.value.status, refused.value.reason) == (404, RefusalReason.NO_ROUTE)
 
 
 @pytest.mark.parametrize("method", ["PUT", "DELETE", "HEAD", "OPTIONS", "CONNECT", "get", "PRI"])
 def test_other_methods_are_refused(method):
     """A route takes the methods that the kubelet registers for it, and no others."""
     for path in ("/containerLogs/ns/pod/c", "/exec/ns/pod/c?command=id", "/healthz"):
-        with pytest.raises(RefusedError) as refused:
-            routes.parse(method.encode(), path.encode())
-        assert (refused.value.status, refused.value.reason) == (405, Reason.BAD_METHOD)
-    with pytest.raises(RefusedError):
-        routes.parse(b"POST", b"/containerLogs/ns/pod/c")
+        with pytest.raises(RequestRefusedError) as refused:
+            routes.parse_route(method.encode(), path.encode())
+        assert (refused.value.status, refused.value.reason) == (405, RefusalReason.BAD_METHOD)
+    with pytest.raises(RequestRefusedError):
+        routes.parse_route(b"POST", b"/containerLogs/ns/pod/c")
 
 
 @pytest.mark.parametrize(
@@ -149,9 +153,9 @@ def test_other_methods_are_refused(method):
 )
 def test_odd_tokens_of_the_kubelet_are_not_joined(namespace, uid):
     """What the kubelet's own list says is checked as well before it becomes a path."""
-    route = routes.parse(b"GET", b"/containerLogs/ns/pod/c")
+    route = routes.parse_route(b"GET", b"/containerLogs/ns/pod/c")
     with pytest.raises(ValueError, match="cannot stand as"):
-        routes.render(route, super_namespace=namespace, super_uid=uid)
+        routes.render_kubelet_target(route, super_namespace=namespace, super_uid=uid)
 
 
 def test_damaged_targets_never_leave_the_namespace():

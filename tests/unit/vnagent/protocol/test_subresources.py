@@ -7,7 +7,7 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from vnagent.protocol import routes, subresources
-from vnagent.protocol.queries import render as written
+from vnagent.protocol.queries import render_query as written
 
 SPACE = "default-b41df0-one-web"
 PODS = f"/api/v1/namespaces/{SPACE}/pods/shop"
@@ -62,25 +62,25 @@ GOLDEN = [
 @pytest.mark.parametrize(("method", "raw", "wanted"), GOLDEN)
 def test_each_option_has_its_name_in_the_api(method, raw, wanted):
     """The kubelet's request on the left, the API server's on the right."""
-    route = routes.parse(method.encode(), raw.encode())
-    assert subresources.render(route, SPACE) == f"{PODS}/{wanted}"
+    route = routes.parse_route(method.encode(), raw.encode())
+    assert subresources.render_api_target(route, SPACE) == f"{PODS}/{wanted}"
 
 
 def test_no_route_is_forgotten():
     """Each verb has golden vectors, or is known to have no subresource."""
-    rendered = {routes.parse(method.encode(), raw.encode()).verb for method, raw, _ in GOLDEN}
+    rendered = {routes.parse_route(method.encode(), raw.encode()).verb for method, raw, _ in GOLDEN}
     absent = {
-        routes.Verb.RUN,
-        routes.Verb.STATS,
-        routes.Verb.METRICS,
-        routes.Verb.PODS,
-        routes.Verb.RUNNING_PODS,
-        routes.Verb.HEALTH,
+        routes.RouteVerb.RUN,
+        routes.RouteVerb.STATS,
+        routes.RouteVerb.METRICS,
+        routes.RouteVerb.PODS,
+        routes.RouteVerb.RUNNING_PODS,
+        routes.RouteVerb.HEALTH,
     }
-    assert rendered | absent == set(routes.Verb)
+    assert rendered | absent == set(routes.RouteVerb)
     assert not rendered & absent
     for verb in absent:
-        assert subresources.render(routes.Route(verb=verb, method="GET"), SPACE) is None
+        assert subresources.render_api_target(routes.Route(verb=verb, method="GET"), SPACE) is None
 
 
 def test_every_option_that_the_parser_lets_through_is_in_the_table():
@@ -94,31 +94,34 @@ def test_every_option_that_the_parser_lets_through_is_in_the_table():
         (b"POST", b"/attach/web/shop/main", streams),
         (b"POST", b"/portForward/web/shop", b"port=1"),
     ):
-        route = routes.parse(method, path + b"?" + query)
+        route = routes.parse_route(method, path + b"?" + query)
         assert len(route.query) >= 1
-        assert subresources.render(route, SPACE)
+        assert subresources.render_api_target(route, SPACE)
 
 
 @pytest.mark.parametrize("space", ["", "..", "a/b", "kube-system?", "a%2fb", "A", "a" * 64])
 def test_a_path_is_made_of_names_alone(space):
     """A list that lies about a namespace leads nowhere."""
-    route = routes.parse(b"GET", b"/containerLogs/web/shop/main")
+    route = routes.parse_route(b"GET", b"/containerLogs/web/shop/main")
     with pytest.raises(ValueError, match="cannot stand as"):
-        subresources.render(route, space)
+        subresources.render_api_target(route, space)
 
 
 def test_the_list_is_of_one_node_and_as_fresh_as_the_store():
     """No resourceVersion: 0 would let a cache answer with what was long ago."""
-    assert subresources.pods_on("node-1") == "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1"
-    assert "resourceVersion" not in subresources.pods_on("node-1")
+    assert (
+        subresources.build_node_pods_target("node-1")
+        == "/api/v1/pods?fieldSelector=spec.nodeName%3Dnode-1"
+    )
+    assert "resourceVersion" not in subresources.build_node_pods_target("node-1")
 
 
 @given(st.lists(st.text(st.characters(exclude_characters="\0", codec="utf-8")), min_size=1))
 def test_commands_stay_what_they_are(words):
     """SEC-10: no word becomes an option, a container or another path."""
     query = written(tuple(("command", word) for word in words))
-    route = routes.parse(b"POST", f"/exec/web/shop/main?{query}".encode())
-    target = subresources.render(route, SPACE)
+    route = routes.parse_route(b"POST", f"/exec/web/shop/main?{query}".encode())
+    target = subresources.render_api_target(route, SPACE)
     assert target is not None
     parts = urlsplit(target)
     assert parts.path == f"{PODS}/exec"

@@ -14,20 +14,20 @@ from telemetry.exposition import Exposition
 from tests.support import tls_sockets
 from tests.support.eventually import eventually
 from tests.support.vnagent.token_review_api import GOOD, NOBODY, OTHER, ReviewApi, asking
-from vnagent.authz.token_review import Reviews
-from vnagent.limits.peer_backoff import Rebuffs
+from vnagent.authz.token_review import TokenReviewer
+from vnagent.limits.peer_backoff import PeerBackoff
 from vnagent.server import metrics_server
-from vnagent.server.metrics_server import PER_SOURCE, MetricsPort
+from vnagent.server.metrics_server import MAX_PENDING_PER_SOURCE, MetricsServer
 from vnagent.stream import tls_contexts
 from vnagent.stream.tls_stream import ReceiveBuffer
 
 
 @dataclass
-class Shown:
+class RunningMetricsServer:
     """A running port."""
 
     port: int
-    listener: MetricsPort
+    listener: MetricsServer
     authority: trustme.CA
     api: ReviewApi
 
@@ -51,22 +51,26 @@ class Shown:
 
 
 @contextlib.asynccontextmanager
-async def showing(folder) -> AsyncIterator[Shown]:
+async def showing(folder) -> AsyncIterator[RunningMetricsServer]:
     """Show one counter."""
     registry, api, authority = CollectorRegistry(), ReviewApi(), trustme.CA()
     Counter("secret_things", "Things.", registry=registry).inc()
     pair = authority.issue_cert("127.0.0.1")
     async with asking(folder, api) as origin:
-        listener = MetricsPort(Reviews(origin).of, Exposition(registry), ReceiveBuffer())
-        listener.door.use(
-            tls_contexts.open_context(
+        listener = MetricsServer(
+            TokenReviewer(origin).review, Exposition(registry), ReceiveBuffer()
+        )
+        listener.listener.use_context(
+            tls_contexts.create_unauthenticated_context(
                 certificate=pair.cert_chain_pems[0].bytes(), key=pair.private_key_pem.bytes()
             )
         )
         try:
-            yield Shown(await listener.door.listen("127.0.0.1", 0), listener, authority, api)
+            yield RunningMetricsServer(
+                await listener.listener.listen("127.0.0.1", 0), listener, authority, api
+            )
         finally:
-            await listener.door.close()
+            await listener.listener.close()
 
 
 @pytest.mark.parametrize(
@@ -124,9 +128,9 @@ async def test_nothing_is_said_in_plain_text(tmp_path):
 async def test_who_is_refused_over_and_over_is_unheard(tmp_path):
     """SEC-13: the API server is asked for nothing more; a reader at the same address still may."""
     async with showing(tmp_path) as shown:
-        shown.listener.door.rebuffs = Rebuffs(3, 600.0)
+        shown.listener.listener.peer_backoff = PeerBackoff(3, 600.0)
         assert [(await shown.ask(NOBODY))[0] for _ in range(5)] == [401, 401, 401, 0, 0]
-        shown.listener.door.rebuffs = Rebuffs(3, 600.0)
+        shown.listener.listener.peer_backoff = PeerBackoff(3, 600.0)
         assert (await shown.ask(GOOD))[0] == 200
         assert [(await shown.ask(NOBODY))[0] for _ in range(5)] == [401] * 5
         assert (await shown.ask(GOOD))[0] == 200
@@ -135,7 +139,7 @@ async def test_who_is_refused_over_and_over_is_unheard(tmp_path):
 async def test_a_reader_is_not_shut_out_because_the_api_server_is_away(tmp_path):
     """It is not its fault; and nobody is let in by it."""
     async with showing(tmp_path) as shown:
-        shown.listener.door.rebuffs = Rebuffs(3, 600.0)
+        shown.listener.listener.peer_backoff = PeerBackoff(3, 600.0)
         shown.api.odd = b"HTTP/1.1 500 Oh\r\nContent-Length: 0\r\n\r\n"
         assert [(await shown.ask(GOOD))[0] for _ in range(5)] == [503] * 5
         shown.api.odd = b""
@@ -148,8 +152,8 @@ async def test_connections_that_say_nothing_are_few_and_short(tmp_path, monkeypa
     async with showing(tmp_path) as shown, contextlib.AsyncExitStack() as stack:
         for _ in range(30):
             stack.callback(socket.create_connection(("127.0.0.1", shown.port)).close)
-        await eventually(lambda: shown.listener.door.strangers.count == PER_SOURCE)
-        await eventually(lambda: shown.listener.door.strangers.count == 0)
+        await eventually(lambda: shown.listener.listener.pending.count == MAX_PENDING_PER_SOURCE)
+        await eventually(lambda: shown.listener.listener.pending.count == 0)
         monkeypatch.setattr(metrics_server, "HANDSHAKE_SECONDS", tls_sockets.PATIENCE_SECONDS)
         assert (await shown.ask(GOOD))[0] == 200
 
@@ -160,8 +164,8 @@ async def test_a_new_certificate_is_for_connections_from_now_on(tmp_path):
         shown.authority = trustme.CA()
         assert (await shown.ask(GOOD))[0] == 0
         pair = shown.authority.issue_cert("127.0.0.1")
-        shown.listener.door.use(
-            tls_contexts.open_context(
+        shown.listener.listener.use_context(
+            tls_contexts.create_unauthenticated_context(
                 certificate=pair.cert_chain_pems[0].bytes(), key=pair.private_key_pem.bytes()
             )
         )

@@ -5,7 +5,7 @@ import ssl
 
 import pytest
 
-from tenancy.agent_permissions import Call
+from tenancy.agent_permissions import KubeletCall
 from tests.support.eventually import eventually
 from tests.support.vnagent import running_agent
 from tests.support.vnagent.certificates import KEY, VC_UID, named
@@ -241,7 +241,7 @@ async def test_health_needs_no_kubelet(tmp_path):
 
 async def test_a_slow_head_is_not_waited_for(tmp_path, monkeypatch):
     """SEC-15: a deadline for the head."""
-    monkeypatch.setattr(request, "HEAD_SECONDS", 0.1)
+    monkeypatch.setattr(request, "REQUEST_HEAD_SECONDS", 0.1)
     async with running_agent.staged(tmp_path, FakeKubelet()) as set_up:
         assert status_of(await set_up.send(LOGS[:-2])) == 408
 
@@ -268,7 +268,7 @@ async def test_what_a_policy_switches_off_is_refused(tmp_path, recorded):
     """403 names switch and policy, no kubelet is asked; other verbs and tenants are served."""
     kubelet = FakeKubelet(pods=[running_agent.shop(), running_agent.shop(OTHER)])
     async with running_agent.staged(tmp_path, kubelet) as set_up:
-        set_up.permits.learn(running_agent.access(Call.EXEC))
+        set_up.permits.update(running_agent.access(KubeletCall.EXEC))
         got = await set_up.send(EXEC)
         assert status_of(got) == 403
         assert b"exec is switched off for this cluster: spec.access.exec of its" in got
@@ -278,7 +278,7 @@ async def test_what_a_policy_switches_off_is_refused(tmp_path, recorded):
         context = set_up.context(named(f"vc://{OTHER}/{KEY}"))
         await set_up.send(EXEC, context)
         assert len(kubelet.asked) == 2
-        set_up.permits.learn(None)
+        set_up.permits.update(None)
         got = await set_up.send(LOGS)
         assert (status_of(got), b"Retry-After: 1" in got) == (503, True)
         assert len(kubelet.asked) == 2

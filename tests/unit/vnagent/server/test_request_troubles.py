@@ -10,7 +10,7 @@ import pytest
 import trustme
 from prometheus_client import REGISTRY
 
-from tenancy.agent_permissions import Call
+from tenancy.agent_permissions import KubeletCall
 from tests.support import tls_sockets
 from tests.support.eventually import eventually
 from tests.support.vnagent import running_agent
@@ -26,11 +26,11 @@ from tests.support.vnagent.running_agent import (
     status_of,
 )
 from vnagent.authz import metrics
-from vnagent.limits.concurrency import Streams
-from vnagent.limits.token_bucket import Buckets
+from vnagent.limits.concurrency import StreamLimiter
+from vnagent.limits.token_bucket import TenantBuckets
 from vnagent.protocol.http_heads import RequestHead
 from vnagent.server import request
-from vnagent.stream.tls_stream import Channel
+from vnagent.stream.tls_stream import TlsStream
 
 
 async def test_a_kubelet_that_cannot_be_trusted_gets_no_token(tmp_path):
@@ -113,7 +113,7 @@ async def test_a_missing_right_is_not_blamed_on_the_tenant(tmp_path):
 
 async def test_a_silent_log_ends_with_its_caller(tmp_path, recorded):
     """The kubelet sends no head before the first line, maybe for hours."""
-    gateway = running_agent.Gateway()
+    gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(answer=gateway)
     async with running_agent.staged(tmp_path, kubelet) as set_up:
 
@@ -138,7 +138,7 @@ async def test_nothing_is_asked_for_a_caller_that_has_gone(tmp_path, recorded, m
     """A command would run for nobody."""
     read_head = request._read_head
 
-    async def read_to_the_end(channel: Channel) -> RequestHead:
+    async def read_to_the_end(channel: TlsStream) -> RequestHead:
         head = await read_head(channel)
         await eventually(lambda: channel.has_ended)
         return head
@@ -162,7 +162,7 @@ async def test_nothing_is_asked_for_a_caller_that_has_gone(tmp_path, recorded, m
 
 async def test_who_does_not_wait_for_the_switch_is_let_go(tmp_path, recorded):
     """Its end could not be seen behind all that it has sent, and it would keep its place."""
-    gateway = running_agent.Gateway()
+    gateway = running_agent.HeldKubelet()
     async with running_agent.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
 
         def talk() -> None:
@@ -181,8 +181,8 @@ async def test_who_does_not_wait_for_the_switch_is_let_go(tmp_path, recorded):
 
 async def test_a_switch_that_does_not_come_is_not_waited_for(tmp_path, monkeypatch):
     """A node that vanishes in between says nothing; a log may be silent, an exec may not."""
-    monkeypatch.setattr(request, "SWITCH_SECONDS", 0.2)
-    gateway = running_agent.Gateway()
+    monkeypatch.setattr(request, "UPGRADE_SECONDS", 0.2)
+    gateway = running_agent.HeldKubelet()
     async with running_agent.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
         silent = asyncio.ensure_future(set_up.send(LOGS))
         got = await set_up.send(EXEC)
@@ -199,8 +199,10 @@ async def test_nobody_waits_for_the_first_byte_for_ever(tmp_path, monkeypatch, c
         monkeypatch.setattr(request, "RUN_SECONDS", 0.2)
     else:
         seconds = {f"{limit}_seconds": 0.2}
-        monkeypatch.setattr(running_agent, "Deadlines", partial(running_agent.Deadlines, **seconds))
-    gateway = running_agent.Gateway()
+        monkeypatch.setattr(
+            running_agent, "RelayDeadlines", partial(running_agent.RelayDeadlines, **seconds)
+        )
+    gateway = running_agent.HeldKubelet()
     async with running_agent.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
         assert status_of(await set_up.send(call)) == 408
         await eventually(lambda: set_up.streams.count == 0)
@@ -211,7 +213,7 @@ async def test_a_refusal_is_answered_in_a_place(tmp_path):
     """SEC-15: who does not hear it holds a connection, and there are so many and no more."""
     nonsense = b"GET /nonsense HTTP/1.1\r\nHost: a\r\n\r\n"
     async with running_agent.staged(
-        tmp_path, FakeKubelet(), streams=Streams(per_tenant=2)
+        tmp_path, FakeKubelet(), streams=StreamLimiter(per_tenant=2)
     ) as set_up:
         async with contextlib.AsyncExitStack() as deaf:
             for number in range(2):
@@ -226,7 +228,7 @@ async def test_a_refusal_is_answered_in_a_place(tmp_path):
 
 async def test_few_runs_at_once(tmp_path):
     """SEC-15: the node keeps the whole output of each until its end; other calls go on."""
-    gateway = running_agent.Gateway()
+    gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(answer=gateway)
     async with running_agent.staged(tmp_path, kubelet) as set_up:
         running = [asyncio.ensure_future(set_up.send(RUN)) for _ in range(2)]
@@ -242,9 +244,11 @@ async def test_few_runs_at_once(tmp_path):
 
 async def test_one_stream_too_many_is_told_why(tmp_path):
     """SEC-15: 429 for the greedy tenant, 200 for the other."""
-    gateway = running_agent.Gateway()
+    gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(pods=[running_agent.shop(), running_agent.shop(OTHER)], answer=gateway)
-    async with running_agent.staged(tmp_path, kubelet, streams=Streams(per_tenant=2)) as set_up:
+    async with running_agent.staged(
+        tmp_path, kubelet, streams=StreamLimiter(per_tenant=2)
+    ) as set_up:
         first = [asyncio.ensure_future(set_up.send(LOGS)) for _ in range(2)]
         await eventually(lambda: len(kubelet.asked) >= 2)
         got = await set_up.send(LOGS)
@@ -263,7 +267,9 @@ async def test_a_tenant_that_asks_without_end_waits_its_turn(tmp_path):
     """SEC-15: each request takes time of everybody's, a long one more; the other tenant has its."""
     long = b"GET /healthz?a=%b HTTP/1.1\r\nHost: a\r\n\r\n" % (b"a" * 17_000)
     short = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
-    async with running_agent.staged(tmp_path, FakeKubelet(), paces=Buckets(5, 60.0)) as set_up:
+    async with running_agent.staged(
+        tmp_path, FakeKubelet(), paces=TenantBuckets(5, 60.0)
+    ) as set_up:
         asked = [await set_up.send(raw) for raw in (b"no head\r\n\r\n", long, short, short)]
         assert [status_of(got) for got in asked] == [400, 200, 200, 429]
         assert b"more of the node than is its turn" in asked[-1]
@@ -279,14 +285,16 @@ async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
     tmp_path, monkeypatch, recorded, capsys
 ):
     """SEC-15: nor read, nor written down, for as long; the other tenant is, at the same address."""
-    monkeypatch.setattr(request, "TOLD_AT_ONCE", 3)
-    monkeypatch.setattr(request, "TOLD_SECONDS", 60.0)
+    monkeypatch.setattr(request, "FLOOD_BURST", 3)
+    monkeypatch.setattr(request, "FLOOD_INTERVAL_SECONDS", 60.0)
     monkeypatch.setattr(metrics, "_labels", {})
-    gateway = running_agent.Gateway()
+    gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(pods=[running_agent.shop()], answer=gateway)
-    labels = {"tenant": metrics.tenant_label(VC_UID), "reason": "repeated"}
+    labels = {"tenant": metrics.get_tenant_label(VC_UID), "reason": "repeated"}
     before = REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) or 0.0
-    async with running_agent.staged(tmp_path, kubelet, streams=Streams(per_tenant=1)) as set_up:
+    async with running_agent.staged(
+        tmp_path, kubelet, streams=StreamLimiter(per_tenant=1)
+    ) as set_up:
         first = asyncio.ensure_future(set_up.send(LOGS))
         await eventually(lambda: kubelet.asked)
         for _ in range(3):
@@ -305,7 +313,7 @@ async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
 
 async def test_what_is_switched_off_ends(tmp_path, recorded):
     """A running session is cut, and one that waits for the kubelet is told; others go on."""
-    gateway = running_agent.Gateway()
+    gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(
         answer=lambda peer, head: (
             gateway(peer, head) if head.startswith(b"GET /c") else echo_after_switch(peer, head)
@@ -317,14 +325,14 @@ async def test_what_is_switched_off_ends(tmp_path, recorded):
             await asyncio.to_thread(peer.sendall, EXEC)
             await asyncio.to_thread(tls_sockets.read_until, peer, b"first ")
             await eventually(lambda: set_up.permits.count == 2)
-            set_up.permits.learn(running_agent.access(Call.EXEC))
+            set_up.permits.update(running_agent.access(KubeletCall.EXEC))
             peer.suppress_ragged_eofs = False
             with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
                 await asyncio.to_thread(peer.recv, 1)
         await eventually(lambda: recorded)
         assert (recorded[0].status, recorded[0].result) == (101, "switched_off")
         assert set_up.permits.count == 1
-        set_up.permits.learn(running_agent.access(Call.LOGS))
+        set_up.permits.update(running_agent.access(KubeletCall.LOGS))
         got = await waiting
         assert (status_of(got), b"logs is switched off" in got) == (403, True)
         assert (set_up.permits.count, set_up.streams.count) == (0, 0)
@@ -357,7 +365,7 @@ def _break_off(peer: ssl.SSLSocket) -> None:
 @pytest.mark.parametrize("junk", [0, 100_000, 400_000])
 async def test_a_caller_that_goes_before_its_silent_log_begins_leaves_nothing(tmp_path, junk):
     """Whatever it sent behind its request: its end stands behind that."""
-    gate = running_agent.Gateway()
+    gate = running_agent.HeldKubelet()
     async with running_agent.staged(tmp_path, FakeKubelet(answer=gate)) as found:
 
         def talk() -> None:

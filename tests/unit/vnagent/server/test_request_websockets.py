@@ -16,7 +16,7 @@ from kubernetes.client import Configuration
 from tests.support import websockets
 from tests.support.vnagent import running_agent
 from tests.support.vnagent.running_agent import FakeKubelet
-from tests.support.websockets import V4, V5, Said
+from tests.support.websockets import V4, V5, CommandOutput
 
 MAGIC = b"258EAFA5-E914-47DA-95CA-C5AB0DC85B11"
 FAILED = {
@@ -67,5 +67,5 @@ async def test_a_command_is_talked_to(tmp_path, protocol):
         found = await asyncio.to_thread(
             websockets.run, to, "/exec/web/shop/main", options, "hello\n", protocol
         )
-        assert found == Said(protocol, "got hello\n", "aside\n", 7)
+        assert found == CommandOutput(protocol, "got hello\n", "aside\n", 7)
         assert b"Authorization: Bearer" in set_up.kubelet.heads[-1]

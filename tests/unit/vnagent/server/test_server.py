@@ -20,13 +20,13 @@ from tests.support.vnagent import certificates, running_agent
 from tests.support.vnagent.certificates import DAY, URI, VALID, named
 from tests.support.vnagent.running_agent import EXEC, GREETING, LOGS, FakeKubelet
 from vnagent.authz import metrics
-from vnagent.limits.peer_backoff import Rebuffs
-from vnagent.limits.pending_handshakes import STRANGERS_PER_SOURCE, Strangers
+from vnagent.limits.peer_backoff import PeerBackoff
+from vnagent.limits.pending_handshakes import MAX_PENDING_PER_SOURCE, PendingHandshakes
 from vnagent.server import audit
 from vnagent.server import server as servers
 from vnagent.stream import tls_contexts
 from vnagent.stream import tls_stream as channels
-from vnagent.stream.tls_stream import Channel, ReceiveBuffer
+from vnagent.stream.tls_stream import ReceiveBuffer, TlsStream
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 
@@ -38,7 +38,7 @@ async def set_up(tmp_path):
         yield found
 
 
-async def outcome(set_up: running_agent.Stage, context: ssl.SSLContext) -> str:
+async def outcome(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -> str:
     """Return how far a caller gets: its status, or `handshake`."""
     try:
         got = await set_up.send(LOGS, context)
@@ -101,7 +101,7 @@ async def test_old_protocols_are_refused(set_up):
     assert await outcome(set_up, context) == "handshake"
     context = set_up.context()
     assert await outcome(set_up, context) == "200"
-    assert set_up.server.door._context.session_stats()["number"] == 0
+    assert set_up.server.listener._context.session_stats()["number"] == 0
 
 
 async def test_only_http_1_is_spoken(set_up):
@@ -118,13 +118,13 @@ async def test_only_http_1_is_spoken(set_up):
     assert (await set_up.send(preface, context)).startswith(b"HTTP/1.1 400 ")
 
 
-def resume(set_up: running_agent.Stage, context: ssl.SSLContext) -> tuple[bool, bytes]:
+def resume(set_up: running_agent.RunningAgent, context: ssl.SSLContext) -> tuple[bool, bytes]:
     """Connect twice, the second time with the first one's session; tell whether it was taken."""
     with tls_sockets.dial(set_up.port, context) as peer:
         peer.sendall(HEALTH)
         tls_sockets.read_all(peer)
         session = peer.session
-    set_up.server.trust(set_up.server.door._context, [])
+    set_up.server.use_context(set_up.server.listener._context, [])
     plain = socket.create_connection(
         ("127.0.0.1", set_up.port), timeout=tls_sockets.PATIENCE_SECONDS
     )
@@ -156,16 +156,16 @@ async def test_a_slow_handshake_is_not_waited_for(set_up, monkeypatch):
 
 async def test_strangers_are_few(set_up, monkeypatch):
     """SEC-15: connections that say nothing do not pile up, and tenants still get in after them."""
-    set_up.server.door.strangers = Strangers(per_source=5)
+    set_up.server.listener.pending = PendingHandshakes(per_source=5)
     crowded = refused("crowded")
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 0.5)
     async with contextlib.AsyncExitStack() as stack:
         for _ in range(20):
             plain = socket.create_connection(("127.0.0.1", set_up.port))
             stack.callback(plain.close)
-        await eventually(lambda: set_up.server.door.strangers.count == 5)
+        await eventually(lambda: set_up.server.listener.strangers.count == 5)
         await eventually(lambda: refused("crowded") - crowded == 15)
-        await eventually(lambda: set_up.server.door.strangers.count == 0)
+        await eventually(lambda: set_up.server.listener.strangers.count == 0)
         assert await outcome(set_up, set_up.context()) == "200"
 
 
@@ -178,15 +178,15 @@ async def test_a_flood_of_strangers_shuts_nobody_else_out(set_up, monkeypatch):
                 ("127.0.0.1", set_up.port), source_address=("127.0.0.2", 0)
             )
             stack.callback(plain.close)
-        await eventually(lambda: set_up.server.door.strangers.count == STRANGERS_PER_SOURCE)
+        await eventually(lambda: set_up.server.listener.strangers.count == MAX_PENDING_PER_SOURCE)
         assert await outcome(set_up, set_up.context()) == "200"
-        assert set_up.server.door.strangers.count == STRANGERS_PER_SOURCE
+        assert set_up.server.listener.pending.count == MAX_PENDING_PER_SOURCE
 
 
 async def test_a_tenant_gets_in_past_strangers_of_many_addresses(set_up, monkeypatch):
     """REL-85: no place is free, none is given back by itself, and the tenant was never here."""
     monkeypatch.setattr(servers, "HANDSHAKE_SECONDS", 600.0)
-    set_up.server.door.strangers = Strangers(per_source=5, total=12)
+    set_up.server.listener.pending = PendingHandshakes(per_source=5, total=12)
     async with contextlib.AsyncExitStack() as stack:
         for number in range(2, 8):
             for _ in range(2):
@@ -194,17 +194,17 @@ async def test_a_tenant_gets_in_past_strangers_of_many_addresses(set_up, monkeyp
                     ("127.0.0.1", set_up.port), source_address=(f"127.0.0.{number}", 0)
                 )
                 stack.callback(plain.close)
-        await eventually(lambda: set_up.server.door.strangers.count == 12)
+        await eventually(lambda: set_up.server.listener.strangers.count == 12)
         crowded, handshake = refused("crowded"), refused("handshake")
         for _ in range(4):
             assert await outcome(set_up, set_up.context()) == "200"
         # Who was shown out has done nothing wrong.
         assert (refused("crowded") - crowded, refused("handshake") - handshake) == (1, 0)
-        assert len(set_up.server.door.rebuffs) == 1
-    await eventually(lambda: set_up.server.door.strangers.count == 0)
+        assert len(set_up.server.listener.rebuffs) == 1
+    await eventually(lambda: set_up.server.listener.strangers.count == 0)
 
 
-def refused(reason: str, tenant: str = metrics.UNKNOWN) -> float:
+def refused(reason: str, tenant: str = metrics.UNKNOWN_TENANT_LABEL) -> float:
     """Return how many connections were refused for this."""
     labels = {"tenant": tenant, "reason": reason}
     return REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) or 0.0
@@ -212,7 +212,7 @@ def refused(reason: str, tenant: str = metrics.UNKNOWN) -> float:
 
 async def test_who_is_refused_over_and_over_costs_no_more_handshakes(set_up, monkeypatch, capsys):
     """SEC-15: until it has been quiet for a while; it is told of once."""
-    set_up.server.door.rebuffs = Rebuffs(3, 60.0)
+    set_up.server.listener.peer_backoff = PeerBackoff(3, 60.0)
     engines: list[object] = []
     monkeypatch.setattr(
         channels,
@@ -226,13 +226,13 @@ async def test_who_is_refused_over_and_over_costs_no_more_handshakes(set_up, mon
     assert len(engines) == 3
     assert capsys.readouterr().out.count("refused over and over") == 1
     assert await outcome(set_up, set_up.context()) == "handshake"
-    set_up.server.door.rebuffs = Rebuffs(3, 0.0)  # as after a while
+    set_up.server.listener.peer_backoff = PeerBackoff(3, 0.0)  # as after a while
     assert await outcome(set_up, set_up.context()) == "200"
 
 
 async def test_a_tenant_at_the_same_address_is_still_heard(set_up):
     """SEC-15: where several callers have one, who is refused does not shut out who is not."""
-    set_up.server.door.rebuffs = Rebuffs(3, 60.0)
+    set_up.server.listener.peer_backoff = PeerBackoff(3, 60.0)
     repeated = refused("repeated")
     assert await outcome(set_up, set_up.context()) == "200"
     for _ in range(10):
@@ -244,7 +244,7 @@ async def test_a_tenant_at_the_same_address_is_still_heard(set_up):
 async def test_refusals_are_counted_by_tenant_where_our_authority_names_one(set_up, monkeypatch):
     """SEC-15: what another authority writes into a certificate is nobody's word."""
     monkeypatch.setattr(metrics, "_labels", {})
-    tenant = metrics.tenant_label(certificates.VC_UID)
+    tenant = metrics.get_tenant_label(certificates.VC_UID)
     before = refused("certificate", tenant), refused("handshake"), refused("certificate")
     assert await outcome(set_up, set_up.context(replace(VALID, usages=None))) == "403"
     assert await outcome(set_up, set_up.context(replace(VALID, names=()))) == "403"
@@ -280,10 +280,10 @@ def ping_pong(peer: ssl.SSLSocket, _: bytes) -> None:
         peer.sendall(b"!")
 
 
-class Live:
+class OpenStream:
     """A stream that a test keeps open in a thread of its own."""
 
-    def __init__(self, set_up: running_agent.Stage) -> None:
+    def __init__(self, set_up: running_agent.RunningAgent) -> None:
         self.peer = tls_sockets.dial(set_up.port, set_up.context())
         self.peer.sendall(EXEC)
         assert b" 101 " in tls_sockets.read_until(self.peer, b"\r\n\r\n")
@@ -297,18 +297,18 @@ class Live:
 async def test_live_streams_survive_a_new_certificate(tmp_path):
     """REL-92: new handshakes use what is new, streams go on."""
     async with running_agent.staged(tmp_path, FakeKubelet(answer=ping_pong)) as set_up:
-        live = await asyncio.to_thread(Live, set_up)
+        live = await asyncio.to_thread(OpenStream, set_up)
         with live.peer:
             assert await asyncio.to_thread(live.is_alive)
             old = set_up.context()
             callers, serving = certificates.make_authority(), trustme.CA()
             pair = serving.issue_cert("127.0.0.1")
-            context = tls_contexts.server_context(
+            context = tls_contexts.create_server_context(
                 certificate=pair.cert_chain_pems[0].bytes(),
                 key=pair.private_key_pem.bytes(),
                 client_authorities=callers.pem,
             )
-            set_up.server.trust(context, [callers.certificate])
+            set_up.server.use_context(context, [callers.certificate])
             assert await outcome(set_up, old) == "handshake"
             set_up.serving_authority, set_up.client_authority = serving, callers
             set_up.kubelet.answer = running_agent.saying(GREETING)
@@ -318,14 +318,14 @@ async def test_live_streams_survive_a_new_certificate(tmp_path):
 
 async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path, monkeypatch):
     """REL-91: no new ones, time for the open ones, then a break that is not an orderly end."""
-    recorded: list[audit.Session] = []
-    monkeypatch.setattr(audit, "record", recorded.append)
+    recorded: list[audit.RequestAudit] = []
+    monkeypatch.setattr(audit, "write_audit_record", recorded.append)
     async with running_agent.staged(tmp_path, FakeKubelet(answer=ping_pong)) as set_up:
-        live = await asyncio.to_thread(Live, set_up)
+        live = await asyncio.to_thread(OpenStream, set_up)
         with live.peer:
-            set_up.streams.drain()
-            closing = asyncio.ensure_future(set_up.server.door.close(drain_seconds=1.0))
-            await eventually(lambda: not set_up.server.door.is_open)
+            set_up.streams.stop_accepting()
+            closing = asyncio.ensure_future(set_up.server.listener.close(drain_seconds=1.0))
+            await eventually(lambda: not set_up.server.listener.is_open)
             assert await asyncio.to_thread(live.is_alive)
             with pytest.raises(ConnectionRefusedError):
                 await set_up.send(LOGS)
@@ -338,26 +338,26 @@ async def test_streams_live_on_while_draining_and_are_cut_at_its_end(tmp_path, m
 
 async def test_nobody_who_has_just_come_outlives_the_door(tmp_path):
     """A task that is cancelled before it has begun cleans nothing up."""
-    come: list[Channel] = []
+    come: list[TlsStream] = []
     async with running_agent.staged(tmp_path, FakeKubelet()) as set_up:
-        door = set_up.server.door
-        channel = Channel(set_up.context(), ReceiveBuffer(), accepted=come.append)
+        door = set_up.server.listener
+        channel = TlsStream(set_up.context(), ReceiveBuffer(), accepted=come.append)
         near, far = socket.socketpair()
         with far:
             await asyncio.get_running_loop().create_connection(lambda: channel, sock=near)
-            door._accept(come[0])
+            door._handle_connection(come[0])
             await door.close()  # in the same turn of the loop
             await eventually(lambda: channel.is_lost)
-        assert door._waiting == {}
+        assert door._pending_tasks == {}
 
 
 async def test_a_drain_ends_with_the_last_stream(tmp_path):
     """Nobody waits for nothing."""
-    gateway = running_agent.Gateway()
+    gateway = running_agent.HeldKubelet()
     async with running_agent.staged(tmp_path, FakeKubelet(answer=gateway)) as set_up:
         asking = asyncio.ensure_future(set_up.send(LOGS))
         await asyncio.to_thread(gateway.entered.wait, tls_sockets.PATIENCE_SECONDS)
-        closing = asyncio.ensure_future(set_up.server.door.close(drain_seconds=60))
+        closing = asyncio.ensure_future(set_up.server.listener.close(drain_seconds=60))
         gateway.open()
         async with asyncio.timeout(10):
             await closing

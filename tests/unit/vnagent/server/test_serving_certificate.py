@@ -15,22 +15,22 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS
 from tests.support import tls_sockets
 from tests.support.memapi import clusters, verbs
-from tests.support.memapi.api import Request
-from tests.support.memapi.refusals import RefusedError
+from tests.support.memapi.api import ApiRequest
+from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.served import Served
 from tests.support.vnagent import certificates
-from vnagent.client.https_client import Address, Origin
+from vnagent.client.https_client import HttpsClient, ServerAddress
 from vnagent.server import serving_certificate
 from vnagent.server.serving_certificate import (
-    Credential,
-    NotIssuedError,
-    Pod,
+    AgentPod,
+    CertificateNotIssuedError,
     ServingCertificate,
+    ServingKeyPair,
 )
 from vnagent.stream.file_watch import WatchedFile
 from vnagent.stream.tls_stream import ReceiveBuffer
 
-POD = Pod(name="vn-agent-x7k2p", address="10.244.1.9")
+POD = AgentPod(name="vn-agent-x7k2p", address="10.244.1.9")
 LIFE = timedelta(days=90)
 
 
@@ -58,7 +58,7 @@ def sign(request_pem: bytes, *, address: str = "", life: timedelta = LIFE) -> by
 
 def test_a_request_says_who_we_are_and_nothing_more():
     """The signer compares: one IP, our own."""
-    key, request_pem = serving_certificate.make_request(POD)
+    key, request_pem = serving_certificate.build_signing_request(POD)
     request = x509.load_pem_x509_csr(request_pem)
     assert request.is_signature_valid
     assert request.subject.rfc4514_string() == "CN=vn-agent"
@@ -67,12 +67,12 @@ def test_a_request_says_who_we_are_and_nothing_more():
     private = serialization.load_pem_private_key(key, None)
     assert isinstance(private, ec.EllipticCurvePrivateKey)
     assert private.public_key() == request.public_key()
-    assert serving_certificate.make_request(POD)[0] != key
+    assert serving_certificate.build_signing_request(POD)[0] != key
 
 
 def test_the_manifest_names_the_signer():
     """And what the certificate is for, and for how long at most."""
-    wanted = serving_certificate.manifest(POD, b"request")
+    wanted = serving_certificate.build_csr(POD, b"request")
     assert wanted["metadata"]["name"].startswith("vn-agent-x7k2p-")
     assert wanted["spec"] == {
         "request": base64.b64encode(b"request").decode(),
@@ -84,37 +84,44 @@ def test_the_manifest_names_the_signer():
 
 def test_an_answer_is_awaited_taken_or_refused():
     """Approval alone is no certificate yet."""
-    assert serving_certificate.issued({}) is None
-    assert serving_certificate.issued({"status": {"conditions": [{"type": "Approved"}]}}) is None
+    assert serving_certificate.read_issued_certificate({}) is None
     assert (
-        serving_certificate.issued({"status": {"certificate": base64.b64encode(b"pem").decode()}})
+        serving_certificate.read_issued_certificate(
+            {"status": {"conditions": [{"type": "Approved"}]}}
+        )
+        is None
+    )
+    assert (
+        serving_certificate.read_issued_certificate(
+            {"status": {"certificate": base64.b64encode(b"pem").decode()}}
+        )
         == b"pem"
     )
     for kind in ("Denied", "Failed"):
         condition = {"type": kind, "reason": "WrongAddress", "message": "not your IP"}
-        with pytest.raises(NotIssuedError, match="WrongAddress: not your IP"):
-            serving_certificate.issued(
+        with pytest.raises(CertificateNotIssuedError, match="WrongAddress: not your IP"):
+            serving_certificate.read_issued_certificate(
                 {"status": {"conditions": [condition], "certificate": "eA=="}}
             )
 
 
 def test_renewal_is_at_two_thirds():
     """Of the life that the signer gave, not of the one that was asked for."""
-    key, request = serving_certificate.make_request(POD)
+    key, request = serving_certificate.build_signing_request(POD)
     certificate = sign(request, life=timedelta(days=30))
     began = x509.load_pem_x509_certificate(certificate).not_valid_before_utc
-    assert serving_certificate.renew_at(certificate, key, POD) == began + timedelta(days=20)
+    assert serving_certificate.compute_renewal(certificate, key, POD) == began + timedelta(days=20)
 
 
 def test_a_certificate_for_somebody_else_is_not_used():
     """Tenants would refuse it, and nobody would know why."""
-    key, request = serving_certificate.make_request(POD)
+    key, request = serving_certificate.build_signing_request(POD)
     for odd in (sign(request, address="10.0.0.1"), b"", b"-----BEGIN CERTIFICATE-----\n"):
-        with pytest.raises(NotIssuedError):
-            serving_certificate.renew_at(odd, key, POD)
-    _, of_another_key = serving_certificate.make_request(POD)
-    with pytest.raises(NotIssuedError, match="for another key"):
-        serving_certificate.renew_at(sign(of_another_key), key, POD)
+        with pytest.raises(CertificateNotIssuedError):
+            serving_certificate.compute_renewal(odd, key, POD)
+    _, of_another_key = serving_certificate.build_signing_request(POD)
+    with pytest.raises(CertificateNotIssuedError, match="for another key"):
+        serving_certificate.compute_renewal(sign(of_another_key), key, POD)
 
 
 class SigningApi(Served):
@@ -127,12 +134,12 @@ class SigningApi(Served):
         self.deny = False
         self.life = LIFE
 
-    def _refused(self, request: Request) -> RefusedError | None:
+    def _refused(self, request: ApiRequest) -> StatusError | None:
         if request.method == "GET":
             self._judge(request.target.rpartition("/")[2])
         elif self.refuse:
             self.refuse -= 1
-            return RefusedError(403, "Forbidden", "may not create")
+            return StatusError(403, "Forbidden", "may not create")
         return None
 
     def _judge(self, name: str) -> None:
@@ -161,8 +168,8 @@ class SigningApi(Served):
 @contextlib.asynccontextmanager
 async def keeping(api: SigningApi, folder, monkeypatch):
     """Run the keeper against an API; yields a queue of what it hands over."""
-    monkeypatch.setattr(serving_certificate, "POLL_SECONDS", (0.01,))
-    monkeypatch.setattr(serving_certificate, "RETRY_SECONDS", (0.01,))
+    monkeypatch.setattr(serving_certificate, "POLL_INTERVALS_SECONDS", (0.01,))
+    monkeypatch.setattr(serving_certificate, "RETRY_INTERVALS_SECONDS", (0.01,))
     authority = trustme.CA()
     files = [WatchedFile(folder / name) for name in ("ca.crt", "token")]
     files[0].path.write_bytes(authority.cert_pem.bytes())
@@ -170,14 +177,14 @@ async def keeping(api: SigningApi, folder, monkeypatch):
     for file in files:
         await file.refresh()
     async with api.running(tls=tls_sockets.server_context(authority, "127.0.0.1")):
-        origin = Origin(
-            Address("127.0.0.1", api.port, "127.0.0.1"),
+        origin = HttpsClient(
+            ServerAddress("127.0.0.1", api.port, "127.0.0.1"),
             authorities=files[0],
             token=files[1],
             buffer=ReceiveBuffer(),
         )
-        used: asyncio.Queue[Credential] = asyncio.Queue()
-        keeper = asyncio.ensure_future(ServingCertificate(origin, POD).keep(used.put_nowait))
+        used: asyncio.Queue[ServingKeyPair] = asyncio.Queue()
+        keeper = asyncio.ensure_future(ServingCertificate(origin, POD).run(used.put_nowait))
         try:
             async with asyncio.timeout(tls_sockets.PATIENCE_SECONDS):
                 yield used
@@ -186,7 +193,7 @@ async def keeping(api: SigningApi, folder, monkeypatch):
             await asyncio.gather(keeper, return_exceptions=True)
 
 
-def fits(credential: Credential) -> bool:
+def fits(credential: ServingKeyPair) -> bool:
     """Tell whether certificate and key belong together."""
     certificate = x509.load_pem_x509_certificate(credential.certificate)
     private = serialization.load_pem_private_key(credential.key, None)
@@ -233,4 +240,4 @@ async def test_a_certificate_is_renewed_in_time(tmp_path, monkeypatch):
 
 def test_credentials_are_never_shown():
     """Not even by accident."""
-    assert "secret" not in repr(Credential(b"certificate", b"secret"))
+    assert "secret" not in repr(ServingKeyPair(b"certificate", b"secret"))

@@ -4,7 +4,7 @@ import asyncio
 
 import pytest
 
-from vnagent.stream.file_watch import WatchedFile, watch
+from vnagent.stream.file_watch import WatchedFile, watch_files
 
 
 async def test_contents_are_compared_not_times(tmp_path):
@@ -44,7 +44,7 @@ async def test_watching_tells_of_each_change(tmp_path):
         file.path.write_text("1")
         await file.refresh()
     told: asyncio.Queue[WatchedFile] = asyncio.Queue()
-    watching = asyncio.ensure_future(watch(files, told.put, interval_seconds=0.01))
+    watching = asyncio.ensure_future(watch_files(files, told.put, interval_seconds=0.01))
     files[1].path.write_text("2")
     async with asyncio.timeout(5):
         assert await told.get() is files[1]

@@ -3,11 +3,11 @@
 import asyncio
 import time
 
-from vnagent.stream.read_coalescing import QUICK_READS
-from vnagent.stream.read_control import Intake
+from vnagent.stream.read_coalescing import MIN_FLOOD_READS
+from vnagent.stream.read_control import ReadControl
 
 
-class Tap:
+class ReadSwitch:
     """What an intake turns; a real one cannot be asked whether it reads."""
 
     is_open = True
@@ -25,14 +25,14 @@ class Tap:
         self.is_open = True
 
 
-def flooded(monkeypatch) -> tuple[Intake, Tap]:
+def flooded(monkeypatch) -> tuple[ReadControl, ReadSwitch]:
     """Return an intake that has just begun to rest."""
     monkeypatch.setattr(time, "monotonic", lambda: 1.0)
-    tap = Tap()
-    intake = Intake(tap)
-    for _ in range(QUICK_READS + 1):
+    tap = ReadSwitch()
+    intake = ReadControl(tap)
+    for _ in range(MIN_FLOOD_READS + 1):
         assert tap.is_open
-        intake.read(1, is_all=True)
+        intake.record_read(1, is_all=True)
     return intake, tap
 
 
@@ -47,18 +47,18 @@ async def test_a_flood_is_read_again_after_a_rest(monkeypatch):
 async def test_the_end_of_a_rest_reads_nothing_that_is_not_wanted(monkeypatch):
     """A slow reader's back-pressure outlasts it."""
     intake, tap = flooded(monkeypatch)
-    intake.want(False)
+    intake.set_wanted(False)
     await asyncio.sleep(0.05)
     assert not tap.is_open
-    intake.want(True)
+    intake.set_wanted(True)
     assert tap.is_open
 
 
 async def test_what_is_wanted_again_waits_for_the_end_of_the_rest(monkeypatch):
     """Or a reader that pauses and goes on would undo it."""
     intake, tap = flooded(monkeypatch)
-    intake.want(False)
-    intake.want(True)
+    intake.set_wanted(False)
+    intake.set_wanted(True)
     assert not tap.is_open
     await asyncio.sleep(0.05)
     assert tap.is_open
@@ -68,7 +68,7 @@ async def test_a_rest_outlives_its_connection(monkeypatch):
     """A transport that closes refuses to be turned."""
     intake, tap = flooded(monkeypatch)
     tap.is_gone = True
-    intake.want(False)
+    intake.set_wanted(False)
     await asyncio.sleep(0.05)
     assert not tap.is_open
 
@@ -76,8 +76,8 @@ async def test_a_rest_outlives_its_connection(monkeypatch):
 async def test_who_speaks_ends_the_rest(monkeypatch):
     """The answer is read as soon as it comes."""
     intake, tap = flooded(monkeypatch)
-    intake.spoke()
+    intake.record_write()
     assert tap.is_open
-    intake.want(False)
+    intake.set_wanted(False)
     await asyncio.sleep(0.05)
     assert not tap.is_open

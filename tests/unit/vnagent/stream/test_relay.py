@@ -15,9 +15,9 @@ from tests.support.eventually import eventually
 from tests.support.vnagent.relays import echo, relay, wait_for_end
 from vnagent.stream import graceful_close, lingering_close, read_coalescing
 from vnagent.stream import relay as pumps
-from vnagent.stream.read_coalescing import Tempo
-from vnagent.stream.relay import Deadlines
-from vnagent.stream.stream_states import End
+from vnagent.stream.read_coalescing import ReadCoalescer
+from vnagent.stream.relay import RelayDeadlines
+from vnagent.stream.stream_states import StreamEnd
 from vnagent.stream.tls_stream import HIGH_WATER_BYTES, READ_BYTES
 
 MOST_UNSENT = HIGH_WATER_BYTES + READ_BYTES + 20 * 1024
@@ -40,7 +40,7 @@ async def test_bytes_pass_both_ways_and_are_counted(authority):
                     return heard + tls_sockets.read_all(peer)
 
             assert await asyncio.to_thread(talk) == b"hello"
-            assert await found.end() is End.COMPLETE
+            assert await found.end() is StreamEnd.COMPLETE
             assert (found.pumps[0].bytes_up, found.pumps[0].bytes_down) == (5, 5)
     assert troubles == []
 
@@ -65,7 +65,7 @@ async def test_output_goes_on_after_input_has_ended(authority):
                     return tls_sockets.read_all(peer)
 
             assert await asyncio.to_thread(talk) == answer
-            assert await found.end() is End.COMPLETE
+            assert await found.end() is StreamEnd.COMPLETE
     assert troubles == []
 
 
@@ -73,18 +73,18 @@ async def test_output_goes_on_after_input_has_ended(authority):
 async def test_a_flood_of_lines_arrives_whole_with_its_end(authority, monkeypatch, is_two_way):
     """Bytes are let gather, the reader stops in between, and the end comes in the midst of it."""
     rests: list[float] = []
-    read = Tempo.read
+    read = ReadCoalescer.record_read
 
-    def noted(self: Tempo, now: float, size: int, *, is_all: bool) -> float:
+    def noted(self: ReadCoalescer, now: float, size: int, *, is_all: bool) -> float:
         rest = read(self, now, size, is_all=is_all)
         rests.append(rest)
         return rest
 
-    monkeypatch.setattr(Tempo, "read", noted)
+    monkeypatch.setattr(ReadCoalescer, "record_read", noted)
     monkeypatch.setattr(
-        read_coalescing, "QUICK_SECONDS", 1.0
+        read_coalescing, "MAX_FLOOD_GAP_SECONDS", 1.0
     )  # so that a slow machine sees no pause
-    monkeypatch.setattr(read_coalescing, "LATE_SECONDS", 1.0)
+    monkeypatch.setattr(read_coalescing, "MAX_GAP_AFTER_REST_SECONDS", 1.0)
     lines = [b"%06d %s\n" % (number, b"x" * 120) for number in range(10_000)]
 
     def flood(peer: ssl.SSLSocket) -> None:
@@ -109,7 +109,7 @@ async def test_a_flood_of_lines_arrives_whole_with_its_end(authority, monkeypatc
                     return heard
 
             assert await asyncio.to_thread(talk) == b"".join(lines)
-            assert await found.end() is End.COMPLETE
+            assert await found.end() is StreamEnd.COMPLETE
     assert troubles == []
     assert any(rests)
 
@@ -135,7 +135,7 @@ async def test_input_goes_on_after_output_has_ended(authority):
                         peer.recv(1)
 
             await asyncio.to_thread(talk)
-            assert await found.end() is End.COMPLETE
+            assert await found.end() is StreamEnd.COMPLETE
             late = await asyncio.to_thread(heard.get, timeout=tls_sockets.PATIENCE_SECONDS)
             assert late == b"late input" * 200_000
     assert troubles == []
@@ -173,7 +173,7 @@ async def test_a_reader_that_stops_holds_back_the_writer(authority, is_two_way):
                 assert 0 < before < total // 2
                 assert found.callers[0].unsent_bytes <= MOST_UNSENT
                 assert len(await asyncio.to_thread(tls_sockets.read_all, peer)) == total
-            assert await found.end() is End.COMPLETE
+            assert await found.end() is StreamEnd.COMPLETE
     assert troubles == []
 
 
@@ -236,7 +236,7 @@ async def test_who_ends_a_log_unread_leaves_nothing(authority, monkeypatch):
                 await eventually(lambda: found.callers and found.callers[0].unsent_bytes > 0)
                 with contextlib.suppress(ssl.SSLError):  # of what comes in behind the goodbye
                     await asyncio.to_thread(tls_sockets.half_close, peer)
-                assert await found.end() is End.CALLER_GONE
+                assert await found.end() is StreamEnd.CALLER_GONE
                 await eventually(lambda: found.callers[0].is_lost)
                 await eventually(lambda: found.callers[0].unsent_bytes == 0)
 
@@ -257,11 +257,11 @@ async def test_who_talks_behind_a_request_for_a_log_is_let_go(authority):
             def talk() -> None:
                 context = tls_sockets.client_context(authority)
                 with tls_sockets.dial(found.port, context) as peer, contextlib.suppress(OSError):
-                    peer.sendall(b"x" * pumps.MOST_UNHEARD_BYTES + b"x")
+                    peer.sendall(b"x" * pumps.MAX_DROPPED_CALLER_BYTES + b"x")
                     tls_sockets.read_all(peer)
 
             await asyncio.to_thread(talk)
-            assert await found.end() is End.CALLER_GONE
+            assert await found.end() is StreamEnd.CALLER_GONE
 
 
 async def test_a_log_ends_at_once_when_its_reader_has_gone(authority):
@@ -284,7 +284,7 @@ async def test_a_log_ends_at_once_when_its_reader_has_gone(authority):
                     tls_sockets.half_close(peer)
 
             await asyncio.to_thread(leave)
-            assert await found.end() is End.CALLER_GONE
+            assert await found.end() is StreamEnd.CALLER_GONE
             assert found.pumps[0].bytes_up == 0
             async with asyncio.timeout(tls_sockets.PATIENCE_SECONDS):
                 await ended.wait()
@@ -302,7 +302,7 @@ async def test_a_log_is_over_with_its_last_byte(authority):
         port,
         _,
     ):
-        async with relay(authority, port, is_two_way=False, deadlines=Deadlines()) as found:
+        async with relay(authority, port, is_two_way=False, deadlines=RelayDeadlines()) as found:
             peer = await asyncio.to_thread(
                 tls_sockets.dial, found.port, tls_sockets.client_context(authority)
             )
@@ -310,7 +310,7 @@ async def test_a_log_is_over_with_its_last_byte(authority):
                 heard = await asyncio.to_thread(tls_sockets.read_all, peer)
                 assert heard == b"all of it" * 30_000
                 async with asyncio.timeout(5):
-                    assert await found.end() is End.COMPLETE
+                    assert await found.end() is StreamEnd.COMPLETE
 
 
 async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
@@ -336,7 +336,7 @@ async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
                     return heard
 
             assert await asyncio.to_thread(talk) == b"half a li"
-            assert await found.end() is End.KUBELET_LOST
+            assert await found.end() is StreamEnd.KUBELET_LOST
 
 
 async def test_who_still_sends_is_not_reset_under_the_last_words_of_a_kubelet(authority):
@@ -369,12 +369,12 @@ async def test_who_still_sends_is_not_reset_under_the_last_words_of_a_kubelet(au
             await eventually(lambda: found.kubelets and found.kubelets[0].is_lost)
             is_over.set()
             assert await heard == last
-            assert await found.end() is End.KUBELET_LOST
+            assert await found.end() is StreamEnd.KUBELET_LOST
 
 
 async def test_one_who_is_cut_off_and_goes_on_is_let_go_at_last(authority, monkeypatch):
     """It keeps a place."""
-    monkeypatch.setattr(graceful_close, "PATIENCE_SECONDS", 0.2)
+    monkeypatch.setattr(graceful_close, "CLOSE_SECONDS", 0.2)
 
     def go_on(port: int) -> None:
         with tls_sockets.dial(port, tls_sockets.client_context(authority)) as peer:
@@ -387,15 +387,15 @@ async def test_one_who_is_cut_off_and_goes_on_is_let_go_at_last(authority, monke
         async with relay(authority, port) as found:
             with pytest.raises(OSError, match=r"(?i)reset|pipe|eof"):
                 await asyncio.to_thread(go_on, found.port)
-            assert await found.end() is End.KUBELET_LOST
+            assert await found.end() is StreamEnd.KUBELET_LOST
 
 
 @pytest.mark.parametrize(
-    ("closing_seconds", "end"), [(60.0, End.COMPLETE), (0.0, End.KUBELET_LOST)]
+    ("closing_seconds", "end"), [(60.0, StreamEnd.COMPLETE), (0.0, StreamEnd.KUBELET_LOST)]
 )
 async def test_a_reset_may_answer_a_close(authority, monkeypatch, closing_seconds, end):
     """A kubelet resets the connection of a caller that has closed first; later it is a loss."""
-    monkeypatch.setattr(pumps, "CLOSING_SECONDS", closing_seconds)
+    monkeypatch.setattr(pumps, "CLOSE_ANSWER_SECONDS", closing_seconds)
 
     def reset_at_the_end(peer: ssl.SSLSocket) -> None:
         assert tls_sockets.read_all(peer) == b"exit"
@@ -443,7 +443,7 @@ async def test_who_pings_and_reads_late_gets_all_of_it(authority):
                     return heard
 
             assert await asyncio.to_thread(ping_and_read) == answer
-            assert await found.end() is End.COMPLETE
+            assert await found.end() is StreamEnd.COMPLETE
             assert found.kubelets[0].is_lost
 
 
@@ -465,5 +465,5 @@ async def test_who_has_heard_all_may_break_off_first(authority):
                     tls_sockets.reset(peer)
 
             await asyncio.to_thread(hear_and_break_off)
-            assert await found.end() is End.COMPLETE
+            assert await found.end() is StreamEnd.COMPLETE
     assert troubles == []

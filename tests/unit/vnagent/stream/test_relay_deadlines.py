@@ -9,15 +9,15 @@ import pytest
 
 from tests.support import tls_sockets
 from tests.support.vnagent.relays import echo, relay, wait_for_end
-from vnagent.stream.relay import Deadlines
-from vnagent.stream.stream_states import End
+from vnagent.stream.relay import RelayDeadlines
+from vnagent.stream.stream_states import StreamEnd
 
 
 @pytest.mark.parametrize(
     ("deadlines", "end"),
     [
-        (Deadlines(idle_seconds=0.2, check_seconds=0.05), End.IDLE),
-        (Deadlines(total_seconds=0.2, check_seconds=0.05), End.TOO_LONG),
+        (RelayDeadlines(idle_seconds=0.2, check_seconds=0.05), StreamEnd.IDLE),
+        (RelayDeadlines(total_seconds=0.2, check_seconds=0.05), StreamEnd.TOO_LONG),
     ],
 )
 async def test_deadlines_end_a_stream(authority, deadlines, end):
@@ -36,8 +36,8 @@ async def test_deadlines_end_a_stream(authority, deadlines, end):
 
 async def test_a_moving_stream_is_not_idle(authority):
     """REL-95: the idle deadline counts from the last byte, and a log may be followed for a day."""
-    assert Deadlines().total_seconds >= 24 * 3600
-    deadlines = Deadlines(idle_seconds=0.5, check_seconds=0.05)
+    assert RelayDeadlines().total_seconds >= 24 * 3600
+    deadlines = RelayDeadlines(idle_seconds=0.5, check_seconds=0.05)
     context = tls_sockets.server_context(authority, "127.0.0.1")
     with tls_sockets.serving(context, echo) as (port, troubles):
         async with relay(authority, port, deadlines=deadlines) as found:
@@ -52,13 +52,13 @@ async def test_a_moving_stream_is_not_idle(authority):
                     tls_sockets.read_all(peer)
 
             await asyncio.to_thread(talk)
-            assert await found.end() is End.COMPLETE
+            assert await found.end() is StreamEnd.COMPLETE
     assert troubles == []
 
 
 async def test_half_a_connection_does_not_stay_for_hours(authority):
     """After one direction has ended, the short deadline counts."""
-    deadlines = Deadlines(idle_seconds=60, linger_seconds=0.2, check_seconds=0.05)
+    deadlines = RelayDeadlines(idle_seconds=60, linger_seconds=0.2, check_seconds=0.05)
     context = tls_sockets.server_context(authority, "127.0.0.1")
 
     over = threading.Event()
@@ -76,5 +76,5 @@ async def test_half_a_connection_does_not_stay_for_hours(authority):
                     wait_for_end(peer)
 
             await asyncio.to_thread(talk)
-            assert await found.end() is End.IDLE
+            assert await found.end() is StreamEnd.IDLE
             over.set()

@@ -30,7 +30,7 @@ def _meet(authorities: bytes, leaf: trustme.LeafCert, name: str) -> None:
     leaf.configure_cert(serving)
     wires = tuple(ssl.MemoryBIO() for _ in range(4))
     to_client, from_client, to_server, from_server = wires
-    context = tls_contexts.client_context(authorities)
+    context = tls_contexts.create_client_context(authorities)
     client = context.wrap_bio(to_client, from_client, server_hostname=name)
     server = serving.wrap_bio(to_server, from_server, server_side=True)
     _shake(client, server, wires)

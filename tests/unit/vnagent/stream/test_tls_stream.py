@@ -12,17 +12,17 @@ import pytest
 
 from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent.tls_streams import Gathered, dialled, send_then_wait
-from vnagent.limits.pending_handshakes import Stranger, Strangers
-from vnagent.server.listener import Door
+from tests.support.vnagent.tls_streams import GatheringSink, dialled, send_then_wait
+from vnagent.limits.pending_handshakes import PendingHandshake, PendingHandshakes
+from vnagent.server.listener import Listener
 from vnagent.stream import flood_guard, lingering_close
 from vnagent.stream.flood_guard import MAX_BARREN_BYTES, SMALL_READ_BYTES
 from vnagent.stream.tls_stream import (
-    INBOX_BYTES,
+    MAX_INBOX_BYTES,
     READ_BYTES,
-    Channel,
-    ChannelLostError,
     ReceiveBuffer,
+    StreamLostError,
+    TlsStream,
 )
 
 
@@ -53,7 +53,7 @@ async def test_an_end_in_mid_head_is_no_head(authority):
             tls_sockets.read_all(peer)
 
     async with dialled(authority, hang_up) as found:
-        with pytest.raises(ChannelLostError, match="in mid-message"):
+        with pytest.raises(StreamLostError, match="in mid-message"):
             await found.read_until(b"\r\n\r\n", 1000)
         assert found.has_ended
         assert not found.is_lost  # our direction is still open
@@ -74,8 +74,8 @@ async def test_what_nobody_reads_does_not_pile_up(authority):
         while before != sent[0]:
             before = sent[0]
             await asyncio.sleep(0.3)
-        assert len(found._inbox) <= INBOX_BYTES + READ_BYTES
-        assert len(await found.read()) >= INBOX_BYTES
+        assert len(found._inbox) <= MAX_INBOX_BYTES + READ_BYTES
+        assert len(await found.read()) >= MAX_INBOX_BYTES
         while sent[0] == before:  # what the kernel holds comes first
             await found.read()
 
@@ -92,7 +92,7 @@ async def test_a_peer_that_reads_nothing_of_what_it_asks_for_is_lost(authority, 
         monkeypatch.setattr(flood_guard, "MAX_UNSENT_BYTES", -1)
         found.write(b"x")
         await eventually(lambda: found.is_lost)
-        with pytest.raises(ChannelLostError, match="does not read what it has asked for"):
+        with pytest.raises(StreamLostError, match="does not read what it has asked for"):
             await found.read_until(b"never", 1000)
 
 
@@ -105,11 +105,11 @@ async def test_a_peer_that_breaks_tls_is_lost(authority):
             tls_sockets.read_all(peer)
 
     async with dialled(authority, break_tls) as found:
-        with pytest.raises(ChannelLostError, match="TLS broke in reading"):
+        with pytest.raises(StreamLostError, match="TLS broke in reading"):
             await found.read()
         assert found.is_lost
         found.write(b"into the void")
-        found.finish()
+        found.close_write()
         found.close()
 
 
@@ -123,18 +123,18 @@ async def test_a_peer_that_vanishes_ends_all_waiting(authority):
     async with dialled(authority, vanish) as found:
         waiting = [asyncio.ensure_future(found.read()) for _ in range(3)]
         gone = []
-        with found.told_of_end(lambda: gone.append("then")):
+        with found.on_end(lambda: gone.append("then")):
             await asyncio.sleep(0)
             assert gone == []
             found.write(b"x")
             answers = await asyncio.gather(*waiting, return_exceptions=True)
-        assert all(isinstance(answer, ChannelLostError) for answer in answers)
+        assert all(isinstance(answer, StreamLostError) for answer in answers)
         assert gone == ["then"]
-        with found.told_of_end(lambda: gone.append("before")):
+        with found.on_end(lambda: gone.append("before")):
             assert gone == ["then", "before"]
 
 
-def is_asked_after(channel: Channel) -> bool:
+def is_asked_after(channel: TlsStream) -> bool:
     """Tell whether the kernel looks after a silent peer, and gives it up within a minute."""
     assert channel._transport is not None
     endpoint = channel._transport.get_extra_info("socket")
@@ -152,14 +152,14 @@ async def test_a_kubelet_that_vanished_without_a_word_is_noticed_within_a_minute
 
 async def test_so_is_a_caller(authority):
     """REL-86: a session whose tenant is gone holds a place, and a process in a pod."""
-    accepted: list[Channel] = []
+    accepted: list[TlsStream] = []
 
-    async def serve(channel: Channel, _: Stranger) -> None:
+    async def serve(channel: TlsStream, _: PendingHandshake) -> None:
         accepted.append(channel)
         await asyncio.sleep(tls_sockets.PATIENCE_SECONDS)
 
-    door = Door(serve, ReceiveBuffer(), name="test", strangers=Strangers())
-    door.use(tls_sockets.server_context(authority, "127.0.0.1"))
+    door = Listener(serve, ReceiveBuffer(), name="test", pending=PendingHandshakes())
+    door.use_context(tls_sockets.server_context(authority, "127.0.0.1"))
     port = await door.listen("127.0.0.1", 0)
     try:
         with socket.create_connection(("127.0.0.1", port)):
@@ -202,8 +202,8 @@ async def test_what_follows_a_goodbye_is_nowhere(authority):
             tls_sockets.read_all(peer)
 
     async with dialled(authority, behave) as found:
-        sink = Gathered()
-        found.pour_into(sink)
+        sink = GatheringSink()
+        found.attach_sink(sink)
         await sink.has_ended.wait()
         await eventually(sent.is_set)
         assert found._engine._incoming.pending < 2 * READ_BYTES
@@ -215,13 +215,13 @@ async def test_a_record_cut_by_reads_is_one(authority):
     async with dialled(
         authority, send_then_wait(*[bytes([n]) * 16_384 for n in range(60)])
     ) as found:
-        sink = Gathered()
-        found.pour_into(sink)
+        sink = GatheringSink()
+        found.attach_sink(sink)
         await eventually(lambda: sum(map(len, sink.pieces)) == 60 * 16_384)
     assert b"".join(sink.pieces) == b"".join(bytes([n]) * 16_384 for n in range(60))
 
 
-class Records:
+class PaddedTls:
     """TLS that makes so many plain bytes of each read: who has keys updated sends none."""
 
     def __init__(self, plain: int) -> None:
@@ -244,7 +244,7 @@ class Records:
         return b""
 
 
-class Wire(asyncio.Transport):
+class EndingTransport(asyncio.Transport):
     """A transport that ends, and remembers the calls that write."""
 
     def __init__(self) -> None:
@@ -273,15 +273,15 @@ class Wire(asyncio.Transport):
         """Read no more for now."""
 
 
-def opened_on(tls: Records) -> Channel:
-    found = Channel(ssl.create_default_context(), ReceiveBuffer())
-    found.__dict__.update(_engine=tls, _is_open=True, _transport=Wire())
+def opened_on(tls: PaddedTls) -> TlsStream:
+    found = TlsStream(ssl.create_default_context(), ReceiveBuffer())
+    found.__dict__.update(_engine=tls, _is_open=True, _transport=EndingTransport())
     return found
 
 
 async def test_what_is_gathered_goes_out_together_and_in_order():
-    found = opened_on(Records(0))
-    with found.gathering():
+    found = opened_on(PaddedTls(0))
+    with found.cork():
         found.write(b"switched")
         found.write(b"first", b"second")
         assert found.__dict__["_transport"].calls == []
@@ -291,7 +291,7 @@ async def test_what_is_gathered_goes_out_together_and_in_order():
 
 async def test_a_peer_that_sends_nothing_but_tls_is_let_go():
     """Each update of its keys is work, and no bound of what is read or sent meets them."""
-    found = opened_on(Records(0))
+    found = opened_on(PaddedTls(0))
     read = 0
     while not found.is_lost:
         room = found.get_buffer(-1)
@@ -303,7 +303,7 @@ async def test_a_peer_that_sends_nothing_but_tls_is_let_go():
 
 async def test_few_plain_bytes_do_not_excuse_much_tls():
     """One byte now and then would, if the last of them were all that counts."""
-    found = opened_on(Records(100))
+    found = opened_on(PaddedTls(100))
     for _ in range(10):
         found.buffer_updated(SMALL_READ_BYTES)
     assert found.is_lost
@@ -311,11 +311,11 @@ async def test_few_plain_bytes_do_not_excuse_much_tls():
 
 async def test_bytes_that_are_typed_one_by_one_are_enough():
     """Each is a record of 23 bytes; and so is a record that comes in pieces."""
-    found = opened_on(Records(SMALL_READ_BYTES // 23))
+    found = opened_on(PaddedTls(SMALL_READ_BYTES // 23))
     for _ in range(5):
         found.buffer_updated(SMALL_READ_BYTES)
     assert not found.is_lost
-    pieces = opened_on(Records(0))
+    pieces = opened_on(PaddedTls(0))
     pieces.buffer_updated(SMALL_READ_BYTES)
     pieces.buffer_updated(1000)
     assert not pieces.is_lost
@@ -323,7 +323,7 @@ async def test_bytes_that_are_typed_one_by_one_are_enough():
 
 async def test_what_is_said_at_once_is_sent_at_once():
     """Each record by itself would be a system call, and a wake of whoever reads it."""
-    found = opened_on(Records(0))
+    found = opened_on(PaddedTls(0))
     found.write(b"much", b"the end")
     assert found.__dict__["_transport"].calls == [[b"much", b"the end"]]
     found.buffer_updated(1)  # nothing to answer is no call
@@ -332,7 +332,7 @@ async def test_what_is_said_at_once_is_sent_at_once():
 
 async def test_what_breaks_with_the_last_of_a_handshake_is_told():
     """Whoever goes on would ask a broken connection for its certificate."""
-    found = opened_on(Records(0))
+    found = opened_on(PaddedTls(0))
     found.connection_lost(None)
-    with pytest.raises(ChannelLostError):
-        await found.opened()
+    with pytest.raises(StreamLostError):
+        await found.wait_opened()

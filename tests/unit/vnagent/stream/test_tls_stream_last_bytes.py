@@ -10,9 +10,9 @@ import pytest
 
 from tests.support import tls_sockets
 from tests.support.eventually import eventually
-from tests.support.vnagent.tls_streams import Gathered, dialled, send_then_wait
+from tests.support.vnagent.tls_streams import GatheringSink, dialled, send_then_wait
 from vnagent.stream import flood_guard
-from vnagent.stream.tls_stream import ChannelLostError
+from vnagent.stream.tls_stream import StreamLostError
 
 
 @pytest.mark.parametrize("joined", [False, True], ids=["as a kubelet", "as an API server"])
@@ -33,18 +33,18 @@ async def test_the_end_of_an_answer_is_a_record_of_its_own(authority, joined):
     async with dialled(authority, behave) as found:
         # The loop does not turn, so that one read brings all.
         assert is_all_sent.wait(tls_sockets.PATIENCE_SECONDS)
-        sink = Gathered()
-        found.pour_into(sink)
+        sink = GatheringSink()
+        found.attach_sink(sink)
         await sink.has_ended.wait()
     assert sink.pieces[-1] == b"0\r\n\r\n"
     assert b"".join(sink.pieces) == b"head" + b"a" * 20_000 + b"b" * 100 + b"0\r\n\r\n"
     assert len(sink.pieces) <= 3  # not record by record, which costs twice as much
 
 
-class Heard(Gathered):
+class LossySink(GatheringSink):
     """The same, which takes a loss."""
 
-    def lost(self, error: ChannelLostError) -> None:
+    def handle_lost(self, error: StreamLostError) -> None:
         del error
 
 
@@ -61,8 +61,8 @@ async def test_what_came_before_a_write_failed_is_heard(authority, is_wanted):
         is_sent.set()
 
     async with dialled(authority, behave) as found:
-        sink = Heard()
-        found.pour_into(sink)
+        sink = LossySink()
+        found.attach_sink(sink)
         found.set_reading(is_wanted)
         is_asked.set()
         assert is_sent.wait(tls_sockets.PATIENCE_SECONDS)  # the loop does not turn meanwhile
@@ -83,13 +83,13 @@ async def test_nothing_is_heard_behind_a_loss(authority, monkeypatch):
         tls_sockets.reset(peer)
         is_sent.set()
 
-    class Ordered(Heard):
-        def lost(self, error: ChannelLostError) -> None:
+    class Ordered(LossySink):
+        def handle_lost(self, error: StreamLostError) -> None:
             self.pieces.append(str(error).encode())
 
     async with dialled(authority, behave) as found:
         sink = Ordered()
-        found.pour_into(sink)
+        found.attach_sink(sink)
         is_asked.set()
         assert is_sent.wait(tls_sockets.PATIENCE_SECONDS)  # the loop does not turn meanwhile
         found.write(b"input")
@@ -113,8 +113,8 @@ async def test_so_is_an_end_that_comes_in_two_reads(authority, begun):
             tls_sockets.read_all(peer)
 
     async with dialled(authority, behave) as found:
-        sink = Gathered()
-        found.pour_into(sink)
+        sink = GatheringSink()
+        found.attach_sink(sink)
         await eventually(lambda: sink.pieces)
         is_read.set()
         await sink.has_ended.wait()
@@ -128,6 +128,6 @@ async def test_so_it_does_when_all_has_come_before_anybody_asks(authority, rest)
     async with dialled(authority, send_then_wait(b"head\n" + rest, end)) as found:
         await eventually(lambda: len(found._inbox) == len(b"head\n" + rest + end))
         assert await found.read_until(b"\n", 1000) == b"head\n"
-        sink = Gathered()
-        found.pour_into(sink)
+        sink = GatheringSink()
+        found.attach_sink(sink)
     assert sink.pieces == [rest, end]

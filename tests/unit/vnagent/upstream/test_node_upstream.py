@@ -27,15 +27,15 @@ from tests.support.vnagent.running_agent import (
     SWITCHED,
     UID,
     FakeKubelet,
-    Stage,
+    RunningAgent,
     api_server,
     saying,
     shop,
 )
 from vnagent.authz import metrics, pod_authorizer
-from vnagent.authz.metrics import Mode
+from vnagent.authz.metrics import UpstreamMode
 from vnagent.upstream import apiserver, node_upstream
-from vnagent.upstream.upstream_mode import Wish
+from vnagent.upstream.upstream_mode import UpstreamSetting
 
 POD = f"/api/v1/namespaces/{SPACE}/pods/shop".encode()
 FORWARD = (
@@ -62,11 +62,11 @@ def failing(code: int, message: str, **other: object) -> bytes:
 
 
 @contextlib.asynccontextmanager
-async def astray(folder, api: FakeKubelet, **other) -> AsyncIterator[Stage]:
+async def astray(folder, api: FakeKubelet, **other) -> AsyncIterator[RunningAgent]:
     """Run an agent whose kubelet has a certificate of its own."""
     kubelet = FakeKubelet(answer=saying(b"HTTP/1.1 500 no\r\nContent-Length: 0\r\n\r\n"))
     async with running_agent.staged(
-        folder, kubelet, kubelet_authority=trustme.CA(), api=api, wish=Wish.AUTO, **other
+        folder, kubelet, kubelet_authority=trustme.CA(), api=api, wish=UpstreamSetting.AUTO, **other
     ) as set_up:
         yield set_up
 
@@ -88,7 +88,7 @@ async def test_a_log_comes_by_the_api_server(tmp_path):
     async with astray(tmp_path, api_server()) as set_up:
         answer = await set_up.send(LOGS)
         assert answer.endswith(b"5\r\nhello\r\n0\r\n\r\n")
-        assert set_up.upstream.mode is Mode.APISERVER
+        assert set_up.upstream.mode is UpstreamMode.APISERVER
         assert set_up.kubelet.heads == []
         listing, log = set_up.api.heads
     assert listing.startswith(running_agent.LISTS)
@@ -269,8 +269,8 @@ async def test_lists_of_pods_come_out_of_the_gates_own_list(tmp_path):
 
 async def test_hammering_is_not_handed_on(tmp_path, monkeypatch):
     """Pods that are not there make no more lists than a node that is used."""
-    monkeypatch.setattr(pod_authorizer, "SPACING_SECONDS", 0.0)
-    monkeypatch.setattr(apiserver, "LIST_SECONDS", 0.4)
+    monkeypatch.setattr(pod_authorizer, "MIN_LIST_INTERVAL_SECONDS", 0.0)
+    monkeypatch.setattr(apiserver, "LIST_INTERVAL_SECONDS", 0.4)
     began = asyncio.get_running_loop().time()
     async with astray(tmp_path, api_server()) as set_up:
         missing = LOGS.replace(b"shop", b"gone")
@@ -280,13 +280,13 @@ async def test_hammering_is_not_handed_on(tmp_path, monkeypatch):
         spent = asyncio.get_running_loop().time() - began
     assert set_up.api.asked == []
     # However long it took, which depends on the machine: the burst, and one per interval.
-    assert lists <= apiserver.LISTS_AT_ONCE + spent / 0.4 + 1
+    assert lists <= apiserver.LIST_BURST + spent / 0.4 + 1
 
 
 async def test_a_tenant_has_its_own_share_of_calls(tmp_path, monkeypatch, recorded):
     """One that loops over exec is told to slow down; nobody else notices."""
-    monkeypatch.setattr(apiserver, "CALLS_AT_ONCE", 3)
-    monkeypatch.setattr(apiserver, "CALL_SECONDS", 3600.0)
+    monkeypatch.setattr(apiserver, "CALL_BURST", 3)
+    monkeypatch.setattr(apiserver, "CALL_INTERVAL_SECONDS", 3600.0)
     other = "22222222-0000-4000-8000-000000000000"
     guest = shop(vc_uid=other)
     guest["metadata"] = {**guest["metadata"], "namespace": "default-b41df0-two-web"}
@@ -304,22 +304,22 @@ async def test_a_tenant_has_its_own_share_of_calls(tmp_path, monkeypatch, record
 
 async def test_straight_while_the_certificate_verifies(tmp_path):
     """The API server is not asked for anything."""
-    async with running_agent.staged(tmp_path, FakeKubelet(), wish=Wish.AUTO) as set_up:
+    async with running_agent.staged(tmp_path, FakeKubelet(), wish=UpstreamSetting.AUTO) as set_up:
         assert (await set_up.send(LOGS)).endswith(b"hello\r\n0\r\n\r\n")
-        assert set_up.upstream.mode is Mode.KUBELET
+        assert set_up.upstream.mode is UpstreamMode.KUBELET
         assert set_up.api.heads == []
     assert shown() == {("kubelet", "verified"): 1.0}
 
 
 async def test_a_kubelet_that_is_down_is_not_gone_around(tmp_path, recorded):
     """It answers 502, and the API server has no part in it."""
-    async with running_agent.staged(tmp_path, FakeKubelet(), wish=Wish.AUTO) as set_up:
+    async with running_agent.staged(tmp_path, FakeKubelet(), wish=UpstreamSetting.AUTO) as set_up:
         set_up.upstream._origin.address = type(set_up.upstream._origin.address)(
             "127.0.0.1", 1, "127.0.0.1"
         )
         for _ in range(3):
             assert running_agent.status_of(await set_up.send(LOGS)) == 502
-        assert set_up.upstream.mode is Mode.KUBELET
+        assert set_up.upstream.mode is UpstreamMode.KUBELET
         assert set_up.api.heads == []
     assert {line.result for line in recorded} == {"kubelet_down"}
 
@@ -335,8 +335,10 @@ async def test_told_to_go_straight_it_goes_nowhere_else(tmp_path, recorded):
 
 async def test_told_to_go_around_it_never_calls_the_kubelet(tmp_path):
     """`apiserver` holds for every call, and for the looks as well."""
-    async with running_agent.staged(tmp_path, FakeKubelet(), wish=Wish.APISERVER) as set_up:
-        await asyncio.wait_for(set_up.upstream.keep_choosing(), 5)
+    async with running_agent.staged(
+        tmp_path, FakeKubelet(), wish=UpstreamSetting.APISERVER
+    ) as set_up:
+        await asyncio.wait_for(set_up.upstream.run(), 5)
         assert running_agent.status_of(await set_up.send(LOGS)) == 200
         assert running_agent.status_of(await set_up.send(asking("/pods"))) == 200
         assert set_up.kubelet.connections == 0
@@ -345,27 +347,27 @@ async def test_told_to_go_around_it_never_calls_the_kubelet(tmp_path):
 
 async def test_it_goes_there_and_back_as_the_certificate_does(tmp_path, monkeypatch, capsys):
     """Looks alone turn it; each change is told once."""
-    monkeypatch.setattr(node_upstream, "LOOK_SECONDS", dict.fromkeys(Mode, 0.05))
-    monkeypatch.setattr("vnagent.upstream.upstream_mode.HOLD_SECONDS", 0.2)
+    monkeypatch.setattr(node_upstream, "PROBE_SECONDS", dict.fromkeys(UpstreamMode, 0.05))
+    monkeypatch.setattr("vnagent.upstream.upstream_mode.VERIFY_HOLD_SECONDS", 0.2)
     async with astray(tmp_path, api_server()) as set_up:
         ours = set_up.upstream
         heard = []
-        ours._tell = lambda choice: heard.append((choice.mode.value, choice.why.value))
-        looking = asyncio.ensure_future(ours.keep_choosing())
+        ours._on_changed = lambda choice: heard.append((choice.mode.value, choice.reason.value))
+        looking = asyncio.ensure_future(ours.run())
         try:
-            await eventually(lambda: ours.mode is Mode.APISERVER, within=10)
+            await eventually(lambda: ours.mode is UpstreamMode.APISERVER, within=10)
             authorities = ours._origin._authorities
             authorities.path.write_bytes(set_up.serving_authority.cert_pem.bytes())
             await authorities.refresh()
-            ours.look_again()
-            await eventually(lambda: ours.mode is Mode.KUBELET, within=10)
+            ours.probe_soon()
+            await eventually(lambda: ours.mode is UpstreamMode.KUBELET, within=10)
             set_up.kubelet.answer = saying(GREETING)
             assert running_agent.status_of(await set_up.send(LOGS)) == 200
             assert set_up.kubelet.asked
             authorities.path.write_bytes(trustme.CA().cert_pem.bytes())
             await authorities.refresh()
-            ours.look_again()
-            await eventually(lambda: ours.mode is Mode.APISERVER, within=10)
+            ours.probe_soon()
+            await eventually(lambda: ours.mode is UpstreamMode.APISERVER, within=10)
         finally:
             looking.cancel()
             await asyncio.gather(looking, return_exceptions=True)
@@ -386,13 +388,13 @@ async def test_a_call_that_was_sent_is_not_made_again(tmp_path):
         raise OSError("gone")
 
     kubelet = FakeKubelet(answer=hang_up)
-    async with running_agent.staged(tmp_path, kubelet, wish=Wish.AUTO) as set_up:
+    async with running_agent.staged(tmp_path, kubelet, wish=UpstreamSetting.AUTO) as set_up:
         sent = asyncio.ensure_future(set_up.send(EXEC))
         await eventually(lambda: kubelet.asked, within=10)
         trouble = OSError()
         trouble.is_untrusted = True
-        set_up.upstream.saw(trouble)
-        assert set_up.upstream.mode is Mode.APISERVER
+        set_up.upstream.record_connect(trouble)
+        assert set_up.upstream.mode is UpstreamMode.APISERVER
         assert not sent.done()
         may_go.set()
         assert running_agent.status_of(await sent) == 502
@@ -402,18 +404,18 @@ async def test_a_call_that_was_sent_is_not_made_again(tmp_path):
 async def test_lists_are_of_the_way_that_is_gone(tmp_path, monkeypatch):
     """A table of a moment ago is the kubelet's: reads ask for a list of the API server's."""
     monkeypatch.setattr("vnagent.upstream.upstream_mode.RELAPSE_SECONDS", 0.0)
-    async with running_agent.staged(tmp_path, FakeKubelet(), wish=Wish.AUTO) as set_up:
+    async with running_agent.staged(tmp_path, FakeKubelet(), wish=UpstreamSetting.AUTO) as set_up:
         assert running_agent.status_of(await set_up.send(LOGS)) == 200
         trouble = OSError()
         trouble.is_untrusted = True
-        set_up.upstream.saw(trouble)
+        set_up.upstream.record_connect(trouble)
         answer = await set_up.send(asking("/pods"))
         assert running_agent.status_of(answer) == 200
         assert len(json.loads(answer.partition(b"\r\n\r\n")[2])["items"]) == 1
-        set_up.upstream._choice = replace(set_up.upstream._choice, hold_seconds=0.0)
-        set_up.upstream.saw(None)
-        assert set_up.upstream.mode is Mode.KUBELET
-        set_up.upstream.saw(trouble)
+        set_up.upstream._state = replace(set_up.upstream._state, hold_seconds=0.0)
+        set_up.upstream.record_connect(None)
+        assert set_up.upstream.mode is UpstreamMode.KUBELET
+        set_up.upstream.record_connect(trouble)
         assert running_agent.status_of(await set_up.send(asking("/pods"))) == 200
         lists = [head.split(b"HTTP")[0] for head in set_up.api.heads]
         assert lists == [running_agent.LISTS, running_agent.LISTS]
@@ -421,7 +423,7 @@ async def test_lists_are_of_the_way_that_is_gone(tmp_path, monkeypatch):
 
 async def test_lists_are_no_older_than_the_gates(tmp_path, monkeypatch):
     """A pod that has gone does not stand in them for longer than the gate would serve it."""
-    monkeypatch.setattr(pod_authorizer, "FRESH_SECONDS", 0.0)
+    monkeypatch.setattr(pod_authorizer, "MAX_LIST_AGE_SECONDS", 0.0)
     async with astray(tmp_path, api_server()) as set_up:
         assert b'"shop"' in await set_up.send(asking("/pods"))
         set_up.api.pods.clear()

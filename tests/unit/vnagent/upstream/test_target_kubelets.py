@@ -1,7 +1,7 @@
 """Pods in another super cluster, straight at their kubelets: the gate is the same, the way is not.
 
 All kubelets here are at this machine's loopback address, which is refused as one; what is refused
-the tests of `host_of` say.
+the tests of `get_kubelet_address` say.
 """
 
 import json
@@ -24,7 +24,7 @@ from tests.support.vnagent.running_agent import (
     SPACE,
     SWITCHED,
     FakeKubelet,
-    Stage,
+    RunningAgent,
     saying,
 )
 from tests.unit.vnagent.nodeapi.test_target_pods import (
@@ -35,9 +35,9 @@ from tests.unit.vnagent.nodeapi.test_target_pods import (
     there,
 )
 from vnagent.authz.pod_authorizer import read_pods
-from vnagent.protocol.errors import Reason, RefusedError
+from vnagent.protocol.errors import RefusalReason, RequestRefusedError
 from vnagent.upstream import target_kubelets
-from vnagent.upstream.target_kubelets import host_of
+from vnagent.upstream.target_kubelets import get_kubelet_address
 
 POD = f"{SPACE}/shop".encode()
 
@@ -50,13 +50,13 @@ def bound(host: object = "127.0.0.1", node: str = "node-9") -> dict[str, object]
 @pytest.fixture
 def is_loopback_fine(monkeypatch):
     """Have servers of this process pass for another machine's."""
-    monkeypatch.setattr(addresses, "local_problem", lambda _: "")
+    monkeypatch.setattr(addresses, "check_remote_address", lambda _: "")
 
 
 @asynccontextmanager
 async def served(
     folder: Path, kubelet: FakeKubelet, *pods: dict[str, object], **other: object
-) -> AsyncIterator[Stage]:
+) -> AsyncIterator[RunningAgent]:
     """Run the agent of a target that goes straight to its kubelets."""
     api = target(*(pods or (bound(),)))
     async with running_agent.staged(
@@ -223,9 +223,9 @@ HOSTILE = [
 @pytest.mark.parametrize("host", HOSTILE)
 async def test_only_the_address_of_a_machine_is_dialled(tmp_path, host):
     """Whoever may write the status of a pod there sends the credential nowhere odd."""
-    with pytest.raises(RefusedError) as refused:
-        host_of(kubelet_answers.owned(host=host))
-    assert (refused.value.status, refused.value.reason) == (502, Reason.KUBELET_ODD)
+    with pytest.raises(RequestRefusedError) as refused:
+        get_kubelet_address(kubelet_answers.owned(host=host))
+    assert (refused.value.status, refused.value.reason) == (502, RefusalReason.KUBELET_ODD)
     assert host not in refused.value.sentence
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet, bound(host)) as found:
@@ -239,7 +239,7 @@ async def test_only_the_address_of_a_machine_is_dialled(tmp_path, host):
     [("10.0.0.5", "10.0.0.5"), ("fd00::5", "fd00::5"), ("FD00:0::5", "fd00::5")],
 )
 def test_the_address_of_a_machine_is_dialled_in_one_spelling(host, dialled):
-    assert host_of(kubelet_answers.owned(host=host)) == dialled
+    assert get_kubelet_address(kubelet_answers.owned(host=host)) == dialled
 
 
 def test_an_address_that_is_no_text_is_none():
@@ -252,15 +252,15 @@ def test_an_address_that_is_no_text_is_none():
 
 async def test_few_kubelets_are_remembered(tmp_path, monkeypatch):
     """A cluster has thousands, and each costs a TLS context."""
-    monkeypatch.setattr(target_kubelets, "KEPT", 3)
+    monkeypatch.setattr(target_kubelets, "MAX_CACHED_KUBELETS", 3)
     async with served(tmp_path, FakeKubelet()) as found:
         straight = found.server._requests._upstream._kubelets  # type: ignore[attr-defined]
-        first = straight._at("10.0.0.0")
-        assert straight._at("10.0.0.0") is first
+        first = straight._by_address("10.0.0.0")
+        assert straight._by_address("10.0.0.0") is first
         for number in range(9):
-            straight._at(f"10.0.0.{number}")
-        assert straight._at.cache_info().currsize == 3
-        assert straight._at("10.0.0.0") is not first
+            straight._by_address(f"10.0.0.{number}")
+        assert straight._by_address.cache_info().currsize == 3
+        assert straight._by_address("10.0.0.0") is not first
 
 
 def test_a_tenant_says_nothing_of_the_address():

@@ -12,21 +12,21 @@ import trustme
 from tenancy import wellknown
 from tests.support.eventually import eventually
 from tests.support.vnagent.running_agent import FakeKubelet, saying
-from vnagent.client.https_client import Address, Origin
+from vnagent.client.https_client import HttpsClient, ServerAddress
 from vnagent.stream.file_watch import WatchedFile
 from vnagent.stream.tls_stream import ReceiveBuffer
 from vnagent.upstream import upstream_events
-from vnagent.upstream.upstream_events import Notices, Subject, manifest
-from vnagent.upstream.upstream_mode import Sight, Wish, after, at_start
+from vnagent.upstream.upstream_events import EventSubject, UpstreamEvents, build_event
+from vnagent.upstream.upstream_mode import ConnectResult, UpstreamSetting, initial_state, next_state
 
-SUBJECT = Subject(name="vn-agent-x", namespace="vc-manager", uid="uid-x", node="node-1")
+SUBJECT = EventSubject(name="vn-agent-x", namespace="vc-manager", uid="uid-x", node="node-1")
 CREATED = b"HTTP/1.1 201 Created\r\nContent-Length: 2\r\n\r\n{}"
-AROUND = after(at_start(Wish.AUTO), Sight.UNTRUSTED, 0)
-STRAIGHT = after(at_start(Wish.AUTO), Sight.VERIFIED, 0)
+AROUND = next_state(initial_state(UpstreamSetting.AUTO), ConnectResult.UNTRUSTED, 0)
+STRAIGHT = next_state(initial_state(UpstreamSetting.AUTO), ConnectResult.VERIFIED, 0)
 
 
 @contextlib.asynccontextmanager
-async def telling(folder, api: FakeKubelet) -> AsyncIterator[Notices]:
+async def telling(folder, api: FakeKubelet) -> AsyncIterator[UpstreamEvents]:
     """Run notices before an API server."""
     authority = trustme.CA()
     trusted, token = WatchedFile(folder / "ca.crt"), WatchedFile(folder / "token")
@@ -35,10 +35,10 @@ async def telling(folder, api: FakeKubelet) -> AsyncIterator[Notices]:
     for file in (trusted, token):
         await file.refresh()
     with api.running(authority):
-        address = Address("127.0.0.1", api.port, "127.0.0.1")
-        origin = Origin(address, authorities=trusted, token=token, buffer=ReceiveBuffer())
-        found = Notices(origin, SUBJECT)
-        keeping = asyncio.ensure_future(found.keep())
+        address = ServerAddress("127.0.0.1", api.port, "127.0.0.1")
+        origin = HttpsClient(address, authorities=trusted, token=token, buffer=ReceiveBuffer())
+        found = UpstreamEvents(origin, SUBJECT)
+        keeping = asyncio.ensure_future(found.run())
         try:
             yield found
         finally:
@@ -53,12 +53,14 @@ def told(api: FakeKubelet) -> list[str]:
 
 @pytest.fixture(autouse=True)
 def soon(monkeypatch):
-    monkeypatch.setattr(upstream_events, "SPACING_SECONDS", 0.0)
+    monkeypatch.setattr(upstream_events, "MIN_EVENT_INTERVAL_SECONDS", 0.0)
 
 
 def test_an_event_is_on_the_agents_own_pod():
     """As `kubectl describe pod` looks for it: by name, namespace and UID."""
-    found = manifest(SUBJECT, wellknown.AGENT_AROUND, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC))
+    found = build_event(
+        SUBJECT, wellknown.UPSTREAM_API_SERVER, datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
+    )
     assert found["involvedObject"] == {
         "apiVersion": "v1",
         "kind": "Pod",
@@ -72,22 +74,22 @@ def test_an_event_is_on_the_agents_own_pod():
     assert found["firstTimestamp"] == found["lastTimestamp"] == "2026-01-02T03:04:05Z"
     assert "agent.kubelet.ca" in found["message"]
     assert len(found["message"]) <= 1024
-    assert manifest(SUBJECT, wellknown.AGENT_STRAIGHT, datetime.now(UTC))["type"] == "Normal"
+    assert build_event(SUBJECT, wellknown.UPSTREAM_KUBELET, datetime.now(UTC))["type"] == "Normal"
 
 
 async def test_the_usual_way_is_no_news(tmp_path):
     """Thousands of nodes whose kubelets verify write nothing; one that is left says so."""
     api = FakeKubelet(answer=saying(CREATED))
     async with telling(tmp_path, api) as found:
-        found.hear(at_start(Wish.AUTO))
-        found.hear(STRAIGHT)
+        found.update(initial_state(UpstreamSetting.AUTO))
+        found.update(STRAIGHT)
         await asyncio.sleep(0.05)
         assert api.heads == []
-        found.hear(AROUND)
+        found.update(AROUND)
         await eventually(lambda: told(api) == ["UpstreamApiServer"])
-        found.hear(STRAIGHT)
+        found.update(STRAIGHT)
         await eventually(lambda: told(api) == ["UpstreamApiServer", "UpstreamKubelet"])
-        found.hear(STRAIGHT)
+        found.update(STRAIGHT)
         await asyncio.sleep(0.05)
         assert len(api.heads) == 2
     assert api.heads[0].startswith(b"POST /api/v1/namespaces/vc-manager/events HTTP/1.1\r\n")
@@ -97,7 +99,7 @@ async def test_what_is_configured_is_told_as_such(tmp_path):
     """Nobody is told of a certificate that was never looked at."""
     api = FakeKubelet(answer=saying(CREATED))
     async with telling(tmp_path, api) as found:
-        found.hear(at_start(Wish.APISERVER))
+        found.update(initial_state(UpstreamSetting.APISERVER))
         await eventually(lambda: told(api) == ["UpstreamConfigured"])
     said = json.loads(api.heads[0].partition(b"\r\n\r\n")[2])
     assert said["type"] == "Normal"
@@ -106,10 +108,10 @@ async def test_what_is_configured_is_told_as_such(tmp_path):
 
 async def test_what_still_holds_is_told_again(tmp_path, monkeypatch):
     """API servers forget Events after an hour."""
-    monkeypatch.setattr(upstream_events, "AGAIN_SECONDS", 0.05)
+    monkeypatch.setattr(upstream_events, "REPEAT_SECONDS", 0.05)
     api = FakeKubelet(answer=saying(CREATED))
     async with telling(tmp_path, api) as found:
-        found.hear(AROUND)
+        found.update(AROUND)
         await eventually(lambda: len(api.heads) >= 3)
     assert set(told(api)) == {"UpstreamApiServer"}
 
@@ -120,7 +122,7 @@ async def test_what_could_not_be_written_is_tried_again(tmp_path, monkeypatch):
     answers = [b"HTTP/1.1 403 Forbidden\r\nContent-Length: 0\r\n\r\n", b"", CREATED]
     api = FakeKubelet(answer=lambda peer, _: peer.sendall(answers.pop(0)))
     async with telling(tmp_path, api) as found:
-        found.hear(AROUND)
+        found.update(AROUND)
         await eventually(lambda: not answers)
         await asyncio.sleep(0.1)
         assert len(api.heads) == 3

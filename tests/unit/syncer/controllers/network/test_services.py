@@ -11,12 +11,12 @@ from syncer.controllers import rejection_events
 from syncer.controllers.network import services
 from syncer.rules import registry
 from tests.support.syncer.reconciles import live, reconcile
-from tests.support.syncer.sessions import World
+from tests.support.syncer.sessions import SessionWorld
 
 # --- Services that cannot be changed --------------------------------------------------------------
 
 
-def service_pair(world: World, own: dict[str, Any], there: dict[str, Any]) -> None:
+def service_pair(world: SessionWorld, own: dict[str, Any], there: dict[str, Any]) -> None:
     """Have a Service and a twin that differ, cached and live."""
     world.ready()
     entry = world.tenant_has("Service", "x", spec=own)
@@ -35,7 +35,7 @@ THERE = {**OWN, "clusterIP": "10.96.8.9", "clusterIPs": ["10.96.8.9"]}
 
 
 async def test_a_twin_that_the_api_cannot_change_is_made_anew():
-    world = World()
+    world = SessionWorld()
     service_pair(world, OWN, THERE)
     await reconcile(world, "Service")
     assert [verb for verb, _, _ in world.below.writes()] == ["patch", "delete"]
@@ -43,9 +43,9 @@ async def test_a_twin_that_the_api_cannot_change_is_made_anew():
 
 
 async def test_it_is_not_when_the_tenant_has_changed_its_mind():
-    world = World()
+    world = SessionWorld()
     service_pair(world, OWN, THERE)
-    body = world.above.object("Service", "x")
+    body = world.above.object("ServiceObject", "x")
     world.above.has("Service", "x", {**body, "spec": THERE})
     with pytest.raises(Exception, match="in use"):
         await reconcile(world, "Service")
@@ -53,9 +53,9 @@ async def test_it_is_not_when_the_tenant_has_changed_its_mind():
 
 
 async def test_it_is_not_when_another_object_has_the_name():
-    world = World()
+    world = SessionWorld()
     service_pair(world, OWN, THERE)
-    body = world.below.object("Service", "x")
+    body = world.below.object("ServiceObject", "x")
     world.below.has("Service", "x", {**body, "metadata": {**body["metadata"], "uid": "n"}})
     with pytest.raises(Exception, match="in use"):
         await reconcile(world, "Service")
@@ -64,17 +64,17 @@ async def test_it_is_not_when_another_object_has_the_name():
 
 @pytest.mark.parametrize("spec", [{"ports": [7]}, {"ports": {"a": 1}}, {"clusterIP": {}}, []])
 async def test_a_service_without_the_shape_of_one_is_refused_and_stops_no_worker(spec):
-    world = World()
+    world = SessionWorld()
     world.ready()
     world.tenant_has("Service", "s", spec=spec)
     key = world.key("Service", "web", "s")
-    await services.reconcile(registry.BY_NAME["Service"], key, world.session)
+    await services.reconcile_service(registry.KINDS_BY_NAME["Service"], key, world.session)
     assert not world.below.writes()
     assert world.told() == ["SyncRejected"]
 
 
 async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all_the_same():
-    world = World()
+    world = SessionWorld()
     world.ready()
     given = {"loadBalancer": {"ingress": [{"ip": "192.0.2.1"}]}}
     port = {"port": 80, "protocol": "TCP", "targetPort": 80}
@@ -84,7 +84,7 @@ async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all
     world.below.refusals["patch"] = errors.Forbidden("where: admission says no (403)")
     key = world.key("Service", "web", "s")
     with pytest.raises(errors.Forbidden):
-        await services.reconcile(registry.BY_NAME["Service"], key, world.session)
+        await services.reconcile_service(registry.KINDS_BY_NAME["Service"], key, world.session)
     assert ("patch", "Service", "s") in world.above.writes()
     assert world.told() == [rejection_events.SYNC_FAILED]
 
@@ -101,9 +101,9 @@ async def test_a_refused_change_of_a_service_is_told_and_its_address_goes_up_all
     ],
 )
 async def test_a_service_goes_down_with_addresses_of_the_slice_only(spec, goes_down):
-    world = World()
+    world = SessionWorld()
     world.ready()
     world.tenant_has("Service", "s", spec=spec, status={})
     key = world.key("Service", "web", "s")
-    await services.reconcile(registry.BY_NAME["Service"], key, world.session)
+    await services.reconcile_service(registry.KINDS_BY_NAME["Service"], key, world.session)
     assert bool(world.below.writes("Service")) == goes_down

@@ -9,25 +9,25 @@ import pytest
 
 from syncer.controllers import parked_writes
 from syncer.controllers.nodes import node_reconciler
-from syncer.safety.hot_loop_guard import REPEATS
+from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from tenancy import wellknown
 from tests.support.syncer.nodes import ON_NODE, SUPER_NODE
-from tests.support.syncer.sessions import CONTAINERS, World, is_counted, put
+from tests.support.syncer.sessions import CONTAINERS, SessionWorld, is_counted, put
 
 
 async def test_writes_of_a_node_are_counted():
-    world = World()
+    world = SessionWorld()
     put(world.super_cluster.nodes, SUPER_NODE)
     world.tenant_has("Pod", "p", spec=ON_NODE)
     world.super_has("Pod", "p", spec=ON_NODE)
     key = world.key("Node", "", "n")
-    await node_reconciler.reconcile(key, world.session)
+    await node_reconciler.reconcile_node(key, world.session)
     assert len(world.above.writes("Node")) == 2
     assert is_counted(world, key, 2)
 
 
 async def test_a_nodes_field_that_the_tenant_leaves_out_is_not_sent_again():
-    world = World()
+    world = SessionWorld()
     world.tenant_has("Pod", "p", spec=ON_NODE)
     world.super_has("Pod", "p", spec=ON_NODE)
     key = world.key("Node", "", "n")
@@ -44,8 +44,8 @@ async def test_a_nodes_field_that_the_tenant_leaves_out_is_not_sent_again():
         name = {"name": "n", "uid": "n", "resourceVersion": str(revision + 1)}
         status = {"declaredFeatures": ["x"], "features": {"supplementalGroupsPolicy": True}}
         put(world.super_cluster.nodes, {"metadata": name, "spec": {}, "status": status})
-        await node_reconciler.reconcile(key, world.session)
-        world.session.expectations.forget()
+        await node_reconciler.reconcile_node(key, world.session)
+        world.session.expectations.clear()
     sent = [body["status"] for body in world.above.bodies if "status" in body]
     assert ["declaredFeatures" in each for each in sent] == [True, False, False]
     assert ["features" in each for each in sent] == [True, False, False]
@@ -63,21 +63,21 @@ async def test_a_node_that_is_put_back_each_time_is_parked_and_told(
     monkeypatch: pytest.MonkeyPatch,
 ):
     monkeypatch.setattr(node_reconciler, "datetime", Noon)
-    world = World()
+    world = SessionWorld()
     put(world.super_cluster.nodes, {"metadata": {"name": "n", "uid": "n", "resourceVersion": "3"}})
     world.tenant_has("Pod", "p", spec=ON_NODE)
     world.super_has("Pod", "p", spec=ON_NODE)
     key = world.key("Node", "", "n")
-    for number in range(REPEATS + 3):
+    for number in range(REPEATS_TO_PARK + 3):
         metadata = {
             "labels": {wellknown.VIRTUAL_NODE: "true"},
             "resourceVersion": str(2000 + number),
         }
         world.tenant_has("Node", "n", namespace="", metadata=metadata, spec={}, status={})
-        await node_reconciler.reconcile(key, world.session)
-    assert len(world.above.writes("Node")) == 2 * REPEATS
-    assert set(world.told()) == {parked_writes.REASON}
-    assert "Node /n" in parked_writes.sentence(world.link)
+        await node_reconciler.reconcile_node(key, world.session)
+    assert len(world.above.writes("Node")) == 2 * REPEATS_TO_PARK
+    assert set(world.told()) == {parked_writes.SYNC_PARKED}
+    assert "Node /n" in parked_writes.format_parked_message(world.link)
 
 
 @pytest.mark.parametrize(
@@ -91,12 +91,12 @@ async def test_a_node_that_is_put_back_each_time_is_parked_and_told(
     ],
 )
 async def test_a_pod_that_only_names_a_node_does_not_show_it(twin, is_shown):
-    world = World()
+    world = SessionWorld()
     put(world.super_cluster.nodes, SUPER_NODE)
     world.tenant_has("Pod", "p", spec=ON_NODE)
     if twin is not None:
         world.super_has("Pod", "p", **twin)
-    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
+    await node_reconciler.reconcile_node(world.key("Node", "", "n"), world.session)
     assert bool(world.above.writes("Node")) is is_shown
 
 
@@ -104,13 +104,13 @@ async def test_a_pod_that_only_names_a_node_does_not_show_it(twin, is_shown):
 async def test_a_finished_pod_keeps_the_node_that_was_shown_and_none_of_its_tenants_making(
     recorded, is_kept
 ):
-    world = World()
+    world = SessionWorld()
     put(world.super_cluster.nodes, SUPER_NODE)
     world.tenant_has("Pod", "p", spec=ON_NODE, status={"phase": "Succeeded"})
     own = {"annotations": {wellknown.UID: recorded}}
     world.tenant_has("Node", "n", namespace="", metadata=own, spec={}, status={})
-    world.session.grace_timers.linger_seconds = 0
-    await node_reconciler.reconcile(world.key("Node", "", "n"), world.session)
+    world.session.grace_timers.grace_period_seconds = 0
+    await node_reconciler.reconcile_node(world.key("Node", "", "n"), world.session)
     verbs = {verb for verb, *_ in world.above.writes("Node")}
     assert verbs == ({"apply"} if is_kept else set())
-    assert set(world.session.view.nodes()) == ({"n"} if is_kept else set())
+    assert set(world.session.view.list_shown_nodes()) == ({"n"} if is_kept else set())

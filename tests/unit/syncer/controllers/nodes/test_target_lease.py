@@ -8,43 +8,43 @@ from typing import Any
 
 import pytest
 
-from kubeio.controller.worker import Again, Done
+from kubeio.controller.worker import Done, RequeueAfter
 from syncer.controllers.nodes import target_lease
 from syncer.controllers.nodes.target_lease import RENEW_SECONDS
-from syncer.handlers.dispatcher import Engine
+from syncer.handlers.dispatcher import Dispatcher
 from syncer.model.keys import LEASE, Key
 from tenancy import wellknown
 from tests.support.syncer.sessions import TENANT, put
-from tests.support.syncer.two_clusters import Split
+from tests.support.syncer.two_clusters import SplitWorld
 
 
 @pytest.fixture
-def split() -> Split:
-    made = Split()
+def split() -> SplitWorld:
+    made = SplitWorld()
     target: Any = made.far.target
     target.name, target.answered_at, made.now = "c2", time.monotonic(), 100.0  # type: ignore[attr-defined]
-    made.far.reminders._clock = lambda: made.now  # type: ignore[attr-defined]
+    made.far.memory._clock = lambda: made.now  # type: ignore[attr-defined]
     return made
 
 
-def shown(split: Split, **annotations: str) -> None:
+def shown(split: SplitWorld, **annotations: str) -> None:
     metadata = {"name": "target-c2", "uid": "n1", "resourceVersion": "9"}
     marked = {**metadata, "annotations": annotations or {wellknown.SUPER_CLUSTER: "r1"}}
     put(split.link.stores["Node"], {"metadata": marked, "spec": {}})
 
 
-def key_of(split: Split) -> Key:
-    return split.far.key(LEASE, "kube-node-lease", "target-c2")
+def key_of(split: SplitWorld) -> Key:
+    return split.far.build_key(LEASE, "kube-node-lease", "target-c2")
 
 
-async def renewed(split: Split) -> Any:
-    return await Engine({"c2": {TENANT.uid: split.far}}).reconcile(key_of(split))
+async def renewed(split: SplitWorld) -> Any:
+    return await Dispatcher({"c2": {TENANT.uid: split.far}}).reconcile(key_of(split))
 
 
-async def test_it_says_when_the_target_answered_and_goes_with_its_node(split: Split):
+async def test_it_says_when_the_target_answered_and_goes_with_its_node(split: SplitWorld):
     shown(split)
     split.far.target.answered_at = time.monotonic() - 9  # type: ignore[union-attr]
-    assert await renewed(split) == Again(RENEW_SECONDS)
+    assert await renewed(split) == RequeueAfter(RENEW_SECONDS)
     assert split.above.writes() == [("apply", "Lease", "target-c2")]
     body = split.above.bodies[-1]
     (owner,) = body["metadata"]["ownerReferences"]
@@ -54,31 +54,31 @@ async def test_it_says_when_the_target_answered_and_goes_with_its_node(split: Sp
     assert timedelta(seconds=8) < age < timedelta(seconds=20)
 
 
-async def test_it_is_written_once_in_ten_seconds_whoever_asks(split: Split):
+async def test_it_is_written_once_in_ten_seconds_whoever_asks(split: SplitWorld):
     shown(split)
     split.taken()
-    target_lease.demand(split.far)
+    target_lease.enqueue_lease(split.far)
     assert split.taken() == {key_of(split)}
     await renewed(split)
     split.now += 4  # type: ignore[attr-defined]
-    target_lease.demand(split.far)
+    target_lease.enqueue_lease(split.far)
     assert split.taken() == set()
-    assert await renewed(split) == Again(RENEW_SECONDS - 4)
+    assert await renewed(split) == RequeueAfter(RENEW_SECONDS - 4)
     assert len(split.above.writes()) == 1
     split.now += 6  # type: ignore[attr-defined]
     await renewed(split)
     assert len(split.above.writes()) == 2
 
 
-async def test_a_target_that_is_away_has_none_renewed(split: Split):
+async def test_a_target_that_is_away_has_none_renewed(split: SplitWorld):
     shown(split)
     target: Any = split.far.target
-    target.problem, target.away_seconds = "no route", lambda: 1.0
+    target.problem, target.get_unreachable_seconds = "no route", lambda: 1.0
     assert await renewed(split) == Done()
     assert split.above.writes() == []
 
 
-async def test_without_its_node_there_is_none(split: Split):
+async def test_without_its_node_there_is_none(split: SplitWorld):
     assert await renewed(split) == Done()
     shown(split, mine="1")
     assert await renewed(split) == Done(), "the tenant's own node has the name"

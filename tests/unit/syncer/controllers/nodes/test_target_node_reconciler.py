@@ -9,17 +9,17 @@ import pytest
 from kubeio.controller.worker import Done
 from syncer.controllers.pods import candidates
 from syncer.handlers import dependents
-from syncer.handlers.dispatcher import Engine
-from syncer.handlers.home_events import HomeWiring
-from syncer.handlers.super_events import SuperWiring
+from syncer.handlers.dispatcher import Dispatcher
+from syncer.handlers.home_events import HomeEvents
+from syncer.handlers.super_events import SuperEvents
 from syncer.model.keys import HOME, NODE, Key
-from syncer.rules.placement.target_node import name_of
+from syncer.rules.placement.target_node import build_node_name
 from tenancy import wellknown
 from tests.support.syncer.sessions import TENANT, put
-from tests.support.syncer.two_clusters import Split
+from tests.support.syncer.two_clusters import SplitWorld
 
 
-def agent(split: Split, address: str, *, registration: str = "r1", version: int = 70) -> None:
+def agent(split: SplitWorld, address: str, *, registration: str = "r1", version: int = 70) -> None:
     """Have the pod of an agent, ready, on a node that the tenant sees as well."""
     metadata: dict[str, Any] = {
         "name": "vn-agent-target-c2-x",
@@ -31,33 +31,33 @@ def agent(split: Split, address: str, *, registration: str = "r1", version: int 
     conditions = [{"type": "Ready", "status": "True"}]
     status = {"podIP": address, "phase": "Running", "conditions": conditions}
     body = {"metadata": metadata, "spec": {"nodeName": "n"}, "status": status}
-    put(split.link.home.agent_pods, body)
+    put(split.link.home_cluster.agent_pods, body)
 
 
 @pytest.fixture
-def split() -> Split:
-    made = Split()
+def split() -> SplitWorld:
+    made = SplitWorld()
     target: Any = made.far.target
-    target.away_seconds, target.version = lambda: 0.0, "v1.36.4"
+    target.get_unreachable_seconds, target.version = lambda: 0.0, "v1.36.4"
     sessions = {HOME: {TENANT.uid: made.session}, "c2": {TENANT.uid: made.far}}
-    HomeWiring(made.super_cluster, sessions[HOME], sessions).subscribe()
+    HomeEvents(made.super_cluster, sessions[HOME], sessions).subscribe()
     made.taken()
     return made
 
 
-def key(split: Split) -> Key:
-    return split.far.key(NODE, "", "target-c2")
+def key(split: SplitWorld) -> Key:
+    return split.far.build_key(NODE, "", "target-c2")
 
 
-async def shown(split: Split) -> list[dict[str, str]]:
+async def shown(split: SplitWorld) -> list[dict[str, str]]:
     """Reconcile, and return the addresses that were written."""
-    engine = Engine({HOME: {TENANT.uid: split.session}, "c2": {TENANT.uid: split.far}})
+    engine = Dispatcher({HOME: {TENANT.uid: split.session}, "c2": {TENANT.uid: split.far}})
     assert await engine.reconcile(key(split)) == Done()
     (status,) = [each["status"] for each in split.above.bodies[-2:] if "status" in each]
     return list(status.get("addresses") or ())
 
 
-async def test_it_is_looked_at_when_its_agent_comes_and_shows_where_that_is(split: Split):
+async def test_it_is_looked_at_when_its_agent_comes_and_shows_where_that_is(split: SplitWorld):
     agent(split, "10.2.0.9")
     assert key(split) in split.taken()
     assert await shown(split) == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.9"}]
@@ -65,17 +65,17 @@ async def test_it_is_looked_at_when_its_agent_comes_and_shows_where_that_is(spli
     assert key(split) in split.taken()
 
 
-async def test_the_agent_of_another_target_is_none_of_its_business(split: Split):
+async def test_the_agent_of_another_target_is_none_of_its_business(split: SplitWorld):
     agent(split, "10.2.0.9", registration="r2")
     assert key(split) not in split.taken()
     assert await shown(split) == []
 
 
-async def test_the_node_that_it_runs_on_has_no_agent_by_it(split: Split):
+async def test_the_node_that_it_runs_on_has_no_agent_by_it(split: SplitWorld):
     """Or logs of the pods at home would be asked for there."""
     agent(split, "10.2.0.9")
-    assert split.link.home.agents.on("n") is None
-    assert split.session.key(NODE, "", "n") not in split.taken()
+    assert split.link.home_cluster.agents.get_for_node("n") is None
+    assert split.session.build_key(NODE, "", "n") not in split.taken()
 
 
 def real(**status: Any) -> dict[str, Any]:
@@ -113,12 +113,12 @@ CHANGES: dict[str, tuple[dict[str, Any] | None, bool]] = {
 
 @pytest.mark.parametrize("what", CHANGES)
 def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(
-    split: Split, monkeypatch: pytest.MonkeyPatch, what: str
+    split: SplitWorld, monkeypatch: pytest.MonkeyPatch, what: str
 ):
     """Or a node that joins would be shown with the next look at everything, minutes later."""
-    monkeypatch.setattr(dependents, "GATHER_SECONDS", 0.0)
+    monkeypatch.setattr(dependents, "NODE_BATCH_SECONDS", 0.0)
     below = split.far.super_cluster
-    SuperWiring(below, {TENANT.uid: split.far}).subscribe()
+    SuperEvents(below, {TENANT.uid: split.far}).subscribe()
     before = put(below.nodes, real())
     assert key(split) in split.taken()
     changed, counts = CHANGES[what]
@@ -129,30 +129,32 @@ def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(
     assert split.taken() == ({key(split)} if counts else set())
 
 
-async def test_what_its_nodes_do_in_a_moment_is_one_look(split: Split):
+async def test_what_its_nodes_do_in_a_moment_is_one_look(split: SplitWorld):
     below = split.far.super_cluster
-    SuperWiring(below, {TENANT.uid: split.far}).subscribe()
+    SuperEvents(below, {TENANT.uid: split.far}).subscribe()
     for number in range(50):
         put(below.nodes, real(allocatable={"cpu": str(number)}))
     assert split.taken() == set()
     assert list(split.link.queue.snapshot()["delayed"]) == [str(key(split))]
 
 
-async def test_the_home_cluster_has_no_such_node(split: Split, monkeypatch: pytest.MonkeyPatch):
-    monkeypatch.setattr(dependents, "GATHER_SECONDS", 0.0)
+async def test_the_home_cluster_has_no_such_node(
+    split: SplitWorld, monkeypatch: pytest.MonkeyPatch
+):
+    monkeypatch.setattr(dependents, "NODE_BATCH_SECONDS", 0.0)
     put(split.super_cluster.nodes, real())
-    assert split.session.key(NODE, "", name_of(HOME)) not in split.taken()
+    assert split.session.build_key(NODE, "", build_node_name(HOME)) not in split.taken()
 
 
-def test_a_label_that_is_over_counts_no_more_before_it_is_taken_off(split: Split):
+def test_a_label_that_is_over_counts_no_more_before_it_is_taken_off(split: SplitWorld):
     zone = "topology.kubernetes.io/zone"
     metadata = {
-        "name": name_of("c2"),
+        "name": build_node_name("c2"),
         "uid": "v",
         "resourceVersion": "1",
         "labels": {zone: "z1", "disk": "fast"},
         "annotations": {wellknown.LABELS: f"type,{zone}"},
     }
     put(split.link.stores[NODE], {"metadata": metadata})
-    found = candidates.labels_there(split.far)
+    found = candidates.get_target_node_labels(split.far)
     assert (zone in found, found["disk"], found["type"]) == (False, "fast", "virtual-kubelet")

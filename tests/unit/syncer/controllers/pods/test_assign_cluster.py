@@ -9,20 +9,20 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.controller.worker import Again, Done, Wait
+from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter
 from syncer.controllers.pods import assign_cluster
-from syncer.model.keys import HOME, PLACEMENT
-from syncer.placement.assignments import NOWHERE
+from syncer.model.keys import ASSIGNMENT, HOME
+from syncer.placement.assignments import UNASSIGNED
 from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.support.syncer.sessions import put
-from tests.support.syncer.two_clusters import Split
+from tests.support.syncer.two_clusters import SplitWorld
 
 THERE = {"type": "virtual-kubelet"}
 OWNER = {"kind": "ReplicaSet", "name": "r", "uid": "r-uid", "controller": True}
 
 
-async def test_a_pod_is_recorded_before_anything_else(split: Split):
+async def test_a_pod_is_recorded_before_anything_else(split: SplitWorld):
     split.pod(nodeSelector=THERE)
     assert await split.place() == Done()
     (asked,) = split.above.writes()
@@ -32,34 +32,36 @@ async def test_a_pod_is_recorded_before_anything_else(split: Split):
     name, _, digits = split.record().partition("/")
     assert (name, len(digits)) == ("c2", 16)
     assert split.there.writes() == split.below.writes() == []
-    assert split.link.seats.of(split.pod(version=51, record=split.record())) == "c2"
+    assert split.link.assignments.get_cluster(split.pod(version=51, record=split.record())) == "c2"
 
 
-async def test_a_record_that_is_refused_seats_nobody(split: Split):
+async def test_a_record_that_is_refused_seats_nobody(split: SplitWorld):
     entry = split.pod(nodeSelector=THERE)
     split.above.refusals["patch"] = errors.Conflict("changed")
-    with pytest.raises(Wait):
+    with pytest.raises(NotReadyYet):
         await split.place()
-    assert split.link.seats.of(entry) == NOWHERE
+    assert split.link.assignments.get_cluster(entry) == UNASSIGNED
 
 
-async def test_ten_of_one_moment_do_not_all_see_the_same_room(split: Split):
+async def test_ten_of_one_moment_do_not_all_see_the_same_room(split: SplitWorld):
     requests = {"requests": {"cpu": "1"}}
     for number in range(8):
         split.pod(f"p{number}", containers=[{"name": "c", "resources": requests}])
         await split.place(f"p{number}")
     entries = split.link.stores["Pod"].list()
-    seated = [split.link.seats.of(entry) for entry in entries]
+    seated = [split.link.assignments.get_cluster(entry) for entry in entries]
     assert sorted(seated) == ["c2"] * 4 + [HOME] * 4
-    assert split.far.super_cluster.inventory.free()["cpu"] == 0
+    assert split.far.super_cluster.capacity.compute_free()["cpu"] == 0
     split.link.stores["Pod"].discard(entries[seated.index("c2")], live=True)
-    assert split.far.super_cluster.inventory.free()["cpu"] == 1, "a promise ends with its pod"
+    assert split.far.super_cluster.capacity.compute_free()["cpu"] == 1, (
+        "a promise ends with its pod"
+    )
 
 
-async def test_a_pod_that_goes_nowhere_is_told_as_a_scheduler_would(split: Split):
+async def test_a_pod_that_goes_nowhere_is_told_as_a_scheduler_would(split: SplitWorld):
     split.pod(nodeSelector={wellknown.TARGET: "c9"})
     verdict = await split.place()
-    assert isinstance(verdict, Again)
+    assert isinstance(verdict, RequeueAfter)
     assert split.told() == ["FailedScheduling"]
     message = split.above.bodies[-1]["message"]
     assert message.startswith("0/2 clusters are available: ")
@@ -67,16 +69,16 @@ async def test_a_pod_that_goes_nowhere_is_told_as_a_scheduler_would(split: Split
 
 
 async def test_a_target_whose_node_is_cordoned_takes_no_more():
-    split = Split()
+    split = SplitWorld()
     split.far.target.refusal = ""  # type: ignore[union-attr]
     status = SimpleNamespace(endpoint="https://192.0.2.8:6443")
     split.far.is_ready = True
     split.link.cluster = SimpleNamespace(status=status)  # type: ignore[assignment]
     node = {"metadata": {"name": "target-c2", "uid": "t"}, "spec": {"unschedulable": True}}
     put(split.link.stores["Node"], node)
-    split.link.seats.granted = {"c2": TargetGrant(name="c2")}
+    split.link.assignments.granted_targets = {"c2": TargetGrant(name="c2")}
     split.pod()
-    assert isinstance(await split.place(), Again)
+    assert isinstance(await split.place(), RequeueAfter)
     assert split.told() == ["FailedScheduling"]
     message = split.above.bodies[-1]["message"]
     assert message == "0/1 clusters are available: c2 is unschedulable."
@@ -93,16 +95,16 @@ async def test_a_target_whose_node_is_cordoned_takes_no_more():
         {"metadata": {"deletionTimestamp": "2026-01-01T00:00:00Z"}},
     ],
 )
-async def test_a_pod_that_is_held_or_going_is_not_placed(split: Split, pod: Any):
+async def test_a_pod_that_is_held_or_going_is_not_placed(split: SplitWorld, pod: Any):
     split.pod(**pod)
     assert await split.place() == Done()
     assert split.above.writes() == []
 
 
-async def test_a_pod_of_before_the_grant_stays_and_is_recorded(split: Split):
+async def test_a_pod_of_before_the_grant_stays_and_is_recorded(split: SplitWorld):
     split.pod()
     split.twin(split.session)
-    split.link.seats.granted = {"c2": TargetGrant(name="c2")}
+    split.link.assignments.granted_targets = {"c2": TargetGrant(name="c2")}
     await split.place()
     assert split.record().startswith("home/")
 
@@ -110,7 +112,7 @@ async def test_a_pod_of_before_the_grant_stays_and_is_recorded(split: Split):
 # --- what may happen while something is awaited ---------------------------------------------------
 
 
-async def test_replicas_whose_records_are_on_their_way_are_spread_all_the_same(split: Split):
+async def test_replicas_whose_records_are_on_their_way_are_spread_all_the_same(split: SplitWorld):
     patch = split.above.patch
 
     async def slow(*args: Any, **options: Any) -> Any:
@@ -128,22 +130,24 @@ async def test_replicas_whose_records_are_on_their_way_are_spread_all_the_same(s
             containers=[{"name": "c", "resources": requests}],
         )
     await asyncio.gather(*(split.place(name) for name in names))
-    seated = [split.link.seats.of(entry) for entry in split.link.stores["Pod"].list()]
+    seated = [
+        split.link.assignments.get_cluster(entry) for entry in split.link.stores["Pod"].list()
+    ]
     assert sorted(seated) == ["c2"] * 5 + [HOME] * 5
-    assert float(split.far.super_cluster.inventory.free()["cpu"]) == 3.5
+    assert float(split.far.super_cluster.capacity.compute_free()["cpu"]) == 3.5
 
 
-async def test_a_place_whose_record_is_refused_is_given_back(split: Split):
+async def test_a_place_whose_record_is_refused_is_given_back(split: SplitWorld):
     entry = split.pod(nodeSelector=THERE, metadata={"ownerReferences": [OWNER]})
-    before = split.far.super_cluster.inventory.free()
+    before = split.far.super_cluster.capacity.compute_free()
     split.above.refusals["patch"] = errors.Conflict("changed")
-    with pytest.raises(Wait):
+    with pytest.raises(NotReadyYet):
         await split.place()
-    assert split.link.seats.peers(entry, "c2") == 0
-    assert split.far.super_cluster.inventory.free() == before
+    assert split.link.assignments.count_peers(entry, "c2") == 0
+    assert split.far.super_cluster.capacity.compute_free() == before
 
 
-async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: Split):
+async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: SplitWorld):
     pod = split.pod(nodeSelector=THERE)
     patch = split.above.patch
 
@@ -154,31 +158,35 @@ async def test_a_pod_that_goes_while_it_is_recorded_takes_no_seat(split: Split):
 
     split.above.patch = slow  # type: ignore[method-assign]
     await split.place()
-    seats = split.link.seats
-    assert not seats.is_any_at("c2")
-    assert not {**seats._promised, **seats._trials}
-    assert not split.far.super_cluster.inventory._promised
-    assert not split.far.pods.is_in("web")
+    seats = split.link.assignments
+    assert not seats.has_pods_in("c2")
+    assert not {**seats._reservations, **seats._reschedule_states}
+    assert not split.far.super_cluster.capacity._reserved
+    assert not split.far.pods.has_namespace("web")
 
 
-async def test_what_was_promised_is_given_back_with_the_link(split: Split):
+async def test_what_was_promised_is_given_back_with_the_link(split: SplitWorld):
     split.pod(nodeSelector=THERE)
     await split.place()
-    assert split.far.super_cluster.inventory._promised
-    split.link.seats.release()
-    assert not split.far.super_cluster.inventory._promised
+    assert split.far.super_cluster.capacity._reserved
+    split.link.assignments.release_all()
+    assert not split.far.super_cluster.capacity._reserved
 
 
 @pytest.mark.parametrize(("node", "seat"), [("n", HOME), ("target-c2", "c2")])
-async def test_a_pod_that_names_its_node_is_recorded_and_made(split: Split, node: str, seat: str):
+async def test_a_pod_that_names_its_node_is_recorded_and_made(
+    split: SplitWorld, node: str, seat: str
+):
     split.ready()
     pod = split.pod(nodeName=node)
     here = split.session if seat == HOME else split.far
-    with pytest.raises(Wait, match="record"):
-        assign_cluster.check(pod, here)
-    assert split.session.key(PLACEMENT, "web", "p") in split.taken()
+    with pytest.raises(NotReadyYet, match="record"):
+        assign_cluster.check_may_create(pod, here)
+    assert split.session.build_key(ASSIGNMENT, "web", "p") in split.taken()
     assert await split.place() == Done()
     assert split.record().startswith(f"{seat}/")
-    assign_cluster.check(split.pod(nodeName=node, record=split.record(), version=51), here)
+    assign_cluster.check_may_create(
+        split.pod(nodeName=node, record=split.record(), version=51), here
+    )
     assert await split.place() == Done()
     assert len(split.above.writes()) == 1, "and never moves"

@@ -24,11 +24,11 @@ def session(target: object) -> Any:
 @pytest.mark.parametrize("spec", [{"volumes": [CLAIM]}, {"runtimeClassName": "kata"}])
 def test_a_pod_that_needs_what_is_at_home_is_refused_elsewhere(spec):
     with pytest.raises(RejectedError) as refused:
-        create._refuse_homely(pod(**spec), session(object()))
+        create._refuse_home_only(pod(**spec), session(object()))
     assert "rule target" in str(refused.value)
     assert "runs in c2" in str(refused.value)
 
 
 def test_at_home_and_without_such_needs_nothing_is_refused():
-    create._refuse_homely(pod(volumes=[CLAIM]), session(None))
-    create._refuse_homely(pod(), session(object()))
+    create._refuse_home_only(pod(volumes=[CLAIM]), session(None))
+    create._refuse_home_only(pod(), session(object()))

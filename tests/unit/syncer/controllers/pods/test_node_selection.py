@@ -8,10 +8,10 @@ from typing import Any
 
 import pytest
 
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import parked_writes
 from syncer.handlers import resync
-from syncer.safety.hot_loop_guard import REPEATS
+from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from tenancy import wellknown
 from tests.support.syncer.nodes import (
     engaged,
@@ -21,20 +21,20 @@ from tests.support.syncer.nodes import (
     unschedulable,
     work,
 )
-from tests.support.syncer.sessions import CONTAINERS, World, put
+from tests.support.syncer.sessions import CONTAINERS, SessionWorld, put
 
 
-async def twin_waits(world: World, **metadata: Any) -> None:
+async def twin_waits(world: SessionWorld, **metadata: Any) -> None:
     world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status={}, metadata=metadata)
     await work(world)
 
 
-def deleted(world: World) -> bool:
+def deleted(world: SessionWorld) -> bool:
     return ("delete", "Pod", "p") in world.below.writes()
 
 
 async def test_a_twin_that_waits_is_made_anew_when_its_tenant_says_otherwise():
-    world = engaged(World())
+    world = engaged(SessionWorld())
     node_with(world)
     pending(world, nodeSelector={"mine": "1"})
     await twin_waits(world)
@@ -45,7 +45,7 @@ async def test_a_twin_that_waits_is_made_anew_when_its_tenant_says_otherwise():
     assert deleted(world)
 
 
-async def as_made(world: World) -> dict[str, Any]:
+async def as_made(world: SessionWorld) -> dict[str, Any]:
     """Have a pod made, and show its twin as it was sent."""
     await work(world)
     body = copy.deepcopy(made(world))
@@ -56,7 +56,7 @@ async def as_made(world: World) -> dict[str, Any]:
 
 
 async def test_a_twin_as_it_would_be_made_now_stays_as_it_is():
-    world = engaged(World())
+    world = engaged(SessionWorld())
     node_with(world, mine="1")
     pending(world, nodeSelector={"mine": "1"})
     assert wellknown.NODE_CHOICE in (await as_made(world))["metadata"]["annotations"]
@@ -72,17 +72,17 @@ async def test_a_twin_as_it_would_be_made_now_stays_as_it_is():
     [({"nodeName": "n"}, {"phase": "Running"}), ({}, {"phase": "Failed"})],
 )
 async def test_a_twin_that_runs_or_has_ended_is_never_made_anew(spec, status):
-    world = engaged(World())
+    world = engaged(SessionWorld())
     node_with(world, spec={"unschedulable": True})
     pending(world)
     world.super_has("Pod", "p", spec={"containers": CONTAINERS, **spec}, status=status)
-    with contextlib.suppress(Wait):  # for the node to be shown whole
+    with contextlib.suppress(NotReadyYet):  # for the node to be shown whole
         await work(world)
     assert not deleted(world)
 
 
 async def test_a_twin_is_deleted_in_the_version_that_was_looked_at():
-    world = engaged(World())
+    world = engaged(SessionWorld())
     node_with(world, spec={"unschedulable": True})
     pending(world)
     asked: dict[str, Any] = {}
@@ -98,33 +98,33 @@ async def test_a_twin_is_deleted_in_the_version_that_was_looked_at():
 
 async def test_a_twin_that_comes_back_as_it_was_is_left_in_the_end():
     """A webhook of the super cluster that takes the record off must not spin."""
-    world = engaged(World())
+    world = engaged(SessionWorld())
     node_with(world, spec={"unschedulable": True})
     pending(world)
-    for number in range(REPEATS + 3):
+    for number in range(REPEATS_TO_PARK + 3):
         await twin_waits(world, resourceVersion=str(100 + number))
     deletes = [verb for verb, kind, _ in world.below.writes("Pod") if verb == "delete"]
-    assert len(deletes) == REPEATS
-    assert parked_writes.REASON in world.told()
+    assert len(deletes) == REPEATS_TO_PARK
+    assert parked_writes.SYNC_PARKED in world.told()
 
 
 async def test_the_patrol_finds_a_twin_that_would_be_made_otherwise():
-    world = engaged(World())
+    world = engaged(SessionWorld())
     node_with(world)
     pending(world)
     await as_made(world)
     key = world.key("Pod", "web", "p")
-    world.session.expectations.forget()
-    assert not resync.differs(key, world.session)
+    world.session.expectations.clear()
+    assert not resync.has_work(key, world.session)
     node_with(world, version=901, spec={"unschedulable": True})
-    assert resync.differs(key, world.session)
+    assert resync.has_work(key, world.session)
 
 
 NO_PORTS = "0/2 nodes are available: 1 node(s) didn't have free ports for the requested pod ports."
 
 
 async def test_a_pod_that_named_a_node_which_cannot_have_it_has_failed():
-    world = engaged(World())
+    world = engaged(SessionWorld())
     node_with(world)
     pending(world, nodeName="n")
     status = unschedulable(NO_PORTS)
@@ -150,7 +150,7 @@ async def test_a_pod_that_named_a_node_which_cannot_have_it_has_failed():
 
 
 async def test_a_pod_that_named_no_node_waits_for_one():
-    world = engaged(World())
+    world = engaged(SessionWorld())
     pending(world)
     status = unschedulable(NO_PORTS)
     world.super_has("Pod", "p", spec={"containers": CONTAINERS}, status=status)
@@ -161,8 +161,8 @@ async def test_a_pod_that_named_no_node_waits_for_one():
 
 
 async def test_while_deletes_are_held_no_twin_is_replaced_or_ended():
-    world = engaged(World())
-    world.session.brake.problem = "another store"
+    world = engaged(SessionWorld())
+    world.session.store_guard.problem = "another store"
     node_with(world, spec={"unschedulable": True})
     pending(world)
     pending(world, "named", nodeName="n")
@@ -177,7 +177,7 @@ async def test_while_deletes_are_held_no_twin_is_replaced_or_ended():
 
 async def test_a_tenant_that_refuses_the_end_of_its_pod_has_it_made_a_few_times_only():
     """Or it would be made and deleted for ever."""
-    world = engaged(World())
+    world = engaged(SessionWorld())
     node_with(world)
     pending(world, nodeName="n")
     status = unschedulable(NO_PORTS)

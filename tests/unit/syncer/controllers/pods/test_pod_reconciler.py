@@ -7,17 +7,17 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import rejection_events, sync_down
 from syncer.controllers.pods import pod_reconciler
 from syncer.handlers import home_events
 from syncer.rules import registry
 from tenancy import wellknown
-from tenancy.policies import Access, TenantPolicySpec
-from tests.support.syncer.sessions import CONTAINERS, World
+from tenancy.policies import AccessSpec, TenantPolicySpec
+from tests.support.syncer.sessions import CONTAINERS, SessionWorld
 
 
-def pod_with(world: World, **spec: object) -> None:
+def pod_with(world: SessionWorld, **spec: object) -> None:
     """Have a tenant pod that is to be made below."""
     world.ready()
     world.tenant_has(
@@ -29,34 +29,34 @@ MOUNT = [{"name": "x", "secret": {"secretName": "registry"}}]
 
 
 async def test_a_pod_that_names_a_strangers_object_is_not_made():
-    world = World()
+    world = SessionWorld()
     pod_with(world, volumes=MOUNT)
     world.below.has("Secret", "registry", {"metadata": {"uid": "s", "resourceVersion": "1"}})
-    with pytest.raises(Wait):
-        await pod_reconciler.reconcile(
-            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    with pytest.raises(NotReadyYet):
+        await pod_reconciler.reconcile_pod(
+            registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
         )
     assert not world.below.writes()
     assert world.told() == [sync_down.NAME_TAKEN]
 
 
 async def test_an_object_that_may_not_go_down_leaves_its_name_to_a_stranger_but_not_the_pod():
-    world = World()
+    world = SessionWorld()
     world.tenant_has("Secret", "registry", type="bootstrap.kubernetes.io/token")
     pod_with(world, volumes=MOUNT)
     world.below.has("Secret", "registry", {"metadata": {"uid": "s", "resourceVersion": "1"}})
-    with pytest.raises(Wait):
-        await pod_reconciler.reconcile(
-            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    with pytest.raises(NotReadyYet):
+        await pod_reconciler.reconcile_pod(
+            registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
         )
     assert not world.below.writes()
 
 
 async def test_a_pod_that_names_what_nobody_has_is_the_kubelets_to_judge():
-    world = World()
+    world = SessionWorld()
     pod_with(world, volumes=MOUNT)
-    await pod_reconciler.reconcile(
-        registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    await pod_reconciler.reconcile_pod(
+        registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
     )
     assert [(verb, kind) for verb, kind, _ in world.below.writes()] == [("create", "Pod")]
 
@@ -78,10 +78,10 @@ TOKEN_VOLUME = {"serviceAccountToken": {"path": "t", "expirationSeconds": "soon"
 )
 async def test_a_pod_without_the_shape_of_one_is_refused_and_stops_no_worker(spec):
     """REL-14."""
-    world = World()
+    world = SessionWorld()
     pod_with(world, **spec)
-    await pod_reconciler.reconcile(
-        registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    await pod_reconciler.reconcile_pod(
+        registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
     )
     assert not world.below.writes()
     assert world.told() == ["SyncRejected"]
@@ -89,7 +89,7 @@ async def test_a_pod_without_the_shape_of_one_is_refused_and_stops_no_worker(spe
 
 
 async def test_a_status_that_the_tenants_api_refuses_goes_up_without_its_containers():
-    world = World()
+    world = SessionWorld()
     world.ready()
     bound = {"containers": CONTAINERS, "nodeName": "n"}
     ended = [{"name": "main", "state": {"terminated": {"exitCode": 0}}}]
@@ -99,14 +99,14 @@ async def test_a_status_that_the_tenants_api_refuses_goes_up_without_its_contain
     )
     status = {"phase": "Running", "containerStatuses": runs}
     world.super_has("Pod", "p", spec=bound, status=status)
-    world.session.tenant_client = Refusing(world.above)
+    world.session.tenant_client = RefusingApi(world.above)
     key = world.key("Pod", "web", "p")
-    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.above.bodies[-1]["status"]["phase"] == "Running"
     assert "containerStatuses" not in world.above.bodies[-1]["status"]
 
 
-class Refusing:
+class RefusingApi:
     """An API server that takes back no end of a container."""
 
     def __init__(self, api: Any) -> None:
@@ -119,7 +119,7 @@ class Refusing:
 
 
 async def test_a_refused_change_of_a_pod_is_told_and_its_status_goes_up_all_the_same():
-    world = World()
+    world = SessionWorld()
     world.ready()
     spec = {"containers": [{**CONTAINERS[0], "image": "new"}], "nodeName": "n"}
     twin = {"containers": CONTAINERS, "nodeName": "n"}
@@ -127,27 +127,27 @@ async def test_a_refused_change_of_a_pod_is_told_and_its_status_goes_up_all_the_
     world.super_has("Pod", "p", spec=twin, status={"phase": "Running"})
     world.below.refusals["patch"] = errors.Forbidden("where: admission says no (403)")
     with pytest.raises(errors.Forbidden):
-        await pod_reconciler.reconcile(
-            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+        await pod_reconciler.reconcile_pod(
+            registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
         )
     assert ("patch", "Pod", "p") in world.above.writes()
     assert world.told() == [rejection_events.SYNC_FAILED]
 
 
 async def test_a_running_pod_of_no_shape_is_told_once_and_never_stumbled_over():
-    world = World()
+    world = SessionWorld()
     world.ready()
     world.tenant_has("Pod", "p", spec={"containers": [3], "nodeName": "n"}, status={})
     world.super_has("Pod", "p", spec={"containers": CONTAINERS, "nodeName": "n"}, status={})
     for _ in range(2):
-        await pod_reconciler.reconcile(
-            registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+        await pod_reconciler.reconcile_pod(
+            registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
         )
     assert not world.below.writes()
     assert world.told() == ["SyncRejected"]
 
 
-def debugged(world: World, debugger: dict[str, Any]) -> None:
+def debugged(world: SessionWorld, debugger: dict[str, Any]) -> None:
     """Have a running pod whose tenant asks for a debug container."""
     world.ready()
     own = {"containers": CONTAINERS, "ephemeralContainers": [debugger], "nodeName": "n"}
@@ -157,7 +157,7 @@ def debugged(world: World, debugger: dict[str, Any]) -> None:
     world.super_has("Pod", "p", spec=twin, status={"phase": "Running"}, metadata=recorded)
 
 
-def named(world: World) -> list[str]:
+def named(world: SessionWorld) -> list[str]:
     """Return which containers were written down as the tenant's."""
     annotations = [body["metadata"].get("annotations") or {} for body in world.below.bodies]
     return [found[wellknown.CONTAINERS] for found in annotations if wellknown.CONTAINERS in found]
@@ -172,41 +172,41 @@ def named(world: World) -> list[str]:
     ],
 )
 async def test_a_debug_container_that_is_refused_is_never_named_as_the_tenants(debugger, allowed):
-    world = World(TenantPolicySpec(access=Access(ephemeral_containers=allowed)))
+    world = SessionWorld(TenantPolicySpec(access=AccessSpec(ephemeral_containers=allowed)))
     debugged(world, debugger)
-    await pod_reconciler.reconcile(
-        registry.BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
+    await pod_reconciler.reconcile_pod(
+        registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p"), world.session
     )
     assert named(world) == []
     assert world.told() == ["SyncRejected"]
 
 
 async def test_a_debug_container_is_named_once_what_it_waits_for_is_there():
-    world = World()
+    world = SessionWorld()
     world.tenant_has("ConfigMap", "tools", data={})
     tools = [{"configMapRef": {"name": "tools"}}]
     debugged(world, {"name": "d", "image": "i", "envFrom": tools})
     key = world.key("Pod", "web", "p")
-    with pytest.raises(Wait):
-        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    with pytest.raises(NotReadyYet):
+        await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert named(world) == []
-    world = World()
+    world = SessionWorld()
     debugged(world, {"name": "d", "image": "i"})
-    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert named(world) == ["main,d"]
     assert world.below.bodies[-1]["spec"]["ephemeralContainers"][0]["name"] == "d"
 
 
 async def test_a_bound_pod_whose_twin_was_seen_to_go_is_lost_before_it_said_anything():
-    world = World()
+    world = SessionWorld()
     world.ready()
     spec = {"containers": CONTAINERS, "nodeName": "n"}
     world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     key = world.key("Pod", "web", "p")
     twin = world.super_has("Pod", "p", spec=spec, status={})
-    home_events.HomeWiring(world.super_cluster, {"vc-uid": world.session}).subscribe()
+    home_events.HomeEvents(world.super_cluster, {"vc-uid": world.session}).subscribe()
     world.super_cluster.stores["Pod"].discard(twin, live=True)
-    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.above.bodies[-1]["status"]["reason"] == "SuperPodLost"
     assert not world.below.writes()
 
@@ -214,7 +214,7 @@ async def test_a_bound_pod_whose_twin_was_seen_to_go_is_lost_before_it_said_anyt
 @pytest.mark.parametrize("is_another", [True, False])
 async def test_a_pod_is_not_taken_away_whose_twin_is_another_one_by_now(is_another):
     """Seed 30005678: a backup was played back below while the tenant was told why its pod goes."""
-    world = World()
+    world = SessionWorld()
     world.ready()
     bound, status = {"containers": CONTAINERS, "nodeName": "n"}, {"phase": "Running"}
     world.tenant_has("Pod", "p", spec=bound, status=status)
@@ -228,11 +228,11 @@ async def test_a_pod_is_not_taken_away_whose_twin_is_another_one_by_now(is_anoth
             world.super_cluster.stores["Pod"].discard(twin, live=True)
 
     twin = world.super_cluster.stores["Pod"].list()[0]
-    world.session.notices.tell = told  # type: ignore[method-assign]
+    world.session.event_recorder.record = told  # type: ignore[method-assign]
     key = world.key("Pod", "web", "p")
     if is_another:
-        with pytest.raises(Wait, match="another one by now"):
-            await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+        with pytest.raises(NotReadyYet, match="another one by now"):
+            await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     else:
-        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+        await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert (("delete", "Pod", "p") in world.above.asked) is not is_another

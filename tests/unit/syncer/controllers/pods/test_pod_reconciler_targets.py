@@ -4,88 +4,91 @@ from __future__ import annotations
 
 import pytest
 
-from kubeio.controller.worker import Done, Wait
+from kubeio.controller.worker import Done, NotReadyYet
 from syncer.controllers.pods import pod_reconciler as pod_flow
-from syncer.model.keys import HOME, PLACEMENT
+from syncer.model.keys import ASSIGNMENT, HOME
 from syncer.rules.pods import dns, environment
 from tenancy.specs import TargetGrant
 from tests.support.syncer.sessions import put
-from tests.support.syncer.two_clusters import POD, Split, key_of
+from tests.support.syncer.two_clusters import POD, SplitWorld, key_of
 
 
-async def test_a_pod_is_made_where_it_is_seated_and_nowhere_else(split: Split):
+async def test_a_pod_is_made_where_it_is_seated_and_nowhere_else(split: SplitWorld):
     split.ready()
     split.pod(record="c2/0")
-    assert await pod_flow.reconcile(POD, key_of(split.session), split.session) == Done()
+    assert await pod_flow.reconcile_pod(POD, key_of(split.session), split.session) == Done()
     assert split.below.writes() == []
-    with pytest.raises(Wait, match="super namespace"):
-        await pod_flow.reconcile(POD, key_of(split.far), split.far)
-    assert split.far.key("Namespace", "", "web") in split.taken()
+    with pytest.raises(NotReadyYet, match="super namespace"):
+        await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)
+    assert split.far.build_key("Namespace", "", "web") in split.taken()
 
 
-async def test_nothing_is_made_without_a_record_or_a_grant(split: Split):
+async def test_nothing_is_made_without_a_record_or_a_grant(split: SplitWorld):
     entry = split.pod()
-    split.link.seats.take(entry, "c2")
-    with pytest.raises(Wait, match="record"):
-        await pod_flow.reconcile(POD, key_of(split.far), split.far)
-    assert split.session.key(PLACEMENT, "web", "p") in split.taken()
+    split.link.assignments.assign(entry, "c2")
+    with pytest.raises(NotReadyYet, match="record"):
+        await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)
+    assert split.session.build_key(ASSIGNMENT, "web", "p") in split.taken()
     split.pod(record="c2/0", version=51)
-    split.link.seats.granted = {HOME: TargetGrant(name=HOME)}
-    with pytest.raises(Wait, match="not granted"):
-        await pod_flow.reconcile(POD, key_of(split.far), split.far)
+    split.link.assignments.granted_targets = {HOME: TargetGrant(name=HOME)}
+    with pytest.raises(NotReadyYet, match="not granted"):
+        await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)
 
 
-async def test_a_stale_twin_goes_by_its_uid(split: Split):
+async def test_a_stale_twin_goes_by_its_uid(split: SplitWorld):
     """What a target has after it was away, of a pod that is seated elsewhere by now."""
     entry = split.pod(record="home/0")
-    split.link.seats.take(entry, HOME)
+    split.link.assignments.assign(entry, HOME)
     split.twin(split.far)
-    split.there.has("Pod", "p", split.far.super_store("Pod").list()[0].decode())
+    split.there.has("Pod", "p", split.far.get_super_store("Pod").list()[0].decode())
     split.above.has("Pod", "p", entry.decode())
-    split.far.brake._verified_at = float("inf")
-    await pod_flow.reconcile(POD, key_of(split.far), split.far)
+    split.far.store_guard._verified_at = float("inf")
+    await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)
     assert split.there.writes() == [("delete", "Pod", "p")]
 
 
-async def test_only_the_seat_of_a_pod_lets_it_go(split: Split):
+async def test_only_the_seat_of_a_pod_lets_it_go(split: SplitWorld):
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
     split.pod(record="c2/0", metadata=going)
-    await pod_flow.reconcile(POD, key_of(split.session), split.session)
+    await pod_flow.reconcile_pod(POD, key_of(split.session), split.session)
     assert split.above.writes() == [], "its twin may be at c2, where nobody has looked yet"
 
 
-async def test_a_pod_that_was_never_seated_is_let_go_at_home(split: Split):
+async def test_a_pod_that_was_never_seated_is_let_go_at_home(split: SplitWorld):
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
     split.pod(metadata=going)
-    assert await pod_flow.reconcile(POD, key_of(split.far), split.far) == Done()
+    assert await pod_flow.reconcile_pod(POD, key_of(split.far), split.far) == Done()
     assert split.above.writes() == []
-    await pod_flow.reconcile(POD, key_of(split.session), split.session)
+    await pod_flow.reconcile_pod(POD, key_of(split.session), split.session)
     assert split.above.writes() == [("delete", "Pod", "p")]
 
 
-def test_the_node_of_a_twin_there_is_the_one_that_the_tenant_knows(split: Split):
+def test_the_node_of_a_twin_there_is_the_one_that_the_tenant_knows(split: SplitWorld):
     twin = split.twin(split.far, nodeName="n").decode()
-    assert pod_flow.twin_side(twin, split.far).node == "target-c2"
-    assert pod_flow.twin_side(twin, split.session).node == "n"
+    assert pod_flow.build_twin_state(twin, split.far).node == "target-c2"
+    assert pod_flow.build_twin_state(twin, split.session).node == "n"
     waiting = split.twin(split.far, "q").decode()
-    assert pod_flow.twin_side(waiting, split.far).node == ""
+    assert pod_flow.build_twin_state(waiting, split.far).node == ""
 
 
-def test_who_goes_nowhere_is_looked_at_when_a_target_takes_others_than_before(split: Split):
+def test_who_goes_nowhere_is_looked_at_when_a_target_takes_others_than_before(split: SplitWorld):
     for name in ("waits", "runs"):
         split.pod(name)
-    split.link.seats.take(split.pod("runs"), HOME)
+    split.link.assignments.assign(split.pod("runs"), HOME)
     split.taken()
-    waits = split.session.key(PLACEMENT, "web", "waits")
+    waits = split.session.build_key(ASSIGNMENT, "web", "waits")
     for name, is_heard in (("target-c2", True), ("other", False)):
         put(split.link.stores["Node"], {"metadata": {"name": name, "uid": "n"}, "spec": {}})
-        placed = {key for key in split.taken() if key.kind == PLACEMENT}
+        placed = {key for key in split.taken() if key.kind == ASSIGNMENT}
         assert placed == ({waits} if is_heard else set())
 
 
-def test_who_goes_nowhere_is_looked_at_when_its_namespace_has_other_labels(split: Split):
+def test_who_goes_nowhere_is_looked_at_when_its_namespace_has_other_labels(split: SplitWorld):
     split.pod("waits")
-    spaces, waits = split.link.stores["Namespace"], split.session.key(PLACEMENT, "web", "waits")
+    spaces, waits = (
+        split.link.stores["Namespace"],
+        split.session.build_key(ASSIGNMENT, "web", "waits"),
+    )
 
     def woken(name: str, version: int, **labels: str) -> bool:
         known = {"name": name, "uid": name, "resourceVersion": str(version), "labels": labels}
@@ -99,16 +102,16 @@ def test_who_goes_nowhere_is_looked_at_when_its_namespace_has_other_labels(split
     assert not woken("other", 54, elect="enabled")
 
 
-def test_nodes_there_are_called_by_the_one_that_stands_for_them(split: Split):
+def test_nodes_there_are_called_by_the_one_that_stands_for_them(split: SplitWorld):
     put(split.far.super_cluster.nodes, {"metadata": {"name": "there-7", "uid": "7"}})
     said = "Successfully assigned web/p to there-7"
     for known in ("", "there-7"):
-        clean = split.far.scrubber.clean(said, node=known)
+        clean = split.far.sanitizer.sanitize_text(said, node=known)
         assert clean == "Successfully assigned web/p to target-c2"
-    assert split.session.scrubber.clean(said) == said, "nobody there is called so"
+    assert split.session.sanitizer.sanitize_text(said) == said, "nobody there is called so"
 
 
-def test_pods_there_have_the_tenants_api_by_its_url_and_the_targets_resolver(split: Split):
+def test_pods_there_have_the_tenants_api_by_its_url_and_the_targets_resolver(split: SplitWorld):
     master = {"ports": [{"port": 443}], "clusterIP": "10.96.8.1"}
     split.tenant_has("Service", "kubernetes", "default", spec=master)
     variables = environment.tenant_variables(

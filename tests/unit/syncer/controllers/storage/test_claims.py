@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import sync_down
 from syncer.controllers.pods import pod_reconciler
 from syncer.controllers.storage import claims
@@ -15,13 +15,13 @@ from syncer.rules import registry
 from tenancy import ownership
 from tenancy.resources import Resource
 from tests.support.memapi import clusters
-from tests.support.syncer.sessions import TENANT, World
+from tests.support.syncer.sessions import TENANT, SessionWorld
 
 SNAPSHOTS = Resource("snapshot.storage.k8s.io", "v1", "volumesnapshots", "VolumeSnapshot")
 CLAIM = "PersistentVolumeClaim"
 
 
-def queued(world: World) -> set[tuple[str, str, str]]:
+def queued(world: SessionWorld) -> set[tuple[str, str, str]]:
     """Return the keys that wait for a turn."""
     found = set()
     while (key := world.session.queue.take()) is not None:
@@ -33,7 +33,7 @@ def queued(world: World) -> set[tuple[str, str, str]]:
 # --- claims ---------------------------------------------------------------------------------------
 
 
-def asked(world: World, **spec: Any) -> Any:
+def asked(world: SessionWorld, **spec: Any) -> Any:
     """Have a claim above that is not below yet; returns its key."""
     world.ready()
     wish = {"resources": {"requests": {"storage": "1Gi"}}, **spec}
@@ -42,53 +42,53 @@ def asked(world: World, **spec: Any) -> Any:
 
 
 async def test_a_refused_claim_is_told_once_and_woken_by_its_class():
-    world = World()
+    world = SessionWorld()
     key = asked(world, storageClassName="gold")
     for _ in range(3):
-        await claims.reconcile(registry.BY_NAME[CLAIM], key, world.session)
+        await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
     assert world.told() == ["SyncRejected"]
     assert not world.below.writes()
-    world.session.wake(world.key("StorageClass", "", "gold"))
+    world.session.wake_waiters(world.key("StorageClass", "", "gold"))
     assert len(world.session.queue) == 1
 
 
 async def test_a_snapshot_fills_nothing_as_none_goes_down():
-    world = World()
+    world = SessionWorld()
     source = {"apiGroup": "snapshot.storage.k8s.io", "kind": "VolumeSnapshot", "name": "s"}
     key = asked(world, dataSource=source)
-    record = ownership.annotations(TENANT, "web", "s-uid")
+    record = ownership.build_owner_annotations(TENANT, "web", "s-uid")
     clusters.define(world.below.cluster, SNAPSHOTS)
     world.below.has("VolumeSnapshot", "s", {"metadata": {"uid": "x", "annotations": record}})
-    await claims.reconcile(registry.BY_NAME[CLAIM], key, world.session)
+    await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
     assert world.told() == ["SyncRejected"]
     assert world.below.asked == []
 
 
 @pytest.mark.parametrize("twin_of", ["", "another-uid"])
 async def test_a_claim_is_filled_from_a_proved_twin_only(twin_of):
-    world = World()
+    world = SessionWorld()
     key = asked(world, dataSource={"kind": CLAIM, "name": "source"})
     world.tenant_has(CLAIM, "source", spec={})
     if twin_of:
         world.super_has(CLAIM, "source", uid=twin_of)
-    with pytest.raises(Wait):
-        await claims.reconcile(registry.BY_NAME[CLAIM], key, world.session)
+    with pytest.raises(NotReadyYet):
+        await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
     assert not world.below.writes()
     world.super_has(CLAIM, "source", metadata={"resourceVersion": "61"})
-    await claims.reconcile(registry.BY_NAME[CLAIM], key, world.session)
+    await claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, world.session)
     assert world.below.writes() == [("create", CLAIM, "c")]
 
 
 async def test_a_pod_that_names_a_class_is_woken_by_it():
-    world = World()
+    world = SessionWorld()
     world.ready()
     containers = [{"name": "main", "image": "i"}]
     spec = {"containers": containers, "runtimeClassName": "kata"}
     world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     key = world.key("Pod", "web", "p")
-    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.told() == ["SyncRejected"]
-    world.session.wake(world.key("RuntimeClass", "", "kata"))
+    world.session.wake_waiters(world.key("RuntimeClass", "", "kata"))
     assert queued(world) == {("Pod", "web", "p")}
 
 
@@ -108,27 +108,27 @@ def made_for(pod: str) -> dict[str, Any]:
     ],
 )
 async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volumes(owners):
-    world = World()
-    tenant_events.wire_tenant(world.session)
+    world = SessionWorld()
+    tenant_events.subscribe_tenant(world.session)
     world.ready()
     containers = [{"name": "main", "image": "i"}]
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]
     spec = {"containers": containers, "volumes": volumes}
     world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
     key = world.key("Pod", "web", "p")
-    with pytest.raises(Wait):
-        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    with pytest.raises(NotReadyYet):
+        await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.told() == []
     world.session.queue.drop_group(world.session.tenant.uid)
     world.tenant_has(CLAIM, "p-v", spec={}, metadata={"ownerReferences": owners})
     assert ("Pod", "web", "p") in queued(world)
-    with pytest.raises(Wait):
-        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    with pytest.raises(NotReadyYet):
+        await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.told() == [sync_down.NAME_TAKEN]
     assert "rule ephemeral-claim" in world.above.bodies[-1]["message"]
     assert world.below.writes() == []
     world.tenant_has(CLAIM, "p-v", spec={}, metadata=made_for("p") | {"resourceVersion": "51"})
-    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.below.writes() == [("create", "Pod", "p")]
 
 
@@ -140,7 +140,7 @@ async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volume
     ],
 )
 async def test_a_pod_does_not_mount_a_strangers_claim_nor_wait_for_its_own(volume):
-    world = World()
+    world = SessionWorld()
     world.ready()
     name = "p-v" if "ephemeral" in volume else "stranger"
     spec = {"containers": [{"name": "main", "image": "i"}], "volumes": [volume]}
@@ -148,9 +148,9 @@ async def test_a_pod_does_not_mount_a_strangers_claim_nor_wait_for_its_own(volum
     world.tenant_has(CLAIM, name, spec={}, metadata=made_for("p"))
     key = world.key("Pod", "web", "p")
     world.below.has(CLAIM, name, {"metadata": {"uid": "x"}})
-    with pytest.raises(Wait):
-        await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    with pytest.raises(NotReadyYet):
+        await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert not world.below.writes()
     world.below.lacks(CLAIM, name)
-    await pod_reconciler.reconcile(registry.BY_NAME["Pod"], key, world.session)
+    await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.below.writes() == [("create", "Pod", "p")]

@@ -9,16 +9,16 @@ import pytest
 
 from kubeio import errors
 from kubeio.cache.store import Entry
-from kubeio.controller.worker import Wait
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import parked_writes, sync_down
 from syncer.controllers.storage import volumes
 from syncer.handlers import tenant_events
-from syncer.handlers.home_events import HomeWiring
+from syncer.handlers.home_events import HomeEvents
 from syncer.model.keys import VOLUME
-from syncer.safety.hot_loop_guard import REPEATS
+from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from tenancy import names, ownership, wellknown
-from tenancy.policies import Storage, TenantPolicySpec, TenantVolumes
-from tests.support.syncer.sessions import TENANT, World, put
+from tenancy.policies import StorageSpec, TenantPolicySpec, TenantVolumes
+from tests.support.syncer.sessions import TENANT, SessionWorld, put
 
 CLAIM = "PersistentVolumeClaim"
 
@@ -29,16 +29,16 @@ NFS = {"nfs": {"server": "nfs.example", "path": "/"}}
 SHOWN = {"labels": {wellknown.MIRRORED: "true"}, "annotations": {wellknown.UID: "old"}}
 
 
-def offering() -> World:
+def offering() -> SessionWorld:
     """Return a world whose tenant may write volumes of one server."""
-    world = World()
-    offered = Storage(tenant_volumes=TenantVolumes(nfs_servers=("nfs.example",)))
+    world = SessionWorld()
+    offered = StorageSpec(tenant_volumes=TenantVolumes(nfs_servers=("nfs.example",)))
     policy = TenantPolicySpec(storage=offered)
     world.session.view = dataclasses.replace(world.session.view, policy=policy)
     return world
 
 
-def below(world: World, kind: str, name: str, **fields: Any) -> Entry:
+def below(world: SessionWorld, kind: str, name: str, **fields: Any) -> Entry:
     """Put a class or a volume into the super cluster's cache."""
     store = world.super_cluster.volumes if kind == VOLUME else world.super_cluster.classes[kind]
     metadata = {"name": name, "uid": f"{name}-below", "resourceVersion": "70"}
@@ -46,7 +46,7 @@ def below(world: World, kind: str, name: str, **fields: Any) -> Entry:
     return put(store, {"kind": kind, "metadata": metadata, **fields})
 
 
-def queued(world: World) -> set[tuple[str, str, str]]:
+def queued(world: SessionWorld) -> set[tuple[str, str, str]]:
     """Return the keys that wait for a turn."""
     found = set()
     while (key := world.session.queue.take()) is not None:
@@ -56,26 +56,26 @@ def queued(world: World) -> set[tuple[str, str, str]]:
 
 
 async def test_a_shown_volume_that_is_put_back_still_tells_its_phase():
-    world = World()
+    world = SessionWorld()
     claim = world.super_has(CLAIM, "c", spec={"volumeName": "pv"})
     place = {"namespace": claim.namespace, "name": "c", "uid": claim.uid}
     below(world, VOLUME, "pv", spec={"claimRef": place}, status={"phase": "Bound"})
     key = world.key(VOLUME, "", "pv")
-    for number in range(REPEATS + 2):
+    for number in range(REPEATS_TO_PARK + 2):
         metadata = {**SHOWN, "resourceVersion": str(2000 + number)}
         world.tenant_has(
             VOLUME, "pv", namespace="", metadata=metadata, spec={"csi": {"driver": "x"}}
         )
-        await volumes.reconcile(key, world.session)
+        await volumes.reconcile_volume(key, world.session)
     writes = [verb for verb, _, _ in world.above.writes(VOLUME)]
-    assert writes.count("replace") == REPEATS
+    assert writes.count("replace") == REPEATS_TO_PARK
     assert writes[-1] == "patch"
 
 
 # --- volumes --------------------------------------------------------------------------------------
 
 
-def own_volume(world: World, **fields: Any) -> Any:
+def own_volume(world: SessionWorld, **fields: Any) -> Any:
     """Have a volume above that the tenant wrote, named by a claim; returns its key."""
     world.ready()
     world.tenant_has(CLAIM, "c", spec={"volumeName": "mine"})
@@ -87,37 +87,37 @@ def own_volume(world: World, **fields: Any) -> Any:
 async def test_a_volume_goes_down_under_a_name_of_its_own():
     world = offering()
     key = own_volume(world)
-    await volumes.reconcile(key, world.session)
-    keyed = names.volume(TENANT.uid, "mine")
+    await volumes.reconcile_volume(key, world.session)
+    keyed = names.build_volume_name(TENANT.uid, "mine")
     assert world.below.writes() == [("create", VOLUME, keyed)]
     reference = world.below.bodies[-1]["spec"]["claimRef"]
-    assert reference["namespace"] == world.session.view.super_namespace("web")
+    assert reference["namespace"] == world.session.view.get_super_namespace("web")
 
 
 async def test_a_twin_of_a_volume_that_is_put_back_is_parked_and_told():
     world = offering()
     key = own_volume(world)
-    keyed = names.volume(TENANT.uid, "mine")
-    await volumes.reconcile(key, world.session)
+    keyed = names.build_volume_name(TENANT.uid, "mine")
+    await volumes.reconcile_volume(key, world.session)
     made = world.below.bodies[-1]
-    for number in range(REPEATS + 3):
+    for number in range(REPEATS_TO_PARK + 3):
         metadata = {**made["metadata"], "uid": "below", "resourceVersion": str(2000 + number)}
         spec = {**made["spec"], "persistentVolumeReclaimPolicy": "Delete"}
         put(world.super_cluster.volumes, {"kind": VOLUME, "metadata": metadata, "spec": spec})
-        await volumes.reconcile(key, world.session)
+        await volumes.reconcile_volume(key, world.session)
     assert world.below.writes() == [
         ("create", VOLUME, keyed),
-        *[("patch", VOLUME, keyed)] * REPEATS,
+        *[("patch", VOLUME, keyed)] * REPEATS_TO_PARK,
     ]
-    assert world.told().count(parked_writes.REASON) == 1
+    assert world.told().count(parked_writes.SYNC_PARKED) == 1
     assert "spec.persistentVolumeReclaimPolicy" in world.above.bodies[-1]["message"]
 
 
 async def test_a_volume_of_somebody_else_under_that_name_is_not_touched():
     world = offering()
     key = own_volume(world)
-    below(world, VOLUME, names.volume(TENANT.uid, "mine"), spec={})
-    await volumes.reconcile(key, world.session)
+    below(world, VOLUME, names.build_volume_name(TENANT.uid, "mine"), spec={})
+    await volumes.reconcile_volume(key, world.session)
     assert not world.below.writes()
     assert world.told() == [sync_down.NAME_TAKEN]
 
@@ -125,11 +125,11 @@ async def test_a_volume_of_somebody_else_under_that_name_is_not_touched():
 async def test_a_refusal_is_told_with_the_tenants_name_of_a_volume():
     world = offering()
     key = own_volume(world)
-    keyed = names.volume(TENANT.uid, "mine")
+    keyed = names.build_volume_name(TENANT.uid, "mine")
     said = f'PersistentVolume "{keyed}" is invalid'
-    world.below.refusals["create"] = errors.Invalid(f"POST: {said} (422)", said=said)
+    world.below.refusals["create"] = errors.Invalid(f"POST: {said} (422)", server_message=said)
     with pytest.raises(errors.Invalid):
-        await volumes.reconcile(key, world.session)
+        await volumes.reconcile_volume(key, world.session)
     assert world.above.bodies[-1]["message"] == 'PersistentVolume "mine" is invalid'
 
 
@@ -138,49 +138,49 @@ async def test_a_volume_waits_for_its_claims_namespace():
     key = own_volume(world)
     gone = world.super_cluster.stores["Namespace"].list()[0]
     world.super_cluster.stores["Namespace"].discard(gone, live=True)
-    with pytest.raises(Wait):
-        await volumes.reconcile(key, world.session)
+    with pytest.raises(NotReadyYet):
+        await volumes.reconcile_volume(key, world.session)
     assert not world.below.writes()
-    world.session.wake(world.key("Namespace", "", "web"))
+    world.session.wake_waiters(world.key("Namespace", "", "web"))
     assert len(world.session.queue) == 2  # the claim waits for it as well
 
 
 async def test_the_twin_goes_with_its_volume_and_after_proof():
     world = offering()
-    keyed = names.volume(TENANT.uid, "mine")
+    keyed = names.build_volume_name(TENANT.uid, "mine")
     record = {
-        "labels": ownership.labels(TENANT, ""),
+        "labels": ownership.build_owner_labels(TENANT, ""),
         "annotations": {
-            **ownership.annotations(TENANT, "", "mine-uid"),
+            **ownership.build_owner_annotations(TENANT, "", "mine-uid"),
             wellknown.VOLUME: "mine",
         },
     }
     entry = below(world, VOLUME, keyed, spec={}, metadata=record)
     key = world.key(VOLUME, "", "mine")
     world.above.has(VOLUME, "mine", {"metadata": {"uid": "mine-uid"}})
-    with pytest.raises(Wait):
-        await volumes.reconcile(key, world.session)
+    with pytest.raises(NotReadyYet):
+        await volumes.reconcile_volume(key, world.session)
     assert not world.below.writes()
     world.above.lacks(VOLUME, "mine")
     world.below.has(
         VOLUME, keyed, {"metadata": {"uid": entry.uid, "resourceVersion": "70", **record}}
     )
-    await volumes.reconcile(key, world.session)
+    await volumes.reconcile_volume(key, world.session)
     assert world.below.writes() == [("delete", VOLUME, keyed)]
 
 
 async def test_a_shown_volume_stops_being_bound_before_it_goes():
-    world = World()
+    world = SessionWorld()
     world.tenant_has(
         VOLUME, "pvc-1", namespace="", metadata=SHOWN, spec={}, status={"phase": "Bound"}
     )
     key = world.key(VOLUME, "", "pvc-1")
     world.below.has(VOLUME, "pvc-1", {"metadata": {"uid": "x"}})
-    with pytest.raises(Wait):
-        await volumes.reconcile(key, world.session)
+    with pytest.raises(NotReadyYet):
+        await volumes.reconcile_volume(key, world.session)
     assert not world.above.writes()
     world.below.lacks(VOLUME, "pvc-1")
-    await volumes.reconcile(key, world.session)
+    await volumes.reconcile_volume(key, world.session)
     assert [verb for verb, _, _ in world.above.writes()] == ["patch", "delete"]
     assert world.above.bodies[0]["status"] == {"phase": "Released"}
 
@@ -189,7 +189,7 @@ async def test_a_volume_of_the_tenants_own_that_was_deleted_stops_being_bound():
     world = offering()
     leaving = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
     key = own_volume(world, metadata=leaving, status={"phase": "Bound"})
-    await volumes.reconcile(key, world.session)
+    await volumes.reconcile_volume(key, world.session)
     assert world.above.bodies[0]["status"] == {"phase": "Released"}
     assert not world.below.writes()
 
@@ -201,29 +201,29 @@ async def test_the_phase_of_a_volume_that_is_put_back_each_time_is_parked():
     world = offering()
     key = own_volume(world)
     own = world.session.stores[VOLUME].get("", "mine")
-    for _ in range(REPEATS + 2):
-        await volumes._say_phase(key, own, "Available", world.session)
-    assert len(world.above.writes(VOLUME)) == REPEATS
-    assert world.told() == [parked_writes.REASON]
+    for _ in range(REPEATS_TO_PARK + 2):
+        await volumes._write_phase(key, own, "Available", world.session)
+    assert len(world.above.writes(VOLUME)) == REPEATS_TO_PARK
+    assert world.told() == [parked_writes.SYNC_PARKED]
 
 
 async def test_what_went_down_as_a_volume_counts_for_the_brake():
     world = offering()
     own_volume(world)
-    marked = ownership.annotations(TENANT, "", "mine-uid")
+    marked = ownership.build_owner_annotations(TENANT, "", "mine-uid")
     metadata = {
-        "labels": ownership.labels(TENANT, ""),
+        "labels": ownership.build_owner_labels(TENANT, ""),
         "annotations": {**marked, wellknown.STORE_REVISION: "77"},
     }
-    below(world, VOLUME, names.volume(TENANT.uid, "mine"), metadata=metadata)
-    assert 77 in world.link._stamps()
+    below(world, VOLUME, names.build_volume_name(TENANT.uid, "mine"), metadata=metadata)
+    assert 77 in world.link._iterate_stamps()
 
 
 def test_a_super_volume_wakes_the_tenant_of_its_claim():
-    world = World()
+    world = SessionWorld()
     world.ready()
-    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
-    space = world.session.view.super_namespace("web")
+    HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    space = world.session.view.get_super_namespace("web")
     reference = {"claimRef": {"namespace": space, "name": "c", "uid": "x"}}
     below(world, VOLUME, "pvc-1", spec=reference)
     below(world, VOLUME, "foreign", spec={"claimRef": {"namespace": "kube-system", "name": "c"}})
@@ -232,8 +232,8 @@ def test_a_super_volume_wakes_the_tenant_of_its_claim():
 
 
 def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
-    world = World()
-    tenant_events.wire_tenant(world.session)
+    world = SessionWorld()
+    tenant_events.subscribe_tenant(world.session)
     world.tenant_has(CLAIM, "c", spec={"volumeName": "mine"})
     assert queued(world) == {(CLAIM, "web", "c"), (VOLUME, "", "mine")}
     world.tenant_has(CLAIM, "d", spec="odd")
@@ -241,8 +241,8 @@ def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
 
 
 def test_a_tenants_volume_wakes_the_claim_that_it_names():
-    world = World()
-    tenant_events.wire_tenant(world.session)
+    world = SessionWorld()
+    tenant_events.subscribe_tenant(world.session)
     reference = {"claimRef": {"namespace": "web", "name": "c"}}
     world.tenant_has(VOLUME, "mine", namespace="", spec=reference)
     assert queued(world) == {(VOLUME, "", "mine"), (CLAIM, "web", "c")}

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.cache.store import parse
+from kubeio.cache.store import parse_entry
 from syncer.rules.configuration import cache_transforms, config_maps_secrets
 from tenancy import wellknown
 from tests.support.syncer.tenant_views import network_view
@@ -31,20 +31,20 @@ def config_map(**fields: Any) -> dict[str, Any]:
 
 def kept(body: dict[str, Any]) -> dict[str, Any]:
     """Return what a cache keeps of an object."""
-    return cache_transforms.reduce(parse(orjson.dumps(body))).decode()
+    return cache_transforms.reduce_entry(parse_entry(orjson.dumps(body))).decode()
 
 
 def below(body: dict[str, Any]) -> dict[str, Any]:
     """Return the twin of a ConfigMap as the super API hands it out."""
-    twin = config_maps_secrets.config_map(body, network_view())
+    twin = config_maps_secrets.build_config_map(body, network_view())
     twin["metadata"] |= {"uid": "below", "resourceVersion": "9"}
     return twin
 
 
 def differs(live: dict[str, Any], tenant_x: dict[str, Any]) -> bool:
     """Tell whether a twin is to be changed."""
-    wanted = config_maps_secrets.config_map(tenant_x, network_view())
-    return config_maps_secrets.replacement(live, wanted, "ConfigMap") is not None
+    wanted = config_maps_secrets.build_config_map(tenant_x, network_view())
+    return config_maps_secrets.build_replacement(live, wanted, "ConfigMap") is not None
 
 
 def test_a_small_object_is_kept_as_it_is():
@@ -53,7 +53,7 @@ def test_a_small_object_is_kept_as_it_is():
 
 
 def test_of_a_large_one_no_value_is_kept():
-    long = {"note": "n" * 5000, wellknown.KEYS: "k" * 5000}
+    long = {"note": "n" * 5000, wellknown.SYNCED_KEYS: "k" * 5000}
     body = config_map(
         data={"a": LARGE, "COLOUR": "red"},
         binaryData={"b": "c2VjcmV0"},
@@ -66,8 +66,8 @@ def test_of_a_large_one_no_value_is_kept():
     assert "vvvv" not in str(found)
     assert "nnnn" not in str(found)
     assert found["immutable"] is True
-    assert found["metadata"]["annotations"][wellknown.KEYS] == long[wellknown.KEYS]
-    assert list(cache_transforms.variables(found)) == ["COLOUR"]
+    assert found["metadata"]["annotations"][wellknown.SYNCED_KEYS] == long[wellknown.SYNCED_KEYS]
+    assert list(cache_transforms.list_variables(found)) == ["COLOUR"]
     assert len(orjson.dumps(found)) < 6000
 
 
@@ -97,8 +97,8 @@ def test_two_differ_by_their_outlines_when_they_do(
     """Whichever of them was large enough, and whatever it was that changed."""
     live, own = below(config_map(**before)), config_map(**after)
     expected = differs(live, own)
-    shown_live = cache_transforms.outline(live) if reduces_live else live
-    shown_own = cache_transforms.outline(own) if reduces_own else own
+    shown_live = cache_transforms.build_outline(live) if reduces_live else live
+    shown_own = cache_transforms.build_outline(own) if reduces_own else own
     assert differs(shown_live, shown_own) == expected
 
 
@@ -108,27 +108,31 @@ def test_what_is_fixed_is_made_anew_for_other_values_only(
 ):
     """One of the two may be an outline: the marks below make a twin larger than its original."""
     live = below(config_map(**before))
-    wanted = config_maps_secrets.config_map(config_map(**after), network_view())
+    wanted = config_maps_secrets.build_config_map(config_map(**after), network_view())
     values = [
-        {key: found.get(key) or None for key in cache_transforms.VALUES} for found in (live, wanted)
+        {key: found.get(key) or None for key in cache_transforms.VALUE_FIELDS}
+        for found in (live, wanted)
     ]
     expected = bool(live.get("immutable")) and values[0] != values[1]
-    shown_live = cache_transforms.outline(live) if reduces_live else live
-    shown_own = cache_transforms.outline(wanted) if reduces_own else wanted
+    shown_live = cache_transforms.build_outline(live) if reduces_live else live
+    shown_own = cache_transforms.build_outline(wanted) if reduces_own else wanted
     assert config_maps_secrets.is_fixed(shown_live, shown_own) == expected
 
 
 def test_an_outline_of_an_outline_is_the_same():
-    found = cache_transforms.outline(config_map(data={"a": LARGE}))
-    assert cache_transforms.outline(found) == found
+    found = cache_transforms.build_outline(config_map(data={"a": LARGE}))
+    assert cache_transforms.build_outline(found) == found
 
 
 @pytest.mark.parametrize(
     "forged",
     [
-        {cache_transforms.CONTENT: "x"},
-        {cache_transforms.CONTENT: "x", cache_transforms.VARIABLES: 7},
-        {cache_transforms.CONTENT: "x", cache_transforms.VARIABLES: [{}, "A"]},
+        {cache_transforms.CONTENT_DIGEST_FIELD: "x"},
+        {cache_transforms.CONTENT_DIGEST_FIELD: "x", cache_transforms.CONTENT_VARIABLES_FIELD: 7},
+        {
+            cache_transforms.CONTENT_DIGEST_FIELD: "x",
+            cache_transforms.CONTENT_VARIABLES_FIELD: [{}, "A"],
+        },
         {"data": [LARGE]},
         {"data": LARGE, "metadata": {"annotations": [LARGE]}},
     ],
@@ -137,13 +141,13 @@ def test_an_outline_of_an_outline_is_the_same():
 def test_a_hostile_api_gains_nothing(forged: dict[str, Any]):
     body = config_map(**{**forged, "metadata": {}})
     found = kept(body)
-    assert {*cache_transforms.variables(found)} <= {"A"}
-    assert cache_transforms.CONTENT not in cache_transforms.unmarked(found)
+    assert {*cache_transforms.list_variables(found)} <= {"A"}
+    assert cache_transforms.CONTENT_DIGEST_FIELD not in cache_transforms.strip_outline_fields(found)
 
 
 def test_what_cannot_be_read_is_not_kept_either():
-    entry = cache_transforms.reduce(
-        parse(b'{"metadata":{"name":"c"},"data":"\xff' + b"v" * 9999 + b'"}')
+    entry = cache_transforms.reduce_entry(
+        parse_entry(b'{"metadata":{"name":"c"},"data":"\xff' + b"v" * 9999 + b'"}')
     )
     assert entry.name == "c"
     assert entry.body == b""
@@ -153,4 +157,4 @@ def test_what_cannot_be_read_is_not_kept_either():
 
 def test_the_number_of_names_that_are_kept_has_an_end():
     body = config_map(data={f"{'K' * 60}{number:04}": LARGE[:10] for number in range(5000)})
-    assert len(orjson.dumps(kept(body))) < 2 * cache_transforms.MAX_NAMES
+    assert len(orjson.dumps(kept(body))) < 2 * cache_transforms.MAX_VARIABLE_CHARACTERS

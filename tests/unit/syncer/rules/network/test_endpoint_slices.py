@@ -10,14 +10,14 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.cache.store import parse
-from syncer.model.rejections import RefusedError, RejectedError
+from kubeio.cache.store import parse_entry
+from syncer.model.rejections import ForbiddenObjectError, RejectedError
 from syncer.rules.network import endpoint_slices, forbidden_addresses
 from syncer.rules.network.endpoint_slices import (
     MANAGED_BY,
-    OURS,
     SELECTOR_CONTROLLER,
     SERVICE_NAME,
+    TWIN_MANAGED_BY,
 )
 from tenancy import wellknown
 from tests.support.syncer.tenant_views import add, as_live, network_view, object_of, policy
@@ -32,29 +32,33 @@ def slice_of(*addresses: Any, **fields: Any) -> dict[str, Any]:
 
 
 def test_a_slice_goes_down_under_our_management():
-    twin = endpoint_slices.endpoint_slice(slice_of("198.51.100.7"), network_view())
+    twin = endpoint_slices.build_endpoint_slice(slice_of("198.51.100.7"), network_view())
     labels = twin["metadata"]["labels"]
-    assert (labels[SERVICE_NAME], labels[MANAGED_BY], labels["team"]) == ("away", OURS, "a")
+    assert (labels[SERVICE_NAME], labels[MANAGED_BY], labels["team"]) == (
+        "away",
+        TWIN_MANAGED_BY,
+        "a",
+    )
     assert twin["endpoints"][0]["addresses"] == ["198.51.100.7"]
-    assert endpoint_slices.change(as_live(twin), twin) is None
+    assert endpoint_slices.build_change(as_live(twin), twin) is None
     pointed = [{**twin["endpoints"][0], "targetRef": {"kind": "Pod", "name": "p"}}]
-    assert endpoint_slices.change(as_live(twin, endpoints=pointed), twin) is None
+    assert endpoint_slices.build_change(as_live(twin, endpoints=pointed), twin) is None
     moved = as_live(twin, endpoints=[])
-    assert endpoint_slices.change(moved, twin) is not None
+    assert endpoint_slices.build_change(moved, twin) is not None
 
 
 def test_nodes_are_named_only_when_the_tenant_has_them_and_objects_never():
     view = network_view()
-    add(view.below["Node"], "node-1")
+    add(view.super_stores["Node"], "node-1")
     add(view.stores["Node"], "node-1", annotations={wellknown.UID: "node-1-uid"})
-    add(view.below["Node"], "node-2")
+    add(view.super_stores["Node"], "node-2")
     add(view.stores["Node"], "node-2")  # of the tenant's own making
     target = {"kind": "Pod", "name": "p", "namespace": "web", "uid": "u"}
     endpoints = [
         {"addresses": ["198.51.100.7"], "nodeName": name, "targetRef": target}
         for name in ("node-1", "node-2", ["node-1"])
     ]
-    twin = endpoint_slices.endpoint_slice(slice_of(endpoints=endpoints), view)
+    twin = endpoint_slices.build_endpoint_slice(slice_of(endpoints=endpoints), view)
     assert [each.get("nodeName") for each in twin["endpoints"]] == ["node-1", None, None]
     assert "targetRef" not in str(twin)
 
@@ -86,8 +90,8 @@ def test_nodes_are_named_only_when_the_tenant_has_them_and_objects_never():
 )
 def test_addresses_that_take_the_slice_away(address):
     view = network_view(policy=policy(network={"superRanges": ["203.0.113.0/24"]}))
-    with pytest.raises(RefusedError) as refused:
-        endpoint_slices.endpoint_slice(slice_of("198.51.100.7", address), view)
+    with pytest.raises(ForbiddenObjectError) as refused:
+        endpoint_slices.build_endpoint_slice(slice_of("198.51.100.7", address), view)
     (problem,) = refused.value.problems
     assert problem.rule == "endpoint-address"
     assert problem.path == "endpoints[0].addresses[1]"
@@ -95,13 +99,13 @@ def test_addresses_that_take_the_slice_away(address):
 
 @pytest.mark.parametrize("address", ["198.51.100.7", "10.244.3.4", "10.1.2.3", "2001:db8::1"])
 def test_any_other_address_is_fine(address):
-    assert endpoint_slices.endpoint_slice(slice_of(address), network_view())
+    assert endpoint_slices.build_endpoint_slice(slice_of(address), network_view())
 
 
 @given(st.ip_addresses())
 def test_no_address_of_the_super_cluster_passes_in_any_clothes(address):
     view = network_view()
-    ranges = view.ranges()
+    ranges = view.get_super_cidrs()
     forms = [address]
     if address.version == 4:
         forms.append(ipaddress.IPv6Address(f"::ffff:{address}"))
@@ -112,8 +116,8 @@ def test_no_address_of_the_super_cluster_passes_in_any_clothes(address):
     )
     is_local = address.is_loopback or address.is_link_local or address.is_unspecified
     for form in forms:
-        reason = forbidden_addresses.reason(
-            str(form), forbidden_addresses.of_the_super_cluster(view)
+        reason = forbidden_addresses.find_problem(
+            str(form), forbidden_addresses.list_super_cidrs(view)
         )
         assert reason or not (is_theirs or is_local)
 
@@ -121,10 +125,10 @@ def test_no_address_of_the_super_cluster_passes_in_any_clothes(address):
 @given(st.sampled_from(["10.96.0.0/16", "192.0.2.7/32", "127.0.0.0/8"]), st.integers(0, 2**24))
 def test_every_address_of_a_forbidden_range_is_refused(cidr: str, number: int):
     network = ipaddress.IPv4Network(cidr)
-    taken = forbidden_addresses.of_the_super_cluster(network_view())
+    taken = forbidden_addresses.list_super_cidrs(network_view())
     address = network[number % network.num_addresses]
     for form in (address, f"::ffff:{address}"):
-        assert forbidden_addresses.reason(str(form), taken)
+        assert forbidden_addresses.find_problem(str(form), taken)
 
 
 @pytest.mark.parametrize(
@@ -141,23 +145,23 @@ def test_every_address_of_a_forbidden_range_is_refused(cidr: str, number: int):
 )
 def test_slices_that_are_rejected_and_leave_what_went_down_before(fields, rule):
     with pytest.raises(RejectedError) as rejected:
-        endpoint_slices.endpoint_slice(slice_of("198.51.100.7", **fields), network_view())
+        endpoint_slices.build_endpoint_slice(slice_of("198.51.100.7", **fields), network_view())
     assert {problem.rule for problem in rejected.value.problems} == {rule}
     assert not rejected.value.problems[0].path.startswith(".")
-    assert not isinstance(rejected.value, RefusedError)
+    assert not isinstance(rejected.value, ForbiddenObjectError)
 
 
 def test_a_slice_has_a_limit_and_the_addresses_below_are_looked_up_once():
     calls = []
     view = network_view()
-    ranges = view.ranges()
-    object.__setattr__(view, "ranges", lambda: calls.append(1) or ranges)
+    ranges = view.get_super_cidrs()
+    object.__setattr__(view, "get_super_cidrs", lambda: calls.append(1) or ranges)
     most = [f"198.51.{number // 250}.{number % 250}" for number in range(1000)]
-    twin = endpoint_slices.endpoint_slice(slice_of(*most), view)
+    twin = endpoint_slices.build_endpoint_slice(slice_of(*most), view)
     assert len(twin["endpoints"][0]["addresses"]) == 1000
     assert len(calls) == 1
     with pytest.raises(RejectedError) as rejected:
-        endpoint_slices.endpoint_slice(slice_of(*most, "198.51.99.1"), view)
+        endpoint_slices.build_endpoint_slice(slice_of(*most, "198.51.99.1"), view)
     assert [problem.rule for problem in rejected.value.problems] == ["too-large"]
     assert len(calls) == 1
 
@@ -175,5 +179,5 @@ def test_a_slice_has_a_limit_and_the_addresses_below_are_looked_up_once():
 )
 def test_which_slices_take_part(namespace, labels, wanted):
     metadata = {"name": "x", "namespace": namespace, "uid": "u", "labels": labels}
-    entry = parse(orjson.dumps({"metadata": metadata}))
-    assert endpoint_slices.wants(entry, network_view()) is wanted
+    entry = parse_entry(orjson.dumps({"metadata": metadata}))
+    assert endpoint_slices.is_wanted(entry, network_view()) is wanted

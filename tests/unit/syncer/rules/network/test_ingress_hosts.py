@@ -7,15 +7,15 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.cache.store import Store, parse
+from kubeio.cache.store import Store, parse_entry
 from syncer.handlers import dependents
-from syncer.handlers.home_events import HomeWiring
-from syncer.model.rejections import RefusedError, RejectedError
+from syncer.handlers.home_events import HomeEvents
+from syncer.model.rejections import ForbiddenObjectError, RejectedError
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import ingress_hosts, ingresses
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
-from tests.support.syncer.sessions import World, put
+from tests.support.syncer.sessions import SessionWorld, put
 from tests.support.syncer.tenant_views import OTHER, TENANT, network_view, object_of, policy
 
 BACKEND = {"service": {"name": "web", "port": {"number": 80}}}
@@ -31,10 +31,10 @@ def ingress(*hosts: Any, **spec: Any) -> dict[str, Any]:
 def seen(**network: Any) -> TenantView:
     """Return a look at a super cluster with Ingresses."""
     view = network_view(policy=policy(network=network))
-    indexes = {ingress_hosts.BY_HOST: ingress_hosts.hosts_named}
-    kinds = (ingress_hosts.INGRESS, ingress_hosts.OTHERS)
-    object.__setattr__(view, "below", {**view.below, "Namespace": Store()})
-    view.below.update({kind: Store(indexes) for kind in kinds})  # type: ignore[attr-defined]
+    indexes = {ingress_hosts.BY_HOST_INDEX: ingress_hosts.index_by_host}
+    kinds = (ingress_hosts.INGRESS, ingress_hosts.FOREIGN_INGRESS)
+    object.__setattr__(view, "super_stores", {**view.super_stores, "Namespace": Store()})
+    view.super_stores.update({kind: Store(indexes) for kind in kinds})  # type: ignore[attr-defined]
     return view
 
 
@@ -48,17 +48,17 @@ def below(
         "namespace": space,
         "uid": f"{space}-{name}",
         "creationTimestamp": f"2026-01-{since}T00:00:00Z",
-        "annotations": ownership.annotations(of, "web", "u") if of is not None else {},
+        "annotations": ownership.build_owner_annotations(of, "web", "u") if of is not None else {},
     }
-    kind = ingress_hosts.INGRESS if of is not None else ingress_hosts.OTHERS
+    kind = ingress_hosts.INGRESS if of is not None else ingress_hosts.FOREIGN_INGRESS
     rules = [{"host": host} for host in hosts]
-    put(view.below[kind], {"metadata": metadata, "spec": {"rules": rules}})
+    put(view.super_stores[kind], {"metadata": metadata, "spec": {"rules": rules}})
 
 
 def refused(view: TenantView, *hosts: str, **spec: Any) -> str:
     """Return the rule that an Ingress is refused by."""
-    with pytest.raises(RefusedError) as found:
-        ingresses.ingress(ingress(*hosts, **spec), view)
+    with pytest.raises(ForbiddenObjectError) as found:
+        ingresses.build_ingress(ingress(*hosts, **spec), view)
     (rule,) = {problem.rule for problem in found.value.problems}
     return rule
 
@@ -79,13 +79,13 @@ def test_a_host_that_others_have_is_refused(of, theirs, wanted):
     assert refused(view, "own.example", wanted) == "host-taken"
     tls = [{"hosts": ["own.example", wanted], "secretName": "cert"}]
     assert refused(view, "own.example", tls=tls) == "host-taken"
-    assert ingresses.ingress(ingress("own.example", "shop.example.org"), view)
+    assert ingresses.build_ingress(ingress("own.example", "shop.example.org"), view)
 
 
 def test_hosts_of_the_tenants_own_are_shared_among_its_ingresses():
     view = seen()
     below(view, "shop.example", of=TENANT, name="other")
-    twin = ingresses.ingress(ingress("shop.example"), view)
+    twin = ingresses.build_ingress(ingress("shop.example"), view)
     assert [rule["host"] for rule in twin["spec"]["rules"]] == ["shop.example"]
 
 
@@ -94,11 +94,18 @@ def test_what_a_controller_adds_in_a_namespace_of_the_tenant_is_the_tenants():
     space = f"{TENANT.root}-web"
     metadata = {"name": "solver", "namespace": space, "uid": "s"}
     rules = [{"host": "shop.example"}]
-    put(view.below[ingress_hosts.OTHERS], {"metadata": metadata, "spec": {"rules": rules}})
+    put(
+        view.super_stores[ingress_hosts.FOREIGN_INGRESS],
+        {"metadata": metadata, "spec": {"rules": rules}},
+    )
     assert refused(view, "shop.example") == "host-taken"
-    marked = {"name": space, "uid": "n", "annotations": ownership.annotations(TENANT, "web", "n")}
-    put(view.below["Namespace"], {"metadata": marked})
-    assert ingresses.ingress(ingress("shop.example"), view)
+    marked = {
+        "name": space,
+        "uid": "n",
+        "annotations": ownership.build_owner_annotations(TENANT, "web", "n"),
+    }
+    put(view.super_stores["Namespace"], {"metadata": marked})
+    assert ingresses.build_ingress(ingress("shop.example"), view)
 
 
 @pytest.mark.parametrize(("since", "is_ours"), [("09", True), ("01", False)])
@@ -107,7 +114,7 @@ def test_of_two_at_once_the_first_keeps_the_host(since, is_ours):
     below(view, "shop.example", of=TENANT)
     below(view, "shop.example", since=since)
     if is_ours:
-        assert ingresses.ingress(ingress("shop.example"), view)
+        assert ingresses.build_ingress(ingress("shop.example"), view)
     else:
         assert refused(view, "shop.example") == "host-taken"
 
@@ -131,7 +138,7 @@ def test_what_is_for_nobody_in_particular_is_refused_unless_the_policy_says_so()
         assert refused(view, "own.example", "") == "ingress-host"
         assert refused(view, "own.example", defaultBackend=BACKEND) == "ingress-host"
     open_ = seen(catchAllIngresses="Allow")
-    twin = ingresses.ingress(ingress("", defaultBackend=BACKEND), open_)
+    twin = ingresses.build_ingress(ingress("", defaultBackend=BACKEND), open_)
     assert twin["spec"]["defaultBackend"] == BACKEND
     assert "host" not in twin["spec"]["rules"][0]
 
@@ -155,7 +162,7 @@ def test_what_is_for_nobody_in_particular_is_refused_unless_the_policy_says_so()
 def test_domains_that_the_policy_lists(domains, host, passes):
     view = seen(ingressHosts=domains)
     if passes:
-        assert ingresses.ingress(ingress(host), view)["spec"]["rules"][0]["host"] == host
+        assert ingresses.build_ingress(ingress(host), view)["spec"]["rules"][0]["host"] == host
     else:
         assert refused(view, host) == "ingress-host"
 
@@ -177,10 +184,12 @@ def test_a_listed_domain_takes_no_host_of_others():
 )
 def test_hosts_that_no_api_would_take(hosts, rule):
     with pytest.raises(RejectedError) as rejected:
-        ingresses.ingress(ingress(*hosts), seen())
+        ingresses.build_ingress(ingress(*hosts), seen())
     assert [problem.rule for problem in rejected.value.problems] == [rule]
-    entry = parse(orjson.dumps({"metadata": {"name": "x"}, "spec": {"rules": [None, *hosts]}}))
-    assert ingress_hosts.hosts_named(entry) <= {"a.example"}
+    entry = parse_entry(
+        orjson.dumps({"metadata": {"name": "x"}, "spec": {"rules": [None, *hosts]}})
+    )
+    assert ingress_hosts.index_by_host(entry) <= {"a.example"}
 
 
 @pytest.mark.parametrize(
@@ -193,7 +202,7 @@ def test_hosts_that_no_api_would_take(hosts, rule):
     ],
 )
 def test_a_host_that_comes_or_goes_below_wakes_who_wants_it(changed, woken):
-    world = World()
+    world = SessionWorld()
     for name, host in (("exact", "shop.example"), ("wide", "*.wide.example")):
         world.tenant_has("Ingress", name, spec={"rules": [{"host": host}]})
     other = {
@@ -207,7 +216,7 @@ def test_a_host_that_comes_or_goes_below_wakes_who_wants_it(changed, woken):
     }
     entry = put(Store(), other)
     for old, new in ((None, entry), (entry, None), (entry, entry)):
-        dependents.hosts_changed([world.session], old, new)
+        dependents.enqueue_ingresses_of_hosts([world.session], old, new)
         found = set()
         while (key := world.session.queue.take()) is not None:
             world.session.queue.done(key)
@@ -216,8 +225,8 @@ def test_a_host_that_comes_or_goes_below_wakes_who_wants_it(changed, woken):
 
 
 def test_the_caches_of_the_super_cluster_tell_of_hosts():
-    world = World()
-    HomeWiring(world.super_cluster, {TENANT.uid: world.session}).subscribe()
+    world = SessionWorld()
+    HomeEvents(world.super_cluster, {TENANT.uid: world.session}).subscribe()
     world.tenant_has("Ingress", "i", spec={"rules": [{"host": "shop.example"}]})
     for store in (world.super_cluster.other_ingresses, world.super_cluster.stores["Ingress"]):
         body = {"metadata": {"name": "x", "namespace": "shop", "uid": "x"}}
@@ -226,5 +235,5 @@ def test_the_caches_of_the_super_cluster_tell_of_hosts():
         assert key is not None
         assert key.name == "i"
         world.session.queue.done(key)
-    with pytest.raises(RefusedError):
-        ingresses.ingress(ingress("shop.example"), world.session.view)
+    with pytest.raises(ForbiddenObjectError):
+        ingresses.build_ingress(ingress("shop.example"), world.session.view)

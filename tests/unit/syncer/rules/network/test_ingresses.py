@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syncer.model.rejections import RefusedError, RejectedError
+from syncer.model.rejections import ForbiddenObjectError, RejectedError
 from syncer.rules.network import ingresses
 from tests.support.syncer.tenant_views import add, as_live, network_view, object_of, policy
 
@@ -26,44 +26,46 @@ OPEN = policy(network={"catchAllIngresses": "Allow"})
 
 def test_names_stay_and_a_default_class_below_is_left_alone():
     own = ingress(tls=[{"hosts": ["a.example"], "secretName": "cert"}], defaultBackend=BACKEND)
-    twin = ingresses.ingress(own, network_view(policy=OPEN))
+    twin = ingresses.build_ingress(own, network_view(policy=OPEN))
     assert twin["spec"] == own["spec"]
     given = as_live(twin, spec={**twin["spec"], "ingressClassName": "default"})
-    assert ingresses.change(given, twin) is None
+    assert ingresses.build_change(given, twin) is None
     view = network_view()
-    add(view.below[CLASS], "other")
-    named = ingresses.ingress(ingress(ingressClassName="other"), view)
-    put = ingresses.change(given, named)
+    add(view.super_stores[CLASS], "other")
+    named = ingresses.build_ingress(ingress(ingressClassName="other"), view)
+    put = ingresses.build_change(given, named)
     assert put is not None
     assert put["spec"]["ingressClassName"] == "other"
 
 
 def test_a_resource_backend_added_below_is_drift():
-    twin = ingresses.ingress(ingress(defaultBackend=BACKEND), network_view(policy=OPEN))
+    twin = ingresses.build_ingress(ingress(defaultBackend=BACKEND), network_view(policy=OPEN))
     foreign = {"resource": {"kind": "Bucket", "name": "b"}}
-    assert ingresses.change(as_live(twin, spec={**twin["spec"], "defaultBackend": foreign}), twin)
+    assert ingresses.build_change(
+        as_live(twin, spec={**twin["spec"], "defaultBackend": foreign}), twin
+    )
 
 
 def test_classes_by_list_and_never_the_unknown_default():
     listed = {"names": ["web", "gone"], "matchLabels": {"open": "yes"}}
     view = network_view(policy=policy(sync={"ingressClasses": listed}))
-    add(view.below[CLASS], "web")
-    add(view.below[CLASS], "internal")
-    add(view.below[CLASS], "labelled", labels={"open": "yes"})
+    add(view.super_stores[CLASS], "web")
+    add(view.super_stores[CLASS], "internal")
+    add(view.super_stores[CLASS], "labelled", labels={"open": "yes"})
     for name in ("web", "labelled"):
-        twin = ingresses.ingress(ingress(ingressClassName=name), view)
+        twin = ingresses.build_ingress(ingress(ingressClassName=name), view)
         assert twin["spec"]["ingressClassName"] == name
     for other in ({"ingressClassName": "internal"}, {}, {"ingressClassName": ["web"]}):
-        with pytest.raises(RefusedError) as refused:
-            ingresses.ingress(ingress(**other), view)
+        with pytest.raises(ForbiddenObjectError) as refused:
+            ingresses.build_ingress(ingress(**other), view)
         assert refused.value.problems[0].rule == "ingress-class"
 
 
 def test_a_class_that_is_not_there_freezes_what_is_below_and_takes_nothing_away():
     with pytest.raises(RejectedError) as rejected:
-        ingresses.ingress(ingress(ingressClassName="gone"), network_view())
+        ingresses.build_ingress(ingress(ingressClassName="gone"), network_view())
     assert rejected.value.problems[0].rule == "ingress-class"
-    assert not isinstance(rejected.value, RefusedError)
+    assert not isinstance(rejected.value, ForbiddenObjectError)
 
 
 @pytest.mark.parametrize(
@@ -78,9 +80,9 @@ def test_a_class_that_is_not_there_freezes_what_is_below_and_takes_nothing_away(
 )
 def test_ingresses_that_are_rejected(spec, rule):
     with pytest.raises(RejectedError) as rejected:
-        ingresses.ingress(ingress(**spec), network_view())
+        ingresses.build_ingress(ingress(**spec), network_view())
     assert {problem.rule for problem in rejected.value.problems} == {rule}
-    assert not isinstance(rejected.value, RefusedError)
+    assert not isinstance(rejected.value, ForbiddenObjectError)
 
 
 def test_an_unknown_annotation_holds_it():
@@ -88,30 +90,32 @@ def test_an_unknown_annotation_holds_it():
         own = ingress()
         own["metadata"]["annotations"] = {key: "x"}
         with pytest.raises(RejectedError):
-            ingresses.ingress(own, network_view())
+            ingresses.build_ingress(own, network_view())
 
 
 def test_a_cluster_without_ingresses_is_told():
-    with pytest.raises(RefusedError):
-        ingresses.ingress(ingress(), network_view(policy=policy(sync={"ingresses": "Refuse"})))
+    with pytest.raises(ForbiddenObjectError):
+        ingresses.build_ingress(
+            ingress(), network_view(policy=policy(sync={"ingresses": "Refuse"}))
+        )
 
 
 def test_addresses_go_up_and_nothing_else():
     own = ingress()
     real = {"ip": "198.51.100.7", "ports": [{"port": 80, "protocol": "TCP"}]}
     live = {"status": {"loadBalancer": {"ingress": [{**real, "surprise": "x"}]}, "other": 1}}
-    assert ingresses.status_up(own, live) == {
+    assert ingresses.build_status_up(own, live) == {
         "metadata": {"uid": "u"},
         "status": {"loadBalancer": {"ingress": [real]}},
     }
     own["status"] = {"loadBalancer": {"ingress": [real]}}
-    assert ingresses.status_up(own, live) is None
-    assert ingresses.status_up(own, {}) == {
+    assert ingresses.build_status_up(own, live) is None
+    assert ingresses.build_status_up(own, {}) == {
         "metadata": {"uid": "u"},
         "status": {"loadBalancer": {"ingress": None}},
     }
     own["status"] = ["forged"]
-    assert ingresses.status_up(own, live) is not None
+    assert ingresses.build_status_up(own, live) is not None
 
 
 @pytest.mark.parametrize(
@@ -123,5 +127,5 @@ def test_addresses_go_up_and_nothing_else():
     ],
 )
 def test_secrets_that_an_ingress_names(tls, found):
-    assert ingresses.secrets_of(ingress(tls=tls)) == found
-    assert ingresses.secrets_of({"spec": None}) == frozenset()
+    assert ingresses.list_secrets(ingress(tls=tls)) == found
+    assert ingresses.list_secrets({"spec": None}) == frozenset()

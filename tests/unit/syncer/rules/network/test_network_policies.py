@@ -6,8 +6,8 @@ from typing import Any
 
 import pytest
 
-from syncer.model.rejections import RefusedError, RejectedError
-from syncer.model.super_cidrs import Ranges, networks
+from syncer.model.rejections import ForbiddenObjectError, RejectedError
+from syncer.model.super_cidrs import SuperCidrs, parse_networks
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import network_policies
 from tenancy import wellknown
@@ -24,7 +24,9 @@ from tests.support.syncer.tenant_views import (
 def twin_of(view: TenantView | None = None, **spec: Any) -> dict[str, Any]:
     """Return the spec of the twin of one policy."""
     body = object_of("NetworkPolicy", spec={"podSelector": {}, **spec})
-    found: dict[str, Any] = network_policies.network_policy(body, view or network_view())["spec"]
+    found: dict[str, Any] = network_policies.build_network_policy(body, view or network_view())[
+        "spec"
+    ]
     return found
 
 
@@ -94,7 +96,7 @@ def test_what_comes_through_a_node_keeps_its_address():
 
 
 def test_excepts_that_leave_nothing_drop_the_block():
-    half = Ranges(pods=networks(("10.0.0.0/9",)))
+    half = SuperCidrs(pods=parse_networks(("10.0.0.0/9",)))
     peers = [{"ipBlock": {"cidr": "10.0.0.0/8", "except": ["10.128.0.0/9"]}}]
     spec = twin_of(network_view(ranges=half), ingress=[{"from": peers}])
     assert not [
@@ -213,25 +215,27 @@ def test_policies_that_are_rejected(spec, rule, path):
 
 def test_a_cluster_without_policies_is_told():
     refused = policy(sync={"networkPolicies": "Refuse"})
-    with pytest.raises(RefusedError):
+    with pytest.raises(ForbiddenObjectError):
         twin_of(network_view(policy=refused))
 
 
 def test_an_added_peer_below_is_drift_and_a_default_is_not():
     body = object_of("NetworkPolicy", spec={"podSelector": {}, "ingress": []})
-    twin = network_policies.network_policy(body, network_view())
+    twin = network_policies.build_network_policy(body, network_view())
     wide = as_live(twin, spec={**twin["spec"], "ingress": [{}]})
-    put = network_policies.change(wide, twin)
+    put = network_policies.build_change(wide, twin)
     assert put is not None
     assert put["spec"] == twin["spec"]
     assert put["metadata"]["uid"] == "below"
     newer = as_live(twin, spec={**twin["spec"], "mode": "new"})
-    assert network_policies.change(newer, twin) is None
+    assert network_policies.build_change(newer, twin) is None
 
 
 # --- how large ------------------------------------------------------------------------------------
 
-MANY_NODES = Ranges(nodes=networks(f"192.0.{n // 100}.{2 * (n % 100)}" for n in range(1000)))
+MANY_NODES = SuperCidrs(
+    nodes=parse_networks(f"192.0.{n // 100}.{2 * (n % 100)}" for n in range(1000))
+)
 
 
 def too_large(view: TenantView, **spec: Any) -> str:
@@ -240,7 +244,7 @@ def too_large(view: TenantView, **spec: Any) -> str:
         twin_of(view, **spec)
     (problem,) = rejected.value.problems
     assert problem.rule == "too-large"
-    assert not isinstance(rejected.value, RefusedError)
+    assert not isinstance(rejected.value, ForbiddenObjectError)
     return problem.text
 
 
@@ -301,8 +305,8 @@ def test_what_is_written_has_a_limit_too(ingress):
 
 def test_the_ranges_are_looked_up_once_for_a_policy():
     view = network_view()
-    calls, ranges = [], view.ranges()
-    object.__setattr__(view, "ranges", lambda: calls.append(1) or ranges)
+    calls, ranges = [], view.get_super_cidrs()
+    object.__setattr__(view, "get_super_cidrs", lambda: calls.append(1) or ranges)
     peers = [{"ipBlock": {"cidr": f"198.51.{n}.0/24"}} for n in range(50)]
     twin_of(view, egress=[{"to": peers}, {"to": peers}], ingress=[{}])
     assert len(calls) == 1

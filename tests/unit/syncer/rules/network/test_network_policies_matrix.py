@@ -8,13 +8,13 @@ from hypothesis import assume, event, given, settings
 from hypothesis import strategies as st
 
 from syncer.model import object_meta
-from syncer.model.super_cidrs import NONE
+from syncer.model.super_cidrs import NO_CIDRS
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import network_policies
 from tenancy import names
 from tenancy.ownership import Tenant
 from tests.support import policy_matrix
-from tests.support.policy_matrix import Host, PodHost, Port
+from tests.support.policy_matrix import NetworkHost, NetworkPod, NetworkPort
 from tests.support.syncer.tenant_views import (
     NAME,
     OTHER,
@@ -25,9 +25,9 @@ from tests.support.syncer.tenant_views import (
     object_of,
 )
 
-OUTSIDE = [Host("198.51.100.7"), Host("198.51.100.200"), Host("8.8.8.8")]
-INFRASTRUCTURE = [Host("192.0.2.7"), Host("10.96.0.1"), Host("10.96.8.1")]
-PORTS = [Port(80), Port(443), Port(53, "UDP")]
+OUTSIDE = [NetworkHost("198.51.100.7"), NetworkHost("198.51.100.200"), NetworkHost("8.8.8.8")]
+INFRASTRUCTURE = [NetworkHost("192.0.2.7"), NetworkHost("10.96.0.1"), NetworkHost("10.96.8.1")]
+PORTS = [NetworkPort(80), NetworkPort(443), NetworkPort(53, "UDP")]
 
 _VALUES = st.sampled_from(["a", "b"])
 _LABELS = st.dictionaries(st.sampled_from(["app", "tier"]), _VALUES, max_size=2)
@@ -120,17 +120,17 @@ _WORLDS = st.fixed_dictionaries(
         "db": st.tuples(_LABELS, st.lists(_LABELS, min_size=1, max_size=2)),
     }
 )
-World = dict[str, tuple[dict[str, str], list[dict[str, str]]]]
+PolicyWorld = dict[str, tuple[dict[str, str], list[dict[str, str]]]]
 
 
-def above(world: World) -> list[PodHost]:
+def above(world: PolicyWorld) -> list[NetworkPod]:
     """Return the pods as the tenant sees them; each has a label that does not go down."""
     found = []
     for namespace, (labels, pods) in world.items():
         for pod in pods:
             number = len(found) + 1
             found.append(
-                PodHost(
+                NetworkPod(
                     ip=f"10.244.0.{number}",
                     name=f"p{number}",
                     namespace=namespace,
@@ -141,11 +141,11 @@ def above(world: World) -> list[PodHost]:
     return found
 
 
-def below(pod: PodHost, tenant: Tenant, ip: str = "") -> PodHost:
+def below(pod: NetworkPod, tenant: Tenant, ip: str = "") -> NetworkPod:
     """Return the twin of a pod."""
-    namespace = names.super_namespace(tenant.root, tenant.uid, pod.namespace)
-    passed = {key: value for key, value in pod.labels.items() if object_meta.passes_label(key)}
-    return PodHost(
+    namespace = names.build_super_namespace(tenant.root, tenant.uid, pod.namespace)
+    passed = {key: value for key, value in pod.labels.items() if object_meta.is_label_synced(key)}
+    return NetworkPod(
         ip=ip or pod.ip,
         name=pod.name,
         namespace=namespace,
@@ -154,9 +154,9 @@ def below(pod: PodHost, tenant: Tenant, ip: str = "") -> PodHost:
     )
 
 
-def of_the_root(component: str, tenant: Tenant, ip: str) -> PodHost:
+def of_the_root(component: str, tenant: Tenant, ip: str) -> NetworkPod:
     """Return a pod of a tenant's control plane."""
-    return PodHost(
+    return NetworkPod(
         ip=ip,
         name=component,
         namespace=tenant.root,
@@ -165,7 +165,7 @@ def of_the_root(component: str, tenant: Tenant, ip: str) -> PodHost:
     )
 
 
-def seen(world: World, **fields: Any) -> TenantView:
+def seen(world: PolicyWorld, **fields: Any) -> TenantView:
     """Return the look at the tenant of a world."""
     labels = {name: {**own, NAME: name} for name, (own, _) in world.items()}
     return network_view(namespaces=labels, **fields)
@@ -173,17 +173,17 @@ def seen(world: World, **fields: Any) -> TenantView:
 
 def translated(found: list[dict[str, Any]], view: TenantView) -> list[dict[str, Any]]:
     """Return the twins of policies."""
-    return [network_policies.network_policy(each, view) for each in found]
+    return [network_policies.build_network_policy(each, view) for each in found]
 
 
-def pairs(pods: list[PodHost]) -> list[tuple[PodHost, PodHost]]:
+def pairs(pods: list[NetworkPod]) -> list[tuple[NetworkPod, NetworkPod]]:
     """Return every two different pods."""
     return [(one, two) for one in pods for two in pods if one.name != two.name]
 
 
 @settings(max_examples=300)
 @given(_WORLDS, policies(WHOLE_BLOCKS))
-def test_the_same_matrix_inside_a_tenant(world: World, found: list[dict[str, Any]]):
+def test_the_same_matrix_inside_a_tenant(world: PolicyWorld, found: list[dict[str, Any]]):
     pods, twins = above(world), translated(found, seen(world))
     for source, target in pairs(pods):
         for port in PORTS:
@@ -201,7 +201,7 @@ def test_the_same_matrix_inside_a_tenant(world: World, found: list[dict[str, Any
 
 
 @given(_WORLDS, policies([*WHOLE_BLOCKS, *PART_BLOCKS]))
-def test_a_block_of_some_pods_only_denies_more(world: World, found: list[dict[str, Any]]):
+def test_a_block_of_some_pods_only_denies_more(world: PolicyWorld, found: list[dict[str, Any]]):
     twins = translated(found, seen(world))
     for source, target in pairs(above(world)):
         for port in PORTS:
@@ -210,7 +210,7 @@ def test_a_block_of_some_pods_only_denies_more(world: World, found: list[dict[st
 
 
 @given(_WORLDS, policies([*WHOLE_BLOCKS, *PART_BLOCKS]))
-def test_only_denials_across_tenants(world: World, found: list[dict[str, Any]]):
+def test_only_denials_across_tenants(world: PolicyWorld, found: list[dict[str, Any]]):
     """The second tenant has the same namespaces and pods, labels and all."""
     twins = translated(found, seen(world))
     pods = [below(pod, TENANT) for pod in above(world)]
@@ -230,7 +230,7 @@ def test_only_denials_across_tenants(world: World, found: list[dict[str, Any]]):
 
 @given(_WORLDS, policies(WHOLE_BLOCKS))
 def test_the_control_plane_is_reached_and_the_super_cluster_is_not(
-    world: World, found: list[dict[str, Any]]
+    world: PolicyWorld, found: list[dict[str, Any]]
 ):
     twins = translated(found, seen(world))
     own = {name: of_the_root(name, TENANT, "10.244.3.3") for name in ("apiserver", "coredns")}
@@ -246,13 +246,15 @@ def test_the_control_plane_is_reached_and_the_super_cluster_is_not(
 
 
 @given(_WORLDS, policies(WHOLE_BLOCKS))
-def test_a_twin_differs_from_itself_in_nothing(world: World, found: list[dict[str, Any]]):
+def test_a_twin_differs_from_itself_in_nothing(world: PolicyWorld, found: list[dict[str, Any]]):
     for twin in translated(found, seen(world)):
-        assert network_policies.change(as_live(twin), twin) is None
+        assert network_policies.build_change(as_live(twin), twin) is None
 
 
 @given(_WORLDS, policies(WHOLE_BLOCKS))
-def test_without_any_known_range_the_marks_still_hold(world: World, found: list[dict[str, Any]]):
+def test_without_any_known_range_the_marks_still_hold(
+    world: PolicyWorld, found: list[dict[str, Any]]
+):
     """Where no range is known, addresses are what they are, but selectors reach no stranger."""
     blocks = [
         peer
@@ -263,16 +265,16 @@ def test_without_any_known_range_the_marks_still_hold(world: World, found: list[
         if "ipBlock" in peer
     ]
     assume(not blocks)
-    twins = translated(found, seen(world, ranges=NONE))
+    twins = translated(found, seen(world, ranges=NO_CIDRS))
     pods = [below(pod, TENANT) for pod in above(world)]
     for pod in pods:
         if any(policy_matrix.is_selected(t, pod, "Ingress") for t in twins):
             stranger = below(above(world)[0], OTHER, "10.244.1.1")
-            assert not policy_matrix.may(twins, pod, stranger, Port(80), "Ingress")
+            assert not policy_matrix.may(twins, pod, stranger, NetworkPort(80), "Ingress")
 
 
 def test_everybody_is_everybody_of_the_tenant_of_the_world_and_of_the_super_cluster_itself():
-    controller = PodHost(
+    controller = NetworkPod(
         ip="10.244.9.9",
         name="ingress-controller",
         namespace="ingress",
@@ -285,7 +287,7 @@ def test_everybody_is_everybody_of_the_tenant_of_the_world_and_of_the_super_clus
     )
     twins = translated([body], network_view(namespaces={"web": {}}))
     pod = below(above({"web": ({}, [{}])})[0], TENANT)
-    assert policy_matrix.allowed(twins, controller, pod, Port(80))
-    assert not policy_matrix.allowed(twins, pod, controller, Port(80))
-    assert policy_matrix.allowed(twins, pod, Host("8.8.8.8"), Port(53, "UDP"))
-    assert policy_matrix.allowed(twins, pod, Host("2001:db8::1"), Port(80))
+    assert policy_matrix.allowed(twins, controller, pod, NetworkPort(80))
+    assert not policy_matrix.allowed(twins, pod, controller, NetworkPort(80))
+    assert policy_matrix.allowed(twins, pod, NetworkHost("8.8.8.8"), NetworkPort(53, "UDP"))
+    assert policy_matrix.allowed(twins, pod, NetworkHost("2001:db8::1"), NetworkPort(80))

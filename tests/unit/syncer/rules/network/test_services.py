@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
-from syncer.model.rejections import RefusedError, RejectedError
+from syncer.model.rejections import ForbiddenObjectError, RejectedError
 from syncer.rules.network import services
 from tenancy import wellknown
 from tests.support.syncer.tenant_views import as_live, network_view, object_of, policy
@@ -35,10 +35,10 @@ def invalid(*fields: str) -> errors.Invalid:
 def test_types_by_policy(kind):
     view = network_view(policy=policy(network={"serviceTypes": ["ClusterIP"]}))
     if kind == "ClusterIP":
-        assert services.service(service(type=kind), view)
+        assert services.build_service(service(type=kind), view)
         return
-    with pytest.raises(RefusedError) as refused:
-        services.service(service(type=kind), view)
+    with pytest.raises(ForbiddenObjectError) as refused:
+        services.build_service(service(type=kind), view)
     (problem,) = refused.value.problems
     assert (problem.rule, problem.path) == ("service-type", "spec.type")
     assert "ClusterIP" in problem.text
@@ -46,13 +46,13 @@ def test_types_by_policy(kind):
 
 def test_load_balancer_classes_by_policy():
     own = service(type="LoadBalancer", loadBalancerClass="example.com/lb")
-    with pytest.raises(RefusedError):
-        services.service(own, network_view())
+    with pytest.raises(ForbiddenObjectError):
+        services.build_service(own, network_view())
     view = network_view(policy=policy(network={"loadBalancerClasses": ["example.com/lb"]}))
-    twin = services.service(own, view)
+    twin = services.build_service(own, view)
     assert twin["spec"]["loadBalancerClass"] == "example.com/lb"
-    with pytest.raises(RefusedError):
-        services.service(service(loadBalancerClass=["example.com/lb"]), view)
+    with pytest.raises(ForbiddenObjectError):
+        services.build_service(service(loadBalancerClass=["example.com/lb"]), view)
 
 
 @pytest.mark.parametrize(
@@ -69,7 +69,7 @@ def test_load_balancer_classes_by_policy():
 )
 def test_names_of_this_cluster_lead_into_this_cluster(name, below):
     view = network_view(super_domain="super.local")
-    assert services.service(external(name), view)["spec"]["externalName"] == below
+    assert services.build_service(external(name), view)["spec"]["externalName"] == below
 
 
 @pytest.mark.parametrize(
@@ -100,7 +100,7 @@ def test_names_of_this_cluster_lead_into_this_cluster(name, below):
 )
 def test_names_that_lead_elsewhere_are_rejected(name):
     with pytest.raises(RejectedError):
-        services.service(external(name), network_view(super_domain="super.local"))
+        services.build_service(external(name), network_view(super_domain="super.local"))
 
 
 @pytest.mark.parametrize(
@@ -115,7 +115,7 @@ def test_names_that_lead_elsewhere_are_rejected(name):
 )
 def test_services_that_are_rejected(spec, rule):
     with pytest.raises(RejectedError) as rejected:
-        services.service(service(**spec), network_view())
+        services.build_service(service(**spec), network_view())
     assert {problem.rule for problem in rejected.value.problems} == {rule}
 
 
@@ -137,39 +137,39 @@ def test_services_that_are_rejected(spec, rule):
 def test_what_a_living_service_never_changes(there, wanted, remade):
     twin = {"spec": {**service()["spec"], **wanted}}
     live = {"spec": {**service()["spec"], **there}}
-    assert services.must_be_remade(live, twin) is remade
+    assert services.must_recreate(live, twin) is remade
 
 
 def test_a_default_class_of_the_super_cluster_stays():
-    twin = services.service(service(type="LoadBalancer"), network_view())
+    twin = services.build_service(service(type="LoadBalancer"), network_view())
     given = as_live(twin, spec={**twin["spec"], "loadBalancerClass": "default"})
-    assert services.patch(given, twin) is None
+    assert services.build_patch(given, twin) is None
 
 
 def test_what_a_refusal_is_about():
-    assert services.refusal(invalid("spec.ports[1].nodePort")) == "port"
-    assert services.refusal(invalid("spec.clusterIPs[0]")) == "address"
-    assert services.refusal(invalid("spec.loadBalancerClass")) == "fixed"
-    assert services.refusal(invalid("spec.ipFamilies[0]")) == "fixed"
-    assert services.refusal(invalid("spec.sessionAffinity")) == ""
+    assert services.classify_refusal(invalid("spec.ports[1].nodePort")) == "port"
+    assert services.classify_refusal(invalid("spec.clusterIPs[0]")) == "address"
+    assert services.classify_refusal(invalid("spec.loadBalancerClass")) == "fixed"
+    assert services.classify_refusal(invalid("spec.ipFamilies[0]")) == "fixed"
+    assert services.classify_refusal(invalid("spec.sessionAffinity")) == ""
 
 
 def test_only_refused_ports_are_given_up():
     ports = [{**PORT, "nodePort": 30001}, {"port": 81, "protocol": "TCP", "nodePort": 30002}]
     own = service(type="NodePort", ports=ports)
-    twin = services.service(own, network_view())
-    refused = services.refused_ports(invalid("spec.ports[1].nodePort"), twin)
-    bare = services.without_node_ports(twin, refused)
+    twin = services.build_service(own, network_view())
+    refused = services.parse_refused_ports(invalid("spec.ports[1].nodePort"), twin)
+    bare = services.strip_node_ports(twin, refused)
     assert [port.get("nodePort") for port in bare["spec"]["ports"]] == [30001, None]
     there = {"spec": {"ports": [{**PORT, "nodePort": 31001}, {**ports[1], "nodePort": 31002}]}}
-    kept = services.with_live_ports(twin, there, refused)
+    kept = services.copy_live_ports(twin, there, refused)
     assert [port.get("nodePort") for port in kept["spec"]["ports"]] == [30001, 31002]
-    assert services.asked_ports(own, refused) == ["spec.ports[1].nodePort 30002"]
-    assert services.refused_ports(invalid("spec.ports[9].nodePort"), twin) == {0, 1}
+    assert services.list_requested_ports(own, refused) == ["spec.ports[1].nodePort 30002"]
+    assert services.parse_refused_ports(invalid("spec.ports[9].nodePort"), twin) == {0, 1}
 
 
 def test_conditions_go_up_without_super_names():
-    twin = services.service(service(type="LoadBalancer"), network_view())
+    twin = services.build_service(service(type="LoadBalancer"), network_view())
     below = twin["metadata"]["namespace"]
     said = {
         "type": "Ready",
@@ -179,11 +179,11 @@ def test_conditions_go_up_without_super_names():
         "observedGeneration": 7,
         "lastTransitionTime": "2026-01-01T00:00:00Z",
     }
-    body = services.status_up(service(), as_live(twin, status={"conditions": [said]}))
+    body = services.build_status_up(service(), as_live(twin, status={"conditions": [said]}))
     assert body is not None
     (told,) = body["status"]["conditions"]
     assert told["message"] == "web/x of  cannot be served"
     assert "observedGeneration" not in told
     own = {**service(), "status": {"conditions": [told]}}
-    assert services.status_up(own, as_live(twin, status={"conditions": [said]})) is None
-    assert services.status_up({**service(), "status": ["x"]}, as_live(twin)) is None
+    assert services.build_status_up(own, as_live(twin, status={"conditions": [said]})) is None
+    assert services.build_status_up({**service(), "status": ["x"]}, as_live(twin)) is None

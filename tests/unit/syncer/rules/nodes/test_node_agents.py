@@ -8,16 +8,16 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.cache.store import Entry, Store, parse
+from kubeio.cache.store import Entry, Store, parse_entry
 from syncer.rules.nodes.node_agents import (
-    BY_NODE,
-    BY_POD,
-    BY_TARGET,
-    Agent,
-    Agents,
-    node_of,
-    pod_of,
-    registration_of,
+    BY_NODE_INDEX,
+    BY_POD_INDEX,
+    BY_TARGET_INDEX,
+    NodeAgent,
+    NodeAgents,
+    index_by_node,
+    index_by_pod,
+    index_by_target,
 )
 from tenancy import wellknown
 
@@ -32,7 +32,7 @@ def entry(version: int, **body: Any) -> Entry:
         "resourceVersion": str(version),
         **body.get("metadata", {}),
     }
-    return parse(orjson.dumps(body))
+    return parse_entry(orjson.dumps(body))
 
 
 def pod(version: int = 7, *, uid: str = "u1", status: Any = None, **metadata: str) -> Entry:
@@ -55,25 +55,25 @@ def told(way: str, version: int, *, uid: str = "u1") -> Entry:
     )
 
 
-class Known:
+class EmptyCluster:
     """An empty cluster."""
 
     def __init__(self) -> None:
-        self.pods = Store({BY_NODE: node_of, BY_TARGET: registration_of})
-        self.events = Store({BY_POD: pod_of})
-        self.agents = Agents(self.pods, self.events)
+        self.pods = Store({BY_NODE_INDEX: index_by_node, BY_TARGET_INDEX: index_by_target})
+        self.events = Store({BY_POD_INDEX: index_by_pod})
+        self.agents = NodeAgents(self.pods, self.events)
 
 
 @pytest.fixture
-def known() -> Known:
-    return Known()
+def known() -> EmptyCluster:
+    return EmptyCluster()
 
 
 def test_an_agent_that_has_told_nothing_goes_straight(known):
-    assert known.agents.on("n1") is None
+    assert known.agents.get_for_node("n1") is None
     known.pods.put(pod(), live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_STRAIGHT)
-    assert known.agents.on("n2") is None
+    assert known.agents.get_for_node("n1") == NodeAgent("10.2.0.5", wellknown.UPSTREAM_KUBELET)
+    assert known.agents.get_for_node("n2") is None
 
 
 @pytest.mark.parametrize(
@@ -88,49 +88,53 @@ def test_an_agent_that_has_told_nothing_goes_straight(known):
 )
 def test_an_agent_that_cannot_be_called_is_none(known, away):
     known.pods.put(away, live=True)
-    assert known.agents.on("n1") is None
+    assert known.agents.get_for_node("n1") is None
 
 
 @pytest.mark.parametrize("order", list(permutations(range(4))))
 def test_the_last_word_counts_in_whatever_order_a_list_has_them(known, order):
     known.pods.put(pod(), live=True)
     words = [
-        told(wellknown.AGENT_AROUND, 9),
-        told(wellknown.AGENT_AROUND, 11),
-        told(wellknown.AGENT_STRAIGHT, 12),
-        told(wellknown.AGENT_CONFIGURED, 103),
+        told(wellknown.UPSTREAM_API_SERVER, 9),
+        told(wellknown.UPSTREAM_API_SERVER, 11),
+        told(wellknown.UPSTREAM_KUBELET, 12),
+        told(wellknown.UPSTREAM_CONFIGURED, 103),
     ]
     for number in order:
         known.events.put(words[number], live=False)
-    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_CONFIGURED)
+    assert known.agents.get_for_node("n1") == NodeAgent("10.2.0.5", wellknown.UPSTREAM_CONFIGURED)
 
 
 def test_what_no_event_says_any_more_holds_no_more(known):
     """API servers forget them after an hour; what still holds is told again before."""
     known.pods.put(pod(), live=True)
-    word = told(wellknown.AGENT_AROUND, 9)
+    word = told(wellknown.UPSTREAM_API_SERVER, 9)
     known.events.put(word, live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_AROUND)
+    assert known.agents.get_for_node("n1") == NodeAgent("10.2.0.5", wellknown.UPSTREAM_API_SERVER)
     known.events.discard(word, live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_STRAIGHT)
+    assert known.agents.get_for_node("n1") == NodeAgent("10.2.0.5", wellknown.UPSTREAM_KUBELET)
 
 
 @pytest.mark.parametrize(
     "event",
-    [told(wellknown.AGENT_AROUND, 9, uid="another"), told("Pulled", 9), entry(9, reason="x")],
+    [
+        told(wellknown.UPSTREAM_API_SERVER, 9, uid="another"),
+        told("Pulled", 9),
+        entry(9, reason="x"),
+    ],
     ids=["of another pod", "of something else", "of nothing"],
 )
 def test_what_is_not_this_agents_word_says_nothing_of_it(known, event):
     known.pods.put(pod(), live=True)
     known.events.put(event, live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_STRAIGHT)
+    assert known.agents.get_for_node("n1") == NodeAgent("10.2.0.5", wellknown.UPSTREAM_KUBELET)
 
 
 def test_an_event_concerns_the_node_of_its_agent(known):
-    assert known.agents.concerned(told(wellknown.AGENT_AROUND, 9)) == ""
+    assert known.agents.get_event_node(told(wellknown.UPSTREAM_API_SERVER, 9)) == ""
     known.pods.put(pod(), live=True)
-    assert known.agents.concerned(told(wellknown.AGENT_AROUND, 9)) == "n1"
-    assert known.agents.concerned(entry(9, reason="x")) == ""
+    assert known.agents.get_event_node(told(wellknown.UPSTREAM_API_SERVER, 9)) == "n1"
+    assert known.agents.get_event_node(entry(9, reason="x")) == ""
 
 
 REGISTRATION = "cccccccc-0000-4000-8000-000000000000"
@@ -155,12 +159,12 @@ def serving(
 
 def test_the_agent_of_a_target_is_no_nodes(known):
     known.pods.put(serving("t", "10.2.0.9"), live=True)
-    assert known.agents.on("n1") is None
-    assert known.agents.of_target(REGISTRATION) == "10.2.0.9"
-    assert known.agents.of_target("another") == ""
+    assert known.agents.get_for_node("n1") is None
+    assert known.agents.get_target_address(REGISTRATION) == "10.2.0.9"
+    assert known.agents.get_target_address("another") == ""
     known.pods.put(pod(), live=True)
-    assert known.agents.on("n1") == Agent("10.2.0.5", wellknown.AGENT_STRAIGHT)
-    assert known.agents.of_target(REGISTRATION) == "10.2.0.9"
+    assert known.agents.get_for_node("n1") == NodeAgent("10.2.0.5", wellknown.UPSTREAM_KUBELET)
+    assert known.agents.get_target_address(REGISTRATION) == "10.2.0.9"
 
 
 def test_of_several_the_newest_that_is_ready_is_called(known):
@@ -168,10 +172,10 @@ def test_of_several_the_newest_that_is_ready_is_called(known):
     known.pods.put(serving("a", "10.2.0.1", made="01"), live=True)
     known.pods.put(serving("b", "10.2.0.2", made="02"), live=True)
     known.pods.put(serving("c", "10.2.0.3", made="03", ready=False), live=True)
-    assert known.agents.of_target(REGISTRATION) == "10.2.0.2"
+    assert known.agents.get_target_address(REGISTRATION) == "10.2.0.2"
     gone = serving("b", "10.2.0.2", 8, made="02", deletionTimestamp="2026-01-04T00:00:00Z")
     known.pods.put(gone, live=True)
-    assert known.agents.of_target(REGISTRATION) == "10.2.0.1"
+    assert known.agents.get_target_address(REGISTRATION) == "10.2.0.1"
     known.pods.discard(gone, live=True)
     known.pods.put(serving("a", "", 9, made="01"), live=True)
-    assert known.agents.of_target(REGISTRATION) == "10.2.0.3"
+    assert known.agents.get_target_address(REGISTRATION) == "10.2.0.3"

@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from syncer.rules.nodes import tenant_node_changes, virtual_nodes
-from syncer.rules.nodes.node_agents import Agent
-from syncer.rules.nodes.tenant_node_changes import Added, Taint
+from syncer.rules.nodes.node_agents import NodeAgent
+from syncer.rules.nodes.tenant_node_changes import NodeAdditions, TenantTaint
 from tenancy import wellknown
 from tenancy.policies import NodeView
 
@@ -59,9 +59,9 @@ def super_node() -> dict[str, Any]:
 NOW = datetime(2026, 1, 2, 3, 4, 5, tzinfo=UTC)
 
 
-def status_of(below: Any, agent: Agent | None, view: NodeView = "Standard") -> Any:
+def status_of(below: Any, agent: NodeAgent | None, view: NodeView = "Standard") -> Any:
     """Return the status of a virtual node that is not there yet."""
-    return virtual_nodes.status(below, agent, view, now=NOW)
+    return virtual_nodes.build_status(below, agent, view, now=NOW)
 
 
 def directness(status: Any) -> Any:
@@ -71,7 +71,10 @@ def directness(status: Any) -> Any:
 
 
 def test_a_virtual_node_shows_what_a_tenant_may_see():
-    shown, status = virtual_nodes.node(super_node()), status_of(super_node(), Agent("10.2.0.5"))
+    shown, status = (
+        virtual_nodes.build_node(super_node()),
+        status_of(super_node(), NodeAgent("10.2.0.5")),
+    )
     assert shown["metadata"]["labels"] == {
         "kubernetes.io/hostname": "n1",
         "disk": "ssd",
@@ -93,7 +96,7 @@ def test_a_virtual_node_shows_what_a_tenant_may_see():
 
 def test_a_node_without_its_agent_is_as_ready_as_before():
     """REL-93: what is synced does not need agents; calls alone have nowhere to go."""
-    with_agent, without = (status_of(super_node(), each) for each in (Agent("10.2.0.5"), None))
+    with_agent, without = (status_of(super_node(), each) for each in (NodeAgent("10.2.0.5"), None))
     agent = {"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.5"}
     assert without == {
         **with_agent,
@@ -107,9 +110,9 @@ def test_a_node_without_its_agent_is_as_ready_as_before():
 @pytest.mark.parametrize(
     ("agent", "status", "reason"),
     [
-        (Agent("10.2.0.5"), "True", "Kubelet"),
-        (Agent("10.2.0.5", wellknown.AGENT_AROUND), "False", "KubeletUntrusted"),
-        (Agent("10.2.0.5", wellknown.AGENT_CONFIGURED), "False", "Configured"),
+        (NodeAgent("10.2.0.5"), "True", "Kubelet"),
+        (NodeAgent("10.2.0.5", wellknown.UPSTREAM_API_SERVER), "False", "KubeletUntrusted"),
+        (NodeAgent("10.2.0.5", wellknown.UPSTREAM_CONFIGURED), "False", "Configured"),
         (None, "Unknown", "NoAgent"),
     ],
 )
@@ -123,11 +126,13 @@ def test_a_condition_names_the_way_to_a_nodes_pods_and_why(agent, status, reason
 
 def test_the_time_of_the_condition_is_when_it_became_so():
     """Or every node would be written for each Event that says the same again."""
-    before = {"status": status_of(super_node(), Agent("10.2.0.5"))}
+    before = {"status": status_of(super_node(), NodeAgent("10.2.0.5"))}
     later = NOW + timedelta(hours=1)
-    same = virtual_nodes.status(super_node(), Agent("10.2.0.6"), "Standard", before, now=later)
+    same = virtual_nodes.build_status(
+        super_node(), NodeAgent("10.2.0.6"), "Standard", before, now=later
+    )
     assert directness(same) == directness(before["status"])
-    other = virtual_nodes.status(super_node(), None, "Standard", before, now=later)
+    other = virtual_nodes.build_status(super_node(), None, "Standard", before, now=later)
     assert directness(other)["lastTransitionTime"] == "2026-01-02T04:04:05Z"
 
 
@@ -138,11 +143,14 @@ def test_a_super_nodes_condition_of_our_kind_is_not_shown_twice():
     odd = {**below, "status": {**below["status"]}}
     odd["status"]["conditions"] = [*below["status"]["conditions"], ours]
     assert status_of(odd, None) == status_of(below, None)
-    assert virtual_nodes.node(odd) == virtual_nodes.node(below)
+    assert virtual_nodes.build_node(odd) == virtual_nodes.build_node(below)
 
 
 def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
-    wanted, status = virtual_nodes.node(super_node()), status_of(super_node(), Agent("10.2.0.5"))
+    wanted, status = (
+        virtual_nodes.build_node(super_node()),
+        status_of(super_node(), NodeAgent("10.2.0.5")),
+    )
     virtual = {
         **wanted,
         "metadata": {
@@ -154,23 +162,25 @@ def test_a_heartbeat_is_no_change_and_a_tenants_label_stays():
             "conditions": [{**each, "lastHeartbeatTime": None} for each in status["conditions"]],
         },
     }
-    assert virtual_nodes.is_node_shown(virtual, wanted)
-    outline = wanted["metadata"]["annotations"][wellknown.DIGEST]
-    assert virtual_nodes.is_status_shown(virtual, status, outline)
-    changed = status_of(super_node(), Agent("10.2.0.6"))
-    assert not virtual_nodes.is_status_shown(virtual, changed, outline)
+    assert virtual_nodes.is_node_current(virtual, wanted)
+    outline = wanted["metadata"]["annotations"][wellknown.LAST_WRITTEN_DIGEST]
+    assert virtual_nodes.is_status_current(virtual, status, outline)
+    changed = status_of(super_node(), NodeAgent("10.2.0.6"))
+    assert not virtual_nodes.is_status_current(virtual, changed, outline)
     added = copy.deepcopy(virtual)
     added["status"]["conditions"].append({"type": "Own", "status": "True"})
     added["status"]["capacity"]["example.com/fan"] = "2"
-    assert virtual_nodes.is_status_shown(added, status, outline)
+    assert virtual_nodes.is_status_current(added, status, outline)
     gone = super_node()
     gone["status"]["conditions"] = []
-    fewer = virtual_nodes.node(gone)["metadata"]["annotations"][wellknown.DIGEST]
-    assert not virtual_nodes.is_status_shown(virtual, status_of(gone, Agent("10.2.0.5")), fewer)
+    fewer = virtual_nodes.build_node(gone)["metadata"]["annotations"][wellknown.LAST_WRITTEN_DIGEST]
+    assert not virtual_nodes.is_status_current(
+        virtual, status_of(gone, NodeAgent("10.2.0.5")), fewer
+    )
     hidden = status_of(super_node(), None, "Minimal")
-    assert not virtual_nodes.is_status_shown(virtual, hidden, outline)  # its addresses are to go
-    narrow = virtual_nodes.node(super_node(), "Minimal")["metadata"]["annotations"][
-        wellknown.DIGEST
+    assert not virtual_nodes.is_status_current(virtual, hidden, outline)  # its addresses are to go
+    narrow = virtual_nodes.build_node(super_node(), "Minimal")["metadata"]["annotations"][
+        wellknown.LAST_WRITTEN_DIGEST
     ]
     assert narrow != outline  # and so are labels
 
@@ -180,7 +190,7 @@ OWN_TAINT = {"key": "own", "effect": "NoExecute", "timeAdded": "2026-01-01T00:00
 
 def tainted(*taints: dict[str, Any], recorded: str | None = "k:NoExecute") -> dict[str, Any]:
     """Return the virtual node with these taints; `recorded` are those that we have put there."""
-    virtual = copy.deepcopy(virtual_nodes.node(super_node()))
+    virtual = copy.deepcopy(virtual_nodes.build_node(super_node()))
     virtual["spec"]["taints"] = list(taints)
     virtual["metadata"]["annotations"].pop(wellknown.TAINTS)
     if recorded is not None:
@@ -198,44 +208,44 @@ OURS = {"key": "k", "effect": "NoExecute"}
 
 def test_a_tenants_taint_stays_beside_ours_in_whatever_order():
     virtual = tainted(OWN_TAINT, OURS)
-    wanted = virtual_nodes.node(super_node(), "Standard", virtual)
+    wanted = virtual_nodes.build_node(super_node(), "Standard", virtual)
     assert wanted["spec"]["taints"] == [OURS, OWN_TAINT]
-    assert virtual_nodes.is_node_shown(virtual, wanted)
+    assert virtual_nodes.is_node_current(virtual, wanted)
 
 
 def test_a_taint_that_went_below_goes_and_the_tenants_stays():
     virtual = tainted(OWN_TAINT, OURS)
-    wanted = virtual_nodes.node(below(), "Standard", virtual)
+    wanted = virtual_nodes.build_node(below(), "Standard", virtual)
     assert wanted["spec"]["taints"] == [OWN_TAINT]
-    assert not virtual_nodes.is_node_shown(virtual, wanted)
+    assert not virtual_nodes.is_node_current(virtual, wanted)
     assert wanted["metadata"]["annotations"][wellknown.TAINTS] == ""
 
 
 @pytest.mark.parametrize("there", [[], [{**OURS, "value": "theirs"}]])
 def test_a_tenant_gets_a_taint_of_ours_back(there):
     virtual = tainted(*there)
-    wanted = virtual_nodes.node(super_node(), "Standard", virtual)
+    wanted = virtual_nodes.build_node(super_node(), "Standard", virtual)
     assert wanted["spec"]["taints"] == [OURS]
-    assert not virtual_nodes.is_node_shown(virtual, wanted)
+    assert not virtual_nodes.is_node_current(virtual, wanted)
 
 
 def test_what_the_super_cluster_taints_itself_is_ours_from_then_on():
     virtual = tainted(OWN_TAINT, recorded="")
     same = {"key": "own", "effect": "NoExecute", "value": "theirs"}
-    wanted = virtual_nodes.node(below(same), "Standard", virtual)
+    wanted = virtual_nodes.build_node(below(same), "Standard", virtual)
     assert wanted["spec"]["taints"] == [same]
-    assert not virtual_nodes.is_node_shown(virtual, wanted)
+    assert not virtual_nodes.is_node_current(virtual, wanted)
 
 
 def test_a_node_from_before_taints_were_recorded_has_only_ours():
     virtual = tainted(OWN_TAINT, OURS, recorded=None)
-    assert virtual_nodes.node(super_node(), "Standard", virtual)["spec"]["taints"] == [OURS]
+    assert virtual_nodes.build_node(super_node(), "Standard", virtual)["spec"]["taints"] == [OURS]
     foreign = {"metadata": {"annotations": {}}, "spec": {"taints": [OWN_TAINT]}}
-    assert virtual_nodes.own_taints(foreign) == [OWN_TAINT]
+    assert virtual_nodes.list_own_taints(foreign) == [OWN_TAINT]
 
 
-def added(virtual: dict[str, Any], view: NodeView = "Standard") -> Added | None:
-    return tenant_node_changes.added(virtual, super_node()["metadata"]["labels"], view)
+def added(virtual: dict[str, Any], view: NodeView = "Standard") -> NodeAdditions | None:
+    return tenant_node_changes.read_additions(virtual, super_node()["metadata"]["labels"], view)
 
 
 def test_what_counts_as_the_tenants_own():
@@ -251,15 +261,15 @@ def test_what_counts_as_the_tenants_own():
     }
     found = added(virtual)
     assert found is not None
-    assert found.own == {"mine", "cloud.example/rack"}
-    assert found.taints == (Taint("own", "", "NoExecute"),)
+    assert found.own_label_keys == {"mine", "cloud.example/rack"}
+    assert found.taints == (TenantTaint("own", "", "NoExecute"),)
     assert not found.is_cordoned
     full = added(virtual, "Full")
     assert full is not None
-    assert full.own == {"mine"}
+    assert full.own_label_keys == {"mine"}
     cordoned = tainted(OURS)
     cordoned["spec"]["unschedulable"] = True
-    assert added(cordoned) == Added(frozenset(), cordoned["metadata"]["labels"], (), True)
+    assert added(cordoned) == NodeAdditions(frozenset(), cordoned["metadata"]["labels"], (), True)
 
 
 @pytest.mark.parametrize("effect", [["NoSchedule"], {"a": 1}, None, 7])

@@ -5,7 +5,7 @@ from __future__ import annotations
 from typing import Any
 
 from syncer.rules.nodes import virtual_nodes
-from syncer.rules.nodes.node_agents import Agent
+from syncer.rules.nodes.node_agents import NodeAgent
 from tenancy import wellknown
 from tests.unit.syncer.rules.nodes.test_virtual_nodes import NOW, super_node
 
@@ -14,8 +14,8 @@ from tests.unit.syncer.rules.nodes.test_virtual_nodes import NOW, super_node
 
 def shown(view: str) -> tuple[dict[str, Any], dict[str, Any]]:
     return (
-        virtual_nodes.node(super_node(), view),  # type: ignore[arg-type]
-        virtual_nodes.status(super_node(), Agent("10.2.0.5"), view, now=NOW),  # type: ignore[arg-type]
+        virtual_nodes.build_node(super_node(), view),  # type: ignore[arg-type]
+        virtual_nodes.build_status(super_node(), NodeAgent("10.2.0.5"), view, now=NOW),  # type: ignore[arg-type]
     )
 
 
@@ -37,15 +37,15 @@ def test_a_full_view_shows_every_label():
 
 
 def test_a_node_without_addresses_can_still_be_bound_to():
-    status = virtual_nodes.status(super_node(), None, "Minimal", now=NOW)
+    status = virtual_nodes.build_status(super_node(), None, "Minimal", now=NOW)
     assert "addresses" not in status  # as the API hands it out
-    assert virtual_nodes.is_complete({"status": status})
-    assert not virtual_nodes.is_complete(
+    assert virtual_nodes.has_own_status({"status": status})
+    assert not virtual_nodes.has_own_status(
         {"status": {"daemonEndpoints": {"kubeletEndpoint": {"Port": 0}}}}
     )
 
 
 def test_a_narrower_view_takes_labels_off_again():
     full, standard = shown("Full")[0], shown("Standard")[0]
-    assert not virtual_nodes.is_node_shown(full, standard)
-    assert virtual_nodes.is_node_shown(full, full)
+    assert not virtual_nodes.is_node_current(full, standard)
+    assert virtual_nodes.is_node_current(full, full)

@@ -7,14 +7,14 @@ from typing import Any
 import pytest
 
 from syncer.rules.placement import target_node
-from syncer.rules.placement.target_node import consumed
+from syncer.rules.placement.target_node import strip_target_constraints
 from tenancy import wellknown
-from tenancy.super_clusters import Taint
+from tenancy.super_clusters import VirtualNodeTaint
 
 BEGAN = "2026-01-01T00:00:00Z"
 ZONE, REGION = "topology.kubernetes.io/zone", "topology.kubernetes.io/region"
-LABELS = target_node.labels_of("c2", {"tier": "gold"}, {ZONE: "z1"})
-ECI = Taint(key="eci", effect="NoSchedule", value="yes")
+LABELS = target_node.build_labels("c2", {"tier": "gold"}, {ZONE: "z1"})
+ECI = VirtualNodeTaint(key="eci", effect="NoSchedule", value="yes")
 NAME = "target-c2"
 
 
@@ -36,7 +36,7 @@ def pod(**spec: Any) -> Any:
 
 
 def left(**spec: Any) -> Any:
-    return consumed(pod(**spec), "c2", LABELS, [ECI])["spec"]
+    return strip_target_constraints(pod(**spec), "c2", LABELS, [ECI])["spec"]
 
 
 def required(*terms: Any) -> Any:
@@ -68,15 +68,15 @@ def test_its_labels_are_ours_the_super_clusters_and_where_it_is():
         f"{wellknown.DOMAIN}/target": "c9",
         REGION: "own",
     }
-    mixed = target_node.labels_of("c2", given, {REGION: "r"})
+    mixed = target_node.build_labels("c2", given, {REGION: "r"})
     assert mixed["virtual-kubelet.io/provider"] == "eci"
     assert mixed[wellknown.TARGET] == "c2", "what is ours is not to be given"
     assert mixed[REGION] == "own"
-    assert ZONE not in target_node.labels_of("c2", {}, {})
+    assert ZONE not in target_node.build_labels("c2", {}, {})
 
 
 def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
-    made = target_node.node("c2", "r1", LABELS, [ECI])
+    made = target_node.build_node("c2", "r1", LABELS, [ECI])
     assert made["metadata"]["name"] == NAME
     assert made["metadata"]["annotations"] == {
         wellknown.UID: "r1", wellknown.SUPER_CLUSTER: "r1", wellknown.CORDONED: "false",
@@ -85,10 +85,10 @@ def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
     assert "unschedulable" not in made["spec"]
     assert made["metadata"]["labels"][wellknown.VIRTUAL_NODE] == "true"
     assert made["spec"]["taints"] == [{"key": "eci", "value": "yes", "effect": "NoSchedule"}]
-    assert target_node.is_of_a_target(made)
-    assert not target_node.is_of_a_target({"metadata": {"annotations": {wellknown.UID: "n"}}})
-    assert not target_node.is_of_a_target({})
-    shut = target_node.node("c2", "r1", LABELS, [], shut=True)
+    assert target_node.is_target_node(made)
+    assert not target_node.is_target_node({"metadata": {"annotations": {wellknown.UID: "n"}}})
+    assert not target_node.is_target_node({})
+    shut = target_node.build_node("c2", "r1", LABELS, [], shut=True)
     assert shut["spec"]["taints"] == [
         {"key": "node.kubernetes.io/unreachable", "effect": "NoExecute"}
     ]
@@ -96,30 +96,30 @@ def test_the_node_says_whose_it_is_and_has_the_taints_that_were_declared():
 
 def test_a_label_of_ours_that_is_over_is_taken_off_and_counts_no_more():
     """Or a pod that asks for the zone of before would run in another one."""
-    shown = target_node.node("c2", "r1", LABELS, [])
-    fewer = target_node.labels_of("c2", {"tier": "gold"}, {})
-    assert target_node.is_shown(shown, target_node.node("c2", "r1", LABELS, []))
-    assert not target_node.is_shown(shown, target_node.node("c2", "r1", fewer, []))
+    shown = target_node.build_node("c2", "r1", LABELS, [])
+    fewer = target_node.build_labels("c2", {"tier": "gold"}, {})
+    assert target_node.is_node_current(shown, target_node.build_node("c2", "r1", LABELS, []))
+    assert not target_node.is_node_current(shown, target_node.build_node("c2", "r1", fewer, []))
     metadata = shown["metadata"]
     labels = {**metadata["labels"], "disk": "fast"}
-    assert target_node.own_labels(labels, metadata["annotations"]) == {"disk": "fast"}
-    assert target_node.own_labels(labels, {}) == labels, "of before they were recorded"
+    assert target_node.list_own_labels(labels, metadata["annotations"]) == {"disk": "fast"}
+    assert target_node.list_own_labels(labels, {}) == labels, "of before they were recorded"
 
 
 def test_a_taint_that_is_declared_stands_once_also_when_the_target_is_away():
-    declared = Taint(key="node.kubernetes.io/unreachable", effect="NoExecute", value="x")
-    shut = target_node.node("c2", "r1", LABELS, [declared], shut=True)
+    declared = VirtualNodeTaint(key="node.kubernetes.io/unreachable", effect="NoExecute", value="x")
+    shut = target_node.build_node("c2", "r1", LABELS, [declared], shut=True)
     assert [taint["key"] for taint in shut["spec"]["taints"]] == [declared.key]
 
 
-def whole(*nodes: Any) -> target_node.Whole:
+def whole(*nodes: Any) -> target_node.NodeTotals:
     """Return nodes together."""
-    return target_node.whole_of([target_node.part_of(each) for each in nodes])
+    return target_node.sum_nodes([target_node.build_share(each) for each in nodes])
 
 
 def status_of(*nodes: Any, version: str = "v1.36.4", problem: str = "", **more: Any) -> Any:
     """Return what is said of these nodes."""
-    return target_node.status(
+    return target_node.build_status(
         whole(*nodes), version=version, problem=problem, **{"now": BEGAN, **more}
     )
 
@@ -132,12 +132,14 @@ def placed(name: str, **labels: Any) -> Any:
 
 def test_it_is_where_all_its_nodes_are():
     both = {REGION: "r", ZONE: "z1"}
-    assert whole(placed("a", **both), placed("b", **{REGION: "r", ZONE: "z2"})).places == {
+    assert whole(placed("a", **both), placed("b", **{REGION: "r", ZONE: "z2"})).topology == {
         REGION: "r"
     }
-    assert whole(placed("a", **both), placed("b", **both)).places == both
-    assert whole(placed("a", **both), real("b")).places == {}, "one that says nothing is elsewhere"
-    assert whole().places == {}
+    assert whole(placed("a", **both), placed("b", **both)).topology == both
+    assert whole(placed("a", **both), real("b")).topology == {}, (
+        "one that says nothing is elsewhere"
+    )
+    assert whole().topology == {}
 
 
 def test_its_status_is_what_its_ready_nodes_have_together():
@@ -155,10 +157,10 @@ def test_its_status_is_what_its_ready_nodes_have_together():
     assert (condition["status"], condition["reason"]) == ("Unknown", "TargetUnreachable")
     assert "10.0.0.7" not in condition["message"], "addresses stay below"
     shown = {"metadata": {}, "status": status}
-    assert target_node.is_status_shown(shown, status_of(*nodes, now="2026-01-02T00:00:00Z"))
-    assert not target_node.is_status_shown(shown, away)
-    assert not target_node.is_status_shown(shown, status_of(*nodes, version="v1.36.5"))
-    assert not target_node.is_status_shown(shown, status_of(*nodes, real("e")))
+    assert target_node.is_status_current(shown, status_of(*nodes, now="2026-01-02T00:00:00Z"))
+    assert not target_node.is_status_current(shown, away)
+    assert not target_node.is_status_current(shown, status_of(*nodes, version="v1.36.5"))
+    assert not target_node.is_status_current(shown, status_of(*nodes, real("e")))
     assert set(status_of()["capacity"].values()) == {"0"}
 
 
@@ -167,9 +169,9 @@ def test_what_others_say_that_there_is_is_left_alone():
     status = status_of(real("a", memory="8G"))
     assert (status["capacity"]["cpu"], status["capacity"]["memory"]) == ("4", "8G")
     shown = {**status["capacity"], "example.com/dongle": "3"}
-    assert target_node.is_status_shown({"status": {**status, "capacity": shown}}, status)
+    assert target_node.is_status_current({"status": {**status, "capacity": shown}}, status)
     for other in ({**shown, "cpu": "3"}, {"example.com/dongle": "3"}, None):
-        assert not target_node.is_status_shown({"status": {**status, "capacity": other}}, status)
+        assert not target_node.is_status_current({"status": {**status, "capacity": other}}, status)
 
 
 def test_a_condition_keeps_its_time_until_it_is_another():
@@ -191,7 +193,7 @@ def test_what_a_target_says_of_its_nodes_may_be_anything():
     assert whole(real("a", pods="1500m", memory="1500m")).capacity["memory"] == "1"
     assert whole(real("a", pods="1E")).capacity["pods"] == "1M"
     for value in (["z"], 7, "no place", "", "z" * 64, "z\n"):
-        assert whole(placed("a", **{ZONE: value})).places == {}
+        assert whole(placed("a", **{ZONE: value})).topology == {}
     assert whole(*huge).capacity["memory"] == str(2**63 - 1), "all that an API server can hold"
 
 
@@ -201,13 +203,13 @@ def test_its_address_is_that_of_its_agent_and_of_nothing_else():
     assert "addresses" not in bare
     status = status_of(agent="10.2.0.9")
     assert status["addresses"] == [{"type": wellknown.AGENT_ADDRESS, "address": "10.2.0.9"}]
-    assert not target_node.is_status_shown({"status": bare}, status)
-    assert not target_node.is_status_shown({"status": status}, bare)
+    assert not target_node.is_status_current({"status": bare}, status)
+    assert not target_node.is_status_current({"status": status}, bare)
     other = status_of(agent="10.2.0.8")
-    assert not target_node.is_status_shown({"status": status}, other)
+    assert not target_node.is_status_current({"status": status}, other)
     own = {"type": "InternalIP", "address": "192.0.2.1"}
     more = {**status, "addresses": [own, *status["addresses"]]}
-    assert target_node.is_status_shown({"status": more}, status)
+    assert target_node.is_status_current({"status": more}, status)
 
 
 def test_a_selector_loses_what_the_node_itself_answers():
@@ -268,14 +270,14 @@ def test_tolerations_of_the_nodes_own_taints_go_no_further():
     eci, other = {"key": "eci", "operator": "Exists"}, {"key": "x", "operator": "Exists"}
     assert left(tolerations=[eci, other])["tolerations"] == [other]
     assert "tolerations" not in left(tolerations=[eci])
-    untouched = consumed(pod(tolerations=[eci]), "c2", LABELS, [])
+    untouched = strip_target_constraints(pod(tolerations=[eci]), "c2", LABELS, [])
     assert untouched["spec"]["tolerations"] == [eci]
 
 
 def test_the_pod_itself_is_not_touched_and_what_is_malformed_stays():
     given = pod(nodeSelector={"type": "virtual-kubelet"}, nodeName=NAME)
     before = repr(given)
-    consumed(given, "c2", LABELS, [ECI])
+    strip_target_constraints(given, "c2", LABELS, [ECI])
     assert repr(given) == before
     for odd in ({"nodeSelector": "x"}, {"affinity": 5}, {"tolerations": {"key": "eci"}}):
         assert left(**odd) == {"containers": [], **odd}
@@ -286,4 +288,4 @@ def test_the_pod_itself_is_not_touched_and_what_is_malformed_stays():
     ("node", "target"), [(NAME, "c2"), ("worker-target-1", ""), ("n", ""), ("target-a-b", "a-b")]
 )
 def test_a_name_leads_back(node: str, target: str):
-    assert target_node.target_of(node) == target
+    assert target_node.parse_node_name(node) == target

@@ -10,12 +10,12 @@ import pytest
 from kubeio.cache.store import Entry
 from syncer.model import object_meta
 from syncer.rules.pods import environment
-from tests.support.syncer.sessions import World
+from tests.support.syncer.sessions import SessionWorld
 
 VERSIONS = itertools.count(100)
 
 
-def tenant_service(world: World, name: str, address: str, namespace: str = "web") -> None:
+def tenant_service(world: SessionWorld, name: str, address: str, namespace: str = "web") -> None:
     """Have a Service in the tenant."""
     spec = {"clusterIP": address, "ports": [{"port": 80}]}
     metadata = {"resourceVersion": f"{next(VERSIONS)}"}
@@ -23,8 +23,8 @@ def tenant_service(world: World, name: str, address: str, namespace: str = "web"
 
 
 @pytest.fixture
-def world(monkeypatch: pytest.MonkeyPatch) -> World:
-    found = World()
+def world(monkeypatch: pytest.MonkeyPatch) -> SessionWorld:
+    found = SessionWorld()
     found.decoded = []  # type: ignore[attr-defined]
     decode = Entry.decode
 
@@ -39,7 +39,7 @@ def world(monkeypatch: pytest.MonkeyPatch) -> World:
     return found
 
 
-def hosts(world: World, namespace: str = "web", *, links: bool = True) -> dict[str, str]:
+def hosts(world: SessionWorld, namespace: str = "web", *, links: bool = True) -> dict[str, str]:
     session = world.session
     found = environment.tenant_variables(
         session.view, namespace, links=links, linked=session.linked
@@ -102,7 +102,7 @@ def test_service_variables_are_those_of_a_kubelet():
         {"name": "sql", "port": 5432, "protocol": "TCP"},
         {"name": "dns-udp", "port": 53, "protocol": "UDP"},
     )
-    found = environment.service_variables([MASTER, db], "web", links=True)
+    found = environment.build_service_variables([MASTER, db], "web", links=True)
     assert {key: value for key, value in found.items() if key.startswith("MY_DB")} == {
         "MY_DB_SERVICE_HOST": "10.0.0.9",
         "MY_DB_SERVICE_PORT": "5432",
@@ -132,14 +132,14 @@ def test_which_services_a_pod_sees(links, expected):
         service("kubernetes", "10.0.0.66", {"port": 1}),
         service("elsewhere", "10.0.0.8", {"port": 1}, namespace="other"),
     ]
-    found = environment.service_variables(services, "web", links=links)
-    assert environment.service_variables(services[::-1], "web", links=links) == found
+    found = environment.build_service_variables(services, "web", links=links)
+    assert environment.build_service_variables(services[::-1], "web", links=links) == found
     assert {key.partition("_")[0] for key in found} == expected
     assert found["KUBERNETES_SERVICE_HOST"] == "10.0.0.1"
 
 
 def test_an_ipv6_address_is_bracketed():
-    found = environment.service_variables(
+    found = environment.build_service_variables(
         [service("six", "fd00::1", {"port": 80})], "web", links=True
     )
     assert found["SIX_PORT"] == "tcp://[fd00::1]:80"
@@ -159,7 +159,7 @@ def test_an_ipv6_address_is_bracketed():
     ],
 )
 def test_the_tenants_api_is_reached_from_elsewhere_by_its_url(endpoint, host, port):
-    (found,) = environment.reached_at(MASTER, endpoint)
+    (found,) = environment.build_external_api_services(MASTER, endpoint)
     assert found["metadata"] == MASTER["metadata"]
     ports = [{"name": "https", "port": port, "protocol": "TCP"}]
     assert found["spec"] == {"clusterIP": host, "ports": ports}
@@ -169,8 +169,8 @@ def test_the_tenants_api_is_reached_from_elsewhere_by_its_url(endpoint, host, po
 # --- the downward API -----------------------------------------------------------------------------
 
 
-def mirrors() -> environment.Mirrors:
-    return environment.Mirrors(
+def mirrors() -> environment.FieldRefRewriter:
+    return environment.FieldRefRewriter(
         {
             "labels": {"app": "web", "mesh.istio.io/x": "on"},
             "annotations": {
@@ -221,34 +221,36 @@ def mirrors() -> environment.Mirrors:
 )
 def test_a_field_that_stays_above_is_read_from_its_mirror(path, becomes, needed):
     found = mirrors()
-    ref = found.field_ref({"fieldPath": path, "apiVersion": "v1"})
+    ref = found.rewrite_field_ref({"fieldPath": path, "apiVersion": "v1"})
     if isinstance(becomes, str):
-        assert (ref["fieldPath"], found.needed) == (becomes, {})
+        assert (ref["fieldPath"], found.needed_annotations) == (becomes, {})
         return
-    mirror = object_meta.mirror_key(*becomes)
+    mirror = object_meta.build_mirror_key(*becomes)
     assert ref == {"fieldPath": f"metadata.annotations['{mirror}']", "apiVersion": "v1"}
-    assert found.needed == {mirror: needed}
+    assert found.needed_annotations == {mirror: needed}
 
 
 @pytest.mark.parametrize(
     ("path", "key"),
     [
-        ("metadata.labels", environment.LABELS_TEXT),
-        ("metadata.annotations", environment.ANNOTATIONS_TEXT),
+        ("metadata.labels", environment.LABELS_FILE_ANNOTATION),
+        ("metadata.annotations", environment.ANNOTATIONS_FILE_ANNOTATION),
     ],
 )
 def test_all_of_them_are_read_from_a_text(path, key):
     found = mirrors()
-    assert found.field_ref({"fieldPath": path}) == {"fieldPath": f"metadata.annotations['{key}']"}
-    assert list(found.needed) == [key]
+    assert found.rewrite_field_ref({"fieldPath": path}) == {
+        "fieldPath": f"metadata.annotations['{key}']"
+    }
+    assert list(found.needed_annotations) == [key]
 
 
 def test_what_is_no_field_stays_as_it_is():
     found = mirrors()
     item = {"path": "cpu", "resourceFieldRef": {"resource": "limits.cpu"}}
-    assert environment.downward_items([item], found) == [item]
-    assert found.field_ref({}) == {"fieldPath": ""}
-    assert found.needed == {}
+    assert environment.rewrite_downward_items([item], found) == [item]
+    assert found.rewrite_field_ref({}) == {"fieldPath": ""}
+    assert found.needed_annotations == {}
 
 
 @pytest.mark.parametrize(
@@ -265,4 +267,4 @@ def test_what_is_no_field_stays_as_it_is():
     ],
 )
 def test_a_file_of_labels_is_written_as_go_quotes(character, written):
-    assert environment.as_file({"k": character}) == f'k="{written}"'
+    assert environment.format_downward_file({"k": character}) == f'k="{written}"'

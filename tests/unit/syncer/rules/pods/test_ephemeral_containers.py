@@ -9,11 +9,11 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from syncer.model.field_rules import paths
+from syncer.model.field_rules import iterate_leaf_paths
 from syncer.model.rejections import RejectedError
 from syncer.rules.pods import ephemeral_containers, pod_facts, pod_status
 from tenancy import names, wellknown
-from tenancy.policies import Access, Nodes, Security, TenantPolicySpec
+from tenancy.policies import AccessSpec, NodesSpec, SecuritySpec, TenantPolicySpec
 from tests.support.syncer.pods import FACTS, TENANT, below, build, pod
 from tests.unit.syncer.rules.pods.test_pod_fields import REFUSED
 
@@ -34,7 +34,7 @@ def sides(
 def made(item: dict[str, Any]) -> dict[str, Any]:
     """Return an ephemeral container as it goes down."""
     tenant_pod, twin = sides([item])
-    found, problems = ephemeral_containers.sorted_out(tenant_pod, twin, FACTS)
+    found, problems = ephemeral_containers.split_addable(tenant_pod, twin, FACTS)
     if problems:
         assert not found
         raise RejectedError(*problems)
@@ -48,7 +48,7 @@ def rules(item: dict[str, Any]) -> set[str]:
     return {problem.rule for problem in refused.value.problems}
 
 
-REFUSING = TenantPolicySpec(access=Access(ephemeral_containers=False))
+REFUSING = TenantPolicySpec(access=AccessSpec(ephemeral_containers=False))
 
 
 OF_CONTAINERS = [
@@ -103,22 +103,26 @@ def test_a_policy_may_refuse_them_all():
     """SEC-19: with an Event that says so."""
     tenant_pod, _ = sides([DEBUGGER])
     with pytest.raises(RejectedError) as refused:
-        ephemeral_containers.build(tenant_pod, [DEBUGGER], FACTS._replace(policy=REFUSING))
+        ephemeral_containers.build_containers(
+            tenant_pod, [DEBUGGER], FACTS._replace(policy=REFUSING)
+        )
     assert refused.value.problems[0].rule == "ephemeral-containers"
 
 
 def debugging(container: dict[str, Any], policy: TenantPolicySpec) -> list[dict[str, Any]]:
     """Return a debug container as it goes down under a policy."""
     tenant_pod, _ = sides([container])
-    return ephemeral_containers.build(tenant_pod, [container], FACTS._replace(policy=policy))
+    return ephemeral_containers.build_containers(
+        tenant_pod, [container], FACTS._replace(policy=policy)
+    )
 
 
 def test_a_policy_decides_on_them_as_on_any_container():
     wide = {**DEBUGGER, "securityContext": {"privileged": True}}
     shows = {"fieldRef": {"fieldPath": "status.hostIP"}}
     nosy = {**DEBUGGER, "env": [{"name": "NODE", "valueFrom": shows}]}
-    privileged = TenantPolicySpec(security=Security(level="privileged"))
-    minimal = TenantPolicySpec(nodes=Nodes(view="Minimal"))
+    privileged = TenantPolicySpec(security=SecuritySpec(level="privileged"))
+    minimal = TenantPolicySpec(nodes=NodesSpec(view="Minimal"))
     (made,) = debugging(wide, privileged)
     assert made["securityContext"] == {"privileged": True}
     assert debugging(nosy, privileged)
@@ -131,16 +135,16 @@ def test_a_policy_decides_on_them_as_on_any_container():
 def test_a_malformed_list_is_refused_and_never_stumbled_over(malformed):
     tenant_pod, twin = sides(malformed)
     if not malformed:
-        assert ephemeral_containers.added(tenant_pod, twin) == []
+        assert ephemeral_containers.list_added(tenant_pod, twin) == []
         return
     with pytest.raises(RejectedError):
-        ephemeral_containers.added(tenant_pod, twin)
+        ephemeral_containers.list_added(tenant_pod, twin)
 
 
 @pytest.mark.parametrize("malformed", [{}, "x", ["x"], [{"env": 3}], 3])
 def test_a_malformed_list_changes_nothing_else(malformed):
     tenant_pod, twin = sides(malformed)
-    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
 
 
 NOT_READY = "node.kubernetes.io/not-ready"
@@ -160,7 +164,7 @@ def test_what_may_change_on_a_running_pod_is_walked_like_any_other(spec):
     tenant_pod, twin = sides([])
     tenant_pod["spec"].update(spec)
     with pytest.raises(RejectedError):
-        pod_facts.running_patch(tenant_pod, twin, TENANT)
+        pod_facts.build_running_patch(tenant_pod, twin, TENANT)
 
 
 def test_what_a_policy_let_pass_before_does_not_hold_a_running_pod():
@@ -168,18 +172,18 @@ def test_what_a_policy_let_pass_before_does_not_hold_a_running_pod():
     tenant_pod["spec"]["containers"][0]["securityContext"] = {"privileged": True}
     added = {"key": NOT_READY, "operator": "Exists", "tolerationSeconds": 5}
     tenant_pod["spec"]["tolerations"] = [added]
-    patch = pod_facts.running_patch(tenant_pod, twin, TENANT)
+    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["spec"] == {"tolerations": [added]}
 
 
 def test_what_is_there_is_not_added_again_and_only_our_own_is_served():
     tenant_pod, twin = sides([DEBUGGER], [DEBUGGER], served="main,debugger")
-    assert ephemeral_containers.added(tenant_pod, twin) == []
-    assert ephemeral_containers.recorded(tenant_pod, twin, ()) == ["debugger"]
+    assert ephemeral_containers.list_added(tenant_pod, twin) == []
+    assert ephemeral_containers.list_recorded_names(tenant_pod, twin, ()) == ["debugger"]
     tenant_pod, twin = sides([DEBUGGER], [DEBUGGER], served="main")  # of a super administrator
-    assert ephemeral_containers.recorded(tenant_pod, twin, ()) == []
-    found, problems = ephemeral_containers.sorted_out(tenant_pod, twin, FACTS)
+    assert ephemeral_containers.list_recorded_names(tenant_pod, twin, ()) == []
+    found, problems = ephemeral_containers.split_addable(tenant_pod, twin, FACTS)
     assert (found, [problem.rule for problem in problems]) == ([], ["name-taken"])
 
 
@@ -188,25 +192,25 @@ def test_one_that_is_refused_bars_no_other_and_leaves_no_name_behind():
     wide = {**DEBUGGER, "name": "wide", "securityContext": {"privileged": True}}
     taken = {**DEBUGGER, "name": "sidecar"}
     tenant_pod, twin = sides([wide, taken, DEBUGGER])
-    found, problems = ephemeral_containers.sorted_out(tenant_pod, twin, FACTS)
+    found, problems = ephemeral_containers.split_addable(tenant_pod, twin, FACTS)
     assert [container["name"] for container in found] == ["debugger"]
     assert [problem.rule for problem in problems] == ["privileged", "name-taken"]
     assert problems[0].path.startswith("spec.ephemeralContainers[0]")
-    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
     tenant_pod, twin = sides([wide], served="main,wide")
-    patch = pod_facts.running_patch(tenant_pod, twin, TENANT)
+    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
 
 def test_the_annotation_names_a_container_just_before_it_is_added_and_else_never():
     tenant_pod, twin = sides([DEBUGGER])
-    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
-    patch = pod_facts.running_patch(tenant_pod, twin, TENANT, adding=["debugger"])
+    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
+    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT, adding=["debugger"])
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main,debugger"}
     tenant_pod, twin = sides([DEBUGGER], served="main,debugger")  # it was never taken below
-    patch = pod_facts.running_patch(tenant_pod, twin, TENANT)
+    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
@@ -214,9 +218,9 @@ def test_the_annotation_names_a_container_just_before_it_is_added_and_else_never
 def test_a_container_that_comes_into_a_running_pods_template_is_not_served():
     tenant_pod, twin = sides()
     tenant_pod["spec"]["containers"] += [{"name": "sidecar", "image": "i"}]
-    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
     del twin["metadata"]["annotations"][wellknown.CONTAINERS]  # somebody below took it away
-    patch = pod_facts.running_patch(pod(), twin, TENANT)
+    patch = pod_facts.build_running_patch(pod(), twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["annotations"] == {wellknown.CONTAINERS: "main"}
 
@@ -227,11 +231,11 @@ def test_statuses_of_containers_that_are_not_the_tenants_stay_below():
         "containerStatuses": [{"name": "main"}, {"name": "sidecar"}, {"name": "debugger"}],
         "ephemeralContainerStatuses": [{"name": "debugger"}, {"name": "main"}],
     }
-    found = pod_status.status(tenant_pod, twin, [])
+    found = pod_status.build_status(tenant_pod, twin, [])
     assert found["containerStatuses"] == [{"name": "main"}]
     assert found["ephemeralContainerStatuses"] == []
     twin["metadata"]["annotations"][wellknown.CONTAINERS] = "main,debugger"
-    found = pod_status.status(tenant_pod, twin, [])
+    found = pod_status.build_status(tenant_pod, twin, [])
     assert found["ephemeralContainerStatuses"] == [{"name": "debugger"}]
 
 
@@ -240,18 +244,18 @@ def test_an_eviction_in_the_tenant_is_not_forgotten_and_one_below_wins():
     own = {"type": "DisruptionTarget", "status": "True", "reason": "EvictionByEvictionAPI"}
     tenant_pod["status"]["conditions"] = [own, {"type": "Ready", "status": "False"}]
     twin["status"] = {"conditions": [{"type": "Ready", "status": "True"}]}
-    found = pod_status.status(tenant_pod, twin, [])["conditions"]
+    found = pod_status.build_status(tenant_pod, twin, [])["conditions"]
     assert found == [{"type": "Ready", "status": "True"}, own]
     theirs = {**own, "reason": "PreemptionByScheduler"}
     twin["status"]["conditions"].append(theirs)
-    found = pod_status.status(tenant_pod, twin, [])["conditions"]
+    found = pod_status.build_status(tenant_pod, twin, [])["conditions"]
     assert [item for item in found if item["type"] == "DisruptionTarget"] == [theirs]
 
 
 def test_no_leaf_outside_the_table_arrives():
     names_of_leaves = {
         path.split(".")[1].removesuffix("[]")
-        for path, _ in paths(ephemeral_containers.EPHEMERAL_CONTAINER, "x")
+        for path, _ in iterate_leaf_paths(ephemeral_containers.EPHEMERAL_CONTAINER, "x")
     }
 
     @given(st.dictionaries(st.text(min_size=1, max_size=8), st.integers(1, 9), max_size=4))
@@ -275,15 +279,15 @@ def test_keys_of_the_super_cluster_stay_and_the_tenants_own_go_with_it():
     twin["metadata"] |= {"uid": "below-uid"}
     twin["metadata"]["labels"] |= {"injected": "yes"}
     twin["metadata"]["annotations"] |= {"injected": "yes"}
-    assert pod_facts.running_patch(tenant_pod, twin, TENANT) is None
+    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is None
     fewer = copy.deepcopy(tenant_pod)
     del fewer["metadata"]["labels"]["tier"], fewer["metadata"]["annotations"]["note"]
-    patch = pod_facts.running_patch(fewer, twin, TENANT)
+    patch = pod_facts.build_running_patch(fewer, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"tier": None}
     assert patch["metadata"]["annotations"] == {
         "note": None,
-        wellknown.KEYS: '[["app"],[]]',
+        wellknown.SYNCED_KEYS: '[["app"],[]]',
     }
 
 
@@ -293,17 +297,17 @@ def test_a_twin_without_a_readable_record_may_hold_keys_of_the_tenant(record):
     twin = build(tenant_pod)
     twin["metadata"] |= {"uid": "below-uid"}
     twin["metadata"]["labels"] |= {"left": "over"}
-    twin["metadata"]["annotations"][wellknown.KEYS] = record
+    twin["metadata"]["annotations"][wellknown.SYNCED_KEYS] = record
     if record is None:
-        del twin["metadata"]["annotations"][wellknown.KEYS]
-    patch = pod_facts.running_patch(tenant_pod, twin, TENANT)
+        del twin["metadata"]["annotations"][wellknown.SYNCED_KEYS]
+    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["labels"] == {"left": None}
-    assert patch["metadata"]["annotations"] == {wellknown.KEYS: '[["app"],[]]'}
+    assert patch["metadata"]["annotations"] == {wellknown.SYNCED_KEYS: '[["app"],[]]'}
 
 
 def test_an_over_long_record_is_left_out():
     labels = {f"key-{number:05d}{'x' * 40}": "" for number in range(1000)}
     twin = build(pod({"labels": labels}))
-    assert wellknown.KEYS not in twin["metadata"]["annotations"]
+    assert wellknown.SYNCED_KEYS not in twin["metadata"]["annotations"]
     assert below("web") == twin["metadata"]["namespace"]

@@ -7,92 +7,104 @@ from hypothesis import given
 from hypothesis import strategies as st
 
 from syncer.rules.pods import pod_facts, pod_status
-from syncer.rules.pods.lifecycle import PodSide, Step, TwinSide, step
+from syncer.rules.pods.lifecycle import PodStep, SuperPodState, TenantPodState, decide_step
 
-PLAIN = PodSide(
+PLAIN = TenantPodState(
     node="",
     deleting=False,
     grace_seconds=None,
     is_terminal=False,
-    was_below=False,
-    was_taken=False,
+    had_twin=False,
+    was_twin_deleted=False,
     is_lost=False,
     has_controller=False,
 )
-TWIN = TwinSide(node="", deleting=False, grace_seconds=None)
+TWIN = SuperPodState(node="", deleting=False, grace_seconds=None)
 
 
 @pytest.mark.parametrize(
     ("pod", "twin", "expected"),
     [
-        (PLAIN, None, Step.CREATE),
-        (PLAIN, TWIN, Step.FOLLOW),
-        (PLAIN, TWIN._replace(node="n"), Step.FOLLOW),
-        (PLAIN, TWIN._replace(deleting=True), Step.WAIT),
-        (PLAIN._replace(node="n"), TWIN._replace(node="n", deleting=True), Step.EVICT),
-        (PLAIN._replace(node="n"), TWIN._replace(node="m"), Step.MISPLACED),
+        (PLAIN, None, PodStep.CREATE),
+        (PLAIN, TWIN, PodStep.SYNC),
+        (PLAIN, TWIN._replace(node="n"), PodStep.SYNC),
+        (PLAIN, TWIN._replace(deleting=True), PodStep.WAIT),
+        (PLAIN._replace(node="n"), TWIN._replace(node="n", deleting=True), PodStep.EVICT),
+        (PLAIN._replace(node="n"), TWIN._replace(node="m"), PodStep.MISPLACED),
         # Bound by the tenant itself, or lost before it began: made for the node it names.
-        (PLAIN._replace(node="n"), None, Step.CREATE),
-        (PLAIN._replace(node="n", was_below=True), None, Step.LOST),
-        (PLAIN._replace(node="n", was_below=True, was_taken=True), None, Step.TAKEN),
-        (PLAIN._replace(was_below=True, was_taken=True), None, Step.CREATE),
-        (PLAIN._replace(is_terminal=True, was_below=True), None, Step.NOTHING),
-        (PLAIN._replace(node="n", is_lost=True, is_terminal=True), None, Step.NOTHING),
+        (PLAIN._replace(node="n"), None, PodStep.CREATE),
+        (PLAIN._replace(node="n", had_twin=True), None, PodStep.LOST),
+        (
+            PLAIN._replace(node="n", had_twin=True, was_twin_deleted=True),
+            None,
+            PodStep.DELETED_IN_SUPER,
+        ),
+        (PLAIN._replace(had_twin=True, was_twin_deleted=True), None, PodStep.CREATE),
+        (PLAIN._replace(is_terminal=True, had_twin=True), None, PodStep.NOTHING),
+        (PLAIN._replace(node="n", is_lost=True, is_terminal=True), None, PodStep.NOTHING),
         (
             PLAIN._replace(node="n", is_lost=True, is_terminal=True, has_controller=True),
             None,
-            Step.COLLECT,
+            PodStep.DELETE_LOST,
         ),
         (
             PLAIN._replace(node="n", is_terminal=True),
             TWIN._replace(node="n", deleting=True),
-            Step.FOLLOW,
+            PodStep.SYNC,
         ),
-        (PLAIN._replace(deleting=True, grace_seconds=30), TWIN, Step.DELETE_TWIN),
-        (PLAIN._replace(deleting=True, grace_seconds=30), None, Step.FINISH),
-        (PLAIN._replace(deleting=True, grace_seconds=0), None, Step.NOTHING),
+        (PLAIN._replace(deleting=True, grace_seconds=30), TWIN, PodStep.DELETE_TWIN),
+        (PLAIN._replace(deleting=True, grace_seconds=30), None, PodStep.FINISH),
+        (PLAIN._replace(deleting=True, grace_seconds=0), None, PodStep.NOTHING),
         (
             PLAIN._replace(deleting=True, grace_seconds=30),
             TWIN._replace(deleting=True, grace_seconds=30),
-            Step.FOLLOW,
+            PodStep.SYNC,
         ),
         (
             PLAIN._replace(deleting=True, grace_seconds=5),
             TWIN._replace(deleting=True, grace_seconds=30),
-            Step.DELETE_TWIN,
+            PodStep.DELETE_TWIN,
         ),
     ],
 )
 def test_the_rules(pod, twin, expected):
-    assert step(pod, twin) is expected
+    assert decide_step(pod, twin) is expected
 
 
 graces = st.sampled_from([None, 0, 5, 30])
 pod_sides = st.builds(
-    PodSide,
+    TenantPodState,
     node=st.sampled_from(["", "n", "m"]),
     deleting=st.booleans(),
     grace_seconds=graces,
     is_terminal=st.booleans(),
-    was_below=st.booleans(),
-    was_taken=st.booleans(),
+    had_twin=st.booleans(),
+    was_twin_deleted=st.booleans(),
     is_lost=st.booleans(),
     has_controller=st.booleans(),
 )
 twins = st.none() | st.builds(
-    TwinSide, node=st.sampled_from(["", "n", "m"]), deleting=st.booleans(), grace_seconds=graces
+    SuperPodState,
+    node=st.sampled_from(["", "n", "m"]),
+    deleting=st.booleans(),
+    grace_seconds=graces,
 )
 
 
 @given(pod_sides, twins)
 def test_a_twin_is_only_deleted_when_the_tenant_deletes(pod, twin):
-    if step(pod, twin) is Step.DELETE_TWIN:
+    if decide_step(pod, twin) is PodStep.DELETE_TWIN:
         assert pod.deleting
 
 
 @given(pod_sides, twins)
 def test_a_tenant_pod_is_only_let_go_without_a_twin(pod, twin):
-    if step(pod, twin) in (Step.FINISH, Step.TAKEN, Step.LOST, Step.COLLECT):
+    if decide_step(pod, twin) in (
+        PodStep.FINISH,
+        PodStep.DELETED_IN_SUPER,
+        PodStep.LOST,
+        PodStep.DELETE_LOST,
+    ):
         assert twin is None
 
 
@@ -100,7 +112,12 @@ def test_a_tenant_pod_is_only_let_go_without_a_twin(pod, twin):
 def test_a_finished_pod_is_never_started_again(pod, twin):
     """V-09: whatever became of its twin."""
     if pod.is_terminal and not pod.deleting:
-        assert step(pod, twin) not in (Step.CREATE, Step.EVICT, Step.TAKEN, Step.LOST)
+        assert decide_step(pod, twin) not in (
+            PodStep.CREATE,
+            PodStep.EVICT,
+            PodStep.DELETED_IN_SUPER,
+            PodStep.LOST,
+        )
 
 
 def test_the_facts_are_read_from_the_bodies():
@@ -115,23 +132,23 @@ def test_the_facts_are_read_from_the_bodies():
         "spec": {"nodeName": "n"},
         "status": {"phase": "Failed", "reason": "SuperPodLost", "startTime": "x"},
     }
-    side = pod_facts.pod_side(body)
-    assert side == PodSide(
+    side = pod_facts.build_pod_state(body)
+    assert side == TenantPodState(
         node="n",
         deleting=True,
         grace_seconds=7200,
         is_terminal=True,
-        was_below=True,
-        was_taken=False,
+        had_twin=True,
+        was_twin_deleted=False,
         is_lost=True,
         has_controller=True,
     )
-    assert pod_facts.grace_down(side) == 600
-    assert pod_facts.grace_down(side._replace(grace_seconds=0)) == 0
-    assert pod_facts.grace_down(side._replace(grace_seconds=0, node="")) is None
-    assert pod_facts.grace_down(side._replace(grace_seconds=None)) is None
-    lost = pod_status.lost(body)["status"]
-    assert pod_facts.pod_side({**body, "status": lost}).is_lost
+    assert pod_facts.compute_twin_grace(side) == 600
+    assert pod_facts.compute_twin_grace(side._replace(grace_seconds=0)) == 0
+    assert pod_facts.compute_twin_grace(side._replace(grace_seconds=0, node="")) is None
+    assert pod_facts.compute_twin_grace(side._replace(grace_seconds=None)) is None
+    lost = pod_status.build_lost_patch(body)["status"]
+    assert pod_facts.build_pod_state({**body, "status": lost}).is_lost
 
 
 @pytest.mark.parametrize(
@@ -140,4 +157,4 @@ def test_the_facts_are_read_from_the_bodies():
 )
 def test_only_a_pod_with_a_node_can_have_been_forced_away(spec, grace, forced):
     last = {"metadata": {"deletionGracePeriodSeconds": grace}, "spec": spec}
-    assert pod_facts.was_forced(last) is forced
+    assert pod_facts.was_force_deleted(last) is forced

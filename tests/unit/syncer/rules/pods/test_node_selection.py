@@ -11,15 +11,21 @@ from hypothesis import strategies as st
 
 from syncer.model import builtin_policy, label_selectors
 from syncer.model.rejections import RejectedError
-from syncer.rules.nodes.tenant_node_changes import NONE, Added, Additions, Taint, together
+from syncer.rules.nodes.tenant_node_changes import (
+    NO_CHANGES,
+    NodeAdditions,
+    TenantNodeChanges,
+    TenantTaint,
+    combine_additions,
+)
 from syncer.rules.pods import node_selection, pod_build
 from syncer.rules.pods.node_selection import (
-    MAX_LEFT_OUT,
-    MAX_NAMED,
+    MAX_EXCLUDED_NODES,
+    MAX_NAMED_NODES,
     PREFERRED,
     REQUIRED,
-    Choice,
-    choose,
+    NodeSelection,
+    select_nodes,
 )
 from tenancy import wellknown
 from tests.support.syncer.pods import FACTS, build, pod
@@ -27,21 +33,21 @@ from tests.support.syncer.pods import FACTS, build, pod
 HIDDEN = "cloud.example/rack"
 """A label that the view Standard does not show."""
 OWN = "team"
-GATE = Taint("gate", "1", "NoSchedule")
+GATE = TenantTaint("gate", "1", "NoSchedule")
 CORDON = {"key": "node.kubernetes.io/unschedulable", "operator": "Exists", "effect": "NoSchedule"}
 
 
 def node(
-    *taints: Taint, cordoned: bool = False, super_labels: Any = None, **labels: str
-) -> Added | None:
+    *taints: TenantTaint, cordoned: bool = False, super_labels: Any = None, **labels: str
+) -> NodeAdditions | None:
     """Return what a tenant added to a node that has these labels of its own."""
     if not (labels or taints or cordoned):
         return None
-    return Added(frozenset(labels), {**(super_labels or {}), **labels}, taints, cordoned)
+    return NodeAdditions(frozenset(labels), {**(super_labels or {}), **labels}, taints, cordoned)
 
 
-def additions(**nodes: Added | None) -> Additions:
-    return together({name: found for name, found in nodes.items() if found is not None})
+def additions(**nodes: NodeAdditions | None) -> TenantNodeChanges:
+    return combine_additions({name: found for name, found in nodes.items() if found is not None})
 
 
 def terms(*found: Mapping[str, Any]) -> dict[str, Any]:
@@ -57,8 +63,10 @@ def named(name: str, operator: str = "In") -> dict[str, Any]:
     return {"key": "metadata.name", "operator": operator, "values": [name]}
 
 
-def chosen(spec: Mapping[str, Any], found: Additions, view: Any = "Standard") -> Choice:
-    choice = choose(spec, found, view, "uid")
+def chosen(
+    spec: Mapping[str, Any], found: TenantNodeChanges, view: Any = "Standard"
+) -> NodeSelection:
+    choice = select_nodes(spec, found, view, "uid")
     assert choice is not None
     return choice
 
@@ -113,7 +121,7 @@ def _pods(draw: st.DrawFn) -> dict[str, Any]:
     return spec
 
 
-class Node:
+class ShownNode:
     """A node as both sides have it; one that is not shown has nothing of the tenant's."""
 
     def __init__(self, name: str, below: dict[str, str], own: dict[str, str] | None) -> None:
@@ -121,23 +129,23 @@ class Node:
         self.below = below
         visible = {k: v for k, v in below.items() if builtin_policy.is_visible_node_label(k)}
         self.above = {**(own or {}), **visible}
-        self.taints: tuple[Taint, ...] = ()
+        self.taints: tuple[TenantTaint, ...] = ()
         self.is_cordoned = False
         self.own = frozenset(own or {}) - visible.keys()
 
     @property
-    def added(self) -> Added | None:
+    def added(self) -> NodeAdditions | None:
         if not (self.own or self.taints or self.is_cordoned):
             return None
-        return Added(self.own, self.above, self.taints, self.is_cordoned)
+        return NodeAdditions(self.own, self.above, self.taints, self.is_cordoned)
 
 
 @st.composite
-def _nodes(draw: st.DrawFn) -> list[Node]:
+def _nodes(draw: st.DrawFn) -> list[ShownNode]:
     found = []
     for name in _NAMES:
         is_shown = draw(st.booleans())
-        one = Node(name, draw(_labels()), draw(_labels()) if is_shown else None)
+        one = ShownNode(name, draw(_labels()), draw(_labels()) if is_shown else None)
         if is_shown:
             one.taints = draw(st.sampled_from([(), (), (GATE,)]))
             one.is_cordoned = draw(st.sampled_from([False, False, True]))
@@ -151,7 +159,7 @@ def _holds(item: Mapping[str, Any], labels: Mapping[str, str]) -> bool:
             return False
         there, wanted = int(labels[item["key"]]), int(item["values"][0])
         return there > wanted if item["operator"] == "Gt" else there < wanted
-    return label_selectors.holds(item, labels)
+    return label_selectors.matches_expression(item, labels)
 
 
 def _matches(term: Mapping[str, Any], name: str, labels: Mapping[str, str]) -> bool:
@@ -176,7 +184,7 @@ def _weight(name: str, labels: Mapping[str, str], preferred: Iterable[Any]) -> i
     )
 
 
-def _is_closed(one: Node, spec: Mapping[str, Any]) -> bool:
+def _is_closed(one: ShownNode, spec: Mapping[str, Any]) -> bool:
     keys = {item["key"] for item in spec["tolerations"]}
     return bool(one.taints and "gate" not in keys) or (
         one.is_cordoned and CORDON["key"] not in keys
@@ -189,8 +197,8 @@ def test_a_choice_allows_what_one_cluster_would(spec, nodes):
     affinity = (spec.get("affinity") or {}).get("nodeAffinity") or {}
     required = (affinity.get(REQUIRED) or {}).get("nodeSelectorTerms")
     preferred = affinity.get(PREFERRED) or []
-    found = together({one.name: one.added for one in nodes if one.added is not None})
-    choice = choose(spec, found, "Standard", "uid")
+    found = combine_additions({one.name: one.added for one in nodes if one.added is not None})
+    choice = select_nodes(spec, found, "Standard", "uid")
     allowed = {
         one.name
         for one in nodes
@@ -198,7 +206,7 @@ def test_a_choice_allows_what_one_cluster_would(spec, nodes):
     }
     if choice is None:
         event("as written")
-        choice = Choice(spec["nodeSelector"], required, preferred)
+        choice = NodeSelection(spec["nodeSelector"], required, preferred)
     if choice.problem:
         event("nowhere")
         assert not allowed
@@ -233,8 +241,8 @@ def test_a_choice_allows_what_one_cluster_would(spec, nodes):
     ],
 )
 def test_a_pod_that_asks_for_nothing_of_the_tenants_stays_as_it_is(spec):
-    assert choose(spec, NONE, "Standard") is None
-    assert choose(spec, additions(n=node(team="a")), "Standard") is None
+    assert select_nodes(spec, NO_CHANGES, "Standard") is None
+    assert select_nodes(spec, additions(n=node(team="a")), "Standard") is None
 
 
 def test_a_label_of_the_super_cluster_on_other_nodes_goes_on_counting():
@@ -259,10 +267,10 @@ def test_a_key_that_only_the_tenants_nodes_carry_becomes_names():
 
 
 def test_what_no_node_has_is_told_by_its_name():
-    choice = chosen({"nodeSelector": {HIDDEN: "7"}}, NONE)
+    choice = chosen({"nodeSelector": {HIDDEN: "7"}}, NO_CHANGES)
     assert f"{HIDDEN}=7" in choice.problem
     asked = terms({"matchExpressions": [expression(HIDDEN, "In", "7", "8")]})
-    assert f"{HIDDEN} In (7,8)" in chosen(asked, NONE).problem
+    assert f"{HIDDEN} In (7,8)" in chosen(asked, NO_CHANGES).problem
 
 
 def test_a_term_for_one_node_finds_no_label_on_another():
@@ -289,7 +297,7 @@ def test_a_term_for_one_node_finds_no_label_on_another():
     ],
 )
 def test_a_taint_keeps_off_who_does_not_tolerate_it(toleration, is_open):
-    choice = choose({"tolerations": [toleration]}, additions(n=node(GATE)), "Standard")
+    choice = select_nodes({"tolerations": [toleration]}, additions(n=node(GATE)), "Standard")
     if is_open:
         assert choice is None
     else:
@@ -301,7 +309,7 @@ def test_a_cordon_keeps_new_pods_off_but_not_those_of_a_daemon_set():
     found = additions(n=node(cordoned=True))
     assert chosen({}, found).required == [{"matchFields": [named("n", "NotIn")]}]
     daemon = {"tolerations": [CORDON], **terms({"matchFields": [named("n")]})}
-    assert choose(daemon, found, "Standard") is None
+    assert select_nodes(daemon, found, "Standard") is None
 
 
 def test_a_pod_for_one_node_that_is_closed_goes_nowhere():
@@ -312,7 +320,7 @@ def test_a_pod_for_one_node_that_is_closed_goes_nowhere():
 
 def test_a_pod_that_names_its_node_passes_cordons_by_and_no_label():
     found = additions(n=node(GATE, cordoned=True, team="a"))
-    assert choose({"nodeName": "n"}, found, "Standard") is None
+    assert select_nodes({"nodeName": "n"}, found, "Standard") is None
     choice = chosen({"nodeName": "n", "nodeSelector": {OWN: "a"}}, found)
     assert choice.required is not None
     assert choice.required[0] == {"matchFields": [named("n")]}
@@ -322,43 +330,49 @@ def test_a_pod_that_names_its_node_passes_cordons_by_and_no_label():
 
 
 def test_of_very_many_nodes_each_pod_gets_some():
-    found = additions(**{f"n{number}": node(**{HIDDEN: "1"}) for number in range(MAX_NAMED + 200)})
+    found = additions(
+        **{f"n{number}": node(**{HIDDEN: "1"}) for number in range(MAX_NAMED_NODES + 200)}
+    )
     picked = [
         {
             name
-            for term in choose({"nodeSelector": {HIDDEN: "1"}}, found, "Standard", uid).required  # type: ignore[union-attr]
+            for term in select_nodes(
+                {"nodeSelector": {HIDDEN: "1"}}, found, "Standard", uid
+            ).required  # type: ignore[union-attr]
             for name in term["matchFields"][0]["values"]
         }
         for uid in ("one", "one", "two")
     ]
-    assert [len(names) for names in picked] == [MAX_NAMED] * 3
+    assert [len(names) for names in picked] == [MAX_NAMED_NODES] * 3
     assert picked[0] == picked[1] != picked[2]
 
 
 def test_a_pod_that_would_leave_out_too_many_is_refused():
-    found = additions(**{f"n{number}": node(cordoned=True) for number in range(MAX_LEFT_OUT + 1)})
+    found = additions(
+        **{f"n{number}": node(cordoned=True) for number in range(MAX_EXCLUDED_NODES + 1)}
+    )
     with pytest.raises(RejectedError):
-        choose({}, found, "Standard")
+        select_nodes({}, found, "Standard")
 
 
 def test_a_pod_of_very_many_terms_is_refused_before_they_are_compared():
     found = additions(**{f"n{number}": node(team="a") for number in range(100)})
     many = [{"matchExpressions": [expression(OWN, "Exists")]} for _ in range(1000)]
     with pytest.raises(RejectedError):
-        choose(terms(*many), found, "Standard")
+        select_nodes(terms(*many), found, "Standard")
 
 
 # --- in a pod -------------------------------------------------------------------------------------
 
 
-def with_additions(found: Additions) -> Any:
-    return FACTS._replace(placement=FACTS.placement._replace(additions=found))
+def with_additions(found: TenantNodeChanges) -> Any:
+    return FACTS._replace(scheduling=FACTS.scheduling._replace(tenant_changes=found))
 
 
 def test_a_chosen_pod_records_the_digest_of_its_choice_and_no_other_does():
     tenant_pod = pod(nodeSelector={OWN: "a"})
     found = additions(n=node(team="a"))
-    built = pod_build.build(tenant_pod, with_additions(found)).pod
+    built = pod_build.build_super_pod(tenant_pod, with_additions(found)).pod
     choice = chosen(tenant_pod["spec"], found)
     assert built["metadata"]["annotations"][wellknown.NODE_CHOICE] == choice.digest
     assert "nodeSelector" not in built["spec"]
@@ -370,11 +384,11 @@ def test_a_chosen_pod_records_the_digest_of_its_choice_and_no_other_does():
 
 
 def test_of_very_many_nodes_a_pod_gets_those_of_its_uid():
-    found = additions(**{f"n{number}": node(team="a") for number in range(MAX_NAMED + 200)})
+    found = additions(**{f"n{number}": node(team="a") for number in range(MAX_NAMED_NODES + 200)})
     for uid in ("one", "two"):
         tenant_pod = pod({"uid": uid}, nodeSelector={OWN: "a"})
-        spec = pod_build.build(tenant_pod, with_additions(found)).pod["spec"]
-        choice = choose(tenant_pod["spec"], found, "Standard", uid)
+        spec = pod_build.build_super_pod(tenant_pod, with_additions(found)).pod["spec"]
+        choice = select_nodes(tenant_pod["spec"], found, "Standard", uid)
         assert choice is not None
         terms_ = spec["affinity"]["nodeAffinity"][REQUIRED]["nodeSelectorTerms"]
         assert terms_ == list(choice.required or ())
@@ -389,7 +403,7 @@ def test_a_chosen_pod_keeps_all_else_that_it_says():
     choice = chosen(tenant_pod["spec"], found)
     assert choice.required
     assert choice.preferred
-    spec = pod_build.build(tenant_pod, with_additions(found)).pod["spec"]
+    spec = pod_build.build_super_pod(tenant_pod, with_additions(found)).pod["spec"]
     assert spec["nodeSelector"] == choice.selector == {"disk": "ssd"}
     assert spec["affinity"]["nodeAffinity"] == {
         REQUIRED: {"nodeSelectorTerms": list(choice.required)},
@@ -397,15 +411,17 @@ def test_a_chosen_pod_keeps_all_else_that_it_says():
     }
     (kept,) = spec["affinity"]["podAntiAffinity"][REQUIRED]
     assert kept["topologyKey"] == apart["topologyKey"]
-    only = pod_build.build(pod(nodeSelector={OWN: "a"}), with_additions(found)).pod["spec"]
+    only = pod_build.build_super_pod(pod(nodeSelector={OWN: "a"}), with_additions(found)).pod[
+        "spec"
+    ]
     assert set(only["affinity"]["nodeAffinity"]) == {REQUIRED}
     assert "nodeSelector" not in only
 
 
 def test_a_toleration_of_the_tenants_own_taint_is_left_out_without_a_word():
     tolerating = pod(tolerations=[{"key": "gate", "value": "1"}, {"key": "x", "value": "1"}])
-    built = pod_build.build(tolerating, with_additions(additions(n=node(GATE))))
-    assert [notice.path for notice in built.notices] == ["spec.tolerations[1]"]
+    built = pod_build.build_super_pod(tolerating, with_additions(additions(n=node(GATE))))
+    assert [notice.path for notice in built.adjustments] == ["spec.tolerations[1]"]
     assert "tolerations" not in built.pod["spec"]
 
 
@@ -413,7 +429,7 @@ def test_a_choice_that_changes_has_another_digest():
     one = chosen({"nodeSelector": {OWN: "a"}}, additions(n=node(team="a")))
     assert one.digest == chosen({"nodeSelector": {OWN: "a"}}, additions(n=node(team="a"))).digest
     assert one.digest != chosen({"nodeSelector": {OWN: "a"}}, additions(m=node(team="a"))).digest
-    nowhere = node_selection.choose({"nodeSelector": {HIDDEN: "a"}}, NONE, "Standard")
+    nowhere = node_selection.select_nodes({"nodeSelector": {HIDDEN: "a"}}, NO_CHANGES, "Standard")
     assert nowhere is not None
     assert nowhere.digest != one.digest
 
@@ -421,8 +437,8 @@ def test_a_choice_that_changes_has_another_digest():
 # --- hostile sizes --------------------------------------------------------------------------------
 
 
-def labelled(count: int, *taints: Taint) -> Additions:
-    return together({f"node-{number}": node(*taints, team="a") for number in range(count)})
+def labelled(count: int, *taints: TenantTaint) -> TenantNodeChanges:
+    return combine_additions({f"node-{number}": node(*taints, team="a") for number in range(count)})
 
 
 ANYWHERE = expression(OWN, "Exists")
@@ -450,12 +466,12 @@ ANYWHERE = expression(OWN, "Exists")
 def test_what_would_be_long_to_compare_or_to_write_is_refused(spec):
     """Everybody waits for it, and each node that is named repeats the rest of its term."""
     with pytest.raises(RejectedError, match="has more terms of affinity than are compared"):
-        choose(spec, labelled(100), "Standard")
+        select_nodes(spec, labelled(100), "Standard")
 
 
 def test_more_tolerations_than_are_compared_are_refused():
     """Before one of them is looked at."""
-    taints = [Taint(f"key-{number}", "", "NoSchedule") for number in range(4000)]
+    taints = [TenantTaint(f"key-{number}", "", "NoSchedule") for number in range(4000)]
     spec = {"tolerations": [{"key": f"k-{number}"} for number in range(4000)]}
     with pytest.raises(RejectedError, match="has more tolerations than are compared"):
-        choose(spec, labelled(1, *taints), "Standard")
+        select_nodes(spec, labelled(1, *taints), "Standard")

@@ -12,7 +12,7 @@ from syncer.rules.pods import pod_build
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tenancy import names, wellknown
 from tests.support import built_pods
-from tests.support.schemas import Node, of_table
+from tests.support.schemas import SchemaNode, of_table
 from tests.support.syncer.pods import FACTS, TENANT, below, build, pod
 
 
@@ -89,10 +89,12 @@ def test_a_pod_with_a_controller_can_be_drained_and_is_spread():
 
 def test_reserved_keys_are_left_out_with_a_word():
     forged = {f"{wellknown.DOMAIN}/more": "x", "note": "y"}
-    built = pod_build.build(pod({"annotations": forged, "labels": {wellknown.VC_UID: "z"}}), FACTS)
+    built = pod_build.build_super_pod(
+        pod({"annotations": forged, "labels": {wellknown.VC_UID: "z"}}), FACTS
+    )
     assert f"{wellknown.DOMAIN}/more" not in built.pod["metadata"]["annotations"]
     assert built.pod["metadata"]["labels"][wellknown.VC_UID] == TENANT.uid
-    assert [(notice.rule, notice.path) for notice in built.notices] == [
+    assert [(notice.rule, notice.path) for notice in built.adjustments] == [
         ("reserved-key", f"metadata.labels[{wellknown.VC_UID}]"),
         ("reserved-key", f"metadata.annotations[{wellknown.DOMAIN}/more]"),
     ]
@@ -154,22 +156,22 @@ def test_what_is_left_out_or_changed_is_told():
         {"operator": "Exists"},
         {"key": "node.kubernetes.io/not-ready", "operator": "Exists", "effect": "NoExecute"},
     ]
-    built = pod_build.build(
+    built = pod_build.build_super_pod(
         pod(tolerations=tolerations, terminationGracePeriodSeconds=86400), FACTS
     )
     assert built.pod["spec"]["tolerations"] == tolerations[1:]
     assert built.pod["spec"]["terminationGracePeriodSeconds"] == 600
-    assert {notice.rule for notice in built.notices} == {"toleration", "grace"}
+    assert {notice.rule for notice in built.adjustments} == {"toleration", "grace"}
 
 
 @pytest.mark.parametrize("field", ["schedulingGroup", "workloadRef"])
 def test_a_pod_of_a_group_is_placed_on_its_own_and_told(field: str):
-    built = pod_build.build(pod(**{field: {"podGroupName": "g"}}), FACTS)
+    built = pod_build.build_super_pod(pod(**{field: {"podGroupName": "g"}}), FACTS)
     assert field not in built.pod["spec"]
-    assert [(each.rule, each.path) for each in built.notices] == [
+    assert [(each.rule, each.path) for each in built.adjustments] == [
         ("scheduling-group", f"spec.{field}")
     ]
-    assert pod_build.build(pod(**{field: None}), FACTS).notices == ()
+    assert pod_build.build_super_pod(pod(**{field: None}), FACTS).adjustments == ()
 
 
 @pytest.mark.parametrize(("kind", "told"), [("DaemonSet", set()), ("ReplicaSet", {"toleration"})])
@@ -178,9 +180,11 @@ def test_what_the_daemon_set_controller_lets_its_pods_tolerate_is_left_out_witho
 ):
     owner = {"kind": kind, "name": "o", "uid": "o", "controller": True}
     tolerations = [{"key": "node.kubernetes.io/unschedulable", "operator": "Exists"}]
-    built = pod_build.build(pod({"ownerReferences": [owner]}, tolerations=tolerations), FACTS)
+    built = pod_build.build_super_pod(
+        pod({"ownerReferences": [owner]}, tolerations=tolerations), FACTS
+    )
     assert "tolerations" not in built.pod["spec"]
-    assert {notice.rule for notice in built.notices} == told
+    assert {notice.rule for notice in built.adjustments} == told
 
 
 def test_claims_are_named_as_they_are_and_ephemeral_ones_by_the_pod():
@@ -208,32 +212,34 @@ def test_claims_are_named_as_they_are_and_ephemeral_ones_by_the_pod():
 
 def test_classes_pass_when_they_are_shown_and_only_by_name():
     offered = {("PriorityClass", "high"), ("RuntimeClass", "kata")}
-    placement = FACTS.placement._replace(shows=lambda kind, name: (kind, name) in offered)
-    facts = FACTS._replace(placement=placement)
+    placement = FACTS.scheduling._replace(is_class_shown=lambda kind, name: (kind, name) in offered)
+    facts = FACTS._replace(scheduling=placement)
     asked = pod(
         priorityClassName="high",
         priority=1_000_000,
         preemptionPolicy="PreemptLowerPriority",
         runtimeClassName="kata",
     )
-    spec = pod_build.build(asked, facts).pod["spec"]
+    spec = pod_build.build_super_pod(asked, facts).pod["spec"]
     assert (spec["priorityClassName"], spec["runtimeClassName"]) == ("high", "kata")
     assert not {"priority", "preemptionPolicy", "overhead"} & set(spec)
-    other = pod_build.build(pod(priorityClassName="low"), facts).pod["spec"]
+    other = pod_build.build_super_pod(pod(priorityClassName="low"), facts).pod["spec"]
     assert "priorityClassName" not in other
 
 
-_TEXTS = Node("list", item=lambda: Node("text"))
+_TEXTS = SchemaNode("list", item=lambda: SchemaNode("text"))
 
 
-_OPTION = Node("object", fields={"name": lambda: Node("text"), "value": lambda: Node("text")})
+_OPTION = SchemaNode(
+    "object", fields={"name": lambda: SchemaNode("text"), "value": lambda: SchemaNode("text")}
+)
 
 
-_DNS = Node(
+_DNS = SchemaNode(
     "object",
     fields={
         "nameservers": lambda: _TEXTS,
-        "options": lambda: Node("list", item=lambda: _OPTION),
+        "options": lambda: SchemaNode("list", item=lambda: _OPTION),
         "searches": lambda: _TEXTS,
     },
 )
@@ -242,10 +248,12 @@ _DNS = Node(
 _TABLE = of_table(POD_SPEC)
 
 
-SPEC = Node("object", fields={**_TABLE.fields, "dnsConfig": lambda: _DNS})
+SPEC = SchemaNode("object", fields={**_TABLE.fields, "dnsConfig": lambda: _DNS})
 
 
-METADATA = Node("object", fields={name: lambda: Node("map") for name in ("labels", "annotations")})
+METADATA = SchemaNode(
+    "object", fields={name: lambda: SchemaNode("map") for name in ("labels", "annotations")}
+)
 
 
 @settings(max_examples=150, deadline=None)

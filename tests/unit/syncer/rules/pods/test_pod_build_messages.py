@@ -9,9 +9,9 @@ import pytest
 from syncer.model import builtin_policy, object_meta
 from syncer.model.rejections import RejectedError
 from syncer.rules.pods import pod_build, size_limits
-from syncer.rules.pods.pod_build import PodFacts
+from syncer.rules.pods.pod_build import PodBuildContext
 from tenancy import names, ownership, wellknown
-from tenancy.policies import BASELINE, parse_tenant_policy
+from tenancy.policies import BASELINE_POLICY, parse_tenant_policy
 from tests.support.syncer.pods import FACTS, TENANT, below, build, pod
 
 
@@ -25,10 +25,10 @@ def projected(audience: str) -> dict[str, Any]:
 
 
 def refused(
-    spec: dict[str, Any], facts: PodFacts = FACTS, **metadata: Any
+    spec: dict[str, Any], facts: PodBuildContext = FACTS, **metadata: Any
 ) -> list[tuple[str, str, str]]:
     with pytest.raises(RejectedError) as raised:
-        pod_build.build(pod(metadata, **spec), facts)
+        pod_build.build_super_pod(pod(metadata, **spec), facts)
     return [(problem.rule, problem.path, problem.text) for problem in raised.value.problems]
 
 
@@ -165,9 +165,11 @@ def test_a_nodes_address_is_named_by_its_container(kind, variable):
     facts = FACTS._replace(policy=MINIMAL)
     spec = {kind: [{"name": "c", "image": "i", "env": [{"name": "B", "value": "x"}, variable]}]}
     assert refused(spec, facts) == [("node-view", f"spec.{kind}[c].env", NO_ADDRESS)]
-    assert pod_build.build(pod(**spec), FACTS)
+    assert pod_build.build_super_pod(pod(**spec), FACTS)
     other = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.podIP"}}}
-    assert pod_build.build(pod(**{kind: [{"name": "c", "image": "i", "env": [other]}]}), facts)
+    assert pod_build.build_super_pod(
+        pod(**{kind: [{"name": "c", "image": "i", "env": [other]}]}), facts
+    )
 
 
 def test_a_daemon_sets_pod_is_told_what_to_use():
@@ -179,11 +181,13 @@ def test_a_daemon_sets_pod_is_told_what_to_use():
             "belongs to a DaemonSet, and those are not offered; use a Deployment",
         )
     ]
-    assert pod_build.build(pod({"ownerReferences": [{**DAEMON, "controller": False}]}), facts)
+    assert pod_build.build_super_pod(
+        pod({"ownerReferences": [{**DAEMON, "controller": False}]}), facts
+    )
 
 
 def notices(spec: dict[str, Any], **metadata: Any) -> list[tuple[str, str, str]]:
-    found = pod_build.build(pod(metadata, **spec), FACTS).notices
+    found = pod_build.build_super_pod(pod(metadata, **spec), FACTS).adjustments
     return [(notice.rule, notice.path, notice.text) for notice in found]
 
 
@@ -240,9 +244,9 @@ def test_reserved_keys_are_told_in_order():
 
 @pytest.mark.parametrize("seconds", [0, 600])
 def test_a_grace_that_is_offered_stays(seconds):
-    found = pod_build.build(pod(terminationGracePeriodSeconds=seconds), FACTS)
+    found = pod_build.build_super_pod(pod(terminationGracePeriodSeconds=seconds), FACTS)
     assert found.pod["spec"]["terminationGracePeriodSeconds"] == seconds
-    assert found.notices == ()
+    assert found.adjustments == ()
     assert "terminationGracePeriodSeconds" not in build(pod())["spec"]
 
 
@@ -250,12 +254,12 @@ def test_a_grace_that_is_offered_stays(seconds):
 
 
 def test_how_much_is_too_much_is_said():
-    assert size_limits.references(size_limits.MAX_REFERENCES) == []
-    assert size_limits.compared(size_limits.MAX_COMPARED, 1) == []
+    assert size_limits.check_reference_count(size_limits.MAX_REFERENCES) == []
+    assert size_limits.check_affinity_size(size_limits.MAX_COMPARED_TERMS, 1) == []
     found = [
-        *size_limits.references(2001),
-        *size_limits.compared(50_001, 2),
-        *size_limits.written({"a": [{"b": [0] * 20_000}]}),
+        *size_limits.check_reference_count(2001),
+        *size_limits.check_affinity_size(50_001, 2),
+        *size_limits.check_written_size({"a": [{"b": [0] * 20_000}]}),
     ]
     assert [(each.rule, each.path, each.text) for each in found] == [
         ("too-large", "spec", "names 2001 objects, and 2000 are carried; name fewer"),
@@ -266,14 +270,14 @@ def test_how_much_is_too_much_is_said():
         ),
         ("too-large", "spec", "has 20001 parts, and 20000 are carried; use several pods"),
     ]
-    assert size_limits.written({"a": [0] * 20_000, "b": "text", "c": {"d": {}}}) == []
+    assert size_limits.check_written_size({"a": [0] * 20_000, "b": "text", "c": {"d": {}}}) == []
 
 
 def test_variables_are_counted_before_they_are_written():
-    left = size_limits.Left()
-    left.take(size_limits.MAX_VARIABLES)
+    left = size_limits.EnvironmentBudget()
+    left.take_variables(size_limits.MAX_VARIABLES)
     with pytest.raises(RejectedError) as raised:
-        left.take(1)
+        left.take_variables(1)
     (problem,) = raised.value.problems
     assert problem.text == (
         "comes to more than 25000 variables of Services and envFrom sources; set"
@@ -293,7 +297,7 @@ def test_a_pod_of_many_parts_to_the_last_byte():
         asked.append(each["name"])
         return ("KUBERNETES_SERVICE_PORT",)
 
-    facts = FACTS._replace(take=taken.append, provided=provided)
+    facts = FACTS._replace(take_variables=taken.append, list_provided_variables=provided)
     owner = {"kind": "ReplicaSet", "uid": "rs", "name": "rs", "controller": True}
     tenant_pod = pod(
         {
@@ -355,22 +359,22 @@ def test_a_pod_of_many_parts_to_the_last_byte():
             },
         ],
     )
-    made = pod_build.build(tenant_pod, facts).pod
-    mirror = object_meta.mirror_key("annotations", "far.example/a")
-    secret = names.token_secret(FACTS.account_uid, "", builtin_policy.TOKEN_SECONDS)
+    made = pod_build.build_super_pod(tenant_pod, facts).pod
+    mirror = object_meta.build_mirror_key("annotations", "far.example/a")
+    secret = names.build_token_secret_name(FACTS.account_uid, "", builtin_policy.TOKEN_SECONDS)
     assert (made["apiVersion"], made["kind"]) == ("v1", "Pod")
     assert made["metadata"]["labels"] == {
         "app": "x",
         wellknown.CONTROLLER: "rs",
-        **ownership.labels(TENANT, "web"),
+        **ownership.build_owner_labels(TENANT, "web"),
     }
     assert made["metadata"]["annotations"] == {
         "note": "n",
         mirror: "b",
         wellknown.CONTAINERS: "setup,main",
         wellknown.OWNER: '{"kind": "ReplicaSet", "uid": "rs"}',
-        wellknown.KEYS: '[["app"],["note"]]',
-        **ownership.annotations(TENANT, "web", "pod-uid"),
+        wellknown.SYNCED_KEYS: '[["app"],["note"]]',
+        **ownership.build_owner_annotations(TENANT, "web", "pod-uid"),
     }
     spec = made["spec"]
     assert spec["containers"][0]["env"] == [
@@ -391,7 +395,9 @@ def test_a_pod_of_many_parts_to_the_last_byte():
         {"configMapRef": {"name": names.SUPER_ROOT_CA}},
         {"configMapRef": {"name": "own"}},
     ]
-    assert [each["name"] for each in spec["initContainers"][0]["env"]] == list(FACTS.variables)
+    assert [each["name"] for each in spec["initContainers"][0]["env"]] == list(
+        FACTS.service_variables
+    )
     assert (taken, asked) == ([2, 2], ["main"])
     assert spec["volumes"] == [
         {"name": "ca", "configMap": {"name": names.SUPER_ROOT_CA}},
@@ -464,11 +470,11 @@ def test_a_running_pods_metadata_is_what_a_new_one_would_have():
     again = pod_build.build_metadata(tenant_pod, TENANT, below("web"))
     assert again == made
     needed = {
-        object_meta.mirror_key("labels", f"istio.io/{key}"): value
+        object_meta.build_mirror_key("labels", f"istio.io/{key}"): value
         for key, value in (("a", "1"), ("b", "2"), ("c", "3"))
     }
     assert needed.items() <= again["annotations"].items()
-    assert object_meta.mirror_key("labels", "istio.io/d") not in again["annotations"]
+    assert object_meta.build_mirror_key("labels", "istio.io/d") not in again["annotations"]
     debugged = {**tenant_pod, "spec": {**tenant_pod["spec"]}}
     late = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "metadata.labels['istio.io/d']"}}}
     debugged["spec"]["ephemeralContainers"] = [{"name": "debug", "image": "i", "env": [late]}]
@@ -476,6 +482,9 @@ def test_a_running_pods_metadata_is_what_a_new_one_would_have():
         debugged, TENANT, below("web"), containers=["s", "main", "debug"]
     )
     assert served["annotations"][wellknown.CONTAINERS] == "s,main,debug"
-    assert served["annotations"][object_meta.mirror_key("labels", "istio.io/d")] == "4"
+    assert served["annotations"][object_meta.build_mirror_key("labels", "istio.io/d")] == "4"
     debugged["spec"]["ephemeralContainers"] = ["nonsense"]
-    assert pod_build.mirrors_of(debugged, BASELINE.metadata).needed == needed
+    assert (
+        pod_build.build_field_mirrors(debugged, BASELINE_POLICY.metadata).needed_annotations
+        == needed
+    )

@@ -9,7 +9,7 @@ import pytest
 from syncer.model.rejections import RejectedError
 from syncer.rules.pods import pod_build
 from tenancy import names, wellknown
-from tenancy.policies import Metadata, TenantPolicySpec
+from tenancy.policies import MetadataSpec, TenantPolicySpec
 from tests.support.syncer.pods import ACCOUNT, FACTS, TENANT, below, build, pod
 
 
@@ -45,7 +45,7 @@ def access_volume() -> dict[str, Any]:
 def test_the_api_access_of_a_pod_is_the_tenants():
     made = build(pod(volumes=[access_volume()], serviceAccountName="robot"))
     token, authority, namespace = made["spec"]["volumes"][0]["projected"]["sources"]
-    secret = names.token_secret(ACCOUNT, "", 7200)
+    secret = names.build_token_secret_name(ACCOUNT, "", 7200)
     assert token == {"secret": {"name": secret, "items": [{"key": "token", "path": "token"}]}}
     assert authority["configMap"]["name"] == names.SUPER_ROOT_CA
     field = namespace["downwardAPI"]["items"][0]["fieldRef"]["fieldPath"]
@@ -58,7 +58,7 @@ def test_a_token_for_another_audience_is_bound_to_the_pod():
     volume = {"name": "v", "projected": {"sources": [{"serviceAccountToken": source}]}}
     made = build(pod(volumes=[volume]))
     name = made["spec"]["volumes"][0]["projected"]["sources"][0]["secret"]["name"]
-    assert name == names.token_secret(ACCOUNT, "vault", 900, "pod-uid")
+    assert name == names.build_token_secret_name(ACCOUNT, "vault", 900, "pod-uid")
 
 
 @pytest.mark.parametrize("audience", ["a" * 4097, "\u00e9" * 2049])
@@ -67,7 +67,7 @@ def test_an_audience_that_no_secret_can_record_is_refused(audience):
     sources = [{"configMap": {"name": "c"}}, {"serviceAccountToken": source}]
     tenant_pod = pod(volumes=[{"name": "v", "projected": {"sources": sources}}])
     with pytest.raises(RejectedError) as raised:
-        pod_build.build(tenant_pod, FACTS)
+        pod_build.build_super_pod(tenant_pod, FACTS)
     (problem,) = raised.value.problems
     assert problem.rule == "token-audience"
     path = "spec.volumes[0].projected.sources[1].serviceAccountToken.audience"
@@ -139,7 +139,7 @@ def test_field_references_read_the_tenants_values():
 
 
 def test_names_that_a_policy_keeps_above_are_read_from_what_is_mirrored():
-    passing = Metadata(label_domains=("istio.io",), opaque_prefixes=("team",))
+    passing = MetadataSpec(label_domains=("istio.io",), opaque_prefixes=("team",))
     facts = FACTS._replace(policy=TenantPolicySpec(metadata=passing))
     paths = {
         "LABEL": "metadata.labels['team']",
@@ -151,7 +151,7 @@ def test_names_that_a_policy_keeps_above_are_read_from_what_is_mirrored():
     container = {"name": "main", "image": "i", "env": variables}
     own = {"labels": {"team": "blue", "istio.io/rev": "1"}, "annotations": {"team-note": "n"}}
     tenant_pod = pod(own, containers=[container])
-    made = pod_build.build(tenant_pod, facts).pod
+    made = pod_build.build_super_pod(tenant_pod, facts).pod
     found = {item["name"]: item for item in made["spec"]["containers"][0]["env"]}
 
     def value(name: str) -> str:
@@ -183,14 +183,14 @@ def test_files_of_labels_and_annotations_show_the_tenants():
 
 
 def test_what_an_env_source_brings_is_left_to_it():
-    facts = FACTS._replace(provided=lambda _: {"KUBERNETES_SERVICE_HOST"})
+    facts = FACTS._replace(list_provided_variables=lambda _: {"KUBERNETES_SERVICE_HOST"})
     container = {
         "name": "main",
         "image": "i",
         "env": [{"name": "KUBERNETES_SERVICE_PORT", "value": "own"}],
         "envFrom": [{"configMapRef": {"name": "c"}}],
     }
-    made = pod_build.build(pod(containers=[container]), facts).pod
+    made = pod_build.build_super_pod(pod(containers=[container]), facts).pod
     assert made["spec"]["containers"][0]["env"] == [
         {"name": "KUBERNETES_SERVICE_PORT", "value": "own"}
     ]

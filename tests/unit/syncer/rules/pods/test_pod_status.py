@@ -40,7 +40,7 @@ def sides(**status: Any) -> tuple[dict[str, Any], dict[str, Any]]:
 
 def up(pod: dict[str, Any], twin: dict[str, Any]) -> dict[str, Any]:
     """Return the status that the tenant pod gets."""
-    return pod_status.status(pod, twin, pod_facts.names_between(pod, twin, TENANT))
+    return pod_status.build_status(pod, twin, pod_facts.build_name_pairs(pod, twin, TENANT))
 
 
 def test_the_twins_status_goes_up_without_what_is_not_the_tenants():
@@ -88,11 +88,11 @@ def test_observed_generations_count_as_the_tenants():
 
 def test_no_patch_when_nothing_differs_and_nulls_for_what_went():
     pod, twin = sides(podIP="10.0.0.1")
-    names = pod_facts.names_between(pod, twin, TENANT)
+    names = pod_facts.build_name_pairs(pod, twin, TENANT)
     pod["status"] = {**up(pod, twin), "qosClass": "BestEffort"}
-    assert pod_status.status_patch(pod, twin, names) is None
+    assert pod_status.build_status_patch(pod, twin, names) is None
     del twin["status"]["podIP"]
-    patch = pod_status.status_patch(pod, twin, names)
+    patch = pod_status.build_status_patch(pod, twin, names)
     assert patch == {"metadata": {"uid": "up"}, "status": {"podIP": None}}
 
 
@@ -101,19 +101,19 @@ def test_a_fresh_pod_without_conditions_needs_no_write():
     pod["spec"].pop("readinessGates")
     pod["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
     twin["status"] = {"phase": "Pending", "qosClass": "BestEffort"}
-    assert pod_status.status_patch(pod, twin, []) is None
+    assert pod_status.build_status_patch(pod, twin, []) is None
 
 
 def test_gate_conditions_go_down_once_and_short():
     pod, twin = sides(conditions=[{"type": "Ready", "status": "False"}])
-    patch = pod_status.gate_patch(pod, twin)
+    patch = pod_status.build_gate_patch(pod, twin)
     assert patch is not None
     assert patch["metadata"] == {"uid": "below"}
     (condition,) = patch["status"]["conditions"]
     assert (condition["type"], condition["status"]) == (GATE, "True")
     assert len(condition["message"]) == 1024
     twin["status"]["conditions"].append(condition)
-    assert pod_status.gate_patch(pod, twin) is None
+    assert pod_status.build_gate_patch(pod, twin) is None
 
 
 def merged(twin: dict[str, Any], patch: dict[str, Any]) -> None:
@@ -148,14 +148,14 @@ def merged(twin: dict[str, Any], patch: dict[str, Any]) -> None:
 def test_conditions_that_a_tenant_forged_settle_after_one_write(conditions: list[Any]):
     pod, twin = sides(conditions=[])
     pod["status"]["conditions"] = conditions
-    patch = pod_status.gate_patch(pod, twin)
+    patch = pod_status.build_gate_patch(pod, twin)
     assert patch is not None
     for condition in patch["status"]["conditions"]:
         time = condition.get("lastTransitionTime", "2026-01-01T00:00:00Z")
         assert time == "2026-01-01T00:00:00Z"
         assert {type(value) for value in condition.values()} == {str}
     merged(twin, patch)
-    assert pod_status.gate_patch(pod, twin) is None
+    assert pod_status.build_gate_patch(pod, twin) is None
     assert up(pod, twin)["conditions"]
     first = [item for item in twin["status"]["conditions"] if item["type"] == GATE]
     assert first[0].get("status", "True") == "True"
@@ -166,7 +166,7 @@ def test_a_gate_of_a_kubelets_condition_is_no_fight_with_the_kubelet(kind: str):
     pod, twin = sides(conditions=[{"type": kind, "status": "False"}])
     pod["spec"]["readinessGates"] = [{"conditionType": kind}, "odd", {"conditionType": 7}]
     pod["status"]["conditions"] = [{"type": kind, "status": "True"}]
-    assert pod_status.gate_patch(pod, twin) is None
+    assert pod_status.build_gate_patch(pod, twin) is None
     assert {"type": kind, "status": "False"} in up(pod, twin)["conditions"]
 
 
@@ -179,7 +179,7 @@ def test_what_may_change_on_a_running_pod():
     injected = {"key": "injected", "operator": "Exists"}
     pod["spec"]["tolerations"] = [tolerated, {"key": "other", "operator": "Exists"}]
     twin["spec"]["tolerations"] = [injected]
-    patch = pod_facts.running_patch(pod, twin, TENANT)
+    patch = pod_facts.build_running_patch(pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["uid"] == "below"
     assert patch["metadata"]["labels"]["a"] == "1"
@@ -207,9 +207,9 @@ def test_what_may_change_on_a_running_pod():
 def test_what_a_kubelet_would_not_have(message, reason):
     condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
     twin = {"status": {"conditions": [{**condition, "message": message}]}}
-    found = pod_status.rejection(twin)
+    found = pod_status.find_kubelet_rejection(twin)
     assert (found.reason if found else "") == reason
     twin["status"]["nominatedNodeName"] = "n"  # type: ignore[assignment]
-    assert pod_status.rejection(twin) is None, "room is being made"
+    assert pod_status.find_kubelet_rejection(twin) is None, "room is being made"
     twin["status"] = {"conditions": [{**condition, "type": "Ready", "message": message}]}
-    assert pod_status.rejection(twin) is None
+    assert pod_status.find_kubelet_rejection(twin) is None

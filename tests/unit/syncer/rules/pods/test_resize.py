@@ -19,7 +19,7 @@ def resized(own: Any, there: Any) -> Any:
     twin["metadata"]["uid"] = "below-uid"
     tenant_pod["spec"]["containers"][0]["resources"] = own
     twin["spec"]["containers"][0]["resources"] = there
-    return resize.patch(tenant_pod, twin)
+    return resize.build_patch(tenant_pod, twin)
 
 
 def test_only_what_the_tenant_says_of_resources_is_carried():
@@ -41,7 +41,7 @@ def test_resources_of_the_whole_pod_are_carried_too():
     tenant_pod, twin = pod(resources={"limits": {"cpu": "2"}}), build(pod())
     twin["metadata"]["uid"] = "below-uid"
     twin["spec"]["resources"] = {"limits": {"cpu": "1"}}
-    patch = resize.patch(tenant_pod, twin)
+    patch = resize.build_patch(tenant_pod, twin)
     assert patch is not None
     assert patch["spec"] == {"resources": {"limits": {"cpu": "2"}}}
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syncer.model.rejections import RejectedError, UnplacedError
+from syncer.model.rejections import RejectedError, UnschedulableError
 from syncer.rules.pods import pod_build, scheduling
 from tenancy import wellknown
 from tests.support.syncer.pods import FACTS, TENANT, below, build, pod
@@ -35,7 +35,7 @@ def near(term: dict[str, Any], *, field: str = "podAffinity", soft: bool = False
 def refused(spec: dict[str, Any]) -> list[tuple[str, str, str]]:
     """Return why a pod is refused: rules, places and words."""
     with pytest.raises(RejectedError) as raised:
-        pod_build.build(pod(**spec), FACTS)
+        pod_build.build_super_pod(pod(**spec), FACTS)
     return [(problem.rule, problem.path, problem.text) for problem in raised.value.problems]
 
 
@@ -55,8 +55,8 @@ ROLE = {"key": "node-role.kubernetes.io/worker", "operator": "Exists"}
 )
 def test_a_label_that_no_node_shows_waits_for_one(spec):
     """The tenant may put it on one of its nodes."""
-    with pytest.raises(UnplacedError, match=ROLE["key"]):
-        pod_build.build(pod(**spec), FACTS)
+    with pytest.raises(UnschedulableError, match=ROLE["key"]):
+        pod_build.build_super_pod(pod(**spec), FACTS)
 
 
 @pytest.mark.parametrize(
@@ -124,9 +124,9 @@ def test_every_place_that_is_refused_is_told():
 def test_nodes_that_a_pod_names_and_the_tenant_has_not_got_are_found_everywhere():
     other = {"matchFields": [{**NODE, "values": ["node-8", 7, ""]}, {**NODE, "values": None}]}
     spec = {"nodeName": "node-9", **on_nodes(NINTH, {}, preferred=(other,))}
-    assert scheduling.unknown_nodes(spec, {"node-1"}) == ["node-9", "node-9", "node-8"]
-    assert scheduling.unknown_nodes({}, {"node-1"}) == []
-    assert scheduling.unknown_nodes({"nodeName": "node-1"}, {"node-1"}) == []
+    assert scheduling.list_unknown_nodes(spec, {"node-1"}) == ["node-9", "node-9", "node-8"]
+    assert scheduling.list_unknown_nodes({}, {"node-1"}) == []
+    assert scheduling.list_unknown_nodes({"nodeName": "node-1"}, {"node-1"}) == []
 
 
 def test_a_node_that_a_pod_names_is_demanded_in_each_of_its_terms():

@@ -6,21 +6,21 @@ from typing import Any
 
 import pytest
 
-from syncer.model.field_rules import Only, Refuse, paths
-from syncer.model.references import Ref, refs_of
-from syncer.model.rejections import RejectedError, UnplacedError
+from syncer.model.field_rules import AllowValues, RefuseField, iterate_leaf_paths
+from syncer.model.references import ObjectReference, list_references
+from syncer.model.rejections import RejectedError, UnschedulableError
 from syncer.rules.pods import pod_build, security_levels
-from syncer.rules.pods.dns import Resolver
+from syncer.rules.pods.dns import DnsResolver
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tenancy import wellknown
-from tenancy.policies import BASELINE, TenantPolicySpec, parse_tenant_policy
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, parse_tenant_policy
 from tests.support.syncer.pods import FACTS, pod
 
 
 @pytest.fixture(autouse=True)
 def made_anew():
     """Tables are kept by policy; each test makes its own."""
-    security_levels._table.cache_clear()
+    security_levels._build_table.cache_clear()
 
 
 PRIVILEGED = {"security": {"level": "privileged"}}
@@ -35,14 +35,14 @@ def policy(spec: dict[str, Any]) -> TenantPolicySpec:
 
 def built(spec: dict[str, Any], given: TenantPolicySpec, **metadata: Any) -> dict[str, Any]:
     """Return the spec of the super pod of a tenant pod under a policy."""
-    resolver = Resolver(
+    resolver = DnsResolver(
         server="10.96.8.10",
         domain="cluster.local",
         allows_node_dns=given.network.node_dns == "Allow",
     )
-    placement = FACTS.placement._replace(node_view=given.nodes.view)
-    facts = FACTS._replace(policy=given, resolver=resolver, placement=placement)
-    found: dict[str, Any] = pod_build.build(pod(metadata, **spec), facts).pod["spec"]
+    placement = FACTS.scheduling._replace(node_view=given.nodes.view)
+    facts = FACTS._replace(policy=given, resolver=resolver, scheduling=placement)
+    found: dict[str, Any] = pod_build.build_super_pod(pod(metadata, **spec), facts).pod["spec"]
     return found
 
 
@@ -97,7 +97,7 @@ LIFTED = [
 @pytest.mark.parametrize(("rule", "spec", "allowing"), LIFTED)
 def test_what_baseline_refuses_a_policy_allows(rule, spec, allowing):
     with pytest.raises(RejectedError) as raised:
-        built(spec, BASELINE)
+        built(spec, BASELINE_POLICY)
     assert {problem.rule for problem in raised.value.problems} == {rule}
     found = built(spec, policy(allowing))
     for field, value in spec.items():
@@ -152,24 +152,28 @@ def test_no_path_of_a_node_is_harmless(level: str, path: str):
 
 def rules(table: Any) -> set[str]:
     return {
-        verdict.rule for _, verdict in paths(table, "spec") if isinstance(verdict, Refuse | Only)
+        verdict.rule
+        for _, verdict in iterate_leaf_paths(table, "spec")
+        if isinstance(verdict, RefuseField | AllowValues)
     }
 
 
 def test_every_rule_that_is_lifted_is_one_of_the_table():
-    assert rules(POD_SPEC) >= security_levels.PRIVILEGED
-    assert not rules(security_levels.table(policy(PRIVILEGED))) & security_levels.PRIVILEGED
-    assert rules(POD_SPEC) - rules(security_levels.table(policy(HOST_PORTS))) == {"host-port"}
+    assert rules(POD_SPEC) >= security_levels.PRIVILEGED_RULES
+    assert (
+        not rules(security_levels.get_table(policy(PRIVILEGED))) & security_levels.PRIVILEGED_RULES
+    )
+    assert rules(POD_SPEC) - rules(security_levels.get_table(policy(HOST_PORTS))) == {"host-port"}
 
 
 def test_restricted_is_the_table_of_baseline_and_left_to_the_super_clusters_admission():
-    assert security_levels.table(policy({"security": {"level": "restricted"}})) == POD_SPEC
-    assert security_levels.table(BASELINE) == POD_SPEC
+    assert security_levels.get_table(policy({"security": {"level": "restricted"}})) == POD_SPEC
+    assert security_levels.get_table(BASELINE_POLICY) == POD_SPEC
 
 
 def test_the_secret_of_an_inline_driver_is_one_that_the_pod_needs():
     csi = {"driver": "inline.example", "nodePublishSecretRef": {"name": "s"}}
-    assert refs_of(volume(csi=csi)) == {Ref("Secret", "s")}
+    assert list_references(volume(csi=csi)) == {ObjectReference("Secret", "s")}
     token = {**csi, "nodePublishSecretRef": {"name": "vc-token-abc"}}
     with pytest.raises(RejectedError, match="reserved"):
         built(volume(csi=token), policy(DRIVERS))
@@ -193,7 +197,7 @@ def test_a_pod_on_the_nodes_network_resolves_as_its_node_where_the_policy_allows
 def test_pods_of_daemon_sets_are_refused_where_the_policy_says_so(kind):
     owner = {"kind": kind, "name": "o", "uid": "u", "controller": True}
     refusing = policy({"daemonSets": "Refuse"})
-    assert built({}, BASELINE, ownerReferences=[owner])
+    assert built({}, BASELINE_POLICY, ownerReferences=[owner])
     if kind == "ReplicaSet":
         assert built({}, refusing, ownerReferences=[owner])
         return
@@ -203,7 +207,7 @@ def test_pods_of_daemon_sets_are_refused_where_the_policy_says_so(kind):
 
 def test_a_node_that_shows_no_address_shows_none_in_an_environment():
     reads = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIP"}}}
-    assert built(container(env=[reads]), BASELINE)
+    assert built(container(env=[reads]), BASELINE_POLICY)
     with pytest.raises(RejectedError) as raised:
         built(container(env=[reads]), policy({"nodes": {"view": "Minimal"}}))
     assert [problem.rule for problem in raised.value.problems] == ["node-view"]
@@ -230,11 +234,11 @@ def test_a_pod_selects_nodes_by_the_labels_that_are_shown(key, seen, view):
     with pytest.raises(RejectedError) as raised:
         built(spread, given)
     assert [problem.rule for problem in raised.value.problems] == ["node-label"]
-    if wellknown.is_reserved(key):
+    if wellknown.is_reserved_key(key):
         with pytest.raises(RejectedError):
             built(spec, given)
     else:
-        with pytest.raises(UnplacedError, match=f"{key}=1"):
+        with pytest.raises(UnschedulableError, match=f"{key}=1"):
             built(spec, given)
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from syncer.model.rejections import Problem, RejectedError
+from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.rules.pods import environment, pod_build, size_limits
 from tests.support.syncer.pods import FACTS, pod
 
@@ -19,7 +19,7 @@ def containers(count: int, **fields: Any) -> list[dict[str, Any]]:
 
 def refused(facts=FACTS, **spec: Any) -> str:
     with pytest.raises(RejectedError) as caught:
-        pod_build.build(pod(**spec), facts)
+        pod_build.build_super_pod(pod(**spec), facts)
     (problem,) = caught.value.problems
     assert problem.rule == "too-large"
     return str(problem)
@@ -27,35 +27,37 @@ def refused(facts=FACTS, **spec: Any) -> str:
 
 def test_a_pod_of_many_parts_is_refused_and_one_with_a_thousand_variables_is_not():
     env = [{"name": f"V{number}", "value": "1"} for number in range(1000)]
-    pod_build.build(pod(containers=containers(1, env=env)), FACTS)
+    pod_build.build_super_pod(pod(containers=containers(1, env=env)), FACTS)
     said = refused(containers=containers(21, env=env))
     assert "has 21021 parts, and 20000 are carried" in said
 
 
-def too_large(text: str) -> list[Problem]:
-    return [Problem("too-large", "spec", text)]
+def too_large(text: str) -> list[RejectionProblem]:
+    return [RejectionProblem("too-large", "spec", text)]
 
 
 def test_what_is_just_small_enough_is_carried():
     most = {"a": [{}] * 19_000, "b": {"c": [["x", 7]] * 333, "d": "text"}, "e": ["y"]}
-    assert size_limits.written(most) == []
+    assert size_limits.check_written_size(most) == []
     text = "has 20001 parts, and 20000 are carried; use several pods"
-    assert size_limits.written({**most, "e": ["y", {"f": {"g": "z"}}]}) == too_large(text)
-    assert size_limits.references(2000) == []
+    assert size_limits.check_written_size({**most, "e": ["y", {"f": {"g": "z"}}]}) == too_large(
+        text
+    )
+    assert size_limits.check_reference_count(2000) == []
     text = "names 2001 objects, and 2000 are carried; name fewer"
-    assert size_limits.references(2001) == too_large(text)
-    assert size_limits.compared(1000, 100) == []
+    assert size_limits.check_reference_count(2001) == too_large(text)
+    assert size_limits.check_affinity_size(1000, 100) == []
     text = "has 1000 terms of affinity to compare with 101 namespaces; use fewer"
-    assert size_limits.compared(1000, 101) == too_large(text)
+    assert size_limits.check_affinity_size(1000, 101) == too_large(text)
 
 
 def test_what_is_taken_adds_up():
-    left = size_limits.Left()
-    left.take(1)
-    left.take(24_999)
-    left.take(0)
+    left = size_limits.EnvironmentBudget()
+    left.take_variables(1)
+    left.take_variables(24_999)
+    left.take_variables(0)
     with pytest.raises(RejectedError) as caught:
-        left.take(1)
+        left.take_variables(1)
     assert list(caught.value.problems) == too_large(
         "comes to more than 25000 variables of Services and envFrom sources; set"
         " enableServiceLinks to false, or use fewer containers or sources"
@@ -63,10 +65,14 @@ def test_what_is_taken_adds_up():
 
 
 def test_what_services_bring_is_counted_before_it_is_written():
-    facts = FACTS._replace(variables=VARIABLES, take=size_limits.Left().take)
-    made = pod_build.build(pod(containers=containers(25)), facts).pod
+    facts = FACTS._replace(
+        service_variables=VARIABLES, take_variables=size_limits.EnvironmentBudget().take_variables
+    )
+    made = pod_build.build_super_pod(pod(containers=containers(25)), facts).pod
     assert len(made["spec"]["containers"][24]["env"]) >= 1000
-    facts = FACTS._replace(variables=VARIABLES, take=size_limits.Left().take)
+    facts = FACTS._replace(
+        service_variables=VARIABLES, take_variables=size_limits.EnvironmentBudget().take_variables
+    )
     assert "more than 25000 variables" in refused(facts, containers=containers(26))
 
 
@@ -79,19 +85,23 @@ def test_so_is_what_it_names():
 
 def test_so_are_terms_that_are_compared_with_namespaces():
     namespaces = {f"n{number}": {"a": "b"} for number in range(101)}
-    placement = FACTS.placement._replace(namespaces=namespaces)
+    placement = FACTS.scheduling._replace(namespaces=namespaces)
     term = {"topologyKey": "kubernetes.io/hostname", "labelSelector": {}, "namespaceSelector": {}}
     affinity = {
         "podAntiAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term] * 1000}
     }
-    said = refused(FACTS._replace(placement=placement), containers=containers(1), affinity=affinity)
+    said = refused(
+        FACTS._replace(scheduling=placement), containers=containers(1), affinity=affinity
+    )
     assert "has 1000 terms of affinity to compare with 101 namespaces" in said
 
 
 def test_a_long_text_is_written_once_however_often_it_is_asked_for(monkeypatch):
     written = []
-    monkeypatch.setattr(environment, "as_file", lambda values: written.append(values) or "text")
-    mirrors = environment.Mirrors({"annotations": {"a": "1"}})
+    monkeypatch.setattr(
+        environment, "format_downward_file", lambda values: written.append(values) or "text"
+    )
+    mirrors = environment.FieldRefRewriter({"annotations": {"a": "1"}})
     for _ in range(3):
-        mirrors.field_ref({"fieldPath": "metadata.annotations"})
+        mirrors.rewrite_field_ref({"fieldPath": "metadata.annotations"})
     assert len(written) == 1

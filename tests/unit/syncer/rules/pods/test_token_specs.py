@@ -35,22 +35,21 @@ BOUND = TokenSpec(
 @pytest.mark.parametrize("token", [SHARED, BOUND])
 def test_a_token_secret_says_all_that_its_renewal_needs(token):
     expires = NOW + timedelta(seconds=token.seconds)
-    secret = token_specs.secret_of(token, TENANT, "below", "the-token", expires=expires, now=NOW)
+    secret = token_specs.build_secret(token, TENANT, "below", "the-token", expires=expires, now=NOW)
     annotations = secret["metadata"]["annotations"]
-    assert token_specs.spec_of_secret(annotations) == token
+    assert token_specs.parse_secret(annotations) == token
     assert secret["metadata"]["name"] == token.secret_name
     assert secret["data"] == {"token": "dGhlLXRva2Vu"}
     assert "the-token" not in str(secret)
-    assert token_specs.seconds_to_renewal(annotations, NOW) == token.seconds / 2
+    assert token_specs.compute_seconds_to_renewal(annotations, NOW) == token.seconds / 2
 
 
 def test_what_is_no_token_secret_is_none():
-    assert token_specs.spec_of_secret({}) is None
+    assert token_specs.parse_secret({}) is None
     assert (
-        token_specs.spec_of_secret({wellknown.TOKEN_SECONDS: "7200", wellknown.ACCOUNT: "a"})
-        is None
+        token_specs.parse_secret({wellknown.TOKEN_SECONDS: "7200", wellknown.ACCOUNT: "a"}) is None
     )
-    assert token_specs.seconds_to_renewal({wellknown.TOKEN_RENEW: "never"}, NOW) == 0
+    assert token_specs.compute_seconds_to_renewal({wellknown.TOKEN_RENEW: "never"}, NOW) == 0
 
 
 @pytest.mark.parametrize(
@@ -58,13 +57,13 @@ def test_what_is_no_token_secret_is_none():
 )
 def test_a_token_is_renewed_at_half_the_life_that_the_tenant_gave_it(given, wait):
     expires = NOW + timedelta(seconds=given)
-    secret = token_specs.secret_of(SHARED, TENANT, "below", "t", expires=expires, now=NOW)
-    assert token_specs.seconds_to_renewal(secret["metadata"]["annotations"], NOW) == wait
+    secret = token_specs.build_secret(SHARED, TENANT, "below", "t", expires=expires, now=NOW)
+    assert token_specs.compute_seconds_to_renewal(secret["metadata"]["annotations"], NOW) == wait
 
 
 def test_what_is_asked_of_the_tenant():
-    assert SHARED.request()["spec"] == {"expirationSeconds": 7200}
-    assert BOUND.request()["spec"] == {
+    assert SHARED.build_request()["spec"] == {"expirationSeconds": 7200}
+    assert BOUND.build_request()["spec"] == {
         "expirationSeconds": 900,
         "audiences": ["vault"],
         "boundObjectRef": {"apiVersion": "v1", "kind": "Pod", "name": "p", "uid": "p-uid"},
@@ -82,16 +81,16 @@ def test_pods_of_an_account_share_one_token_and_audiences_are_bound():
             "spec": {"volumes": [{"name": "x", "projected": {"sources": sources}}]},
         }
 
-    one, two = (token_specs.specs_of(pod(uid), "a-uid") for uid in ("p1", "p2"))
+    one, two = (token_specs.list_token_specs(pod(uid), "a-uid") for uid in ("p1", "p2"))
     assert one["", 3607].secret_name == two["", 3607].secret_name
     assert one["vault", 10].secret_name != two["vault", 10].secret_name
     assert one["vault", 10].seconds == 600  # the least that the API gives
     assert one["", 3607].account == "default"
-    assert one["", 3607].secret_name == names.token_secret("a-uid", "", 7200)
+    assert one["", 3607].secret_name == names.build_token_secret_name("a-uid", "", 7200)
 
 
 def test_a_token_secret_is_one_that_an_api_server_takes():
-    secret = token_specs.secret_of(
+    secret = token_specs.build_secret(
         BOUND, TENANT, "below", "t", expires=NOW + timedelta(seconds=900), now=NOW
     )
     metadata = secret.pop("metadata")
@@ -105,14 +104,14 @@ def test_a_token_secret_is_one_that_an_api_server_takes():
     assert metadata == {
         "name": BOUND.secret_name,
         "namespace": "below",
-        "labels": ownership.labels(TENANT, "web"),
+        "labels": ownership.build_owner_labels(TENANT, "web"),
     }
     assert annotations[wellknown.EXPIRES] == "2026-01-01T00:15:00+00:00"
     assert annotations[wellknown.TOKEN_POD] == "p/p-uid"
 
 
 def test_the_tenant_is_asked_in_the_words_of_its_api():
-    request = SHARED.request()
+    request = SHARED.build_request()
     assert (request["apiVersion"], request["kind"]) == (
         "authentication.k8s.io/v1",
         "TokenRequest",
@@ -120,36 +119,36 @@ def test_the_tenant_is_asked_in_the_words_of_its_api():
 
 
 def test_what_a_source_leaves_out_is_what_the_api_would_write():
-    assert token_specs.wanted_of({}) == ("", 3600)
-    assert token_specs.wanted_of({"audience": "v", "expirationSeconds": 7}) == ("v", 7)
+    assert token_specs.parse_source({}) == ("", 3600)
+    assert token_specs.parse_source({"audience": "v", "expirationSeconds": 7}) == ("v", 7)
 
 
 @pytest.mark.parametrize(
     "missing", [wellknown.TOKEN_SECONDS, wellknown.ACCOUNT, wellknown.VC_UID, wellknown.UID]
 )
 def test_half_a_record_of_a_token_is_none(missing):
-    secret = token_specs.secret_of(BOUND, TENANT, "below", "t", expires=NOW, now=NOW)
+    secret = token_specs.build_secret(BOUND, TENANT, "below", "t", expires=NOW, now=NOW)
     annotations = secret["metadata"]["annotations"]
-    assert token_specs.spec_of_secret({**annotations, wellknown.TOKEN_SECONDS: "soon"}) is None
+    assert token_specs.parse_secret({**annotations, wellknown.TOKEN_SECONDS: "soon"}) is None
     del annotations[missing]
-    assert token_specs.spec_of_secret(annotations) is None
+    assert token_specs.parse_secret(annotations) is None
 
 
 @pytest.mark.parametrize(("made_for", "others"), [("", ["r1"]), ("r1", ["", "r2"])])
 def test_a_token_is_one_of_the_registration_that_it_was_made_for(made_for, others):
-    tenant = replace(TENANT, registration=made_for)
-    secret = token_specs.secret_of(BOUND, tenant, "below", "t", expires=NOW, now=NOW)
+    tenant = replace(TENANT, super_cluster_uid=made_for)
+    secret = token_specs.build_secret(BOUND, tenant, "below", "t", expires=NOW, now=NOW)
     annotations = secret["metadata"]["annotations"]
-    assert token_specs.spec_of_secret(annotations, made_for) == BOUND
+    assert token_specs.parse_secret(annotations, made_for) == BOUND
     for other in others:
-        assert token_specs.spec_of_secret(annotations, other) is None
+        assert token_specs.parse_secret(annotations, other) is None
 
 
 def test_a_token_without_an_audience_or_a_pod_is_the_shared_one():
-    secret = token_specs.secret_of(SHARED, TENANT, "below", "t", expires=NOW, now=NOW)
+    secret = token_specs.build_secret(SHARED, TENANT, "below", "t", expires=NOW, now=NOW)
     annotations = secret["metadata"]["annotations"]
     del annotations[wellknown.TOKEN_AUDIENCE]
-    assert token_specs.spec_of_secret(annotations) == SHARED
+    assert token_specs.parse_secret(annotations) == SHARED
 
 
 def test_the_tokens_of_a_pod_are_those_of_its_own_account_and_itself():
@@ -164,4 +163,7 @@ def test_the_tokens_of_a_pod_are_those_of_its_own_account_and_itself():
             "volumes": [{"name": "x", "projected": {"sources": sources}}],
         },
     }
-    assert token_specs.specs_of(tenant_pod, "a-uid") == {("", 3600): SHARED, ("vault", 900): BOUND}
+    assert token_specs.list_token_specs(tenant_pod, "a-uid") == {
+        ("", 3600): SHARED,
+        ("vault", 900): BOUND,
+    }

@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.cache.store import parse
+from kubeio.cache.store import parse_entry
 from syncer.model.rejections import RejectedError
 from syncer.model.tenant_view import TenantView
 from syncer.rules.storage import claim_status, claims
@@ -32,7 +32,7 @@ from tests.unit.syncer.model.test_object_meta import OBJECTS
 def rules(tenant_claim: dict[str, Any], seen: TenantView | None = None) -> set[str]:
     """Return the rules that reject a claim."""
     with pytest.raises(RejectedError) as raised:
-        claims.claim(tenant_claim, seen or view())
+        claims.build_claim(tenant_claim, seen or view())
     assert TENANT.root not in str(raised.value)
     return {problem.rule for problem in raised.value.problems}
 
@@ -43,7 +43,7 @@ def test_a_plain_claim():
         "volume.kubernetes.io/selected-node": "n",
         "note": "x",
     }
-    made = claims.claim(claim({"annotations": annotations}, storageClassName="gold"), view())
+    made = claims.build_claim(claim({"annotations": annotations}, storageClassName="gold"), view())
     assert made["spec"] == {
         "accessModes": ["ReadWriteOnce"],
         "resources": {"requests": {"storage": "1Gi"}},
@@ -57,14 +57,14 @@ def test_a_plain_claim():
 
 def test_the_old_spelling_of_a_class_counts_and_wins():
     old = {"annotations": {"volume.beta.kubernetes.io/storage-class": "gold"}}
-    assert claims.claim(claim(old), view())["spec"]["storageClassName"] == "gold"
+    assert claims.build_claim(claim(old), view())["spec"]["storageClassName"] == "gold"
     old["annotations"]["volume.beta.kubernetes.io/storage-class"] = "hidden"
     assert rules(claim(old, storageClassName="gold")) == {"storage-class"}
-    assert claims.class_of(claim(old, storageClassName="gold")) == "hidden"
+    assert claims.get_class(claim(old, storageClassName="gold")) == "hidden"
 
 
 def test_no_class_is_the_super_clusters_default():
-    assert "storageClassName" not in claims.claim(claim(), view(TenantPolicySpec()))["spec"]
+    assert "storageClassName" not in claims.build_claim(claim(), view(TenantPolicySpec()))["spec"]
 
 
 @pytest.mark.parametrize(
@@ -82,9 +82,11 @@ def test_a_list_of_classes_counts_for_who_names_none(defaults, given):
     for name, since in defaults.items():
         mark = {"annotations": {DEFAULT: "true"}}
         metadata = {**mark, "creationTimestamp": since, "resourceVersion": "6"}
-        seen.below["StorageClass"].put(entry("StorageClass", name, metadata=metadata), live=True)
+        seen.super_stores["StorageClass"].put(
+            entry("StorageClass", name, metadata=metadata), live=True
+        )
     if given:
-        assert claims.claim(claim(), seen)["spec"]["storageClassName"] == given
+        assert claims.build_claim(claim(), seen)["spec"]["storageClassName"] == given
     else:
         assert rules(claim(), seen) == {"storage-class"}
 
@@ -143,8 +145,8 @@ def test_claims_that_are_refused(spec, rule):
     ],
 )
 def test_sources_that_are_offered(source):
-    made = claims.claim(claim(dataSource=source, dataSourceRef=source), view())
-    assert claims.source_of(made) == (source["kind"], "x")
+    made = claims.build_claim(claim(dataSource=source, dataSourceRef=source), view())
+    assert claims.get_source(made) == (source["kind"], "x")
     assert "namespace" not in made["spec"]["dataSource"]
     assert "dataSourceRef" not in made["spec"]
 
@@ -153,7 +155,7 @@ def test_sources_that_are_offered(source):
 def test_whatever_a_claim_holds_it_is_built_or_refused(spec):
     tenant_claim = {**claim(), "spec": spec}
     try:
-        made = claims.claim(tenant_claim, view())
+        made = claims.build_claim(tenant_claim, view())
     except RejectedError:
         return
     assert set(made["spec"]) <= set(claims.CLAIM_SPEC)
@@ -172,36 +174,38 @@ SHAPES = st.recursive(
 def test_whatever_shape_the_leaves_of_a_claim_have(spec, status):
     tenant_claim = {**claim(), "spec": spec, "status": status}
     live = {"metadata": {"namespace": BELOW, "uid": "b"}, "spec": {}, "status": {"phase": "Bound"}}
-    assert claim_status.status_up(tenant_claim, live) is not None or (
+    assert claim_status.build_status_up(tenant_claim, live) is not None or (
         isinstance(status, dict) and status == {"phase": "Bound"}
     )
     try:
-        made = claims.claim(tenant_claim, view())
+        made = claims.build_claim(tenant_claim, view())
     except RejectedError as rejected:
-        claim_status.is_lost(tenant_claim, rejected.problems)
-        claims.class_of(tenant_claim)
+        claim_status.is_claim_lost(tenant_claim, rejected.problems)
+        claims.get_class(tenant_claim)
         return
-    claims.patch({**live, "spec": made["spec"]}, made)
-    claim_status.volume_up(tenant_claim, live)
+    claims.build_patch({**live, "spec": made["spec"]}, made)
+    claim_status.build_volume_up(tenant_claim, live)
 
 
 def test_a_volume_that_was_given_is_named_again_and_no_other():
     seen = view()
-    seen.below["PersistentVolume"].put(super_volume("kept", "c"), live=True)
-    seen.below["PersistentVolume"].put(super_volume("other", "d"), live=True)
-    seen.below["PersistentVolume"].put(super_volume("foreign", "c", "kube-system"), live=True)
-    assert claims.claim(claim(volumeName="kept"), seen)["spec"]["volumeName"] == "kept"
+    seen.super_stores["PersistentVolume"].put(super_volume("kept", "c"), live=True)
+    seen.super_stores["PersistentVolume"].put(super_volume("other", "d"), live=True)
+    seen.super_stores["PersistentVolume"].put(
+        super_volume("foreign", "c", "kube-system"), live=True
+    )
+    assert claims.build_claim(claim(volumeName="kept"), seen)["spec"]["volumeName"] == "kept"
     for name in ("other", "foreign", "gone"):
         assert rules(claim(volumeName=name), seen) == {"volume-name"}
     twin_below(seen, spec={"volumeName": "gone"})
-    assert claims.claim(claim(volumeName="gone"), seen)["spec"]["volumeName"] == "gone"
+    assert claims.build_claim(claim(volumeName="gone"), seen)["spec"]["volumeName"] == "gone"
     assert rules(claim(volumeName="other"), seen) == {"volume-name"}
 
 
 def test_a_claim_that_is_below_stays_when_its_class_is_no_longer_shown():
     seen = view()
     twin_below(seen, spec={"storageClassName": "hidden"})
-    assert claims.claim(claim(storageClassName="hidden"), seen)
+    assert claims.build_claim(claim(storageClassName="hidden"), seen)
     assert rules(claim({"uid": "another"}, storageClassName="hidden"), seen) == {"storage-class"}
 
 
@@ -211,15 +215,15 @@ def test_a_claim_on_a_volume_of_the_tenants_own():
         body = own()
         if reference:
             body["spec"]["claimRef"] = {"namespace": reference[0], "name": reference[1]}
-        seen.stores["PersistentVolume"].put(parse(orjson.dumps(body)), live=True)
-        made = claims.claim(wish, seen)
-        keyed = names.volume(TENANT.uid, "mine")
+        seen.stores["PersistentVolume"].put(parse_entry(orjson.dumps(body)), live=True)
+        made = claims.build_claim(wish, seen)
+        keyed = names.build_volume_name(TENANT.uid, "mine")
         assert made["spec"]["volumeName"] == keyed
         assert made["spec"]["storageClassName"] == ""
         live = {**made, "status": {"phase": "Bound"}}
-        raised = claim_status.volume_up(claim(), live)
+        raised = claim_status.build_volume_up(claim(), live)
         assert raised is not None
         assert raised["spec"] == {"volumeName": "mine"}
     forbidden = view(TenantPolicySpec())
-    forbidden.stores["PersistentVolume"].put(parse(orjson.dumps(own())), live=True)
+    forbidden.stores["PersistentVolume"].put(parse_entry(orjson.dumps(own())), live=True)
     assert "volume-name" in rules(claim(volumeName="mine"), forbidden)

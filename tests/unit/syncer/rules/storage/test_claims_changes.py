@@ -7,7 +7,7 @@ from typing import Any
 import orjson
 import pytest
 
-from kubeio.cache.store import parse
+from kubeio.cache.store import parse_entry
 from syncer.rules.storage import claims
 from tenancy import names
 from tests.support.syncer.storage import TENANT, claim, own, view
@@ -15,7 +15,7 @@ from tests.support.syncer.storage import TENANT, claim, own, view
 
 def live_claim(request: str, capacity: str = "", **spec: Any) -> dict[str, Any]:
     """Return the twin of the plain claim with another request."""
-    made = claims.claim(claim(), view())
+    made = claims.build_claim(claim(), view())
     status = {"capacity": {"storage": capacity}} if capacity else {}
     resources = {"requests": {"storage": request}}
     return {
@@ -39,24 +39,24 @@ def live_claim(request: str, capacity: str = "", **spec: Any) -> dict[str, Any]:
 )
 def test_requests_grow_and_shrink_only_above_what_was_given(asked, there, capacity, is_written):
     wish = claim(resources={"requests": {"storage": asked}})
-    body = claims.patch(live_claim(there, capacity), claims.claim(wish, view()))
+    body = claims.build_patch(live_claim(there, capacity), claims.build_claim(wish, view()))
     wanted = {"metadata": {"uid": "b"}, "spec": {"resources": {"requests": {"storage": asked}}}}
     assert body == (wanted if is_written else None)
 
 
 def test_only_leaves_that_may_change_are_written():
     wish = claim(volumeMode="Block", accessModes=["x"], volumeAttributesClassName="fast")
-    body = claims.patch(live_claim("1Gi"), claims.claim(wish, view()))
+    body = claims.build_patch(live_claim("1Gi"), claims.build_claim(wish, view()))
     assert body == {"metadata": {"uid": "b"}, "spec": {"volumeAttributesClassName": "fast"}}
 
 
 def test_a_volume_is_named_once():
     seen = view()
-    seen.stores["PersistentVolume"].put(parse(orjson.dumps(own())), live=True)
-    made = claims.claim(claim(volumeName="mine"), seen)
-    free = claims.patch(live_claim("1Gi"), made)
+    seen.stores["PersistentVolume"].put(parse_entry(orjson.dumps(own())), live=True)
+    made = claims.build_claim(claim(volumeName="mine"), seen)
+    free = claims.build_patch(live_claim("1Gi"), made)
     assert free is not None
-    assert free["spec"] == {"volumeName": names.volume(TENANT.uid, "mine")}
-    bound = claims.patch(live_claim("1Gi", volumeName="pvc-1"), made)
+    assert free["spec"] == {"volumeName": names.build_volume_name(TENANT.uid, "mine")}
+    bound = claims.build_patch(live_claim("1Gi", volumeName="pvc-1"), made)
     assert bound is not None
     assert "spec" not in bound

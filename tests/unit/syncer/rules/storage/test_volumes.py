@@ -9,7 +9,7 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from kubeio.cache.store import parse
+from kubeio.cache.store import parse_entry
 from syncer.model import mirrored_kinds
 from syncer.model.rejections import RejectedError
 from syncer.rules.storage import volumes
@@ -60,7 +60,7 @@ def full_volume() -> dict[str, Any]:
 
 
 def test_a_shown_volume_says_nothing_of_the_super_cluster():
-    shown = volumes.shown(full_volume(), twin_below(view()))
+    shown = volumes.build_shown_volume(full_volume(), twin_below(view()))
     spelled = orjson.dumps(shown).decode()
     assert "secret" not in spelled
     assert TENANT.root not in spelled
@@ -87,34 +87,36 @@ def test_a_shown_volume_says_nothing_of_the_super_cluster():
 def test_a_path_of_a_node_is_shown_as_a_handle(source):
     body = full_volume()
     del body["spec"]["csi"]
-    shown = volumes.shown({**body, "spec": {**body["spec"], **source}}, twin_below(view()))
-    assert shown["spec"]["csi"] == {"driver": volumes.DRIVER, "volumeHandle": "pvc-1"}
+    shown = volumes.build_shown_volume(
+        {**body, "spec": {**body["spec"], **source}}, twin_below(view())
+    )
+    assert shown["spec"]["csi"] == {"driver": volumes.PLACEHOLDER_DRIVER, "volumeHandle": "pvc-1"}
     assert not set(source) & set(shown["spec"])
 
 
 def test_a_volume_is_the_tenants_when_both_sides_say_so():
     seen = view()
     bound = entry("PersistentVolume", "pvc-1", spec=full_volume()["spec"])
-    assert volumes.claim_below(bound, seen) is None
+    assert volumes.get_bound_super_claim(bound, seen) is None
     twin_below(seen, spec={"volumeName": "pvc-1"})
-    found = volumes.claim_below(bound, seen)
+    found = volumes.get_bound_super_claim(bound, seen)
     assert found is not None
     unproved = super_volume("pvc-1", "c", spec={"claimRef": {"namespace": BELOW, "name": "c"}})
-    assert volumes.claim_below(unproved, seen) is None
-    record = {"annotations": ownership.annotations(TENANT, "", "x")}
+    assert volumes.get_bound_super_claim(unproved, seen) is None
+    record = {"annotations": ownership.build_owner_annotations(TENANT, "", "x")}
     written = entry("PersistentVolume", "pvc-1", spec=full_volume()["spec"], metadata=record)
-    assert volumes.claim_below(written, seen) is None  # the tenant has that one already
+    assert volumes.get_bound_super_claim(written, seen) is None  # the tenant has that one already
     other = view()
     twin_below(other, spec={"volumeName": "pvc-2"})
-    assert volumes.claim_below(bound, other) is None
+    assert volumes.get_bound_super_claim(bound, other) is None
 
 
 def test_a_strangers_claim_shows_nothing():
     seen = view()
     stranger = entry("PersistentVolumeClaim", "c", BELOW, spec={"volumeName": "pvc-1"})
-    seen.below["PersistentVolumeClaim"].put(stranger, live=True)
+    seen.super_stores["PersistentVolumeClaim"].put(stranger, live=True)
     bound = entry("PersistentVolume", "pvc-1", spec=full_volume()["spec"])
-    assert volumes.claim_below(bound, seen) is None
+    assert volumes.get_bound_super_claim(bound, seen) is None
 
 
 # --- volumes, down --------------------------------------------------------------------------------
@@ -122,10 +124,10 @@ def test_a_strangers_claim_shows_nothing():
 
 def test_the_twin_of_a_volume_is_pinned_and_kept():
     space = entry("Namespace", BELOW)
-    twin = volumes.volume(own(mountOptions=["ro"]), ("web", "c"), space, view())
-    assert twin["metadata"]["name"] == names.volume(TENANT.uid, "mine")
+    twin = volumes.build_volume(own(mountOptions=["ro"]), ("web", "c"), space, view())
+    assert twin["metadata"]["name"] == names.build_volume_name(TENANT.uid, "mine")
     assert twin["metadata"]["ownerReferences"][0]["uid"] == space.uid
-    assert ownership.owner_of(twin["metadata"]) == ownership.Owner(TENANT.uid, "mine-uid", "")
+    assert ownership.read_owner(twin["metadata"]) == ownership.TwinOwner(TENANT.uid, "mine-uid", "")
     assert twin["spec"] == {
         "accessModes": ["ReadWriteMany"],
         "capacity": {"storage": "1Gi"},
@@ -167,28 +169,30 @@ CSI = {"driver": "csi.example", "volumeHandle": "h"}
 )
 def test_volumes_that_are_refused(spec, rule):
     with pytest.raises(RejectedError) as raised:
-        volumes.volume(own(**spec), ("web", "c"), None, view())
+        volumes.build_volume(own(**spec), ("web", "c"), None, view())
     assert rule in {problem.rule for problem in raised.value.problems}
 
 
 def test_a_listed_driver_is_offered_and_without_a_list_nothing_is():
-    assert volumes.volume(own(csi=CSI), ("web", "c"), None, view())["spec"]["csi"] == CSI
+    assert volumes.build_volume(own(csi=CSI), ("web", "c"), None, view())["spec"]["csi"] == CSI
     for source in ({"csi": CSI}, {"nfs": NFS}):
         with pytest.raises(RejectedError):
-            volumes.volume(own(**source), None, None, view(TenantPolicySpec()))
+            volumes.build_volume(own(**source), None, None, view(TenantPolicySpec()))
 
 
 @given(OBJECTS)
 def test_whatever_a_volume_holds_it_is_built_or_refused(spec):
     tenant_x = {"metadata": {"name": "mine", "uid": "x"}, "spec": spec}
-    found = parse(orjson.dumps(tenant_x))
-    assert volumes.is_offered(found, view()) in (True, False)
-    assert volumes.claim_named(found) is None or isinstance(volumes.claim_named(found), tuple)
+    found = parse_entry(orjson.dumps(tenant_x))
+    assert volumes.may_sync_down(found, view()) in (True, False)
+    assert volumes.get_claim_reference(found) is None or isinstance(
+        volumes.get_claim_reference(found), tuple
+    )
 
 
 def live_volume(phase: str, uid: str = "") -> dict[str, Any]:
     """Return the twin of the plain volume as the super cluster hands it out."""
-    twin = volumes.volume(own(), ("web", "c"), None, view())
+    twin = volumes.build_volume(own(), ("web", "c"), None, view())
     reference = {**twin["spec"]["claimRef"], **({"uid": uid} if uid else {})}
     return {
         "metadata": {**twin["metadata"], "uid": "b"},
@@ -198,15 +202,15 @@ def live_volume(phase: str, uid: str = "") -> dict[str, Any]:
 
 
 def test_a_volume_is_pinned_anew_only_when_it_was_moved_or_freed():
-    twin = volumes.volume(own(), ("web", "c"), None, view())
-    assert volumes.patch(live_volume("Bound", "c-uid"), twin, own()) is None
+    twin = volumes.build_volume(own(), ("web", "c"), None, view())
+    assert volumes.build_patch(live_volume("Bound", "c-uid"), twin, own()) is None
     taken = own(claimRef={"namespace": "web", "name": "c", "uid": "old"})
-    assert volumes.patch(live_volume("Released", "c-uid"), twin, taken) is None
-    freed = volumes.patch(live_volume("Released", "c-uid"), twin, own())
+    assert volumes.build_patch(live_volume("Released", "c-uid"), twin, taken) is None
+    freed = volumes.build_patch(live_volume("Released", "c-uid"), twin, own())
     assert freed is not None
     assert freed["spec"]["claimRef"]["uid"] is None
-    moved = volumes.patch(
-        live_volume("Bound", "c-uid"), volumes.volume(own(), ("db", "c"), None, view()), own()
+    moved = volumes.build_patch(
+        live_volume("Bound", "c-uid"), volumes.build_volume(own(), ("db", "c"), None, view()), own()
     )
     assert moved is not None
     assert moved["spec"]["claimRef"]["namespace"] == f"{TENANT.root}-db"
@@ -214,19 +218,19 @@ def test_a_volume_is_pinned_anew_only_when_it_was_moved_or_freed():
 
 def test_a_bound_volume_names_the_tenants_claim():
     tenant_claim = entry("PersistentVolumeClaim", "c", "web")
-    assert volumes.claim_up(own(), live_volume("Available"), tenant_claim) is None
-    body = volumes.claim_up(own(), live_volume("Bound"), tenant_claim)
+    assert volumes.build_claim_up(own(), live_volume("Available"), tenant_claim) is None
+    body = volumes.build_claim_up(own(), live_volume("Bound"), tenant_claim)
     assert body is not None
     assert body["spec"]["claimRef"]["uid"] == "c-uid"
     named = own(claimRef=body["spec"]["claimRef"])
-    assert volumes.claim_up(named, live_volume("Bound"), tenant_claim) is None
+    assert volumes.build_claim_up(named, live_volume("Bound"), tenant_claim) is None
 
 
 def test_a_phase_is_said_once_and_never_a_pending_one():
     bound = {**own(), "status": {"phase": "Bound"}}
-    assert volumes.phase_patch(bound, "Bound") is None
-    assert volumes.phase_patch(bound, "Pending") is None
-    assert volumes.phase_patch({**own(), "status": "odd"}, "Bound") is not None
+    assert volumes.build_phase_patch(bound, "Bound") is None
+    assert volumes.build_phase_patch(bound, "Pending") is None
+    assert volumes.build_phase_patch({**own(), "status": "odd"}, "Bound") is not None
 
 
 @given(
@@ -234,12 +238,12 @@ def test_a_phase_is_said_once_and_never_a_pending_one():
     st.tuples(st.text(min_size=1), st.text(min_size=1)),
 )
 def test_no_two_volumes_share_a_name_below(one, other):
-    assert (names.volume(*one) == names.volume(*other)) == (one == other)
-    assert len(names.volume(*one)) <= names.MAX_LABEL
+    assert (names.build_volume_name(*one) == names.build_volume_name(*other)) == (one == other)
+    assert len(names.build_volume_name(*one)) <= names.MAX_LABEL
 
 
 def test_names_cannot_be_shifted_between_tenant_and_volume():
-    assert names.volume("a", "bc") != names.volume("ab", "c")
+    assert names.build_volume_name("a", "bc") != names.build_volume_name("ab", "c")
 
 
 def test_what_a_tenant_marks_as_ours_never_goes_down():
@@ -249,5 +253,5 @@ def test_what_a_tenant_marks_as_ours_never_goes_down():
         metadata={"labels": {wellknown.MIRRORED: "true"}},
         spec=own()["spec"],
     )
-    assert mirrored_kinds.is_ours(forged)
-    assert not volumes.is_offered(forged, view())
+    assert mirrored_kinds.is_own_mirror(forged)
+    assert not volumes.may_sync_down(forged, view())
