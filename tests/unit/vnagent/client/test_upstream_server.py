@@ -56,7 +56,7 @@ async def test_a_refused_connection_is_let_go_before_another_credential_is_looke
         return False
 
     origin = SimpleNamespace(
-        connect=dial, renew_credential=renew, remember=id, write_request=lambda *_: b""
+        connect=dial, renew_credential=renew, remember_session=id, write_request=lambda *_: b""
     )
     opening = asyncio.ensure_future(UpstreamServer(origin, None).open("GET", "/", []))
     await looking.wait()

@@ -163,9 +163,9 @@ async def test_strangers_are_few(set_up, monkeypatch):
         for _ in range(20):
             plain = socket.create_connection(("127.0.0.1", set_up.port))
             stack.callback(plain.close)
-        await eventually(lambda: set_up.server.listener.strangers.count == 5)
+        await eventually(lambda: set_up.server.listener.pending.count == 5)
         await eventually(lambda: refused("crowded") - crowded == 15)
-        await eventually(lambda: set_up.server.listener.strangers.count == 0)
+        await eventually(lambda: set_up.server.listener.pending.count == 0)
         assert await outcome(set_up, set_up.context()) == "200"
 
 
@@ -178,7 +178,7 @@ async def test_a_flood_of_strangers_shuts_nobody_else_out(set_up, monkeypatch):
                 ("127.0.0.1", set_up.port), source_address=("127.0.0.2", 0)
             )
             stack.callback(plain.close)
-        await eventually(lambda: set_up.server.listener.strangers.count == MAX_PENDING_PER_SOURCE)
+        await eventually(lambda: set_up.server.listener.pending.count == MAX_PENDING_PER_SOURCE)
         assert await outcome(set_up, set_up.context()) == "200"
         assert set_up.server.listener.pending.count == MAX_PENDING_PER_SOURCE
 
@@ -194,14 +194,14 @@ async def test_a_tenant_gets_in_past_strangers_of_many_addresses(set_up, monkeyp
                     ("127.0.0.1", set_up.port), source_address=(f"127.0.0.{number}", 0)
                 )
                 stack.callback(plain.close)
-        await eventually(lambda: set_up.server.listener.strangers.count == 12)
+        await eventually(lambda: set_up.server.listener.pending.count == 12)
         crowded, handshake = refused("crowded"), refused("handshake")
         for _ in range(4):
             assert await outcome(set_up, set_up.context()) == "200"
         # Who was shown out has done nothing wrong.
         assert (refused("crowded") - crowded, refused("handshake") - handshake) == (1, 0)
         assert len(set_up.server.listener.rebuffs) == 1
-    await eventually(lambda: set_up.server.listener.strangers.count == 0)
+    await eventually(lambda: set_up.server.listener.pending.count == 0)
 
 
 def refused(reason: str, tenant: str = metrics.UNKNOWN_TENANT_LABEL) -> float:

@@ -45,7 +45,7 @@ async def test_a_twin_that_the_api_cannot_change_is_made_anew():
 async def test_it_is_not_when_the_tenant_has_changed_its_mind():
     world = SessionWorld()
     service_pair(world, OWN, THERE)
-    body = world.above.object("ServiceObject", "x")
+    body = world.above.object("Service", "x")
     world.above.has("Service", "x", {**body, "spec": THERE})
     with pytest.raises(Exception, match="in use"):
         await reconcile(world, "Service")
@@ -55,7 +55,7 @@ async def test_it_is_not_when_the_tenant_has_changed_its_mind():
 async def test_it_is_not_when_another_object_has_the_name():
     world = SessionWorld()
     service_pair(world, OWN, THERE)
-    body = world.below.object("ServiceObject", "x")
+    body = world.below.object("Service", "x")
     world.below.has("Service", "x", {**body, "metadata": {**body["metadata"], "uid": "n"}})
     with pytest.raises(Exception, match="in use"):
         await reconcile(world, "Service")
