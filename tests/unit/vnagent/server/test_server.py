@@ -200,7 +200,7 @@ async def test_a_tenant_gets_in_past_strangers_of_many_addresses(set_up, monkeyp
             assert await outcome(set_up, set_up.context()) == "200"
         # Who was shown out has done nothing wrong.
         assert (refused("crowded") - crowded, refused("handshake") - handshake) == (1, 0)
-        assert len(set_up.server.listener.rebuffs) == 1
+        assert len(set_up.server.listener.peer_backoff) == 1
     await eventually(lambda: set_up.server.listener.pending.count == 0)
 
 
