@@ -333,7 +333,7 @@ async def stage(plane: LocalControlPlane, inside: LocalControlPlane) -> AsyncIte
             admin=admin,
             manager=manager,
             means=means,
-            tenant_clients=tenants,
+            tenants=tenants,
             nowhere=nowhere,
             woken=woken,
         )

@@ -21,7 +21,7 @@ from typing import Any
 import orjson
 import pytest
 from cryptography import x509
-from kubernetes.utils.parse_quantity import parse_quantity
+from kubernetes.utils.quantity import parse_quantity
 
 from kubeio import Object, errors
 from kubeio.api.client import Client
