@@ -18,6 +18,7 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
+from kubeio.http.rest import ClientOptions
 from tenancy.resources import PODS
 
 _AGENT = "binder"
@@ -43,7 +44,7 @@ async def _bind(
 async def _run(endpoint: Endpoint, names: list[str]) -> None:
     waiting: asyncio.Queue[tuple[str, str]] = asyncio.Queue()
     async with (
-        Client(endpoint, user_agent=_AGENT) as client,
+        Client(endpoint, ClientOptions(user_agent=_AGENT)) as client,
         LoadTransport(endpoint, agent=_AGENT, connections=_AT_ONCE) as wire,
         asyncio.TaskGroup() as group,
     ):

@@ -22,6 +22,7 @@ import uvloop
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import loading
+from kubeio.http.rest import ClientOptions
 from kubeio.http.watch_decoder import WatchEvent
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 
@@ -168,7 +169,7 @@ async def _run(plan: dict[str, Any]) -> None:
     tasks: list[asyncio.Task[None]] = []
     for cluster in plan["clusters"]:
         endpoint = loading.load_tenant_kubeconfig(cluster["content"], name=cluster["name"])
-        client = await Client(endpoint, user_agent="observer").__aenter__()
+        client = await Client(endpoint, ClientOptions(user_agent="observer")).__aenter__()
         tasks += [
             asyncio.create_task(_watch(records, client, cluster["name"], cluster["side"], kind))
             for kind in plan["kinds"]

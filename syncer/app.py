@@ -16,8 +16,9 @@ import structlog
 from kubeio.api.client import Client
 from kubeio.api.leader_election import LeaderElector, LeaseLostError, build_identity
 from kubeio.config.endpoint import Endpoint
-from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.controller.worker import Worker
+from kubeio.http.rest import ClientOptions
 from kubeio.loop_budget import LoopBudget
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.handlers.dispatcher import Dispatcher, build_log_fields
@@ -72,10 +73,12 @@ class Syncer:
         self._on_started = on_started
         turns = LoopBudget()
         self.queue: FairQueue[Key] = FairQueue(
-            name=wellknown.SYNCER,
+            QueueOptions(
+                name=wellknown.SYNCER,
+                weight=lambda group: self.tenants.get_weight(group),  # noqa: PLW0108 - not there yet
+                max_in_flight=MAX_IN_FLIGHT_PER_TENANT,
+            ),
             group=build_group,
-            weight=lambda group: self.tenants.get_weight(group),  # noqa: PLW0108 - not there yet
-            in_flight=MAX_IN_FLIGHT_PER_TENANT,
             loop_budget=turns,
         )
         self.home = HomeCluster(
@@ -137,12 +140,14 @@ async def run_with_leader_election(options: SyncerOptions, endpoint: Endpoint) -
     # Renewals neither wait behind a burst of writes nor are fenced.
     async with contextlib.AsyncExitStack() as stack:
         lease = LeaderElector(
-            await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
+            await stack.enter_async_context(
+                Client(endpoint, ClientOptions(user_agent=agent, connections=1))
+            ),
             namespace=options.namespace,
             name=wellknown.SYNCER,
             identity=build_identity(options.identity, options.pod_uid),
         )
-        super_client = Client(endpoint, user_agent=agent, fence=lease.check_fence)
+        super_client = Client(endpoint, ClientOptions(user_agent=agent, fence=lease.check_fence))
         syncer = Syncer(
             await stack.enter_async_context(super_client),
             options,

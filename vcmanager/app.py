@@ -20,8 +20,9 @@ from kubeio.api.client import Client
 from kubeio.api.event_recorder import EventRecorder
 from kubeio.api.leader_election import LeaderElector, LeaseLostError, build_identity
 from kubeio.config.endpoint import Endpoint
-from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.controller.worker import Result, Worker
+from kubeio.http.rest import ClientOptions
 from telemetry.probes import HealthProbes
 from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
@@ -81,13 +82,15 @@ async def run_with_leader_election(options: ManagerOptions, endpoint: Endpoint) 
     # Renewals neither queue behind a burst of writes nor are they fenced.
     async with contextlib.AsyncExitStack() as stack:
         lease = LeaderElector(
-            await stack.enter_async_context(Client(endpoint, user_agent=agent, connections=1)),
+            await stack.enter_async_context(
+                Client(endpoint, ClientOptions(user_agent=agent, connections=1))
+            ),
             namespace=options.namespace,
             name=wellknown.MANAGER,
             identity=build_identity(options.identity, options.pod_uid),
         )
         super_client = await stack.enter_async_context(
-            Client(endpoint, user_agent=agent, fence=lease.check_fence)
+            Client(endpoint, ClientOptions(user_agent=agent, fence=lease.check_fence))
         )
         manager = _Manager(options, endpoint, super_client, stop)
         async with HealthProbes().serve_in_block(options.port):
@@ -122,7 +125,8 @@ class _Manager:
         self._client = super_client
         self._stop = stop
         self._queue: FairQueue[ReconcileKey] = FairQueue(
-            name="vc-manager", group=lambda key: key.group, max_delay=_MAX_DELAY_SECONDS
+            QueueOptions(name="vc-manager", max_delay=_MAX_DELAY_SECONDS),
+            group=lambda key: key.group,
         )
 
     async def run(self) -> None:

@@ -14,7 +14,7 @@ from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.output.cli_errors import CliError, UsageError
 from kubeio.api.client import Client
 from kubeio.config import loading
-from kubeio.http.rest import DEFAULT_DEADLINE_SECONDS
+from kubeio.http.rest import DEFAULT_DEADLINE_SECONDS, ClientOptions
 from tenancy import names
 
 DEFAULT_NAMESPACE = "default"
@@ -54,7 +54,7 @@ async def connect_super_cluster(
         )
     namespace = access.namespace or _get_default_namespace(access, is_in_pod=is_in_pod)
     deadline = access.request_timeout_seconds or DEFAULT_DEADLINE_SECONDS
-    async with Client(endpoint, user_agent=user_agent, deadline=deadline) as client:
+    async with Client(endpoint, ClientOptions(user_agent=user_agent, deadline=deadline)) as client:
         yield SuperConnection(client, namespace, is_explicit=bool(access.namespace))
 
 

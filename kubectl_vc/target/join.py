@@ -25,6 +25,7 @@ from kubeio.api.client import Client
 from kubeio.api.yaml_writer import to_yaml
 from kubeio.config import loading, secret_kubeconfig
 from kubeio.config.endpoint import Endpoint
+from kubeio.http.rest import ClientOptions
 from tenancy import conditions, super_clusters
 from tenancy.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SUPER_CLUSTERS
 from tenancy.super_clusters import AccessMode, SuperClusterSpec
@@ -83,7 +84,10 @@ async def run_join(
     shown = _build_component_endpoint(endpoint, options)
     async with (
         connect_super_cluster(access) as connection,
-        Client(dataclasses.replace(endpoint, name=shown.server), user_agent=FIELD_MANAGER) as there,
+        Client(
+            dataclasses.replace(endpoint, name=shown.server),
+            ClientOptions(user_agent=FIELD_MANAGER),
+        ) as there,
     ):
         home = await fetch_identity(connection.super_client)
         with attribute_to_target():

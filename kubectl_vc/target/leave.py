@@ -20,6 +20,7 @@ from kubectl_vc.target.manifests import MANAGED_BY, TargetObjects
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import loading
+from kubeio.http.rest import ClientOptions
 from tenancy.resources import SECRETS, SUPER_CLUSTERS, Resource
 
 
@@ -76,7 +77,7 @@ async def run_leave(
             endpoint = await loading.load_user_kubeconfig(
                 options.kubeconfig, options.context, context_flag=join.CONTEXT_FLAG
             )
-            async with Client(endpoint, user_agent=join.FIELD_MANAGER) as there:
+            async with Client(endpoint, ClientOptions(user_agent=join.FIELD_MANAGER)) as there:
                 with join.attribute_to_target():
                     found = await join.fetch_identity(there)
                 other = await join.find_duplicate(here, options.name, found)

@@ -20,15 +20,15 @@ from kubeio import Object, errors
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import watch_decoder
 from kubeio.http.rest import (
-    DEFAULT_DEADLINE_SECONDS,
+    DEFAULT_CLIENT_OPTIONS,
     JSON,
     WATCH_IDLE_SECONDS,
+    ClientOptions,
     JsonPatchOperations,
     QueryParams,
     RequestBody,
     RestClient,
 )
-from kubeio.http.transport_protocol import Fence
 from tenancy.resources import Resource
 
 PatchKind = Literal["merge", "strategic", "json"]
@@ -49,34 +49,13 @@ _APPLY = "application/apply-patch+yaml"  # JSON is valid YAML
 class Client:
     """Client of one API server. Use as `async with Client(endpoint) as client`."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        user_agent: str = "virtual-cluster",
-        connections: int = 32,
-        deadline: float = DEFAULT_DEADLINE_SECONDS,
-        fence: Fence | None = None,
-        max_response_bytes: int | None = None,
-    ) -> None:
-        """Use at most `connections` for requests. Watches have connections of their own.
-
-        `fence` is called before each write, and raises errors.Fenced when writes are forbidden.
-        `max_response_bytes` limits the bytes of an answer, if it is less than the usual limit.
-        """
+    def __init__(self, endpoint: Endpoint, options: ClientOptions = DEFAULT_CLIENT_OPTIONS) -> None:
+        """Create the client. It makes no connection before the first request."""
         self.endpoint = endpoint
-        self.user_agent = user_agent
-        self.fence = fence
-        self.supports_streamed_lists = True
-        """Set to False by a reflector once the server has refused one."""
-        self._transport = RestClient(
-            endpoint,
-            user_agent=user_agent,
-            connections=connections,
-            deadline=deadline,
-            fence=fence,
-            max_response_bytes=max_response_bytes,
-        )
+        self.user_agent = options.user_agent
+        self.fence = options.fence
+        self._supports_streamed_lists = True
+        self._transport = RestClient(endpoint, options)
 
     async def __aenter__(self) -> Self:
         """Open the pools. No connection is made yet."""
@@ -91,6 +70,15 @@ class Client:
     ) -> None:
         """Close every connection."""
         await self._transport.__aexit__(kind, problem, traceback)
+
+    @property
+    def supports_streamed_lists(self) -> bool:
+        """Return whether to stream lists (WatchList): the server has not refused one."""
+        return self._supports_streamed_lists
+
+    def disable_streamed_lists(self) -> None:
+        """Record that the server refuses streamed lists. Every later list of it is paged."""
+        self._supports_streamed_lists = False
 
     async def get(
         self,

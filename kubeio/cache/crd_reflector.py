@@ -12,7 +12,7 @@ from collections.abc import Callable
 
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.cache.reflector import Reflector
+from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from kubeio.loop_budget import LoopBudget
 from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, Resource
@@ -61,9 +61,9 @@ class CrdReflector:
             client,
             CUSTOM_RESOURCE_DEFINITIONS,
             definitions,
-            field_selector=f"metadata.name={crd_name(resource)}",
-            metadata_only=True,
-            side=side,
+            ReflectorOptions(
+                field_selector=f"metadata.name={crd_name(resource)}", metadata_only=True, side=side
+            ),
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,
         )
@@ -131,7 +131,7 @@ class CrdReflector:
             self._client,
             self.resource,
             self.store,
-            side=self._side,
+            ReflectorOptions(side=self._side),
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,
             backoff=Backoff(base=0.5, ceiling=_MAX_BACKOFF_SECONDS),

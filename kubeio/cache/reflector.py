@@ -14,6 +14,7 @@ import asyncio
 import logging
 import random
 from collections.abc import Awaitable, Callable
+from dataclasses import dataclass
 
 import msgspec
 import structlog
@@ -71,6 +72,33 @@ _PAGE_DECODER = msgspec.json.Decoder(_Page)
 _BOOKMARK_DECODER = msgspec.json.Decoder(_Bookmark)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ReflectorOptions:
+    """Options of a reflector: the selected objects, the part of them that is kept, the limits."""
+
+    namespace: str = ""
+    """Empty for the objects of all namespaces."""
+    label_selector: str = ""
+    field_selector: str = ""
+    metadata_only: bool = False
+    reduce: Callable[[Entry], Entry] | None = None
+    """Returns the part of an entry that is kept. None: entries are kept whole."""
+    side: str = ""
+    """Metric label from a bounded set, such as `super` or `tenant`."""
+    has_bookmarks: bool = True
+    """False for Events, because API servers keep Events out of their watch cache.
+
+    Silence means nothing then.
+    """
+    idle_timeout: float = WATCH_IDLE_SECONDS
+    """Seconds of silence after which a watch with bookmarks is broken."""
+    max_list_bytes: int | None = None
+    """Limit of the bytes of a list that are kept. A longer list fails. None: no limit."""
+
+
+DEFAULT_REFLECTOR_OPTIONS = ReflectorOptions()
+
+
 class Reflector:
     """Reflector of one collection of one server into one store."""
 
@@ -79,33 +107,18 @@ class Reflector:
         client: Client,
         resource: Resource,
         store: Store,
+        options: ReflectorOptions = DEFAULT_REFLECTOR_OPTIONS,
         *,
-        namespace: str = "",
-        label_selector: str = "",
-        field_selector: str = "",
-        metadata_only: bool = False,
-        reduce: Callable[[Entry], Entry] | None = None,
-        side: str = "",
         loop_budget: LoopBudget | None = None,
         is_budget_spent: Callable[[], bool] | None = None,
-        idle_timeout: float = WATCH_IDLE_SECONDS,
-        has_bookmarks: bool = True,
         backoff: Backoff | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
-        max_list_bytes: int | None = None,
     ) -> None:
-        """Set up the reflector. `side` is the bounded metric label, `super` or `tenant`.
+        """Create the reflector. `run` starts it.
 
-        `max_list_bytes` limits the bytes of a list that are kept, and a longer list fails. The
-        default is no limit.
-
-        `reduce` returns the part of an entry that is kept, if that is not all. `has_bookmarks` is
-        False for Events, because API servers keep Events out of their watch cache. Silence means
-        nothing then.
-
-        A watch begins in a fresh one of `loop_budget`, the event loop's. After each object the
-        reflector yields to the loop if `is_budget_spent` returns True. The default of it is the end
-        of the turn.
+        `loop_budget` is the one of the event loop, and a watch begins in an iteration with budget
+        left. After each object the reflector yields to the loop if `is_budget_spent` returns True.
+        Its default is `loop_budget.is_spent`.
         """
         self.store = store
         self.resource = resource
@@ -120,18 +133,17 @@ class Reflector:
         self.problem = ""
         """The last failure as a sentence, empty without a failure."""
         self._client = client
-        self._namespace = namespace
-        self._labels = label_selector
-        self._fields = field_selector
-        self._metadata_only = metadata_only
-        self._reduce = reduce
+        self._options = options
+        self._reduce = options.reduce
         self._loop_budget = loop_budget or LoopBudget()
         self._is_budget_spent = is_budget_spent or self._loop_budget.is_spent
-        self._idle_timeout = idle_timeout if has_bookmarks else _NO_BOOKMARK_IDLE_SECONDS
-        self._seconds = _WATCH_SECONDS_RANGE if has_bookmarks else _NO_BOOKMARK_SECONDS_RANGE
+        self._idle_timeout, self._seconds = (
+            (options.idle_timeout, _WATCH_SECONDS_RANGE)
+            if options.has_bookmarks
+            else (_NO_BOOKMARK_IDLE_SECONDS, _NO_BOOKMARK_SECONDS_RANGE)
+        )
         self._backoff = backoff or Backoff(base=0.5, ceiling=30.0)
         self._sleep = sleep
-        self._max_list_bytes = max_list_bytes
         self._resume_version = ""
         self._logged_problem = ""
         self._must_check_history = False
@@ -140,9 +152,9 @@ class Reflector:
         self._started_at = 0.0
         self._pause_timer: asyncio.Future[object] | None = None
         self._synced = asyncio.Event()
-        self._restarts_metric = metrics.WATCH_RESTARTS.labels(side, resource.plural)
-        self._events_metric = metrics.WATCH_EVENTS.labels(side, resource.plural)
-        self._objects_metric = metrics.CACHED_OBJECTS.labels(side, resource.plural)
+        self._restarts_metric = metrics.WATCH_RESTARTS.labels(options.side, resource.plural)
+        self._events_metric = metrics.WATCH_EVENTS.labels(options.side, resource.plural)
+        self._objects_metric = metrics.CACHED_OBJECTS.labels(options.side, resource.plural)
         self._counted = 0
         self._logger = _log.bind(cluster=client.endpoint.title, resource=resource.plural)
 
@@ -263,7 +275,7 @@ class Reflector:
             await self._watch(initial=True)
         except (errors.Invalid, errors.BadRequest) as answer:
             self._logger.info("watch.no_streamed_lists", answer=str(answer))
-            self._client.supports_streamed_lists = False
+            self._client.disable_streamed_lists()
 
     async def _watch(self, *, initial: bool) -> None:
         """Watch the collection. With `initial` the server first streams all of it (WatchList).
@@ -278,14 +290,14 @@ class Reflector:
         await self._loop_budget.wait_for_budget()  # a start opens hundreds, each with a handshake
         async with self._client.watch(
             self.resource,
-            namespace=self._namespace,
-            label_selector=self._labels,
-            field_selector=self._fields,
+            namespace=self._options.namespace,
+            label_selector=self._options.label_selector,
+            field_selector=self._options.field_selector,
             resource_version=self._resume_version,
             initial_events=initial,
             timeout_seconds=seconds,
             idle_timeout=self._idle_timeout,
-            metadata_only=self._metadata_only,
+            metadata_only=self._options.metadata_only,
         ) as events:
             self.problem = ""  # the server watches, however late its next event is
             async for event in events:
@@ -336,12 +348,12 @@ class Reflector:
         return _PAGE_DECODER.decode(
             await self._client.list_encoded(
                 self.resource,
-                namespace=self._namespace,
-                label_selector=self._labels,
-                field_selector=self._fields,
+                namespace=self._options.namespace,
+                label_selector=self._options.label_selector,
+                field_selector=self._options.field_selector,
                 limit=limit,
                 continue_token=token,
-                metadata_only=self._metadata_only,
+                metadata_only=self._options.metadata_only,
                 deadline=_LIST_DEADLINE,
             )
         )
@@ -383,8 +395,9 @@ class Reflector:
 
     def _check_list_size(self, size: int) -> None:
         """Raise Unavailable if a list is larger than the limit and may not fit into memory."""
-        if self._max_list_bytes is not None and size > self._max_list_bytes:
-            raise errors.Unavailable(f"the list has more than {self._max_list_bytes} bytes")
+        limit = self._options.max_list_bytes
+        if limit is not None and size > limit:
+            raise errors.Unavailable(f"the list has more than {limit} bytes")
 
     def _collect_initial(
         self, found: dict[StoreKey, Entry], event: watch_decoder.WatchEvent

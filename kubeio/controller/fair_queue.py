@@ -16,6 +16,7 @@ import random
 import time
 from collections import deque
 from collections.abc import Callable, Hashable
+from dataclasses import dataclass
 from typing import Any, Generic, TypeVar
 
 from kubeio import backoff
@@ -34,33 +35,56 @@ class QueueClosed(Exception):  # noqa: N818 - says what is so, not what went wro
     """The queue is closed and hands out no keys."""
 
 
+def _weigh_equally(_: str) -> int:
+    """Return the weight of a group in a queue without weights."""
+    return 1
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class QueueOptions:
+    """Options of a queue: the shares of its groups, and the delays of failing keys."""
+
+    name: str = ""
+    """Metric label of the queue."""
+    weight: Callable[[str], int] = _weigh_equally
+    """Returns the number of keys that a group may have in each of its turns.
+
+    It is called at each turn, so a new value takes effect from the next turn on.
+    """
+    max_in_flight: int = 8
+    """Maximum number of keys of one group that are in work."""
+    base_delay: float = 0.1
+    """First retry delay in seconds of a failing key. Each further delay is longer."""
+    max_delay: float = 300.0
+    """Longest retry delay in seconds."""
+
+
+DEFAULT_QUEUE_OPTIONS = QueueOptions()
+
+
 class FairQueue(Generic[K]):
     """A work queue for one process. Not thread-safe: everything happens on one event loop."""
 
     def __init__(
         self,
+        options: QueueOptions = DEFAULT_QUEUE_OPTIONS,
         *,
         group: Callable[[K], str],
-        name: str = "",
-        weight: Callable[[str], int] = lambda _: 1,
-        in_flight: int = 8,
-        base_delay: float = 0.1,
-        max_delay: float = 300.0,
         loop_budget: LoopBudget | None = None,
         clock: Callable[[], float] = time.monotonic,
         chance: Callable[[], float] = random.random,
     ) -> None:
-        """Set the group of a key, the keys per turn of a group, and its limit of keys in work.
+        """Create an empty queue. `group` returns the name of a key's group.
 
-        `weight` is called at each turn, so a new value takes effect from the next turn on.
-        `loop_budget` are the loop's: `get` hands out only as many keys as each has time for.
+        `get` hands out only as many keys in one iteration of the event loop as `loop_budget` has
+        time for.
         """
-        self.name = name
+        self.name = options.name
         self._group_of = group
-        self._weight_of = weight
-        self._limit = in_flight
+        self._weight_of = options.weight
+        self._limit = options.max_in_flight
         self.loop_budget = loop_budget or LoopBudget()
-        self._base, self._ceiling = base_delay, max_delay
+        self._base, self._ceiling = options.base_delay, options.max_delay
         self._clock, self._chance = clock, chance
         self._groups: dict[str, QueueGroup[K]] = {}
         self._high: GroupRing[K] = GroupRing()
@@ -81,7 +105,7 @@ class FairQueue(Generic[K]):
         self._timer_due = 0.0
         self._closed = False
         self._metrics = metrics.QueueMetrics(
-            name,
+            options.name,
             depth=self.__len__,
             unfinished=self.unfinished_work_seconds,
             longest=self.longest_running_seconds,

@@ -8,6 +8,7 @@ Hazard: only repeatable requests may be repeated. A request without an answer ma
 import asyncio
 import contextlib
 from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
+from dataclasses import dataclass
 from functools import cache, partial
 from types import TracebackType
 from typing import Any, Self
@@ -44,28 +45,32 @@ WATCH_IDLE_SECONDS = 75.0
 _get_request_counter = cache(metrics.REQUESTS.labels)
 
 
+@dataclass(frozen=True, slots=True, kw_only=True)
+class ClientOptions:
+    """Options of the connections to one API server."""
+
+    user_agent: str = "virtual-cluster"
+    connections: int = 32
+    """Maximum number of connections for requests. Each watch has one more of its own."""
+    deadline: float = DEFAULT_DEADLINE_SECONDS
+    """Seconds for one request with its retries, unless the request sets its own deadline."""
+    fence: Fence | None = None
+    """Called before each write. Raises errors.Fenced when writes are forbidden."""
+    max_response_bytes: int | None = None
+    """Limit of the bytes of one answer, if it is lower than the limit of every client."""
+
+
+DEFAULT_CLIENT_OPTIONS = ClientOptions()
+
+
 class RestClient:
     """The connections to one API server. Use as `async with`."""
 
-    def __init__(
-        self,
-        endpoint: Endpoint,
-        *,
-        user_agent: str,
-        connections: int,
-        deadline: float,
-        fence: Fence | None = None,
-        max_response_bytes: int | None = None,
-    ) -> None:
-        """Create only the SSL context. `connections` limits requests, and watches are extra.
-
-        `most` limits the bytes of an answer, if it is less than the usual limit.
-        """
+    def __init__(self, endpoint: Endpoint, options: ClientOptions = DEFAULT_CLIENT_OPTIONS) -> None:
+        """Create only the SSL context."""
         self.endpoint = endpoint
-        self._fence, self._max_response_bytes = fence, max_response_bytes
-        self.deadline = deadline
-        self._connections = connections
-        self._headers = (("User-Agent", user_agent), *_impersonation_headers(endpoint))
+        self.options = options
+        self._headers = (("User-Agent", options.user_agent), *_impersonation_headers(endpoint))
         self._base = urlsplit(endpoint.server).path.rstrip("/")
         self._credentials = Credentials(endpoint)
         self._context = tls_contexts.create_context(endpoint) if endpoint.is_encrypted else None
@@ -73,9 +78,7 @@ class RestClient:
 
     async def __aenter__(self) -> Self:
         """Create the wire. No connection is made yet."""
-        self._transport = _create_transport(
-            self.endpoint, self._context, self._connections, self._fence, self._max_response_bytes
-        )
+        self._transport = _create_transport(self.endpoint, self._context, self.options)
         return self
 
     async def __aexit__(
@@ -110,7 +113,7 @@ class RestClient:
         return await retry.call_with_retries(
             partial(self._send_once, HttpRequest(method, target, headers, encoded, where)),
             idempotent=method != "POST" if repeatable is None else repeatable,
-            deadline=deadline or self.deadline,
+            deadline=deadline or self.options.deadline,
             clock=asyncio.get_running_loop().time,
             sleep=asyncio.sleep,
         )
@@ -159,7 +162,7 @@ class RestClient:
         renewed = False
         while True:
             answer = await self._get_transport().stream(
-                self._authorize(request), connect=self.deadline, idle_timeout=silence
+                self._authorize(request), connect=self.options.deadline, idle_timeout=silence
             )
             _get_request_counter("WATCH", str(answer.status)).inc()
             if answer.status == 200:
@@ -194,11 +197,7 @@ class RestClient:
 
 
 def _create_transport(
-    endpoint: Endpoint,
-    context: ResumingContext | None,
-    connections: int,
-    fence: Fence | None,
-    most: int | None,
+    endpoint: Endpoint, context: ResumingContext | None, options: ClientOptions
 ) -> HttpTransport:
     name = endpoint.tls_server_name or None
     if not endpoint.proxy:
@@ -206,9 +205,9 @@ def _create_transport(
             endpoint.server,
             context=context,
             server_name=name,
-            connections=connections,
-            fence=fence,
-            max_response_bytes=most,
+            connections=options.connections,
+            fence=options.fence,
+            max_response_bytes=options.max_response_bytes,
         )
     from kubeio.http.proxy_transport import ProxyTransport  # noqa: PLC0415 - ten MiB that few need
 
@@ -216,10 +215,10 @@ def _create_transport(
         endpoint.server,
         context=context,
         server_name=name,
-        connections=connections,
+        connections=options.connections,
         proxy=endpoint.proxy,
-        fence=fence,
-        max_response_bytes=most,
+        fence=options.fence,
+        max_response_bytes=options.max_response_bytes,
     )
 
 

@@ -12,7 +12,7 @@ from typing import Any
 
 from kubeio.api.client import Client
 from kubeio.cache.crd_reflector import CrdReflector
-from kubeio.cache.reflector import Reflector
+from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from kubeio.http import transport_protocol
 from kubeio.loop_budget import LoopBudget
@@ -152,11 +152,9 @@ class SuperCluster:
             self.client,
             resource,
             store,
-            side=self._side,
+            ReflectorOptions(side=self._side, max_list_bytes=self._max_list_bytes, **options),
             loop_budget=self.loop_budget,
             is_budget_spent=self._is_budget_spent,
-            max_list_bytes=self._max_list_bytes,
-            **options,
         )
 
     @property

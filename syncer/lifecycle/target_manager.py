@@ -19,7 +19,7 @@ import structlog
 
 from kubeio import errors
 from kubeio.backoff import Backoff
-from kubeio.cache.reflector import Reflector
+from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from kubeio.config import secret_kubeconfig
 from kubeio.controller.worker import NotReadyYet
@@ -115,9 +115,7 @@ class TargetManager:
                 self._home.client,
                 SECRETS,
                 self._secrets,
-                namespace=self._home.namespace,
-                metadata_only=True,
-                side="super",
+                ReflectorOptions(namespace=self._home.namespace, metadata_only=True, side="super"),
                 loop_budget=self._home.loop_budget,
             )
             self._secret_watch = self._group.create_task(reflector.run(), name="target-secrets")

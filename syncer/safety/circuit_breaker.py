@@ -15,6 +15,7 @@ from kubeio.api.client import Client
 from kubeio.backoff import Backoff
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import NotReadyYet
+from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import Fence
 
 REQUEST_DEADLINE_SECONDS = 5.0
@@ -158,10 +159,12 @@ class GuardedClient(Client):
     ) -> None:
         super().__init__(
             endpoint,
-            user_agent=user_agent,
-            connections=connections,
-            deadline=REQUEST_DEADLINE_SECONDS,
-            fence=fence,
+            ClientOptions(
+                user_agent=user_agent,
+                connections=connections,
+                deadline=REQUEST_DEADLINE_SECONDS,
+                fence=fence,
+            ),
         )
         self.breaker = CircuitBreaker(owner=owner)
 

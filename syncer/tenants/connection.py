@@ -18,7 +18,7 @@ import structlog
 from kubeio import errors
 from kubeio.backoff import Backoff
 from kubeio.cache.crd_reflector import CrdReflector
-from kubeio.cache.reflector import Reflector
+from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, IndexFunction, Store
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue
@@ -155,10 +155,12 @@ class TenantConnection:
                     self.client,
                     resource,
                     self.stores[resource.kind],
-                    label_selector=labels,
-                    field_selector=fields,
-                    reduce=get_reduction(resource.kind),
-                    side="tenant",
+                    ReflectorOptions(
+                        label_selector=labels,
+                        field_selector=fields,
+                        reduce=get_reduction(resource.kind),
+                        side="tenant",
+                    ),
                     loop_budget=home.loop_budget,
                 )
                 for resource, labels, fields in WATCHED_RESOURCES

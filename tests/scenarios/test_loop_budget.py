@@ -12,7 +12,7 @@ from kubeio.api.client import Client
 from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
-from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.loop_budget import ITERATION_SECONDS, LoopBudget
 from syncer.app import Syncer, SyncerOptions
 from syncer.clusters.super_cluster import SHARED_WATCH_SECONDS, SuperCluster
@@ -65,7 +65,7 @@ async def test_each_session_is_made_in_a_turn_of_its_own(monkeypatch: pytest.Mon
     now, turn, made = 0.0, 0, []
     world = SessionWorld()
     world.super_cluster.loop_budget._clock = lambda: now
-    queue: FairQueue[Key] = FairQueue(name="test", group=build_group)
+    queue: FairQueue[Key] = FairQueue(QueueOptions(name="test"), group=build_group)
     keeper = TenantManager(world.super_cluster, queue)
 
     def slow(*_: object, **__: object) -> None:

@@ -12,6 +12,7 @@ import pytest
 
 import syncer
 from kubeio import errors
+from kubeio.cache.reflector import ReflectorOptions
 from kubeio.cache.store import parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.clusters.super_cluster import SuperCluster
@@ -87,10 +88,11 @@ def test_a_target_is_watched_for_what_was_made_for_its_registration(far: Session
     own = [r for r in far.super_cluster.reflectors if r.resource.kind in far.super_cluster.stores]
     assert own
     for reflector in own:
-        selected = reflector._labels.split(",")  # type: ignore[union-attr]
+        selected = reflector._options.label_selector.split(",")  # type: ignore[union-attr]
         assert f"{wellknown.SUPER_CLUSTER}=r1" in selected
     for reflector in SessionWorld().super_cluster.reflectors:
-        assert wellknown.SUPER_CLUSTER not in getattr(reflector, "_labels", "")
+        options = getattr(reflector, "_options", ReflectorOptions())
+        assert wellknown.SUPER_CLUSTER not in options.label_selector
 
 
 @pytest.mark.parametrize(("registration", "is_own"), [("r1", True), ("r2", False), ("", False)])

@@ -18,6 +18,7 @@ import trustme
 
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
+from kubeio.http.rest import ClientOptions
 from syncer.app import Syncer, SyncerOptions
 from syncer.clusters import target_cluster
 from syncer.controllers.nodes import drain, target_lease
@@ -217,7 +218,7 @@ async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ThreeClusters]
     options = SyncerOptions(namespace="vc-manager", port=0, identity="s", version="0")
     stop = asyncio.Event()
     with directed(wire):
-        async with Client(Endpoint(server=SUPER), user_agent="vc-syncer") as client:
+        async with Client(Endpoint(server=SUPER), ClientOptions(user_agent="vc-syncer")) as client:
             running = asyncio.ensure_future(Syncer(client, options).run(stop))
             made.grant("home", "c2")
             await eventually(lambda: made.get(made.above, NODES, "target-c2"))

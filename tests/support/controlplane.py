@@ -31,6 +31,7 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from kubeio.errors import KubeError, NotSent
+from kubeio.http.rest import ClientOptions
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
 
@@ -381,7 +382,7 @@ class LocalControlPlane:
         return ProgramProcess([program, *_flags(arguments)], at / "controller-manager.log")
 
     async def _wait_ready(self) -> None:
-        async with Client(self.endpoint, deadline=2.0) as client:
+        async with Client(self.endpoint, ClientOptions(deadline=2.0)) as client:
             loop = asyncio.get_running_loop()
             ends = loop.time() + 60.0
             while True:

@@ -18,9 +18,8 @@ def directed(wires: TransportFactory) -> Iterator[None]:
     """Have every client that is opened from now on speak through the wire that `wires` gives it."""
     before, context = rest._create_transport, tls_contexts.create_context
 
-    def chosen(endpoint: Endpoint, *others: Any) -> HttpTransport:
-        _, _, fence, _ = others
-        return wires(endpoint, fence)
+    def chosen(endpoint: Endpoint, _: Any, options: rest.ClientOptions) -> HttpTransport:
+        return wires(endpoint, options.fence)
 
     rest._create_transport = chosen
     try:

@@ -9,7 +9,6 @@ import pytest
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import rest
 from kubeio.http.proxy_transport import ProxyTransport
-from kubeio.http.transport_protocol import Fence
 
 NAMES = ("lean", "aiohttp")
 
@@ -21,18 +20,14 @@ def use(name: str, monkeypatch: pytest.MonkeyPatch) -> None:
 
 
 def _aiohttp(
-    endpoint: Endpoint,
-    context: ssl.SSLContext | None,
-    connections: int,
-    fence: Fence | None,
-    most: int | None,
+    endpoint: Endpoint, context: ssl.SSLContext | None, options: rest.ClientOptions
 ) -> ProxyTransport:
     return ProxyTransport(
         endpoint.server,
         context=context,
         server_name=endpoint.tls_server_name or None,
-        connections=connections,
+        connections=options.connections,
         proxy="",
-        fence=fence,
-        max_response_bytes=most,
+        fence=options.fence,
+        max_response_bytes=options.max_response_bytes,
     )

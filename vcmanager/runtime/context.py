@@ -19,6 +19,7 @@ from kubeio.api.event_recorder import EventRecorder
 from kubeio.api.leader_election import LeaseObserver
 from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
+from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import Fence
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
@@ -81,10 +82,12 @@ class TenantClients:
         endpoint = loading.load_tenant_kubeconfig(kubeconfig, name=name)
         client = Client(
             endpoint,
-            user_agent=self._user_agent,
-            connections=8,
-            deadline=TENANT_DEADLINE_SECONDS,
-            fence=self._fence,
+            ClientOptions(
+                user_agent=self._user_agent,
+                connections=8,
+                deadline=TENANT_DEADLINE_SECONDS,
+                fence=self._fence,
+            ),
         )
         await client.__aenter__()
         self._clients[uid] = (digest, client, TenantWatch(client, watched_resources, on_changed))

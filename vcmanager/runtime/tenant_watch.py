@@ -11,7 +11,7 @@ from collections.abc import Callable, Sequence
 
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.cache.reflector import Reflector
+from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from tenancy import wellknown
 from tenancy.resources import Resource
@@ -42,9 +42,7 @@ class TenantWatch:
                     client,
                     resource,
                     store,
-                    label_selector=_SELECTOR,
-                    metadata_only=True,
-                    side="tenant",
+                    ReflectorOptions(label_selector=_SELECTOR, metadata_only=True, side="tenant"),
                 )
             )
         self._running = asyncio.ensure_future(self._run())

@@ -14,9 +14,10 @@ from types import TracebackType
 from typing import Self
 
 from kubeio.api.client import Client
-from kubeio.cache.reflector import Reflector
+from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from kubeio.config.endpoint import Endpoint, compute_digest
+from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import Fence
 from tenancy.resources import SECRETS
 from vcmanager.targets.probe import DEADLINE_SECONDS, ProbeResult
@@ -103,11 +104,13 @@ class TargetClientCache:
         """Return a client that is not kept, for `async with`."""
         return Client(
             endpoint,
-            user_agent=self._user_agent,
-            connections=_MAX_CONNECTIONS,
-            deadline=DEADLINE_SECONDS,
-            fence=self._fence,
-            max_response_bytes=_MAX_RESPONSE_BYTES,
+            ClientOptions(
+                user_agent=self._user_agent,
+                connections=_MAX_CONNECTIONS,
+                deadline=DEADLINE_SECONDS,
+                fence=self._fence,
+                max_response_bytes=_MAX_RESPONSE_BYTES,
+            ),
         )
 
     async def forget(self, name: str) -> None:
@@ -147,7 +150,10 @@ class TargetClientCache:
 
         store.subscribe(handle_event)
         reflector = Reflector(
-            super_client, SECRETS, store, namespace=namespace, metadata_only=True, side="super"
+            super_client,
+            SECRETS,
+            store,
+            ReflectorOptions(namespace=namespace, metadata_only=True, side="super"),
         )
         self._watch_task = asyncio.ensure_future(reflector.run())
 

@@ -12,7 +12,7 @@ import pytest
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.api.leader_election import LeaderElector
-from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.controller.worker import Done, Worker
 from syncer.tenants.metrics import TargetCounts
 from tenancy import wellknown
@@ -61,7 +61,7 @@ async def test_reconciles_that_fail(name, share, fires):
             raise failed
         return Done()
 
-    queue = FairQueue(name=name, group=lambda _: "g")
+    queue = FairQueue(QueueOptions(name=name), group=lambda _: "g")
     worker = Worker(queue, reconcile, name=name)
     before = scraped()
     for number in range(100):

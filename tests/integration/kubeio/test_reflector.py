@@ -8,7 +8,7 @@ import pytest
 
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.cache.reflector import Reflector
+from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Store
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, SECRETS
 from tests.support.controlplane import LocalControlPlane, running
@@ -45,7 +45,7 @@ async def test_the_store_follows_the_collection(client):
     await client.create(CONFIG_MAPS, _config_map(namespace, "before"))
     store, told = Store(), []
     store.subscribe(lambda old, new, live: told.append(((new or old).name, new is None, live)))
-    reflector = Reflector(client, CONFIG_MAPS, store, namespace=namespace)
+    reflector = Reflector(client, CONFIG_MAPS, store, ReflectorOptions(namespace=namespace))
     async with following(reflector.run()):
         await reflector.wait_synced()
         assert client.supports_streamed_lists
@@ -66,7 +66,10 @@ async def test_a_selected_watch_sees_objects_come_and_go_by_their_labels(client)
     namespace = await fresh_namespace(client)
     store = Store()
     reflector = Reflector(
-        client, CONFIG_MAPS, store, namespace=namespace, label_selector="mine=true"
+        client,
+        CONFIG_MAPS,
+        store,
+        ReflectorOptions(namespace=namespace, label_selector="mine=true"),
     )
     async with following(reflector.run()):
         await reflector.wait_synced()
@@ -81,7 +84,9 @@ async def test_a_selected_watch_sees_objects_come_and_go_by_their_labels(client)
 async def test_metadata_alone_can_be_followed(client):
     namespace = await fresh_namespace(client)
     store = Store()
-    reflector = Reflector(client, SECRETS, store, namespace=namespace, metadata_only=True)
+    reflector = Reflector(
+        client, SECRETS, store, ReflectorOptions(namespace=namespace, metadata_only=True)
+    )
     async with following(reflector.run()):
         await reflector.wait_synced()
         secret = {"metadata": {"name": "s", "namespace": namespace}, "stringData": {"x": "s3cret"}}
@@ -93,7 +98,7 @@ async def test_metadata_alone_can_be_followed(client):
 async def test_objects_larger_than_any_buffer_come_through(client):
     namespace = await fresh_namespace(client)
     store = Store()
-    reflector = Reflector(client, CONFIG_MAPS, store, namespace=namespace)
+    reflector = Reflector(client, CONFIG_MAPS, store, ReflectorOptions(namespace=namespace))
     async with following(reflector.run()):
         await reflector.wait_synced()
         await client.create(CONFIG_MAPS, _config_map(namespace, "big", x="y" * 900_000))
@@ -103,13 +108,13 @@ async def test_objects_larger_than_any_buffer_come_through(client):
 
 async def test_without_streamed_lists_pages_do_the_same(client):
     namespace = await fresh_namespace(client)
-    client.supports_streamed_lists = False
+    client.disable_streamed_lists()
     creates = (
         client.create(CONFIG_MAPS, _config_map(namespace, f"a{number}")) for number in range(600)
     )
     await asyncio.gather(*creates)
     store = Store()
-    reflector = Reflector(client, CONFIG_MAPS, store, namespace=namespace)
+    reflector = Reflector(client, CONFIG_MAPS, store, ReflectorOptions(namespace=namespace))
     async with following(reflector.run()):
         await reflector.wait_synced()
         assert len(_names(store)) == 600
@@ -137,7 +142,11 @@ async def test_killed_servers_frozen_servers_and_lost_history(tmp_path):
         store, told = Store(), []
         store.subscribe(lambda old, new, _: told.append((new or old).name))
         reflector = Reflector(
-            client, CONFIG_MAPS, store, namespace="default", idle_timeout=1.0, backoff=_quick()
+            client,
+            CONFIG_MAPS,
+            store,
+            ReflectorOptions(namespace="default", idle_timeout=1.0),
+            backoff=_quick(),
         )
         async with following(reflector.run()):
             await reflector.wait_synced()
@@ -166,7 +175,9 @@ async def test_what_happened_while_nobody_could_watch_is_found_out(tmp_path):
         await client.create(CONFIG_MAPS, _config_map("default", "old"))
         store, told = Store(), []
         store.subscribe(lambda old, new, live: told.append(((new or old).name, new is None, live)))
-        reflector = Reflector(client, CONFIG_MAPS, store, namespace="default", backoff=_quick())
+        reflector = Reflector(
+            client, CONFIG_MAPS, store, ReflectorOptions(namespace="default"), backoff=_quick()
+        )
         async with following(reflector.run()):
             await eventually(lambda: _names(store) == ["old"])
         await client.delete(CONFIG_MAPS, "old", namespace="default")
@@ -187,7 +198,9 @@ async def test_an_empty_store_and_an_older_store_are_noticed(tmp_path):
         await client.create(CONFIG_MAPS, _config_map("default", "kept"))
         await plane.copy_store("older")
         store = Store()
-        reflector = Reflector(client, CONFIG_MAPS, store, namespace="default", backoff=_quick())
+        reflector = Reflector(
+            client, CONFIG_MAPS, store, ReflectorOptions(namespace="default"), backoff=_quick()
+        )
         async with following(reflector.run()):
             for number in range(50):
                 await client.create(CONFIG_MAPS, _config_map("default", f"lost{number}"))

@@ -14,6 +14,7 @@ import pytest
 
 from kubeio import Object
 from kubeio.api.client import Client
+from kubeio.http.rest import ClientOptions
 from tenancy.ownership import Tenant
 from tests.integration.syncer.planes import (
     begin_super,
@@ -45,7 +46,7 @@ def definitions(super_plane: LocalControlPlane) -> Mapping[str, Any]:
     """The schema that a real API server publishes."""
 
     async def fetch() -> Mapping[str, Any]:
-        async with Client(super_plane.endpoint, deadline=60) as client:
+        async with Client(super_plane.endpoint, ClientOptions(deadline=60)) as client:
             found: Object = json.loads(await client.raw("GET", "/openapi/v2"))
             definitions: Mapping[str, Any] = found["definitions"]
             return definitions

@@ -10,6 +10,7 @@ import orjson
 import pytest
 
 from kubeio.api.client import Client
+from kubeio.http.rest import ClientOptions
 from syncer.model.field_rules import (
     AllowMap,
     AllowScalar,
@@ -36,7 +37,7 @@ def published(tmp_path_factory: pytest.TempPathFactory) -> Mapping[str, Mapping[
 
     async def fetch(minor: str) -> Mapping[str, Any]:
         plane = LocalControlPlane(tmp_path_factory.mktemp(f"census-{minor}"), minor=minor)
-        async with running(plane), Client(plane.endpoint, deadline=60) as client:
+        async with running(plane), Client(plane.endpoint, ClientOptions(deadline=60)) as client:
             assert (await client.version()).startswith(f"v{minor}.")
             return orjson.loads(await client.raw("GET", "/openapi/v2"))["definitions"]
 

@@ -17,6 +17,7 @@ import msgspec
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
+from kubeio.http.rest import ClientOptions
 from syncer.app import Syncer, SyncerOptions
 from syncer.model import keys
 from syncer.tenants.session import Session
@@ -273,7 +274,7 @@ class SyncerWorld:
         """Run a syncer for the length of a block."""
         endpoint = self.super_plane.endpoint_for(SYNCER)
         stop = asyncio.Event()
-        async with Client(endpoint, user_agent="syncer") as client:
+        async with Client(endpoint, ClientOptions(user_agent="syncer")) as client:
             syncer = Syncer(
                 client,
                 SyncerOptions(namespace=HOME, port=0, identity="test", version="test"),

@@ -15,6 +15,7 @@ from typing import TYPE_CHECKING
 from kubeio.api.client import Client
 from kubeio.api.leader_election import LeaderElector
 from kubeio.config.endpoint import Endpoint
+from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import Fence, HttpRequest, HttpTransport
 from syncer.app import Syncer, SyncerOptions, _run_while_leading
 from syncer.tenants.session import Session
@@ -98,7 +99,7 @@ class SimulatedReplica:
         endpoint = self.world.endpoint
         agent = f"vc-syncer/{self.name}"
         async with contextlib.AsyncExitStack() as stack:
-            client = Client(endpoint, user_agent=agent, connections=1)
+            client = Client(endpoint, ClientOptions(user_agent=agent, connections=1))
             self.lease = LeaderElector(
                 await stack.enter_async_context(client),
                 namespace=HOME,
@@ -106,7 +107,9 @@ class SimulatedReplica:
                 identity=self.identity,
                 **_LEASE,
             )
-            super_client = Client(endpoint, user_agent=agent, fence=self.lease.check_fence)
+            super_client = Client(
+                endpoint, ClientOptions(user_agent=agent, fence=self.lease.check_fence)
+            )
             options = SyncerOptions(
                 namespace=HOME,
                 port=0,

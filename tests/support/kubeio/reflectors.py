@@ -7,7 +7,7 @@ import contextlib
 
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.cache.reflector import Reflector
+from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Store
 from kubeio.http import watch_decoder
 from tenancy.resources import PODS
@@ -108,7 +108,16 @@ class ReflectorRun:
 
 
 @contextlib.asynccontextmanager
-async def running(script, *, silence=5.0, delays=None, rests=False, **options):
+async def running(
+    script,
+    *,
+    silence=5.0,
+    delays=None,
+    rests=False,
+    loop_budget=None,
+    is_budget_spent=None,
+    **options,
+):
     async def sleep(seconds):
         if delays is not None:
             delays.append(seconds)
@@ -120,10 +129,11 @@ async def running(script, *, silence=5.0, delays=None, rests=False, **options):
             client,
             PODS,
             store,
-            idle_timeout=silence,
+            ReflectorOptions(idle_timeout=silence, **options),
+            loop_budget=loop_budget,
+            is_budget_spent=is_budget_spent,
             sleep=sleep,
             backoff=Backoff(base=1.0, ceiling=30.0, chance=lambda: 1.0),
-            **options,
         )
         run = ReflectorRun(reflector, store)
         task = asyncio.ensure_future(reflector.run())

@@ -16,7 +16,8 @@ from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Entry, Store, parse_entry
 from kubeio.config.endpoint import Endpoint
-from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
+from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import HttpRequest, HttpResponse
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.model.keys import Key, build_group
@@ -62,7 +63,7 @@ class RecordingClient(Client):
     """
 
     def __init__(self) -> None:
-        super().__init__(Endpoint(server="http://127.0.0.1:6443"), user_agent="unit")
+        super().__init__(Endpoint(server="http://127.0.0.1:6443"), ClientOptions(user_agent="unit"))
         self.cluster = clusters.empty("unit", "10.96.0.0/16", crds=True, keeps_events=True)
         self.cluster.admission = AsPlanted(service_range="10.96.0.0/16", accounts=False)
         self.space = "web"
@@ -204,7 +205,9 @@ class SessionWorld:
     ) -> None:
         self.above, self.below = RecordingClient(), RecordingClient()
         self.declarations = 0
-        queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
+        queue: FairQueue[Key] = FairQueue(
+            QueueOptions(name="test", max_in_flight=8), group=build_group
+        )
         self.super_cluster = HomeCluster(self.below, namespace="vc-manager")  # type: ignore[arg-type]
         self.link = TenantConnection(
             CLUSTER,

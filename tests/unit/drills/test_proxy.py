@@ -11,6 +11,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.api.client import Client
+from kubeio.http.rest import ClientOptions
 from kubeio.http.watch_decoder import WatchEvent
 from tenancy.resources import CONFIG_MAPS
 from tests.drills.faults import FAULTS, FaultScript
@@ -73,7 +74,7 @@ async def middle() -> AsyncIterator[ProxyChain]:
     async with (
         misbehaving(well) as server,
         FaultProxy("super", server.endpoint, script) as proxy,
-        Client(proxy.endpoint, deadline=5.0) as client,
+        Client(proxy.endpoint, ClientOptions(deadline=5.0)) as client,
     ):
         yield ProxyChain(client, proxy, server)
 
@@ -240,7 +241,7 @@ async def test_a_write_that_comes_again_too_early_is_told(middle):
     assert not middle.script.hasty
     middle.arm("429")
     port = middle.proxy.endpoint.server
-    async with Client(middle.proxy.endpoint, deadline=0.5) as hurried:
+    async with Client(middle.proxy.endpoint, ClientOptions(deadline=0.5)) as hurried:
         with contextlib.suppress(errors.KubeError):
             await hurried.create(CONFIG_MAPS, config_map("b", 1))
         with contextlib.suppress(errors.KubeError):

@@ -15,7 +15,7 @@ from pathlib import Path
 from typing import Any
 
 from kubeio import Object
-from kubeio.cache.reflector import Reflector
+from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from kubeio.errors import Invalid, NotFound
 from syncer.model.tenant_view import DNS_OFFSET
@@ -188,7 +188,7 @@ class ListRun:
                 self._seen.setdefault(event["involvedObject"]["uid"], loop.time())
 
         store.subscribe(on_event)
-        reflector = Reflector(self._world.above, EVENTS, store, side="test")
+        reflector = Reflector(self._world.above, EVENTS, store, ReflectorOptions(side="test"))
         task = asyncio.create_task(reflector.run())
         try:
             await reflector.wait_synced()

@@ -13,6 +13,7 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from kubeio.http import transport_protocol
+from kubeio.http.rest import ClientOptions
 from tenancy.resources import CONFIG_MAPS, NODES, PODS
 from tests.support import wires
 from tests.support.faults import misbehaving
@@ -228,7 +229,10 @@ async def test_at_most_so_many_requests_are_under_way():
         under_way -= 1
         await answer.json(GOOD)
 
-    async with misbehaving(handler) as server, Client(server.endpoint, connections=3) as client:
+    async with (
+        misbehaving(handler) as server,
+        Client(server.endpoint, ClientOptions(connections=3)) as client,
+    ):
         await asyncio.gather(*(_get(client) for _ in range(12)))
     assert most == 3
 
@@ -242,7 +246,7 @@ async def test_watches_do_not_take_the_requests_places():
 
     async with (
         misbehaving(handler) as server,
-        Client(server.endpoint, connections=1) as client,
+        Client(server.endpoint, ClientOptions(connections=1)) as client,
         client.watch(PODS),
         client.watch(CONFIG_MAPS),
     ):
@@ -373,7 +377,7 @@ async def test_what_is_sent():
 
     async with misbehaving(handler) as server:
         endpoint = Endpoint(server=server.endpoint.server + "/base/", token="tok")
-        async with Client(endpoint, user_agent="vc-test") as client:
+        async with Client(endpoint, ClientOptions(user_agent="vc-test")) as client:
             await client.apply(
                 PODS, {"metadata": {"name": "a", "namespace": "n"}}, field_manager="m"
             )
@@ -425,7 +429,7 @@ async def test_an_endless_answer_is_refused_before_it_fills_the_memory(monkeypat
 
     async with (
         misbehaving(endless) as server,
-        Client(server.endpoint, max_response_bytes=most) as client,
+        Client(server.endpoint, ClientOptions(max_response_bytes=most)) as client,
     ):
         with pytest.raises(errors.Unavailable, match="an answer of more than 1000 bytes"):
             await client.get(PODS, "a", namespace="n", deadline=2)
@@ -441,7 +445,10 @@ async def test_a_fence_holds_back_every_write_and_no_read():
         seen.append(request.method)
         await answer.json(GOOD)
 
-    async with misbehaving(handler) as server, Client(server.endpoint, fence=fence) as client:
+    async with (
+        misbehaving(handler) as server,
+        Client(server.endpoint, ClientOptions(fence=fence)) as client,
+    ):
         for write in (
             _post(client),
             client.patch(PODS, "a", {}, namespace="n"),
@@ -467,7 +474,10 @@ async def test_a_fence_is_asked_again_for_each_try():
         tried.append(request.method)
         await _told_to_wait(answer)
 
-    async with misbehaving(handler) as server, Client(server.endpoint, fence=fence) as client:
+    async with (
+        misbehaving(handler) as server,
+        Client(server.endpoint, ClientOptions(fence=fence)) as client,
+    ):
         with pytest.raises(errors.Fenced):
             await _post(client)
     assert tried == ["POST"]
@@ -487,7 +497,10 @@ async def test_a_fence_that_falls_between_head_and_body_sends_no_whole_request()
         seen.append(request.method)
         await answer.json(GOOD)
 
-    async with misbehaving(handler) as server, Client(server.endpoint, fence=fence) as client:
+    async with (
+        misbehaving(handler) as server,
+        Client(server.endpoint, ClientOptions(fence=fence)) as client,
+    ):
         with pytest.raises(errors.Fenced):
             await client.create(CONFIG_MAPS, large)
         await client.create(CONFIG_MAPS, large)

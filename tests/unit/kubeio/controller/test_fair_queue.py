@@ -9,7 +9,7 @@ from hypothesis import given, settings
 from hypothesis import strategies as st
 from hypothesis.stateful import RuleBasedStateMachine, invariant, precondition, rule
 
-from kubeio.controller.fair_queue import LOW_LANE_SHARE, FairQueue
+from kubeio.controller.fair_queue import LOW_LANE_SHARE, FairQueue, QueueOptions
 from kubeio.controller.round_robin import CREDIT
 
 LIMIT = 2
@@ -26,9 +26,12 @@ class QueueClock:
 
 
 def _queue(clock=None, **options):
-    fields = {"in_flight": 100, "base_delay": 1.0, "max_delay": 60.0, "chance": lambda: 1.0}
+    defaults = {"max_in_flight": 100, "base_delay": 1.0, "max_delay": 60.0}
     return FairQueue(
-        group=lambda key: key.split("/")[0], clock=clock or QueueClock(), **(fields | options)
+        QueueOptions(**(defaults | options)),
+        group=lambda key: key.split("/")[0],
+        clock=clock or QueueClock(),
+        chance=lambda: 1.0,
     )
 
 
@@ -46,7 +49,7 @@ class QueueMachine(RuleBasedStateMachine):
     def __init__(self):
         super().__init__()
         self.clock = QueueClock()
-        self.queue = _queue(self.clock, in_flight=LIMIT)
+        self.queue = _queue(self.clock, max_in_flight=LIMIT)
         self.wanted = set()  # ready now, or dirty while worked on
         self.due = {}  # wished for later
         self.working = set()
@@ -310,7 +313,7 @@ def test_what_others_wait_for_goes_before_them_and_passes_no_other_group(before)
 
 def test_a_greedy_group_has_its_places_and_no_more():
     """REL-76."""
-    queue = _queue(in_flight=3)
+    queue = _queue(max_in_flight=3)
     for number in range(10):
         queue.add(f"greedy/{number}")
     held = [queue.take() for _ in range(3)]
@@ -322,7 +325,7 @@ def test_a_greedy_group_has_its_places_and_no_more():
 
 
 def test_a_full_group_stays_full_when_more_comes():
-    queue = _queue(in_flight=1)
+    queue = _queue(max_in_flight=1)
     queue.add("a/1")
     assert queue.take() == "a/1"
     queue.add("a/2")

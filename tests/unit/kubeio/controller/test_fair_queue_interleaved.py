@@ -14,7 +14,7 @@ from structlog.testing import capture_logs
 
 from kubeio import errors
 from kubeio.controller import fair_queue, round_robin
-from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Worker
 
 WEIGHTS = {"a": 1, "b": 1, "c": 2, "d": 3}
@@ -34,9 +34,8 @@ class GroupWaits:
 
     def __init__(self) -> None:
         self.queue: FairQueue[str] = FairQueue(
+            QueueOptions(weight=WEIGHTS.__getitem__, max_in_flight=LIMIT),
             group=lambda key: key[0],
-            weight=WEIGHTS.__getitem__,
-            in_flight=LIMIT,
             clock=lambda: 0.0,
         )
         self.waiting: set[str] = set()
@@ -124,7 +123,7 @@ class InterleavedWorkers:
     def __init__(self, seed: int) -> None:
         self.chance = random.Random(seed)  # noqa: S311 - replays by its seed
         self.queue: FairQueue[str] = FairQueue(
-            group=lambda key: key[0], in_flight=2, base_delay=1e-5, max_delay=1e-4
+            QueueOptions(max_in_flight=2, base_delay=1e-5, max_delay=1e-4), group=lambda key: key[0]
         )
         self.wanted = Counter[str]()
         self.settled = Counter[str]()

@@ -7,7 +7,7 @@ import contextlib
 
 import pytest
 
-from kubeio.controller.fair_queue import FairQueue, QueueClosed
+from kubeio.controller.fair_queue import FairQueue, QueueClosed, QueueOptions
 
 
 async def test_waiters_are_served_as_keys_come():
@@ -67,7 +67,7 @@ async def test_closing_ends_every_wait():
 
 
 async def test_a_freed_place_wakes_a_waiter():
-    queue = FairQueue(group=lambda _: "one", in_flight=1)
+    queue = FairQueue(QueueOptions(max_in_flight=1), group=lambda _: "one")
     queue.add("a")
     queue.add("b")
     assert await queue.get() == "a"

@@ -9,7 +9,7 @@ import pytest
 import structlog
 
 from kubeio import errors
-from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.controller.worker import (
     IMMEDIATE_CONFLICT_RETRIES,
     MAX_RETRY_AFTER_SECONDS,
@@ -31,7 +31,10 @@ class WorkerClock:
 def _worker(reconcile, **options):
     clock = WorkerClock()
     queue = FairQueue(
-        group=lambda _: "g", clock=clock, base_delay=1.0, max_delay=8.0, chance=lambda: 1.0
+        QueueOptions(base_delay=1.0, max_delay=8.0),
+        group=lambda _: "g",
+        clock=clock,
+        chance=lambda: 1.0,
     )
     return Worker(queue, reconcile, name="test", **options), queue, clock
 
@@ -225,7 +228,7 @@ async def test_fields_name_the_key_in_what_the_reconcile_logs():
 async def test_a_poisonous_key_stops_nobody():
     """REL-14."""
     worked = []
-    queue = FairQueue(group=lambda key: key, base_delay=0.001, max_delay=0.01)
+    queue = FairQueue(QueueOptions(base_delay=0.001, max_delay=0.01), group=lambda key: key)
 
     async def reconcile(key):
         worked.append(key)

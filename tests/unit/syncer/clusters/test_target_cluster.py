@@ -11,6 +11,7 @@ from typing import Any
 import pytest
 
 from kubeio import errors
+from kubeio.cache.reflector import Reflector
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import NotReadyYet
 from syncer import rbac
@@ -274,6 +275,7 @@ async def test_a_target_whose_lists_never_end_says_what_is_missing(monkeypatch: 
 def test_what_may_be_kept_of_a_list_is_bounded_in_a_target_alone():
     api: Any = RecordingClient()
     there = SuperCluster(api, name="c2", registration="r1").reflectors
-    assert {each._max_list_bytes for each in there} == {super_cluster.MAX_LIST_BYTES}  # type: ignore[union-attr]
+    assert {each._options.max_list_bytes for each in there} == {super_cluster.MAX_LIST_BYTES}  # type: ignore[union-attr]
     home = HomeCluster(api, namespace="vc-manager").reflectors
-    assert {getattr(each, "_max_list_bytes", None) for each in home} == {None}
+    own = [each for each in home if isinstance(each, Reflector)]
+    assert {each._options.max_list_bytes for each in own} == {None}

@@ -12,7 +12,7 @@ from typing import Any
 import msgspec
 import pytest
 
-from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from syncer.app import Syncer, SyncerOptions
 from syncer.lifecycle import tenant_manager
 from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
@@ -30,7 +30,7 @@ PLAN = TenantPlan(cluster=CLUSTER, kubeconfig=b"", service_range="10.96.8.0/22")
 @contextlib.asynccontextmanager
 async def keeping(world: SessionWorld, **replaced: Any) -> AsyncIterator[asyncio.Task[None]]:
     """Run the keeper of the one tenant for a moment, with parts of it replaced."""
-    queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
+    queue: FairQueue[Key] = FairQueue(QueueOptions(name="test", max_in_flight=8), group=build_group)
     keeper = TenantManager(world.super_cluster, queue)
     for name, function in replaced.items():
         setattr(keeper, name, function)
@@ -129,7 +129,7 @@ def declare_policy(world: SessionWorld, name: str, revision: int = 1, **spec: An
 
 def plan_of(world: SessionWorld) -> TenantPlan | None:
     """Return what a session of the one tenant would be made of."""
-    queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
+    queue: FairQueue[Key] = FairQueue(QueueOptions(name="test", max_in_flight=8), group=build_group)
     (entry,) = world.super_cluster.virtual_clusters.list()
     return TenantManager(world.super_cluster, queue)._build_plan(entry)
 
@@ -223,7 +223,7 @@ async def test_a_tenant_whose_named_policy_is_missing_is_told_so_and_waits_for_i
         await asyncio.sleep(60)
         return ""
 
-    queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
+    queue: FairQueue[Key] = FairQueue(QueueOptions(name="test", max_in_flight=8), group=build_group)
     keeper = TenantManager(world.super_cluster, queue)
     keeper._run_connection = engage  # type: ignore[method-assign]
     task = asyncio.ensure_future(keeper.run())

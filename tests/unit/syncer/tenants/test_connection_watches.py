@@ -11,7 +11,7 @@ from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Store
 from kubeio.config import loading
-from kubeio.controller.fair_queue import FairQueue
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
 from syncer.model.keys import Key, build_group
 from syncer.safety.circuit_breaker import FAILURES_TO_OPEN
@@ -49,7 +49,7 @@ async def test_what_a_link_promised_to_its_pods_ends_with_it(monkeypatch):
     monkeypatch.setattr(links.TenantConnection, "run", run)
     monkeypatch.setattr(links.TenantConnection, "drain", nothing)
     monkeypatch.setattr(loading, "load_tenant_kubeconfig", lambda *_, **__: world.link.client)
-    queue: FairQueue[Key] = FairQueue(name="test", group=build_group, in_flight=8)
+    queue: FairQueue[Key] = FairQueue(QueueOptions(name="test", max_in_flight=8), group=build_group)
     keeper = TenantManager(world.super_cluster, queue)
     monkeypatch.setattr(links, "TenantClient", lambda *_, **__: world.above)
     await asyncio.wait_for(keeper._run_connection(TENANT.uid, PLAN), 5)
