@@ -92,14 +92,12 @@ def read_authorities(
     for name, secret in inventory.AUTHORITIES.items():
         pair = bundles.read_key_pair(secrets.get(secret))
         if pair is None:
-            raise PhaseBlocked("CertificatesPending", f"waiting for the Secret {secret}")
+            raise _build_pending(secret)
         _raise_for_fault(checks.find_authority_fault(pair), secret, facts.root)
         found[name] = pair
     keys = bundles.read_key_pair(secrets.get(inventory.SERVICE_ACCOUNT_KEYS))
     if keys is None:
-        raise PhaseBlocked(
-            "CertificatesPending", f"waiting for the Secret {inventory.SERVICE_ACCOUNT_KEYS}"
-        )
+        raise _build_pending(inventory.SERVICE_ACCOUNT_KEYS)
     _raise_for_fault(checks.find_keys_fault(keys), inventory.SERVICE_ACCOUNT_KEYS, facts.root)
     return found
 
@@ -212,6 +210,13 @@ def _build_trust(
         "metadata": {"name": inventory.TRUST, "namespace": root},
         "data": {key: pair.certificate.decode() for key, pair in certificates.items()},
     }
+
+
+def _build_pending(secret: str) -> PhaseBlocked:
+    """Return the exception for a Secret without content. No certificate is known to be invalid."""
+    return PhaseBlocked(
+        "CertificatesPending", f"waiting for the Secret {secret}", condition=wellknown.READY
+    )
 
 
 def _raise_for_fault(fault: checks.CertificateFault | None, secret: str, root: str) -> None:

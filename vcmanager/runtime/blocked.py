@@ -4,8 +4,6 @@ Owns the vocabulary between phases and the status. Hazard: readers of the messag
 VirtualCluster. The message must name the field or object and what to do.
 """
 
-from tenancy import wellknown
-
 
 class PhaseBlocked(Exception):  # noqa: N818 - a state to report, not a failure of the manager
     """A phase cannot go on."""
@@ -15,11 +13,14 @@ class PhaseBlocked(Exception):  # noqa: N818 - a state to report, not a failure 
         reason: str,
         message: str,
         *,
-        condition: str = wellknown.READY,
+        condition: str | None = None,
         needs_admin: bool = False,
         retry_after: float | None = None,
     ) -> None:
-        """Store the parts. `reason` is CamelCase. `needs_admin`: waiting does not help."""
+        """Store the parts. `reason` is CamelCase. `needs_admin`: waiting does not help.
+
+        `condition` is the type of the condition to set. None: the condition of the phase.
+        """
         super().__init__(message)
         self.reason = reason
         self.message = message

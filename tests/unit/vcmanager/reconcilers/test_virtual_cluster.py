@@ -1,5 +1,4 @@
 from ipaddress import ip_network
-from types import SimpleNamespace
 
 import pytest
 
@@ -7,24 +6,16 @@ from kubeio import errors
 from kubeio.controller.worker import RequeueAfter
 from tenancy import wellknown
 from tests.support.vcmanager.factories import (
-    NOW,
     TENANT,
     RecordedEventRows,
     RecordingClient,
     fake_means,
-    pod,
-    wish,
-    workload,
 )
-from vcmanager.phases import certificates, metrics_server, validation
-from vcmanager.plan import control_plane
-from vcmanager.plan.pki_secrets import ApiAddress
+from vcmanager.phases import validation
 from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.reconcilers import virtual_cluster, virtual_cluster_deletion
+from vcmanager.reconcilers.virtual_cluster_phases import PhaseDone, PhaseRun
 from vcmanager.runtime import keys
-from vcmanager.runtime.blocked import PhaseBlocked
-from vcmanager.runtime.observed import ObservedObjects
-from vcmanager.runtime.status import ReconcileStatus
 
 KEY = keys.build_virtual_cluster_key(TENANT.namespace, TENANT.name)
 SLICE = ServiceRange(ip_network("10.96.8.0/22"))
@@ -143,148 +134,21 @@ async def test_a_deletion_that_is_refused_says_so_too(monkeypatch):
     assert found["Reconciling"]["reason"] == "Deleting"
 
 
-def walk(super_client, snapshot):
-    report = ReconcileStatus(generation=1, now="2026-03-01T12:00:00Z")
-    made = virtual_cluster._PhaseRun(fake_means(super_client), cluster(), report)
-    made._snapshot = snapshot
-    return made
-
-
-async def make(made):
-    wanted = wish()
-    return await made._write_objects(
-        wanted, control_plane.build_plan(wanted, SLICE), {"metadata": {}}, SLICE
-    )
-
-
-async def test_nothing_is_written_while_the_store_would_be_split():
-    super_client = RecordingClient()
-    etcd = workload("etcd", replicas=3)
-    etcd["spec"]["template"]["spec"] = {"containers": [{"args": []}]}
-    snapshot = ObservedObjects(namespace=None, objects={"StatefulSet": {"etcd": etcd}})
-    with pytest.raises(PhaseBlocked) as caught:
-        await make(walk(super_client, snapshot))
-    assert caught.value.reason == "EtcdReplicasChanged"
-    assert super_client.calls == []
-
-
-class FinishedObjects:
-    """Stands where all objects are as they should be."""
-
-    written_count = 0
-
-    def __init__(self, *_):
-        pass
-
-    async def write_services(self, _plan):
-        return {"spec": {"clusterIP": "10.96.0.9"}}
-
-    async def write_mounted(self, *_):
-        pass
-
-    async def write_workloads(self, _plan):
-        pass
-
-    async def delete_unwanted(self, _kept):
-        pass
-
-    @staticmethod
-    def get_service_address(service):
-        return service["spec"]["clusterIP"]
-
-
-@pytest.mark.parametrize("trouble", ["the tenant does not answer", "there is no address"])
-async def test_pods_are_replaced_while_something_else_is_waited_for(monkeypatch, trouble):
-    async def create_roots(*_):
-        return None
-
-    async def external(*_):
-        return None
-
-    async def enter(*_):
-        if trouble == "the tenant does not answer":
-            raise PhaseBlocked("Unreachable", trouble)
-
-    material = SimpleNamespace(next_renewal=NOW, renewed_secrets=(), secrets=(), validities={})
-    monkeypatch.setattr(certificates, "create_authorities", create_roots)
-    monkeypatch.setattr(certificates, "build_secrets", lambda *_: material)
-    monkeypatch.setattr(virtual_cluster, "OwnedObjects", FinishedObjects)
-    monkeypatch.setattr(virtual_cluster._PhaseRun, "_find_external_address", external)
-    monkeypatch.setattr(virtual_cluster._PhaseRun, "_bootstrap_tenant", enter)
-    api = workload("apiserver", ready=1, updateRevision="new")
-    api["spec"]["updateStrategy"] = {"type": "OnDelete"}
-    old = pod("apiserver-0", "apiserver", conditions=[{"type": "Ready", "status": "True"}])
-    objects = {"StatefulSet": {"apiserver": api}, "Pod": {"apiserver-0": old}}
-    super_client = RecordingClient()
-    with pytest.raises(PhaseBlocked):
-        await make(walk(super_client, ObservedObjects(namespace=None, objects=objects)))
-    assert super_client.calls == [("delete", "apiserver-0")]
-
-
-@pytest.fixture
-def as_they_should_be(monkeypatch):
-    """Everything of a control plane is there; return who was asked to see to the metrics."""
-    asked = []
-
-    async def create_roots(*_):
-        return None
-
-    async def external(*_):
-        return ApiAddress(server="https://192.0.2.1:6443")
-
-    async def enter(*_):
-        return "the tenant"
-
-    async def act(client, *_, **__):
-        asked.append(client)
-
-    material = SimpleNamespace(
-        next_renewal=NOW, renewed_secrets=(), secrets=(), validities={}, serving=b""
-    )
-    monkeypatch.setattr(certificates, "create_authorities", create_roots)
-    monkeypatch.setattr(certificates, "build_secrets", lambda *_: material)
-    monkeypatch.setattr(virtual_cluster, "OwnedObjects", FinishedObjects)
-    monkeypatch.setattr(virtual_cluster._PhaseRun, "_find_external_address", external)
-    monkeypatch.setattr(virtual_cluster._PhaseRun, "_bootstrap_tenant", enter)
-    monkeypatch.setattr(metrics_server, "reconcile_metrics_api", act)
-    return asked
-
-
-@pytest.mark.parametrize("is_new", [True, False])
-async def test_a_new_tenant_is_ready_before_anybody_looks_at_its_metrics(as_they_should_be, is_new):
-    wanted = wish(metrics="managed", is_new=is_new)
-    made = walk(RecordingClient(), ObservedObjects(namespace=None))
-    await made._write_objects(
-        wanted, control_plane.build_plan(wanted, SLICE), {"metadata": {}}, SLICE
-    )
-    assert as_they_should_be == ([] if is_new else ["the tenant"])
-
-
-async def test_a_tenant_that_cannot_be_entered_yet_is_asked_for_no_metrics(
-    as_they_should_be, monkeypatch
-):
-    async def enter(*_):
-        return None
-
-    monkeypatch.setattr(virtual_cluster._PhaseRun, "_bootstrap_tenant", enter)
-    await make(walk(RecordingClient(), ObservedObjects(namespace=None)))
-    assert as_they_should_be == []
-
-
 @pytest.mark.parametrize(
     ("metrics", "due", "after"),
     [("True", 9000.0, 9000.0), ("False", 9000.0, 30.0), ("False", 1.0, 1.0)],
 )
 async def test_metrics_that_do_not_work_are_looked_at_again_soon(monkeypatch, metrics, due, after):
-    async def run(_):
-        return due
+    async def run_phases(*_):
+        return PhaseDone()
 
-    async def judge(self):
-        self._report.set_condition(wellknown.ETCD_READY, "True", "Ready", "it is")
-        self._report.set_condition(wellknown.METRICS_READY, metrics, "Whatever", "so it is")
+    async def set_component_conditions(run):
+        run.status.set_condition(wellknown.ETCD_READY, "True", "Ready", "it is")
+        run.status.set_condition(wellknown.METRICS_READY, metrics, "Whatever", "so it is")
 
-    monkeypatch.setattr(virtual_cluster._PhaseRun, "run_phases", run)
-    monkeypatch.setattr(virtual_cluster._PhaseRun, "set_component_conditions", judge)
+    monkeypatch.setattr(virtual_cluster, "run_phases", run_phases)
+    monkeypatch.setattr(PhaseRun, "set_component_conditions", set_component_conditions)
+    monkeypatch.setattr(PhaseRun, "get_requeue_delay", lambda _: due)
     super_client = RecordingClient({TENANT.name: cluster()})
     assert await virtual_cluster.reconcile_virtual_cluster(
         fake_means(super_client), KEY

@@ -1,0 +1,310 @@
+from datetime import timedelta
+from ipaddress import ip_network
+from types import SimpleNamespace
+
+import pytest
+
+from kubeio import errors
+from tenancy import wellknown
+from tests.support.vcmanager.factories import (
+    NOW,
+    TENANT,
+    RecordingClient,
+    fake_means,
+    pod,
+    wish,
+    workload,
+)
+from vcmanager.phases import certificates, metrics_server, startup_order, tenant_bootstrap
+from vcmanager.pki import inventory
+from vcmanager.plan import control_plane, external_endpoint
+from vcmanager.plan.pki_secrets import ApiAddress
+from vcmanager.plan.service_cidrs import ServiceRange
+from vcmanager.reconcilers import virtual_cluster_phases
+from vcmanager.reconcilers.virtual_cluster_phases import (
+    PHASES,
+    Phase,
+    PhaseDone,
+    PhaseRun,
+    PhaseStalled,
+    PhaseWaiting,
+    run_phases,
+)
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import RESYNC_SECONDS
+from vcmanager.runtime.observed import ObservedObjects
+from vcmanager.runtime.status import ReconcileStatus
+
+SERVICE_RANGE = ServiceRange(ip_network("10.96.8.0/22"))
+NAMES = [phase.name for phase in PHASES]
+KUBECONFIG = {"metadata": {"name": f"{inventory.MANAGER}-kubeconfig"}}
+
+
+def new_run(super_client=None, observed=None, plan_input=None):
+    """Return a run in which every phase before the writes is done."""
+    body = {
+        "metadata": {
+            "name": TENANT.name,
+            "namespace": TENANT.namespace,
+            "creationTimestamp": "2026-01-01T00:00:00Z",
+        },
+        "status": {"phase": "Running"},
+    }
+    run = PhaseRun(
+        fake_means(super_client or RecordingClient()),
+        body,
+        ReconcileStatus(generation=1, now="2026-03-01T12:00:00Z"),
+        observed=observed or ObservedObjects(namespace=None),
+    )
+    run.plan_input = plan_input or wish()
+    run.service_range = SERVICE_RANGE
+    run.plan = control_plane.build_plan(run.plan_input, SERVICE_RANGE)
+    run.namespace = {"metadata": {}}
+    return run
+
+
+async def write(run):
+    """Run the phases after the plan was made."""
+    return await run_phases(run, PHASES[NAMES.index("CheckEtcdMembers") :])
+
+
+def test_every_phase_has_a_name_of_its_own():
+    assert len(set(NAMES)) == len(NAMES)
+
+
+@pytest.mark.parametrize(
+    ("first", "then"),
+    [
+        ("ParseCluster", "ObserveObjects"),
+        ("DryRunBundles", "AddFinalizers"),
+        ("AddFinalizers", "EnsureRootNamespace"),
+        ("EnsureRootNamespace", "EnsureServiceRange"),
+        ("CheckEtcdMembers", "WriteServices"),
+        ("WriteServices", "IssueCertificates"),
+        ("IssueCertificates", "WriteMounted"),
+        ("WriteMounted", "WriteWorkloads"),
+        ("WriteWorkloads", "ReplaceOutdatedPods"),
+        ("ReplaceOutdatedPods", "BootstrapTenant"),
+        ("BootstrapTenant", "ReconcileMetricsApi"),
+        ("ReconcileMetricsApi", "PublishEndpoint"),
+    ],
+)
+def test_phases_have_this_order(first, then):
+    assert NAMES.index(first) < NAMES.index(then)
+
+
+def test_phases_report_conditions_of_the_manager():
+    named = {phase.name: phase.condition for phase in PHASES if phase.condition != wellknown.READY}
+    assert named == {
+        "IssueCertificates": wellknown.CERTIFICATES_READY,
+        "BootstrapTenant": wellknown.API_SERVER_READY,
+        "ReconcileMetricsApi": wellknown.METRICS_READY,
+    }
+
+
+class PhaseScript:
+    """Phases that record their run, of which one ends as the test says."""
+
+    def __init__(self, outcome):
+        self.ran = []
+        self.outcome = outcome
+
+    def phases(self):
+        return [
+            Phase("first", wellknown.READY, self._phase("first", PhaseDone())),
+            Phase("second", wellknown.ETCD_READY, self._phase("second", self.outcome)),
+            Phase("third", wellknown.READY, self._phase("third", PhaseDone())),
+        ]
+
+    def _phase(self, name, outcome):
+        async def run(_):
+            self.ran.append(name)
+            if isinstance(outcome, Exception):
+                raise outcome
+            return outcome
+
+        return run
+
+
+def outcome(kind, **fields):
+    return kind(**{"condition": wellknown.ETCD_READY, "reason": "R", "message": "m", **fields})
+
+
+@pytest.mark.parametrize(
+    ("ends", "expected", "ran"),
+    [
+        pytest.param(PhaseDone(), PhaseDone(), 3, id="done"),
+        pytest.param(
+            outcome(PhaseWaiting, retry_after=2.0),
+            outcome(PhaseWaiting, retry_after=2.0),
+            2,
+            id="waiting",
+        ),
+        pytest.param(
+            PhaseBlocked("R", "m"), outcome(PhaseWaiting, retry_after=10.0), 2, id="helper waits"
+        ),
+        pytest.param(
+            PhaseBlocked("R", "m", retry_after=0.5, condition=wellknown.DNS_READY),
+            outcome(PhaseWaiting, retry_after=0.5, condition=wellknown.DNS_READY),
+            2,
+            id="helper names a condition",
+        ),
+        pytest.param(
+            PhaseBlocked("R", "m", needs_admin=True, retry_after=60.0),
+            outcome(PhaseStalled, retry_after=60.0),
+            2,
+            id="administrator needed",
+        ),
+        pytest.param(
+            errors.Forbidden("quota"),
+            PhaseWaiting(
+                condition=wellknown.READY, reason="Forbidden", message="quota", retry_after=30.0
+            ),
+            2,
+            id="forbidden",
+        ),
+    ],
+)
+async def test_phases_run_until_one_is_not_done(ends, expected, ran):
+    script, run = PhaseScript(ends), new_run()
+    assert await run_phases(run, script.phases()) == expected
+    assert script.ran == ["first", "second", "third"][:ran]
+    is_failure = isinstance(ends, errors.Forbidden)
+    assert run.status.failing_conditions == ({wellknown.READY} if is_failure else set())
+
+
+async def test_an_error_of_the_super_cluster_is_no_result():
+    script = PhaseScript(errors.Conflict("another writer"))
+    with pytest.raises(errors.Conflict):
+        await run_phases(new_run(), script.phases())
+
+
+@pytest.mark.parametrize(
+    ("is_new", "seconds", "delay"),
+    [
+        (True, 5000, 1.0),
+        (False, 5000, 5000.0),
+        (False, -3, 1.0),
+        (False, 10 * RESYNC_SECONDS, RESYNC_SECONDS),
+    ],
+)
+def test_requeue_delay_follows_the_next_renewal(is_new, seconds, delay):
+    run = new_run(plan_input=wish(is_new=is_new))
+    run.secrets = SimpleNamespace(next_renewal=run.context.now() + timedelta(seconds=seconds))
+    assert run.get_requeue_delay() == delay
+
+
+async def test_nothing_is_written_while_the_store_would_be_split():
+    super_client = RecordingClient()
+    etcd = workload("etcd", replicas=3)
+    etcd["spec"]["template"]["spec"] = {"containers": [{"args": []}]}
+    observed = ObservedObjects(namespace=None, objects={"StatefulSet": {"etcd": etcd}})
+    result = await write(new_run(super_client, observed))
+    assert isinstance(result, PhaseStalled)
+    assert (result.condition, result.reason) == (wellknown.READY, "EtcdReplicasChanged")
+    assert super_client.calls == []
+
+
+class FinishedObjects:
+    """Stands in for `OwnedObjects` where every object is up to date."""
+
+    written_count = 0
+
+    def __init__(self, *_):
+        pass
+
+    async def write_services(self, _plan):
+        return {"spec": {"clusterIP": "10.96.0.9"}}
+
+    async def write_mounted(self, *_):
+        pass
+
+    async def write_workloads(self, _plan):
+        pass
+
+    async def delete_unwanted(self, _kept):
+        pass
+
+    @staticmethod
+    def get_service_address(service):
+        return service["spec"]["clusterIP"]
+
+
+@pytest.fixture
+def finished(monkeypatch):
+    """A control plane with every object, and a tenant that answers.
+
+    Returns the clients with which the metrics API was reconciled.
+    """
+    reconciled = []
+
+    async def create_authorities(*_):
+        return None
+
+    async def connect_tenant(*_, **__):
+        return "the tenant"
+
+    async def bootstrap_tenant(*_, **__):
+        return "v1.36.0"
+
+    async def reconcile_metrics_api(client, *_, **__):
+        reconciled.append(client)
+
+    secrets = SimpleNamespace(
+        next_renewal=NOW, renewed_secrets=(), secrets=(KUBECONFIG,), validities={}, serving=b""
+    )
+    address = ApiAddress(server="https://192.0.2.1:6443")
+    monkeypatch.setattr(certificates, "create_authorities", create_authorities)
+    monkeypatch.setattr(certificates, "build_secrets", lambda *_: secrets)
+    monkeypatch.setattr(external_endpoint, "find_external_address", lambda *_, **__: address)
+    monkeypatch.setattr(virtual_cluster_phases, "OwnedObjects", FinishedObjects)
+    monkeypatch.setattr(startup_order, "is_api_ready", lambda _: True)
+    monkeypatch.setattr(tenant_bootstrap, "connect_tenant", connect_tenant)
+    monkeypatch.setattr(tenant_bootstrap, "bootstrap_tenant", bootstrap_tenant)
+    monkeypatch.setattr(metrics_server, "reconcile_metrics_api", reconcile_metrics_api)
+    return reconciled
+
+
+async def test_a_finished_control_plane_is_published(finished):
+    run = new_run()
+    assert await write(run) == PhaseDone()
+    assert run.status.endpoint == "https://192.0.2.1:6443"
+    assert run.status.version == "v1.36.0"
+
+
+@pytest.mark.parametrize(
+    ("trouble", "condition"),
+    [("Unreachable", wellknown.API_SERVER_READY), ("EndpointPending", wellknown.READY)],
+)
+async def test_pods_are_replaced_while_a_later_phase_waits(
+    finished, monkeypatch, trouble, condition
+):
+    async def bootstrap_tenant(*_, **__):
+        if trouble == "Unreachable":
+            raise PhaseBlocked("Unreachable", "the tenant does not answer")
+        return "v1.36.0"
+
+    monkeypatch.setattr(tenant_bootstrap, "bootstrap_tenant", bootstrap_tenant)
+    monkeypatch.setattr(external_endpoint, "find_external_address", lambda *_, **__: None)
+    api = workload("apiserver", ready=1, updateRevision="new")
+    api["spec"]["updateStrategy"] = {"type": "OnDelete"}
+    old = pod("apiserver-0", "apiserver", conditions=[{"type": "Ready", "status": "True"}])
+    objects = {"StatefulSet": {"apiserver": api}, "Pod": {"apiserver-0": old}}
+    super_client = RecordingClient()
+    result = await write(new_run(super_client, ObservedObjects(namespace=None, objects=objects)))
+    assert isinstance(result, PhaseWaiting)
+    assert (result.condition, result.reason) == (condition, trouble)
+    assert super_client.calls == [("delete", "apiserver-0")]
+
+
+@pytest.mark.parametrize("is_new", [True, False])
+async def test_a_new_tenant_is_ready_before_its_metrics(finished, is_new):
+    run = new_run(plan_input=wish(metrics="managed", is_new=is_new))
+    assert await write(run) == PhaseDone()
+    assert finished == ([] if is_new else ["the tenant"])
+
+
+async def test_metrics_wait_for_a_ready_api_server(finished, monkeypatch):
+    monkeypatch.setattr(startup_order, "is_api_ready", lambda _: False)
+    assert await write(new_run()) == PhaseDone()
+    assert finished == []
