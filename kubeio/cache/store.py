@@ -93,15 +93,55 @@ _FIELDS_DECODER = msgspec.json.Decoder(dict[str, msgspec.Raw])
 _METADATA_DECODER = msgspec.json.Decoder(_ObjectMetadata)
 _ENCODER = msgspec.json.Encoder()
 _EMPTY_MAPPING: Mapping[str, str] = {}
-_SHARED_LABELS: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
-_MAX_SHARED_LABELS, _MAX_LABELS_SHARED_EACH = 1_000, 20
-"""Mappings, and labels of each. Tenants can fill both, so both are limited."""
-_SHARED_VALUES: dict[str, str] = {}
-_MAX_SHARED_VALUES, _MAX_SHARED_VALUE_LENGTH = 4_096, 64
-"""Annotation values that are shared, and characters of each: enough for a UID."""
+_MAX_LABELS_SHARED_EACH = 20
+_MAX_SHARED_VALUE_LENGTH = 64
+"""Characters of an annotation value that is shared. It is enough for a UID."""
 _METADATA_PREFIX = b'"metadata":{'
 _MANAGED_FIELDS_PREFIX = b',"managedFields":'
 _VERSION_PREFIX = b'"resourceVersion":'
+
+
+class Interner:
+    """Equal labels and equal annotation values of all caches of the process, each kept once.
+
+    Tenants choose both, so the number of each is limited. At the limit all are forgotten. Entries
+    keep their mappings and values, which are then shared no further.
+    """
+
+    def __init__(self, *, max_labels: int = 1_000, max_values: int = 4_096) -> None:
+        """Start empty. `max_labels` counts mappings."""
+        self._max_labels, self._max_values = max_labels, max_values
+        self._labels: dict[tuple[tuple[str, str], ...], Mapping[str, str]] = {}
+        self._values: dict[str, str] = {}
+
+    def share_labels(self, labels: Mapping[str, str]) -> Mapping[str, str]:
+        """Return one mapping for all equal labels, because pods of one owner have the same labels.
+
+        The same labels in another order are another mapping.
+        """
+        if len(labels) > _MAX_LABELS_SHARED_EACH:
+            return labels
+        key = tuple(labels.items())
+        found = self._labels.get(key)
+        if found is None:
+            if len(self._labels) >= self._max_labels:
+                self._labels.clear()
+            found = self._labels[key] = labels
+        return found
+
+    def share_value(self, value: str) -> str:
+        """Return one string for all equal values, because a tenant's objects share most values."""
+        if len(value) > _MAX_SHARED_VALUE_LENGTH:
+            return value
+        found = self._values.get(value)
+        if found is None:
+            if len(self._values) >= self._max_values:
+                self._values.clear()
+            found = self._values[value] = value
+        return found
+
+
+_INTERNER = Interner()
 
 
 def parse_entry(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = "") -> Entry:
@@ -138,40 +178,15 @@ def parse_entry(raw: bytes | msgspec.Raw, *, api_version: str = "", kind: str = 
         resource_version=metadata.resource_version,
         generation=metadata.generation,
         deleting=metadata.deletion_timestamp is not None,
-        labels=_share_labels(metadata.labels) if metadata.labels else _EMPTY_MAPPING,
+        labels=_INTERNER.share_labels(metadata.labels) if metadata.labels else _EMPTY_MAPPING,
         annotations={
-            key: _share_value(value)
+            key: _INTERNER.share_value(value)
             for key, value in annotations.items()
             if len(value) <= MAX_PARSED_ANNOTATION
         },
         body=body,
         metadata_digest=hash(_cut_field(text, _VERSION_PREFIX, version) or text),
     )
-
-
-def _share_labels(labels: Mapping[str, str]) -> Mapping[str, str]:
-    """Return one mapping for all equal labels, because pods of one owner have the same labels."""
-    if len(labels) > _MAX_LABELS_SHARED_EACH:
-        return labels
-    key = tuple(labels.items())
-    found = _SHARED_LABELS.get(key)
-    if found is None:
-        if len(_SHARED_LABELS) >= _MAX_SHARED_LABELS:
-            _SHARED_LABELS.clear()  # entries keep their mappings, which are shared no further
-        found = _SHARED_LABELS[key] = labels
-    return found
-
-
-def _share_value(value: str) -> str:
-    """Return one string for all equal values, because a tenant's objects share most values."""
-    if len(value) > _MAX_SHARED_VALUE_LENGTH:
-        return value
-    found = _SHARED_VALUES.get(value)
-    if found is None:
-        if len(_SHARED_VALUES) >= _MAX_SHARED_VALUES:
-            _SHARED_VALUES.clear()
-        found = _SHARED_VALUES[value] = value
-    return found
 
 
 def _cut_field(text: bytes, field: bytes, value: bytes) -> bytes | None:

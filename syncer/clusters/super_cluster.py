@@ -22,6 +22,7 @@ from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from syncer.placement.capacity import ClusterCapacity
 from syncer.rules.network import ingress_hosts
 from syncer.rules.registry import KINDS, KINDS_BY_NAME, get_reduction
+from telemetry.bounded_labels import BoundedLabels
 from tenancy import ownership, wellknown
 from tenancy.resources import (
     EVENTS,
@@ -65,18 +66,12 @@ MAX_METRIC_SIDES = 32
 
 _INDEXES = {INGRESSES.kind: {ingress_hosts.BY_HOST_INDEX: ingress_hosts.index_by_host}}
 
-
-_metric_sides: set[str] = set()
+_TARGET_SIDES = BoundedLabels(MAX_METRIC_SIDES, other="target-other", build="target-{}".format)
 
 
 def get_metric_side(name: str, registration: str) -> str:
     """Return the metric label of a super cluster: `super`, or `target-NAME` in a bounded number."""
-    if not registration:
-        return "super"
-    if name not in _metric_sides and len(_metric_sides) >= MAX_METRIC_SIDES:
-        return "target-other"
-    _metric_sides.add(name)
-    return f"target-{name}"
+    return _TARGET_SIDES.get(name) if registration else "super"
 
 
 def index_by_tenant(entry: Entry) -> Iterable[str]:

@@ -60,7 +60,7 @@ def find_leaf_fault(
         certificate = x509.load_pem_x509_certificate(pair.certificate)
         certified, kept = (
             _encode_public_key(certificate.public_key()),
-            _encode_public_key(_load_public_key(pair.key)),
+            _encode_public_key(_VERIFIED_KEYS.load_public_key(pair.key)),
         )
         issuer = x509.load_pem_x509_certificate(authority.certificate)
         names, usages = _read_names(certificate), _read_usages(certificate)
@@ -87,7 +87,7 @@ def find_authority_fault(pair: KeyPair) -> CertificateFault | None:
         certificate = x509.load_pem_x509_certificate(pair.certificate)
         certified, kept = (
             _encode_public_key(certificate.public_key()),
-            _encode_public_key(_load_public_key(pair.key)),
+            _encode_public_key(_VERIFIED_KEYS.load_public_key(pair.key)),
         )
         constraints = certificate.extensions.get_extension_for_class(x509.BasicConstraints).value
     except _PARSE_ERRORS:
@@ -101,7 +101,7 @@ def find_keys_fault(pair: KeyPair) -> CertificateFault | None:
     """Return why the ServiceAccount keys cannot be used, or None."""
     try:
         public = _encode_public_key(serialization.load_pem_public_key(pair.certificate))
-        derived = _encode_public_key(_load_public_key(pair.key))
+        derived = _encode_public_key(_VERIFIED_KEYS.load_public_key(pair.key))
     except _PARSE_ERRORS:
         return "unreadable"
     return None if public == derived else "key mismatch"
@@ -119,24 +119,33 @@ def get_expiry(pair: KeyPair) -> datetime:
     return x509.load_pem_x509_certificate(pair.certificate).not_valid_after_utc
 
 
-_MAX_VERIFIED_KEYS = 4096
-_verified_keys: dict[bytes, None] = {}
-"""Digests of valid RSA keys, the oldest first.
+class _VerifiedKeys:
+    """Private keys that were once loaded with all checks, by their digests, the oldest first.
 
-The check that their numbers are prime takes 25 ms, which is most of a tenant's reconcile.
-"""
+    The check that the numbers of an RSA key are prime takes 25 ms, which is most of a tenant's
+    reconcile. It runs once for each key.
+    """
+
+    def __init__(self, limit: int) -> None:
+        """Start without keys. Beyond the limit the oldest is dropped, and checked again if used."""
+        self._limit = limit
+        self._digests: dict[bytes, None] = {}
+
+    def load_public_key(self, key: bytes) -> object:
+        """Return the public part of a private key. Raises one of `_PARSE_ERRORS`."""
+        digest = hashlib.sha256(key).digest()
+        is_verified = digest in self._digests
+        loaded = serialization.load_pem_private_key(
+            key, password=None, unsafe_skip_rsa_key_validation=is_verified
+        )
+        if isinstance(loaded, rsa.RSAPrivateKey) and not is_verified:
+            if len(self._digests) >= self._limit:
+                del self._digests[next(iter(self._digests))]
+            self._digests[digest] = None
+        return loaded.public_key()
 
 
-def _load_public_key(key: bytes) -> object:
-    digest = hashlib.sha256(key).digest()
-    loaded = serialization.load_pem_private_key(
-        key, password=None, unsafe_skip_rsa_key_validation=digest in _verified_keys
-    )
-    if isinstance(loaded, rsa.RSAPrivateKey) and digest not in _verified_keys:
-        if len(_verified_keys) >= _MAX_VERIFIED_KEYS:
-            del _verified_keys[next(iter(_verified_keys))]
-        _verified_keys[digest] = None
-    return loaded.public_key()
+_VERIFIED_KEYS = _VerifiedKeys(4096)
 
 
 def _encode_public_key(key: object) -> bytes:

@@ -127,83 +127,98 @@ def _build_settings() -> kopf.OperatorSettings:
     return settings
 
 
-def _build_registry(endpoint: Endpoint, enqueue: WakeFunction) -> kopf.OperatorRegistry:
-    registry = kopf.OperatorRegistry()
+class _WatchHandlers:
+    """Event handlers of the watches, and what they remember of the last event of an object.
 
-    async def login(**_: Any) -> kopf.AiohttpSession:
-        return _create_session(endpoint)
+    Only the thread of kopf may use them.
+    """
 
-    seen = predicates.SeenDigests()
-    bound: dict[str, str] = {}
+    def __init__(self, enqueue: WakeFunction) -> None:
+        """Start without remembered objects."""
+        self._enqueue = enqueue
+        self._seen = predicates.SeenDigests()
+        self._policies: dict[str, str] = {}
+        """Name of the policy of each VirtualCluster, by UID."""
+        self._owners: dict[str, ReconcileKey] = {}
+        """Key of the owner of each object in a root namespace, by UID."""
+        self._addresses: dict[str, set[str]] = {}
+        """Addresses of each node, by name."""
 
-    async def on_virtual_cluster(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+    def list_handlers(self) -> list[tuple[Resource, Any]]:
+        """Return all watched resources, each with its event handler."""
+        return [
+            (resources.VIRTUAL_CLUSTERS, self._on_virtual_cluster),
+            (resources.CLUSTER_VERSIONS, self._on_cluster_version),
+            (resources.TENANT_POLICIES, self._on_policy),
+            (resources.SUPER_CLUSTERS, self._on_super_cluster),
+            (resources.CERTIFICATE_SIGNING_REQUESTS, self._on_request),
+            (resources.NODES, self._on_node),
+            *(
+                (child, functools.partial(self._on_child, child))
+                for child in (*CHILD_RESOURCES, resources.NAMESPACES)
+            ),
+        ]
+
+    async def _on_virtual_cluster(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         uid, policy = body["metadata"]["uid"], predicates.get_policy_name(body)
-        before = bound.pop(uid, None)
+        before = self._policies.pop(uid, None)
         if type != "DELETED":
-            bound[uid] = policy
-        if before != bound.get(uid):
-            enqueue(keys.AGENT_ACCESS_KEY)
-        if seen.has_changed(resources.VIRTUAL_CLUSTERS, type, body):
-            enqueue(keys.build_key_of_listed(body))
+            self._policies[uid] = policy
+        if before != self._policies.get(uid):
+            self._enqueue(keys.AGENT_ACCESS_KEY)
+        if self._seen.has_changed(resources.VIRTUAL_CLUSTERS, type, body):
+            self._enqueue(keys.build_key_of_listed(body))
 
-    async def on_cluster_version(meta: Mapping[str, Any], **_: Any) -> None:
-        enqueue(ReconcileKey("ClusterVersion", "", meta["name"]))
+    async def _on_cluster_version(self, meta: Mapping[str, Any], **_: Any) -> None:
+        self._enqueue(ReconcileKey("ClusterVersion", "", meta["name"]))
 
-    async def on_super_cluster(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
-        if seen.has_changed(resources.SUPER_CLUSTERS, type, body):
-            enqueue(ReconcileKey("SuperCluster", "", body["metadata"]["name"]))
+    async def _on_super_cluster(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        if self._seen.has_changed(resources.SUPER_CLUSTERS, type, body):
+            self._enqueue(ReconcileKey("SuperCluster", "", body["metadata"]["name"]))
 
-    async def on_policy(**_: Any) -> None:
-        enqueue(keys.AGENT_ACCESS_KEY)
+    async def _on_policy(self, **_: Any) -> None:
+        self._enqueue(keys.AGENT_ACCESS_KEY)
 
-    async def on_request(meta: Mapping[str, Any], **_: Any) -> None:
-        enqueue(ReconcileKey("CertificateSigningRequest", "", meta["name"]))
+    async def _on_request(self, meta: Mapping[str, Any], **_: Any) -> None:
+        self._enqueue(ReconcileKey("CertificateSigningRequest", "", meta["name"]))
 
-    parents: dict[str, ReconcileKey] = {}
-
-    async def on_child(
+    async def _on_child(
+        self,
         resource: Resource,
         /,
         type: str | None,  # noqa: A002 - kopf's
         body: kopf.Body,
         **_: Any,
     ) -> None:
-        """Wake the owner of the object, and its owner before its labels were changed."""
-        if not seen.has_changed(resource, type, body):
+        """Queue the owner of the object, and its owner before its labels were changed."""
+        if not self._seen.has_changed(resource, type, body):
             return
         meta = body["metadata"]
         uid, key = meta["uid"], keys.get_owner_key(meta)
-        before = parents.pop(uid, None)
+        before = self._owners.pop(uid, None)
         if key is not None and type != "DELETED":
-            parents[uid] = key
+            self._owners[uid] = key
         for each in {key, before}:
             if each is not None:
-                enqueue(each)
+                self._enqueue(each)
 
-    addresses: dict[str, set[str]] = {}
-
-    async def on_node(type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+    async def _on_node(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         name = body["metadata"]["name"]
         now = set() if type == "DELETED" else set(endpoint_of.list_node_addresses([body]))
-        for address in addresses.pop(name, set()) - now:
-            enqueue(keys.build_node_address_key(address))
+        for address in self._addresses.pop(name, set()) - now:
+            self._enqueue(keys.build_node_address_key(address))
         if now:
-            addresses[name] = now
+            self._addresses[name] = now
+
+
+def _build_registry(endpoint: Endpoint, enqueue: WakeFunction) -> kopf.OperatorRegistry:
+    registry = kopf.OperatorRegistry()
+
+    async def login(**_: Any) -> kopf.AiohttpSession:
+        return _create_session(endpoint)
 
     kopf.on.login(registry=registry)(login)
-    handlers: list[tuple[Resource, Any]] = [
-        (resources.VIRTUAL_CLUSTERS, on_virtual_cluster),
-        (resources.CLUSTER_VERSIONS, on_cluster_version),
-        (resources.TENANT_POLICIES, on_policy),
-        (resources.SUPER_CLUSTERS, on_super_cluster),
-        (resources.CERTIFICATE_SIGNING_REQUESTS, on_request),
-        (resources.NODES, on_node),
-        *(
-            (child, functools.partial(on_child, child))
-            for child in (*CHILD_RESOURCES, resources.NAMESPACES)
-        ),
-    ]
-    for resource, handler in handlers:
+    for resource, handler in _WatchHandlers(enqueue).list_handlers():
         kopf.on.event(
             group=resource.group,
             version=resource.version,

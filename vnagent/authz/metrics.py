@@ -13,6 +13,7 @@ from enum import StrEnum
 
 from prometheus_client import Counter, Gauge, Histogram
 
+from telemetry.bounded_labels import BoundedLabels
 from tenancy import names
 from vnagent.protocol.routes import RouteVerb
 
@@ -110,17 +111,14 @@ _POLICIES = Gauge(
     ["state"],
 )
 
-_labels: dict[str, str] = {}
+_TENANT_LABELS = BoundedLabels(
+    MAX_TENANT_LABELS, other=OTHER_TENANTS_LABEL, build=names.shorten_uid
+)
 
 
 def get_tenant_label(vc_uid: str) -> str:
     """Return the label of a tenant: one of its own while any are left, else `other`."""
-    label = _labels.get(vc_uid)
-    if label is None:
-        if len(_labels) >= MAX_TENANT_LABELS:
-            return OTHER_TENANTS_LABEL
-        label = _labels[vc_uid] = names.shorten_uid(vc_uid)
-    return label
+    return _TENANT_LABELS.get(vc_uid)
 
 
 def count_refused_connection(why: RejectedConnection, vc_uid: str = "") -> None:

@@ -119,22 +119,22 @@ def test_the_body_does_not_hold_on_to_the_chunk_it_came_in():
 
 def test_equal_labels_are_one_mapping_within_bounds(monkeypatch):
     """What tenants can fill has an end: many mappings, or many labels."""
-    monkeypatch.setattr(stores, "_SHARED_LABELS", {})
-    monkeypatch.setattr(stores, "_MAX_SHARED_LABELS", 2)
+    interner = stores.Interner(max_labels=2)
+    monkeypatch.setattr(stores, "_INTERNER", interner)
     one, two = (_entry(name, labels={"l": "1"}) for name in ("one", "two"))
     assert one.labels is two.labels
     many = {f"l{number}": "" for number in range(stores._MAX_LABELS_SHARED_EACH + 1)}
     assert _entry(labels=many).labels == many
     for number in range(5):
         assert _entry(labels={"l": f"x{number}"}).labels == {"l": f"x{number}"}
-        assert len(stores._SHARED_LABELS) <= 2
-    assert many not in stores._SHARED_LABELS.values()
+        assert len(interner._labels) <= 2
+    assert many not in interner._labels.values()
     assert _entry(labels={"l": "1"}).labels == one.labels
 
 
 def test_equal_annotations_are_one_string_as_far_as_that_is_bounded(monkeypatch):
-    monkeypatch.setattr(stores, "_SHARED_VALUES", {})
-    monkeypatch.setattr(stores, "_MAX_SHARED_VALUES", 4)
+    interner = stores.Interner(max_values=4)
+    monkeypatch.setattr(stores, "_INTERNER", interner)
     long = "x" * (stores._MAX_SHARED_VALUE_LENGTH + 1)
 
     def value(text: str) -> str:
@@ -144,8 +144,8 @@ def test_equal_annotations_are_one_string_as_far_as_that_is_bounded(monkeypatch)
     assert value("same") is value("same")
     for text in (long, "one", "two", "three"):
         assert value(text) == text
-        assert len(stores._SHARED_VALUES) <= 4
-    assert long not in stores._SHARED_VALUES
+        assert len(interner._values) <= 4
+    assert long not in interner._values
 
 
 def test_long_annotations_stay_in_the_body_only():

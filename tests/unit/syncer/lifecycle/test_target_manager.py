@@ -269,8 +269,8 @@ async def test_one_that_cannot_be_followed_says_why(yard: TargetManagerWorld):
 
 
 def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: Any):
-    monkeypatch.setattr(super_cluster, "_metric_sides", set())
-    monkeypatch.setattr(super_cluster, "MAX_METRIC_SIDES", 2)
+    monkeypatch.setattr(super_cluster._TARGET_SIDES, "_labels", {})
+    monkeypatch.setattr(super_cluster._TARGET_SIDES, "_limit", 2)
     found = [super_cluster.get_metric_side(name, "r") for name in ("a", "b", "c", "a")]
     assert found == ["target-a", "target-b", "target-other", "target-a"]
     assert super_cluster.get_metric_side("home", "") == "super"

@@ -92,7 +92,7 @@ def of(vc_uid: str, status: int, **known: int) -> audit.RequestAudit:
 
 def test_a_number_of_tenants_have_series_of_their_own_and_the_rest_one(monkeypatch):
     """SEC-13, SEC-14: 1,000 tenants come; none is called by a name, nor by its UID."""
-    monkeypatch.setattr(metrics, "_labels", {})
+    monkeypatch.setattr(metrics._TENANT_LABELS, "_labels", {})
     for family in vars(metrics).values():  # what other tests' tenants have left
         if "tenant" in getattr(family, "_labelnames", ()):
             family.clear()
@@ -126,7 +126,7 @@ def test_a_number_of_tenants_have_series_of_their_own_and_the_rest_one(monkeypat
 
 def test_streams_are_counted_while_they_are_open(monkeypatch):
     """By tenant as well."""
-    monkeypatch.setattr(metrics, "_labels", {})
+    monkeypatch.setattr(metrics._TENANT_LABELS, "_labels", {})
     tenant = metrics.get_tenant_label(CALLER.vc_uid)
     with (
         metrics.count_open_stream(CALLER.vc_uid, RouteVerb.LOGS),

@@ -287,7 +287,7 @@ async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
     """SEC-15: nor read, nor written down, for as long; the other tenant is, at the same address."""
     monkeypatch.setattr(request, "FLOOD_BURST", 3)
     monkeypatch.setattr(request, "FLOOD_INTERVAL_SECONDS", 60.0)
-    monkeypatch.setattr(metrics, "_labels", {})
+    monkeypatch.setattr(metrics._TENANT_LABELS, "_labels", {})
     gateway = running_agent.HeldKubelet()
     kubelet = FakeKubelet(pods=[running_agent.shop()], answer=gateway)
     labels = {"tenant": metrics.get_tenant_label(VC_UID), "reason": "repeated"}

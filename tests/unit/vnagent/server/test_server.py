@@ -243,7 +243,7 @@ async def test_a_tenant_at_the_same_address_is_still_heard(set_up):
 
 async def test_refusals_are_counted_by_tenant_where_our_authority_names_one(set_up, monkeypatch):
     """SEC-15: what another authority writes into a certificate is nobody's word."""
-    monkeypatch.setattr(metrics, "_labels", {})
+    monkeypatch.setattr(metrics._TENANT_LABELS, "_labels", {})
     tenant = metrics.get_tenant_label(certificates.VC_UID)
     before = refused("certificate", tenant), refused("handshake"), refused("certificate")
     assert await outcome(set_up, set_up.context(replace(VALID, usages=None))) == "403"
