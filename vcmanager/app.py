@@ -14,6 +14,7 @@ from datetime import UTC, datetime
 from typing import Any
 
 import structlog
+import tenacity
 
 from kubeio import errors
 from kubeio.api.client import Client
@@ -187,22 +188,35 @@ class _Manager:
 
     async def _wait_for_crds(self) -> bool:
         """Wait until the manager's kinds are served. Return whether to continue."""
-        while not self._stop.is_set():
-            try:
-                for kind in (VIRTUAL_CLUSTERS, TENANT_POLICIES, SUPER_CLUSTERS):
-                    await self._client.list(kind, limit=1)
-            except errors.NotFound:
-                _log.warning(
-                    "manager.waits",
-                    problem="the super cluster does not know all of our kinds; install the CRDs",
-                )
-            except errors.Unavailable as problem:
-                _log.warning("manager.waits", problem=str(problem))
-            else:
-                return True
-            with contextlib.suppress(TimeoutError):
-                await asyncio.wait_for(self._stop.wait(), _RETRY_SECONDS)
-        return False
+        retrying = tenacity.AsyncRetrying(
+            retry=tenacity.retry_if_exception_type((errors.NotFound, errors.Unavailable)),
+            wait=tenacity.wait_fixed(_RETRY_SECONDS),
+            stop=lambda _: self._stop.is_set(),
+            sleep=self._sleep_until_stop,
+            before_sleep=_log_missing_crds,
+            retry_error_callback=lambda _: False,
+        )
+        return await retrying(self._check_crds)
+
+    async def _check_crds(self) -> bool:
+        """Return True if the manager's kinds are served, False after a stop request."""
+        if self._stop.is_set():
+            return False
+        for kind in (VIRTUAL_CLUSTERS, TENANT_POLICIES, SUPER_CLUSTERS):
+            await self._client.list(kind, limit=1)
+        return True
+
+    async def _sleep_until_stop(self, seconds: float) -> None:
+        with contextlib.suppress(TimeoutError):
+            await asyncio.wait_for(self._stop.wait(), seconds)
+
+
+def _log_missing_crds(state: tenacity.RetryCallState) -> None:
+    problem = state.outcome.exception() if state.outcome else None
+    message = str(problem)
+    if isinstance(problem, errors.NotFound):
+        message = "the super cluster does not know all of our kinds; install the CRDs"
+    _log.warning("manager.waits", problem=message)
 
 
 async def _wait_first(futures: list[asyncio.Future[Any]], *, or_cancel: asyncio.Task[None]) -> None:
