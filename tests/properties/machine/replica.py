@@ -29,7 +29,7 @@ if TYPE_CHECKING:
 
 RESTART_SECONDS = 2.0
 PATROL_SECONDS = 60.0
-_LEASE = {"duration": 15.0, "renew_deadline": 12.0, "period": 4.0, "look": 3.0}
+_LEASE = {"duration": 15.0, "renew_deadline": 12.0, "period": 4.0, "acquire_interval": 3.0}
 
 
 class SimulatedReplica:
