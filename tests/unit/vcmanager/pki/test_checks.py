@@ -1,3 +1,4 @@
+import hashlib
 from dataclasses import replace
 from datetime import timedelta
 
@@ -116,3 +117,11 @@ def test_service_account_keys_are_judged():
     assert checks.find_keys_fault(keys) is None
     assert checks.find_keys_fault(KeyPair(keys.certificate, others.key)) == "key mismatch"
     assert checks.find_keys_fault(KeyPair(keys.certificate, b"")) == "unreadable"
+
+
+def test_verified_keys_are_bounded_and_the_oldest_goes_first():
+    verified = checks._VerifiedKeys(2)
+    keys = [authority.make_service_account_keys().key for _ in range(3)]
+    for key in (*keys, keys[2]):
+        verified.load_public_key(key)
+    assert list(verified._digests) == [hashlib.sha256(key).digest() for key in keys[1:]]
