@@ -100,9 +100,9 @@ def day(count: float) -> timedelta:
 )
 def test_a_certificate_that_was_not_renewed(span, fires):
     expiries = CertificateExpiries()
-    name = "apiserver-ca" if span.renewed else "root-ca"
+    name = "apiserver-ca" if span.renewal else "root-ca"
     well = (
-        leaf(day(1), day(90)) if span.renewed else CertificateValidity(datetime.now(UTC) + day(400))
+        leaf(day(1), day(90)) if span.renewal else CertificateValidity(datetime.now(UTC) + day(400))
     )
     expiries.set_validities("well", {name: well})
     expiries.set_validities("ill", {name: span})
