@@ -53,15 +53,12 @@ async def restore_labels(kind: SyncedKind, live: Mapping[str, Any], session: Ses
     if all((live.get("labels") or {}).get(key) == value for key, value in wanted.items()):
         return
     name, namespace = live["name"], live.get("namespace", "")
-    client = session.super_client
     if kind.update_method is UpdateMethod.REPLACE:
-        whole = await client.get(kind.resource, name, namespace=namespace)
+        whole = await session.super_client.get(kind.resource, name, namespace=namespace)
         if whole["metadata"]["uid"] == live["uid"]:
             whole["metadata"]["labels"] = {**(whole["metadata"].get("labels") or {}), **wanted}
-            await client.replace(kind.resource, whole, field_manager=wellknown.SYNCER)
+            await session.writer.restore_labels(kind.resource, whole, is_whole=True)
     else:
         body = {"metadata": {"uid": live["uid"], "labels": wanted}}
-        await client.patch(
-            kind.resource, name, body, namespace=namespace, field_manager=wellknown.SYNCER
-        )
+        await session.writer.restore_labels(kind.resource, body, name=name, namespace=namespace)
     _log.warning("super.labelled_again", name=live["name"])

@@ -20,7 +20,6 @@ from syncer.rules import events
 from syncer.rules.registry import KINDS_BY_NAME
 from syncer.tenants.sanitizer import NODE_PLACEHOLDER
 from syncer.tenants.session import Session
-from tenancy import wellknown
 from tenancy.resources import EVENTS, PODS
 
 EVENT_WAIT_SECONDS = 10.0
@@ -73,25 +72,20 @@ async def _write_tenant_event(
     told: Object, growth: Object, session: Session, *, is_known: bool
 ) -> None:
     """Create or update the Event. A tenant deletes it an hour after its last change."""
-    client = session.tenant_client
-    metadata = told["metadata"]
+    writer, metadata = session.writer, told["metadata"]
     if not is_known:
         try:
-            await client.create(EVENTS, told, field_manager=wellknown.SYNCER)
+            await writer.create_unguarded(EVENTS, told)
         except errors.AlreadyExists:
             pass  # posted before a restart
         else:
             return
     try:
-        await client.patch(
-            EVENTS,
-            metadata["name"],
-            growth,
-            namespace=metadata["namespace"],
-            field_manager=wellknown.SYNCER,
+        await writer.patch_unguarded(
+            EVENTS, metadata["name"], growth, namespace=metadata["namespace"]
         )
     except errors.NotFound:
-        await client.create(EVENTS, told, field_manager=wellknown.SYNCER)
+        await writer.create_unguarded(EVENTS, told)
 
 
 def _build_from_caches(event: Mapping[str, Any], session: Session) -> tuple[Object | None, bool]:

@@ -8,10 +8,10 @@ object or of a later state.
 import orjson
 
 from kubeio import errors
-from kubeio.api.client import Client
 from kubeio.cache.store import Entry, parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.rules.configuration import cache_transforms
+from syncer.safety.guarded_writer import ObjectReader
 from syncer.tenants.session import Session
 from tenancy.resources import Resource
 
@@ -29,7 +29,7 @@ async def fetch_both(
     return tenant_x, super_x
 
 
-async def _fetch_whole(resource: Resource, entry: Entry, client: Client) -> Entry:
+async def _fetch_whole(resource: Resource, entry: Entry, client: ObjectReader) -> Entry:
     if not cache_transforms.is_outline(entry.decode()):
         return entry
     try:

@@ -11,15 +11,14 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import parked_writes
 from syncer.controllers.sync_down import NAME_TAKEN
 from syncer.model import mirrored_kinds
 from syncer.model.keys import Key
 from syncer.model.mirrored_kinds import ComparedShape
-from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS
+from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
-from tenancy import wellknown
 from tenancy.resources import Resource
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -64,10 +63,9 @@ async def write_mirror(
     if not mirrored_kinds.is_own_mirror(tenant_x):
         return await _delete_unselected(resource, tenant_x, session)
     if mirrored_kinds.is_mirror_current(tenant_x.decode(), wanted, shape.fields):
-        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session)
-    elif not must_leave_unchanged(key, wanted, tenant_x, session):
-        return await _replace_mirror(resource, key, wanted, tenant_x, session)
-    return Done()
+        session.writer.clear_if_converged(key, TENANT_SIDE)
+        return Done()
+    return await _replace_mirror(resource, key, wanted, tenant_x, session)
 
 
 async def _replace_mirror(
@@ -76,24 +74,15 @@ async def _replace_mirror(
     own = tenant_x.decode()
     body = mirrored_kinds.build_replacement(own, wanted)
     try:
-        written = await session.tenant_client.replace(
-            resource, body, field_manager=wellknown.SYNCER
+        is_written = await session.writer.replace_tenant_object(
+            WriteScope(key, TENANT_SIDE), resource, body, before=own, tenant_x=tenant_x
         )
     except errors.Invalid:
         if tenant_x.deleting:
             return Done()  # its end wakes this key, which recreates it
         return await delete_mirror(resource, key, tenant_x, session)
-    _record_write(key, written, session)
-    _log.info("mirror.changed", name=key.name)
-    await parked_writes.count_attempt(
-        WriteScope(key, parked_writes.TENANT_SIDE),
-        body,
-        before=own,
-        answer=written,
-        resource=resource,
-        tenant_x=tenant_x,
-        session=session,
-    )
+    if is_written:
+        _log.info("mirror.changed", name=key.name)
     return Done()
 
 
@@ -101,17 +90,14 @@ def must_leave_unchanged(key: Key, wanted: Object, tenant_x: Entry, session: Ses
     """Return True if a shown object stays as it is because its write is parked."""
     own = tenant_x.decode()
     body = mirrored_kinds.build_replacement(own, wanted)
-    return parked_writes.is_parked(WriteScope(key, parked_writes.TENANT_SIDE), body, own, session)
+    return session.writer.is_parked(WriteScope(key, TENANT_SIDE), body, own)
 
 
 async def _create_mirror(resource: Resource, key: Key, wanted: Object, session: Session) -> Result:
     try:
-        written = await session.tenant_client.create(
-            resource, wanted, field_manager=wellknown.SYNCER
-        )
+        await session.writer.create_tenant_object(key, resource, wanted)
     except errors.AlreadyExists:
         raise NotReadyYet("a tenant object of that name is there, the cache is behind") from None
-    _record_write(key, written, session)
     _log.info("mirror.shown", name=key.name)
     return Done()
 
@@ -123,13 +109,6 @@ async def _delete_unselected(resource: Resource, tenant_x: Entry, session: Sessi
     )
     await session.event_recorder.record(resource, tenant_x, reason=NAME_TAKEN, message=message)
     return Done()
-
-
-def _record_write(key: Key, written: Object, session: Session) -> None:
-    session.expectations.expect_update(
-        ClusterSide.TENANT, key, written["metadata"]["resourceVersion"]
-    )
-    session.hot_loop_guard.count_write(key)
 
 
 async def prove_absent(resource: Resource, key: Key, session: Session) -> None:
@@ -145,12 +124,6 @@ async def delete_mirror(resource: Resource, key: Key, tenant_x: Entry, session: 
     """Delete an object of the syncer from the tenant."""
     if tenant_x.deleting:
         return Done()  # its finalizers are the tenant's
-    try:
-        answer = await session.tenant_client.delete(resource, key.name, uid=tenant_x.uid)
-    except errors.NotFound:
-        return Done()
-    version = "" if answer.get("kind") == "Status" else answer["metadata"]["resourceVersion"]
-    session.expectations.expect_delete(ClusterSide.TENANT, key, tenant_x, version)
-    session.hot_loop_guard.count_write(key)
-    _log.info("mirror.removed", name=key.name)
+    if await session.writer.delete_tenant_object(key, resource, tenant_x):
+        _log.info("mirror.removed", name=key.name)
     return Done()

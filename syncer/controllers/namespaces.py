@@ -11,7 +11,7 @@ from syncer.model.keys import Key
 from syncer.rules import namespaces
 from syncer.rules.registry import SyncedKind
 from syncer.tenants.session import Session
-from tenancy import names, wellknown
+from tenancy import names
 from tenancy.resources import SERVICE_ACCOUNTS
 
 
@@ -30,10 +30,7 @@ async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> R
     live = session.get_super_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
     if live is None:
         try:
-            await session.super_client.create(
-                SERVICE_ACCOUNTS, wanted, field_manager=wellknown.SYNCER
-            )
-            session.hot_loop_guard.count_write(key)
+            await session.writer.create_super_object(key, SERVICE_ACCOUNTS, wanted, is_part=True)
         except errors.AlreadyExists:
             return await _restore_account(key, wanted, session)
     elif not namespaces.is_account_powerless(live.decode()):
@@ -47,12 +44,5 @@ async def _restore_account(key: Key, wanted: dict[str, object], session: Session
     The namespace is the syncer's, so its accounts are, too.
     """
     powerless = {**wanted, "secrets": None, "imagePullSecrets": None}
-    await session.super_client.patch(
-        SERVICE_ACCOUNTS,
-        names.WORKLOAD_ACCOUNT,
-        powerless,
-        namespace=session.view.get_super_namespace(key.name),
-        field_manager=wellknown.SYNCER,
-    )
-    session.hot_loop_guard.count_write(key)
+    await session.writer.patch_super_part(key, SERVICE_ACCOUNTS, powerless)
     return Done()

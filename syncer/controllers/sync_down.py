@@ -17,11 +17,10 @@ from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import (
     adoption,
     live_reads,
-    parked_writes,
     rejection_events,
     sync_up,
 )
-from syncer.model import decide, diff, rejections
+from syncer.model import decide, rejections
 from syncer.model.decide import DeleteGrounds
 from syncer.model.decide import SyncAction as Decided
 from syncer.model.keys import Key, get_tenant_namespace
@@ -34,11 +33,11 @@ from syncer.model.rejections import (
 )
 from syncer.rules.configuration import cache_transforms
 from syncer.rules.registry import SyncedKind, UpdateMethod
-from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS
+from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
-from tenancy import wellknown
 
 FOREIGN_RETRY_SECONDS = 60.0
 """Retry interval in seconds for a name that a foreign object has, because no watch shows it."""
@@ -186,11 +185,8 @@ async def post_twin(kind: SyncedKind, pair: ObjectPair, twin: Object, session: S
     """Create the twin. If the name is taken, its object is read live."""
     tenant_x = pair.tenant_x
     assert tenant_x is not None  # noqa: S101 - decided on it
-    stamp_revision(twin, tenant_x)
     try:
-        written = await session.super_client.create(
-            kind.resource, twin, field_manager=wellknown.SYNCER
-        )
+        incomplete = await session.writer.create_twin(pair.key, kind.resource, twin, tenant_x)
     except errors.AlreadyExists:
         return await resolve_name_conflict(kind, pair, twin, session)
     except rejection_events.REFUSAL_ERRORS as problem:
@@ -205,33 +201,9 @@ async def post_twin(kind: SyncedKind, pair: ObjectPair, twin: Object, session: S
         if not kind.is_expected(problem):
             await rejection_events.report_failed(kind, tenant_x, problem, session)
         raise
-    is_taken = not diff.find_lacking(twin, written)
-    record_write(pair.key, written, tenant_x, session, taken=is_taken)
-    _log.debug("super.created")
-    if not is_taken:
-        await rejection_events.report_dropped_fields(kind, tenant_x, twin, written, session)
+    if incomplete is not None:
+        await rejection_events.report_dropped_fields(kind, tenant_x, twin, incomplete, session)
     return Done()
-
-
-def stamp_revision(twin: Object, tenant_x: Entry) -> None:
-    """Record the tenant revision of a write, for the delete protection."""
-    twin["metadata"].setdefault("annotations", {})[wellknown.STORE_REVISION] = (
-        tenant_x.resource_version
-    )
-
-
-def record_write(
-    key: Key, written: Object, tenant_x: Entry, session: Session, *, taken: bool = False
-) -> None:
-    """Remember a write until its echo, and schedule an increase of the store's epoch.
-
-    `taken`: the echo needs no work.
-    """
-    version = written["metadata"]["resourceVersion"]
-    session.expectations.expect_update(ClusterSide.SUPER, key, version, taken=taken)
-    session.hot_loop_guard.count_write(key)
-    session.store_guard.record_write(tenant_x.resource_version)
-    session.connection.schedule_epoch()
 
 
 async def resolve_name_conflict(
@@ -364,20 +336,12 @@ async def _recreate(
     kind: SyncedKind, pair: ObjectPair, live: Object, twin: Object, session: Session
 ) -> Result:
     """Delete a twin that cannot be changed. Its end wakes the key."""
-    part = WriteScope(pair.key, parked_writes.SUPER_SIDE)
-    if parked_writes.is_parked(part, twin, live, session):
-        return Done()
-    await session.proven_deletes.delete_proven(
-        build_delete_target(kind, pair, DeleteGrounds.UNWANTED)
-    )
-    await parked_writes.count_attempt(
-        part,
+    await session.proven_deletes.delete_unless_parked(
+        WriteScope(pair.key, SUPER_SIDE),
+        build_delete_target(kind, pair, DeleteGrounds.UNWANTED),
         twin,
         before=live,
-        answer=twin,
-        resource=kind.resource,
         tenant_x=pair.tenant_x,
-        session=session,
     )
     return Done()
 
@@ -404,37 +368,19 @@ async def update_twin(
     """Write the differences to the twin. Returns True if there were any."""
     assert kind.change is not None  # noqa: S101 - rows without are run by their own flow
     assert pair.tenant_x is not None  # noqa: S101 - decided on it
-    body, part = kind.change(live, twin), WriteScope(pair.key, parked_writes.SUPER_SIDE)
+    body = kind.change(live, twin)
     if body is None:
-        parked_writes.clear_if_converged(pair.key, parked_writes.SUPER_SIDE, session)
+        session.writer.clear_if_converged(pair.key, SUPER_SIDE)
         return False
-    if parked_writes.is_parked(part, body, live, session):
-        return False
-    stamp_revision(body, pair.tenant_x)
-    if kind.update_method is UpdateMethod.REPLACE:
-        written = await session.super_client.replace(
-            kind.resource, body, field_manager=wellknown.SYNCER
-        )
-    else:
-        written = await session.super_client.patch(
-            kind.resource,
-            live["metadata"]["name"],
-            body,
-            namespace=live["metadata"].get("namespace", ""),
-            field_manager=wellknown.SYNCER,
-        )
-    record_write(pair.key, written, pair.tenant_x, session)
-    _log.debug("super.changed")
-    await parked_writes.count_attempt(
-        part,
+    written = await session.writer.update_twin(
+        WriteScope(pair.key, SUPER_SIDE),
+        kind.resource,
         body,
         before=live,
-        answer=written,
-        resource=kind.resource,
         tenant_x=pair.tenant_x,
-        session=session,
+        kind=None if kind.update_method is UpdateMethod.REPLACE else "merge",
     )
-    return True
+    return written is not None
 
 
 _STEPS: Mapping[Decided, Callable[[SyncedKind, ObjectPair, Session], Awaitable[Result]]] = {

@@ -5,20 +5,16 @@ super cluster, so that a forged status is overwritten. The upward part of a row 
 field that belongs to the tenant.
 """
 
+from collections.abc import Awaitable
 from typing import NamedTuple
-
-import structlog
 
 from kubeio import Object
 from kubeio.cache.store import Entry
-from syncer.controllers import parked_writes
-from syncer.model import diff
 from syncer.model.keys import Key
 from syncer.rules.registry import SyncDirection, SyncedKind
-from syncer.safety.expectations import ClusterSide
+from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
-from tenancy import wellknown
 
 
 class ObservedTenantObject(NamedTuple):
@@ -26,9 +22,6 @@ class ObservedTenantObject(NamedTuple):
 
     entry: Entry
     body: Object
-
-
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def sync_up(
@@ -46,10 +39,10 @@ async def sync_up(
                 kind, key, body, session, subresource=subresource, observed=seen
             )
         else:
-            parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session, subresource)
+            session.writer.clear_if_converged(key, TENANT_SIDE, subresource)
 
 
-async def write_tenant_object(
+def write_tenant_object(
     kind: SyncedKind,
     key: Key,
     body: Object,
@@ -57,38 +50,14 @@ async def write_tenant_object(
     *,
     subresource: str = "",
     observed: ObservedTenantObject | None = None,
-) -> None:
+) -> Awaitable[None]:
     """Patch a tenant object. The UID in the body proves that it is the right one.
 
-    A repeated write is parked, if the caller passes `seen`.
+    A repeated write is parked, if the caller passes `observed`.
     """
-    part = WriteScope(key, parked_writes.TENANT_SIDE, subresource)
-    if observed is not None and parked_writes.is_parked(part, body, observed.body, session):
-        return
-    written = await session.tenant_client.patch(
-        kind.resource,
-        key.name,
-        body,
-        namespace=key.namespace,
-        subresource=subresource,
-        field_manager=wellknown.SYNCER,
+    scope = WriteScope(key, TENANT_SIDE, subresource)
+    if observed is None:
+        return session.writer.patch_tenant_object(scope, kind.resource, body)
+    return session.writer.patch_tenant_object(
+        scope, kind.resource, body, before=observed.body, tenant_x=observed.entry
     )
-    session.expectations.expect_update(
-        ClusterSide.TENANT,
-        key,
-        written["metadata"]["resourceVersion"],
-        # A caller without `seen` has a next step after the echo.
-        taken=observed is not None and diff.is_result_of_patch(observed.body, body, written),
-    )
-    session.hot_loop_guard.count_write(key)
-    _log.debug("tenant.changed", part=subresource or "spec")
-    if observed is not None:
-        await parked_writes.count_attempt(
-            part,
-            body,
-            before=observed.body,
-            answer=written,
-            resource=kind.resource,
-            tenant_x=observed.entry,
-            session=session,
-        )

@@ -1,10 +1,10 @@
 """Deletion of super objects, with a proof that depends on its grounds.
 
-Owns the one place where the syncer deletes in super clusters. Must not know why. An object whose
-deletion was seen, or that has a deletionTimestamp, is deleted with its UID as precondition. Absence
-from a cache is only a suspicion. Then both sides are read live, and the tenant's store must be
-verified afterwards. Hazard: super objects may be deleted here only. Any other delete bypasses the
-delete protection.
+Owns the proof before any delete in super clusters. Must not know why. An object whose deletion was
+seen, or that has a deletionTimestamp, is deleted with its UID as precondition. Absence from a cache
+is only a suspicion. Then both sides are read live, and the tenant's store must be verified
+afterwards. Hazard: super objects may be deleted here only. Any other delete bypasses the delete
+protection.
 """
 
 import time
@@ -13,13 +13,13 @@ from typing import Any, NamedTuple
 
 import structlog
 
-from kubeio import errors
-from kubeio.api.client import Client
+from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import Key
-from syncer.safety.expectations import ClusterSide, Expectations
+from syncer.safety.guarded_writer import GuardedWriter, ObjectReader
+from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.store_guard import StoreGuard
 from tenancy import ownership
 from tenancy.resources import Resource
@@ -49,11 +49,6 @@ class DeleteTarget(NamedTuple):
     """Whether a tenant object with this metadata counts as absent. Its watch leaves it out."""
 
 
-def _get_version(answer: Mapping[str, Any]) -> str:
-    """Return the resourceVersion of a deleted object, or an empty string if it has none."""
-    return str(answer["metadata"].get("resourceVersion") or "")
-
-
 class _SentDelete(NamedTuple):
     uid: str
     forced: bool
@@ -66,16 +61,16 @@ class ProvenDeletes:
         self,
         *,
         store_guard: StoreGuard,
-        tenant_client: Client,
-        super_client: Client,
-        expectations: Expectations,
+        tenant_client: ObjectReader,
+        super_client: ObjectReader,
+        writer: GuardedWriter,
         registration: str = "",
     ) -> None:
         """`registration` is the tenant's, as in `tenancy.ownership`."""
         self._store_guard = store_guard
         self._tenant_client = tenant_client
         self._super_client = super_client
-        self._expectations = expectations
+        self._writer = writer
         self._registration = registration
         self._ended_tenant_objects: dict[Key, _SentDelete] = {}
 
@@ -101,12 +96,14 @@ class ProvenDeletes:
         grace_seconds: int | None = None,
         as_seen: bool = False,
         is_still: Callable[[], bool] = lambda: True,
+        is_counted: bool = False,
     ) -> None:
         """Delete a super object if that is proved. Raises Wait if it is not.
 
         `as_seen`: the tenant object exists, and only the version in the cache is deleted. Raises
         Conflict if the version differs. `is_still` is called last, because a proof needs time. It
-        returns whether the reason to delete still applies.
+        returns whether the reason to delete still applies. `is_counted`: the hot loop guard counts
+        the delete as a write of the key.
         """
         self._store_guard.check_not_held()
         revision = ""
@@ -118,23 +115,48 @@ class ProvenDeletes:
                 return
             if not is_still():
                 raise NotReadyYet("it is needed again")
-        try:
-            answer = await self._super_client.delete(
-                target.resource,
-                target.entry.name,
-                namespace=target.entry.namespace,
-                uid=target.entry.uid,
-                resource_version=revision,
-                grace_seconds=grace_seconds,
-                propagation="Background",
-            )
-        except errors.NotFound:
-            return
-        _log.debug("super.deleted", grounds=target.grounds.name.lower(), grace=grace_seconds)
-        version = "" if answer.get("kind") == "Status" else _get_version(answer)
-        self._expectations.expect_delete(
-            ClusterSide.SUPER, target.key, target.entry, version, taken=True
+        is_deleted = await self._writer.delete_super_object(
+            target.key,
+            target.resource,
+            target.entry,
+            resource_version=revision,
+            grace_seconds=grace_seconds,
+            is_counted=is_counted,
         )
+        if is_deleted:
+            _log.debug("super.deleted", grounds=target.grounds.name.lower(), grace=grace_seconds)
+
+    async def delete_unless_parked(
+        self,
+        scope: WriteScope,
+        target: DeleteTarget,
+        difference: Object,
+        *,
+        before: Mapping[str, Any],
+        tenant_x: Entry | None,
+        grace_seconds: int | None = None,
+        as_seen: bool = False,
+        is_counted: bool = False,
+    ) -> bool:
+        """Delete a super object that cannot be changed, so that it is recreated.
+
+        Returns False if that is parked, because the same `difference` to `before` led to deletes
+        too often.
+        """
+        if self._writer.is_parked(scope, difference, before):
+            return False
+        await self.delete_proven(
+            target, grace_seconds=grace_seconds, as_seen=as_seen, is_counted=is_counted
+        )
+        await self._writer.count_attempt(
+            scope,
+            difference,
+            before=before,
+            answer=difference,
+            resource=target.resource,
+            tenant_x=tenant_x,
+        )
+        return True
 
     def _needs_proof(self, target: DeleteTarget) -> bool:
         if target.grounds is DeleteGrounds.MARKED:

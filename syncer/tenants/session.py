@@ -29,6 +29,7 @@ from syncer.rules.placement import target_node
 from syncer.rules.pods.environment import ServiceVariables
 from syncer.safety import pod_loss_guard
 from syncer.safety.expectations import ClusterSide, Expectations
+from syncer.safety.guarded_writer import GuardedWriter, ObjectReader
 from syncer.safety.hot_loop_guard import HotLoopGuard
 from syncer.safety.proven_deletes import ProvenDeletes
 from syncer.tenants import target_scope
@@ -63,12 +64,12 @@ class Session:
         self.target = target
         self.tenant = replace(connection.tenant, super_cluster_uid=super_cluster.registration)
         self.queue = connection.queue
-        self.tenant_client = connection.client
+        self.tenant_client: ObjectReader = connection.client
         self.stores = connection.stores
         self.event_recorder = connection.event_recorder
         self.store_guard = connection.store_guard
         self.super_cluster = super_cluster
-        self.super_client = super_cluster.client
+        self.super_client: ObjectReader = super_cluster.client
         self.group = build_group(self.build_key("", "", ""))
         """Name of the session's group in the queue."""
         self.pods = PodIndex(tracks_names=connection.assignments.is_split)
@@ -98,11 +99,21 @@ class Session:
         self.metrics = TenantMetrics(self.queue.get_age)
         self.expectations = Expectations(on_write=self.metrics.observe_write)
         self.hot_loop_guard = HotLoopGuard()
+        self.writer = GuardedWriter(
+            tenant_client=connection.client,
+            super_client=super_cluster.client,
+            expectations=self.expectations,
+            hot_loop_guard=self.hot_loop_guard,
+            store_guard=self.store_guard,
+            event_recorder=self.event_recorder,
+            on_twin_written=connection.schedule_epoch,
+            on_parked_changed=connection.enqueue_status,
+        )
         self.proven_deletes = ProvenDeletes(
             store_guard=self.store_guard,
             tenant_client=self.tenant_client,
             super_client=self.super_client,
-            expectations=self.expectations,
+            writer=self.writer,
             registration=self.tenant.super_cluster_uid,
         )
         self.event_budget = EventBudget()

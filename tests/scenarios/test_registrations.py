@@ -22,7 +22,7 @@ from syncer.rules import registry
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
-from tests.support.syncer.sessions import RecordingClient, SessionWorld, put
+from tests.support.syncer.sessions import RecordingClient, SessionWorld, put, use_tenant_client
 
 READERS = {"owner_of", "super_side", "is_owned"}
 AT_HOME = {
@@ -43,7 +43,7 @@ def far() -> Session:
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
     world.link.sessions.append(made)
     made.is_ready = True
-    made.tenant_client = made.proven_deletes._tenant_client = world.above  # type: ignore[assignment]
+    use_tenant_client(made, world.above)
     return made
 
 

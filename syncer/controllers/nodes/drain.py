@@ -13,7 +13,6 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.rules.pods.lifecycle import TenantPodState
 from syncer.tenants.session import Session
-from tenancy import wellknown
 from tenancy.resources import PODS
 
 BUDGET_RETRY_SECONDS = 10.0
@@ -64,12 +63,8 @@ async def evict_from_target(tenant_x: Entry, side: TenantPodState, session: Sess
         "deleteOptions": {"preconditions": {"uid": tenant_x.uid}},
     }
     try:
-        await session.tenant_client.create(
-            PODS,
-            eviction,
-            name=tenant_x.name,
-            subresource="eviction",
-            field_manager=wellknown.SYNCER,
+        await session.writer.create_unguarded(
+            PODS, eviction, name=tenant_x.name, subresource="eviction"
         )
     except errors.TooManyRequests as problem:
         if problem.retry_after:

@@ -17,10 +17,10 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import parked_writes
 from syncer.model.keys import NODE, Key
 from syncer.rules.nodes import virtual_nodes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
+from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
 from tenancy import wellknown
@@ -152,14 +152,14 @@ async def _write_node(key: Key, super_node: Object, shown: Entry | None, session
             virtual = written  # it contains the tenant's latest changes
             wanted = virtual_nodes.build_node(super_node, view, virtual)
     elif virtual is not None:
-        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session, "status")
+        session.writer.clear_if_converged(key, TENANT_SIDE, "status")
     if virtual is None or not virtual_nodes.is_node_current(virtual, wanted):
         if virtual is not None:
             # Otherwise a taint that the tenant adds at this moment would be overwritten.
             wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
         await apply_node(key, wanted, shown, session)
     else:
-        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session)
+        session.writer.clear_if_converged(key, TENANT_SIDE)
     if virtual is None and await apply_node(
         key, _build_status_patch(key, status), None, session, "status"
     ):
@@ -174,35 +174,16 @@ async def apply_node(
     key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
 ) -> Object | None:
     """Write a part of a node, unless that is parked. Returns the answer to a write, or None."""
-    part, before = (
-        WriteScope(key, parked_writes.TENANT_SIDE, subresource),
-        shown.decode() if shown else {},
-    )
-    if parked_writes.is_parked(part, body, before, session):
+    scope = WriteScope(key, TENANT_SIDE, subresource)
+    written = await session.writer.apply_tenant_object(scope, NODES, body, shown)
+    if written is None:
         return None
-    written: Object = await session.tenant_client.apply(
-        NODES, body, field_manager=wellknown.SYNCER, subresource=subresource
-    )
-    session.expectations.expect_update(
-        ClusterSide.TENANT, key, written["metadata"]["resourceVersion"]
-    )
-    session.hot_loop_guard.count_write(key)
     # An older API drops unknown fields. Repeated writes would never succeed.
     status, taken = body.get("status") or {}, written.get("status") or {}
     session.memory.record_unknown_fields(
         f for f in virtual_nodes.MIRRORED_FIELDS if f in status and f not in taken
     )
     _log.debug("node.shown", node=key.name, part=subresource or "spec")
-    if shown is not None:
-        await parked_writes.count_attempt(
-            part,
-            body,
-            before=before,
-            answer=written,
-            resource=NODES,
-            tenant_x=shown,
-            session=session,
-        )
     return written
 
 
@@ -230,9 +211,5 @@ async def _handle_super_node_deleted(key: Key, shown: Entry | None, session: Ses
 async def delete_node(key: Key, shown: Entry, session: Session) -> None:
     """Delete a node of the syncer."""
     session.memory.created_nodes.discard(key.name)  # its record no longer applies
-    try:
-        await session.tenant_client.delete(NODES, key.name, uid=shown.uid)
-    except errors.NotFound:
-        return
-    session.expectations.expect_delete(ClusterSide.TENANT, key, shown)
-    _log.info("node.removed", node=key.name)
+    if await session.writer.delete_tenant_object(key, NODES, shown, is_counted=False):
+        _log.info("node.removed", node=key.name)

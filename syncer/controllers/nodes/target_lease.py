@@ -45,9 +45,7 @@ async def reconcile_lease(key: Key, session: Session) -> Result:
         return RequeueAfter(left)
     session.memory.record_lease_renewal()
     answered = datetime.now(UTC) - timedelta(seconds=time.monotonic() - target.answered_at)
-    await session.tenant_client.apply(
-        LEASES, _build_lease(key.name, shown, answered), field_manager=wellknown.SYNCER
-    )
+    await session.writer.apply_unguarded(LEASES, _build_lease(key.name, shown, answered))
     return RequeueAfter(RENEW_SECONDS)
 
 

@@ -9,13 +9,13 @@ from datetime import UTC, datetime
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
-from syncer.controllers import parked_writes
 from syncer.controllers.nodes import drain, target_lease
 from syncer.controllers.nodes import node_reconciler as node_flow
 from syncer.model.keys import NODE, Key
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.placement import target_node
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
+from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.tenants.session import Session
 from tenancy import wellknown
 
@@ -89,7 +89,7 @@ async def _write_target_node(
             wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
         await node_flow.apply_node(key, wanted, shown, session)
     else:
-        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session)
+        session.writer.clear_if_converged(key, TENANT_SIDE)
     status = target_node.build_status(
         whole,
         version=target.version,
@@ -102,4 +102,4 @@ async def _write_target_node(
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}}
         await node_flow.apply_node(key, {**body, "status": status}, shown, session, "status")
     else:
-        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session, "status")
+        session.writer.clear_if_converged(key, TENANT_SIDE, "status")

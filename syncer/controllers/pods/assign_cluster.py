@@ -143,13 +143,8 @@ async def _write_assignment(tenant_x: Entry, name: str, session: Session) -> Non
         }
     }
     try:
-        await session.tenant_client.patch(
-            PODS,
-            tenant_x.name,
-            body,
-            namespace=tenant_x.namespace,
-            subresource="status",
-            field_manager=wellknown.SYNCER,
+        await session.writer.patch_unguarded(
+            PODS, tenant_x.name, body, namespace=tenant_x.namespace, subresource="status"
         )
     except errors.Conflict as problem:
         raise NotReadyYet("the pod has changed meanwhile", CACHE_BEHIND_SECONDS) from problem

@@ -10,13 +10,14 @@ version that was read, or not at all. The super cluster's scheduler may bind it 
 import structlog
 
 from kubeio import Object
-from syncer.controllers import parked_writes, sync_up
+from syncer.controllers import sync_up
 from syncer.controllers.sync_down import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model.decide import DeleteGrounds
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, RejectedError
 from syncer.rules.pods import node_selection, pod_status
 from syncer.rules.registry import SyncedKind
+from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
@@ -83,16 +84,10 @@ async def reject_by_node(
     why = pod_status.find_kubelet_rejection(twin) if pod["spec"].get("nodeName") else None
     if why is None or session.holds_deletes:
         return False
-    part, told = (
-        WriteScope(pair.key, parked_writes.SUPER_SIDE, "turned away"),
-        {"status": why.reason},
-    )
-    if parked_writes.is_parked(part, told, {}, session):
+    # The delete is counted before the status write. A tenant may refuse that, and the twin would be
+    # recreated forever.
+    if not await _delete_twin(pair, "turned away", {"status": why.reason}, session):
         return False
-    await _delete_twin(pair, session)
-    # Count before the status write. A tenant may refuse that, and the twin would be recreated
-    # forever.
-    await _count_recreate(part, told, pair, session)
     body = pod_status.build_rejected_patch(pod, why)
     await sync_up.write_tenant_object(kind, pair.key, body, session, subresource="status")
     _log.info("tenant.turned_away", reason=why.reason)
@@ -104,38 +99,28 @@ async def recreate_outdated(pair: ObjectPair, pod: Object, twin: Object, session
 
     Returns True if that was tried. It is not tried while deletes are held or while it is parked.
     """
-    part = WriteScope(pair.key, parked_writes.SUPER_SIDE, "placement")
     wanted = _find_outdated_annotation(pod, twin, session)
-    if wanted is None:
+    if wanted is None or session.holds_deletes:
         return False
-    body = {"spec": wanted}
-    if session.holds_deletes or parked_writes.is_parked(part, body, {}, session):
+    if not await _delete_twin(pair, "placement", {"spec": wanted}, session):
         return False
-    await _delete_twin(pair, session)
     _log.info("super.placed_anew")
-    await _count_recreate(part, body, pair, session)
     return True
 
 
-async def _count_recreate(
-    part: WriteScope, body: Object, pair: ObjectPair, session: Session
-) -> None:
-    """Count a twin's deletion for this reason."""
-    await parked_writes.count_attempt(
-        part,
-        body,
-        before={},
-        answer=body,
-        resource=PODS,
-        tenant_x=pair.tenant_x,
-        session=session,
-    )
-
-
-async def _delete_twin(pair: ObjectPair, session: Session) -> None:
+async def _delete_twin(pair: ObjectPair, reason: str, difference: Object, session: Session) -> bool:
+    """Delete a twin in the version seen. Returns False if that is parked for this reason."""
     assert pair.super_x is not None  # noqa: S101 - it was looked at
     target = DeleteTarget(
         key=pair.key, resource=PODS, entry=pair.super_x, grounds=DeleteGrounds.UNWANTED
     )
-    await session.proven_deletes.delete_proven(target, grace_seconds=0, as_seen=True)
-    session.hot_loop_guard.count_write(pair.key)
+    return await session.proven_deletes.delete_unless_parked(
+        WriteScope(pair.key, SUPER_SIDE, reason),
+        target,
+        difference,
+        before={},
+        tenant_x=pair.tenant_x,
+        grace_seconds=0,
+        as_seen=True,
+        is_counted=True,
+    )

@@ -14,7 +14,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import adoption, parked_writes, rejection_events, sync_down, sync_up
+from syncer.controllers import adoption, rejection_events, sync_down, sync_up
 from syncer.controllers.nodes import drain, node_reconciler, target_node_reconciler
 from syncer.controllers.pods import (
     assign_cluster,
@@ -34,10 +34,10 @@ from syncer.model.keys import Key, get_tenant_namespace
 from syncer.rules.pods import lifecycle, pod_facts, pod_status
 from syncer.rules.pods.lifecycle import PodStep, SuperPodState, TenantPodState
 from syncer.rules.registry import SyncedKind
-from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS
+from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
-from tenancy import wellknown
 from tenancy.resources import PODS
 
 SUPER_POD_DELETED = "SuperPodDeleted"
@@ -213,12 +213,7 @@ async def _bind_pod(both: PodPair, node: str) -> None:
         },
         "target": {"apiVersion": "v1", "kind": "Node", "name": both.session.get_shown_node(node)},
     }
-    await both.session.tenant_client.create(
-        PODS, binding, name=both.key.name, subresource="binding", field_manager=wellknown.SYNCER
-    )
-    both.session.expectations.expect_any_update(
-        ClusterSide.TENANT, both.key, both.tenant_x, taken=True
-    )
+    await both.session.writer.bind_pod(both.key, PODS, binding, both.tenant_x)
     _log.debug("tenant.bound", node=node)
 
 
@@ -242,7 +237,7 @@ def build_status_patch(pod: Object, twin: Object, session: Session) -> Object | 
 async def _sync_status_up(both: PodPair, twin: Object, session: Session) -> None:
     body = build_status_patch(both.pod, twin, session)
     if body is None:
-        parked_writes.clear_if_converged(both.key, parked_writes.TENANT_SIDE, session, "status")
+        session.writer.clear_if_converged(both.key, TENANT_SIDE, "status")
         return
     seen = ObservedTenantObject(both.tenant_x, both.pod)
     try:
@@ -359,20 +354,8 @@ async def _delete_tenant_pod(both: PodPair, *, grace_seconds: int | None) -> Non
     is_known = twin is None or (both.super_x is not None and both.super_x.uid == twin.uid)
     if not is_known and both.session.is_twin(twin, both.tenant_x.uid):
         raise NotReadyYet("the twin is another one by now", CACHE_BEHIND_SECONDS)
-    try:
-        answer = await both.session.tenant_client.delete(
-            PODS,
-            both.key.name,
-            namespace=both.key.namespace,
-            uid=both.tenant_x.uid,
-            grace_seconds=grace_seconds,
-        )
-    except errors.NotFound:
-        return
-    gone = answer.get("kind") == "Status"
-    version = "" if gone else str(answer["metadata"].get("resourceVersion") or "")
-    both.session.expectations.expect_delete(
-        ClusterSide.TENANT, both.key, both.tenant_x, version, taken=grace_seconds == 0
+    await both.session.writer.delete_tenant_object(
+        both.key, PODS, both.tenant_x, grace_seconds=grace_seconds, is_counted=False
     )
 
 

@@ -21,10 +21,9 @@ from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
 from syncer.rules.pods import token_specs
 from syncer.rules.pods.token_specs import TokenSpec
 from syncer.rules.registry import KINDS_BY_NAME
-from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
-from tenancy import wellknown
 from tenancy.resources import SECRETS, SERVICE_ACCOUNTS
 
 ACCOUNT_RETRY_SECONDS = 60.0
@@ -132,12 +131,13 @@ async def _request_and_write(
 ) -> Result:
     """Request a token from the tenant and write it to the super cluster."""
     try:
-        answer = await session.tenant_client.create(
+        answer = await session.writer.create_unguarded(
             SERVICE_ACCOUNTS,
             token.build_request(),
             namespace=token.namespace,
             name=token.account,
             subresource="token",
+            field_manager="",
         )
     except errors.NotFound:
         return RequeueAfter(
@@ -152,22 +152,14 @@ async def _request_and_write(
     secret["metadata"]["name"] = key.name  # a recreated account keeps the name
     if entry is None:
         try:
-            written = await session.super_client.create(
-                SECRETS, secret, field_manager=wellknown.SYNCER
-            )
+            await session.writer.create_super_object(key, SECRETS, secret)
         except errors.AlreadyExists:
             session.lost_twins.record_vanished_twin(key, (namespace, key.name))
             await adoption.find_vanished_twin(KINDS_BY_NAME[SECRETS.kind], key, session)
             return RequeueAfter(CACHE_BEHIND_SECONDS)
     else:
         secret["metadata"] |= {"uid": entry.uid, "resourceVersion": entry.resource_version}
-        written = await session.super_client.replace(
-            SECRETS, secret, field_manager=wellknown.SYNCER
-        )
-    session.expectations.expect_update(
-        ClusterSide.SUPER, key, written["metadata"]["resourceVersion"]
-    )
-    session.hot_loop_guard.count_write(key)
+        await session.writer.replace_super_object(key, SECRETS, secret)
     _log.info("token.written", expires=expires.isoformat(), renewed=entry is not None)
     return RequeueAfter(
         token_specs.compute_seconds_to_renewal(secret["metadata"]["annotations"], now)

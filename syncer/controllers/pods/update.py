@@ -10,11 +10,9 @@ be checked before its name is recorded, because the node agent serves every reco
 
 from collections.abc import Sequence
 
-import structlog
-
 from kubeio import Object, errors
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import parked_writes, rejection_events, sync_down
+from syncer.controllers import rejection_events
 from syncer.controllers.pods import create
 from syncer.controllers.sync_down import ObjectPair
 from syncer.model.rejections import (
@@ -25,13 +23,10 @@ from syncer.model.rejections import (
 )
 from syncer.rules.pods import ephemeral_containers, pod_facts, pod_status, resize
 from syncer.rules.registry import SyncedKind
+from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
-from tenancy import wellknown
 from tenancy.resources import PODS
-
-_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
-
 
 ChangeOutcome = tuple[Object, errors.ApiError | NotReadyYet | None]
 """The twin with its generation after the writes, and the refusal of a part."""
@@ -68,9 +63,7 @@ async def sync_pod_down(
     except RejectedError as rejected:
         await rejection_events.report_rejected(kind, pair.tenant_x, rejected.problems, session)
         return twin, None
-    places = [
-        WriteScope(pair.key, parked_writes.SUPER_SIDE, subresource) for subresource, _ in parts
-    ]
+    places = [WriteScope(pair.key, SUPER_SIDE, subresource) for subresource, _ in parts]
     in_step = problem is None and not added and not any(body for _, body in parts)
     known = any(session.hot_loop_guard.has_history(place) for place in places)
     there = session.stores["Pod"].get(pair.key.namespace, pair.key.name)
@@ -78,12 +71,8 @@ async def sync_pod_down(
         compared[pair.key] = said
     for subresource, body in parts:
         if body is None:
-            parked_writes.clear_if_converged(
-                pair.key, parked_writes.SUPER_SIDE, session, subresource
-            )
+            session.writer.clear_if_converged(pair.key, SUPER_SIDE, subresource)
             continue
-        if not subresource:
-            sync_down.stamp_revision(body, pair.tenant_x)
         try:
             twin = await _write_patch(pair, twin, body, session, subresource=subresource)
         except rejection_events.REFUSAL_ERRORS as refusal:
@@ -162,29 +151,16 @@ async def _write_patch(
 ) -> Object:
     """Write a patch, unless it is parked. Returns the twin with its new generation."""
     assert pair.tenant_x is not None  # noqa: S101 - both sides are there
-    part = WriteScope(pair.key, parked_writes.SUPER_SIDE, subresource)
-    if parked_writes.is_parked(part, body, twin, session):
-        return twin
-    written = await session.super_client.patch(
+    written = await session.writer.update_twin(
+        WriteScope(pair.key, SUPER_SIDE, subresource),
         PODS,
-        twin["metadata"]["name"],
-        body,
-        kind="strategic",
-        namespace=twin["metadata"]["namespace"],
-        subresource=subresource,
-        field_manager=wellknown.SYNCER,
-    )
-    sync_down.record_write(pair.key, written, pair.tenant_x, session)
-    _log.debug("super.changed", part=subresource or "spec")
-    await parked_writes.count_attempt(
-        part,
         body,
         before=twin,
-        answer=written,
-        resource=PODS,
         tenant_x=pair.tenant_x,
-        session=session,
+        kind="strategic",
     )
+    if written is None:
+        return twin
     generation = written["metadata"].get("generation")
     if generation is None:
         return twin  # a server without generations

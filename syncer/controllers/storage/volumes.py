@@ -10,7 +10,7 @@ import structlog
 from kubeio import Object
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import parked_writes, rejection_events, sync_down, sync_up
+from syncer.controllers import rejection_events, sync_down, sync_up
 from syncer.controllers.mirrors import (
     delete_mirror,
     must_leave_unchanged,
@@ -27,10 +27,11 @@ from syncer.model.rejections import RejectedError
 from syncer.rules.registry import SyncDirection, SyncedKind, UpdateMethod
 from syncer.rules.storage import claims, volumes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
+from syncer.safety.guarded_writer import SUPER_SIDE, TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
-from tenancy import names, wellknown
+from tenancy import names
 from tenancy.resources import PERSISTENT_VOLUMES
 
 VOLUME_KIND = SyncedKind(
@@ -88,7 +89,7 @@ async def _sync_volume_up(key: Key, tenant_x: Entry | None, session: Session) ->
         if not must_leave_unchanged(key, wanted, tenant_x, session):
             return verdict
     elif mirrored_kinds.is_own_mirror(tenant_x):
-        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session)
+        session.writer.clear_if_converged(key, TENANT_SIDE)
     if mirrored_kinds.is_own_mirror(tenant_x):
         await _write_phase(key, tenant_x, volumes.get_phase(live), session)
     return Done()
@@ -98,7 +99,7 @@ async def _write_phase(key: Key, tenant_x: Entry, phase: str, session: Session) 
     own = tenant_x.decode()
     body = volumes.build_phase_patch(own, phase)
     if body is None:
-        parked_writes.clear_if_converged(key, parked_writes.TENANT_SIDE, session, "status")
+        session.writer.clear_if_converged(key, TENANT_SIDE, "status")
         return False
     seen = ObservedTenantObject(tenant_x, own)
     await sync_up.write_tenant_object(
@@ -195,28 +196,17 @@ async def _write_twin(
     if pair.super_x is None:
         return await sync_down.post_twin(VOLUME_KIND, pair, twin, session)
     live = pair.super_x.decode()
-    body, part = (
-        volumes.build_patch(live, twin, own.decode()),
-        WriteScope(pair.key, parked_writes.SUPER_SIDE),
-    )
+    body = volumes.build_patch(live, twin, own.decode())
     if body is None:
-        parked_writes.clear_if_converged(pair.key, parked_writes.SUPER_SIDE, session)
-    elif not parked_writes.is_parked(part, body, live, session):
-        sync_down.stamp_revision(body, own)
-        written = await session.super_client.patch(
-            PERSISTENT_VOLUMES, pair.super_x.name, body, field_manager=wellknown.SYNCER
-        )
-        sync_down.record_write(pair.key, written, own, session)
-        _log.debug("super.changed")
-        await parked_writes.count_attempt(
-            part,
-            body,
-            before=live,
-            answer=written,
-            resource=PERSISTENT_VOLUMES,
-            tenant_x=own,
-            session=session,
-        )
+        session.writer.clear_if_converged(pair.key, SUPER_SIDE)
+    elif await session.writer.update_twin(
+        WriteScope(pair.key, SUPER_SIDE),
+        PERSISTENT_VOLUMES,
+        body,
+        before=live,
+        tenant_x=own,
+        kind="merge",
+    ):
         return Done()
     return await _write_binding(pair, own, live, claim, session)
 
@@ -233,6 +223,6 @@ async def _write_binding(
             VOLUME_KIND, pair.key, body, session, observed=ObservedTenantObject(own, before)
         )
     else:
-        parked_writes.clear_if_converged(pair.key, parked_writes.TENANT_SIDE, session)
+        session.writer.clear_if_converged(pair.key, TENANT_SIDE)
     await _write_phase(pair.key, own, volumes.get_phase(live), session)
     return Done()

@@ -197,6 +197,13 @@ def put(store: Store, body: dict[str, Any]) -> Entry:
     return entry
 
 
+def use_tenant_client(session: Session, client: Any) -> None:
+    """Have a session read and write its tenant through a client."""
+    session.tenant_client = client
+    session.proven_deletes._tenant_client = client
+    session.writer._tenant_client = client
+
+
 class SessionWorld:
     """One link with one session, its two clusters, and short ways to fill the caches."""
 
@@ -226,9 +233,8 @@ class SessionWorld:
         session, link = self.session, self.link
         link.sessions.append(session)
         link.client = self.above  # type: ignore[assignment]
-        session.tenant_client = self.above  # type: ignore[assignment]
+        use_tenant_client(session, self.above)
         session.event_recorder._client = self.above  # type: ignore[assignment]
-        session.proven_deletes._tenant_client = self.above  # type: ignore[assignment]
         session.store_guard._tenant_client = self.above  # type: ignore[assignment]
         session.store_guard._observation = StoreObservation(
             uid=STORE_UID, revision=1, epoch=1, epoch_revision=10**9

@@ -15,6 +15,7 @@ from syncer.safety.store_guard import StoreGuard, StoreObservation, StoreRecord
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS
+from tests.support.syncer.writers import proven_deletes
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
 STORE = "7b0a5f0e-0000-4000-8000-000000000001"
@@ -151,7 +152,7 @@ async def deleting(
     await found.initialize(twin_uid=STORE, stamps=(0,))
     below.live = {"metadata": twin_metadata()}
     log.clear()
-    deletions = ProvenDeletes(
+    deletions = proven_deletes(
         store_guard=found, tenant_client=tenant, super_client=below, expectations=Expectations()
     )
     return deletions, tenant, below, log

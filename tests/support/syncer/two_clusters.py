@@ -19,7 +19,13 @@ from syncer.tenants.session import Session
 from tenancy import ownership, wellknown
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import NetworkFacts, SuperClusterSpec
-from tests.support.syncer.sessions import CONTAINERS, RecordingClient, SessionWorld, put
+from tests.support.syncer.sessions import (
+    CONTAINERS,
+    RecordingClient,
+    SessionWorld,
+    put,
+    use_tenant_client,
+)
 
 READY = {
     "metadata": {"name": "n", "uid": "n", "resourceVersion": "1"},
@@ -55,8 +61,7 @@ class SplitWorld(SessionWorld):
             self.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"), target=target
         )
         self.link.sessions.append(self.far)
-        self.far.tenant_client = self.above  # type: ignore[assignment]
-        self.far.proven_deletes._tenant_client = self.above  # type: ignore[assignment]
+        use_tenant_client(self.far, self.above)
         self.far.is_ready = True
         self.there.space = self.far.view.get_super_namespace("web")
         self.there.mirror(below.reflectors)

@@ -8,9 +8,10 @@ import pytest
 
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import parked_writes, sync_down
+from syncer.controllers import sync_down
 from syncer.rules import registry
 from syncer.rules.configuration import cache_transforms, config_maps_secrets
+from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from tenancy import wellknown
 from tests.support.syncer.sessions import SessionWorld
@@ -69,7 +70,7 @@ async def test_a_twin_that_is_fixed_again_and_again_with_other_values_is_left_in
         twin(world, whole, life=life, data={"a": "theirs"}, immutable=True)
         await reconcile(world)
     assert world.below.writes() == [("delete", "ConfigMap", "c")] * REPEATS_TO_PARK
-    assert world.told() == [parked_writes.SYNC_PARKED]
+    assert world.told() == [SYNC_PARKED]
 
 
 async def test_it_is_read_once_to_be_made():

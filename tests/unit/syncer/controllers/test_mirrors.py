@@ -11,6 +11,7 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import mirrors, parked_writes
 from syncer.model.keys import VOLUME
+from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from tenancy import wellknown
 from tests.support.syncer.sessions import SessionWorld, put
@@ -89,6 +90,6 @@ async def test_a_class_that_is_put_back_each_time_is_parked_and_told():
         world.above.writes("StorageClass")
         == [("replace", "StorageClass", "gold")] * REPEATS_TO_PARK
     )
-    assert world.told() == [parked_writes.SYNC_PARKED]
+    assert world.told() == [SYNC_PARKED]
     assert "metadata.annotations.hook" in world.above.bodies[-1]["message"]
     assert "StorageClass /gold" in parked_writes.format_parked_message(world.link)

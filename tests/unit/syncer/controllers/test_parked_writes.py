@@ -6,9 +6,10 @@ from typing import Any
 
 import pytest
 
-from syncer.controllers import parked_writes, sync_down
+from syncer.controllers import sync_down
 from syncer.handlers.tenant_events import subscribe_tenant
 from syncer.rules import registry
+from syncer.safety.guarded_writer import SYNC_PARKED, TENANT_SIDE
 from syncer.safety.hot_loop_guard import (
     REPEATS_TO_PARK,
     WriteOutcome,
@@ -23,7 +24,7 @@ def test_our_own_status_that_comes_back_does_not_count_as_the_tenants_change(kin
     world = SessionWorld()
     subscribe_tenant(world.session)
     world.tenant_has(kind, "c", spec={"x": 1})
-    part = WriteScope(world.key(kind, "web", "c"), parked_writes.TENANT_SIDE, "status")
+    part = WriteScope(world.key(kind, "web", "c"), TENANT_SIDE, "status")
     for _ in range(REPEATS_TO_PARK):
         world.session.hot_loop_guard.count_attempt(
             part, b"d", lambda: WriteOutcome("status.x", is_accepted=True)
@@ -45,7 +46,7 @@ async def test_a_twin_that_is_put_back_is_parked_with_its_path():
         world.super_has("ConfigMap", "c", data={"a": "theirs"}, metadata=revision)
         await sync_down.reconcile(registry.KINDS_BY_NAME["ConfigMap"], key, world.session)
     assert len(world.below.writes("ConfigMap")) == REPEATS_TO_PARK
-    assert world.told() == [parked_writes.SYNC_PARKED]
+    assert world.told() == [SYNC_PARKED]
     assert "data.a" in world.above.bodies[-1]["message"]
 
 

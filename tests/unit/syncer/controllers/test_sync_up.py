@@ -5,6 +5,7 @@ from __future__ import annotations
 from syncer.controllers import parked_writes, sync_up
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.rules import registry
+from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import (
     REPEATS_TO_PARK,
 )
@@ -26,7 +27,7 @@ async def test_a_status_that_the_tenants_api_does_not_take_is_told_once_and_left
             observed=ObservedTenantObject(entry, entry.decode()),
         )
     assert len(world.above.writes("Pod")) == REPEATS_TO_PARK
-    assert world.told() == [parked_writes.SYNC_PARKED]
+    assert world.told() == [SYNC_PARKED]
     assert "status.newer" in world.above.bodies[-1]["message"]
     assert "Pod web/p status.newer" in parked_writes.format_parked_message(world.link)
 

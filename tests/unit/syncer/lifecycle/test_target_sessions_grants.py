@@ -13,7 +13,7 @@ from syncer.controllers.nodes import target_node_reconciler
 from syncer.lifecycle import target_sessions as outposts_module
 from tenancy import wellknown
 from tests.support.syncer.idle import idle
-from tests.support.syncer.sessions import TENANT, put
+from tests.support.syncer.sessions import TENANT, put, use_tenant_client
 from tests.support.syncer.target_sessions import TargetWorldOfTenant, pod_of, running
 
 
@@ -98,7 +98,7 @@ async def test_the_node_that_stands_for_a_target_goes_before_the_session_does(
     session = yard.sessions["c2"][TENANT.uid]
     key = session.build_key("Node", "", "target-c2")
     assert yard.there == ["c2", "home"]
-    session.tenant_client = yard.world.above  # type: ignore[assignment]
+    use_tenant_client(session, yard.world.above)
     assert await target_node_reconciler.reconcile_target_node(key, session) == Done()
     assert yard.world.above.writes() == [("delete", "Node", "target-c2")]
     yard.world.link.stores["Node"].discard(shown, live=True)

@@ -11,6 +11,8 @@ import pytest
 from kubeio.cache.store import parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.model.decide import DeleteGrounds
+from syncer.safety.guarded_writer import SUPER_SIDE
+from syncer.safety.hot_loop_guard import REPEATS_TO_PARK, WriteScope
 from syncer.safety.proven_deletes import DeleteTarget, ProvenDeletes
 from tenancy import ownership
 from tenancy.resources import CONFIG_MAPS
@@ -206,3 +208,40 @@ async def test_what_is_deleted_as_it_was_seen_goes_in_that_version_alone():
     deletions, _, _, log = await deleting()
     await deletions.delete_proven(target(DeleteGrounds.UNWANTED), as_seen=True)
     assert log == ["delete below-uid 55"]
+
+
+# --- deletes that recreate ------------------------------------------------------------------------
+
+
+@pytest.mark.parametrize("is_counted", [False, True])
+async def test_recreating_for_the_same_difference_is_parked(is_counted: bool):
+    deletions, _, _, log = await deleting()
+    done = [
+        await deletions.delete_unless_parked(
+            WriteScope(KEY, SUPER_SIDE),
+            target(DeleteGrounds.UNWANTED),
+            {"data": {"a": "1"}},
+            before={"data": {"a": "2"}},
+            tenant_x=None,
+            as_seen=True,
+            is_counted=is_counted,
+        )
+        for _ in range(REPEATS_TO_PARK + 2)
+    ]
+    assert done == [True] * REPEATS_TO_PARK + [False] * 2
+    assert log == ["delete below-uid 55"] * REPEATS_TO_PARK
+    _, writes = deletions._writer._hot_loop_guard._write_times.get(KEY, (0.0, 0))
+    assert writes == (REPEATS_TO_PARK if is_counted else 0)
+
+
+async def test_recreating_needs_the_proof_of_any_delete():
+    deletions, _, below, log = await deleting()
+    below.live = {}
+    assert await deletions.delete_unless_parked(
+        WriteScope(KEY, SUPER_SIDE),
+        target(DeleteGrounds.UNWANTED),
+        {"data": {"a": "1"}},
+        before={},
+        tenant_x=None,
+    )
+    assert log == ["look", "super"]

@@ -16,6 +16,7 @@ from tenancy import ownership
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS
 from tests.support.memapi import verbs
 from tests.support.syncer.two_api_servers import TENANT, Pair
+from tests.support.syncer.writers import proven_deletes
 
 BELOW = f"{TENANT.root}-web"
 
@@ -39,7 +40,7 @@ async def deletions(pair: Pair) -> tuple[ProvenDeletes, Expectations, Entry]:
     }
     made = pair.make(pair.below, PODS, BELOW, pod)
     expectations = Expectations()
-    found = ProvenDeletes(
+    found = proven_deletes(
         store_guard=held,
         tenant_client=pair.tenant_client,
         super_client=pair.super_client,

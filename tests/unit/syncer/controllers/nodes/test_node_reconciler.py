@@ -9,6 +9,7 @@ import pytest
 
 from syncer.controllers import parked_writes
 from syncer.controllers.nodes import node_reconciler
+from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from tenancy import wellknown
 from tests.support.syncer.nodes import ON_NODE, SUPER_NODE
@@ -76,7 +77,7 @@ async def test_a_node_that_is_put_back_each_time_is_parked_and_told(
         world.tenant_has("Node", "n", namespace="", metadata=metadata, spec={}, status={})
         await node_reconciler.reconcile_node(key, world.session)
     assert len(world.above.writes("Node")) == 2 * REPEATS_TO_PARK
-    assert set(world.told()) == {parked_writes.SYNC_PARKED}
+    assert set(world.told()) == {SYNC_PARKED}
     assert "Node /n" in parked_writes.format_parked_message(world.link)
 
 

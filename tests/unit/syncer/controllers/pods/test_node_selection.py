@@ -9,8 +9,8 @@ from typing import Any
 import pytest
 
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import parked_writes
 from syncer.handlers import resync
+from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from tenancy import wellknown
 from tests.support.syncer.nodes import (
@@ -105,7 +105,7 @@ async def test_a_twin_that_comes_back_as_it_was_is_left_in_the_end():
         await twin_waits(world, resourceVersion=str(100 + number))
     deletes = [verb for verb, kind, _ in world.below.writes("Pod") if verb == "delete"]
     assert len(deletes) == REPEATS_TO_PARK
-    assert parked_writes.SYNC_PARKED in world.told()
+    assert SYNC_PARKED in world.told()
 
 
 async def test_the_patrol_finds_a_twin_that_would_be_made_otherwise():

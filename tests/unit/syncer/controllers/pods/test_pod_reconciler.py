@@ -14,7 +14,7 @@ from syncer.handlers import home_events
 from syncer.rules import registry
 from tenancy import wellknown
 from tenancy.policies import AccessSpec, TenantPolicySpec
-from tests.support.syncer.sessions import CONTAINERS, SessionWorld
+from tests.support.syncer.sessions import CONTAINERS, SessionWorld, use_tenant_client
 
 
 def pod_with(world: SessionWorld, **spec: object) -> None:
@@ -99,7 +99,7 @@ async def test_a_status_that_the_tenants_api_refuses_goes_up_without_its_contain
     )
     status = {"phase": "Running", "containerStatuses": runs}
     world.super_has("Pod", "p", spec=bound, status=status)
-    world.session.tenant_client = RefusingApi(world.above)
+    use_tenant_client(world.session, RefusingApi(world.above))
     key = world.key("Pod", "web", "p")
     await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     assert world.above.bodies[-1]["status"]["phase"] == "Running"

@@ -9,7 +9,6 @@ import pytest
 
 from kubeio import errors
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import parked_writes
 from syncer.controllers.nodes import node_reconciler
 from syncer.controllers.pods import pod_reconciler as flow
 from syncer.handlers.tenant_events import subscribe_tenant
@@ -156,7 +155,8 @@ async def test_a_node_that_was_whole_once_may_be_half_made_the_next_time():
 async def test_a_node_whose_status_is_parked_is_not_bound_to(monkeypatch):
     world = SessionWorld()
     bound_below(world, "p")
-    monkeypatch.setattr(parked_writes, "is_parked", lambda part, *_: part.subresource == "status")
+    writer = world.session.writer
+    monkeypatch.setattr(writer, "is_parked", lambda part, *_: part.subresource == "status")
     with pytest.raises(NotReadyYet):
         await present(world)
 

@@ -10,11 +10,12 @@ import pytest
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import parked_writes, sync_down
+from syncer.controllers import sync_down
 from syncer.controllers.storage import volumes
 from syncer.handlers import tenant_events
 from syncer.handlers.home_events import HomeEvents
 from syncer.model.keys import VOLUME
+from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
 from tenancy import names, ownership, wellknown
 from tenancy.policies import StorageSpec, TenantPolicySpec, TenantVolumes
@@ -109,7 +110,7 @@ async def test_a_twin_of_a_volume_that_is_put_back_is_parked_and_told():
         ("create", VOLUME, keyed),
         *[("patch", VOLUME, keyed)] * REPEATS_TO_PARK,
     ]
-    assert world.told().count(parked_writes.SYNC_PARKED) == 1
+    assert world.told().count(SYNC_PARKED) == 1
     assert "spec.persistentVolumeReclaimPolicy" in world.above.bodies[-1]["message"]
 
 
@@ -204,7 +205,7 @@ async def test_the_phase_of_a_volume_that_is_put_back_each_time_is_parked():
     for _ in range(REPEATS_TO_PARK + 2):
         await volumes._write_phase(key, own, "Available", world.session)
     assert len(world.above.writes(VOLUME)) == REPEATS_TO_PARK
-    assert world.told() == [parked_writes.SYNC_PARKED]
+    assert world.told() == [SYNC_PARKED]
 
 
 async def test_what_went_down_as_a_volume_counts_for_the_brake():

@@ -1,0 +1,286 @@
+"""The guarded writer: which guards record a write, and in which order."""
+
+from __future__ import annotations
+
+from collections.abc import Awaitable, Callable
+from typing import Any
+
+import orjson
+import pytest
+
+from kubeio import errors
+from kubeio.cache.store import Entry, parse_entry
+from syncer.model.keys import HOME, Key
+from syncer.safety.expectations import ClusterSide
+from syncer.safety.guarded_writer import (
+    SUPER_SIDE,
+    SYNC_PARKED,
+    TENANT_SIDE,
+    GuardedWriter,
+)
+from syncer.safety.hot_loop_guard import REPEATS_TO_PARK, HotLoopGuard, WriteScope
+from tenancy import wellknown
+from tenancy.resources import PODS
+from tests.support.syncer.writers import RecordedReasons
+
+KEY = Key("vc-uid", HOME, "Pod", "web", "p")
+TENANT, SUPER = WriteScope(KEY, TENANT_SIDE), WriteScope(KEY, SUPER_SIDE)
+STATUS = WriteScope(KEY, SUPER_SIDE, "status")
+LIVE = {"metadata": {"name": "p", "namespace": "below"}, "spec": {"x": 1}}
+ENTRY = parse_entry(
+    orjson.dumps(
+        {"metadata": {"name": "p", "namespace": "web", "uid": "u", "resourceVersion": "5"}}
+    )
+)
+
+
+def body() -> dict[str, Any]:
+    return {"metadata": {"name": "p", "namespace": "below"}, "spec": {"x": 2}}
+
+
+class Recording:
+    """A client or a guard that records the calls of its methods in one log."""
+
+    def __init__(self, name: str, log: list[str], **answers: Any) -> None:
+        self.name, self.log, self.answers = name, log, answers
+        self.last: dict[str, Any] = {}
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        def call(*args: Any, **options: Any) -> Any:
+            if method not in ("has_history", "is_parked"):
+                self.log.append(f"{self.name}.{method}")
+                self.last = {"args": args, **options}
+            return self.answers.get(method)
+
+        return call
+
+
+class RecordingClient(Recording):
+    """A client whose writes are recorded."""
+
+    def __getattr__(self, method: str) -> Callable[..., Any]:
+        async def call(*args: Any, **options: Any) -> Any:
+            self.log.append(f"{self.name}.{method}")
+            self.last = {"args": args, **options}
+            if isinstance(self.answers.get(method), Exception):
+                raise self.answers[method]
+            return {**body(), "metadata": {**body()["metadata"], "resourceVersion": "9"}}
+
+        return call
+
+
+class World:
+    """A writer whose guards share one log."""
+
+    def __init__(self, *, is_parked: bool = False, **answers: Any) -> None:
+        self.log: list[str] = []
+        self.tenant = RecordingClient("tenant", self.log, **answers)
+        self.super = RecordingClient("super", self.log, **answers)
+        self.expectations = Recording("expectations", self.log)
+        self.guard = Recording(
+            "guard", self.log, has_history=is_parked, is_parked=is_parked, count_attempt=False
+        )
+        self.store = Recording("store", self.log)
+        self.events = RecordedReasons()
+        self.writer = self.made(self.guard)
+
+    def made(self, guard: Any) -> GuardedWriter:
+        return GuardedWriter(
+            tenant_client=self.tenant,  # type: ignore[arg-type]
+            super_client=self.super,  # type: ignore[arg-type]
+            expectations=self.expectations,  # type: ignore[arg-type]
+            hot_loop_guard=guard,
+            store_guard=self.store,  # type: ignore[arg-type]
+            event_recorder=self.events,
+            on_twin_written=lambda: self.log.append("epoch"),
+            on_parked_changed=lambda: self.log.append("status"),
+        )
+
+
+Write = Callable[[GuardedWriter], Awaitable[Any]]
+EXPECTED, COUNTED = "expectations.expect_update", "guard.count_write"
+DELETED, ATTEMPT = "expectations.expect_delete", "guard.count_attempt"
+TWIN = [EXPECTED, COUNTED, "store.record_write", "epoch"]
+
+PARKABLE: dict[str, tuple[Write, list[str]]] = {
+    "merge a twin": (
+        lambda w: w.update_twin(SUPER, PODS, body(), before=LIVE, tenant_x=ENTRY, kind="merge"),
+        ["super.patch", *TWIN, ATTEMPT],
+    ),
+    "replace a twin": (
+        lambda w: w.update_twin(SUPER, PODS, body(), before=LIVE, tenant_x=ENTRY, kind=None),
+        ["super.replace", *TWIN, ATTEMPT],
+    ),
+    "replace in the tenant": (
+        lambda w: w.replace_tenant_object(TENANT, PODS, body(), before=LIVE, tenant_x=ENTRY),
+        ["tenant.replace", EXPECTED, COUNTED, ATTEMPT],
+    ),
+    "patch in the tenant": (
+        lambda w: w.patch_tenant_object(TENANT, PODS, body(), before=LIVE, tenant_x=ENTRY),
+        ["tenant.patch", EXPECTED, COUNTED, ATTEMPT],
+    ),
+    "apply in the tenant": (
+        lambda w: w.apply_tenant_object(TENANT, PODS, body(), ENTRY),
+        ["tenant.apply", EXPECTED, COUNTED, ATTEMPT],
+    ),
+}
+OTHER: dict[str, tuple[Write, list[str]]] = {
+    "create a twin": (
+        lambda w: w.create_twin(KEY, PODS, body(), ENTRY),
+        ["super.create", *TWIN],
+    ),
+    "create a super object": (
+        lambda w: w.create_super_object(KEY, PODS, body()),
+        ["super.create", EXPECTED, COUNTED],
+    ),
+    "create a part": (
+        lambda w: w.create_super_object(KEY, PODS, body(), is_part=True),
+        ["super.create", COUNTED],
+    ),
+    "replace a super object": (
+        lambda w: w.replace_super_object(KEY, PODS, body()),
+        ["super.replace", EXPECTED, COUNTED],
+    ),
+    "patch a part": (
+        lambda w: w.patch_super_part(KEY, PODS, body()),
+        ["super.patch", COUNTED],
+    ),
+    "restore labels": (
+        lambda w: w.restore_labels(PODS, body(), name="p", namespace="below"),
+        ["super.patch"],
+    ),
+    "restore labels of a whole object": (
+        lambda w: w.restore_labels(PODS, body(), is_whole=True),
+        ["super.replace"],
+    ),
+    "delete a super object": (
+        lambda w: w.delete_super_object(KEY, PODS, ENTRY),
+        ["super.delete", DELETED],
+    ),
+    "delete a super object, counted": (
+        lambda w: w.delete_super_object(KEY, PODS, ENTRY, is_counted=True),
+        ["super.delete", DELETED, COUNTED],
+    ),
+    "create in the tenant": (
+        lambda w: w.create_tenant_object(KEY, PODS, body()),
+        ["tenant.create", EXPECTED, COUNTED],
+    ),
+    "patch in the tenant without an object": (
+        lambda w: w.patch_tenant_object(TENANT, PODS, body()),
+        ["tenant.patch", EXPECTED, COUNTED],
+    ),
+    "apply a new object in the tenant": (
+        lambda w: w.apply_tenant_object(TENANT, PODS, body(), None),
+        ["tenant.apply", EXPECTED, COUNTED],
+    ),
+    "delete in the tenant": (
+        lambda w: w.delete_tenant_object(KEY, PODS, ENTRY),
+        ["tenant.delete", DELETED, COUNTED],
+    ),
+    "delete in the tenant, not counted": (
+        lambda w: w.delete_tenant_object(KEY, PODS, ENTRY, is_counted=False),
+        ["tenant.delete", DELETED],
+    ),
+    "bind": (
+        lambda w: w.bind_pod(KEY, PODS, body(), ENTRY),
+        ["tenant.create", "expectations.expect_any_update"],
+    ),
+    "create unguarded": (
+        lambda w: w.create_unguarded(PODS, body()),
+        ["tenant.create"],
+    ),
+    "patch unguarded": (
+        lambda w: w.patch_unguarded(PODS, "p", body(), namespace="web"),
+        ["tenant.patch"],
+    ),
+    "apply unguarded": (
+        lambda w: w.apply_unguarded(PODS, body()),
+        ["tenant.apply"],
+    ),
+}
+
+
+@pytest.mark.parametrize(
+    ("write", "log"), [*PARKABLE.values(), *OTHER.values()], ids=[*PARKABLE, *OTHER]
+)
+async def test_guards_record_a_write_in_order(write, log):
+    world = World()
+    await write(world.writer)
+    assert world.log == log
+
+
+@pytest.mark.parametrize("write", [each for each, _ in PARKABLE.values()], ids=[*PARKABLE])
+async def test_parked_write_is_left_out(write):
+    world = World(is_parked=True)
+    assert not await write(world.writer)
+    assert world.log == []
+
+
+@pytest.mark.parametrize(
+    ("write", "log"), [*PARKABLE.values(), *OTHER.values()], ids=[*PARKABLE, *OTHER]
+)
+async def test_refused_write_is_not_recorded(write, log):
+    verb = log[0].partition(".")[2]
+    world = World(**{verb: errors.Forbidden("no")})
+    with pytest.raises(errors.Forbidden):
+        await write(world.writer)
+    assert world.log == log[:1]
+
+
+@pytest.mark.parametrize("verb", ["delete_super_object", "delete_tenant_object"])
+@pytest.mark.parametrize("is_counted", [False, True])
+async def test_delete_of_a_missing_object(verb, is_counted):
+    world = World(delete=errors.NotFound("none"))
+    assert not await getattr(world.writer, verb)(KEY, PODS, ENTRY, is_counted=is_counted)
+    assert DELETED not in world.log
+
+
+@pytest.mark.parametrize(
+    ("scope", "is_stamped"), [(SUPER, True), (STATUS, False)], ids=["object", "subresource"]
+)
+async def test_twin_records_the_revision_of_the_tenant(scope, is_stamped):
+    world = World()
+    patch = body()
+    await world.writer.update_twin(scope, PODS, patch, before=LIVE, tenant_x=ENTRY, kind="merge")
+    annotations = patch["metadata"].get("annotations", {})
+    assert annotations == ({wellknown.STORE_REVISION: "5"} if is_stamped else {})
+    assert world.store.last["args"] == ("5",)
+
+
+@pytest.mark.parametrize(
+    ("twin", "is_whole"), [(body(), True), ({**body(), "status": {"newer": 1}}, False)]
+)
+async def test_create_returns_an_incomplete_twin(twin, is_whole):
+    world = World()
+    written = await world.writer.create_twin(KEY, PODS, twin, ENTRY)
+    assert (written is None) is is_whole
+    assert world.expectations.last["taken"] is is_whole
+    assert world.expectations.last["args"] == (ClusterSide.SUPER, KEY, "9")
+
+
+@pytest.mark.parametrize(
+    ("grace", "taken"), [(None, False), (0, True), (30, False)], ids=["default", "none", "some"]
+)
+async def test_delete_in_the_tenant_expects_the_version_of_the_answer(grace, taken):
+    world = World()
+    await world.writer.delete_tenant_object(KEY, PODS, ENTRY, grace_seconds=grace)
+    assert world.expectations.last == {
+        "args": (ClusterSide.TENANT, KEY, ENTRY, "9"),
+        "taken": taken,
+    }
+
+
+async def test_repeated_difference_is_parked_and_reported_once():
+    world = World()
+    writer = world.made(HotLoopGuard())
+    for _ in range(REPEATS_TO_PARK + 2):
+        await writer.patch_tenant_object(
+            TENANT, PODS, {**body(), "newer": 1}, before=LIVE, tenant_x=entry_of(LIVE)
+        )
+    assert world.log.count("tenant.patch") == REPEATS_TO_PARK
+    assert world.log.count("status") == 1
+    assert world.events.reasons == [SYNC_PARKED]
+
+
+def entry_of(live: dict[str, Any]) -> Entry:
+    return parse_entry(orjson.dumps(live))
