@@ -18,15 +18,14 @@ from tenancy.resources import Resource
 CACHE_BEHIND_SECONDS = 2.0
 
 
-async def fetch_both(
-    resource: Resource, tenant_x: Entry | None, super_x: Entry | None, session: Session
-) -> tuple[Entry | None, Entry | None]:
-    """Return both sides of a key with their values. Raises Wait if a cache is behind."""
-    if tenant_x is not None:
-        tenant_x = await _fetch_whole(resource, tenant_x, session.tenant_client)
-    if super_x is not None:
-        super_x = await _fetch_whole(resource, super_x, session.super_client)
-    return tenant_x, super_x
+async def fetch_tenant_object(resource: Resource, tenant_x: Entry, session: Session) -> Entry:
+    """Return a tenant object with its values. Raises Wait if the cache is behind."""
+    return await _fetch_whole(resource, tenant_x, session.tenant_client)
+
+
+async def fetch_super_object(resource: Resource, super_x: Entry, session: Session) -> Entry:
+    """Return a super object with its values. Raises Wait if the cache is behind."""
+    return await _fetch_whole(resource, super_x, session.super_client)
 
 
 async def _fetch_whole(resource: Resource, entry: Entry, client: ObjectReader) -> Entry:

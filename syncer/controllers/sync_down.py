@@ -6,8 +6,7 @@ Owns the order of writes for every row. Must not know single kinds. It reads the
 read and its owner compared before any report. An earlier create of the syncer may have succeeded.
 """
 
-from collections.abc import Awaitable, Callable, Mapping
-from typing import NamedTuple
+from typing import NamedTuple, assert_never
 
 import structlog
 
@@ -21,8 +20,15 @@ from syncer.controllers import (
     sync_up,
 )
 from syncer.model import decide, rejections
-from syncer.model.decide import DeleteGrounds
-from syncer.model.decide import SyncAction as Decided
+from syncer.model.decide import (
+    AwaitTwinEnd,
+    CompareTwin,
+    CreateTwin,
+    DeleteGrounds,
+    DeleteTwin,
+    NoAction,
+    ReportForeign,
+)
 from syncer.model.keys import Key, get_tenant_namespace
 from syncer.model.references import ObjectReference, is_reserved_name, list_references
 from syncer.model.rejections import (
@@ -101,94 +107,104 @@ async def reconcile(kind: SyncedKind, key: Key, session: Session) -> Result:
     pair = read_pair(kind, key, session)
     if session.is_behind(key, pair.tenant_x, pair.super_x):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
-    decision = decide.decide(
-        decide.build_tenant_state(pair.tenant_x),
+    action = decide.decide(
+        pair.tenant_x,
         session.build_super_state(pair.super_x, get_tenant_namespace(key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.deletes_with_mark,
     )
-    if decision.action is Decided.NOTHING:
-        await adoption.find_vanished_twin(kind, key, session)
-        return Done()
-    if decision.grounds is not None:
-        return await delete_twin(kind, pair, decision.grounds, session)
-    return await _STEPS[decision.action](kind, pair, session)
+    match action:
+        case NoAction():
+            await adoption.find_vanished_twin(kind, key, session)
+            return Done()
+        case CreateTwin(tenant_x=tenant_x):
+            return await _create_twin(kind, key, tenant_x, session)
+        case CompareTwin(tenant_x=tenant_x, super_x=super_x):
+            return await _compare_and_update(kind, key, tenant_x, super_x, session)
+        case DeleteTwin():
+            waiting = pair.tenant_x if pair.wanted else None
+            return await delete_twin(kind, key, action, waiting, session)
+        case AwaitTwinEnd(tenant_x=tenant_x):
+            raise await _report_waiting(kind, tenant_x, session)
+        case ReportForeign(tenant_x=tenant_x):
+            return await report_name_taken(kind, tenant_x, session)
+        case _:
+            assert_never(action)
 
 
-async def create_twin(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
+async def _create_twin(kind: SyncedKind, key: Key, tenant_x: Entry, session: Session) -> Result:
     """Build and create the twin."""
     if kind.resource.namespaced:
-        session.get_ready_namespace(pair.key)
-    pair = await _load_values(kind, pair, session)
-    twin = await build_twin(kind, pair, session)
+        session.get_ready_namespace(key)
+    if kind.reduce is not None:
+        tenant_x = await live_reads.fetch_tenant_object(kind.resource, tenant_x, session)
+    twin = await build_twin(kind, key, tenant_x, None, session)
     if twin is None:
         return Done()
-    return await post_twin(kind, pair, twin, session)
+    return await post_twin(kind, key, tenant_x, twin, session)
 
 
-async def build_twin(kind: SyncedKind, pair: ObjectPair, session: Session) -> Object | None:
+async def build_twin(
+    kind: SyncedKind, key: Key, tenant_x: Entry, super_x: Entry | None, session: Session
+) -> Object | None:
     """Return the twin, or None after reporting the rejection to the tenant.
 
     Raises Wait if a vanished twin still exists.
     """
-    assert pair.tenant_x is not None  # noqa: S101 - decided on it
-    assert kind.build is not None  # noqa: S101 - rows without are run by their own flow
     try:
-        return _build_from_row(kind, pair.tenant_x, session)
+        return _build_from_row(kind, tenant_x, session)
     except RejectedError as rejected:
-        await adoption.find_vanished_twin(kind, pair.key, session)  # no create will find it
-        await rejection_events.report_rejected(kind, pair.tenant_x, rejected.problems, session)
+        await adoption.find_vanished_twin(kind, key, session)  # no create will find it
+        await rejection_events.report_rejected(kind, tenant_x, rejected.problems, session)
         if isinstance(rejected, ForbiddenObjectError):
-            await _delete_forbidden(kind, pair, session)
+            await _delete_forbidden(kind, key, tenant_x, super_x, session)
         return None
 
 
 def _build_from_row(kind: SyncedKind, tenant_x: Entry, session: Session) -> Object:
-    assert kind.build is not None  # noqa: S101 - the caller looked
     try:
         return kind.build(tenant_x.decode(), session.view)
     except MALFORMED_OBJECT_ERRORS as stumble:  # etcd may hold objects that no API server accepts
         raise build_malformed_rejection(stumble) from stumble
 
 
-async def _delete_forbidden(kind: SyncedKind, pair: ObjectPair, session: Session) -> None:
+async def _delete_forbidden(
+    kind: SyncedKind, key: Key, tenant_x: Entry, super_x: Entry | None, session: Session
+) -> None:
     """Delete the twin of a refused object, and sync an empty status back to the tenant.
 
     The state of the super cluster must not depend on what the object was before the refusal.
     """
-    assert pair.tenant_x is not None  # noqa: S101 - it was refused
-    if session.is_twin(pair.super_x, pair.tenant_x.uid) and not _is_deleting(pair.super_x):
+    is_own = super_x is not None and session.is_twin(super_x, tenant_x.uid)
+    if super_x is not None and is_own and not super_x.deleting:
         await session.proven_deletes.delete_proven(
-            build_delete_target(kind, pair, DeleteGrounds.UNWANTED)
+            build_delete_target(kind, key, super_x, DeleteGrounds.UNWANTED)
         )
-    await write_back(kind, pair, {}, session)
+    await sync_up.sync_up(kind, key, tenant_x, {}, session)
 
 
-def _is_deleting(entry: Entry | None) -> bool:
-    return entry is not None and entry.deleting
-
-
-def build_delete_target(kind: SyncedKind, pair: ObjectPair, grounds: DeleteGrounds) -> DeleteTarget:
+def build_delete_target(
+    kind: SyncedKind, key: Key, super_x: Entry, grounds: DeleteGrounds
+) -> DeleteTarget:
     """Return the twin of a key as a deletion target."""
-    assert pair.super_x is not None  # noqa: S101 - asked only then
     return DeleteTarget(
-        key=pair.key,
+        key=key,
         resource=kind.resource,
-        entry=pair.super_x,
+        entry=super_x,
         grounds=grounds,
         is_hidden=kind.is_hidden,
     )
 
 
-async def post_twin(kind: SyncedKind, pair: ObjectPair, twin: Object, session: Session) -> Result:
+async def post_twin(
+    kind: SyncedKind, key: Key, tenant_x: Entry, twin: Object, session: Session
+) -> Result:
     """Create the twin. If the name is taken, its object is read live."""
-    tenant_x = pair.tenant_x
-    assert tenant_x is not None  # noqa: S101 - decided on it
     try:
-        incomplete = await session.writer.create_twin(pair.key, kind.resource, twin, tenant_x)
+        incomplete = await session.writer.create_twin(key, kind.resource, twin, tenant_x)
     except errors.AlreadyExists:
-        return await resolve_name_conflict(kind, pair, twin, session)
+        return await resolve_name_conflict(kind, tenant_x, twin, session)
     except rejection_events.REFUSAL_ERRORS as problem:
         if problem.has_cause("NamespaceTerminating"):
             raise NotReadyYet("the super namespace is on its way out") from problem
@@ -207,7 +223,7 @@ async def post_twin(kind: SyncedKind, pair: ObjectPair, twin: Object, session: S
 
 
 async def resolve_name_conflict(
-    kind: SyncedKind, pair: ObjectPair, twin: Object, session: Session
+    kind: SyncedKind, tenant_x: Entry, twin: Object, session: Session
 ) -> Result:
     """Read the object with a taken name.
 
@@ -223,72 +239,73 @@ async def resolve_name_conflict(
         metadata_only=True,
     )
     if not session.tenant.owns(live["metadata"]):
-        return await report_name_taken(kind, pair, session)
+        return await report_name_taken(kind, tenant_x, session)
     await adoption.restore_labels(kind, live["metadata"], session)
     raise NotReadyYet(
         "a super object of that name is there, the cache is behind", CACHE_BEHIND_SECONDS
     )
 
 
-async def report_name_taken(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
+async def report_name_taken(kind: SyncedKind, tenant_x: Entry, session: Session) -> Result:
     """Report to the tenant that a name is taken. Foreign objects are never changed."""
-    assert pair.tenant_x is not None  # noqa: S101 - decided on it
     message = (
-        f"metadata.name {pair.tenant_x.name} is taken by an object that belongs to somebody else;"
+        f"metadata.name {tenant_x.name} is taken by an object that belongs to somebody else;"
         " choose another name (rule name-taken)"
     )
-    await session.event_recorder.record(
-        kind.resource, pair.tenant_x, reason=NAME_TAKEN, message=message
-    )
+    await session.event_recorder.record(kind.resource, tenant_x, reason=NAME_TAKEN, message=message)
     return RequeueAfter(FOREIGN_RETRY_SECONDS)
 
 
-async def _wait_for_deletion(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
-    if kind.reports_wait and pair.tenant_x is not None:
+async def _report_waiting(kind: SyncedKind, tenant_x: Entry, session: Session) -> NotReadyYet:
+    """Report that an earlier twin is still being deleted. Returns the exception to raise."""
+    if kind.reports_wait:
         message = "The earlier one of this name is still being removed; this one follows then."
         await session.event_recorder.record(
             kind.resource,
-            pair.tenant_x,
+            tenant_x,
             reason=WAITING_FOR_DELETION,
             message=message,
             kind="Normal",
         )
-    raise NotReadyYet("the twin of an earlier object is on its way out")
+    return NotReadyYet("the twin of an earlier object is on its way out")
 
 
 async def delete_twin(
     kind: SyncedKind,
-    pair: ObjectPair,
-    grounds: DeleteGrounds,
+    key: Key,
+    action: DeleteTwin,
+    waiting: Entry | None,
     session: Session,
     *,
     grace_seconds: int | None = None,
 ) -> Result:
-    """Delete a twin if that is proved and no super pod still uses it."""
-    assert pair.super_x is not None  # noqa: S101 - decided on it
-    if grounds is DeleteGrounds.UNWANTED and kind.has_grace_period:
-        return await _delete_unneeded(kind, pair, session)
+    """Delete a twin if that is proved and no super pod still uses it.
+
+    `waiting` is the tenant object that needs the name. Raises Wait if the twin was an earlier
+    object's.
+    """
+    if action.grounds is DeleteGrounds.UNWANTED and kind.has_grace_period:
+        return await _delete_unneeded(kind, key, action.super_x, session)
     await session.proven_deletes.delete_proven(
-        build_delete_target(kind, pair, grounds),
+        build_delete_target(kind, key, action.super_x, action.grounds),
         grace_seconds=grace_seconds,
     )
-    if pair.tenant_x is not None and pair.wanted and grounds is DeleteGrounds.SUCCEEDED:
-        return await _wait_for_deletion(kind, pair, session)
+    if waiting is not None and action.grounds is DeleteGrounds.SUCCEEDED:
+        raise await _report_waiting(kind, waiting, session)
     return Done()
 
 
-async def _delete_unneeded(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
-    assert pair.super_x is not None  # noqa: S101 - decided on it
-    ref = ObjectReference(kind.resource.kind, pair.super_x.name)
-    if is_used_in_super(ref, pair.super_x.namespace, session):
+async def _delete_unneeded(kind: SyncedKind, key: Key, super_x: Entry, session: Session) -> Result:
+    ref = ObjectReference(kind.resource.kind, super_x.name)
+    if is_used_in_super(ref, super_x.namespace, session):
         return Done()  # the end of the super pod wakes this key
-    left = session.grace_timers.get_remaining_grace(pair.key)
+    left = session.grace_timers.get_remaining_grace(key)
     if left > 0:
         return RequeueAfter(left)
-    with session.mark_leaving(pair.key, pair.super_x):
+    with session.mark_leaving(key, super_x):
         await session.proven_deletes.delete_proven(
-            build_delete_target(kind, pair, DeleteGrounds.UNWANTED),
-            is_still=lambda: not read_pair(kind, pair.key, session).wanted,
+            build_delete_target(kind, key, super_x, DeleteGrounds.UNWANTED),
+            is_still=lambda: not read_pair(kind, key, session).wanted,
         )
     return Done()
 
@@ -302,90 +319,58 @@ def is_used_in_super(ref: ObjectReference, super_namespace: str, session: Sessio
     )
 
 
-async def _compare_and_update(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
-    assert pair.super_x is not None  # noqa: S101 - decided on it
-    session.grace_timers.clear_unused(pair.key)
-    twin = await build_twin(kind, pair, session)
+async def _compare_and_update(
+    kind: SyncedKind, key: Key, tenant_x: Entry, super_x: Entry, session: Session
+) -> Result:
+    session.grace_timers.clear_unused(key)
+    twin = await build_twin(kind, key, tenant_x, super_x, session)
     if twin is None:
         return Done()  # rejected: what was accepted before stays
-    live = pair.super_x.decode()
-    if (
-        kind.change is not None
-        and cache_transforms.is_any_outline(live, twin)
-        and kind.change(live, twin)
-    ):
-        pair = await _load_values(kind, pair, session)
-        assert pair.super_x is not None  # noqa: S101 - it was
-        twin, live = await build_twin(kind, pair, session), pair.super_x.decode()
+    live = super_x.decode()
+    if cache_transforms.is_any_outline(live, twin) and kind.change(live, twin):
+        if kind.reduce is not None:
+            tenant_x = await live_reads.fetch_tenant_object(kind.resource, tenant_x, session)
+            super_x = await live_reads.fetch_super_object(kind.resource, super_x, session)
+        twin, live = (
+            await build_twin(kind, key, tenant_x, super_x, session),
+            super_x.decode(),
+        )
         if twin is None:
             return Done()
     if kind.is_fixed(live, twin):
-        return await _recreate(kind, pair, live, twin, session)
+        await session.proven_deletes.delete_unless_parked(
+            WriteScope(key, SUPER_SIDE),
+            build_delete_target(kind, key, super_x, DeleteGrounds.UNWANTED),
+            twin,
+            before=live,
+            tenant_x=tenant_x,
+        )
+        return Done()  # its end wakes the key
     refusal: errors.ApiError | None = None
     try:
-        is_changed = await update_twin(kind, pair, live, twin, session)
+        is_changed = await update_twin(kind, key, tenant_x, session, live=live, twin=twin)
     except rejection_events.REFUSAL_ERRORS as problem:
         refusal, is_changed = problem, False
     if not is_changed:
-        await write_back(kind, pair, live, session)
-    await rejection_events.report_refusal(kind, pair.tenant_x, refusal, session)
+        await sync_up.sync_up(kind, key, tenant_x, live, session)
+    await rejection_events.report_refusal(kind, tenant_x, refusal, session)
     return Done()  # a change wakes the key, and `live` is out of date
 
 
-async def _recreate(
-    kind: SyncedKind, pair: ObjectPair, live: Object, twin: Object, session: Session
-) -> Result:
-    """Delete a twin that cannot be changed. Its end wakes the key."""
-    await session.proven_deletes.delete_unless_parked(
-        WriteScope(pair.key, SUPER_SIDE),
-        build_delete_target(kind, pair, DeleteGrounds.UNWANTED),
-        twin,
-        before=live,
-        tenant_x=pair.tenant_x,
-    )
-    return Done()
-
-
-async def _load_values(kind: SyncedKind, pair: ObjectPair, session: Session) -> ObjectPair:
-    """Return both sides of a key with the values that the caches leave out."""
-    if kind.reduce is None:
-        return pair
-    tenant_x, super_x = await live_reads.fetch_both(
-        kind.resource, pair.tenant_x, pair.super_x, session
-    )
-    return pair._replace(tenant_x=tenant_x, super_x=super_x)
-
-
-async def write_back(kind: SyncedKind, pair: ObjectPair, live: Object, session: Session) -> None:
-    """Sync the live twin back to the tenant."""
-    assert pair.tenant_x is not None  # noqa: S101 - decided on it
-    await sync_up.sync_up(kind, pair.key, pair.tenant_x, live, session)
-
-
 async def update_twin(
-    kind: SyncedKind, pair: ObjectPair, live: Object, twin: Object, session: Session
+    kind: SyncedKind, key: Key, tenant_x: Entry, session: Session, *, live: Object, twin: Object
 ) -> bool:
     """Write the differences to the twin. Returns True if there were any."""
-    assert kind.change is not None  # noqa: S101 - rows without are run by their own flow
-    assert pair.tenant_x is not None  # noqa: S101 - decided on it
     body = kind.change(live, twin)
     if body is None:
-        session.writer.clear_if_converged(pair.key, SUPER_SIDE)
+        session.writer.clear_if_converged(key, SUPER_SIDE)
         return False
     written = await session.writer.update_twin(
-        WriteScope(pair.key, SUPER_SIDE),
+        WriteScope(key, SUPER_SIDE),
         kind.resource,
         body,
         before=live,
-        tenant_x=pair.tenant_x,
+        tenant_x=tenant_x,
         kind=None if kind.update_method is UpdateMethod.REPLACE else "merge",
     )
     return written is not None
-
-
-_STEPS: Mapping[Decided, Callable[[SyncedKind, ObjectPair, Session], Awaitable[Result]]] = {
-    Decided.CREATE: create_twin,
-    Decided.COMPARE: _compare_and_update,
-    Decided.FOREIGN: report_name_taken,
-    Decided.WAIT: _wait_for_deletion,
-}

@@ -15,7 +15,7 @@ from syncer.controllers.pods import assign_cluster, node_selection
 from syncer.controllers.pods import pod_reconciler as flow
 from syncer.controllers.sync_down import ObjectPair
 from syncer.model import decide
-from syncer.model.decide import SyncAction as Decided
+from syncer.model.decide import CompareTwin, NoAction
 from syncer.model.keys import ADDRESS, ASSIGNMENT, NODE, TOKEN, VOLUME, Key, get_tenant_namespace
 from syncer.model.mirrored_kinds import MIRRORS_BY_KIND
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, ForbiddenObjectError, RejectedError
@@ -96,16 +96,16 @@ def has_work(key: Key, session: Session) -> bool:
     pair = sync_down.read_pair(kind, key, session)
     if session.is_behind(key, pair.tenant_x, pair.super_x) or _is_assigned_elsewhere(pair, session):
         return False
-    decision = decide.decide(
-        decide.build_tenant_state(pair.tenant_x),
+    action = decide.decide(
+        pair.tenant_x,
         session.build_super_state(pair.super_x, get_tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
         wanted=pair.wanted,
         follows_mark=kind.deletes_with_mark,
     )
-    if decision.action is not Decided.COMPARE:
-        return decision.action is not Decided.NOTHING
-    return _bodies_differ(kind, pair, session)
+    if isinstance(action, CompareTwin):
+        return _bodies_differ(kind, action, session)
+    return not isinstance(action, NoAction)
 
 
 def _is_assigned_elsewhere(pair: ObjectPair, session: Session) -> bool:
@@ -118,14 +118,10 @@ def _is_assigned_elsewhere(pair: ObjectPair, session: Session) -> bool:
     )
 
 
-def _bodies_differ(kind: SyncedKind, pair: ObjectPair, session: Session) -> bool:
-    if pair.tenant_x is None or pair.super_x is None:
-        return False
-    tenant_x, super_x = pair.tenant_x.decode(), pair.super_x.decode()
+def _bodies_differ(kind: SyncedKind, both: CompareTwin, session: Session) -> bool:
+    tenant_x, super_x = both.tenant_x.decode(), both.super_x.decode()
     if kind.reconciler is KeyReconciler.POD:
         return _pods_differ(tenant_x, super_x, session)
-    if kind.build is None or kind.change is None:
-        return False
     try:
         twin = kind.build(tenant_x, session.view)
     except ForbiddenObjectError:

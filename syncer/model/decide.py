@@ -4,7 +4,7 @@ Owns the rule of ownership. A super object is this tenant's if it records the UI
 VirtualCluster. It is the twin of a tenant object if it also records that object's UID. A name is
 only the key for the lookup. Must not know kinds, bodies or clients.
 
-Hazard: `syncer.safety.proven_deletes` must prove a `DELETE` verdict before it is executed.
+Hazard: `syncer.safety.proven_deletes` must prove a `DeleteTwin` before it is executed.
 Otherwise a gap in a cache can delete a live workload.
 """
 
@@ -12,25 +12,11 @@ from collections.abc import Mapping
 from enum import Enum, auto
 from typing import Any, NamedTuple
 
+import msgspec
+
 from kubeio.cache.store import Entry
 from tenancy import ownership
 from tenancy.ownership import Tenant
-
-
-class SyncAction(Enum):
-    """Next step for a key."""
-
-    NOTHING = auto()
-    CREATE = auto()
-    COMPARE = auto()
-    """Both objects exist and belong together. Differences must be written, each direction with its
-    own fields."""
-    DELETE = auto()
-    """The twin must be deleted."""
-    WAIT = auto()
-    """The name in the super cluster is in use by a twin that is being deleted."""
-    FOREIGN = auto()
-    """An object of another owner has the name. It is never changed."""
 
 
 class DeleteGrounds(Enum):
@@ -46,76 +32,96 @@ class DeleteGrounds(Enum):
     """The tenant object exists and is no longer selected for sync."""
 
 
-class TenantState(NamedTuple):
-    """Fields of a tenant object that the decision needs."""
-
-    uid: str
-    deleting: bool
-
-
 class SuperState(NamedTuple):
-    """Fields of a super object that the decision needs."""
+    """A super object, with the fields of its ownership record that the decision needs."""
 
+    entry: Entry
     vc_uid: str
     """Empty if the object has no complete ownership record."""
     uid: str
     """UID of the tenant object that the super object records."""
-    deleting: bool
 
 
-class Decision(NamedTuple):
-    """Verdict, with its reason in the case of a delete."""
-
-    action: SyncAction
-    grounds: DeleteGrounds | None = None
+class NoAction(msgspec.Struct, frozen=True):
+    """There is nothing to do."""
 
 
-NO_ACTION = Decision(SyncAction.NOTHING)
+class CreateTwin(msgspec.Struct, frozen=True):
+    """The tenant object has no twin."""
+
+    tenant_x: Entry
+
+
+class CompareTwin(msgspec.Struct, frozen=True):
+    """Both objects exist and belong together. Differences must be written, each direction with its
+    own fields.
+    """
+
+    tenant_x: Entry
+    super_x: Entry
+
+
+class DeleteTwin(msgspec.Struct, frozen=True):
+    """The twin must be deleted."""
+
+    super_x: Entry
+    grounds: DeleteGrounds
+
+
+class AwaitTwinEnd(msgspec.Struct, frozen=True):
+    """The name in the super cluster is in use by a twin that is being deleted."""
+
+    tenant_x: Entry
+
+
+class ReportForeign(msgspec.Struct, frozen=True):
+    """An object of another owner has the name. It is never changed."""
+
+    tenant_x: Entry
+
+
+SyncAction = NoAction | CreateTwin | CompareTwin | DeleteTwin | AwaitTwinEnd | ReportForeign
+"""Next step for a key, with the objects that it was decided on."""
+NO_ACTION = NoAction()
 
 
 def decide(
-    tenant_x: TenantState | None,
+    tenant_x: Entry | None,
     super_x: SuperState | None,
     *,
     vc_uid: str,
     wanted: bool = True,
     follows_mark: bool = True,
-) -> Decision:
+) -> SyncAction:
     """Return the next step.
 
     `wanted` is False if the tenant object is not selected for sync. `follows_mark` is False for
     kinds whose twin stays until the tenant object is deleted, not merely marked for deletion
     (namespaces).
     """
-    marked = tenant_x is not None and tenant_x.deleting and follows_mark
-    if super_x is None:
+    if super_x is None or super_x.vc_uid != vc_uid:
         if tenant_x is None or not wanted or tenant_x.deleting:
             return NO_ACTION
-        return Decision(SyncAction.CREATE)
-    if super_x.vc_uid != vc_uid:
-        needs_name = tenant_x is not None and wanted and not tenant_x.deleting
-        return Decision(SyncAction.FOREIGN) if needs_name else NO_ACTION
-    if tenant_x is not None and tenant_x.uid == super_x.uid and wanted and not marked:
-        return Decision(SyncAction.WAIT if super_x.deleting else SyncAction.COMPARE)
-    if super_x.deleting:
-        is_due = tenant_x is not None and wanted and not marked
-        return Decision(SyncAction.WAIT) if is_due else NO_ACTION
-    return Decision(SyncAction.DELETE, _choose_grounds(tenant_x, super_x, marked=marked))
+        return CreateTwin(tenant_x) if super_x is None else ReportForeign(tenant_x)
+    is_marked = tenant_x is not None and tenant_x.deleting and follows_mark
+    if tenant_x is not None and wanted and not is_marked:
+        if super_x.entry.deleting:
+            return AwaitTwinEnd(tenant_x)
+        if tenant_x.uid == super_x.uid:
+            return CompareTwin(tenant_x, super_x.entry)
+    elif super_x.entry.deleting:
+        return NO_ACTION
+    return DeleteTwin(super_x.entry, _choose_grounds(tenant_x, super_x, is_marked=is_marked))
 
 
 def _choose_grounds(
-    tenant_x: TenantState | None, super_x: SuperState, *, marked: bool
+    tenant_x: Entry | None, super_x: SuperState, *, is_marked: bool
 ) -> DeleteGrounds:
     if tenant_x is None:
         return DeleteGrounds.ABSENT
     if tenant_x.uid != super_x.uid:
         return DeleteGrounds.SUCCEEDED
-    return DeleteGrounds.MARKED if marked else DeleteGrounds.UNWANTED
-
-
-def build_tenant_state(entry: Entry | None) -> TenantState | None:
-    """Return the fields of a cached tenant object that the decision needs."""
-    return None if entry is None else TenantState(entry.uid, entry.deleting)
+    return DeleteGrounds.MARKED if is_marked else DeleteGrounds.UNWANTED
 
 
 def build_super_state(
@@ -132,8 +138,8 @@ def build_super_state(
         return None
     owner = ownership.read_owner({"annotations": entry.annotations}, registration)
     if owner is None or namespace not in (None, owner.namespace):
-        return SuperState("", "", entry.deleting)
-    return SuperState(owner.vc_uid, owner.uid, entry.deleting)
+        return SuperState(entry, "", "")
+    return SuperState(entry, owner.vc_uid, owner.uid)
 
 
 def is_owned(metadata: Mapping[str, Any], tenant: Tenant, uid: str) -> bool:

@@ -100,6 +100,16 @@ def never_fixed(_: SuperObject, __: Object) -> bool:
     return False
 
 
+def build_not_generic(_: TenantObject, __: TenantView) -> Object:
+    """Raise NotImplementedError, because the kind's own reconciler builds the twin."""
+    raise NotImplementedError("the kind's own reconciler builds the twin")
+
+
+def change_not_generic(_: SuperObject, __: Object) -> Object | None:
+    """Raise NotImplementedError, because the kind's own reconciler changes the twin."""
+    raise NotImplementedError("the kind's own reconciler changes the twin")
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SyncedKind:
     """One synced kind."""
@@ -108,9 +118,9 @@ class SyncedKind:
     direction: SyncDirection
     update_method: UpdateMethod
     reconciler: KeyReconciler = KeyReconciler.PLAIN
-    build: BuildFunction | None = None
+    build: BuildFunction = build_not_generic
     """Return the twin of a tenant object. Raises RejectedError."""
-    change: ChangeFunction | None = None
+    change: ChangeFunction = change_not_generic
     """Return the body that updates a live twin, or None if it is up to date."""
     is_fixed: Callable[[SuperObject, Object], bool] = never_fixed
     """Return whether a live twin cannot be changed any longer and must be recreated."""

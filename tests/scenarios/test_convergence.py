@@ -10,10 +10,19 @@ from collections.abc import Iterator
 from dataclasses import dataclass, replace
 from itertools import product
 
-from syncer.model.decide import Decision, DeleteGrounds, SuperState, SyncAction, TenantState, decide
+from syncer.controllers.pods import pod_reconciler
+from syncer.model.decide import (
+    CompareTwin,
+    CreateTwin,
+    DeleteGrounds,
+    DeleteTwin,
+    NoAction,
+    ReportForeign,
+    SyncAction,
+)
 from syncer.rules.pods import lifecycle
 from syncer.rules.pods.lifecycle import PodStep, SuperPodState, TenantPodState
-from tests.support.syncer.key_states import VC, Sides
+from tests.support.syncer.key_states import VC, Sides, TenantState, TwinState, decided
 
 OTHER_VC = "vc-2"
 MINE, EARLIER = "uid-now", "uid-earlier"
@@ -36,16 +45,16 @@ class PlainKey(Sides):
     def step(self) -> PlainKey:
         """Carry out the next step; the same state when nothing is written."""
         match self.decision():
-            case Decision(SyncAction.CREATE) if self.built == TAKEN:
+            case CreateTwin() if self.built == TAKEN:
                 assert self.tenant_x is not None
                 assert self.super_x is None
-                twin = SuperState(VC, self.tenant_x.uid, deleting=False)
+                twin = TwinState(VC, self.tenant_x.uid, deleting=False)
                 return replace(self, super_x=twin, differs=False)
-            case Decision(SyncAction.COMPARE) if self.built == REFUSED:
+            case CompareTwin() if self.built == REFUSED:
                 return self._deleted()
-            case Decision(SyncAction.COMPARE) if self.built == TAKEN:
+            case CompareTwin() if self.built == TAKEN:
                 return replace(self, differs=False)
-            case Decision(SyncAction.DELETE):
+            case DeleteTwin():
                 return self._deleted()
         return self
 
@@ -75,7 +84,7 @@ def plain_states() -> Iterator[PlainKey]:
     below = [
         None,
         *(
-            SuperState(*parts)
+            TwinState(*parts)
             for parts in product((VC, OTHER_VC, ""), (MINE, EARLIER, ""), (False, True))
         ),
     ]
@@ -104,18 +113,18 @@ def test_every_combination_of_a_plain_kind_comes_to_rest_and_writes_no_more():
         last, writes = rested(state)
         assert writes <= 3, state
         assert last.step() == last, state
-        assert last.decision().action in _quiet(last), state
+        assert type(last.decision()) in _quiet(last), state
         assert _is_right(state, last), (state, last)
     assert tried == 3 * 19 * 2 * 2 * 3 * 2 * 2
 
 
-def _quiet(last: PlainKey) -> set[SyncAction]:
+def _quiet(last: PlainKey) -> set[type[SyncAction]]:
     """Return the verdicts that make nobody write."""
-    found = {SyncAction.NOTHING, SyncAction.COMPARE, SyncAction.FOREIGN}
+    found: set[type[SyncAction]] = {NoAction, CompareTwin, ReportForeign}
     if last.built != TAKEN:
-        found.add(SyncAction.CREATE)
+        found.add(CreateTwin)
     if last.held:
-        found.add(SyncAction.DELETE)
+        found.add(DeleteTwin)
     return found
 
 
@@ -175,10 +184,10 @@ class PodKey:
 
     def _without_pod(self) -> PodKey:
         twin = self.twin
-        own = SuperState(VC, MINE, twin.deleting) if twin is not None else None
-        decision = decide(None, own, vc_uid=VC)
-        if decision.action is SyncAction.DELETE:
-            assert decision.grounds is DeleteGrounds.ABSENT
+        own = TwinState(VC, MINE, twin.deleting) if twin is not None else None
+        action = decided(None, own, vc_uid=VC)
+        if isinstance(action, DeleteTwin):
+            assert action.grounds is DeleteGrounds.ABSENT
             assert twin is not None
             return replace(self, twin=twin._replace(deleting=True))
         return self
@@ -258,6 +267,19 @@ def test_every_combination_of_a_pod_comes_to_rest_and_writes_no_more():
         assert state.step() == state, first
         _check_pod(first, state)
     assert tried > 3000
+
+
+def test_each_step_of_a_pod_has_one_reconciler():
+    """A step without a twin gets none, and every other one gets the twin."""
+    alone = {lifecycle.decide_step(each.pod, None) for each in pod_states() if each.pod}
+    paired = {
+        lifecycle.decide_step(each.pod, each.twin)
+        for each in pod_states()
+        if each.pod and each.twin
+    }
+    assert alone == set(pod_reconciler._STEPS_WITHOUT_TWIN)
+    assert paired == set(pod_reconciler._STEPS_WITH_TWIN)
+    assert alone | paired == set(PodStep)
 
 
 def _check_pod(first: PodKey, last: PodKey) -> None:

@@ -99,7 +99,9 @@ def test_a_target_is_watched_for_what_was_made_for_its_registration(far: Session
 def test_a_twin_is_one_of_its_registration(far: Session, registration: str, is_own: bool):
     entry = parse_entry(orjson.dumps(config_map(far, registration)))
     assert far.is_twin(entry, "c-uid") is is_own
-    assert (far.build_super_state(entry) or ("",))[0] == (far.tenant.uid if is_own else "")
+    side = far.build_super_state(entry)
+    assert side is not None
+    assert side.vc_uid == (far.tenant.uid if is_own else "")
 
 
 async def test_what_is_made_there_says_for_whom(far: Session):
@@ -116,13 +118,8 @@ async def test_a_name_that_another_registration_has_is_taken(far: Session, regis
     api: Any = far.super_client
     twin = config_map(far, "r1")
     api.has("ConfigMap", "c", config_map(far, registration))
-    pair = sync_down.ObjectPair(
-        key=far.build_key("ConfigMap", "web", "c"),
-        tenant_x=parse_entry(
-            orjson.dumps({"metadata": {"name": "c", "namespace": "web", "uid": "u"}})
-        ),
-        super_x=None,
-        wanted=True,
+    tenant_x = parse_entry(
+        orjson.dumps({"metadata": {"name": "c", "namespace": "web", "uid": "u"}})
     )
     told: list[str] = []
 
@@ -130,7 +127,7 @@ async def test_a_name_that_another_registration_has_is_taken(far: Session, regis
         told.append(reason)
 
     far.event_recorder.record = tell  # type: ignore[method-assign,assignment]
-    await sync_down.resolve_name_conflict(registry.KINDS_BY_NAME["ConfigMap"], pair, twin, far)
+    await sync_down.resolve_name_conflict(registry.KINDS_BY_NAME["ConfigMap"], tenant_x, twin, far)
     assert told == [sync_down.NAME_TAKEN]
     assert api.writes() == []
 

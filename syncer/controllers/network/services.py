@@ -12,8 +12,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import rejection_events, sync_down
-from syncer.controllers.sync_down import ObjectPair
+from syncer.controllers import rejection_events, sync_down, sync_up
 from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import Key
 from syncer.model.rejections import RejectedError
@@ -46,52 +45,57 @@ async def _handle_allocation_refused(
 ) -> Result:
     pair = sync_down.read_pair(kind, key, session)
     about = services.classify_refusal(problem)
-    if pair.tenant_x is None:
+    tenant_x, super_x = pair.tenant_x, pair.super_x
+    if tenant_x is None:
         raise problem
-    if about != "port" and await _recreate_if_fixed(kind, pair, session):
+    if (
+        about != "port"
+        and super_x is not None
+        and await _recreate_if_fixed(kind, key, tenant_x, super_x, session)
+    ):
         return Done()  # the end of the old twin wakes the key
     if about == "fixed":
-        await rejection_events.report_failed(kind, pair.tenant_x, problem, session)
+        await rejection_events.report_failed(kind, tenant_x, problem, session)
         raise problem
     if about == "address":
-        await _check_own_twin(kind, pair, session)
-        address = (pair.tenant_x.decode().get("spec") or {}).get("clusterIP", "")
+        if super_x is None:
+            await _check_own_twin(kind, key, tenant_x, session)
+        address = (tenant_x.decode().get("spec") or {}).get("clusterIP", "")
         message = (
             f"spec.clusterIP {address} is in use outside this cluster, so the Service has no"
             " endpoints yet; it is tried again, or delete it and create it anew"
         )
         if session.queue.count_requeues(key) >= ATTEMPTS_BEFORE_EVENT:
             await session.event_recorder.record(
-                kind.resource, pair.tenant_x, reason=services.IP_UNAVAILABLE, message=message
+                kind.resource, tenant_x, reason=services.IP_UNAVAILABLE, message=message
             )
         raise NotReadyYet("the address is in use outside of the tenant")
-    return await _create_without_node_ports(kind, pair, problem, asked, session)
+    return await _create_without_node_ports(
+        kind, key, problem, asked, session, tenant_x=tenant_x, super_x=super_x
+    )
 
 
-async def _check_own_twin(kind: SyncedKind, pair: ObjectPair, session: Session) -> None:
+async def _check_own_twin(kind: SyncedKind, key: Key, tenant_x: Entry, session: Session) -> None:
     """Raise Wait if a twin outside the cache's view has the address."""
-    twin = await sync_down.build_twin(kind, pair, session) if pair.super_x is None else None
+    twin = await sync_down.build_twin(kind, key, tenant_x, None, session)
     if twin is not None:
         with contextlib.suppress(errors.NotFound):
-            await sync_down.resolve_name_conflict(kind, pair, twin, session)
+            await sync_down.resolve_name_conflict(kind, tenant_x, twin, session)
 
 
-async def _recreate_if_fixed(kind: SyncedKind, pair: ObjectPair, session: Session) -> bool:
+async def _recreate_if_fixed(
+    kind: SyncedKind, key: Key, tenant_x: Entry, super_x: Entry, session: Session
+) -> bool:
     """Delete a twin that the API cannot update to the tenant's state. Returns True if it did.
 
     Both sides are read live, because the caches may be behind each other.
     """
-    assert pair.tenant_x is not None  # noqa: S101 - the caller looked
-    if pair.super_x is None or not session.is_twin(pair.super_x, pair.tenant_x.uid):
+    if not session.is_twin(super_x, tenant_x.uid):
         return False
-    own = await session.tenant_client.get(
-        kind.resource, pair.key.name, namespace=pair.key.namespace
-    )
-    there = await session.super_client.get(
-        kind.resource, pair.super_x.name, namespace=pair.super_x.namespace
-    )
+    own = await session.tenant_client.get(kind.resource, key.name, namespace=key.namespace)
+    there = await session.super_client.get(kind.resource, super_x.name, namespace=super_x.namespace)
     uids = (own["metadata"]["uid"], there["metadata"]["uid"])
-    if uids != (pair.tenant_x.uid, pair.super_x.uid):
+    if uids != (tenant_x.uid, super_x.uid):
         return False
     try:
         twin = services.build_service(own, session.view)
@@ -100,27 +104,36 @@ async def _recreate_if_fixed(kind: SyncedKind, pair: ObjectPair, session: Sessio
     if not services.must_recreate(there, twin):
         return False
     await session.proven_deletes.delete_proven(
-        sync_down.build_delete_target(kind, pair, DeleteGrounds.UNWANTED)
+        sync_down.build_delete_target(kind, key, super_x, DeleteGrounds.UNWANTED)
     )
     _log.info("service.remade")
     return True
 
 
 async def _create_without_node_ports(
-    kind: SyncedKind, pair: ObjectPair, problem: errors.Invalid, asked: Entry, session: Session
+    kind: SyncedKind,
+    key: Key,
+    problem: errors.Invalid,
+    asked: Entry,
+    session: Session,
+    *,
+    tenant_x: Entry,
+    super_x: Entry | None,
 ) -> Result:
     """Let the super cluster allocate node ports in place of taken ones, and inform the tenant.
 
     The API names one port at a time, so each attempt leaves out one more.
     """
-    twin = await sync_down.build_twin(kind, pair, session)
-    if twin is None or pair.tenant_x is None:
+    twin = await sync_down.build_twin(kind, key, tenant_x, super_x, session)
+    if twin is None:
         return RequeueAfter(RETRY_SECONDS)
     refused = services.parse_refused_ports(problem, twin)
     while True:
         await _report_replaced_ports(kind, asked, refused, session)
         try:
-            return await _update_with_given_ports(kind, pair, twin, refused, session)
+            return await _update_with_given_ports(
+                kind, key, twin, refused, session, tenant_x=tenant_x, super_x=super_x
+            )
         except errors.Invalid as again:
             more = refused | services.parse_refused_ports(again, twin)
             if services.classify_refusal(again) != "port" or more == refused:
@@ -129,16 +142,23 @@ async def _create_without_node_ports(
 
 
 async def _update_with_given_ports(
-    kind: SyncedKind, pair: ObjectPair, twin: Object, refused: frozenset[int], session: Session
+    kind: SyncedKind,
+    key: Key,
+    twin: Object,
+    refused: frozenset[int],
+    session: Session,
+    *,
+    tenant_x: Entry,
+    super_x: Entry | None,
 ) -> Result:
-    if pair.super_x is None:
+    if super_x is None:
         _log.info("service.port_given")
         bare = services.strip_node_ports(twin, refused)
-        return await sync_down.post_twin(kind, pair, bare, session)
-    live = pair.super_x.decode()
+        return await sync_down.post_twin(kind, key, tenant_x, bare, session)
+    live = super_x.decode()
     kept = services.copy_live_ports(twin, live, refused)
-    if not await sync_down.update_twin(kind, pair, live, kept, session):
-        await sync_down.write_back(kind, pair, live, session)
+    if not await sync_down.update_twin(kind, key, tenant_x, session, live=live, twin=kept):
+        await sync_up.sync_up(kind, key, tenant_x, live, session)
     return RequeueAfter(RETRY_SECONDS)
 
 

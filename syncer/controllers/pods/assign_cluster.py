@@ -16,6 +16,7 @@ from syncer.controllers import sync_down
 from syncer.controllers.pods import candidates, node_selection, reschedule
 from syncer.controllers.sync_down import ObjectPair
 from syncer.model import decide
+from syncer.model.decide import DeleteTwin
 from syncer.model.keys import ASSIGNMENT, Key
 from syncer.model.unstructured import as_mapping
 from syncer.placement.assignments import UNASSIGNED
@@ -113,8 +114,10 @@ async def _assign_cluster(key: Key, tenant_x: Entry, pod: Object, session: Sessi
         found = cluster_scheduler.choose_cluster(ask, offered)  # all were tried: use the best
     if isinstance(found, NoFit):
         kind = registry.KINDS_BY_NAME[PODS.kind]
-        pair = sync_down.read_pair(kind, candidates.build_pod_key(key, session), session)
-        await node_selection.report_unschedulable(kind, pair, pod, found.message, session)
+        pod_key = candidates.build_pod_key(key, session)
+        await node_selection.report_unschedulable(
+            kind, pod_key, pod, found.message, session, tenant_x=tenant_x
+        )
         return RequeueAfter(NO_FIT_RETRY_SECONDS)
     there = candidates.get_session_in(found.name, session)
     inventory = there.super_cluster.capacity if there is not None else None
@@ -154,11 +157,10 @@ async def _write_assignment(tenant_x: Entry, name: str, session: Session) -> Non
 
 
 async def reconcile_assigned_elsewhere(
-    kind: SyncedKind, pair: ObjectPair, session: Session
+    kind: SyncedKind, pair: ObjectPair, tenant_x: Entry, session: Session
 ) -> Result | None:
     """Handle a pod that is not assigned to this super cluster. Returns None if it is."""
-    tenant_x, seats = pair.tenant_x, session.connection.assignments
-    assert tenant_x is not None  # noqa: S101 - asked only then
+    seats = session.connection.assignments
     seat = seats.get_cluster(tenant_x)
     if seat == session.name:
         return None
@@ -170,29 +172,29 @@ async def reconcile_assigned_elsewhere(
         if tenant_x.deleting:
             return None  # it has no twin, and it must be deleted
         session.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
-    decision = decide.decide(
-        decide.build_tenant_state(tenant_x),
+    action = decide.decide(
+        tenant_x,
         session.build_super_state(pair.super_x, pair.key.namespace),
         vc_uid=session.tenant.uid,
         wanted=False,
     )
-    if decision.grounds is None:
+    if not isinstance(action, DeleteTwin):
         return Done()
     is_leaving = seats.get_leaving_cluster(tenant_x) == session.name
-    if is_leaving and _is_pod_bound(pair):
+    if is_leaving and _is_pod_bound(action.super_x):
         return Done()  # the pod's own key detects that, and it stays
     _log.warning("super.stale", seat=seat or "none", leaving=is_leaving)
     # The twin of a leaving pod may be bound at this moment. It is deleted in the version seen, or
     # not.
     await session.proven_deletes.delete_proven(
-        sync_down.build_delete_target(kind, pair, decision.grounds), as_seen=is_leaving
+        sync_down.build_delete_target(kind, pair.key, action.super_x, action.grounds),
+        as_seen=is_leaving,
     )
     return Done()
 
 
-def _is_pod_bound(pair: ObjectPair) -> bool:
-    twin = pair.super_x.decode() if pair.super_x is not None else {}
-    return bool(as_mapping(twin.get("spec")).get("nodeName"))
+def _is_pod_bound(super_x: Entry) -> bool:
+    return bool(as_mapping(super_x.decode().get("spec")).get("nodeName"))
 
 
 def check_may_create(tenant_x: Entry, session: Session) -> None:

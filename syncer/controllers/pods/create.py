@@ -16,7 +16,6 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet, Result
 from syncer.controllers import adoption, rejection_events, sync_down
 from syncer.controllers.pods import node_selection, tokens
-from syncer.controllers.sync_down import ObjectPair
 from syncer.model import builtin_policy
 from syncer.model.keys import NODE, TOKEN, Key
 from syncer.model.references import (
@@ -61,39 +60,40 @@ FOREIGN_RETRY_SECONDS = 60.0
 
 
 async def create_pod_twin(
-    kind: SyncedKind, pair: ObjectPair, pod: Object, session: Session
+    kind: SyncedKind, key: Key, tenant_x: Entry, pod: Object, session: Session
 ) -> Result:
     """Create the twin of a pod, or wait for its needs."""
-    assert pair.tenant_x is not None  # noqa: S101 - the step says so
-    if len(pair.tenant_x.body) > builtin_policy.MAX_OBJECT_BYTES:
-        text = f"has {len(pair.tenant_x.body)} bytes; {builtin_policy.MAX_OBJECT_BYTES} are offered"
+    if len(tenant_x.body) > builtin_policy.MAX_OBJECT_BYTES:
+        text = f"has {len(tenant_x.body)} bytes; {builtin_policy.MAX_OBJECT_BYTES} are offered"
         problems = (RejectionProblem("too-large", "the pod", text),)
-        await rejection_events.report_rejected(kind, pair.tenant_x, problems, session)
+        await rejection_events.report_rejected(kind, tenant_x, problems, session)
         return sync_down.RECONCILED
-    super_namespace = await _get_ready_namespace(pair, session)
+    super_namespace = await _get_ready_namespace(key, tenant_x, session)
     try:
         _refuse_home_only(pod, session)
         wanted_tokens = await _list_tokens(pod, session)
         built = _build_super_pod(pod, super_namespace, wanted_tokens, session)
     except RejectedError as rejected:
-        await adoption.find_vanished_twin(kind, pair.key, session)  # no create will find it
+        await adoption.find_vanished_twin(kind, key, session)  # no create will find it
         if any(problem.rule == scheduling.NODE_NAME_RULE for problem in rejected.problems):
             for node in scheduling.list_unknown_nodes(pod["spec"], session.view.list_shown_nodes()):
-                session.add_waiter(session.build_key(NODE, "", node), pair.key)
-        await rejection_events.report_rejected(kind, pair.tenant_x, rejected.problems, session)
-        _wait_for_class(pair.key, pod, session)
+                session.add_waiter(session.build_key(NODE, "", node), key)
+        await rejection_events.report_rejected(kind, tenant_x, rejected.problems, session)
+        _wait_for_class(key, pod, session)
         return sync_down.RECONCILED
     except UnschedulableError as unplaced:
-        await node_selection.report_unschedulable(kind, pair, pod, str(unplaced), session)
+        await node_selection.report_unschedulable(
+            kind, key, pod, str(unplaced), session, tenant_x=tenant_x
+        )
         return sync_down.RECONCILED
-    await _report_withheld_secrets(pair.tenant_x, pod, session)
-    await _report_adjusted(pair.tenant_x, built, session)
-    await _wait_for_own_claims(pair, pod, session)
-    await wait_for_dependencies(pair, pod["spec"], wanted_tokens, session)
+    await _report_withheld_secrets(tenant_x, pod, session)
+    await _report_adjusted(tenant_x, built, session)
+    await _wait_for_own_claims(key, tenant_x, pod, session)
+    await wait_for_dependencies(key, tenant_x, pod["spec"], wanted_tokens, session)
     if session.connection.assignments.is_split:
-        record = session.connection.assignments.read_record(pair.tenant_x)
+        record = session.connection.assignments.read_record(tenant_x)
         built.pod["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER] = record
-    return await sync_down.post_twin(kind, pair, built.pod, session)
+    return await sync_down.post_twin(kind, key, tenant_x, built.pod, session)
 
 
 def _refuse_home_only(pod: Object, session: Session) -> None:
@@ -127,20 +127,19 @@ def _wait_for_class(key: Key, pod: Object, session: Session) -> None:
         session.add_waiter(session.build_key("RuntimeClass", "", name), key)
 
 
-async def _get_ready_namespace(pair: ObjectPair, session: Session) -> Entry:
+async def _get_ready_namespace(key: Key, tenant_x: Entry, session: Session) -> Entry:
     """Return the super namespace.
 
     A pod that waits for the end of an earlier namespace gets an Event.
 
     An Event about the namespace itself would be in namespace `default`, where few users check.
     """
-    assert pair.tenant_x is not None  # noqa: S101 - the step says so
     try:
-        return session.get_ready_namespace(pair.key)
+        return session.get_ready_namespace(key)
     except NotReadyYet:
-        space = session.stores["Namespace"].get("", pair.key.namespace)
+        space = session.stores["Namespace"].get("", key.namespace)
         below = session.get_super_store("Namespace").get(
-            "", session.view.get_super_namespace(pair.key.namespace)
+            "", session.view.get_super_namespace(key.namespace)
         )
         if (
             space is not None
@@ -148,12 +147,12 @@ async def _get_ready_namespace(pair: ObjectPair, session: Session) -> Entry:
             and not session.is_twin(below, space.uid)
         ):
             message = (
-                f"An earlier namespace {pair.key.namespace} is still being removed where pods run;"
+                f"An earlier namespace {key.namespace} is still being removed where pods run;"
                 " the pod is started after that."
             )
             await session.event_recorder.record(
                 PODS,
-                pair.tenant_x,
+                tenant_x,
                 reason=sync_down.WAITING_FOR_DELETION,
                 message=message,
                 kind="Normal",
@@ -266,10 +265,9 @@ def build_context(
 
 
 async def wait_for_dependencies(
-    pair: ObjectPair, spec: Object, wanted_tokens: list[TokenSpec], session: Session
+    key: Key, tenant_x: Entry, spec: Object, wanted_tokens: list[TokenSpec], session: Session
 ) -> None:
     """Raise Wait until everything that a PodSpec needs is synced. Each of them wakes the pod."""
-    key = pair.key
     missing = [
         *(tokens.get_missing_token_key(token, session) for token in wanted_tokens),
         *_list_missing_objects(key, spec, session),
@@ -281,7 +279,7 @@ async def wait_for_dependencies(
             session.queue.add(dependency, first=True)
     if pending:
         raise NotReadyYet(f"{len(pending)} objects that the pod needs are on their way")
-    await _refuse_foreign_objects(pair, spec, session)
+    await _refuse_foreign_objects(key, tenant_x, spec, session)
 
 
 def _is_write_in_flight(dependency: Key, session: Session) -> bool:
@@ -298,14 +296,13 @@ def _is_write_in_flight(dependency: Key, session: Session) -> bool:
     return session.expectations.is_behind(ClusterSide.SUPER, dependency, entry)
 
 
-async def _wait_for_own_claims(pair: ObjectPair, pod: Object, session: Session) -> None:
+async def _wait_for_own_claims(key: Key, tenant_x: Entry, pod: Object, session: Session) -> None:
     """Raise Wait until the claims of a pod's ephemeral volumes exist and are the pod's."""
-    assert pair.tenant_x is not None  # noqa: S101 - the step says so
     for name in list_ephemeral_claims(pod).values():
-        claim = session.stores[CLAIM].get(pair.key.namespace, name)
-        if claim is not None and is_made_for(claim.decode(), pair.tenant_x.uid):
+        claim = session.stores[CLAIM].get(key.namespace, name)
+        if claim is not None and is_made_for(claim.decode(), tenant_x.uid):
             continue
-        session.add_waiter(session.build_key(CLAIM, pair.key.namespace, name), pair.key)
+        session.add_waiter(session.build_key(CLAIM, key.namespace, name), key)
         if claim is None:
             raise NotReadyYet(f"the claim {name} of an ephemeral volume is not there yet")
         message = (
@@ -314,7 +311,7 @@ async def _wait_for_own_claims(pair: ObjectPair, pod: Object, session: Session) 
             " ephemeral-claim)"
         )
         await session.event_recorder.record(
-            PODS, pair.tenant_x, reason=sync_down.NAME_TAKEN, message=message
+            PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
         )
         raise NotReadyYet(
             "the claim of an ephemeral volume is not the pod's", FOREIGN_RETRY_SECONDS
@@ -331,22 +328,23 @@ def _list_missing_objects(key: Key, spec: Object, session: Session) -> Iterator[
             yield needed
 
 
-async def _refuse_foreign_objects(pair: ObjectPair, spec: Object, session: Session) -> None:
+async def _refuse_foreign_objects(
+    key: Key, tenant_x: Entry, spec: Object, session: Session
+) -> None:
     """Raise Wait while a name without a twin belongs to a foreign object in the super cluster."""
-    assert pair.tenant_x is not None  # noqa: S101 - the step says so
-    ephemeral = list_ephemeral_claims({"metadata": {"name": pair.key.name}, "spec": spec})
+    ephemeral = list_ephemeral_claims({"metadata": {"name": key.name}, "spec": spec})
     for ref in sorted(
         list_references(spec) | {ObjectReference(CLAIM, name) for name in ephemeral.values()}
     ):
         kind = registry.KINDS_BY_NAME[ref.kind]
-        key = session.build_key(ref.kind, pair.key.namespace, ref.name)
-        if _is_own_object(sync_down.read_pair(kind, key, session).super_x, session):
+        needed = session.build_key(ref.kind, key.namespace, ref.name)
+        if _is_own_object(sync_down.read_pair(kind, needed, session).super_x, session):
             continue
         try:
             live = await session.super_client.get(
                 kind.resource,
                 kind.super_name(ref.name),
-                namespace=session.view.get_super_namespace(pair.key.namespace),
+                namespace=session.view.get_super_namespace(key.namespace),
                 metadata_only=True,
             )
         except errors.NotFound:
@@ -357,7 +355,7 @@ async def _refuse_foreign_objects(pair: ObjectPair, spec: Object, session: Sessi
                 " to somebody else; choose another name (rule name-taken)"
             )
             await session.event_recorder.record(
-                PODS, pair.tenant_x, reason=sync_down.NAME_TAKEN, message=message
+                PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
             )
             raise NotReadyYet(
                 "a name that the pod refers to is somebody else's", FOREIGN_RETRY_SECONDS
@@ -371,7 +369,7 @@ def _is_own_object(entry: Entry | None, session: Session) -> bool:
 def _is_synced_down(kind: SyncedKind, key: Key, session: Session) -> bool:
     """Return True if an object is synced in its newest state, or never will be."""
     pair = sync_down.read_pair(kind, key, session)
-    if pair.tenant_x is None or pair.tenant_x.deleting or kind.build is None:
+    if pair.tenant_x is None or pair.tenant_x.deleting:
         return True
     try:
         twin = kind.build(pair.tenant_x.decode(), session.view)
@@ -381,7 +379,7 @@ def _is_synced_down(kind: SyncedKind, key: Key, session: Session) -> bool:
         return False
     if session.is_leaving(key, pair.super_x):
         return False
-    return kind.change is not None and kind.change(pair.super_x.decode(), twin) is None
+    return kind.change(pair.super_x.decode(), twin) is None
 
 
 async def _report_adjusted(tenant_x: Entry, built: BuiltPod, session: Session) -> None:

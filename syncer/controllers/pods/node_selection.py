@@ -10,10 +10,11 @@ version that was read, or not at all. The super cluster's scheduler may bind it 
 import structlog
 
 from kubeio import Object
+from kubeio.cache.store import Entry
 from syncer.controllers import sync_up
-from syncer.controllers.sync_down import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model.decide import DeleteGrounds
+from syncer.model.keys import Key
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, RejectedError
 from syncer.rules.pods import node_selection, pod_status
 from syncer.rules.registry import SyncedKind
@@ -31,23 +32,20 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 async def report_unschedulable(
-    kind: SyncedKind, pair: ObjectPair, pod: Object, problem: str, session: Session
+    kind: SyncedKind, key: Key, pod: Object, problem: str, session: Session, *, tenant_x: Entry
 ) -> None:
     """Report to the tenant, as a scheduler would, that no node is left for a pod.
 
     The pod is checked again when the tenant's changes to its nodes differ.
     """
-    assert pair.tenant_x is not None  # noqa: S101 - the caller made up the twin from it
     body = pod_status.build_unschedulable_patch(pod, problem)
     if body is not None:
-        seen = ObservedTenantObject(pair.tenant_x, pod)
+        seen = ObservedTenantObject(tenant_x, pod)
         await sync_up.write_tenant_object(
-            kind, pair.key, body, session, subresource="status", observed=seen
+            kind, key, body, session, subresource="status", observed=seen
         )
     _log.info("tenant.unplaced")
-    await session.event_recorder.record(
-        PODS, pair.tenant_x, reason=FAILED_SCHEDULING, message=problem
-    )
+    await session.event_recorder.record(PODS, tenant_x, reason=FAILED_SCHEDULING, message=problem)
 
 
 def is_outdated(pod: Object, twin: Object, session: Session) -> bool:
@@ -74,7 +72,14 @@ def _find_outdated_annotation(pod: Object, twin: Object, session: Session) -> st
 
 
 async def reject_by_node(
-    kind: SyncedKind, pair: ObjectPair, pod: Object, twin: Object, session: Session
+    kind: SyncedKind,
+    key: Key,
+    pod: Object,
+    twin: Object,
+    session: Session,
+    *,
+    tenant_x: Entry,
+    super_x: Entry,
 ) -> bool:
     """Fail a pod with a node named by its tenant, if that node cannot run it, as its kubelet would.
 
@@ -86,15 +91,20 @@ async def reject_by_node(
         return False
     # The delete is counted before the status write. A tenant may refuse that, and the twin would be
     # recreated forever.
-    if not await _delete_twin(pair, "turned away", {"status": why.reason}, session):
+    is_deleted = await _delete_twin(
+        key, "turned away", {"status": why.reason}, session, tenant_x=tenant_x, super_x=super_x
+    )
+    if not is_deleted:
         return False
     body = pod_status.build_rejected_patch(pod, why)
-    await sync_up.write_tenant_object(kind, pair.key, body, session, subresource="status")
+    await sync_up.write_tenant_object(kind, key, body, session, subresource="status")
     _log.info("tenant.turned_away", reason=why.reason)
     return True
 
 
-async def recreate_outdated(pair: ObjectPair, pod: Object, twin: Object, session: Session) -> bool:
+async def recreate_outdated(
+    key: Key, pod: Object, twin: Object, session: Session, *, tenant_x: Entry, super_x: Entry
+) -> bool:
     """Delete an outdated twin that waits for a node. Its end wakes the key.
 
     Returns True if that was tried. It is not tried while deletes are held or while it is parked.
@@ -102,24 +112,25 @@ async def recreate_outdated(pair: ObjectPair, pod: Object, twin: Object, session
     wanted = _find_outdated_annotation(pod, twin, session)
     if wanted is None or session.holds_deletes:
         return False
-    if not await _delete_twin(pair, "placement", {"spec": wanted}, session):
+    if not await _delete_twin(
+        key, "placement", {"spec": wanted}, session, tenant_x=tenant_x, super_x=super_x
+    ):
         return False
     _log.info("super.placed_anew")
     return True
 
 
-async def _delete_twin(pair: ObjectPair, reason: str, difference: Object, session: Session) -> bool:
+async def _delete_twin(
+    key: Key, reason: str, difference: Object, session: Session, *, tenant_x: Entry, super_x: Entry
+) -> bool:
     """Delete a twin in the version seen. Returns False if that is parked for this reason."""
-    assert pair.super_x is not None  # noqa: S101 - it was looked at
-    target = DeleteTarget(
-        key=pair.key, resource=PODS, entry=pair.super_x, grounds=DeleteGrounds.UNWANTED
-    )
+    target = DeleteTarget(key=key, resource=PODS, entry=super_x, grounds=DeleteGrounds.UNWANTED)
     return await session.proven_deletes.delete_unless_parked(
-        WriteScope(pair.key, SUPER_SIDE, reason),
+        WriteScope(key, SUPER_SIDE, reason),
         target,
         difference,
         before={},
-        tenant_x=pair.tenant_x,
+        tenant_x=tenant_x,
         grace_seconds=0,
         as_seen=True,
         is_counted=True,

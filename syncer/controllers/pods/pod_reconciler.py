@@ -28,8 +28,7 @@ from syncer.controllers.pods import (
 from syncer.controllers.sync_down import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model import decide
-from syncer.model.decide import DeleteGrounds
-from syncer.model.decide import SyncAction as Decided
+from syncer.model.decide import AwaitTwinEnd, DeleteGrounds, DeleteTwin, ReportForeign
 from syncer.model.keys import Key, get_tenant_namespace
 from syncer.rules.pods import lifecycle, pod_facts, pod_status
 from syncer.rules.pods.lifecycle import PodStep, SuperPodState, TenantPodState
@@ -45,22 +44,22 @@ SUPER_POD_DELETED = "SuperPodDeleted"
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class PodPair(NamedTuple):
-    """An existing pod, decoded, with its own twin if it has one."""
+class ExistingPod(NamedTuple):
+    """A tenant pod, decoded, without its twin."""
 
     kind: SyncedKind
-    pair: ObjectPair
+    key: Key
     session: Session
     tenant_x: Entry
     pod: Object
     state: TenantPodState
-    super_x: Entry | None
-    twin: Object | None
 
-    @property
-    def key(self) -> Key:
-        """The key in work."""
-        return self.pair.key
+
+class OwnTwin(NamedTuple):
+    """The twin of a pod, decoded."""
+
+    super_x: Entry
+    twin: Object
 
 
 async def reconcile_pod(kind: SyncedKind, key: Key, session: Session) -> Result:
@@ -70,33 +69,31 @@ async def reconcile_pod(kind: SyncedKind, key: Key, session: Session) -> Result:
     if session.is_behind(key, tenant_x, super_x):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     if tenant_x is not None and session.connection.assignments.is_split:
-        verdict = await assign_cluster.reconcile_assigned_elsewhere(kind, pair, session)
+        verdict = await assign_cluster.reconcile_assigned_elsewhere(kind, pair, tenant_x, session)
         if verdict is not None:
             return verdict
-    if tenant_x is None or not _is_own_or_none(pair, session):
+    is_own = super_x is not None and tenant_x is not None and session.is_twin(super_x, tenant_x.uid)
+    if tenant_x is None or not (super_x is None or tenant_x.deleting or is_own):
         return await _reconcile_unpaired(kind, pair, session)
     pod = tenant_x.decode()
-    is_own = super_x is not None and session.is_twin(super_x, tenant_x.uid)
-    twin = super_x.decode() if super_x is not None and is_own else None
     side = pod_facts.build_pod_state(
         pod,
         had_twin=session.lost_twins.is_bound_twin_lost(tenant_x.uid),
         was_taken=session.lost_twins.was_twin_deleting(tenant_x.uid),
     )
-    step = lifecycle.decide_step(
-        side, build_twin_state(twin, session) if twin is not None else None
-    )
-    both = PodPair(
+    both = ExistingPod(
         kind=kind,
-        pair=pair,
+        key=key,
         session=session,
         tenant_x=tenant_x,
         pod=assign_cluster.strip_target_constraints(pod, session),
         state=side,
-        super_x=super_x if is_own else None,
-        twin=twin,
     )
-    return await _STEPS[step](both)
+    if super_x is None or not is_own:
+        return await _STEPS_WITHOUT_TWIN[lifecycle.decide_step(side, None)](both)
+    twin = super_x.decode()
+    step = lifecycle.decide_step(side, build_twin_state(twin, session))
+    return await _STEPS_WITH_TWIN[step](both, OwnTwin(super_x, twin))
 
 
 def build_twin_state(twin: Object, session: Session) -> SuperPodState:
@@ -105,77 +102,79 @@ def build_twin_state(twin: Object, session: Session) -> SuperPodState:
     return side._replace(node=session.get_shown_node(side.node)) if side.node else side
 
 
-def _is_own_or_none(pair: ObjectPair, session: Session) -> bool:
-    """Return True if the pod's own lifecycle decides, not a foreign pod with its name."""
-    assert pair.tenant_x is not None  # noqa: S101 - asked only then
-    return (
-        pair.super_x is None
-        or pair.tenant_x.deleting
-        or session.is_twin(pair.super_x, pair.tenant_x.uid)
-    )
-
-
 async def _reconcile_unpaired(kind: SyncedKind, pair: ObjectPair, session: Session) -> Result:
     """Handle a super pod without tenant pod, or one that is foreign or another pod's twin."""
-    decision = decide.decide(
-        decide.build_tenant_state(pair.tenant_x),
+    action = decide.decide(
+        pair.tenant_x,
         session.build_super_state(pair.super_x, get_tenant_namespace(pair.key)),
         vc_uid=session.tenant.uid,
     )
-    match decision.action, decision.grounds:
-        case Decided.DELETE, DeleteGrounds() as grounds:
+    match action:
+        case DeleteTwin():
             forced = session.proven_deletes.was_force_deleted(
-                pair.key, _get_recorded_uid(pair, session)
+                pair.key, _get_recorded_uid(action.super_x, session)
             )
-            grace = 0 if forced else None
-            return await sync_down.delete_twin(kind, pair, grounds, session, grace_seconds=grace)
-        case Decided.FOREIGN, _:
-            return await sync_down.report_name_taken(kind, pair, session)
-        case Decided.WAIT, _:
+            return await sync_down.delete_twin(
+                kind,
+                pair.key,
+                action,
+                pair.tenant_x if pair.wanted else None,
+                session,
+                grace_seconds=0 if forced else None,
+            )
+        case ReportForeign(tenant_x=tenant_x):
+            return await sync_down.report_name_taken(kind, tenant_x, session)
+        case AwaitTwinEnd():
             raise NotReadyYet("the twin of an earlier pod is on its way out")
     await adoption.find_vanished_twin(kind, pair.key, session)
     return Done()
 
 
-def _get_recorded_uid(pair: ObjectPair, session: Session) -> str:
+def _get_recorded_uid(super_x: Entry, session: Session) -> str:
     """Return the UID of the tenant pod that a super pod records."""
-    side = session.build_super_state(pair.super_x)
+    side = session.build_super_state(super_x)
     return side.uid if side is not None else ""
 
 
 # --- the steps ------------------------------------------------------------------------------------
 
 
-async def _do_nothing(both: PodPair) -> Result:
+async def _do_nothing(both: ExistingPod) -> Result:
     await adoption.find_vanished_twin(both.kind, both.key, both.session)
     return await drain.evict_from_target(both.tenant_x, both.state, both.session)  # still assigned
 
 
-async def _create_twin(both: PodPair) -> Result:
+async def _create_twin(both: ExistingPod) -> Result:
     if pod_facts.has_scheduling_gates(both.pod):
         return Done()
     assign_cluster.check_may_create(both.tenant_x, both.session)
     try:
-        return await create.create_pod_twin(both.kind, both.pair, both.pod, both.session)
+        return await create.create_pod_twin(
+            both.kind, both.key, both.tenant_x, both.pod, both.session
+        )
     except errors.KubeError as problem:
         reschedule.record_failed_create(problem, both.tenant_x, both.session)
         raise
 
 
-async def _wait_for_twin_end(_: PodPair) -> Result:
+async def _wait_for_twin_end(_: ExistingPod, __: OwnTwin) -> Result:
     raise NotReadyYet("the twin is on its way out, a new one follows")
 
 
-async def _sync_running(both: PodPair) -> Result:
-    twin, session = both.twin, both.session
+async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
+    (super_x, twin), session = own, both.session
+    kind, key, tenant_x = both.kind, both.key, both.tenant_x
     problem: errors.ApiError | NotReadyYet | None = None
-    assert twin is not None  # noqa: S101 - the step says so
     node = twin["spec"].get("nodeName") or ""
     is_bound_now = False
     waits = not (node or both.state.deleting or pod_facts.is_finished(twin))
     if waits and (
-        await node_selection.reject_by_node(both.kind, both.pair, both.pod, twin, session)
-        or await node_selection.recreate_outdated(both.pair, both.pod, twin, session)
+        await node_selection.reject_by_node(
+            kind, key, both.pod, twin, session, tenant_x=tenant_x, super_x=super_x
+        )
+        or await node_selection.recreate_outdated(
+            key, both.pod, twin, session, tenant_x=tenant_x, super_x=super_x
+        )
     ):
         return Done()
     if waits:
@@ -185,7 +184,9 @@ async def _sync_running(both: PodPair) -> Result:
         if is_bound_now:
             await _bind_pod(both, node)
             both = both._replace(pod=_build_bound_pod(both.pod, node))
-        twin, problem = await update.sync_pod_down(both.kind, both.pair, both.pod, twin, session)
+        twin, problem = await update.sync_pod_down(
+            kind, key, both.pod, twin, session, tenant_x=tenant_x, super_x=super_x
+        )
     if not (is_bound_now and pod_status.says_only_scheduled(twin)):
         await _sync_status_up(both, twin, session)
     await create.enqueue_missing_tokens(both.pod, twin, session)
@@ -197,7 +198,7 @@ async def _sync_running(both: PodPair) -> Result:
     return await drain.evict_from_target(both.tenant_x, both.state, session)
 
 
-async def _bind_pod(both: PodPair, node: str) -> None:
+async def _bind_pod(both: ExistingPod, node: str) -> None:
     """Bind the tenant pod, after its node exists."""
     if both.session.target is None:
         await node_reconciler.ensure_node(node, both.key, both.session)
@@ -234,7 +235,7 @@ def build_status_patch(pod: Object, twin: Object, session: Session) -> Object | 
     )
 
 
-async def _sync_status_up(both: PodPair, twin: Object, session: Session) -> None:
+async def _sync_status_up(both: ExistingPod, twin: Object, session: Session) -> None:
     body = build_status_patch(both.pod, twin, session)
     if body is None:
         session.writer.clear_if_converged(both.key, TENANT_SIDE, "status")
@@ -254,49 +255,48 @@ async def _sync_status_up(both: PodPair, twin: Object, session: Session) -> None
             )
 
 
-async def _delete_twin(both: PodPair) -> Result:
-    assert both.super_x is not None  # noqa: S101 - the step says so
-    assert both.twin is not None  # noqa: S101 - the step says so
+async def _delete_twin(both: ExistingPod, own: OwnTwin) -> Result:
     await both.session.proven_deletes.delete_proven(
-        DeleteTarget(key=both.key, resource=PODS, entry=both.super_x, grounds=DeleteGrounds.MARKED),
+        DeleteTarget(key=both.key, resource=PODS, entry=own.super_x, grounds=DeleteGrounds.MARKED),
         grace_seconds=pod_facts.compute_twin_grace(both.state),
     )
     return Done()  # the twin's status until its end comes with its events
 
 
-async def _evict_tenant_pod(both: PodPair) -> Result:
+async def _evict_tenant_pod(both: ExistingPod, own: OwnTwin) -> Result:
     """Report a deletion by the super cluster, and delete the tenant pod with the same grace."""
-    assert both.twin is not None  # noqa: S101 - the step says so
-    await _sync_status_up(both, both.twin, both.session)
-    await _delete_with_grace(both, pod_facts.build_twin_state(both.twin).grace_seconds)
+    await _sync_status_up(both, own.twin, both.session)
+    await _delete_with_grace(both, own.super_x, pod_facts.build_twin_state(own.twin).grace_seconds)
     return Done()
 
 
-async def _handle_twin_deleted(both: PodPair) -> Result:
+async def _handle_twin_deleted(both: ExistingPod) -> Result:
     """Delete a tenant pod without grace period, because its super pod has already vanished."""
     await _prove_twin_absent(both)
-    await _delete_with_grace(both, 0)
+    await _delete_with_grace(both, None, 0)
     return Done()
 
 
-async def _delete_with_grace(both: PodPair, grace_seconds: int | None) -> None:
+async def _delete_with_grace(
+    both: ExistingPod, super_x: Entry | None, grace_seconds: int | None
+) -> None:
     ending = "its controller makes another" if both.state.has_controller else "nothing replaces it"
     message = f"The cluster that runs this pod takes it away, so it is deleted; {ending}"
     await both.session.event_recorder.record(
         PODS, both.tenant_x, reason=SUPER_POD_DELETED, message=message
     )
-    await _delete_tenant_pod(both, grace_seconds=grace_seconds)
+    await _delete_tenant_pod(both, super_x, grace_seconds=grace_seconds)
     _log.info("tenant.evicted", grace=grace_seconds)
 
 
-async def _finish_deletion(both: PodPair) -> Result:
+async def _finish_deletion(both: ExistingPod) -> Result:
     if not both.session.lost_twins.was_twin_end_observed(both.tenant_x.uid):
         await _prove_twin_absent(both)
-    await _delete_tenant_pod(both, grace_seconds=0)
+    await _delete_tenant_pod(both, None, grace_seconds=0)
     return Done()
 
 
-async def _mark_lost(both: PodPair) -> Result:
+async def _mark_lost(both: ExistingPod) -> Result:
     await _prove_twin_absent(both)
     await sync_up.write_tenant_object(
         both.kind,
@@ -309,21 +309,21 @@ async def _mark_lost(both: PodPair) -> Result:
     return Done()
 
 
-async def _delete_lost_pod(both: PodPair) -> Result:
-    await _delete_tenant_pod(both, grace_seconds=0)
+async def _delete_lost_pod(both: ExistingPod) -> Result:
+    await _delete_tenant_pod(both, None, grace_seconds=0)
     return Done()
 
 
-async def _report_misplaced(both: PodPair) -> Result:
+async def _report_misplaced(both: ExistingPod, own: OwnTwin) -> Result:
     message = f"spec.nodeName {both.state.node} is not where the pod runs; it is removed"
     await both.session.event_recorder.record(
         PODS, both.tenant_x, reason="NodeMismatch", message=message
     )
-    await _delete_tenant_pod(both, grace_seconds=None)
+    await _delete_tenant_pod(both, own.super_x, grace_seconds=None)
     return Done()
 
 
-async def _prove_twin_absent(both: PodPair) -> None:
+async def _prove_twin_absent(both: ExistingPod) -> None:
     """Read the twin live. Raises Wait if it exists, or while conclusions are held."""
     target, tenant = both.session.target, both.session.tenant.uid
     if target is not None:
@@ -345,13 +345,15 @@ async def _prove_twin_absent(both: PodPair) -> None:
         raise NotReadyYet("the twin lives, the cache is behind", CACHE_BEHIND_SECONDS)
 
 
-async def _delete_tenant_pod(both: PodPair, *, grace_seconds: int | None) -> None:
+async def _delete_tenant_pod(
+    both: ExistingPod, super_x: Entry | None, *, grace_seconds: int | None
+) -> None:
     """Delete the tenant pod. Raises Wait if it has a new twin since the decision.
 
     Requests were sent meanwhile, and another writer may have created a twin. That twin is synced.
     """
     twin = sync_down.read_pair(both.kind, both.key, both.session).super_x
-    is_known = twin is None or (both.super_x is not None and both.super_x.uid == twin.uid)
+    is_known = twin is None or (super_x is not None and super_x.uid == twin.uid)
     if not is_known and both.session.is_twin(twin, both.tenant_x.uid):
         raise NotReadyYet("the twin is another one by now", CACHE_BEHIND_SECONDS)
     await both.session.writer.delete_tenant_object(
@@ -359,16 +361,18 @@ async def _delete_tenant_pod(both: PodPair, *, grace_seconds: int | None) -> Non
     )
 
 
-_STEPS: Mapping[PodStep, Callable[[PodPair], Awaitable[Result]]] = {
+_STEPS_WITHOUT_TWIN: Mapping[PodStep, Callable[[ExistingPod], Awaitable[Result]]] = {
     PodStep.NOTHING: _do_nothing,
     PodStep.CREATE: _create_twin,
-    PodStep.SYNC: _sync_running,
-    PodStep.DELETE_TWIN: _delete_twin,
-    PodStep.EVICT: _evict_tenant_pod,
     PodStep.FINISH: _finish_deletion,
     PodStep.DELETED_IN_SUPER: _handle_twin_deleted,
     PodStep.LOST: _mark_lost,
     PodStep.DELETE_LOST: _delete_lost_pod,
+}
+_STEPS_WITH_TWIN: Mapping[PodStep, Callable[[ExistingPod, OwnTwin], Awaitable[Result]]] = {
+    PodStep.SYNC: _sync_running,
+    PodStep.DELETE_TWIN: _delete_twin,
+    PodStep.EVICT: _evict_tenant_pod,
     PodStep.MISPLACED: _report_misplaced,
     PodStep.WAIT: _wait_for_twin_end,
 }

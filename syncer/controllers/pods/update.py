@@ -11,10 +11,11 @@ be checked before its name is recorded, because the node agent serves every reco
 from collections.abc import Sequence
 
 from kubeio import Object, errors
+from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import rejection_events
 from syncer.controllers.pods import create
-from syncer.controllers.sync_down import ObjectPair
+from syncer.model.keys import Key
 from syncer.model.rejections import (
     MALFORMED_OBJECT_ERRORS,
     RejectedError,
@@ -33,7 +34,14 @@ ChangeOutcome = tuple[Object, errors.ApiError | NotReadyYet | None]
 
 
 async def sync_pod_down(
-    kind: SyncedKind, pair: ObjectPair, pod: Object, twin: Object, session: Session
+    kind: SyncedKind,
+    key: Key,
+    pod: Object,
+    twin: Object,
+    session: Session,
+    *,
+    tenant_x: Entry,
+    super_x: Entry,
 ) -> ChangeOutcome:
     """Write the differences.
 
@@ -41,40 +49,38 @@ async def sync_pod_down(
 
     With an older generation, the status would claim that the kubelet has observed an unsent change.
     """
-    assert pair.tenant_x is not None  # noqa: S101 - both sides are there
-    assert pair.super_x is not None  # noqa: S101 - both sides are there
     said, compared = (
-        (pair.tenant_x.metadata_digest, pair.super_x.metadata_digest),
+        (tenant_x.metadata_digest, super_x.metadata_digest),
         session.memory.compared,
     )
     is_plain = not pod["spec"].get("readinessGates") and not pod["spec"].get(
         ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD
     )
-    if is_plain and compared.get(pair.key) == said:
+    if is_plain and compared.get(key) == said:
         return twin, None  # only a status has changed, as in most events
     problem: errors.ApiError | NotReadyYet | None = None
     added: list[Object] = []
     try:
-        added = await _select_new_containers(kind, pair, pod, twin, session)
+        added = await _select_new_containers(kind, key, pod, twin, session, tenant_x=tenant_x)
     except NotReadyYet as wait:
         problem = wait
     try:
         parts = _build_patches(pod, twin, session, [item["name"] for item in added])
     except RejectedError as rejected:
-        await rejection_events.report_rejected(kind, pair.tenant_x, rejected.problems, session)
+        await rejection_events.report_rejected(kind, tenant_x, rejected.problems, session)
         return twin, None
-    places = [WriteScope(pair.key, SUPER_SIDE, subresource) for subresource, _ in parts]
+    places = [WriteScope(key, SUPER_SIDE, subresource) for subresource, _ in parts]
     in_step = problem is None and not added and not any(body for _, body in parts)
     known = any(session.hot_loop_guard.has_history(place) for place in places)
-    there = session.stores["Pod"].get(pair.key.namespace, pair.key.name)
+    there = session.stores["Pod"].get(key.namespace, key.name)
     if is_plain and in_step and not known and there is not None:
-        compared[pair.key] = said
+        compared[key] = said
     for subresource, body in parts:
         if body is None:
-            session.writer.clear_if_converged(pair.key, SUPER_SIDE, subresource)
+            session.writer.clear_if_converged(key, SUPER_SIDE, subresource)
             continue
         try:
-            twin = await _write_patch(pair, twin, body, session, subresource=subresource)
+            twin = await _write_patch(key, tenant_x, twin, body, session, subresource=subresource)
         except rejection_events.REFUSAL_ERRORS as refusal:
             problem = refusal
             if not subresource:
@@ -82,7 +88,9 @@ async def sync_pod_down(
     if added:
         body = ephemeral_containers.build_patch(twin, added)
         try:
-            twin = await _write_patch(pair, twin, body, session, subresource="ephemeralcontainers")
+            twin = await _write_patch(
+                key, tenant_x, twin, body, session, subresource="ephemeralcontainers"
+            )
         except rejection_events.REFUSAL_ERRORS as refusal:
             problem = problem or refusal
     return twin, problem
@@ -109,13 +117,12 @@ def _build_patches(
 
 
 async def _select_new_containers(
-    kind: SyncedKind, pair: ObjectPair, pod: Object, twin: Object, session: Session
+    kind: SyncedKind, key: Key, pod: Object, twin: Object, session: Session, *, tenant_x: Entry
 ) -> list[Object]:
     """Return the allowed ephemeral containers that the twin lacks, and report the rejected ones.
 
     Raises Wait until their needs are synced.
     """
-    assert pair.tenant_x is not None  # noqa: S101 - both sides are there
     if not pod["spec"].get(
         ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD
     ) or pod_facts.is_finished(twin):
@@ -124,7 +131,7 @@ async def _select_new_containers(
     problems: Sequence[RejectionProblem] = ()
     try:
         if ephemeral_containers.list_added(pod, twin):
-            facts = create.build_context(pod, session.get_ready_namespace(pair.key), [], session)
+            facts = create.build_context(pod, session.get_ready_namespace(key), [], session)
             found, problems = ephemeral_containers.split_addable(pod, twin, facts)
     except (RejectedError, *MALFORMED_OBJECT_ERRORS) as problem:
         rejected = (
@@ -132,7 +139,7 @@ async def _select_new_containers(
         )
         problems = rejected.problems
     if problems:
-        await rejection_events.report_rejected(kind, pair.tenant_x, tuple(problems), session)
+        await rejection_events.report_rejected(kind, tenant_x, tuple(problems), session)
     names = {item["name"] for item in found}
     wanted = [
         item
@@ -141,22 +148,27 @@ async def _select_new_containers(
     ]
     if wanted:
         await create.wait_for_dependencies(
-            pair, {ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD: wanted}, [], session
+            key, tenant_x, {ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD: wanted}, [], session
         )
     return found
 
 
 async def _write_patch(
-    pair: ObjectPair, twin: Object, body: Object, session: Session, *, subresource: str = ""
+    key: Key,
+    tenant_x: Entry,
+    twin: Object,
+    body: Object,
+    session: Session,
+    *,
+    subresource: str = "",
 ) -> Object:
     """Write a patch, unless it is parked. Returns the twin with its new generation."""
-    assert pair.tenant_x is not None  # noqa: S101 - both sides are there
     written = await session.writer.update_twin(
-        WriteScope(pair.key, SUPER_SIDE, subresource),
+        WriteScope(key, SUPER_SIDE, subresource),
         PODS,
         body,
         before=twin,
-        tenant_x=pair.tenant_x,
+        tenant_x=tenant_x,
         kind="strategic",
     )
     if written is None:

@@ -20,7 +20,7 @@ from syncer.controllers.mirrors import (
 from syncer.controllers.sync_down import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model import decide, mirrored_kinds
-from syncer.model.decide import SyncAction as Decided
+from syncer.model.decide import AwaitTwinEnd, DeleteTwin, ReportForeign
 from syncer.model.keys import Key
 from syncer.model.mirrored_kinds import ComparedShape
 from syncer.model.rejections import RejectedError
@@ -29,7 +29,6 @@ from syncer.rules.storage import claims, volumes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.guarded_writer import SUPER_SIDE, TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
-from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy import names
 from tenancy.resources import PERSISTENT_VOLUMES
@@ -121,19 +120,17 @@ async def _sync_volume_down(pair: ObjectPair, session: Session) -> Result:
     """Sync a volume that the tenant wrote, once a claim needs it."""
     own, twin = pair.tenant_x, pair.super_x
     claim = _get_claim(own, session) if own is not None else None
-    decision = decide.decide(
-        decide.build_tenant_state(own),
+    action = decide.decide(
+        own,
         session.build_super_state(twin),
         vc_uid=session.tenant.uid,
         wanted=claim is not None,
     )
-    if decision.grounds is not None:
-        assert twin is not None  # noqa: S101 - decided on it
-        await session.proven_deletes.delete_proven(
-            DeleteTarget(
-                key=pair.key, resource=PERSISTENT_VOLUMES, entry=twin, grounds=decision.grounds
-            )
+    if isinstance(action, DeleteTwin):
+        target = sync_down.build_delete_target(
+            VOLUME_KIND, pair.key, action.super_x, action.grounds
         )
+        await session.proven_deletes.delete_proven(target)
         return Done()  # its end wakes this key
     if own is None:
         return Done()
@@ -141,14 +138,13 @@ async def _sync_volume_down(pair: ObjectPair, session: Session) -> Result:
         if volumes.get_phase(own.decode()) == "Bound" and twin is None:
             await _write_phase(pair.key, own, "Released", session)
         return Done()
-    match decision.action:
-        case Decided.FOREIGN:
-            return await sync_down.report_name_taken(VOLUME_KIND, pair, session)
-        case Decided.WAIT:
-            raise NotReadyYet("the twin of an earlier volume is on its way out")
-        case Decided.CREATE | Decided.COMPARE:
-            return await _write_twin(pair, own, claim, session)
-    return await _report_unclaimed(pair, own, session)
+    if isinstance(action, ReportForeign):
+        return await sync_down.report_name_taken(VOLUME_KIND, own, session)
+    if isinstance(action, AwaitTwinEnd):
+        raise NotReadyYet("the twin of an earlier volume is on its way out")
+    if claim is None:
+        return await _report_unclaimed(pair, own, session)
+    return await _write_twin(pair, own, claim, session)
 
 
 def _get_claim(own: Entry, session: Session) -> tuple[str, str] | None:
@@ -180,9 +176,8 @@ async def _report_unclaimed(pair: ObjectPair, own: Entry, session: Session) -> R
 
 
 async def _write_twin(
-    pair: ObjectPair, own: Entry, claim: tuple[str, str] | None, session: Session
+    pair: ObjectPair, own: Entry, claim: tuple[str, str], session: Session
 ) -> Result:
-    assert claim is not None  # noqa: S101 - decided on it
     if await _build_twin(own, claim, None, session) is None:
         return Done()
     try:
@@ -194,7 +189,7 @@ async def _write_twin(
     if twin is None:
         return Done()
     if pair.super_x is None:
-        return await sync_down.post_twin(VOLUME_KIND, pair, twin, session)
+        return await sync_down.post_twin(VOLUME_KIND, pair.key, own, twin, session)
     live = pair.super_x.decode()
     body = volumes.build_patch(live, twin, own.decode())
     if body is None:

@@ -25,7 +25,7 @@ from syncer.controllers.storage import volumes
 from syncer.handlers.resync import Resync
 from syncer.lifecycle.tenant_manager import TenantManager
 from syncer.model import decide, label_selectors, object_meta
-from syncer.model.decide import Decision, SyncAction
+from syncer.model.decide import CompareTwin, SyncAction
 from syncer.rules import disruption_budgets, registry
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.pods import token_specs
@@ -164,7 +164,7 @@ def namespaces_go_when_marked(stack: contextlib.ExitStack) -> None:
     """A namespace that is on its way out loses its twin at once."""
     original = decide.decide
 
-    def mutant(*args: Any, **options: Any) -> Decision:
+    def mutant(*args: Any, **options: Any) -> SyncAction:
         return original(*args, **{**options, "follows_mark": True})
 
     _put(stack, decide, "decide", mutant)
@@ -174,9 +174,9 @@ def changes_are_not_carried(stack: contextlib.ExitStack) -> None:
     """What is there stays as it was made."""
     original = decide.decide
 
-    def mutant(*args: Any, **options: Any) -> Decision:
+    def mutant(*args: Any, **options: Any) -> SyncAction:
         found = original(*args, **options)
-        return decide.NO_ACTION if found.action is SyncAction.COMPARE else found
+        return decide.NO_ACTION if isinstance(found, CompareTwin) else found
 
     _put(stack, decide, "decide", mutant)
 
@@ -224,7 +224,7 @@ def an_earlier_namespace_will_do(stack: contextlib.ExitStack) -> None:
     """A namespace that is made again goes on with what was below for the one before."""
     original = decide.decide
 
-    def mutant(tenant_x: Any, super_x: Any, **options: Any) -> Decision:
+    def mutant(tenant_x: Any, super_x: Any, **options: Any) -> SyncAction:
         is_space = not options.get("follows_mark", True)
         if is_space and tenant_x is not None and super_x is not None:
             super_x = super_x._replace(uid=tenant_x.uid)

@@ -3,11 +3,42 @@
 from __future__ import annotations
 
 from dataclasses import dataclass
+from typing import Any, NamedTuple
 
-from syncer.model.decide import Decision, SuperState, TenantState, decide
+from syncer.model.decide import DeleteGrounds, DeleteTwin, SyncAction, decide
 
 VC = "vc-1"
 """UID of the VirtualCluster that the keys are of."""
+
+
+class TenantState(NamedTuple):
+    """What a decision reads of a tenant object."""
+
+    uid: str
+    deleting: bool
+
+
+class TwinState(NamedTuple):
+    """What a decision reads of a super object and its record."""
+
+    vc_uid: str
+    uid: str
+    deleting: bool
+
+    @property
+    def entry(self) -> TwinState:
+        """The object itself."""
+        return self
+
+
+def decided(tenant_x: TenantState | None, super_x: TwinState | None, **options: Any) -> SyncAction:
+    """Return what is to be done about two states."""
+    return decide(tenant_x, super_x, **options)  # type: ignore[arg-type]
+
+
+def outcome(action: SyncAction) -> tuple[type[SyncAction], DeleteGrounds | None]:
+    """Return the case of an action, and the grounds of a delete."""
+    return type(action), action.grounds if isinstance(action, DeleteTwin) else None
 
 
 @dataclass(frozen=True)
@@ -15,13 +46,13 @@ class Sides:
     """Both sides of a key of a plain kind."""
 
     tenant_x: TenantState | None
-    super_x: SuperState | None
+    super_x: TwinState | None
     wanted: bool
     follows_mark: bool
 
-    def decision(self) -> Decision:
+    def decision(self) -> SyncAction:
         """Return what is to be done about them."""
-        return decide(
+        return decided(
             self.tenant_x,
             self.super_x,
             vc_uid=VC,

@@ -11,25 +11,35 @@ from hypothesis import strategies as st
 
 from kubeio.cache.store import parse_entry
 from syncer.model.decide import (
-    Decision,
+    AwaitTwinEnd,
+    CompareTwin,
+    CreateTwin,
     DeleteGrounds,
+    DeleteTwin,
+    NoAction,
+    ReportForeign,
     SuperState,
     SyncAction,
-    TenantState,
     build_super_state,
-    build_tenant_state,
     decide,
     is_owned,
 )
 from tenancy import wellknown
 from tenancy.ownership import Tenant
-from tests.support.syncer.key_states import VC, Sides
+from tests.support.syncer.key_states import (
+    VC,
+    Sides,
+    TenantState,
+    TwinState,
+    decided,
+    outcome,
+)
 
 UIDS = ("uid-a", "uid-b")
 
 tenant_sides = st.none() | st.builds(TenantState, st.sampled_from(UIDS), st.booleans())
 super_sides = st.none() | st.builds(
-    SuperState, st.sampled_from((VC, "vc-2", "")), st.sampled_from((*UIDS, "")), st.booleans()
+    TwinState, st.sampled_from((VC, "vc-2", "")), st.sampled_from((*UIDS, "")), st.booleans()
 )
 
 
@@ -37,14 +47,14 @@ super_sides = st.none() | st.builds(
 class Model(Sides):
     """Both sides, and an environment that finishes deletions."""
 
-    def apply(self, decision: Decision) -> Model:
+    def apply(self, action: SyncAction) -> Model:
         """What the effect of a verdict makes of the world."""
-        match decision.action:
-            case SyncAction.CREATE:
+        match action:
+            case CreateTwin():
                 assert self.super_x is None
                 assert self.tenant_x is not None
-                return replace(self, super_x=SuperState(VC, self.tenant_x.uid, deleting=False))
-            case SyncAction.DELETE:
+                return replace(self, super_x=TwinState(VC, self.tenant_x.uid, deleting=False))
+            case DeleteTwin():
                 assert self.super_x is not None
                 return replace(self, super_x=self.super_x._replace(deleting=True))
         return self
@@ -77,28 +87,28 @@ def test_every_combination_converges_and_is_idempotent(model: Model):
     if super_x is not None and super_x.vc_uid != VC:
         return  # somebody else's, whatever it is
     if tenant_x is not None and model.wanted:
-        assert super_x == SuperState(VC, tenant_x.uid, deleting=False)
+        assert super_x == TwinState(VC, tenant_x.uid, deleting=False)
     else:
         assert super_x is None
 
 
 @given(models)
 def test_what_is_not_ours_is_never_touched(model: Model):
-    decision = model.decision()
+    action = model.decision()
     if model.super_x is not None and model.super_x.vc_uid != VC:
-        assert decision.action in (SyncAction.FOREIGN, SyncAction.NOTHING)
+        assert isinstance(action, ReportForeign | NoAction)
 
 
 @given(models)
 def test_a_delete_is_always_of_a_living_object_of_ours_and_says_why(model: Model):
-    decision = model.decision()
-    assert (decision.action is SyncAction.DELETE) == (decision.grounds is not None)
-    if decision.grounds is None:
+    action = model.decision()
+    if not isinstance(action, DeleteTwin):
         return
     assert model.super_x is not None
+    assert action.super_x == model.super_x
     assert model.super_x.vc_uid == VC
     assert not model.super_x.deleting
-    match decision.grounds:
+    match action.grounds:
         case DeleteGrounds.ABSENT:
             assert model.tenant_x is None
         case DeleteGrounds.SUCCEEDED:
@@ -114,108 +124,113 @@ def test_a_delete_is_always_of_a_living_object_of_ours_and_says_why(model: Model
 @given(models)
 def test_compare_needs_both_uids(model: Model):
     """REL-09: an equal name and spec is not enough."""
-    if model.decision().action is SyncAction.COMPARE:
+    action = model.decision()
+    if isinstance(action, CompareTwin):
         assert model.tenant_x is not None
-        assert model.super_x == SuperState(VC, model.tenant_x.uid, deleting=False)
+        assert (action.tenant_x, action.super_x) == (model.tenant_x, model.super_x)
+        assert model.super_x == TwinState(VC, model.tenant_x.uid, deleting=False)
 
 
 @pytest.mark.parametrize(
     ("tenant_x", "super_x", "options", "expected"),
     [
-        (None, None, {}, (SyncAction.NOTHING, None)),
-        (TenantState("uid-a", False), None, {}, (SyncAction.CREATE, None)),
-        (TenantState("uid-a", True), None, {}, (SyncAction.NOTHING, None)),
-        (TenantState("uid-a", False), None, {"wanted": False}, (SyncAction.NOTHING, None)),
-        (None, SuperState(VC, "uid-a", False), {}, (SyncAction.DELETE, DeleteGrounds.ABSENT)),
+        (None, None, {}, (NoAction, None)),
+        (TenantState("uid-a", False), None, {}, (CreateTwin, None)),
+        (TenantState("uid-a", True), None, {}, (NoAction, None)),
+        (TenantState("uid-a", False), None, {"wanted": False}, (NoAction, None)),
+        (None, TwinState(VC, "uid-a", False), {}, (DeleteTwin, DeleteGrounds.ABSENT)),
         (
             TenantState("uid-b", False),
-            SuperState(VC, "uid-a", False),
+            TwinState(VC, "uid-a", False),
             {},
-            (SyncAction.DELETE, DeleteGrounds.SUCCEEDED),
+            (DeleteTwin, DeleteGrounds.SUCCEEDED),
         ),
         (
             TenantState("uid-b", False),
-            SuperState(VC, "uid-a", True),
+            TwinState(VC, "uid-a", True),
             {},
-            (SyncAction.WAIT, None),
+            (AwaitTwinEnd, None),
         ),
         (
             TenantState("uid-a", True),
-            SuperState(VC, "uid-a", False),
+            TwinState(VC, "uid-a", False),
             {},
-            (SyncAction.DELETE, DeleteGrounds.MARKED),
+            (DeleteTwin, DeleteGrounds.MARKED),
         ),
         (
             TenantState("uid-a", True),
-            SuperState(VC, "uid-a", False),
+            TwinState(VC, "uid-a", False),
             {"follows_mark": False},
-            (SyncAction.COMPARE, None),
+            (CompareTwin, None),
         ),
         (
             TenantState("uid-a", False),
-            SuperState("vc-2", "uid-a", False),
+            TwinState("vc-2", "uid-a", False),
             {},
-            (SyncAction.FOREIGN, None),
+            (ReportForeign, None),
         ),
         (
             TenantState("uid-a", False),
-            SuperState("", "", False),
+            TwinState("", "", False),
             {},
-            (SyncAction.FOREIGN, None),
+            (ReportForeign, None),
         ),
-        (TenantState("a", True), None, {"follows_mark": False}, (SyncAction.NOTHING, None)),
-        (None, SuperState("vc-2", "a", False), {}, (SyncAction.NOTHING, None)),
-        (TenantState("a", True), SuperState("vc-2", "a", False), {}, (SyncAction.NOTHING, None)),
+        (TenantState("a", True), None, {"follows_mark": False}, (NoAction, None)),
+        (None, TwinState("vc-2", "a", False), {}, (NoAction, None)),
+        (TenantState("a", True), TwinState("vc-2", "a", False), {}, (NoAction, None)),
         (
             TenantState("a", False),
-            SuperState("vc-2", "a", False),
+            TwinState("vc-2", "a", False),
             {"wanted": False},
-            (SyncAction.NOTHING, None),
+            (NoAction, None),
         ),
-        (TenantState("a", False), SuperState(VC, "a", False), {}, (SyncAction.COMPARE, None)),
-        (TenantState("a", False), SuperState(VC, "a", True), {}, (SyncAction.WAIT, None)),
-        (TenantState("a", True), SuperState(VC, "a", True), {}, (SyncAction.NOTHING, None)),
-        (None, SuperState(VC, "a", True), {}, (SyncAction.NOTHING, None)),
+        (TenantState("a", False), TwinState(VC, "a", False), {}, (CompareTwin, None)),
+        (TenantState("a", False), TwinState(VC, "a", True), {}, (AwaitTwinEnd, None)),
+        (TenantState("a", True), TwinState(VC, "a", True), {}, (NoAction, None)),
+        (None, TwinState(VC, "a", True), {}, (NoAction, None)),
         (
             TenantState("a", False),
-            SuperState(VC, "a", True),
+            TwinState(VC, "a", True),
             {"wanted": False},
-            (SyncAction.NOTHING, None),
+            (NoAction, None),
         ),
         (
             TenantState("a", True),
-            SuperState(VC, "a", True),
+            TwinState(VC, "a", True),
             {"follows_mark": False},
-            (SyncAction.WAIT, None),
+            (AwaitTwinEnd, None),
         ),
         (
             TenantState("a", False),
-            SuperState(VC, "a", False),
+            TwinState(VC, "a", False),
             {"wanted": False},
-            (SyncAction.DELETE, DeleteGrounds.UNWANTED),
+            (DeleteTwin, DeleteGrounds.UNWANTED),
         ),
         (
             TenantState("a", True),
-            SuperState(VC, "a", False),
+            TwinState(VC, "a", False),
             {"wanted": False},
-            (SyncAction.DELETE, DeleteGrounds.MARKED),
+            (DeleteTwin, DeleteGrounds.MARKED),
         ),
         (
             TenantState("a", True),
-            SuperState(VC, "a", False),
+            TwinState(VC, "a", False),
             {"wanted": False, "follows_mark": False},
-            (SyncAction.DELETE, DeleteGrounds.UNWANTED),
+            (DeleteTwin, DeleteGrounds.UNWANTED),
         ),
         (
             TenantState("b", True),
-            SuperState(VC, "a", False),
+            TwinState(VC, "a", False),
             {},
-            (SyncAction.DELETE, DeleteGrounds.SUCCEEDED),
+            (DeleteTwin, DeleteGrounds.SUCCEEDED),
         ),
     ],
 )
 def test_the_rules_one_by_one(tenant_x, super_x, options, expected):
-    assert decide(tenant_x, super_x, vc_uid=VC, **options) == Decision(*expected)
+    action = decided(tenant_x, super_x, vc_uid=VC, **options)
+    assert outcome(action) == expected
+    for name, side in (("tenant_x", tenant_x), ("super_x", super_x)):
+        assert getattr(action, name, side) is side, "it is decided on these objects"
 
 
 def test_ownership_is_both_uids():
@@ -235,9 +250,9 @@ def test_what_was_made_for_another_registration_is_a_strangers():
     entry = parse_entry(
         orjson.dumps({"metadata": {"name": "n", "uid": "s", "annotations": record}})
     )
-    assert build_super_state(entry, registration="r1") == SuperState(VC, "uid-a", deleting=False)
+    assert build_super_state(entry, registration="r1") == SuperState(entry, VC, "uid-a")
     for other in ("", "r2"):
-        assert build_super_state(entry, registration=other) == SuperState("", "", deleting=False)
+        assert build_super_state(entry, registration=other) == SuperState(entry, "", "")
     assert is_owned({"annotations": record}, far, "uid-a")
     assert not is_owned({"annotations": record}, far, "uid-b")
     assert not is_owned({"annotations": record}, replace(far, uid="vc-2"), "uid-a")
@@ -249,14 +264,12 @@ def test_a_namespace_aimed_at_anothers_name_does_not_take_its_place():
     record = {wellknown.VC_UID: VC, wellknown.UID: "uid-a", wellknown.NAMESPACE: "long"}
     body = {"metadata": {"name": "n", "uid": "s", "annotations": record}}
     entry = parse_entry(orjson.dumps(body))
-    newcomer = TenantState("uid-b", deleting=False)
+    newcomer = parse_entry(orjson.dumps({"metadata": {"name": "n", "uid": "uid-b"}}))
     there = build_super_state(entry, "aimed")
-    assert decide(newcomer, there, vc_uid=VC) == Decision(SyncAction.FOREIGN)
-    assert decide(None, there, vc_uid=VC) == Decision(SyncAction.NOTHING)
+    assert decide(newcomer, there, vc_uid=VC) == ReportForeign(newcomer)
+    assert decide(None, there, vc_uid=VC) == NoAction()
     again = build_super_state(entry, "long")
-    assert decide(newcomer, again, vc_uid=VC) == Decision(
-        SyncAction.DELETE, DeleteGrounds.SUCCEEDED
-    )
+    assert decide(newcomer, again, vc_uid=VC) == DeleteTwin(entry, DeleteGrounds.SUCCEEDED)
 
 
 def test_what_deciding_needs_of_an_entry_is_read_from_it():
@@ -266,16 +279,14 @@ def test_what_deciding_needs_of_an_entry_is_read_from_it():
         return parse_entry(orjson.dumps({"metadata": {"name": "n", "uid": "s", **metadata}}))
 
     going = {"deletionTimestamp": "2026-01-01T00:00:00Z"}
-    assert build_tenant_state(None) is None
     assert build_super_state(None) is None
-    assert build_tenant_state(entry()) == TenantState("s", deleting=False)
-    assert build_tenant_state(entry(**going)) == TenantState("s", deleting=True)
     whole = entry(annotations=record)
+    assert not whole.deleting
     for namespace in (None, "web"):
-        assert build_super_state(whole, namespace) == SuperState(VC, "uid-a", deleting=False)
+        assert build_super_state(whole, namespace) == SuperState(whole, VC, "uid-a")
     ending = entry(annotations=record, **going)
-    assert build_super_state(ending) == SuperState(VC, "uid-a", deleting=True)
-    assert build_super_state(ending, "other") == SuperState("", "", deleting=True)
-    assert build_super_state(entry(annotations={wellknown.UID: "uid-a"})) == SuperState(
-        "", "", deleting=False
-    )
+    assert ending.deleting
+    assert build_super_state(ending) == SuperState(ending, VC, "uid-a")
+    assert build_super_state(ending, "other") == SuperState(ending, "", "")
+    partly = entry(annotations={wellknown.UID: "uid-a"})
+    assert build_super_state(partly) == SuperState(partly, "", "")
