@@ -27,6 +27,7 @@ from syncer.handlers.resync import RESYNC_SECONDS, Resync
 from syncer.lifecycle.tenant_manager import TenantManager
 from syncer.model.keys import HOME, Key, build_group
 from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
+from syncer.rules.registry import KINDS_BY_NAME
 from telemetry import gc_tuning
 from telemetry.probes import HealthProbes
 from tenancy import wellknown
@@ -86,6 +87,7 @@ class Syncer:
             namespace=options.namespace,
             domain=options.cluster_domain,
             loop_budget=turns,
+            kinds=KINDS_BY_NAME,
         )
         self.tenants = TenantManager(self.home, self.queue)
         self.targets = self.tenants.targets

@@ -31,6 +31,7 @@ from syncer.rules.nodes.node_agents import (
     index_by_pod,
     index_by_target,
 )
+from syncer.rules.registry import KINDS_BY_NAME, SyncedKind
 from tenancy import wellknown
 from tenancy.resources import (
     EVENTS,
@@ -60,10 +61,16 @@ class HomeCluster(SuperCluster):
         namespace: str,
         domain: str = DEFAULT_CLUSTER_DOMAIN,
         loop_budget: LoopBudget | None = None,
+        kinds: Mapping[str, SyncedKind] = KINDS_BY_NAME,
     ) -> None:
         """`namespace` is that of the product's components. `domain` is the cluster's DNS domain."""
         super().__init__(
-            client, name=HOME, owned=OWNED_RESOURCES, domain=domain, loop_budget=loop_budget
+            client,
+            name=HOME,
+            owned=OWNED_RESOURCES,
+            domain=domain,
+            loop_budget=loop_budget,
+            kinds=kinds,
         )
         self.namespace = namespace
         self.other_ingresses = Store({ingress_hosts.BY_HOST_INDEX: ingress_hosts.index_by_host})

@@ -21,7 +21,7 @@ from syncer.model.super_cidrs import SuperCidrTracker
 from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from syncer.placement.capacity import ClusterCapacity
 from syncer.rules.network import ingress_hosts
-from syncer.rules.registry import KINDS, KINDS_BY_NAME, get_reduction
+from syncer.rules.registry import KINDS, KINDS_BY_NAME, SyncedKind, get_reduction
 from telemetry.bounded_labels import BoundedLabels
 from tenancy import ownership, wellknown
 from tenancy.resources import (
@@ -92,12 +92,15 @@ class SuperCluster:
         owned: tuple[Resource, ...] = TARGET_RESOURCES,
         domain: str = DEFAULT_CLUSTER_DOMAIN,
         loop_budget: LoopBudget | None = None,
+        kinds: Mapping[str, SyncedKind] = KINDS_BY_NAME,
     ) -> None:
         """`registration` is the UID of its SuperCluster, empty for the home cluster.
 
         `owned` are the kinds whose twins are created there. `domain` is the cluster's DNS domain.
+        `kinds` is the table of the synced kinds, by their names.
         """
         self.client = client
+        self.kinds = kinds
         self.loop_budget = loop_budget or LoopBudget()
         self.name = name
         self.registration = registration
@@ -191,7 +194,7 @@ class SuperCluster:
             return Key(tenant, self.name, "Namespace", "", namespace)
         if kind == "Secret" and wellknown.TOKEN_SECONDS in entry.annotations:
             return Key(tenant, self.name, TOKEN, namespace, entry.name)
-        return Key(tenant, self.name, kind, namespace, KINDS_BY_NAME[kind].tenant_name(entry.name))
+        return Key(tenant, self.name, kind, namespace, self.kinds[kind].tenant_name(entry.name))
 
     def iterate_owned(self, tenant: str) -> Iterable[tuple[str, Entry]]:
         """Yield every cached super object of a tenant with its kind."""

@@ -90,6 +90,7 @@ class TargetCluster:
             name=plan.name,
             registration=plan.registration,
             loop_budget=home.loop_budget,
+            kinds=home.kinds,
         )
         self.cluster_identity = ClusterIdentity(self.client, name=plan.name, identity=plan.identity)
         twins = self.cluster.stores[PODS.kind]

@@ -17,7 +17,6 @@ from kubeio import Object, errors
 from kubeio.controller.worker import Done, Result
 from syncer.model.keys import Key
 from syncer.rules import events
-from syncer.rules.registry import KINDS_BY_NAME
 from syncer.tenants.sanitizer import NODE_PLACEHOLDER
 from syncer.tenants.session import Session
 from tenancy.resources import EVENTS, PODS
@@ -39,7 +38,7 @@ async def reconcile_event(key: Key, session: Session) -> Result:
         left = reminders.get_event_wait(key, EVENT_WAIT_SECONDS)
         if left > 0:
             kind, _, name, _ = events.get_regarding(event)
-            about = session.build_key(kind, key.namespace, KINDS_BY_NAME[kind].tenant_name(name))
+            about = session.build_key(kind, key.namespace, session.kinds[kind].tenant_name(name))
             session.add_waiter(about, key)
             session.queue.add_after(key, left, low=True)
             return Done()
@@ -109,7 +108,7 @@ async def _build_from_live(event: Mapping[str, Any], session: Session) -> Object
     kind, namespace, name, _ = events.get_regarding(event)
     try:
         live = await session.super_client.get(
-            KINDS_BY_NAME[kind].resource, name, namespace=namespace
+            session.kinds[kind].resource, name, namespace=namespace
         )
     except errors.NotFound:
         return None
@@ -122,7 +121,7 @@ def _build_tenant_event(twin: Object, event: Mapping[str, Any], session: Session
         event,
         twin["metadata"],
         session.view,
-        name=KINDS_BY_NAME[kind].tenant_name(name),
+        name=session.kinds[kind].tenant_name(name),
         sanitize=partial(
             session.sanitizer.sanitize_text, node=_get_node_name(twin) if kind == PODS.kind else ""
         ),

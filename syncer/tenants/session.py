@@ -69,6 +69,7 @@ class Session:
         self.event_recorder = connection.event_recorder
         self.store_guard = connection.store_guard
         self.super_cluster = super_cluster
+        self.kinds = super_cluster.kinds
         self.super_client: ObjectReader = super_cluster.client
         self.group = build_group(self.build_key("", "", ""))
         """Name of the session's group in the queue."""

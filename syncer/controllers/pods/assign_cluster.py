@@ -20,7 +20,6 @@ from syncer.model.decide import DeleteTwin
 from syncer.model.keys import ASSIGNMENT, Key
 from syncer.model.unstructured import as_mapping
 from syncer.placement.assignments import UNASSIGNED
-from syncer.rules import registry
 from syncer.rules.placement import cluster_scheduler, target_node
 from syncer.rules.placement.cluster_scheduler import NoFit
 from syncer.rules.pods import pod_facts
@@ -113,7 +112,7 @@ async def _assign_cluster(key: Key, tenant_x: Entry, pod: Object, session: Sessi
     if isinstance(found, NoFit) and seats.get_reschedule_state(tenant_x.uid).tried_clusters:
         found = cluster_scheduler.choose_cluster(ask, offered)  # all were tried: use the best
     if isinstance(found, NoFit):
-        kind = registry.KINDS_BY_NAME[PODS.kind]
+        kind = session.kinds[PODS.kind]
         pod_key = candidates.build_pod_key(key, session)
         await node_selection.report_unschedulable(
             kind, pod_key, pod, found.message, session, tenant_x=tenant_x

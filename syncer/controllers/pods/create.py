@@ -35,7 +35,6 @@ from syncer.model.rejections import (
     UnschedulableError,
     build_malformed_rejection,
 )
-from syncer.rules import registry
 from syncer.rules.configuration import config_maps_secrets
 from syncer.rules.placement import cluster_scheduler
 from syncer.rules.pods import (
@@ -290,9 +289,7 @@ def _is_write_in_flight(dependency: Key, session: Session) -> bool:
         below = session.view.get_super_namespace(dependency.namespace)
         entry = session.get_super_store(SECRETS.kind).get(below, dependency.name)
     else:
-        entry = sync_down.read_pair(
-            registry.KINDS_BY_NAME[dependency.kind], dependency, session
-        ).super_x
+        entry = sync_down.read_pair(session.kinds[dependency.kind], dependency, session).super_x
     return session.expectations.is_behind(ClusterSide.SUPER, dependency, entry)
 
 
@@ -322,7 +319,7 @@ def _list_missing_objects(key: Key, spec: Object, session: Session) -> Iterator[
     for ref in sorted(list_references(spec)):
         if ref.kind == CLAIM:
             continue  # the super cluster's scheduler waits for claims
-        kind = registry.KINDS_BY_NAME[ref.kind]
+        kind = session.kinds[ref.kind]
         needed = session.build_key(ref.kind, key.namespace, ref.name)
         if not _is_synced_down(kind, needed, session):
             yield needed
@@ -336,7 +333,7 @@ async def _refuse_foreign_objects(
     for ref in sorted(
         list_references(spec) | {ObjectReference(CLAIM, name) for name in ephemeral.values()}
     ):
-        kind = registry.KINDS_BY_NAME[ref.kind]
+        kind = session.kinds[ref.kind]
         needed = session.build_key(ref.kind, key.namespace, ref.name)
         if _is_own_object(sync_down.read_pair(kind, needed, session).super_x, session):
             continue

@@ -20,7 +20,7 @@ from syncer.model import decide
 from syncer.model.keys import Key
 from syncer.model.unstructured import as_mapping
 from syncer.placement.assignments import RescheduleState
-from syncer.rules import events, registry
+from syncer.rules import events
 from syncer.rules.placement import cluster_scheduler, reschedule_timeouts
 from syncer.rules.placement.cluster_scheduler import NoFit
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
@@ -91,7 +91,7 @@ def _compute_seconds_left(
 ) -> float | None:
     """Return how long the twin is still waited for in seconds. None: it has no problem."""
     twin = sync_down.read_pair(
-        registry.KINDS_BY_NAME[PODS.kind], candidates.build_pod_key(key, there), there
+        there.kinds[PODS.kind], candidates.build_pod_key(key, there), there
     ).super_x
     if twin is None:
         return None
@@ -111,7 +111,7 @@ async def wait_until_left(key: Key, tenant_x: Entry, seat: str, session: Session
         seats.get_reschedule_state(tenant_x.uid),
         session.now(),
     )
-    twin = sync_down.read_pair(registry.KINDS_BY_NAME[PODS.kind], pod_key, there).super_x
+    twin = sync_down.read_pair(there.kinds[PODS.kind], pod_key, there).super_x
     is_own = twin is not None and there.is_twin(twin, tenant_x.uid)
     if is_own and twin is not None and as_mapping(twin.decode().get("spec")).get("nodeName"):
         seats.reassign(tenant_x, seat)  # it was bound at the same moment, and stays

@@ -20,7 +20,6 @@ from syncer.model.keys import TOKEN, Key
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
 from syncer.rules.pods import token_specs
 from syncer.rules.pods.token_specs import TokenSpec
-from syncer.rules.registry import KINDS_BY_NAME
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
@@ -111,7 +110,7 @@ async def _create_token(key: Key, session: Session) -> Result:
     token = session.memory.tokens.get(key)
     if token is None or not is_token_needed(token, session):
         session.memory.tokens.pop(key, None)
-        await adoption.find_vanished_twin(KINDS_BY_NAME[SECRETS.kind], key, session)
+        await adoption.find_vanished_twin(session.kinds[SECRETS.kind], key, session)
         return Done()
     session.get_ready_namespace(key)
     return await _request_and_write(key, token, None, session)
@@ -155,7 +154,7 @@ async def _request_and_write(
             await session.writer.create_super_object(key, SECRETS, secret)
         except errors.AlreadyExists:
             session.lost_twins.record_vanished_twin(key, (namespace, key.name))
-            await adoption.find_vanished_twin(KINDS_BY_NAME[SECRETS.kind], key, session)
+            await adoption.find_vanished_twin(session.kinds[SECRETS.kind], key, session)
             return RequeueAfter(CACHE_BEHIND_SECONDS)
     else:
         secret["metadata"] |= {"uid": entry.uid, "resourceVersion": entry.resource_version}

@@ -11,7 +11,6 @@ from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
 from syncer.controllers import sync_up
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model.keys import Key
-from syncer.rules import registry
 from syncer.rules.pods import pod_status
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.tenants.session import Session
@@ -60,7 +59,7 @@ async def reconcile_unreachable_pod(key: Key, session: Session) -> Result:
     pod = tenant_x.decode()
     body = pod_status.build_not_ready_patch(pod, TARGET_UNREACHABLE, _READY_MESSAGE)
     if body is not None:
-        kind, seen = registry.KINDS_BY_NAME[PODS.kind], ObservedTenantObject(tenant_x, pod)
+        kind, seen = session.kinds[PODS.kind], ObservedTenantObject(tenant_x, pod)
         await sync_up.write_tenant_object(
             kind, key, body, session, subresource="status", observed=seen
         )

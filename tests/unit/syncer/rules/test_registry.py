@@ -2,6 +2,10 @@
 
 from __future__ import annotations
 
+import re
+from pathlib import Path
+
+import syncer
 from syncer.clusters.super_cluster import OWNED_RESOURCES
 from syncer.rules import registry
 from syncer.rules.registry import KINDS, KeyReconciler
@@ -22,3 +26,11 @@ def test_a_row_that_generic_code_runs_is_complete():
         if row.reconciler is not KeyReconciler.POD:
             assert row.build is not registry.build_not_generic
             assert row.change is not registry.change_not_generic
+
+
+def test_reconcilers_get_the_table_from_their_session():
+    """The process passes it to the clusters, so that a session can have another one."""
+    table = re.compile(r"\bKINDS(_BY_NAME)?\b")
+    modules = sorted((Path(syncer.__file__).parent / "controllers").rglob("*.py"))
+    assert modules
+    assert [path.name for path in modules if table.search(path.read_text())] == []
