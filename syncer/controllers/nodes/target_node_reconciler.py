@@ -8,7 +8,7 @@ from datetime import UTC, datetime
 
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
+from syncer.clusters.target_cluster import UNREACHABLE_SECONDS, TargetCluster
 from syncer.controllers.nodes import drain, target_lease
 from syncer.controllers.nodes import node_reconciler as node_flow
 from syncer.model.keys import NODE, Key
@@ -50,17 +50,15 @@ async def reconcile_target_node(key: Key, session: Session) -> Result:
             await node_flow.delete_node(key, shown, session)
         return Done()
     away = target.get_unreachable_seconds()
-    await _write_target_node(key, shown, session, is_away=away >= UNREACHABLE_SECONDS)
+    await _write_target_node(key, shown, target, session, is_away=away >= UNREACHABLE_SECONDS)
     if shown is not None and not away:
         target_lease.enqueue_lease(session)
     return RequeueAfter(UNREACHABLE_SECONDS - away) if 0 < away < UNREACHABLE_SECONDS else Done()
 
 
 async def _write_target_node(
-    key: Key, shown: Entry | None, session: Session, *, is_away: bool
+    key: Key, shown: Entry | None, target: TargetCluster, session: Session, *, is_away: bool
 ) -> None:
-    target = session.target
-    assert target is not None  # noqa: S101 - such keys are of targets
     whole = session.super_cluster.capacity.node_totals
     labels = target_node.build_labels(session.name, target.spec.labels, whole.topology)
     wanted = target_node.build_node(

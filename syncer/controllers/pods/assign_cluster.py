@@ -221,8 +221,12 @@ def check_may_create(tenant_x: Entry, session: Session) -> None:
 
 def strip_target_constraints(pod: Object, session: Session) -> Object:
     """Return a tenant pod as its assigned cluster must see it."""
-    if session.target is None:
+    target = session.target
+    if target is None:
         return pod
     return target_node.strip_target_constraints(
-        pod, session.name, candidates.get_target_node_labels(session), session.target.spec.taints
+        pod,
+        session.name,
+        candidates.get_target_node_labels(session, target),
+        target.spec.taints,
     )

@@ -327,7 +327,7 @@ async def _prove_twin_absent(both: ExistingPod) -> None:
     """Read the twin live. Raises Wait if it exists, or while conclusions are held."""
     target, tenant = both.session.target, both.session.tenant.uid
     if target is not None:
-        await unreachable_target.report_delete_in_doubt(both.tenant_x, both.session)
+        await unreachable_target.report_delete_in_doubt(both.tenant_x, target, both.session)
         target.pod_loss_guard.check_not_held(tenant)  # before thousands of live reads
     try:
         live = await both.session.super_client.get(

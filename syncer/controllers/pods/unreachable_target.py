@@ -7,7 +7,7 @@ has no node controller. Otherwise Services would send traffic to them.
 
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter, Result
-from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
+from syncer.clusters.target_cluster import UNREACHABLE_SECONDS, TargetCluster
 from syncer.controllers import sync_up
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model.keys import Key
@@ -30,10 +30,9 @@ _IN_DOUBT_MESSAGE = (
 )
 
 
-async def report_delete_in_doubt(tenant_x: Entry, session: Session) -> None:
+async def report_delete_in_doubt(tenant_x: Entry, target: TargetCluster, session: Session) -> None:
     """Report a pod whose deletion waits while its absence is no proof."""
-    assert session.target is not None  # noqa: S101 - asked only of a target
-    if tenant_x.deleting and session.target.pod_loss_guard.is_tenant_held(session.tenant.uid):
+    if tenant_x.deleting and target.pod_loss_guard.is_tenant_held(session.tenant.uid):
         await session.event_recorder.record(
             PODS, tenant_x, reason=TARGET_IN_DOUBT, message=_IN_DOUBT_MESSAGE
         )

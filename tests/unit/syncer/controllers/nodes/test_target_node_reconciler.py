@@ -156,5 +156,6 @@ def test_a_label_that_is_over_counts_no_more_before_it_is_taken_off(split: Split
         "annotations": {wellknown.LABELS: f"type,{zone}"},
     }
     put(split.link.stores[NODE], {"metadata": metadata})
-    found = candidates.get_target_node_labels(split.far)
+    assert split.far.target is not None
+    found = candidates.get_target_node_labels(split.far, split.far.target)
     assert (zone in found, found["disk"], found["type"]) == (False, "fast", "virtual-kubelet")
