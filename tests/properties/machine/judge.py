@@ -41,7 +41,7 @@ HOME = "vc-manager"
 """Namespace of the product itself."""
 
 _NAMES = re.compile(r"[0-9a-f]{8}-[-0-9a-f]+|[-.\w]*\d[-.\w]*|\S*/\S*|\b[abc]\b|canary\d-\d")
-_OF_THE_DEAD = ("the client is not open", "LeaseLost(")
+_OF_THE_DEAD = ("the client is not open", "LeaseLostError(")
 """What the tasks of a killed process say, which nobody waits for any more."""
 IN_FLIGHT_SECONDS = 60.0
 """How long the end of an object may still be carried down, that was seen to end before a restore
