@@ -26,6 +26,12 @@ WORKLOAD_ACCOUNT = "vc-workload"
 TOKEN_SECRET_PREFIX = "vc-token-"  # noqa: S105 - a name, not a credential
 """Reserved prefix of the Secrets with tenant tokens for super pods."""
 
+SERVICE_VARIABLES = "vc-service-variables"
+"""ConfigMap with the variables of a namespace's Services, for pods with service links."""
+
+API_VARIABLES = "vc-api-variables"
+"""ConfigMap with the variables of the tenant's API only, for pods without service links."""
+
 VOLUME_PREFIX = "vc-volume-"
 """Prefix of the twins of volumes that tenants wrote, before a digest."""
 

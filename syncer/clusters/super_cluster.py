@@ -16,10 +16,11 @@ from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from kubeio.http import transport_protocol
 from kubeio.loop_budget import LoopBudget
-from syncer.model.keys import TOKEN, Key
+from syncer.model.keys import SERVICE_VARIABLES, TOKEN, Key
 from syncer.model.super_cidrs import SuperCidrTracker
 from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from syncer.placement.capacity import ClusterCapacity
+from syncer.rules.configuration import service_variables
 from syncer.rules.network import ingress_hosts
 from syncer.rules.registry import KINDS, KINDS_BY_NAME, SyncedKind, get_reduction
 from telemetry.bounded_labels import BoundedLabels
@@ -194,6 +195,8 @@ class SuperCluster:
             return Key(tenant, self.name, "Namespace", "", namespace)
         if kind == "Secret" and wellknown.TOKEN_SECONDS in entry.annotations:
             return Key(tenant, self.name, TOKEN, namespace, entry.name)
+        if kind == "ConfigMap" and entry.name in service_variables.NAMES:
+            return Key(tenant, self.name, SERVICE_VARIABLES, namespace, entry.name)
         return Key(tenant, self.name, kind, namespace, self.kinds[kind].tenant_name(entry.name))
 
     def iterate_owned(self, tenant: str) -> Iterable[tuple[str, Entry]]:
@@ -201,6 +204,10 @@ class SuperCluster:
         for kind, store in self.stores.items():
             for entry in store.index(BY_TENANT_INDEX, tenant):
                 yield kind, entry
+
+    def list_owned(self, kind: str, tenant: str) -> Iterable[Entry]:
+        """Return the cached super objects of one kind of a tenant."""
+        return self.stores[kind].index(BY_TENANT_INDEX, tenant)
 
     def list_written_for(self, tenant: str) -> Iterable[Entry]:
         """Yield every cached super object of a tenant."""

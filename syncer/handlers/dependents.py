@@ -11,12 +11,15 @@ from typing import Any
 from kubeio.cache.store import Entry
 from syncer.model.keys import NODE
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference, build_user_name
+from syncer.model.tenant_view import API_SERVICE
 from syncer.rules import disruption_budgets
+from syncer.rules.configuration import service_variables
 from syncer.rules.disruption_budgets import BUDGET
 from syncer.rules.network import ingress_hosts, ingresses, network_policies
 from syncer.rules.placement import target_node
 from syncer.rules.pods import token_specs
 from syncer.tenants.session import Session
+from tenancy import names
 
 NODE_BATCH_SECONDS = 5.0
 """Time in seconds over which changes of a target's nodes are merged. Otherwise an upgrade of 100
@@ -32,6 +35,8 @@ def enqueue_tenant_dependents(
         _enqueue_namespace_dependents(session, old, new, low=low)
     elif kind == "Ingress":
         _enqueue_ingress_dependents(session, old, new, low=low)
+    elif kind == "Service":
+        _enqueue_variables_of_service(session, old, new, low=low)
 
 
 def enqueue_budgets_of_pod(
@@ -170,6 +175,29 @@ def _enqueue_namespace_dependents(
             session.enqueue(
                 session.build_key("NetworkPolicy", entry.namespace, entry.name), low=low
             )
+
+
+def _enqueue_variables_of_service(
+    session: Session, old: Entry | None, new: Entry | None, *, low: bool
+) -> None:
+    """Queue the ConfigMaps that hold the variables of a changed Service.
+
+    A ConfigMap that does not exist is created when a pod needs it.
+    """
+    entry = new or old
+    if entry is None or not service_variables.is_changed(old, new):
+        return
+    if entry.key == API_SERVICE:
+        owned = session.super_cluster.list_owned("ConfigMap", session.tenant.uid)
+        found = [each for each in owned if each.name in service_variables.NAMES]
+    else:
+        below = session.view.get_super_namespace(entry.namespace)
+        there = session.get_super_store("ConfigMap").get(below, names.SERVICE_VARIABLES)
+        found = [] if there is None else [there]
+    for each in found:
+        key = session.super_cluster.get_key("ConfigMap", each)
+        if key is not None and key.tenant == session.tenant.uid:
+            session.enqueue(key, low=low)
 
 
 def _enqueue_ingress_dependents(

@@ -20,6 +20,7 @@ from syncer.controllers.nodes import node_reconciler, target_lease, target_node_
 from syncer.controllers.pods import (
     assign_cluster,
     pod_reconciler,
+    pod_variables,
     tokens,
     unreachable_target,
 )
@@ -31,6 +32,7 @@ from syncer.model.keys import (
     HOME,
     LEASE,
     NODE,
+    SERVICE_VARIABLES,
     TENANT_STATUS,
     TOKEN,
     VOLUME,
@@ -51,6 +53,7 @@ _BY_RECONCILER: Mapping[KeyReconciler, Callable[[SyncedKind, Key, Session], Awai
 }
 _BY_KEY_KIND: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
     TOKEN: tokens.reconcile_token,
+    SERVICE_VARIABLES: pod_variables.reconcile_service_variables,
     ADDRESS: cluster_ips.reconcile_address,
     EVENT: events.reconcile_event,
     NODE: node_reconciler.reconcile_node,
@@ -61,6 +64,7 @@ _BY_KEY_KIND: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
 }
 _BY_KEY_KIND_AT_TARGETS: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
     TOKEN: tokens.reconcile_token,
+    SERVICE_VARIABLES: pod_variables.reconcile_service_variables,
     EVENT: events.reconcile_event,
     LEASE: target_lease.reconcile_lease,
     NODE: target_node_reconciler.reconcile_target_node,

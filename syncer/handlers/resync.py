@@ -16,7 +16,16 @@ from syncer.controllers.pods import pod_reconciler as flow
 from syncer.controllers.sync_down import ObjectPair
 from syncer.model import decide
 from syncer.model.decide import CompareTwin, NoAction
-from syncer.model.keys import ADDRESS, ASSIGNMENT, NODE, TOKEN, VOLUME, Key, get_tenant_namespace
+from syncer.model.keys import (
+    ADDRESS,
+    ASSIGNMENT,
+    NODE,
+    SERVICE_VARIABLES,
+    TOKEN,
+    VOLUME,
+    Key,
+    get_tenant_namespace,
+)
 from syncer.model.mirrored_kinds import MIRRORS_BY_KIND
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, ForbiddenObjectError, RejectedError
 from syncer.placement.assignments import UNASSIGNED
@@ -29,6 +38,7 @@ from syncer.tenants.session import Session, Sessions
 RESYNC_SECONDS = 300.0
 _KEYS_PER_SLICE = 20  # keys per step, then other tasks run
 _SLICE_PAUSE_SECONDS = 0.02
+_ALWAYS_COMPARED = frozenset({TOKEN, SERVICE_VARIABLES, NODE, ADDRESS, VOLUME, ASSIGNMENT})
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -88,7 +98,7 @@ def _may_have_work(key: Key, session: Session) -> bool:
 
 def has_work(key: Key, session: Session) -> bool:
     """Return True if a key has work. Keys with timers and the few mirrored kinds always count."""
-    if key.kind in (TOKEN, NODE, ADDRESS, VOLUME, ASSIGNMENT) or key.kind in MIRRORS_BY_KIND:
+    if key.kind in _ALWAYS_COMPARED or key.kind in MIRRORS_BY_KIND:
         return True  # they read caches only and write on a difference
     kind = registry.KINDS_BY_NAME.get(key.kind)
     if kind is None:

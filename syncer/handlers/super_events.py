@@ -17,6 +17,7 @@ from syncer.handlers.tenant_events import index_split_pod, is_spec_changed, susp
 from syncer.model.keys import EVENT, TOKEN, Key
 from syncer.model.references import is_reserved_name, list_references
 from syncer.rules import events, registry
+from syncer.rules.configuration import service_variables
 from syncer.rules.disruption_budgets import BUDGET
 from syncer.rules.pods import pod_facts
 from syncer.rules.storage import claims
@@ -171,7 +172,7 @@ def _release_references(session: Session, namespace: str, last: Object) -> None:
     for ref in list_references(last.get("spec") or {}):
         if is_reserved_name(ref.kind, ref.name) and ref.kind == "Secret":
             session.enqueue(session.build_key(TOKEN, namespace, ref.name))
-        else:
+        elif ref.kind != "ConfigMap" or ref.name not in service_variables.NAMES:
             name = registry.KINDS_BY_NAME[ref.kind].tenant_name(ref.name)
             if ref.kind == claims.CLAIM or not session.view.is_referenced(
                 ref.kind, namespace, name

@@ -26,6 +26,8 @@ class Key(NamedTuple):
 # Kinds of keys in addition to the kinds of synced objects.
 TOKEN = "Token"  # noqa: S105 - a kind of key, not a credential
 """One token Secret. The name is that of the super Secret."""
+SERVICE_VARIABLES = "ServiceVariables"
+"""One ConfigMap with service variables. The name is that of the super ConfigMap."""
 ADDRESS = "IPAddress"
 """One Service IP of the super cluster in the tenant's service range. The name is the address."""
 EVENT = "Event"

@@ -13,6 +13,10 @@ from typing import Any, NamedTuple
 
 from tenancy import names
 
+_RESERVED_CONFIG_MAPS = frozenset(
+    {names.SUPER_ROOT_CA, names.SERVICE_VARIABLES, names.API_VARIABLES}
+)
+
 
 class ObjectReference(NamedTuple):
     """One object of the same namespace that a pod needs."""
@@ -25,7 +29,7 @@ def is_reserved_name(kind: str, name: str) -> bool:
     """Return whether a tenant object's name is reserved for objects of the syncer."""
     if kind == "Secret":
         return name.startswith(names.TOKEN_SECRET_PREFIX)
-    return kind == "ConfigMap" and name == names.SUPER_ROOT_CA
+    return kind == "ConfigMap" and name in _RESERVED_CONFIG_MAPS
 
 
 def list_references(spec: Mapping[str, Any]) -> frozenset[ObjectReference]:

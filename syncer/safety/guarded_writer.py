@@ -66,6 +66,7 @@ class GuardedWriter:
     |---|---|---|---|---|
     | `create_twin` | | yes | yes | yes |
     | `update_twin` | yes | yes | yes | yes |
+    | `update_super_object` | yes | yes | yes | |
     | `create_super_object`, `replace_super_object` | | yes | yes | |
     | the same for a part, `patch_super_part` | | | yes | |
     | `delete_super_object` | | yes | if asked | |
@@ -252,6 +253,21 @@ class GuardedWriter:
         """Replace an object that no tenant object describes."""
         written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
         self._record(ClusterSide.SUPER, key, written)
+
+    async def update_super_object(
+        self, scope: WriteScope, resource: Resource, body: Object, *, before: Object
+    ) -> bool:
+        """Replace an object that no tenant object describes. Returns False if that is parked.
+
+        `before` is the object for which the body was computed.
+        """
+        if self.is_parked(scope, body, before):
+            return False
+        written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
+        self._record(ClusterSide.SUPER, scope.key, written)
+        if (outcome := self._count(scope, body, before, written)) is not None:
+            await self._report_parked(scope, outcome, resource, None)
+        return True
 
     async def patch_super_part(self, key: Key, resource: Resource, body: Object) -> None:
         """Patch an object whose key is that of another kind. The body names it."""

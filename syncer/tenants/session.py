@@ -23,10 +23,10 @@ from syncer.model.keys import ASSIGNMENT, EVENT, Key, build_group
 from syncer.model.pod_index import PodIndex
 from syncer.model.tenant_view import ServiceCidr, TargetNetwork, TenantView
 from syncer.placement import assignments
+from syncer.rules.configuration.service_variables import ServiceVariables
 from syncer.rules.events import EventBudget
 from syncer.rules.namespaces import has_security_level
 from syncer.rules.placement import target_node
-from syncer.rules.pods.environment import ServiceVariables
 from syncer.safety import pod_loss_guard
 from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.safety.guarded_writer import GuardedWriter, ObjectReader
@@ -125,7 +125,7 @@ class Session:
         self.waiters = Waiters()
         self.grace_timers = GraceTimers(self.now)
         self.lost_twins = LostTwins()
-        self.linked = ServiceVariables()
+        self.service_variables = ServiceVariables()
         self._twins_in_deletion: set[Key] = set()
         self.is_ready = False
         self._in_flight = 0

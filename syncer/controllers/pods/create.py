@@ -15,9 +15,9 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet, Result
 from syncer.controllers import adoption, rejection_events, sync_down
-from syncer.controllers.pods import node_selection, tokens
+from syncer.controllers.pods import node_selection, pod_variables, tokens
 from syncer.model import builtin_policy
-from syncer.model.keys import NODE, TOKEN, Key
+from syncer.model.keys import NODE, SERVICE_VARIABLES, TOKEN, Key
 from syncer.model.references import (
     CLAIM,
     ObjectReference,
@@ -88,7 +88,8 @@ async def create_pod_twin(
     await _report_withheld_secrets(tenant_x, pod, session)
     await _report_adjusted(tenant_x, built, session)
     await _wait_for_own_claims(key, tenant_x, pod, session)
-    await wait_for_dependencies(key, tenant_x, pod["spec"], wanted_tokens, session)
+    links = environment.has_service_links(pod["spec"])
+    await wait_for_dependencies(key, tenant_x, pod["spec"], wanted_tokens, session, links=links)
     if session.connection.assignments.is_split:
         record = session.connection.assignments.read_record(tenant_x)
         built.pod["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER] = record
@@ -211,8 +212,9 @@ async def _list_tokens(pod: Object, session: Session) -> list[TokenSpec]:
     return list(token_specs.list_token_specs(pod, live["metadata"]["uid"]).values())
 
 
-async def enqueue_missing_tokens(pod: Object, twin: Object, session: Session) -> None:
-    """Queue deleted tokens that a super pod mounts, so that they are recreated."""
+async def enqueue_missing_needs(pod: Object, twin: Object, session: Session) -> None:
+    """Queue deleted tokens and service variables that a super pod names, to recreate them."""
+    pod_variables.enqueue_missing(pod["metadata"]["namespace"], twin, session)
     namespace, below = twin["metadata"]["namespace"], session.get_super_store("Secret")
     missing = {
         ref.name
@@ -230,12 +232,20 @@ async def enqueue_missing_tokens(pod: Object, twin: Object, session: Session) ->
 def build_context(
     pod: Object, super_namespace: Entry, wanted_tokens: list[TokenSpec], session: Session
 ) -> PodBuildContext:
-    """Return the facts that the builder needs for a pod."""
+    """Return the facts that the builder needs for a pod.
+
+    Raises RejectedError if the variables of its Services are too large.
+    """
     view, namespace = session.view, pod["metadata"]["namespace"]
     spec = pod["spec"]
-    links = spec.get("enableServiceLinks", True)
     is_choosy = bool(spec.get("affinity") or spec.get("nodeName"))
-    left = size_limits.EnvironmentBudget()
+    large = size_limits.check_variables_size(
+        pod_variables.count_bytes(
+            namespace, links=environment.has_service_links(spec), session=session
+        )
+    )
+    if large:
+        raise RejectedError(*large)
     return PodBuildContext(
         tenant=session.tenant,
         super_namespace=super_namespace.name,
@@ -251,23 +261,26 @@ def build_context(
             tenant_changes=session.node_index.additions,
             is_class_shown=view.shows_class,
         ),
-        service_variables=environment.tenant_variables(
-            view, namespace, links=links, linked=session.linked
-        ),
         account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
-        list_provided_variables=lambda container: environment.provided_variables(
-            view, namespace, container, left.take_variables
-        ),
         policy=view.policy,
-        take_variables=left.take_variables,
     )
 
 
 async def wait_for_dependencies(
-    key: Key, tenant_x: Entry, spec: Object, wanted_tokens: list[TokenSpec], session: Session
+    key: Key,
+    tenant_x: Entry,
+    spec: Object,
+    wanted_tokens: list[TokenSpec],
+    session: Session,
+    *,
+    links: bool,
 ) -> None:
-    """Raise Wait until everything that a PodSpec needs is synced. Each of them wakes the pod."""
+    """Raise Wait until everything that a PodSpec needs is synced. Each of them wakes the pod.
+
+    `links` is whether the pod gets the variables of the Services of its namespace.
+    """
     missing = [
+        pod_variables.get_outdated_key(key.namespace, links=links, session=session),
         *(tokens.get_missing_token_key(token, session) for token in wanted_tokens),
         *_list_missing_objects(key, spec, session),
     ]
@@ -285,7 +298,9 @@ def _is_write_in_flight(dependency: Key, session: Session) -> bool:
     """Return True if a needed object is being written, or was written and is not cached yet."""
     if session.queue.is_processing(dependency):
         return True
-    if dependency.kind == TOKEN:
+    if dependency.kind == SERVICE_VARIABLES:
+        entry = pod_variables.get_super_config_map(dependency, session)
+    elif dependency.kind == TOKEN:
         below = session.view.get_super_namespace(dependency.namespace)
         entry = session.get_super_store(SECRETS.kind).get(below, dependency.name)
     else:

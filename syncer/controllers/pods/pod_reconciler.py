@@ -189,7 +189,7 @@ async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
         )
     if not (is_bound_now and pod_status.says_only_scheduled(twin)):
         await _sync_status_up(both, twin, session)
-    await create.enqueue_missing_tokens(both.pod, twin, session)
+    await create.enqueue_missing_needs(both.pod, twin, session)
     if isinstance(problem, NotReadyYet):
         raise problem
     await rejection_events.report_refusal(both.kind, both.tenant_x, problem, session)

@@ -22,7 +22,7 @@ from syncer.model.rejections import (
     RejectionProblem,
     build_malformed_rejection,
 )
-from syncer.rules.pods import ephemeral_containers, pod_facts, pod_status, resize
+from syncer.rules.pods import environment, ephemeral_containers, pod_facts, pod_status, resize
 from syncer.rules.registry import SyncedKind
 from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
@@ -148,7 +148,12 @@ async def _select_new_containers(
     ]
     if wanted:
         await create.wait_for_dependencies(
-            key, tenant_x, {ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD: wanted}, [], session
+            key,
+            tenant_x,
+            {ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD: wanted},
+            [],
+            session,
+            links=environment.has_service_links(pod["spec"]),
         )
     return found
 

@@ -11,8 +11,7 @@ Hazard: an outline must never be written anywhere. Otherwise the object loses it
 """
 
 import hashlib
-import re
-from collections.abc import Iterable, Mapping
+from collections.abc import Mapping
 from typing import Any
 
 import orjson
@@ -20,21 +19,16 @@ from msgspec import structs
 
 from kubeio import Object
 from kubeio.cache.store import Entry
-from syncer.model.unstructured import as_mapping, as_strings
+from syncer.model.unstructured import as_mapping
 from tenancy import wellknown
 
 UNREDUCED_BYTES = 4096
 """Maximum size of an object that is kept whole."""
 MAX_ANNOTATION = 1024
 """Maximum length of an annotation that is kept. Longer ones are replaced by their digests."""
-MAX_VARIABLE_CHARACTERS = 65_536
-"""Maximum total length of keys that are checked for names of variables. Later keys are ignored."""
 CONTENT_DIGEST_FIELD = "contentDigest"
 """Field of an outline. No kind has a field of this name."""
-CONTENT_VARIABLES_FIELD = "contentVariables"
-"""Field of an outline: the keys by which an `envFrom` source may set a service variable."""
 VALUE_FIELDS = ("data", "binaryData")
-_SERVICE_VARIABLE = re.compile(r"[A-Z0-9_]*")
 _OMITTED_FIELDS = frozenset({*VALUE_FIELDS, "stringData", "metadata"})
 
 
@@ -84,32 +78,12 @@ def build_outline(found: Mapping[str, Any]) -> Object:
         CONTENT_DIGEST_FIELD: _compute_digest(
             {key: found.get(key) or None for key in VALUE_FIELDS}
         ),
-        CONTENT_VARIABLES_FIELD: list(_filter_variables(as_mapping(found.get("data")))),
     }
-
-
-def list_variables(found: Mapping[str, Any]) -> Iterable[str]:
-    """Return the keys of an object, or of its outline, that may be names of variables."""
-    if is_outline(found):
-        return as_strings(found.get(CONTENT_VARIABLES_FIELD))
-    return as_mapping(found.get("data"))
 
 
 def strip_outline_fields(found: Mapping[str, Any]) -> Object:
     """Return a server's whole object without the fields that only outlines have."""
-    return {
-        key: value
-        for key, value in found.items()
-        if key not in (CONTENT_DIGEST_FIELD, CONTENT_VARIABLES_FIELD)
-    }
-
-
-def _filter_variables(data: Mapping[str, Any]) -> Iterable[str]:
-    left = MAX_VARIABLE_CHARACTERS
-    for key in data:
-        left -= len(key)
-        if left >= 0 and _SERVICE_VARIABLE.fullmatch(key):
-            yield key
+    return {key: value for key, value in found.items() if key != CONTENT_DIGEST_FIELD}
 
 
 def _shorten_value(value: Any) -> Any:

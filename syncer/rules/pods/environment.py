@@ -1,27 +1,19 @@
 """Environment and downward API of a super pod: the tenant's services, names and labels.
 
-Pure. Owns the service variables that a kubelet of the tenant would set. Owns the rewriting of field
-references, so that a pod reads the tenant's values. Must not know DNS.
+Pure. Owns the place of service variables in a container. Owns the rewriting of field references, so
+that a pod reads the tenant's values. Must not know DNS.
 
-Hazard: every container must set KUBERNETES_* itself. Otherwise the super kubelet sets these
+Hazard: every container must have a source of KUBERNETES_*. Otherwise the super kubelet sets these
 variables to the super cluster's API.
 """
 
-from collections.abc import Callable, Collection, Iterable, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any
-from urllib.parse import urlsplit
 
-from kubeio.cache.store import Entry
 from syncer.model import object_meta
-from syncer.model.tenant_view import API_SERVICE, TenantView
-from syncer.rules.configuration import cache_transforms
 from tenancy import names, wellknown
 from tenancy.policies import BASELINE_POLICY, MetadataSpec
 
-ServiceObject = Mapping[str, Any]
-EnvironmentVariables = dict[str, str]
-
-_PLACEHOLDER_HOST = "kubernetes.invalid"
 _RECORDED_FIELDS = {"metadata.namespace": wellknown.NAMESPACE, "metadata.uid": wellknown.UID}
 
 LABELS_FILE_ANNOTATION = f"mirror.{wellknown.DOMAIN}/labels"
@@ -30,159 +22,28 @@ ANNOTATIONS_FILE_ANNOTATION = f"mirror.{wellknown.DOMAIN}/annotations"
 """Annotation with the tenant pod's annotations, in the format of a kubelet's downward API file."""
 
 
-def build_service_variables(
-    services: Iterable[ServiceObject], namespace: str, *, links: bool
-) -> EnvironmentVariables:
-    """Return the variables that a kubelet derives from the Services that a pod may see."""
-    found: dict[str, ServiceObject] = {}
-    for service in services:
-        metadata = service["metadata"]
-        name, there = metadata["name"], metadata.get("namespace", "")
-        if not _has_address(service):
-            continue
-        if (there, name) == API_SERVICE or (
-            links and there == namespace and name != API_SERVICE[1]
-        ):
-            found[name] = service
-    variables: EnvironmentVariables = {}
-    for name in sorted(found):
-        variables.update(_build_variables_of_service(name, found[name]["spec"]))
-    return variables
-
-
-def build_external_api_services(master: ServiceObject, endpoint: str) -> list[ServiceObject]:
-    """Return the Service of the tenant's API as clients see it that reach it by its URL.
-
-    Without a URL, the address is a name that does not resolve. Otherwise the kubelet would write
-    the address of its own cluster.
-    """
-    try:
-        url = urlsplit(endpoint)
-        host, port = url.hostname or _PLACEHOLDER_HOST, url.port or 443
-    except ValueError:
-        host, port = _PLACEHOLDER_HOST, 443
-    ports = [{"name": "https", "port": port, "protocol": "TCP"}]
-    return [{**master, "spec": {"clusterIP": host, "ports": ports}}]
-
-
-class ServiceVariables:
-    """Cache of the last namespace's variables, because pods of one burst are built in a row."""
-
-    def __init__(self) -> None:
-        """Create an empty cache."""
-        self._cached_for: tuple[str, bool] = ("", False)
-        self._services: list[Entry] = []
-        self._variables: EnvironmentVariables = {}
-
-    def get_variables(
-        self, namespace: str, services: list[Entry], *, links: bool
-    ) -> EnvironmentVariables:
-        """Return the variables that these Services add to the pods of a namespace."""
-        # Entries are never changed, so the same entries produce the same variables.
-        if (namespace, links) != self._cached_for or services != self._services:
-            decoded = [entry.decode() for entry in services]
-            self._variables = build_service_variables(decoded, namespace, links=links)
-            self._cached_for, self._services = (namespace, links), services
-        return self._variables
-
-
-def tenant_variables(
-    view: TenantView, namespace: str, *, links: bool, linked: ServiceVariables
-) -> EnvironmentVariables:
-    """Return the variables that Services add to the pods of a namespace. Must not be changed.
-
-    If `links` is False, only the Service of the tenant's API is included.
-    """
-    store = view.stores["Service"]
-    master = store.get(*API_SERVICE)
-    own = [] if master is None else [master]
-    if view.get_target_network is not None:
-        reached = view.get_target_network().endpoint
-        services = [
-            each for it in own for each in build_external_api_services(it.decode(), reached)
-        ]
-        return build_service_variables(services, namespace, links=False)
-    if links:
-        own += store.list(namespace)
-    return linked.get_variables(namespace, own, links=links)
-
-
-def provided_variables(
-    view: TenantView,
-    namespace: str,
-    container: Mapping[str, Any],
-    take: Callable[[int], None],
-) -> Collection[str]:
-    """Return the variables that the envFrom sources of a container set now.
-
-    `take` is called with the number of keys before they are evaluated.
-    """
-    found: set[str] = set()
-    for source in container.get("envFrom") or ():
-        for field_name, kind in (("configMapRef", "ConfigMap"), ("secretRef", "Secret")):
-            ref = source.get(field_name) or {}
-            entry = _named(view, kind, namespace, ref.get("name", ""))
-            if entry is not None:
-                keys = list(cache_transforms.list_variables(entry.decode()))
-                take(len(keys))
-                found |= {f"{source.get('prefix') or ''}{key}" for key in keys}
-    return found
-
-
-def _named(view: TenantView, kind: str, namespace: str, name: str) -> Entry | None:
-    # The builder has already replaced the root CA's name by its super name in the copy.
-    return view.stores[kind].get(
-        namespace, names.TENANT_ROOT_CA if name == names.SUPER_ROOT_CA else name
-    )
-
-
-def _has_address(service: ServiceObject) -> bool:
-    spec = service.get("spec") or {}
-    return spec.get("clusterIP") not in (None, "", "None") and bool(spec.get("ports"))
-
-
-def _build_variables_of_service(name: str, spec: Mapping[str, Any]) -> EnvironmentVariables:
-    prefix = name.replace("-", "_").upper()
-    address, ports = spec["clusterIP"], spec["ports"]
-    variables = {
-        f"{prefix}_SERVICE_HOST": address,
-        f"{prefix}_SERVICE_PORT": str(ports[0]["port"]),
-    }
-    for port in ports:
-        if port.get("name"):
-            suffix = port["name"].replace("-", "_").upper()
-            variables[f"{prefix}_SERVICE_PORT_{suffix}"] = str(port["port"])
-    for index, port in enumerate(ports):
-        protocol, number = port.get("protocol") or "TCP", port["port"]
-        host = f"[{address}]" if ":" in address else address
-        url = f"{protocol.lower()}://{host}:{number}"
-        if index == 0:
-            variables[f"{prefix}_PORT"] = url
-        link = f"{prefix}_PORT_{number}_{protocol.upper()}"
-        variables[link] = url
-        variables[f"{link}_PROTO"] = protocol.lower()
-        variables[f"{link}_PORT"] = str(number)
-        variables[f"{link}_ADDR"] = address
-    return variables
-
-
 def build_environment(
-    container: Mapping[str, Any],
-    variables: EnvironmentVariables,
-    provided: Collection[str],
-    *,
-    account: str,
-    mirrors: "FieldRefRewriter",
+    container: Mapping[str, Any], *, account: str, mirrors: "FieldRefRewriter"
 ) -> list[dict[str, Any]]:
-    """Return a container's `env`: service variables first, then the tenant's own, rewritten.
+    """Return a container's `env`: the tenant's variables, rewritten."""
+    return [_rewrite_variable(each, account, mirrors) for each in container.get("env") or ()]
 
-    A kubelet prefers `envFrom` to service variables, and `env` to `envFrom`. Names that an
-    `envFrom` source provides are therefore left out.
+
+def build_sources(container: Mapping[str, Any], *, links: bool) -> list[dict[str, Any]]:
+    """Return a container's `envFrom`: the service variables, then the tenant's own sources.
+
+    A later source overrides an earlier one, and `env` overrides all sources. The first source
+    therefore has the precedence that a kubelet gives to service variables, also at a later start of
+    the container. References in `env` and commands resolve to it
+    (`makeEnvironmentVariables` in pkg/kubelet/kubelet_pods.go).
     """
-    own = container.get("env") or []
-    named = {variable.get("name") for variable in own} | set(provided)
-    service = [{"name": k, "value": v} for k, v in variables.items() if k not in named]
-    return service + [_rewrite_variable(variable, account, mirrors) for variable in own]
+    name = names.SERVICE_VARIABLES if links else names.API_VARIABLES
+    return [{"configMapRef": {"name": name}}, *(container.get("envFrom") or ())]
+
+
+def has_service_links(spec: Mapping[str, Any]) -> bool:
+    """Return whether a pod gets the variables of the Services of its namespace."""
+    return spec.get("enableServiceLinks") is not False
 
 
 def _rewrite_variable(

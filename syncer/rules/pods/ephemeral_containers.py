@@ -152,7 +152,7 @@ def build_containers(
     if problems:
         raise RejectedError(*problems)
     mirrors = FieldRefRewriter(pod["metadata"], facts.policy.metadata)
-    pod_build.write_containers(found, pod["spec"], facts, mirrors)
+    pod_build.write_containers(found, pod["spec"], mirrors)
     return found
 
 

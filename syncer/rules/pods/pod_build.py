@@ -8,7 +8,7 @@ field without a verdict reaches the super cluster.
 """
 
 import contextlib
-from collections.abc import Callable, Collection, Mapping, Sequence
+from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
 from kubeio import Object
@@ -31,7 +31,7 @@ from syncer.rules.pods import (
     token_specs,
 )
 from syncer.rules.pods.dns import DnsResolver
-from syncer.rules.pods.environment import EnvironmentVariables, FieldRefRewriter
+from syncer.rules.pods.environment import FieldRefRewriter
 from syncer.rules.pods.scheduling import SchedulingContext
 from tenancy import names, wellknown
 from tenancy.ownership import Tenant
@@ -53,14 +53,8 @@ class PodBuildContext(NamedTuple):
     super_namespace_uid: str
     resolver: DnsResolver
     scheduling: SchedulingContext
-    service_variables: EnvironmentVariables
-    """Service variables of the pod's namespace."""
     account_uid: str
-    list_provided_variables: Callable[[Mapping[str, Any]], Collection[str]]
-    """Return the variables that an envFrom source of a container sets."""
     policy: TenantPolicySpec = BASELINE_POLICY
-    take_variables: Callable[[int], None] = lambda _: None
-    """Called with a number of variables before they are written. Raises RejectedError."""
 
 
 class BuiltPod(NamedTuple):
@@ -110,7 +104,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
     notices += _find_reserved_keys(metadata)
     mirrors = FieldRefRewriter(metadata, context.policy.metadata)
     for kind in _CONTAINER_LISTS:
-        write_containers(spec.get(kind) or (), tenant_spec, context, mirrors)
+        write_containers(spec.get(kind) or (), tenant_spec, mirrors)
     _write_volumes(spec, tenant_pod, context, mirrors)
     notices += _write_spec(spec, tenant_pod, context)
     if controller is not None and not spec.get("topologySpreadConstraints"):
@@ -172,12 +166,12 @@ def build_field_mirrors(tenant_pod: Mapping[str, Any], passing: MetadataSpec) ->
     spec = tenant_pod["spec"]
     for kind in _CONTAINER_LISTS:
         for container in spec.get(kind) or ():
-            environment.build_environment(container, {}, (), account="", mirrors=mirrors)
+            environment.build_environment(container, account="", mirrors=mirrors)
     with contextlib.suppress(
         *MALFORMED_OBJECT_ERRORS
     ):  # malformed ones are refused when they are added
         for container in spec.get("ephemeralContainers") or ():
-            environment.build_environment(container, {}, (), account="", mirrors=mirrors)
+            environment.build_environment(container, account="", mirrors=mirrors)
     for volume in spec.get("volumes") or ():
         for part in [volume, *((volume.get("projected") or {}).get("sources") or ())]:
             environment.rewrite_downward_items(
@@ -231,21 +225,20 @@ def _write_spec(
 def write_containers(
     containers: Sequence[dict[str, Any]],
     tenant_spec: Mapping[str, Any],
-    facts: PodBuildContext,
     mirrors: FieldRefRewriter,
 ) -> None:
     """Write the environment of containers and the names that they refer to, in place."""
     account = tenant_spec.get("serviceAccountName") or "default"
+    links = environment.has_service_links(tenant_spec)
     for container in containers:
-        facts.take_variables(len(facts.service_variables))
-        provided = facts.list_provided_variables(container) if container.get("envFrom") else ()
         container["env"] = environment.build_environment(
-            container, facts.service_variables, provided, account=account, mirrors=mirrors
+            container, account=account, mirrors=mirrors
         )
         for variable in container["env"]:
             _rename_root_ca((variable.get("valueFrom") or {}).get("configMapKeyRef"))
         for source in container.get("envFrom") or ():
             _rename_root_ca(source.get("configMapRef"))
+        container["envFrom"] = environment.build_sources(container, links=links)
 
 
 def _write_volumes(

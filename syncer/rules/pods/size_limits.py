@@ -2,26 +2,21 @@
 
 Pure. Owns the limits and their messages. Must not know how anything is rendered.
 
-Hazard: every pod must be checked against the limits. A pod of a few kilobytes can grow to a hundred
-megabytes in the super cluster, because each container gets the variables of each Service. Without a
-limit, one pod of one tenant would delay all other tenants.
+Hazard: every pod must be checked against the limits. Without a limit, one pod of one tenant would
+delay all other tenants.
 """
 
 from collections.abc import Mapping
 from typing import Any
 
-from syncer.model.rejections import RejectedError, RejectionProblem
+from syncer.model.rejections import RejectionProblem
+from syncer.rules.configuration import service_variables
 
 MAX_LIST_ITEMS = 20_000
 """Maximum number of containers, variables, mounts, volumes, items, tolerations and terms of a pod
 together."""
 MAX_REFERENCES = 2000
 """Maximum number of objects that a pod names. Each missing object is fetched separately."""
-MAX_VARIABLES = 25_000
-"""Maximum number of variables that the containers get from Services and `envFrom` sources together.
-
-No API server accepts an object with more. Each variable is some 60 bytes of the 1.5 MB that etcd
-accepts."""
 MAX_COMPARED_TERMS = 100_000
 """Maximum number of affinity terms, times the namespaces of the tenant."""
 
@@ -63,22 +58,16 @@ def check_affinity_size(terms: int, namespaces: int) -> list[RejectionProblem]:
     return [_build_problem(text)]
 
 
-class EnvironmentBudget:
-    """Remaining number of variables. Raises RejectedError when it is used up."""
-
-    def __init__(self) -> None:
-        self._variables = MAX_VARIABLES
-
-    def take_variables(self, count: int) -> None:
-        """Subtract a number of variables before they are written."""
-        self._variables -= count
-        if self._variables < 0:
-            raise RejectedError(
-                _build_problem(
-                    f"comes to more than {MAX_VARIABLES} variables of Services and envFrom sources;"
-                    " set enableServiceLinks to false, or use fewer containers or sources"
-                )
-            )
+def check_variables_size(size: int) -> list[RejectionProblem]:
+    """Return a problem when the service variables of a pod have too many bytes."""
+    if size <= service_variables.MAX_VARIABLE_BYTES:
+        return []
+    text = (
+        f"comes to {size} bytes of variables of Services, and the limit is"
+        f" {service_variables.MAX_VARIABLE_BYTES}; set enableServiceLinks to false, or use fewer"
+        " Services in the namespace"
+    )
+    return [_build_problem(text)]
 
 
 def _build_problem(text: str) -> RejectionProblem:

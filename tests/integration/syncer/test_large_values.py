@@ -9,7 +9,6 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from syncer.rules.pods import environment
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import SYNCER, SyncerWorld
@@ -80,15 +79,6 @@ async def test_they_go_down_whole_and_only_their_digests_are_kept(
         assert len([entry for entry in kept if entry.name in names]) == 2 * OBJECTS
         assert sum(len(entry.body) for entry in kept) < 100_000
         assert not [entry for entry in kept if b"aaaaaaaa" in entry.body]
-        entry = world.session.stores[resource.kind].get(space, names[0])
-        provided = environment.provided_variables(
-            world.session.view,
-            space,
-            {"envFrom": [{ref: {"name": names[0]}, "prefix": "MY_"}]},
-            lambda _: None,
-        )
-        assert entry is not None
-        assert provided == {"MY_COLOUR"}
         # A change is read once on each side and written once.
         since = marks_of(world)
         changed = large(resource, names[0], "b")

@@ -13,6 +13,7 @@ from syncer.controllers.nodes import target_node_reconciler
 from syncer.controllers.pods import unreachable_target
 from syncer.lifecycle import target_sessions
 from tenancy import wellknown
+from tenancy.names import SERVICE_VARIABLES
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, NODES, PODS, VIRTUAL_CLUSTERS
 from tests.integration.syncer import far as fars
@@ -118,7 +119,10 @@ async def test_a_pod_runs_where_its_selector_leads_with_all_that_it_needs(far: T
     registration = (far.target() or pytest.fail("not followed")).registration
     assert twin["metadata"]["labels"][wellknown.SUPER_CLUSTER] == registration
     assert twin["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER].startswith(f"{far.name}/")
-    env = {each["name"]: each.get("value") for each in twin["spec"]["containers"][0]["env"]}
+    assert twin["spec"]["containers"][0]["envFrom"] == [
+        {"configMapRef": {"name": SERVICE_VARIABLES}}
+    ]
+    env = (await far.twin(space, SERVICE_VARIABLES, CONFIG_MAPS))["data"]
     assert (env["KUBERNETES_SERVICE_HOST"], env["KUBERNETES_SERVICE_PORT"]) == ("192.0.2.8", "6443")
     assert twin["spec"]["dnsConfig"]["nameservers"] == ["10.98.0.10"]
 

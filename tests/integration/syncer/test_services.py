@@ -6,7 +6,8 @@ from typing import Any
 
 from kubeio import Object
 from tenancy import wellknown
-from tenancy.resources import IP_ADDRESSES, PODS, SERVICES
+from tenancy.names import API_VARIABLES, SERVICE_VARIABLES
+from tenancy.resources import CONFIG_MAPS, IP_ADDRESSES, PODS, SERVICES
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
 from tests.integration.syncer.world import SyncerWorld
@@ -196,10 +197,42 @@ async def test_a_pods_environment_knows_the_services_of_its_namespace(synced: Sy
     await synced.above.create(PODS, pod("quiet", enableServiceLinks=False), namespace=space)
     twin = await eventually(lambda: synced.twin(PODS, space, "web"))
     quiet = await eventually(lambda: synced.twin(PODS, space, "quiet"))
-    variables = {item["name"]: item["value"] for item in twin["spec"]["containers"][0]["env"]}
+
+    def sources(body: Object) -> list[str]:
+        return [each["configMapRef"]["name"] for each in body["spec"]["containers"][0]["envFrom"]]
+
+    async def variables_of(name: str) -> dict[str, str]:
+        below = synced.super_namespace(space)
+        found: dict[str, str] = (await synced.below.get(CONFIG_MAPS, name, namespace=below))["data"]
+        return found
+
+    assert sources(twin) == [SERVICE_VARIABLES]
+    variables = await variables_of(SERVICE_VARIABLES)
     assert variables["MY_DB_SERVICE_HOST"] == made["spec"]["clusterIP"]
     assert variables["MY_DB_SERVICE_PORT_HTTP"] == "80"
     assert variables["KUBERNETES_SERVICE_HOST"] == str(synced.session.view.service_range[1])
-    names = {item["name"] for item in quiet["spec"]["containers"][0]["env"]}
-    assert "MY_DB_SERVICE_HOST" not in names
-    assert "KUBERNETES_PORT_443_TCP_ADDR" in names
+    assert sources(quiet) == [API_VARIABLES]
+    assert "MY_DB_SERVICE_HOST" not in await variables_of(API_VARIABLES)
+    assert "KUBERNETES_PORT_443_TCP_ADDR" in await variables_of(API_VARIABLES)
+    # A container that starts again sees the Services of then.
+    await synced.above.create(SERVICES, service("late"), namespace=space)
+    await synced.above.delete(SERVICES, "my-db", namespace=space)
+    await eventually(
+        lambda: variables_of(SERVICE_VARIABLES),
+        until=lambda found: "LATE_SERVICE_HOST" in found and "MY_DB_SERVICE_HOST" not in found,
+    )
+    # It is made again, and its content is put back.
+    below = synced.super_namespace(space)
+    await synced.below.delete(CONFIG_MAPS, SERVICE_VARIABLES, namespace=below)
+    await eventually(lambda: variables_of(SERVICE_VARIABLES))
+    body = {"data": {"LATE_SERVICE_HOST": "1.2.3.4"}}
+    await synced.below.patch(CONFIG_MAPS, SERVICE_VARIABLES, body, namespace=below)
+    await eventually(
+        lambda: variables_of(SERVICE_VARIABLES),
+        until=lambda found: found["LATE_SERVICE_HOST"] != "1.2.3.4",
+    )
+    # A tenant's own object of that name stays in the tenant.
+    taken = {"metadata": {"name": SERVICE_VARIABLES}, "data": {"LATE_SERVICE_HOST": "mine"}}
+    await synced.above.create(CONFIG_MAPS, taken, namespace=space)
+    await synced.idle()
+    assert (await variables_of(SERVICE_VARIABLES))["LATE_SERVICE_HOST"] != "mine"

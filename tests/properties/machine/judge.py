@@ -28,6 +28,7 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
+from tests.properties.machine import variables
 from tests.properties.machine.kinds import OTHERS
 from tests.support.memapi.watches import StoredObject
 
@@ -312,6 +313,7 @@ class WorldChecker:
                 if (
                     resource is SERVICE_ACCOUNTS
                     or wellknown.TOKEN_SECONDS in metadata["annotations"]
+                    or (resource is CONFIG_MAPS and metadata["name"] in variables.NAMES)
                 ):
                     continue
                 place = f"{metadata.get('namespace', '')}/{metadata['name']}"

@@ -20,7 +20,7 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
-from tests.properties.machine import shown, tokens
+from tests.properties.machine import shown, tokens, variables
 from tests.properties.machine.judge import SYNCED, Invariant, Object
 from tests.properties.machine.kinds import OTHERS
 from tests.support.likeness import TERMINAL, differences, is_labelled, needs, untold
@@ -137,6 +137,8 @@ def _missing(
     if resource is PODS:
         problems += [Invariant("I4", f"{title}: {text}") for text in _told(tenant, body, twin)]
         problems += [Invariant("I1", f"{title}: {text}") for text in tokens.missing(world, twin)]
+        unseen = variables.problems(world, tenant, body, twin)
+        problems += [Invariant("I1", f"{title}: {text}") for text in unseen]
     return problems
 
 

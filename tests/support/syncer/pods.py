@@ -15,7 +15,6 @@ from syncer.rules.pods.scheduling import SchedulingContext
 from tenancy.ownership import Tenant
 
 TENANT = Tenant(name="vc", namespace="default", uid="vc-uid", root="default-abc123-vc")
-MASTER = {"KUBERNETES_SERVICE_HOST": "10.96.8.1", "KUBERNETES_SERVICE_PORT": "443"}
 ACCOUNT = "account-uid"
 
 
@@ -36,9 +35,7 @@ FACTS = PodBuildContext(
         namespaces={"web": {"team": "a"}, "db": {"team": "a"}, "other": {"team": "b"}},
         nodes={"node-1"},
     ),
-    service_variables=MASTER,
     account_uid=ACCOUNT,
-    list_provided_variables=lambda _: (),
 )
 
 

@@ -22,12 +22,13 @@ from kubeio.http.transport_protocol import HttpRequest, HttpResponse
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.model.keys import Key, build_group
 from syncer.rules import namespaces
+from syncer.rules.configuration import service_variables
 from syncer.safety.circuit_breaker import CircuitBreaker, RefusedWrites
 from syncer.safety.hot_loop_guard import WRITES_PER_WINDOW
 from syncer.safety.store_guard import StoreObservation
 from syncer.tenants.connection import TenantConnection
 from syncer.tenants.session import Session
-from tenancy import ownership, wellknown
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.resources import NAMESPACES, Resource
@@ -293,6 +294,20 @@ class SessionWorld:
         self.tenant_has("Namespace", namespace, namespace="")
         self.super_has("Namespace", namespace, namespace)
         self.super_has("ServiceAccount", "vc-workload", namespace)
+        self.has_service_variables(namespace)
+
+    def has_service_variables(self, namespace: str = "web") -> None:
+        """Have the ConfigMaps with the variables of the Services that the tenant has now."""
+        session = self.session
+        for name in service_variables.NAMES:
+            variables = service_variables.list_tenant_variables(
+                session.view,
+                namespace,
+                links=name == names.SERVICE_VARIABLES,
+                cache=session.service_variables,
+            )
+            fields = {"data": variables} if variables else {}
+            self.super_has("ConfigMap", name, namespace, uid=f"{namespace}-uid", **fields)
 
     def declared(self, conditions: list[dict[str, Any]] | None = None) -> Entry:
         """Put the VirtualCluster into the cache."""

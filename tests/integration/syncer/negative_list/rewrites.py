@@ -206,7 +206,9 @@ def _on_containers() -> tuple[RewrittenObject, ...]:
             },
             {
                 ("spec", "containers", 0, "env", -1): {"name": "A", "value": "1"},
-                ("spec", "containers", 0, "env", 0, "value"): "@api",
+                ("spec", "containers", 0, "envFrom"): [
+                    {"configMapRef": {"name": names.API_VARIABLES}}
+                ],
             },
         ),
         _of_container(

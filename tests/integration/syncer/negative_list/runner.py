@@ -29,7 +29,6 @@ from tenancy.resources import (
     PODS,
     PRIORITY_CLASSES,
     RUNTIME_CLASSES,
-    SERVICES,
     STORAGE_CLASSES,
 )
 from tests.integration.syncer.negative_list import CASES
@@ -154,12 +153,10 @@ class ListRun:
 
     async def _words(self) -> dict[str, str]:
         world = self._world
-        api = await world.above.get(SERVICES, "kubernetes", namespace="default")
         return {
             "@super": world.super_namespace(self._space),
             "@namespace": self._space,
             "@vc": world.tenant.uid,
-            "@api": api["spec"]["clusterIP"],
             "@dns": str(world.session.view.service_range[DNS_OFFSET]),
         }
 

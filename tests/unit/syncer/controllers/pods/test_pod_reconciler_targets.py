@@ -7,7 +7,8 @@ import pytest
 from kubeio.controller.worker import Done, NotReadyYet
 from syncer.controllers.pods import pod_reconciler as pod_flow
 from syncer.model.keys import ASSIGNMENT, HOME
-from syncer.rules.pods import dns, environment
+from syncer.rules.configuration import service_variables
+from syncer.rules.pods import dns
 from tenancy.specs import TargetGrant
 from tests.support.syncer.sessions import put
 from tests.support.syncer.two_clusters import POD, SplitWorld, key_of
@@ -114,8 +115,8 @@ def test_nodes_there_are_called_by_the_one_that_stands_for_them(split: SplitWorl
 def test_pods_there_have_the_tenants_api_by_its_url_and_the_targets_resolver(split: SplitWorld):
     master = {"ports": [{"port": 443}], "clusterIP": "10.96.8.1"}
     split.tenant_has("Service", "kubernetes", "default", spec=master)
-    variables = environment.tenant_variables(
-        split.far.view, "web", links=True, linked=split.far.linked
+    variables = service_variables.list_tenant_variables(
+        split.far.view, "web", links=True, cache=split.far.service_variables
     )
     host = variables["KUBERNETES_SERVICE_HOST"]
     assert host == "kubernetes.invalid", "its own would mean another there"

@@ -65,8 +65,8 @@ DEBUGGER = {"name": "debugger", "image": "i", "targetContainerName": "main", "tt
 def test_a_debug_container_goes_down_by_the_table():
     found = made({**DEBUGGER, "env": [{"name": "A", "value": "1"}]})
     assert {key: found[key] for key in DEBUGGER} == DEBUGGER
-    assert {"name": "A", "value": "1"} in found["env"]
-    assert {item["name"] for item in found["env"]} >= {"KUBERNETES_SERVICE_HOST"}
+    assert found["env"] == [{"name": "A", "value": "1"}]
+    assert found["envFrom"] == [{"configMapRef": {"name": "vc-service-variables"}}]
 
 
 @pytest.mark.parametrize(

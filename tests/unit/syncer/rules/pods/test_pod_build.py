@@ -27,10 +27,7 @@ def test_a_plain_pod():
         "searches": ["web.svc.cluster.local", "svc.cluster.local", "cluster.local"],
         "options": [{"name": "ndots", "value": "5"}],
     }
-    assert spec["containers"][0]["env"] == [
-        {"name": "KUBERNETES_SERVICE_HOST", "value": "10.96.8.1"},
-        {"name": "KUBERNETES_SERVICE_PORT", "value": "443"},
-    ]
+    assert spec["containers"][0]["env"] == []
     assert not {"schedulerName", "priority", "nodeName", "status"} & set(spec)
 
 

@@ -273,31 +273,11 @@ def test_how_much_is_too_much_is_said():
     assert size_limits.check_written_size({"a": [0] * 20_000, "b": "text", "c": {"d": {}}}) == []
 
 
-def test_variables_are_counted_before_they_are_written():
-    left = size_limits.EnvironmentBudget()
-    left.take_variables(size_limits.MAX_VARIABLES)
-    with pytest.raises(RejectedError) as raised:
-        left.take_variables(1)
-    (problem,) = raised.value.problems
-    assert problem.text == (
-        "comes to more than 25000 variables of Services and envFrom sources; set"
-        " enableServiceLinks to false, or use fewer containers or sources"
-    )
-
-
 # --- the whole ------------------------------------------------------------------------------------
 
 
 def test_a_pod_of_many_parts_to_the_last_byte():
     """Everything that the builder itself writes, in one pod."""
-    taken: list[int] = []
-    asked: list[str] = []
-
-    def provided(each: Any) -> tuple[str, ...]:
-        asked.append(each["name"])
-        return ("KUBERNETES_SERVICE_PORT",)
-
-    facts = FACTS._replace(take_variables=taken.append, list_provided_variables=provided)
     owner = {"kind": "ReplicaSet", "uid": "rs", "name": "rs", "controller": True}
     tenant_pod = pod(
         {
@@ -359,7 +339,7 @@ def test_a_pod_of_many_parts_to_the_last_byte():
             },
         ],
     )
-    made = pod_build.build_super_pod(tenant_pod, facts).pod
+    made = pod_build.build_super_pod(tenant_pod, FACTS).pod
     mirror = object_meta.build_mirror_key("annotations", "far.example/a")
     secret = names.build_token_secret_name(FACTS.account_uid, "", builtin_policy.TOKEN_SECONDS)
     assert (made["apiVersion"], made["kind"]) == ("v1", "Pod")
@@ -391,14 +371,14 @@ def test_a_pod_of_many_parts_to_the_last_byte():
         },
         {"name": "KUBERNETES_SERVICE_HOST", "value": "mine"},
     ]
+    services = {"configMapRef": {"name": names.SERVICE_VARIABLES}}
     assert spec["containers"][0]["envFrom"] == [
+        services,
         {"configMapRef": {"name": names.SUPER_ROOT_CA}},
         {"configMapRef": {"name": "own"}},
     ]
-    assert [each["name"] for each in spec["initContainers"][0]["env"]] == list(
-        FACTS.service_variables
-    )
-    assert (taken, asked) == ([2, 2], ["main"])
+    assert spec["initContainers"][0]["env"] == []
+    assert spec["initContainers"][0]["envFrom"] == [services]
     assert spec["volumes"] == [
         {"name": "ca", "configMap": {"name": names.SUPER_ROOT_CA}},
         {

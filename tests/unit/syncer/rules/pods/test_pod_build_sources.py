@@ -10,7 +10,7 @@ from syncer.model.rejections import RejectedError
 from syncer.rules.pods import pod_build
 from tenancy import names, wellknown
 from tenancy.policies import MetadataSpec, TenantPolicySpec
-from tests.support.syncer.pods import ACCOUNT, FACTS, TENANT, below, build, pod
+from tests.support.syncer.pods import ACCOUNT, FACTS, TENANT, below, build, pod, rules
 
 
 def access_volume() -> dict[str, Any]:
@@ -182,15 +182,26 @@ def test_files_of_labels_and_annotations_show_the_tenants():
     assert again["annotations"] == annotations
 
 
-def test_what_an_env_source_brings_is_left_to_it():
-    facts = FACTS._replace(list_provided_variables=lambda _: {"KUBERNETES_SERVICE_HOST"})
+def test_every_container_has_the_service_variables_below_its_own_sources():
     container = {
         "name": "main",
         "image": "i",
         "env": [{"name": "KUBERNETES_SERVICE_PORT", "value": "own"}],
         "envFrom": [{"configMapRef": {"name": "c"}}],
     }
-    made = pod_build.build_super_pod(pod(containers=[container]), facts).pod
-    assert made["spec"]["containers"][0]["env"] == [
-        {"name": "KUBERNETES_SERVICE_PORT", "value": "own"}
+    spec = build(pod(containers=[container], initContainers=[{"name": "setup", "image": "i"}]))[
+        "spec"
     ]
+    first = {"configMapRef": {"name": "vc-service-variables"}}
+    assert spec["containers"][0]["env"] == container["env"]
+    assert spec["containers"][0]["envFrom"] == [first, {"configMapRef": {"name": "c"}}]
+    assert spec["initContainers"][0]["envFrom"] == [first]
+    assert spec["enableServiceLinks"] is False, "those of the super cluster stay out"
+    spec = build(pod(containers=[container], enableServiceLinks=False))["spec"]
+    assert spec["containers"][0]["envFrom"][0] == {"configMapRef": {"name": "vc-api-variables"}}
+
+
+@pytest.mark.parametrize("name", ["vc-service-variables", "vc-api-variables"])
+def test_a_tenant_names_no_config_map_of_variables(name):
+    container = {"name": "main", "image": "i", "envFrom": [{"configMapRef": {"name": name}}]}
+    assert rules(pod(containers=[container])) == {"reserved-name"}

@@ -10,8 +10,6 @@ from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.rules.pods import environment, pod_build, size_limits
 from tests.support.syncer.pods import FACTS, pod
 
-VARIABLES = {f"WEB_{number}": "1" for number in range(1000)}
-
 
 def containers(count: int, **fields: Any) -> list[dict[str, Any]]:
     return [{"name": f"c{number}", "image": "i", **fields} for number in range(count)]
@@ -51,29 +49,18 @@ def test_what_is_just_small_enough_is_carried():
     assert size_limits.check_affinity_size(1000, 101) == too_large(text)
 
 
-def test_what_is_taken_adds_up():
-    left = size_limits.EnvironmentBudget()
-    left.take_variables(1)
-    left.take_variables(24_999)
-    left.take_variables(0)
-    with pytest.raises(RejectedError) as caught:
-        left.take_variables(1)
-    assert list(caught.value.problems) == too_large(
-        "comes to more than 25000 variables of Services and envFrom sources; set"
-        " enableServiceLinks to false, or use fewer containers or sources"
+def test_what_services_bring_is_counted():
+    assert size_limits.check_variables_size(1_048_576) == []
+    assert size_limits.check_variables_size(1_048_577) == too_large(
+        "comes to 1048577 bytes of variables of Services, and the limit is 1048576; set"
+        " enableServiceLinks to false, or use fewer Services in the namespace"
     )
 
 
-def test_what_services_bring_is_counted_before_it_is_written():
-    facts = FACTS._replace(
-        service_variables=VARIABLES, take_variables=size_limits.EnvironmentBudget().take_variables
-    )
-    made = pod_build.build_super_pod(pod(containers=containers(25)), facts).pod
-    assert len(made["spec"]["containers"][24]["env"]) >= 1000
-    facts = FACTS._replace(
-        service_variables=VARIABLES, take_variables=size_limits.EnvironmentBudget().take_variables
-    )
-    assert "more than 25000 variables" in refused(facts, containers=containers(26))
+def test_a_container_more_costs_one_source():
+    made = pod_build.build_super_pod(pod(containers=containers(1000)), FACTS).pod
+    assert all(len(each["envFrom"]) == 1 for each in made["spec"]["containers"])
+    assert not any(each["env"] for each in made["spec"]["containers"])
 
 
 def test_so_is_what_it_names():
