@@ -5,6 +5,7 @@ tenant must pass through this module. A message from the super cluster's admissi
 of the super cluster.
 """
 
+import orjson
 import structlog
 
 from kubeio import Object, errors
@@ -18,6 +19,8 @@ from tenancy import names
 SYNC_FAILED = "SyncFailed"
 ADJUSTED = "SyncAdjusted"
 """Reason of the Event that reports changed or omitted fields."""
+MAX_STORED_BYTES = 1_572_864
+"""Maximum size in bytes of a stored object (`--max-request-bytes` of etcd)."""
 REFUSAL_ERRORS = (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge)
 """Errors of an API server that refuses a body."""
 
@@ -52,19 +55,32 @@ async def report_dropped_fields(
 
 
 async def report_refusal(
-    kind: SyncedKind, tenant_x: Entry | None, refusal: errors.ApiError | None, session: Session
+    kind: SyncedKind,
+    tenant_x: Entry | None,
+    refusal: errors.ApiError | None,
+    session: Session,
+    *,
+    twin: Object | None = None,
 ) -> None:
-    """Report a refused change and raise it. The status must have been synced back before."""
+    """Report a refused change and raise it. The status must have been synced back before.
+
+    `twin` is as in `report_failed`.
+    """
     if refusal is None:
         return
     if tenant_x is not None and not kind.is_expected(refusal):
-        await report_failed(kind, tenant_x, refusal, session)
+        await report_failed(kind, tenant_x, refusal, session, twin=twin)
     raise refusal
 
 
-def _redact_message(problem: errors.ApiError) -> str:
+def _redact_message(problem: errors.ApiError, size: int) -> str:
     """Return the public part of a refusal. The name of a quota or webhook is not for the tenant."""
     said = problem.server_message
+    if isinstance(problem, errors.TooLarge):
+        return (
+            f"the object has {size} bytes as JSON with what is added where it runs, and an API"
+            f" server stores at most about {MAX_STORED_BYTES}; make it smaller (rule too-large)"
+        )
     if not isinstance(problem, errors.Forbidden):
         return said
     _, found, why = said.partition("violates PodSecurity ")
@@ -76,10 +92,19 @@ def _redact_message(problem: errors.ApiError) -> str:
 
 
 async def report_failed(
-    kind: SyncedKind, tenant_x: Entry, problem: errors.ApiError, session: Session
+    kind: SyncedKind,
+    tenant_x: Entry,
+    problem: errors.ApiError,
+    session: Session,
+    *,
+    twin: Object | None = None,
 ) -> None:
-    """Report the admission message of the super cluster, without its names."""
-    said = _redact_message(problem)
+    """Report the admission message of the super cluster, without its names.
+
+    `twin` is the object that was refused, if it was written as a whole.
+    """
+    size = len(tenant_x.body) if twin is None else len(orjson.dumps(twin))
+    said = _redact_message(problem, size)
     namespace = tenant_x.namespace or tenant_x.name
     below = session.view.get_super_namespace(namespace)
     pairs = object_meta.build_name_pairs(session.tenant, below, namespace)

@@ -215,7 +215,7 @@ async def post_twin(
                 FOREIGN_RETRY_SECONDS
             )  # a level that just changed may not be in effect yet
         if not kind.is_expected(problem):
-            await rejection_events.report_failed(kind, tenant_x, problem, session)
+            await rejection_events.report_failed(kind, tenant_x, problem, session, twin=twin)
         raise
     if incomplete is not None:
         await rejection_events.report_dropped_fields(kind, tenant_x, twin, incomplete, session)
@@ -353,7 +353,7 @@ async def _compare_and_update(
         refusal, is_changed = problem, False
     if not is_changed:
         await sync_up.sync_up(kind, key, tenant_x, live, session)
-    await rejection_events.report_refusal(kind, tenant_x, refusal, session)
+    await rejection_events.report_refusal(kind, tenant_x, refusal, session, twin=twin)
     return Done()  # a change wakes the key, and `live` is out of date
 
 

@@ -10,6 +10,7 @@ or reserved key would reach the super cluster.
 import base64
 import hashlib
 import json
+import re
 from collections.abc import Collection, Iterable, Iterator, Mapping, Sequence
 from typing import Any
 
@@ -22,8 +23,19 @@ from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, WILDCARD_NAME, MetadataSpec
 
+MAX_ANNOTATIONS_BYTES = 256 * 1024
+"""Maximum size in bytes of the keys and values of all annotations of an object
+(`TotalAnnotationSizeLimitB` of the API)."""
+ANNOTATION_SIZES_FIELD = "annotationSizes"
+"""Field of the metadata of an outline: the size in bytes of each annotation, by its key. Without it
+an outline would have room for annotations that the whole object has no room for."""
+_FOREIGN_BYTES = 16 * 1024
+"""Share in bytes that is left to other writers of the super cluster, such as network plugins."""
+_LATE_BYTES = 1024
+"""Share in bytes of the records that are added to a built object, such as the revision."""
 _MAX_OWNER_BYTES = 512
-_MAX_KEYS_BYTES = 32_768  # share of the 262144 bytes that all annotations of an object share
+_MAX_KEYS_BYTES = 32_768  # share of MAX_ANNOTATIONS_BYTES
+_LABEL_VALUE = re.compile(r"([A-Za-z0-9]([-A-Za-z0-9_.]{0,61}[A-Za-z0-9])?)?")
 _UNCOMPARED_ANNOTATIONS = frozenset({wellknown.NODE_CHOICE, wellknown.STORE_REVISION})
 _MIRROR_DOMAIN = f"mirror.{wellknown.DOMAIN}"
 
@@ -115,10 +127,12 @@ def build_super_metadata(
     passing: MetadataSpec = BASELINE_POLICY.metadata,
     extra_annotations: Mapping[str, str] | None = None,
     extra_labels: Mapping[str, str] | None = None,
+    referenced: Collection[str] = (),
 ) -> Object:
     """Return the metadata of a twin. `passing` is the metadata part of the policy.
 
-    Raises RejectedError when an annotation holds the object back.
+    `referenced` are keys of annotations that the twin itself reads. Raises RejectedError when an
+    annotation holds the object back, or when the annotations are too large.
     """
     held = find_blocking_annotation(kind, tenant_metadata.get("annotations") or {}, passing)
     if held is not None:
@@ -129,8 +143,22 @@ def build_super_metadata(
     if kind in builtin_policy.UNLABELLED_KINDS:
         listed = passing.label_domains
         labels = {k: v for k, v in labels.items() if wellknown.get_key_domain(k).lower() in listed}
-    annotations = filter_annotations(kind, tenant_metadata, passing)
-    keys = encode_keys(labels, annotations)
+    added = {
+        **(extra_annotations or {}),
+        **({wellknown.OWNER: owner} if owner else {}),
+        **ownership.build_owner_annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
+    }
+    own = filter_annotations(kind, tenant_metadata, passing)
+    removable = (
+        frozenset()
+        if kind in builtin_policy.ANNOTATION_BLOCKED_KINDS
+        else frozenset(own) - {*referenced}
+    )
+    sizes = measure_annotations(own)
+    written = tenant_metadata.get(ANNOTATION_SIZES_FIELD)
+    if isinstance(written, dict):
+        sizes |= {k: v for k, v in written.items() if k in own and isinstance(v, int)}
+    annotations = _fit_annotations(own, sizes, added, labels, removable=removable)
     return {
         "name": super_name or tenant_metadata["name"],
         "namespace": super_namespace,
@@ -139,14 +167,85 @@ def build_super_metadata(
             **(extra_labels or {}),
             **ownership.build_owner_labels(tenant, tenant_namespace),
         },
-        "annotations": {
-            **annotations,
-            **(extra_annotations or {}),
-            **({wellknown.OWNER: owner} if owner else {}),
-            **({wellknown.SYNCED_KEYS: keys} if keys else {}),
-            **ownership.build_owner_annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
-        },
+        "annotations": {**annotations, **added},
     }
+
+
+def count_annotation_bytes(annotations: Mapping[str, str]) -> int:
+    """Return the size in bytes of annotations, as the API counts it."""
+    return sum(measure_annotations(annotations).values())
+
+
+def measure_annotations(annotations: Mapping[str, Any]) -> dict[str, int]:
+    """Return the size in bytes of each annotation with its key."""
+    return {
+        key: len(f"{key}{value}".encode(errors="replace")) for key, value in annotations.items()
+    }
+
+
+def _fit_annotations(
+    own: dict[str, str],
+    sizes: Mapping[str, int],
+    added: Mapping[str, str],
+    labels: Iterable[str],
+    *,
+    removable: frozenset[str],
+) -> dict[str, str]:
+    """Return the tenant's annotations and the record of the keys, as far as there is room.
+
+    The API limits the size of all annotations together, and the tenant may have used it up. The
+    record is left out first. Then the largest of the tenant's `removable` annotations without a
+    prefix are left out. They mean nothing in the super cluster. Raises RejectedError if the rest is
+    still too large.
+    """
+    there = count_annotation_bytes(added)
+    room = MAX_ANNOTATIONS_BYTES - _FOREIGN_BYTES - there
+    keys = encode_keys(labels, own)
+    record = {wellknown.SYNCED_KEYS: keys} if keys else {}
+    size, kept = sum(sizes.values()), dict(own)
+    if size + count_annotation_bytes(record) <= room:
+        return {**kept, **record}
+    for key in sorted(removable, key=lambda each: (-sizes[each], each)):
+        if size <= room:
+            break
+        if not wellknown.get_key_domain(key):
+            size -= sizes[key]
+            del kept[key]
+    if size + there > MAX_ANNOTATIONS_BYTES - _LATE_BYTES:
+        text = (
+            f"come to {size + there} bytes where it runs, with those that are added there, and the"
+            f" limit is {MAX_ANNOTATIONS_BYTES}; use fewer or shorter ones"
+        )
+        raise RejectedError(RejectionProblem("too-large", "metadata.annotations", text))
+    return kept
+
+
+def find_left_out(
+    kind: str,
+    tenant_metadata: Mapping[str, Any],
+    twin_metadata: Mapping[str, Any],
+    passing: MetadataSpec,
+) -> list[RejectionProblem]:
+    """Return a notice for the annotations that a twin lacks because there was no room."""
+    own = filter_annotations(kind, tenant_metadata, passing)
+    left_out = sorted(own.keys() - twin_metadata["annotations"].keys())
+    if not left_out:
+        return []
+    more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
+    text = (
+        f"and those that are added where it runs are larger than {MAX_ANNOTATIONS_BYTES} bytes"
+        f" together: {left_out[0]}{more} is left out there, and stays in your cluster; use shorter"
+        " ones"
+    )
+    return [RejectionProblem("too-large", "metadata.annotations", text)]
+
+
+def build_controller_label(uid: str) -> str:
+    """Return a controller's UID as the value of a label: a digest if it is no such value."""
+    if _LABEL_VALUE.fullmatch(uid):
+        return uid
+    digest = hashlib.sha256(uid.encode(errors="replace")).digest()
+    return base64.b32encode(digest).decode()[:16].lower()
 
 
 def get_controller(metadata: Mapping[str, Any]) -> Mapping[str, Any] | None:

@@ -19,6 +19,7 @@ from msgspec import structs
 
 from kubeio import Object
 from kubeio.cache.store import Entry
+from syncer.model import object_meta
 from syncer.model.unstructured import as_mapping
 from tenancy import wellknown
 
@@ -71,6 +72,7 @@ def build_outline(found: Mapping[str, Any]) -> Object:
             key: value if key == wellknown.SYNCED_KEYS else _shorten_value(value)
             for key, value in annotations.items()
         }
+        metadata[object_meta.ANNOTATION_SIZES_FIELD] = object_meta.measure_annotations(annotations)
     kept = {key: value for key, value in found.items() if key not in _OMITTED_FIELDS}
     return {
         **kept,

@@ -84,6 +84,8 @@ class FieldRefRewriter:
         self._labels = metadata.get("labels") or {}
         self._annotations = metadata.get("annotations") or {}
         self.needed_annotations: dict[str, str] = {}
+        self.referenced_annotations: set[str] = set()
+        """Keys of synced annotations that the pod reads."""
 
     def rewrite_field_ref(self, ref: Mapping[str, Any]) -> dict[str, Any]:
         """Return the reference that reads the tenant's value in the super pod."""
@@ -115,6 +117,8 @@ class FieldRefRewriter:
             else object_meta.is_annotation_synced("Pod", key, self._passing)
         )
         if passes:
+            if field == "annotations":
+                self.referenced_annotations.add(key)
             return path
         mirror = object_meta.build_mirror_key(field, key)
         self.needed_annotations[mirror] = str(values.get(key, ""))

@@ -118,6 +118,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         mirrors,
         passing=context.policy.metadata,
     )
+    notices += object_meta.find_left_out("Pod", metadata, super_metadata, context.policy.metadata)
     if choice is not None:
         super_metadata["annotations"][wellknown.NODE_CHOICE] = choice.digest
     if controller is not None:
@@ -152,12 +153,19 @@ def build_metadata(
         metadata,
         super_namespace=super_namespace,
         passing=passing,
-        extra_labels={wellknown.CONTROLLER: controller["uid"]} if controller else None,
+        extra_labels=_build_controller_labels(controller),
         extra_annotations={
             **mirrors.needed_annotations,
             wellknown.CONTAINERS: ",".join(containers),
         },
+        referenced=mirrors.referenced_annotations,
     )
+
+
+def _build_controller_labels(controller: Mapping[str, Any] | None) -> dict[str, str]:
+    if controller is None:
+        return {}
+    return {wellknown.CONTROLLER: object_meta.build_controller_label(str(controller["uid"]))}
 
 
 def build_field_mirrors(tenant_pod: Mapping[str, Any], passing: MetadataSpec) -> FieldRefRewriter:

@@ -10,7 +10,7 @@ selects pods or namespaces of other tenants.
 from collections.abc import Callable, Collection, Mapping, Sequence
 from typing import Any, NamedTuple
 
-from syncer.model import builtin_policy, label_selectors
+from syncer.model import builtin_policy, label_selectors, object_meta
 from syncer.model.rejections import RejectionProblem
 from syncer.rules.nodes.tenant_node_changes import NO_CHANGES, TenantNodeChanges
 from syncer.rules.pods import node_selection, size_limits
@@ -133,7 +133,11 @@ def build_default_spread(controller_kind: str, controller_uid: str) -> list[dict
             "maxSkew": skew,
             "topologyKey": key,
             "whenUnsatisfiable": "ScheduleAnyway",
-            "labelSelector": {"matchLabels": {wellknown.CONTROLLER: controller_uid}},
+            "labelSelector": {
+                "matchLabels": {
+                    wellknown.CONTROLLER: object_meta.build_controller_label(controller_uid)
+                }
+            },
         }
         for key, skew in builtin_policy.SPREAD_DEFAULTS
     ]

@@ -9,7 +9,14 @@ from typing import Any
 import pytest
 
 from kubeio import Object
-from tenancy.resources import CONFIG_MAPS, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES
+from tenancy.resources import (
+    CONFIG_MAPS,
+    NETWORK_POLICIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SECRETS,
+    SERVICES,
+)
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
@@ -161,3 +168,63 @@ async def test_the_longest_names(synced: SyncerWorld):
     below = await eventually(lambda: synced.twin(SERVICES, space, LABEL))
     assert below["spec"]["selector"].items() >= long_label.items()
     assert below["spec"]["ports"][0]["name"] == "p" * 63
+
+
+FULL = 256 * 1024
+"""Bytes of the annotations of an object."""
+_FILES = [
+    {"path": "all", "fieldRef": {"fieldPath": "metadata.annotations"}},
+    {"path": "labels", "fieldRef": {"fieldPath": "metadata.labels"}},
+]
+
+
+async def test_objects_with_all_the_annotations_that_the_api_takes(synced: SyncerWorld):
+    """Those that are added have no room, so that the tenant's largest stay in the tenant."""
+    space = await synced.namespace()
+    full = {"large": "v" * (FULL - 5 - 6), "small": "s"}
+    for resource, fields in (
+        (CONFIG_MAPS, {"data": {"a": "b"}}),
+        (SECRETS, {"stringData": {"a": "b"}}),
+        (PERSISTENT_VOLUME_CLAIMS, {"spec": _claim("c")["spec"]}),
+        (NETWORK_POLICIES, {"spec": {"podSelector": {}}}),
+    ):
+        metadata = {"name": "full", "annotations": full}
+        await synced.above.create(resource, {"metadata": metadata, **fields}, namespace=space)
+    volumes = [
+        {"name": "down", "downwardAPI": {"items": _FILES}},
+        {"name": "map", "configMap": {"name": "full"}},
+        {"name": "secret", "secret": {"secretName": "full"}},
+    ]
+    body = pod("full", volumes=volumes)
+    body["metadata"]["annotations"] = {"large": "v" * 210_000, "small": "s"}
+    await synced.above.create(PODS, body, namespace=space)
+    twin = await eventually(lambda: synced.twin(PODS, space, "full"), within=30)
+    annotations = twin["metadata"]["annotations"]
+    assert ("large" in annotations, annotations["small"]) == (False, "s")
+    assert 'large="vvv' in annotations["mirror.tenancy.x-k8s.io/annotations"]
+    for resource in (CONFIG_MAPS, SECRETS, PERSISTENT_VOLUME_CLAIMS, NETWORK_POLICIES):
+        found = await eventually(lambda r=resource: synced.twin(r, space, "full"))
+        assert "large" not in found["metadata"]["annotations"]
+        assert found["metadata"]["annotations"]["small"] == "s"
+    told = [each["message"] for each in await synced.events(space)]
+    assert any("larger than 262144 bytes" in each for each in told)
+    # It is at rest, and a change that fits is carried.
+    since = synced.mark("super")
+    await synced.idle()
+    assert synced.writes("super", since) == []
+    change = {"metadata": {"annotations": {"large": "short", "small": None}}}
+    await synced.above.patch(PODS, "full", change, namespace=space)
+    await eventually(
+        lambda: synced.twin(PODS, space, "full"),
+        until=lambda found: found["metadata"]["annotations"].get("large") == "short",
+    )
+    service: Any = {
+        "metadata": {"name": "full", "annotations": {**full}},
+        "spec": {"ports": [{"port": 80}]},
+    }
+    await synced.above.create(SERVICES, service, namespace=space)
+    await eventually(
+        lambda: synced.events(space),
+        until=lambda found: any("the limit is 262144" in each["message"] for each in found),
+    )
+    assert not await synced.has_twin(SERVICES, space, "full")
