@@ -142,6 +142,20 @@ class AccessSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     ephemeral_containers: bool = True
 
 
+class HostsFileSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Rewriting of `/etc/hosts`, in which a kubelet writes the super namespace of a pod."""
+
+    image: str = ""
+    """Image with `/bin/sh` and `sed` of the init container that rewrites the file. Empty: the file
+    stays as the kubelet writes it."""
+
+
+class PodsSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Additions to the pods of a tenant."""
+
+    hosts_file: HostsFileSpec = HostsFileSpec()
+
+
 class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`TenantPolicy.spec`. Without fields it is the policy `baseline`."""
 
@@ -150,6 +164,7 @@ class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     nodes: NodesSpec = NodesSpec()
     network: NetworkSpec = NetworkSpec()
     metadata: MetadataSpec = MetadataSpec()
+    pods: PodsSpec = PodsSpec()
     daemon_sets: AdmissionMode = "Allow"
     storage: StorageSpec = StorageSpec()
     access: AccessSpec = AccessSpec()

@@ -1,7 +1,7 @@
 """DNS settings of a super pod: the tenant's DNS server, written out in dnsConfig.
 
-Pure. Owns dnsPolicy, dnsConfig, the domain of the host name, and the choice of the DNS server for a
-tenant's pods.
+Pure. Owns dnsPolicy, dnsConfig, the domain of the host name, the hosts file, and the choice of the
+DNS server for a tenant's pods.
 
 Hazard: while the tenant has a DNS server, dnsPolicy must be None, unless the node's own resolver is
 allowed. With another policy the super kubelet would write its own cluster's DNS server.
@@ -16,6 +16,22 @@ from syncer.model.tenant_view import DNS_OFFSET, DNS_SERVICE, TenantView
 MAX_NAME_SERVERS = 3
 MAX_SEARCHES = 32
 MAX_HOST_NAME = 64
+HOSTS_NAME = "vc-hosts"
+"""Name of the init container that rewrites the hosts file, and of its volume."""
+HOSTS_PATH = "/etc/hosts"
+_HOSTS_FOLDER = "/vc-hosts"
+_HOSTS_FILE = "hosts"
+_COUNTED_RESOURCES = ("cpu", "memory")
+_SECURITY_CONTEXT = {
+    "allowPrivilegeEscalation": False,
+    "capabilities": {"drop": ["ALL"]},
+    "readOnlyRootFilesystem": True,
+    "runAsGroup": 65534,
+    "runAsNonRoot": True,
+    "runAsUser": 65534,
+    "seccompProfile": {"type": "RuntimeDefault"},
+}
+"""Security context of the init container. It is allowed at the level restricted."""
 
 
 class DnsResolver(NamedTuple):
@@ -145,3 +161,60 @@ def build_host_name(
         text = f"makes a host name of {len(whole)} characters; shorten it to {MAX_HOST_NAME}"
         raise RejectedError(RejectionProblem("host-name", "spec.setHostnameAsFQDN", text))
     return {"hostnameOverride": whole}
+
+
+def needs_hosts_file(spec: Mapping[str, Any]) -> bool:
+    """Return whether a kubelet writes the super namespace into the hosts file of a pod."""
+    is_override = spec.get("setHostnameAsFQDN") or spec.get("hostnameOverride")
+    return bool(spec.get("subdomain")) and not (spec.get("hostNetwork") or is_override)
+
+
+def write_hosts_file(
+    spec: dict[str, Any], *, image: str, super_namespace: str, namespace: str, domain: str
+) -> list[RejectionProblem]:
+    """Add the init container that rewrites the hosts file, and its mounts, in place.
+
+    The init container replaces the namespace and the domain in the kubelet's file, which has the
+    addresses of the pod and its host aliases. A kubelet writes no file of its own into a container
+    that mounts one at this path (`makeMounts` in pkg/kubelet/kubelet_pods.go). Returns a notice if
+    the pod uses the reserved name.
+    """
+    containers = [*(spec.get("initContainers") or ()), *spec["containers"]]
+    named = {each.get("name") for each in (*containers, *(spec.get("volumes") or ()))}
+    if HOSTS_NAME in named:
+        text = f"uses the name {HOSTS_NAME}, so that `hostname -f` prints another domain. Rename it"
+        return [RejectionProblem("hosts-file", "spec", text)]
+    mount = {"name": HOSTS_NAME, "mountPath": HOSTS_PATH, "subPath": _HOSTS_FILE}
+    for container in containers:
+        mounts = container.get("volumeMounts") or []
+        if all(str(each.get("mountPath")).rstrip("/") != HOSTS_PATH for each in mounts):
+            container["volumeMounts"] = [*mounts, mount]
+    expression = rf"s/\.{super_namespace}\.svc\.[^[:space:]]*/.{namespace}.svc.{domain}/"
+    command = f"sed '{expression}' {HOSTS_PATH} > {_HOSTS_FOLDER}/{_HOSTS_FILE}"
+    writer: dict[str, Any] = {
+        "name": HOSTS_NAME,
+        "image": image,
+        "imagePullPolicy": "IfNotPresent",
+        "command": ["/bin/sh", "-c", command],
+        "resources": _copy_resources(spec["containers"][0]),
+        "securityContext": _SECURITY_CONTEXT,
+        "volumeMounts": [{"name": HOSTS_NAME, "mountPath": _HOSTS_FOLDER}],
+    }
+    spec["initContainers"] = [writer, *(spec.get("initContainers") or ())]
+    spec["volumes"] = [*(spec.get("volumes") or ()), {"name": HOSTS_NAME, "emptyDir": {}}]
+    return []
+
+
+def _copy_resources(container: Mapping[str, Any]) -> dict[str, Any]:
+    """Return the CPU and memory of a container, for an init container.
+
+    The quality of service class of the pod stays the same. Its requests do not grow, because the
+    init container has ended when the other one starts.
+    """
+    found = container.get("resources") or {}
+    copied = {
+        field: {name: found[field][name] for name in _COUNTED_RESOURCES if name in found[field]}
+        for field in ("limits", "requests")
+        if found.get(field)
+    }
+    return {field: values for field, values in copied.items() if values}

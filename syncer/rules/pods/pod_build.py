@@ -218,16 +218,26 @@ def _write_spec(
     spec["serviceAccountName"] = names.WORKLOAD_ACCOUNT
     spec["automountServiceAccountToken"] = False
     spec["enableServiceLinks"] = False
+    notices: list[RejectionProblem] = []
+    image = facts.policy.pods.hosts_file.image
+    if image and dns.needs_hosts_file(tenant_spec):
+        notices += dns.write_hosts_file(
+            spec,
+            image=image,
+            super_namespace=facts.super_namespace,
+            namespace=namespace,
+            domain=domain,
+        )
     grace = tenant_spec.get("terminationGracePeriodSeconds")
     if not isinstance(grace, int):
-        return []
+        return notices
     spec["terminationGracePeriodSeconds"] = min(grace, builtin_policy.MAX_GRACE_SECONDS)
     if grace <= builtin_policy.MAX_GRACE_SECONDS:
-        return []
+        return notices
     text = (
         f"is shortened to {builtin_policy.MAX_GRACE_SECONDS} seconds, the longest that is offered"
     )
-    return [RejectionProblem("grace", "spec.terminationGracePeriodSeconds", text)]
+    return [*notices, RejectionProblem("grace", "spec.terminationGracePeriodSeconds", text)]
 
 
 def write_containers(

@@ -1,12 +1,18 @@
-"""Resolvers and host names of a super pod."""
+"""Resolvers, host names and the hosts file of a super pod."""
 
 from __future__ import annotations
+
+import subprocess
+from pathlib import Path
+from typing import Any
 
 import pytest
 
 from syncer.model.rejections import RejectedError
-from syncer.rules.pods import dns
+from syncer.rules.pods import dns, pod_build, pod_facts
 from syncer.rules.pods.dns import DnsResolver
+from tenancy.policies import HostsFileSpec, PodsSpec, TenantPolicySpec
+from tests.support.syncer.pods import FACTS, TENANT, build, pod
 
 RESOLVER = DnsResolver(server="10.96.8.10", domain="cluster.local", allows_node_dns=False)
 
@@ -109,3 +115,125 @@ def test_a_host_name_of_its_own_goes_before_the_pods_name():
     assert dns.build_host_name(spec, "p", "web", "c.local") == {
         "hostnameOverride": "p.db.web.svc.c.local"
     }
+
+
+# --- the hosts file -------------------------------------------------------------------------------
+
+IMAGE = "registry.example/busybox:1"
+POLICY = TenantPolicySpec(pods=PodsSpec(hosts_file=HostsFileSpec(image=IMAGE)))
+OF_A_SET = {"hostname": "web-0", "subdomain": "nginx"}
+MOUNT = {"name": "vc-hosts", "mountPath": "/etc/hosts", "subPath": "hosts"}
+
+
+def built(**spec: Any) -> pod_build.BuiltPod:
+    return pod_build.build_super_pod(pod(**spec), FACTS._replace(policy=POLICY))
+
+
+def test_it_is_off_by_default():
+    spec = build(pod(**OF_A_SET))["spec"]
+    assert "initContainers" not in spec
+    assert "volumes" not in spec
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {},
+        {"hostname": "web-0"},
+        {**OF_A_SET, "setHostnameAsFQDN": True},
+        {**OF_A_SET, "hostnameOverride": "own"},
+    ],
+)
+def test_where_a_kubelet_writes_no_domain_nothing_is_added(spec):
+    assert "initContainers" not in built(**spec).pod["spec"]
+    assert not dns.needs_hosts_file({**OF_A_SET, "hostNetwork": True})
+
+
+def test_every_container_mounts_the_rewritten_file():
+    own = {"name": "data", "mountPath": "/data"}
+    made = built(
+        **OF_A_SET,
+        initContainers=[{"name": "setup", "image": "i"}],
+        containers=[
+            {"name": "main", "image": "i", "volumeMounts": [own]},
+            {"name": "own", "image": "i", "volumeMounts": [{**own, "mountPath": "/etc/hosts"}]},
+        ],
+        volumes=[{"name": "data", "emptyDir": {}}],
+    )
+    spec = made.pod["spec"]
+    writer, setup = spec["initContainers"]
+    assert (writer["name"], writer["image"]) == ("vc-hosts", IMAGE)
+    assert setup["volumeMounts"] == [MOUNT], "also before the pod runs"
+    assert spec["containers"][0]["volumeMounts"] == [own, MOUNT]
+    assert spec["containers"][1]["volumeMounts"] == [{**own, "mountPath": "/etc/hosts"}]
+    assert [each["name"] for each in spec["volumes"]] == ["data", "vc-hosts"]
+    assert "vc-hosts" not in made.pod["metadata"]["annotations"]["tenancy.x-k8s.io/containers"]
+    assert made.adjustments == ()
+
+
+def test_the_init_container_is_allowed_at_the_level_restricted():
+    context = built(**OF_A_SET).pod["spec"]["initContainers"][0]["securityContext"]
+    assert context["allowPrivilegeEscalation"] is False
+    assert context["capabilities"] == {"drop": ["ALL"]}
+    assert context["runAsNonRoot"] is True
+    assert context["seccompProfile"] == {"type": "RuntimeDefault"}
+
+
+@pytest.mark.parametrize(
+    ("resources", "copied"),
+    [
+        (None, {}),
+        ({"limits": {"example.com/gpu": "1"}}, {}),
+        (
+            {"limits": {"cpu": "1", "memory": "1Gi", "example.com/gpu": "1"}, "requests": {}},
+            {"limits": {"cpu": "1", "memory": "1Gi"}},
+        ),
+        ({"requests": {"cpu": "1"}}, {"requests": {"cpu": "1"}}),
+    ],
+)
+def test_the_quality_of_service_stays(resources, copied):
+    container = {"name": "main", "image": "i", **({"resources": resources} if resources else {})}
+    spec = built(**OF_A_SET, containers=[container, {"name": "other", "image": "i"}]).pod["spec"]
+    assert spec["initContainers"][0]["resources"] == copied
+
+
+@pytest.mark.parametrize(
+    "spec",
+    [
+        {"containers": [{"name": "vc-hosts", "image": "i"}]},
+        {"volumes": [{"name": "vc-hosts", "emptyDir": {}}]},
+    ],
+)
+def test_a_pod_with_the_name_is_told_and_runs_without(spec):
+    made = built(**OF_A_SET, **spec)
+    (notice,) = made.adjustments
+    assert notice.rule == "hosts-file"
+    assert "initContainers" not in made.pod["spec"]
+
+
+def test_a_running_pod_is_left_alone():
+    tenant_pod = pod(**OF_A_SET)
+    made = pod_build.build_super_pod(tenant_pod, FACTS._replace(policy=POLICY)).pod
+    live = {**made, "metadata": {**made["metadata"], "uid": "twin"}}
+    assert pod_facts.build_running_patch(tenant_pod, live, TENANT) is None
+
+
+HOSTS = """# Kubernetes-managed hosts file.
+127.0.0.1\tlocalhost
+::1\tlocalhost ip6-localhost ip6-loopback
+10.1.2.3\tweb-0.nginx.{namespace}.svc.super.example\tweb-0
+fd00::3\tweb-0.nginx.{namespace}.svc.super.example\tweb-0
+
+# Entries added by HostAliases.
+10.1.2.9\tnginx.example\tother.svc.example
+"""
+
+
+def test_the_script_writes_the_tenants_name(tmp_path: Path):
+    """With the sed of this machine, on a file as a kubelet writes it."""
+    (tmp_path / "etc").write_text(HOSTS.format(namespace=FACTS.super_namespace))
+    shell, option, script = built(**OF_A_SET).pod["spec"]["initContainers"][0]["command"]
+    script = script.replace("/etc/hosts", f"{tmp_path}/etc").replace("/vc-hosts/", f"{tmp_path}/")
+    subprocess.run([shell, option, script], check=True, timeout=10)
+    plain = HOSTS.replace("super.example", "cluster.local").format(namespace="web")
+    assert (tmp_path / "hosts").read_text() == plain
