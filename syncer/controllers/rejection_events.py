@@ -78,8 +78,8 @@ def _redact_message(problem: errors.ApiError, size: int) -> str:
     said = problem.server_message
     if isinstance(problem, errors.TooLarge):
         return (
-            f"the object has {size} bytes as JSON with what is added where it runs, and an API"
-            f" server stores at most about {MAX_STORED_BYTES}; make it smaller (rule too-large)"
+            f"The object has {size} bytes as JSON with what is added where it runs. An API server"
+            f" stores at most about {MAX_STORED_BYTES}. Make it smaller (rule too-large)."
         )
     if not isinstance(problem, errors.Forbidden):
         return said

@@ -214,7 +214,7 @@ def _fit_annotations(
     if size + there > MAX_ANNOTATIONS_BYTES - _LATE_BYTES:
         text = (
             f"come to {size + there} bytes where it runs, with those that are added there, and the"
-            f" limit is {MAX_ANNOTATIONS_BYTES}; use fewer or shorter ones"
+            f" limit is {MAX_ANNOTATIONS_BYTES}. Use fewer or shorter ones"
         )
         raise RejectedError(RejectionProblem("too-large", "metadata.annotations", text))
     return kept
@@ -234,7 +234,7 @@ def find_left_out(
     more = f" and {len(left_out) - 1} more" if len(left_out) > 1 else ""
     text = (
         f"and those that are added where it runs are larger than {MAX_ANNOTATIONS_BYTES} bytes"
-        f" together: {left_out[0]}{more} is left out there, and stays in your cluster; use shorter"
+        f" together: {left_out[0]}{more} is left out there, and stays in your cluster. Use shorter"
         " ones"
     )
     return [RejectionProblem("too-large", "metadata.annotations", text)]

@@ -186,8 +186,8 @@ async def _delete(key: Key, entry: Entry, session: Session) -> None:
 async def _report_name_taken(key: Key, session: Session) -> Result:
     """Report a foreign object to the pods that wait. It is not touched."""
     message = (
-        f"the ConfigMap {key.name} with its service variables: the name is taken where the pod"
-        " runs; ask your platform administrator (rule name-taken)"
+        f"The ConfigMap {key.name} for its service variables: the name is taken where the pod runs."
+        " Ask your platform administrator (rule name-taken)."
     )
     for tenant_x in _list_waiting_pods(key, session):
         await session.event_recorder.record(

@@ -189,7 +189,10 @@ POD_SPEC: FieldRules = {
         "dns", "is added to the settings that make the pod use your cluster's DNS"
     ),
     "dnsPolicy": BuiltField("dns", "takes effect. The cluster's DNS is the DNS of your cluster"),
-    "enableServiceLinks": BuiltField("environment", "takes effect with your cluster's services"),
+    "enableServiceLinks": BuiltField(
+        "environment",
+        "takes effect with your cluster's services, below `envFrom` and `env`, at each start",
+    ),
     "ephemeralContainers": BuiltField(
         "ephemeral_containers", "are added to the running pod, by the table below"
     ),

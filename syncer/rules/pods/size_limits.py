@@ -64,7 +64,7 @@ def check_variables_size(size: int) -> list[RejectionProblem]:
         return []
     text = (
         f"comes to {size} bytes of variables of Services, and the limit is"
-        f" {service_variables.MAX_VARIABLE_BYTES}; set enableServiceLinks to false, or use fewer"
+        f" {service_variables.MAX_VARIABLE_BYTES}. Set enableServiceLinks to false, or use fewer"
         " Services in the namespace"
     )
     return [_build_problem(text)]

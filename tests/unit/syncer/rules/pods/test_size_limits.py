@@ -52,7 +52,7 @@ def test_what_is_just_small_enough_is_carried():
 def test_what_services_bring_is_counted():
     assert size_limits.check_variables_size(1_048_576) == []
     assert size_limits.check_variables_size(1_048_577) == too_large(
-        "comes to 1048577 bytes of variables of Services, and the limit is 1048576; set"
+        "comes to 1048577 bytes of variables of Services, and the limit is 1048576. Set"
         " enableServiceLinks to false, or use fewer Services in the namespace"
     )
 
