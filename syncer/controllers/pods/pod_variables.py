@@ -33,7 +33,8 @@ the text for pods of the same controllers."""
 
 def count_bytes(namespace: str, *, links: bool, session: Session) -> int:
     """Return the size in bytes of the variables that a pod of a namespace gets."""
-    return service_variables.count_bytes(_list_variables(namespace, session, links=links))
+    variables = _list_variables(namespace, session, links=links)
+    return session.service_variables.count_bytes(variables)
 
 
 def get_outdated_key(namespace: str, *, links: bool, session: Session) -> Key | None:
@@ -43,10 +44,16 @@ def get_outdated_key(namespace: str, *, links: bool, session: Session) -> Key | 
     entry = get_super_config_map(key, session)
     if entry is None or entry.deleting or session.is_leaving(key, entry):
         return key
+    memory, variables = session.service_variables, _list_variables(namespace, session, links=links)
+    if memory.current is not None and (
+        memory.current[0] is entry and memory.current[1] is variables
+    ):
+        return None
     wanted = _build(key, session)
     is_own = session.tenant.owns({"annotations": entry.annotations})
     if wanted is None or not is_own or _build_change(entry.decode(), wanted) is not None:
         return key
+    memory.current = (entry, variables)
     return None
 
 

@@ -41,11 +41,8 @@ def is_changed(old: Entry | None, new: Entry | None) -> bool:
 
 
 def _get_variables(service: Entry | None) -> EnvironmentVariables:
-    found = service.decode() if service is not None else {}
     try:
-        if not _has_address(found):
-            return {}
-        return _build_variables_of_service(found["metadata"]["name"], found["spec"])
+        return _build_variables(service.decode()) if service is not None else {}
     except MALFORMED_OBJECT_ERRORS:
         return {}  # from a hostile API
 
@@ -73,20 +70,27 @@ def build_service_variables(
     services: Iterable[ServiceObject], namespace: str, *, links: bool
 ) -> EnvironmentVariables:
     """Return the variables that a kubelet derives from the Services that a pod may see."""
-    found: dict[str, ServiceObject] = {}
-    for service in services:
-        metadata = service["metadata"]
-        name, there = metadata["name"], metadata.get("namespace", "")
-        if not _has_address(service):
-            continue
-        if (there, name) == API_SERVICE or (
-            links and there == namespace and name != API_SERVICE[1]
-        ):
-            found[name] = service
-    variables: EnvironmentVariables = {}
-    for name in sorted(found):
-        variables.update(_build_variables_of_service(name, found[name]["spec"]))
-    return variables
+    found = {
+        (service["metadata"].get("namespace", ""), service["metadata"]["name"]): service
+        for service in services
+    }
+    variables = {place: _build_variables(service) for place, service in found.items()}
+    return _merge_visible(variables, namespace, links=links)
+
+
+def _merge_visible(
+    variables: Mapping[tuple[str, str], EnvironmentVariables], namespace: str, *, links: bool
+) -> EnvironmentVariables:
+    """Return the variables of the Services that a pod may see, by namespace and name of each."""
+    visible = {
+        name: found
+        for (there, name), found in variables.items()
+        if (there, name) == API_SERVICE or (links and there == namespace and name != API_SERVICE[1])
+    }
+    merged: EnvironmentVariables = {}
+    for name in sorted(visible):
+        merged |= visible[name]
+    return merged
 
 
 def build_external_api_services(master: ServiceObject, endpoint: str) -> list[ServiceObject]:
@@ -112,6 +116,10 @@ class ServiceVariables:
         self._cached_for: tuple[str, bool] = ("", False)
         self._services: list[Entry] = []
         self._variables: EnvironmentVariables = {}
+        self._of_services: dict[tuple[str, str], tuple[Entry, EnvironmentVariables]] = {}
+        self._counted: tuple[EnvironmentVariables, int] | None = None
+        self.current: tuple[Entry, EnvironmentVariables] | None = None
+        """The last ConfigMap that was found current, with the variables."""
 
     def get_variables(
         self, namespace: str, services: list[Entry], *, links: bool
@@ -119,10 +127,25 @@ class ServiceVariables:
         """Return the variables that these Services add to the pods of a namespace."""
         # Entries are never changed, so the same entries produce the same variables.
         if (namespace, links) != self._cached_for or services != self._services:
-            decoded = [entry.decode() for entry in services]
-            self._variables = build_service_variables(decoded, namespace, links=links)
+            self._of_services = {
+                each.key: (each, self._get_variables_of(each)) for each in services
+            }
+            found = {place: variables for place, (_, variables) in self._of_services.items()}
+            self._variables = _merge_visible(found, namespace, links=links)
             self._cached_for, self._services = (namespace, links), services
         return self._variables
+
+    def _get_variables_of(self, entry: Entry) -> EnvironmentVariables:
+        known = self._of_services.get(entry.key)
+        if known is not None and known[0] is entry:
+            return known[1]
+        return _get_variables(entry)
+
+    def count_bytes(self, variables: EnvironmentVariables) -> int:
+        """Return the size of variables in bytes."""
+        if self._counted is None or self._counted[0] is not variables:
+            self._counted = (variables, count_bytes(variables))
+        return self._counted[1]
 
 
 def list_tenant_variables(
@@ -144,6 +167,12 @@ def list_tenant_variables(
     if links:
         own += store.list(namespace)
     return cache.get_variables(namespace, own, links=links)
+
+
+def _build_variables(service: ServiceObject) -> EnvironmentVariables:
+    if not _has_address(service):
+        return {}
+    return _build_variables_of_service(service["metadata"]["name"], service["spec"])
 
 
 def _has_address(service: ServiceObject) -> bool:

@@ -79,6 +79,21 @@ def test_namespaces_and_pods_without_links_do_not_get_each_others(world):
         assert set(hosts(world, "default")) == {"KUBERNETES"}
 
 
+def test_a_service_without_the_shape_of_one_adds_nothing(world):
+    version = {"resourceVersion": f"{next(VERSIONS)}"}
+    spec = {"clusterIP": "10.96.8.30", "ports": [7]}
+    world.tenant_has("Service", "odd", metadata=version, spec=spec)
+    assert set(hosts(world)) == {"KUBERNETES", "S0", "S1", "S2"}
+
+
+def test_one_changed_service_is_read_and_no_other(world):
+    hosts(world)
+    world.decoded.clear()
+    tenant_service(world, "s1", "10.96.8.99")
+    assert hosts(world)["S1"] == "10.96.8.99"
+    assert world.decoded == ["s1"]
+
+
 def test_a_pod_without_links_reads_no_services(world):
     assert set(hosts(world, links=False)) == {"KUBERNETES"}
     assert world.decoded == ["kubernetes"]
