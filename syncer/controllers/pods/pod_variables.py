@@ -17,6 +17,7 @@ from syncer.controllers import adoption, live_reads, rejection_events, sync_down
 from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import SERVICE_VARIABLES, Key
 from syncer.model.references import ObjectReference
+from syncer.model.tenant_view import API_SERVICE
 from syncer.rules.configuration import cache_transforms, config_maps_secrets, service_variables
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.guarded_writer import SUPER_SIDE
@@ -78,10 +79,11 @@ async def reconcile_service_variables(key: Key, session: Session) -> Result:
     entry = get_super_config_map(key, session)
     if session.is_behind(key, None, entry):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
-    wanted = _build(key, session)
-    if wanted is None or not _is_needed(key, session):
+    wanted, is_needed = _build(key, session), _is_needed(key, session)
+    if wanted is None or not is_needed:
         await adoption.find_vanished_twin(session.kinds[CONFIG_MAPS.kind], key, session)
-        return Done()
+        waits = is_needed and _lacks_api(key, session)
+        return RequeueAfter(CACHE_BEHIND_SECONDS) if waits else Done()
     size = service_variables.count_bytes(wanted.get("data") or {})
     if size > service_variables.MAX_VARIABLE_BYTES or (entry is not None and entry.deleting):
         return Done()  # new pods are rejected, or the end of the ConfigMap queues the key
@@ -113,10 +115,23 @@ def _list_variables(
     )
 
 
+def _lacks_api(key: Key, session: Session) -> bool:
+    """Return True if only the Service of the tenant's API is missing.
+
+    Its API server creates it again. Until then no ConfigMap is written. Otherwise a kubelet would
+    give the address of the super cluster's API to containers.
+    """
+    is_there = session.stores["Namespace"].get("", key.namespace) is not None
+    return is_there and session.stores["Service"].get(*API_SERVICE) is None
+
+
 def _build(key: Key, session: Session) -> Object | None:
-    """Return the ConfigMap as it should be. None if its tenant namespace does not exist."""
+    """Return the ConfigMap as it should be.
+
+    None if its tenant namespace or the Service of the tenant's API does not exist.
+    """
     namespace = session.stores["Namespace"].get("", key.namespace)
-    if namespace is None:
+    if namespace is None or _lacks_api(key, session):
         return None
     links = key.name == names.SERVICE_VARIABLES
     variables = _list_variables(key.namespace, session, links=links)

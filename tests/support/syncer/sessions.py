@@ -21,6 +21,7 @@ from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import HttpRequest, HttpResponse
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.model.keys import Key, build_group
+from syncer.model.tenant_view import API_SERVICE
 from syncer.rules import namespaces
 from syncer.rules.configuration import service_variables
 from syncer.safety.circuit_breaker import CircuitBreaker, RefusedWrites
@@ -294,6 +295,9 @@ class SessionWorld:
         self.tenant_has("Namespace", namespace, namespace="")
         self.super_has("Namespace", namespace, namespace)
         self.super_has("ServiceAccount", "vc-workload", namespace)
+        if self.session.stores["Service"].get(*API_SERVICE) is None:
+            spec = {"clusterIP": "10.96.8.1", "ports": [{"name": "https", "port": 443}]}
+            self.tenant_has("Service", API_SERVICE[1], API_SERVICE[0], spec=spec)
         self.has_service_variables(namespace)
 
     def has_service_variables(self, namespace: str = "web") -> None:

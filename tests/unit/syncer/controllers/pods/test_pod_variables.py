@@ -166,6 +166,22 @@ async def test_a_pod_waits_until_it_has_the_services_of_now(world):
     assert outdated(world) == key_of(world), "it was emptied"
 
 
+async def test_without_the_service_of_the_api_nothing_is_written(world):
+    """A kubelet would give the super cluster's address to a container."""
+    await work(world)
+    shown(world)
+    world.below.asked.clear()
+    api = world.session.stores["Service"].get("default", "kubernetes")
+    world.session.stores["Service"].discard(api, live=True)
+    found = await work(world)
+    assert isinstance(found, RequeueAfter)
+    assert world.below.asked == []
+    assert outdated(world) == key_of(world), "a new pod waits"
+    has_service(world, "kubernetes", "default", 443)
+    assert await work(world) == Done()
+    assert outdated(world) is None
+
+
 async def test_one_that_waits_is_woken_when_nothing_is_left_to_write(world):
     await work(world)
     shown(world)
