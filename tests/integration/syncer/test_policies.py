@@ -198,6 +198,35 @@ async def test_what_restricted_refuses_is_told_in_the_words_of_pod_security(own:
         await eventually(lambda: own.twin(PODS, space, "web"), within=20)
 
 
+async def test_the_hosts_file_of_a_pod_is_rewritten_at_the_level_restricted(own: SyncerWorld):
+    """The super cluster's own admission and validation take the init container."""
+    image = "registry.example/busybox:1"
+    name = await policy(own, security={"level": "restricted"}, pods={"hostsFile": {"image": image}})
+    await bind(own, name)
+    async with own.syncer():
+        space = await own.namespace()
+        secured = {
+            "allowPrivilegeEscalation": False,
+            "capabilities": {"drop": ["ALL"]},
+            "runAsNonRoot": True,
+            "seccompProfile": {"type": "RuntimeDefault"},
+        }
+        container = {"name": "main", "image": "registry.example/app:1", "securityContext": secured}
+        body = pod("web-0", containers=[container], hostname="web-0", subdomain="nginx")
+        await own.above.create(PODS, body, namespace=space)
+        twin = await eventually(lambda: own.twin(PODS, space, "web-0"))
+        (writer,) = twin["spec"]["initContainers"]
+        assert (writer["name"], writer["image"]) == ("vc-hosts", image)
+        mounts = twin["spec"]["containers"][0]["volumeMounts"]
+        assert {"name": "vc-hosts", "mountPath": "/etc/hosts", "subPath": "hosts"} in mounts
+        assert twin["status"]["qosClass"] == "BestEffort"
+        since = own.mark("super")
+        await own.idle()
+        assert own.writes("super", since) == []
+        found = await own.above.get(PODS, "web-0", namespace=space)
+        assert "initContainers" not in found["spec"]
+
+
 async def test_a_privileged_pod_runs_where_the_policy_says_so(own: SyncerWorld):
     await bind(own, await policy(own, security={"level": "privileged"}))
     async with own.syncer():
