@@ -1,16 +1,16 @@
 """Lifecycle of targets: a client and caches per SuperCluster, started and ended.
 
-Owns one keeper task per SuperCluster. Three conditions must hold for a connection: the SuperCluster
-exists, vc-manager has found its identity, and its Secret describes how to reach it. A change of the
-Secret or the address creates a new client and disturbs no other target. Must not know the objects
-of tenants. Hazard: the identity must be verified before any list, because a different cluster may
-answer. Otherwise the caches would contain its objects.
+Owns one turn of the loop of a target. `syncer.lifecycle.supervisor` repeats the turns. Three
+conditions must hold for a connection: the SuperCluster exists, vc-manager has found its identity,
+and its Secret describes how to reach it. A change of the Secret or the address creates a new client
+and disturbs no other target. Must not know the objects of tenants. Hazard: the identity must be
+verified before any list, because a different cluster may answer. Otherwise the caches would contain
+its objects.
 """
 
 import asyncio
 import base64
 import binascii
-import contextlib
 from collections.abc import Callable, Mapping
 from functools import partial
 from typing import Any
@@ -18,7 +18,6 @@ from typing import Any
 import structlog
 
 from kubeio import errors
-from kubeio.backoff import Backoff
 from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from kubeio.config import secret_kubeconfig
@@ -27,6 +26,7 @@ from syncer.clusters import target_conditions
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.clusters.target_cluster import TargetCluster, TargetPlan
+from syncer.lifecycle.supervisor import UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
 from syncer.tenants.metrics import TargetCounts
 from tenancy import conditions, super_clusters
@@ -41,10 +41,8 @@ from tenancy.super_clusters import (
 
 PLAN_RETRY_SECONDS = 10.0
 """Retry interval in seconds for a plan that could not be read."""
-STABLE_SECONDS = 60.0
-"""Time in seconds after which a connection counts as stable. Shorter connections increase the retry
-delay.
-"""
+MAX_RETRY_SECONDS = 30.0
+"""Longest delay in seconds before the next connection of a target."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -63,8 +61,9 @@ class TargetManager:
         self._handlers: list[Callable[[], None]] = []
         self._declared = home.super_clusters
         self._secrets = Store()
-        self._supervisors: dict[str, asyncio.Task[None]] = {}
-        self._changed: dict[str, asyncio.Event] = {}
+        self._supervisor = Supervisor(
+            "target", step=self._run_turn, max_retry_seconds=MAX_RETRY_SECONDS
+        )
         self._metric_counts = TargetCounts(self.targets, self._count_declared)
         self._group: asyncio.TaskGroup | None = None
         self._secret_watch: asyncio.Task[None] | None = None
@@ -93,17 +92,18 @@ class TargetManager:
     async def run(self) -> None:
         """Keep targets connected until cancelled. The home cluster's caches must be complete."""
         self._secrets.subscribe(self._handle_secret)
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            self._declared.subscribe(self._handle_super_cluster, replay=True)
-            await asyncio.Event().wait()
+        await self._supervisor.run(self._subscribe_declared)
+
+    def _subscribe_declared(self, group: asyncio.TaskGroup) -> None:
+        self._group = group
+        self._declared.subscribe(self._handle_super_cluster, replay=True)
 
     def _handle_super_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         entry = new or old
         if entry is not None and entry.name != HOME:
             self._watch_secrets()
             if old is None or new is None or _get_foreign_fields(old) != _get_foreign_fields(new):
-                self._wake_supervisor(entry.name)
+                self._supervisor.wake(entry.name)
             if old is None or new is None:
                 self._notify()
 
@@ -127,40 +127,30 @@ class TargetManager:
         for declared in self._declared.list():
             ref = (declared.decode().get("spec") or {}).get("secretRef") or {}
             if ref.get("name") == entry.name:
-                self._wake_supervisor(declared.name)
+                self._supervisor.wake(declared.name)
 
-    def _wake_supervisor(self, name: str) -> None:
-        """Wake a target's keeper, or start it."""
-        assert self._group is not None  # noqa: S101 - handlers are subscribed by run
-        self._changed.setdefault(name, asyncio.Event()).set()
-        keeper = self._supervisors.get(name)
-        if keeper is None or keeper.done():
-            self._supervisors[name] = self._group.create_task(
-                self._supervise(name), name=f"target-{name}"
-            )
+    async def _run_turn(self, name: str, loop: SupervisedLoop) -> float | None:
+        """Run one connection to a target, or report why there cannot be one.
 
-    async def _supervise(self, name: str) -> None:
-        """Keep one target connected for as long as its SuperCluster exists."""
-        backoff = Backoff(base=1.0, ceiling=30.0)
-        changed = self._changed[name]
-        while self._declared.get("", name) is not None:
-            changed.clear()
-            try:
-                plan = await self._build_plan(name)
-                problem = await self._run_target(plan, changed, backoff)
-            except (
-                errors.KubeError,
-                NotReadyYet,
-                InvalidSpecError,
-                *MALFORMED_OBJECT_ERRORS,
-            ) as found:
-                problem = str(found)
-            if problem:
-                _log.warning("target.not_followed", target=name, problem=problem)
-                await self._write_problem(name, problem)
-            await _wait_first(changed, backoff.next() if problem else None)
-        self._changed.pop(name, None)
-        self._supervisors.pop(name, None)
+        Returns the seconds until the next turn, or None once the SuperCluster does not exist.
+        """
+        if self._declared.get("", name) is None:
+            return None
+        try:
+            plan = await self._build_plan(name)
+            problem = await self._run_target(plan, loop) if plan is not None else ""
+        except (
+            errors.KubeError,
+            NotReadyYet,
+            InvalidSpecError,
+            *MALFORMED_OBJECT_ERRORS,
+        ) as found:
+            problem = str(found)
+        if not problem:
+            return UNTIL_CHANGED
+        _log.warning("target.not_followed", target=name, problem=problem)
+        await self._write_problem(name, problem)
+        return loop.get_retry_seconds()
 
     async def _write_problem(self, name: str, problem: str) -> None:
         """Report on a SuperCluster why it is not connected.
@@ -188,7 +178,7 @@ class TargetManager:
         body = entry.decode()
         spec, status = super_clusters.parse_spec(body), super_clusters.parse_status(body)
         if spec.secret_ref is None or not status.identity:
-            return None  # its status wakes this keeper
+            return None  # a change of its status starts the next turn
         data = await self._fetch_secret(spec.secret_ref)
         endpoint = secret_kubeconfig.parse_endpoint(
             data,
@@ -212,55 +202,43 @@ class TargetManager:
         secret = await self._home.client.get(SECRETS, ref.name, namespace=self._home.namespace)
         return {key: _decode_value(value) for key, value in (secret.get("data") or {}).items()}
 
-    async def _run_target(
-        self, plan: TargetPlan | None, changed: asyncio.Event, backoff: Backoff
-    ) -> str:
+    async def _run_target(self, plan: TargetPlan, loop: SupervisedLoop) -> str:
         """Sync a target until its plan changes.
 
         Returns the reason of a failure, or an empty string.
         """
-        if plan is None:
-            return ""
-        began = asyncio.get_running_loop().time()
         target = self.targets[plan.name] = TargetCluster(plan, self._home, on_changed=self._notify)
         self._subscribe_caches(target.cluster)
-        running = asyncio.ensure_future(target.run())
-        watching = asyncio.ensure_future(self._wait_until_changed(target, plan, changed))
         try:
-            await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
+            return await loop.run_connection(
+                target.run(), until=self._wait_until_changed(target, plan, loop)
+            )
         finally:
-            for task in (running, watching):
-                task.cancel()
-            await asyncio.wait((running, watching))
             self.targets.pop(plan.name, None)
             self._notify()
             _log.info("target.left", target=plan.name)
-        if asyncio.get_running_loop().time() - began >= STABLE_SECONDS:
-            backoff.reset()
-        return _describe_end(running)
 
     async def _wait_until_changed(
-        self, target: TargetCluster, plan: TargetPlan, changed: asyncio.Event
+        self, target: TargetCluster, plan: TargetPlan, loop: SupervisedLoop
     ) -> None:
         """Return when the target's plan differs or no longer exists.
 
         A credential that was deleted or made invalid is no longer used.
         """
         while True:
-            seconds: float | None = None
+            seconds = UNTIL_CHANGED
             try:
                 found = await self._build_plan(plan.name)
             except (errors.Unavailable, errors.TooManyRequests):
                 seconds = PLAN_RETRY_SECONDS  # a problem of the home cluster, not the target's
             except (errors.KubeError, InvalidSpecError, *MALFORMED_OBJECT_ERRORS):
-                break  # the keeper reports the problem
+                break  # the next turn reports the problem
             else:
                 if found is None or found.compute_digest() != plan.compute_digest():
                     break
                 target.update_plan(found)
-            await _wait_first(changed, seconds)
-            changed.clear()
-        changed.set()
+            await loop.wait_next_change(seconds)
+        loop.wake()
 
 
 def _get_foreign_fields(entry: Entry) -> tuple[Any, ...]:
@@ -290,24 +268,3 @@ def _decode_value(value: Any) -> bytes:
         return base64.b64decode(value, validate=True)
     except (binascii.Error, ValueError, TypeError):
         return b""
-
-
-def _describe_end(running: "asyncio.Future[None]") -> str:
-    """Return why a connection ended, or an empty string if it was cancelled."""
-    if running.cancelled():
-        return ""
-    problem: BaseException | None = running.exception()
-    while isinstance(problem, BaseExceptionGroup):
-        problem = problem.exceptions[0]
-    if problem is None:
-        return ""
-    if not isinstance(problem, errors.KubeError | NotReadyYet):
-        _log.error("target.crashed", exc_info=problem)
-    return str(problem) or type(problem).__name__
-
-
-async def _wait_first(changed: asyncio.Event, seconds: float | None) -> None:
-    """Wait for a change or a timeout, whichever comes first."""
-    with contextlib.suppress(TimeoutError):
-        async with asyncio.timeout(seconds):
-            await changed.wait()

@@ -8,7 +8,7 @@ the objects would never be found again.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, MutableMapping
 from typing import Any
 
 import structlog
@@ -18,9 +18,9 @@ from kubeio.cache.store import Entry
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.target_cluster import UNREACHABLE_SECONDS, TargetCluster
 from syncer.handlers import tenant_events
+from syncer.lifecycle.supervisor import UNTIL_CHANGED, SupervisedLoop
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.model.keys import NODE
-from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
 from syncer.placement.assignments import UNASSIGNED
 from syncer.rules.placement import target_node
 from syncer.tenants import conditions
@@ -61,7 +61,9 @@ class TargetSessions:
         self._offered_targets: frozenset[str] = frozenset()
         """Granted and declared targets, without the home cluster."""
         self._judged_targets: object = None
-        self.changed = asyncio.Event()
+        self._loop = SupervisedLoop(
+            f"targets of {connection.tenant.root}", max_retry_seconds=RETRY_SECONDS
+        )
         self._must_recount = asyncio.Event()
         """Set some time after a pod was created or deleted."""
         self._count_timer: asyncio.TimerHandle | None = None
@@ -72,17 +74,10 @@ class TargetSessions:
 
     async def run(self) -> None:
         """Keep the sessions until cancelled, then end them."""
-        unsubscribe = self._targets.subscribe(self.changed.set)
+        unsubscribe = self._targets.subscribe(self.wake)
         self._connection.assignments.on_count_changed = self._handle_pod_count
         try:
-            while True:
-                self.changed.clear()
-                try:
-                    is_done = await self._reconcile_sessions()
-                except MALFORMED_OBJECT_ERRORS as problem:  # else no session would follow
-                    _log.error("tenant.targets_stumbled", exc_info=problem)
-                    is_done = False
-                await self._write_counts_until_changed(None if is_done else RETRY_SECONDS)
+            await self._loop.run(self._run_turn, pause=self._write_counts_until_changed)
         finally:
             unsubscribe()
             self._connection.assignments.on_count_changed = _ignore
@@ -91,6 +86,14 @@ class TargetSessions:
                     timer.cancel()
             for name in list(self._own_sessions):
                 self._forget_session(name)
+
+    def wake(self) -> None:
+        """Compare the sessions with the grants again, after a change of either."""
+        self._loop.wake()
+
+    async def _run_turn(self) -> float:
+        """Start and stop sessions. Returns the seconds until the next turn."""
+        return UNTIL_CHANGED if await self._reconcile_sessions() else RETRY_SECONDS
 
     def _handle_pod_count(self, name: str) -> None:
         """Schedule one write of the pod counts for all changes within `STATUS_INTERVAL_SECONDS`."""
@@ -104,18 +107,18 @@ class TargetSessions:
         before = self._wake_timers.pop(name, None)
         if before is not None:
             before.cancel()
-        self._wake_timers[name] = asyncio.get_running_loop().call_later(seconds, self.changed.set)
+        self._wake_timers[name] = asyncio.get_running_loop().call_later(seconds, self.wake)
 
     def _trigger_recount(self) -> None:
         self._count_timer = None
         self._must_recount.set()
 
-    async def _write_counts_until_changed(self, seconds: float | None) -> None:
+    async def _write_counts_until_changed(self, seconds: float) -> None:
         """Wait for a change or a timeout, and write changed pod counts meanwhile."""
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(seconds):
-                while not self.changed.is_set():
-                    await _wait_any(self.changed, self._must_recount)
+            async with asyncio.timeout(None if seconds == UNTIL_CHANGED else seconds):
+                while not self._loop.is_changed:
+                    await _wait_any(self._loop.wait_changed(), self._must_recount.wait())
                     if self._must_recount.is_set():
                         self._must_recount.clear()
                         if not await self._write_statuses_if_changed(self._named_targets):
@@ -369,9 +372,9 @@ def _strip_counts(listed: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
     return [(each["name"], each["phase"]) for each in listed]
 
 
-async def _wait_any(*events: asyncio.Event) -> None:
-    """Wait until one of several events is set."""
-    waiting = [asyncio.ensure_future(each.wait()) for each in events]
+async def _wait_any(*waits: Coroutine[Any, Any, object]) -> None:
+    """Wait until one of several waits returns."""
+    waiting = [asyncio.ensure_future(each) for each in waits]
     try:
         await asyncio.wait(waiting, return_when=asyncio.FIRST_COMPLETED)
     finally:

@@ -1,8 +1,9 @@
 """Lifecycle of tenants: a connection per VirtualCluster with its sessions, started and ended.
 
-Owns one keeper task per VirtualCluster. Three conditions must hold for a connection: the
-VirtualCluster exists, its TenantPolicy can be read, and its root namespace has a kubeconfig for the
-syncer. A change of kubeconfig, service range or policy restarts the connection. Must not know the
+Owns one turn of the loop of a tenant. `syncer.lifecycle.supervisor` repeats the turns. Three
+conditions must hold for a connection: the VirtualCluster exists, its TenantPolicy can be read, and
+its root namespace has a kubeconfig for the syncer. A change of kubeconfig, service range or policy
+restarts the connection. Must not know the
 work of a session. Hazard: `Disengaged` may be reported only when no key of the tenant is in work.
 vc-manager deletes the super namespaces after that.
 """
@@ -19,18 +20,16 @@ import msgspec
 import structlog
 
 from kubeio import errors
-from kubeio.backoff import Backoff
 from kubeio.cache.store import Entry
 from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue
-from kubeio.controller.worker import NotReadyYet
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.handlers import super_events, tenant_events
+from syncer.lifecycle.supervisor import AT_ONCE, UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
 from syncer.model.keys import HOME, Key, parse_group
-from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
 from syncer.tenants import conditions, policy_binding
 from syncer.tenants.connection import MAX_CONCURRENT_FIRST_LISTS, TenantConnection
 from syncer.tenants.metrics import TenantCounts
@@ -44,10 +43,8 @@ from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluste
 KUBECONFIG_NAME = "syncer-kubeconfig"
 """Name of the Secret, and of its key, with the syncer's credential for a tenant."""
 
-STABLE_SECONDS = 60.0
-"""Time in seconds after which a connection counts as stable. Shorter connections increase the retry
-delay.
-"""
+MAX_RETRY_SECONDS = 10.0
+"""Longest delay in seconds before the next connection of a tenant."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -93,10 +90,10 @@ class TenantManager:
         self._first_list_turns = asyncio.Semaphore(MAX_CONCURRENT_FIRST_LISTS)
         self._metric_counts = TenantCounts(self.connections, self._count_declared)
         self._target_sessions: dict[str, TargetSessions] = {}
-        self._supervisors: dict[str, asyncio.Task[None]] = {}
-        self._changed: dict[str, asyncio.Event] = {}
+        self._supervisor = Supervisor(
+            "tenant", step=self._run_turn, max_retry_seconds=MAX_RETRY_SECONDS
+        )
         self._weights: dict[str, int] = {}
-        self._group: asyncio.TaskGroup | None = None
 
     def get_weight(self, group: str) -> int:
         """Return the weight of a group of keys.
@@ -111,44 +108,34 @@ class TenantManager:
 
     async def run(self) -> None:
         """Keep tenants connected until cancelled. The super cluster's caches must be complete."""
-        async with asyncio.TaskGroup() as group:
-            self._group = group
-            self._home.virtual_clusters.subscribe(self._handle_virtual_cluster, replay=True)
-            self._home.credentials.subscribe(self._handle_credential)
-            self._home.policies.subscribe(self._handle_policy)
-            await asyncio.Event().wait()
+        await self._supervisor.run(self._subscribe_home)
+
+    def _subscribe_home(self, _: asyncio.TaskGroup) -> None:
+        self._home.virtual_clusters.subscribe(self._handle_virtual_cluster, replay=True)
+        self._home.credentials.subscribe(self._handle_credential)
+        self._home.policies.subscribe(self._handle_policy)
 
     def _handle_virtual_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         for entry in (old, new):
             if entry is not None:
-                self._wake_supervisor(entry.uid)
+                self._supervisor.wake(entry.uid)
         link = self.connections.get(new.uid) if new is not None else None
         if link is not None:
             link.enqueue_status()
         outposts = self._target_sessions.get(new.uid) if new is not None else None
         if outposts is not None:
-            outposts.changed.set()
+            outposts.wake()
 
     def _handle_credential(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
         for entry in self._home.virtual_clusters.list():
             parsed = _parse_entry(entry)
             if parsed is not None and parsed.tenant.root == namespace:
-                self._wake_supervisor(entry.uid)
+                self._supervisor.wake(entry.uid)
 
     def _handle_policy(self, *_: object) -> None:
         for entry in self._home.virtual_clusters.list():
-            self._wake_supervisor(entry.uid)  # an equal plan changes nothing
-
-    def _wake_supervisor(self, uid: str) -> None:
-        """Wake a tenant's keeper, or start it."""
-        assert self._group is not None  # noqa: S101 - handlers are subscribed by run
-        self._changed.setdefault(uid, asyncio.Event()).set()
-        keeper = self._supervisors.get(uid)
-        if keeper is None or keeper.done():
-            self._supervisors[uid] = self._group.create_task(
-                self._supervise(uid), name=f"keeper-{uid}"
-            )
+            self._supervisor.wake(entry.uid)  # an equal plan changes nothing
 
     def _count_declared(self) -> int:
         """Count the VirtualClusters that are not being deleted."""
@@ -158,48 +145,36 @@ class TenantManager:
         entries = self._home.virtual_clusters.list()
         return next((entry for entry in entries if entry.uid == uid), None)
 
-    async def _supervise(self, uid: str) -> None:
-        """Keep one tenant connected for as long as its VirtualCluster exists."""
-        backoff = Backoff(base=1.0, ceiling=10.0)
-        changed = self._changed[uid]
-        while (entry := self._get_entry(uid)) is not None:
-            changed.clear()
-            try:
-                await self._supervise_once(entry, changed, backoff)
-            except (
-                MALFORMED_OBJECT_ERRORS
-            ) as problem:  # otherwise one VirtualCluster would end the work for all
-                _log.error("tenant.stumbled", uid=uid, exc_info=problem)
-                await _wait_first(changed, backoff.next())
-        self._changed.pop(uid, None)
-        self._weights.pop(uid, None)
-        self._supervisors.pop(uid, None)
-        for target in self.targets.targets.values():
-            target.pod_loss_guard.forget_tenant(uid)
+    async def _run_turn(self, uid: str, loop: SupervisedLoop) -> float | None:
+        """Write the condition and run one connection, or report why there cannot be one.
 
-    async def _supervise_once(self, entry: Entry, changed: asyncio.Event, backoff: Backoff) -> None:
-        """Write the condition and run one connection, or wait until there can be one."""
-        uid = entry.uid
+        Returns the seconds until the next turn, or None once the VirtualCluster does not exist.
+        """
+        entry = self._get_entry(uid)
+        if entry is None:
+            self._forget_tenant(uid)
+            return None
         if entry.deleting and not await self._write_disengaged(entry):
-            await _wait_first(changed, backoff.next())
-            return
+            return loop.get_retry_seconds()
         plan = self._build_plan(entry)
         if plan is None:
             is_said = await self._write_policy_missing(entry)
-            await (changed.wait() if is_said else _wait_first(changed, backoff.next()))
-            return
-        began = asyncio.get_running_loop().time()
-        problem = await self._run_connection(uid, plan)
-        if asyncio.get_running_loop().time() - began >= STABLE_SECONDS:
-            backoff.reset()
+            return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
+        problem = await self._run_connection(uid, plan, loop)
         if problem:
             _log.warning("tenant.not_engaged", tenant=plan.cluster.tenant.root, problem=problem)
             await self._write_unreachable(uid, problem)
         # The condition is a change of the VirtualCluster, too. So only a different plan ends the
         # pause.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(backoff.next()):
-                await self._wait_until_changed(uid, plan.compute_digest())
+            async with asyncio.timeout(loop.get_retry_seconds()):
+                await self._wait_until_changed(uid, plan.compute_digest(), loop)
+        return AT_ONCE
+
+    def _forget_tenant(self, uid: str) -> None:
+        self._weights.pop(uid, None)
+        for target in self.targets.targets.values():
+            target.pod_loss_guard.forget_tenant(uid)
 
     def _build_plan(self, entry: Entry) -> TenantPlan | None:
         """Return the configuration of a tenant's connection, or None while it cannot have one."""
@@ -222,7 +197,7 @@ class TenantManager:
             policy=policy,
         )
 
-    async def _run_connection(self, uid: str, plan: TenantPlan) -> str:
+    async def _run_connection(self, uid: str, plan: TenantPlan, loop: SupervisedLoop) -> str:
         """Run a connection until its plan changes.
 
         Returns the reason of a failure, or an empty string.
@@ -249,27 +224,20 @@ class TenantManager:
             return str(problem)
         tenant_events.subscribe_tenant(session)
         link.sessions.append(session)
-        tasks = (
-            [asyncio.ensure_future(self._run_target_sessions(uid, link, plan))]
-            if plan.is_split
-            else []
-        )
         self.connections[uid], self.sessions[HOME][uid] = link, session
-        running = asyncio.ensure_future(link.run())
-        watching = asyncio.ensure_future(self._wait_until_changed(uid, plan.compute_digest()))
         try:
-            await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
-            await link.drain()
+            return await loop.run_connection(
+                link.run(),
+                until=self._wait_until_changed(uid, plan.compute_digest(), loop),
+                beside=self._run_target_sessions(uid, link, plan) if plan.is_split else None,
+                drain=link.drain,
+            )
         finally:
-            for task in (running, watching, *tasks):
-                task.cancel()
-            await asyncio.wait((running, watching, *tasks))
             self.connections.pop(uid, None)
             self.sessions[HOME].pop(uid, None)
             self._queue.drop_group(session.group)
             link.assignments.release_all()
             _log.info("tenant.left", tenant=plan.cluster.tenant.root)
-        return _describe_end(running)
 
     async def _run_target_sessions(
         self, uid: str, link: TenantConnection, plan: TenantPlan
@@ -293,20 +261,18 @@ class TenantManager:
         finally:
             self._target_sessions.pop(uid, None)
 
-    async def _wait_until_changed(self, uid: str, digest: str) -> None:
+    async def _wait_until_changed(self, uid: str, digest: str, loop: SupervisedLoop) -> None:
         """Return when the tenant's plan differs or no longer exists.
 
         Changes that need no new connection are applied meanwhile.
         """
-        changed = self._changed[uid]
         while True:
             entry = self._get_entry(uid)
             plan = self._build_plan(entry) if entry is not None else None
             if plan is None or plan.compute_digest() != digest:
                 return
             self._weights[uid] = plan.policy.weight
-            await changed.wait()
-            changed.clear()
+            await loop.wait_next_change()
 
     async def _write_disengaged(self, entry: Entry) -> bool:
         message = "The VirtualCluster is being deleted; nothing is carried any more."
@@ -366,26 +332,3 @@ def _parse_entry(entry: Entry) -> VirtualCluster | None:
     except (InvalidSpecError, InvalidNameError) as problem:
         _log.info("cluster.unreadable", problem=str(problem))
         return None
-
-
-def _describe_end(running: "asyncio.Future[None]") -> str:
-    """Return why a connection failed, or an empty string if it was cancelled."""
-    if running.cancelled():
-        return ""
-    problem = running.exception()
-    while isinstance(problem, BaseExceptionGroup):
-        problem = problem.exceptions[0]
-    if problem is None:
-        return ""
-    if not isinstance(problem, errors.KubeError | NotReadyYet):
-        _log.error("tenant.session_crashed", exc_info=problem)
-    return str(problem) or type(problem).__name__
-
-
-async def _wait_first(changed: asyncio.Event, seconds: float) -> None:
-    """Wait for a change or a timeout, whichever comes first."""
-    try:
-        async with asyncio.timeout(seconds):
-            await changed.wait()
-    except TimeoutError:
-        return

@@ -16,6 +16,7 @@ from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.loop_budget import ITERATION_SECONDS, LoopBudget
 from syncer.app import Syncer, SyncerOptions
 from syncer.clusters.super_cluster import SHARED_WATCH_SECONDS, SuperCluster
+from syncer.lifecycle.supervisor import SupervisedLoop
 from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
 from syncer.model.keys import Key, build_group
 from tests.support.syncer.sessions import CLUSTER, SessionWorld
@@ -84,6 +85,9 @@ async def test_each_session_is_made_in_a_turn_of_its_own(monkeypatch: pytest.Mon
     ticking = asyncio.ensure_future(tick())
     plan = TenantPlan(cluster=CLUSTER, kubeconfig=b"", service_range="10.96.8.0/22")
     async with asyncio.timeout(10):
-        await asyncio.gather(*(keeper._run_connection(str(number), plan) for number in range(10)))
+        loop = SupervisedLoop("tenant", max_retry_seconds=1.0)
+        await asyncio.gather(
+            *(keeper._run_connection(str(number), plan, loop) for number in range(10))
+        )
     ticking.cancel()
     assert len(made) == len(set(made)) == 10

@@ -56,7 +56,7 @@ async def test_a_secret_that_is_changed_counts_at_once(far: TargetWorld):
     """A1-05."""
     await far.secret("nobody")
     await far.declare()
-    await eventually(lambda: far.name in far.world.running[-1].targets._supervisors)
+    await eventually(lambda: far.name in far.world.running[-1].targets._supervisor._loops)
     assert far.target() is None
     await far.secret()
     first = await eventually(far.target, within=10)

@@ -66,7 +66,7 @@ class TargetWorldOfTenant:
             "status": {**BODY["status"], "targets": [self.phase(name, granted) for name in named]},  # type: ignore[dict-item]
         }
         put(self.world.super_cluster.virtual_clusters, body)
-        self.outposts.changed.set()
+        self.outposts.wake()
         await idle()
 
     def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:

@@ -134,7 +134,7 @@ async def test_the_home_cluster_is_no_target(yard: TargetManagerWorld):
     metadata = {"name": "home", "uid": "h", "resourceVersion": "1"}
     put(yard.keeper._declared, {"kind": "SuperCluster", "metadata": metadata, "spec": {}})
     await idle()
-    assert not yard.keeper._supervisors
+    assert not yard.keeper._supervisor._loops
 
 
 @pytest.mark.parametrize("same", [{"labels": {"zone": "b"}}, {"network": {"reachable": True}}])
@@ -182,7 +182,7 @@ async def test_a_credential_that_was_taken_away_is_used_no_longer(yard: TargetMa
     await yard.secret()
     await yard.declare()
     yard.api.lacks("Secret", "target-c2")
-    yard.keeper._wake_supervisor("c2")
+    yard.keeper._supervisor.wake("c2")
     await idle()
     assert RecordedTarget.made[0].is_ended
     assert yard.keeper.targets == {}
@@ -195,7 +195,7 @@ async def test_a_home_cluster_that_does_not_answer_changes_nothing(
     await yard.secret()
     await yard.declare()
     yard.api.refusals["get Secret"] = problem
-    yard.keeper._wake_supervisor("c2")
+    yard.keeper._supervisor.wake("c2")
     await idle()
     assert not RecordedTarget.made[0].is_ended
 
@@ -206,7 +206,7 @@ async def test_a_target_that_goes_is_left_and_may_come_again(yard: TargetManager
     yard.keeper._declared.discard(yard.keeper._declared.list()[0], live=True)
     await idle()
     assert RecordedTarget.made[0].is_ended
-    assert (yard.keeper._supervisors, yard.keeper._changed) == ({}, {})
+    assert yard.keeper._supervisor._loops == {}
     await yard.declare(uid="r2")
     assert [each.is_ended for each in RecordedTarget.made] == [True, False]
 

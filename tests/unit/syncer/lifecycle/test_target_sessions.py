@@ -50,7 +50,7 @@ async def test_nothing_begins_where_nobody_would_look_for_it(yard: TargetWorldOf
     await yard.declare("c2")
     assert yard.there == ["home"]
     yard.world.below.refusals.clear()
-    yard.outposts.changed.set()
+    yard.outposts.wake()
     await idle()
     assert yard.there == ["c2", "home"]
 
@@ -107,11 +107,11 @@ async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: TargetW
     assert "c2" in yard.world.link.assignments.known_targets
     target.cluster.stores["Namespace"].discard(left, live=True)
     target.problem = "silent"
-    yard.outposts.changed.set()
+    yard.outposts.wake()
     await idle()
     assert yard.there == ["c2", "home"], "who does not answer may have anything"
     target.problem = ""
-    yard.outposts.changed.set()
+    yard.outposts.wake()
     await idle()
     assert yard.there == ["home"]
     assert yard.said()[-1] == []
@@ -163,7 +163,7 @@ async def test_one_that_is_not_declared_any_more_is_named_while_pods_are_seated_
     await yard.declare("home", named=("gone",))
     assert yard.said() == []
     yard.world.link.assignments.forget_deleted_pod("u")
-    yard.outposts.changed.set()
+    yard.outposts.wake()
     await idle()
     assert yard.said() == [[]]
 
@@ -352,7 +352,7 @@ async def test_our_own_words_are_no_reason_to_count_again_at_once(
         shown["metadata"]["resourceVersion"] = str(900 + number)
         shown["status"]["targets"] = body["status"]["targets"]
         put(yard.world.super_cluster.virtual_clusters, shown)
-        yard.outposts.changed.set()
+        yard.outposts.wake()
         return answer
 
     monkeypatch.setattr(outposts_module, "STATUS_INTERVAL_SECONDS", 3600.0)
@@ -384,6 +384,6 @@ async def test_a_record_keeps_what_is_not_declared_any_more(yard: TargetWorldOfT
     await yard.declare("home", named=("gone",))
     assert yard.said() == []
     yard.world.link.stores["Pod"].discard(pod, live=True)
-    yard.outposts.changed.set()
+    yard.outposts.wake()
     await idle()
     assert yard.said() == [[]]

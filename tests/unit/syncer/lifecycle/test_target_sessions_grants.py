@@ -74,7 +74,7 @@ async def test_who_waits_is_looked_at_when_the_grant_changes(yard: TargetWorldOf
         return found
 
     taken()
-    yard.outposts.changed.set()
+    yard.outposts.wake()
     await idle()
     assert key not in taken(), "nothing is another"
     await yard.declare("home", named=("c2",))

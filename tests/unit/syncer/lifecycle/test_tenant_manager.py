@@ -15,6 +15,7 @@ import pytest
 from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from syncer.app import Syncer, SyncerOptions
 from syncer.lifecycle import tenant_manager
+from syncer.lifecycle.supervisor import SupervisedLoop
 from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
 from syncer.model.keys import HOME, Key, build_group
 from tenancy import wellknown
@@ -34,9 +35,7 @@ async def keeping(world: SessionWorld, **replaced: Any) -> AsyncIterator[asyncio
     keeper = TenantManager(world.super_cluster, queue)
     for name, function in replaced.items():
         setattr(keeper, name, function)
-    changed = keeper._changed[TENANT.uid] = asyncio.Event()
-    world.super_cluster.virtual_clusters.subscribe(lambda *_: changed.set())
-    task = asyncio.ensure_future(keeper._supervise(TENANT.uid))
+    task = asyncio.ensure_future(keeper.run())
     await asyncio.sleep(0.2)
     try:
         yield task
@@ -181,13 +180,15 @@ async def test_a_policy_gives_its_tenants_turns_and_another_weight_needs_no_othe
     plan = plan_of(world)
     assert plan is not None
     keeper = program.tenants
-    changed = keeper._changed[TENANT.uid] = asyncio.Event()
-    linked = asyncio.ensure_future(keeper._wait_until_changed(TENANT.uid, plan.compute_digest()))
+    loop = SupervisedLoop(TENANT.uid, max_retry_seconds=1.0)
+    linked = asyncio.ensure_future(
+        keeper._wait_until_changed(TENANT.uid, plan.compute_digest(), loop)
+    )
     await asyncio.sleep(0)
     assert turns(program.queue, 50) == [40, 10]
     assert keeper.get_weight(f"{TENANT.uid}@far") == 4
     declare_policy(world, "own", 2)
-    changed.set()
+    loop.wake()
     await asyncio.sleep(0)
     assert turns(program.queue, 50) == [25, 25]
     assert not linked.done()
@@ -218,7 +219,7 @@ async def test_a_tenant_whose_named_policy_is_missing_is_told_so_and_waits_for_i
     bound_to(world, name)
     engaged = []
 
-    async def engage(_: object, plan: TenantPlan) -> str:
+    async def engage(_: object, plan: TenantPlan, __: object) -> str:
         engaged.append(plan.policy)
         await asyncio.sleep(60)
         return ""

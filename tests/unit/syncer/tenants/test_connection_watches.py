@@ -12,6 +12,7 @@ from kubeio.cache.reflector import Reflector
 from kubeio.cache.store import Store
 from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue, QueueOptions
+from syncer.lifecycle.supervisor import SupervisedLoop
 from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
 from syncer.model.keys import Key, build_group
 from syncer.safety.circuit_breaker import FAILURES_TO_OPEN
@@ -52,7 +53,8 @@ async def test_what_a_link_promised_to_its_pods_ends_with_it(monkeypatch):
     queue: FairQueue[Key] = FairQueue(QueueOptions(name="test", max_in_flight=8), group=build_group)
     keeper = TenantManager(world.super_cluster, queue)
     monkeypatch.setattr(links, "TenantClient", lambda *_, **__: world.above)
-    await asyncio.wait_for(keeper._run_connection(TENANT.uid, PLAN), 5)
+    loop = SupervisedLoop("tenant", max_retry_seconds=1.0)
+    await asyncio.wait_for(keeper._run_connection(TENANT.uid, PLAN, loop), 5)
     assert (before, promised) == ([{"u": {}}], {})
 
 
