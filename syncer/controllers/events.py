@@ -29,8 +29,8 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 async def reconcile_event(key: Key, session: Session) -> Result:
     """Post one Event, or let it wait for its object."""
-    reminders = session.memory
-    event = reminders.pending_events.get(key)
+    reminders = session.event_memory
+    event = reminders.get_pending(key)
     if event is None:
         return Done()
     told, is_behind = _build_from_caches(event, session)
@@ -46,25 +46,25 @@ async def reconcile_event(key: Key, session: Session) -> Result:
     if told is not None:
         await _sync_event_up(key, told, session)
     # A failure was raised and is retried. An Event that arrived meanwhile has its own turn.
-    if reminders.pending_events.get(key) is event:
+    if reminders.get_pending(key) is event:
         reminders.forget_event(key)
     return Done()
 
 
 async def _sync_event_up(key: Key, told: Object, session: Session) -> None:
     growth = events.build_update(told)
-    if session.memory.was_state_written(key, growth):
+    if session.event_memory.was_state_written(key, growth):
         return
     try:
         await _write_tenant_event(
-            told, growth, session, is_known=session.memory.has_written_event(key)
+            told, growth, session, is_known=session.event_memory.has_written_event(key)
         )
     except errors.Unavailable:
         raise
     except errors.ApiError as problem:
         _log.debug("event.dropped", problem=str(problem))
     else:
-        session.memory.record_written_event(key, growth)
+        session.event_memory.record_written_event(key, growth)
 
 
 async def _write_tenant_event(

@@ -63,12 +63,8 @@ async def _check_store(link: TenantConnection) -> bool:
 
 async def _refresh_store(link: TenantConnection) -> None:
     """Check the store. The doubt stays until a check succeeded."""
-    link.must_check_store, is_judged = False, False
-    try:
+    with link.check_store():
         await link.store_guard.refresh()
-        is_judged = True
-    finally:
-        link.must_check_store |= not is_judged
 
 
 async def _write_status(link: TenantConnection) -> None:
@@ -101,7 +97,7 @@ async def _write_status(link: TenantConnection) -> None:
 def _build_grant_conditions(link: TenantConnection, generation: int) -> list[Condition]:
     """Return the condition about the tenant's granted targets, if any are named."""
     declared = {entry.name for entry in link.home_cluster.super_clusters.list()} | {HOME}
-    missing = sorted(set(link.assignments.granted_targets) - declared)
-    if not link.assignments.granted_targets:
+    missing = sorted(set(link.grants.granted) - declared)
+    if not link.grants.granted:
         return []
     return [conditions.build_targets_granted(missing=missing, generation=generation)]

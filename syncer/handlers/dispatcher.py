@@ -93,7 +93,7 @@ class Dispatcher:
         pause = session.hot_loop_guard.get_pause(key)
         if pause > 0:
             return RequeueAfter(pause)
-        session.start_key()
+        session.keys_in_work.start()
         try:
             by_key = _BY_KEY_KIND if session.target is None else _BY_KEY_KIND_AT_TARGETS
             run = by_key.get(key.kind)
@@ -105,7 +105,7 @@ class Dispatcher:
                 kind = registry.KINDS_BY_NAME[key.kind]
                 verdict = await _BY_RECONCILER[kind.reconciler](kind, key, session)
         finally:
-            session.finish_key()
+            session.keys_in_work.finish()
             if session.expectations.finish_key(key):
                 sync_down.enqueue(registry.KINDS_BY_NAME[key.kind], key, session)
         session.metrics.clear_suspicion(key)

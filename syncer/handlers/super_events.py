@@ -114,7 +114,7 @@ class SuperEvents:
         if session.connection.assignments.is_split:
             reschedule.record_scale_up(event, owner.namespace, session)
         key = session.build_key(EVENT, owner.namespace, new.name)
-        if session.memory.queue_event(key, event):
+        if session.event_memory.queue_event(key, event):
             session.enqueue(key, low=True)
 
 

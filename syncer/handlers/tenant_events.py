@@ -89,7 +89,8 @@ def _handle_tenant_object(
     key = session.build_key(kind, entry.namespace, entry.name)
     news = session.expectations.observe_event(ClusterSide.TENANT, key, new)
     if new is None or (old is not None and old.uid != new.uid):
-        session.memory.forget_pod(key)
+        session.pod_memory.forget_pod(key)
+        session.node_memory.forget_pod(key)
         _handle_tenant_deleted(session, key, old, live=live)
     if kind == "Pod":
         _index_pod(session, old, new, low=not live)
@@ -141,7 +142,7 @@ def _handle_tenant_deleted(session: Session, key: Key, old: Entry | None, *, liv
     if old is None:
         return
     if key.kind == "Service":
-        session.connection.assignments.forget_service(old.uid)
+        session.connection.service_clusters.forget(old.uid)
     if key.kind == "Pod" and session.target is not None:
         session.target.pod_loss_guard.remove_deleted(session.tenant.uid, old.uid)
     if live:
@@ -191,7 +192,7 @@ def _is_pod_needed(session: Session, pod: Entry) -> bool:
     """Return True if a pod's needs are synced to its assigned cluster, where it may be created."""
     return (
         session.target is None
-        or session.connection.assignments.is_offered(session.name)
+        or session.connection.grants.is_offered(session.name)
         or session.has_twin(pod)
     )
 

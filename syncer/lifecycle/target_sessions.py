@@ -8,7 +8,7 @@ the objects would never be found again.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping, MutableMapping
+from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
 from typing import Any
 
 import structlog
@@ -26,6 +26,7 @@ from syncer.rules.placement import target_node
 from syncer.tenants import conditions
 from syncer.tenants.connection import TenantConnection
 from syncer.tenants.session import Session
+from syncer.tenants.session_registry import SessionRegistry
 from tenancy import wellknown
 from tenancy.names import InvalidNameError
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
@@ -45,19 +46,18 @@ class TargetSessions:
         self,
         connection: TenantConnection,
         targets: TargetManager,
-        sessions: MutableMapping[str, dict[str, Session]],
+        registry: SessionRegistry,
         create_session: Callable[[TargetCluster], Session],
     ) -> None:
-        """`sessions` are those of all tenants. `create_session` returns one of this tenant."""
+        """`registry` has the sessions of all tenants. `create_session` is for this tenant."""
         self._connection = connection
         self._targets = targets
-        self._sessions = sessions
+        self._registry = registry
         self._create_session = create_session
         self._own_sessions: dict[str, Session] = {}
         self._unsubscribers: dict[str, Callable[[], None]] = {}
         self._unreachable: frozenset[str] = frozenset()
         self._held_targets: frozenset[str] = frozenset()
-        self._started_at: set[str] = set()
         self._offered_targets: frozenset[str] = frozenset()
         """Granted and declared targets, without the home cluster."""
         self._judged_targets: object = None
@@ -75,12 +75,12 @@ class TargetSessions:
     async def run(self) -> None:
         """Keep the sessions until cancelled, then end them."""
         unsubscribe = self._targets.subscribe(self.wake)
-        self._connection.assignments.on_count_changed = self._handle_pod_count
+        unsubscribe_counts = self._connection.assignments.subscribe_counts(self._handle_pod_count)
         try:
             await self._loop.run(self._run_turn, pause=self._write_counts_until_changed)
         finally:
             unsubscribe()
-            self._connection.assignments.on_count_changed = _ignore
+            unsubscribe_counts()
             for timer in (self._count_timer, *self._wake_timers.values()):
                 if timer is not None:
                     timer.cancel()
@@ -132,11 +132,9 @@ class TargetSessions:
         cluster = self._parse_virtual_cluster()
         if cluster is None:
             return True
-        seats = self._connection.assignments
+        grants = self._connection.grants
         granted = {grant.name: grant for grant in cluster.spec.targets}
-        seats.granted_targets = (
-            granted  # before any judgement, so that new pods are placed by these grants
-        )
+        grants.update_granted(granted)  # before any check, so that they apply to new pods
         named = {target.name for target in cluster.status.targets}
         declared = {entry.name for entry in self._connection.home_cluster.super_clusters.list()}
         offered = frozenset(set(granted) & declared) - {HOME}
@@ -145,10 +143,7 @@ class TargetSessions:
         self._offered_targets = offered
         kept = {name for name in named if not self._may_drop_target(name, granted, declared)}
         wanted = (kept | offered) - {HOME}
-        seats.uninspected_targets = frozenset(
-            {*seats.uninspected_targets, *(wanted - named)} - self._started_at
-        )
-        seats.known_targets = frozenset(named | wanted)
+        grants.update_known(named, wanted)
         self._enqueue_all_assignments()
         is_said = True
         if wanted != named:
@@ -186,16 +181,12 @@ class TargetSessions:
 
     def _mark_connecting(self, name: str) -> None:
         """Let pods wait a moment for a target whose session will begin soon."""
-        self._connection.assignments.mark_connecting(name, asyncio.get_running_loop().time())
+        self._connection.grants.mark_connecting(name, asyncio.get_running_loop().time())
 
     def _enqueue_all_assignments(self) -> None:
         """Check all assignments when the grants or the visible targets have changed."""
-        seats = self._connection.assignments
-        judged = (
-            seats.granted_targets,
-            seats.find_uninspected_target(),
-            frozenset(self._own_sessions),
-        )
+        grants = self._connection.grants
+        judged = (grants.granted, grants.find_unchecked(), frozenset(self._own_sessions))
         if judged != self._judged_targets:
             self._judged_targets = judged
             tenant_events.enqueue_assignments(self._connection)
@@ -252,7 +243,7 @@ class TargetSessions:
 
         A target that is away may have all.
         """
-        if name in self._connection.assignments.uninspected_targets:
+        if self._connection.grants.is_unused(name):
             return not self._connection.assignments.has_pods_in(name)
         session = self._own_sessions.get(name)
         if session is None or session.target is None or session.target.problem:
@@ -319,20 +310,21 @@ class TargetSessions:
             target is None or target.get_unreachable_seconds() >= UNREACHABLE_SECONDS
         )  # as its node
         phase = (
-            "Draining" if name not in seats.granted_targets else "Away" if is_away else "Granted"
+            "Draining"
+            if name not in self._connection.grants.granted
+            else "Away"
+            if is_away
+            else "Granted"
         )
         return _build_status(name, phase, seats.count_pods(name))
 
     def _start_session(self, target: TargetCluster) -> None:
         session = self._create_session(target)
-        self._started_at.add(target.name)
-        self._connection.assignments.uninspected_targets = {
-            *self._connection.assignments.uninspected_targets
-        } - {target.name}
+        self._connection.grants.mark_used(target.name)
         self._own_sessions[target.name] = session
         self._unsubscribers[target.name] = tenant_events.subscribe_tenant(session)
-        self._sessions.setdefault(target.name, {})[session.tenant.uid] = session
-        self._connection.sessions.append(session)
+        self._registry.add(session)
+        self._connection.add_session(session)
         tenant_events.index_assigned_pods(session)
         if self._connection.is_ready:
             self._connection.store_guard.record_stamps(session.iterate_stamps())
@@ -348,20 +340,15 @@ class TargetSessions:
 
     def _forget_session(self, name: str) -> None:
         session = self._own_sessions.pop(name)
-        session.is_ready = False
+        session.stop()
         self._unsubscribers.pop(name)()
-        if session in self._connection.sessions:
-            self._connection.sessions.remove(session)
-        self._sessions[name].pop(session.tenant.uid, None)
+        self._connection.remove_session(session)
+        self._registry.remove(session)
         self._connection.queue.drop_group(session.group)
 
 
 def _get_entry(home: HomeCluster, namespace: str, name: str) -> Entry | None:
     return home.virtual_clusters.get(namespace, name)
-
-
-def _ignore(_: str) -> None:
-    """Ignore the change, because the sessions have ended."""
 
 
 def _build_status(name: str, phase: str, pods: int) -> dict[str, Any]:

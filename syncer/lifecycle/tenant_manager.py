@@ -29,12 +29,13 @@ from syncer.handlers import super_events, tenant_events
 from syncer.lifecycle.supervisor import AT_ONCE, UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
-from syncer.model.keys import HOME, Key, parse_group
+from syncer.model.keys import Key, parse_group
 from syncer.tenants import conditions, policy_binding
 from syncer.tenants.connection import MAX_CONCURRENT_FIRST_LISTS, TenantConnection
 from syncer.tenants.metrics import TenantCounts
 from syncer.tenants.policy_binding import PolicyUnavailable
-from syncer.tenants.session import Session
+from syncer.tenants.session import Session, Sessions
+from syncer.tenants.session_registry import SessionRegistry
 from tenancy import wellknown
 from tenancy.names import InvalidNameError
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
@@ -83,8 +84,7 @@ class TenantManager:
         self.targets = TargetManager(home, subscribe_caches=self._subscribe_target)
         self.connections: dict[str, TenantConnection] = {}
         """Connections by UID of the VirtualCluster."""
-        self.sessions: dict[str, dict[str, Session]] = {HOME: {}}
-        """Sessions by super cluster and tenant, as `Sessions`."""
+        self._registry = SessionRegistry()
         self._home = home
         self._queue = queue
         self._first_list_turns = asyncio.Semaphore(MAX_CONCURRENT_FIRST_LISTS)
@@ -95,6 +95,11 @@ class TenantManager:
         )
         self._weights: dict[str, int] = {}
 
+    @property
+    def sessions(self) -> Sessions:
+        """Sessions by super cluster and tenant."""
+        return self._registry.sessions
+
     def get_weight(self, group: str) -> int:
         """Return the weight of a group of keys.
 
@@ -104,7 +109,7 @@ class TenantManager:
 
     def _subscribe_target(self, target: SuperCluster) -> None:
         """Subscribe the sessions with a target to its events."""
-        super_events.SuperEvents(target, self.sessions.setdefault(target.name, {})).subscribe()
+        super_events.SuperEvents(target, self._registry.of_cluster(target.name)).subscribe()
 
     async def run(self) -> None:
         """Keep tenants connected until cancelled. The super cluster's caches must be complete."""
@@ -223,8 +228,9 @@ class TenantManager:
         except (errors.CredentialsError, ValueError) as problem:
             return str(problem)
         tenant_events.subscribe_tenant(session)
-        link.sessions.append(session)
-        self.connections[uid], self.sessions[HOME][uid] = link, session
+        link.add_session(session)
+        self.connections[uid] = link
+        self._registry.add(session)
         try:
             return await loop.run_connection(
                 link.run(),
@@ -234,7 +240,7 @@ class TenantManager:
             )
         finally:
             self.connections.pop(uid, None)
-            self.sessions[HOME].pop(uid, None)
+            self._registry.remove(session)
             self._queue.drop_group(session.group)
             link.assignments.release_all()
             _log.info("tenant.left", tenant=plan.cluster.tenant.root)
@@ -246,7 +252,7 @@ class TenantManager:
         outposts = TargetSessions(
             link,
             self.targets,
-            self.sessions,
+            self._registry,
             lambda target: Session(
                 link,
                 target.cluster,

@@ -1,4 +1,4 @@
-"""Assigned clusters of one tenant's pods, and related memory.
+"""Assigned clusters of the pods of one tenant.
 
 Owns the assignments of one tenant, in memory. The twin is the fact, and the record on a pod only
 the intent. Must not choose or write. Hazards: a tenant may write any record. So a record may apply
@@ -8,36 +8,27 @@ checked. A pod must have one assigned cluster only, because two would mean two p
 """
 
 from collections import Counter
-from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Iterator
 from contextlib import contextmanager
-from dataclasses import dataclass, field
 from functools import partial
 from typing import NamedTuple
 
-from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model.keys import HOME
 from syncer.model.pod_index import get_controller_uid, get_node
 from syncer.placement.capacity import ClusterCapacity
+from syncer.placement.reschedule_states import RescheduleState
+from syncer.placement.target_grants import TargetGrants
 from syncer.rules.placement import target_node
 from syncer.rules.placement.cluster_scheduler import ResourceAmounts
 from tenancy import wellknown
-from tenancy.specs import TargetGrant
 
-CONNECTING_SECONDS = 10.0
-"""Time in seconds that pods wait for a target that was granted or reconnected a moment ago."""
 UNASSIGNED = ""
 """The assigned cluster of a pod that has not been placed yet."""
 
 
-class AssignedService(NamedTuple):
-    """Facts of a Service that decide where its pods may run."""
-
-    version: str
-    selector: Object
-    """A label selector. Empty for a Service that selects nothing."""
-    assigned_cluster: str
-    """The cluster of all of its pods at the last check. NOWHERE: not checked yet."""
+CountHandler = Callable[[str], None]
+"""Called with a super cluster when its number of pods changes."""
 
 
 class _ClaimedName(NamedTuple):
@@ -45,57 +36,26 @@ class _ClaimedName(NamedTuple):
     owner: str
 
 
-@dataclass(slots=True)
-class RescheduleState:
-    """Memory of the attempts to place one pod. Times are of the event loop's clock."""
-
-    tried_clusters: set[str] = field(default_factory=set)
-    """Clusters in which no node was found for it."""
-    is_refused: bool = False
-    """Whether its assigned cluster refuses to create it, because a quota is used up."""
-    unanswered_create_at: float | None = None
-    """Time when a create was sent that was never answered."""
-    scale_up_at: float | None = None
-    """Time when an autoscaler reported a scale-up."""
-    retry_after: float = 0.0
-    """Time until which it stays where it is, because all clusters were tried."""
-
-
 class Assignments:
-    """The assigned clusters of one tenant's pods."""
+    """The assigned clusters of the pods of a tenant whose pods may run in several clusters."""
+
+    is_split = True
+    """Whether pods may run in other clusters than the home cluster."""
 
     def __init__(
         self,
         *,
-        is_split: bool = False,
-        has_twin: Callable[[Entry], str],
-        has_target: Callable[[], Collection[str]],
+        grants: TargetGrants,
+        find_twin_cluster: Callable[[Entry], str],
     ) -> None:
-        """`is_split`: pods may run in other clusters than the home cluster.
+        """`grants` are those of the tenant.
 
-        If it is False, no assignment is kept.
-
-        `has_twin` returns the super cluster that has a pod's twin in its cache, or an empty string.
-        `has_target` returns the super clusters whose caches it reads.
+        `find_twin_cluster` returns the super cluster that has a pod's twin in its cache, or an
+        empty string.
         """
-        self.is_split = is_split
-        self.granted_targets: Mapping[str, TargetGrant] = {}
-        """Grants of the tenant by name. Empty: the home cluster only."""
-        self.known_targets: Collection[str] | None = None
-        """Targets that may have objects of the tenant, according to its status. None: the status
-        has not been read, and no pod has an assigned cluster yet.
-        """
-        self.uninspected_targets: Collection[str] = ()
-        """Known targets without objects of the tenant, before this process began and until now."""
-        self.find_twin_cluster = has_twin
-        self.split_services: set[str] = set()
-        """UIDs of the Services that were reported to have pods in several clusters."""
-        self.services: dict[str, AssignedService] = {}
-        """Facts of the other Services whose pods were checked, by UID."""
-        self.on_count_changed: Callable[[str], None] = lambda _: None
-        """Called with a super cluster when its number of pods changes."""
-        self._connecting_until: dict[str, float] = {}
-        self._has_target = has_target
+        self.find_twin_cluster = find_twin_cluster
+        self._grants = grants
+        self._count_handlers: list[CountHandler] = []
         self._new_pods: set[str] = set()
         self._assigned: dict[str, _ClaimedName] = {}
         self._peers: Counter[_ClaimedName] = Counter()
@@ -107,60 +67,26 @@ class Assignments:
 
     def get_cluster(self, pod: Entry) -> str:
         """Return the assigned cluster of a pod. NOWHERE: it must be placed."""
-        if not self.is_split:
-            return HOME
         taken = self._assigned.get(pod.uid)
         if taken is not None:
             return taken.name
-        if pod.uid in self._leaving_pods or self.known_targets is None:
+        if pod.uid in self._leaving_pods or not self._grants.is_status_read:
             return UNASSIGNED
         found = self._infer_cluster(pod)
         if found:
             self.assign(pod, found)
         return found
 
-    def is_offered(self, name: str) -> bool:
-        """Return True if pods may be created in a super cluster.
-
-        The home cluster takes part if it is granted by name or nothing is granted.
-        """
-        return name in self.granted_targets if self.granted_targets else name == HOME
-
-    def mark_connecting(self, name: str, now: float) -> None:
-        """Record that a target will connect soon, for the first time or again."""
-        self._connecting_until[name] = now + CONNECTING_SECONDS
-
-    def must_wait_for(self, unreached: Iterable[str], now: float) -> bool:
-        """Return True while a newly granted or reconnecting target is within `CONNECTING_SECONDS`.
-
-        Without this wait, pods created during a credential rotation are placed elsewhere
-        permanently.
-        """
-        return any(now < self._connecting_until.get(name, now) for name in unreached)
-
-    def find_uninspected_target(self) -> str:
-        """Return a target that may have twins and was never checked, or an empty string."""
-        if self.known_targets is None:
-            return "another cluster"
-        return min(
-            {*self.known_targets} - {*self.uninspected_targets} - {*self._has_target()}, default=""
-        )
-
     def find_unproved_target(self, pod: Entry) -> str:
         """Return a target that may have an unseen twin of a pod, or an empty string."""
-        return (
-            self.find_uninspected_target()
-            if self.is_split and pod.uid not in self._new_pods
-            else ""
-        )
+        return "" if pod.uid in self._new_pods else self._grants.find_unchecked()
 
     def record_new_pod(self, uid: str) -> None:
         """Record a pod created a moment ago.
 
         An earlier process cannot have created a twin of it.
         """
-        if self.is_split:
-            self._new_pods.add(uid)
+        self._new_pods.add(uid)
 
     def is_recorded(self, pod: Entry, name: str) -> bool:
         """Return True if a pod's record names this assigned cluster.
@@ -179,7 +105,7 @@ class Assignments:
         taken = self._assigned[pod.uid] = _ClaimedName(name, get_controller_uid(pod))
         self._peers[taken] += 1
         self._pods[name] += 1
-        self.on_count_changed(name)
+        self._notify_count(name)
 
     def reserve_assigned(
         self, uid: str, inventory: ClusterCapacity, requests: ResourceAmounts
@@ -222,6 +148,15 @@ class Assignments:
         self._handlers.append(handler)
         return partial(self._handlers.remove, handler)
 
+    def subscribe_counts(self, handler: CountHandler) -> Callable[[], None]:
+        """Call the handler after each change of a number of pods. Returns the unsubscription."""
+        self._count_handlers.append(handler)
+        return partial(self._count_handlers.remove, handler)
+
+    def _notify_count(self, name: str) -> None:
+        for handler in self._count_handlers:
+            handler(name)
+
     def get_reschedule_state(self, uid: str) -> RescheduleState:
         """Return the memory of the attempts to place a pod."""
         return self._reschedule_states.setdefault(uid, RescheduleState())
@@ -238,7 +173,7 @@ class Assignments:
         It may be from an attempt whose answer was lost.
         """
         name = self.read_record(pod).partition("/")[0]
-        if pod.uid not in self._new_pods and (name == HOME or name in (self.known_targets or ())):
+        if pod.uid not in self._new_pods and (name == HOME or self._grants.is_known(name)):
             self._leaving_pods.setdefault(pod.uid, name)
 
     def close_assignment(self, pod: Entry) -> None:
@@ -269,7 +204,7 @@ class Assignments:
         if taken is not None:
             self._remove_peer(taken)
             self._pods[taken.name] -= 1
-            self.on_count_changed(taken.name)
+            self._notify_count(taken.name)
 
     def _remove_peer(self, taken: _ClaimedName) -> None:
         self._peers[taken] -= 1
@@ -295,11 +230,6 @@ class Assignments:
         """Return True if any pod is assigned to a different super cluster than this."""
         return any(pods for seat, pods in self._pods.items() if seat != name)
 
-    def forget_service(self, uid: str) -> None:
-        """Forget a deleted Service."""
-        self.split_services.discard(uid)
-        self.services.pop(uid, None)
-
     def count_pods(self, name: str) -> int:
         """Count the pods that are assigned to a super cluster."""
         return self._pods[name]
@@ -317,9 +247,26 @@ class Assignments:
         name, slash, _ = self.read_record(pod).partition("/")
         return (
             name
-            if slash and self.is_offered(name) and not self.find_unproved_target(pod)
+            if slash and self._grants.is_offered(name) and not self.find_unproved_target(pod)
             else UNASSIGNED
         )
 
     def _may_have_twin(self, target: str) -> bool:
-        return target in self.granted_targets or target in (self.known_targets or ())
+        return target in self._grants.granted or self._grants.is_known(target)
+
+
+class HomeAssignments(Assignments):
+    """The same for a tenant whose pods all run in the home cluster. It remembers no pod."""
+
+    is_split = False
+
+    def get_cluster(self, pod: Entry) -> str:  # noqa: ARG002
+        """Return the home cluster."""
+        return HOME
+
+    def find_unproved_target(self, pod: Entry) -> str:  # noqa: ARG002
+        """Return an empty string, because no target has a twin."""
+        return ""
+
+    def record_new_pod(self, uid: str) -> None:
+        """Record nothing."""

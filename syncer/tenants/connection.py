@@ -8,7 +8,7 @@ incomplete and the tenant's store is not judged, so objects would be deleted by 
 
 import asyncio
 import contextlib
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping, Sequence
 from functools import partial
 from itertools import chain
 from typing import Protocol
@@ -25,7 +25,9 @@ from kubeio.controller.fair_queue import FairQueue
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.model.keys import HOME, TENANT_STATUS, Key
 from syncer.model.mirrored_kinds import MIRRORS
-from syncer.placement.assignments import Assignments
+from syncer.placement.assignments import Assignments, HomeAssignments
+from syncer.placement.service_clusters import ServiceClusters
+from syncer.placement.target_grants import TargetGrants
 from syncer.rules.network import ingress_hosts
 from syncer.rules.registry import KINDS, get_reduction
 from syncer.rules.storage import claims
@@ -99,6 +101,9 @@ class ConnectedSession(Protocol):
     def start(self) -> None:
         """Start to reconcile, beginning with every key."""
 
+    def stop(self) -> None:
+        """Stop accepting work."""
+
     async def drain(self) -> None:
         """Stop accepting work and wait until no key is in work."""
 
@@ -143,12 +148,13 @@ class TenantConnection:
                 *OPTIONAL_RESOURCES,
             )
         }
-        self.sessions: list[ConnectedSession] = []
-        self.assignments = Assignments(
-            is_split=is_split,
-            has_twin=self._find_twin_cluster,
-            has_target=lambda: {each.name for each in self.sessions},
+        self._sessions: list[ConnectedSession] = []
+        self.grants = TargetGrants(lambda: {each.name for each in self._sessions})
+        assignments = Assignments if is_split else HomeAssignments
+        self.assignments = assignments(
+            grants=self.grants, find_twin_cluster=self._find_twin_cluster
         )
+        self.service_clusters = ServiceClusters()
         self._reflectors: tuple[Reflector | CrdReflector, ...] = (
             *(
                 Reflector(
@@ -191,11 +197,24 @@ class TenantConnection:
         """Reason why the tenant cannot be reached. Empty while it can."""
         self.refused_writes_problem = ""
         """Writes that the tenant keeps refusing. Empty while it accepts them."""
-        self.must_check_store = False
-        """Whether something happened that a different store would explain."""
+        self._must_check_store = False
         self._parked_message = self.list_parked()
         self._store_key = Key(self.tenant.uid, HOME, TENANT_STATUS, "", "")
         self._must_restart = asyncio.Event()
+
+    @property
+    def sessions(self) -> Sequence[ConnectedSession]:
+        """The sessions of the tenant, that of the home cluster first."""
+        return self._sessions
+
+    def add_session(self, session: ConnectedSession) -> None:
+        """Add a session. It must be subscribed to the caches of the tenant."""
+        self._sessions.append(session)
+
+    def remove_session(self, session: ConnectedSession) -> None:
+        """Remove a session, unless that was done before."""
+        if session in self._sessions:
+            self._sessions.remove(session)
 
     @property
     def holds_deletes(self) -> bool:
@@ -207,12 +226,14 @@ class TenantConnection:
 
         Returns an empty string if none has it.
         """
-        return next((each.name for each in self.sessions if each.has_twin(pod)), "")
+        return next((each.name for each in self._sessions if each.has_twin(pod)), "")
 
     def list_parked(self) -> Mapping[WriteScope, str]:
         """Return the parked writes, each with the paths that differ."""
         return dict(
-            chain.from_iterable(each.hot_loop_guard.list_parked().items() for each in self.sessions)
+            chain.from_iterable(
+                each.hot_loop_guard.list_parked().items() for each in self._sessions
+            )
         )
 
     # The tenant's store (etcd).
@@ -224,8 +245,23 @@ class TenantConnection:
 
     def request_store_check(self) -> None:
         """Queue a check of the store, because an object vanished between two lists."""
-        self.must_check_store = True
+        self._must_check_store = True
         self.enqueue_status()
+
+    @property
+    def must_check_store(self) -> bool:
+        """Whether something happened that a different store would explain."""
+        return self._must_check_store
+
+    @contextlib.contextmanager
+    def check_store(self) -> Iterator[None]:
+        """Clear the request for a check of the store. It stays if the block raises."""
+        self._must_check_store = False
+        try:
+            yield
+        except BaseException:
+            self._must_check_store = True
+            raise
 
     def schedule_epoch(self) -> None:
         """Queue a delayed increase of the store's epoch.
@@ -263,7 +299,7 @@ class TenantConnection:
 
     def _iterate_stamps(self) -> Iterable[int]:
         """Yield the tenant revisions that super objects record."""
-        return chain.from_iterable(each.iterate_stamps() for each in self.sessions)
+        return chain.from_iterable(each.iterate_stamps() for each in self._sessions)
 
     def _get_highest_revision(self) -> int:
         return max(reflector.revision for reflector in self._reflectors)
@@ -276,9 +312,9 @@ class TenantConnection:
 
     async def drain(self) -> None:
         """Stop all sessions from accepting work, and wait until no key is in work."""
-        self.is_ready, ending = False, list(self.sessions)
+        self.is_ready, ending = False, list(self._sessions)
         for session in ending:
-            session.is_ready = False
+            session.stop()
         for session in ending:
             await session.drain()
 
@@ -291,7 +327,7 @@ class TenantConnection:
                 twin_uid=self._get_system_twin_uid(), stamps=self._iterate_stamps()
             )
             self.is_ready = True
-            for session in self.sessions:
+            for session in self._sessions:
                 session.start()
             _log.info("tenant.engaged", tenant=self.tenant.root, pods=len(self.stores["Pod"]))
             tasks.append(group.create_task(self._monitor_health(), name="health"))
@@ -354,7 +390,7 @@ class TenantConnection:
 
     def _handle_kind_served(self, kind: str) -> None:
         """Notify all sessions that the tenant has begun to serve a mirrored kind."""
-        for session in self.sessions:
+        for session in self._sessions:
             session.handle_kind_served(kind)
 
     # Health.
@@ -411,9 +447,9 @@ class TenantConnection:
         not answer.
         """
         still = {
-            session.name for session in self.sessions if is_silent or session.is_target_unreachable
+            session.name for session in self._sessions if is_silent or session.is_target_unreachable
         }
-        for session in self.sessions:
+        for session in self._sessions:
             if session.name in silent - still:
                 self.queue.retry_group_now(session.group, forget=True)
         return still
@@ -424,7 +460,7 @@ class TenantConnection:
         Retry all keys when the refusals end.
         """
         refusing = self.client.refused_writes.describe_refused()
-        for session in self.sessions:
+        for session in self._sessions:
             if refusing:
                 self.queue.retry_group_now(session.group, limit=_CANARY_KEYS)
             elif self.refused_writes_problem:

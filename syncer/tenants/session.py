@@ -37,10 +37,13 @@ from syncer.tenants.all_keys import AllKeys
 from syncer.tenants.connection import TenantConnection
 from syncer.tenants.grace_timers import GraceTimers
 from syncer.tenants.lost_twins import LostTwins
+from syncer.tenants.memory.event_memory import EventMemory
+from syncer.tenants.memory.keys_in_work import KeysInWork
+from syncer.tenants.memory.node_memory import NodeMemory
+from syncer.tenants.memory.pod_memory import PodMemory
 from syncer.tenants.metrics import TenantMetrics
 from syncer.tenants.node_index import NodeIndex
 from syncer.tenants.sanitizer import Sanitizer
-from syncer.tenants.session_memory import SessionMemory
 from syncer.tenants.waiters import Waiters
 from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
@@ -121,15 +124,16 @@ class Session:
         self.sanitizer = Sanitizer(
             self.tenant, super_cluster, connection.home_cluster, self.stores["Node"]
         )
-        self.memory = SessionMemory(self.now)
+        self.event_memory = EventMemory(self.now)
+        self.node_memory = NodeMemory(self.now)
+        self.pod_memory = PodMemory()
         self.waiters = Waiters()
         self.grace_timers = GraceTimers(self.now)
         self.lost_twins = LostTwins()
         self.service_variables = ServiceVariables()
         self._twins_in_deletion: set[Key] = set()
         self.is_ready = False
-        self._in_flight = 0
-        self._idle_event: asyncio.Event | None = None
+        self.keys_in_work = KeysInWork()
 
     # Names and lookups.
 
@@ -293,23 +297,15 @@ class Session:
             )
             self.target.pod_loss_guard.replace_missing(self.tenant.uid, missing)
 
-    def start_key(self) -> None:
-        """Count one more key in work, which `drain` waits for. `finish_key` must follow."""
-        self._in_flight += 1
-
-    def finish_key(self) -> None:
-        """Count one key less in work."""
-        self._in_flight -= 1
-        if self._idle_event is not None and not self._in_flight:
-            self._idle_event.set()
+    def stop(self) -> None:
+        """Stop accepting work."""
+        self.is_ready = False
 
     async def drain(self) -> None:
         """Stop accepting work and wait until no key is in work."""
-        self.is_ready = False
+        self.stop()
         self.queue.drop_group(self.group)
-        if self._in_flight:
-            self._idle_event = asyncio.Event()
-            await self._idle_event.wait()
+        await self.keys_in_work.wait_idle()
 
     # All keys.
 

@@ -41,7 +41,7 @@ def far() -> Session:
     world, api = SessionWorld(), RecordingClient()
     below = SuperCluster(api, name="c2", registration="r1")  # type: ignore[arg-type]
     made = Session(world.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"))
-    world.link.sessions.append(made)
+    world.link.add_session(made)
     made.is_ready = True
     use_tenant_client(made, world.above)
     return made

@@ -13,7 +13,8 @@ from syncer.controllers.pods import assign_cluster, candidates
 from syncer.controllers.pods import pod_reconciler as pod_flow
 from syncer.handlers import resync, super_events, tenant_events
 from syncer.model.keys import ASSIGNMENT, HOME
-from syncer.placement.assignments import CONNECTING_SECONDS, UNASSIGNED
+from syncer.placement.assignments import UNASSIGNED
+from syncer.placement.target_grants import CONNECTING_SECONDS
 from syncer.rules import registry
 from syncer.tenants.session import Session
 from tenancy import wellknown
@@ -28,7 +29,7 @@ async def proved(*_: object) -> None:
 
 def withdrawn(split: SplitWorld) -> None:
     """Have c2 granted no more."""
-    split.link.assignments.granted_targets = {HOME: TargetGrant(name=HOME)}
+    split.link.grants.update_granted({HOME: TargetGrant(name=HOME)})
     split.far.target.prove_missing = proved  # type: ignore[union-attr,method-assign]
 
 
@@ -49,14 +50,14 @@ async def test_who_waits_where_nothing_is_granted_any_more_is_placed_anew(split:
 async def test_who_fits_nowhere_else_does_not_keep_the_target_either(split: SplitWorld):
     pod = split.pod(record="c2/0", nodeSelector={wellknown.TARGET: "c2"})
     withdrawn(split)
-    split.link.assignments.granted_targets = {"c3": TargetGrant(name="c3")}
+    split.link.grants.update_granted({"c3": TargetGrant(name="c3")})
     await split.place()
     assert split.link.assignments.get_leaving_cluster(pod) == "c2"
     split.above.catch_up("Pod")
     assert isinstance(await split.place(), RequeueAfter)
     assert split.link.assignments.get_cluster(pod) == UNASSIGNED
     assert not split.link.assignments.has_pods_in("c2")
-    split.link.assignments.granted_targets = {"c2": TargetGrant(name="c2")}
+    split.link.grants.update_granted({"c2": TargetGrant(name="c2")})
     split.above.catch_up("Pod")
     await split.place()
     assert split.record().startswith("c2/"), "and it is placed once it is granted again"
@@ -125,7 +126,7 @@ async def test_a_pod_that_is_deleted_on_its_way_out_ends_where_it_was(split: Spl
 
 def begun_before(split: SplitWorld, **fields: Any) -> Entry:
     """Have a pod there at the start, while the session in c2 is not there yet."""
-    split.link.sessions.remove(split.far)
+    split.link.remove_session(split.far)
     body = split.pod(**fields).decode()
     split.link.assignments.forget_deleted_pod("p-uid")
     split.taken()
@@ -144,7 +145,7 @@ async def test_after_a_start_nothing_is_made_before_every_target_was_seen(
     assert isinstance(await split.place(), RequeueAfter)
     assert split.above.writes() == split.below.writes() == []
     assert seats.get_cluster(pod) == UNASSIGNED
-    split.link.sessions.append(split.far)
+    split.link.add_session(split.far)
     split.twin(split.far, nodeName="n")
     tenant_events.index_assigned_pods(split.far)
     assert seats.get_cluster(pod) == "c2", "the twin is the fact"
@@ -173,7 +174,7 @@ async def test_a_bound_pod_is_not_made_before_either(split: SplitWorld):
 async def test_who_is_made_after_the_start_does_not_wait_for_a_target_that_is_away(
     split: SplitWorld,
 ):
-    split.link.sessions.remove(split.far)
+    split.link.remove_session(split.far)
     pod = split.pod()
     assert await split.place() == Done()
     assert split.record().startswith("home/")
@@ -183,7 +184,7 @@ async def test_who_is_made_after_the_start_does_not_wait_for_a_target_that_is_aw
 
 
 def test_nobody_is_seated_before_anybody_has_looked(split: SplitWorld):
-    split.link.assignments.known_targets = None
+    split.link.grants._known = None
     pod = split.pod(record="home/0")
     assert split.link.assignments.get_cluster(pod) == UNASSIGNED
     split.link.assignments._new_pods.clear()
@@ -221,14 +222,14 @@ async def test_a_pod_waits_a_moment_for_a_target_that_opens_and_no_longer(
 ):
     """Whether its session has not begun, or is not ready; each time anew."""
     if is_gone:
-        split.link.sessions.remove(split.far)
+        split.link.remove_session(split.far)
     monkeypatch.setattr(candidates, "_find_refusal", lambda *_: candidates._NOT_REACHED_YET)
     split.pod()
     now = split.session.now()
     monkeypatch.setattr(Session, "now", lambda _: now)
     for _ in range(2):
-        split.link.assignments.mark_connecting("c3", now)
-        split.link.assignments.mark_connecting("c2", now)
+        split.link.grants.mark_connecting("c3", now)
+        split.link.grants.mark_connecting("c2", now)
         assert await split.place() == RequeueAfter(assign_cluster.CONNECTING_RETRY_SECONDS)
         assert split.above.bodies == []
         now += CONNECTING_SECONDS
@@ -236,7 +237,7 @@ async def test_a_pod_waits_a_moment_for_a_target_that_opens_and_no_longer(
     assert split.record().startswith("home/")
     split.pod("q")
     monkeypatch.setattr(candidates, "_find_refusal", lambda *_: "does not answer")
-    split.link.assignments.mark_connecting("c2", now)
+    split.link.grants.mark_connecting("c2", now)
     if not is_gone:
         await split.place("q")
         assert len(split.above.bodies) == 2, "it will not come in a moment"

@@ -42,9 +42,7 @@ _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 def is_grant_withdrawn(session: Session) -> bool:
     """Return True if a tenant's objects must leave a target."""
-    return session.target is not None and not session.connection.assignments.is_offered(
-        session.name
-    )
+    return session.target is not None and not session.connection.grants.is_offered(session.name)
 
 
 async def evict_from_target(tenant_x: Entry, side: TenantPodState, session: Session) -> Result:

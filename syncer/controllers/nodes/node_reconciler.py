@@ -9,7 +9,6 @@ Otherwise its pods, also finished ones, are deleted with it. A node may be shown
 the pod's twin runs on it, because a tenant may write any node name into its pods.
 """
 
-import asyncio
 from datetime import UTC, datetime
 
 import structlog
@@ -37,28 +36,28 @@ async def ensure_node(name: str, key: Key, session: Session) -> None:
     """
     node_key = session.build_key(NODE, "", name)
     if not _is_node_complete(node_key, session):
-        session.memory.nodes[key] = name
+        session.node_memory.add_awaited(key, name)
         await _create_for_pod(node_key, session)
         if not _is_node_complete(node_key, session):
             session.add_waiter(node_key, key)
             session.queue.add(node_key, first=True)
             raise NotReadyYet("the virtual node is on its way")
-    session.memory.nodes.pop(key, None)
+    session.node_memory.forget_pod(key)
 
 
 def _is_node_complete(key: Key, session: Session) -> bool:
     """Return True if a node has the syncer's status, in the cache or by the last answers."""
     shown = session.stores[NODE].get("", key.name)
-    if key.name in session.memory.created_nodes:
+    if session.node_memory.is_created(key.name):
         if session.expectations.is_behind(ClusterSide.TENANT, key, shown):
             return True
-        session.memory.created_nodes.discard(key.name)  # the cache is up to date
+        session.node_memory.forget_created(key.name)  # the cache is up to date
     return shown is not None and virtual_nodes.has_own_status(shown.decode())
 
 
 async def _create_for_pod(key: Key, session: Session) -> None:
     """Create a node for a pod, or wait while another pod does. The node's key handles failures."""
-    making = session.memory.nodes_in_creation.get(key.name)
+    making = session.node_memory.get_creation(key.name)
     if making is not None:
         await making.wait()
     elif session.hot_loop_guard.get_pause(key) <= 0:
@@ -70,15 +69,8 @@ async def _create_for_pod(key: Key, session: Session) -> None:
 
 async def reconcile_node(key: Key, session: Session) -> Result:
     """Show or delete a node. One reconcile at a time, because pods call it outside of the queue."""
-    under_way = session.memory.nodes_in_creation
-    while (making := under_way.get(key.name)) is not None:
-        await making.wait()
-    making = under_way[key.name] = asyncio.Event()
-    try:
+    async with session.node_memory.reserve(key.name):
         return await _reconcile_locked(key, session)
-    finally:
-        del under_way[key.name]
-        making.set()
 
 
 async def _reconcile_locked(key: Key, session: Session) -> Result:
@@ -113,10 +105,10 @@ def _is_node_wanted(below: Entry, shown: Entry | None, session: Session) -> bool
 
 
 def _is_about_to_be_named(name: str, session: Session) -> bool:
-    for pod_key, node in list(session.memory.nodes.items()):
+    for pod_key, node in session.node_memory.iterate_awaited():
         pod = session.stores["Pod"].get(pod_key.namespace, pod_key.name)
         if pod is None or pod.deleting:
-            del session.memory.nodes[pod_key]
+            session.node_memory.forget_pod(pod_key)
         elif node == name:
             return True
     return False
@@ -137,13 +129,13 @@ async def _write_node(key: Key, super_node: Object, shown: Entry | None, session
     For a known node the status is first, because its metadata record completion.
     """
     virtual = shown.decode() if shown is not None else None
-    view, made = session.view.policy.nodes.view, session.memory.created_nodes
-    made.discard(key.name)
+    view, memory = session.view.policy.nodes.view, session.node_memory
+    memory.forget_created(key.name)
     wanted = virtual_nodes.build_node(super_node, view, virtual)
     agent = session.connection.home_cluster.agents.get_for_node(key.name)
     status = virtual_nodes.build_status(super_node, agent, view, virtual, now=datetime.now(UTC))
     for field in virtual_nodes.MIRRORED_FIELDS:
-        if session.memory.is_field_unknown(field):
+        if memory.is_field_unknown(field):
             status.pop(field, None)
     digest = wanted["metadata"]["annotations"][wellknown.LAST_WRITTEN_DIGEST]
     if virtual is not None and not virtual_nodes.is_status_current(virtual, status, digest):
@@ -163,7 +155,7 @@ async def _write_node(key: Key, super_node: Object, shown: Entry | None, session
     if virtual is None and await apply_node(
         key, _build_status_patch(key, status), None, session, "status"
     ):
-        made.add(key.name)
+        memory.record_created(key.name)
 
 
 def _build_status_patch(key: Key, status: Object) -> Object:
@@ -180,7 +172,7 @@ async def apply_node(
         return None
     # An older API drops unknown fields. Repeated writes would never succeed.
     status, taken = body.get("status") or {}, written.get("status") or {}
-    session.memory.record_unknown_fields(
+    session.node_memory.record_unknown_fields(
         f for f in virtual_nodes.MIRRORED_FIELDS if f in status and f not in taken
     )
     _log.debug("node.shown", node=key.name, part=subresource or "spec")
@@ -210,6 +202,6 @@ async def _handle_super_node_deleted(key: Key, shown: Entry | None, session: Ses
 
 async def delete_node(key: Key, shown: Entry, session: Session) -> None:
     """Delete a node of the syncer."""
-    session.memory.created_nodes.discard(key.name)  # its record no longer applies
+    session.node_memory.forget_created(key.name)  # its record no longer applies
     if await session.writer.delete_tenant_object(key, NODES, shown, is_counted=False):
         _log.info("node.removed", node=key.name)

@@ -26,7 +26,7 @@ LEASE_NAMESPACE = "kube-node-lease"
 
 def enqueue_lease(session: Session) -> None:
     """Start to renew the Lease, if that is not running. The node must exist."""
-    if session.memory.get_seconds_to_renewal(RENEW_SECONDS) <= 0:
+    if session.node_memory.get_seconds_to_renewal(RENEW_SECONDS) <= 0:
         session.enqueue(
             session.build_key(LEASE, LEASE_NAMESPACE, target_node.build_node_name(session.name)),
             low=True,
@@ -40,10 +40,10 @@ async def reconcile_lease(key: Key, session: Session) -> Result:
     shown = session.stores[NODE].get("", key.name)
     if shown is None or wellknown.SUPER_CLUSTER not in shown.annotations or shown.deleting:
         return Done()  # its node requests it again
-    left = session.memory.get_seconds_to_renewal(RENEW_SECONDS)
+    left = session.node_memory.get_seconds_to_renewal(RENEW_SECONDS)
     if left > 0:
         return RequeueAfter(left)
-    session.memory.record_lease_renewal()
+    session.node_memory.record_lease_renewal()
     answered = datetime.now(UTC) - timedelta(seconds=time.monotonic() - target.answered_at)
     await session.writer.apply_unguarded(LEASES, _build_lease(key.name, shown, answered))
     return RequeueAfter(RENEW_SECONDS)

@@ -43,7 +43,7 @@ async def reconcile_target_node(key: Key, session: Session) -> Result:
     target = session.target
     assert target is not None  # noqa: S101 - such keys are of targets
     if (
-        session.name not in session.connection.assignments.granted_targets
+        session.name not in session.connection.grants.granted
         and not session.connection.assignments.has_pods_in(session.name)
     ):
         if shown is not None and not target.pod_loss_guard.is_tenant_held(session.tenant.uid):

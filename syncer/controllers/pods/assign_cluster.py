@@ -104,7 +104,7 @@ async def _assign_cluster(key: Key, tenant_x: Entry, pod: Object, session: Sessi
     seats = session.connection.assignments
     ask = candidates.build_requirements(tenant_x, pod, session)
     offered = candidates.list_candidates(tenant_x, session)
-    if seats.must_wait_for(candidates.list_unreached(offered), session.now()):
+    if session.connection.grants.must_wait_for(candidates.list_unreached(offered), session.now()):
         return RequeueAfter(CONNECTING_RETRY_SECONDS)
     found = cluster_scheduler.choose_cluster(
         ask, offered, seats.get_reschedule_state(tenant_x.uid).tried_clusters
@@ -204,7 +204,7 @@ def check_may_create(tenant_x: Entry, session: Session) -> None:
     seats = session.connection.assignments
     if not seats.is_split:
         return
-    if not seats.is_offered(session.name):
+    if not session.connection.grants.is_offered(session.name):
         candidates.enqueue_assignment(tenant_x, session)
         raise NotReadyYet("this cluster is not granted any more", NO_FIT_RETRY_SECONDS)
     unseen, found = seats.find_unproved_target(tenant_x), seats.find_twin_cluster(tenant_x)

@@ -25,7 +25,7 @@ _NOT_REACHED_YET = "is not reached yet"
 
 def list_candidates(tenant_x: Entry, session: Session) -> list[CandidateCluster]:
     """Return the candidates for a pod."""
-    granted = session.connection.assignments.granted_targets or {HOME: _HOME_GRANT}
+    granted = session.connection.grants.granted or {HOME: _HOME_GRANT}
     return [_build_candidate(grant, tenant_x, session) for grant in granted.values()]
 
 

@@ -19,7 +19,7 @@ from syncer.controllers.pods import candidates
 from syncer.model import decide
 from syncer.model.keys import Key
 from syncer.model.unstructured import as_mapping
-from syncer.placement.assignments import RescheduleState
+from syncer.placement.reschedule_states import RescheduleState
 from syncer.rules import events
 from syncer.rules.placement import cluster_scheduler, reschedule_timeouts
 from syncer.rules.placement.cluster_scheduler import NoFit
@@ -40,10 +40,10 @@ async def try_reschedule(
     key: Key, tenant_x: Entry, pod: Object, seat: str, session: Session
 ) -> Result:
     """End an assignment without a suitable node, if there is another candidate."""
-    seats, there = session.connection.assignments, candidates.get_session_in(seat, session)
+    there = candidates.get_session_in(seat, session)
     if there is None or (there.target is not None and there.target.problem):
         return Done()  # an attempt that may have reached that cluster stays
-    if not seats.is_offered(seat):
+    if not session.connection.grants.is_offered(seat):
         return _close_assignment(
             key, tenant_x, seat, there, session
         )  # with or without another candidate
@@ -61,16 +61,14 @@ def _decide_reschedule(
             return Done()
         if left > 0:
             return RequeueAfter(left)
-    if now < trial.retry_after:
-        return RequeueAfter(trial.retry_after - now)
-    trial.tried_clusters.add(seat)
-    trial.is_refused, trial.scale_up_at = False, None
+    if now < trial.retry_at:
+        return RequeueAfter(trial.retry_at - now)
+    trial.record_tried(seat)
     ask = candidates.build_requirements(tenant_x, pod, session)
     offered = candidates.list_candidates(tenant_x, session)
     found = cluster_scheduler.choose_cluster(ask, offered, trial.tried_clusters)
     if isinstance(found, NoFit):
-        trial.tried_clusters.clear()
-        trial.retry_after = now + reschedule_timeouts.RETRY_ALL_SECONDS
+        trial.start_over(now + reschedule_timeouts.RETRY_ALL_SECONDS)
         found = cluster_scheduler.choose_cluster(ask, offered)
         if isinstance(found, NoFit) or found.name == seat:
             return RequeueAfter(reschedule_timeouts.RETRY_ALL_SECONDS)
@@ -95,7 +93,7 @@ def _compute_seconds_left(
     ).super_x
     if twin is None:
         return None
-    scaling = now - trial.scale_up_at if trial.scale_up_at is not None else None
+    scaling = trial.get_scale_up_age(now)
     return reschedule_timeouts.compute_seconds_left(
         twin.decode(), datetime.now(UTC), scaling=scaling
     )
@@ -120,13 +118,9 @@ async def wait_until_left(key: Key, tenant_x: Entry, seat: str, session: Session
     if is_own or session.queue.is_processing(pod_key):
         there.enqueue(pod_key)
         return RequeueAfter(_SOON_SECONDS)
-    if (
-        trial.unanswered_create_at is not None
-        and now - trial.unanswered_create_at < reschedule_timeouts.UNANSWERED_CREATE_SECONDS
-    ):
-        return RequeueAfter(
-            reschedule_timeouts.UNANSWERED_CREATE_SECONDS - (now - trial.unanswered_create_at)
-        )
+    unanswered = trial.get_unanswered_age(now)
+    if unanswered is not None and unanswered < reschedule_timeouts.UNANSWERED_CREATE_SECONDS:
+        return RequeueAfter(reschedule_timeouts.UNANSWERED_CREATE_SECONDS - unanswered)
     if there.target is not None:
         there.target.pod_loss_guard.check_not_held(
             there.tenant.uid
@@ -141,7 +135,7 @@ async def wait_until_left(key: Key, tenant_x: Entry, seat: str, session: Session
     except errors.NotFound:
         if there.target is not None:
             await there.target.prove_missing(time.monotonic(), there.tenant.uid)  # after the read
-        trial.unanswered_create_at = None
+        trial.clear_unanswered_create()
         return None  # unassigned until `take` is called
     if decide.is_owned(live["metadata"], there.tenant, tenant_x.uid):
         raise NotReadyYet("the twin is there after all, the cache is behind", CACHE_BEHIND_SECONDS)
@@ -162,10 +156,10 @@ def record_failed_create(problem: errors.KubeError, tenant_x: Entry, session: Se
         return
     trial = session.connection.assignments.get_reschedule_state(tenant_x.uid)
     if isinstance(problem, errors.Forbidden) and "exceeded quota" in problem.server_message:
-        trial.is_refused = True
+        trial.record_refused()
         candidates.enqueue_assignment(tenant_x, session)
     elif isinstance(problem, errors.Unavailable) and not isinstance(problem, errors.NotSent):
-        trial.unanswered_create_at = session.now()
+        trial.record_unanswered_create(session.now())
 
 
 def record_scale_up(event: Object, namespace: str, session: Session) -> None:
@@ -174,6 +168,5 @@ def record_scale_up(event: Object, namespace: str, session: Session) -> None:
     if event.get("reason") == SCALE_UP_REASON and kind == PODS.kind:
         entry = session.stores[PODS.kind].get(namespace, name)
         if entry is not None:
-            session.connection.assignments.get_reschedule_state(
-                entry.uid
-            ).scale_up_at = session.now()
+            state = session.connection.assignments.get_reschedule_state(entry.uid)
+            state.record_scale_up(session.now())

@@ -9,7 +9,7 @@ from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import label_selectors
 from syncer.model.unstructured import as_mapping
-from syncer.placement.assignments import UNASSIGNED, AssignedService
+from syncer.placement.assignments import UNASSIGNED
 from syncer.tenants.session import Session
 from tenancy.resources import PODS, SERVICES
 
@@ -26,26 +26,23 @@ async def report_split_services(pod: Entry, session: Session) -> None:
     seats = session.connection.assignments
     if not (seats.is_split and seats.has_pods_outside(session.name)):
         return
+    known = session.connection.service_clusters
     for service in session.stores[SERVICES.kind].list(pod.namespace):
-        if service.uid in seats.split_services:
+        if known.is_split(service.uid):
             continue
-        found = seats.services.get(service.uid)
-        if found is None or found.version != service.resource_version:
-            found = AssignedService(service.resource_version, _get_selector(service), UNASSIGNED)
-            seats.services[service.uid] = found
+        found = known.get(service, _get_selector)
         if not (found.selector and label_selectors.matches(found.selector, pod.labels)):
             continue
         if found.assigned_cluster == session.name:
             continue
         if not _has_pod_elsewhere(found.selector, pod.namespace, session):
-            seats.services[service.uid] = found._replace(assigned_cluster=session.name)
+            known.record_cluster(service.uid, session.name)
             continue
         await session.event_recorder.record(
             SERVICES, service, reason=PODS_IN_SEVERAL_CLUSTERS, message=_MESSAGE
         )
         if session.stores[SERVICES.kind].get(*service.key) is not None:
-            seats.split_services.add(service.uid)
-            seats.services.pop(service.uid, None)
+            known.record_split(service.uid)
 
 
 def _has_pod_elsewhere(selector: Object, namespace: str, session: Session) -> bool:

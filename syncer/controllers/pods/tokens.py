@@ -38,7 +38,7 @@ def get_missing_token_key(token: TokenSpec, session: Session) -> Key | None:
     is_there = entry is not None and not (entry.deleting or session.is_leaving(key, entry))
     if is_there and session.is_twin(entry, token.account_uid):
         return None
-    session.memory.tokens[key] = token
+    session.pod_memory.add_awaited_token(key, token)
     return key
 
 
@@ -55,7 +55,7 @@ async def reconcile_token(key: Key, session: Session) -> Result:
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     if entry is None:
         return await _create_token(key, session)
-    session.memory.tokens.pop(key, None)
+    session.pod_memory.forget_token(key)
     token = token_specs.parse_secret(entry.annotations, session.tenant.super_cluster_uid)
     if token is None or entry.deleting or not session.is_twin(entry, token.account_uid):
         return Done()
@@ -87,7 +87,7 @@ async def _renew_token(
 ) -> Result:
     if not secret.get("immutable"):
         return await _request_and_write(key, token, entry, session)
-    session.memory.tokens[key] = token  # immutable, so its end recreates it
+    session.pod_memory.add_awaited_token(key, token)  # immutable, so its end recreates it
     await _delete_token(key, entry, session)
     return Done()
 
@@ -107,9 +107,9 @@ async def _delete_token(
 
 
 async def _create_token(key: Key, session: Session) -> Result:
-    token = session.memory.tokens.get(key)
+    token = session.pod_memory.get_awaited_token(key)
     if token is None or not is_token_needed(token, session):
-        session.memory.tokens.pop(key, None)
+        session.pod_memory.forget_token(key)
         await adoption.find_vanished_twin(session.kinds[SECRETS.kind], key, session)
         return Done()
     session.get_ready_namespace(key)

@@ -49,14 +49,11 @@ async def sync_pod_down(
 
     With an older generation, the status would claim that the kubelet has observed an unsent change.
     """
-    said, compared = (
-        (tenant_x.metadata_digest, super_x.metadata_digest),
-        session.memory.compared,
-    )
+    digests = (tenant_x.metadata_digest, super_x.metadata_digest)
     is_plain = not pod["spec"].get("readinessGates") and not pod["spec"].get(
         ephemeral_containers.EPHEMERAL_CONTAINERS_FIELD
     )
-    if is_plain and compared.get(key) == said:
+    if is_plain and session.pod_memory.is_in_sync(key, digests):
         return twin, None  # only a status has changed, as in most events
     problem: errors.ApiError | NotReadyYet | None = None
     added: list[Object] = []
@@ -74,7 +71,7 @@ async def sync_pod_down(
     known = any(session.hot_loop_guard.has_history(place) for place in places)
     there = session.stores["Pod"].get(key.namespace, key.name)
     if is_plain and in_step and not known and there is not None:
-        compared[key] = said
+        session.pod_memory.record_in_sync(key, digests)
     for subresource, body in parts:
         if body is None:
             session.writer.clear_if_converged(key, SUPER_SIDE, subresource)

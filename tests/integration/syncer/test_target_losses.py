@@ -308,9 +308,7 @@ async def test_a_pod_with_a_claim_goes_home_or_is_told_why_it_waits(far: TargetW
     )
     assert str(seated["metadata"]["annotations"]).count("home/") == 1
     await far.grant({"name": far.name})
-    await eventually(
-        lambda: set(world.session.connection.assignments.granted_targets) == {far.name}
-    )
+    await eventually(lambda: set(world.session.connection.grants.granted) == {far.name})
     await world.above.create(PODS, pod("waits", volumes=[claim]), namespace=space)
     said = f"0/1 clusters are available: {far.name} takes no pods with claims yet."
     await eventually(lambda: why(world, space, "waits"), until=lambda text: text == said)

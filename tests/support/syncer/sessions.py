@@ -233,7 +233,7 @@ class SessionWorld:
             policy=policy,
         )
         session, link = self.session, self.link
-        link.sessions.append(session)
+        link.add_session(session)
         link.client = self.above  # type: ignore[assignment]
         use_tenant_client(session, self.above)
         session.event_recorder._client = self.above  # type: ignore[assignment]

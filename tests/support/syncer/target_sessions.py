@@ -14,6 +14,7 @@ from syncer.clusters.target_cluster import TargetCluster
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
 from syncer.tenants.session import Session
+from syncer.tenants.session_registry import SessionRegistry
 from tenancy.super_clusters import SuperClusterSpec
 from tests.support.syncer.idle import idle
 from tests.support.syncer.sessions import BODY, TENANT, RecordingClient, SessionWorld, put
@@ -26,8 +27,10 @@ class TargetWorldOfTenant:
     def __init__(self) -> None:
         self.world = SessionWorld(is_split=True)
         self.targets = TargetManager(self.world.super_cluster, subscribe_caches=lambda _: None)
-        self.sessions: dict[str, dict[str, Session]] = {"home": {TENANT.uid: self.world.session}}
-        self.outposts = TargetSessions(self.world.link, self.targets, self.sessions, self._made)
+        self.registry = SessionRegistry()
+        self.registry.add(self.world.session)
+        self.sessions = self.registry.sessions
+        self.outposts = TargetSessions(self.world.link, self.targets, self.registry, self._made)
         self.world.link.is_ready = True
         root = {"metadata": {"name": TENANT.root, "resourceVersion": "7"}}
         self.world.below.has("Namespace", TENANT.root, root)

@@ -47,9 +47,11 @@ class SplitWorld(SessionWorld):
 
     def __init__(self) -> None:
         super().__init__(is_split=True)
-        self.there, seats = RecordingClient(), self.link.assignments
-        seats.granted_targets = {HOME: TargetGrant(name=HOME), "c2": TargetGrant(name="c2")}
-        seats.known_targets = {"c2"}
+        self.there = RecordingClient()
+        self.link.grants.update_granted(
+            {HOME: TargetGrant(name=HOME), "c2": TargetGrant(name="c2")}
+        )
+        self.link.grants.update_known({"c2"}, {"c2"})
         below = SuperCluster(self.there, name="c2", registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
             registration="r1",
@@ -60,7 +62,7 @@ class SplitWorld(SessionWorld):
         self.far = Session(
             self.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"), target=target
         )
-        self.link.sessions.append(self.far)
+        self.link.add_session(self.far)
         use_tenant_client(self.far, self.above)
         self.far.is_ready = True
         self.there.space = self.far.view.get_super_namespace("web")

@@ -18,8 +18,8 @@ SPEC = {"containers": [{"name": "main", "image": "i"}]}
 async def told(world: SessionWorld) -> str:
     """Have the Event of a binding told; returns its message, or nothing when it was not told."""
     await events.reconcile_event(queued(world), world.session)
-    assert not world.session.memory.pending_events
-    assert not world.session.memory._event_deadlines
+    assert not world.session.event_memory._pending
+    assert not world.session.event_memory._deadlines
     return str(world.above.bodies[-1]["message"]) if world.above.bodies else ""
 
 
@@ -33,7 +33,7 @@ def queued(world: SessionWorld) -> Key:
         "message": f"Successfully assigned {space}/p to node-1",
     }
     key = world.key(EVENT, "web", "p.1")
-    world.session.memory.queue_event(key, event)
+    world.session.event_memory.queue_event(key, event)
     return key
 
 
@@ -95,7 +95,7 @@ async def test_an_event_is_kept_until_it_is_told(monkeypatch: pytest.MonkeyPatch
             await events.reconcile_event(key, world.session)
     await events.reconcile_event(key, world.session)
     assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"
-    assert not world.session.memory.pending_events
+    assert not world.session.event_memory._pending
 
 
 def reads(world: SessionWorld) -> int:
@@ -110,11 +110,11 @@ async def test_an_event_waits_for_the_news_of_its_pod_and_reads_nothing(cached):
     SuperEvents(world.super_cluster, sessions).subscribe()
     key, queue = queued(world), world.session.queue
     await events.reconcile_event(key, world.session)
-    assert world.session.memory.pending_events
+    assert world.session.event_memory._pending
     world.super_has("Pod", "p", spec=SPEC, metadata={"resourceVersion": "61"})
     assert key in taken(world)
     await events.reconcile_event(key, world.session)
-    assert world.session.memory.pending_events, "it is there, and not bound yet"
+    assert world.session.event_memory._pending, "it is there, and not bound yet"
     assert queue.take() is None
     world.super_has("Pod", "p", spec={**SPEC, **ON}, metadata={"resourceVersion": "62"})
     other = world.key("Service", "web", "s")
@@ -123,8 +123,8 @@ async def test_an_event_waits_for_the_news_of_its_pod_and_reads_nothing(cached):
     assert order.index(other) < order.index(key), "it has gone before others"
     await events.reconcile_event(key, world.session)
     assert world.above.bodies[-1]["message"] == "Successfully assigned web/p to node-1"
-    assert not world.session.memory.pending_events
-    assert not world.session.memory._event_deadlines
+    assert not world.session.event_memory._pending
+    assert not world.session.event_memory._deadlines
     assert reads(world) == 0
 
 
@@ -141,7 +141,7 @@ async def test_an_event_without_news_is_read_for_when_its_time_is_over(monkeypat
     """It is counted from the first look, and what else happens to the pod makes it no longer."""
     world = world_with({}, {**ON})
     now = 100.0
-    monkeypatch.setattr(world.session.memory, "_clock", lambda: now)
+    monkeypatch.setattr(world.session.event_memory, "_clock", lambda: now)
     key, queue = queued(world), world.session.queue
     await events.reconcile_event(key, world.session)
     due = queue.snapshot()["delayed"]

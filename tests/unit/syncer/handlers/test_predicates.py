@@ -111,7 +111,7 @@ async def test_a_pod_is_let_go_without_a_look_only_after_the_last_word_of_its_ku
 
 async def test_a_running_pod_is_compared_again_when_either_side_says_something_else(world):
     """And not when a status is all that is another."""
-    key, compared = world.key("Pod", "web", "p"), world.session.memory.compared
+    key, compared = world.key("Pod", "web", "p"), world.session.pod_memory._in_sync
     metadata = {"name": "p", "namespace": "web", "uid": "p-uid", "labels": {"a": "1"}}
     made = pod_build.build_metadata({"metadata": metadata, "spec": ON_NODE}, TENANT, "below")
     twin = {"labels": made["labels"], "annotations": made["annotations"]}

@@ -103,8 +103,8 @@ async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: TargetW
     left = put(target.cluster.stores["Namespace"], body)
     await yard.declare("home", named=("c2",))
     assert yard.there == ["c2", "home"]
-    assert not yard.world.link.assignments.is_offered("c2")
-    assert "c2" in yard.world.link.assignments.known_targets
+    assert not yard.world.link.grants.is_offered("c2")
+    assert yard.world.link.grants.is_known("c2")
     target.cluster.stores["Namespace"].discard(left, live=True)
     target.problem = "silent"
     yard.outposts.wake()
@@ -119,7 +119,7 @@ async def test_what_is_granted_no_more_stays_until_nothing_is_left(yard: TargetW
 
 async def test_one_that_is_away_at_the_start_is_known_all_the_same(yard: TargetWorldOfTenant):
     await yard.declare("home", named=("c2",))
-    assert "c2" in yard.world.link.assignments.known_targets
+    assert yard.world.link.grants.is_known("c2")
     record = {
         "annotations": {wellknown.ASSIGNED_CLUSTER: "c2/0"},
         "name": "p",
@@ -299,7 +299,7 @@ async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     yard.targets._notify()
     await idle()
     assert phases(yard)[-1] == ("Granted", 20)
-    seats.granted_targets = {}
+    yard.world.link.grants.update_granted({})
     assert yard.outposts._build_target_status("c2")["phase"] == "Draining"
 
 

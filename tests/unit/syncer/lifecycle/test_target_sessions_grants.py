@@ -38,9 +38,9 @@ def held_writes(yard: TargetWorldOfTenant) -> asyncio.Event:
 async def test_a_first_grant_counts_before_it_is_written_down(yard: TargetWorldOfTenant):
     going = held_writes(yard)
     await yard.declare("c2")
-    seats = yard.world.link.assignments
+    grants = yard.world.link.grants
     assert yard.said() == []
-    assert (seats.is_offered("c2"), seats.is_offered("home")) == (True, False)
+    assert (grants.is_offered("c2"), grants.is_offered("home")) == (True, False)
     going.set()
 
 
@@ -52,7 +52,7 @@ async def test_a_grant_that_is_withdrawn_ends_before_that_is_written_down(
     going = held_writes(yard)
     await yard.declare("home", named=("c2",))
     assert yard.said() == []
-    assert not yard.world.link.assignments.is_offered("c2")
+    assert not yard.world.link.grants.is_offered("c2")
     yard.world.link.assignments.assign(pod_of(yard), "c2")  # as something came to light there
     going.set()
     await idle()
@@ -122,7 +122,7 @@ async def test_a_target_that_was_never_reached_holds_nobody_up_and_is_let_go(
     await yard.declare("home", "c2")
     assert yard.said() == [["c2"]]
     await yard.declare("home", "c2", named=("c2",))
-    assert yard.world.link.assignments.find_uninspected_target() == "", (
+    assert yard.world.link.grants.find_unchecked() == "", (
         "there was nothing before, and is nothing yet"
     )
     await yard.declare("home", named=("c2",))
@@ -138,5 +138,5 @@ async def test_one_that_was_reached_is_not_taken_for_empty_when_it_is_left(
     yard.targets._notify()
     await idle()
     await yard.declare("home", named=("c2",))
-    assert yard.world.link.assignments.find_uninspected_target() == "c2"
+    assert yard.world.link.grants.find_unchecked() == "c2"
     assert yard.said()[-1] == ["c2"]

@@ -50,13 +50,13 @@ def test_a_record_counts_when_it_names_what_can_be(split: SplitWorld, record: st
 
 
 def test_where_nothing_is_offered_only_a_twin_or_a_node_counts(split: SplitWorld):
-    split.link.assignments.granted_targets, split.link.assignments.known_targets = {}, {"c2"}
+    split.link.grants.update_granted({})
     assert split.link.assignments.get_cluster(split.pod(record="c2/0")) == UNASSIGNED
     assert split.link.assignments.get_cluster(split.pod("bound", nodeName="target-c2")) == "c2"
     split.twin(split.far, "made")
     assert split.link.assignments.get_cluster(split.pod("made")) == "c2"
-    assert not split.link.assignments.is_offered("c2")
-    assert split.link.assignments.is_offered(HOME)
+    assert not split.link.grants.is_offered("c2")
+    assert split.link.grants.is_offered(HOME)
 
 
 def test_a_bound_pod_is_where_its_node_is(split: SplitWorld):
@@ -76,11 +76,10 @@ def test_a_seat_that_is_taken_is_not_moved_by_a_record(split: SplitWorld):
 
 
 def test_home_takes_part_when_it_is_named_or_alone(split: SplitWorld):
-    seats = split.link.assignments
-    seats.granted_targets = {"c2": TargetGrant(name="c2")}
-    assert (seats.is_offered(HOME), seats.is_offered("c2")) == (False, True)
-    seats.granted_targets = {}
-    assert (seats.is_offered(HOME), seats.is_offered("c2")) == (True, False)
+    split.link.grants.update_granted({"c2": TargetGrant(name="c2")})
+    assert (split.link.grants.is_offered(HOME), split.link.grants.is_offered("c2")) == (False, True)
+    split.link.grants.update_granted({})
+    assert (split.link.grants.is_offered(HOME), split.link.grants.is_offered("c2")) == (True, False)
 
 
 def test_a_pod_that_is_gone_frees_its_seat_and_its_peers_are_counted(split: SplitWorld):

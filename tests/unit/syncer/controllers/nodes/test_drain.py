@@ -25,7 +25,7 @@ OWNER = [{"kind": "ReplicaSet", "name": "rs", "uid": "rs", "controller": True, "
 @pytest.fixture
 def split() -> SplitWorld:
     made = SplitWorld()
-    made.link.assignments.granted_targets = {HOME: TargetGrant(name=HOME)}
+    made.link.grants.update_granted({HOME: TargetGrant(name=HOME)})
     made.above.refusals["get Event"] = errors.NotFound("none")
     return made
 
@@ -123,7 +123,7 @@ async def test_nobody_else_is_drained(split: SplitWorld, what: str):
     gone = {"deletionTimestamp": "2026-01-01T00:00:00Z", "deletionGracePeriodSeconds": 30}
     entry = bound(split, **(gone if what == "deleting" else {}))
     if what == "granted":
-        split.link.assignments.granted_targets = {"c2": TargetGrant(name="c2")}
+        split.link.grants.update_granted({"c2": TargetGrant(name="c2")})
     if what == "unbound":
         entry = split.pod("q", metadata={"ownerReferences": OWNER})
     session = split.session if what == "home" else split.far
@@ -170,13 +170,13 @@ async def looked(split: SplitWorld) -> Any:
 
 async def test_its_node_is_shut_while_it_is_granted_no_more(split: SplitWorld):
     bound(split)
-    split.link.assignments.granted_targets = {"c2": TargetGrant(name="c2")}
+    split.link.grants.update_granted({"c2": TargetGrant(name="c2")})
     first = await looked(split)
     assert "unschedulable" not in first["spec"]
     assert "resourceVersion" not in first["metadata"]
     version = shown(split, first)
     assert await looked(split) is None
-    split.link.assignments.granted_targets = {HOME: TargetGrant(name=HOME)}
+    split.link.grants.update_granted({HOME: TargetGrant(name=HOME)})
     shut = await looked(split)
     assert shut["spec"]["unschedulable"] is True
     assert shut["metadata"]["resourceVersion"] == version, "or what the tenant writes now is lost"
@@ -185,7 +185,7 @@ async def test_its_node_is_shut_while_it_is_granted_no_more(split: SplitWorld):
     shown(split, shut, unschedulable=False)
     assert (await looked(split))["spec"]["unschedulable"] is True, "nobody opens it"
     shown(split, shut)
-    split.link.assignments.granted_targets = {"c2": TargetGrant(name="c2")}
+    split.link.grants.update_granted({"c2": TargetGrant(name="c2")})
     opened = await looked(split)
     assert "unschedulable" not in opened["spec"], "what nobody applies any more goes"
     assert opened["metadata"]["annotations"][wellknown.CORDONED] == "false"

@@ -23,7 +23,7 @@ def split() -> SplitWorld:
     made = SplitWorld()
     target: Any = made.far.target
     target.name, target.answered_at, made.now = "c2", time.monotonic(), 100.0  # type: ignore[attr-defined]
-    made.far.memory._clock = lambda: made.now  # type: ignore[attr-defined]
+    made.far.node_memory._clock = lambda: made.now  # type: ignore[attr-defined]
     return made
 
 

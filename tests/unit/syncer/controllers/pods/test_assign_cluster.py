@@ -76,7 +76,7 @@ async def test_a_target_whose_node_is_cordoned_takes_no_more():
     split.link.cluster = SimpleNamespace(status=status)  # type: ignore[assignment]
     node = {"metadata": {"name": "target-c2", "uid": "t"}, "spec": {"unschedulable": True}}
     put(split.link.stores["Node"], node)
-    split.link.assignments.granted_targets = {"c2": TargetGrant(name="c2")}
+    split.link.grants.update_granted({"c2": TargetGrant(name="c2")})
     split.pod()
     assert isinstance(await split.place(), RequeueAfter)
     assert split.told() == ["FailedScheduling"]
@@ -104,7 +104,7 @@ async def test_a_pod_that_is_held_or_going_is_not_placed(split: SplitWorld, pod:
 async def test_a_pod_of_before_the_grant_stays_and_is_recorded(split: SplitWorld):
     split.pod()
     split.twin(split.session)
-    split.link.assignments.granted_targets = {"c2": TargetGrant(name="c2")}
+    split.link.grants.update_granted({"c2": TargetGrant(name="c2")})
     await split.place()
     assert split.record().startswith("home/")
 

@@ -80,8 +80,8 @@ async def test_a_node_is_made_for_the_first_pod_that_needs_it_and_others_stand_b
     slow.goes_on.set()
     await asyncio.gather(*pods)
     assert world.above.writes() == [("apply", "Node", "n")] * 2
-    assert not world.session.memory.nodes
-    assert not world.session.memory.nodes_in_creation
+    assert not world.session.node_memory._awaited
+    assert not world.session.node_memory._in_creation
     await present(world)
     assert len(world.above.writes()) == 2, "what was answered counts until it is shown"
 
@@ -145,7 +145,7 @@ async def test_a_node_that_was_whole_once_may_be_half_made_the_next_time():
     shown(world, world.above.revision, is_whole=True)
     world.session.stores["Node"].discard(world.session.stores["Node"].list()[0], live=True)
     take_no_status(world)
-    world.session.memory.nodes[world.key("Pod", "web", "p")] = "n"
+    world.session.node_memory._awaited[world.key("Pod", "web", "p")] = "n"
     with pytest.raises(errors.Unavailable):
         await node_reconciler.reconcile_node(world.key("Node", "", "n"), world.session)
     with pytest.raises(NotReadyYet):
@@ -246,7 +246,7 @@ async def test_a_node_that_was_removed_does_not_count_as_made():
     world.session.grace_timers.grace_period_seconds = 0
     await node_reconciler.reconcile_node(world.key("Node", "", "n"), world.session)
     assert world.above.writes()[-1] == ("delete", "Node", "n")
-    assert not world.session.memory.created_nodes
+    assert not world.session.node_memory._created
 
 
 async def test_of_a_pod_that_goes_before_its_node_could_be_shown_nothing_is_remembered():
@@ -257,6 +257,6 @@ async def test_of_a_pod_that_goes_before_its_node_could_be_shown_nothing_is_reme
     world.above.refusals["apply"] = errors.Forbidden("a webhook of the tenant's")
     with pytest.raises(NotReadyYet):
         await present(world)
-    assert world.session.memory.nodes
+    assert world.session.node_memory._awaited
     world.session.stores["Pod"].discard(world.session.stores["Pod"].list()[0], live=True)
-    assert not world.session.memory.nodes
+    assert not world.session.node_memory._awaited

@@ -31,7 +31,7 @@ async def test_nothing_is_made_without_a_record_or_a_grant(split: SplitWorld):
         await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)
     assert split.session.build_key(ASSIGNMENT, "web", "p") in split.taken()
     split.pod(record="c2/0", version=51)
-    split.link.assignments.granted_targets = {HOME: TargetGrant(name=HOME)}
+    split.link.grants.update_granted({HOME: TargetGrant(name=HOME)})
     with pytest.raises(NotReadyYet, match="not granted"):
         await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)
 

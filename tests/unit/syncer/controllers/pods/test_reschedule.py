@@ -93,9 +93,10 @@ async def test_a_pod_that_is_bound_stays_whatever_becomes_of_its_seat(
     """Its twin says that no node is found for it, as one does that was evicted and lies so."""
     refused(split, nodeName="n")
     pod = split.pod(record="c2/0", nodeName="target-c2", version=70)
-    split.link.assignments.get_reschedule_state(pod.uid).is_refused = is_refused
+    if is_refused:
+        split.link.assignments.get_reschedule_state(pod.uid).record_refused()
     if not is_granted:
-        split.link.assignments.granted_targets = {HOME: TargetGrant(name=HOME)}
+        split.link.grants.update_granted({HOME: TargetGrant(name=HOME)})
     split.taken()
     assert await split.place() == Done()
     assert (
@@ -213,7 +214,7 @@ async def test_a_quota_that_is_used_up_ends_a_try_at_once(split: SplitWorld):
 
 async def test_when_all_were_tried_it_stays_and_rests(split: SplitWorld):
     pod = refused(split)
-    split.link.assignments.granted_targets = {"c2": TargetGrant(name="c2")}
+    split.link.grants.update_granted({"c2": TargetGrant(name="c2")})
     verdict = await split.place()
     assert isinstance(verdict, RequeueAfter)
     assert verdict.after == reschedule_timeouts.RETRY_ALL_SECONDS
@@ -238,8 +239,8 @@ async def test_a_target_that_is_away_keeps_what_it_may_have(split: SplitWorld):
 
 async def test_a_seat_that_is_granted_no_more_is_left_by_who_waits(split: SplitWorld):
     split.pod(record="c2/0")
-    split.link.assignments.granted_targets = {HOME: TargetGrant(name=HOME)}
-    split.link.assignments.known_targets = {"c2"}
+    split.link.grants.update_granted({HOME: TargetGrant(name=HOME)})
+    split.link.grants.update_known({"c2"}, {"c2"})
     await split.place()
     assert await split.place() == Done()
     assert split.record().startswith("home/")
@@ -257,7 +258,7 @@ async def test_the_twin_that_waits_has_its_pod_looked_at(split: SplitWorld):
 
 def test_what_is_remembered_of_a_pod_goes_with_it(split: SplitWorld):
     pod = refused(split)
-    split.link.assignments.get_reschedule_state(pod.uid).tried_clusters.add("c2")
+    split.link.assignments.get_reschedule_state(pod.uid).record_tried("c2")
     split.link.stores["Pod"].discard(pod, live=True)
     assert not split.link.assignments._reschedule_states
     assert wellknown.ASSIGNED_CLUSTER in pod.annotations

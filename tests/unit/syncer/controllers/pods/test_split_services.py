@@ -10,7 +10,7 @@ from kubeio import errors
 from kubeio.cache.store import Entry
 from syncer.controllers.pods import split_services
 from syncer.model.keys import HOME
-from syncer.placement.assignments import AssignedService
+from syncer.placement.service_clusters import AssignedService
 from tests.support.syncer.sessions import SessionWorld
 from tests.support.syncer.two_clusters import SplitWorld
 
@@ -41,7 +41,7 @@ async def test_it_is_told_with_the_first_that_is_elsewhere_and_not_again(split: 
         await split_services.report_split_services(pod(split, name, "target-c2"), split.far)
     await split_services.report_split_services(pod(split, "e", "n"), split.session)
     assert split.told() == [split_services.PODS_IN_SEVERAL_CLUSTERS]
-    assert split.link.assignments.split_services == {"web-uid"}, "and it is not looked at again"
+    assert split.link.service_clusters.is_split("web-uid"), "and it is not looked at again"
     about: Any = split.above.bodies[-1]
     assert (about["involvedObject"]["kind"], about["involvedObject"]["name"]) == ("Service", "web")
     assert "c2" not in about["message"], "the same words whoever comes next, and one Event"
@@ -89,19 +89,19 @@ async def test_what_could_not_be_told_is_told_with_the_next_pod(split: SplitWorl
     before = len(split.above.asked)
     await split_services.report_split_services(pod(split, "b", "n"), split.session)
     assert [each[:2] for each in split.above.asked[before:]][-1:] == [("create", "Event")]
-    assert split.link.assignments.split_services == {"web-uid"}
+    assert split.link.service_clusters.is_split("web-uid")
 
 
 @pytest.mark.parametrize("is_live", [True, False])
 async def test_a_service_that_is_gone_is_remembered_no_more(split: SplitWorld, is_live: bool):
     service(split, app="web")
     service(split, "kept", app="web")
-    split.link.assignments.services["web-uid"] = AssignedService("1", {}, HOME)
-    split.link.assignments.split_services |= {"web-uid", "kept-uid"}
+    known = split.link.service_clusters
+    known._services["web-uid"] = AssignedService("1", {}, HOME)
+    known._split |= {"web-uid", "kept-uid"}
     store = split.link.stores["Service"]
     store.discard(next(each for each in store.list() if each.name == "web"), live=is_live)
-    assert split.link.assignments.split_services == {"kept-uid"}
-    assert split.link.assignments.services == {}
+    assert (known._split, known._services) == ({"kept-uid"}, {})
 
 
 async def test_pods_without_a_seat_or_of_another_service_do_not_count(split: SplitWorld):

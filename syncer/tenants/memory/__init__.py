@@ -1,0 +1,1 @@
+"""Memory of a session between reconciles, one module per subject."""
