@@ -82,7 +82,7 @@ def read_pair(kind: SyncedKind, key: Key, session: Session) -> ObjectPair:
     wanted = (
         tenant_x is not None
         and kind.is_wanted(tenant_x, session.view)
-        and (session.target is None or session.is_concerned(name, tenant_x))
+        and session.is_concerned(name, tenant_x)
     )
     return ObjectPair(key=key, tenant_x=tenant_x, super_x=super_x, wanted=wanted)
 

@@ -42,6 +42,7 @@ from syncer.model.mirrored_kinds import MIRRORS
 from syncer.rules import registry
 from syncer.rules.registry import KeyReconciler, SyncedKind
 from syncer.tenants.session import Session, Sessions
+from syncer.tenants.target_session import TargetSession
 
 _BY_RECONCILER: Mapping[KeyReconciler, Callable[[SyncedKind, Key, Session], Awaitable[Result]]] = {
     KeyReconciler.PLAIN: sync_down.reconcile,
@@ -62,7 +63,7 @@ _BY_KEY_KIND: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
     VOLUME: volumes.reconcile_volume,
     **{mirror.resource.kind: mirrors.reconcile_mirror for mirror in MIRRORS},
 }
-_BY_KEY_KIND_AT_TARGETS: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
+_BY_KEY_KIND_AT_TARGETS: Mapping[str, Callable[[Key, TargetSession], Awaitable[Result]]] = {
     TOKEN: tokens.reconcile_token,
     SERVICE_VARIABLES: pod_variables.reconcile_service_variables,
     EVENT: events.reconcile_event,
@@ -95,21 +96,33 @@ class Dispatcher:
             return RequeueAfter(pause)
         session.keys_in_work.start()
         try:
-            by_key = _BY_KEY_KIND if session.target is None else _BY_KEY_KIND_AT_TARGETS
-            run = by_key.get(key.kind)
-            if session.target is not None and session.target.problem and key.kind != NODE:
-                verdict = await unreachable_target.reconcile_unreachable_pod(key, session)
-            elif run is not None:
-                verdict = await run(key, session)
+            if isinstance(session, TargetSession):
+                verdict = await _reconcile_in_target(key, session)
             else:
-                kind = registry.KINDS_BY_NAME[key.kind]
-                verdict = await _BY_RECONCILER[kind.reconciler](kind, key, session)
+                verdict = await _reconcile_at_home(key, session)
         finally:
             session.keys_in_work.finish()
             if session.expectations.finish_key(key):
                 sync_down.enqueue(registry.KINDS_BY_NAME[key.kind], key, session)
         session.metrics.clear_suspicion(key)
         return verdict
+
+
+async def _reconcile_at_home(key: Key, session: Session) -> Result:
+    run = _BY_KEY_KIND.get(key.kind)
+    return await (run(key, session) if run is not None else _reconcile_kind(key, session))
+
+
+async def _reconcile_in_target(key: Key, session: TargetSession) -> Result:
+    if session.is_target_unreachable and key.kind != NODE:
+        return await unreachable_target.reconcile_unreachable_pod(key, session)
+    run = _BY_KEY_KIND_AT_TARGETS.get(key.kind)
+    return await (run(key, session) if run is not None else _reconcile_kind(key, session))
+
+
+def _reconcile_kind(key: Key, session: Session) -> Awaitable[Result]:
+    kind = registry.KINDS_BY_NAME[key.kind]
+    return _BY_RECONCILER[kind.reconciler](kind, key, session)
 
 
 def build_log_fields(key: Key) -> dict[str, str]:

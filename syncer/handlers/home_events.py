@@ -78,7 +78,7 @@ class HomeEvents(SuperEvents):
     def _enqueue_target_node(self, registration: str, *, low: bool) -> None:
         for sessions in self._all_sessions.values():
             for session in sessions.values():
-                if session.target is not None and session.target.registration == registration:
+                if session.super_cluster.registration == registration:
                     session.enqueue(
                         session.build_key(NODE, "", build_node_name(session.name)), low=low
                     )

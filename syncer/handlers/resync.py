@@ -61,7 +61,7 @@ class Resync:
         began, found = time.monotonic(), 0
         everyone = [each for own in self._sessions.values() for each in own.values()]
         for session in everyone:
-            if session.target is None or not session.target.problem:
+            if not session.is_target_unreachable:
                 found += await self.resync_session(session)
         seconds = round(time.monotonic() - began, 3)
         _log.info("patrol.round", sessions=len(everyone), keys=found, seconds=seconds)

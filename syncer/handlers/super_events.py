@@ -13,7 +13,7 @@ from kubeio.cache.store import Entry
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.controllers.pods import reschedule
 from syncer.handlers import dependents, predicates
-from syncer.handlers.tenant_events import index_split_pod, is_spec_changed, suspect_drift
+from syncer.handlers.tenant_events import is_spec_changed, suspect_drift
 from syncer.model.keys import EVENT, TOKEN, Key
 from syncer.model.references import is_reserved_name, list_references
 from syncer.rules import events, registry
@@ -41,8 +41,6 @@ class SuperEvents:
             store.subscribe(partial(self._handle_super_object, kind))
         below.events.subscribe(self._handle_event)
         below.cidr_tracker.subscribe(self._handle_super_cidrs)
-        if below.registration:
-            below.capacity.subscribe(self._handle_target_nodes)
 
     def _handle_super_object(
         self, kind: str, old: Entry | None, new: Entry | None, live: bool
@@ -59,10 +57,8 @@ class SuperEvents:
                 suspect_drift(session, ClusterSide.SUPER, key, old, new)
             if new is not None:
                 session.lost_twins.clear_vanished_twin(key)
-                if kind == "Pod" and session.target is not None:
-                    _record_pod_present(session, new)
             elif old is not None:
-                _handle_super_deleted(session, key, old, kind=kind, live=live)
+                self._handle_deleted(session, key, old, kind=kind, live=live)
                 if (
                     news is EventOrigin.FOREIGN
                     and kind in registry.KINDS_BY_NAME
@@ -70,8 +66,7 @@ class SuperEvents:
                 ):
                     session.lost_twins.record_vanished_twin(key, old.key)  # or lost its labels
             if kind == "Pod":
-                dependents.enqueue_budgets_of_pod(session, key.namespace, old, new)
-                _handle_twin_moved(session, key, old, new, low=not live)
+                self.handle_pod(session, key, old, new, low=not live)
             elif kind == BUDGET:
                 dependents.enqueue_budgets_of_budget(session, key.namespace, old, new)
             session.wake_waiters(key)
@@ -84,8 +79,44 @@ class SuperEvents:
             ):
                 predicates.enqueue_pod(session, ClusterSide.SUPER, key, news, new)
 
-    def _handle_target_nodes(self) -> None:
-        dependents.enqueue_target_node(self.sessions.values())
+    def handle_pod(
+        self,
+        session: Session,
+        key: Key,
+        old: Entry | None,
+        new: Entry | None,
+        *,
+        low: bool,  # noqa: ARG002
+    ) -> None:
+        """Queue the objects that depend on a twin."""
+        dependents.enqueue_budgets_of_pod(session, key.namespace, old, new)
+
+    def _handle_deleted(
+        self, session: Session, key: Key, old: Entry, *, kind: str, live: bool
+    ) -> None:
+        """Forget, or queue, what depends on a super object that left the cache."""
+        session.proven_deletes.forget(key)
+        session.queue.forget(key)
+        if key.kind == TOKEN:
+            dependents.enqueue_pods_of_token(session, key.namespace, old)
+        if kind == "Pod":
+            last = old.decode()
+            self.record_twin_end(session, old, last, live=live)
+            _release_references(session, key.namespace, last)
+
+    def record_twin_end(
+        self, session: Session, super_pod: Entry, last: Object, *, live: bool
+    ) -> None:
+        """Record that a bound twin no longer exists, so its tenant pod is lost."""
+        annotations = {"annotations": super_pod.annotations}
+        owner = ownership.read_owner(annotations, session.tenant.super_cluster_uid)
+        if owner is not None and (last.get("spec") or {}).get("nodeName"):
+            session.lost_twins.record_bound_twin_end(
+                owner.uid,
+                was_deleting=super_pod.deleting,
+                # Without the kubelet's last update, the twin may only have lost its labels.
+                is_certain=live and pod_facts.was_force_deleted(last),
+            )
 
     def _handle_super_cidrs(self) -> None:
         for session in self.sessions.values():
@@ -111,60 +142,10 @@ class SuperEvents:
             or not session.event_budget.take_token()
         ):
             return
-        if session.connection.assignments.is_split:
-            reschedule.record_scale_up(event, owner.namespace, session)
+        reschedule.record_scale_up(event, owner.namespace, session)
         key = session.build_key(EVENT, owner.namespace, new.name)
         if session.event_memory.queue_event(key, event):
             session.enqueue(key, low=True)
-
-
-def _handle_twin_moved(
-    session: Session, key: Key, old: Entry | None, new: Entry | None, *, low: bool
-) -> None:
-    """Keep a pod's needs in a target that is no longer granted, as long as its twin exists."""
-    if session.target is None or (old is not None and new is not None):
-        return
-    if new is None:
-        dependents.enqueue_namespace_in_target(session, key.namespace, low=low)
-    entry = session.stores["Pod"].get(key.namespace, key.name)
-    if entry is not None:
-        index_split_pod(session, entry, entry, low=low)
-
-
-def _handle_super_deleted(session: Session, key: Key, old: Entry, *, kind: str, live: bool) -> None:
-    """Forget, or queue, what depends on a super object that left the cache."""
-    session.proven_deletes.forget(key)
-    session.queue.forget(key)
-    if key.kind == TOKEN:
-        dependents.enqueue_pods_of_token(session, key.namespace, old)
-    if kind == "Pod":
-        last = old.decode()
-        _record_twin_end(session, old, last, live=live)
-        _release_references(session, key.namespace, last)
-
-
-def _record_pod_present(session: Session, super_pod: Entry) -> None:
-    """Record that a twin is present in a target."""
-    annotations = {"annotations": super_pod.annotations}
-    owner = ownership.read_owner(annotations, session.tenant.super_cluster_uid)
-    if owner is not None and session.target is not None:
-        session.target.pod_loss_guard.remove_missing(session.tenant.uid, owner.uid)
-
-
-def _record_twin_end(session: Session, super_pod: Entry, last: Object, *, live: bool) -> None:
-    """Record that a bound twin no longer exists, so its tenant pod is lost."""
-    annotations = {"annotations": super_pod.annotations}
-    owner = ownership.read_owner(annotations, session.tenant.super_cluster_uid)
-    if owner is not None and (last.get("spec") or {}).get("nodeName"):
-        is_over = live or super_pod.deleting or pod_facts.is_finished(last)
-        if session.target is not None and not is_over:
-            session.target.pod_loss_guard.add_missing(session.tenant.uid, owner.uid)
-        session.lost_twins.record_bound_twin_end(
-            owner.uid,
-            was_deleting=super_pod.deleting,
-            # Without the kubelet's last update, the twin may only have lost its labels.
-            is_certain=live and pod_facts.was_force_deleted(last),
-        )
 
 
 def _release_references(session: Session, namespace: str, last: Object) -> None:

@@ -6,7 +6,6 @@ merged, so it would miss some. The one exception is the end of a tenant object, 
 proof for a delete: live reads replace it where it was missed.
 """
 
-from collections.abc import Callable
 from functools import partial
 from typing import Any
 
@@ -15,108 +14,144 @@ from kubeio.resource_version import parse_revision
 from syncer.controllers import sync_down
 from syncer.handlers import dependents, predicates
 from syncer.model import mirrored_kinds
-from syncer.model.keys import ADDRESS, ASSIGNMENT, NODE, TOKEN, VOLUME, Key
-from syncer.model.pod_index import PodIndexChanges, get_node
+from syncer.model.keys import ADDRESS, NODE, TOKEN, VOLUME, Key
+from syncer.model.pod_index import PodIndexChanges
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
-from syncer.placement.assignments import UNASSIGNED
 from syncer.rules import registry
-from syncer.rules.placement import target_node
 from syncer.rules.pods import pod_facts
 from syncer.rules.storage import claims, volumes
 from syncer.safety.expectations import ClusterSide, EventOrigin
-from syncer.tenants.connection import TenantConnection
 from syncer.tenants.session import Session
 from tenancy import wellknown
 
 
-def subscribe_tenant(session: Session) -> Callable[[], None]:
-    """Subscribe a session to its tenant's caches.
+class TenantEvents:
+    """Routes the events of a tenant to its session with the home cluster.
 
-    Returns the function that unsubscribes it, for targets.
+    All pods of the tenant run in the home cluster. `syncer.handlers.split_tenant_events` has the
+    other tenants.
     """
-    wired: list[tuple[Store, EventHandler]] = [
-        (session.stores[kind], partial(_handle_tenant_object, session, kind))
-        for kind in registry.KINDS_BY_NAME
-        if kind in session.super_cluster.stores
-    ]
-    if session.target is not None:
-        wired.append((session.stores[NODE], partial(_handle_mirrored_object, session, NODE)))
-    for store, handler in wired:
+
+    def __init__(self, session: Session) -> None:
+        self.session = session
+        self._subscribed: list[tuple[Store, EventHandler]] = []
+
+    def subscribe(self) -> None:
+        """Subscribe the session to its tenant's caches."""
+        for kind in registry.KINDS_BY_NAME:
+            if kind in self.session.super_cluster.stores:
+                self._add_handler(kind, partial(self._handle_object, kind))
+        self._subscribe_mirrors()
+
+    def unsubscribe(self) -> None:
+        """End the subscriptions."""
+        for store, handler in self._subscribed:
+            store.unsubscribe(handler)
+        self._subscribed.clear()
+
+    def _add_handler(self, kind: str, handler: EventHandler) -> None:
+        store = self.session.stores[kind]
         store.subscribe(handler)
-    if session.target is None:
-        _subscribe_home(session)
-    unsubscribe = session.connection.assignments.subscribe(partial(_handle_reassigned, session))
-    return partial(_unsubscribe, wired, unsubscribe)
+        self._subscribed.append((store, handler))
 
+    def _subscribe_mirrors(self) -> None:
+        """Subscribe to the resources that the home cluster shows in the tenant."""
+        for kind in (NODE, ADDRESS, VOLUME, *mirrored_kinds.MIRRORS_BY_KIND):
+            self._add_handler(kind, partial(self._handle_mirrored_object, kind))
+        self._add_handler(VOLUME, self._handle_own_volume)
+        self._add_handler(claims.CLAIM, self._handle_claim)
 
-def _unsubscribe(wired: list[tuple[Store, EventHandler]], unsubscribe: Callable[[], None]) -> None:
-    unsubscribe()
-    for store, handler in wired:
-        store.unsubscribe(handler)
+    def _handle_object(self, kind: str, old: Entry | None, new: Entry | None, live: bool) -> None:
+        entry, session = new or old, self.session
+        if entry is None:
+            return
+        key = session.build_key(kind, entry.namespace, entry.name)
+        news = session.expectations.observe_event(ClusterSide.TENANT, key, new)
+        if new is None or (old is not None and old.uid != new.uid):
+            session.pod_memory.forget_pod(key)
+            session.node_memory.forget_pod(key)
+            self._handle_deleted(key, old, live=live)
+        if kind == "Pod":
+            self.index_pod(old, new, low=not live)
+        dependents.enqueue_tenant_dependents(session, kind, old, new, low=not live)
+        if is_spec_changed(old, new):
+            session.queue.forget(key)  # a refused object may be accepted now: no delay applies
+            session.hot_loop_guard.forget_key(key)
+        elif news is EventOrigin.FOREIGN and new is not None:
+            revision = parse_revision(new.resource_version)
+            session.metrics.suspect_drift(ClusterSide.TENANT, key, revision)
+        if kind != "Pod":
+            session.enqueue(key, low=not live)
+        elif not self.is_assigned_elsewhere(key, new):
+            self._enqueue_pod(key, news, new, live=live)
 
+    def _enqueue_pod(self, key: Key, news: EventOrigin, new: Entry | None, *, live: bool) -> None:
+        if not live:
+            self.session.enqueue(key, low=True)
+        elif not predicates.is_pod_event_irrelevant(self.session, key, news, new):
+            predicates.enqueue_pod(self.session, ClusterSide.TENANT, key, news, new)
 
-def _handle_reassigned(session: Session, pod: Entry) -> None:
-    """Update a pod with a new assignment. All of its own events may have come before."""
-    entry = session.stores["Pod"].get(*pod.key)
-    if entry is not None and entry.uid == pod.uid:
-        index_split_pod(session, entry, entry, low=False)
+    def index_pod(self, old: Entry | None, new: Entry | None, *, low: bool) -> None:
+        """Update the indexes of pods, and queue the objects that a pod begins or ends to need."""
+        index_pod(self.session, old, new, low=low)
 
-
-def index_assigned_pods(session: Session) -> None:
-    """Add the pods that are already assigned to a target when the session begins."""
-    for entry in session.stores["Pod"].list():
-        _index_pod(session, None, entry, low=True)
-
-
-def _subscribe_home(session: Session) -> None:
-    """Subscribe to the resources that the home cluster shows in the tenant."""
-    for kind in (NODE, ADDRESS, VOLUME, *mirrored_kinds.MIRRORS_BY_KIND):
-        session.stores[kind].subscribe(partial(_handle_mirrored_object, session, kind))
-    session.stores[VOLUME].subscribe(partial(_handle_own_volume, session))
-    session.stores[claims.CLAIM].subscribe(partial(_handle_claim, session))
-
-
-def _handle_tenant_object(
-    session: Session,
-    kind: str,
-    old: Entry | None,
-    new: Entry | None,
-    live: bool,
-) -> None:
-    entry = new or old
-    if entry is None:
-        return
-    key = session.build_key(kind, entry.namespace, entry.name)
-    news = session.expectations.observe_event(ClusterSide.TENANT, key, new)
-    if new is None or (old is not None and old.uid != new.uid):
-        session.pod_memory.forget_pod(key)
-        session.node_memory.forget_pod(key)
-        _handle_tenant_deleted(session, key, old, live=live)
-    if kind == "Pod":
-        _index_pod(session, old, new, low=not live)
-    dependents.enqueue_tenant_dependents(session, kind, old, new, low=not live)
-    if is_spec_changed(old, new):
-        session.queue.forget(key)  # a refused object may be accepted now, so the delay is reset
-        session.hot_loop_guard.forget_key(key)
-    elif news is EventOrigin.FOREIGN and new is not None:
-        session.metrics.suspect_drift(ClusterSide.TENANT, key, parse_revision(new.resource_version))
-    if (
-        kind == "Pod"
-        and session.connection.assignments.is_split
-        and _is_assigned_elsewhere(session, key, new)
-    ):
-        return
-    if not (live and kind == "Pod"):
-        session.enqueue(key, low=not live)
-    elif not predicates.is_pod_event_irrelevant(session, key, news, new):
-        predicates.enqueue_pod(session, ClusterSide.TENANT, key, news, new)
-
-
-def _is_assigned_elsewhere(session: Session, key: Key, new: Entry | None) -> bool:
-    """Return True if a pod has no twin in this super cluster and needs none."""
-    if new is None or session.connection.assignments.get_cluster(new) in (session.name, UNASSIGNED):
+    def is_assigned_elsewhere(self, key: Key, new: Entry | None) -> bool:  # noqa: ARG002
+        """Return True if a pod has no twin in this super cluster and needs none."""
         return False
-    return sync_down.read_pair(registry.KINDS_BY_NAME[key.kind], key, session).super_x is None
+
+    def _handle_deleted(self, key: Key, old: Entry | None, *, live: bool) -> None:
+        if old is None:
+            return
+        session = self.session
+        if live:
+            kind = registry.KINDS_BY_NAME[key.kind]
+            if not session.is_twin(sync_down.read_pair(kind, key, session).super_x, old.uid):
+                return  # without a twin the record would stay, and live reads prove late ends
+            forced = key.kind == "Pod" and pod_facts.was_force_deleted(old.decode())
+            session.proven_deletes.record_tenant_end(key, old.uid, forced=forced)
+        else:
+            session.connection.request_store_check()  # absent from a list: another store, perhaps
+
+    def _handle_mirrored_object(
+        self, kind: str, old: Entry | None, new: Entry | None, live: bool
+    ) -> None:
+        entry, session = new or old, self.session
+        if entry is None or not self.is_mirror_source(kind, entry):
+            return
+        key = session.build_key(kind, "", entry.name)
+        news = session.expectations.observe_event(ClusterSide.TENANT, key, new)
+        if news is EventOrigin.FOREIGN:
+            suspect_drift(session, ClusterSide.TENANT, key, old, new)
+        if kind == NODE:
+            self.handle_shown_node(entry.name, low=not live)
+        session.wake_waiters(key)
+        session.enqueue(key, low=not live)
+
+    def handle_shown_node(self, name: str, *, low: bool) -> None:
+        """Queue the pods that wait for a change of a node in the tenant."""
+        dependents.enqueue_pods_waiting_for_node(self.session, name, low=low)
+
+    def is_mirror_source(self, kind: str, entry: Entry) -> bool:
+        """Return True if an object is shown from this super cluster."""
+        return kind != NODE or wellknown.SUPER_CLUSTER not in entry.annotations
+
+    def _handle_own_volume(self, old: Entry | None, new: Entry | None, live: bool) -> None:
+        """Queue the claim of a tenant's own volume, which decides what the claim may name."""
+        for entry in (old, new):
+            place = volumes.get_claim_reference(entry) if entry is not None else None
+            if place is not None:
+                key = self.session.build_key(claims.CLAIM, *place)
+                self.session.enqueue(key, low=not live)
+
+    def _handle_claim(self, old: Entry | None, new: Entry | None, live: bool) -> None:
+        """Queue the volume that a claim names, and wake the pods that wait for the claim."""
+        entry, session = new or old, self.session
+        if entry is not None:
+            session.wake_waiters(session.build_key(claims.CLAIM, entry.namespace, entry.name))
+        for entry in (old, new):
+            name = claims.get_volume(entry) if entry is not None else ""
+            if name:
+                session.enqueue(session.build_key(VOLUME, "", name), low=not live)
 
 
 def is_spec_changed(old: Entry | None, new: Entry | None) -> bool:
@@ -138,87 +173,8 @@ def _get_written_fields(entry: Entry) -> dict[str, Any]:
     return {**entry.decode(), "metadata": metadata, "status": None}
 
 
-def _handle_tenant_deleted(session: Session, key: Key, old: Entry | None, *, live: bool) -> None:
-    if old is None:
-        return
-    if key.kind == "Service":
-        session.connection.service_clusters.forget(old.uid)
-    if key.kind == "Pod" and session.target is not None:
-        session.target.pod_loss_guard.remove_deleted(session.tenant.uid, old.uid)
-    if live:
-        kind = registry.KINDS_BY_NAME[key.kind]
-        if not session.is_twin(sync_down.read_pair(kind, key, session).super_x, old.uid):
-            return  # without a twin the record would stay, and live reads prove late ends
-        forced = key.kind == "Pod" and pod_facts.was_force_deleted(old.decode())
-        session.proven_deletes.record_tenant_end(key, old.uid, forced=forced)
-    else:
-        session.connection.request_store_check()  # absent from a list: perhaps a different store
-
-
-def _index_pod(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
-    if session.connection.assignments.is_split:
-        index_split_pod(session, old, new, low=low)
-    else:
-        _index_own_pod(session, old, new, low=low)
-
-
-def index_split_pod(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
-    """Update the indexes as `_index_own_pod`, for a pod that may be assigned elsewhere."""
-    entry, seats = new or old, session.connection.assignments
-    if entry is None:
-        return
-    is_another = old is None or new is None or new.uid != old.uid
-    if session.target is None and is_another:
-        if old is not None:
-            seats.forget_deleted_pod(old.uid)
-        if new is not None and not low:
-            seats.record_new_pod(new.uid)
-    namespace = entry.namespace
-    was_taken_in, was_in = session.pods.has(*entry.key), session.pods.has_namespace(namespace)
-    seat = seats.get_cluster(new) if new is not None else UNASSIGNED
-    _index_own_pod(
-        session,
-        (old or entry) if was_taken_in else None,
-        new if new is not None and seat == session.name and _is_pod_needed(session, new) else None,
-        low=low,
-    )
-    if session.target is not None and was_in != session.pods.has_namespace(namespace):
-        dependents.enqueue_namespace_in_target(session, namespace, low=low)
-    if session.target is None and new is not None and _has_invalid_record(old, new, seat, session):
-        session.enqueue(session.build_key(ASSIGNMENT, *new.key), low=low)
-
-
-def _is_pod_needed(session: Session, pod: Entry) -> bool:
-    """Return True if a pod's needs are synced to its assigned cluster, where it may be created."""
-    return (
-        session.target is None
-        or session.connection.grants.is_offered(session.name)
-        or session.has_twin(pod)
-    )
-
-
-def _has_invalid_record(old: Entry | None, new: Entry, seat: str, session: Session) -> bool:
-    """Return True if a pod must be placed, or another writer changed its record."""
-    if seat == UNASSIGNED or old is new:  # the same entry: the syncer's record is on its way
-        return seat == UNASSIGNED
-    return not get_node(new) and not session.connection.assignments.is_recorded(new, seat)
-
-
-def enqueue_assignments(link: TenantConnection) -> None:
-    """Check every assignment after a change of the grants or of the visible targets."""
-    sessions = [each for each in link.sessions if isinstance(each, Session)]
-    for entry in link.stores["Pod"].list():
-        link.assignments.notify_pod(entry)
-        is_bound = bool(get_node(entry))
-        for session in sessions:
-            if is_bound and not (session.target is not None and session.pods.has(*entry.key)):
-                continue  # bound pods stay, except in a target no longer granted
-            session.enqueue(session.build_key("Pod", *entry.key), low=True)
-            if session.target is None:
-                session.enqueue(session.build_key(ASSIGNMENT, *entry.key), low=True)
-
-
-def _index_own_pod(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
+def index_pod(session: Session, old: Entry | None, new: Entry | None, *, low: bool) -> None:
+    """Update the indexes with a pod of this super cluster, and queue what depends on it."""
     if new is not None:
         changes = session.pods.set(old, new)
     else:
@@ -250,60 +206,6 @@ def list_reference_keys(session: Session, namespace: str, ref: ObjectReference) 
         if entry.annotations.get(wellknown.ACCOUNT) == ref.name
         or entry.annotations.get(wellknown.TOKEN_POD, "").endswith(f"/{ref.name}")
     ]
-
-
-def _handle_mirrored_object(
-    session: Session,
-    kind: str,
-    old: Entry | None,
-    new: Entry | None,
-    live: bool,
-) -> None:
-    entry = new or old
-    if entry is None or not _is_mirror_source(session, kind, entry):
-        return
-    key = session.build_key(kind, "", entry.name)
-    if session.expectations.observe_event(ClusterSide.TENANT, key, new) is EventOrigin.FOREIGN:
-        suspect_drift(session, ClusterSide.TENANT, key, old, new)
-    if kind == NODE:
-        dependents.enqueue_pods_waiting_for_node(session, entry.name, low=not live)
-        if session.target is not None:
-            _enqueue_waiting_pods(session.connection)
-    session.wake_waiters(key)
-    session.enqueue(key, low=not live)
-
-
-def _enqueue_waiting_pods(link: TenantConnection) -> None:
-    """Queue the unplaced pods, because a target may accept different pods now."""
-    for session in [each for each in link.sessions if isinstance(each, Session)]:
-        for key in session.iterate_unassigned():
-            session.enqueue(key, low=True)
-
-
-def _is_mirror_source(session: Session, kind: str, entry: Entry) -> bool:
-    """Return True if an object is shown from this super cluster."""
-    if session.target is not None:
-        return entry.name == target_node.build_node_name(session.name)
-    return kind != NODE or wellknown.SUPER_CLUSTER not in entry.annotations
-
-
-def _handle_own_volume(session: Session, old: Entry | None, new: Entry | None, live: bool) -> None:
-    """Queue the claim of a tenant's own volume, which decides what the claim may name."""
-    for entry in (old, new):
-        place = volumes.get_claim_reference(entry) if entry is not None else None
-        if place is not None:
-            session.enqueue(session.build_key(claims.CLAIM, *place), low=not live)
-
-
-def _handle_claim(session: Session, old: Entry | None, new: Entry | None, live: bool) -> None:
-    """Queue the volume that a claim names, and wake the pods that wait for the claim."""
-    entry = new or old
-    if entry is not None:
-        session.wake_waiters(session.build_key(claims.CLAIM, entry.namespace, entry.name))
-    for entry in (old, new):
-        name = claims.get_volume(entry) if entry is not None else ""
-        if name:
-            session.enqueue(session.build_key(VOLUME, "", name), low=not live)
 
 
 def suspect_drift(

@@ -24,7 +24,6 @@ from kubeio.config import secret_kubeconfig
 from kubeio.controller.worker import NotReadyYet
 from syncer.clusters import target_conditions
 from syncer.clusters.home_cluster import HomeCluster
-from syncer.clusters.super_cluster import SuperCluster
 from syncer.clusters.target_cluster import TargetCluster, TargetPlan
 from syncer.lifecycle.supervisor import UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
@@ -51,13 +50,13 @@ class TargetManager:
     """All targets."""
 
     def __init__(
-        self, home: HomeCluster, *, subscribe_caches: Callable[[SuperCluster], None]
+        self, home: HomeCluster, *, subscribe_events: Callable[[TargetCluster], None]
     ) -> None:
-        """`subscribe_caches` is called with the caches of each target before they are filled."""
+        """`subscribe_events` is called with each target before its caches are filled."""
         self.targets: dict[str, TargetCluster] = {}
         """By name, from the first connection attempt on."""
         self._home = home
-        self._subscribe_caches = subscribe_caches
+        self._subscribe_events = subscribe_events
         self._handlers: list[Callable[[], None]] = []
         self._declared = home.super_clusters
         self._secrets = Store()
@@ -208,7 +207,7 @@ class TargetManager:
         Returns the reason of a failure, or an empty string.
         """
         target = self.targets[plan.name] = TargetCluster(plan, self._home, on_changed=self._notify)
-        self._subscribe_caches(target.cluster)
+        self._subscribe_events(target)
         try:
             return await loop.run_connection(
                 target.run(), until=self._wait_until_changed(target, plan, loop)

@@ -17,7 +17,8 @@ from kubeio import errors
 from kubeio.cache.store import Entry
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.target_cluster import UNREACHABLE_SECONDS, TargetCluster
-from syncer.handlers import tenant_events
+from syncer.handlers import split_tenant_events
+from syncer.handlers.split_tenant_events import TargetTenantEvents
 from syncer.lifecycle.supervisor import UNTIL_CHANGED, SupervisedLoop
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.model.keys import NODE
@@ -25,8 +26,8 @@ from syncer.placement.assignments import UNASSIGNED
 from syncer.rules.placement import target_node
 from syncer.tenants import conditions
 from syncer.tenants.connection import TenantConnection
-from syncer.tenants.session import Session
 from syncer.tenants.session_registry import SessionRegistry
+from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
 from tenancy.names import InvalidNameError
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
@@ -47,15 +48,15 @@ class TargetSessions:
         connection: TenantConnection,
         targets: TargetManager,
         registry: SessionRegistry,
-        create_session: Callable[[TargetCluster], Session],
+        create_session: Callable[[TargetCluster], TargetSession],
     ) -> None:
         """`registry` has the sessions of all tenants. `create_session` is for this tenant."""
         self._connection = connection
         self._targets = targets
         self._registry = registry
         self._create_session = create_session
-        self._own_sessions: dict[str, Session] = {}
-        self._unsubscribers: dict[str, Callable[[], None]] = {}
+        self._own_sessions: dict[str, TargetSession] = {}
+        self._events: dict[str, TargetTenantEvents] = {}
         self._unreachable: frozenset[str] = frozenset()
         self._held_targets: frozenset[str] = frozenset()
         self._offered_targets: frozenset[str] = frozenset()
@@ -189,12 +190,11 @@ class TargetSessions:
         judged = (grants.granted, grants.find_unchecked(), frozenset(self._own_sessions))
         if judged != self._judged_targets:
             self._judged_targets = judged
-            tenant_events.enqueue_assignments(self._connection)
+            split_tenant_events.enqueue_assignments(self._connection)
 
-    def _handle_target_change(self, session: Session) -> None:
+    def _handle_target_change(self, session: TargetSession) -> None:
         """Queue the keys that report the target's present state. If it is back, queue all keys."""
-        assert session.target is not None  # noqa: S101 - they are all of targets
-        name, is_away = session.name, bool(session.target.problem)
+        name, is_away = session.name, session.is_target_unreachable
         is_held = session.target.pod_loss_guard.is_tenant_held(session.tenant.uid)
         if is_away and name not in self._unreachable:
             left = max(UNREACHABLE_SECONDS - session.target.get_unreachable_seconds(), 0.0)
@@ -246,7 +246,7 @@ class TargetSessions:
         if self._connection.grants.is_unused(name):
             return not self._connection.assignments.has_pods_in(name)
         session = self._own_sessions.get(name)
-        if session is None or session.target is None or session.target.problem:
+        if session is None or session.is_target_unreachable:
             return False
         if session.target.pod_loss_guard.is_tenant_held(session.tenant.uid):
             return False  # missing pods may come back
@@ -322,10 +322,11 @@ class TargetSessions:
         session = self._create_session(target)
         self._connection.grants.mark_used(target.name)
         self._own_sessions[target.name] = session
-        self._unsubscribers[target.name] = tenant_events.subscribe_tenant(session)
+        events = self._events[target.name] = TargetTenantEvents(session)
+        events.subscribe()
         self._registry.add(session)
         self._connection.add_session(session)
-        tenant_events.index_assigned_pods(session)
+        events.index_assigned_pods()
         if self._connection.is_ready:
             self._connection.store_guard.record_stamps(session.iterate_stamps())
             session.start()
@@ -341,7 +342,7 @@ class TargetSessions:
     def _forget_session(self, name: str) -> None:
         session = self._own_sessions.pop(name)
         session.stop()
-        self._unsubscribers.pop(name)()
+        self._events.pop(name).unsubscribe()
         self._connection.remove_session(session)
         self._registry.remove(session)
         self._connection.queue.drop_group(session.group)

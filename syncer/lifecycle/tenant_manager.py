@@ -24,8 +24,10 @@ from kubeio.cache.store import Entry
 from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue
 from syncer.clusters.home_cluster import HomeCluster
-from syncer.clusters.super_cluster import SuperCluster
-from syncer.handlers import super_events, tenant_events
+from syncer.clusters.target_cluster import TargetCluster
+from syncer.handlers.split_tenant_events import SplitTenantEvents
+from syncer.handlers.target_events import TargetEvents
+from syncer.handlers.tenant_events import TenantEvents
 from syncer.lifecycle.supervisor import AT_ONCE, UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
@@ -36,6 +38,7 @@ from syncer.tenants.metrics import TenantCounts
 from syncer.tenants.policy_binding import PolicyUnavailable
 from syncer.tenants.session import Session, Sessions
 from syncer.tenants.session_registry import SessionRegistry
+from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
 from tenancy.names import InvalidNameError
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
@@ -81,7 +84,7 @@ class TenantManager:
     """All tenants."""
 
     def __init__(self, home: HomeCluster, queue: FairQueue[Key]) -> None:
-        self.targets = TargetManager(home, subscribe_caches=self._subscribe_target)
+        self.targets = TargetManager(home, subscribe_events=self._subscribe_target)
         self.connections: dict[str, TenantConnection] = {}
         """Connections by UID of the VirtualCluster."""
         self._registry = SessionRegistry()
@@ -107,9 +110,9 @@ class TenantManager:
         """
         return self._weights.get(parse_group(group), BASELINE_POLICY.weight)
 
-    def _subscribe_target(self, target: SuperCluster) -> None:
+    def _subscribe_target(self, target: TargetCluster) -> None:
         """Subscribe the sessions with a target to its events."""
-        super_events.SuperEvents(target, self._registry.of_cluster(target.name)).subscribe()
+        TargetEvents(target, self._registry.of_cluster(target.name)).subscribe()
 
     async def run(self) -> None:
         """Keep tenants connected until cancelled. The super cluster's caches must be complete."""
@@ -227,7 +230,8 @@ class TenantManager:
             )
         except (errors.CredentialsError, ValueError) as problem:
             return str(problem)
-        tenant_events.subscribe_tenant(session)
+        events = SplitTenantEvents if plan.is_split else TenantEvents
+        events(session).subscribe()
         link.add_session(session)
         self.connections[uid] = link
         self._registry.add(session)
@@ -253,7 +257,7 @@ class TenantManager:
             link,
             self.targets,
             self._registry,
-            lambda target: Session(
+            lambda target: TargetSession(
                 link,
                 target.cluster,
                 tenant_slice=ipaddress.ip_network(plan.service_range),

@@ -8,12 +8,12 @@ checked. A pod must have one assigned cluster only, because two would mean two p
 """
 
 from collections import Counter
-from collections.abc import Callable, Iterator
+from collections.abc import Callable, Iterable, Iterator
 from contextlib import contextmanager
 from functools import partial
 from typing import NamedTuple
 
-from kubeio.cache.store import Entry
+from kubeio.cache.store import Entry, Store
 from syncer.model.keys import HOME
 from syncer.model.pod_index import get_controller_uid, get_node
 from syncer.placement.capacity import ClusterCapacity
@@ -53,7 +53,7 @@ class Assignments:
         `find_twin_cluster` returns the super cluster that has a pod's twin in its cache, or an
         empty string.
         """
-        self.find_twin_cluster = find_twin_cluster
+        self._find_twin_cluster = find_twin_cluster
         self._grants = grants
         self._count_handlers: list[CountHandler] = []
         self._new_pods: set[str] = set()
@@ -77,6 +77,10 @@ class Assignments:
             self.assign(pod, found)
         return found
 
+    def list_unassigned(self, pods: Store) -> Iterable[Entry]:
+        """Return the pods of the tenant without an assigned cluster."""
+        return (pod for pod in pods.list() if self.get_cluster(pod) == UNASSIGNED)
+
     def find_unproved_target(self, pod: Entry) -> str:
         """Return a target that may have an unseen twin of a pod, or an empty string."""
         return "" if pod.uid in self._new_pods else self._grants.find_unchecked()
@@ -87,6 +91,10 @@ class Assignments:
         An earlier process cannot have created a twin of it.
         """
         self._new_pods.add(uid)
+
+    def find_twin_cluster(self, pod: Entry) -> str:
+        """Return the super cluster that has a pod's twin in its cache, or an empty string."""
+        return self._find_twin_cluster(pod)
 
     def is_recorded(self, pod: Entry, name: str) -> bool:
         """Return True if a pod's record names this assigned cluster.
@@ -240,7 +248,7 @@ class Assignments:
         if node:
             target = target_node.parse_node_name(node)
             return target if self._may_have_twin(target) else HOME
-        return self.find_twin_cluster(pod) or self._get_valid_record(pod)
+        return self._find_twin_cluster(pod) or self._get_valid_record(pod)
 
     def _get_valid_record(self, pod: Entry) -> str:
         """Return the cluster in a record, if a twin may be created in it and in no other."""
@@ -263,6 +271,22 @@ class HomeAssignments(Assignments):
     def get_cluster(self, pod: Entry) -> str:  # noqa: ARG002
         """Return the home cluster."""
         return HOME
+
+    def list_unassigned(self, pods: Store) -> Iterable[Entry]:  # noqa: ARG002
+        """Return nothing."""
+        return ()
+
+    def find_twin_cluster(self, pod: Entry) -> str:  # noqa: ARG002
+        """Return an empty string, because no twin is searched in another cluster."""
+        return ""
+
+    def read_record(self, pod: Entry) -> str:  # noqa: ARG002
+        """Return an empty string, because no record applies."""
+        return ""
+
+    def is_recorded(self, pod: Entry, name: str) -> bool:  # noqa: ARG002
+        """Return True, because no pod needs a record."""
+        return True
 
     def find_unproved_target(self, pod: Entry) -> str:  # noqa: ARG002
         """Return an empty string, because no target has a twin."""

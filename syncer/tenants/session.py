@@ -6,33 +6,27 @@ reconciled before the connection is ready. Until then the caches are incomplete.
 """
 
 import asyncio
-from collections.abc import Collection, Iterable, Iterator, Mapping
+from collections.abc import Callable, Collection, Iterable, Iterator, Mapping
 from contextlib import contextmanager
 from dataclasses import replace
-from functools import partial
 from itertools import chain
 
 from kubeio.cache.store import Entry, Store
 from kubeio.controller.worker import NotReadyYet
 from kubeio.resource_version import parse_revision
 from syncer.clusters.super_cluster import SuperCluster
-from syncer.clusters.target_cluster import TargetCluster
 from syncer.model import decide
 from syncer.model.decide import SuperState
 from syncer.model.keys import ASSIGNMENT, EVENT, Key, build_group
 from syncer.model.pod_index import PodIndex
 from syncer.model.tenant_view import ServiceCidr, TargetNetwork, TenantView
-from syncer.placement import assignments
 from syncer.rules.configuration.service_variables import ServiceVariables
 from syncer.rules.events import EventBudget
 from syncer.rules.namespaces import has_security_level
-from syncer.rules.placement import target_node
-from syncer.safety import pod_loss_guard
 from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.safety.guarded_writer import GuardedWriter, ObjectReader
 from syncer.safety.hot_loop_guard import HotLoopGuard
 from syncer.safety.proven_deletes import ProvenDeletes
-from syncer.tenants import target_scope
 from syncer.tenants.all_keys import AllKeys
 from syncer.tenants.connection import TenantConnection
 from syncer.tenants.grace_timers import GraceTimers
@@ -50,7 +44,10 @@ from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 
 
 class Session:
-    """One tenant in one super cluster."""
+    """One tenant in one super cluster, which is the home cluster unless a subclass differs."""
+
+    is_home = True
+    """Whether the super cluster is the home cluster."""
 
     def __init__(
         self,
@@ -59,12 +56,10 @@ class Session:
         *,
         tenant_slice: ServiceCidr,
         policy: TenantPolicySpec = BASELINE_POLICY,
-        target: TargetCluster | None = None,
     ) -> None:
-        """`target` is the target of the super cluster, or None for the home cluster."""
+        """`tenant_slice` is the tenant's part of the service range."""
         self.connection = connection
         self.name = super_cluster.name
-        self.target = target
         self.tenant = replace(connection.tenant, super_cluster_uid=super_cluster.registration)
         self.queue = connection.queue
         self.tenant_client: ObjectReader = connection.client
@@ -77,8 +72,9 @@ class Session:
         self.group = build_group(self.build_key("", "", ""))
         """Name of the session's group in the queue."""
         self.pods = PodIndex(tracks_names=connection.assignments.is_split)
-        shown = self.stores["Node"] if target is None else Store()  # a target's nodes are not shown
-        self.node_index = NodeIndex(shown, super_cluster.nodes, policy.nodes.view)
+        self.node_index = NodeIndex(
+            self._list_shown_nodes(), super_cluster.nodes, policy.nodes.view
+        )
         self.view = TenantView(
             tenant=self.tenant,
             spec=connection.cluster.spec,
@@ -89,9 +85,7 @@ class Session:
             super_stores=super_cluster.builder_stores,
             super_domain=super_cluster.domain,
             get_super_cidrs=super_cluster.cidr_tracker.get_current,
-            get_target_network=None
-            if target is None
-            else partial(self._build_target_network, connection.cluster.status.endpoint),
+            get_target_network=self._get_network_source(),
         )
         self._all_keys = AllKeys(
             self.view,
@@ -164,22 +158,25 @@ class Session:
 
     def get_shown_node(self, node: str) -> str:
         """Return the tenant's name for the node of a super pod."""
-        return node if self.target is None else target_node.build_node_name(self.name)
+        return node
 
-    def is_concerned(self, kind: str, entry: Entry) -> bool:
+    def get_status_node(self, node: str) -> str:
+        """Return the node of a super pod as its status in the tenant may name it."""
+        return node
+
+    def is_concerned(self, kind: str, entry: Entry) -> bool:  # noqa: ARG002
         """Return True if this super cluster needs an object of the tenant."""
-        return self.target is None or target_scope.is_needed_in_target(
-            kind, entry, self.view, self.pods, self.get_super_store("Pod")
-        )
+        return True
 
     def is_concerned_here(self, kind: str, entry: Entry) -> bool:
         """Return the same as `is_concerned`, for pods as well."""
         if kind == "Pod":
-            return (
-                self.pods.has(*entry.key)
-                or self.connection.assignments.get_cluster(entry) == self.name
-            )
+            return self.pods.has(*entry.key) or self.is_assigned_here(entry)
         return self.is_concerned(kind, entry)
+
+    def is_assigned_here(self, pod: Entry) -> bool:
+        """Return True if this super cluster is the assigned cluster of a pod."""
+        return self.connection.assignments.get_cluster(pod) == self.name
 
     def is_behind(self, key: Key, tenant_x: Entry | None, super_x: Entry | None) -> bool:
         """Return True if a cache does not show a write of the syncer for a key yet."""
@@ -205,14 +202,18 @@ class Session:
         ):
             return super_x
         self.add_waiter(space, key)
-        if self.target is not None:  # a target has needed namespaces only
-            self.queue.add(space, first=True)
+        self._request_namespace(space)
         raise NotReadyYet("the super namespace is not there yet")
 
     @property
     def is_target_unreachable(self) -> bool:
-        """Whether the super cluster, a target, does not answer."""
-        return self.target is not None and bool(self.target.problem)
+        """Whether the super cluster is a target that does not answer."""
+        return False
+
+    @property
+    def is_grant_withdrawn(self) -> bool:
+        """Whether the objects of the tenant must leave the super cluster."""
+        return False
 
     @property
     def holds_deletes(self) -> bool:
@@ -270,10 +271,27 @@ class Session:
         if self.is_ready:
             self.queue.add(key, low=low)
 
-    def _build_target_network(self, endpoint: str) -> TargetNetwork:
-        """Return the addresses that replace the tenant's own for pods in a target."""
-        assert self.target is not None  # noqa: S101 - asked only then
-        return TargetNetwork(endpoint=endpoint, resolvers=self.target.spec.network.resolvers)
+    # Differences of a target, see `syncer.tenants.target_session`.
+
+    def _list_shown_nodes(self) -> Store:
+        """Return the tenant's cache of the nodes that are shown one by one."""
+        return self.stores["Node"]
+
+    def _get_network_source(self) -> Callable[[], TargetNetwork] | None:
+        """Return the source of addresses that replace the tenant's own, or None."""
+        return None
+
+    def _request_namespace(self, space: Key) -> None:
+        """Queue a namespace that a key waits for. The home cluster has every namespace."""
+
+    def check_losses_not_held(self) -> None:
+        """Raise NotReadyYet while too many pods are missing at once, which only a target checks."""
+
+    async def prove_missing(self, since: float) -> None:
+        """Return when the absence of a pod, read later than `since`, is proved.
+
+        In the home cluster the read itself is the proof.
+        """
 
     # Work.
 
@@ -285,17 +303,7 @@ class Session:
             self.queue.add(key, low=True)
 
     def report_missing_pods(self) -> None:
-        """Report the pods that should run in the target and do not. The caches must be complete.
-
-        Pods that an earlier process saw are not remembered.
-        """
-        if self.target is not None:
-            missing = pod_loss_guard.missing_uids(
-                self.stores["Pod"].list(),
-                shown_node=self.get_shown_node(""),
-                has_twin=self.has_twin,
-            )
-            self.target.pod_loss_guard.replace_missing(self.tenant.uid, missing)
+        """Report the pods that should run in a target and do not. The home cluster needs none."""
 
     def stop(self) -> None:
         """Stop accepting work."""
@@ -320,10 +328,8 @@ class Session:
 
     def iterate_unassigned(self) -> Iterable[Key]:
         """Yield the keys of the pods without an assigned cluster."""
-        if self.target is None and self.connection.assignments.is_split:
-            for entry in self.stores["Pod"].list():
-                if self.connection.assignments.get_cluster(entry) == assignments.UNASSIGNED:
-                    yield self.build_key(ASSIGNMENT, *entry.key)
+        for entry in self.connection.assignments.list_unassigned(self.stores["Pod"]):
+            yield self.build_key(ASSIGNMENT, *entry.key)
 
     def handle_kind_served(self, kind: str) -> None:
         """Queue the keys of a mirrored kind that the tenant now serves."""

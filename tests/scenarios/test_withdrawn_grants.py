@@ -11,7 +11,8 @@ from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter
 from syncer.controllers import sync_down
 from syncer.controllers.pods import assign_cluster, candidates
 from syncer.controllers.pods import pod_reconciler as pod_flow
-from syncer.handlers import resync, super_events, tenant_events
+from syncer.handlers import resync, split_tenant_events
+from syncer.handlers.target_events import TargetEvents
 from syncer.model.keys import ASSIGNMENT, HOME
 from syncer.placement.assignments import UNASSIGNED
 from syncer.placement.target_grants import CONNECTING_SECONDS
@@ -83,9 +84,9 @@ def test_nothing_a_pod_needs_goes_where_nothing_is_granted(split: SplitWorld, fo
 def test_what_a_pod_that_runs_there_needs_stays_until_its_twin_goes(split: SplitWorld):
     split.pod(record="c2/0", volumes=[{"name": "v", "secret": {"secretName": "s"}}])
     withdrawn(split)
-    tenant_events.enqueue_assignments(split.link)
+    split_tenant_events.enqueue_assignments(split.link)
     assert not split.far.view.is_referenced("Secret", "web", "s")
-    below = super_events.SuperEvents(split.far.super_cluster, {split.far.tenant.uid: split.far})
+    below = TargetEvents(split.far.target, {split.far.tenant.uid: split.far})
     below.subscribe()
     twin = split.twin(split.far, nodeName="n")  # its create was on its way
     assert split.far.view.is_referenced("Secret", "web", "s")
@@ -147,10 +148,10 @@ async def test_after_a_start_nothing_is_made_before_every_target_was_seen(
     assert seats.get_cluster(pod) == UNASSIGNED
     split.link.add_session(split.far)
     split.twin(split.far, nodeName="n")
-    tenant_events.index_assigned_pods(split.far)
+    split.far_events.index_assigned_pods()
     assert seats.get_cluster(pod) == "c2", "the twin is the fact"
     split.taken()
-    tenant_events.enqueue_assignments(split.link)
+    split_tenant_events.enqueue_assignments(split.link)
     assert {key_of(split.far), split.session.build_key(ASSIGNMENT, "web", "p")} <= split.taken()
     if record != "c2/0":
         await split.place()

@@ -40,14 +40,9 @@ _REFUSED_MESSAGE = (
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-def is_grant_withdrawn(session: Session) -> bool:
-    """Return True if a tenant's objects must leave a target."""
-    return session.target is not None and not session.connection.grants.is_offered(session.name)
-
-
 async def evict_from_target(tenant_x: Entry, side: TenantPodState, session: Session) -> Result:
     """Evict a pod from a target that is no longer granted."""
-    if not is_grant_withdrawn(session) or side.deleting or not side.node:
+    if not session.is_grant_withdrawn or side.deleting or not side.node:
         return Done()
     if not (side.has_controller or side.is_terminal):
         await session.event_recorder.record(

@@ -16,6 +16,7 @@ from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
 from syncer.model.keys import LEASE, NODE, Key
 from syncer.rules.placement import target_node
 from syncer.tenants.session import Session
+from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
 from tenancy.resources import LEASES
 
@@ -33,10 +34,9 @@ def enqueue_lease(session: Session) -> None:
         )
 
 
-async def reconcile_lease(key: Key, session: Session) -> Result:
+async def reconcile_lease(key: Key, session: TargetSession) -> Result:
     """Renew the Lease with the time of the target's last answer, without a request to it."""
     target = session.target
-    assert target is not None  # noqa: S101 - such keys are of targets
     shown = session.stores[NODE].get("", key.name)
     if shown is None or wellknown.SUPER_CLUSTER not in shown.annotations or shown.deleting:
         return Done()  # its node requests it again

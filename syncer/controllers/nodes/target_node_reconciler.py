@@ -8,15 +8,16 @@ from datetime import UTC, datetime
 
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.clusters.target_cluster import UNREACHABLE_SECONDS, TargetCluster
-from syncer.controllers.nodes import drain, target_lease
+from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
 from syncer.controllers.nodes import node_reconciler as node_flow
+from syncer.controllers.nodes import target_lease
 from syncer.model.keys import NODE, Key
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.placement import target_node
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.tenants.session import Session
+from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
 
 
@@ -31,7 +32,7 @@ async def ensure_target_node(key: Key, session: Session) -> None:
     raise NotReadyYet("the virtual node is on its way")
 
 
-async def reconcile_target_node(key: Key, session: Session) -> Result:
+async def reconcile_target_node(key: Key, session: TargetSession) -> Result:
     """Show or delete the node."""
     if key.name != target_node.build_node_name(session.name):
         return Done()
@@ -41,7 +42,6 @@ async def reconcile_target_node(key: Key, session: Session) -> Result:
     if shown is not None and not target_node.is_target_node(shown.decode()):
         return Done()  # the tenant's own node has the name and is not changed
     target = session.target
-    assert target is not None  # noqa: S101 - such keys are of targets
     if (
         session.name not in session.connection.grants.granted
         and not session.connection.assignments.has_pods_in(session.name)
@@ -50,15 +50,16 @@ async def reconcile_target_node(key: Key, session: Session) -> Result:
             await node_flow.delete_node(key, shown, session)
         return Done()
     away = target.get_unreachable_seconds()
-    await _write_target_node(key, shown, target, session, is_away=away >= UNREACHABLE_SECONDS)
+    await _write_target_node(key, shown, session, is_away=away >= UNREACHABLE_SECONDS)
     if shown is not None and not away:
         target_lease.enqueue_lease(session)
     return RequeueAfter(UNREACHABLE_SECONDS - away) if 0 < away < UNREACHABLE_SECONDS else Done()
 
 
 async def _write_target_node(
-    key: Key, shown: Entry | None, target: TargetCluster, session: Session, *, is_away: bool
+    key: Key, shown: Entry | None, session: TargetSession, *, is_away: bool
 ) -> None:
+    target = session.target
     whole = session.super_cluster.capacity.node_totals
     labels = target_node.build_labels(session.name, target.spec.labels, whole.topology)
     wanted = target_node.build_node(
@@ -67,7 +68,7 @@ async def _write_target_node(
         labels,
         target.spec.taints,
         shut=is_away,
-        is_cordoned=drain.is_grant_withdrawn(session),
+        is_cordoned=session.is_grant_withdrawn,
     )
     virtual = shown.decode() if shown is not None else None
     ours = {(t["key"], t["effect"]) for t in wanted["spec"]["taints"]}

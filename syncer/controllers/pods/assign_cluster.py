@@ -26,6 +26,7 @@ from syncer.rules.pods import pod_facts
 from syncer.rules.registry import SyncedKind
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.tenants.session import Session
+from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
 from tenancy.resources import PODS
 
@@ -163,9 +164,9 @@ async def reconcile_assigned_elsewhere(
     seat = seats.get_cluster(tenant_x)
     if seat == session.name:
         return None
-    if seats.get_leaving_cluster(tenant_x) and tenant_x.deleting and session.target is None:
+    if seats.get_leaving_cluster(tenant_x) and tenant_x.deleting and session.is_home:
         session.enqueue(session.build_key(ASSIGNMENT, pair.key.namespace, pair.key.name))
-    elif seat == UNASSIGNED and session.target is None and not seats.get_leaving_cluster(tenant_x):
+    elif seat == UNASSIGNED and session.is_home and not seats.get_leaving_cluster(tenant_x):
         if tenant_x.deleting and seats.find_unproved_target(tenant_x):
             return RequeueAfter(NO_FIT_RETRY_SECONDS)
         if tenant_x.deleting:
@@ -202,8 +203,6 @@ def check_may_create(tenant_x: Entry, session: Session) -> None:
     The cluster must be granted, the only one, and recorded.
     """
     seats = session.connection.assignments
-    if not seats.is_split:
-        return
     if not session.connection.grants.is_offered(session.name):
         candidates.enqueue_assignment(tenant_x, session)
         raise NotReadyYet("this cluster is not granted any more", NO_FIT_RETRY_SECONDS)
@@ -221,12 +220,11 @@ def check_may_create(tenant_x: Entry, session: Session) -> None:
 
 def strip_target_constraints(pod: Object, session: Session) -> Object:
     """Return a tenant pod as its assigned cluster must see it."""
-    target = session.target
-    if target is None:
+    if not isinstance(session, TargetSession):
         return pod
     return target_node.strip_target_constraints(
         pod,
         session.name,
-        candidates.get_target_node_labels(session, target),
-        target.spec.taints,
+        candidates.get_target_node_labels(session),
+        session.target.spec.taints,
     )

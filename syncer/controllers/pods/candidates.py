@@ -9,13 +9,13 @@ from collections.abc import Iterable
 
 from kubeio import Object
 from kubeio.cache.store import Entry
-from syncer.clusters.target_cluster import TargetCluster
 from syncer.model.keys import ASSIGNMENT, HOME, Key
 from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.placement import cluster_scheduler, target_node
 from syncer.rules.placement.cluster_scheduler import CandidateCluster, PodRequirements
 from syncer.rules.pods import dns
 from syncer.tenants.session import Session
+from syncer.tenants.target_session import TargetSession
 from tenancy.resources import PODS
 from tenancy.specs import TargetGrant
 
@@ -49,8 +49,7 @@ def _build_candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> C
     if there is None:
         return made._replace(refusal=_NOT_REACHED_YET)
     inventory, view = there.super_cluster.capacity, session.view.policy.nodes.view
-    target = there.target
-    if target is None:
+    if not isinstance(there, TargetSession):
         return made._replace(nodes=inventory.list_nodes(view), free=inventory.compute_free())
     shown = session.stores["Node"].get("", target_node.build_node_name(grant.name))
     node = shown.decode() if shown is not None else {}
@@ -58,31 +57,31 @@ def _build_candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> C
     return made._replace(
         nodes=inventory.list_nodes(view, target_node.build_node_name(grant.name)),
         free=inventory.compute_free(),
-        labels=get_target_node_labels(there, target),
+        labels=get_target_node_labels(there),
         taints=as_mappings(as_mapping(node.get("spec")).get("taints")),
         has_dns=bool(resolver.server) or resolver.allows_node_dns,
-        refusal=_find_refusal(there, target, node),
+        refusal=_find_refusal(there, node),
     )
 
 
-def _find_refusal(there: Session, target: TargetCluster, node: Object) -> str:
-    if target.problem:
+def _find_refusal(there: TargetSession, node: Object) -> str:
+    if there.target.problem:
         return "does not answer"
     if not there.is_ready:
         return _NOT_REACHED_YET
-    if target.refusal:
-        return target.refusal
+    if there.target.refusal:
+        return there.target.refusal
     if as_mapping(node.get("spec")).get("unschedulable"):
         return "is unschedulable"
     return "" if there.connection.cluster.status.endpoint else "cannot reach this cluster's API"
 
 
-def get_target_node_labels(session: Session, target: TargetCluster) -> dict[str, str]:
+def get_target_node_labels(session: TargetSession) -> dict[str, str]:
     """Return the labels of a target's virtual node, including those of its tenant."""
     shown = session.stores["Node"].get("", target_node.build_node_name(session.name))
     own = target_node.list_own_labels(shown.labels, shown.annotations) if shown is not None else {}
     places = session.super_cluster.capacity.node_totals.topology
-    return {**own, **target_node.build_labels(session.name, target.spec.labels, places)}
+    return {**own, **target_node.build_labels(session.name, session.target.spec.labels, places)}
 
 
 def build_requirements(tenant_x: Entry, pod: Object, session: Session) -> PodRequirements:

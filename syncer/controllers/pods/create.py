@@ -90,19 +90,17 @@ async def create_pod_twin(
     await _wait_for_own_claims(key, tenant_x, pod, session)
     links = environment.has_service_links(pod["spec"])
     await wait_for_dependencies(key, tenant_x, pod["spec"], wanted_tokens, session, links=links)
-    if session.connection.assignments.is_split:
-        record = session.connection.assignments.read_record(tenant_x)
+    record = session.connection.assignments.read_record(tenant_x)
+    if record:
         built.pod["metadata"]["annotations"][wellknown.ASSIGNED_CLUSTER] = record
     return await sync_down.post_twin(kind, key, tenant_x, built.pod, session)
 
 
 def _refuse_home_only(pod: Object, session: Session) -> None:
     """Raise RejectedError for a pod that no target may run, by any writer's assignment."""
-    why = (
-        cluster_scheduler.build_requirements(pod, {}).home_only_reason
-        if session.target is not None
-        else ""
-    )
+    if session.is_home:
+        return
+    why = cluster_scheduler.build_requirements(pod, {}).home_only_reason
     if why:
         text = f"runs in {session.name}, which {why}; let it run elsewhere"
         raise RejectedError(RejectionProblem("target", "the pod", text))

@@ -37,6 +37,7 @@ from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
+from syncer.tenants.target_session import TargetSession
 from tenancy.resources import PODS
 
 SUPER_POD_DELETED = "SuperPodDeleted"
@@ -68,7 +69,7 @@ async def reconcile_pod(kind: SyncedKind, key: Key, session: Session) -> Result:
     tenant_x, super_x = pair.tenant_x, pair.super_x
     if session.is_behind(key, tenant_x, super_x):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
-    if tenant_x is not None and session.connection.assignments.is_split:
+    if tenant_x is not None and not session.is_assigned_here(tenant_x):
         verdict = await assign_cluster.reconcile_assigned_elsewhere(kind, pair, tenant_x, session)
         if verdict is not None:
             return verdict
@@ -200,7 +201,7 @@ async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
 
 async def _bind_pod(both: ExistingPod, node: str) -> None:
     """Bind the tenant pod, after its node exists."""
-    if both.session.target is None:
+    if both.session.is_home:
         await node_reconciler.ensure_node(node, both.key, both.session)
     else:
         await target_node_reconciler.ensure_target_node(both.key, both.session)
@@ -226,7 +227,7 @@ def _build_bound_pod(pod: Object, node: str) -> Object:
 def build_status_patch(pod: Object, twin: Object, session: Session) -> Object | None:
     """Return the merge patch of a tenant pod's status, or None if it equals the twin's."""
     # If the real nodes are not shown, the tenant knows none of their names.
-    node = (twin["spec"].get("nodeName") or "") if session.target is None else ""
+    node = session.get_status_node(twin["spec"].get("nodeName") or "")
     return pod_status.build_status_patch(
         pod,
         session.sanitizer.sanitize_status(twin, node=node),
@@ -325,10 +326,10 @@ async def _report_misplaced(both: ExistingPod, own: OwnTwin) -> Result:
 
 async def _prove_twin_absent(both: ExistingPod) -> None:
     """Read the twin live. Raises Wait if it exists, or while conclusions are held."""
-    target, tenant = both.session.target, both.session.tenant.uid
-    if target is not None:
-        await unreachable_target.report_delete_in_doubt(both.tenant_x, target, both.session)
-        target.pod_loss_guard.check_not_held(tenant)  # before thousands of live reads
+    session = both.session
+    if isinstance(session, TargetSession):
+        await unreachable_target.report_delete_in_doubt(both.tenant_x, session)
+    session.check_losses_not_held()  # before thousands of live reads
     try:
         live = await both.session.super_client.get(
             PODS,
@@ -337,8 +338,7 @@ async def _prove_twin_absent(both: ExistingPod) -> None:
             metadata_only=True,
         )
     except errors.NotFound:
-        if target is not None:
-            await target.prove_missing(time.monotonic(), tenant)  # after the read
+        await session.prove_missing(time.monotonic())  # after the read
         return
     if decide.is_owned(live["metadata"], both.session.tenant, both.tenant_x.uid):
         await adoption.restore_labels(both.kind, live["metadata"], both.session)

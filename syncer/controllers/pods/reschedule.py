@@ -41,7 +41,7 @@ async def try_reschedule(
 ) -> Result:
     """End an assignment without a suitable node, if there is another candidate."""
     there = candidates.get_session_in(seat, session)
-    if there is None or (there.target is not None and there.target.problem):
+    if there is None or there.is_target_unreachable:
         return Done()  # an attempt that may have reached that cluster stays
     if not session.connection.grants.is_offered(seat):
         return _close_assignment(
@@ -102,7 +102,7 @@ def _compute_seconds_left(
 async def wait_until_left(key: Key, tenant_x: Entry, seat: str, session: Session) -> Result | None:
     """Wait until a cluster that a pod is leaving has no twin. Returns None if that is proved."""
     seats, there = session.connection.assignments, candidates.get_session_in(seat, session)
-    if there is None or (there.target is not None and there.target.problem):
+    if there is None or there.is_target_unreachable:
         return RequeueAfter(UNREACHABLE_RETRY_SECONDS)
     pod_key, trial, now = (
         candidates.build_pod_key(key, there),
@@ -121,10 +121,7 @@ async def wait_until_left(key: Key, tenant_x: Entry, seat: str, session: Session
     unanswered = trial.get_unanswered_age(now)
     if unanswered is not None and unanswered < reschedule_timeouts.UNANSWERED_CREATE_SECONDS:
         return RequeueAfter(reschedule_timeouts.UNANSWERED_CREATE_SECONDS - unanswered)
-    if there.target is not None:
-        there.target.pod_loss_guard.check_not_held(
-            there.tenant.uid
-        )  # before thousands of live reads
+    there.check_losses_not_held()  # before thousands of live reads
     try:
         live = await there.super_client.get(
             PODS,
@@ -133,8 +130,7 @@ async def wait_until_left(key: Key, tenant_x: Entry, seat: str, session: Session
             metadata_only=True,
         )
     except errors.NotFound:
-        if there.target is not None:
-            await there.target.prove_missing(time.monotonic(), there.tenant.uid)  # after the read
+        await there.prove_missing(time.monotonic())  # after the read
         trial.clear_unanswered_create()
         return None  # unassigned until `take` is called
     if decide.is_owned(live["metadata"], there.tenant, tenant_x.uid):
@@ -164,8 +160,10 @@ def record_failed_create(problem: errors.KubeError, tenant_x: Entry, session: Se
 
 def record_scale_up(event: Object, namespace: str, session: Session) -> None:
     """Record that an autoscaler adds nodes for a pod. `namespace` is the tenant's."""
+    if not session.connection.assignments.is_split or event.get("reason") != SCALE_UP_REASON:
+        return
     kind, _, name, _ = events.get_regarding(event)
-    if event.get("reason") == SCALE_UP_REASON and kind == PODS.kind:
+    if kind == PODS.kind:
         entry = session.stores[PODS.kind].get(namespace, name)
         if entry is not None:
             state = session.connection.assignments.get_reschedule_state(entry.uid)

@@ -7,13 +7,13 @@ has no node controller. Otherwise Services would send traffic to them.
 
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter, Result
-from syncer.clusters.target_cluster import UNREACHABLE_SECONDS, TargetCluster
+from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
 from syncer.controllers import sync_up
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model.keys import Key
 from syncer.rules.pods import pod_status
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.tenants.session import Session
+from syncer.tenants.target_session import TargetSession
 from tenancy.resources import PODS
 
 TARGET_UNREACHABLE = "TargetUnreachable"
@@ -30,17 +30,16 @@ _IN_DOUBT_MESSAGE = (
 )
 
 
-async def report_delete_in_doubt(tenant_x: Entry, target: TargetCluster, session: Session) -> None:
+async def report_delete_in_doubt(tenant_x: Entry, session: TargetSession) -> None:
     """Report a pod whose deletion waits while its absence is no proof."""
-    if tenant_x.deleting and target.pod_loss_guard.is_tenant_held(session.tenant.uid):
+    if tenant_x.deleting and session.target.pod_loss_guard.is_tenant_held(session.tenant.uid):
         await session.event_recorder.record(
             PODS, tenant_x, reason=TARGET_IN_DOUBT, message=_IN_DOUBT_MESSAGE
         )
 
 
-async def reconcile_unreachable_pod(key: Key, session: Session) -> Result:
+async def reconcile_unreachable_pod(key: Key, session: TargetSession) -> Result:
     """Set one pod of an unreachable target not ready. The target's return queues every key."""
-    assert session.target is not None  # noqa: S101 - asked only of a target
     if key.kind != PODS.kind or not session.pods.has(key.namespace, key.name):
         return Done()
     tenant_x = session.stores[PODS.kind].get(key.namespace, key.name)

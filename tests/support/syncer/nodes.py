@@ -6,7 +6,7 @@ from typing import Any
 
 from syncer.controllers.pods import pod_reconciler as flow
 from syncer.handlers.home_events import HomeEvents
-from syncer.handlers.tenant_events import subscribe_tenant
+from syncer.handlers.tenant_events import TenantEvents
 from syncer.rules import registry
 from tenancy import wellknown
 from tests.support.syncer.sessions import CONTAINERS, SessionWorld, put
@@ -23,7 +23,7 @@ ON_NODE = {"nodeName": "n", "containers": CONTAINERS}
 
 def engaged(world: SessionWorld) -> SessionWorld:
     """Have the caches tell the session what happens, on both sides."""
-    subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     HomeEvents(world.super_cluster, {"vc-uid": world.session}).subscribe()
     world.ready()
     return world

@@ -13,8 +13,8 @@ from syncer.clusters.super_cluster import SuperCluster
 from syncer.clusters.target_cluster import TargetCluster
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
-from syncer.tenants.session import Session
 from syncer.tenants.session_registry import SessionRegistry
+from syncer.tenants.target_session import TargetSession
 from tenancy.super_clusters import SuperClusterSpec
 from tests.support.syncer.idle import idle
 from tests.support.syncer.sessions import BODY, TENANT, RecordingClient, SessionWorld, put
@@ -26,7 +26,7 @@ class TargetWorldOfTenant:
 
     def __init__(self) -> None:
         self.world = SessionWorld(is_split=True)
-        self.targets = TargetManager(self.world.super_cluster, subscribe_caches=lambda _: None)
+        self.targets = TargetManager(self.world.super_cluster, subscribe_events=lambda _: None)
         self.registry = SessionRegistry()
         self.registry.add(self.world.session)
         self.sessions = self.registry.sessions
@@ -36,9 +36,9 @@ class TargetWorldOfTenant:
         self.world.below.has("Namespace", TENANT.root, root)
         self.revision = 100
 
-    def _made(self, target: TargetCluster) -> Session:
+    def _made(self, target: TargetCluster) -> TargetSession:
         slice_ = ipaddress.ip_network("10.96.8.0/22")
-        return Session(self.world.link, target.cluster, tenant_slice=slice_, target=target)
+        return TargetSession(self.world.link, target.cluster, tenant_slice=slice_, target=target)
 
     def joined(self, name: str = "c2") -> None:
         """Declare a SuperCluster."""

@@ -11,11 +11,12 @@ import pytest
 from kubeio.cache.store import Entry
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.controllers.pods import assign_cluster, candidates
-from syncer.handlers import tenant_events
+from syncer.handlers.split_tenant_events import SplitTenantEvents, TargetTenantEvents
 from syncer.model.keys import ASSIGNMENT, HOME, Key
 from syncer.rules import registry
 from syncer.safety.pod_loss_guard import PodLossGuard
 from syncer.tenants.session import Session
+from syncer.tenants.target_session import TargetSession
 from tenancy import ownership, wellknown
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import NetworkFacts, SuperClusterSpec
@@ -54,12 +55,14 @@ class SplitWorld(SessionWorld):
         self.link.grants.update_known({"c2"}, {"c2"})
         below = SuperCluster(self.there, name="c2", registration="r1")  # type: ignore[arg-type]
         target: Any = SimpleNamespace(
+            name="c2",
             registration="r1",
+            cluster=below,
             problem="",
             pod_loss_guard=pod_loss_guard_of("c2"),
             spec=SuperClusterSpec(network=NetworkFacts(resolvers=("10.98.0.10",))),
         )
-        self.far = Session(
+        self.far = TargetSession(
             self.link, below, tenant_slice=ipaddress.ip_network("10.96.8.0/22"), target=target
         )
         self.link.add_session(self.far)
@@ -67,8 +70,10 @@ class SplitWorld(SessionWorld):
         self.far.is_ready = True
         self.there.space = self.far.view.get_super_namespace("web")
         self.there.mirror(below.reflectors)
+        SplitTenantEvents(self.session).subscribe()
+        self.far_events = TargetTenantEvents(self.far)
+        self.far_events.subscribe()
         for session in (self.session, self.far):
-            tenant_events.subscribe_tenant(session)
             put(session.super_cluster.nodes, READY)
 
     def pod(self, name: str = "p", *, record: str = "", version: int = 50, **spec: Any) -> Entry:

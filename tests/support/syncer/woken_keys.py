@@ -3,7 +3,7 @@
 from __future__ import annotations
 
 from syncer.handlers.home_events import HomeEvents
-from syncer.handlers.tenant_events import subscribe_tenant
+from syncer.handlers.tenant_events import TenantEvents
 from tests.support.syncer.sessions import SessionWorld
 
 ON_NODE = {"nodeName": "n", "containers": []}
@@ -13,7 +13,7 @@ def wired() -> SessionWorld:
     """Return a wired session whose queue is empty."""
     found = SessionWorld()
     found.ready()
-    subscribe_tenant(found.session)
+    TenantEvents(found.session).subscribe()
     HomeEvents(found.super_cluster, {found.session.tenant.uid: found.session}).subscribe()
     return found
 

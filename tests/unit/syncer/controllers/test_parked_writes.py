@@ -7,7 +7,7 @@ from typing import Any
 import pytest
 
 from syncer.controllers import sync_down
-from syncer.handlers.tenant_events import subscribe_tenant
+from syncer.handlers.tenant_events import TenantEvents
 from syncer.rules import registry
 from syncer.safety.guarded_writer import SYNC_PARKED, TENANT_SIDE
 from syncer.safety.hot_loop_guard import (
@@ -22,7 +22,7 @@ from tests.support.syncer.sessions import SessionWorld
 def test_our_own_status_that_comes_back_does_not_count_as_the_tenants_change(kind):
     """Neither kind counts its generations."""
     world = SessionWorld()
-    subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     world.tenant_has(kind, "c", spec={"x": 1})
     part = WriteScope(world.key(kind, "web", "c"), TENANT_SIDE, "status")
     for _ in range(REPEATS_TO_PARK):

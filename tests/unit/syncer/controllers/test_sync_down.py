@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from syncer.controllers import sync_down
-from syncer.handlers import tenant_events
 from syncer.handlers.resync import Resync
+from syncer.handlers.tenant_events import TenantEvents
 from syncer.rules import registry
 from tenancy import names
 from tests.support.syncer.sessions import CONTAINERS, TOKEN_MARKS, SessionWorld
@@ -44,7 +44,7 @@ async def test_the_patrol_leaves_what_it_cannot_read_to_a_worker():
 
 async def test_the_end_of_what_has_no_twin_is_not_remembered():
     world = SessionWorld()
-    tenant_events.subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     world.super_has("ConfigMap", "twin")
     for name in ("twin", "other"):
         entry = world.tenant_has("ConfigMap", name)
@@ -56,7 +56,7 @@ async def test_the_end_of_what_has_no_twin_is_not_remembered():
 
 async def test_a_key_is_tried_from_the_start_when_its_object_changes_and_not_at_its_status():
     world = SessionWorld()
-    tenant_events.subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     key, queue = world.key("Pod", "web", "p"), world.session.queue
 
     def seen(revision: int, generation: int, **fields: Any) -> int:

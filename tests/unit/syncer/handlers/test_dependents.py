@@ -6,7 +6,7 @@ import pytest
 
 from syncer.handlers import dependents
 from syncer.handlers.home_events import HomeEvents
-from syncer.handlers.tenant_events import subscribe_tenant
+from syncer.handlers.tenant_events import TenantEvents
 from tests.support.syncer.nodes import node
 from tests.support.syncer.sessions import TENANT, SessionWorld, put
 
@@ -31,7 +31,7 @@ def queued(world: SessionWorld, kind: str) -> list[str]:
 
 def test_a_namespace_wakes_the_policies_that_select_namespaces():
     world = SessionWorld()
-    subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     world.tenant_has("NetworkPolicy", "chosen", spec=CHOSEN)
     world.tenant_has("NetworkPolicy", "plain", spec=PLAIN)
     queued(world, "NetworkPolicy")
@@ -50,7 +50,7 @@ def test_a_namespace_wakes_the_policies_that_select_namespaces():
 
 def test_an_ingress_needs_its_secrets_for_as_long_as_it_names_them():
     world = SessionWorld()
-    subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     view = world.session.view
     entry = world.tenant_has("Ingress", "i", spec={"tls": [{"secretName": "cert"}]})
     assert view.is_referenced("Secret", "web", "cert")

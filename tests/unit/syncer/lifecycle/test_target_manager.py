@@ -102,7 +102,7 @@ async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TargetManagerWo
     monkeypatch.setattr(target_manager, "Reflector", ManualReflector)
     api = RecordingClient()
     keeper = TargetManager(
-        HomeCluster(api, namespace="vc-manager"), subscribe_caches=lambda _: None
+        HomeCluster(api, namespace="vc-manager"), subscribe_events=lambda _: None
     )  # type: ignore[arg-type]
     task = asyncio.ensure_future(keeper.run())
     await asyncio.sleep(0)

@@ -8,11 +8,11 @@ from typing import Any
 import pytest
 
 from syncer.controllers import sync_down
-from syncer.handlers import tenant_events
+from syncer.handlers.split_tenant_events import TargetTenantEvents
 from syncer.model.keys import ASSIGNMENT, HOME
 from syncer.placement.assignments import UNASSIGNED
 from syncer.rules import registry
-from syncer.tenants.session import Session
+from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
 from tenancy.specs import TargetGrant
 from tests.support.syncer.sessions import SessionWorld, put
@@ -133,13 +133,13 @@ def test_a_pod_that_goes_is_dropped_where_it_was(split: SplitWorld):
 
 def test_a_session_that_begins_later_takes_in_what_is_seated_there(split: SplitWorld):
     split.pod(record="c2/0")
-    late = Session(
+    late = TargetSession(
         split.link,
         split.far.super_cluster,
         tenant_slice=ipaddress.ip_network("10.96.8.0/22"),
         target=split.far.target,
     )
-    tenant_events.index_assigned_pods(late)
+    TargetTenantEvents(late).index_assigned_pods()
     assert late.pods.has("web", "p")
     put(split.link.stores["Namespace"], {"metadata": {"name": "web", "uid": "w"}})
     put(split.link.stores["Namespace"], {"metadata": {"name": "other", "uid": "o"}})
@@ -148,9 +148,10 @@ def test_a_session_that_begins_later_takes_in_what_is_seated_there(split: SplitW
 
 
 def test_what_is_not_wired_any_more_hears_nothing(split: SplitWorld):
-    unwire = tenant_events.subscribe_tenant(split.far)
+    events = TargetTenantEvents(split.far)
+    events.subscribe()
     before = len(split.link.stores["Pod"]._handlers)
-    unwire()
+    events.unsubscribe()
     assert len(split.link.stores["Pod"]._handlers) == before - 1
 
 

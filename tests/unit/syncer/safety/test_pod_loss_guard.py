@@ -11,7 +11,7 @@ from kubeio import errors
 from kubeio.cache.store import Entry, parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.controllers.pods import unreachable_target
-from syncer.handlers import super_events
+from syncer.handlers.target_events import TargetEvents
 from syncer.safety import pod_loss_guard
 from syncer.safety.pod_loss_guard import (
     CONFIRMATION_SECONDS,
@@ -206,7 +206,7 @@ def test_a_session_that_begins_anew_says_all_that_is_missing():
 def split() -> SplitWorld:
     made = SplitWorld()
     made.far.target.pod_loss_guard = GuardedTarget().pod_loss_guard  # type: ignore[union-attr]
-    super_events.SuperEvents(made.far.super_cluster, {TENANT.uid: made.far}).subscribe()
+    TargetEvents(made.far.target, {TENANT.uid: made.far}).subscribe()
     return made
 
 

@@ -11,7 +11,7 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter
 from syncer.controllers.nodes import drain, target_node_reconciler
 from syncer.controllers.pods import pod_reconciler as pod_flow
-from syncer.handlers import tenant_events
+from syncer.handlers import split_tenant_events
 from syncer.model.keys import HOME, NODE
 from syncer.rules.pods import pod_facts, pod_status
 from tenancy import wellknown
@@ -135,7 +135,7 @@ async def test_the_pods_own_key_does_it_and_is_queued_when_the_grant_goes(split:
     split.ready()
     bound(split)
     split.taken()
-    tenant_events.enqueue_assignments(split.link)
+    split_tenant_events.enqueue_assignments(split.link)
     assert key_of(split.far) in split.taken()
     assert key_of(split.session) not in split.taken(), "nothing is to be done at home"
     await pod_flow.reconcile_pod(POD, key_of(split.far), split.far)

@@ -11,7 +11,7 @@ from syncer.controllers.pods import candidates
 from syncer.handlers import dependents
 from syncer.handlers.dispatcher import Dispatcher
 from syncer.handlers.home_events import HomeEvents
-from syncer.handlers.super_events import SuperEvents
+from syncer.handlers.target_events import TargetEvents
 from syncer.model.keys import HOME, NODE, Key
 from syncer.rules.placement.target_node import build_node_name
 from tenancy import wellknown
@@ -118,7 +118,7 @@ def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(
     """Or a node that joins would be shown with the next look at everything, minutes later."""
     monkeypatch.setattr(dependents, "NODE_BATCH_SECONDS", 0.0)
     below = split.far.super_cluster
-    SuperEvents(below, {TENANT.uid: split.far}).subscribe()
+    TargetEvents(split.far.target, {TENANT.uid: split.far}).subscribe()
     before = put(below.nodes, real())
     assert key(split) in split.taken()
     changed, counts = CHANGES[what]
@@ -131,7 +131,7 @@ def test_it_follows_what_the_nodes_there_have_and_nothing_else_of_them(
 
 async def test_what_its_nodes_do_in_a_moment_is_one_look(split: SplitWorld):
     below = split.far.super_cluster
-    SuperEvents(below, {TENANT.uid: split.far}).subscribe()
+    TargetEvents(split.far.target, {TENANT.uid: split.far}).subscribe()
     for number in range(50):
         put(below.nodes, real(allocatable={"cpu": str(number)}))
     assert split.taken() == set()

@@ -18,7 +18,7 @@ def pod(**spec: Any) -> dict[str, Any]:
 
 
 def session(target: object) -> Any:
-    return SimpleNamespace(target=target, name="c2" if target else "home")
+    return SimpleNamespace(is_home=target is None, name="c2" if target else "home")
 
 
 @pytest.mark.parametrize("spec", [{"volumes": [CLAIM]}, {"runtimeClassName": "kata"}])

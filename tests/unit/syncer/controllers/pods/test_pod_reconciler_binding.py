@@ -11,7 +11,7 @@ from kubeio import errors
 from kubeio.controller.worker import NotReadyYet
 from syncer.controllers.nodes import node_reconciler
 from syncer.controllers.pods import pod_reconciler as flow
-from syncer.handlers.tenant_events import subscribe_tenant
+from syncer.handlers.tenant_events import TenantEvents
 from syncer.rules import registry
 from syncer.safety.hot_loop_guard import WRITES_PER_WINDOW
 from tenancy import wellknown
@@ -65,7 +65,7 @@ async def with_node() -> SessionWorld:
     """Have a node that was made for its first pod, and is not in the cache yet."""
     world = SessionWorld()
     bound_below(world, "p")
-    subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     await present(world)
     return world
 
@@ -253,7 +253,7 @@ async def test_of_a_pod_that_goes_before_its_node_could_be_shown_nothing_is_reme
     """Also where no node's key ever looks who is about to name it."""
     world = SessionWorld(parse_tenant_policy(EXPOSING_ALL))
     bound_below(world, "p")
-    subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     world.above.refusals["apply"] = errors.Forbidden("a webhook of the tenant's")
     with pytest.raises(NotReadyYet):
         await present(world)

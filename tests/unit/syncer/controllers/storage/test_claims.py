@@ -10,7 +10,7 @@ from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import sync_down
 from syncer.controllers.pods import pod_reconciler
 from syncer.controllers.storage import claims
-from syncer.handlers import tenant_events
+from syncer.handlers.tenant_events import TenantEvents
 from syncer.rules import registry
 from tenancy import ownership
 from tenancy.resources import Resource
@@ -109,7 +109,7 @@ def made_for(pod: str) -> dict[str, Any]:
 )
 async def test_a_pod_waits_for_the_claims_that_are_made_for_its_ephemeral_volumes(owners):
     world = SessionWorld()
-    tenant_events.subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     world.ready()
     containers = [{"name": "main", "image": "i"}]
     volumes = [{"name": "v", "ephemeral": {"volumeClaimTemplate": {}}}]

@@ -12,8 +12,8 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import sync_down
 from syncer.controllers.storage import volumes
-from syncer.handlers import tenant_events
 from syncer.handlers.home_events import HomeEvents
+from syncer.handlers.tenant_events import TenantEvents
 from syncer.model.keys import VOLUME
 from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
@@ -234,7 +234,7 @@ def test_a_super_volume_wakes_the_tenant_of_its_claim():
 
 def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
     world = SessionWorld()
-    tenant_events.subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     world.tenant_has(CLAIM, "c", spec={"volumeName": "mine"})
     assert queued(world) == {(CLAIM, "web", "c"), (VOLUME, "", "mine")}
     world.tenant_has(CLAIM, "d", spec="odd")
@@ -243,7 +243,7 @@ def test_a_claim_wakes_the_volume_that_it_names_and_names_no_longer():
 
 def test_a_tenants_volume_wakes_the_claim_that_it_names():
     world = SessionWorld()
-    tenant_events.subscribe_tenant(world.session)
+    TenantEvents(world.session).subscribe()
     reference = {"claimRef": {"namespace": "web", "name": "c"}}
     world.tenant_has(VOLUME, "mine", namespace="", spec=reference)
     assert queued(world) == {(VOLUME, "", "mine"), (CLAIM, "web", "c")}
