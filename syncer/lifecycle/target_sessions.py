@@ -8,35 +8,28 @@ the objects would never be found again.
 
 import asyncio
 import contextlib
-from collections.abc import Callable, Collection, Coroutine, Iterable, Mapping
+from collections.abc import Callable, Collection, Coroutine
 from typing import Any
 
 import structlog
 
-from kubeio import errors
-from kubeio.cache.store import Entry
-from syncer.clusters.home_cluster import HomeCluster
-from syncer.clusters.target_cluster import UNREACHABLE_SECONDS, TargetCluster
+from syncer.clusters.target_cluster import TargetCluster
 from syncer.handlers import split_tenant_events
 from syncer.handlers.split_tenant_events import TargetTenantEvents
 from syncer.lifecycle.supervisor import UNTIL_CHANGED, SupervisedLoop
 from syncer.lifecycle.target_manager import TargetManager
+from syncer.lifecycle.target_outages import TargetOutages
+from syncer.lifecycle.target_statuses import TargetStatuses
 from syncer.model.keys import NODE
 from syncer.placement.assignments import UNASSIGNED
 from syncer.rules.placement import target_node
-from syncer.tenants import conditions
 from syncer.tenants.connection import TenantConnection
 from syncer.tenants.session_registry import SessionRegistry
 from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
-from tenancy.names import InvalidNameError
-from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
 from tenancy.super_clusters import HOME
 
 RETRY_SECONDS = 10.0
-STATUS_INTERVAL_SECONDS = 5.0
-"""Minimum interval in seconds between two writes of the pod counts."""
-
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -57,34 +50,28 @@ class TargetSessions:
         self._create_session = create_session
         self._own_sessions: dict[str, TargetSession] = {}
         self._events: dict[str, TargetTenantEvents] = {}
-        self._unreachable: frozenset[str] = frozenset()
-        self._held_targets: frozenset[str] = frozenset()
         self._offered_targets: frozenset[str] = frozenset()
         """Granted and declared targets, without the home cluster."""
         self._judged_targets: object = None
         self._loop = SupervisedLoop(
             f"targets of {connection.tenant.root}", max_retry_seconds=RETRY_SECONDS
         )
-        self._must_recount = asyncio.Event()
-        """Set some time after a pod was created or deleted."""
-        self._count_timer: asyncio.TimerHandle | None = None
-        self._wake_timers: dict[str, asyncio.TimerHandle] = {}
-        self._named_targets: frozenset[str] = frozenset()
-        self._written_statuses: list[dict[str, Any]] | None = None
-        """The list that was written last. None: no list yet."""
+        self._outages = TargetOutages(self.wake)
+        self._statuses = TargetStatuses(connection, targets.get_ready)
 
     async def run(self) -> None:
         """Keep the sessions until cancelled, then end them."""
         unsubscribe = self._targets.subscribe(self.wake)
-        unsubscribe_counts = self._connection.assignments.subscribe_counts(self._handle_pod_count)
+        unsubscribe_counts = self._connection.assignments.subscribe_counts(
+            self._statuses.handle_pod_count
+        )
         try:
             await self._loop.run(self._run_turn, pause=self._write_counts_until_changed)
         finally:
             unsubscribe()
             unsubscribe_counts()
-            for timer in (self._count_timer, *self._wake_timers.values()):
-                if timer is not None:
-                    timer.cancel()
+            self._outages.close()
+            self._statuses.close()
             for name in list(self._own_sessions):
                 self._forget_session(name)
 
@@ -96,41 +83,20 @@ class TargetSessions:
         """Start and stop sessions. Returns the seconds until the next turn."""
         return UNTIL_CHANGED if await self._reconcile_sessions() else RETRY_SECONDS
 
-    def _handle_pod_count(self, name: str) -> None:
-        """Schedule one write of the pod counts for all changes within `STATUS_INTERVAL_SECONDS`."""
-        if name != HOME and self._count_timer is None:
-            self._count_timer = asyncio.get_running_loop().call_later(
-                STATUS_INTERVAL_SECONDS, self._trigger_recount
-            )
-
-    def _wake_after(self, seconds: float, name: str) -> None:
-        """Schedule a check of a target for the moment when its outage must be reported."""
-        before = self._wake_timers.pop(name, None)
-        if before is not None:
-            before.cancel()
-        self._wake_timers[name] = asyncio.get_running_loop().call_later(seconds, self.wake)
-
-    def _trigger_recount(self) -> None:
-        self._count_timer = None
-        self._must_recount.set()
-
     async def _write_counts_until_changed(self, seconds: float) -> None:
         """Wait for a change or a timeout, and write changed pod counts meanwhile."""
         with contextlib.suppress(TimeoutError):
             async with asyncio.timeout(None if seconds == UNTIL_CHANGED else seconds):
                 while not self._loop.is_changed:
-                    await _wait_any(self._loop.wait_changed(), self._must_recount.wait())
-                    if self._must_recount.is_set():
-                        self._must_recount.clear()
-                        if not await self._write_statuses_if_changed(self._named_targets):
-                            self._handle_pod_count("")
+                    await _wait_any(self._loop.wait_changed(), self._statuses.wait_recount())
+                    await self._statuses.write_counts()
 
     async def _reconcile_sessions(self) -> bool:
         """Start and stop target sessions to match the grants.
 
         Returns False if a step failed and must be retried.
         """
-        cluster = self._parse_virtual_cluster()
+        cluster = self._statuses.parse_virtual_cluster()
         if cluster is None:
             return True
         grants = self._connection.grants
@@ -148,7 +114,7 @@ class TargetSessions:
         self._enqueue_all_assignments()
         is_said = True
         if wanted != named:
-            is_said = await self._write_target_statuses(wanted)
+            is_said = await self._statuses.write(wanted)
             if not is_said:
                 wanted &= named  # create nothing in a target that the status lacks
             late = {
@@ -158,7 +124,7 @@ class TargetSessions:
             }
             if late:  # an object appeared in the target meanwhile
                 wanted |= late
-                is_said = is_said and await self._write_target_statuses(wanted)
+                is_said = is_said and await self._statuses.write(wanted)
         self._connection.enqueue_status()  # this writes the condition about undeclared targets
         for name, session in list(self._own_sessions.items()):
             if name not in wanted or self._targets.get_ready(name) is not session.target:
@@ -169,14 +135,9 @@ class TargetSessions:
                 self._start_session(target)
         self._enqueue_all_assignments()
         for session in self._own_sessions.values():
-            self._handle_target_change(session)
-        self._named_targets = frozenset(wanted)
-        if is_said and not self._are_statuses_written(wanted, counts=False):
-            is_said = await self._write_statuses_if_changed(wanted)
-        elif is_said and not self._are_statuses_written(wanted):
-            self._handle_pod_count(
-                ""
-            )  # later: the write comes back as a change, and would never end
+            self._outages.handle_change(session)
+        self._statuses.set_names(wanted)
+        is_said = is_said and await self._statuses.update()
         is_left = wanted - set(granted)  # no event reports the end of the last object
         return is_said and not is_left and wanted >= offered
 
@@ -191,36 +152,6 @@ class TargetSessions:
         if judged != self._judged_targets:
             self._judged_targets = judged
             split_tenant_events.enqueue_assignments(self._connection)
-
-    def _handle_target_change(self, session: TargetSession) -> None:
-        """Queue the keys that report the target's present state. If it is back, queue all keys."""
-        name, is_away = session.name, session.is_target_unreachable
-        is_held = session.target.pod_loss_guard.is_tenant_held(session.tenant.uid)
-        if is_away and name not in self._unreachable:
-            left = max(UNREACHABLE_SECONDS - session.target.get_unreachable_seconds(), 0.0)
-            self._wake_after(left, name)
-            for entry in session.stores["Pod"].list():
-                if session.pods.has(*entry.key):
-                    key = session.build_key("Pod", *entry.key)
-                    session.queue.add_after(key, left, low=True)
-        elif not is_away and (
-            name in self._unreachable or (name in self._held_targets and not is_held)
-        ):
-            for key in session.list_all_keys():
-                session.enqueue(key, low=True)
-        self._held_targets = self._held_targets | {name} if is_held else self._held_targets - {name}
-        self._unreachable = self._unreachable | {name} if is_away else self._unreachable - {name}
-        session.enqueue(session.build_key(NODE, "", target_node.build_node_name(name)))
-
-    def _parse_virtual_cluster(self) -> VirtualCluster | None:
-        tenant = self._connection.tenant
-        entry = _get_entry(self._connection.home_cluster, tenant.namespace, tenant.name)
-        if entry is None or entry.uid != tenant.uid or entry.deleting:
-            return None
-        try:
-            return parse_virtual_cluster(entry.decode())
-        except (InvalidSpecError, InvalidNameError):
-            return None
 
     def _may_drop_target(
         self, name: str, granted: Collection[str], declared: Collection[str]
@@ -258,66 +189,6 @@ class TargetSessions:
         )
         return not is_left and not self._connection.assignments.has_pods_in(name)
 
-    async def _write_target_statuses(self, names: Collection[str]) -> bool:
-        """Write the targets and their pod counts to the status.
-
-        Returns False if the write failed.
-        """
-        tenant = self._connection.tenant
-        entry = _get_entry(self._connection.home_cluster, tenant.namespace, tenant.name)
-        if entry is None:
-            return False
-        listed = [self._build_target_status(name) for name in sorted(names)]
-        try:
-            await conditions.write_target_statuses(
-                self._connection.home_cluster.client, entry, listed
-            )
-        except errors.KubeError as problem:
-            _log.warning("tenant.targets_not_told", tenant=tenant.root, problem=str(problem))
-            self._written_statuses = None  # the write may have succeeded nevertheless
-            return False
-        self._written_statuses = listed
-        return True
-
-    async def _write_statuses_if_changed(self, names: Collection[str]) -> bool:
-        """Write the statuses, unless they are up to date or the tenant is being deleted."""
-        return (
-            self._parse_virtual_cluster() is None
-            or self._are_statuses_written(names)
-            or await self._write_target_statuses(names)
-        )
-
-    def _are_statuses_written(self, names: Collection[str], *, counts: bool = True) -> bool:
-        """Return True if the status is up to date, apart from pod counts if `counts` is False.
-
-        The cache may be older than the last write.
-        """
-        told = self._written_statuses
-        cluster = self._parse_virtual_cluster() if told is None else None
-        if cluster is not None:
-            told = [
-                _build_status(each.name, each.phase, each.pods) for each in cluster.status.targets
-            ]
-        wanted = [self._build_target_status(name) for name in sorted(names)]
-        if counts:
-            return wanted == told
-        return _strip_counts(wanted) == _strip_counts(told or [])
-
-    def _build_target_status(self, name: str) -> dict[str, Any]:
-        """Return the status entry of one target."""
-        target, seats = self._targets.get_ready(name), self._connection.assignments
-        is_away = (
-            target is None or target.get_unreachable_seconds() >= UNREACHABLE_SECONDS
-        )  # as its node
-        phase = (
-            "Draining"
-            if name not in self._connection.grants.granted
-            else "Away"
-            if is_away
-            else "Granted"
-        )
-        return _build_status(name, phase, seats.count_pods(name))
-
     def _start_session(self, target: TargetCluster) -> None:
         session = self._create_session(target)
         self._connection.grants.mark_used(target.name)
@@ -346,18 +217,6 @@ class TargetSessions:
         self._connection.remove_session(session)
         self._registry.remove(session)
         self._connection.queue.drop_group(session.group)
-
-
-def _get_entry(home: HomeCluster, namespace: str, name: str) -> Entry | None:
-    return home.virtual_clusters.get(namespace, name)
-
-
-def _build_status(name: str, phase: str, pods: int) -> dict[str, Any]:
-    return {"name": name, "phase": phase, "pods": pods}
-
-
-def _strip_counts(listed: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:
-    return [(each["name"], each["phase"]) for each in listed]
 
 
 async def _wait_any(*waits: Coroutine[Any, Any, object]) -> None:

@@ -23,7 +23,7 @@ from syncer.app import Syncer, SyncerOptions
 from syncer.clusters import target_cluster
 from syncer.controllers.nodes import drain, target_lease
 from syncer.controllers.pods import split_services
-from syncer.lifecycle import target_sessions
+from syncer.lifecycle import target_sessions, target_statuses
 from syncer.lifecycle.tenant_manager import KUBECONFIG_NAME
 from syncer.safety import pod_loss_guard
 from syncer.tenants import grace_timers
@@ -204,7 +204,7 @@ def _config() -> str:
 async def stage(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[ThreeClusters]:
     for module, field, seconds in (
         (target_cluster, "HEALTH_CHECK_SECONDS", 0.1), (target_sessions, "RETRY_SECONDS", 0.2),
-        (target_sessions, "STATUS_INTERVAL_SECONDS", 0.1), (drain, "BUDGET_RETRY_SECONDS", 0.1),
+        (target_statuses, "STATUS_INTERVAL_SECONDS", 0.1), (drain, "BUDGET_RETRY_SECONDS", 0.1),
         (target_lease, "RENEW_SECONDS", 0.1), (pod_loss_guard, "HELD_RETRY_SECONDS", 0.2),
         (grace_timers, "GRACE_PERIOD_SECONDS", 0.2),
     ):  # fmt: skip
@@ -318,7 +318,8 @@ async def test_the_nodes_lease_is_renewed_by_answers_alone(
     stage: ThreeClusters, monkeypatch: pytest.MonkeyPatch
 ):
     """V-01, V-02."""
-    monkeypatch.setattr("syncer.lifecycle.target_sessions.UNREACHABLE_SECONDS", 0.1)
+    for module in ("target_outages", "target_statuses"):
+        monkeypatch.setattr(f"syncer.lifecycle.{module}.UNREACHABLE_SECONDS", 0.1)
 
     def renewed() -> str:
         lease = stage.get(stage.above, resources.LEASES, "target-c2", "kube-node-lease")

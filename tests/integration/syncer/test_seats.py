@@ -11,7 +11,7 @@ import pytest
 from kubeio.api.client import Client
 from syncer.controllers.nodes import target_node_reconciler
 from syncer.controllers.pods import unreachable_target
-from syncer.lifecycle import target_sessions
+from syncer.lifecycle import target_outages, target_statuses
 from tenancy import wellknown
 from tenancy.names import SERVICE_VARIABLES
 from tenancy.ownership import Tenant
@@ -399,7 +399,8 @@ async def test_a_target_that_falls_silent_loses_nothing_and_holds_nobody_up(
 ):
     """A1-17."""
     monkeypatch.setattr("syncer.clusters.target_cluster.HEALTH_CHECK_SECONDS", 0.2)
-    for module in (unreachable_target, target_node_reconciler, target_sessions):
+    owners = (unreachable_target, target_node_reconciler, target_outages, target_statuses)
+    for module in owners:
         monkeypatch.setattr(module, "UNREACHABLE_SECONDS", 1.0)
     world = far.world
     await far.granted()

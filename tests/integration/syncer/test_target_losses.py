@@ -11,7 +11,7 @@ import pytest
 from kubeio import Object
 from syncer.controllers.nodes import target_node_reconciler
 from syncer.controllers.pods import unreachable_target
-from syncer.lifecycle import target_sessions
+from syncer.lifecycle import target_outages, target_statuses
 from tenancy import names
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -238,7 +238,8 @@ async def test_who_is_replaced_while_a_target_is_away_is_not_touched_by_its_retu
 ):
     """Evicted by the taint at its own time, made elsewhere; the stale twin goes by its UID."""
     monkeypatch.setattr("syncer.clusters.target_cluster.HEALTH_CHECK_SECONDS", 0.2)
-    for module in (unreachable_target, target_node_reconciler, target_sessions):
+    owners = (unreachable_target, target_node_reconciler, target_outages, target_statuses)
+    for module in owners:
         monkeypatch.setattr(module, "UNREACHABLE_SECONDS", 1.0)
     world = far.world
     node = await world.super_node()

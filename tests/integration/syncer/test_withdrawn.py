@@ -154,7 +154,7 @@ async def test_a_grant_that_goes_drains_its_target_as_budgets_let_it(
 ):
     """A1-16, X-02: cordon, drain, remove; the status says how far that is."""
     monkeypatch.setattr(drain, "BUDGET_RETRY_SECONDS", 0.3)
-    monkeypatch.setattr("syncer.lifecycle.target_sessions.STATUS_INTERVAL_SECONDS", 0.2)
+    monkeypatch.setattr("syncer.lifecycle.target_statuses.STATUS_INTERVAL_SECONDS", 0.2)
     monkeypatch.setattr("syncer.lifecycle.target_sessions.RETRY_SECONDS", 0.5)
     world = far.world
     await world.super_node()

@@ -12,7 +12,7 @@ import pytest
 from kubeio import errors
 from kubeio.cache.store import parse_entry
 from syncer.controllers import tenant_status
-from syncer.lifecycle import target_sessions as outposts_module
+from syncer.lifecycle import target_outages, target_statuses
 from syncer.safety.pod_loss_guard import MIN_MISSING_PODS
 from syncer.tenants import conditions
 from syncer.tenants.conditions import NO_SUCH_TARGET
@@ -265,7 +265,7 @@ def phases(yard: TargetWorldOfTenant) -> list[Any]:
 async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(outposts_module, "STATUS_INTERVAL_SECONDS", 0.02)
+    monkeypatch.setattr(target_statuses, "STATUS_INTERVAL_SECONDS", 0.02)
     target = yard.ready()
     await yard.declare("c2")
     assert phases(yard) == [("Granted", 0)]
@@ -281,7 +281,8 @@ async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     await asyncio.sleep(0.1)
     assert len(phases(yard)) == 2, "nothing is new"
     await yard.declare("c2", named=("c2",))
-    monkeypatch.setattr(outposts_module, "UNREACHABLE_SECONDS", 0.05)
+    for module in (target_outages, target_statuses):
+        monkeypatch.setattr(module, "UNREACHABLE_SECONDS", 0.05)
     target.problem = "silent"
     yard.targets._notify()
     await idle()
@@ -300,7 +301,7 @@ async def test_it_is_said_how_a_target_is_and_how_many_pods_are_there(
     await idle()
     assert phases(yard)[-1] == ("Granted", 20)
     yard.world.link.grants.update_granted({})
-    assert yard.outposts._build_target_status("c2")["phase"] == "Draining"
+    assert yard.outposts._statuses.build("c2")["phase"] == "Draining"
 
 
 async def test_what_is_said_of_a_silent_target_is_said_that_long_after_its_last_answer(
@@ -317,7 +318,7 @@ async def test_what_is_said_of_a_silent_target_is_said_that_long_after_its_last_
     target.problem, target.get_unreachable_seconds = "silent", lambda: 12.0
     yard.targets._notify()
     await idle()
-    wake = yard.outposts._wake_timers["c2"].when() - before
+    wake = yard.outposts._outages._timers["c2"].when() - before
     assert 28.0 <= wake < 29.0, wake
     assert later == [(session.build_key("Pod", "web", "p"), 28.0)]
 
@@ -325,7 +326,7 @@ async def test_what_is_said_of_a_silent_target_is_said_that_long_after_its_last_
 async def test_a_count_that_could_not_be_written_is_tried_again(
     yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(outposts_module, "STATUS_INTERVAL_SECONDS", 0.02)
+    monkeypatch.setattr(target_statuses, "STATUS_INTERVAL_SECONDS", 0.02)
     yard.ready()
     await yard.declare("c2", named=("c2",))
     yard.world.below.refusals["apply VirtualCluster"] = errors.Unavailable("silent")
@@ -355,19 +356,19 @@ async def test_our_own_words_are_no_reason_to_count_again_at_once(
         yard.outposts.wake()
         return answer
 
-    monkeypatch.setattr(outposts_module, "STATUS_INTERVAL_SECONDS", 3600.0)
+    monkeypatch.setattr(target_statuses, "STATUS_INTERVAL_SECONDS", 3600.0)
     monkeypatch.setattr(yard.world.below, "apply", echoed)
     target.problem, target.get_unreachable_seconds = "silent", lambda: 100.0
     yard.targets._notify()
     await asyncio.sleep(0.05)
     assert phases(yard) == [("Away", 0)]
-    assert yard.outposts._count_timer is not None, "the pod is told of with the next count"
+    assert yard.outposts._statuses._timer is not None, "the pod is told of with the next count"
 
 
 async def test_what_the_cache_shows_may_be_older_than_what_was_said(
     yard: TargetWorldOfTenant, monkeypatch: pytest.MonkeyPatch
 ):
-    monkeypatch.setattr(outposts_module, "STATUS_INTERVAL_SECONDS", 0.01)
+    monkeypatch.setattr(target_statuses, "STATUS_INTERVAL_SECONDS", 0.01)
     yard.ready()
     await yard.declare("c2", named=("c2",))
     yard.world.link.assignments.assign(pod_of(yard), "c2")
