@@ -46,15 +46,13 @@ def get_outdated_key(namespace: str, *, links: bool, session: Session) -> Key | 
     if entry is None or entry.deleting or session.is_leaving(key, entry):
         return key
     memory, variables = session.service_variables, _list_variables(namespace, session, links=links)
-    if memory.current is not None and (
-        memory.current[0] is entry and memory.current[1] is variables
-    ):
+    if memory.is_current(entry, variables):
         return None
     wanted = _build(key, session)
     is_own = session.tenant.owns({"annotations": entry.annotations})
     if wanted is None or not is_own or _build_change(entry.decode(), wanted) is not None:
         return key
-    memory.current = (entry, variables)
+    memory.record_current(entry, variables)
     return None
 
 

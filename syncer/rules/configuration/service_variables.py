@@ -118,8 +118,17 @@ class ServiceVariables:
         self._variables: EnvironmentVariables = {}
         self._of_services: dict[tuple[str, str], tuple[Entry, EnvironmentVariables]] = {}
         self._counted: tuple[EnvironmentVariables, int] | None = None
-        self.current: tuple[Entry, EnvironmentVariables] | None = None
+        self._current: tuple[Entry, EnvironmentVariables] | None = None
         """The last ConfigMap that was found current, with the variables."""
+
+    def is_current(self, entry: Entry, variables: EnvironmentVariables) -> bool:
+        """Return True if the same ConfigMap was found current with the same variables."""
+        known = self._current
+        return known is not None and known[0] is entry and known[1] is variables
+
+    def record_current(self, entry: Entry, variables: EnvironmentVariables) -> None:
+        """Record that a ConfigMap is current."""
+        self._current = (entry, variables)
 
     def get_variables(
         self, namespace: str, services: list[Entry], *, links: bool

@@ -157,5 +157,5 @@ def test_a_label_that_is_over_counts_no_more_before_it_is_taken_off(split: Split
     }
     put(split.link.stores[NODE], {"metadata": metadata})
     assert split.far.target is not None
-    found = candidates.get_target_node_labels(split.far, split.far.target)
+    found = candidates.get_target_node_labels(split.far)
     assert (zone in found, found["disk"], found["type"]) == (False, "fast", "virtual-kubelet")
