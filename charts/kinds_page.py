@@ -50,6 +50,10 @@ Rules for every kind:
 - Annotations without a prefix are synced, and a short list of annotations with a prefix.
 - ConfigMaps and Secrets are synced without labels.
 - Finalizers and owner references stay in your cluster.
+- In a status that is synced back, conditions and fields of your own controllers stay. The super
+  cluster keeps the fields and condition types that it writes.
+- Your edit of an object or field that the super cluster owns is reverted. The Event `SyncReverted`
+  names the field and its owner.
 - A policy of your platform administrator may allow more or less than these tables. The Event of a
   refused object is always right.
 """
@@ -63,6 +67,8 @@ _OTHER_KINDS_TEXTS = {
     "PersistentVolume": (
         "The volumes of your claims are shown in your cluster. A volume that you create is synced"
         " to the super cluster for a claim of yours that it is for, if the policy lists its source."
+        " On the volume of your claim you may set `persistentVolumeReclaimPolicy` to `Retain` or"
+        " `Delete`, unless the policy forbids it. Every other edit of such a volume is reverted."
     ),
 }
 """Kinds with a flow of their own."""
@@ -96,7 +102,7 @@ _NODE_ROWS = {
         " the node. `kubectl drain` works"
     ),
     "labels, annotations, taints, addresses, conditions and capacity of the super cluster": (
-        "reset to the values of the super cluster"
+        "reset to the values of the super cluster, with an Event `SyncReverted`"
     ),
     "`kubectl delete`": "the node is shown again when it is needed, without your changes",
 }

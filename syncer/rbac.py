@@ -76,8 +76,8 @@ SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
         "",
         ("persistentvolumes",),
         (*_WATCH_VERBS, "create", "patch", "delete"),
-        "Volumes of tenants' claims are shown to them; those that a policy lets a tenant write are"
-        " made here, pinned to its claim.",
+        "Volumes of tenants' claims are shown to them. A reclaim policy that a tenant sets is"
+        " written here. Volumes that a policy lets a tenant write are created here, for its claim.",
     ),
     RbacRule(
         "",

@@ -18,6 +18,7 @@ from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 SecurityLevel = Literal["privileged", "baseline", "restricted"]
 SyncMode = Literal["Referenced", "All"]
 PolicyServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer", "ExternalName"]
+ReclaimPolicy = Literal["Retain", "Delete"]
 NodeView = Literal["Minimal", "Standard", "Full"]
 NodeExposure = Literal["onDemand", "all"]
 AdmissionMode = Literal["Allow", "Refuse"]
@@ -129,6 +130,8 @@ class StorageSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Names of the VolumeAttributesClasses that a claim may request. `*` for all."""
     inline_csi_drivers: tuple[str, ...] = ()
     """Drivers whose volumes a pod may name inline."""
+    reclaim_policies: tuple[ReclaimPolicy, ...] = ("Retain", "Delete")
+    """Reclaim policies that the tenant may set on the volumes of its own claims."""
     image_volumes: AdmissionMode = "Refuse"
 
 

@@ -6,13 +6,17 @@ the syncer's mark may be changed or deleted. A tenant may have its own object of
 would be lost otherwise.
 """
 
+from collections.abc import Mapping
+from typing import Any
+
 import structlog
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
+from syncer.controllers import reverted_edits
 from syncer.controllers.sync_down import NAME_TAKEN
-from syncer.model import mirrored_kinds
+from syncer.model import diff, mirrored_kinds
 from syncer.model.keys import Key
 from syncer.model.mirrored_kinds import ComparedShape
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
@@ -52,10 +56,13 @@ async def write_mirror(
     wanted: Object,
     tenant_x: Entry | None,
     session: Session,
+    *,
+    explained: frozenset[str] = frozenset(),
 ) -> Result:
     """Create or update a tenant object.
 
-    An object that cannot be updated is deleted and recreated.
+    An object that cannot be updated is deleted and recreated. `explained` are the paths whose
+    difference was reported to the tenant already.
     """
     resource = shape.resource
     if tenant_x is None:
@@ -63,26 +70,55 @@ async def write_mirror(
     if not mirrored_kinds.is_own_mirror(tenant_x):
         return await _delete_unselected(resource, tenant_x, session)
     if mirrored_kinds.is_mirror_current(tenant_x.decode(), wanted, shape.fields):
-        session.writer.clear_if_converged(key, TENANT_SIDE)
-        return Done()
-    return await _replace_mirror(resource, key, wanted, tenant_x, session)
+        record_current(key, wanted, tenant_x, session)
+    elif not must_leave_unchanged(key, wanted, tenant_x, session):
+        return await _replace_mirror(shape, key, wanted, tenant_x, session, explained=explained)
+    return Done()
+
+
+def record_current(key: Key, wanted: Object, tenant_x: Entry, session: Session) -> None:
+    """Record that a shown object is as wanted."""
+    session.writer.clear_if_converged(key, TENANT_SIDE)
+    if not session.synced_states.has(key):
+        session.synced_states.record(key, wanted, tenant_x.resource_version)
+
+
+def _select_fields(own: Mapping[str, Any], shape: ComparedShape) -> Object:
+    """Return the metadata and the compared fields of a tenant object. The rest is no edit."""
+    return {key: own[key] for key in ("metadata", *shape.fields) if key in own}
 
 
 async def _replace_mirror(
-    resource: Resource, key: Key, wanted: Object, tenant_x: Entry, session: Session
+    shape: ComparedShape,
+    key: Key,
+    wanted: Object,
+    tenant_x: Entry,
+    session: Session,
+    *,
+    explained: frozenset[str],
 ) -> Result:
-    own = tenant_x.decode()
+    resource = shape.resource
+    own, states = tenant_x.decode(), session.synced_states
+    is_edit = states.is_edit(key, wanted, tenant_x)
+    states.forget_part(key)
     body = mirrored_kinds.build_replacement(own, wanted)
     try:
-        is_written = await session.writer.replace_tenant_object(
+        written = await session.writer.replace_tenant_object(
             WriteScope(key, TENANT_SIDE), resource, body, before=own, tenant_x=tenant_x
         )
     except errors.Invalid:
         if tenant_x.deleting:
             return Done()  # its end wakes this key, which recreates it
         return await delete_mirror(resource, key, tenant_x, session)
-    if is_written:
-        _log.info("mirror.changed", name=key.name)
+    if written is None:
+        return Done()
+    _log.info("mirror.changed", name=key.name)
+    if not diff.find_lacking(body, written):
+        states.record(key, wanted, written["metadata"]["resourceVersion"])
+        paths = reverted_edits.list_changed_paths(body, _select_fields(own, shape))
+        unexplained = [path for path in paths if path not in explained]
+        if is_edit and unexplained:
+            await reverted_edits.report_reverted(resource, tenant_x, unexplained, session)
     return Done()
 
 
@@ -95,10 +131,12 @@ def must_leave_unchanged(key: Key, wanted: Object, tenant_x: Entry, session: Ses
 
 async def _create_mirror(resource: Resource, key: Key, wanted: Object, session: Session) -> Result:
     try:
-        await session.writer.create_tenant_object(key, resource, wanted)
+        written = await session.writer.create_tenant_object(key, resource, wanted)
     except errors.AlreadyExists:
         raise NotReadyYet("a tenant object of that name is there, the cache is behind") from None
     _log.info("mirror.shown", name=key.name)
+    session.synced_states.record(key, wanted, written["metadata"]["resourceVersion"])
+    await reverted_edits.report_recreated(key, resource, written, session)
     return Done()
 
 

@@ -172,16 +172,21 @@ def _build_from_row(kind: SyncedKind, tenant_x: Entry, session: Session) -> Obje
 async def _delete_forbidden(
     kind: SyncedKind, key: Key, tenant_x: Entry, super_x: Entry | None, session: Session
 ) -> None:
-    """Delete the twin of a refused object, and sync an empty status back to the tenant.
+    """Sync an empty status back for a refused object, and delete its twin.
 
-    The state of the super cluster must not depend on what the object was before the refusal.
+    The state of the super cluster must not depend on what the object was before the refusal. The
+    status is first, because only the twin shows that the status is the super cluster's. Without a
+    twin a controller in the tenant may own it.
     """
-    is_own = super_x is not None and session.is_twin(super_x, tenant_x.uid)
-    if super_x is not None and is_own and not super_x.deleting:
+    has_twin = super_x is not None and session.is_twin(super_x, tenant_x.uid)
+    if has_twin or session.synced_states.has(key, sync_up.STATUS):
+        await sync_up.sync_up(kind, key, tenant_x, {}, session)
+    if super_x is not None and has_twin and not super_x.deleting:
         await session.proven_deletes.delete_proven(
             build_delete_target(kind, key, super_x, DeleteGrounds.UNWANTED)
         )
-    await sync_up.sync_up(kind, key, tenant_x, {}, session)
+    elif not has_twin:
+        session.synced_states.forget(key)
 
 
 def build_delete_target(

@@ -5,13 +5,17 @@ super cluster, so that a forged status is overwritten. The upward part of a row 
 field that belongs to the tenant.
 """
 
-from collections.abc import Awaitable
+from collections.abc import Callable
 from typing import NamedTuple
 
 from kubeio import Object
 from kubeio.cache.store import Entry
+from syncer.controllers import reverted_edits
 from syncer.model.keys import Key
+from syncer.model.unstructured import as_mapping, as_mappings
+from syncer.rules import status_ownership
 from syncer.rules.registry import SyncDirection, SyncedKind
+from syncer.rules.status_ownership import STATUS_OWNERS
 from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
@@ -24,6 +28,10 @@ class ObservedTenantObject(NamedTuple):
     body: Object
 
 
+STATUS = "status"
+"""Subresource of a status."""
+
+
 async def sync_up(
     kind: SyncedKind, key: Key, tenant_x: Entry, live: Object, session: Session
 ) -> None:
@@ -31,18 +39,69 @@ async def sync_up(
     if kind.direction is not SyncDirection.DOWN_UP:
         return
     own, live = tenant_x.decode(), session.sanitizer.sanitize_status(live)
-    for function, subresource in ((kind.build_spec_up, ""), (kind.build_status_up, "status")):
-        body = function(own, live) if function is not None else None
-        if body is not None:
-            seen = ObservedTenantObject(tenant_x, own)
-            await write_tenant_object(
-                kind, key, body, session, subresource=subresource, observed=seen
-            )
-        else:
-            session.writer.clear_if_converged(key, TENANT_SIDE, subresource)
+    observed = ObservedTenantObject(tenant_x, own)
+    body = kind.build_spec_up(own, live) if kind.build_spec_up is not None else None
+    if body is not None:
+        await write_tenant_object(kind, key, body, session, observed=observed)
+    else:
+        session.writer.clear_if_converged(key, TENANT_SIDE)
+    build = kind.build_status_up
+    if build is None:
+        return
+    states, bare = session.synced_states, {**own, "status": {}}
+    conditions = as_mappings(as_mapping(live.get("status")).get("conditions"))
+    types = status_ownership.list_synced_types(STATUS_OWNERS[key.kind], conditions)
+    body = build(own, live, states.get_condition_types(key))
+    await write_status(
+        kind,
+        key,
+        body,
+        lambda: build(bare, live, ()) or {},
+        session,
+        observed=observed,
+        types=types,
+    )
 
 
-def write_tenant_object(
+async def write_status(
+    kind: SyncedKind,
+    key: Key,
+    body: Object | None,
+    build_wanted: Callable[[], Object],
+    session: Session,
+    *,
+    observed: ObservedTenantObject,
+    types: frozenset[str] = frozenset(),
+) -> None:
+    """Write the super cluster's part of a status, and report a reverted edit to the tenant.
+
+    `body` is the merge patch, or None if that part does not differ. `build_wanted` returns the part
+    as a whole. `types` are its condition types that no table lists.
+    """
+    states, entry = session.synced_states, observed.entry
+    if body is None:
+        session.writer.clear_if_converged(key, TENANT_SIDE, STATUS)
+        if not states.has(key, STATUS):
+            states.record(key, build_wanted(), entry.resource_version, STATUS)
+        states.record_condition_types(key, types)
+        return
+    wanted = build_wanted()
+    is_edit = states.is_edit(key, wanted, entry, STATUS)
+    # The answer may be lost, and the write may take effect nevertheless.
+    states.record_condition_types(key, types | states.get_condition_types(key))
+    version = await write_tenant_object(
+        kind, key, body, session, subresource=STATUS, observed=observed
+    )
+    if not version:
+        return
+    states.record(key, wanted, version, STATUS)
+    states.record_condition_types(key, types)
+    if is_edit:
+        paths = reverted_edits.list_changed_paths(body, observed.body)
+        await reverted_edits.report_reverted(kind.resource, entry, paths, session, is_status=True)
+
+
+async def write_tenant_object(
     kind: SyncedKind,
     key: Key,
     body: Object,
@@ -50,14 +109,19 @@ def write_tenant_object(
     *,
     subresource: str = "",
     observed: ObservedTenantObject | None = None,
-) -> Awaitable[None]:
+) -> str:
     """Patch a tenant object. The UID in the body proves that it is the right one.
 
-    A repeated write is parked, if the caller passes `observed`.
+    A repeated write is parked, if the caller passes `observed`. Returns the resourceVersion of the
+    answer if it is the observed object with exactly this patch. Otherwise the result is empty.
     """
     scope = WriteScope(key, TENANT_SIDE, subresource)
     if observed is None:
-        return session.writer.patch_tenant_object(scope, kind.resource, body)
-    return session.writer.patch_tenant_object(
+        session.synced_states.forget_part(key, subresource)
+        return await session.writer.patch_tenant_object(scope, kind.resource, body)
+    if session.writer.is_parked(scope, body, observed.body):
+        return ""
+    session.synced_states.forget_part(key, subresource)
+    return await session.writer.patch_tenant_object(
         scope, kind.resource, body, before=observed.body, tenant_x=observed.entry
     )

@@ -105,6 +105,8 @@ class Dispatcher:
             if session.expectations.finish_key(key):
                 sync_down.enqueue(registry.KINDS_BY_NAME[key.kind], key, session)
         session.metrics.clear_suspicion(key)
+        if isinstance(verdict, Done):
+            session.synced_states.pop_deletion(key)  # the object is not shown any longer
         return verdict
 
 

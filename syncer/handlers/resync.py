@@ -114,7 +114,7 @@ def has_work(key: Key, session: Session) -> bool:
         follows_mark=kind.deletes_with_mark,
     )
     if isinstance(action, CompareTwin):
-        return _bodies_differ(kind, action, session)
+        return _bodies_differ(kind, key, action, session)
     return not isinstance(action, NoAction)
 
 
@@ -128,26 +128,33 @@ def _is_assigned_elsewhere(pair: ObjectPair, session: Session) -> bool:
     )
 
 
-def _bodies_differ(kind: SyncedKind, both: CompareTwin, session: Session) -> bool:
+def _bodies_differ(kind: SyncedKind, key: Key, both: CompareTwin, session: Session) -> bool:
     tenant_x, super_x = both.tenant_x.decode(), both.super_x.decode()
     if kind.reconciler is KeyReconciler.POD:
-        return _pods_differ(tenant_x, super_x, session)
+        return _pods_differ(tenant_x, super_x, key, session)
     try:
         twin = kind.build(tenant_x, session.view)
     except ForbiddenObjectError:
         return True  # the super cluster may have no twin of it
     except RejectedError:
         return False
-    ups, clean = (
-        (kind.build_spec_up, kind.build_status_up),
-        session.sanitizer.sanitize_status(super_x),
-    )
-    return kind.change(super_x, twin) is not None or any(
-        function is not None and function(tenant_x, clean) is not None for function in ups
+    return kind.change(super_x, twin) is not None or _differs_in_tenant(
+        kind, key, tenant_x, session.sanitizer.sanitize_status(super_x), session
     )
 
 
-def _pods_differ(pod: Object, twin: Object, session: Session) -> bool:
+def _differs_in_tenant(
+    kind: SyncedKind, key: Key, tenant_x: Object, live: Object, session: Session
+) -> bool:
+    """Return True if a part that is synced back differs."""
+    build_spec, build_status = kind.build_spec_up, kind.build_status_up
+    if build_spec is not None and build_spec(tenant_x, live) is not None:
+        return True
+    types = session.synced_states.get_condition_types(key)
+    return build_status is not None and build_status(tenant_x, live, types) is not None
+
+
+def _pods_differ(pod: Object, twin: Object, key: Key, session: Session) -> bool:
     if (
         lifecycle.decide_step(pod_facts.build_pod_state(pod), flow.build_twin_state(twin, session))
         is not PodStep.SYNC
@@ -158,7 +165,7 @@ def _pods_differ(pod: Object, twin: Object, session: Session) -> bool:
         _is_node_choice_outdated(pod, twin, session)
         or _is_changed_in_super(pod, twin, session)
         or pod_status.build_gate_patch(pod, twin) is not None
-        or flow.build_status_patch(pod, twin, session) is not None
+        or flow.build_status_patch(pod, twin, key, session) is not None
     )
 
 

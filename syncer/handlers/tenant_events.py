@@ -70,6 +70,7 @@ class TenantEvents:
         if new is None or (old is not None and old.uid != new.uid):
             session.pod_memory.forget_pod(key)
             session.node_memory.forget_pod(key)
+            session.synced_states.forget(key)
             self._handle_deleted(key, old, live=live)
         if kind == "Pod":
             self.index_pod(old, new, low=not live)
@@ -122,6 +123,10 @@ class TenantEvents:
         news = session.expectations.observe_event(ClusterSide.TENANT, key, new)
         if news is EventOrigin.FOREIGN:
             suspect_drift(session, ClusterSide.TENANT, key, old, new)
+        if new is None:
+            session.synced_states.forget(key)
+            if live and news is EventOrigin.FOREIGN:
+                session.synced_states.record_deletion(key)
         if kind == NODE:
             self.handle_shown_node(entry.name, low=not live)
         session.wake_waiters(key)

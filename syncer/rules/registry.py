@@ -7,7 +7,7 @@ A plain kind is one row and one case of the integration tests. A row holds named
 `syncer.rbac` derives the permissions from it.
 """
 
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Collection, Mapping
 from dataclasses import dataclass
 from enum import Enum, auto
 from typing import Any
@@ -39,7 +39,9 @@ SuperObject = Mapping[str, Any]
 SyncFilter = Callable[[Entry, TenantView], bool]
 BuildFunction = Callable[[TenantObject, TenantView], Object]
 ChangeFunction = Callable[[SuperObject, Object], Object | None]
-StatusBuilder = Callable[[TenantObject, SuperObject], Object | None]
+SpecBuilder = Callable[[TenantObject, SuperObject], Object | None]
+StatusBuilder = Callable[[TenantObject, SuperObject, Collection[str]], Object | None]
+"""Called with the condition types that were synced back before."""
 
 
 class SyncDirection(Enum):
@@ -142,7 +144,7 @@ class SyncedKind:
     deletes_with_mark: bool = True
     """The twin is deleted when the tenant object is marked for deletion, whatever finalizers hold
     that object."""
-    build_spec_up: StatusBuilder | None = None
+    build_spec_up: SpecBuilder | None = None
     build_status_up: StatusBuilder | None = None
     is_expected: Callable[[errors.ApiError], bool] = never_expected
     """Return whether the kind's own flow handles a refusal of a create."""

@@ -66,7 +66,7 @@ class GuardedWriter:
     |---|---|---|---|---|
     | `create_twin` | | yes | yes | yes |
     | `update_twin` | yes | yes | yes | yes |
-    | `update_super_object` | yes | yes | yes | |
+    | `update_super_object`, `patch_super_object` | yes | yes | yes | |
     | `create_super_object`, `replace_super_object` | | yes | yes | |
     | the same for a part, `patch_super_part` | | | yes | |
     | `delete_super_object` | | yes | if asked | |
@@ -269,6 +269,30 @@ class GuardedWriter:
             await self._report_parked(scope, outcome, resource, None)
         return True
 
+    async def patch_super_object(
+        self,
+        scope: WriteScope,
+        resource: Resource,
+        body: Object,
+        *,
+        before: Object,
+        tenant_x: Entry,
+    ) -> bool:
+        """Patch a cluster-scoped object that is no twin. Returns False if that is parked.
+
+        `before` is the object for which the body was computed. `tenant_x` is the tenant object that
+        shows it, which gets the Event about a parked write.
+        """
+        if self.is_parked(scope, body, before):
+            return False
+        written = await self._super_client.patch(
+            resource, before["metadata"]["name"], body, field_manager=_MANAGER
+        )
+        self._record(ClusterSide.SUPER, scope.key, written)
+        if (outcome := self._count(scope, body, before, written)) is not None:
+            await self._report_parked(scope, outcome, resource, tenant_x)
+        return True
+
     async def patch_super_part(self, key: Key, resource: Resource, body: Object) -> None:
         """Patch an object whose key is that of another kind. The body names it."""
         metadata = body["metadata"]
@@ -337,10 +361,11 @@ class GuardedWriter:
 
     # Objects in the tenant.
 
-    async def create_tenant_object(self, key: Key, resource: Resource, body: Object) -> None:
-        """Create an object of the syncer."""
+    async def create_tenant_object(self, key: Key, resource: Resource, body: Object) -> Object:
+        """Create an object of the syncer. Returns the answer."""
         written = await self._tenant_client.create(resource, body, field_manager=_MANAGER)
         self._record(ClusterSide.TENANT, key, written)
+        return written
 
     async def replace_tenant_object(
         self,
@@ -350,15 +375,15 @@ class GuardedWriter:
         *,
         before: Object,
         tenant_x: Entry,
-    ) -> bool:
-        """Replace an object of the syncer. Returns False if that is parked."""
+    ) -> Object | None:
+        """Replace an object of the syncer. Returns the answer, or None if that is parked."""
         if self.is_parked(scope, body, before):
-            return False
+            return None
         written = await self._tenant_client.replace(resource, body, field_manager=_MANAGER)
         self._record(ClusterSide.TENANT, scope.key, written)
         if (outcome := self._count(scope, body, before, written)) is not None:
             await self._report_parked(scope, outcome, resource, tenant_x)
-        return True
+        return written
 
     async def patch_tenant_object(
         self,
@@ -368,14 +393,15 @@ class GuardedWriter:
         *,
         before: Object | None = None,
         tenant_x: Entry | None = None,
-    ) -> None:
+    ) -> str:
         """Patch a tenant object, unless that is parked. The UID in the body must be the object's.
 
         `before` and `tenant_x` are the object for which the body was computed. Without them the
-        write is never parked, and its event wakes the key.
+        write is never parked, and its event wakes the key. Returns the resourceVersion of the
+        answer if the answer is `before` with exactly this patch. Otherwise the result is empty.
         """
         if before is not None and self.is_parked(scope, body, before):
-            return
+            return ""
         key = scope.key
         written = await self._tenant_client.patch(
             resource,
@@ -385,18 +411,15 @@ class GuardedWriter:
             subresource=scope.subresource,
             field_manager=_MANAGER,
         )
-        self._record(
-            ClusterSide.TENANT,
-            key,
-            written,
-            # A caller without `before` has a next step after the event.
-            taken=before is not None and diff.is_result_of_patch(before, body, written),
-        )
+        # A caller without `before` has a next step after the event.
+        taken = before is not None and diff.is_result_of_patch(before, body, written)
+        self._record(ClusterSide.TENANT, key, written, taken=taken)
         _log.debug("tenant.changed", part=scope.subresource or "spec")
-        if before is None:
-            return
-        if (outcome := self._count(scope, body, before, written)) is not None:
-            await self._report_parked(scope, outcome, resource, tenant_x)
+        if before is not None:
+            outcome = self._count(scope, body, before, written)
+            if outcome is not None:
+                await self._report_parked(scope, outcome, resource, tenant_x)
+        return str(written["metadata"]["resourceVersion"]) if taken else ""
 
     async def apply_tenant_object(
         self, scope: WriteScope, resource: Resource, body: Object, tenant_x: Entry | None

@@ -7,6 +7,8 @@ write one for each object that is held back.
 
 import base64
 import hashlib
+import math
+import time
 from collections import OrderedDict
 from datetime import UTC, datetime
 from typing import Literal
@@ -33,7 +35,7 @@ class TenantEventRecorder:
 
     def __init__(self, client: Client) -> None:
         self._client = client
-        self._recorded: OrderedDict[str, None] = OrderedDict()
+        self._recorded: OrderedDict[str, float] = OrderedDict()
 
     async def record(
         self,
@@ -43,13 +45,15 @@ class TenantEventRecorder:
         reason: str,
         message: str,
         kind: TenantEventType = "Warning",
+        repeat_seconds: float = math.inf,
     ) -> None:
         """Post an Event about a tenant object, unless the tenant has it already.
 
-        If the tenant refuses the Event, it is lost. The sync goes on.
+        If the tenant refuses the Event, it is lost. The sync goes on. After `repeat_seconds` the
+        same Event is posted again, because its cause has occurred again.
         """
-        name = _build_name(entry, reason, message)
-        if name in self._recorded:
+        name, now = _build_name(entry, reason, message), time.monotonic()
+        if now - self._recorded.get(name, -math.inf) < repeat_seconds:
             self._recorded.move_to_end(name)
             return
         namespace = entry.namespace or "default"
@@ -72,7 +76,8 @@ class TenantEventRecorder:
                 # again.
                 _log.info("notice.refused", reason=reason, problem=str(problem))
                 return
-        self._recorded[name] = None
+        self._recorded[name] = now
+        self._recorded.move_to_end(name)
         if len(self._recorded) > _MAX_REMEMBERED:
             self._recorded.popitem(last=False)
 

@@ -27,6 +27,7 @@ from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.safety.guarded_writer import GuardedWriter, ObjectReader
 from syncer.safety.hot_loop_guard import HotLoopGuard
 from syncer.safety.proven_deletes import ProvenDeletes
+from syncer.safety.synced_states import SyncedStates
 from syncer.tenants.all_keys import AllKeys
 from syncer.tenants.connection import TenantConnection
 from syncer.tenants.grace_timers import GraceTimers
@@ -125,6 +126,7 @@ class Session:
         self.grace_timers = GraceTimers(self.now)
         self.lost_twins = LostTwins()
         self.service_variables = ServiceVariables()
+        self.synced_states = SyncedStates()
         self._twins_in_deletion: set[Key] = set()
         self.is_ready = False
         self.keys_in_work = KeysInWork()

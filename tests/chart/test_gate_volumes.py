@@ -79,3 +79,53 @@ async def test_volumes_of_tenants_with_long_names_are_made(stage, length):
     without = {key: value for key, value in volume["spec"].items() if key != "nfs"}
     driven = {**volume, "spec": {**without, "csi": CSI}}
     await stage.thief.create(resources.PERSISTENT_VOLUMES, driven, dry_run=True)
+
+
+async def test_of_a_volume_without_marks_only_the_reclaim_policy_is_changed(stage):
+    retain = {"persistentVolumeReclaimPolicy": "Retain"}
+    place = {"namespace": stage.namespace(stage.own), "name": "data", "uid": "claim-uid"}
+    volume = sample(resources.PERSISTENT_VOLUMES, "", {"labels": {"zone": "a"}})
+    name = fresh_name("pvc")
+    volume = {
+        **volume,
+        "metadata": {**volume["metadata"], "name": name},
+        "spec": {**volume["spec"], "claimRef": place, "persistentVolumeReclaimPolicy": "Delete"},
+    }
+    made = await stage.admin.create(resources.PERSISTENT_VOLUMES, volume)
+    identity = {"uid": made["metadata"]["uid"]}
+
+    async def patch(spec: object, **metadata: object) -> object:
+        body = {"metadata": {**identity, **metadata}, "spec": spec}
+        return await stage.thief.patch(resources.PERSISTENT_VOLUMES, name, body, dry_run=True)
+
+    await patch(retain)
+    for spec, metadata in (
+        ({"persistentVolumeReclaimPolicy": "Recycle"}, {}),
+        ({**retain, "capacity": {"storage": "9Ti"}}, {}),
+        ({**retain, "claimRef": None}, {}),
+        ({**retain, "mountOptions": ["x"]}, {}),
+        (retain, {"labels": {"zone": None}}),
+        (retain, {"labels": {"mine": "1"}}),
+        (retain, {"annotations": {"mine": "1"}}),
+        (retain, {"finalizers": []}),
+    ):
+        await refused(lambda s=spec, m=metadata: patch(s, **m))
+    await refused(lambda: stage.thief.delete(resources.PERSISTENT_VOLUMES, name, dry_run=True))
+    await stage.admin.delete(resources.PERSISTENT_VOLUMES, name)
+
+
+@pytest.mark.parametrize("namespace", ["monitoring", "kube-system", "default", "shop-web", ""])
+async def test_the_reclaim_policy_of_others_is_not_changed(stage, namespace):
+    volume = sample(resources.PERSISTENT_VOLUMES, "", {})
+    name, claim = fresh_name("pvc"), {"namespace": namespace, "name": "data", "uid": "claim-uid"}
+    spec = {**volume["spec"], "claimRef": claim if namespace else None}
+    body = {**volume, "metadata": {"name": name}, "spec": spec}
+    made = await stage.admin.create(resources.PERSISTENT_VOLUMES, body)
+    patch = {
+        "metadata": {"uid": made["metadata"]["uid"]},
+        "spec": {"persistentVolumeReclaimPolicy": "Delete"},
+    }
+    await refused(
+        lambda: stage.thief.patch(resources.PERSISTENT_VOLUMES, name, patch, dry_run=True)
+    )
+    await stage.admin.delete(resources.PERSISTENT_VOLUMES, name)

@@ -8,6 +8,7 @@ import structlog
 
 from kubeio import errors
 from kubeio.controller.worker import Done, RequeueAfter, Result
+from syncer.controllers import reverted_edits
 from syncer.model.keys import ADDRESS, Key
 from syncer.rules.network import cluster_ips
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
@@ -27,10 +28,11 @@ async def reconcile_address(key: Key, session: Session) -> Result:
     if taken and reserved is None:
         try:
             reservation = cluster_ips.build_reservation(key.name)
-            await session.writer.create_tenant_object(key, IP_ADDRESSES, reservation)
+            written = await session.writer.create_tenant_object(key, IP_ADDRESSES, reservation)
         except errors.AlreadyExists:
             return Done()  # a Service of the tenant has it, and its key reports that
         _log.info("address.reserved", address=key.name)
+        await reverted_edits.report_recreated(key, IP_ADDRESSES, written, session)
     elif reserved is not None and not taken:
         if not await session.writer.delete_tenant_object(key, IP_ADDRESSES, reserved):
             return Done()

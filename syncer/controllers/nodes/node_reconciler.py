@@ -9,6 +9,7 @@ Otherwise its pods, also finished ones, are deleted with it. A node may be shown
 the pod's twin runs on it, because a tenant may write any node name into its pods.
 """
 
+from collections.abc import Callable
 from datetime import UTC, datetime
 
 import structlog
@@ -16,6 +17,8 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
+from syncer.controllers import reverted_edits
+from syncer.model import diff
 from syncer.model.keys import NODE, Key
 from syncer.rules.nodes import virtual_nodes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
@@ -24,6 +27,8 @@ from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.resources import NODES
+
+_NO_TIME = datetime.min.replace(tzinfo=UTC)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -137,23 +142,43 @@ async def _write_node(key: Key, super_node: Object, shown: Entry | None, session
     for field in virtual_nodes.MIRRORED_FIELDS:
         if memory.is_field_unknown(field):
             status.pop(field, None)
+
+    def build_own_part() -> Object:
+        return virtual_nodes.build_node(super_node, view)
+
+    def build_own_status() -> Object:
+        found = virtual_nodes.build_status(super_node, agent, view, now=_NO_TIME)
+        return {field: value for field, value in found.items() if field in status}
+
     digest = wanted["metadata"]["annotations"][wellknown.LAST_WRITTEN_DIGEST]
     if virtual is not None and not virtual_nodes.is_status_current(virtual, status, digest):
-        written = await apply_node(key, _build_status_patch(key, status), shown, session, "status")
+        written = await apply_node(
+            key,
+            _build_status_patch(key, status),
+            shown,
+            session,
+            "status",
+            build_own_part=build_own_status,
+        )
         if written is not None and written.get("spec") is not None:
             virtual = written  # it contains the tenant's latest changes
             wanted = virtual_nodes.build_node(super_node, view, virtual)
     elif virtual is not None:
-        session.writer.clear_if_converged(key, TENANT_SIDE, "status")
+        record_current(key, build_own_status, shown, session, "status")
     if virtual is None or not virtual_nodes.is_node_current(virtual, wanted):
         if virtual is not None:
             # Otherwise a taint that the tenant adds at this moment would be overwritten.
             wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
-        await apply_node(key, wanted, shown, session)
+        await apply_node(key, wanted, shown, session, build_own_part=build_own_part)
     else:
-        session.writer.clear_if_converged(key, TENANT_SIDE)
+        record_current(key, build_own_part, shown, session)
     if virtual is None and await apply_node(
-        key, _build_status_patch(key, status), None, session, "status"
+        key,
+        _build_status_patch(key, status),
+        None,
+        session,
+        "status",
+        build_own_part=build_own_status,
     ):
         memory.record_created(key.name)
 
@@ -162,11 +187,39 @@ def _build_status_patch(key: Key, status: Object) -> Object:
     return {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}, "status": status}
 
 
+def record_current(
+    key: Key,
+    build_own_part: Callable[[], Object],
+    shown: Entry | None,
+    session: Session,
+    subresource: str = "",
+) -> None:
+    """Record that a part of a node is as wanted."""
+    session.writer.clear_if_converged(key, TENANT_SIDE, subresource)
+    if shown is not None and not session.synced_states.has(key, subresource):
+        session.synced_states.record(key, build_own_part(), shown.resource_version, subresource)
+
+
 async def apply_node(
-    key: Key, body: Object, shown: Entry | None, session: Session, subresource: str = ""
+    key: Key,
+    body: Object,
+    shown: Entry | None,
+    session: Session,
+    subresource: str = "",
+    *,
+    build_own_part: Callable[[], Object] = dict,
 ) -> Object | None:
-    """Write a part of a node, unless that is parked. Returns the answer to a write, or None."""
-    scope = WriteScope(key, TENANT_SIDE, subresource)
+    """Write a part of a node, unless that is parked. Returns the answer to a write, or None.
+
+    `build_own_part` returns what the super cluster determines, without additions of the tenant. A
+    write that changes it back is reported to the tenant.
+    """
+    scope, before = WriteScope(key, TENANT_SIDE, subresource), shown.decode() if shown else {}
+    if session.writer.is_parked(scope, body, before):
+        return None
+    states, own_part = session.synced_states, build_own_part()
+    is_edit = shown is not None and states.is_edit(key, own_part, shown, subresource)
+    states.forget_part(key, subresource)
     written = await session.writer.apply_tenant_object(scope, NODES, body, shown)
     if written is None:
         return None
@@ -176,6 +229,15 @@ async def apply_node(
         f for f in virtual_nodes.MIRRORED_FIELDS if f in status and f not in taken
     )
     _log.debug("node.shown", node=key.name, part=subresource or "spec")
+    if not diff.find_lacking(body, written):
+        states.record(key, own_part, written["metadata"]["resourceVersion"], subresource)
+        paths = diff.find_lacking(body, before)
+        if shown is not None and is_edit and paths:
+            await reverted_edits.report_reverted(
+                NODES, shown, paths, session, is_status=subresource == "status"
+            )
+    if shown is None and not subresource:
+        await reverted_edits.report_recreated(key, NODES, written, session)
     return written
 
 

@@ -6,6 +6,7 @@ names it. Otherwise those pods are deleted with it.
 
 from datetime import UTC, datetime
 
+from kubeio import Object
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.clusters.target_cluster import UNREACHABLE_SECONDS
@@ -15,7 +16,6 @@ from syncer.model.keys import NODE, Key
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.placement import target_node
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.tenants.session import Session
 from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
@@ -71,6 +71,8 @@ async def _write_target_node(
         is_cordoned=session.is_grant_withdrawn,
     )
     virtual = shown.decode() if shown is not None else None
+    own_part = {"metadata": {**wanted["metadata"]}, "spec": {**wanted["spec"]}}
+    own_part["spec"]["taints"] = list(own_part["spec"]["taints"])
     ours = {(t["key"], t["effect"]) for t in wanted["spec"]["taints"]}
     wanted["metadata"]["annotations"][wellknown.TAINTS] = ",".join(
         sorted(f"{key}:{effect}" for key, effect in ours)
@@ -86,9 +88,9 @@ async def _write_target_node(
         if virtual is not None:
             # Otherwise a taint that the tenant adds at this moment would be overwritten.
             wanted["metadata"]["resourceVersion"] = virtual["metadata"]["resourceVersion"]
-        await node_flow.apply_node(key, wanted, shown, session)
+        await node_flow.apply_node(key, wanted, shown, session, build_own_part=lambda: own_part)
     else:
-        session.writer.clear_if_converged(key, TENANT_SIDE)
+        node_flow.record_current(key, lambda: own_part, shown, session)
     status = target_node.build_status(
         whole,
         version=target.version,
@@ -99,6 +101,22 @@ async def _write_target_node(
     )
     if virtual is None or not target_node.is_status_current(virtual, status):
         body = {"apiVersion": "v1", "kind": "Node", "metadata": {"name": key.name}}
-        await node_flow.apply_node(key, {**body, "status": status}, shown, session, "status")
+        await node_flow.apply_node(
+            key,
+            {**body, "status": status},
+            shown,
+            session,
+            "status",
+            build_own_part=lambda: _strip_times(status),
+        )
     else:
-        session.writer.clear_if_converged(key, TENANT_SIDE, "status")
+        node_flow.record_current(key, lambda: _strip_times(status), shown, session, "status")
+
+
+def _strip_times(status: Object) -> Object:
+    """Return a status without transition times, which depend on the node in the tenant."""
+    untimed = [
+        {field: value for field, value in item.items() if field != "lastTransitionTime"}
+        for item in status["conditions"]
+    ]
+    return {**status, "conditions": untimed}

@@ -30,11 +30,12 @@ from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.model import decide
 from syncer.model.decide import AwaitTwinEnd, DeleteGrounds, DeleteTwin, ReportForeign
 from syncer.model.keys import Key, get_tenant_namespace
+from syncer.rules import status_ownership
 from syncer.rules.pods import lifecycle, pod_facts, pod_status
 from syncer.rules.pods.lifecycle import PodStep, SuperPodState, TenantPodState
 from syncer.rules.registry import SyncedKind
+from syncer.rules.status_ownership import POD_OWNERSHIP
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from syncer.tenants.target_session import TargetSession
@@ -224,11 +225,17 @@ def _build_bound_pod(pod: Object, node: str) -> Object:
     return {**pod, "spec": {**pod["spec"], "nodeName": node}}
 
 
-def build_status_patch(pod: Object, twin: Object, session: Session) -> Object | None:
+def build_status_patch(pod: Object, twin: Object, key: Key, session: Session) -> Object | None:
     """Return the merge patch of a tenant pod's status, or None if it equals the twin's."""
+    types = session.synced_states.get_condition_types(key)
+    return pod_status.build_patch_to(pod, _build_shown_status(pod, twin, session), types)
+
+
+def _build_shown_status(pod: Object, twin: Object, session: Session) -> Object:
+    """Return the part of a tenant pod's status that its twin determines."""
     # If the real nodes are not shown, the tenant knows none of their names.
     node = session.get_status_node(twin["spec"].get("nodeName") or "")
-    return pod_status.build_status_patch(
+    return pod_status.build_shown_status(
         pod,
         session.sanitizer.sanitize_status(twin, node=node),
         pod_facts.build_name_pairs(pod, twin, session.tenant),
@@ -237,16 +244,23 @@ def build_status_patch(pod: Object, twin: Object, session: Session) -> Object | 
 
 
 async def _sync_status_up(both: ExistingPod, twin: Object, session: Session) -> None:
-    body = build_status_patch(both.pod, twin, session)
-    if body is None:
-        session.writer.clear_if_converged(both.key, TENANT_SIDE, "status")
-        return
+    shown = _build_shown_status(both.pod, twin, session)
+    types = session.synced_states.get_condition_types(both.key)
+    body = pod_status.build_patch_to(both.pod, shown, types)
     seen = ObservedTenantObject(both.tenant_x, both.pod)
     try:
-        await sync_up.write_tenant_object(
-            both.kind, both.key, body, session, subresource="status", observed=seen
+        await sync_up.write_status(
+            both.kind,
+            both.key,
+            body,
+            lambda: shown,
+            session,
+            observed=seen,
+            types=status_ownership.list_synced_types(POD_OWNERSHIP, shown["conditions"]),
         )
     except errors.Invalid:
+        if body is None:
+            raise
         rest = pod_status.strip_container_statuses(body)
         if rest is None:
             _log.info("tenant.status_refused")

@@ -10,11 +10,12 @@ import structlog
 from kubeio import Object
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import rejection_events, sync_down, sync_up
+from syncer.controllers import rejection_events, reverted_edits, sync_down, sync_up
 from syncer.controllers.mirrors import (
     delete_mirror,
     must_leave_unchanged,
     prove_absent,
+    record_current,
     write_mirror,
 )
 from syncer.controllers.sync_down import ObjectPair
@@ -25,7 +26,8 @@ from syncer.model.keys import Key
 from syncer.model.mirrored_kinds import ComparedShape
 from syncer.model.rejections import RejectedError
 from syncer.rules.registry import SyncDirection, SyncedKind, UpdateMethod
-from syncer.rules.storage import claims, volumes
+from syncer.rules.storage import claims, reclaim_policies, volumes
+from syncer.rules.storage.reclaim_policies import ReclaimStep
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.guarded_writer import SUPER_SIDE, TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
@@ -42,6 +44,15 @@ owner.
 
 VOLUME_SHAPE = ComparedShape(PERSISTENT_VOLUMES, ("spec",))
 
+POLICY_FIELD = "spec.storage.reclaimPolicies"
+"""Field of the TenantPolicy that lists the reclaim policies that a tenant may set."""
+RECLAIM_POLICY_CHANGED = "ReclaimPolicyChanged"
+"""Reason of the Event about a volume whose data is no longer kept."""
+_CHANGED_MESSAGE = (
+    f"{reclaim_policies.PATH}: it was changed in the super cluster and is no longer"
+    f" {reclaim_policies.RETAIN}. Set it again if the data must outlive the claim."
+)
+
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
@@ -51,7 +62,9 @@ async def reconcile_volume(key: Key, session: Session) -> Result:
     twin = session.connection.home_cluster.volumes.get(
         "", names.build_volume_name(session.tenant.uid, key.name)
     )
-    if session.is_behind(key, tenant_x, twin):
+    shown = session.connection.home_cluster.volumes.get("", key.name)
+    super_x = twin if twin is not None else shown
+    if session.is_behind(key, tenant_x, super_x):
         return RequeueAfter(CACHE_BEHIND_SECONDS)
     own = tenant_x if tenant_x is not None and not mirrored_kinds.is_own_mirror(tenant_x) else None
     if own is not None or twin is not None:
@@ -67,44 +80,90 @@ async def reconcile_volume(key: Key, session: Session) -> Result:
 
 
 async def _sync_volume_up(key: Key, tenant_x: Entry | None, session: Session) -> Result:
-    """Show the volume of this name that a claim of the tenant is bound to."""
+    """Show the volume of this name that a claim of the tenant is bound to, or was bound to."""
     super_x = session.connection.home_cluster.volumes.get("", key.name)
-    claim = volumes.get_bound_super_claim(super_x, session.view) if super_x is not None else None
+    claim = volumes.find_claim(super_x, tenant_x, session.view) if super_x is not None else None
     if super_x is None or claim is None:
         if tenant_x is None or not mirrored_kinds.is_own_mirror(tenant_x):
             return Done()
         if super_x is None:
             await prove_absent(PERSISTENT_VOLUMES, key, session)
         return await _delete_shown_volume(key, tenant_x, session)
-    live = super_x.decode()
+    live, explained = super_x.decode(), frozenset[str]()
+    if tenant_x is not None and mirrored_kinds.is_own_mirror(tenant_x):
+        step = await _sync_reclaim_policy(key, tenant_x, live, session)
+        if step is ReclaimStep.SYNC_DOWN:
+            return Done()  # the new state of the super volume wakes this key
+        if step is not ReclaimStep.NOTHING:
+            explained = frozenset({reclaim_policies.PATH})
     wanted = volumes.build_shown_volume(live, claim)
     if tenant_x is None or not mirrored_kinds.is_mirror_current(
         tenant_x.decode(), wanted, VOLUME_SHAPE.fields
     ):
         # Its echo wakes this key again, and then the status is written.
-        verdict = await write_mirror(VOLUME_SHAPE, key, wanted, tenant_x, session)
+        verdict = await write_mirror(
+            VOLUME_SHAPE, key, wanted, tenant_x, session, explained=explained
+        )
         if tenant_x is None or not mirrored_kinds.is_own_mirror(tenant_x):
             return verdict
         if not must_leave_unchanged(key, wanted, tenant_x, session):
             return verdict
     elif mirrored_kinds.is_own_mirror(tenant_x):
-        session.writer.clear_if_converged(key, TENANT_SIDE)
+        record_current(key, wanted, tenant_x, session)
     if mirrored_kinds.is_own_mirror(tenant_x):
-        await _write_phase(key, tenant_x, volumes.get_phase(live), session)
+        await _write_phase(key, tenant_x, volumes.get_shown_phase(live, claim), session)
     return Done()
+
+
+async def _sync_reclaim_policy(
+    key: Key, tenant_x: Entry, live: Object, session: Session
+) -> ReclaimStep:
+    """Sync a reclaim policy that the tenant set, or report that it does not apply.
+
+    Returns the step that was taken.
+    """
+    shown, allowed = tenant_x.decode(), session.view.policy.storage.reclaim_policies
+    states = session.synced_states
+    synced = states.get_reclaim_policy(key)
+    step = reclaim_policies.decide_step(shown, live, allowed, synced)
+    is_other = synced != reclaim_policies.get_reclaim_policy(live)
+    if is_other or reclaim_policies.is_recorded(shown, live):
+        # Otherwise a later change to the same value in the super cluster would be undone.
+        states.forget_reclaim_policy(key)
+    if step is ReclaimStep.REFUSE:
+        await reverted_edits.report_policy_refused(
+            PERSISTENT_VOLUMES, tenant_x, reclaim_policies.PATH, POLICY_FIELD, session
+        )
+    elif step is ReclaimStep.REPORT_CHANGE:
+        await session.event_recorder.record(
+            PERSISTENT_VOLUMES, tenant_x, reason=RECLAIM_POLICY_CHANGED, message=_CHANGED_MESSAGE
+        )
+    if step is not ReclaimStep.SYNC_DOWN:
+        return step
+    body, scope = reclaim_policies.build_patch(shown, live), WriteScope(key, SUPER_SIDE)
+    if session.writer.is_parked(scope, body, live):
+        return ReclaimStep.NOTHING
+    # The answer may be lost, and the write may take effect nevertheless.
+    states.record_reclaim_policy(key, reclaim_policies.get_reclaim_policy(shown))
+    try:
+        await session.writer.patch_super_object(
+            scope, PERSISTENT_VOLUMES, body, before=live, tenant_x=tenant_x
+        )
+    except rejection_events.REFUSAL_ERRORS as problem:
+        await rejection_events.report_failed(VOLUME_KIND, tenant_x, problem, session)
+        return ReclaimStep.REFUSE
+    _log.info("super.reclaim_policy_changed", policy=reclaim_policies.get_reclaim_policy(shown))
+    return step
 
 
 async def _write_phase(key: Key, tenant_x: Entry, phase: str, session: Session) -> bool:
     own = tenant_x.decode()
     body = volumes.build_phase_patch(own, phase)
-    if body is None:
-        session.writer.clear_if_converged(key, TENANT_SIDE, "status")
-        return False
-    seen = ObservedTenantObject(tenant_x, own)
-    await sync_up.write_tenant_object(
-        VOLUME_KIND, key, body, session, subresource="status", observed=seen
+    observed = ObservedTenantObject(tenant_x, own)
+    await sync_up.write_status(
+        VOLUME_KIND, key, body, lambda: {"phase": phase}, session, observed=observed
     )
-    return True
+    return body is not None
 
 
 async def _delete_shown_volume(key: Key, tenant_x: Entry, session: Session) -> Result:

@@ -8,7 +8,7 @@ Hazard: a backend that is no Service, or an annotation that only one controller 
 not be synced. An ingress controller of the super cluster serves all tenants and would apply it.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from kubeio import Object
@@ -142,8 +142,12 @@ def build_change(live: Mapping[str, Any], twin: Object) -> Object | None:
     return build_replacement(live, twin, table=INGRESS_SPEC, field="spec")
 
 
-def build_status_up(tenant_ingress: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
-    """Return the merge patch of the tenant's status, or None."""
+def build_status_up(
+    tenant_ingress: Mapping[str, Any],
+    live: Mapping[str, Any],
+    _: Collection[str] = (),
+) -> Object | None:
+    """Return the merge patch of the tenant's status, or None. An Ingress has no conditions."""
     own = as_mapping(tenant_ingress.get("status")).get("loadBalancer") or {}
     there = (
         FieldWalk()

@@ -32,8 +32,10 @@ from syncer.model.field_rules import (
 from syncer.model.rejections import ForbiddenObjectError, RejectedError, RejectionProblem
 from syncer.model.tenant_view import ServiceCidr, TenantView
 from syncer.model.unstructured import as_mapping, as_mappings
+from syncer.rules import status_ownership
 from syncer.rules.network import external_names
 from syncer.rules.network.cluster_ips import parse_address
+from syncer.rules.status_ownership import SERVICE_OWNERSHIP
 from tenancy import wellknown
 
 PORT_REPLACED = "NodePortReplaced"
@@ -324,16 +326,17 @@ def build_ports_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -
     }
 
 
-def build_status_up(tenant_service: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
+def build_status_up(
+    tenant_service: Mapping[str, Any], live: Mapping[str, Any], synced_types: Collection[str] = ()
+) -> Object | None:
     """Return the merge patch of the tenant's status, or None."""
     own, there = as_mapping(tenant_service.get("status")), as_mapping(live.get("status"))
-    status: Object = {}
-    balancer, real = as_mapping(own.get("loadBalancer")), as_mapping(there.get("loadBalancer"))
-    if balancer != real:
-        status["loadBalancer"] = object_meta.build_merge_patch(balancer, real)
-    said = _build_conditions_up(live, there)
-    if said != (own.get("conditions") or []):
-        status["conditions"] = said
+    own = {**own, "loadBalancer": as_mapping(own.get("loadBalancer"))}
+    shown = {
+        "loadBalancer": as_mapping(there.get("loadBalancer")),
+        "conditions": _build_conditions_up(live, there),
+    }
+    status = status_ownership.build_patch(SERVICE_OWNERSHIP, own, shown, synced_types)
     if not status:
         return None
     return {"metadata": {"uid": tenant_service["metadata"]["uid"]}, "status": status}

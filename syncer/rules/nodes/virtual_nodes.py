@@ -28,7 +28,7 @@ MIRRORED_FIELDS = ("declaredFeatures", "features")
 """Fields that are synced back unchanged, if the tenant's API knows them."""
 _DIGEST_LENGTH = 16
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-_REMOVABLE_FIELDS = ("addresses", "declaredFeatures", "features")
+_REMOVABLE_FIELDS = ("declaredFeatures", "features")
 """Fields that a node may lose."""
 _NODE_INFO_FIELDS = (
     "architecture",
@@ -267,9 +267,27 @@ def is_status_current(virtual_node: Mapping[str, Any], wanted: Object, digest: s
             found = there.get(field) or {}
             if any(found.get(name) != amount for name, amount in value.items()):
                 return False
+        elif field == "addresses":
+            continue
         elif there.get(field) != value:
             return False
+    if _list_own_addresses(there) != _list_own_addresses(wanted):
+        return False
     return all(field in wanted or not there.get(field) for field in _REMOVABLE_FIELDS)
+
+
+def _list_own_addresses(status: Mapping[str, Any]) -> list[tuple[Any, Any]]:
+    """Return the addresses in a status of the types that the syncer writes.
+
+    A tenant may have added addresses of other types, which server-side apply keeps.
+    """
+    listed = as_mappings(status.get("addresses"))
+    return [
+        (each["type"], each.get("address")) for each in listed if each.get("type") in _OWN_TYPES
+    ]
+
+
+_OWN_TYPES = frozenset({"InternalIP", wellknown.AGENT_ADDRESS})
 
 
 def is_own_node(virtual_node: Mapping[str, Any]) -> bool:

@@ -19,7 +19,9 @@ from typing import Any, NamedTuple
 from kubeio import Object
 from syncer.model import builtin_policy, object_meta
 from syncer.model.unstructured import as_mapping, as_mappings, as_strings
+from syncer.rules import status_ownership
 from syncer.rules.pods import ephemeral_containers
+from syncer.rules.status_ownership import POD_OWNERSHIP
 from tenancy import wellknown
 
 _NEVER_SYNCED_UP = frozenset(
@@ -38,9 +40,6 @@ _CONTAINER_LIST_BY_STATUS = {
     "containerStatuses": "containers",
     "ephemeralContainerStatuses": "ephemeralContainers",
 }
-_DISRUPTION_TARGET = "DisruptionTarget"
-"""Condition that an eviction sets on either side. A controller reads the cause of the pod's end
-from it."""
 TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
@@ -52,6 +51,20 @@ def build_status(
     hidden: Collection[str] = (),
 ) -> Object:
     """Return the whole status for the tenant pod, without the fields that are never synced."""
+    shown = build_shown_status(tenant_pod, super_pod, names, hidden=hidden)
+    own = as_mapping(tenant_pod.get("status")).get("conditions")
+    merged = status_ownership.merge_conditions(POD_OWNERSHIP, own, shown["conditions"])
+    return {**shown, "conditions": merged}
+
+
+def build_shown_status(
+    tenant_pod: Mapping[str, Any],
+    super_pod: Mapping[str, Any],
+    names: Sequence[tuple[str, str]],
+    *,
+    hidden: Collection[str] = (),
+) -> Object:
+    """Return the part of a tenant pod's status that the twin determines."""
     below = super_pod.get("status") or {}
     shown = {k: v for k, v in below.items() if k not in _NEVER_SYNCED_UP and k not in hidden}
     found: Object = object_meta.replace_names_in(shown, names)
@@ -78,7 +91,7 @@ def build_status(
 def _build_conditions(
     tenant_pod: Mapping[str, Any], super_pod: Mapping[str, Any], below: Sequence[Mapping[str, Any]]
 ) -> list[Object]:
-    """Return the twin's conditions and the tenant's own, which are gates and an eviction."""
+    """Return the twin's conditions for the tenant, without those of readiness gates."""
     gates = list_readiness_gates(tenant_pod)
     conditions: list[Object] = []
     for condition in below:
@@ -91,11 +104,7 @@ def _build_conditions(
         if generation is not None:
             shown["observedGeneration"] = generation
         conditions.append(shown)
-    kept = set(gates)
-    if not any(condition.get("type") == _DISRUPTION_TARGET for condition in conditions):
-        kept.add(_DISRUPTION_TARGET)  # set by an eviction in the tenant, not by the twin
-    own = _list_own_conditions(tenant_pod)
-    return conditions + [dict(condition) for condition in own if condition["type"] in kept]
+    return conditions
 
 
 def _list_own_conditions(tenant_pod: Mapping[str, Any]) -> list[Mapping[str, Any]]:
@@ -142,11 +151,19 @@ def build_status_patch(
     hidden: Collection[str] = (),
 ) -> Object | None:
     """Return the merge patch of the tenant's status. None if it is as it should be."""
-    own = {k: v for k, v in (tenant_pod.get("status") or {}).items() if k not in _NEVER_SYNCED_UP}
-    wanted = build_status(tenant_pod, super_pod, names, hidden=hidden)
-    if not own.get("conditions") and not wanted["conditions"]:
-        own["conditions"] = []
-    changes = object_meta.build_merge_patch(own, wanted)
+    shown = build_shown_status(tenant_pod, super_pod, names, hidden=hidden)
+    return build_patch_to(tenant_pod, shown)
+
+
+def build_patch_to(
+    tenant_pod: Mapping[str, Any], shown: Object, synced_types: Collection[str] = ()
+) -> Object | None:
+    """Return the merge patch from the tenant's status to the twin's part of it, or None.
+
+    `synced_types` are the condition types that the twin had before.
+    """
+    own = as_mapping(tenant_pod.get("status"))
+    changes = status_ownership.build_patch(POD_OWNERSHIP, own, shown, synced_types)
     if not changes:
         return None
     return {"metadata": {"uid": tenant_pod["metadata"]["uid"]}, "status": changes}

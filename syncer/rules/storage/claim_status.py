@@ -6,7 +6,7 @@ Hazard: nothing may be synced back before the binding is complete. The volume na
 never be changed.
 """
 
-from collections.abc import Iterable, Mapping
+from collections.abc import Collection, Iterable, Mapping
 from typing import Any
 
 from kubeio import Object
@@ -20,6 +20,8 @@ from syncer.model.field_rules import (
     ObjectFields,
 )
 from syncer.model.rejections import RejectionProblem
+from syncer.model.unstructured import as_mappings
+from syncer.rules import status_ownership
 from syncer.rules.storage import volumes
 from tenancy import names, wellknown
 
@@ -59,18 +61,34 @@ def build_volume_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) ->
     }
 
 
-def build_status_up(tenant_claim: Mapping[str, Any], live: Mapping[str, Any]) -> Object | None:
+def build_status_up(
+    tenant_claim: Mapping[str, Any], live: Mapping[str, Any], synced_types: Collection[str] = ()
+) -> Object | None:
     """Return the merge patch of the tenant's status, or None."""
     there = FieldWalk().walk_fields(live.get("status") or {}, CLAIM_STATUS, "status")
     own = tenant_claim.get("status")
     own = own if isinstance(own, dict) else {}
-    # Both sides are read by the same table, because an unset time is null on both sides.
-    before = {**own, **FieldWalk().walk_fields(own, CLAIM_STATUS, "status")}
+    # Both sides are read by the same table, because an unset time is null on both sides. Conditions
+    # of other writers keep fields that the table does not have.
+    before = {
+        **own,
+        **FieldWalk().walk_fields(own, CLAIM_STATUS, "status"),
+        "conditions": _strip_nulls(own.get("conditions")),
+    }
     wanted = object_meta.replace_names_in(there, _build_name_pairs(tenant_claim, live))
-    changed = object_meta.build_merge_patch(before, wanted)
+    changed = status_ownership.build_patch(
+        status_ownership.CLAIM_OWNERSHIP, before, wanted, synced_types
+    )
     if not changed:
         return None
     return {"metadata": {"uid": tenant_claim["metadata"]["uid"]}, "status": changed}
+
+
+def _strip_nulls(conditions: Any) -> list[Object]:
+    return [
+        {field: value for field, value in item.items() if value is not None}
+        for item in as_mappings(conditions)
+    ]
 
 
 def _build_name_pairs(

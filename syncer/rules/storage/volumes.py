@@ -10,7 +10,7 @@ Hazard: only sources that the policy lists may be synced. Nodes mount whatever a
 """
 
 from collections.abc import Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 from kubeio import Object
 from kubeio.cache.store import Entry
@@ -28,6 +28,8 @@ from syncer.model.field_rules import (
 )
 from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.model.tenant_view import TenantView
+from syncer.model.unstructured import as_mapping
+from syncer.rules.storage import reclaim_policies
 from tenancy import names, ownership, wellknown
 from tenancy.policies import TenantVolumes
 
@@ -166,6 +168,61 @@ def get_bound_super_claim(super_x: Entry, view: TenantView) -> Entry | None:
     return claim if reference.get("uid") == claim.uid and named == super_x.name else None
 
 
+class ClaimReference(NamedTuple):
+    """Tenant claim of a shown volume."""
+
+    namespace: str
+    name: str
+    uid: str
+    is_released: bool = False
+    """The claim was deleted, and the volume is kept."""
+
+
+def find_claim(super_x: Entry, shown: Entry | None, view: TenantView) -> ClaimReference | None:
+    """Return the tenant claim that a super volume is bound to, or was bound to.
+
+    A volume that was released is shown only where it was shown before. The UID in its mirror proves
+    that.
+    """
+    claim = get_bound_super_claim(super_x, view)
+    if claim is not None:
+        owner = ownership.read_owner({"annotations": claim.annotations})
+        namespace, uid = (owner.namespace, owner.uid) if owner is not None else ("", "")
+        return ClaimReference(namespace, claim.name, uid)
+    return _find_released_claim(super_x, shown, view)
+
+
+def _find_released_claim(
+    super_x: Entry, shown: Entry | None, view: TenantView
+) -> ClaimReference | None:
+    if shown is None or shown.annotations.get(wellknown.UID) != super_x.uid:
+        return None
+    place, live = get_claim_reference(super_x), super_x.decode()
+    is_own_twin = ownership.read_owner({"annotations": super_x.annotations}) is not None
+    if place is None or is_own_twin or get_phase(live) not in _KEPT_PHASES:
+        return None
+    claim = view.super_stores["PersistentVolumeClaim"].get(*place)
+    if claim is not None and claim.uid == live["spec"]["claimRef"].get("uid"):
+        return None  # it exists, and is bound to another volume or belongs to another tenant
+    own = as_mapping(as_mapping(shown.decode().get("spec")).get("claimRef"))
+    namespaces = [own.get("namespace"), *(each.name for each in view.stores["Namespace"].list())]
+    for namespace in namespaces:
+        if isinstance(namespace, str) and view.get_super_namespace(namespace) == place[0]:
+            uid = own.get("uid")
+            return ClaimReference(namespace, place[1], uid if isinstance(uid, str) else "", True)
+    return None
+
+
+_KEPT_PHASES = frozenset({"Bound", "Released", "Failed"})
+"""Phases of a volume after the deletion of its claim. Bound is reported for another moment."""
+
+
+def get_shown_phase(live: Mapping[str, Any], claim: ClaimReference) -> str:
+    """Return the phase of a super volume for the tenant."""
+    phase = get_phase(live)
+    return "Released" if claim.is_released and phase == "Bound" else phase
+
+
 def may_sync_down(tenant_x: Entry, view: TenantView) -> bool:
     """Return whether a volume of a tenant is its own and may be synced."""
     if mirrored_kinds.is_own_mirror(tenant_x):
@@ -193,10 +250,11 @@ def get_recorded_volume_name(super_claim: Entry) -> str:
 # --- synced back to the tenant --------------------------------------------------------------------
 
 
-def build_shown_volume(super_x: Mapping[str, Any], claim: Entry) -> Object:
-    """Return a super volume as the tenant sees it. `claim` is the super claim it is bound to."""
+def build_shown_volume(super_x: Mapping[str, Any], claim: ClaimReference) -> Object:
+    """Return a super volume as the tenant sees it. `claim` is the tenant's claim."""
     spec = super_x["spec"]
-    owner = ownership.read_owner({"annotations": claim.annotations})
+    policy = reclaim_policies.get_reclaim_policy(super_x)
+    record = {wellknown.RECLAIM_POLICY: policy} if policy else {}
     csi = spec.get("csi") if isinstance(spec.get("csi"), dict) else {}
     fields = (
         "accessModes",
@@ -208,15 +266,15 @@ def build_shown_volume(super_x: Mapping[str, Any], claim: Entry) -> Object:
     return {
         "apiVersion": "v1",
         "kind": "PersistentVolume",
-        "metadata": mirrored_kinds.build_mirror_metadata(super_x["metadata"]),
+        "metadata": mirrored_kinds.build_mirror_metadata(super_x["metadata"], record),
         "spec": {
             **{field: spec[field] for field in fields if spec.get(field) is not None},
             "claimRef": {
                 "apiVersion": "v1",
                 "kind": "PersistentVolumeClaim",
-                "namespace": owner.namespace if owner is not None else "",
+                "namespace": claim.namespace,
                 "name": claim.name,
-                "uid": owner.uid if owner is not None else "",
+                "uid": claim.uid,
             },
             "csi": {
                 "driver": csi.get("driver") or PLACEHOLDER_DRIVER,

@@ -2,9 +2,11 @@
 
 from __future__ import annotations
 
+import contextlib
 from typing import Any
 
 from kubeio import Object
+from kubeio.errors import NotFound
 from tenancy import wellknown
 from tenancy.resources import EVENTS, PERSISTENT_VOLUME_CLAIMS, PERSISTENT_VOLUMES, STORAGE_CLASSES
 from tests.integration.syncer.world import SyncerWorld
@@ -106,6 +108,15 @@ async def force(world: SyncerWorld, volume: str) -> None:
     if found["kind"] != "Status":
         free = {"metadata": {"uid": found["metadata"]["uid"], "finalizers": None}}
         await world.above.patch(PERSISTENT_VOLUMES, volume, free)
+
+
+async def force_below(world: SyncerWorld, volume: str) -> None:
+    """Delete a volume of the super cluster, whatever holds it."""
+    found = await world.below.delete(PERSISTENT_VOLUMES, volume)
+    if found["kind"] != "Status":
+        free = {"metadata": {"uid": found["metadata"]["uid"], "finalizers": None}}
+        with contextlib.suppress(NotFound):
+            await world.below.patch(PERSISTENT_VOLUMES, volume, free)
 
 
 async def bound_claim(world: SyncerWorld) -> tuple[str, str]:

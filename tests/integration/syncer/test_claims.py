@@ -15,6 +15,7 @@ from tests.integration.syncer.storage import (
     claim,
     claim_writes,
     force,
+    force_below,
     is_bound,
     phase_is,
     reasons,
@@ -109,15 +110,17 @@ async def test_a_forged_status_is_put_right(synced: SyncerWorld):
     )
 
 
-async def test_a_deleted_claim_takes_its_volume_out_of_sight(synced: SyncerWorld):
+async def test_a_deleted_claim_leaves_its_volume_in_sight_as_released(synced: SyncerWorld):
     space, volume = await bound_claim(synced)
     since = synced.mark("super")
     await synced.above.delete(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space)
     await gone(lambda: synced.twin(PERSISTENT_VOLUME_CLAIMS, space, "x"))
-    await gone(lambda: synced.above.get(PERSISTENT_VOLUMES, volume))
+    await phase_is(synced, volume, "Released")
     await synced.idle()
     assert claim_writes(synced, "super", since, space) == ["delete persistentvolumeclaims"]
     assert await synced.below.get(PERSISTENT_VOLUMES, volume)
+    await force_below(synced, volume)
+    await gone(lambda: synced.above.get(PERSISTENT_VOLUMES, volume))
 
 
 async def test_a_bound_claim_that_was_deleted_while_nobody_looked(world: SyncerWorld):
@@ -127,6 +130,9 @@ async def test_a_bound_claim_that_was_deleted_while_nobody_looked(world: SyncerW
     await gone(lambda: world.above.get(PERSISTENT_VOLUME_CLAIMS, "x", namespace=space))
     async with world.syncer():
         await gone(lambda: world.twin(PERSISTENT_VOLUME_CLAIMS, space, "x"))
+        await phase_is(world, volume, "Released")
+    await force_below(world, volume)
+    async with world.syncer():
         await gone(lambda: world.above.get(PERSISTENT_VOLUMES, volume))
 
 
@@ -263,6 +269,7 @@ async def test_a_tenants_edits_of_a_shown_volume_are_reverted(synced: SyncerWorl
     assert "mountOptions" not in shown["spec"]
     await synced.idle()
     assert volume_writes(synced, "tenant", since, volume) == ["update persistentvolumes"]
+    assert await reasons(synced, "default", volume) == ["SyncReverted"]
     await force(synced, volume)
     back = await eventually(
         lambda: synced.above.get(PERSISTENT_VOLUMES, volume),

@@ -9,7 +9,7 @@ import pytest
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import mirrors, parked_writes
+from syncer.controllers import mirrors, parked_writes, reverted_edits
 from syncer.model.keys import VOLUME
 from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
@@ -90,6 +90,6 @@ async def test_a_class_that_is_put_back_each_time_is_parked_and_told():
         world.above.writes("StorageClass")
         == [("replace", "StorageClass", "gold")] * REPEATS_TO_PARK
     )
-    assert world.told() == [SYNC_PARKED]
+    assert world.told() == [reverted_edits.SYNC_REVERTED, SYNC_PARKED]
     assert "metadata.annotations.hook" in world.above.bodies[-1]["message"]
     assert "StorageClass /gold" in parked_writes.format_parked_message(world.link)

@@ -7,7 +7,7 @@ from typing import Any, Self
 
 import pytest
 
-from syncer.controllers import parked_writes
+from syncer.controllers import parked_writes, reverted_edits
 from syncer.controllers.nodes import node_reconciler
 from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
@@ -77,7 +77,7 @@ async def test_a_node_that_is_put_back_each_time_is_parked_and_told(
         world.tenant_has("Node", "n", namespace="", metadata=metadata, spec={}, status={})
         await node_reconciler.reconcile_node(key, world.session)
     assert len(world.above.writes("Node")) == 2 * REPEATS_TO_PARK
-    assert set(world.told()) == {SYNC_PARKED}
+    assert set(world.told()) == {reverted_edits.SYNC_REVERTED, SYNC_PARKED}
     assert "Node /n" in parked_writes.format_parked_message(world.link)
 
 

@@ -176,10 +176,10 @@ async def test_a_node_that_was_taken_away_is_made_anew():
     world = await with_node()
     shown(world, world.above.revision, is_whole=True)
     await present(world)
-    assert len(world.above.writes()) == 2
+    assert len(world.above.writes("Node")) == 2
     world.session.stores["Node"].discard(world.session.stores["Node"].list()[0], live=True)
     await present(world)
-    assert len(world.above.writes()) == 4
+    assert len(world.above.writes("Node")) == 4
 
 
 async def test_a_node_that_went_before_the_cache_showed_it_is_made_anew():
@@ -187,7 +187,7 @@ async def test_a_node_that_went_before_the_cache_showed_it_is_made_anew():
     shown(world, world.above.revision - 1, is_whole=False)
     world.session.stores["Node"].discard(world.session.stores["Node"].list()[0], live=True)
     await present(world)
-    assert len(world.above.writes()) == 4
+    assert len(world.above.writes("Node")) == 4
 
 
 async def test_no_node_is_made_that_is_gone_below():

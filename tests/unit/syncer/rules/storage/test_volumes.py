@@ -13,6 +13,7 @@ from kubeio.cache.store import parse_entry
 from syncer.model import mirrored_kinds
 from syncer.model.rejections import RejectedError
 from syncer.rules.storage import volumes
+from syncer.rules.storage.volumes import ClaimReference
 from tenancy import names, ownership, wellknown
 from tenancy.policies import TenantPolicySpec
 from tests.support.syncer.storage import (
@@ -60,7 +61,7 @@ def full_volume() -> dict[str, Any]:
 
 
 def test_a_shown_volume_says_nothing_of_the_super_cluster():
-    shown = volumes.build_shown_volume(full_volume(), twin_below(view()))
+    shown = volumes.build_shown_volume(full_volume(), ClaimReference("web", "c", "u"))
     spelled = orjson.dumps(shown).decode()
     assert "secret" not in spelled
     assert TENANT.root not in spelled
@@ -88,7 +89,7 @@ def test_a_path_of_a_node_is_shown_as_a_handle(source):
     body = full_volume()
     del body["spec"]["csi"]
     shown = volumes.build_shown_volume(
-        {**body, "spec": {**body["spec"], **source}}, twin_below(view())
+        {**body, "spec": {**body["spec"], **source}}, ClaimReference("web", "c", "u")
     )
     assert shown["spec"]["csi"] == {"driver": volumes.PLACEHOLDER_DRIVER, "volumeHandle": "pvc-1"}
     assert not set(source) & set(shown["spec"])
