@@ -99,9 +99,13 @@ async def _replace_mirror(
 ) -> Result:
     resource = shape.resource
     own, states = tenant_x.decode(), session.synced_states
-    is_edit = states.is_edit(key, wanted, tenant_x)
-    states.forget_part(key)
     body = mirrored_kinds.build_replacement(own, wanted)
+    paths = reverted_edits.list_changed_paths(body, _select_fields(own, shape))
+    unexplained = [path for path in paths if path not in explained]
+    is_edit = states.is_edit(key, wanted, tenant_x) or await reverted_edits.was_edited(
+        key, resource, tenant_x, unexplained, session
+    )
+    states.forget_part(key)
     try:
         written = await session.writer.replace_tenant_object(
             WriteScope(key, TENANT_SIDE), resource, body, before=own, tenant_x=tenant_x
@@ -115,8 +119,6 @@ async def _replace_mirror(
     _log.info("mirror.changed", name=key.name)
     if not diff.find_lacking(body, written):
         states.record(key, wanted, written["metadata"]["resourceVersion"])
-        paths = reverted_edits.list_changed_paths(body, _select_fields(own, shape))
-        unexplained = [path for path in paths if path not in explained]
         if is_edit and unexplained:
             await reverted_edits.report_reverted(resource, tenant_x, unexplained, session)
     return Done()

@@ -11,11 +11,13 @@ from typing import Any
 import orjson
 import structlog
 
-from kubeio import Object
+from kubeio import Object, errors
 from kubeio.cache.store import Entry, parse_entry
 from syncer.model import diff
 from syncer.model.keys import ADDRESS, NODE, VOLUME, Key
+from syncer.rules import field_managers
 from syncer.tenants.session import Session
+from tenancy import wellknown
 from tenancy.resources import Resource
 
 SYNC_REVERTED = "SyncReverted"
@@ -97,6 +99,30 @@ async def _record(resource: Resource, tenant_x: Entry, message: str, session: Se
         message=message,
         repeat_seconds=REPEAT_SECONDS,
     )
+
+
+async def was_edited(
+    key: Key,
+    resource: Resource,
+    tenant_x: Entry,
+    paths: Sequence[str],
+    session: Session,
+    *,
+    subresource: str = "",
+) -> bool:
+    """Return whether fields of a shown object were edited since a restart of the syncer, or before.
+
+    Without a record of the last state, the field managers show who set the fields. They are read
+    live, which happens only for objects that differ after a restart.
+    """
+    if session.synced_states.has(key, subresource) or not paths:
+        return False
+    try:
+        live = await session.tenant_client.get(resource, tenant_x.name)
+    except errors.NotFound:
+        return False
+    is_same = live["metadata"].get("resourceVersion") == tenant_x.resource_version
+    return is_same and field_managers.is_set_by_other(live["metadata"], paths, wellknown.SYNCER)
 
 
 def list_changed_paths(body: Object, before: Mapping[str, Any]) -> list[str]:

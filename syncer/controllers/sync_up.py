@@ -8,14 +8,16 @@ field that belongs to the tenant.
 from collections.abc import Callable
 from typing import NamedTuple
 
-from kubeio import Object
+from kubeio import Object, errors
 from kubeio.cache.store import Entry
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import reverted_edits
 from syncer.model.keys import Key
 from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules import status_ownership
 from syncer.rules.registry import SyncDirection, SyncedKind
 from syncer.rules.status_ownership import STATUS_OWNERS
+from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.tenants.session import Session
@@ -41,6 +43,7 @@ async def sync_up(
     own, live = tenant_x.decode(), session.sanitizer.sanitize_status(live)
     observed = ObservedTenantObject(tenant_x, own)
     body = kind.build_spec_up(own, live) if kind.build_spec_up is not None else None
+    is_just_changed = body is not None
     if body is not None:
         await write_tenant_object(kind, key, body, session, observed=observed)
     else:
@@ -60,6 +63,7 @@ async def sync_up(
         session,
         observed=observed,
         types=types,
+        is_just_changed=is_just_changed,
     )
 
 
@@ -72,11 +76,13 @@ async def write_status(
     *,
     observed: ObservedTenantObject,
     types: frozenset[str] = frozenset(),
+    is_just_changed: bool = False,
 ) -> None:
     """Write the super cluster's part of a status, and report a reverted edit to the tenant.
 
     `body` is the merge patch, or None if that part does not differ. `build_wanted` returns the part
-    as a whole. `types` are its condition types that no table lists.
+    as a whole. `types` are its condition types that no table lists. `is_just_changed` is as
+    for `write_tenant_object`.
     """
     states, entry = session.synced_states, observed.entry
     if body is None:
@@ -90,7 +96,13 @@ async def write_status(
     # The answer may be lost, and the write may take effect nevertheless.
     states.record_condition_types(key, types | states.get_condition_types(key))
     version = await write_tenant_object(
-        kind, key, body, session, subresource=STATUS, observed=observed
+        kind,
+        key,
+        body,
+        session,
+        subresource=STATUS,
+        observed=observed,
+        is_just_changed=is_just_changed,
     )
     if not version:
         return
@@ -109,19 +121,30 @@ async def write_tenant_object(
     *,
     subresource: str = "",
     observed: ObservedTenantObject | None = None,
+    is_just_changed: bool = False,
 ) -> str:
     """Patch a tenant object. The UID in the body proves that it is the right one.
 
     A repeated write is parked, if the caller passes `observed`. Returns the resourceVersion of the
     answer if it is the observed object with exactly this patch. Otherwise the result is empty.
+    `is_just_changed` is True if the syncer itself has changed the object since it was observed.
+    Raises NotReadyYet if another writer has.
+
+    Hazard: conditions may only be written to the observed version. A merge patch replaces the whole
+    list, so a condition that another writer has just added would be lost.
     """
-    scope = WriteScope(key, TENANT_SIDE, subresource)
-    if observed is None:
-        session.synced_states.forget_part(key, subresource)
-        return await session.writer.patch_tenant_object(scope, kind.resource, body)
-    if session.writer.is_parked(scope, body, observed.body):
+    scope, before = WriteScope(key, TENANT_SIDE, subresource), observed and observed.body
+    if before is not None and session.writer.is_parked(scope, body, before):
         return ""
-    session.synced_states.forget_part(key, subresource)
-    return await session.writer.patch_tenant_object(
-        scope, kind.resource, body, before=observed.body, tenant_x=observed.entry
-    )
+    state = session.synced_states.forget_part(key, subresource)
+    has_conditions = status_ownership.CONDITIONS in (body.get("status") or {})
+    if has_conditions and observed is not None and not is_just_changed:
+        version = observed.entry.resource_version
+        body = {**body, "metadata": {**body["metadata"], "resourceVersion": version}}
+    try:
+        return await session.writer.patch_tenant_object(
+            scope, kind.resource, body, before=before, tenant_x=observed and observed.entry
+        )
+    except errors.Conflict as problem:
+        session.synced_states.restore_part(key, state, subresource)
+        raise NotReadyYet("the object has changed meanwhile", CACHE_BEHIND_SECONDS) from problem

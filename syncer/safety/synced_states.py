@@ -2,8 +2,8 @@
 
 Owns one small record for each part of a tenant object that the super cluster determines. If that
 part should be as before and the tenant's object is not, then another writer in the tenant changed
-it. Must not know kinds. Hazard: a record may only decide about an Event. It is lost at a restart,
-so an edit that was made meanwhile is reverted without an Event.
+it. Must not know kinds. Hazard: a record may only decide about an Event. It is lost at a
+restart. Afterwards the field managers of an object show whether it was edited.
 """
 
 import hashlib
@@ -20,7 +20,9 @@ _DIGEST_BYTES = 8
 _SUBRESOURCES = ("", "status")
 
 
-class _SyncedState(NamedTuple):
+class SyncedState(NamedTuple):
+    """One part of a tenant object as the super cluster determines it."""
+
     digest: bytes
     revision: int
     """Revision of the tenant object that had this state. Older ones are no edits."""
@@ -30,7 +32,7 @@ class SyncedStates:
     """The records of one session. Each ends with its tenant object."""
 
     def __init__(self) -> None:
-        self._states: dict[tuple[Key, str], _SyncedState] = {}
+        self._states: dict[tuple[Key, str], SyncedState] = {}
         self._types: dict[Key, frozenset[str]] = {}
         self._deleted: set[Key] = set()
         self._reclaim_policies: dict[Key, str] = {}
@@ -44,7 +46,7 @@ class SyncedStates:
     ) -> None:
         """Record that the tenant object of this version is as the super cluster determines."""
         revision = parse_revision(resource_version)
-        self._states[key, subresource] = _SyncedState(_compute_digest(wanted), revision)
+        self._states[key, subresource] = SyncedState(_compute_digest(wanted), revision)
 
     def is_edit(
         self, key: Key, wanted: Mapping[str, Any], tenant_x: Entry, subresource: str = ""
@@ -60,9 +62,14 @@ class SyncedStates:
             and parse_revision(tenant_x.resource_version) > found.revision
         )
 
-    def forget_part(self, key: Key, subresource: str = "") -> None:
-        """Forget one part of an object, because another state is written."""
-        self._states.pop((key, subresource), None)
+    def forget_part(self, key: Key, subresource: str = "") -> SyncedState | None:
+        """Forget one part of an object, because another state is written. Returns the record."""
+        return self._states.pop((key, subresource), None)
+
+    def restore_part(self, key: Key, state: SyncedState | None, subresource: str = "") -> None:
+        """Restore the record of a part, because the write had no effect."""
+        if state is not None:
+            self._states[key, subresource] = state
 
     def forget(self, key: Key) -> None:
         """Forget an object that was deleted."""

@@ -218,7 +218,13 @@ async def apply_node(
     if session.writer.is_parked(scope, body, before):
         return None
     states, own_part = session.synced_states, build_own_part()
-    is_edit = shown is not None and states.is_edit(key, own_part, shown, subresource)
+    paths = diff.find_lacking(body, before)
+    is_edit = shown is not None and (
+        states.is_edit(key, own_part, shown, subresource)
+        or await reverted_edits.was_edited(
+            key, NODES, shown, paths, session, subresource=subresource
+        )
+    )
     states.forget_part(key, subresource)
     written = await session.writer.apply_tenant_object(scope, NODES, body, shown)
     if written is None:
@@ -231,7 +237,6 @@ async def apply_node(
     _log.debug("node.shown", node=key.name, part=subresource or "spec")
     if not diff.find_lacking(body, written):
         states.record(key, own_part, written["metadata"]["resourceVersion"], subresource)
-        paths = diff.find_lacking(body, before)
         if shown is not None and is_edit and paths:
             await reverted_edits.report_reverted(
                 NODES, shown, paths, session, is_status=subresource == "status"

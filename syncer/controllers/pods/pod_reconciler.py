@@ -190,7 +190,7 @@ async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
             kind, key, both.pod, twin, session, tenant_x=tenant_x, super_x=super_x
         )
     if not (is_bound_now and pod_status.says_only_scheduled(twin)):
-        await _sync_status_up(both, twin, session)
+        await _sync_status_up(both, twin, session, is_just_changed=is_bound_now)
     await create.enqueue_missing_needs(both.pod, twin, session)
     if isinstance(problem, NotReadyYet):
         raise problem
@@ -243,7 +243,9 @@ def _build_shown_status(pod: Object, twin: Object, session: Session) -> Object:
     )
 
 
-async def _sync_status_up(both: ExistingPod, twin: Object, session: Session) -> None:
+async def _sync_status_up(
+    both: ExistingPod, twin: Object, session: Session, *, is_just_changed: bool = False
+) -> None:
     shown = _build_shown_status(both.pod, twin, session)
     types = session.synced_states.get_condition_types(both.key)
     body = pod_status.build_patch_to(both.pod, shown, types)
@@ -257,6 +259,7 @@ async def _sync_status_up(both: ExistingPod, twin: Object, session: Session) -> 
             session,
             observed=seen,
             types=status_ownership.list_synced_types(POD_OWNERSHIP, shown["conditions"]),
+            is_just_changed=is_just_changed,
         )
     except errors.Invalid:
         if body is None:

@@ -141,3 +141,21 @@ async def test_news_of_the_super_cluster_are_no_edit(synced: SyncerWorld):
     space, _ = await bound_claim(synced)
     await is_bound(synced, space, "x")
     assert SYNC_REVERTED not in await reasons(synced, space, "x")
+
+
+async def test_an_edit_while_no_syncer_ran_is_told_and_news_are_not(world: SyncerWorld):
+    async with world.syncer():
+        edited, changed = await offer_class(world), await offer_class(world)
+        await world.idle()
+    await world.above.patch(STORAGE_CLASSES, edited, {"allowVolumeExpansion": False})
+    await world.below.patch(STORAGE_CLASSES, changed, {"allowVolumeExpansion": False})
+    async with world.syncer():
+        for name, wanted in ((edited, True), (changed, False)):
+            await eventually(
+                lambda name=name: world.above.get(STORAGE_CLASSES, name),
+                until=lambda body, wanted=wanted: bool(body.get("allowVolumeExpansion")) is wanted,
+            )
+        await eventually(lambda: reasons(world, "default", edited), until=lambda found: found)
+        await world.idle()
+    assert await reasons(world, "default", edited) == [SYNC_REVERTED]
+    assert await reasons(world, "default", changed) == []

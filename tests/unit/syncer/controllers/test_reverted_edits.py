@@ -296,6 +296,33 @@ def strip(body: Body) -> Body:
 SHOWN = [each for each in EDITS if not each.own_body]
 
 
+@pytest.mark.parametrize("manager", ["kubectl-edit", wellknown.SYNCER])
+@pytest.mark.parametrize("edit", SHOWN, ids=[f"{each.kind}-{each.path}" for each in SHOWN])
+async def test_an_edit_during_a_restart_is_told_by_its_field_manager(edit: Edit, manager: str):
+    scene = Scene(edit)
+    scene.super_says()
+    await scene.sync()
+    scene.session.synced_states.forget(scene.key)
+    scene.tenant_says(edit.edit)
+    body = scene.world.above.object(edit.kind, "x")
+    entry = {"manager": manager, "operation": "Update", "fieldsV1": as_fields(edit.edit)}
+    managed = {**body, "metadata": {**body["metadata"], "managedFields": [entry]}}
+    scene.world.above.has(edit.kind, "x", managed)
+    await scene.sync()
+    told = [event["message"] for event in scene.told()]
+    assert len(told) == (manager != wellknown.SYNCER)
+    assert all(edit.path in message for message in told)
+
+
+def as_fields(value: Any) -> Body:
+    """Return the record of a manager that set these fields."""
+    if isinstance(value, dict):
+        return {f"f:{key}": as_fields(inner) for key, inner in value.items()}
+    if isinstance(value, list):
+        return {f'k:{{"type":"{item["type"]}"}}': as_fields(item) for item in value}
+    return {}
+
+
 @pytest.mark.parametrize(
     "edit", SHOWN, ids=[name for name in IDS if name.split("-")[0] in {e.kind for e in SHOWN}]
 )

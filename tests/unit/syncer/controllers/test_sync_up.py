@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import pytest
+
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import parked_writes, sync_up
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.rules import registry
@@ -40,3 +43,27 @@ async def test_writes_upward_are_counted():
         registry.KINDS_BY_NAME["Pod"], key, {"status": {}}, world.session
     )
     assert is_counted(world, key, 1)
+
+
+async def test_a_condition_that_was_written_meanwhile_is_not_overwritten():
+    world = SessionWorld()
+    ready = {"type": "Ready", "status": "True"}
+    entry = world.tenant_has("Pod", "p", spec={}, status={})
+    kind, key = registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", "p")
+    checked = {"type": "example.com/Checked", "status": "True"}
+    there = {**entry.decode(), "status": {"conditions": [checked]}}
+    there["metadata"] = {**there["metadata"], "resourceVersion": "99"}
+    world.above.has("Pod", "p", there)
+    body = {"metadata": {"uid": "p-uid"}, "status": {"conditions": [ready]}}
+    observed = ObservedTenantObject(entry, entry.decode())
+    with pytest.raises(NotReadyYet):
+        await sync_up.write_status(
+            kind, key, body, lambda: body["status"], world.session, observed=observed
+        )
+    assert world.above.object("Pod", "p")["status"]["conditions"] == [checked]
+    plain = {"metadata": {"uid": "p-uid"}, "status": {"phase": "Running"}}
+    await sync_up.write_status(
+        kind, key, plain, lambda: plain["status"], world.session, observed=observed
+    )
+    found = world.above.object("Pod", "p")["status"]
+    assert found == {"conditions": [checked], "phase": "Running"}

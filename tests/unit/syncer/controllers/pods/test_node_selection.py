@@ -187,5 +187,6 @@ async def test_a_tenant_that_refuses_the_end_of_its_pod_has_it_made_a_few_times_
         world.super_has(
             "Pod", "p", metadata=metadata, spec={"containers": CONTAINERS}, status=status
         )
-        await work(world)
+        with contextlib.suppress(NotReadyYet):  # the cache shows no write
+            await work(world)
     assert 0 < len(world.below.writes("Pod")) < 12
