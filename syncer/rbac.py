@@ -176,7 +176,7 @@ TARGET_RBAC_RULES: tuple[RbacRule, ...] = tuple(
 TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
     *_build_tenant_rules(),
     *_build_mirror_rules(
-        ("list", "watch", "create", "update", "delete"), "What the super cluster offers is shown"
+        (*_WATCH_VERBS, "create", "update", "delete"), "What the super cluster offers is shown"
     ),
     RbacRule(
         "",
@@ -210,7 +210,7 @@ TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
     RbacRule(
         "",
         ("nodes",),
-        ("list", "watch", "create", "patch", "delete"),
+        (*_WATCH_VERBS, "create", "patch", "delete"),
         "The nodes that pods run on are shown here.",
     ),
     RbacRule("", ("nodes/status",), ("patch",), "And how they are."),

@@ -119,7 +119,8 @@ async def was_edited(
         return False
     try:
         live = await session.tenant_client.get(resource, tenant_x.name)
-    except errors.NotFound:
+    except errors.ApiError as problem:  # deleted, or a right that an older tenant does not grant
+        _log.debug("tenant.managers_unknown", problem=str(problem))
         return False
     is_same = live["metadata"].get("resourceVersion") == tenant_x.resource_version
     return is_same and field_managers.is_set_by_other(live["metadata"], paths, wellknown.SYNCER)

@@ -192,7 +192,7 @@ def test_what_is_shown_may_be_followed_and_written():
     for mirror in MIRRORS:
         group, plural = mirror.resource.group, mirror.resource.plural
         assert may(SUPER_RBAC_RULES, group, plural) == {"get", "list", "watch"}
-        wanted = {"list", "watch", "create", "update", "delete"}
+        wanted = {"get", "list", "watch", "create", "update", "delete"}
         assert may(TENANT_RBAC_RULES, group, plural) == wanted
 
 
