@@ -184,7 +184,7 @@ class Scene:
             row = registry.KINDS_BY_NAME[edit.kind]
             own = self.session.stores[edit.kind].get("web", "x")
             assert own is not None
-            if row.build is not None and "spec" in body:
+            if row.build is not registry.build_not_generic and "spec" in body:
                 body["spec"] = row.build(own.decode(), self.session.view)["spec"]
             self.world.super_has(edit.kind, "x", metadata=metadata, **body)
             return
@@ -330,7 +330,7 @@ async def test_a_shown_object_that_was_deleted_is_made_again_with_an_event(edit:
     scene = Scene(edit)
     scene.super_says()
     await scene.sync()
-    tenant_events.subscribe_tenant(scene.session)
+    tenant_events.TenantEvents(scene.session).subscribe()
     gone = scene.session.stores[edit.kind].get("", "x")
     assert gone is not None
     scene.world.above.lacks(edit.kind, "x")
