@@ -46,8 +46,12 @@ the policy does not allow it, or because it would reach or block other tenants.
 Rules for every kind:
 
 - The name and namespace stay the same in your cluster.
-- Labels are synced, except labels that control Kubernetes or an add-on.
-- Annotations without a prefix are synced, and a short list of annotations with a prefix.
+- Labels are synced, except labels that control Kubernetes or an add-on. A pod has such a label
+  under a translated key in the super cluster, and selectors of pods name that key. In your cluster
+  nothing differs.
+- Annotations without a prefix are synced, and a short list of annotations with a prefix. Any other
+  annotation holds back an Ingress, and a Service of type LoadBalancer or NodePort. It is left out
+  everywhere else. On a Service an Event names the field of the TenantPolicy that would allow it.
 - ConfigMaps and Secrets are synced without labels.
 - Finalizers and owner references stay in your cluster.
 - In a status that is synced back, conditions and fields of your own controllers stay. The super

@@ -112,7 +112,10 @@ class MetadataSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     annotations: dict[str, tuple[str, ...]] = {}
     """Exact annotation keys by kind. The kind `*` means every kind."""
     opaque_prefixes: tuple[str, ...] = ()
-    """Prefixes of label and annotation keys that are never synced to the super cluster."""
+    """Prefixes of label and annotation keys that are never synced to the super cluster.
+
+    Super pods have such a label under a translated key.
+    """
 
 
 class TenantVolumes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -3,6 +3,10 @@
 Keys of upstream VirtualCluster keep their spelling.
 """
 
+import base64
+import hashlib
+import re
+
 DOMAIN = "tenancy.x-k8s.io"
 
 # Labels and annotations of super objects.
@@ -62,6 +66,14 @@ SYNCED_KEYS = f"{DOMAIN}/keys"
 """Annotation: keys of the tenant's labels and annotations that were synced, JSON.
 
 Other keys of the object are the super cluster's own and stay.
+"""
+LABEL_DOMAIN = f"label.{DOMAIN}"
+"""Domain of translated label keys. Super pods have each label that is not synced under its own key
+under a translated key, so that selectors still find them."""
+LABEL_KEYS = f"{DOMAIN}/label-keys"
+"""Annotation of a super pod: the tenant's keys of its translated labels, JSON.
+
+A translated key contains a digest, so the tenant's key cannot be derived from it.
 """
 NODE_CHOICE = f"{DOMAIN}/node-choice"
 """Annotation of a super pod: digest of its node choice by the tenant's own marks on nodes."""
@@ -221,6 +233,22 @@ RESERVED_DOMAINS = (DOMAIN, f"transparency.{DOMAIN}")
 def get_key_domain(key: str) -> str:
     """Return the domain of a label or annotation key. Empty when it has no prefix."""
     return key.rpartition("/")[0]
+
+
+_READABLE_LENGTH = 36  # the name of a key has at most 63 characters, and the digest has 26
+_INVALID_IN_NAME = re.compile(r"[^A-Za-z0-9._-]")
+
+
+def translate_label_key(key: str) -> str:
+    """Return the key of a label on super pods if the label is not synced under its own key.
+
+    The name starts with the readable part of the tenant's name. 128 bits of the digest of the whole
+    key follow, so that two keys never become one. The domain is reserved. Therefore no component of
+    the super cluster acts on the key, and a tenant cannot set it itself.
+    """
+    digest = base64.b32encode(hashlib.sha256(key.encode()).digest()[:16]).decode()
+    name = _INVALID_IN_NAME.sub("", key.rpartition("/")[2])[:_READABLE_LENGTH].strip("._-")
+    return f"{LABEL_DOMAIN}/{name}{'-' if name else ''}{digest.rstrip('=').lower()}"
 
 
 def is_reserved_key(key: str) -> bool:

@@ -5,6 +5,8 @@ tenant must pass through this module. A message from the super cluster's admissi
 of the super cluster.
 """
 
+from collections.abc import Collection
+
 import orjson
 import structlog
 
@@ -36,6 +38,16 @@ async def report_rejected(
     await session.event_recorder.record(
         kind.resource, tenant_x, reason=SYNC_REJECTED, message=message
     )
+
+
+async def report_adjusted(
+    kind: SyncedKind, tenant_x: Entry, problems: Collection[RejectionProblem], session: Session
+) -> None:
+    """Report the parts of an object that are left out, if any, while the rest is synced."""
+    if not problems:
+        return
+    message = "; ".join(str(problem) for problem in problems)
+    await session.event_recorder.record(kind.resource, tenant_x, reason=ADJUSTED, message=message)
 
 
 async def report_dropped_fields(

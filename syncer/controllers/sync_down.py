@@ -153,13 +153,17 @@ async def build_twin(
     Raises Wait if a vanished twin still exists.
     """
     try:
-        return _build_from_row(kind, tenant_x, session)
+        twin = _build_from_row(kind, tenant_x, session)
     except RejectedError as rejected:
         await adoption.find_vanished_twin(kind, key, session)  # no create will find it
         await rejection_events.report_rejected(kind, tenant_x, rejected.problems, session)
         if isinstance(rejected, ForbiddenObjectError):
             await _delete_forbidden(kind, key, tenant_x, super_x, session)
         return None
+    if kind.find_adjustments is not None:
+        adjusted = kind.find_adjustments(tenant_x.decode(), session.view)
+        await rejection_events.report_adjusted(kind, tenant_x, adjusted, session)
+    return twin
 
 
 def _build_from_row(kind: SyncedKind, tenant_x: Entry, session: Session) -> Object:

@@ -54,6 +54,10 @@ cluster."""
 TRIGGER_LABELS = frozenset({"aadpodidbinding", "istio-injection"})
 """Labels without a prefix that have the same effects."""
 
+SELECTED_KINDS = frozenset({"Pod"})
+"""Kinds that selectors find by label in the super cluster. A label of these kinds that is not
+synced under its own key has a translated key."""
+
 UNLABELLED_KINDS = frozenset({"ConfigMap", "Secret"})
 """Kinds without labels in the super cluster, except for domains that a TenantPolicy lists. Only
 collectors of the super cluster would select by such labels, and they read every namespace."""
@@ -71,7 +75,11 @@ SYNCED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
 
 ANNOTATION_BLOCKED_KINDS = frozenset({"Ingress", "Service"})
 """Kinds that are held back by an unknown prefixed annotation. Dropping `...internal: "true"` would
-make a private load balancer public."""
+make a private load balancer public. A Service is held back only if its type is exposed."""
+
+EXPOSED_SERVICE_TYPES = frozenset({"LoadBalancer", "NodePort"})
+"""Types of Services that clients outside of the cluster reach. For the other types an unknown
+annotation is left out."""
 
 IGNORED_ANNOTATIONS = frozenset({LAST_APPLIED})
 IGNORED_ANNOTATION_DOMAINS = (

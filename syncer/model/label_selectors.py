@@ -1,8 +1,8 @@
-"""Label selectors that are synced to the super cluster: allowed keys, and matching.
+"""Label selectors that are synced to the super cluster: translation of keys, and matching.
 
-Pure. Owns the verdict table of a selector, and the rule on keys. The twin of a pod has only the
-labels that are synced. A selector with another key would match a different set of pods in the super
-cluster, so it holds its object back. Must not know the selected objects.
+Pure. Owns the verdict table of a selector, and the translation of its keys. A super pod has each
+label that is not synced under a translated key, so a selector of pods must name the same keys.
+Otherwise it selects other pods in the super cluster. Must not know the selected objects.
 
 Hazard: an absent selector selects nothing, but an empty selector selects everything. Confusing them
 inverts the meaning.
@@ -11,6 +11,7 @@ inverts the meaning.
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from kubeio import Object
 from syncer.model import object_meta
 from syncer.model.field_rules import ALLOW_MAP, ALLOW_SCALAR, AllowValues, FieldRule, ListOfObjects
 from syncer.model.rejections import RejectionProblem
@@ -34,21 +35,28 @@ SELECTOR: Mapping[str, FieldRule] = {
 }
 
 
-def find_problems(
-    selector: Mapping[str, Any], path: str, passing: MetadataSpec
-) -> Iterator[RejectionProblem]:
-    """Yield the problems that give a pod selector another meaning in the super cluster.
-
-    The selector was walked by its table. `passing` is the part of the policy that decides which
-    labels are synced.
-    """
-    yield from find_dropped_key_problems(
-        selector.get("matchLabels") or {}, f"{path}.matchLabels", passing
-    )
+def find_problems(selector: Mapping[str, Any], path: str) -> Iterator[RejectionProblem]:
+    """Yield the problems of a selector that was walked by its table."""
     for index, item in enumerate(selector.get("matchExpressions") or ()):
-        where = f"{path}.matchExpressions[{index}]"
-        yield from find_expression_problems(item, where)
-        yield from find_dropped_key_problems([item.get("key")], where, passing)
+        yield from find_expression_problems(item, f"{path}.matchExpressions[{index}]")
+
+
+def translate_selector(selector: Mapping[str, Any], passing: MetadataSpec) -> Object:
+    """Return a walked selector of pods with the keys that the labels of super pods have.
+
+    `passing` is the part of the policy that decides which labels keep their keys.
+    """
+    found = dict(selector)
+    if selector.get("matchLabels"):
+        found["matchLabels"] = object_meta.translate_labels(selector["matchLabels"], passing)
+    if selector.get("matchExpressions"):
+        found["matchExpressions"] = [
+            {**item, "key": object_meta.get_super_label_key(item["key"], passing)}
+            if isinstance(item.get("key"), str)
+            else item
+            for item in selector["matchExpressions"]
+        ]
+    return found
 
 
 def find_expression_problems(item: Mapping[str, Any], path: str) -> Iterator[RejectionProblem]:
@@ -58,19 +66,6 @@ def find_expression_problems(item: Mapping[str, Any], path: str) -> Iterator[Rej
     if not is_named or not isinstance(values, list) or bool(values) != (operator in _SET_OPERATORS):
         text = "must have a key, an operator and its values; correct the object"
         yield RejectionProblem("malformed", path, text)
-
-
-def find_dropped_key_problems(
-    keys: Any, path: str, passing: MetadataSpec
-) -> Iterator[RejectionProblem]:
-    """Yield a problem for each label key that no twin of a pod has."""
-    for key in keys:
-        if isinstance(key, str) and not object_meta.is_label_synced(key, passing):
-            text = (
-                f"selects by the label {key}, which does not leave this cluster; use a label of"
-                " your own"
-            )
-            yield RejectionProblem("selector-label", path, text)
 
 
 def matches(selector: Mapping[str, Any], labels: Mapping[str, str]) -> bool:

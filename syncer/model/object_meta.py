@@ -87,19 +87,51 @@ def find_blocking_annotation(
     """Return the problem of an annotation whose loss might change the object's meaning."""
     if kind not in builtin_policy.ANNOTATION_BLOCKED_KINDS:
         return None
-    for key in sorted(annotations):
-        domain = wellknown.get_key_domain(key).lower()
-        known = (
+    for key in _list_unknown_annotations(kind, annotations, passing):
+        text = (
+            "may not be set here, and leaving it out might change the meaning; remove it, or ask"
+            f" your platform administrator to list it in {_format_policy_field(kind)}"
+        )
+        return RejectionProblem("annotation", f"metadata.annotations[{key}]", text)
+    return None
+
+
+def find_left_out_annotations(
+    kind: str, annotations: Mapping[str, str], passing: MetadataSpec = BASELINE_POLICY.metadata
+) -> RejectionProblem | None:
+    """Return the notice of the annotations that are left out where nothing depends on them."""
+    keys = _list_unknown_annotations(kind, annotations, passing)
+    if not keys:
+        return None
+    text = (
+        "is left out in the super cluster; if it is needed there, ask your platform administrator"
+        f" to list it in {_format_policy_field(kind)}"
+    )
+    return RejectionProblem("annotation", f"metadata.annotations[{', '.join(keys)}]", text)
+
+
+def _format_policy_field(kind: str) -> str:
+    """Return the field of a TenantPolicy with the annotations of a kind that are synced."""
+    return f"spec.metadata.annotations.{kind} of the TenantPolicy"
+
+
+def _list_unknown_annotations(
+    kind: str, annotations: Mapping[str, str], passing: MetadataSpec
+) -> list[str]:
+    """Return the annotations that are not synced and might have a meaning in the super cluster."""
+    return [
+        key
+        for key in sorted(annotations)
+        if not (
             is_annotation_synced(kind, key, passing)
             or key.startswith(passing.opaque_prefixes)  # declared meaningless
             or wellknown.is_reserved_key(key)
             or key in builtin_policy.IGNORED_ANNOTATIONS
-            or _is_domain_in(domain, builtin_policy.IGNORED_ANNOTATION_DOMAINS)
+            or _is_domain_in(
+                wellknown.get_key_domain(key).lower(), builtin_policy.IGNORED_ANNOTATION_DOMAINS
+            )
         )
-        if not known:
-            text = "may not be set here, and leaving it out might change the meaning; remove it"
-            return RejectionProblem("annotation", f"metadata.annotations[{key}]", text)
-    return None
+    ]
 
 
 def filter_labels(
@@ -107,6 +139,16 @@ def filter_labels(
 ) -> dict[str, str]:
     """Return the labels of a tenant object that are synced."""
     return {k: v for k, v in (metadata.get("labels") or {}).items() if is_label_synced(k, passing)}
+
+
+def get_super_label_key(key: str, passing: MetadataSpec) -> str:
+    """Return the key that a pod's label has in the super cluster."""
+    return key if is_label_synced(key, passing) else wellknown.translate_label_key(key)
+
+
+def translate_labels(labels: Mapping[str, Any], passing: MetadataSpec) -> dict[str, Any]:
+    """Return the labels of a pod, or of a selector of pods, with their super cluster keys."""
+    return {get_super_label_key(key, passing): value for key, value in labels.items()}
 
 
 def filter_annotations(
@@ -128,14 +170,16 @@ def build_super_metadata(
     extra_annotations: Mapping[str, str] | None = None,
     extra_labels: Mapping[str, str] | None = None,
     referenced: Collection[str] = (),
+    is_exposed: bool = True,
 ) -> Object:
     """Return the metadata of a twin. `passing` is the metadata part of the policy.
 
-    `referenced` are keys of annotations that the twin itself reads. Raises RejectedError when an
-    annotation holds the object back, or when the annotations are too large.
+    `referenced` are keys of annotations that the twin itself reads. `is_exposed` is False if no
+    client outside of the cluster reaches the object. Then an unknown annotation is left out. Raises
+    RejectedError when an annotation holds the object back, or when the annotations are too large.
     """
     held = find_blocking_annotation(kind, tenant_metadata.get("annotations") or {}, passing)
-    if held is not None:
+    if held is not None and is_exposed:
         raise RejectedError(held)
     tenant_namespace = tenant_metadata.get("namespace", "")
     owner = encode_owner(tenant_metadata)
@@ -143,6 +187,9 @@ def build_super_metadata(
     if kind in builtin_policy.UNLABELLED_KINDS:
         listed = passing.label_domains
         labels = {k: v for k, v in labels.items() if wellknown.get_key_domain(k).lower() in listed}
+    tenant_labels, translated = tenant_metadata.get("labels") or {}, dict[str, str]()
+    if kind in builtin_policy.SELECTED_KINDS:
+        translated = {key: value for key, value in tenant_labels.items() if key not in labels}
     added = {
         **(extra_annotations or {}),
         **({wellknown.OWNER: owner} if owner else {}),
@@ -158,12 +205,17 @@ def build_super_metadata(
     written = tenant_metadata.get(ANNOTATION_SIZES_FIELD)
     if isinstance(written, dict):
         sizes |= {k: v for k, v in written.items() if k in own and isinstance(v, int)}
-    annotations = _fit_annotations(own, sizes, added, labels, removable=removable)
+    records = {
+        wellknown.SYNCED_KEYS: encode_keys(labels, own),
+        wellknown.LABEL_KEYS: encode_label_keys(translated),
+    }
+    annotations = _fit_annotations(own, sizes, added, records, removable=removable)
     return {
         "name": super_name or tenant_metadata["name"],
         "namespace": super_namespace,
         "labels": {
             **labels,
+            **translate_labels(translated, passing),
             **(extra_labels or {}),
             **ownership.build_owner_labels(tenant, tenant_namespace),
         },
@@ -187,21 +239,20 @@ def _fit_annotations(
     own: dict[str, str],
     sizes: Mapping[str, int],
     added: Mapping[str, str],
-    labels: Iterable[str],
+    records: Mapping[str, str],
     *,
     removable: frozenset[str],
 ) -> dict[str, str]:
-    """Return the tenant's annotations and the record of the keys, as far as there is room.
+    """Return the tenant's annotations and the records of the keys, as far as there is room.
 
     The API limits the size of all annotations together, and the tenant may have used it up. The
-    record is left out first. Then the largest of the tenant's `removable` annotations without a
+    records are left out first. Then the largest of the tenant's `removable` annotations without a
     prefix are left out. They mean nothing in the super cluster. Raises RejectedError if the rest is
     still too large.
     """
     there = count_annotation_bytes(added)
     room = MAX_ANNOTATIONS_BYTES - _FOREIGN_BYTES - there
-    keys = encode_keys(labels, own)
-    record = {wellknown.SYNCED_KEYS: keys} if keys else {}
+    record = {key: value for key, value in records.items() if value}
     size, kept = sum(sizes.values()), dict(own)
     if size + count_annotation_bytes(record) <= room:
         return {**kept, **record}
@@ -275,6 +326,12 @@ def encode_keys(labels: Iterable[str], annotations: Iterable[str]) -> str:
     """
     record = orjson.dumps([sorted(labels), sorted(annotations)]).decode()
     return record if len(record) <= _MAX_KEYS_BYTES else ""
+
+
+def encode_label_keys(keys: Iterable[str]) -> str:
+    """Return the record of a pod's translated keys. Empty without any, or if it is too long."""
+    record = orjson.dumps(sorted(keys)).decode()
+    return record if record != "[]" and len(record) <= _MAX_KEYS_BYTES else ""
 
 
 def _read_recorded_keys(annotations: Mapping[str, str]) -> Mapping[str, Collection[str]] | None:

@@ -26,7 +26,6 @@ from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_count, as_mapping
 from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
-from tenancy.policies import MetadataSpec
 
 BUDGET = "PodDisruptionBudget"
 
@@ -74,7 +73,7 @@ def build_disruption_budget(tenant_budget: Mapping[str, Any], view: TenantView) 
     wanted, eviction = get_desired_healthy(tenant_budget), found.get("unhealthyPodEvictionPolicy")
     selector = spec.get("selector")
     passing = view.policy.metadata
-    problems = walk.problems or list(_find_selector_problems(selector or {}, passing))
+    problems = walk.problems or list(_find_selector_problems(selector or {}))
     if wanted is None:
         text = "must be a number of pods; have the disruption controller write it anew"
         problems.append(RejectionProblem("malformed", "status.desiredHealthy", text))
@@ -84,7 +83,9 @@ def build_disruption_budget(tenant_budget: Mapping[str, Any], view: TenantView) 
     if problems or wanted is None:
         raise RejectedError(*problems)
     if selector is not None:
-        spec["selector"] = _restrict_to_tenant(selector, view)
+        spec["selector"] = _restrict_to_tenant(
+            label_selectors.translate_selector(selector, passing), view
+        )
     if view.policy.sync.blocking_disruption_budgets != "Allow":
         eviction = _EVICTION_POLICIES[0]
         pods = list_selected_pods(spec, metadata["namespace"], view)
@@ -137,9 +138,7 @@ def _restrict_to_tenant(selector: Mapping[str, Any], view: TenantView) -> Object
     return {**selector, "matchLabels": {**(selector.get("matchLabels") or {}), **mark}}
 
 
-def _find_selector_problems(
-    selector: Mapping[str, Any], passing: MetadataSpec
-) -> Iterator[RejectionProblem]:
+def _find_selector_problems(selector: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     expressions = selector.get("matchExpressions") or ()
     values = [item.get("values") for item in expressions]
     size = len(selector.get("matchLabels") or ()) + len(expressions)
@@ -147,7 +146,7 @@ def _find_selector_problems(
     if size > MAX_REQUIREMENTS:
         text = f"has {size} labels, expressions and values; {MAX_REQUIREMENTS} are carried"
         yield RejectionProblem("too-large", "spec.selector", text)
-    yield from label_selectors.find_problems(selector, "spec.selector", passing)
+    yield from label_selectors.find_problems(selector, "spec.selector")
 
 
 def list_selected_pods(

@@ -14,6 +14,7 @@ from typing import Any
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
+from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
 from syncer.rules import disruption_budgets, namespaces
 from syncer.rules.configuration import cache_transforms, config_maps_secrets
@@ -39,6 +40,7 @@ SuperObject = Mapping[str, Any]
 SyncFilter = Callable[[Entry, TenantView], bool]
 BuildFunction = Callable[[TenantObject, TenantView], Object]
 ChangeFunction = Callable[[SuperObject, Object], Object | None]
+AdjustmentsFunction = Callable[[TenantObject, TenantView], Collection[RejectionProblem]]
 SpecBuilder = Callable[[TenantObject, SuperObject], Object | None]
 StatusBuilder = Callable[[TenantObject, SuperObject, Collection[str]], Object | None]
 """Called with the condition types that were synced back before."""
@@ -124,6 +126,8 @@ class SyncedKind:
     """Return the twin of a tenant object. Raises RejectedError."""
     change: ChangeFunction = change_not_generic
     """Return the body that updates a live twin, or None if it is up to date."""
+    find_adjustments: AdjustmentsFunction | None = None
+    """Return the parts of a tenant object that its twin does not have, for an Event."""
     is_fixed: Callable[[SuperObject, Object], bool] = never_fixed
     """Return whether a live twin cannot be changed any longer and must be recreated."""
     is_wanted: SyncFilter = always_synced
@@ -214,6 +218,7 @@ KINDS: tuple[SyncedKind, ...] = (
         reconciler=KeyReconciler.SERVICE,
         build=services.build_service,
         change=services.build_patch,
+        find_adjustments=services.find_adjustments,
         is_wanted=services.is_wanted,
         is_expected=services.is_allocation_refusal,
         build_spec_up=services.build_ports_up,

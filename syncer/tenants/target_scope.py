@@ -26,7 +26,10 @@ def is_needed_in_target(
         return view.is_referenced(kind, entry.namespace, entry.name)
     if kind == BUDGET:
         selector = disruption_budgets.get_selector(entry.decode())
-        return selector is not None and any(
+        if selector is None:
+            return False
+        selector = label_selectors.translate_selector(selector, view.policy.metadata)
+        return any(
             label_selectors.matches(selector, pod.labels)
             for pod in view.list_super_pods(entry.namespace)
         )

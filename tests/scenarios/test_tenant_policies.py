@@ -17,6 +17,7 @@ from syncer.rules import registry
 from syncer.rules.namespaces import POD_SECURITY
 from syncer.rules.pods import dns, pod_status
 from syncer.rules.pods import pod_facts as pod_sides
+from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, parse_tenant_policy
 from tests.support.syncer.sessions import TENANT, SessionWorld, put
 from tests.unit.syncer.rules.nodes.test_virtual_nodes import super_node
@@ -165,7 +166,8 @@ async def test_a_pods_listed_labels_go_down_and_stay():
         own.decode(), live, TENANT, passing=BASELINE_POLICY.metadata
     )
     assert narrowed is not None
-    assert narrowed["metadata"]["labels"] == {"istio.io/rev": None}
+    translated = wellknown.translate_label_key("istio.io/rev")
+    assert narrowed["metadata"]["labels"] == {"istio.io/rev": None, translated: "1"}
 
 
 async def test_a_listed_label_that_its_tenant_takes_off_goes_below_too():

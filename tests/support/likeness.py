@@ -14,6 +14,8 @@ from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
 Object = dict[str, Any]
 
 TERMINAL = frozenset({"Succeeded", "Failed"})
+GATEWAY = "gateway.networking.k8s.io/gateway-name"
+"""A label that has a translated key on twins of pods."""
 
 
 def needs(pod: Object) -> set[tuple[Resource, str]]:
@@ -38,7 +40,11 @@ def differences(resource: Resource, body: Object, twin: Object) -> list[str]:
     if not is_labelled(twin["metadata"]):
         return ["the twin lacks our labels"]
     for key, value in (body["metadata"].get("labels") or {}).items():
-        if "/" not in key and (twin["metadata"].get("labels") or {}).get(key) != value:
+        if key == GATEWAY:
+            key = wellknown.translate_label_key(key)  # noqa: PLW2901 - as the twin has it
+        if ("/" not in key or wellknown.is_reserved_key(key)) and (
+            twin["metadata"].get("labels") or {}
+        ).get(key) != value:
             found.append(f"label {key} is not {value} below")
     if resource in (CONFIG_MAPS, SECRETS):
         if (body.get("data") or {}) != (twin.get("data") or {}):

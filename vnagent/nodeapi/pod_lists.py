@@ -165,10 +165,13 @@ def _reduce_pod(item: Mapping[str, Any], pod: OwnedPod) -> dict[str, Any]:
 
 
 def _filter_tenant_labels(metadata: Mapping[str, Any]) -> dict[str, str]:
-    """Return the labels that the record names as the tenant's."""
+    """Return the labels that the records name as the tenant's, under the tenant's keys."""
     try:
-        recorded, _ = orjson.loads(metadata["annotations"][wellknown.SYNCED_KEYS])
-        labels = {key: metadata["labels"][key] for key in recorded if key in metadata["labels"]}
-    except (LookupError, TypeError, ValueError):
+        there, records = metadata["labels"], metadata["annotations"]
+        recorded, _ = orjson.loads(records[wellknown.SYNCED_KEYS])
+        labels = {key: there[key] for key in recorded if key in there}
+        for key in orjson.loads(records.get(wellknown.LABEL_KEYS, "[]")):
+            labels[key] = there.get(wellknown.translate_label_key(key))
+    except (AttributeError, LookupError, TypeError, ValueError):
         return {}
     return {key: value for key, value in labels.items() if read_text(value) is not None}

@@ -37,7 +37,6 @@ from syncer.model.tenant_view import TenantView
 from syncer.rules.network import ip_blocks, policy_size
 from syncer.rules.network.ip_blocks import IpBlock
 from tenancy import wellknown
-from tenancy.policies import MetadataSpec
 
 NAME_LABEL = "kubernetes.io/metadata.name"
 """Label with the name of the namespace. Every API server sets it on each namespace."""
@@ -99,9 +98,7 @@ def build_network_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> 
     walk = FieldWalk()
     spec = walk.walk_fields(tenant_policy.get("spec") or {}, NETWORK_POLICY_SPEC, "spec")
     problems = (
-        walk.problems
-        or list(policy_size.check_written_size(spec))
-        or list(_find_problems(spec, view.policy.metadata))
+        walk.problems or list(policy_size.check_written_size(spec)) or list(_find_problems(spec))
     )
     if problems:
         raise RejectedError(*problems)
@@ -133,10 +130,8 @@ def depends_on_namespaces(body: bytes) -> bool:
 # --- problems -------------------------------------------------------------------------------------
 
 
-def _find_problems(spec: Mapping[str, Any], passing: MetadataSpec) -> Iterator[RejectionProblem]:
-    yield from label_selectors.find_problems(
-        spec.get("podSelector") or {}, "spec.podSelector", passing
-    )
+def _find_problems(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
+    yield from label_selectors.find_problems(spec.get("podSelector") or {}, "spec.podSelector")
     if not isinstance(spec.get("policyTypes", []), list):
         yield RejectionProblem(
             "malformed", "spec.policyTypes", "must be a list; correct the object"
@@ -145,12 +140,10 @@ def _find_problems(spec: Mapping[str, Any], passing: MetadataSpec) -> Iterator[R
         for number, rule in enumerate(spec.get(direction.rules_field) or ()):
             for index, peer in enumerate(rule.get(direction.peers_field) or ()):
                 where = f"spec.{direction.rules_field}[{number}].{direction.peers_field}[{index}]"
-                yield from _find_peer_problems(peer, where, passing)
+                yield from _find_peer_problems(peer, where)
 
 
-def _find_peer_problems(
-    peer: Mapping[str, Any], path: str, passing: MetadataSpec
-) -> Iterator[RejectionProblem]:
+def _find_peer_problems(peer: Mapping[str, Any], path: str) -> Iterator[RejectionProblem]:
     block = peer.get("ipBlock")
     if (block is None) == (not peer.keys() - {"ipBlock"}):
         text = "must have either an ipBlock or selectors; correct the object"
@@ -158,14 +151,8 @@ def _find_peer_problems(
     elif block is not None and _parse_block(block) is None:
         text = "must have a CIDR, and in except only smaller ones inside it; correct the object"
         yield RejectionProblem("malformed", f"{path}.ipBlock", text)
-    yield from label_selectors.find_problems(
-        peer.get("podSelector") or {}, f"{path}.podSelector", passing
-    )
-    namespaces = (peer.get("namespaceSelector") or {}).get("matchExpressions") or ()
-    for index, item in enumerate(namespaces):
-        yield from label_selectors.find_expression_problems(
-            item, f"{path}.namespaceSelector.matchExpressions[{index}]"
-        )
+    for field in ("podSelector", "namespaceSelector"):
+        yield from label_selectors.find_problems(peer.get(field) or {}, f"{path}.{field}")
 
 
 def _parse_block(block: Mapping[str, Any]) -> IpBlock | None:
@@ -210,7 +197,8 @@ def _build_context(view: TenantView) -> _PolicyContext:
 
 def _build_spec(spec: Mapping[str, Any], view: TenantView) -> Object:
     types = _get_policy_types(spec)
-    twin: Object = {"podSelector": spec.get("podSelector") or {}, "policyTypes": types}
+    pods = label_selectors.translate_selector(spec.get("podSelector") or {}, view.policy.metadata)
+    twin: Object = {"podSelector": pods, "policyTypes": types}
     ground = _build_context(view)
     for direction in PolicyDirection:
         if direction.policy_type in types:
@@ -265,10 +253,12 @@ def _build_selector_peer(peer: Mapping[str, Any], context: _PolicyContext) -> Ob
 
     A peer with a pod selector only means pods of the policy's own namespace.
     """
-    selector = peer.get("namespaceSelector")
+    selector, pods = peer.get("namespaceSelector"), dict[str, Any]()
+    if "podSelector" in peer:
+        passing = context.view.policy.metadata
+        pods = {"podSelector": label_selectors.translate_selector(peer["podSelector"], passing)}
     if selector is None:
-        return {"podSelector": peer["podSelector"]}
-    pods = {"podSelector": peer["podSelector"]} if "podSelector" in peer else {}
+        return pods
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
         return {"namespaceSelector": _select_own_namespaces(context.view), **pods}
     context.budget.take_compared(selector, len(context.namespaces))

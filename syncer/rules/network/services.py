@@ -17,7 +17,7 @@ from typing import Any
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
-from syncer.model import label_selectors, object_meta
+from syncer.model import builtin_policy, object_meta
 from syncer.model.field_rules import (
     ALLOW_MAP,
     ALLOW_SCALAR,
@@ -101,16 +101,16 @@ def build_service(tenant_service: Mapping[str, Any], view: TenantView) -> Object
     refused = list(_find_policy_problems(said, view))
     if refused:
         raise ForbiddenObjectError(*refused)
-    selector = spec.get("selector") or {}
     name, problem = external_names.translate_name(said, view)
     problems = [
         *walk.problems,
-        *label_selectors.find_dropped_key_problems(selector, "spec.selector", view.policy.metadata),
         *([problem] if problem is not None else ()),
     ]
     if problems:
         raise RejectedError(*problems)
     _refuse_addresses(spec, view)
+    if spec.get("selector"):
+        spec["selector"] = object_meta.translate_labels(spec["selector"], view.policy.metadata)
     if name:
         spec["externalName"] = name
     if said.get("loadBalancerClass"):
@@ -124,9 +124,24 @@ def build_service(tenant_service: Mapping[str, Any], view: TenantView) -> Object
             metadata,
             super_namespace=view.get_super_namespace(metadata["namespace"]),
             passing=view.policy.metadata,
+            is_exposed=_is_exposed(said),
         ),
         "spec": spec,
     }
+
+
+def _is_exposed(spec: Mapping[str, Any]) -> bool:
+    """Return whether clients outside of the cluster reach a Service by its type."""
+    return spec.get("type") in builtin_policy.EXPOSED_SERVICE_TYPES
+
+
+def find_adjustments(tenant_service: Mapping[str, Any], view: TenantView) -> list[RejectionProblem]:
+    """Return the parts of a Service that its twin does not have, if the tenant should know."""
+    if _is_exposed(as_mapping(tenant_service.get("spec"))):
+        return []  # such an annotation holds the Service back
+    annotations = tenant_service["metadata"].get("annotations") or {}
+    found = object_meta.find_left_out_annotations("Service", annotations, view.policy.metadata)
+    return [found] if found is not None else []
 
 
 def _find_policy_problems(spec: Mapping[str, Any], view: TenantView) -> Iterator[RejectionProblem]:

@@ -95,6 +95,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         context.scheduling,
         controller_kind=controller_kind,
         uid=metadata["uid"],
+        passing=context.policy.metadata,
     )
     problems += refused
     if problems:
@@ -321,13 +322,14 @@ def find_reference_problems(
 
 
 def _find_reserved_keys(metadata: Mapping[str, Any]) -> list[RejectionProblem]:
-    """Return a notice for each key that only the syncer may set. Such keys are left out."""
+    """Return a notice for each annotation that only the syncer may set, because it is left out.
+
+    A reserved label gets a translated key, as each label that is not synced under its own.
+    """
+    text = "is reserved and left out; remove it"
     return [
-        RejectionProblem(
-            "reserved-key", f"metadata.{field}[{key}]", "is reserved and left out; remove it"
-        )
-        for field in ("labels", "annotations")
-        for key in sorted(metadata.get(field) or {})
+        RejectionProblem("reserved-key", f"metadata.annotations[{key}]", text)
+        for key in sorted(metadata.get("annotations") or {})
         if wellknown.is_reserved_key(key) and key != wellknown.ASSIGNED_CLUSTER  # the syncer's own
     ]
 

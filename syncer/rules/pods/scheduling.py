@@ -18,7 +18,7 @@ from syncer.rules.pods.node_selection import PREFERRED as _PREFERRED
 from syncer.rules.pods.node_selection import REQUIRED as _REQUIRED
 from syncer.rules.pods.node_selection import NodeSelection
 from tenancy import wellknown
-from tenancy.policies import NodeView
+from tenancy.policies import BASELINE_POLICY, MetadataSpec, NodeView
 
 Json = Any
 NODE_NAME_RULE = "node-name"
@@ -70,10 +70,12 @@ def rewrite_scheduling(
     *,
     controller_kind: str,
     uid: str,
+    passing: MetadataSpec = BASELINE_POLICY.metadata,
 ) -> SchedulingResult:
     """Rewrite `spec` in place. Return the refusals, the omissions and the choice of nodes.
 
-    `uid` is the UID of the tenant pod.
+    `uid` is the UID of the tenant pod. `passing` is the part of the policy that decides which
+    labels keep their keys.
     """
     refused = _find_node_problems(spec, tenant_spec, placement)
     choice = None
@@ -86,10 +88,12 @@ def rewrite_scheduling(
     refused += _write_classes(spec, tenant_spec, placement)
     affinity = spec.get("affinity") or {}
     for field in ("podAffinity", "podAntiAffinity"):
-        refused += _rewrite_terms(affinity.get(field) or {}, f"spec.affinity.{field}", placement)
+        terms, path = affinity.get(field) or {}, f"spec.affinity.{field}"
+        refused += _rewrite_terms(terms, path, placement, passing)
     for constraint in spec.get("topologySpreadConstraints") or ():
         keys = constraint.pop("matchLabelKeys", None) or ()
         _apply_label_keys(constraint.get("labelSelector"), keys, "In", labels)
+        _translate_selector(constraint, passing)
     tolerations = spec.pop("tolerations", None) or ()
     kept, left_out = filter_tolerations(
         tolerations, controller_kind, own=placement.tenant_changes.taint_keys
@@ -278,7 +282,7 @@ def _build_hidden_label_problem(key: str, path: str) -> RejectionProblem:
 
 
 def _rewrite_terms(
-    affinity: Mapping[str, Any], path: str, placement: SchedulingContext
+    affinity: Mapping[str, Any], path: str, placement: SchedulingContext, passing: MetadataSpec
 ) -> list[RejectionProblem]:
     terms = [*(affinity.get(_REQUIRED) or ())]
     terms += [item["podAffinityTerm"] for item in affinity.get(_PREFERRED) or ()]
@@ -287,8 +291,15 @@ def _rewrite_terms(
         return problems
     for term in terms:
         problems += _find_topology_problem(term, path, placement)
+        _translate_selector(term, passing)
         _confine_to_tenant(term, placement)
     return problems
+
+
+def _translate_selector(term: dict[str, Any], passing: MetadataSpec) -> None:
+    """Write the keys of super pods into the selector of a term or constraint, if it has one."""
+    if term.get("labelSelector") is not None:
+        term["labelSelector"] = label_selectors.translate_selector(term["labelSelector"], passing)
 
 
 def _confine_to_tenant(term: dict[str, Any], placement: SchedulingContext) -> None:

@@ -24,6 +24,7 @@ from tenancy.resources import (
     POD_DISRUPTION_BUDGETS,
     PODS,
     SECRETS,
+    SERVICES,
 )
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.samples import rule
@@ -283,13 +284,34 @@ async def test_a_block_loses_a_node_that_joins(synced: SyncerWorld):
     await synced.below.delete(NODES, name)
 
 
-async def test_a_selector_by_a_label_that_stays_above_is_told(synced: SyncerWorld):
-    space = await synced.namespace()
-    selector = {"matchLabels": {"sidecar.istio.io/inject": "true"}}
-    body = {"metadata": {"name": "p"}, "spec": {"podSelector": selector}}
+async def test_a_label_that_is_not_synced_still_selects(synced: SyncerWorld):
+    """The super cluster's own API server finds the pod by the twins' selectors."""
+    space, key = await synced.namespace(), "gateway.networking.k8s.io/gateway-name"
+    labels = {key: "edge"}
+    own = pod("edge")
+    own["metadata"]["labels"] = labels
+    await synced.above.create(PODS, own, namespace=space)
+    service = {"selector": labels, "ports": [{"port": 80}]}
+    body = {"metadata": {"name": "edge"}, "spec": service}
+    await synced.above.create(SERVICES, body, namespace=space)
+    body = {"metadata": {"name": "p"}, "spec": {"podSelector": {"matchLabels": labels}}}
     await synced.above.create(NETWORK_POLICIES, body, namespace=space)
-    assert "selector-label" in (await told(synced, space))["message"]
-    assert not await synced.has_twin(NETWORK_POLICIES, space, "p")
+    await eventually(lambda: synced.twin(PODS, space, "edge"))
+    service = (await eventually(lambda: synced.twin(SERVICES, space, "edge")))["spec"]
+    policy = (await eventually(lambda: synced.twin(NETWORK_POLICIES, space, "p")))["spec"]
+    assert service["selector"] == policy["podSelector"]["matchLabels"]
+    selector = ",".join(f"{name}={value}" for name, value in service["selector"].items())
+    below = synced.session.view.get_super_namespace(space)
+    found = await synced.below.list(PODS, namespace=below, label_selector=selector)
+    assert [item["metadata"]["name"] for item in found["items"]] == ["edge"]
+    assert key not in found["items"][0]["metadata"]["labels"]
+    changed = {"metadata": {"labels": {key: "other"}}}
+    await synced.above.patch(PODS, "edge", changed, namespace=space)
+    translated = next(iter(service["selector"]))
+    await eventually(
+        lambda: synced.twin(PODS, space, "edge"),
+        until=lambda twin: twin["metadata"]["labels"][translated] == "other",
+    )
 
 
 async def test_policies_that_are_withdrawn_go_away(synced: SyncerWorld):

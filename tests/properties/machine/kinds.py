@@ -9,6 +9,7 @@ from __future__ import annotations
 from collections.abc import Callable, Mapping
 from typing import TYPE_CHECKING, Any, NamedTuple
 
+from tenancy import wellknown
 from tenancy.resources import (
     ENDPOINT_SLICES,
     INGRESSES,
@@ -20,6 +21,7 @@ from tenancy.resources import (
     PODS,
     Resource,
 )
+from tests.support.likeness import GATEWAY
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
@@ -109,7 +111,7 @@ def _network_policy_differs(
 
 
 def _budget(tenant: SimulatedTenant, _: str, number: int) -> Object:
-    selector = {"matchLabels": {"app": f"{tenant.canary}-{number % 4}"}}
+    selector = {"matchLabels": {GATEWAY: f"{tenant.canary}-{number % 4}"}}
     return {"spec": {"minAvailable": number % 3, "selector": selector}}
 
 
@@ -117,10 +119,11 @@ def _budget_differs(
     world: MachineWorld, tenant: SimulatedTenant, body: Object, twin: Object
 ) -> list[str]:
     wanted, namespace = body["spec"]["minAvailable"], twin["metadata"]["namespace"]
-    selected = body["spec"]["selector"]["matchLabels"]["app"]
+    selected = body["spec"]["selector"]["matchLabels"][GATEWAY]
+    translated = wellknown.translate_label_key(GATEWAY)
     healthy = 0
     for stored in world.below.of(PODS).all():
-        if stored.namespace == namespace and stored.labels.get("app") == selected:
+        if stored.namespace == namespace and stored.labels.get(translated) == selected:
             pod = stored.decode()
             conditions = pod["status"].get("conditions") or ()
             healthy += (

@@ -25,6 +25,7 @@ from tenancy.resources import (
 from tests.properties.machine import tokens
 from tests.properties.machine.kinds import OTHERS, MachineKind
 from tests.properties.machine.shown import OWN_TAINT
+from tests.support.likeness import GATEWAY
 from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.watches import Object
 
@@ -194,7 +195,7 @@ def pod(tenant: MarkedWriter, name: str, numbers: Sequence[int]) -> Object:
     if numbers[3] & 2:
         needed = NAMES[numbers[4] // 7 % len(NAMES)]
         volumes.append({"name": "secret", "secret": {"secretName": needed, "optional": True}})
-    metadata: Object = {"name": name, "labels": {"app": _value(tenant, numbers[4])}}
+    metadata: Object = {"name": name, "labels": _labels(tenant, numbers)}
     if numbers[3] % 5 == 0:
         owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "controller": True}
         metadata["ownerReferences"] = [{**owner, "uid": "5b1b6f0c-5d0f-4d7c-8b0a-0a7f6a7c1f11"}]
@@ -208,6 +209,11 @@ def pod(tenant: MarkedWriter, name: str, numbers: Sequence[int]) -> Object:
     }
 
 
+def _labels(tenant: MarkedWriter, numbers: Sequence[int]) -> dict[str, str]:
+    """Return a pod's labels: its own key, and one that has another key in the super cluster."""
+    return dict.fromkeys(("app", GATEWAY), _value(tenant, numbers[4]))
+
+
 def make_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     _try(world, tenant, PODS, space_of(numbers), pod(tenant, name_of(numbers), numbers))
@@ -218,7 +224,7 @@ def edit_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
 
     def edited(found: Object) -> Object:
         if numbers[3] % 2:
-            metadata = {**found["metadata"], "labels": {"app": _value(tenant, numbers[4])}}
+            metadata = {**found["metadata"], "labels": _labels(tenant, numbers)}
             return {**found, "metadata": metadata}
         first = {**found["spec"]["containers"][0], "image": f"example.com/i:{numbers[4] % 3}"}
         return {**found, "spec": {**found["spec"], "containers": [first]}}

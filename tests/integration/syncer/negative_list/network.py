@@ -19,7 +19,6 @@ from tests.integration.syncer.negative_list.leaves import ADDRESS, Fragment
 
 _PORT: Object = {"ports": [{"port": 80}]}
 _LOAD_BALANCER: Object = {**_PORT, "type": "LoadBalancer"}
-_STRANGE = {"sidecar.istio.io/inject": "true"}
 _PLAIN = {"app": "x"}
 _HOLDING = {"service.beta.kubernetes.io/aws-load-balancer-internal": "true"}
 
@@ -94,13 +93,6 @@ def _services() -> Iterator[RefusedCase]:
             {"type": "ExternalName", "externalName": name},
             {"type": "ExternalName", "externalName": "web.default.svc.cluster.local"},
         )
-    yield of_service(
-        "selector",
-        "selector-label",
-        "spec.selector",
-        {**_PORT, "selector": _STRANGE},
-        {**_PORT, "selector": _PLAIN},
-    )
     yield of_service(
         "Service type ClusterIP, headless",
         "service-ip",
@@ -202,19 +194,7 @@ def _policies() -> Iterator[RefusedCase]:
         return {"podSelector": {}, "policyTypes": [word], kind: [{side: [dict(peer)]}]}
 
     plain: Object = {"podSelector": {"matchLabels": _PLAIN}}
-    yield of_policy(
-        "selector-label",
-        "spec.podSelector.matchLabels",
-        {"podSelector": {"matchLabels": _STRANGE}},
-        plain,
-    )
     for kind, side in (("ingress", "from"), ("egress", "to")):
-        yield of_policy(
-            "selector-label",
-            f"spec.{kind}[0].{side}[0].podSelector.matchLabels",
-            peers(kind, {"podSelector": {"matchLabels": _STRANGE}}),
-            peers(kind, {"podSelector": {"matchLabels": _PLAIN}}),
-        )
         expression = {"key": "app", "operator": "Near", "values": ["x"]}
         for selector in ("namespaceSelector", "podSelector"):
             at = f"spec.{kind}[].{side}[].{selector}.matchExpressions[].operator"

@@ -16,7 +16,6 @@ from tenancy.resources import (
 )
 from tests.integration.syncer.negative_list.cases import CLASS, RefusedCase, of_spec, pod
 
-_STRANGE = {"sidecar.istio.io/inject": "true"}
 _PLAIN = {"app": "x"}
 
 
@@ -128,20 +127,17 @@ def _others() -> Iterator[RefusedCase]:
     )
     seen: Object = {"observedGeneration": 1, "desiredHealthy": 1}
     counts = {"currentHealthy": 1, "disruptionsAllowed": 0, "expectedPods": 1}
-    for rule, path, selector, tight in (
-        ("selector-label", "spec.selector.matchLabels", _STRANGE, False),
-        ("disruption-budgets", "spec", _PLAIN, True),
-    ):
-        yield RefusedCase(
-            row="2c PodDisruptionBudget",
-            rule=rule,
-            path=path,
-            resource=POD_DISRUPTION_BUDGETS,
-            bad=of_spec({"minAvailable": 1, "selector": {"matchLabels": selector}}),
-            good=of_spec({"minAvailable": 1, "selector": {"matchLabels": _PLAIN}}),
-            status={**seen, **counts},
-            tight=tight,
-        )
+    plain = of_spec({"minAvailable": 1, "selector": {"matchLabels": _PLAIN}})
+    yield RefusedCase(
+        row="2c PodDisruptionBudget",
+        rule="disruption-budgets",
+        path="spec",
+        resource=POD_DISRUPTION_BUDGETS,
+        bad=plain,
+        good=plain,
+        status={**seen, **counts},
+        tight=True,
+    )
     at = "spec.selector.matchExpressions[].operator"
     near = {"matchExpressions": [{"key": "app", "operator": "Near"}]}
     yield RefusedCase(

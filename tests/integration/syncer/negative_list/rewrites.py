@@ -74,6 +74,8 @@ def _reading(field: str) -> Object:
 
 
 _STRANGE = "sidecar.istio.io/inject"
+_INTERNAL = "service.beta.kubernetes.io/aws-load-balancer-internal"
+_TRANSLATED = wellknown.translate_label_key(_STRANGE)
 _KEPT = {
     "app": "x",
     "app.kubernetes.io/name": "x",
@@ -137,7 +139,11 @@ def _on_metadata() -> tuple[RewrittenObject, ...]:
         ),
         _with_metadata(
             "labels, other prefixed keys",
-            {("labels", _STRANGE): MISSING, ("annotations", mirror): "true"},
+            {
+                ("labels", _STRANGE): MISSING,
+                ("labels", _TRANSLATED): "true",
+                ("annotations", mirror): "true",
+            },
             _reading(f"metadata.labels['{_STRANGE}']"),
             labels={_STRANGE: "true"},
         ),
@@ -156,6 +162,7 @@ def _on_metadata() -> tuple[RewrittenObject, ...]:
                 {
                     ("annotations", wellknown.VC_UID): "@vc",
                     ("labels", wellknown.VC_UID): "@vc",
+                    ("labels", wellknown.translate_label_key(wellknown.VC_UID)): "forged",
                     ("annotations", f"{wellknown.DOMAIN}/more"): MISSING,
                 },
                 annotations={
@@ -431,6 +438,21 @@ def _on_others() -> tuple[RewrittenObject, ...]:
     return (
         of_service("ports", {}, {("ports", 0): port}),
         of_service("selector", {"selector": {"app": "x"}}),
+        of_service(
+            "selector",
+            {"selector": {"app": "x", _STRANGE: "true"}},
+            {("selector",): {"app": "x", _TRANSLATED: "true"}, ("selector", _STRANGE): MISSING},
+        ),
+        RewrittenObject(
+            row="2b annotations",
+            resource=SERVICES,
+            body=of_spec({"ports": [port]}, annotations={"note": "x", _INTERNAL: "true"}),
+            has={
+                ("metadata", "annotations", "note"): "x",
+                ("metadata", "annotations", _INTERNAL): MISSING,
+            },
+            told="annotation",
+        ),
         of_service("Service type ClusterIP, headless", {"clusterIP": "None"}),
         of_service(
             "externalTrafficPolicy, internalTrafficPolicy, sessionAffinity*,"

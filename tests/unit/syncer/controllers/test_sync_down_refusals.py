@@ -62,7 +62,7 @@ async def test_a_refused_type_takes_the_service_and_its_address_away():
 async def test_a_merely_rejected_policy_leaves_the_last_good_one_in_force():
     world = SessionWorld()
     world.ready()
-    world.tenant_has("NetworkPolicy", "x", spec={"podSelector": {"matchLabels": {"k8s.io/a": "b"}}})
+    world.tenant_has("NetworkPolicy", "x", spec={"podSelector": {"matchLabels": ["k8s.io/a"]}})
     world.super_has("NetworkPolicy", "x", spec=PLAIN)
     await reconcile(world, "NetworkPolicy")
     assert world.below.writes() == []

@@ -278,12 +278,18 @@ def test_a_twins_metadata_to_the_last_key():
     assert found == {
         "name": "other",
         "namespace": "below",
-        "labels": {"app": "a", "own": "extra", **ownership.build_owner_labels(TENANT, "web")},
+        "labels": {
+            "app": "a",
+            "own": "extra",
+            "label.tenancy.x-k8s.io/hostname-solgvolo4hjql4bunsrkz45x4e": "h",
+            **ownership.build_owner_labels(TENANT, "web"),
+        },
         "annotations": {
             "note": "n",
             "own": "extra",
             wellknown.OWNER: '{"kind": "ReplicaSet", "uid": "r"}',
             wellknown.SYNCED_KEYS: '[["app","own"],["note","own"]]',
+            wellknown.LABEL_KEYS: '["kubernetes.io/hostname"]',
             **ownership.build_owner_annotations(TENANT, "web", "uid-1"),
         },
     }
@@ -327,8 +333,28 @@ def test_what_holds_a_service_is_named_with_the_first_key():
         "metadata.annotations[b.example/internal]",
     )
     assert problem.text == (
-        "may not be set here, and leaving it out might change the meaning; remove it"
+        "may not be set here, and leaving it out might change the meaning; remove it, or ask your"
+        " platform administrator to list it in spec.metadata.annotations.Service of the"
+        " TenantPolicy"
     )
+    found = object_meta.build_super_metadata(
+        "Service", TENANT, metadata, super_namespace="below", is_exposed=False
+    )
+    assert "plain" in found["annotations"]
+    assert not found["annotations"].keys() & {keys[0], keys[1], keys[3]}
+    left_out = object_meta.find_left_out_annotations("Service", metadata["annotations"])
+    assert left_out is not None
+    assert (left_out.rule, left_out.path) == (
+        "annotation",
+        "metadata.annotations[b.example/internal, z.example/a]",
+    )
+    assert left_out.text == (
+        "is left out in the super cluster; if it is needed there, ask your platform administrator"
+        " to list it in spec.metadata.annotations.Service of the TenantPolicy"
+    )
+    blocked = object_meta.find_blocking_annotation("Ingress", metadata["annotations"])
+    assert blocked is not None
+    assert "spec.metadata.annotations.Ingress of the TenantPolicy" in blocked.text
     for kind in ("Pod", "ConfigMap"):
         assert object_meta.find_blocking_annotation(kind, dict.fromkeys(keys, "")) is None
     reserved = {f"{wellknown.DOMAIN}/x": "", "service.kubernetes.io/topology-mode": ""}
@@ -347,6 +373,11 @@ def test_records_that_would_be_over_long_are_left_out():
     most = 32_768 - len('[[""],[]]')
     assert len(object_meta.encode_keys(["x" * most], [])) == 32_768
     assert object_meta.encode_keys(["x" * (most + 1)], []) == ""
+    assert object_meta.encode_label_keys(["b", "a"]) == '["a","b"]'
+    assert object_meta.encode_label_keys([]) == ""
+    most = 32_768 - len('[""]')
+    assert len(object_meta.encode_label_keys(["x" * most])) == 32_768
+    assert object_meta.encode_label_keys(["x" * (most + 1)]) == ""
 
 
 def test_the_recorded_revision_neither_makes_a_patch_nor_goes():

@@ -188,7 +188,6 @@ def test_no_selector_selects_nothing():
         (budget(desired=True), "malformed"),
         (budget(desired=1 << 40), "malformed"),
         (budget(selector="all"), "malformed"),
-        (budget(selector={"matchLabels": {"istio.io/rev": "x"}}), "selector-label"),
         (budget(selector={"matchExpressions": [{"key": "a"}]}), "malformed"),
         (budget(surprise=1), "unknown-field"),
         (budget(unhealthyPodEvictionPolicy=["AlwaysAllow"]), "malformed"),
@@ -199,6 +198,17 @@ def test_budgets_that_are_rejected(own, rule):
     with pytest.raises(RejectedError) as rejected:
         disruption_budgets.build_disruption_budget(own, with_pods(3))
     assert {problem.rule for problem in rejected.value.problems} == {rule}
+
+
+@pytest.mark.parametrize("key", ["istio.io/rev", wellknown.VC_UID])
+def test_a_selector_by_a_label_that_is_not_synced_names_its_translated_key(key):
+    selector = {"matchLabels": {key: "x"}, "matchExpressions": [{"key": key, "operator": "Exists"}]}
+    twin = disruption_budgets.build_disruption_budget(budget(selector=selector), with_pods(3))
+    translated = wellknown.translate_label_key(key)
+    assert twin["spec"]["selector"] == {
+        "matchLabels": {translated: "x", wellknown.VC_UID: TENANT.uid},
+        "matchExpressions": [{"key": translated, "operator": "Exists"}],
+    }
 
 
 def test_a_cluster_without_budgets_is_told():

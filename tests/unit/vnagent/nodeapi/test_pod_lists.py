@@ -116,6 +116,25 @@ def test_labels_are_the_tenants_as_recorded():
     assert "labels" not in bound(item)[1][0]["metadata"]
 
 
+def test_translated_labels_have_the_tenants_keys():
+    """A record of another form adds none, and what is in no record is the super cluster's."""
+    key = "gateway.networking.k8s.io/gateway-name"
+    item = listed(owned())
+    labels, annotations = item["metadata"]["labels"], item["metadata"]["annotations"]
+    labels[wellknown.translate_label_key(key)] = "edge"
+    labels[wellknown.translate_label_key("linkerd.io/x")] = "theirs"
+    plain = {"app": "shop", "tier": "web"}
+    annotations[wellknown.LABEL_KEYS] = json.dumps([key, "linkerd.io/absent"])
+    assert bound(item)[1][0]["metadata"]["labels"] == {**plain, key: "edge"}
+    del annotations[wellknown.LABEL_KEYS]
+    assert bound(item)[1][0]["metadata"]["labels"] == plain
+    for record in ("{", "5", "null", "[5]", "[null]", "[[]]"):
+        annotations[wellknown.LABEL_KEYS] = record
+        assert "labels" not in bound(item)[1][0]["metadata"]
+    annotations[wellknown.LABEL_KEYS] = 5
+    assert "labels" not in bound(item)[1][0]["metadata"]
+
+
 def test_the_nodes_address_is_not_shown():
     """A pod on the host's network has the node's, which a policy may hide."""
     text, (item,) = bound(listed(owned(is_on_host_network=True)))

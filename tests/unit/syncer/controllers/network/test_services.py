@@ -107,3 +107,58 @@ async def test_a_service_goes_down_with_addresses_of_the_slice_only(spec, goes_d
     key = world.key("Service", "web", "s")
     await services.reconcile_service(registry.KINDS_BY_NAME["Service"], key, world.session)
     assert bool(world.below.writes("Service")) == goes_down
+
+
+# --- annotations that are not synced --------------------------------------------------------------
+
+
+INTERNAL = {"service.beta.kubernetes.io/aws-load-balancer-internal": "true"}
+
+
+def annotated(world: SessionWorld, kind: str, version: str) -> None:
+    """Have a Service with an annotation that no policy lists, in a type and a version."""
+    spec = {**THERE, "type": kind}
+    metadata = {"annotations": INTERNAL, "resourceVersion": version}
+    world.tenant_has("Service", "x", metadata=metadata, spec=spec)
+
+
+def told(world: SessionWorld) -> list[tuple[str, str]]:
+    """Return reason and message of each Event."""
+    bodies = [body for body in world.above.bodies if body and body.get("reason")]
+    return [(body["reason"], body["message"]) for body in bodies]
+
+
+async def test_an_internal_service_is_synced_without_it_and_a_load_balancer_waits():
+    """From ClusterIP to LoadBalancer and back: the twin stays internal, with one Event for each."""
+    world = SessionWorld()
+    world.ready()
+    annotated(world, "ClusterIP", "50")
+    await reconcile(world, "Service")
+    (made,) = [body for body in world.below.bodies if body and body.get("kind") == "Service"]
+    assert not INTERNAL.keys() & made["metadata"]["annotations"].keys()
+    world = SessionWorld()
+    world.ready()
+    there = {key: made["metadata"][key] for key in ("annotations", "labels")}
+    world.super_has("Service", "x", metadata=there, spec=made["spec"])
+    for kind, version in (("ClusterIP", "51"), ("LoadBalancer", "52"), ("ClusterIP", "53")):
+        annotated(world, kind, version)
+        await reconcile(world, "Service")
+    assert world.below.writes() == []
+    (left_out, held) = told(world)
+    assert (left_out[0], held[0]) == (rejection_events.ADJUSTED, "SyncRejected")
+    for _, message in (left_out, held):
+        assert message.startswith(f"metadata.annotations[{next(iter(INTERNAL))}] ")
+        assert "spec.metadata.annotations.Service of the TenantPolicy" in message
+
+
+async def test_a_load_balancer_that_becomes_internal_is_followed():
+    world = SessionWorld()
+    world.ready()
+    annotated(world, "LoadBalancer", "50")
+    world.super_has("Service", "x", spec={**THERE, "type": "LoadBalancer"})
+    await reconcile(world, "Service")
+    assert world.below.writes() == []
+    annotated(world, "ClusterIP", "51")
+    await reconcile(world, "Service")
+    assert [verb for verb, _, _ in world.below.writes()] == ["patch"]
+    assert world.told() == ["SyncRejected", rejection_events.ADJUSTED]

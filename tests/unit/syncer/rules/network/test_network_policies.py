@@ -120,34 +120,9 @@ def test_a_block_that_names_all_pods_names_the_tenants(block, has_pods):
     assert any("namespaceSelector" in peer for rule in rules for peer in rule["to"]) is has_pods
 
 
-SELECTOR = {"matchLabels": {"sidecar.istio.io/inject": "true"}}
-
-
 @pytest.mark.parametrize(
     ("spec", "rule", "path"),
     [
-        ({"podSelector": SELECTOR}, "selector-label", "spec.podSelector.matchLabels"),
-        (
-            {"podSelector": {"matchLabels": {wellknown.VC_UID: "other-uid"}}},
-            "selector-label",
-            "spec.podSelector.matchLabels",
-        ),
-        (
-            {"egress": [{"to": [{"podSelector": SELECTOR}]}]},
-            "selector-label",
-            "spec.egress[0].to[0].podSelector.matchLabels",
-        ),
-        (
-            {
-                "podSelector": {
-                    "matchExpressions": [
-                        {"key": "topology.kubernetes.io/zone", "operator": "DoesNotExist"}
-                    ]
-                }
-            },
-            "selector-label",
-            "spec.podSelector.matchExpressions[0]",
-        ),
         ({"ingress": [{"from": [{}]}]}, "malformed", "spec.ingress[0].from[0]"),
         (
             {"ingress": [{"from": [{"ipBlock": {"cidr": "10.0.0.0/8"}, "podSelector": {}}]}]},
@@ -211,6 +186,30 @@ def test_policies_that_are_rejected(spec, rule, path):
         twin_of(**spec)
     assert {problem.rule for problem in rejected.value.problems} == {rule}
     assert path is None or rejected.value.problems[0].path == path
+
+
+def test_selectors_of_pods_name_translated_keys_and_those_of_namespaces_the_tenants():
+    inject, zone, forged = "sidecar.istio.io/inject", "topology.kubernetes.io/zone", "k8s.io/team"
+    peer = {
+        "podSelector": {"matchLabels": {inject: "true"}},
+        "namespaceSelector": {"matchLabels": {forged: "x"}},
+    }
+    absent = {"key": zone, "operator": "DoesNotExist"}
+    spec = twin_of(
+        network_view(namespaces={"a": {forged: "x"}, "b": {}}),
+        podSelector={"matchLabels": {wellknown.VC_UID: "u"}, "matchExpressions": [absent]},
+        egress=[{"to": [peer]}],
+    )
+    key = wellknown.translate_label_key
+    assert spec["podSelector"] == {
+        "matchLabels": {key(wellknown.VC_UID): "u"},
+        "matchExpressions": [{**absent, "key": key(zone)}],
+    }
+    (rule,) = own_rules(spec, "egress")
+    (made,) = rule["to"]
+    assert made["podSelector"] == {"matchLabels": {key(inject): "true"}}
+    assert made["namespaceSelector"]["matchLabels"] == {wellknown.VC_UID: TENANT.uid}
+    assert made["namespaceSelector"]["matchExpressions"][0]["values"] == ["default-abc123-vc-a"]
 
 
 def test_a_cluster_without_policies_is_told():

@@ -107,8 +107,6 @@ def test_names_that_lead_elsewhere_are_rejected(name):
     ("spec", "rule"),
     [
         ({"clusterIPs": 5}, "malformed"),
-        ({"selector": {wellknown.CONTROLLED: "true"}}, "selector-label"),
-        ({"selector": {"topology.kubernetes.io/zone": "a"}}, "selector-label"),
         ({"selector": ["a"]}, "malformed"),
         ({"type": ["ClusterIP"]}, "service-type"),
     ],
@@ -117,6 +115,73 @@ def test_services_that_are_rejected(spec, rule):
     with pytest.raises(RejectedError) as rejected:
         services.build_service(service(**spec), network_view())
     assert {problem.rule for problem in rejected.value.problems} == {rule}
+
+
+INTERNAL = "service.beta.kubernetes.io/aws-load-balancer-internal"
+TYPES = {
+    "ClusterIP": ({}, False),
+    "headless": ({"clusterIP": "None", "clusterIPs": ["None"]}, False),
+    "ExternalName": ({"type": "ExternalName", "externalName": "example.org"}, False),
+    "NodePort": ({"type": "NodePort"}, True),
+    "LoadBalancer": ({"type": "LoadBalancer"}, True),
+}
+
+
+@pytest.mark.parametrize("shape", TYPES)
+@pytest.mark.parametrize(
+    ("annotations", "unknown", "passed"),
+    [
+        ({}, [], []),
+        ({"note": "x"}, [], ["note"]),
+        ({"note": "x", INTERNAL: "true"}, [INTERNAL], ["note"]),
+        ({"a.example/b": "1", INTERNAL: "true"}, ["a.example/b", INTERNAL], []),
+        ({"meta.helm.sh/release-name": "r", "prometheus.io/scrape": "true"}, [], []),
+        ({"service.kubernetes.io/topology-mode": "Auto"}, [], None),
+        ({wellknown.UID: "forged"}, [], []),
+        ({"listed.example/a": "1", INTERNAL: "true"}, [INTERNAL], ["listed.example/a"]),
+        ({"opaque.example/a": "1"}, [], []),
+    ],
+)
+def test_an_annotation_holds_a_service_only_if_clients_outside_reach_it(
+    shape, annotations, unknown, passed
+):
+    spec, is_exposed = TYPES[shape]
+    limits = {
+        "annotations": {"Service": ["listed.example/a"]},
+        "opaquePrefixes": ["opaque.example/"],
+    }
+    view = network_view(policy=policy(metadata=limits))
+    own = service(**spec)
+    own["metadata"]["annotations"] = annotations
+    if is_exposed and unknown:
+        with pytest.raises(RejectedError) as rejected:
+            services.build_service(own, view)
+        (problem,) = rejected.value.problems
+        assert problem.path == f"metadata.annotations[{unknown[0]}]"
+        assert services.find_adjustments(own, view) == []
+    else:
+        twin = services.build_service(own, view)["metadata"]["annotations"]
+        there = annotations.keys() if passed is None else set(passed)
+        assert {key: twin[key] for key in there} == {key: annotations[key] for key in there}
+        assert not (annotations.keys() - there - {wellknown.UID}) & twin.keys()
+        assert twin[wellknown.UID] == "u"
+        problems = services.find_adjustments(own, view)
+        paths = [f"metadata.annotations[{', '.join(unknown)}]"] if unknown else []
+        assert [problem.path for problem in problems] == paths
+    for problem in problems if not (is_exposed and unknown) else rejected.value.problems:
+        assert "spec.metadata.annotations.Service of the TenantPolicy" in problem.text
+
+
+@pytest.mark.parametrize("key", [wellknown.CONTROLLED, "topology.kubernetes.io/zone"])
+def test_a_selector_by_a_label_that_is_not_synced_names_its_translated_key(key):
+    own = service(selector={"app": "web", key: "a"})
+    twin = services.build_service(own, network_view())
+    assert twin["spec"]["selector"] == {"app": "web", wellknown.translate_label_key(key): "a"}
+    assert services.build_patch(as_live(twin), twin) is None
+    other = services.build_service(service(selector={"app": "web"}), network_view())
+    changed = services.build_patch(as_live(twin), other)
+    assert changed is not None
+    assert changed["spec"] == {"selector": {wellknown.translate_label_key(key): None}}
 
 
 @pytest.mark.parametrize(

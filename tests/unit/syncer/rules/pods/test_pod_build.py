@@ -90,9 +90,10 @@ def test_reserved_keys_are_left_out_with_a_word():
         pod({"annotations": forged, "labels": {wellknown.VC_UID: "z"}}), FACTS
     )
     assert f"{wellknown.DOMAIN}/more" not in built.pod["metadata"]["annotations"]
-    assert built.pod["metadata"]["labels"][wellknown.VC_UID] == TENANT.uid
+    labels = built.pod["metadata"]["labels"]
+    assert labels[wellknown.VC_UID] == TENANT.uid
+    assert labels[wellknown.translate_label_key(wellknown.VC_UID)] == "z"
     assert [(notice.rule, notice.path) for notice in built.adjustments] == [
-        ("reserved-key", f"metadata.labels[{wellknown.VC_UID}]"),
         ("reserved-key", f"metadata.annotations[{wellknown.DOMAIN}/more]"),
     ]
 
