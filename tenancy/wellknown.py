@@ -226,6 +226,27 @@ TARGETS_GRANTED = "TargetsGranted"
 DELETES_HELD = "DeletesHeld"
 """Written by the syncer: etcd is lost or restored to an older state, and downward deletes wait."""
 
+# Reasons of conditions of components. A person must change something, in this cluster or elsewhere.
+IMAGE_NOT_FOUND = "ImageNotFound"
+INVALID_IMAGE_NAME = "InvalidImageName"
+IMAGE_NEVER_PULLED = "ErrImageNeverPull"
+NO_STORAGE_CLASS = "NoStorageClass"
+STORAGE_CLASS_NOT_FOUND = "StorageClassNotFound"
+QUOTA_EXCEEDED = "QuotaExceeded"
+POD_SECURITY_VIOLATED = "PodSecurityViolated"
+PERMANENT_REASONS = frozenset(
+    {
+        IMAGE_NOT_FOUND,
+        INVALID_IMAGE_NAME,
+        IMAGE_NEVER_PULLED,
+        NO_STORAGE_CLASS,
+        STORAGE_CLASS_NOT_FOUND,
+        QUOTA_EXCEEDED,
+        POD_SECURITY_VIOLATED,
+    }
+)
+"""Reasons after which waiting does not help. `kubectl vc create` reads them."""
+
 RESERVED_DOMAINS = (DOMAIN, f"transparency.{DOMAIN}")
 """Domains of label and annotation keys that a tenant can never set on a super object."""
 

@@ -6,7 +6,7 @@ one.
 """
 
 import itertools
-from collections.abc import Mapping
+from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 from typing import Any
 
@@ -36,6 +36,11 @@ class BlockingCondition:
     reason: str
     message: str
 
+    @property
+    def key(self) -> str:
+        """Return part and reason, which stay the same while the message changes."""
+        return f"{self.part}/{self.reason}"
+
     def __str__(self) -> str:
         """Return `etcd: ImagePullBackOff: Back-off pulling image ...`."""
         return ": ".join(text for text in (self.part, self.reason, self.message) if text)
@@ -54,6 +59,9 @@ class Readiness:
     """Components of STEPS that are ready, while all components before them are ready as well. The
     order matters because the controllers' pod is ready while they wait for the API server."""
     blocker: BlockingCondition | None
+    failure: BlockingCondition | None
+    """The first part that stays as it is until a person changes something. None if there is none.
+    vc-manager goes on trying, because the change may be made elsewhere."""
 
 
 def assess_readiness(body: Mapping[str, Any]) -> Readiness:
@@ -72,6 +80,7 @@ def assess_readiness(body: Mapping[str, Any]) -> Readiness:
         is_stalled=is_stalled,
         ready_components=tuple(part for _, part in steps),
         blocker=None if is_ready else _find_blocker(current, is_stalled=is_stalled),
+        failure=None if is_ready else _find_failure(current),
     )
 
 
@@ -81,15 +90,23 @@ def rank_condition(kind: str) -> tuple[int, str]:
     return (order.index(kind) if kind in order else len(order), kind)
 
 
+def _find_failure(found: list[Mapping[str, Any]]) -> BlockingCondition | None:
+    """Return the first part, in work order, whose failure is permanent."""
+    permanent = wellknown.PERMANENT_REASONS
+    return next((each for each in _iterate_waiting(found) if each.reason in permanent), None)
+
+
+def _iterate_waiting(found: list[Mapping[str, Any]]) -> Iterator[BlockingCondition]:
+    """Yield the parts that are not ready, in work order."""
+    for kind, part in _CONDITION_PARTS:
+        each = conditions.find_condition(found, kind)
+        if each is not None and each.get("status") != "True":
+            yield _build_blocker(part, each)
+
+
 def _find_blocker(found: list[Mapping[str, Any]], *, is_stalled: bool) -> BlockingCondition | None:
     """Return the first part, in work order, that is not ready, or the reason of a stall."""
-    waiting = (
-        _build_blocker(part, each)
-        for kind, part in _CONDITION_PARTS
-        if (each := conditions.find_condition(found, kind)) is not None
-        and each.get("status") != "True"
-    )
-    first = next(waiting, None)
+    first = next(_iterate_waiting(found), None)
     stalled = conditions.find_condition(found, wellknown.STALLED) if is_stalled else None
     if stalled is None:
         return first
@@ -99,4 +116,9 @@ def _find_blocker(found: list[Mapping[str, Any]], *, is_stalled: bool) -> Blocki
 
 
 def _build_blocker(part: str, found: Mapping[str, Any]) -> BlockingCondition:
-    return BlockingCondition(part, str(found.get("reason") or ""), str(found.get("message") or ""))
+    reason = str(found.get("reason") or "")
+    return BlockingCondition(part, _SPELLINGS.get(reason, reason), str(found.get("message") or ""))
+
+
+_SPELLINGS = {"ErrImagePull": "ImagePullBackOff"}
+"""Reasons of older versions of vc-manager, which reported the two words of a kubelet in turns."""

@@ -20,6 +20,9 @@ from tenancy import conditions, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 _TICK_SECONDS = 1.0  # seconds
+GRACE_SECONDS = 60.0
+"""Time in seconds for which a permanent failure must last before the wait ends. A person may just
+be pushing the image or creating the StorageClass."""
 
 
 async def wait_ready(
@@ -27,17 +30,20 @@ async def wait_ready(
 ) -> Object:
     """Return the VirtualCluster once it is ready, and report each component that becomes ready.
 
-    Raises CliProblem with the reason of the blocking component if the VirtualCluster stalls or is
-    deleted, or after `seconds` (0: no limit).
+    Raises CliProblem with the reason of the blocking component if the VirtualCluster stalls, has a
+    permanent failure for GRACE_SECONDS, or is deleted, or after `seconds` (0: no limit).
     """
     metadata = body["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)
     told: set[str] = set()
     state = readiness.assess_readiness(body)
+    failure: readiness.BlockingCondition | None = None
+    grace = asyncio.timeout(None)
     try:
         async with (
             _build_timeout(seconds),
+            grace,
             _tick_while_waiting(progress),
             watch.watch_states(super_client, namespace, name) as states,
         ):
@@ -45,7 +51,10 @@ async def wait_ready(
                 if current is None or current["metadata"]["uid"] != uid:
                     raise CliError(f"{shown} was deleted while it was set up; create it again")
                 state = readiness.assess_readiness(current)
-                progress.set_waiting(_describe_reason(state))
+                failure = _update_grace(failure, state, grace)
+                progress.set_waiting(
+                    _describe_reason(state), reason=state.blocker.key if state.blocker else ""
+                )
                 for component in state.ready_components:
                     if component not in told:
                         told.add(component)
@@ -58,6 +67,11 @@ async def wait_ready(
                         f" {_build_advice(metadata)}"
                     )
     except TimeoutError as problem:
+        if grace.expired():
+            raise CliError(
+                f"{shown} cannot be set up: {failure}. Waiting longer does not help, but"
+                f" {_build_advice(metadata)}"
+            ) from problem
         raise CliError(
             f"{shown} is not ready after {durations.format_elapsed(seconds)}:"
             f" {_describe_reason(state)};"
@@ -93,6 +107,21 @@ async def wait_deleted(
             f" {durations.format_elapsed(seconds)}: {left}; it goes on by itself, see"
             f" `kubectl vc get {name} -n {namespace}`"
         ) from problem
+
+
+def _update_grace(
+    before: readiness.BlockingCondition | None, state: readiness.Readiness, grace: asyncio.Timeout
+) -> readiness.BlockingCondition | None:
+    """Return the permanent failure, and start its grace if it is new. Without one, end the grace.
+
+    The message of a failure may change with every attempt. Then it is the same failure.
+    """
+    now = state.failure
+    if now is None:
+        grace.reschedule(None)
+    elif before is None or before.key != now.key:
+        grace.reschedule(asyncio.get_running_loop().time() + GRACE_SECONDS)
+    return now
 
 
 def _describe_reason(state: readiness.Readiness) -> str:

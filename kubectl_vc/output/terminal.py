@@ -17,9 +17,10 @@ if TYPE_CHECKING:
     from rich.live import Live
 
 QUIET_SECONDS = 10.0
-"""Seconds without output on a pipe before the awaited condition is printed."""
-REPEAT_SECONDS = 30.0
-"""Seconds without output before an awaited condition is printed again."""
+"""Seconds without output on a pipe before a new reason to wait is printed."""
+REPEAT_SECONDS = 60.0
+"""Seconds before a reason to wait is printed again. It is the same time if two reasons alternate,
+as they do for a container that is restarted."""
 
 
 class Terminal:
@@ -53,7 +54,8 @@ class Progress:
         self._out, self._clock = out, clock
         self._started_at = clock()
         self._printed_at = self._started_at
-        self._waiting, self._printed_text = "", ""
+        self._waiting, self._reason, self._printed_reason = "", "", ""
+        self._printed_at_by_reason: dict[str, float] = {}
 
     def __enter__(self) -> Self:
         """Start the clock."""
@@ -77,16 +79,22 @@ class Progress:
         """Report a finished step."""
         self._write_line(text)
 
-    def set_waiting(self, text: str) -> None:
-        """Record the awaited condition. It is printed after a while without other output."""
+    def set_waiting(self, text: str, *, reason: str = "") -> None:
+        """Record the awaited condition. It is printed after a while without other output.
+
+        `reason` identifies the condition. The text may change while the reason stays. The default
+        is the text.
+        """
         self._waiting = text.removeprefix("waiting for ")  # messages of conditions have it
+        self._reason = reason or self._waiting
 
     def tick(self) -> None:
         """Print the awaited condition if it is due. Called about once a second during a wait."""
-        patience = QUIET_SECONDS if self._waiting != self._printed_text else REPEAT_SECONDS
-        if self._waiting and self._clock() - self._printed_at >= patience:
-            again = "still " if self._waiting == self._printed_text else ""
-            self._printed_text = self._waiting
+        now, printed_at = self._clock(), self._printed_at_by_reason.get(self._reason)
+        is_due = printed_at is None or now - printed_at >= REPEAT_SECONDS
+        if self._waiting and is_due and now - self._printed_at >= QUIET_SECONDS:
+            again = "still " if self._reason == self._printed_reason else ""
+            self._printed_reason, self._printed_at_by_reason[self._reason] = self._reason, now
             self._write_line(f"{again}waiting for {self._waiting}")
 
     def _write_line(self, text: str) -> None:

@@ -18,6 +18,8 @@ from vcmanager.runtime.status import ReconcileStatus
 _EVENTS_DELAY = timedelta(seconds=8)
 """Time that a component may take to start before its Events are read."""
 _RECENT_EVENTS_WINDOW = timedelta(minutes=5)
+_SELECTORS = ("type=Warning", "reason=FailedBinding")
+"""Field selectors of the Events. A claim without any StorageClass has an Event of type Normal."""
 _EXPECTED_EVENT_REASONS = frozenset({"Unhealthy", "BackOff"})
 """Event reasons that are normal during a start, or that the pod reports better."""
 
@@ -34,7 +36,7 @@ async def set_component_conditions(
     if any(_is_unexplained(verdict) for verdict in verdicts.values()) and _is_startup_overdue(
         means, snapshot
     ):
-        warnings = await _fetch_warnings(means, snapshot)
+        warnings = await _fetch_events(means, snapshot, *_SELECTORS)
         verdicts = {name: _evaluate_component(name, snapshot, warnings) for name in names}
     for name, verdict in verdicts.items():
         report.set_condition(
@@ -60,7 +62,7 @@ def _list_existing_components(snapshot: ObservedObjects) -> tuple[str, ...]:
 
 
 def _is_unexplained(verdict: ComponentCondition) -> bool:
-    return not verdict.is_ready and not verdict.is_failure
+    return not verdict.is_ready and (not verdict.is_failure or verdict.needs_volume)
 
 
 def _is_startup_overdue(means: ReconcileContext, snapshot: ObservedObjects) -> bool:
@@ -70,17 +72,20 @@ def _is_startup_overdue(means: ReconcileContext, snapshot: ObservedObjects) -> b
     return means.now() - made > _EVENTS_DELAY
 
 
-async def _fetch_warnings(means: ReconcileContext, snapshot: ObservedObjects) -> list[Object]:
+async def _fetch_events(
+    means: ReconcileContext, snapshot: ObservedObjects, *selectors: str
+) -> list[Object]:
     if snapshot.namespace is None:
         return []
-    page = await means.super_client.list(
-        EVENTS,
-        namespace=snapshot.namespace["metadata"]["name"],
-        field_selector="type=Warning",
-    )
+    namespace = snapshot.namespace["metadata"]["name"]
+    pages = [
+        await means.super_client.list(EVENTS, namespace=namespace, field_selector=selector)
+        for selector in selectors
+    ]
     since = (means.now() - _RECENT_EVENTS_WINDOW).strftime("%Y-%m-%dT%H:%M:%SZ")
     return [
         event
+        for page in pages
         for event in page.get("items") or ()
         if str(event.get("lastTimestamp") or event.get("eventTime") or "") >= since
         and event.get("reason") not in _EXPECTED_EVENT_REASONS

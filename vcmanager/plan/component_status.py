@@ -4,12 +4,13 @@ Pure. Must not know how components are made. Hazard: a user waiting for a tenant
 to read its root namespace. A cause that is not reported here stays unknown to them.
 """
 
+import re
 from collections.abc import Iterable, Mapping, Sequence
-from dataclasses import dataclass
+from dataclasses import dataclass, replace
 from typing import Any
 
 from tenancy import wellknown
-from vcmanager.plan import control_plane
+from vcmanager.plan import control_plane, permanent_failures
 
 ComponentObject = Mapping[str, Any]
 
@@ -26,6 +27,17 @@ STARTING_REASONS = frozenset({"ContainerCreating", "PodInitializing"})
 """Waiting reasons of a starting container, which are no failures by themselves."""
 
 
+_CLAIM = "PersistentVolumeClaim"
+IMAGE_PULL = "ImagePullBackOff"
+_PULL_REASONS = frozenset(
+    {"ErrImagePull", IMAGE_PULL, "RegistryUnavailable", "SignatureValidationFailed"}
+)
+"""Reasons of a container whose image cannot be pulled. A kubelet alternates between them, so they
+are reported as IMAGE_PULL."""
+_BACK_OFF = re.compile(r'Back-off pulling image "[^"]*": (?:\w+: )?(?=.)', re.DOTALL)
+"""Words that a kubelet puts before the cause between two attempts."""
+
+
 @dataclass(frozen=True, slots=True)
 class ComponentCondition:
     """Content of a component's condition."""
@@ -36,6 +48,11 @@ class ComponentCondition:
     is_failure: bool = False
     """Whether something is wrong, as opposed to not yet done."""
 
+    @property
+    def needs_volume(self) -> bool:
+        """Return whether a pod waits for its claims. Only their Events report the cause."""
+        return self.reason == "FailedScheduling" and _CLAIM in self.message
+
 
 def evaluate_component(
     name: str,
@@ -43,10 +60,25 @@ def evaluate_component(
     pods: Sequence[ComponentObject],
     warnings: Iterable[ComponentObject] = (),
 ) -> ComponentCondition:
-    """Judge one component.
+    """Judge one component. A failure that only a person can end has its own reason and remedy.
 
-    `warnings` are Events of the root namespace. They matter only when the pods report no failure.
+    `warnings` are Events of the root namespace. They matter only when the pods report no failure,
+    or wait for their claims.
     """
+    verdict = _evaluate_workload(name, workload, pods, warnings)
+    failure = permanent_failures.find_failure(verdict.reason, verdict.message)
+    if not verdict.is_failure or failure is None:
+        return verdict
+    text = f"{verdict.message}; {failure.remedy}"
+    return replace(verdict, reason=failure.reason, message=text)
+
+
+def _evaluate_workload(
+    name: str,
+    workload: ComponentObject | None,
+    pods: Sequence[ComponentObject],
+    warnings: Iterable[ComponentObject],
+) -> ComponentCondition:
     if workload is None:
         return ComponentCondition(False, "NotCreated", f"{name} has not been made yet")
     status, spec = workload.get("status") or {}, workload["spec"]
@@ -59,7 +91,8 @@ def evaluate_component(
     for pod in sorted(pods, key=lambda each: str(each["metadata"]["name"])):
         trouble = _find_pod_problem(pod)
         if trouble is not None:
-            return trouble
+            claims = _list_claim_events(name, warnings) if trouble.needs_volume else []
+            return _build_from_newest_event(claims) or trouble
     told = _find_event_problem(name, warnings)
     if told is not None:
         return told
@@ -98,9 +131,11 @@ def _find_pod_problem(pod: ComponentObject) -> ComponentCondition | None:
 def _find_container_problem(pod: str, container: ComponentObject) -> ComponentCondition | None:
     where = f"container {container.get('name')} of pod {pod}"
     waiting = (container.get("state") or {}).get("waiting") or {}
-    reason = waiting.get("reason") or ""
+    reason, cause = waiting.get("reason") or "", waiting.get("message") or ""
+    if reason in _PULL_REASONS:
+        reason, cause = IMAGE_PULL, _BACK_OFF.sub("", cause, count=1)
     if reason and reason not in STARTING_REASONS:
-        text = f"{where} waits: {waiting.get('message') or reason}{_describe_last_end(container)}"
+        text = f"{where} waits: {cause or reason}{_describe_last_end(container)}"
         return ComponentCondition(False, reason, text, is_failure=True)
     ended = (container.get("state") or {}).get("terminated") or {}
     if ended and ended.get("exitCode"):
@@ -131,6 +166,21 @@ def _find_event_problem(
         )
         or event.get("involvedObject", {}).get("name") == name
     ]
+    return _build_from_newest_event(mine)
+
+
+def _list_claim_events(name: str, warnings: Iterable[ComponentObject]) -> list[ComponentObject]:
+    """Return the Events about the claims of a component."""
+    about = ((event, event.get("involvedObject") or {}) for event in warnings)
+    return [
+        event
+        for event, subject in about
+        if subject.get("kind") == _CLAIM and f"-{name}-" in str(subject.get("name"))
+    ]
+
+
+def _build_from_newest_event(mine: Sequence[ComponentObject]) -> ComponentCondition | None:
+    """Return the failure that the newest Event reports. None without any."""
     if not mine:
         return None
     newest = max(mine, key=lambda event: str(event.get("lastTimestamp") or event.get("eventTime")))

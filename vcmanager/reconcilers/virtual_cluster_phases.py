@@ -30,7 +30,7 @@ from vcmanager.phases import (
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.pki import inventory
-from vcmanager.plan import external_endpoint
+from vcmanager.plan import external_endpoint, permanent_failures
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
 from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
@@ -171,10 +171,11 @@ async def _run_phase(phase: Phase, run: PhaseRun) -> PhaseResult:
     except errors.Forbidden as problem:
         # A quota or a policy of the super cluster. Its message helps, and it may end at any time.
         run.status.failing_conditions.add(wellknown.READY)
+        failure = permanent_failures.find_failure("Forbidden", str(problem))
         return PhaseWaiting(
             condition=wellknown.READY,
-            reason="Forbidden",
-            message=str(problem),
+            reason=failure.reason if failure is not None else "Forbidden",
+            message=f"{problem}; {failure.remedy}" if failure is not None else str(problem),
             retry_after=_FORBIDDEN_RETRY_SECONDS,
         )
 

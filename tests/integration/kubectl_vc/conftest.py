@@ -55,10 +55,10 @@ class RunningCommand:
 
     process: asyncio.subprocess.Process
 
-    async def end(self) -> FinishedCommand:
+    async def end(self, *, within: float = 60) -> FinishedCommand:
         """Wait for its end."""
         try:
-            out, err = await asyncio.wait_for(self.process.communicate(), 60)
+            out, err = await asyncio.wait_for(self.process.communicate(), within)
         except TimeoutError:
             self.process.kill()
             await self.process.communicate()

@@ -6,6 +6,7 @@ import stat
 
 import pytest
 
+from kubectl_vc.client import waiting
 from kubeio import errors
 from kubeio.api.client import Client
 from tenancy.resources import (
@@ -161,6 +162,25 @@ async def test_what_waiting_cannot_help_ends_at_once(desk: UserTerminal):
     done = await running.end()
     assert done.code == 1
     assert "cannot be set up: NameCollision: the namespace is somebody else's" in done.err
+
+
+@pytest.mark.thorough
+async def test_a_failure_that_only_a_person_ends_ends_the_wait_after_its_grace(desk: UserTerminal):
+    running = await desk.start(
+        *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "5m")
+    )
+    await desk.report(
+        EtcdReady=("False", "ImageNotFound", "etcd:9: not found; push the image"),
+        Ready=("False", "ImageNotFound", "etcd:9: not found; push the image"),
+    )
+    done = await running.end(within=waiting.GRACE_SECONDS + 30)
+    assert done.code == 1
+    assert "cannot be set up: etcd: ImageNotFound: etcd:9: not found; push the image" in done.err
+    assert "Waiting longer does not help, but it stays" in done.err
+    told = [line for line in done.out.splitlines() if "waiting for etcd: ImageNotFound" in line]
+    assert len(told) == 1
+    assert desk.files() == {"vc.yaml"}
+    assert await desk.is_there()
 
 
 async def test_a_tenant_that_nobody_looks_at_is_told_so(desk: UserTerminal):

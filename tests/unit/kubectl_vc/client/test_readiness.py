@@ -26,7 +26,12 @@ def body(*conditions: tuple, generation: int = 1) -> dict:
 def test_a_new_object_has_nothing_done_and_nobody_to_blame():
     state = readiness.assess_readiness({"metadata": {"generation": 1}})
     assert state == Readiness(
-        has_conditions=False, is_ready=False, is_stalled=False, ready_components=(), blocker=None
+        has_conditions=False,
+        is_ready=False,
+        is_stalled=False,
+        ready_components=(),
+        blocker=None,
+        failure=None,
     )
 
 
@@ -107,3 +112,29 @@ def test_an_object_that_is_ready_or_moves_is_not_stalled(status):
     assert not readiness.assess_readiness(
         body((wellknown.STALLED, "True", "X"), (wellknown.READY, "True", "Ready"))
     ).is_stalled
+
+
+def test_the_two_spellings_of_a_failed_pull_are_one_reason():
+    """As vc-manager of an earlier version reported them."""
+    found = [
+        readiness.assess_readiness(body((wellknown.ETCD_READY, "False", reason))).blocker
+        for reason in ("ErrImagePull", "ImagePullBackOff")
+    ]
+    assert found[0] == found[1] == BlockingCondition("etcd", "ImagePullBackOff", "words")
+    assert found[0] is not None
+    assert found[0].key == "etcd/ImagePullBackOff"
+
+
+@pytest.mark.parametrize("reason", sorted(wellknown.PERMANENT_REASONS))
+def test_a_permanent_failure_is_found_behind_a_part_that_only_waits(reason):
+    """A quota may refuse a Service of a part, so the part itself was never created."""
+    found = readiness.assess_readiness(
+        body((wellknown.READY, "False", reason), (wellknown.ETCD_READY, "False", "NotCreated"))
+    )
+    assert found.failure == BlockingCondition("VirtualCluster", reason, "words")
+    assert found.blocker == BlockingCondition("etcd", "NotCreated", "words")
+    for status, other in (("True", reason), ("False", "Forbidden")):
+        state = readiness.assess_readiness(body((wellknown.READY, status, other)))
+        assert state.failure is None
+    outdated = body((wellknown.READY, "False", reason, 1), generation=2)
+    assert readiness.assess_readiness(outdated).failure is None

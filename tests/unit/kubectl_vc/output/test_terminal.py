@@ -48,18 +48,45 @@ def test_a_pipe_hears_what_is_waited_for_when_it_has_heard_nothing_for_a_while()
             progress.tick()
         progress.set_waiting("waiting for etcd: ImagePullBackOff")
         assert out.getvalue() == ""
-        for clock.now in range(10, 50):
+        for clock.now in range(10, 90):
             progress.tick()
-        clock.now = 50.0
+        clock.now = 90.0
         progress.finish_step("etcd is ready")
         progress.set_waiting("apiserver")
-        for clock.now in (59.0, 60.0, 61.0):
+        for clock.now in (99.0, 100.0, 101.0):
             progress.tick()
     assert out.getvalue().splitlines() == [
         "waiting for etcd: ImagePullBackOff (10s)",
-        "still waiting for etcd: ImagePullBackOff (40s)",
-        "etcd is ready (50s)",
-        "waiting for apiserver (1m00s)",
+        "still waiting for etcd: ImagePullBackOff (1m10s)",
+        "etcd is ready (1m30s)",
+        "waiting for apiserver (1m40s)",
+    ]
+
+
+def test_a_pipe_gets_a_line_when_the_reason_changes_and_once_a_minute():
+    """Five minutes of a failing pull, whose text changes with every attempt."""
+    out, clock = io.StringIO(), TerminalClock()
+    with Progress(out, clock) as progress:
+        for clock.now in range(300):
+            text = f"etcd: ImagePullBackOff: attempt {int(clock.now) // 20}"
+            progress.set_waiting(text, reason="etcd/ImagePullBackOff")
+            progress.tick()
+    lines = out.getvalue().splitlines()
+    assert len(lines) == 5
+    assert lines[1] == "still waiting for etcd: ImagePullBackOff: attempt 3 (1m10s)"
+
+
+def test_reasons_that_alternate_are_printed_once_a_minute_each():
+    out, clock = io.StringIO(), TerminalClock()
+    with Progress(out, clock) as progress:
+        for clock.now in range(130):
+            progress.set_waiting("etcd: Error" if int(clock.now) % 30 < 15 else "etcd: Starting")
+            progress.tick()
+    assert out.getvalue().splitlines() == [
+        "waiting for etcd: Error (10s)",
+        "waiting for etcd: Starting (20s)",
+        "waiting for etcd: Error (1m10s)",
+        "waiting for etcd: Starting (1m20s)",
     ]
 
 

@@ -1,5 +1,6 @@
 import pytest
 
+from tenancy import wellknown
 from tests.support.vcmanager.factories import pod, workload
 from vcmanager.plan import component_status
 
@@ -102,6 +103,59 @@ def test_the_failing_pods_own_words_are_told(status, reason, words):
     assert not verdict.is_ready
 
 
+CAUSE = 'failed to pull and unpack image "x": failed to resolve reference "x": no such host'
+MISSING = 'failed to pull and unpack image "x": failed to resolve reference "x": x: not found'
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("ErrImagePull", CAUSE),
+        ("ImagePullBackOff", f'Back-off pulling image "x": ErrImagePull: {CAUSE}'),
+        ("ImagePullBackOff", f'Back-off pulling image "x": {CAUSE}'),
+        ("RegistryUnavailable", CAUSE),
+        ("ImagePullBackOff", f'Back-off pulling image "x": RegistryUnavailable: {CAUSE}'),
+        ("SignatureValidationFailed", CAUSE),
+    ],
+)
+def test_a_failed_pull_has_one_reason_and_one_text(reason, message):
+    """A kubelet has two spellings, and alternates between them with every attempt."""
+    status = {"containerStatuses": [waiting(reason, message)]}
+    verdict = component_status.evaluate_component(
+        "etcd", workload(), [pod("etcd-0", "etcd", **status)]
+    )
+    assert (verdict.reason, verdict.is_failure) == ("ImagePullBackOff", True)
+    assert verdict.message == f"container etcd of pod etcd-0 waits: {CAUSE}"
+
+
+@pytest.mark.parametrize(
+    ("reason", "message"),
+    [
+        ("ErrImagePull", MISSING),
+        ("ImagePullBackOff", f'Back-off pulling image "x": ErrImagePull: {MISSING}'),
+    ],
+)
+def test_an_image_that_its_registry_does_not_have_is_a_failure_of_its_own(reason, message):
+    status = {"containerStatuses": [waiting(reason, message)]}
+    verdict = component_status.evaluate_component(
+        "etcd", workload(), [pod("etcd-0", "etcd", **status)]
+    )
+    assert (verdict.reason, verdict.is_failure) == (wellknown.IMAGE_NOT_FOUND, True)
+    assert verdict.message == (
+        f"container etcd of pod etcd-0 waits: {MISSING}; push the image, or correct its name in"
+        " the ClusterVersion"
+    )
+
+
+@pytest.mark.parametrize("message", ["", 'Back-off pulling image "x"', "Back-off pulling: why"])
+def test_a_failed_pull_without_a_cause_keeps_its_words(message):
+    status = {"containerStatuses": [waiting("ImagePullBackOff", message)]}
+    verdict = component_status.evaluate_component(
+        "etcd", workload(), [pod("etcd-0", "etcd", **status)]
+    )
+    assert verdict.message == f"container etcd of pod etcd-0 waits: {message or verdict.reason}"
+
+
 @pytest.mark.parametrize(
     "status",
     [
@@ -145,8 +199,10 @@ def test_events_speak_when_pods_do_not():
         event("apiserver-0", "FailedMount", "not mine", "2026-01-01T00:00:09Z"),
     ]
     verdict = component_status.evaluate_component("etcd", workload(), [], warnings)
-    assert (verdict.reason, verdict.is_failure) == ("FailedCreate", True)
-    assert verdict.message == "StatefulSet etcd: exceeded quota"
+    assert (verdict.reason, verdict.is_failure) == (wellknown.QUOTA_EXCEEDED, True)
+    assert verdict.message == (
+        "StatefulSet etcd: exceeded quota; raise the quota, or free a part of it"
+    )
 
 
 def test_the_volume_of_a_component_is_its_own_business():
@@ -166,3 +222,53 @@ def test_a_rollout_is_no_failure():
         "etcd", workload(replicas=3, ready=3, updatedReplicas=1), []
     )
     assert (verdict.reason, verdict.is_failure) == ("RollingOut", False)
+
+
+UNBOUND = "0/1 nodes are available: pod has unbound immediate PersistentVolumeClaims."
+NO_CLASS = "no persistent volumes available for this claim and no storage class is set"
+
+
+def unschedulable(message):
+    condition = {"type": "PodScheduled", "status": "False", "reason": "Unschedulable"}
+    return [pod("etcd-0", "etcd", conditions=[{**condition, "message": message}])]
+
+
+@pytest.mark.parametrize(
+    ("message", "events", "reason", "words"),
+    [
+        (UNBOUND, [], "FailedScheduling", UNBOUND),
+        (
+            UNBOUND,
+            [event("data-etcd-0", "FailedBinding", NO_CLASS, kind="PersistentVolumeClaim")],
+            wellknown.NO_STORAGE_CLASS,
+            f"PersistentVolumeClaim data-etcd-0: {NO_CLASS}",
+        ),
+        (
+            UNBOUND,
+            [event("store-etcd-1", "FailedBinding", NO_CLASS, kind="PersistentVolumeClaim")],
+            wellknown.NO_STORAGE_CLASS,
+            f"PersistentVolumeClaim store-etcd-1: {NO_CLASS}",
+        ),
+        (
+            UNBOUND,
+            [
+                event("data-other-0", "FailedBinding", NO_CLASS, kind="PersistentVolumeClaim"),
+                event("etcd-0", "FailedScheduling", "words"),
+            ],
+            "FailedScheduling",
+            UNBOUND,
+        ),
+        (
+            "0/1 nodes are available: 1 Insufficient cpu.",
+            [event("data-etcd-0", "FailedBinding", NO_CLASS, kind="PersistentVolumeClaim")],
+            "FailedScheduling",
+            "Insufficient cpu",
+        ),
+    ],
+)
+def test_a_pod_that_waits_for_its_claims_has_their_cause(message, events, reason, words):
+    verdict = component_status.evaluate_component(
+        "etcd", workload(), unschedulable(message), events
+    )
+    assert (verdict.reason, verdict.is_failure) == (reason, True)
+    assert words in verdict.message

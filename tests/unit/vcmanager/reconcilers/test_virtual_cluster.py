@@ -107,6 +107,26 @@ async def test_a_shape_that_nobody_expected_is_said_without_its_content(monkeypa
     assert f"({type(problem).__name__}); its log says where" in ready["message"]
 
 
+@pytest.mark.parametrize(
+    ("said", "reason"),
+    [
+        ("services is forbidden: exceeded quota: small", wellknown.QUOTA_EXCEEDED),
+        ("services is forbidden: a policy says no", "Forbidden"),
+    ],
+)
+async def test_a_quota_that_refuses_an_object_has_a_reason_of_its_own(monkeypatch, said, reason):
+    async def fetch_plan_input(*_, is_new):
+        raise errors.Forbidden(said)
+
+    monkeypatch.setattr(validation, "fetch_plan_input", fetch_plan_input)
+    super_client = RecordingClient({TENANT.name: cluster()})
+    await virtual_cluster.reconcile_virtual_cluster(fake_means(super_client), KEY)
+    ready = conditions(super_client)[wellknown.READY]
+    assert ready["reason"] == reason
+    remedy = "; raise the quota, or free a part of it" if "quota" in said else ""
+    assert ready["message"] == f"{said}{remedy}"
+
+
 async def test_a_deletion_is_one_whatever_its_status_says(monkeypatch):
     """Or a phase that somebody wrote would let it go with everything left behind."""
     torn_down = []
