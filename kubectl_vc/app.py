@@ -53,7 +53,7 @@ def _root(
         ),
     ] = False,
 ) -> None:
-    """Whole Kubernetes clusters for many tenants on one super cluster."""
+    """Manage Kubernetes clusters of many tenants on one super cluster."""
 
 
 @app.command()
@@ -81,16 +81,17 @@ async def create(
         raise UsageError("give either NAME with --cluster-version, or -f FILE")
     if bool(name) != bool(cluster_version):
         raise UsageError(
-            "NAME and --cluster-version belong together; a manifest names its version itself"
+            "NAME and --cluster-version must be used together. With -f, the manifest names the"
+            " ClusterVersion."
         )
     if output is not None and not wait:
         raise UsageError(
-            "-o needs the wait, because there is no kubeconfig before the tenant is ready; fetch it"
-            " later with `kubectl vc kubeconfig`"
+            "-o cannot be used with --no-wait: there is no kubeconfig before the tenant is ready."
+            " Fetch it later with `kubectl vc kubeconfig`."
         )
     if filename and output is None and wait:
         raise UsageError(
-            "-o is missing; give the file for the kubeconfig, or --no-wait to do without one"
+            "-o is missing. Add -o FILE for the kubeconfig, or --no-wait to go on without one."
         )
     from kubectl_vc.verbs import create as verb
     from kubectl_vc.verbs import create_manifests
@@ -126,12 +127,12 @@ async def get(
     everywhere: flags.AllNamespaces = False,
     output: flags.OutputFlag = OutputFormat.TABLE,
 ) -> None:
-    """Show virtual clusters, one in detail.
+    """Show virtual clusters, or one in detail.
 
-    With NAME also its conditions, and its namespaces, pods and nodes in the super cluster.
+    With NAME, also show its conditions, and its namespaces, pods and nodes in the super cluster.
     """
     if name and everywhere:
-        raise UsageError("a NAME is in one namespace; give -n instead of -A")
+        raise UsageError("NAME and -A cannot be used together. Use -n NAMESPACE instead of -A.")
     from kubectl_vc.verbs import get as verb
     from kubectl_vc.verbs import listing
 
@@ -166,9 +167,9 @@ async def delete(
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
-    """Delete a virtual cluster with all that runs in it.
+    """Delete a virtual cluster and all its pods and volumes.
 
-    Its volumes go too. Deletion does not need the tenant's own API to work.
+    Deletion works even if the tenant's own API does not.
     """
     from kubectl_vc.verbs import delete as verb
 
@@ -187,9 +188,9 @@ async def delete(
 async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> None:
     """Accept a tenant's replaced etcd as the right one.
 
-    When the etcd of a tenant is lost or goes back in time, the condition DeletesHeld says so, and
-    nothing is deleted in the super cluster. This says that the new store is the right one, and that
-    what it does not have may go.
+    If a tenant's etcd is lost or restored to an older state, deletes are not synced (condition
+    DeletesHeld). This command accepts the new etcd data. Everything that it does not contain is
+    then deleted from the super cluster, volumes included.
     """
     from kubectl_vc.verbs import confirm_deletes as verb
 
@@ -199,7 +200,7 @@ async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> N
 @app.command()
 @without_namespace
 async def version(*, access: ConfigFlags, client: flags.ClientOnlyFlag = False) -> None:
-    """Print the versions of program and super cluster."""
+    """Print the versions of this program and the super cluster."""
     from kubectl_vc.verbs import version as verb
 
     await verb.run_version(access, create_terminal(), client_only=client)

@@ -80,7 +80,7 @@ def _refuse_empty_arguments(call: typer.Context, values: Mapping[str, Any]) -> N
         source = call.get_parameter_source(name)
         if source is not None and source.name == "COMMANDLINE":
             otherwise = "" if each.required else ", or leave it out"
-            raise UsageError(f"{name.upper()} is empty; give a name{otherwise}")
+            raise UsageError(f"{name.upper()} is empty. Enter a name{otherwise}.")
 
 
 @contextlib.contextmanager
@@ -98,7 +98,10 @@ def explain_errors() -> Iterator[None]:
     except InvalidNameError as problem:
         _fail(str(problem), CliError.exit_code)
     except KeyboardInterrupt:
-        _fail("interrupted; what was made stays, and goes on by itself", INTERRUPTED_EXIT_CODE)
+        _fail(
+            "interrupted. Objects that were created stay, and vc-manager continues with them.",
+            INTERRUPTED_EXIT_CODE,
+        )
 
 
 def _fail(text: str, code: int) -> None:

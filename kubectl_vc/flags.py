@@ -31,7 +31,7 @@ def parse_seconds(text: str | float) -> float:
 
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster.")
+    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster")
 ]
 NamespaceFlag = Annotated[
     str,
@@ -40,7 +40,7 @@ NamespaceFlag = Annotated[
         "-n",
         metavar="NAME",
         show_default=False,
-        help="Namespace of the VirtualCluster; else the one of the kubeconfig's context.",
+        help="Namespace of the VirtualCluster (default: namespace of the context)",
     ),
 ]
 UnusedNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", hidden=True)]
@@ -51,18 +51,18 @@ KubeconfigFlag = Annotated[
         "--kubeconfig",
         metavar="FILE",
         show_default=False,
-        help="Kubeconfig of the super cluster; else $KUBECONFIG, else ~/.kube/config.",
+        help="Kubeconfig of the super cluster (default: $KUBECONFIG, then ~/.kube/config)",
     ),
 ]
 ContextFlag = Annotated[
     str,
     typer.Option(
-        "--context", metavar="NAME", show_default=False, help="Context of the kubeconfig to use."
+        "--context", metavar="NAME", show_default=False, help="Context of the kubeconfig to use"
     ),
 ]
 AsUserFlag = Annotated[
     str,
-    typer.Option("--as", metavar="USER", show_default=False, help="User to impersonate."),
+    typer.Option("--as", metavar="USER", show_default=False, help="User to impersonate"),
 ]
 AsGroupFlag = Annotated[
     list[str] | None,
@@ -70,7 +70,7 @@ AsGroupFlag = Annotated[
         "--as-group",
         metavar="GROUP",
         show_default=False,
-        help="Group to impersonate, with --as; may be given several times.",
+        help="Group to impersonate, with --as. Can be repeated.",
     ),
 ]
 RequestTimeoutFlag = Annotated[
@@ -80,7 +80,7 @@ RequestTimeoutFlag = Annotated[
         metavar="TIME",
         parser=parse_seconds,
         show_default=False,
-        help="Longest time for one request, such as 5s (default 15s).",
+        help="Longest time for one request, such as 5s (default 15s)",
     ),
 ]
 
@@ -92,7 +92,7 @@ def _timeout(default: str) -> Any:
         metavar="TIME",
         parser=parse_seconds,
         show_default=False,
-        help=f"Longest time to wait, such as 90s (default {default}). 0 means no limit.",
+        help=f"Longest time to wait, such as 90s. 0 means no limit (default {default})",
     )
 
 
@@ -102,10 +102,8 @@ TimeoutFlag = Annotated[float, _timeout("5m")]
 """For verbs whose default is FIVE_MINUTES."""
 ShortTimeout = Annotated[float, _timeout("1m")]
 """For verbs whose default is ONE_MINUTE."""
-WaitFlag = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done.")]
-ForceFlag = Annotated[
-    bool, typer.Option("--force", help="Replace a kubeconfig file that is there.")
-]
+WaitFlag = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done")]
+ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an existing kubeconfig file")]
 KubeconfigPathFlag = Annotated[
     Path | None,
     typer.Option(
@@ -113,15 +111,15 @@ KubeconfigPathFlag = Annotated[
         "-o",
         metavar="PATH",
         show_default=False,
-        help="File to write the tenant's kubeconfig to; only you can read it.",
+        help="File for the tenant's kubeconfig, with mode 0600",
     ),
 ]
 OutputFlag = Annotated[
     OutputFormat,
-    typer.Option("--output", "-o", help="How to print."),
+    typer.Option("--output", "-o", help="Output format"),
 ]
 AllNamespaces = Annotated[
-    bool, typer.Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces.")
+    bool, typer.Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces")
 ]
 FilenameFlag = Annotated[
     str,
@@ -130,7 +128,7 @@ FilenameFlag = Annotated[
         "-f",
         metavar="FILE",
         show_default=False,
-        help="Manifest: a file, an http or https URL, or - for standard input.",
+        help="Manifest: a file, an http or https URL, or - for standard input",
     ),
 ]
 ClusterVersionFlag = Annotated[
@@ -139,17 +137,17 @@ ClusterVersionFlag = Annotated[
         "--cluster-version",
         metavar="NAME",
         show_default=False,
-        help="ClusterVersion of the VirtualCluster NAME.",
+        help="ClusterVersion of the VirtualCluster NAME",
     ),
 ]
 IgnoreNotFoundFlag = Annotated[
-    bool, typer.Option("--ignore-not-found", help="It is no error when it is not there.")
+    bool, typer.Option("--ignore-not-found", help="Exit with code 0 if the object does not exist")
 ]
 ClientOnlyFlag = Annotated[
-    bool, typer.Option("--client", help="Print this program's version alone.")
+    bool, typer.Option("--client", help="Print the version of this program only")
 ]
 TargetNameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster.")
+    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster")
 ]
 TargetKubeconfigFlag = Annotated[
     str,
@@ -157,7 +155,7 @@ TargetKubeconfigFlag = Annotated[
         "--target-kubeconfig",
         metavar="FILE",
         show_default=False,
-        help="Kubeconfig of the other cluster, of somebody who may write roles there.",
+        help="Kubeconfig of the target cluster, of a user with rights to write roles",
     ),
 ]
 TargetContextFlag = Annotated[
@@ -166,7 +164,7 @@ TargetContextFlag = Annotated[
         "--target-context",
         metavar="NAME",
         show_default=False,
-        help="Context of the other cluster; without --target-kubeconfig, in the usual file.",
+        help="Context of the target cluster, in --target-kubeconfig or the default kubeconfig",
     ),
 ]
 ServerFlag = Annotated[
@@ -175,7 +173,7 @@ ServerFlag = Annotated[
         "--server",
         metavar="URL",
         show_default=False,
-        help="Where the components reach the other API server; else as the kubeconfig says.",
+        help="URL of the target's API server for the components (default: from the kubeconfig)",
     ),
 ]
 TlsServerNameFlag = Annotated[
@@ -184,13 +182,13 @@ TlsServerNameFlag = Annotated[
         "--tls-server-name",
         metavar="NAME",
         show_default=False,
-        help="Name in the other API server's certificate, when it is not the one in the URL.",
+        help="Name in the certificate of the target's API server, if the URL has another one",
     ),
 ]
 ManagerNamespaceFlag = Annotated[
     str,
     typer.Option(
-        "--manager-namespace", metavar="NAME", help="Namespace of the components, for the Secret."
+        "--manager-namespace", metavar="NAME", help="Namespace of the components, for the Secret"
     ),
 ]
 LabelsFlag = Annotated[
@@ -199,7 +197,7 @@ LabelsFlag = Annotated[
         "--label",
         metavar="KEY=VALUE",
         show_default=False,
-        help="Label of the node that stands for the cluster in tenants; may be repeated.",
+        help="Label of the node that represents the target in tenants. Can be repeated.",
     ),
 ]
 TaintsFlag = Annotated[
@@ -208,7 +206,7 @@ TaintsFlag = Annotated[
         "--taint",
         metavar="KEY[=VALUE]:EFFECT",
         show_default=False,
-        help="Taint of that node; may be repeated.",
+        help="Taint of the node that represents the target in tenants. Can be repeated.",
     ),
 ]
 ResolversFlag = Annotated[
@@ -217,7 +215,7 @@ ResolversFlag = Annotated[
         "--resolver",
         metavar="ADDRESS",
         show_default=False,
-        help="What resolves names for tenants' pods there; may be repeated.",
+        help="IP address of a DNS server for tenants' pods in the target. Can be repeated.",
     ),
 ]
 TargetModeFlag = Annotated[
@@ -225,9 +223,9 @@ TargetModeFlag = Annotated[
     typer.Option(
         "--mode",
         show_default=False,
-        help="Who opens logs and streams there: its API server, or its kubelets for an agent here,"
-        " which needs nodes/proxy there and nodes that the home cluster reaches. Else as it was,"
-        " at first apiserver.",
+        help="Path of logs and exec to pods in the target. apiserver: through its API server."
+        " agent: directly to its kubelets, which needs nodes/proxy and reachable nodes"
+        " (default: unchanged, apiserver for a new target)",
     ),
 ]
 KubeletCaFlag = Annotated[
@@ -236,8 +234,8 @@ KubeletCaFlag = Annotated[
         "--kubelet-ca",
         metavar="FILE",
         show_default=False,
-        help="Who signed the kubelets' serving certificates, in PEM, for --mode agent; else as it"
-        " was, at first who signed the API server's.",
+        help="PEM file of the CA that signed the kubelets' serving certificates, for --mode agent"
+        " (default: unchanged, CA of the API server for a new target)",
     ),
 ]
 ExpiresFlag = Annotated[
@@ -247,15 +245,16 @@ ExpiresFlag = Annotated[
         metavar="TIME",
         parser=parse_seconds,
         show_default=False,
-        help="Use a token that ends after this time, such as 720h; else one that lasts.",
+        help="Use a token that expires after this time, such as 720h (default: no expiry)",
     ),
 ]
 DrainFlag = Annotated[
-    bool, typer.Option("--drain", help="Take it from all tenants first, and wait for their pods.")
+    bool,
+    typer.Option(
+        "--drain", help="Withdraw the target from all tenants first, and wait for their pods"
+    ),
 ]
-DryRunFlag = Annotated[
-    bool, typer.Option("--dry-run", help="Write nothing; print what would be written where.")
-]
+DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Write nothing. Print the changes.")]
 
 
 def build_connection_flags(

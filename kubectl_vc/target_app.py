@@ -17,7 +17,7 @@ from kubectl_vc.output.printers import OutputFormat
 MANAGER_NAMESPACE = "vc-manager"
 
 app = typer.Typer(
-    help="Clusters that are to run pods of tenants.",
+    help="Manage target clusters, which run pods of tenants.",
     no_args_is_help=True,
     rich_markup_mode=None,
     context_settings={"help_option_names": ["-h", "--help"]},
@@ -45,16 +45,19 @@ async def join(
     wait: flags.WaitFlag = True,
     timeout: flags.ShortTimeout = flags.JOIN_TIMEOUT_SECONDS,
 ) -> None:
-    """Make an account in another cluster, and declare that cluster here.
+    """Register a target cluster, and create an account in it.
 
-    In the other cluster: a namespace, an account, a role of what is needed and its binding. Here: a
-    Secret with the account's kubeconfig, and a SuperCluster. Joining again renews all of it; mode,
-    labels, taints and resolvers that are not given stay as they are.
-    Without a resolver only pods come there that resolve no names, and those of tenants that may use
-    the nodes' own.
+    In the target cluster: a namespace, an account, a role with the required permissions and its
+    binding. In the home cluster: a Secret with the account's kubeconfig, and a SuperCluster.
+    Joining again renews all of them. Mode, labels, taints and resolvers without a flag stay
+    unchanged.
+    Without --resolver, only pods with dnsPolicy None, and pods of tenants that may use the nodes'
+    DNS servers, can run there.
     """
     if not (target_kubeconfig or target_context):
-        raise UsageError("say which cluster joins, with --target-kubeconfig or --target-context")
+        raise UsageError(
+            "the target cluster is missing. Add --target-kubeconfig or --target-context."
+        )
     from kubectl_vc.target import join as verb
     from kubectl_vc.target import manifests
 
@@ -86,7 +89,7 @@ async def join(
 @app.command("list")
 @without_namespace
 async def list_all(*, access: ConfigFlags, output: flags.OutputFlag = OutputFormat.TABLE) -> None:
-    """List the clusters that are declared."""
+    """List the target clusters."""
     from kubectl_vc.target import listing
 
     await listing.run_target_list(access, create_terminal(), form=output)
@@ -100,9 +103,9 @@ async def doctor(
     name: flags.TargetNameArgument = "",
     output: flags.OutputFlag = OutputFormat.TABLE,
 ) -> None:
-    """Say what is wrong with a cluster, or with all, and what to do.
+    """Check a target cluster, or all, and print what to do.
 
-    Ends with 1 when something is wrong.
+    The exit code is 1 if a check fails.
     """
     from kubectl_vc.target import doctor as verb
 
@@ -112,10 +115,10 @@ async def doctor(
 @app.command()
 @without_namespace
 async def confirm(*, access: ConfigFlags, name: flags.TargetNameArgument) -> None:
-    """Say that pods which are missing in a cluster are gone for good.
+    """Confirm that missing pods of a target cluster are lost.
 
-    While many are missing at once, or another cluster answers, none of them counts as lost. After
-    this they do, and their controllers make others.
+    While many pods are missing at once, or another cluster answers, no missing pod counts as lost.
+    After this command they all do, and their controllers create replacements.
     """
     from kubectl_vc.target import confirm as verb
 
@@ -136,12 +139,12 @@ async def leave(
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
     dry_run: flags.DryRunFlag = False,
 ) -> None:
-    """Forget another cluster, and remove the account there.
+    """Unregister a target cluster, and remove the account in it.
 
-    Refused while a VirtualCluster names it, or has something there. With --drain it is taken from
-    all of them first: their pods are evicted as their budgets let them, what is left is told, and
-    the cluster leaves once nothing is. Without a kubeconfig of the other cluster, what is left
-    there is told.
+    Refused while a VirtualCluster names the target, or has objects in it. With --drain, it is first
+    withdrawn from all tenants. Their pods are evicted within their disruption budgets, and the
+    command waits until none is left. Without a kubeconfig of the target cluster, the command prints
+    what you must delete in it.
     """
     from kubectl_vc.target import leave as verb
 

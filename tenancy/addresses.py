@@ -20,11 +20,11 @@ def check_remote_address(address: IPAddress) -> str:
     """Return why an address cannot be another machine's, as half a sentence, or an empty string."""
     address = _embedded_ipv4(address)
     if address.is_loopback:
-        return "is a loopback address: to each machine it is that machine itself"
+        return "is a loopback address, which means another machine in each place"
     if address.is_link_local:
-        return "is a link-local address: it means something else on each network"
+        return "is a link-local address, which is valid on one network only"
     if address.is_unspecified or address.is_multicast or _is_special_purpose(address):
-        return "is no address of a single machine"
+        return "is not the address of a single machine"
     return ""
 
 

@@ -58,12 +58,10 @@ def decode_permissions(document: str) -> AgentPermissions:
         )
     except (ValueError, TypeError, KeyError, AttributeError, RecursionError) as error:
         raise InvalidAgentPermissionsError(
-            f"{DOCUMENT_KEY} is not what vc-manager writes"
+            f"{DOCUMENT_KEY} was not written by vc-manager"
         ) from error
     if not all(isinstance(name, str) for name in found.tenants.values()):
-        raise InvalidAgentPermissionsError(
-            f"{DOCUMENT_KEY} binds a tenant to something that is no name"
-        )
+        raise InvalidAgentPermissionsError(f"{DOCUMENT_KEY} has a tenant key that is not a name")
     return found
 
 

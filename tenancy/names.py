@@ -84,14 +84,14 @@ def build_root_namespace(vc_namespace: str, vc_name: str, vc_uid: str) -> str:
     """
     if not is_dns_label(vc_name):
         raise InvalidNameError(
-            f"the name {vc_name!r} of the VirtualCluster is not a DNS label; use"
+            f"the name {vc_name!r} of the VirtualCluster is not a DNS label. Use"
             f" {describe_label_rule()}"
         )
     length = len(vc_namespace) + len(vc_name)
     if length > MAX_NAMESPACE_AND_NAME:
         raise InvalidNameError(
-            f"namespace {vc_namespace!r} and name {vc_name!r} have {length} characters together;"
-            f" the limit is {MAX_NAMESPACE_AND_NAME}, so shorten the name by"
+            f"namespace {vc_namespace!r} and name {vc_name!r} have {length} characters together,"
+            f" and the limit is {MAX_NAMESPACE_AND_NAME}. Shorten the name by"
             f" {length - MAX_NAMESPACE_AND_NAME}"
         )
     digest = shorten_uid(vc_uid)

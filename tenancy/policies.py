@@ -198,7 +198,7 @@ def parse_tenant_policy(body: Mapping[str, Any]) -> TenantPolicySpec:
         raise InvalidSpecError(f"{where}, spec: {problem}") from problem
     if spec.security.level == "restricted" and spec.network.host_ports == "Allow":
         raise InvalidSpecError(
-            f"{where} allows host ports at the restricted level, which excludes them; set"
+            f"{where} allows host ports at the restricted level, which excludes them. Set"
             " network.hostPorts to Refuse or security.level to baseline"
         )
     return spec

@@ -38,14 +38,17 @@ class RbacRule:
         """Raise AccessProblemError for a row that grants too much or nothing."""
         for field in (self.resources, self.verbs):
             if not field:
-                raise InvalidRbacRuleError(f"{self} names no resources or no verbs; name them")
+                raise InvalidRbacRuleError(f"{self} has no resources or no verbs. Add them")
             if WILDCARD in "".join(field):
-                raise InvalidRbacRuleError(f"{self} has a wildcard; spell out what is needed")
+                raise InvalidRbacRuleError(f"{self} has a wildcard. List each resource and verb")
         if WILDCARD in self.group or not self.reason.strip():
             raise InvalidRbacRuleError(f"{self} needs one API group and a reason (why)")
         if self.enabled_by is not None and not (self.enabled_by[0] and self.enabled_by[1]):
-            raise InvalidRbacRuleError(f"{self} hangs on a value without a name or without choices")
+            raise InvalidRbacRuleError(
+                f"{self} depends on a value without a name or without choices"
+            )
         if self.names and "create" in self.verbs:
             raise InvalidRbacRuleError(
-                f"{self} limits create to names, which RBAC cannot do; give create its own row"
+                f"{self} limits create to names, which RBAC cannot do. Use a separate row for"
+                " create"
             )

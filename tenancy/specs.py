@@ -192,15 +192,15 @@ def parse_cluster_version(body: Mapping[str, Any]) -> ClusterVersionSpec:
     spec = _convert_spec(body.get("spec") or {}, ClusterVersionSpec, f"{where}, spec")
     if spec.is_bundled and spec.kubernetes_version:
         raise InvalidSpecError(
-            f"{where} has both kubernetesVersion and bundles; keep kubernetesVersion with its"
-            " companions, or etcd, apiServer and controllerManager"
+            f"{where} has both kubernetesVersion and bundles. Keep kubernetesVersion and the"
+            " fields of the short form, or etcd, apiServer and controllerManager"
         )
     if spec.is_bundled and (spec.etcd is None or spec.api_server is None):
         missing = "etcd" if spec.etcd is None else "apiServer"
-        raise InvalidSpecError(f"{where} lacks the bundle {missing}; add it beside the others")
+        raise InvalidSpecError(f"{where} lacks the bundle {missing}. Add it")
     if not spec.is_bundled and not spec.kubernetes_version:
         raise InvalidSpecError(
-            f"{where} names no kubernetesVersion; set it, for example to 1.36, or give bundles"
+            f"{where} has no kubernetesVersion. Set it, for example to 1.36, or use bundles"
         )
     return spec
 

@@ -155,10 +155,10 @@ def parse_spec(body: Mapping[str, Any]) -> SuperClusterSpec:
     )
     if (spec.secret_ref is None) is not (name == HOME):
         raise InvalidSpecError(
-            f"SuperCluster {name} must not have a secretRef, as it is the cluster of the components"
-            " themselves; leave it out"
+            f"SuperCluster {name} must not have a secretRef, because it is the home cluster."
+            " Remove it"
             if name == HOME
-            else f"SuperCluster {name} names no Secret with its credentials; set spec.secretRef"
+            else f"SuperCluster {name} has no Secret with credentials. Set spec.secretRef"
         )
     return spec
 

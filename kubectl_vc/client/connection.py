@@ -38,11 +38,11 @@ async def connect_super_cluster(
     """Open a client for the super cluster. Raises CliProblem and UsageProblem for invalid flags."""
     if access.namespace and not names.is_dns_label(access.namespace):
         raise CliError(
-            f"the namespace {access.namespace!r} is not a DNS label; use"
-            f" {names.describe_label_rule()}"
+            f"the namespace {access.namespace!r} is not a DNS label. Use"
+            f" {names.describe_label_rule()}."
         )
     if access.as_groups and not access.as_user:
-        raise UsageError("--as-group needs --as; say who the member of the group is")
+        raise UsageError("--as-group needs --as. Add --as USER.")
     is_in_pod = _is_in_pod(access)
     if is_in_pod:
         endpoint = loading.load_in_cluster()

@@ -19,7 +19,6 @@ async def fetch_virtual_cluster(connection: SuperConnection, name: str) -> Objec
         if not problem.details.get("name"):
             raise  # the CustomResourceDefinition is missing
         raise VirtualClusterNotFoundError(
-            f"there is no {describe_object(VIRTUAL_CLUSTERS, name, namespace)}; see which there"
-            " are with"
-            " `kubectl vc list -A`"
+            f"{describe_object(VIRTUAL_CLUSTERS, name, namespace)} was not found. List all with"
+            " `kubectl vc list -A`."
         ) from problem

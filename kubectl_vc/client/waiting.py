@@ -49,7 +49,7 @@ async def wait_ready(
         ):
             async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
-                    raise CliError(f"{shown} was deleted while it was set up; create it again")
+                    raise CliError(f"{shown} was deleted before it was ready. Create it again.")
                 state = readiness.assess_readiness(current)
                 failure = _update_grace(failure, state, grace)
                 progress.set_waiting(
@@ -63,7 +63,7 @@ async def wait_ready(
                     return current
                 if state.is_stalled:
                     raise CliError(
-                        f"{shown} cannot be set up: {_describe_reason(state)};"
+                        f"{shown} cannot be set up: {_describe_reason(state).removesuffix('.')}."
                         f" {_build_advice(metadata)}"
                     )
     except TimeoutError as problem:
@@ -74,8 +74,7 @@ async def wait_ready(
             ) from problem
         raise CliError(
             f"{shown} is not ready after {durations.format_elapsed(seconds)}:"
-            f" {_describe_reason(state)};"
-            f" {_build_advice(metadata)}"
+            f" {_describe_reason(state).removesuffix('.')}. {_build_advice(metadata)}"
         ) from problem
     raise AssertionError("the states of an object end with its deletion")
 
@@ -89,7 +88,7 @@ async def wait_deleted(
     """
     metadata = body["metadata"]
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
-    left = "what it has in the super cluster is being removed"
+    left = "its objects in the super cluster are being deleted"
     try:
         async with (
             _build_timeout(seconds),
@@ -103,9 +102,9 @@ async def wait_deleted(
                 progress.set_waiting(left)
     except TimeoutError as problem:
         raise CliError(
-            f"{cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)} is not gone after"
-            f" {durations.format_elapsed(seconds)}: {left}; it goes on by itself, see"
-            f" `kubectl vc get {name} -n {namespace}`"
+            f"{cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)} is not deleted after"
+            f" {durations.format_elapsed(seconds)}: {left.removesuffix('.')}. Deletion continues."
+            f" Check it with `kubectl vc get {name} -n {namespace}`."
         ) from problem
 
 
@@ -128,15 +127,15 @@ def _describe_reason(state: readiness.Readiness) -> str:
     if state.blocker is not None:
         return str(state.blocker)
     if state.has_conditions:
-        return "the rest of it"
-    return "vc-manager, which has not looked at it yet; is its pod running?"
+        return "the remaining components"
+    return "vc-manager, which has not processed it yet. Check that the pod of vc-manager is running"
 
 
 def _build_advice(metadata: Mapping[str, Any]) -> str:
     flags = f"{metadata['name']} -n {metadata['namespace']}"
     return (
-        f"it stays: watch it with `kubectl vc get {flags}`, or remove it with `kubectl vc delete"
-        f" {flags}`"
+        f"The VirtualCluster was not removed. Watch it with `kubectl vc get {flags}`, or delete it"
+        f" with `kubectl vc delete {flags}`."
     )
 
 

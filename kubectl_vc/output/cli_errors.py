@@ -14,8 +14,8 @@ from kubeio import errors
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 
 INSTALL_HINT = (
-    "if the kubeconfig is a tenant's, use the super cluster's; else ask an administrator of the"
-    " super cluster to install the Helm chart virtual-cluster"
+    "If the kubeconfig is a tenant's, use the super cluster's kubeconfig. Otherwise, ask an"
+    " administrator of the super cluster to install the Helm chart virtual-cluster."
 )
 _UNCHECKED_RULES_TEXT = "some validation rules were not checked"
 _ADMISSION_POLICY = re.compile(
@@ -79,7 +79,7 @@ def describe_invalid(problem: errors.Invalid) -> str:
         return _ADMISSION_POLICY.sub("", get_server_message(problem))
     kind, name = problem.details.get("kind", "object"), problem.details.get("name", "")
     known = {each.plural: each.kind for each in (VIRTUAL_CLUSTERS, CLUSTER_VERSIONS)}
-    return f"the {known.get(kind, kind)} {name} is not valid: {'; '.join(dict.fromkeys(told))}"
+    return f"the {known.get(kind, kind)} {name} is not valid: {'. '.join(dict.fromkeys(told))}"
 
 
 def parse_denial(message: str) -> RbacDenial | None:
@@ -102,11 +102,11 @@ def describe_remedy(refused: RbacDenial) -> str:
     }
     role = roles.get(refused.resource.partition("/")[0])
     if role is None:
-        return f"ask an administrator of the super cluster to allow `{refused.verb}` on it"
+        return f"Ask an administrator of the super cluster to allow `{refused.verb}` on it."
     binding = "rolebinding" if refused.namespace else "clusterrolebinding"
     where = f" --namespace {refused.namespace}" if refused.namespace else ""
     return (
-        f"ask an administrator of the super cluster to run: kubectl create {binding} NAME"
+        f"Ask an administrator of the super cluster to run: kubectl create {binding} NAME"
         f" --clusterrole {role} --user {refused.user}{where}"
     )
 
@@ -131,10 +131,13 @@ def missing_field(shown: str, condition: Mapping[str, Any], field: str, *, write
 def _describe_forbidden(problem: errors.Forbidden) -> str:
     refused = parse_denial(get_server_message(problem))
     if refused is None:
-        return f"the API server refuses: {_ADMISSION_POLICY.sub('', get_server_message(problem))}"
+        return (
+            "the API server rejected the request:"
+            f" {_ADMISSION_POLICY.sub('', get_server_message(problem))}"
+        )
     where = f"in the namespace {refused.namespace}" if refused.namespace else "in the whole cluster"
     kind = f"{refused.resource}.{refused.group}" if refused.group else refused.resource
-    return f"you ({refused.user}) may not {refused.verb} {kind} {where}; {describe_remedy(refused)}"
+    return f"you ({refused.user}) may not {refused.verb} {kind} {where}. {describe_remedy(refused)}"
 
 
 def _describe_cause(field: str, message: str) -> str:
@@ -148,33 +151,35 @@ def _describe_cause(field: str, message: str) -> str:
 
 def _describe_not_found(problem: errors.NotFound) -> str:
     if not problem.details.get("name"):  # the CustomResourceDefinition is missing
-        return f"this cluster has no VirtualClusters and no ClusterVersions; {INSTALL_HINT}"
+        return (
+            "this cluster has no CustomResourceDefinitions of VirtualCluster and ClusterVersion."
+            f" {INSTALL_HINT}"
+        )
     return get_server_message(problem)
 
 
 def _describe_unavailable(problem: errors.Unavailable) -> str:
     return (
-        f"the API server cannot be reached: {problem}; check --kubeconfig and --context, and"
-        " whether `kubectl version` gets an answer"
+        f"the API server cannot be reached: {problem}. Check --kubeconfig and --context, and"
+        " whether `kubectl version` gets an answer."
     )
 
 
 def _describe_untrusted(problem: errors.Untrusted) -> str:
     return (
-        f"{problem}; the certificate of the API server is not trusted: put its authority into"
-        " certificate-authority-data of the kubeconfig"
+        f"{problem}: the certificate of the API server is not trusted. Put the certificate of its"
+        " CA into certificate-authority-data of the kubeconfig."
     )
 
 
 def _describe_server_error(problem: errors.ServerError) -> str:
-    return f"the API server could not do it: {get_server_message(problem)}; try again in a moment"
+    return f"the API server failed: {get_server_message(problem)}. Try again later."
 
 
 def _describe_unauthorized(problem: errors.Unauthorized) -> str:
     return (
-        f"the API server does not accept your credentials ({get_server_message(problem)}); log"
-        " in again, or"
-        " choose others with --kubeconfig and --context"
+        f"the API server does not accept your credentials ({get_server_message(problem)}). Log in"
+        " again, or choose others with --kubeconfig and --context."
     )
 
 

@@ -26,7 +26,7 @@ def parse_duration(text: str) -> float:
         return float(text)
     parts = _PART_PATTERN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:
-        raise ValueError(f"{text!r} is not a time; write it like 90s, 5m or 1h30m")
+        raise ValueError(f"{text!r} is not a time. Write it like 90s, 5m or 1h30m.")
     return sum(float(number) * _SECONDS[unit] for number, unit in parts)
 
 

@@ -15,13 +15,15 @@ from kubectl_vc.output.cli_errors import CliError
 def check_writable(path: Path, *, force: bool) -> None:
     """Raise CliProblem, before anything is created, if the file cannot be written at the end."""
     if path.is_dir():
-        raise CliError(f"{path} is a directory; give -o the path of a file")
+        raise CliError(f"{path} is a directory. Give -o the path of a file.")
     if os.path.lexists(path) and not force:
         raise _build_exists_error(path)
     if not path.parent.is_dir():
-        raise CliError(f"the directory {path.parent} for {path.name} is not there; make it first")
+        raise CliError(
+            f"the directory {path.parent} for {path.name} does not exist. Create it first."
+        )
     if not os.access(path.parent, os.W_OK | os.X_OK):
-        raise CliError(f"you may not write into {path.parent}; give -o another path")
+        raise CliError(f"you may not write into {path.parent}. Give -o another path.")
 
 
 def write_private(path: Path, content: bytes, *, force: bool) -> None:
@@ -49,4 +51,4 @@ def write_private(path: Path, content: bytes, *, force: bool) -> None:
 
 
 def _build_exists_error(path: Path) -> CliError:
-    return CliError(f"{path} exists already; give -o another path, or --force to replace it")
+    return CliError(f"{path} exists already. Give -o another path, or --force to replace it.")

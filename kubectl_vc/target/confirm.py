@@ -27,7 +27,7 @@ async def run_confirm(access: ConfigFlags, terminal: Terminal, *, name: str) -> 
             body = await here.get(SUPER_CLUSTERS, name)
         except errors.NotFound as problem:
             raise CliError(
-                f"there is no SuperCluster {name}; see `kubectl vc target list`"
+                f"SuperCluster {name} was not found. List all with `kubectl vc target list`."
             ) from problem
         word, meant = build_confirmation(name, body)
         metadata = {"uid": body["metadata"]["uid"], "annotations": {wellknown.CONFIRM_LOSSES: word}}
@@ -46,11 +46,11 @@ def build_confirmation(name: str, body: Mapping[str, Any]) -> tuple[str, str]:
             raise cli_errors.missing_field(
                 f"SuperCluster {name}", reachable, "observedIdentity", writer="vc-manager"
             )
-        return uid, f"the cluster with kube-system {uid} is the one that is meant"
+        return uid, f"the new cluster with kube-system {uid} was confirmed"
     held = conditions.find_condition(listed, super_clusters.LOSSES_HELD) or {}
     if held.get("status") != "True":
-        raise CliError(f"nothing is held for {name}, so there is nothing to confirm")
+        raise CliError(f"{name} has no held losses, so there is nothing to confirm")
     state = str((status.get("losses") or {}).get("state") or "")
     if not state:
         raise cli_errors.missing_field(f"SuperCluster {name}", held, "losses", writer="syncer")
-    return state, f"what is missing is gone, state {state}"
+    return state, f"the missing pods were confirmed as lost, state {state}"

@@ -20,8 +20,8 @@ from tenancy import conditions, super_clusters
 
 CheckState = Literal["ok", "note", "wrong", "unknown"]
 _NOT_PROBED_TEXT = (
-    "nobody has looked at it yet; see whether vc-manager runs, and is of a version that knows"
-    " SuperClusters"
+    "vc-manager has not checked it yet. Check that vc-manager runs, and that its version supports"
+    " SuperClusters."
 )
 
 
@@ -43,9 +43,11 @@ async def run_doctor(
         items = await listing.fetch_super_clusters(connection.super_client)
     chosen = [each for each in items if not name or each["metadata"]["name"] == name]
     if name and not chosen:
-        raise CliError(f"there is no SuperCluster {name}; see `kubectl vc target list`")
+        raise CliError(
+            f"SuperCluster {name} was not found. List all with `kubectl vc target list`."
+        )
     if not chosen:
-        terminal.print_warning("No SuperClusters found; `kubectl vc target join` makes one.")
+        terminal.print_warning("No SuperClusters found. Add one with `kubectl vc target join`.")
         return
     found = [finding for each in chosen for finding in list_check_results(each)]
     if form is OutputFormat.JSON:
@@ -58,7 +60,7 @@ async def run_doctor(
         terminal.print_result(build_table(found))
     ill = sorted({each.target for each in found if each.result in ("wrong", "unknown")})
     if ill:
-        raise CliError(f"not all is well with {', '.join(ill)}")
+        raise CliError(f"checks failed for {', '.join(ill)}. See the table above.")
 
 
 def list_check_results(body: Mapping[str, Any]) -> list[CheckResult]:
@@ -66,13 +68,14 @@ def list_check_results(body: Mapping[str, Any]) -> list[CheckResult]:
     name, status = body["metadata"]["name"], body.get("status") or {}
     listed = status.get("conditions")
     if not listed:
-        return [CheckResult(name, "Looked at", "unknown", _NOT_PROBED_TEXT)]
+        return [CheckResult(name, "Checked", "unknown", _NOT_PROBED_TEXT)]
     found = []
     if status.get("observedGeneration", 0) < body["metadata"].get("generation", 0):
         text = (
-            f"what follows is older than the newest change of the SuperCluster; {_NOT_PROBED_TEXT}"
+            "the conditions are older than the newest change of the SuperCluster."
+            f" {_NOT_PROBED_TEXT}"
         )
-        found.append(CheckResult(name, "Looked at", "unknown", text))
+        found.append(CheckResult(name, "Checked", "unknown", text))
     for kind in (*super_clusters.CONDITIONS, *super_clusters.SYNCER_CONDITIONS):
         condition = conditions.find_condition(listed, kind)
         if condition is None or kind == super_clusters.READY:
@@ -87,9 +90,9 @@ def list_check_results(body: Mapping[str, Any]) -> list[CheckResult]:
 def describe_missing_resolver(name: str) -> str:
     """Return the note about a target without a resolver."""
     return (
-        "nothing resolves names there for tenants, so only pods with dnsPolicy None come there, and"
-        " those of tenants whose policy lets them use the nodes' own; set spec.network.resolvers,"
-        f" or run `kubectl vc target join {name}` with --resolver"
+        "tenants have no DNS server in the target. Only pods with dnsPolicy None, and pods of"
+        " tenants that may use the nodes' DNS servers, can run there. Set spec.network.resolvers,"
+        f" or run `kubectl vc target join {name}` with --resolver."
     )
 
 

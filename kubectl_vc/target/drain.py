@@ -19,8 +19,8 @@ from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 _MAX_SHOWN = 5
 _POLL_SECONDS = 2.0  # seconds
 _REMAINING_PODS_TEXT = (
-    "pods that a disruption budget keeps, or that nobody would make anew, stay until they are"
-    " deleted (the tenant's Events name them)"
+    "Pods that are protected by a disruption budget, or that have no controller to recreate them,"
+    " stay until they are deleted. Events in the tenant name them."
 )
 
 
@@ -95,18 +95,15 @@ async def run_drain(
                 if left != told:
                     terminal.print_result(f"left in {name}: {format_remaining(left)}")
                     if not told and any(each.pods for each in left):
-                        terminal.print_result(
-                            f"{_REMAINING_PODS_TEXT[0].upper()}{_REMAINING_PODS_TEXT[1:]}."
-                        )
+                        terminal.print_result(_REMAINING_PODS_TEXT)
                     told = left
                 await asyncio.sleep(_POLL_SECONDS)
                 left = await fetch_remaining(home_client, name)
     except TimeoutError as problem:
         raise CliError(
-            f"after {durations.format_elapsed(seconds)} {format_remaining(left)} still has"
-            f" something in {name}:"
-            f"{await _describe_unreachable(home_client, name)} {_REMAINING_PODS_TEXT}; run this"
-            " again then"
+            f"after {durations.format_elapsed(seconds)}, {format_remaining(left)} still has"
+            f" objects in {name}.{await _describe_unreachable(home_client, name)}"
+            f" {_REMAINING_PODS_TEXT} Run the command again then."
         ) from problem
 
 
@@ -120,7 +117,7 @@ async def _describe_unreachable(home_client: Client, name: str) -> str:
     reachable = conditions.find_condition(listed, super_clusters.REACHABLE) or {}
     if reachable.get("status") != "False":
         return ""
-    return f" {name} does not answer, and nothing goes there until it does; and"
+    return f" {name} does not answer, so nothing can be deleted there."
 
 
 async def _withdraw_grants(
@@ -136,7 +133,7 @@ async def _withdraw_grants(
     shown = printers.format_full_name(VIRTUAL_CLUSTERS, metadata["name"])
     if not after:
         terminal.print_warning(
-            f"{shown} was granted {name} alone, and runs in the home cluster from now on."
+            f"{shown} was granted {name} only. New pods run in the home cluster."
         )
     if not dry_run:
         try:
@@ -151,5 +148,7 @@ async def _withdraw_grants(
         except errors.NotFound:
             return
         except errors.Invalid as problem:
-            raise CliError(f"{shown} was changed meanwhile; run this again") from problem
-    terminal.print_result(f"{shown} {'would be granted' if dry_run else 'granted'} {name} no more")
+            raise CliError(
+                f"{shown} was changed by another client. Run the command again."
+            ) from problem
+    terminal.print_result(f"{shown} {'would lose' if dry_run else 'lost'} the grant of {name}")

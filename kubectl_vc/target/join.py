@@ -94,17 +94,17 @@ async def run_join(
             found = await fetch_identity(there)
         if found == home:
             raise CliError(
-                "that is the cluster of the components themselves, which is the SuperCluster"
-                " home; give a kubeconfig of the other cluster"
+                "the kubeconfig is of the home cluster, which is the SuperCluster home. Use a"
+                " kubeconfig of the target cluster."
             )
         known = await _fetch_existing(connection, options)
         if known is None and (
             other := await find_duplicate(connection.super_client, options.name, found)
         ):
             raise CliError(
-                f"that cluster is the SuperCluster {other} already, and a cluster has one name; to"
-                f" renew its account run `kubectl vc target join {other}`, for another name have it"
-                f" leave first (`kubectl vc target leave {other}`)"
+                f"the target cluster is already registered as SuperCluster {other}, and a cluster"
+                f" has only one name. To renew its account, run `kubectl vc target join {other}`."
+                f" To rename it, run `kubectl vc target leave {other}` first."
             )
         plan, options = (
             TargetObjects(home, _choose_mode(known, options)),
@@ -164,17 +164,17 @@ def attribute_to_target() -> Iterator[None]:
             else str(problem)
         )
         remedy = next(
-            (f"; {what}" for kind, what in _ERROR_REMEDIES if isinstance(problem, kind)), ""
+            (f". {what}" for kind, what in _ERROR_REMEDIES if isinstance(problem, kind)), ""
         )
-        raise CliError(f"in the other cluster: {said}{remedy}") from problem
+        raise CliError(f"in the target cluster: {said}{remedy}") from problem
 
 
 _ERROR_REMEDIES: Sequence[tuple[type[errors.KubeError], str]] = (
     (
         errors.Forbidden,
-        "joining and leaving need somebody who may write namespaces and cluster roles there",
+        "Use a user with rights to write namespaces and cluster roles in the target cluster.",
     ),
-    (errors.Untrusted, "check server and certificate-authority-data of its kubeconfig"),
+    (errors.Untrusted, "Check server and certificate-authority-data of its kubeconfig."),
 )
 """Remedies by error. All other errors have a message that is enough by itself."""
 
@@ -190,15 +190,15 @@ def _build_component_endpoint(endpoint: Endpoint, options: JoinOptions) -> Endpo
     problem = secret_kubeconfig.check_not_local(urlsplit(server).hostname or "")
     if problem:
         raise CliError(
-            f"the other cluster's server {server} {problem}; say where the components reach it with"
-            " --server, for example https://10.0.0.5:6443, or on kind"
-            " https://NAME-control-plane:6443"
+            f"the server {server} of the target cluster {problem}. Set its URL for the components"
+            " with --server, for example https://10.0.0.5:6443, or on kind"
+            " https://NAME-control-plane:6443."
         )
     secret_kubeconfig.check_server(shown)
     if not endpoint.ca:
         raise CliError(
-            "the other cluster's kubeconfig names no certificate authority; put it into"
-            " certificate-authority-data, as the components trust nothing else"
+            "the kubeconfig of the target cluster has no certificate authority. Put it into"
+            " certificate-authority-data, because the components trust no other."
         )
     return shown
 
@@ -210,15 +210,15 @@ async def _fetch_existing(connection: SuperConnection, options: JoinOptions) -> 
     except errors.NotFound as problem:
         if not problem.details.get("name"):
             raise CliError(
-                f"this cluster has no SuperClusters; {cli_errors.INSTALL_HINT}"
+                "this cluster has no CustomResourceDefinition of SuperCluster."
+                f" {cli_errors.INSTALL_HINT}"
             ) from problem
         return None
     named = (((found.get("spec") or {}).get("secretRef")) or {}).get("name")
     if named != manifests.build_secret_name(options.name):
         raise CliError(
-            f"there is a SuperCluster {options.name} with a Secret of its own, {named}; choose"
-            " another"
-            f" name, or run `kubectl vc target leave {options.name}` first"
+            f"SuperCluster {options.name} exists with its own Secret {named}. Choose another name,"
+            f" or run `kubectl vc target leave {options.name}` first."
         )
     return found
 
@@ -229,7 +229,8 @@ def _choose_mode(known: Object | None, options: JoinOptions) -> AccessMode:
     mode: AccessMode = options.mode or spec.get("mode") or SuperClusterSpec().mode
     if options.kubelet_authorities and mode != "agent":
         raise CliError(
-            f"--kubelet-ca is of no use in mode {mode}, where no kubelet is asked; add --mode agent"
+            f"--kubelet-ca has no effect in mode {mode}, which does not use kubelets. Add --mode"
+            " agent."
         )
     return mode
 
@@ -266,7 +267,7 @@ def _format_plan(plan: TargetObjects, options: JoinOptions, shown: Endpoint) -> 
         secret["stringData"][secret_kubeconfig.KUBELET_AUTHORITIES_KEY] = authorities
     del secret["data"]
     here = [secret, _build_super_cluster(plan, options)]
-    parts = [("# In the other cluster:\n", there), ("# In this cluster:\n", here)]
+    parts = [("# In the target cluster:\n", there), ("# In the home cluster:\n", here)]
     return "".join(
         head + "".join(f"---\n{to_yaml(body)}" for body in bodies) for head, bodies in parts
     )
@@ -290,7 +291,7 @@ async def _create_account(
     for resource, body in plan.build_objects(lasting=not options.token_seconds):
         await target_client.apply(resource, body, field_manager=FIELD_MANAGER)
         name = printers.format_full_name(resource, body["metadata"]["name"])
-        terminal.print_result(f"{name} applied in the other cluster")
+        terminal.print_result(f"{name} applied in the target cluster")
     if not options.token_seconds:
         return await _fetch_lasting_token(target_client, plan.namespace)
     answer = await target_client.create(
@@ -320,9 +321,9 @@ async def _wait_for_namespace_deletion(target_client: Client, namespace: str) ->
         return
     except TimeoutError:
         raise CliError(
-            f"in the other cluster the namespace {namespace} is still being removed after"
-            f" {durations.format_elapsed(NAMESPACE_DELETION_SECONDS)}; see what holds it, and"
-            " join again"
+            f"in the target cluster, the namespace {namespace} is still being deleted after"
+            f" {durations.format_elapsed(NAMESPACE_DELETION_SECONDS)}. Find out what blocks it,"
+            " then join again."
         ) from None
 
 
@@ -337,10 +338,9 @@ async def _fetch_lasting_token(target_client: Client, namespace: str) -> str:
                 await asyncio.sleep(_POLL_SECONDS)
     except TimeoutError:
         raise CliError(
-            f"the other cluster wrote no token into the Secret {namespace}/{TOKEN_SECRET} within"
-            f" {durations.format_elapsed(TOKEN_WAIT_SECONDS)}; see whether its controller"
-            " manager runs, or use"
-            " --expires"
+            f"the target cluster wrote no token into the Secret {namespace}/{TOKEN_SECRET} within"
+            f" {durations.format_elapsed(TOKEN_WAIT_SECONDS)}. Check that its controller manager"
+            " runs, or use --expires."
         ) from None
 
 
@@ -386,10 +386,10 @@ async def _wait_until_usable(
         except TimeoutError:
             terminal.print_result(doctor.build_table(doctor.list_check_results(found)))
             raise CliError(
-                f"SuperCluster {name} is not usable after {durations.format_elapsed(seconds)}:"
+                f"SuperCluster {name} is not ready after {durations.format_elapsed(seconds)}:"
                 f" {_describe_reason(found)}"
             ) from None
-        progress.finish_step(f"SuperCluster {name} is usable")
+        progress.finish_step(f"SuperCluster {name} is ready")
 
 
 def _is_usable(body: Object) -> bool:
@@ -402,4 +402,4 @@ def _describe_reason(body: Object) -> str:
     found = conditions.find_condition(
         (body.get("status") or {}).get("conditions"), super_clusters.READY
     )
-    return str((found or {}).get("message") or "vc-manager has not looked at it yet")
+    return str((found or {}).get("message") or "vc-manager has not checked it yet")

@@ -48,7 +48,7 @@ async def run_leave(
     dry_run: bool,
 ) -> None:
     """Remove the SuperCluster, its Secret and the account."""
-    manifests.check_target_name(options.name, home="it cannot leave")
+    manifests.check_target_name(options.name, home="It cannot leave.")
     done = "would be deleted" if dry_run else "deleted"
     async with connect_super_cluster(access) as connection:
         here = connection.super_client
@@ -58,7 +58,8 @@ async def run_leave(
             if ignore_not_found:
                 return
             raise CliError(
-                f"there is no SuperCluster {options.name}; see `kubectl vc target list`"
+                f"SuperCluster {options.name} was not found. List all with `kubectl vc target"
+                " list`."
             ) from problem
         if options.drains:
             await drain.run_drain(
@@ -93,17 +94,16 @@ async def run_leave(
         terminal.print_warning(_describe_shared(other))
         return
     terminal.print_warning(
-        "The account in the other cluster is still there. Run there: kubectl delete"
+        "The account in the target cluster still exists. Run there: kubectl delete"
         f" clusterrolebinding,clusterrole {plan.role_name} {plan.agent_role_name}"
-        " --ignore-not-found &&"
-        f" kubectl delete namespace {plan.namespace} --ignore-not-found"
+        f" --ignore-not-found && kubectl delete namespace {plan.namespace} --ignore-not-found"
     )
 
 
 def _describe_shared(other: str) -> str:
     return (
-        f"The account in the other cluster stays: that cluster is the SuperCluster {other}, too,"
-        " which uses it."
+        f"The account in the target cluster stays, because the SuperCluster {other} of the same"
+        " cluster uses it."
     )
 
 
@@ -111,10 +111,9 @@ def _check_not_in_use(name: str, left: Sequence[RemainingObjects]) -> None:
     """Raise CliProblem while a VirtualCluster may have something in a target."""
     if left:
         raise CliError(
-            f"{drain.format_remaining(left)} may run pods in {name}; take it out of spec.targets"
-            " of these"
-            " VirtualClusters first and wait until it is gone from their status, or have both done"
-            f" by `kubectl vc target leave {name} --drain`"
+            f"{drain.format_remaining(left)} may run pods in {name}. Remove it from spec.targets"
+            " of these VirtualClusters first, and wait until it is removed from their status."
+            f" `kubectl vc target leave {name} --drain` does both."
         )
 
 
@@ -146,13 +145,14 @@ async def _delete_account(
             continue
         if not plan.is_own_object(found["metadata"]):
             terminal.print_warning(
-                f"{printers.format_full_name(resource, name)} is somebody else's, and stays."
+                f"{printers.format_full_name(resource, name)} was not created by `kubectl vc"
+                " target join`, and stays."
             )
             continue
         await _delete_object(target_client, resource, found, dry_run=dry_run)
         done = "would be deleted" if dry_run else "deleted"
         terminal.print_result(
-            f"{printers.format_full_name(resource, name)} {done} in the other cluster"
+            f"{printers.format_full_name(resource, name)} {done} in the target cluster"
         )
 
 

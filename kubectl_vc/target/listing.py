@@ -32,7 +32,7 @@ async def run_target_list(access: ConfigFlags, terminal: Terminal, *, form: Outp
     elif items:
         terminal.print_result(build_table(items, now=datetime.now(UTC), form=form))
     else:
-        terminal.print_warning("No SuperClusters found; `kubectl vc target join` makes one.")
+        terminal.print_warning("No SuperClusters found. Add one with `kubectl vc target join`.")
 
 
 async def fetch_super_clusters(super_client: Client) -> list[Object]:

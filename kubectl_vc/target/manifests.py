@@ -221,16 +221,16 @@ def build_kubeconfig(
     return to_yaml(document).encode()
 
 
-def check_target_name(name: str, *, home: str = "choose another one") -> str:
+def check_target_name(name: str, *, home: str = "Choose another name.") -> str:
     """Return the name of a target. Raises CliProblem for an invalid name.
 
     `home_identity` is the remedy in the message for the home cluster's name.
     """
     if name == HOME:
-        raise CliError(f"{HOME} is the name of the cluster of the components themselves; {home}")
+        raise CliError(f"{HOME} is the name of the home cluster. {home}")
     if not names.is_dns_label(name) or len(name) > MAX_TARGET_NAME:
         rule = names.describe_label_rule(MAX_TARGET_NAME)
-        raise CliError(f"{name!r} is no name for a SuperCluster; use {rule}")
+        raise CliError(f"{name!r} is not a valid name of a SuperCluster. Use {rule}.")
     return name
 
 
@@ -254,9 +254,13 @@ def parse_resolvers(given: Iterable[str]) -> list[str]:
         except ValueError:
             raise CliError(f"--resolver {text!r} is not an IP address") from None
         if "%" in text:
-            raise CliError(f"--resolver {text!r} names an interface, which means nothing elsewhere")
+            raise CliError(
+                f"--resolver {text!r} names an interface, which other machines do not have"
+            )
     if len(found) > MAX_RESOLVERS:
-        raise CliError(f"--resolver is given {len(found)} times; a pod has {MAX_RESOLVERS} at most")
+        raise CliError(
+            f"--resolver is used {len(found)} times. A pod can have at most {MAX_RESOLVERS}."
+        )
     return found
 
 

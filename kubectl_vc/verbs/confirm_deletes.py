@@ -36,7 +36,8 @@ async def run_confirm_deletes(access: ConfigFlags, terminal: Terminal, *, name: 
             field_manager="kubectl-vc",
         )
     terminal.print_result(
-        f"{printers.format_full_name(VIRTUAL_CLUSTERS, name)} deletes confirmed (store {store})"
+        f"{printers.format_full_name(VIRTUAL_CLUSTERS, name)}: deletes confirmed for the etcd with"
+        f" kube-system {store}"
     )
 
 
@@ -48,14 +49,14 @@ def held_store(shown: str, body: Mapping[str, Any]) -> str:
     status = body.get("status") or {}
     held = conditions.find_condition(status.get("conditions"), wellknown.DELETES_HELD) or {}
     if held.get("status") != "True":
-        raise CliError(f"no deletes of {shown} are held, so there is nothing to confirm")
+        raise CliError(f"{shown} has no held deletes, so there is nothing to confirm")
     store = status.get("heldStore")
     if store is None:
         raise cli_errors.missing_field(shown, held, "heldStore", writer="syncer")
     uid = str(store.get("uid") or "")
     if not uid:
         raise CliError(
-            f"{shown}: the field status.heldStore names no store, because the tenant's etcd has no"
+            f"{shown}: the field status.heldStore has no UID, because the tenant's etcd has no"
             " Namespace kube-system yet. Wait until the tenant's API server has created it, then"
             " run the command again."
         )

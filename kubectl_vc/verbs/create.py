@@ -50,11 +50,10 @@ async def run_create(
         if wishes.kubeconfig is not None and not await kubeconfig.may_fetch_kubeconfig(connection):
             raise CliError(
                 f"you may not get the Secret {kubeconfig.ADMIN_KUBECONFIG} in the namespace of a"
-                " new tenant,"
-                " so the kubeconfig could not be fetched; nothing was created: leave -o out, and"
-                " ask an administrator of the super cluster for the file when the VirtualCluster"
-                f" is ready, or for the ClusterRole {kubeconfig.ROLE} in the whole cluster, which"
-                " reads the kubeconfigs of all tenants"
+                " new tenant, so the kubeconfig could not be fetched. Nothing was created. Leave"
+                " -o out, and ask an administrator of the super cluster for the kubeconfig when"
+                f" the VirtualCluster is ready. Or ask for the ClusterRole {kubeconfig.ROLE} in"
+                " the whole cluster, which reads the kubeconfigs of all tenants."
             )
         given = manifest.cluster_version if makes_version else None
         made = await _create_both(connection, given, wanted)
@@ -100,10 +99,9 @@ async def _check_request(
         raise CliError(await _describe_unknown_version(connection, name))
     if there is not None and given is not None and there.get("spec") != given["spec"]:
         raise CliError(
-            f"{cli_errors.describe_object(CLUSTER_VERSIONS, name)} exists already and is another"
-            " one than"
-            " in the file; other tenants may use it, so rename yours, or change it with kubectl"
-            " apply -f"
+            f"{cli_errors.describe_object(CLUSTER_VERSIONS, name)} exists already and differs from"
+            " the one in the file. Other tenants may use it. Rename yours, or change it with"
+            " kubectl apply -f."
         )
     makes_version = there is None
     if makes_version and given is not None:
@@ -125,9 +123,9 @@ async def _describe_unknown_version(connection: SuperConnection, name: str) -> s
     found = await connection.super_client.list(CLUSTER_VERSIONS)
     known = sorted(item["metadata"]["name"] for item in found.get("items") or [])
     choice = (
-        f"choose one of {', '.join(known)}" if known else "there is none yet, so apply one first"
+        f"Choose one of {', '.join(known)}." if known else "There is none yet. Apply one first."
     )
-    return f"spec.clusterVersionName: there is no ClusterVersion {name}; {choice}"
+    return f"spec.clusterVersionName: ClusterVersion {name} was not found. {choice}"
 
 
 async def _create_both(
@@ -168,10 +166,10 @@ async def _create_object(
             dry_run=dry_run,
         )
     except errors.AlreadyExists as problem:
-        hint = f", or get its kubeconfig with `kubectl vc kubeconfig {name} -n {namespace}`"
+        hint = f", or get its kubeconfig with `kubectl vc kubeconfig {name} -n {namespace}`."
         raise CliError(
-            f"{cli_errors.describe_object(resource, name, namespace)} exists already; choose"
-            " another name" + ("" if is_version else hint)
+            f"{cli_errors.describe_object(resource, name, namespace)} exists already. Choose"
+            " another name" + ("." if is_version else hint)
         ) from problem
 
 

@@ -53,7 +53,8 @@ def load_source(source: str) -> bytes:
         raise CliError(f"{_describe_source(source)} cannot be read: {reason}") from problem
     if len(content) > MAX_BYTES:
         raise CliError(
-            f"{_describe_source(source)} is larger than {MAX_BYTES} bytes; is it the right one?"
+            f"{_describe_source(source)} is larger than {MAX_BYTES} bytes. Check that it is the"
+            " right file."
         )
     return content
 
@@ -68,13 +69,13 @@ def parse_manifest(content: bytes, source: str) -> CreateManifest:
     if len(tenants) != 1:
         number = len(tenants) or "no"
         raise CliError(
-            f"{where} has {number} VirtualCluster{'' if len(tenants) == 0 else 's'}; give one in"
-            " each file, alone or with its ClusterVersion"
+            f"{where} has {number} VirtualCluster{'' if len(tenants) == 0 else 's'}. Use one in"
+            " each file, alone or with its ClusterVersion."
         )
     if len(versions) > 1:
         raise CliError(
-            f"{where} has {len(versions)} ClusterVersions; keep the one that the VirtualCluster"
-            " names, and make the others with kubectl apply -f"
+            f"{where} has {len(versions)} ClusterVersions. Keep the one that the VirtualCluster"
+            " names, and create the others with kubectl apply -f."
         )
     return _check_manifest(CreateManifest(tenants[0], versions[0] if versions else None), where)
 
@@ -100,12 +101,12 @@ def with_namespace(body: Mapping[str, Any], namespace: str, *, is_explicit: bool
     written = metadata.get("namespace")
     if written and is_explicit and written != namespace:
         raise CliError(
-            f"metadata.namespace is {written}, but -n says {namespace}; leave one of the two out"
+            f"metadata.namespace is {written}, but -n is {namespace}. Leave one of the two out."
         )
     chosen = written or namespace
     if not names.is_dns_label(chosen):
         raise CliError(
-            f"metadata.namespace: {chosen!r} is not a DNS label; use {names.describe_label_rule()}"
+            f"metadata.namespace: {chosen!r} is not a DNS label. Use {names.describe_label_rule()}."
         )
     try:
         names.build_root_namespace(chosen, metadata["name"], "")
@@ -122,13 +123,15 @@ def _load_documents(content: bytes, where: str) -> list[Any]:
         orjson.dumps(documents)
     except _UnsafeYamlError as problem:
         raise CliError(
-            f"{where} cannot be taken: {_describe_position(problem)}; write it out"
+            f"{where} cannot be read: {_describe_position(problem)}. Write it without aliases or"
+            " nesting."
         ) from problem
     except (yaml.YAMLError, UnicodeDecodeError) as problem:
         raise CliError(f"{where} is not YAML or JSON: {_describe_position(problem)}") from problem
     except _YAML_VALUE_ERRORS as problem:
         raise CliError(
-            f"{where} holds a value that is none of JSON: {problem}; quote it, or write it plainly"
+            f"{where} has a value that JSON does not have: {problem}. Quote it, or write it in a"
+            " simple form."
         ) from problem
     return documents
 
@@ -158,9 +161,7 @@ class _ManifestLoader(yaml.SafeLoader):
             inner = node.value if isinstance(node, yaml.CollectionNode) else ()
             self._sizes[node] = 1 + sum(self._size(each) for each in inner)
         elif node not in self._sizes:
-            raise _UnsafeYamlError(
-                event, f"the alias {event.anchor} is inside of what it stands for"
-            )
+            raise _UnsafeYamlError(event, f"the alias {event.anchor} refers to itself")
         if self._sizes[node] > MAX_VALUES:
             raise _UnsafeYamlError(event, f"with its aliases it has more than {MAX_VALUES} values")
         return node
@@ -176,7 +177,7 @@ class _ManifestLoader(yaml.SafeLoader):
             key = key_node.value if isinstance(key_node, yaml.ScalarNode) else None
             if key is not None and key != "<<" and key in seen:
                 raise yaml.constructor.ConstructorError(
-                    None, None, f"the key {key!r} is given twice", key_node.start_mark
+                    None, None, f"the key {key!r} is duplicated", key_node.start_mark
                 )
             seen.add(key)
         return super().construct_mapping(node, deep=deep)
@@ -203,36 +204,41 @@ def _flatten_lists(documents: Sequence[Any], where: str) -> list[Any]:
         is_list = isinstance(each, dict) and each.get("kind") == "List"
         items = each.get("items") or [] if is_list else [each]
         if not isinstance(items, list):
-            raise CliError(f"{where}: items of the List is no list; write each object with a -")
+            raise CliError(
+                f"{where}: items of the List is not a list. Write each object with a `-`."
+            )
         flat += items
     return flat
 
 
 def _check_object(document: Any, where: str) -> Mapping[str, Any]:
     if not isinstance(document, dict) or not document.get("kind"):
-        raise CliError(f"{where} is not a Kubernetes object: it has no kind; is it the right file?")
+        raise CliError(
+            f"{where} is not a Kubernetes object, because it has no kind. Check that it is the"
+            " right file."
+        )
     kind, version = document["kind"], document.get("apiVersion")
     resource = _RESOURCES_BY_KIND.get(kind) if isinstance(kind, str) else None
     if resource is None:
         raise CliError(
-            f"{where} has an object of kind {kind}; only a VirtualCluster and its ClusterVersion"
-            " are taken, so apply the rest with kubectl apply -f"
+            f"{where} has an object of kind {kind}. Only a VirtualCluster and its ClusterVersion"
+            " are allowed. Apply other objects with kubectl apply -f."
         )
     if version != resource.api_version:
         raise CliError(
-            f"{where}: apiVersion of the {kind} is {version or 'missing'}; write"
-            f" {resource.api_version}"
+            f"{where}: apiVersion of the {kind} is {version or 'missing'}. Write"
+            f" {resource.api_version}."
         )
     metadata, spec = document.get("metadata"), document.get("spec")
     name = metadata.get("name") if isinstance(metadata, dict) else None
     if not isinstance(metadata, dict) or name is None:
-        raise CliError(f"{where}: the {kind} has no metadata.name; give it one")
+        raise CliError(f"{where}: the {kind} has no metadata.name. Add one.")
     if not isinstance(name, str):
-        raise CliError(f"{where}: metadata.name of the {kind} is no text; quote it")
+        raise CliError(f"{where}: metadata.name of the {kind} is not a string. Quote it.")
     if not isinstance(metadata.get("namespace", ""), str):
-        raise CliError(f"{where}: metadata.namespace of the {kind} is no text; quote it")
+        raise CliError(f"{where}: metadata.namespace of the {kind} is not a string. Quote it.")
     if not isinstance(spec, dict):
-        raise CliError(f"{where}: spec of the {kind} {metadata['name']} is missing; add it")
+        raise CliError(f"{where}: spec of the {kind} {metadata['name']} is missing. Add it.")
     return document
 
 
@@ -240,17 +246,17 @@ def _check_manifest(manifest: CreateManifest, where: str) -> CreateManifest:
     wanted = manifest.virtual_cluster["spec"].get("clusterVersionName")
     if wanted is None or wanted == "":
         raise CliError(
-            f"{where}: spec.clusterVersionName is missing; name a ClusterVersion (see them with"
-            " `kubectl get clusterversions`)"
+            f"{where}: spec.clusterVersionName is missing. Add the name of a ClusterVersion (list"
+            " them with `kubectl get clusterversions`)."
         )
     if not isinstance(wanted, str):
-        raise CliError(f"{where}: spec.clusterVersionName is no text; quote it")
+        raise CliError(f"{where}: spec.clusterVersionName is not a string. Quote it.")
     _require_name(wanted, f"{where}: spec.clusterVersionName")
     given = manifest.cluster_version
     if given is not None and given["metadata"]["name"] != wanted:
         raise CliError(
-            f"{where}: spec.clusterVersionName is {wanted}, but the ClusterVersion in the same file"
-            f" is called {given['metadata']['name']}; make them the same"
+            f"{where}: spec.clusterVersionName is {wanted}, but the ClusterVersion in the same"
+            f" file is {given['metadata']['name']}. Use the same name."
         )
     return manifest
 
@@ -258,8 +264,8 @@ def _check_manifest(manifest: CreateManifest, where: str) -> CreateManifest:
 def _require_name(wanted: str, what: str) -> None:
     if not names.is_dns_subdomain(wanted):
         raise CliError(
-            f"{what} {wanted!r} is no name that an object can have; use lower-case letters, digits,"
-            " hyphens and dots"
+            f"{what} {wanted!r} is not a valid object name. Use lower-case letters, digits,"
+            " hyphens and dots."
         )
 
 

@@ -57,7 +57,7 @@ async def run_get(
             )
         except errors.Forbidden as problem:
             terminal.print_warning(
-                f"The super side is not shown: {cli_errors.describe_error(problem)}."
+                f"Objects in the super cluster are not shown: {cli_errors.describe_error(problem)}"
             )
             return
     terminal.print_result(build_super_tables(found, now))
@@ -67,7 +67,7 @@ def build_conditions_table(body: Mapping[str, Any], now: datetime) -> str:
     """Return the conditions as a table, the summary first and then in work order."""
     found = (body.get("status") or {}).get("conditions") or []
     if not found:
-        return "\nCONDITIONS: none yet; is vc-manager running?\n"
+        return "\nCONDITIONS: none yet. Check that vc-manager is running.\n"
     rows = [
         (
             each["type"],

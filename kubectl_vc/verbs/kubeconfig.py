@@ -41,7 +41,7 @@ async def run_kubeconfig(
         return
     files.write_private(output, content, force=force)
     terminal.print_warning(
-        f"{output} written; use it with `kubectl --kubeconfig {output} get namespaces`"
+        f"{output} written. Use it with `kubectl --kubeconfig {output} get namespaces`."
     )
 
 
@@ -55,22 +55,21 @@ async def fetch_kubeconfig(connection: SuperConnection, body: Mapping[str, Any])
         blocker = readiness.assess_readiness(body).blocker
         raise CliError(
             f"{shown} has no kubeconfig yet"
-            + (f", because it waits for {blocker}" if blocker else "")
-            + f"; see `kubectl vc get {tenant.name} -n {tenant.namespace}`"
+            + (f", because it waits for {str(blocker).removesuffix('.')}" if blocker else "")
+            + f". Check it with `kubectl vc get {tenant.name} -n {tenant.namespace}`."
         ) from problem
     except errors.Forbidden as problem:
         raise CliError(
-            f"you may not get the Secret {ADMIN_KUBECONFIG} in the namespace {tenant.root},"
-            " which holds the"
-            f" kubeconfig of {shown}; {describe_grant(tenant.root, problem)}"
+            f"you may not get the Secret {ADMIN_KUBECONFIG} in the namespace {tenant.root}, which"
+            f" has the kubeconfig of {shown}. {describe_grant(tenant.root, problem)}"
         ) from problem
     content = _decode_value(secret, tenant.root)
     try:
         loading.load_tenant_kubeconfig(content)
     except errors.CredentialsError as problem:
         raise CliError(
-            f"the kubeconfig of {shown} cannot be used safely: {problem}; vc-manager writes the"
-            f" Secret {tenant.root}/{ADMIN_KUBECONFIG} anew when you delete it"
+            f"the kubeconfig of {shown} cannot be used safely: {problem}. Delete the Secret"
+            f" {tenant.root}/{ADMIN_KUBECONFIG}, and vc-manager creates it again."
         ) from problem
     return content
 
@@ -100,7 +99,7 @@ def describe_grant(root: str, problem: errors.Forbidden) -> str:
     refused = cli_errors.parse_denial(cli_errors.get_server_message(problem))
     user = refused.user if refused else "YOU"
     return (
-        "ask an administrator of the super cluster for the file, or to run: kubectl create"
+        "Ask an administrator of the super cluster for the kubeconfig, or to run: kubectl create"
         f" rolebinding {ADMIN_KUBECONFIG} --namespace {root} --clusterrole {ROLE} --user {user}"
     )
 
@@ -109,8 +108,7 @@ def _decode_value(secret: Mapping[str, Any], root: str) -> bytes:
     encoded = (secret.get("data") or {}).get(ADMIN_KUBECONFIG)
     if not encoded:
         raise CliError(
-            f"the Secret {root}/{ADMIN_KUBECONFIG} has no key {ADMIN_KUBECONFIG}; vc-manager"
-            " writes it anew when you"
-            " delete it"
+            f"the Secret {root}/{ADMIN_KUBECONFIG} has no key {ADMIN_KUBECONFIG}. Delete the"
+            " Secret, and vc-manager creates it again."
         )
     return base64.b64decode(encoded)

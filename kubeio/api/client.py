@@ -368,7 +368,9 @@ class Client:
             found = None
         if not isinstance(found, dict):
             where = self._transport.describe_request(method, path)
-            raise errors.Unavailable(f"{where}: the answer is no JSON object; is a proxy between?")
+            raise errors.Unavailable(
+                f"{where}: the answer is not a JSON object. Check for a proxy in between"
+            )
         return found
 
 
@@ -377,7 +379,7 @@ def _build_path(resource: Resource, namespace: str, name: str = "", subresource:
     if not (_match_plain_name(namespace) and _match_plain_name(name)):
         for part in (namespace, name):
             if part in (".", ".."):
-                raise ValueError(f"{part!r} is no name")
+                raise ValueError(f"{part!r} is not a name")
         namespace, name = quote(namespace, safe=""), quote(name, safe=":")
     return resource.build_path(namespace, name, subresource)
 
@@ -388,7 +390,9 @@ def _require_name(name: str) -> str:
     Raise ValueError if it is empty, as the path would be the whole collection's.
     """
     if not name:
-        raise ValueError("the object has no name; without one the request would mean all of them")
+        raise ValueError(
+            "the object has no name. Without a name the request would apply to all objects"
+        )
     return name
 
 

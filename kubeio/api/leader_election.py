@@ -118,7 +118,9 @@ class LeaderElector:
     ) -> None:
         """Set up a candidate. Only one process may use an `build_identity` at a time."""
         if not renew_deadline < duration:
-            raise ValueError("renew_deadline must be shorter than duration, or nothing is fenced")
+            raise ValueError(
+                "renew_deadline must be shorter than duration, otherwise writes are not fenced"
+            )
         self.identity = identity
         self.is_held = False
         self._client = client
@@ -162,8 +164,8 @@ class LeaderElector:
         """
         if not self.is_held or self._clock() >= self._renewed_at + self._renew_deadline:
             raise errors.Fenced(
-                f"nothing is written: the lease {self._namespace}/{self._name} was not renewed in"
-                " time, and another process may hold it"
+                f"not written: the Lease {self._namespace}/{self._name} was not renewed in time,"
+                " and another process may hold it"
             )
 
     async def _cancel_and_wait(self, task: "asyncio.Future[Any]") -> None:
@@ -174,7 +176,7 @@ class LeaderElector:
         await asyncio.wait((task,))
         problem = None if task.cancelled() else task.exception()
         if problem is not None:
-            self._logger.error("lease.scope_ended_badly", exc_info=problem)
+            self._logger.error("lease.scope_failed", exc_info=problem)
 
     async def _acquire(self) -> None:
         waiting = ""

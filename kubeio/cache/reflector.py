@@ -266,7 +266,7 @@ class Reflector:
         """Compare revisions after a break, because a restored etcd would send no events."""
         newest = parse_revision((await self._fetch_page("", limit=1)).metadata.resource_version)
         if newest < self.position:
-            self._logger.warning("watch.store_went_back", seen=self.position, now=newest)
+            self._logger.warning("watch.revision_decreased", seen=self.position, now=newest)
             self._resume_version = ""
         self._must_check_history = False
 
@@ -341,7 +341,9 @@ class Reflector:
             # An empty page is allowed. A server that repeats its pages has no last one.
             barren = 0 if len(found) > known else barren + 1
             if barren == _MAX_EMPTY_PAGES:
-                raise errors.Unavailable(f"the server's list has no end: {barren} pages, no news")
+                raise errors.Unavailable(
+                    f"the server's list does not end: {barren} pages without new objects"
+                )
         await self._replace_store(found, page.metadata.resource_version)
 
     async def _fetch_page(self, token: str, *, limit: int) -> _Page:
@@ -417,7 +419,7 @@ class Reflector:
             return
         number = parse_revision(resource_version)
         if number < self.position and not restart:
-            raise errors.Gone(f"the server's revision went back from {self.position} to {number}")
+            raise errors.Gone(f"the server's revision decreased from {self.position} to {number}")
         self._resume_version = resource_version
         self.position = number
         self.revision = max(self.revision, number)

@@ -58,13 +58,13 @@ class Credentials:
             token = file.read_text(encoding="ascii").strip()
         except (OSError, UnicodeDecodeError) as problem:
             raise CredentialsError(
-                f"the token for {self._title} cannot be read from {file}; mount it again"
+                f"the token for {self._title} cannot be read from {file}. Mount it again"
             ) from problem
         if not token:
             raise CredentialsError(f"the token file {file} for {self._title} is empty")
         if not is_header_value(token):
             raise CredentialsError(
-                f"the token file {file} for {self._title} holds more than a token; write it anew"
+                f"the token file {file} for {self._title} has more than a token. Write it again"
             )
         self._header = f"Bearer {token}"
 

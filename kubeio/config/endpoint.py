@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from kubeio.errors import CredentialsError
 
 NO_SERVER_MESSAGE = (
-    "the server is not the URL of an API server; write it like https://10.0.0.5:6443"
+    "the server is not the URL of an API server. Write it like https://10.0.0.5:6443"
 )
 _PRINTABLE = re.compile(r"[\x21-\x7e]+")
 
@@ -64,20 +64,20 @@ class Endpoint:
         ):
             raise CredentialsError(NO_SERVER_MESSAGE)
         if not _is_host_name(self.tls_server_name):
-            raise CredentialsError("the TLS server name is no name of a host; write it anew")
+            raise CredentialsError("the TLS server name is not a host name. Correct it")
         if self.token and not is_header_value(self.token):
-            raise CredentialsError("the token has characters that no token has; write it anew")
+            raise CredentialsError("the token has characters that no token has. Write it again")
         if url.scheme == "http" and _is_loopback(url.hostname or ""):
             return
         if url.scheme != "https" or not url.hostname:
             raise CredentialsError(  # quotes nothing: a password may stand in a URL
-                "the server is no https URL, like https://10.0.0.5:6443; only a loopback address"
-                " may be reached without TLS"
+                "the server is not an https URL. Write it like https://10.0.0.5:6443. Only a"
+                " loopback address may be used without TLS"
             )
         if bool(self.client_cert) != bool(self.client_key):
             raise CredentialsError(
-                f"the credentials for {self.server} have a client certificate or a key without"
-                " the other; give both"
+                f"the credentials for {self.server} have a client certificate or a key without the"
+                " other. Set both"
             )
 
     def __repr__(self) -> str:

@@ -58,7 +58,7 @@ class KubeconfigSection:
         if value is None or value == "":
             return ""
         if not isinstance(value, str):
-            raise CredentialsError(f"{self.describe_field(field)} is no text; quote it")
+            raise CredentialsError(f"{self.describe_field(field)} is not a string. Quote it")
         return value.strip()
 
     def get_inline_data(self, field: str) -> bytes:
@@ -67,7 +67,7 @@ class KubeconfigSection:
             return base64.b64decode(self.get_text(field), validate=True)
         except (binascii.Error, ValueError) as problem:
             raise CredentialsError(
-                f"{self.describe_field(field)} is not base64; write what `base64 -w0` prints"
+                f"{self.describe_field(field)} is not base64. Write the output of `base64 -w0`"
             ) from problem
 
     def get_section(self, field: str, example: str) -> "KubeconfigSection":
@@ -78,7 +78,8 @@ class KubeconfigSection:
         value = self.fields.get(field)
         if value is not None and not isinstance(value, dict):
             raise CredentialsError(
-                f"{self.describe_field(field)} is no object; it takes fields, such as {example}"
+                f"{self.describe_field(field)} is not an object. It must have fields, such as"
+                f" {example}"
             )
         inside = f"{self.where}.{field}" if self.where else field
         return KubeconfigSection(self.title, inside, value or {})
@@ -121,13 +122,13 @@ class Kubeconfig:
         if wanted and wanted in there:
             return there[wanted]
         missing = f"context {wanted!r}" if wanted else "current-context"
-        remedy = "name a context that it has"
+        remedy = "Use the name of an existing context"
         if flag:
             shown = ", ".join([*there][:_MAX_SHOWN_CONTEXTS]) + (
                 ", ..." if len(there) > _MAX_SHOWN_CONTEXTS else ""
             )
-            remedy = f"give {flag} NAME, with one of: {shown}" if there else "it has no contexts"
-        raise CredentialsError(f"{self.title} has no {missing}; {remedy}")
+            remedy = f"Use {flag} NAME, with one of: {shown}" if there else "It has no contexts"
+        raise CredentialsError(f"{self.title} has no {missing}. {remedy}")
 
 
 def parse_kubeconfig(content: bytes, title: str = UNNAMED_TITLE) -> Kubeconfig:
@@ -152,13 +153,14 @@ def _parse_entries(whole: KubeconfigSection, many: str) -> dict[str, KubeconfigS
     listed = whole.fields.get(many)
     if listed is not None and not isinstance(listed, list):
         raise CredentialsError(
-            f"{whole.describe_field(many)} is no list; it takes objects with name and {one}"
+            f"{whole.describe_field(many)} is not a list. It must have objects with name and {one}"
         )
     found: dict[str, KubeconfigSection] = {}
     for index, fields in enumerate(listed or ()):
         if not isinstance(fields, dict):
             raise CredentialsError(
-                f"{whole.describe_field(many)}[{index}] is no object; it takes name and {one}"
+                f"{whole.describe_field(many)}[{index}] is not an object. It must have name and"
+                f" {one}"
             )
         entry = KubeconfigSection(whole.title, f"{many}[{index}]", fields)
         found.setdefault(entry.get_text("name"), entry.get_section(one, example))
@@ -168,14 +170,14 @@ def _parse_entries(whole: KubeconfigSection, many: str) -> dict[str, KubeconfigS
 def _load_document(content: bytes, title: str) -> dict[str, Any]:
     if len(content) > MAX_KUBECONFIG:
         raise CredentialsError(
-            f"{title} has {len(content)} bytes; at most {MAX_KUBECONFIG} are read"
+            f"{title} has {len(content)} bytes, and the limit is {MAX_KUBECONFIG}"
         )
     try:
         document = yaml.load(content, Loader=_KubeconfigLoader)  # noqa: S506 - a SafeLoader, see below
     except (yaml.YAMLError, RecursionError, *_YAML_VALUE_ERRORS) as problem:
         # The parser's own message quotes the text around the fault, which may be a key.
         mark = getattr(problem, "problem_mark", None)
-        where = f"; see line {mark.line + 1}, column {mark.column + 1}" if mark else ""
+        where = f". See line {mark.line + 1}, column {mark.column + 1}" if mark else ""
         raise CredentialsError(f"{title} is not the YAML of one document{where}") from problem
     if not isinstance(document, dict) or document.get("kind", "Config") != "Config":
         raise CredentialsError(f"{title} is not an object of kind Config")
@@ -188,5 +190,5 @@ class _KubeconfigLoader(yaml.SafeLoader):
     def compose_node(self, parent: yaml.Node | None, index: Any) -> yaml.Node | None:
         if self.check_event(yaml.AliasEvent):
             mark = self.peek_event().start_mark  # type: ignore[no-untyped-call]
-            raise yaml.MarkedYAMLError(problem="aliases are not taken", problem_mark=mark)
+            raise yaml.MarkedYAMLError(problem="aliases are not allowed", problem_mark=mark)
         return super().compose_node(parent, index)

@@ -39,7 +39,7 @@ def load_in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
     port = os.environ.get("KUBERNETES_SERVICE_PORT", "443")
     if not host:
         raise CredentialsError(
-            "this is no pod: KUBERNETES_SERVICE_HOST is not set; give --kubeconfig FILE"
+            "this is not a pod, because KUBERNETES_SERVICE_HOST is not set. Use --kubeconfig FILE"
         )
     authority, token_file = directory / "ca.crt", directory / "token"
     try:
@@ -47,8 +47,8 @@ def load_in_cluster(directory: Path = ACCOUNT_DIRECTORY) -> Endpoint:
         token_file.read_bytes()
     except OSError as problem:
         raise CredentialsError(
-            f"the account of this pod cannot be read from {directory} ({problem.strerror}); mount"
-            " a service account token"
+            f"the service account of this pod cannot be read from {directory}"
+            f" ({problem.strerror}). Mount a service account token"
         ) from problem
     shown = f"[{host}]" if ":" in host else host
     return Endpoint(
@@ -87,8 +87,8 @@ def load_secret_kubeconfig(
     ca = cluster.get_inline_data("certificate-authority-data")
     if not ca:
         raise CredentialsError(
-            "the kubeconfig has no certificate-authority-data; without it the server could be"
-            " anybody"
+            "the kubeconfig has no certificate-authority-data, so the server cannot be verified."
+            " Add it"
         )
     return Endpoint(
         server=server or cluster.get_text("server"),
@@ -120,9 +120,8 @@ async def load_user_kubeconfig(
     cluster, user = _select_context(document, document.get_context(context, flag=context_flag))
     if cluster.fields.get("insecure-skip-tls-verify"):
         raise CredentialsError(
-            f"{cluster.describe_field()} says insecure-skip-tls-verify, which this program does"
-            " not do; put"
-            " the authority into certificate-authority-data instead"
+            f"{cluster.describe_field()} has insecure-skip-tls-verify, which is not supported. Put"
+            " the CA into certificate-authority-data instead"
         )
     if any(user.fields.get(plugin) for plugin in _PLUGINS):
         user = dataclasses.replace(user, fields=await _log_in(user))
@@ -171,7 +170,7 @@ def _select_context(
         document.get_entry("users", user) if user else KubeconfigSection(context.title, "users", {})
     )
     if not (server or cluster.get_text("server")):
-        raise CredentialsError(f"{cluster.describe_field()} names no server; add one")
+        raise CredentialsError(f"{cluster.describe_field()} has no server. Add one")
     return cluster, person
 
 
@@ -181,8 +180,8 @@ def _refuse_other_fields(section: KubeconfigSection, allowed: frozenset[str]) ->
             continue
         if field not in allowed:
             raise CredentialsError(
-                f"{section.describe_field()} has {field!r}, which is not taken from a Secret; only"
-                f" {', '.join(sorted(allowed - {'extensions'}))} are"
+                f"{section.describe_field()} has {field!r}, which is not allowed in a Secret. Only"
+                f" {', '.join(sorted(allowed - {'extensions'}))} are allowed"
             )
 
 
@@ -208,9 +207,9 @@ def _list_user_files(path: str) -> list[Path]:
     else:
         present = [file for file in [Path("~/.kube/config").expanduser()] if file.exists()]
     if not present:
-        named = f"; KUBECONFIG names {listed}, which is not there" if listed else ""
+        named = f". KUBECONFIG names {listed}, which does not exist" if listed else ""
         raise CredentialsError(
-            "there is no kubeconfig: give --kubeconfig FILE, set KUBECONFIG, or make"
+            "there is no kubeconfig. Use --kubeconfig FILE, set KUBECONFIG, or create"
             f" ~/.kube/config{named}"
         )
     return present
@@ -237,8 +236,8 @@ async def _log_in(user: KubeconfigSection) -> dict[str, Any]:
         from kubernetes.aio.config.exec_provider import ExecProvider  # noqa: PLC0415 - see above
     except ImportError as problem:
         raise CredentialsError(
-            "this kubeconfig uses a login plugin, for which the Python package `kubernetes` must"
-            " be installed; or use a context with a certificate or a token"
+            "this kubeconfig uses a login plugin. Install the Python package `kubernetes` for it,"
+            " or use a context with a certificate or a token"
         ) from problem
     try:
         if login.fields:
@@ -251,7 +250,7 @@ async def _log_in(user: KubeconfigSection) -> dict[str, Any]:
         ) from problem
     except _MALFORMED_ERRORS as problem:
         raise CredentialsError(
-            f"{user.describe_field()}: the login cannot be read, or its answer; compare it with"
+            f"{user.describe_field()}: the login or its answer cannot be read. Compare it with"
             " https://kubernetes.io/docs/reference/config-api/kubeconfig.v1/"
         ) from problem
 
@@ -267,8 +266,8 @@ def _parse_plugin_status(status: Mapping[str, Any]) -> dict[str, Any]:
             "client-key-data": base64.b64encode(key.encode()).decode(),
         }
     raise CredentialsError(
-        "the login plugin of the kubeconfig gave no credential; run `kubectl get --raw /version`"
-        " with the same context to see why"
+        "the login plugin of the kubeconfig returned no credential. Run `kubectl get --raw"
+        " /version` with the same context to see the reason"
     )
 
 
@@ -288,6 +287,6 @@ async def _fetch_provider_header(provider: Mapping[str, Any]) -> str:
     header = str(found.api_key.get("BearerToken") or "")
     if not header:
         raise CredentialsError(
-            "the auth-provider of the kubeconfig gave no token; log in with kubectl first"
+            "the auth-provider of the kubeconfig returned no token. Log in with kubectl first"
         )
     return header

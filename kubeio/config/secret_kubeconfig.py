@@ -63,15 +63,15 @@ def parse_endpoint(
         keys = " or ".join(wanted)
         others = "" if key else f", nor {TOKEN_KEY} with {AUTHORITY_KEYS[0]} and {SERVER_KEY}"
         raise CredentialsError(
-            f"the Secret has no key {keys}{others}; it has {_describe_keys(data)}"
+            f"the Secret has no key {keys}{others}. It has {_describe_keys(data)}"
         )
     else:
         made = _parse_separate_keys(data, name=name, server=server, tls_server_name=tls_server_name)
     check_server(made)
     if not (made.token or made.client_cert):
         raise CredentialsError(
-            "the kubeconfig has neither a token nor a client certificate; without one the cluster"
-            " does not know who asks"
+            "the kubeconfig has neither a token nor a client certificate. Add one of them, because"
+            " the target cluster cannot identify the components without it"
         )
     return made
 
@@ -81,13 +81,13 @@ def check_authorities(pem: bytes) -> str:
     if len(pem) > MAX_BYTES:
         return f"has more than {MAX_BYTES} bytes"
     if b"PRIVATE KEY" in pem:
-        return "holds a private key, which belongs nowhere but to the authority itself"
+        return "has a private key, which only the CA itself may have"
     context = ssl.SSLContext(ssl.PROTOCOL_TLS_CLIENT)
     try:  # load all, because later users trust all of them or none
         context.load_verify_locations(cadata=pem.decode("ascii"))
     except (ssl.SSLError, ValueError):
-        return "holds no certificates in PEM, or one that cannot be read"
-    return "" if context.cert_store_stats()["x509"] else "holds no certificates in PEM"
+        return "has no certificates in PEM, or one that cannot be read"
+    return "" if context.cert_store_stats()["x509"] else "has no certificates in PEM"
 
 
 def check_not_local(host: str) -> str:
@@ -105,12 +105,12 @@ def _parse_separate_keys(
     given = server or _get_text(data, SERVER_KEY)
     if not given:
         raise CredentialsError(
-            f"the Secret has no key {SERVER_KEY}; add the URL of the API server, or set spec.server"
+            f"the Secret has no key {SERVER_KEY}. Add the URL of the API server, or set spec.server"
         )
     authority = next((data[each] for each in AUTHORITY_KEYS if each in data), b"")
     if not authority.strip():
         raise CredentialsError(
-            f"the Secret has no key {AUTHORITY_KEYS[0]}; without it the server could be anybody"
+            f"the Secret has no key {AUTHORITY_KEYS[0]}, so the server cannot be verified. Add it"
         )
     if len(authority) > MAX_BYTES:
         raise CredentialsError(f"{AUTHORITY_KEYS[0]} has more than {MAX_BYTES} bytes")
@@ -131,7 +131,7 @@ def _get_text(data: Mapping[str, bytes], key: str) -> str:
     try:
         return value.decode("ascii")
     except UnicodeDecodeError as problem:
-        raise CredentialsError(f"{key} is no plain text; write it anew") from problem
+        raise CredentialsError(f"{key} is not plain text. Write it again") from problem
 
 
 def check_server(made: Endpoint) -> None:
@@ -144,11 +144,11 @@ def check_server(made: Endpoint) -> None:
     problem = check_not_local(url.hostname or "")
     if problem:
         raise LocalAddressError(
-            f"the server {server} {problem}; give the address at which the components reach it,"
-            " such as https://10.0.0.5:6443, in spec.server"
+            f"the server {server} {problem}. Set spec.server to the address at which the"
+            " components reach it, such as https://10.0.0.5:6443"
         )
     if url.scheme != "https":
-        raise CredentialsError(f"the server {server} is not reached by https; use TLS")
+        raise CredentialsError(f"the server {server} does not use https. Use TLS")
 
 
 def _parse_address(host: str) -> IPAddress | None:

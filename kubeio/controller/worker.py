@@ -157,30 +157,30 @@ class Worker(Generic[K]):
         self._conflicts.pop(key, None)
         if isinstance(problem, NotReadyYet):
             delay = self._requeue_with_backoff(key, problem.after, patient=True)
-            _log.debug("reconcile.waits", reason=problem.reason, again_seconds=delay)
+            _log.debug("reconcile.waiting", reason=problem.reason, retry_seconds=delay)
             return "wait"
         if isinstance(problem, errors.TerminalError):
             self._queue.forget(key)
-            _log.warning("reconcile.gave_up", problem=str(problem))
+            _log.warning("reconcile.not_retried", problem=str(problem))
             return "error"
         attempt = self._queue.count_requeues(key) + 1
         if isinstance(problem, errors.KubeError):
             times = SERVER_ERROR_DELAY_FACTOR if isinstance(problem, errors.ServerError) else 1.0
             delay = self._requeue_after_told(key, getattr(problem, "retry_after", None), times)
             _log.warning(
-                "reconcile.failed", problem=str(problem), attempt=attempt, again_seconds=delay
+                "reconcile.failed", problem=str(problem), attempt=attempt, retry_seconds=delay
             )
             return "requeue" if isinstance(problem, errors.Unavailable) else "error"
         delay = self._requeue_with_backoff(key, None)
         if isinstance(problem, TimeoutError):
             _log.error(
-                "reconcile.too_slow",
+                "reconcile.deadline_exceeded",
                 deadline_seconds=self._deadline,
                 attempt=attempt,
-                again_seconds=delay,
+                retry_seconds=delay,
             )
             return "error"
-        _log.error("reconcile.crashed", attempt=attempt, again_seconds=delay, exc_info=problem)
+        _log.error("reconcile.crashed", attempt=attempt, retry_seconds=delay, exc_info=problem)
         return "error"
 
     def _handle_conflict(self, key: K, problem: errors.Conflict) -> str:
@@ -194,7 +194,7 @@ class Worker(Generic[K]):
         else:
             delay = self._requeue_with_backoff(key, None)
             _log.warning(
-                "reconcile.conflicts", problem=str(problem), in_a_row=count, again_seconds=delay
+                "reconcile.conflicts", problem=str(problem), conflicts=count, retry_seconds=delay
             )
         return "conflict"
 

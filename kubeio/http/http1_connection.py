@@ -21,7 +21,7 @@ from kubeio.http.transport_protocol import Fence
 _MAX_HEAD_BYTES = 64 * 1024
 _MAX_BUFFERED_BYTES = 2**20
 """Bytes of a stream that are buffered before they are read."""
-_UNEXPECTED_DATA_MESSAGE = "the connection broke: the server spoke out of turn"
+_UNEXPECTED_DATA_MESSAGE = "the connection broke: the server sent data that was not requested"
 _CLOSED_MESSAGE = "the connection broke: the server closed it"
 
 
@@ -222,7 +222,7 @@ class Http1Connection(asyncio.Protocol):
             cause = problem.__context__ or problem
             self._fail(cause)
         except (httptools.HttpParserError, httptools.HttpParserUpgrade):
-            self._fail(ConnectionBrokenError("the connection broke: the answer is no HTTP"))
+            self._fail(ConnectionBrokenError("the connection broke: the answer is not HTTP"))
         else:
             if self._overhead > _MAX_HEAD_BYTES and not self.ended:
                 self._fail(

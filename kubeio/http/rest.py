@@ -180,7 +180,7 @@ class RestClient:
 
     def _get_transport(self) -> HttpTransport:
         if self._transport is None:
-            raise RuntimeError("the client is not open; use it in an `async with`")
+            raise RuntimeError("the client is not open. Use it in an `async with`")
         return self._transport
 
     def _build_target(self, path: str, params: QueryParams | None) -> str:

@@ -33,7 +33,7 @@ _MAX_UNREAD_BYTES = 16 * 1024 * 1024
 """Bytes that wait for a server that does not read. The largest request is smaller."""
 _CLOSE_ALERT_SECONDS = 1.0
 """Time for the alert to leave. A server that does not read it would keep the socket."""
-_TRUNCATED_MESSAGE = "the server ended the connection without a word"
+_TRUNCATED_MESSAGE = "the server ended the connection without an answer"
 
 
 class InnerProtocol(Protocol):
@@ -178,7 +178,7 @@ class TlsTransport(asyncio.BufferedProtocol, asyncio.Transport):
             self._socket.write(output)
             if self._socket.get_write_buffer_size() > _MAX_UNREAD_BYTES:
                 self._close_with_error(
-                    ConnectionResetError("the server does not read what it has asked for")
+                    ConnectionResetError("the server does not read the answers that it requested")
                 )
 
     def _close_with_error(self, problem: Exception) -> None:

@@ -91,7 +91,7 @@ def response_too_large(most: int | None = None) -> str:
 
 def no_connection_in_time(where: str) -> errors.NotSent:
     """Return the error for a connection that was not made in time."""
-    return errors.NotSent(f"{where}: no connection came about in time")
+    return errors.NotSent(f"{where}: no connection was made in time")
 
 
 def connect_failed(where: str, host: str, port: int | None, problem: OSError) -> errors.NotSent:

@@ -77,7 +77,9 @@ def parse_event(line: bytes, where: str) -> WatchEvent:
     try:
         frame = _FRAME_DECODER.decode(line)
     except msgspec.DecodeError as problem:
-        raise errors.Unavailable(f"{where}: the stream has a line that is no event") from problem
+        raise errors.Unavailable(
+            f"{where}: the stream has a line that is not an event"
+        ) from problem
     if frame.type == "ERROR":
         raise errors.from_response(0, bytes(frame.object), where=where)
     if frame.type not in _EVENT_TYPES:

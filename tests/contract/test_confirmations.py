@@ -103,7 +103,7 @@ async def test_the_store_that_the_syncer_holds_is_the_one_that_is_confirmed(
 
 async def test_a_store_without_kube_system_cannot_be_confirmed():
     body = stored(VIRTUAL_CLUSTERS, await held_status(sight(uid="")))
-    with pytest.raises(confirm_deletes.CliError, match="names no store"):
+    with pytest.raises(confirm_deletes.CliError, match="has no UID"):
         confirm_deletes.held_store("it", body)
 
 

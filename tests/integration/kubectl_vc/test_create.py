@@ -129,7 +129,7 @@ async def test_the_version_of_the_file_is_made_first_and_taken_as_it_is_next_tim
     )
     done = await desk.run("create", "-f", other, "--no-wait")
     assert done.code == 1
-    assert f"ClusterVersion {name} exists already and is another one" in done.err
+    assert f"ClusterVersion {name} exists already and differs from the one" in done.err
     assert not await desk.is_there("three")
 
 
@@ -145,9 +145,9 @@ async def test_the_failing_component_is_named_when_the_time_is_over(desk: UserTe
     assert done.code == 1
     assert (
         f"error: VirtualCluster {desk.namespace}/web is not ready after 4.0s: etcd:"
-        ' ImagePullBackOff: Back-off pulling image "etcd:9"; it stays: watch it with'
-        f" `kubectl vc get web -n {desk.namespace}`, or remove it with"
-        f" `kubectl vc delete web -n {desk.namespace}`"
+        ' ImagePullBackOff: Back-off pulling image "etcd:9". The VirtualCluster was not removed.'
+        f" Watch it with `kubectl vc get web -n {desk.namespace}`, or delete it with"
+        f" `kubectl vc delete web -n {desk.namespace}`."
     ) in done.err
     assert desk.files() == {"vc.yaml"}
 
@@ -188,7 +188,10 @@ async def test_a_tenant_that_nobody_looks_at_is_told_so(desk: UserTerminal):
         *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "1s")
     )
     assert done.code == 1
-    assert "vc-manager, which has not looked at it yet; is its pod running?" in done.err
+    assert (
+        "vc-manager, which has not processed it yet. Check that the pod of vc-manager is running"
+        in done.err
+    )
 
 
 async def test_one_that_is_deleted_meanwhile_ends_the_wait(desk: UserTerminal):
@@ -198,7 +201,7 @@ async def test_one_that_is_deleted_meanwhile_ends_the_wait(desk: UserTerminal):
     assert removal.code == 0, removal.err
     done = await running.end()
     assert done.code == 1
-    assert "was deleted while it was set up; create it again" in done.err
+    assert "was deleted before it was ready. Create it again" in done.err
 
 
 async def test_an_interruption_leaves_the_tenant_and_no_file(desk: UserTerminal):
@@ -209,7 +212,7 @@ async def test_an_interruption_leaves_the_tenant_and_no_file(desk: UserTerminal)
     running.process.send_signal(signal.SIGINT)
     done = await running.end()
     assert done.code == 130
-    assert "interrupted; what was made stays" in done.err
+    assert "interrupted. Objects that were created stay" in done.err
     assert "Traceback" not in done.err
     assert await desk.is_there()
     assert desk.files() == {"vc.yaml"}
@@ -244,7 +247,7 @@ async def refused(desk: UserTerminal, *documents: dict, flags: tuple[str, ...] =
 
 async def test_an_unknown_version_is_answered_with_those_that_exist(desk: UserTerminal):
     told = await refused(desk, desk.virtual_cluster(clusterVersionName="v9.99"))
-    assert "spec.clusterVersionName: there is no ClusterVersion v9.99; choose one of" in told
+    assert "spec.clusterVersionName: ClusterVersion v9.99 was not found. Choose one of" in told
     assert VERSION in told
 
 
@@ -295,7 +298,7 @@ async def test_an_unknown_field_is_named(desk: UserTerminal):
 
 async def test_an_over_long_name_is_refused_with_the_number(desk: UserTerminal):
     told = await refused(desk, desk.virtual_cluster("a" * 60))
-    assert "the limit is 55, so shorten the name by" in told
+    assert "the limit is 55. Shorten the name by" in told
 
 
 async def test_the_flag_and_the_manifest_must_not_contradict(desk: UserTerminal):
@@ -344,7 +347,7 @@ async def test_who_could_not_fetch_the_kubeconfig_is_told_before_anything_is_mad
         await eventually(lambda: hers.list(CLUSTER_VERSIONS))
     desk.become("jane")
     told = await refused(desk, desk.virtual_cluster())
-    assert "nothing was created: leave -o out, and ask an administrator" in told
+    assert "Nothing was created. Leave -o out, and ask an administrator" in told
     done = await desk.run("create", "-f", "vc.yaml", "--no-wait")
     assert done.code == 0, done.err
 
@@ -353,7 +356,7 @@ async def test_a_name_that_is_taken_is_refused(desk: UserTerminal):
     await desk.make()
     done = await desk.run("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc")
     assert done.code == 1
-    assert f"VirtualCluster {desk.namespace}/web exists already; choose another name" in done.err
+    assert f"VirtualCluster {desk.namespace}/web exists already. Choose another name" in done.err
 
 
 async def test_a_server_that_is_away_is_told_as_such(desk: UserTerminal):

@@ -107,7 +107,7 @@ async def test_without_the_third_role_everything_else_works_and_the_errors_name_
     refused = await desk.run(*create, "-o", "kc")
     assert refused.code == 1
     assert "you may not get the Secret admin-kubeconfig in the namespace of a new" in refused.err
-    assert "nothing was created: leave -o out" in refused.err
+    assert "Nothing was created. Leave -o out" in refused.err
     assert f"the ClusterRole {KUBECONFIGS} in the whole cluster" in refused.err
     assert not await desk.is_there()
 
@@ -131,5 +131,5 @@ async def test_without_the_third_role_everything_else_works_and_the_errors_name_
         assert (await desk.run(verb, "-n", desk.namespace)).code == 0
     shown = await desk.run("get", *words)
     assert shown.code == 0
-    assert "The super side is not shown" in shown.err
+    assert "Objects in the super cluster are not shown" in shown.err
     assert (await desk.run("delete", *words)).code == 0

@@ -142,7 +142,9 @@ async def test_who_may_not_see_the_super_side_sees_the_rest(desk: UserTerminal):
     done = await desk.run("get", "web", "-n", desk.namespace)
     assert done.code == 0
     assert "all is well" in done.out
-    assert done.err.startswith("The super side is not shown: you (joe) may not list namespaces")
+    assert done.err.startswith(
+        "Objects in the super cluster are not shown: you (joe) may not list namespaces"
+    )
 
 
 async def test_who_may_not_watch_waits_all_the_same(desk: UserTerminal):
@@ -219,7 +221,7 @@ async def test_deletion_that_takes_too_long_says_what_is_left(desk: UserTerminal
     await desk.report(Ready=("False", "Deleting", "2 namespaces are left"))
     done = await desk.run("delete", "web", "-n", desk.namespace, "--timeout", "1s")
     assert done.code == 1
-    assert "is not gone after 1.0s: 2 namespaces are left; it goes on by itself" in done.err
+    assert "is not deleted after 1.0s: 2 namespaces are left. Deletion continues" in done.err
     quick = await desk.run("delete", "web", "-n", desk.namespace, "--no-wait")
     assert quick.out == "virtualcluster.tenancy.x-k8s.io/web is being deleted\n"
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", FREE, namespace=desk.namespace)
@@ -231,7 +233,7 @@ async def test_held_deletes_are_confirmed_for_the_store_that_was_named(desk: Use
     await desk.make()
     none_held = await desk.run("confirm-deletes", "web", "-n", desk.namespace)
     assert none_held.code == 1
-    assert "no deletes" in none_held.err
+    assert "no held deletes" in none_held.err
     store = "0b0e4a58-1c4f-4f5e-9b39-4a4d0a8f3a11"
     await desk.report(DeletesHeld=("True", "StoreChanged", "another store"))
     older = await desk.run("confirm-deletes", "web", "-n", desk.namespace)

@@ -125,12 +125,12 @@ def test_the_version_is_that_of_the_package():
         ((), "Usage: kubectl vc"),
         (("create",), "give either NAME with --cluster-version, or -f FILE"),
         (("create", "web", "-f", "x"), "give either NAME with --cluster-version, or -f FILE"),
-        (("create", "web"), "NAME and --cluster-version belong together"),
-        (("create", "-f", "x", "--cluster-version", "v"), "belong together"),
+        (("create", "web"), "NAME and --cluster-version must be used together"),
+        (("create", "-f", "x", "--cluster-version", "v"), "must be used together"),
         (("create", "-f", "x"), "-o is missing"),
-        (("create", "-f", "x", "-o", "y", "--no-wait"), "-o needs the wait"),
-        (("create", "web", "--cluster-version", "v", "--timeout", "soon"), "write it like 90s"),
-        (("get", "web", "-A"), "give -n instead of -A"),
+        (("create", "-f", "x", "-o", "y", "--no-wait"), "-o cannot be used with --no-wait"),
+        (("create", "web", "--cluster-version", "v", "--timeout", "soon"), "Write it like 90s"),
+        (("get", "web", "-A"), "instead of -A"),
         (("get", "-o", "table2"), "'table', 'wide', 'json', 'yaml', 'name'"),
         (("delete",), "Missing argument 'NAME'"),
         (("create", "--nonsense"), "No such option"),
@@ -166,7 +166,7 @@ def test_a_wrong_call_ends_with_2_and_says_why(words, told, monkeypatch, tmp_pat
 def test_an_empty_name_is_no_name_and_not_all(words, monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     done = invoke(*words)
-    assert done.stderr.startswith("error: NAME is empty; give "), done.stderr
+    assert done.stderr.startswith("error: NAME is empty. Enter "), done.stderr
     assert (done.exit_code, done.stdout) == (2, "")
 
 
@@ -174,7 +174,7 @@ def test_an_empty_name_is_no_name_and_not_all(words, monkeypatch, tmp_path):
     ("stdin", "told"),
     [
         ("kind: [", "standard input is not YAML or JSON: line 1, column 8"),
-        ("apiVersion: v1\nkind: Pod", "an object of kind Pod; only a VirtualCluster"),
+        ("apiVersion: v1\nkind: Pod", "an object of kind Pod. Only a VirtualCluster"),
     ],
 )
 def test_bad_input_ends_with_1_before_any_server_is_asked(stdin, told, monkeypatch, tmp_path):
@@ -190,16 +190,16 @@ def test_bad_input_ends_with_1_before_any_server_is_asked(stdin, told, monkeypat
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        (("home",), "home is the name of the cluster of the components themselves"),
-        (("home",), "themselves; choose another one"),
-        (("No_Name",), "is no name for a SuperCluster"),
-        (("x-",), "'x-' is no name for a SuperCluster; use at most 56"),
+        (("home",), "home is the name of the home cluster"),
+        (("home",), "home cluster. Choose another name"),
+        (("No_Name",), "is not a valid name of a SuperCluster"),
+        (("x-",), "'x-' is not a valid name of a SuperCluster. Use at most 56"),
         (("x-",), "beginning and ending with a letter or digit"),
         (("c2", "--label", "x"), "--label 'x' is not KEY=VALUE"),
         (("c2", "--taint", "x"), "is not KEY[=VALUE]:EFFECT with one of NoSchedule"),
         (("c2", "--taint", "x:Sometimes"), "is not KEY[=VALUE]:EFFECT"),
         (("c2", "--kubelet-ca", "/none"), "--kubelet-ca /none cannot be read: No such file"),
-        (("c2", "--kubelet-ca", __file__), "holds no certificates in PEM"),
+        (("c2", "--kubelet-ca", __file__), "has no certificates in PEM"),
     ],
 )
 def test_a_target_that_cannot_be_one_is_refused_before_any_server_is_asked(words, told):
@@ -209,7 +209,9 @@ def test_a_target_that_cannot_be_one_is_refused_before_any_server_is_asked(words
 
 def test_home_cannot_leave():
     done = invoke("target", "leave", "home", "--kubeconfig", "/none")
-    assert (done.exit_code, "themselves; it cannot leave" in done.stderr) == (1, True), done.stderr
+    assert (done.exit_code, "home cluster. It cannot leave" in done.stderr) == (1, True), (
+        done.stderr
+    )
 
 
 def test_the_verbs_of_targets_take_the_flags_of_the_connection():
@@ -233,7 +235,7 @@ def test_no_kubeconfig_at_all_is_told_with_the_remedy(monkeypatch, tmp_path):
     monkeypatch.setenv("KUBECONFIG", str(tmp_path / "none"))
     done = invoke("list")
     assert done.exit_code == 1
-    assert "give --kubeconfig FILE, set KUBECONFIG" in done.stderr
+    assert "kubeconfig. Use --kubeconfig FILE, set KUBECONFIG" in done.stderr
 
 
 def test_help_needs_neither_client_nor_drawing():

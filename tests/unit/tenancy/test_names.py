@@ -44,7 +44,7 @@ def test_what_a_name_may_be_is_said_whole():
     with pytest.raises(names.InvalidNameError) as refused:
         names.build_root_namespace("default", "a_b", UID)
     assert str(refused.value) == (
-        "the name 'a_b' of the VirtualCluster is not a DNS label; use at most 63 lower-case"
+        "the name 'a_b' of the VirtualCluster is not a DNS label. Use at most 63 lower-case"
         " letters, digits and hyphens, beginning and ending with a letter or digit"
     )
 
@@ -55,7 +55,7 @@ def test_the_longest_name_passes_and_fills_a_label():
 
 
 def test_an_over_long_name_says_by_how_much():
-    with pytest.raises(names.InvalidNameError, match="shorten the name by 3"):
+    with pytest.raises(names.InvalidNameError, match="Shorten the name by 3"):
         names.build_root_namespace("a" * 20, "b" * 38, UID)
 
 

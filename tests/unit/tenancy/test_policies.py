@@ -32,7 +32,7 @@ def test_one_word_leaves_the_rest_as_it_is():
         ({"weight": "4"}, r"TenantPolicy own.*weight"),
         (
             {"security": {"level": "restricted"}, "network": {"hostPorts": "Allow"}},
-            "set network.hostPorts to Refuse",
+            "Set network.hostPorts to Refuse",
         ),
     ],
 )

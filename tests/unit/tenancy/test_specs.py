@@ -60,7 +60,7 @@ def test_bundles_keep_fields_nobody_knows():
         ({"kubernetesVersion": "1.36", "etcd": BUNDLE, "apiServer": BUNDLE}, "has both"),
         ({"etcd": BUNDLE}, "lacks the bundle apiServer"),
         ({"apiServer": BUNDLE}, "lacks the bundle etcd"),
-        ({}, "names no kubernetesVersion"),
+        ({}, "has no kubernetesVersion"),
     ],
 )
 def test_a_shape_that_is_neither_is_refused(spec: dict[str, object], sentence: str):

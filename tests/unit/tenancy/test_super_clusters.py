@@ -19,7 +19,7 @@ def test_what_is_left_out_is_the_safe_side():
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        (body(), "names no Secret"),
+        (body(), "has no Secret"),
         (body("home", secretRef={"name": "x"}), "must not have a secretRef"),
         (body(secretRef={"name": 3}), "secretRef.name"),
         (body(secretRef={"name": "x"}, mode="magic"), "mode"),

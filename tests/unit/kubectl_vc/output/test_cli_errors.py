@@ -19,7 +19,7 @@ def test_a_refusal_of_rbac_says_who_may_not_what_and_how_to_get_it():
         )
     )
     assert told == (
-        "you (jane) may not create virtualclusters.tenancy.x-k8s.io in the namespace shop; ask an"
+        "you (jane) may not create virtualclusters.tenancy.x-k8s.io in the namespace shop. Ask an"
         " administrator of the super cluster to run: kubectl create rolebinding NAME --clusterrole"
         " virtual-cluster-edit --user jane --namespace shop"
     )
@@ -45,7 +45,7 @@ def test_a_refusal_of_rbac_says_who_may_not_what_and_how_to_get_it():
                 " --user jane"
             ),
         ),
-        ("list", "namespaces", "", "at the cluster scope", "to allow `list` on it"),
+        ("list", "namespaces", "", "at the cluster scope", "to allow `list` on it."),
     ],
 )
 def test_the_remedy_fits_what_was_refused(verb, resource, group, scope, remedy):
@@ -60,7 +60,9 @@ def test_a_refusal_by_others_is_passed_on():
     told = cli_errors.describe_error(
         from_status(403, "exceeded quota: tenants, used: 3, limited: 3")
     )
-    assert told == "the API server refuses: exceeded quota: tenants, used: 3, limited: 3"
+    assert (
+        told == "the API server rejected the request: exceeded quota: tenants, used: 3, limited: 3"
+    )
 
 
 def test_a_kind_that_is_not_there_means_the_chart_is_not():
@@ -94,7 +96,7 @@ def test_fields_that_are_wrong_are_named_with_the_words_of_the_schema():
         ],
     )  # fmt: skip
     assert cli_errors.describe_error(problem) == (
-        "the ClusterVersion both is not valid: spec: the short form and the bundles;"
+        "the ClusterVersion both is not valid: spec: the short form and the bundles."
         ' spec.dns: Unsupported value: "x": supported values: "managed"'
     )
 
@@ -113,14 +115,14 @@ def test_a_policy_speaks_for_itself():
 @pytest.mark.parametrize(
     ("problem", "told"),
     [
-        (errors.NotSent("https://super: no route"), "check --kubeconfig and --context"),
+        (errors.NotSent("https://super: no route"), "Check --kubeconfig and --context"),
         (
             errors.Timeout("https://super: no answer within 15 s"),
             "the API server cannot be reached",
         ),
-        (errors.Untrusted("https://super: TLS failed"), "put its authority into"),
-        (from_status(401, "Unauthorized"), "log in again, or choose others"),
-        (from_status(503, "etcd is away"), "the API server could not do it: etcd is away"),
+        (errors.Untrusted("https://super: TLS failed"), "Put the certificate of its CA into"),
+        (from_status(401, "Unauthorized"), "Log in again, or choose others"),
+        (from_status(503, "etcd is away"), "the API server failed: etcd is away"),
         (errors.CredentialsError("the kubeconfig has no context 'x'"), "no context 'x'"),
         (from_status(409, "it changed\n  meanwhile"), "it changed meanwhile"),
     ],

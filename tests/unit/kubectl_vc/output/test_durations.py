@@ -17,7 +17,7 @@ def test_lengths_of_time_are_read_as_kubectl_reads_them(text, seconds):
 
 @pytest.mark.parametrize("text", ["", "m", "5x", "5m later", "-5s", "5 m"])
 def test_what_is_no_length_of_time_is_refused_with_an_example(text):
-    with pytest.raises(ValueError, match="write it like 90s, 5m or 1h30m"):
+    with pytest.raises(ValueError, match="Write it like 90s, 5m or 1h30m"):
         durations.parse_duration(text)
 
 

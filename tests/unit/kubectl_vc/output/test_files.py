@@ -17,7 +17,7 @@ def test_only_the_owner_can_read_the_file_and_nothing_else_is_left(tmp_path):
 def test_a_file_that_is_there_stays_as_it_is(tmp_path):
     path = tmp_path / "vc.kubeconfig"
     path.write_bytes(b"mine")
-    with pytest.raises(CliError, match="exists already; give -o another path, or --force"):
+    with pytest.raises(CliError, match="exists already\\. Give -o another path, or --force"):
         files.write_private(path, b"secret", force=False)
     assert path.read_bytes() == b"mine"
     assert [each.name for each in tmp_path.iterdir()] == ["vc.kubeconfig"]
@@ -45,7 +45,7 @@ def test_a_dangling_link_counts_as_a_file_that_is_there(tmp_path):
 def test_what_could_not_be_written_at_the_end_is_refused_at_the_beginning(tmp_path):
     with pytest.raises(CliError, match="is a directory"):
         files.check_writable(tmp_path, force=False)
-    with pytest.raises(CliError, match="is not there; make it first"):
+    with pytest.raises(CliError, match="does not exist\\. Create it first"):
         files.check_writable(tmp_path / "no" / "vc.kubeconfig", force=False)
     taken = tmp_path / "taken"
     taken.touch()

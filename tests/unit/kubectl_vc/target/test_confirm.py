@@ -23,7 +23,7 @@ def test_what_is_confirmed_is_what_the_status_names():
 
 @pytest.mark.parametrize("listed", [[], [{**LOSS, "status": "False"}]])
 def test_without_a_loss_there_is_nothing_to_confirm(listed):
-    with pytest.raises(CliError, match="nothing is held for c2"):
+    with pytest.raises(CliError, match="c2 has no held losses"):
         confirm.build_confirmation("c2", held(*listed, losses=STATE, observedIdentity=HOME_UID))
 
 

@@ -14,7 +14,7 @@ def test_a_resolver_is_an_address_and_the_doctor_tells_where_there_is_none():
         manifests.parse_resolvers(["dns.example.com"])
     with pytest.raises(CliError, match="names an interface"):
         manifests.parse_resolvers(["fe80::1%eth0"])
-    with pytest.raises(CliError, match="3 at most"):
+    with pytest.raises(CliError, match="at most 3"):
         manifests.parse_resolvers([f"10.0.0.{number}" for number in range(4)])
     found = body(Ready="True")
     (note,) = [each for each in doctor.list_check_results(found) if each.check == "Resolver"]
@@ -62,8 +62,8 @@ def test_an_overlap_is_a_fault_where_networks_meet(status, flat, result):
 
 
 def test_the_doctor_tells_when_nobody_looks():
-    assert results({"metadata": {"name": "c2"}}) == {"Looked at": "unknown"}
-    assert results(body(generation=2, Reachable="True"))["Looked at"] == "unknown"
+    assert results({"metadata": {"name": "c2"}}) == {"Checked": "unknown"}
+    assert results(body(generation=2, Reachable="True"))["Checked"] == "unknown"
 
 
 def test_a_hold_is_something_that_a_doctor_finds():

@@ -51,9 +51,11 @@ async def test_a_target_that_is_drained_is_taken_from_all_and_waited_for(monkeyp
     assert here.patched == []
     await drain.run_drain(here, told, "c2", seconds=5, dry_run=False)
     assert here.patched == [("a", []), ("b", [{"name": "home"}])]
-    assert "runs in the home cluster from now on" in told.lines[-5]
+    assert "only. New pods run in the home cluster" in told.lines[-5]
     assert told.lines[-2] == "left in c2: shop/a (Draining, 1 pod)"
-    assert [line for line in told.lines if "nobody would make anew" in line] == [told.lines[-1]]
+    assert [line for line in told.lines if "have no controller to recreate them" in line] == [
+        told.lines[-1]
+    ]
 
 
 async def test_what_does_not_go_in_time_is_told(monkeypatch):
@@ -61,6 +63,6 @@ async def test_what_does_not_go_in_time_is_told(monkeypatch):
     silence = "c2 does not answer"
     for reachable in ("True", "False"):
         here = ShrinkingHome(10**9, reachable)
-        with pytest.raises(CliError, match=r"shop/a \(Draining, .* still has something in c2") as e:
+        with pytest.raises(CliError, match=r"shop/a \(Draining, .* still has objects in c2") as e:
             await drain.run_drain(here, RecordedOutput(), "c2", seconds=0.05, dry_run=False)
         assert (silence in str(e.value)) is (reachable == "False")

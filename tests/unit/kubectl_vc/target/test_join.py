@@ -55,7 +55,7 @@ def test_who_joins_again_without_a_word_keeps_the_mode(known, wished, mode):
 
 @pytest.mark.parametrize("known", [None, {"spec": {"mode": "apiserver"}}])
 def test_an_authority_of_kubelets_that_nobody_asks_is_refused(known):
-    with pytest.raises(CliError, match="add --mode agent"):
+    with pytest.raises(CliError, match="Add --mode agent"):
         join._choose_mode(known, wish(kubelet_authorities=b"PEM"))
     asked = wish(kubelet_authorities=b"PEM", mode="agent")
     assert join._choose_mode(known, asked) == "agent"
@@ -82,11 +82,14 @@ def test_a_server_that_only_this_machine_reaches_is_refused_with_the_remedy():
     [
         (
             errors.Forbidden("where: -", server_message="-"),
-            "-; joining and leaving need somebody who may write namespaces and cluster roles there",
+            (
+                "-. Use a user with rights to write namespaces and cluster roles in the target"
+                " cluster."
+            ),
         ),
         (
             errors.Untrusted("expired"),
-            "expired; check server and certificate-authority-data of its kubeconfig",
+            "expired. Check server and certificate-authority-data of its kubeconfig.",
         ),
         (errors.NotSent("refused"), "refused"),
         (errors.Unauthorized("where: who", server_message="who"), "who"),
@@ -96,7 +99,7 @@ def test_a_server_that_only_this_machine_reaches_is_refused_with_the_remedy():
 def test_an_error_of_the_other_cluster_has_its_own_remedy_or_none(problem, told):
     with pytest.raises(CliError) as raised, join.attribute_to_target():
         raise problem
-    assert str(raised.value) == f"in the other cluster: {told}"
+    assert str(raised.value) == f"in the target cluster: {told}"
 
 
 @pytest.mark.parametrize("server", ["https://[::1", "https://10.0.0.5:99999", "c2:6443"])
@@ -110,7 +113,7 @@ def test_a_server_that_is_no_url_is_a_sentence(server):
 def test_a_dry_run_shows_both_clusters_and_no_token():
     shown = Endpoint(server="https://10.0.0.5:6443", ca=b"CA", token="secret")
     text = join._format_plan(PLAN, wish(), shown)
-    there, here = text.split("# In this cluster:\n")
+    there, here = text.split("# In the home cluster:\n")
     assert [each["kind"] for each in yaml.safe_load_all(here)] == ["Secret", "SuperCluster"]
     assert len(list(yaml.safe_load_all(there))) == 10
     assert "token: TOKEN" in text

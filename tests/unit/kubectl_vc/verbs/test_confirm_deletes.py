@@ -25,12 +25,12 @@ def test_the_store_comes_from_the_field_and_not_from_the_message():
 @pytest.mark.parametrize(
     ("found", "words"),
     [
-        ({}, "no deletes of it are held"),
-        (body("False", heldStore={"uid": STORE}), "no deletes of it are held"),
-        (body("Unknown"), "no deletes of it are held"),
+        ({}, "no held deletes"),
+        (body("False", heldStore={"uid": STORE}), "no held deletes"),
+        (body("Unknown"), "no held deletes"),
         (body(), "DeletesHeld is True, but the field status.heldStore is missing. The syncer"),
         (body(), "Upgrade virtual-cluster in the super cluster, then run the command again"),
-        (body(heldStore={}), "names no store, because the tenant's etcd has no Namespace"),
+        (body(heldStore={}), "has no UID, because the tenant's etcd has no Namespace"),
     ],
 )
 def test_without_a_store_nothing_is_confirmed_and_the_error_says_why(found: Any, words: str):

@@ -78,7 +78,7 @@ def test_conditions_begin_with_the_summary():
         *("CONDITION", "Ready", "EtcdReady", "APIServerReady", "Ant", "Zoo"),
     ]
     assert "a b" in table
-    assert "is vc-manager running?" in get.build_conditions_table({}, NOW)
+    assert "is running.\n" in get.build_conditions_table({}, NOW)
 
 
 @pytest.mark.parametrize(

@@ -214,7 +214,7 @@ async def test_a_proxys_page_instead_of_json_is_transient():
         await answer.json(b"<html>maintenance")
 
     async with misbehaving(handler) as server, Client(server.endpoint) as client:
-        with pytest.raises(errors.Unavailable, match="is a proxy between"):
+        with pytest.raises(errors.Unavailable, match="Check for a proxy in between"):
             await _get(client)
 
 
@@ -293,9 +293,9 @@ async def test_leaving_a_watch_closes_its_connection():
 @pytest.mark.parametrize("name", ["..", "."])
 async def test_a_name_cannot_leave_its_place_in_the_path(name):
     async with Client(Endpoint(server="http://127.0.0.1:1")) as client:
-        with pytest.raises(ValueError, match="is no name"):
+        with pytest.raises(ValueError, match="is not a name"):
             await client.get(PODS, name, namespace="n")
-        with pytest.raises(ValueError, match="is no name"):
+        with pytest.raises(ValueError, match="is not a name"):
             await client.get(PODS, "a", namespace=name)
 
 

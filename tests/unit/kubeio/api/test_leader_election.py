@@ -315,7 +315,7 @@ def test_an_observer_trusts_a_record_for_its_duration_and_no_clock_but_its_own()
 
 
 def test_times_that_fence_nothing_are_refused():
-    with pytest.raises(ValueError, match="nothing is fenced"):
+    with pytest.raises(ValueError, match="otherwise writes are not fenced"):
         LeaderElector(
             None, namespace="n", name="l", identity="i", duration=10.0, renew_deadline=10.0
         )
@@ -325,7 +325,7 @@ async def test_a_write_is_let_through_only_while_the_lease_is_certainly_held():
     """REL-12, REL-79: a loop that stood still counts as frozen."""
     store, time, scope = LeaseServer(), FakeTime(), LeaseScope()
     async with store.running(), _candidate(store, time, scope) as (lease, task):
-        with pytest.raises(errors.Fenced, match="the lease n/l was not renewed"):
+        with pytest.raises(errors.Fenced, match="the Lease n/l was not renewed"):
             lease.check_fence()
         await eventually(lambda: scope.running and time.asleep == 1)
         lease.check_fence()

@@ -62,7 +62,7 @@ async def following(server):
 async def test_pages_without_an_end_are_given_up(barren):
     server = EndlessLists(barren=barren)
     async with following(server) as (reflector, store):
-        await eventually(lambda: "has no end" in reflector.problem)
+        await eventually(lambda: "does not end" in reflector.problem)
         await eventually(lambda: server.lists > 1)
         assert server.asked > 100
         assert not reflector.synced

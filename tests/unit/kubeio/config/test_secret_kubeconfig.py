@@ -116,13 +116,13 @@ def test_other_addresses_are_taken(host):
 @pytest.mark.parametrize(
     ("data", "words"),
     [
-        ({}, "no key kubeconfig or config, nor token with ca.crt and server; it has none at all"),
-        ({"kube": kubeconfig()}, "it has kube"),
+        ({}, "no key kubeconfig or config, nor token with ca.crt and server. It has none at all"),
+        ({"kube": kubeconfig()}, "It has kube"),
         ({"token": b"t", "ca.crt": b"CA"}, "no key server"),
         ({"token": b"t", "server": SERVER.encode()}, "no key ca.crt"),
         ({**PARTS, "token": b"a b"}, "characters that no token has"),
         ({**PARTS, "token": b"a\r\nX-Evil: 1"}, "characters that no token has"),
-        ({**PARTS, "token": "ä".encode()}, "token is no plain text"),
+        ({**PARTS, "token": "ä".encode()}, "token is not plain text"),
         ({**PARTS, "token": b"x" * 70_000}, "token has more than"),
         ({**PARTS, "ca.crt": b"x" * 70_000}, "ca.crt has more than"),
         ({**PARTS, "token": b""}, "neither a token nor a client certificate"),
@@ -141,7 +141,7 @@ def test_other_addresses_are_taken(host):
         ({"config": kubeconfig(cluster={"certificate-authority": "/x"})}, "certificate-authority"),
         ({"config": kubeconfig(cluster={"insecure-skip-tls-verify": True})}, "insecure-skip"),
         ({"config": kubeconfig(cluster={"proxy-url": "http://evil"})}, "proxy-url"),
-        ({"config": b"x" * 300_000}, "at most 262144 are read"),
+        ({"config": b"x" * 300_000}, "the limit is 262144"),
         ({"config": b"\xff"}, "not the YAML"),
     ],
 )
@@ -152,7 +152,7 @@ def test_what_is_wrong_is_said_and_no_value_is_quoted(data, words):
 
 
 def test_a_named_key_has_no_stand_in():
-    with pytest.raises(CredentialsError, match=r"no key mine; it has ca\.crt, server, token"):
+    with pytest.raises(CredentialsError, match=r"no key mine. It has ca\.crt, server, token"):
         endpoint(PARTS, key="mine")
 
 

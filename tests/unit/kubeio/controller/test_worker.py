@@ -75,7 +75,7 @@ async def test_again_comes_back_then():
 
 
 async def test_waiting_is_no_error():
-    worker, queue, _ = _worker(_raising(NotReadyYet("the namespace is not there yet", after=3.0)))
+    worker, queue, _ = _worker(_raising(NotReadyYet("the namespace does not exist yet", after=3.0)))
     with structlog.testing.capture_logs() as logs:
         assert await _once(worker, queue) == {"k": 3.0}
     assert [entry["log_level"] for entry in logs] == ["debug"]
@@ -187,7 +187,7 @@ async def test_terminal_is_said_once_and_left():
     worker, queue, _ = _worker(_raising(errors.TerminalError("fix the spec")))
     with structlog.testing.capture_logs() as logs:
         assert await _once(worker, queue) == {}
-    assert [entry["event"] for entry in logs] == ["reconcile.gave_up"]
+    assert [entry["event"] for entry in logs] == ["reconcile.not_retried"]
     assert len(queue) == 0
 
 
@@ -208,7 +208,7 @@ async def test_a_reconcile_that_never_ends_is_ended():
     worker, queue, _ = _worker(reconcile, deadline=0.01)
     with structlog.testing.capture_logs() as logs:
         assert await _once(worker, queue) == {"k": 1.0}
-    assert logs[0]["event"] == "reconcile.too_slow"
+    assert logs[0]["event"] == "reconcile.deadline_exceeded"
 
 
 async def test_fields_name_the_key_in_what_the_reconcile_logs():

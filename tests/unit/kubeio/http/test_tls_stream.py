@@ -263,7 +263,7 @@ async def test_a_server_that_reads_nothing_of_what_it_asks_for_is_given_up(monke
     """TLS answers key updates by itself, past all back-pressure."""
     monkeypatch.setattr(tls_stream, "_MAX_UNREAD_BYTES", -1)
     async with listening(TlsServer().serve, _server_context()) as port, pooled(port) as made:
-        with pytest.raises(errors.NotSent, match="does not read what it has asked for"):
+        with pytest.raises(errors.NotSent, match="does not read the answers that it requested"):
             await made.exchange(ASKED, timeout_seconds=5)
 
 
@@ -276,7 +276,7 @@ async def test_a_handshake_that_never_ends_is_given_up_with_its_socket():
         ended.set()
 
     async with listening(silent) as port, pooled(port) as made:
-        with pytest.raises(errors.NotSent, match="no connection came about in time"):
+        with pytest.raises(errors.NotSent, match="no connection was made in time"):
             await made.exchange(ASKED, timeout_seconds=0.05)
         async with asyncio.timeout(5):
             await ended.wait()
@@ -298,7 +298,7 @@ async def test_an_answer_ends_with_its_connection_only_when_the_server_says_so()
 
 @pytest.mark.parametrize(
     ("last", "said"),
-    [(b"", "without a word"), (b"\x17\x03\x03\x00\x05junk!", "SSL")],
+    [(b"", "without an answer"), (b"\x17\x03\x03\x00\x05junk!", "SSL")],
     ids=["end", "junk"],
 )
 async def test_a_middleman_neither_ends_an_answer_nor_adds_to_it(last, said):

@@ -195,12 +195,12 @@ async def test_a_second_answer_is_nobodys():
 @pytest.mark.parametrize(
     ("answer", "said"),
     [
-        (b"SSH-2.0-OpenSSH\r\n", "no HTTP"),
-        (b"HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "no HTTP"),
+        (b"SSH-2.0-OpenSSH\r\n", "not HTTP"),
+        (b"HTTP/1.1 101 Go\r\nConnection: upgrade\r\nUpgrade: x\r\n\r\n", "not HTTP"),
         (b"HTTP/1.1 200 OK\r\nA: " + b"x" * 70_000, "a head of more than 65536 bytes"),
         (b"HTTP/1.1 200 OK\r\nContent-Length: 9\r\n\r\nhello", "the server closed it"),
-        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nhello", "no HTTP"),
-        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "no HTTP"),
+        (b"HTTP/1.1 200 OK\r\nContent-Length: 4\r\nContent-Length: 5\r\n\r\nhello", "not HTTP"),
+        (b"HTTP/1.1 200 OK\r\nTransfer-Encoding: chunked\r\n\r\nzz\r\n", "not HTTP"),
         (b"", "the server closed it"),
     ],
     ids=["another-protocol", "switched", "endless-head", "cut", "two-lengths", "chunks", "nothing"],
@@ -337,7 +337,7 @@ async def test_a_place_is_given_on_by_those_who_give_up():
         second, third, fourth = (
             asyncio.create_task(made.exchange(ASKED, timeout_seconds=5)) for _ in range(3)
         )
-        with pytest.raises(errors.NotSent, match="no connection came about in time"):
+        with pytest.raises(errors.NotSent, match="no connection was made in time"):
             await made.exchange(ASKED, timeout_seconds=0.01)
         second.cancel()
         first.cancel()
