@@ -48,34 +48,40 @@ async def _run(options: argparse.Namespace) -> int:
 
 def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
-        prog="vc-manager", description="Makes and keeps the control planes of VirtualClusters."
+        prog="vc-manager",
+        description="Creates, upgrades and deletes the control planes of VirtualClusters.",
     )
     env = os.environ.get
-    parser.add_argument("--kubeconfig", default="", help="run outside of the super cluster")
-    parser.add_argument("--context", default="", help="context of that kubeconfig")
+    parser.add_argument(
+        "--kubeconfig", default="", help="Kubeconfig of the super cluster, to run outside of it"
+    )
+    parser.add_argument("--context", default="", help="Context of that kubeconfig")
     parser.add_argument(
         "--namespace",
         default=env("POD_NAMESPACE", "vc-manager"),
-        help="namespace of the components, for the Lease and the agents' authorities",
+        help="Namespace of the components, for the Lease and the agents' CA",
     )
     parser.add_argument(
         "--control-plane-registry",
         default=env("CONTROL_PLANE_REGISTRY", ""),
-        help="prefix of the images etcd, kube-apiserver, kube-controller-manager and coredns",
+        help="Prefix of the images etcd, kube-apiserver, kube-controller-manager and coredns",
     )
     parser.add_argument(
         "--node-ports",
         default=env("NODE_PORTS", "30000-32767"),
-        help="the super cluster's range of node ports, which tenants offer too",
+        help="Node port range of the super cluster, which tenants use too",
     )
     parser.add_argument(
-        "--port", type=int, default=int(env("PORT", "8080")), help="/healthz, /readyz, /metrics"
+        "--port",
+        type=int,
+        default=int(env("PORT", "8080")),
+        help="Port of /healthz, /readyz and /metrics",
     )
     parser.add_argument(
         "--agent-pods",
         type=_parse_agent_pods,
         default=env("AGENT_PODS") or None,
-        help="how agents of other super clusters run, as JSON: image and more, as the chart has it",
+        help="Settings of the agents of targets as JSON (image and more, written by the chart)",
     )
     parser.add_argument("--log-level", default=env("LOG_LEVEL", "info"))
     parser.add_argument("--version", action="version", version=_read_version())

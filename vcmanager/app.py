@@ -215,8 +215,11 @@ def _log_missing_crds(state: tenacity.RetryCallState) -> None:
     problem = state.outcome.exception() if state.outcome else None
     message = str(problem)
     if isinstance(problem, errors.NotFound):
-        message = "the super cluster does not know all of our kinds; install the CRDs"
-    _log.warning("manager.waits", problem=message)
+        message = (
+            "The super cluster does not have all CustomResourceDefinitions. Install the CRDs of the"
+            " chart."
+        )
+    _log.warning("manager.waiting", problem=message)
 
 
 async def _wait_first(futures: list[asyncio.Future[Any]], *, or_cancel: asyncio.Task[None]) -> None:

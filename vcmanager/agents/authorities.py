@@ -94,9 +94,9 @@ async def _get_or_create(
         if not may_create:
             raise PhaseBlocked(
                 "AgentAuthorityLost",
-                f"the Secret {namespace}/{name} is gone; restore it, or delete the ConfigMap"
-                f" {wellknown.AGENT_CLIENT_TRUST} beside it to have new authorities made, which"
-                " every agent and tenant then has to take up",
+                f"The Secret {namespace}/{name} was deleted. Restore it. Or delete the ConfigMap"
+                f" {wellknown.AGENT_CLIENT_TRUST} in the same namespace, and vc-manager creates"
+                " new CAs, which every agent and tenant must then load.",
                 condition=wellknown.CERTIFICATES_READY,
                 needs_admin=True,
             ) from None
@@ -112,7 +112,7 @@ async def _get_or_create(
     if pair is None or fault is not None:
         raise PhaseBlocked(
             "AgentAuthorityBroken",
-            f"the Secret {namespace}/{name} holds no usable authority ({fault}); restore it",
+            f"The Secret {namespace}/{name} has no usable CA ({fault}). Restore it.",
             condition=wellknown.CERTIFICATES_READY,
             needs_admin=True,
         )

@@ -63,10 +63,10 @@ def get_requesting_pod(request: Mapping[str, Any], namespace: str) -> str | CsrD
     spec = request["spec"]
     known = [f"system:serviceaccount:{namespace}:{each}" for each in _AGENT_ACCOUNTS]
     if spec.get("username") not in known:
-        return CsrDenial(f"only {' and '.join(known)} may ask for this certificate")
+        return CsrDenial(f"only {' and '.join(known)} may request this certificate")
     names = (spec.get("extra") or {}).get(POD_NAME_EXTRA) or []
     if len(names) != 1:
-        return CsrDenial("the requester's token is bound to no pod; use a projected token")
+        return CsrDenial("the requester's token is not bound to a pod. Use a projected token")
     return str(names[0])
 
 
@@ -80,7 +80,7 @@ def decide_request(
     spec = request["spec"]
     uids = (spec.get("extra") or {}).get(POD_UID_EXTRA) or []
     if pod is None or uids != [pod["metadata"]["uid"]]:
-        return CsrDenial("the pod that the requester's token is bound to is gone")
+        return CsrDenial("the pod that the requester's token is bound to does not exist")
     account = str(spec.get("username")).rpartition(":")[2]
     trouble = _find_pod_problem(pod, account) or _find_usage_problem(set(spec.get("usages") or ()))
     if trouble:
@@ -94,9 +94,7 @@ def decide_request(
     if not own:
         return CsrPending()
     if names.other_count or not names.addresses or not set(names.addresses) <= own:
-        return CsrDenial(
-            "the certificate must be for the agent pod's own addresses and nothing else"
-        )
+        return CsrDenial("the certificate may have only the addresses of the agent pod")
     seconds = spec.get("expirationSeconds")
     lifetime = min(timedelta(seconds=seconds), _MAX_LIFETIME) if seconds else _MAX_LIFETIME
     return CsrApproval(names.addresses, lifetime)
@@ -106,16 +104,19 @@ def _find_pod_problem(pod: Mapping[str, Any], account: str) -> str:
     labels, status = pod["metadata"].get("labels") or {}, pod.get("status") or {}
     names = {account, labels.get(_APP_LABEL), pod["spec"].get("serviceAccountName")}
     if len(names) > 1 or account not in _AGENT_ACCOUNTS:
-        return "the pod that the requester's token is bound to is no agent"
+        return "the pod that the requester's token is bound to is not an agent"
     if "deletionTimestamp" in pod["metadata"] or status.get("phase") in ("Succeeded", "Failed"):
-        return "the agent pod is ending"
+        return "the agent pod is being deleted"
     return ""
 
 
 def _find_usage_problem(usages: set[str]) -> str:
     if usages <= _ALLOWED_USAGES and "server auth" in usages:
         return ""
-    return f"usages must be server auth, with {', '.join(sorted(_ALLOWED_USAGES))} at most"
+    return (
+        "usages must contain server auth, and may contain only"
+        f" {', '.join(sorted(_ALLOWED_USAGES))}"
+    )
 
 
 async def reconcile_csr(means: ReconcileContext, key: ReconcileKey) -> Result:
@@ -136,12 +137,12 @@ async def reconcile_csr(means: ReconcileContext, key: ReconcileKey) -> Result:
     if isinstance(verdict, CsrDenial):
         # An approved request cannot be denied, whether approved here or by hand. It can only fail.
         kind = "Failed" if "Approved" in types else "Denied"
-        await _write_condition(means, request, kind, "NotTheAgent", verdict.message)
+        await _write_condition(means, request, kind, "AgentPodMismatch", verdict.message)
         _log.warning("request.denied", problem=verdict.message)
         return Done()
     if "Approved" not in types:
         message = f"for the agent pod at {', '.join(verdict.addresses)}"
-        request = await _write_condition(means, request, "Approved", "TheAgent", message)
+        request = await _write_condition(means, request, "Approved", "AgentPodMatch", message)
     return await _sign_request(means, request, verdict)
 
 
@@ -178,7 +179,7 @@ async def _sign_request(means: ReconcileContext, request: Object, grant: CsrAppr
             means.super_client, means.namespace, now=means.now
         )
     except PhaseBlocked as held:
-        _log.warning("request.waits", problem=held.message)
+        _log.warning("request.waiting", problem=held.message)
         return RequeueAfter(_RETRY_SECONDS)
     certificate = requests.sign_request(
         trust.serving,

@@ -77,7 +77,7 @@ def _explain_errors(manifest: Mapping[str, Any]) -> Iterator[None]:
         name = manifest["metadata"]["name"]
         raise PhaseBlocked(
             "InvalidTemplate",
-            f"the super cluster refuses the {manifest['kind']} {name}: {problem}",
+            f"The super cluster rejected the {manifest['kind']} {name}: {problem}",
             needs_admin=True,
             retry_after=60.0,
         ) from problem

@@ -30,12 +30,10 @@ def check_replicas(plan: ControlPlane, snapshot: ObservedObjects, version_name: 
         return
     raise PhaseBlocked(
         ETCD_REPLICAS_CHANGED,
-        f"ClusterVersion {version_name} asks for {get_member_count(planned)} etcd members, and"
-        " this tenant"
-        f" was made with {get_member_count(live)}, which cannot change without splitting its"
-        " store; name a"
-        f" ClusterVersion with {get_member_count(live)}, or make a new VirtualCluster for"
-        f" {get_member_count(planned)}",
+        f"ClusterVersion {version_name} asks for {get_member_count(planned)} etcd members, but"
+        f" this tenant was created with {get_member_count(live)}. The number cannot change,"
+        f" because that would split its etcd. Use a ClusterVersion with {get_member_count(live)},"
+        f" or create a new VirtualCluster for {get_member_count(planned)}.",
         needs_admin=True,
         retry_after=_RETRY_SECONDS,
     )

@@ -74,9 +74,15 @@ async def reconcile_metrics_api(
     except errors.Forbidden as problem:
         _set_condition(report, "Forbidden", str(problem))
     except errors.ApiError as problem:
-        _set_condition(report, "Refused", f"the objects of the metrics API are refused: {problem}")
+        _set_condition(
+            report,
+            "Refused",
+            f"The tenant's API rejected the objects of the metrics API: {problem}",
+        )
     except errors.Unavailable as problem:
-        _set_condition(report, "Unreachable", f"the metrics API could not be written: {problem}")
+        _set_condition(
+            report, "Unreachable", f"The objects of the metrics API could not be written: {problem}"
+        )
 
 
 async def _ensure_metrics_api(

@@ -63,15 +63,17 @@ async def ensure_root_namespace(
     if not is_own_namespace(found, tenant):
         raise PhaseBlocked(
             "NameCollision",
-            f"the namespace {tenant.root} exists and does not belong to this VirtualCluster; it is"
-            " left alone: delete it if nobody needs it, or create the VirtualCluster anew",
+            f"The namespace {tenant.root} exists and does not belong to this VirtualCluster, so"
+            " vc-manager does not change it. Delete the namespace if it is not needed, or recreate"
+            " the VirtualCluster.",
             needs_admin=True,
             retry_after=60.0,
         )
     if "deletionTimestamp" in found["metadata"]:
         raise PhaseBlocked(
             "NamespaceTerminating",
-            f"the namespace {tenant.root} is being deleted; it is made anew when it is gone",
+            f"The namespace {tenant.root} is being deleted. vc-manager creates it again"
+            " afterwards.",
             retry_after=2.0,
         )
     if is_subset(wanted, found):

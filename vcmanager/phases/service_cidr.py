@@ -37,7 +37,7 @@ async def ensure_service_range(
         claimed = service_cidrs.read_claimed_range(own)
         if claimed is None:
             raise _build_unreadable_error(
-                wish, service_cidrs.API_SERVICE, "does not say which slice it claims"
+                wish, service_cidrs.API_SERVICE, "has no annotation with its service range"
             )
         await _ensure_dns_service(means, wish, claimed, snapshot)
         return claimed
@@ -50,8 +50,8 @@ async def ensure_service_range(
                 _raise_taken(slice_)
     raise PhaseBlocked(
         "NoFreeSlice",
-        f"every slice of the super cluster's service range {whole} is taken; delete a"
-        " VirtualCluster, or add service addresses to the super cluster",
+        f"The Service CIDR {whole} of the super cluster has no free service range. Delete a"
+        " VirtualCluster, or add Service addresses to the super cluster.",
         needs_admin=True,
         retry_after=_RETRY_SECONDS,
     )
@@ -66,7 +66,7 @@ def _iterate_candidates(
         return service_cidrs.iterate_free_ranges(whole, wish.tenant.uid, taken.values())
     except service_cidrs.ServiceRangeError as problem:
         if isinstance(problem, service_cidrs.ServiceRangeTakenError):
-            _log.info("slice.taken", asked=wish.spec.service_cidr, owner=problem.owner)
+            _log.info("service_range.taken", asked=wish.spec.service_cidr, owner=problem.owner)
         raise PhaseBlocked(
             "InvalidServiceCidr", str(problem), needs_admin=True, retry_after=_RETRY_SECONDS
         ) from problem
@@ -106,7 +106,7 @@ async def _claim_range(means: ReconcileContext, wish: PlanInput, slice_: Service
             if isinstance(problem, errors.AlreadyExists):
                 # The name is in use, not the address. No other range would help.
                 name = manifest["metadata"]["name"]
-                raise _build_unreadable_error(wish, name, "is there without a claim") from problem
+                raise _build_unreadable_error(wish, name, "exists without a claim") from problem
             return False
     return True
 
@@ -137,8 +137,8 @@ async def _ensure_dns_service(
             address = manifest["spec"]["clusterIP"]
             raise PhaseBlocked(
                 "AddressTaken",
-                f"the address {address} of the tenant's {name} is taken by another Service of the"
-                " super cluster; delete that Service",
+                f"The address {address} of the tenant's {name} is used by another Service of the"
+                " super cluster. Delete that Service.",
                 needs_admin=True,
                 retry_after=_RETRY_SECONDS,
             ) from problem
@@ -158,8 +158,8 @@ def is_address_taken(problem: errors.Invalid) -> bool:
 def _build_unreadable_error(wish: PlanInput, name: str, what: str) -> PhaseBlocked:
     return PhaseBlocked(
         "ClaimUnreadable",
-        f"the Service {wish.tenant.root}/{name} {what}; delete it, and it is made anew with an"
-        " address of a free slice",
+        f"The Service {wish.tenant.root}/{name} {what}. Delete it, and vc-manager creates it again"
+        " with an address of a free service range.",
         needs_admin=True,
         retry_after=_RETRY_SECONDS,
     )
@@ -169,8 +169,8 @@ def _raise_taken(slice_: ServiceRange) -> NoReturn:
     raise PhaseBlocked(
         "ServiceCidrTaken",
         f"spec.serviceCidr {slice_}: its address {slice_.api_address} or {slice_.dns_address} is"
-        " taken by another"
-        " Service of the super cluster; choose another range, or leave the field out",
+        " used by another Service of the super cluster. Choose another range, or leave the field"
+        " out.",
         needs_admin=True,
         retry_after=_RETRY_SECONDS,
     )

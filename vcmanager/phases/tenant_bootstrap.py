@@ -25,7 +25,7 @@ _MIN_RETRY_SECONDS, _MAX_RETRY_SECONDS = 1.0, 30.0
 _UNREACHABLE, _FAILED, _CONTROLLERS_NOT_STARTED = (
     "Unreachable",
     "BootstrapFailed",
-    "ControllersIdle",
+    "ControllersNotStarted",
 )
 
 
@@ -88,21 +88,21 @@ async def bootstrap_tenant(
     except errors.ApiError as problem:  # first: an answer of 5xx is an Unavailable as well
         raise PhaseBlocked(
             _FAILED,
-            f"the tenant's API refuses our own objects: {problem}",
+            f"The tenant's API rejected objects of vc-manager: {problem}",
             condition=wellknown.API_SERVER_READY,
             retry_after=retry_after,
         ) from problem
     except errors.Unavailable as problem:
         raise PhaseBlocked(
             _UNREACHABLE,
-            f"the tenant's API does not answer yet: {problem}",
+            f"The tenant's API does not answer yet: {problem}",
             condition=wellknown.API_SERVER_READY,
             retry_after=retry_after,
         ) from problem
     if not works:
         raise PhaseBlocked(
             _CONTROLLERS_NOT_STARTED,
-            "the tenant's controllers have not made the first account yet",
+            "The tenant's controller manager has not created the first ServiceAccount yet.",
             condition=wellknown.CONTROLLER_MANAGER_READY,
             retry_after=retry_after,
         )

@@ -51,8 +51,8 @@ async def fetch_plan_input(
         offered = ", ".join(sorted(each["metadata"]["name"] for each in known.get("items") or ()))
         raise build_refusal(
             "ClusterVersionNotFound",
-            f"spec.clusterVersionName: there is no ClusterVersion {name!r}; "
-            + (f"there are {offered}" if offered else "there is none at all, create one"),
+            f"spec.clusterVersionName: ClusterVersion {name!r} does not exist. "
+            + (f"Use one of {offered}." if offered else "Create a ClusterVersion first."),
         ) from None
     try:
         version = parse_cluster_version(body)
@@ -78,8 +78,8 @@ async def fetch_super_range(means: ReconcileContext) -> ServiceNetwork:
     except errors.NotFound:
         raise build_refusal(
             "NoServiceRange",
-            "the super cluster has no ServiceCIDR named kubernetes; it needs Kubernetes 1.33 or"
-            " newer",
+            "The super cluster has no ServiceCIDR named kubernetes. It must run Kubernetes 1.33 or"
+            " newer.",
         ) from None
     except service_cidrs.ServiceRangeError as problem:
         raise build_refusal("NoServiceRange", str(problem)) from problem

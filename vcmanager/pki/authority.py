@@ -106,7 +106,7 @@ def sign(
     issuer = x509.load_pem_x509_certificate(authority.certificate)
     issuer_key = serialization.load_pem_private_key(authority.key, password=None)
     if not isinstance(issuer_key, ec.EllipticCurvePrivateKey | rsa.RSAPrivateKey):
-        raise TypeError("the authority's key is neither an elliptic curve nor an RSA key")
+        raise TypeError("the CA key is neither an elliptic curve key nor an RSA key")
     names: list[x509.GeneralName] = [
         *(x509.DNSName(name) for name in subject.dns_names),
         *(x509.IPAddress(ip_address(address)) for address in subject.addresses),

@@ -17,20 +17,20 @@ def check_bundle(name: str, component: str, bundle: ComponentBundle) -> None:
     where = f"ClusterVersion {name}: {upstream_bundles.BUNDLE_FIELDS[component]}"
     named = bundle.metadata.get("name", component)
     if named != component:
-        raise InvalidSpecError(f"{where}.metadata.name is {named!r}; it must be {component}")
+        raise InvalidSpecError(f"{where}.metadata.name is {named!r}. It must be {component}")
     stateful_set = bundle.statefulset
     _require_object(f"{where}.statefulset", stateful_set, "apps/v1", "StatefulSet")
     found = stateful_set["metadata"]["name"]
     if found != component:
         raise InvalidSpecError(
-            f"{where}.statefulset.metadata.name is {found!r}; it must be {component}"
+            f"{where}.statefulset.metadata.name is {found!r}. It must be {component}"
         )
     pod_spec = _get_object_at(stateful_set, f"{where}.statefulset", "spec", "template", "spec")
     containers = pod_spec.get("containers")
     if not isinstance(containers, list) or not containers or not isinstance(containers[0], dict):
         raise InvalidSpecError(
-            f"{where}.statefulset.spec.template.spec.containers has no container; the first one"
-            f" must run {component}"
+            f"{where}.statefulset.spec.template.spec.containers is empty. The first container must"
+            f" run {component}"
         )
     for field in ("args", "command"):
         words = containers[0].get(field) or []
@@ -41,15 +41,15 @@ def check_bundle(name: str, component: str, bundle: ComponentBundle) -> None:
     _check_volumes(where, pod_spec, containers[0])
     replicas = stateful_set["spec"].get("replicas", 1)
     if type(replicas) is not int or replicas < 0:
-        raise InvalidSpecError(f"{where}.statefulset.spec.replicas is {replicas!r}; give a number")
+        raise InvalidSpecError(f"{where}.statefulset.spec.replicas is {replicas!r}. Use a number")
     if component == upstream_bundles.ETCD and replicas == 0:
         raise InvalidSpecError(
-            f"{where}.statefulset.spec.replicas is 0; a tenant needs a store, so give 1 or 3"
+            f"{where}.statefulset.spec.replicas is 0, but a tenant needs etcd. Use 1 or 3"
         )
     if bundle.service is not None:
         _check_service(f"{where}.service", bundle.service)
     elif component != upstream_bundles.CONTROLLER_MANAGER:
-        raise InvalidSpecError(f"{where} has no service; add it beside statefulset")
+        raise InvalidSpecError(f"{where} has no service. Add it beside statefulset")
 
 
 def check_bundles_together(name: str, bundles: Mapping[str, ComponentBundle]) -> None:
@@ -68,7 +68,7 @@ def check_bundles_together(name: str, bundles: Mapping[str, ComponentBundle]) ->
         if service in seen:
             raise InvalidSpecError(
                 f"ClusterVersion {name}: {seen[service]} and {field} both have a service named"
-                f" {service!r}; give one of them another name"
+                f" {service!r}. Rename one of them"
             )
         seen[service] = field
 
@@ -82,8 +82,8 @@ def _check_service(where: str, service: Any) -> None:
         service_cidrs.METRICS_SERVICE,
     ):
         raise InvalidSpecError(
-            f"{where}.metadata.name is {found!r}, which the manager gives to a Service of its own;"
-            " choose another name"
+            f"{where}.metadata.name is {found!r}, which vc-manager uses for its own Service."
+            " Choose another name"
         )
     spec = _get_object_at(service, where, "spec")
     ports = spec.get("ports")
@@ -91,7 +91,9 @@ def _check_service(where: str, service: Any) -> None:
         raise InvalidSpecError(f"{where}.spec needs ports and a selector")
     for number, port in enumerate(ports):
         if type(port.get("port")) is not int:
-            raise InvalidSpecError(f"{where}.spec.ports[{number}].port is no number; give one")
+            raise InvalidSpecError(
+                f"{where}.spec.ports[{number}].port is not a number. Use a number"
+            )
         if not isinstance(port.get("targetPort", ""), int | str):
             raise InvalidSpecError(
                 f"{where}.spec.ports[{number}].targetPort is neither a number nor a name"
@@ -110,7 +112,9 @@ def _check_volumes(where: str, pod_spec: Mapping[str, Any], container: Mapping[s
     for volume in volumes:
         for kind in ("secret", "configMap", "projected"):
             if not isinstance(volume.get(kind) or {}, dict):
-                raise InvalidSpecError(f"{where}: {kind} of volume {volume['name']} is no object")
+                raise InvalidSpecError(
+                    f"{where}: {kind} of volume {volume['name']} is not an object"
+                )
         sources = (volume.get("projected") or {}).get("sources") or []
         if not _is_list_of_objects(sources) or not all(
             isinstance(source.get(kind) or {}, dict)
@@ -118,7 +122,7 @@ def _check_volumes(where: str, pod_spec: Mapping[str, Any], container: Mapping[s
             for kind in ("secret", "configMap")
         ):
             raise InvalidSpecError(
-                f"{where}: the sources of volume {volume['name']} are no list of objects"
+                f"{where}: the sources of volume {volume['name']} are not a list of objects"
             )
 
 
@@ -131,7 +135,7 @@ def _is_list_of_objects(value: Any, *texts: str) -> bool:
 
 def _require_object(where: str, value: Any, api_version: str, kind: str) -> None:
     if not isinstance(value, dict):
-        raise InvalidSpecError(f"{where} is no object; give a whole {kind}")
+        raise InvalidSpecError(f"{where} is not an object. Use a whole {kind}")
     if value.get("apiVersion") != api_version or value.get("kind") != kind:
         raise InvalidSpecError(f"{where} must have apiVersion {api_version} and kind {kind}")
     metadata = value.get("metadata")
@@ -139,7 +143,7 @@ def _require_object(where: str, value: Any, api_version: str, kind: str) -> None
         raise InvalidSpecError(f"{where}.metadata.name is missing")
     for field in ("labels", "annotations"):
         if not isinstance(metadata.get(field) or {}, dict):
-            raise InvalidSpecError(f"{where}.metadata.{field} is no object")
+            raise InvalidSpecError(f"{where}.metadata.{field} is not an object")
 
 
 def _get_object_at(value: Mapping[str, Any], where: str, *path: str) -> dict[str, Any]:
@@ -148,6 +152,6 @@ def _get_object_at(value: Mapping[str, Any], where: str, *path: str) -> dict[str
         found = found.get(key)
         if not isinstance(found, dict):
             raise InvalidSpecError(
-                f"{where}.{'.'.join(path[: number + 1])} is missing or no object"
+                f"{where}.{'.'.join(path[: number + 1])} is missing or not an object"
             )
     return dict(found)

@@ -80,7 +80,7 @@ def _evaluate_workload(
     warnings: Iterable[ComponentObject],
 ) -> ComponentCondition:
     if workload is None:
-        return ComponentCondition(False, "NotCreated", f"{name} has not been made yet")
+        return ComponentCondition(False, "NotCreated", f"{name} has not been created yet")
     status, spec = workload.get("status") or {}, workload["spec"]
     wanted = spec.get("replicas", 1)
     observed = status.get("observedGeneration", 0) >= workload["metadata"].get("generation", 0)
@@ -150,7 +150,7 @@ def _describe_last_end(container: ComponentObject) -> str:
         return ""
     count = container.get("restartCount", 0)
     return (
-        f"; it last ended with exit code {last.get('exitCode')} ({last.get('reason', '')}) after"
+        f". It last ended with exit code {last.get('exitCode')} ({last.get('reason', '')}) after"
         f" {count} restarts"
     )
 

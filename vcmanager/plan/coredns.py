@@ -17,8 +17,9 @@ def check_domain(domain: str) -> str:
     """Return a valid domain. Raises SpecProblemError."""
     if len(domain) > _MAX_DOMAIN_LENGTH or _DOMAIN_PATTERN.fullmatch(domain) is None:
         raise InvalidSpecError(
-            f"spec.clusterDomain {domain!r} is no DNS name; use lower-case letters, digits, hyphens"
-            f" and dots, at most {_MAX_DOMAIN_LENGTH} characters, for example cluster.local"
+            f"spec.clusterDomain {domain!r} is not a DNS name. Use lower-case letters, digits,"
+            f" hyphens and dots, at most {_MAX_DOMAIN_LENGTH} characters, for example"
+            " cluster.local"
         )
     return domain
 
@@ -32,7 +33,7 @@ def build_corefile(*, root: str, domain: str) -> str:
     shortened super namespace cannot be derived from that name. It has the tenant's form only.
     """
     if not names.is_dns_label(root):
-        raise ValueError(f"{root!r} is no root namespace")
+        raise ValueError(f"{root!r} is not a root namespace")
     return f"""\
 .:1053 {{
     errors

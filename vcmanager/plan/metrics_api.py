@@ -116,8 +116,8 @@ def read_reachability(api_service: Mapping[str, Any]) -> MetricsApiReachability:
     status = api_service.get("status") or {}
     found = conditions.find_condition(status.get("conditions"), "Available") or {}
     reason = str(found.get("reason") or "Registering")
-    said = str(found.get("message") or "it has not looked for it yet")
-    text = f"the tenant's API server does not reach its metrics-server: {said}"
+    said = str(found.get("message") or "it has not been checked yet")
+    text = f"The tenant's API server does not reach its metrics-server: {said}"
     return MetricsApiReachability(found.get("status") == "True", reason, text)
 
 

@@ -62,8 +62,8 @@ async def build_missing_authorities(
         if name not in secrets and is_initialised:
             raise PhaseBlocked(
                 "AuthorityLost",
-                f"the Secret {name} in namespace {facts.root} is gone; nothing made anew could take"
-                " its place, because clients and tokens depend on it: restore it from a backup",
+                f"The Secret {name} in namespace {facts.root} was deleted. Restore it from a"
+                " backup. vc-manager cannot recreate it, because clients and tokens depend on it.",
                 condition=wellknown.CERTIFICATES_READY,
                 needs_admin=True,
             )
@@ -223,8 +223,8 @@ def _raise_for_fault(fault: checks.CertificateFault | None, secret: str, root: s
     if fault is not None:
         raise PhaseBlocked(
             "AuthorityBroken",
-            f"the Secret {secret} in namespace {root} cannot be used ({fault}); nothing made anew"
-            " could take its place: restore it from a backup",
+            f"The Secret {secret} in namespace {root} cannot be used ({fault}). Restore it from a"
+            " backup, because vc-manager cannot recreate it.",
             condition=wellknown.CERTIFICATES_READY,
             needs_admin=True,
         )

@@ -75,7 +75,7 @@ def parse_super_range(service_cidr: Mapping[str, Any]) -> ServiceNetwork:
     """Return the super cluster's service range from its ServiceCIDR, the first if dual-stack."""
     cidrs = (service_cidr.get("spec") or {}).get("cidrs") or ()
     if not cidrs:
-        raise ServiceRangeError("the super cluster's ServiceCIDR names no range")
+        raise ServiceRangeError("the super cluster's ServiceCIDR has no range")
     return ip_network(cidrs[0])
 
 
@@ -84,8 +84,8 @@ def compute_prefix_length(whole: ServiceNetwork) -> int:
     host_bits = whole.max_prefixlen - whole.prefixlen
     if host_bits < MIN_HOST_BITS:
         raise ServiceRangeError(
-            f"the super cluster's service range {whole} is too small for tenants; they need"
-            f" slices of at least {1 << MIN_HOST_BITS} addresses"
+            f"The Service CIDR {whole} of the super cluster is too small for tenants. A service"
+            f" range needs at least {1 << MIN_HOST_BITS} addresses."
         )
     wanted = min(max(host_bits - RANGE_EXTRA_BITS, MIN_HOST_BITS), MAX_HOST_BITS)
     return whole.max_prefixlen - min(wanted, host_bits)
@@ -121,30 +121,30 @@ def parse_requested_range(
         network = ip_network(cidr)
     except ValueError as problem:
         raise ServiceRangeError(
-            f"spec.serviceCidr {cidr!r} is no network: {problem}; write it as in"
-            f" {next(iter(iterate_free_ranges(whole, cidr, ())))}"
+            f"spec.serviceCidr {cidr!r} is not a network: {problem}. Write it like"
+            f" {next(iter(iterate_free_ranges(whole, cidr, ())))}."
         ) from None
     if network.version != whole.version or not network.subnet_of(whole):  # type: ignore[arg-type]
         raise ServiceRangeError(
-            f"spec.serviceCidr {network} is no part of the super cluster's service range {whole};"
-            " choose one inside it, or leave the field out"
+            f"spec.serviceCidr {network} is not part of the super cluster's Service CIDR {whole}."
+            " Choose a range inside it, or leave the field out."
         )
     if network.max_prefixlen - network.prefixlen < MIN_HOST_BITS:
         raise ServiceRangeError(
-            f"spec.serviceCidr {network} is too small; a tenant needs at least"
-            f" {1 << MIN_HOST_BITS} addresses"
+            f"spec.serviceCidr {network} is too small. A tenant needs at least"
+            f" {1 << MIN_HOST_BITS} addresses."
         )
     if network.max_prefixlen - network.prefixlen > MAX_HOST_BITS:
         raise ServiceRangeError(
-            f"spec.serviceCidr {network} is too wide; a tenant gets at most"
-            f" {1 << MAX_HOST_BITS} addresses, so choose a"
-            f" /{network.max_prefixlen - MAX_HOST_BITS} or a smaller part of it"
+            f"spec.serviceCidr {network} is too large. A tenant can have at most"
+            f" {1 << MAX_HOST_BITS} addresses. Choose a /{network.max_prefixlen - MAX_HOST_BITS}"
+            " or a smaller part of it."
         )
     for owner, other in sorted(taken.items()):
         if network.version == other.version and network.overlaps(other):
             raise ServiceRangeTakenError(
-                f"spec.serviceCidr {network} overlaps the range of another VirtualCluster; choose"
-                " another, or leave the field out",
+                f"spec.serviceCidr {network} overlaps the range of another VirtualCluster. Choose"
+                " another range, or leave the field out.",
                 owner,
             )
     return ServiceRange(network)

@@ -49,7 +49,7 @@ def _parse_manifests(text: str, shape: TemplateShape, name: str) -> tuple[Manife
     try:
         documents = list(yaml.load_all(text, Loader=_TemplateLoader))
     except yaml.YAMLError as problem:
-        raise TemplateError(f"the template {name} makes no YAML: {problem}") from None
+        raise TemplateError(f"the template {name} does not render to YAML: {problem}") from None
     made = [document for document in documents if document is not None]
     _check_shape(made, shape, name)
     return tuple(made)
@@ -82,7 +82,7 @@ def _construct_mapping(loader: _TemplateLoader, node: yaml.MappingNode) -> dict[
     for key, where in pairs:
         if key in seen:
             raise yaml.constructor.ConstructorError(
-                None, None, f"the key {key!r} is there twice", where.start_mark
+                None, None, f"the key {key!r} is duplicated", where.start_mark
             )
         seen.add(key)
     made: dict[Any, Any] = loader.construct_mapping(node, deep=True)
@@ -117,17 +117,17 @@ def _check_shape(made: Iterable[Any], shape: TemplateShape, name: str) -> None:
     for document in made:
         if not isinstance(document, dict):
             _raise_template_error(
-                name, f"makes {type(document).__name__} where an object was expected"
+                name, f"renders {type(document).__name__} where an object was expected"
             )
         pair = (str(document.get("kind")), str((document.get("metadata") or {}).get("name")))
         if pair in found:
-            _raise_template_error(name, f"makes {pair[0]} {pair[1]} twice")
+            _raise_template_error(name, f"renders {pair[0]} {pair[1]} twice")
         found.add(pair)
     if found != shape:
         extra = ", ".join(f"{kind} {named}" for kind, named in sorted(found - shape))
         missing = ", ".join(f"{kind} {named}" for kind, named in sorted(shape - found))
         _raise_template_error(
-            name, f"makes {extra or 'nothing'} beyond, and lacks {missing or 'nothing'}"
+            name, f"renders {extra or 'nothing'} in addition, and lacks {missing or 'nothing'}"
         )
 
 

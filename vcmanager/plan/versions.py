@@ -107,16 +107,16 @@ def resolve_release(name: str, spec: ClusterVersionSpec) -> ControlPlaneRelease:
     if match is None:
         raise InvalidSpecError(
             f"{where}: kubernetesVersion {spec.kubernetes_version!r} is neither a minor such as"
-            f" 1.36 nor a release such as 1.36.4; known minors are {known}"
+            f" 1.36 nor a release such as 1.36.4. Known minors are {known}"
         )
     minor = match["minor"]
     if minor not in catalog.list_minors():
         raise InvalidSpecError(
-            f"{where}: kubernetesVersion {spec.kubernetes_version} is not known to this manager;"
-            f" known minors are {known}"
+            f"{where}: kubernetesVersion {spec.kubernetes_version} is not known to this"
+            f" vc-manager. Known minors are {known}"
         )
     if spec.replicas not in (1, 3):
-        raise InvalidSpecError(f"{where}: replicas is {spec.replicas}; it must be 1 or 3")
+        raise InvalidSpecError(f"{where}: replicas is {spec.replicas}. It must be 1 or 3")
     versions = catalog.get_versions(minor)
     if match["patch"]:
         versions = replace(versions, kubernetes=spec.kubernetes_version)
@@ -155,12 +155,12 @@ def _build_flags(where: str, part: str, flags: Mapping[str, str]) -> tuple[str, 
     for flag in flags:
         if _FLAG_PATTERN.fullmatch(flag) is None:
             raise InvalidSpecError(
-                f"{where}: extraArgs.{part} has the flag {flag!r}; write flags without dashes in"
-                " front, for example event-ttl"
+                f"{where}: extraArgs.{part} has the flag {flag!r}. Write flags without leading"
+                " dashes, for example event-ttl"
             )
         if flag in OWNED_FLAGS[part]:
             raise InvalidSpecError(
-                f"{where}: extraArgs.{part} sets {flag}, which the manager decides for each"
-                " tenant; remove it"
+                f"{where}: extraArgs.{part} sets {flag}, which vc-manager sets for each tenant."
+                " Remove it"
             )
     return tuple(f"--{flag}={value}" for flag, value in sorted(flags.items()))

@@ -38,7 +38,7 @@ async def reconcile_cluster_version(means: ReconcileContext, key: ReconcileKey) 
     means.recorder.record(
         version,
         "InUse",
-        f"the ClusterVersion stays until no VirtualCluster names it; {names}{more} do",
+        f"The ClusterVersion cannot be deleted while VirtualClusters use it: {names}{more}.",
         kind="Warning",
     )
     return RequeueAfter(_RETRY_SECONDS)

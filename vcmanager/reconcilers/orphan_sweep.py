@@ -43,7 +43,7 @@ async def reconcile_orphans(means: ReconcileContext, key: ReconcileKey) -> Resul
         try:
             await virtual_cluster_deletion.delete_late_objects(means, found.body, found.tenant)
         except PhaseBlocked as held:
-            _log.warning("tenant.came_late", tenant=found.tenant.root, problem=held.message)
+            _log.warning("tenant.orphans_found", tenant=found.tenant.root, problem=held.message)
             return RequeueAfter(ORPHAN_DELAY_SECONDS)
     del means.deleted_tenants[key]
     return Done()

@@ -62,8 +62,9 @@ async def reconcile_virtual_cluster(means: ReconcileContext, key: ReconcileKey) 
         raise
     except _UNEXPECTED_SHAPE_ERRORS as problem:
         message = (
-            "the template cannot be used: the VirtualCluster or its ClusterVersion has a shape"
-            f" that the manager does not know ({type(problem).__name__}); its log says where"
+            "The template cannot be used: the VirtualCluster or its ClusterVersion has an"
+            f" unsupported structure ({type(problem).__name__}). The log of vc-manager has the"
+            " details."
         )
         await _report_failure(means, body, report, "InternalError", message)
         raise

@@ -107,7 +107,7 @@ async def _remove_finalizer(means: ReconcileContext, body: Object) -> None:
     except errors.NotFound:
         lease = None
     if means.syncer_lease_observer.is_held(lease):
-        raise _build_deleting("the syncer has not let go of the tenant yet")
+        raise _build_deleting("the syncer has not disconnected from the tenant yet")
 
 
 async def _delete_super_namespaces(means: ReconcileContext, tenant: Tenant) -> None:
@@ -118,7 +118,7 @@ async def _delete_super_namespaces(means: ReconcileContext, tenant: Tenant) -> N
     for namespace in theirs:
         await _delete_namespace(means, namespace)
     if theirs:
-        raise _build_deleting(f"waiting for namespaces to be gone: {describe_remaining(theirs)}")
+        raise _build_deleting(f"waiting for namespaces to be deleted: {describe_remaining(theirs)}")
 
 
 async def _delete_root_namespace(means: ReconcileContext, tenant: Tenant) -> None:
@@ -131,7 +131,9 @@ async def _delete_root_namespace(means: ReconcileContext, tenant: Tenant) -> Non
     if "deletionTimestamp" not in namespace["metadata"]:
         await _stop_control_plane(means, tenant)
     await _delete_namespace(means, namespace)
-    raise _build_deleting(f"waiting for namespaces to be gone: {describe_remaining([namespace])}")
+    raise _build_deleting(
+        f"waiting for namespaces to be deleted: {describe_remaining([namespace])}"
+    )
 
 
 async def _stop_control_plane(means: ReconcileContext, tenant: Tenant) -> None:
@@ -161,7 +163,7 @@ async def _stop_control_plane(means: ReconcileContext, tenant: Tenant) -> None:
         left = (await means.super_client.list(resource, namespace=tenant.root)).get("items") or ()
         if left:
             names = ", ".join(sorted(each["metadata"]["name"] for each in left))
-            raise _build_deleting(f"waiting for {what} of the control plane to end: {names}")
+            raise _build_deleting(f"waiting for {what} of the control plane to be deleted: {names}")
 
 
 async def _delete_namespace(means: ReconcileContext, namespace: Object) -> None:
@@ -184,7 +186,7 @@ async def _wait_for_volumes(means: ReconcileContext, tenant: Tenant) -> None:
     ]
     if waiting:
         raise _build_deleting(
-            f"waiting for volumes to be gone: {', '.join(sorted(waiting)[:_MAX_SHOWN])}"
+            f"waiting for volumes to be deleted: {', '.join(sorted(waiting)[:_MAX_SHOWN])}"
         )
 
 

@@ -185,7 +185,7 @@ class ReconcileStatus:
         return "Pending", "ClusterCreating", ready["message"]
 
 
-_RUNNING_MESSAGE = "tenant control plane is running"
+_RUNNING_MESSAGE = "The tenant control plane is running."
 
 
 def is_status_current(document: Mapping[str, Any], old: Mapping[str, Any]) -> bool:

@@ -47,10 +47,10 @@ CHECK_SECONDS = 300.0
 UNHEALTHY_CHECK_SECONDS = 30.0
 _TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
 _TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
-_REMEDY_TEXT = "until then calls for logs and streams of pods there are refused"
+_REMEDY_TEXT = "Until then, logs, exec and port-forward of pods in the target fail."
 _MODE_TEXTS: Mapping[AccessMode, str] = {
     "apiserver": "through its API server (mode apiserver)",
-    "agent": "straight from its kubelets (mode agent)",
+    "agent": "directly from its kubelets (mode agent)",
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -108,7 +108,8 @@ async def reconcile_agent(means: ReconcileContext, context: AgentContext) -> Con
     pods = means.agent_pods
     if pods is None:
         text = (
-            "vc-manager was not told how agents of targets run; set AGENT_PODS, as the chart does"
+            "vc-manager has no settings for agents of targets. Set the environment variable"
+            " AGENT_PODS, as the chart does."
         )
         return ConditionBody("False", "NotConfigured", text)
     post = AgentDeployment(
@@ -127,8 +128,8 @@ async def reconcile_agent(means: ReconcileContext, context: AgentContext) -> Con
     except _NameConflictError as problem:
         return ConditionBody("False", "NameTaken", str(problem))
     except errors.ApiError as problem:
-        text = f"the agent could not be made in this cluster: {problem}; {_REMEDY_TEXT}"
-        return ConditionBody("False", "NotMade", text)
+        text = f"The agent could not be created in the home cluster: {problem}. {_REMEDY_TEXT}"
+        return ConditionBody("False", "AgentCreateFailed", text)
     try:
         lack = await _find_missing_permissions(means, context, token)
     except errors.Unauthorized:
@@ -143,9 +144,10 @@ async def _delete_refused_token(
     live = await _get_own_object(means, SECRETS, agent)
     if live is not None:
         await _delete_object(means, SECRETS, live)
-        _log.info("target.agent_credential_taken", target=context.name)
+        _log.info("target.agent_credential_updated", target=context.name)
     text = (
-        "the cluster does not know the agent's token any more; another one is made at the next look"
+        "The target cluster no longer accepts the agent's token. vc-manager requests another one"
+        " at its next check."
     )
     return ConditionBody("False", "NotAccepted", text)
 
@@ -176,8 +178,8 @@ def parse_token_response(answer: Mapping[str, Any], now: datetime) -> AgentToken
     with contextlib.suppress(ValueError):
         ends = _parse_time(str(status.get("expirationTimestamp")))
     if not isinstance(text, str) or not _is_token(text) or ends is None or ends <= now:
-        what = "the cluster answers a request for a token with something else"
-        raise TokenNotCreatedError("TokenNotMade", f"{what}; {_REMEDY_TEXT}")
+        what = "the target cluster answered a token request with another object"
+        raise TokenNotCreatedError("TokenCreateFailed", f"{what}. {_REMEDY_TEXT}")
     left = min(ends - now, timedelta(seconds=TOKEN_SECONDS))
     return AgentToken(text, ends, now + left / 2)
 
@@ -189,7 +191,7 @@ async def _ensure_credential(
     token, trouble = await _renew_credential(means, agent, context, live)
     if token is None and live is not None:
         await _delete_object(means, SECRETS, live)  # otherwise another server would receive it
-        _log.info("target.agent_credential_taken", target=context.name)
+        _log.info("target.agent_credential_updated", target=context.name)
     return token, trouble
 
 
@@ -199,7 +201,8 @@ async def _renew_credential(
     servers = context.servers
     if servers is None:
         text = (
-            f"there is no credential for the cluster, see the condition Reachable; {_REMEDY_TEXT}"
+            "There is no credential for the target cluster. See the condition Reachable."
+            f" {_REMEDY_TEXT}"
         )
         return None, ConditionBody("False", "NoCredential", text)
     unknown = _check_servers_trusted(servers)
@@ -208,7 +211,7 @@ async def _renew_credential(
     held = read_valid_token(live, servers, means.now())
     if context.client is None:
         return held, ConditionBody(
-            "Unknown", "NotReached", "not known while the cluster is not reached"
+            "Unknown", "NotReached", "Not known while the target cluster cannot be reached."
         )
     if held is not None and means.now() < held.renewal:
         return held, None
@@ -224,15 +227,14 @@ def _check_servers_trusted(servers: AgentServers) -> ConditionBody | None:
     """Return a condition if no authority verifies the servers that get the token. Pure."""
     if not servers.api.ca.strip():
         text = (
-            "the Secret names no authority, and the agent trusts nothing else; put it into"
-            f" certificate-authority-data; {_REMEDY_TEXT}"
+            "The Secret has no CA, and the agent trusts no other. Put it into"
+            f" certificate-authority-data. {_REMEDY_TEXT}"
         )
         return ConditionBody("False", "NoAuthority", text)
     if servers.kubelets and (what := secret_kubeconfig.check_authorities(servers.kubelets)):
         text = (
-            f"what vouches for kubelets ({secret_kubeconfig.KUBELET_AUTHORITIES_KEY} in the"
-            " Secret, or"
-            f" else the API server's authority) {what}; correct it; {_REMEDY_TEXT}"
+            f"The CA of the kubelets ({secret_kubeconfig.KUBELET_AUTHORITIES_KEY} in the Secret,"
+            f" or else the CA of the API server) {what}. Correct it. {_REMEDY_TEXT}"
         )
         return ConditionBody("False", "NoKubeletAuthority", text)
     return None
@@ -242,7 +244,7 @@ def _build_not_renewed(said: ConditionBody, held: AgentToken | None) -> Conditio
     if held is None:
         return said
     return said._replace(
-        message=f"{said.message} (what there is ends on {held.expires:{_TIME_FORMAT}})"
+        message=f"{said.message} The current token expires on {held.expires:{_TIME_FORMAT}}."
     )
 
 
@@ -255,13 +257,15 @@ async def _write_objects(
         wellknown.TOKEN_RENEW: made.renewal.strftime(_TIME_FORMAT),
     }
     await means.super_client.apply(SECRETS, wanted, field_manager=wellknown.MANAGER)
-    _log.info("target.agent_token_made", target=agent.name, ends=f"{made.expires:{_TIME_FORMAT}}")
+    _log.info(
+        "target.agent_token_created", target=agent.name, expires=f"{made.expires:{_TIME_FORMAT}}"
+    )
 
 
 async def _request_token(client: Client, context: AgentContext, now: datetime) -> AgentToken:
     namespace = build_accounts_namespace(context.home)
-    account = f"the ServiceAccount {namespace}/{AGENT_ACCOUNT} there"
-    join = f"run `kubectl vc target join {context.name}` again"
+    account = f"the ServiceAccount {namespace}/{AGENT_ACCOUNT} in the target cluster"
+    join = f"Run `kubectl vc target join {context.name}` again"
     try:
         answer = await client.create(
             SERVICE_ACCOUNTS,
@@ -276,19 +280,19 @@ async def _request_token(client: Client, context: AgentContext, now: datetime) -
         )
         return parse_token_response(answer, now)
     except errors.NotFound:
-        text = f"{account} is missing, for which the agent's token is made; {join}; {_REMEDY_TEXT}"
+        text = f"{account} is missing, and the agent's token is for it. {join}. {_REMEDY_TEXT}"
         raise TokenNotCreatedError("NoAccount", text) from None
     except errors.Forbidden:
         text = (
-            f"the account may not make tokens for {account} (serviceaccounts/token: create);"
-            f" {join}, or grant it; {_REMEDY_TEXT}"
+            f"The account may not create tokens for {account} (serviceaccounts/token: create)."
+            f" {join}, or grant it. {_REMEDY_TEXT}"
         )
         raise TokenNotCreatedError("MissingRights", text) from None
     except errors.Fenced:
         raise
     except (errors.KubeError, AttributeError, TypeError) as problem:
-        text = f"the cluster makes no token for {account}: {problem}"
-        raise TokenNotCreatedError("TokenNotMade", text) from problem
+        text = f"the target cluster creates no token for {account}: {problem}"
+        raise TokenNotCreatedError("TokenCreateFailed", text) from problem
 
 
 async def _find_missing_permissions(
@@ -317,7 +321,9 @@ async def _find_missing_permissions(
         except (errors.Fenced, errors.Unauthorized):
             raise
         except (errors.KubeError, AttributeError, TypeError, ValueError) as problem:
-            text = f"the cluster does not take the agent's token: {problem}; {_REMEDY_TEXT}"
+            text = (
+                f"The target cluster does not accept the agent's token: {problem}. {_REMEDY_TEXT}"
+            )
             return ConditionBody("False", "NotAccepted", text)
         seconds = UNHEALTHY_CHECK_SECONDS if found else CHECK_SECONDS
         known = AgentTokenCheck(head, now + timedelta(seconds=seconds), found)
@@ -327,10 +333,9 @@ async def _find_missing_permissions(
     return ConditionBody(
         "False",
         "MissingRights",
-        f"the agent's account may not do all that mode {context.mode} needs; it lacks"
+        f"The agent's account lacks permissions for mode {context.mode}:"
         f" {required_permissions.format_missing(known.missing_permissions)} (in all namespaces)."
-        " Run"
-        f" `kubectl vc target join {context.name}` again, or grant it",
+        f" Run `kubectl vc target join {context.name}` again, or grant them.",
     )
 
 
@@ -339,16 +344,16 @@ def _read_deployment_state(
 ) -> ConditionBody:
     """Return AgentReady from the Deployment's status. Pure."""
     if ((live.get("status") or {}).get("readyReplicas") or 0) > 0:
-        text = "the agent serves logs, exec, attach and port-forward of tenants' pods there"
-        way = (
-            _MODE_TEXTS[agent.mode] if _is_rolled_out(live) else "and its pods are being made anew"
+        text = (
+            "The agent serves logs, exec, attach and port-forward of tenants' pods in the target."
         )
+        way = _MODE_TEXTS[agent.mode] if _is_rolled_out(live) else "and its pods are being replaced"
         return ConditionBody("True", "Serves", f"{text}, {way}")
     return ConditionBody(
         "False",
         "NotRunning",
-        f"no pod of the agent is ready; see `kubectl --namespace {means.namespace} describe"
-        f" deployment,pod --selector {wellknown.TARGET}={agent.name}`; {_REMEDY_TEXT}",
+        f"No pod of the agent is ready. Check `kubectl --namespace {means.namespace} describe"
+        f" deployment,pod --selector {wellknown.TARGET}={agent.name}`. {_REMEDY_TEXT}",
     )
 
 
@@ -385,15 +390,15 @@ async def _get_own_object(
     labels = metadata.get("labels") or {}
     if labels.get(wellknown.COMPONENT) != wellknown.TARGET_AGENT:
         raise _NameConflictError(
-            f"{resource.kind} {agent.namespace}/{agent.object_name} is somebody else's; delete"
-            " or rename it"
+            f"{resource.kind} {agent.namespace}/{agent.object_name} belongs to another owner."
+            " Delete or rename it."
         )
     if labels.get(wellknown.SUPER_CLUSTER) == agent.uid:
         return found
     await _delete_object(means, resource, found)
     raise _NameConflictError(
         f"{resource.kind} {agent.namespace}/{agent.object_name} of an earlier SuperCluster is"
-        " being removed"
+        " being deleted"
     )
 
 

@@ -64,7 +64,7 @@ async def check_server_is_remote(server: str) -> str:
     for *_, address in found:
         problem = addresses.check_remote_address(ipaddress.ip_address(address[0]))
         if problem:
-            return f"leads to {address[0]}, which {problem}"
+            return f"resolves to {address[0]}, which {problem}"
     return ""
 
 

@@ -131,7 +131,7 @@ async def _check_target(this: _TargetReconcile) -> None:
     try:
         this.spec = super_clusters.parse_spec(this.body)
     except InvalidSpecError as problem:
-        this.conditions.set_unreachable("InvalidSpec", f"{problem}; correct the SuperCluster")
+        this.conditions.set_unreachable("InvalidSpec", f"{problem}. Correct the SuperCluster.")
         return
     if this.name == HOME:
         await _check_home(this)
@@ -147,9 +147,9 @@ async def _check_target(this: _TargetReconcile) -> None:
     try:
         await _check_connection(this, endpoint, *home)
     except errors.CredentialsError as problem:
-        this.conditions.set_unreachable("InvalidKubeconfig", f"{problem}; correct the Secret")
+        this.conditions.set_unreachable("InvalidKubeconfig", f"{problem}. Correct the Secret.")
     except errors.Unauthorized:
-        text = "an API server answers, and proves that it is the one that the Secret means"
+        text = "The API server answers with a certificate of the CA in the Secret."
         this.conditions.set_condition(super_clusters.REACHABLE, "True", "Answers", text)
         what = super_cluster_conditions.describe_refused_credential(
             endpoint.token, this.means.now()
@@ -161,8 +161,8 @@ async def _check_target(this: _TargetReconcile) -> None:
         said = super_cluster_conditions.build_unreachable_condition(problem)
         this.conditions.set_unreachable(said.reason, said.message)
     except _UNEXPECTED_SHAPE_ERRORS as problem:
-        _log.warning("target.odd", target=this.name, problem=type(problem).__name__)
-        text = "what answers is no Kubernetes API; see what spec.server leads to"
+        _log.warning("target.malformed", target=this.name, problem=type(problem).__name__)
+        text = "The server does not answer as a Kubernetes API. Check spec.server."
         this.conditions.set_unreachable("NotKubernetes", text)
 
 
@@ -180,9 +180,9 @@ def _build_agent_context(this: _TargetReconcile) -> AgentContext:
 
 async def _check_home(this: _TargetReconcile) -> None:
     found = await probe.probe_home(this.means.super_client)
-    text = "this is the cluster of the components themselves"
+    text = "This is the home cluster."
     this.conditions.set_condition(super_clusters.REACHABLE, "True", "HomeCluster", text)
-    rights = "the chart gives the components their rights"
+    rights = "The chart grants the components their permissions."
     this.conditions.set_condition(super_clusters.AUTHORIZED, "True", "HomeCluster", rights)
     _set_conditions(this, found, home_version=found.version)
 
@@ -192,8 +192,11 @@ async def _check_connection(
 ) -> None:
     local = await probe.check_server_is_remote(endpoint.server)
     if local:
-        text = f"the server {endpoint.server} {local}; give the address at which the components"
-        this.conditions.set_unreachable("LoopbackAddress", f"{text} reach it in spec.server")
+        text = (
+            f"The server {endpoint.server} {local}. Set spec.server to the address at which the"
+            " components"
+        )
+        this.conditions.set_unreachable("LoopbackAddress", f"{text} reach it.")
         return
     client = await this.means.target_clients.get_client(this.name, endpoint)
     version = await probe.fetch_version(client)
@@ -270,10 +273,10 @@ def _find_identity_problem(
     said = (this.body["metadata"].get("annotations") or {}).get(wellknown.CONFIRM_LOSSES, "")
     if identity and known and identity not in (known, said):
         text = (
-            f"another cluster answers: its kube-system is {identity}, and that of the cluster known"
-            f" as {name} is {known}. If the cluster was made anew, run `kubectl vc target confirm"
-            f" {name}`: what tenants had in the old one counts as lost then. Else correct the"
-            " address or the Secret"
+            f"Another cluster answers: its kube-system is {identity}, and that of the cluster"
+            f" known as {name} is {known}. If the cluster was recreated, run `kubectl vc target"
+            f" confirm {name}`: the pods that tenants had in the old cluster are then counted as"
+            " lost. Otherwise, correct the address or the Secret."
         )
         return super_clusters.IDENTITY_CHANGED, text
     same = (
@@ -283,8 +286,8 @@ def _find_identity_problem(
     )
     if same:
         text = (
-            f"this is the cluster that the SuperCluster {same} stands for already; a cluster has"
-            f" one name, so delete the SuperCluster {name}"
+            f"This cluster is already registered as SuperCluster {same}, and a cluster has only"
+            f" one name. Delete the SuperCluster {name}."
         )
         return "SameCluster", text
     return None
@@ -316,13 +319,13 @@ async def _load_endpoint(this: _TargetReconcile) -> Endpoint | None:
     except errors.NotFound:
         this.conditions.set_unreachable(
             "SecretNotFound",
-            f"there is no Secret {ref.name} in namespace {means.namespace}; make it with a"
-            " kubeconfig under the key kubeconfig, or run `kubectl vc target join`",
+            f"The Secret {ref.name} does not exist in namespace {means.namespace}. Create it with"
+            " a kubeconfig under the key kubeconfig, or run `kubectl vc target join`.",
         )
     except secret_kubeconfig.LocalAddressError as problem:
         this.conditions.set_unreachable("LoopbackAddress", str(problem))
     except errors.CredentialsError as problem:
-        text = f"Secret {ref.name}: {problem}; correct the Secret"
+        text = f"Secret {ref.name}: {problem}. Correct the Secret."
         this.conditions.set_unreachable("InvalidKubeconfig", text)
     return None
 
@@ -394,7 +397,7 @@ async def _write_status(this: _TargetReconcile) -> None:
     before = conditions.find_condition(old.get("conditions"), super_clusters.READY) or {}
     ready = this.conditions.conditions[super_clusters.READY]
     if (before.get("status"), before.get("reason")) != (ready.status, ready.reason):
-        _log.info("target.judged", target=this.name, ready=ready.status, reason=ready.reason)
+        _log.info("target.checked", target=this.name, ready=ready.status, reason=ready.reason)
         is_well = ready.status == "True"
         this.means.recorder.record(
             head, ready.reason, ready.message, kind="Normal" if is_well else "Warning"

@@ -47,7 +47,7 @@ class TargetConditions:
     def set_unreachable(self, reason: str, message: str) -> None:
         """Record that the cluster is not reached, so that its permissions are unknown."""
         self.set_condition(super_clusters.REACHABLE, "False", reason, message)
-        unknown = "not known while the cluster is not reached"
+        unknown = "Not known while the target cluster cannot be reached."
         self.set_condition(super_clusters.AUTHORIZED, "Unknown", "NotReached", unknown)
 
     def carry_over(self, old: Sequence[Mapping[str, Any]]) -> None:
@@ -57,7 +57,10 @@ class TargetConditions:
             if before is not None:
                 self.set_condition(kind, before["status"], before["reason"], before["message"])
             self.set_condition(
-                kind, "Unknown", "NotReached", "not known, as the cluster was never reached"
+                kind,
+                "Unknown",
+                "NotReached",
+                "Not known, because the target cluster was never reached.",
             )
 
     def set_ready(self, *, reachable_network: bool) -> None:
@@ -76,7 +79,7 @@ class TargetConditions:
         if reachable_network and overlap.status == "True":
             self.set_condition(super_clusters.READY, "False", overlap.reason, overlap.message)
         else:
-            text = "the cluster answers, and all that is needed may be done there"
+            text = "The target cluster answers, and the account has all required permissions."
             self.set_condition(super_clusters.READY, "True", "Usable", text)
 
     def build_conditions(self, *, now: str, generation: int) -> list[Condition]:
@@ -102,32 +105,40 @@ def build_unreachable_condition(problem: errors.KubeError) -> ConditionBody:
         return ConditionBody(
             "False",
             "CertificateNotTrusted",
-            f"{said}; the authority in the Secret must be the one that signed the API server, and"
-            " the address must be in its certificate: correct certificate-authority-data (or"
-            " ca.crt), or set spec.tlsServerName to a name that the certificate has",
+            f"{said}. The CA in the Secret must be the one that signed the API server's"
+            " certificate, and the certificate must contain the address. Correct"
+            " certificate-authority-data (or ca.crt), or set spec.tlsServerName to a name in the"
+            " certificate.",
         )
     if isinstance(problem, errors.Timeout):
         return ConditionBody(
-            "False", "NoAnswer", f"{said}; see whether the API server is up and a firewall is open"
+            "False",
+            "NoAnswer",
+            f"{said}. Check that the API server is up and that no firewall blocks it.",
         )
     if isinstance(problem, errors.ApiError):
-        return ConditionBody("False", "ServerFails", f"{said}; the API server cannot serve now")
+        return ConditionBody(
+            "False", "ServerFails", f"{said}. The API server cannot serve requests now."
+        )
     return ConditionBody(
         "False",
         "NotConnected",
-        f"{said}; see whether the API server is up, and whether spec.server is an address that the"
-        " components reach",
+        f"{said}. Check that the API server is up, and that the components can reach the address"
+        " in spec.server.",
     )
 
 
 def describe_refused_credential(token: str, now: datetime) -> str:
     """Return why the cluster refuses a credential, and what to do."""
-    remedy = "; run `kubectl vc target join` again, or write a new credential into the Secret"
+    remedy = ". Run `kubectl vc target join` again, or write a new credential into the Secret."
     until = read_token_expiry(token)
     if until is not None and until <= now:
         when = until.strftime("%Y-%m-%d %H:%M")
-        return f"the token ended on {when} UTC{remedy}"
-    return f"the cluster does not accept the credential: it was revoked, or is another's{remedy}"
+        return f"The token expired on {when} UTC{remedy}"
+    return (
+        "The target cluster does not accept the credential, which was revoked or belongs to"
+        f" another cluster{remedy}"
+    )
 
 
 def set_probe_conditions(
@@ -142,21 +153,24 @@ def set_probe_conditions(
 ) -> None:
     """Set the conditions from the probe of a cluster that answers."""
     conditions.set_condition(
-        super_clusters.REACHABLE, "True", "Answers", f"the API server answers, as {probe.version}"
+        super_clusters.REACHABLE,
+        "True",
+        "Answers",
+        f"The API server answers with version {probe.version}.",
     )
     if probe.missing_permissions:
         conditions.set_condition(
             super_clusters.AUTHORIZED,
             "False",
             "MissingRights",
-            f"the account may not do all that is needed; it lacks"
-            f" {required_permissions.format_missing(probe.missing_permissions)}"
-            f" (in all namespaces). Run `kubectl vc target join {name}` again, or grant it",
+            "The account lacks permissions:"
+            f" {required_permissions.format_missing(probe.missing_permissions)} (in all"
+            f" namespaces). Run `kubectl vc target join {name}` again, or grant them.",
         )
     else:
-        ends = f"; its token ends on {until:%Y-%m-%d %H:%M} UTC" if until is not None else ""
-        text = f"the account may do all that is needed{ends}"
-        conditions.set_condition(super_clusters.AUTHORIZED, "True", "MayDoAll", text)
+        ends = f" Its token expires on {until:%Y-%m-%d %H:%M} UTC." if until is not None else ""
+        text = f"The account has all required permissions.{ends}"
+        conditions.set_condition(super_clusters.AUTHORIZED, "True", "Authorized", text)
     conditions.set_condition(
         super_clusters.VERSION_SUPPORTED, *_build_version_condition(probe.version, home_version)
     )
@@ -200,18 +214,23 @@ def parse_minor(version: str) -> tuple[int, int] | None:
 def _build_version_condition(version: str, home_version: str) -> ConditionBody:
     minor, home = parse_minor(version), parse_minor(home_version)
     if minor is None or home is None:
-        text = f"{version[:60]!r} is no version of Kubernetes; see `kubectl version` there"
+        text = (
+            f"{version[:60]!r} is not a Kubernetes version. Check `kubectl version` in the target"
+            " cluster."
+        )
         return ConditionBody("Unknown", "NotReadable", text)
     apart = abs(minor[1] - home[1])
     if minor[0] == home[0] and apart <= _MAX_MINOR_SKEW:
-        return ConditionBody("True", "Supported", f"{version} beside {home_version} here")
+        return ConditionBody(
+            "True", "Supported", f"{version}, and {home_version} in the home cluster"
+        )
     behind = minor < home
-    upgrade = "the other cluster" if behind else "this cluster"
+    upgrade = "the target cluster" if behind else "the home cluster"
     return ConditionBody(
         "False",
         "TooOld" if behind else "TooNew",
-        f"{version} is {apart} minors {'behind' if behind else 'ahead of'} {home_version} here, and"
-        f" one is supported; upgrade {upgrade}",
+        f"{version} is {apart} minors {'behind' if behind else 'ahead of'} {home_version} of the"
+        f" home cluster (supported: 1). Upgrade {upgrade}.",
     )
 
 
@@ -224,15 +243,16 @@ def _build_overlap_condition(
         return ConditionBody(
             "True",
             "PodRangesOverlap",
-            f"{'; '.join(found[:_MAX_SHOWN])}{more}: an address may mean two pods, so nothing"
-            " must send"
-            " traffic from one cluster to the other by it. Give one of them another range, or leave"
-            " spec.network.reachable at false",
+            f"{', '.join(found[:_MAX_SHOWN])}{more}. An address may belong to two pods, so no"
+            " traffic may go from one cluster to the other by address. Change one of the ranges, or"
+            " leave spec.network.reachable at false.",
         )
     if not ranges.pods:
         return ConditionBody(
             "Unknown",
             "RangesUnknown",
-            "the nodes do not say which addresses pods have; list them in spec.network.podCIDRs",
+            "The nodes have no pod CIDRs. List them in spec.network.podCIDRs.",
         )
-    return ConditionBody("False", "NoOverlap", "no range of pods is another cluster's, too")
+    return ConditionBody(
+        "False", "NoOverlap", "No pod range overlaps the range of another cluster."
+    )

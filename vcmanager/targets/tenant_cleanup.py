@@ -43,7 +43,7 @@ async def delete_tenant_in_targets(means: ReconcileContext, body: Object, tenant
         cluster = declared.get(name)
         if cluster is None:
             _log.warning(
-                "tenant.left_behind", tenant=tenant.root, target=name
+                "tenant.objects_left", tenant=tenant.root, target=name
             )  # no client is known for it
         elif wellknown.ABANDON in (cluster["metadata"].get("annotations") or {}):
             _log.warning("tenant.abandoned", tenant=tenant.root, target=name)
@@ -75,7 +75,7 @@ async def _delete_tenant_in_target(
             retry_after=UNREACHABLE_RETRY_SECONDS,
         ) from problem
     if left:
-        message = f"waiting for namespaces in the super cluster {name} to be gone: {left}"
+        message = f"waiting for namespaces in the super cluster {name} to be deleted: {left}"
         raise PhaseBlocked("Deleting", message, retry_after=RETRY_SECONDS)
 
 
@@ -128,7 +128,7 @@ async def _get_endpoint(means: ReconcileContext, cluster: Object) -> Endpoint:
 
 def _describe_unreachable(name: str, problem: str) -> str:
     return (
-        f"the super cluster {name} cannot be asked what it has of the tenant: {problem}. If it is"
-        f" gone for good, run `kubectl annotate supercluster {name} {wellknown.ABANDON}=`, which"
-        " leaves there what is there"
+        f"The super cluster {name} cannot be asked for the tenant's objects: {problem}. If it was"
+        f" removed for good, run `kubectl annotate supercluster {name} {wellknown.ABANDON}=`. The"
+        " tenant's objects in it then stay."
     )

@@ -142,7 +142,7 @@ async def test_it_waits_for_the_syncer_to_let_go(stage: ManagerStage):
         assert ready is not None
         assert (ready["reason"], ready["message"]) == (
             "Deleting",
-            "the syncer has not let go of the tenant yet",
+            "the syncer has not disconnected from the tenant yet",
         )
         await say_synced(stage, cluster, "False", "Disengaged")
         await finish(stage, cluster)
@@ -244,7 +244,7 @@ async def test_volumes_that_are_being_removed_are_waited_for_and_kept_ones_are_n
         if "volumes" in message:
             break
         await asyncio.sleep(0.05)
-    assert message == f"waiting for volumes to be gone: {going}"
+    assert message == f"waiting for volumes to be deleted: {going}"
     await stage.admin.patch(resources.PERSISTENT_VOLUMES, going, {"metadata": {"finalizers": None}})
     await stage.admin.delete(resources.PERSISTENT_VOLUMES, going)
     await finish(stage, cluster)

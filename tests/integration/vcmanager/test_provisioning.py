@@ -168,9 +168,9 @@ async def test_the_root_namespace_says_whose_it_is_and_admits_only_restricted_po
         (
             {"clusterVersionName": "nope"},
             "ClusterVersionNotFound",
-            "spec.clusterVersionName: there is no ClusterVersion 'nope'; there are",
+            "spec.clusterVersionName: ClusterVersion 'nope' does not exist. Use one of",
         ),
-        ({"serviceCidr": "10.200.0.0/22"}, "InvalidServiceCidr", "choose one inside it"),
+        ({"serviceCidr": "10.200.0.0/22"}, "InvalidServiceCidr", "Choose a range inside it"),
         ({"serviceCidr": "10.96.0.0/30"}, "InvalidServiceCidr", "too small"),
     ],
 )
@@ -222,7 +222,7 @@ async def test_a_name_that_is_too_long_is_named(stage: ManagerStage):
     ready = await stage.condition(cluster, "Ready")
     assert ready is not None
     assert ready["reason"] == "InvalidName"
-    assert "the limit is 55, so shorten the name by 12" in ready["message"]
+    assert "the limit is 55. Shorten the name by 12" in ready["message"]
     await stage.admin.delete(
         resources.VIRTUAL_CLUSTERS, cluster["metadata"]["name"], namespace="default"
     )

@@ -246,9 +246,7 @@ async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: JoinedTar
     status, _, message = await eventually(
         scene.said, until=lambda found: found[1] == "MissingRights"
     )
-    assert (status, "mode agent needs; it lacks nodes/proxy: get, create" in message) == (
-        *("False", True),
-    )
+    assert (status, "mode agent: nodes/proxy: get, create" in message) == (*("False", True),)
     await scene.joined(TargetObjects(scene.plan.home_identity, "agent"))
     await scene.made()
     secret = await scene.secret()
@@ -263,7 +261,7 @@ async def test_mode_agent_needs_a_right_that_the_other_does_not(scene: JoinedTar
     await eventually(running, until=lambda message: "(mode agent)" in message)
     await scene.joined(scene.plan)
     await scene.declared("apiserver")
-    assert "its pods are being made anew" in (await scene.said())[2]
+    assert "its pods are being replaced" in (await scene.said())[2]
     await eventually(running, until=lambda message: "(mode apiserver)" in message)
     secret = await scene.secret()
     assert secret is not None

@@ -200,7 +200,7 @@ async def test_a_cluster_that_can_be_used_says_so_and_what_it_has(yard: TwoClust
         {"cpu": "3500m", "memory": "2048Mi", "pods": "110"},
     )
     assert (status.network.pods, status.network.services) == ((NODES,), ("10.98.0.0/16",))
-    assert "its token ends on" in found["Authorized"][2]
+    assert "Its token expires on" in found["Authorized"][2]
 
 
 async def test_the_home_cluster_becomes_one_of_them_when_there_is_another(yard: TwoClusterStage):
@@ -324,7 +324,7 @@ async def test_a_token_that_has_ended_is_told_with_its_end(yard: TwoClusterStage
     found = await yard.judged()
     assert found["Reachable"][:2] == ("True", "Answers")
     assert found["Authorized"][:2] == ("False", "NotAccepted")
-    assert "the token ended on 2026-01-01 00:00 UTC" in found["Authorized"][2]
+    assert "The token expired on 2026-01-01 00:00 UTC" in found["Authorized"][2]
     assert "kubectl vc target join" in found["Ready"][2]
 
 
@@ -338,7 +338,7 @@ async def test_each_missing_verb_is_named(yard: TwoClusterStage):
             rule["verbs"] = [verb for verb in rule["verbs"] if verb != "create"]
     await grant(yard.there, [rule for rule in fewer if rule["resources"] != ["events"]])
     try:
-        words = "it lacks pods: create; events: list, watch (in all namespaces)"
+        words = "lacks permissions: pods: create; events: list, watch (in all namespaces)"
         await eventually(lambda: _lacks(yard, words), within=20)
     finally:
         await grant(yard.there, FULL)
@@ -381,7 +381,7 @@ async def test_two_minors_off_is_told_with_who_should_move(yard: TwoClusterStage
     status, reason, message = (await yard.judged())["VersionSupported"]
     assert (status, reason) == ("False", "TooOld")
     assert "2 minors behind v1.38.1" in message
-    assert "upgrade the other cluster" in message
+    assert "Upgrade the target cluster" in message
 
 
 async def test_another_authority_is_not_trusted(yard: TwoClusterStage):

@@ -54,7 +54,7 @@ async def test_what_is_published_is_written_again_when_nobody_could_see_it(label
 async def test_an_authority_that_is_gone_is_waited_for():
     published = {"metadata": {"name": "vn-agent-trust"}, "data": {"client-ca.crt": "old"}}
     means = fake_means(RecordingClient({"vn-agent-trust": published}))
-    with pytest.raises(NotReadyYet, match="restore it"):
+    with pytest.raises(NotReadyYet, match="Restore it"):
         await authorities.reconcile_agent_trust(means, keys.AGENT_TRUST_KEY)
 
 

@@ -37,11 +37,15 @@ def live(plan, **spec):
 @pytest.mark.parametrize("made", [short, whole])
 @pytest.mark.parametrize(("before", "after"), [(1, 3), (3, 1)])
 def test_another_number_of_members_is_refused_with_a_way_out(made, before, after):
-    with pytest.raises(PhaseBlocked, match="cannot change without splitting its store") as caught:
+    with pytest.raises(
+        PhaseBlocked, match="cannot change, because that would split its etcd"
+    ) as caught:
         etcd_members.check_replicas(made(after), live(made(before)), "mine")
     held = caught.value
     assert (held.reason, held.needs_admin, held.retry_after) == ("EtcdReplicasChanged", True, 60)
-    assert f"asks for {after} etcd members, and this tenant was made with {before}" in held.message
+    assert (
+        f"asks for {after} etcd members, but this tenant was created with {before}" in held.message
+    )
     assert "ClusterVersion mine" in held.message
 
 
@@ -65,5 +69,5 @@ def test_a_store_that_was_told_nothing_has_its_pods_for_members():
     found = live(short(1), replicas=3)
     container = found.get("StatefulSet", "etcd")["spec"]["template"]["spec"]["containers"][0]
     container["args"] = ["--name", "x"]
-    with pytest.raises(PhaseBlocked, match="was made with 3"):
+    with pytest.raises(PhaseBlocked, match="was created with 3"):
         etcd_members.check_replicas(short(1), found, "mine")

@@ -28,7 +28,7 @@ async def test_an_own_service_without_a_readable_claim_is_shown_and_not_claimed_
     snapshot = ObservedObjects(
         namespace=FREE.namespace, objects={"Service": {"kubernetes": service(cidr=cidr)}}
     )
-    with pytest.raises(PhaseBlocked, match="does not say which slice") as caught:
+    with pytest.raises(PhaseBlocked, match="has no annotation with its service range") as caught:
         await service_cidr.ensure_service_range(fake_means(super_client), wish(), snapshot, WHOLE)
     assert (caught.value.reason, caught.value.needs_admin) == ("ClaimUnreadable", True)
     assert f"{TENANT.root}/kubernetes" in caught.value.message
@@ -39,7 +39,7 @@ async def test_a_name_that_is_taken_is_not_answered_with_the_next_slice():
     super_client = RecordingClient()
     super_client.problems["create", "kube-dns"] = errors.AlreadyExists("kube-dns exists")
     with pytest.raises(
-        PhaseBlocked, match="kube-dns is there without a claim; delete it"
+        PhaseBlocked, match="kube-dns exists without a claim\\. Delete it"
     ) as caught:
         await service_cidr.ensure_service_range(fake_means(super_client), wish(), FREE, WHOLE)
     assert caught.value.reason == "ClaimUnreadable"

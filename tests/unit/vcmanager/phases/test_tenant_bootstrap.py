@@ -41,7 +41,7 @@ def test_the_first_start_is_waited_for_with_short_pauses():
     [{"age": 301.0}, {"phase": "Running"}, {"phase": "Error", "version": "v1.36.4"}],
     ids=["for too long", "it runs", "it ran"],
 )
-@pytest.mark.parametrize("reason", ["Unreachable", "BootstrapFailed", "ControllersIdle"])
+@pytest.mark.parametrize("reason", ["Unreachable", "BootstrapFailed", "ControllersNotStarted"])
 def test_a_tenant_cannot_keep_us_busy(old, reason):
     for kind in (wellknown.API_SERVER_READY, wellknown.CONTROLLER_MANAGER_READY):
         pauses = [
@@ -124,7 +124,11 @@ async def test_a_tenant_that_takes_our_objects_says_its_version():
         ({"version": errors.Timeout("no")}, wellknown.API_SERVER_READY, "Unreachable"),
         ({"apply": errors.ServerError("webhook")}, wellknown.API_SERVER_READY, "BootstrapFailed"),
         ({"apply": errors.Forbidden("webhook")}, wellknown.API_SERVER_READY, "BootstrapFailed"),
-        ({"get": errors.NotFound("no")}, wellknown.CONTROLLER_MANAGER_READY, "ControllersIdle"),
+        (
+            {"get": errors.NotFound("no")},
+            wellknown.CONTROLLER_MANAGER_READY,
+            "ControllersNotStarted",
+        ),
     ],
 )
 async def test_what_a_tenant_refuses_is_said_and_tried_again_when_told(problems, condition, reason):

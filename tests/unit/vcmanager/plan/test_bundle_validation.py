@@ -37,12 +37,17 @@ POD = ("statefulset", "spec", "template", "spec")
         ("etcd", ("statefulset", "kind"), "Deployment", "apiVersion apps/v1 and kind StatefulSet"),
         ("etcd", ("statefulset", "apiVersion"), None, "apiVersion apps/v1"),
         ("etcd", ("statefulset", "metadata"), None, "etcd.statefulset.metadata.name is missing"),
-        ("etcd", ("statefulset", "metadata", "name"), "x", "is 'x'; it must be etcd"),
-        ("etcd", ("statefulset", "metadata", "labels"), "x", "labels is no object"),
-        ("etcd", ("statefulset", "spec"), "no object", "statefulset.spec is missing or no object"),
+        ("etcd", ("statefulset", "metadata", "name"), "x", "is 'x'. It must be etcd"),
+        ("etcd", ("statefulset", "metadata", "labels"), "x", "labels is not an object"),
+        (
+            "etcd",
+            ("statefulset", "spec"),
+            "no object",
+            "statefulset.spec is missing or not an object",
+        ),
         ("etcd", ("statefulset", "spec", "template"), [], "spec.template is missing"),
-        ("apiserver", (*POD, "containers"), [], "apiServer.* has no container"),
-        ("apiserver", (*POD, "containers"), "x", "has no container"),
+        ("apiserver", (*POD, "containers"), [], "apiServer.*containers is empty"),
+        ("apiserver", (*POD, "containers"), "x", "containers is empty"),
         ("apiserver", (*FIRST, "args"), "x", "args of the first container must be a list"),
         ("apiserver", (*FIRST, "args"), [1], "args of the first container must be a list"),
         ("apiserver", (*FIRST, "command"), {}, "command of the first container|has no"),
@@ -61,17 +66,27 @@ POD = ("statefulset", "spec", "template", "spec")
         ("apiserver", ("service", "spec"), None, "apiServer.service.spec is missing"),
         ("apiserver", ("service", "spec", "ports"), "x", "needs ports and a selector"),
         ("apiserver", ("service", "spec", "ports"), [], "needs ports and a selector"),
-        ("apiserver", ("service", "spec", "ports"), [{}], r"ports\[0\]\.port is no number"),
+        ("apiserver", ("service", "spec", "ports"), [{}], r"ports\[0\]\.port is not a number"),
         (
             "apiserver",
             ("service", "spec", "ports"),
             [{"port": 1}, {"port": 2, "targetPort": []}],
             r"ports\[1\]\.targetPort is neither",
         ),
-        ("apiserver", ("service", "metadata", "name"), "kubernetes", "is 'kubernetes', which the"),
-        ("etcd", ("service", "metadata", "name"), "kube-dns", "is 'kube-dns', which the manager"),
+        (
+            "apiserver",
+            ("service", "metadata", "name"),
+            "kubernetes",
+            "is 'kubernetes', which vc-manager",
+        ),
+        (
+            "etcd",
+            ("service", "metadata", "name"),
+            "kube-dns",
+            "is 'kube-dns', which vc-manager uses for",
+        ),
         ("etcd", ("service", "metadata", "name"), "metrics-server", "is 'metrics-server', which"),
-        ("etcd", ("statefulset", "spec", "replicas"), 0, "replicas is 0; a tenant needs a store"),
+        ("etcd", ("statefulset", "spec", "replicas"), 0, "replicas is 0, but a tenant needs etcd"),
         ("etcd", ("statefulset", "spec", "replicas"), True, "replicas is True"),
         ("apiserver", ("service", "spec", "selector"), None, "needs ports and a selector"),
     ],
@@ -107,14 +122,14 @@ def test_a_plan_is_made_only_of_bundles_that_go_together():
 
 def test_another_name_of_the_bundle_is_refused():
     given = ComponentBundle(metadata={"name": "database"}, statefulset={}, service={})
-    with pytest.raises(InvalidSpecError, match="'database'; it must be etcd"):
+    with pytest.raises(InvalidSpecError, match="'database'\\. It must be etcd"):
         bundle_validation.check_bundle("mine", "etcd", given)
 
 
 @pytest.mark.parametrize("component", ["etcd", "apiserver"])
 def test_a_missing_service_is_named(component):
     given = ComponentBundle(statefulset=bundle(component).statefulset)
-    with pytest.raises(InvalidSpecError, match="has no service; add it"):
+    with pytest.raises(InvalidSpecError, match="has no service\\. Add it"):
         bundle_validation.check_bundle("mine", component, given)
 
 

@@ -56,7 +56,7 @@ def test_old_pods_are_ready_where_the_template_keeps_them():
                 ]
             },
             "CrashLoopBackOff",
-            "it last ended with exit code 1 (Error) after 4 restarts",
+            "It last ended with exit code 1 (Error) after 4 restarts",
         ),
         (
             {"initContainerStatuses": [waiting("CreateContainerConfigError", "no secret")]},

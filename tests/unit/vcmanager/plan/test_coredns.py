@@ -23,7 +23,7 @@ def test_what_is_no_domain_is_refused_before_it_reaches_a_file_without_quotes(do
 
 
 def test_a_root_that_is_no_label_is_refused():
-    with pytest.raises(ValueError, match="is no root namespace"):
+    with pytest.raises(ValueError, match="is not a root namespace"):
         coredns.build_corefile(root="a}\nb", domain="cluster.local")
 
 

@@ -66,7 +66,7 @@ async def test_only_what_is_missing_is_made_while_a_tenant_is_new(roots):
 @pytest.mark.parametrize("gone", [*inventory.AUTHORITIES.values(), "serviceaccount-rsa"])
 async def test_a_root_that_was_there_is_never_made_anew(roots, gone):
     some = {name: secret for name, secret in roots.items() if name != gone}
-    with pytest.raises(PhaseBlocked, match=f"the Secret {gone} .* restore it") as caught:
+    with pytest.raises(PhaseBlocked, match=f"The Secret {gone} .* Restore it") as caught:
         await pki_secrets.build_missing_authorities(some, FACTS, is_initialised=True, now=NOW)
     assert caught.value.reason == "AuthorityLost"
     assert caught.value.needs_admin

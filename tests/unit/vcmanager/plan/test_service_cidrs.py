@@ -31,7 +31,9 @@ def test_a_slice_is_a_sixty_fourth_within_limits(whole: str, length: int):
 
 
 def test_a_range_too_small_for_one_slice_is_refused():
-    with pytest.raises(ServiceRangeError, match=r"10\.96\.0\.0/29 is too small"):
+    with pytest.raises(
+        ServiceRangeError, match=r"10\.96\.0\.0/29 of the super cluster is too small"
+    ):
         service_cidrs.compute_prefix_length(ip_network("10.96.0.0/29"))
 
 
@@ -99,17 +101,17 @@ def test_a_small_slice_of_another_tenant_takes_the_whole_one_around_it():
 @pytest.mark.parametrize(
     ("cidr", "sentence"),
     [
-        ("nonsense", "is no network"),
-        ("10.96.0.1/24", "is no network"),
-        ("10.0.0.0/22", r"is no part of the super cluster's service range 10\.96\.0\.0/16"),
-        ("10.96.0.0/12", "is no part"),
-        ("10.0.0.0/8", "is no part"),
-        ("fd00::/112", "is no part"),
+        ("nonsense", "is not a network"),
+        ("10.96.0.1/24", "is not a network"),
+        ("10.0.0.0/22", r"is not part of the super cluster's Service CIDR 10\.96\.0\.0/16"),
+        ("10.96.0.0/12", "is not part"),
+        ("10.0.0.0/8", "is not part"),
+        ("fd00::/112", "is not part"),
         ("10.96.4.0/29", "too small"),
-        ("10.96.8.0/24", "overlaps the range of another VirtualCluster; choose another"),
-        ("10.96.8.0/22", "overlaps the range of another VirtualCluster; choose another"),
-        ("10.96.16.0/21", "is too wide; a tenant gets at most 1024 addresses, so choose a /22"),
-        ("10.96.0.0/16", "is too wide"),
+        ("10.96.8.0/24", "overlaps the range of another VirtualCluster. Choose another"),
+        ("10.96.8.0/22", "overlaps the range of another VirtualCluster. Choose another"),
+        ("10.96.16.0/21", "is too large. A tenant can have at most 1024 addresses. Choose a /22"),
+        ("10.96.0.0/16", "is too large"),
     ],
 )
 def test_a_slice_asked_for_by_hand_is_judged(cidr: str, sentence: str):

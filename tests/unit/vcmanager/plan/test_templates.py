@@ -92,7 +92,7 @@ def test_any_json_survives(value):
 
 
 def test_half_a_character_is_refused():
-    with pytest.raises(TemplateError, match="makes no YAML"):
+    with pytest.raises(TemplateError, match="does not render to YAML"):
         templates.render_template(TEMPLATE, {"value": "\ud83d"}, name="t", shape=SHAPE)
 
 
@@ -151,17 +151,20 @@ def test_the_sandbox_keeps_templates_from_python():
 @pytest.mark.parametrize(
     ("template", "sentence"),
     [
-        ("kind: [", "makes no YAML"),
+        ("kind: [", "does not render to YAML"),
         ("{% if %}", "cannot be rendered"),
-        ("- a", "makes list where an object was expected"),
-        ("kind: Secret\nmetadata: {name: x}", "makes Secret x beyond, and lacks ConfigMap x"),
-        ("", "makes nothing beyond, and lacks ConfigMap x"),
+        ("- a", "renders list where an object was expected"),
+        (
+            "kind: Secret\nmetadata: {name: x}",
+            "renders Secret x in addition, and lacks ConfigMap x",
+        ),
+        ("", "renders nothing in addition, and lacks ConfigMap x"),
         (
             "kind: ConfigMap\nmetadata: {name: x}\n---\nkind: ConfigMap\nmetadata: {name: x}\n",
-            "makes ConfigMap x twice",
+            "renders ConfigMap x twice",
         ),
-        ("kind: ConfigMap\nkind: Secret\nmetadata: {name: x}", "'kind' is there twice"),
-        ("a: !!python/name:os.system ''", "makes no YAML"),
+        ("kind: ConfigMap\nkind: Secret\nmetadata: {name: x}", "'kind' is duplicated"),
+        ("a: !!python/name:os.system ''", "does not render to YAML"),
     ],
 )
 def test_a_malformed_template_is_named(template: str, sentence: str):

@@ -27,18 +27,18 @@ def test_a_release_is_taken_as_it_is_beside_the_minors_other_parts():
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        (short("1.9"), "1.9 is not known to this manager; known minors are 1.35, 1.36"),
+        (short("1.9"), "1.9 is not known to this vc-manager. Known minors are 1.35, 1.36"),
         (short("1"), "neither a minor such as 1.36 nor a release"),
         (short("v1.36"), "neither a minor"),
         (short("1.36.4-rc.1"), "neither a minor"),
-        (short("1.36", replicas=2), "replicas is 2; it must be 1 or 3"),
+        (short("1.36", replicas=2), "replicas is 2. It must be 1 or 3"),
         (
             short("1.36", extra_args=ExtraArgs(api_server={"--v": "2"})),
-            "extraArgs.apiServer has the flag '--v'; write flags without dashes",
+            "extraArgs.apiServer has the flag '--v'. Write flags without leading dashes",
         ),
         (
             short("1.36", extra_args=ExtraArgs(etcd={"data-dir": "elsewhere"})),
-            "extraArgs.etcd sets data-dir, which the manager decides",
+            "extraArgs.etcd sets data-dir, which vc-manager sets",
         ),
         (
             short("1.36", extra_args=ExtraArgs(controller_manager={"controllers": "*"})),
@@ -70,7 +70,7 @@ def test_what_cannot_be_meant_is_named(spec, sentence):
     ],
 )
 def test_flags_that_carry_a_tenants_trust_are_the_managers(part, flag):
-    with pytest.raises(InvalidSpecError, match=f"sets {flag}, which the manager decides"):
+    with pytest.raises(InvalidSpecError, match=f"sets {flag}, which vc-manager sets"):
         versions.resolve_release("v", short("1.36", extra_args=ExtraArgs(**{part: {flag: "x"}})))
 
 

@@ -44,7 +44,7 @@ def lease(holder):
 async def test_nothing_goes_while_a_syncer_works_and_has_not_let_go(status):
     super_client = RecordingClient({wellknown.SYNCER: lease("somebody")})
     super_client.listed = [namespace()]
-    with pytest.raises(PhaseBlocked, match="the syncer has not let go"):
+    with pytest.raises(PhaseBlocked, match="the syncer has not disconnected from"):
         await virtual_cluster_deletion.delete_tenant(
             fake_means(super_client), deleted(status), TENANT
         )
@@ -75,7 +75,7 @@ async def test_a_namespace_that_was_made_meanwhile_holds_the_finalizer(monkeypat
         super_client.listed = [namespace("late")]
 
     monkeypatch.setattr(virtual_cluster_deletion, "_wait_for_volumes", wait_for_volumes)
-    with pytest.raises(PhaseBlocked, match="waiting for namespaces to be gone: late"):
+    with pytest.raises(PhaseBlocked, match="waiting for namespaces to be deleted: late"):
         await virtual_cluster_deletion.delete_tenant(fake_means(super_client), deleted(), TENANT)
     assert super_client.calls == [("delete", "late")]
 

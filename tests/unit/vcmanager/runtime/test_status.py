@@ -33,7 +33,7 @@ def test_all_well_is_running_in_upstreams_words():
     assert (document["phase"], document["reason"], document["message"]) == (
         "Running",
         "TenantControlPlaneRunning",
-        "tenant control plane is running",
+        "The tenant control plane is running.",
     )
     assert by_type(document)[wellknown.READY]["status"] == "True"
     assert not {status.RECONCILING, status.STALLED} & set(by_type(document))

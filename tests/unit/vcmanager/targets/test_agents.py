@@ -75,7 +75,7 @@ async def test_what_an_earlier_registration_left_is_taken_away_first(yard):
 async def test_what_the_home_cluster_refuses_is_said_and_no_more(yard, name):
     yard.home.problems["apply", name] = errors.Forbidden("quota")
     status, reason, message = await yard.keep()
-    assert (status, reason) == ("False", "NotMade")
+    assert (status, reason) == ("False", "AgentCreateFailed")
     assert "quota" in message
 
 

@@ -66,9 +66,9 @@ async def test_it_is_renewed_at_half_of_its_life_without_a_rollout(yard):
 @pytest.mark.parametrize(
     ("problem", "reason", "words"),
     [
-        (errors.NotFound("x"), "NoAccount", "virtual-cluster-d64ea0c0/vn-agent there is missing"),
+        (errors.NotFound("x"), "NoAccount", "vn-agent in the target cluster is missing"),
         (errors.Forbidden("x"), "MissingRights", "serviceaccounts/token: create"),
-        (errors.Timeout("slow"), "TokenNotMade", "slow"),
+        (errors.Timeout("slow"), "TokenCreateFailed", "slow"),
     ],
 )
 async def test_without_a_token_the_agent_runs_and_says_so(yard, problem, reason, words):
@@ -77,7 +77,7 @@ async def test_without_a_token_the_agent_runs_and_says_so(yard, problem, reason,
     said = await yard.keep()
     assert said[:2] == ("False", reason)
     assert words in said[2]
-    if reason != "TokenNotMade":
+    if reason != "TokenCreateFailed":
         assert "kubectl vc target join c2" in said[2]
     assert yard.home.token is None
     before = yard.home.template()
@@ -99,7 +99,7 @@ async def test_a_token_that_holds_is_kept_while_there_is_no_other(yard):
     yard.later(DAY * 0.6)
     status, reason, message = await yard.keep()
     assert (status, reason) == ("False", "MissingRights")
-    assert "ends on 2026-03-02T12:00:00Z" in message
+    assert "expires on 2026-03-02T12:00:00Z" in message
     assert yard.home.token == "made-1"
     yard.later(DAY)
     await yard.keep()
@@ -177,7 +177,7 @@ ENDS = "2026-03-02T12:00:00Z"
 async def test_what_is_no_token_is_not_written(yard, answer):
     """The other side may be anybody."""
     yard.there.answer = answer
-    assert (await yard.keep())[:2] == ("False", "TokenNotMade")
+    assert (await yard.keep())[:2] == ("False", "TokenCreateFailed")
     assert yard.home.token is None
 
 

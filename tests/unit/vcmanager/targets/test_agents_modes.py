@@ -73,7 +73,7 @@ async def test_another_mode_has_the_pods_and_the_token_made_anew(yard, before):
         live["status"] = status
         said = await yard.keep(mode=after, endpoint=STRAIGHT)
         assert said[:2] == ("True", "Serves")
-        assert said[2].endswith("its pods are being made anew"), status
+        assert said[2].endswith("its pods are being replaced"), status
     live["status"] |= {"updatedReplicas": 1}
     assert f"(mode {after})" in (await yard.keep(mode=after, endpoint=STRAIGHT))[2]
 
@@ -110,5 +110,5 @@ async def test_the_right_to_kubelets_is_named_where_it_is_missing(yard):
     ]
     status, reason, message = await yard.keep(mode="agent", endpoint=STRAIGHT)
     assert (status, reason) == ("False", "MissingRights")
-    assert "mode agent needs; it lacks nodes/proxy: get, create" in message
+    assert "mode agent: nodes/proxy: get, create" in message
     assert "kubectl vc target join c2" in message

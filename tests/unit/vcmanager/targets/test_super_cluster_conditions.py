@@ -58,14 +58,14 @@ def test_a_cluster_that_is_well_is_ready():
         "VersionSupported": "True",
         "NetworksOverlap": "False",
     }
-    assert "its token ends on 2027-01-02 03:04 UTC" in said["Authorized"].message
+    assert "Its token expires on 2027-01-02 03:04 UTC" in said["Authorized"].message
 
 
 def test_each_missing_verb_is_named_and_what_to_do():
     lacking = (RequiredPermission("", "pods", "create"), RequiredPermission("", "secrets", "list"))
     said = judged(sight(lacking=lacking))
     assert said["Authorized"].status == "False"
-    assert "it lacks pods: create; secrets: list" in said["Authorized"].message
+    assert "lacks permissions: pods: create; secrets: list" in said["Authorized"].message
     assert "kubectl vc target join c2" in said["Ready"].message
     assert said["Ready"].reason == "MissingRights"
 
@@ -73,18 +73,22 @@ def test_each_missing_verb_is_named_and_what_to_do():
 @pytest.mark.parametrize(
     ("version", "status", "words"),
     [
-        ("v1.35.9", "True", "beside v1.36.1 here"),
-        ("v1.37.0-rc.1", "True", "beside"),
-        ("v1.36.4+k3s1", "True", "beside"),
+        ("v1.35.9", "True", ", and v1.36.1 in the home cluster"),
+        ("v1.37.0-rc.1", "True", "in the home cluster"),
+        ("v1.36.4+k3s1", "True", "in the home cluster"),
         (
             "v1.34.0",
             "False",
-            "2 minors behind v1.36.1 here, and one is supported; upgrade the other",
+            "2 minors behind v1.36.1 of the home cluster (supported: 1). Upgrade the target",
         ),
-        ("v1.38.0", "False", "2 minors ahead of v1.36.1 here, and one is supported; upgrade this"),
-        ("banana", "Unknown", "is no version of Kubernetes"),
-        ("v1", "Unknown", "is no version"),
-        ("v1." + "9" * 5000, "Unknown", "is no version"),
+        (
+            "v1.38.0",
+            "False",
+            "2 minors ahead of v1.36.1 of the home cluster (supported: 1). Upgrade the home",
+        ),
+        ("banana", "Unknown", "is not a Kubernetes version. Check"),
+        ("v1", "Unknown", "is not a Kubernetes version"),
+        ("v1." + "9" * 5000, "Unknown", "is not a Kubernetes version"),
     ],
 )
 def test_one_minor_apart_is_supported(version, status, words):
@@ -111,7 +115,7 @@ def test_unknown_ranges_are_asked_for():
 def test_a_cluster_that_is_not_reached_keeps_what_cannot_have_changed():
     old = [
         {"type": "VersionSupported", "status": "True", "reason": "Supported", "message": "m"},
-        {"type": "Authorized", "status": "True", "reason": "MayDoAll", "message": "m"},
+        {"type": "Authorized", "status": "True", "reason": "Authorized", "message": "m"},
     ]
     verdict = TargetConditions()
     verdict.set_unreachable("NoAnswer", "nobody there")
@@ -151,11 +155,11 @@ def test_why_a_cluster_is_not_reached(problem, reason, remedy):
 def test_a_token_that_has_ended_is_told_as_such():
     ended = int(datetime(2026, 2, 1, 10, 0, tzinfo=UTC).timestamp())
     assert super_cluster_conditions.describe_refused_credential(token(exp=ended), NOW).startswith(
-        "the token ended on 2026-02-01 10:00 UTC; run `kubectl vc target join` again"
+        "The token expired on 2026-02-01 10:00 UTC. Run `kubectl vc target join` again"
     )
     for other in ("", token(exp=ended + 10**8), token(sub="x"), "opaque"):
         assert super_cluster_conditions.describe_refused_credential(other, NOW).startswith(
-            "the cluster does not accept"
+            "The target cluster does not accept"
         )
 
 

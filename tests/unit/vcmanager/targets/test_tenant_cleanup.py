@@ -72,7 +72,7 @@ def means_of(there: ListingTarget, **annotations: str) -> Any:
 async def test_its_namespaces_go_and_are_waited_for():
     there = ListingTarget(namespace(), namespace("x-old", deletionTimestamp="now"))
     with pytest.raises(
-        PhaseBlocked, match="namespaces in the super cluster c2 to be gone: x-web, x-old"
+        PhaseBlocked, match="namespaces in the super cluster c2 to be deleted: x-web, x-old"
     ):
         await tenant_cleanup.delete_tenant_in_targets(means_of(there), BODY, TENANT)
     assert there.calls == [("delete", "x-web")]
