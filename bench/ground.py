@@ -7,6 +7,7 @@ meaning.
 
 import argparse
 import asyncio
+import re
 import time
 from collections import Counter
 from collections.abc import Callable, Iterable, Iterator
@@ -26,8 +27,9 @@ Figures = dict[str, Any]
 RequestCounts = Counter[tuple[str, str, str]]
 
 TIMEOUT = 600.0
-_ENGAGED = b'"tenant.engaged"'
-_ACQUIRED = b'"lease.acquired"'
+_ENGAGED = rb'"tenant\.(?:connected|engaged)"'
+"""Second word: log event of older syncers, which measurements compare."""
+_ACQUIRED = rb'"lease\.acquired"'
 _LOOK = 0.1
 _BUSY = 0.02
 """Processor seconds between two reads that are work and not rest. The kernel's unit is 10 ms."""
@@ -200,7 +202,7 @@ async def told(
 def _count(log: Path, word: bytes, since: int) -> int:
     with log.open("rb") as lines:
         lines.seek(since)
-        return lines.read().count(word)
+        return len(re.findall(word, lines.read()))
 
 
 def late(found: Figures) -> dict[str, float]:

@@ -7,6 +7,7 @@ happen between rounds. It would count as work of the resync.
 
 import asyncio
 import json
+import re
 import time
 from dataclasses import replace
 from typing import Any
@@ -18,7 +19,8 @@ _BETWEEN = 20.0
 """Seconds between two rounds."""
 _QUIET = 0.7
 """Used part of the interval. The rest is for late events."""
-_ROUND = b'"patrol.round"'
+_ROUND = re.compile(rb'"(?:resync\.finished|patrol\.round)"')
+"""Second word: log event of older syncers, which measurements compare."""
 _FEW = 20
 _LOOK = 0.05
 
@@ -71,7 +73,7 @@ async def _ended(ground: SyncerRig, log_from: int, before: int) -> list[dict[str
         while True:
             with ground.log.open("rb") as log:
                 log.seek(log_from)
-                lines = [line for line in log if _ROUND in line and line.endswith(b"\n")]
+                lines = [line for line in log if _ROUND.search(line) and line.endswith(b"\n")]
             if len(lines) > before:
                 return [json.loads(line) for line in lines]
             if ground.running.process.has_ended:

@@ -169,17 +169,10 @@ def describe_rule(verdict: FieldRule) -> str:  # noqa: PLR0911 - one for each ve
             values = ", ".join(f"`{value}`" for value in sorted(verdict.values, key=str))
             return f"synced if one of {values} (rule {verdict.rule})"
         case RefuseField():
-            return f"refused: {_as_sentences(verdict.text)} (rule {verdict.rule})"
+            return f"refused: {verdict.text} (rule {verdict.rule})"
         case DropField():
             return f"dropped: {verdict.reason}"
         case BuiltField():
             return f"special: {verdict.text}" if verdict.text else "special"
         case ObjectFields() | ListOfObjects():
             return "by its own fields"
-
-
-def _as_sentences(message: str) -> str:
-    """Return the parts of an Event's message as sentences."""
-    return ". ".join(
-        part[:1].upper() + part[1:] if n else part for n, part in enumerate(message.split("; "))
-    )

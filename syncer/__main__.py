@@ -47,29 +47,34 @@ async def _run(options: argparse.Namespace) -> int:
 def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
     parser = argparse.ArgumentParser(
         prog="vc-syncer",
-        description="Carries tenant objects into the super cluster, and their statuses back.",
+        description="Syncs objects of tenants to the super cluster, and their statuses back.",
     )
     env = os.environ.get
-    parser.add_argument("--kubeconfig", default="", help="run outside of the super cluster")
-    parser.add_argument("--context", default="", help="context of that kubeconfig")
+    parser.add_argument(
+        "--kubeconfig", default="", help="Kubeconfig of the super cluster, to run outside of it"
+    )
+    parser.add_argument("--context", default="", help="Context of that kubeconfig")
     parser.add_argument(
         "--namespace",
         default=env("POD_NAMESPACE", "vc-manager"),
-        help="namespace of the components, for the Lease and the agents",
+        help="Namespace of the components, for the Lease and the agents",
     )
     parser.add_argument(
         "--cluster-domain",
         default=env("CLUSTER_DOMAIN", tenant_view.DEFAULT_CLUSTER_DOMAIN),
-        help="domain of the super cluster's own DNS",
+        help="DNS domain of the super cluster",
     )
     parser.add_argument(
         "--resync-seconds",
         type=float,
         default=float(env("PATROL_SECONDS", str(resync.RESYNC_SECONDS))),
-        help="time between two rounds that look for what events missed",
+        help="Seconds between two resyncs, which find changes that events missed",
     )
     parser.add_argument(
-        "--port", type=int, default=int(env("PORT", "8080")), help="/healthz, /readyz, /metrics"
+        "--port",
+        type=int,
+        default=int(env("PORT", "8080")),
+        help="Port of /healthz, /readyz and /metrics",
     )
     parser.add_argument("--log-level", default=env("LOG_LEVEL", "info"))
     parser.add_argument("--version", action="version", version=_read_version())

@@ -127,7 +127,7 @@ class TargetCluster:
             self.is_ready = True
             self.answered_at = self._ready_at = time.monotonic()
             self._on_changed()
-            _log.info("target.followed", target=self.name)
+            _log.info("target.connected", target=self.name)
             looked_at = time.monotonic()
             while True:
                 await self._write_conditions()
@@ -187,7 +187,7 @@ class TargetCluster:
                 self._home.client, entry, problem=problem, pod_loss_guard=muster
             )
         except errors.KubeError as refused:  # the next check retries it
-            _log.warning("target.not_told", target=self.name, problem=str(refused))
+            _log.warning("target.status_not_written", target=self.name, problem=str(refused))
 
     def get_unreachable_seconds(self) -> float:
         """Return the seconds since its last good answer. 0 while it answers."""
@@ -217,7 +217,7 @@ class TargetCluster:
         self._check_watches(problem)
         is_news, self.problem = bool(problem) != bool(self.problem), problem
         if is_news:
-            _log.warning("target.away" if problem else "target.back", target=self.name)
+            _log.warning("target.unreachable" if problem else "target.reachable", target=self.name)
             # The target may have failed up to one check interval before this check.
             self._silent_since = self.answered_at or asked_at
             self._on_changed()
@@ -232,5 +232,5 @@ class TargetCluster:
         behind = next((each for each in failing if each.resource in self._failing_watches), None)
         self._failing_watches = frozenset(each.resource for each in failing)
         self.watch_problem = (
-            f"{behind.resource.plural} are not followed: {behind.problem}" if behind else ""
+            f"{behind.resource.plural} are not watched: {behind.problem}" if behind else ""
         )

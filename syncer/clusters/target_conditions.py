@@ -24,12 +24,12 @@ from tenancy.super_clusters import FOLLOWED, LOSSES_HELD, REACHABLE
 WATCHED = "Watched"
 NOT_FOLLOWED = "NotFollowed"
 PODS_MISSING = "PodsMissing"
-NO_PODS_MISSING = "NothingMissing"
+NO_PODS_MISSING = "NoPodsMissing"
 LOSSES = "losses"
 """Field of the status with the pods whose loss is held."""
 _MAX_MESSAGE = 1024
-_WATCHED_MESSAGE = "All that tenants have there is listed and watched."
-_NOT_HELD_MESSAGE = "What tenants have there is there, or was seen to go."
+_WATCHED_MESSAGE = "All objects of tenants in the target are listed and watched."
+_NOT_HELD_MESSAGE = "No pods of tenants are missing in the target."
 
 
 async def write_target_conditions(

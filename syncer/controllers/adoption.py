@@ -40,7 +40,7 @@ async def find_vanished_twin(kind: SyncedKind, key: Key, session: Session) -> No
         session.lost_twins.clear_vanished_twin(key)
         return
     await restore_labels(kind, metadata, session)
-    raise NotReadyYet("the twin is there after all, the cache is behind", CACHE_BEHIND_SECONDS)
+    raise NotReadyYet("the twin exists, the cache is behind", CACHE_BEHIND_SECONDS)
 
 
 async def restore_labels(kind: SyncedKind, live: Mapping[str, Any], session: Session) -> None:
@@ -61,4 +61,4 @@ async def restore_labels(kind: SyncedKind, live: Mapping[str, Any], session: Ses
     else:
         body = {"metadata": {"uid": live["uid"], "labels": wanted}}
         await session.writer.restore_labels(kind.resource, body, name=name, namespace=namespace)
-    _log.warning("super.labelled_again", name=live["name"])
+    _log.warning("super.labels_restored", name=live["name"])

@@ -35,11 +35,9 @@ async def _fetch_whole(resource: Resource, entry: Entry, client: ObjectReader) -
         live = await client.get(resource, entry.name, namespace=entry.namespace)
     except errors.NotFound as problem:
         raise NotReadyYet(
-            "the object is gone, the cache is behind", CACHE_BEHIND_SECONDS
+            "the object was deleted, the cache is behind", CACHE_BEHIND_SECONDS
         ) from problem
     found = parse_entry(orjson.dumps(cache_transforms.strip_outline_fields(live)))
     if found.uid != entry.uid or found.deleting != entry.deleting:
-        raise NotReadyYet(
-            "the object is another one now, the cache is behind", CACHE_BEHIND_SECONDS
-        )
+        raise NotReadyYet("the object was replaced, the cache is behind", CACHE_BEHIND_SECONDS)
     return found

@@ -135,8 +135,8 @@ async def _create_mirror(resource: Resource, key: Key, wanted: Object, session: 
     try:
         written = await session.writer.create_tenant_object(key, resource, wanted)
     except errors.AlreadyExists:
-        raise NotReadyYet("a tenant object of that name is there, the cache is behind") from None
-    _log.info("mirror.shown", name=key.name)
+        raise NotReadyYet("a tenant object of that name exists, the cache is behind") from None
+    _log.info("mirror.created", name=key.name)
     session.synced_states.record(key, wanted, written["metadata"]["resourceVersion"])
     await reverted_edits.report_recreated(key, resource, written, session)
     return Done()
@@ -144,8 +144,8 @@ async def _create_mirror(resource: Resource, key: Key, wanted: Object, session: 
 
 async def _delete_unselected(resource: Resource, tenant_x: Entry, session: Session) -> Result:
     message = (
-        f"metadata.name {tenant_x.name} is that of a {resource.kind} which this cluster offers; it"
-        " is shown here once this one has gone (rule name-taken)"
+        f"metadata.name {tenant_x.name} is the name of a {resource.kind} which this cluster"
+        " offers. Delete this object, and the offered one appears here (rule name-taken)."
     )
     await session.event_recorder.record(resource, tenant_x, reason=NAME_TAKEN, message=message)
     return Done()
@@ -157,7 +157,7 @@ async def prove_absent(resource: Resource, key: Key, session: Session) -> None:
         await session.super_client.get(resource, key.name, metadata_only=True)
     except errors.NotFound:
         return
-    raise NotReadyYet("the super object lives, the cache is behind", CACHE_BEHIND_SECONDS)
+    raise NotReadyYet("the super object exists, the cache is behind", CACHE_BEHIND_SECONDS)
 
 
 async def delete_mirror(resource: Resource, key: Key, tenant_x: Entry, session: Session) -> Result:
@@ -165,5 +165,5 @@ async def delete_mirror(resource: Resource, key: Key, tenant_x: Entry, session: 
     if tenant_x.deleting:
         return Done()  # its finalizers are the tenant's
     if await session.writer.delete_tenant_object(key, resource, tenant_x):
-        _log.info("mirror.removed", name=key.name)
+        _log.info("mirror.deleted", name=key.name)
     return Done()

@@ -33,7 +33,7 @@ async def report_rejected(
     kind: SyncedKind, tenant_x: Entry, problems: tuple[RejectionProblem, ...], session: Session
 ) -> None:
     """Report why an object is not synced. It is checked again when it changes."""
-    message = "; ".join(str(problem) for problem in problems)
+    message = " ".join(str(problem) for problem in problems)
     _log.info("tenant.rejected", rules=sorted({problem.rule for problem in problems}))
     await session.event_recorder.record(
         kind.resource, tenant_x, reason=SYNC_REJECTED, message=message
@@ -58,8 +58,8 @@ async def report_dropped_fields(
     dropped = diff.find_missing(sent, written)
     if dropped:
         message = (
-            f"{diff.format_paths(dropped)}: not known where it runs, perhaps because that is"
-            " another version; left out there (rule version-skew)"
+            f"{diff.format_paths(dropped)}: not known where the pod or object runs, perhaps"
+            " because of another version. The copy there lacks it (rule version-skew)."
         )
         await session.event_recorder.record(
             kind.resource, tenant_x, reason=ADJUSTED, message=message
@@ -99,8 +99,8 @@ def _redact_message(problem: errors.ApiError, size: int) -> str:
     if found:
         return f"{found}{why}"
     if "exceeded quota" in said:
-        return "the space that this cluster has is used up; ask whoever runs it"
-    return "what this cluster runs on refuses it; ask whoever runs that"
+        return "The space of this cluster is used up. Contact your platform administrator."
+    return "The super cluster rejected this object. Contact your platform administrator."
 
 
 async def report_failed(

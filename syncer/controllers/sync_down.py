@@ -216,7 +216,7 @@ async def post_twin(
         return await resolve_name_conflict(kind, tenant_x, twin, session)
     except rejection_events.REFUSAL_ERRORS as problem:
         if problem.has_cause("NamespaceTerminating"):
-            raise NotReadyYet("the super namespace is on its way out") from problem
+            raise NotReadyYet("the super namespace is being deleted") from problem
         broken = rejections.parse_pod_security(problem.server_message)
         if broken is not None:
             await rejection_events.report_rejected(kind, tenant_x, (broken,), session)
@@ -251,15 +251,15 @@ async def resolve_name_conflict(
         return await report_name_taken(kind, tenant_x, session)
     await adoption.restore_labels(kind, live["metadata"], session)
     raise NotReadyYet(
-        "a super object of that name is there, the cache is behind", CACHE_BEHIND_SECONDS
+        "a super object of that name exists, the cache is behind", CACHE_BEHIND_SECONDS
     )
 
 
 async def report_name_taken(kind: SyncedKind, tenant_x: Entry, session: Session) -> Result:
     """Report to the tenant that a name is taken. Foreign objects are never changed."""
     message = (
-        f"metadata.name {tenant_x.name} is taken by an object that belongs to somebody else;"
-        " choose another name (rule name-taken)"
+        f"metadata.name {tenant_x.name} is used by an object of another owner. Choose another name"
+        " (rule name-taken)."
     )
     await session.event_recorder.record(kind.resource, tenant_x, reason=NAME_TAKEN, message=message)
     return RequeueAfter(FOREIGN_RETRY_SECONDS)
@@ -268,7 +268,10 @@ async def report_name_taken(kind: SyncedKind, tenant_x: Entry, session: Session)
 async def _report_waiting(kind: SyncedKind, tenant_x: Entry, session: Session) -> NotReadyYet:
     """Report that an earlier twin is still being deleted. Returns the exception to raise."""
     if kind.reports_wait:
-        message = "The earlier one of this name is still being removed; this one follows then."
+        message = (
+            "The earlier object of this name is still being deleted. The new one is synced"
+            " afterwards."
+        )
         await session.event_recorder.record(
             kind.resource,
             tenant_x,
@@ -276,7 +279,7 @@ async def _report_waiting(kind: SyncedKind, tenant_x: Entry, session: Session) -
             message=message,
             kind="Normal",
         )
-    return NotReadyYet("the twin of an earlier object is on its way out")
+    return NotReadyYet("the twin of an earlier object is being deleted")
 
 
 async def delete_twin(

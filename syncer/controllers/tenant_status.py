@@ -79,7 +79,7 @@ async def _write_status(link: TenantConnection) -> None:
     else:
         reason = conditions.ENGAGED
         message = (
-            f"All of the tenant's objects are followed.{parked_writes.format_parked_message(link)}"
+            f"All of the tenant's objects are synced.{parked_writes.format_parked_message(link)}"
         )
     held = brake.message if brake.is_held else ""
     await conditions.write_conditions(

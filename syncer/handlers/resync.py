@@ -64,7 +64,7 @@ class Resync:
             if not session.is_target_unreachable:
                 found += await self.resync_session(session)
         seconds = round(time.monotonic() - began, 3)
-        _log.info("patrol.round", sessions=len(everyone), keys=found, seconds=seconds)
+        _log.info("resync.finished", sessions=len(everyone), keys=found, seconds=seconds)
 
     async def resync_session(self, session: Session) -> int:
         """Queue every key of a session that differs. Returns their number."""
@@ -78,7 +78,7 @@ class Resync:
             if number % _KEYS_PER_SLICE == _KEYS_PER_SLICE - 1:
                 await asyncio.sleep(_SLICE_PAUSE_SECONDS)
         if found:
-            _log.info("patrol.found", tenant=session.tenant.root, keys=found)
+            _log.info("resync.found", tenant=session.tenant.root, keys=found)
         return found
 
 
@@ -91,7 +91,7 @@ def _may_have_work(key: Key, session: Session) -> bool:
         return has_work(key, session)
     except MALFORMED_OBJECT_ERRORS as problem:
         _log.warning(
-            "patrol.stumbled", tenant=session.tenant.root, key=str(key), problem=repr(problem)
+            "resync.failed", tenant=session.tenant.root, key=str(key), problem=repr(problem)
         )
         return True
 

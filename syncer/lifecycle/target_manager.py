@@ -147,7 +147,7 @@ class TargetManager:
             problem = str(found)
         if not problem:
             return UNTIL_CHANGED
-        _log.warning("target.not_followed", target=name, problem=problem)
+        _log.warning("target.not_connected", target=name, problem=problem)
         await self._write_problem(name, problem)
         return loop.get_retry_seconds()
 
@@ -164,7 +164,7 @@ class TargetManager:
                 self._home.client, entry, problem=problem, pod_loss_guard=None
             )
         except errors.KubeError as refused:
-            _log.warning("target.not_told", target=name, problem=str(refused))
+            _log.warning("target.status_not_written", target=name, problem=str(refused))
 
     async def _build_plan(self, name: str) -> TargetPlan | None:
         """Return the configuration of a target's client, or None while there can be no client.
@@ -215,7 +215,7 @@ class TargetManager:
         finally:
             self.targets.pop(plan.name, None)
             self._notify()
-            _log.info("target.left", target=plan.name)
+            _log.info("target.disconnected", target=plan.name)
 
     async def _wait_until_changed(
         self, target: TargetCluster, plan: TargetPlan, loop: SupervisedLoop
@@ -258,7 +258,7 @@ def _find_refusal(status: SuperClusterStatus) -> str:
     ready = conditions.find_condition(status.conditions, super_clusters.READY) or {}
     if ready.get("status") == "True":
         return ""
-    return f"is not ready ({ready.get('reason') or 'nobody has looked yet'})"
+    return f"is not ready ({ready.get('reason') or 'not checked yet'})"
 
 
 def _decode_value(value: Any) -> bytes:

@@ -201,14 +201,14 @@ class TargetSessions:
         if self._connection.is_ready:
             self._connection.store_guard.record_stamps(session.iterate_stamps())
             session.start()
-        _log.info("tenant.target_begun", tenant=session.tenant.root, target=target.name)
+        _log.info("tenant.target_connected", tenant=session.tenant.root, target=target.name)
 
     async def _stop_session(self, name: str) -> None:
         session = self._own_sessions[name]
         self._mark_connecting(name)  # its client is usually a new one
         self._forget_session(name)
         await session.drain()
-        _log.info("tenant.target_ended", tenant=session.tenant.root, target=name)
+        _log.info("tenant.target_disconnected", tenant=session.tenant.root, target=name)
 
     def _forget_session(self, name: str) -> None:
         session = self._own_sessions.pop(name)

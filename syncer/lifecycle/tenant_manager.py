@@ -170,7 +170,7 @@ class TenantManager:
             return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
         problem = await self._run_connection(uid, plan, loop)
         if problem:
-            _log.warning("tenant.not_engaged", tenant=plan.cluster.tenant.root, problem=problem)
+            _log.warning("tenant.not_connected", tenant=plan.cluster.tenant.root, problem=problem)
             await self._write_unreachable(uid, problem)
         # The condition is a change of the VirtualCluster, too. So only a different plan ends the
         # pause.
@@ -247,7 +247,7 @@ class TenantManager:
             self._registry.remove(session)
             self._queue.drop_group(session.group)
             link.assignments.release_all()
-            _log.info("tenant.left", tenant=plan.cluster.tenant.root)
+            _log.info("tenant.disconnected", tenant=plan.cluster.tenant.root)
 
     async def _run_target_sessions(
         self, uid: str, link: TenantConnection, plan: TenantPlan
@@ -285,7 +285,7 @@ class TenantManager:
             await loop.wait_next_change()
 
     async def _write_disengaged(self, entry: Entry) -> bool:
-        message = "The VirtualCluster is being deleted; nothing is carried any more."
+        message = "The VirtualCluster is being deleted, so nothing is synced."
         return await self._write_synced(entry, reason=conditions.DISENGAGED, message=message)
 
     async def _write_unreachable(self, uid: str, problem: str) -> None:
@@ -306,9 +306,8 @@ class TenantManager:
         if entry.deleting or not conditions.has_synced(entry):
             return True
         message = (
-            f"The tenant is not followed: its slice or a usable Secret {KUBECONFIG_NAME} of its"
-            " root"
-            " namespace is missing."
+            f"The tenant is not synced: its service range or a usable Secret {KUBECONFIG_NAME} in"
+            " its root namespace is missing."
         )
         return await self._write_synced(entry, reason=conditions.UNREACHABLE, message=message)
 
@@ -323,7 +322,7 @@ class TenantManager:
                 self._home.client, entry, wanted, store=conditions.held_store_before(entry)
             )
         except errors.KubeError as problem:
-            _log.warning("tenant.not_told", problem=str(problem))
+            _log.warning("tenant.status_not_written", problem=str(problem))
             return False
         return True
 

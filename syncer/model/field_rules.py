@@ -163,18 +163,18 @@ class FieldWalk:
         copied = self._copy_scalars(value, path)
         for item in copied if isinstance(copied, list) else [copied]:
             if item is not None and item not in rule.values:
-                text = f"must not be {str(item)[:_MAX_SHOWN_CHARACTERS]!r}; {rule.text}"
+                text = f"must not be {str(item)[:_MAX_SHOWN_CHARACTERS]!r}. {rule.text}"
                 self.problems.append(RejectionProblem(rule.rule, path, text))
         return copied
 
     def _report_unknown(self, value: Json, path: str) -> None:
         if not _is_empty(value):
-            text = "is not known to this version; leave it out, or ask for a newer version"
+            text = "is not known to this version. Leave it out, or ask for a newer version"
             self.problems.append(RejectionProblem("unknown-field", path, text))
 
     def _report_malformed(self, path: str, wanted: str) -> None:
         self.problems.append(
-            RejectionProblem("malformed", path, f"must be {wanted}; correct the object")
+            RejectionProblem("malformed", path, f"must be {wanted}. Correct the object")
         )
 
 

@@ -26,7 +26,7 @@ SELECTOR: Mapping[str, FieldRule] = {
             "operator": AllowValues(
                 _SET_OPERATORS | {"Exists", "DoesNotExist"},
                 "malformed",
-                "use an operator of the API",
+                "Use an operator of the API",
             ),
             "values": ALLOW_SCALAR,
         }
@@ -64,7 +64,7 @@ def find_expression_problems(item: Mapping[str, Any], path: str) -> Iterator[Rej
     values, operator = item.get("values") or [], item.get("operator")
     is_named = isinstance(item.get("key"), str) and bool(operator)
     if not is_named or not isinstance(values, list) or bool(values) != (operator in _SET_OPERATORS):
-        text = "must have a key, an operator and its values; correct the object"
+        text = "must have a key, an operator and its values. Correct the object"
         yield RejectionProblem("malformed", path, text)
 
 

@@ -38,11 +38,11 @@ class RejectionProblem:
     path: str
     """Path in the tenant's object."""
     text: str
-    """The problem and what to do, as two half sentences joined by a semicolon."""
+    """The problem, which continues the path, and what to do, without the last full stop."""
 
     def __str__(self) -> str:
         """Return the sentence for the tenant."""
-        return f"{self.path} {self.text} (rule {self.rule})"
+        return f"{self.path} {self.text} (rule {self.rule})."
 
 
 _POD_SECURITY = re.compile(r'violates PodSecurity "([a-z]+):[^"]*": (.*)', re.DOTALL)
@@ -56,7 +56,7 @@ def parse_pod_security(said: str) -> RejectionProblem | None:
     found = _POD_SECURITY.search(said)
     if found is None:
         return None
-    text = f"violates the level {found[1]} of pod security: {found[2]}; change that"
+    text = f"violates the level {found[1]} of pod security: {found[2]}. Change that"
     return RejectionProblem("pod-security", "spec", text)
 
 
@@ -64,7 +64,7 @@ class RejectedError(Exception):
     """Rejection of an object as it is, with every problem found."""
 
     def __init__(self, *problems: RejectionProblem) -> None:
-        super().__init__("; ".join(str(problem) for problem in problems))
+        super().__init__(" ".join(str(problem) for problem in problems))
         self.problems = problems
 
 
@@ -83,5 +83,5 @@ class UnschedulableError(Exception):
 def build_malformed_rejection(stumble: Exception) -> RejectedError:
     """Return the rejection of an object that code failed on, for its tenant to correct."""
     _log.warning("tenant.malformed", problem=repr(stumble))
-    text = "has not the shape that the API gives it; correct the object"
+    text = "does not have the structure of the API. Correct the object"
     return RejectedError(RejectionProblem("malformed", "spec", text))

@@ -65,7 +65,7 @@ def is_wanted(entry: Entry, _: TenantView) -> bool:
 def build_disruption_budget(tenant_budget: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a budget. Raises RejectedError."""
     if view.policy.sync.pod_disruption_budgets != "Allow":
-        text = "is not offered to this cluster; it holds for this cluster's own evictions only"
+        text = "is not offered to this cluster. It applies to evictions in this cluster only"
         raise ForbiddenObjectError(RejectionProblem("disruption-budgets", "spec", text))
     metadata, found = tenant_budget["metadata"], as_mapping(tenant_budget.get("spec"))
     walk = FieldWalk()
@@ -75,10 +75,10 @@ def build_disruption_budget(tenant_budget: Mapping[str, Any], view: TenantView) 
     passing = view.policy.metadata
     problems = walk.problems or list(_find_selector_problems(selector or {}))
     if wanted is None:
-        text = "must be a number of pods; have the disruption controller write it anew"
+        text = "must be a number of pods. Wait until the disruption controller writes it again"
         problems.append(RejectionProblem("malformed", "status.desiredHealthy", text))
     if eviction is not None and eviction not in _EVICTION_POLICIES:
-        text = f"must be one of {', '.join(_EVICTION_POLICIES)}; correct the object"
+        text = f"must be one of {', '.join(_EVICTION_POLICIES)}. Correct the object"
         problems.append(RejectionProblem("malformed", "spec.unhealthyPodEvictionPolicy", text))
     if problems or wanted is None:
         raise RejectedError(*problems)
@@ -144,7 +144,10 @@ def _find_selector_problems(selector: Mapping[str, Any]) -> Iterator[RejectionPr
     size = len(selector.get("matchLabels") or ()) + len(expressions)
     size += sum(len(each) for each in values if isinstance(each, list))
     if size > MAX_REQUIREMENTS:
-        text = f"has {size} labels, expressions and values; {MAX_REQUIREMENTS} are carried"
+        text = (
+            f"has {size} labels, expressions and values, and the limit is {MAX_REQUIREMENTS}. Use"
+            " fewer"
+        )
         yield RejectionProblem("too-large", "spec.selector", text)
     yield from label_selectors.find_problems(selector, "spec.selector")
 
@@ -199,7 +202,10 @@ def _refuse_overlap(
     }
     own = there.pop(metadata["name"], None)
     if own is None and len(there) >= MAX_BUDGETS:
-        text = f"is one of more than {MAX_BUDGETS} of its namespace; make fewer that select more"
+        text = (
+            f"is one of more than {MAX_BUDGETS} in its namespace. Use fewer budgets that select"
+            " more pods"
+        )
         raise ForbiddenObjectError(RejectionProblem("too-many-budgets", "the budget", text))
     age = _rank_by_age(own.decode()) if own is not None else None
     for name, entry in there.items():
@@ -208,8 +214,10 @@ def _refuse_overlap(
         if theirs is None or (age is not None and age < _rank_by_age(other)):
             continue
         if theirs == selector or any(label_selectors.matches(theirs, pod.labels) for pod in pods):
-            text = f"selects pods that the budget {name} is for, and no pod can be evicted that"
-            text += " has two; make one budget of them, or let them select different pods"
+            text = (
+                f"selects pods of the budget {name}, and a pod with two budgets cannot be evicted."
+            )
+            text += " Merge both into one budget, or let them select different pods"
             raise ForbiddenObjectError(RejectionProblem("budget-overlap", "spec.selector", text))
 
 

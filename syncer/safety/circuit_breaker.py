@@ -119,7 +119,7 @@ class RefusedWrites:
         )
         if not lasting:
             return ""
-        return f"writes of {', '.join(lasting)} are refused: {self._since[lasting[0]].message}"
+        return f"writes of {', '.join(lasting)} are rejected: {self._since[lasting[0]].message}"
 
 
 def _describe_write(method: str, path: str) -> str:

@@ -159,13 +159,13 @@ class GuardedWriter:
         self._on_parked_changed()
         if tenant_x is None:
             return
-        where = "where it runs" if scope.side == SUPER_SIDE else "in this cluster"
+        where = "in the super cluster" if scope.side == SUPER_SIDE else "in this cluster"
         why = (
-            f"are not accepted {where}, perhaps because that is another version"
+            f"are not accepted {where}, perhaps because it has another version"
             if not taken
-            else f"are put back {where} each time they are set"
+            else f"are reset {where} each time they are set"
         )
-        message = f"{paths}: these fields {why}; they are left as they are for now (rule parked)"
+        message = f"{paths}: these fields {why}. They are left unchanged for now (rule parked)."
         await self._event_recorder.record(resource, tenant_x, reason=SYNC_PARKED, message=message)
 
     def clear_if_converged(self, key: Key, side: str, subresource: str = "") -> None:

@@ -85,7 +85,7 @@ class HotLoopGuard:
         self._write_times[key] = (began, count + 1)
         if count + 1 > WRITES_PER_WINDOW:
             if key not in self._paused:
-                _log.error("key.flaps", writes=count + 1, seconds=WINDOW_SECONDS)
+                _log.error("key.hot_loop", writes=count + 1, seconds=WINDOW_SECONDS)
             self._paused[key] = now + PAUSE_SECONDS
             self._paused.move_to_end(key)
         _pop_expired(self._write_times, lambda window: now - window[0] >= WINDOW_SECONDS)

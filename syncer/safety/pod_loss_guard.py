@@ -131,13 +131,12 @@ class PodLossGuard:
         whose = "none of them is"
         if ALL_TENANTS not in self._held_tenants:
             tenants = ", ".join(sorted(self._held_tenants)[:_MAX_NAMED_TENANTS])
-            whose = f"none that is missing to the VirtualCluster with the UID {tenants} is"
+            whose = f"no missing pod of the VirtualCluster with the UID {tenants} is"
         message = (
-            f"{len(missing)} of the {total} pods that tenants have there are"
-            f" missing at once, so {whose} taken for lost or for gone. If they"
-            f" are gone for good, run `kubectl vc target confirm {self._name}`: each counts as lost"
-            " then, and its controller makes another. Otherwise bring back what is missing there;"
-            " that ends it by itself."
+            f"{len(missing)} of the {total} pods of tenants in this target are missing at once, so"
+            f" {whose} counted as lost or deleted. If they are lost, run `kubectl vc target"
+            f" confirm {self._name}`: each is then counted as lost, and its controller creates a"
+            " replacement. Otherwise, restore the missing pods, and this condition ends by itself."
         )
         return Loss(state, len(missing), total, message)
 
@@ -254,7 +253,7 @@ class PodLossGuard:
             self._missing_of_tenant = 0
             self._named_states.clear()
         self.was_held = True
-        word = "target.losses_held" if holds else "target.losses_no_longer_held"
+        word = "target.losses_held" if holds else "target.losses_released"
         _log.warning(word, target=self._name, missing=len(self._missing), tenants=[*holds])
         self._on_changed()
 

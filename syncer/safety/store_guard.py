@@ -82,9 +82,12 @@ def find_store_problem(record: StoreRecord, sight: StoreObservation) -> str:
     if not record.uid:
         return ""
     if sight.uid != record.uid:
-        return "it is another store than the one that was synced before"
+        return "it is not the etcd that was synced before"
     if sight.revision < record.revision:
-        return f"its revision is below {record.revision}, seen before, so it is an older copy"
+        return (
+            f"its revision is lower than {record.revision}, which was seen before, so it is an"
+            " older copy"
+        )
     is_in_order = record.epoch <= sight.epoch <= record.epoch + MAX_EPOCH_LEAD
     return "" if is_in_order else _find_epoch_problem(record, sight)
 
@@ -93,34 +96,33 @@ def _find_epoch_problem(record: StoreRecord, sight: StoreObservation) -> str:
     where = f"ConfigMap {SYSTEM_NAMESPACE}/{CONFIG_MAP}"
     if sight.epoch > record.epoch:
         return (
-            f"{EPOCH_LOST_PREFIX} key {EPOCH_KEY} of {where} holds {sight.epoch}, which"
-            " nobody counted up to"
+            f"{EPOCH_LOST_PREFIX} key {EPOCH_KEY} of {where} is {sight.epoch}, which the syncer"
+            " did not write"
         )
     if not sight.epoch_revision:
         return f"{EPOCH_LOST_PREFIX} {where} is missing in it"
     if not sight.epoch:
-        return f"{EPOCH_LOST_PREFIX} key {EPOCH_KEY} of {where} holds no number any more"
-    return f"its epoch {sight.epoch} is below {record.epoch}, so it is an older copy"
+        return f"{EPOCH_LOST_PREFIX} key {EPOCH_KEY} of {where} is no longer a number"
+    return f"its epoch {sight.epoch} is lower than {record.epoch}, so it is an older copy"
 
 
 def format_held_message(problem: str, observed_uid: str, name: str) -> str:
     """Return the message of the condition DeletesHeld. `observed_uid` may be empty."""
     if problem.startswith(EPOCH_LOST_PREFIX):
         return (
-            f"No deletes are carried down: in the tenant's store, kube-system {observed_uid},"
-            f" {problem.removeprefix(EPOCH_LOST_PREFIX).strip()}. Its kube-system is the one"
-            " that was"
-            " synced before and its revision did not go back, so most likely somebody changed just"
-            " that; but a backup from before the ConfigMap was made looks the same. If nothing"
-            f" else is missing in the tenant, run `kubectl vc confirm-deletes {name}`, which"
-            " makes the mark anew; whatever the tenant lacks is then deleted in the super cluster."
+            "Deletes are not synced to the super cluster: in the tenant's etcd, kube-system"
+            f" {observed_uid}, {problem.removeprefix(EPOCH_LOST_PREFIX).strip()}. Its kube-system"
+            " is the one that was synced before, and its revision did not decrease. Most likely,"
+            " another client changed only this ConfigMap. A backup from before the ConfigMap was"
+            " created looks the same. If nothing else is missing in the tenant, run `kubectl vc"
+            f" confirm-deletes {name}`, which recreates the ConfigMap. Objects that the tenant"
+            " lacks are then deleted in the super cluster."
         )
     return (
-        "No deletes are carried down: the tenant's store has kube-system"
-        f" {observed_uid or '<none>'},"
-        f" and {problem}. If this store is meant to stay, run `kubectl vc confirm-deletes {name}`;"
-        " whatever it lacks is then deleted in the super cluster. Otherwise bring the old store"
-        " back."
+        "Deletes are not synced to the super cluster: the tenant's etcd has kube-system"
+        f" {observed_uid or '<none>'}, and {problem}. If this etcd is the right one, run `kubectl"
+        f" vc confirm-deletes {name}`. Objects that it lacks are then deleted in the super"
+        " cluster. Otherwise, restore the previous etcd."
     )
 
 
@@ -260,12 +262,12 @@ class StoreGuard:
             if self._verified_at < since or self.is_held:
                 await self._observe()
         if self.is_held:
-            raise NotReadyYet("deletes are held: the tenant's store is not the one we know")
+            raise NotReadyYet("deletes are held, because the tenant's etcd is not the known one")
 
     def check_not_held(self) -> None:
         """Raise Wait while deletes are held, without a request."""
         if self.is_held:
-            raise NotReadyYet("deletes are held: the tenant's store is not the one we know")
+            raise NotReadyYet("deletes are held, because the tenant's etcd is not the known one")
 
     async def refresh(self) -> None:
         """Read the store and judge it."""
@@ -281,7 +283,7 @@ class StoreGuard:
             sight = await self._observe()
             if not self.is_held or sight.uid != uid:
                 return False
-            _log.warning("brake.confirmed", problem=self.problem, store=uid)
+            _log.warning("deletes.confirmed", problem=self.problem, store=uid)
             self._record = StoreRecord(
                 uid=uid, revision=sight.revision, epoch=_get_counted_epoch(self._record, sight)
             )
@@ -314,7 +316,7 @@ class StoreGuard:
         if not problem or sight.revision < seen:
             self._newest_counted_revision = record.revision
         if problem != self.problem:
-            _log.warning("brake.judged", problem=problem or "none", store=sight.uid)
+            _log.warning("deletes.checked", problem=problem or "none", store=sight.uid)
             self.problem = problem
             self._was_held = True
             self._on_judged()

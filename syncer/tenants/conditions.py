@@ -56,7 +56,7 @@ def build_deletes_held(*, message: str, generation: int) -> Condition:
         wellknown.DELETES_HELD,
         "True" if message else "False",
         STORE_CHANGED if message else STORE_INTACT,
-        message[:_MAX_MESSAGE] or "The tenant's store is the one that was synced before.",
+        message[:_MAX_MESSAGE] or "The tenant's etcd is the one that was synced before.",
         now=_format_now(),
         generation=generation,
     )
@@ -72,11 +72,11 @@ def build_targets_granted(*, missing: Sequence[str], generation: int) -> Conditi
         "False" if missing else "True",
         NO_SUCH_TARGET if missing else TARGETS_DECLARED,
         (
-            f"There is no SuperCluster {', '.join(missing)}, which spec.targets names; join it with"
-            " `kubectl vc target join`, or take it out."
+            f"There is no SuperCluster {', '.join(missing)}, which spec.targets names. Create it"
+            " with `kubectl vc target join`, or remove it from spec.targets."
         )[:_MAX_MESSAGE]
         if missing
-        else "Each super cluster that spec.targets names is declared.",
+        else "All targets in spec.targets have a SuperCluster.",
         now=_format_now(),
         generation=generation,
     )

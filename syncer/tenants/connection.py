@@ -329,7 +329,7 @@ class TenantConnection:
             self.is_ready = True
             for session in self._sessions:
                 session.start()
-            _log.info("tenant.engaged", tenant=self.tenant.root, pods=len(self.stores["Pod"]))
+            _log.info("tenant.connected", tenant=self.tenant.root, pods=len(self.stores["Pod"]))
             tasks.append(group.create_task(self._monitor_health(), name="health"))
             tasks.append(group.create_task(self._monitor_recovery(), name="returns"))
             await self._must_restart.wait()

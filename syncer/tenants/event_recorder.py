@@ -74,7 +74,7 @@ class TenantEventRecorder:
             except errors.ApiError as problem:
                 # A quota or a webhook of the tenant refuses it. The next resync posts the Event
                 # again.
-                _log.info("notice.refused", reason=reason, problem=str(problem))
+                _log.info("event.refused", reason=reason, problem=str(problem))
                 return
         self._recorded[name] = now
         self._recorded.move_to_end(name)

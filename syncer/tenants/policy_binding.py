@@ -46,13 +46,13 @@ def _get_named_policy(
             return BASELINE_POLICY
         return PolicyUnavailable(
             conditions.POLICY_MISSING,
-            f"The TenantPolicy {name} that spec.policyRef names is not there, so nothing of the"
-            " tenant is carried; create it, or name another one.",
+            f"The TenantPolicy {name} in spec.policyRef does not exist, so nothing of the tenant"
+            " is synced. Create it, or use another one.",
         )
     try:
         return parse_tenant_policy(entry.decode())
     except InvalidSpecError as problem:
         return PolicyUnavailable(
             conditions.POLICY_UNREADABLE,
-            f"{problem}. Nothing of the tenant is carried; correct the TenantPolicy.",
+            f"{problem}. Nothing of the tenant is synced. Correct the TenantPolicy.",
         )

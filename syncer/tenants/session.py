@@ -205,7 +205,7 @@ class Session:
             return super_x
         self.add_waiter(space, key)
         self._request_namespace(space)
-        raise NotReadyYet("the super namespace is not there yet")
+        raise NotReadyYet("the super namespace does not exist yet")
 
     @property
     def is_target_unreachable(self) -> bool:

@@ -62,7 +62,7 @@ async def test_what_pod_security_says_is_told_in_its_words_and_not_asked_in_a_ci
     (told,) = [body["message"] for body in world.above.bodies if body and body.get("reason")]
     assert told == (
         "spec violates the level restricted of pod security: runAsNonRoot != true (pod or container"
-        ' "main" must set securityContext.runAsNonRoot=true); change that (rule pod-security)'
+        ' "main" must set securityContext.runAsNonRoot=true). Change that (rule pod-security).'
     )
 
 

@@ -196,7 +196,7 @@ def test_no_twin_is_made_beside_another(split: SplitWorld):
     pod = split.pod(nodeName="n", record="home/0")
     split.twin(split.far)
     assert split.link.assignments.get_cluster(pod) == HOME
-    with pytest.raises(NotReadyYet, match="its twin in c2 has to go first"):
+    with pytest.raises(NotReadyYet, match="its twin in c2 must be deleted first"):
         assign_cluster.check_may_create(pod, split.session)
 
 

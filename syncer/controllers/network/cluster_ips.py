@@ -36,5 +36,5 @@ async def reconcile_address(key: Key, session: Session) -> Result:
     elif reserved is not None and not taken:
         if not await session.writer.delete_tenant_object(key, IP_ADDRESSES, reserved):
             return Done()
-        _log.info("address.freed", address=key.name)
+        _log.info("address.released", address=key.name)
     return Done()

@@ -63,7 +63,8 @@ async def _handle_allocation_refused(
         address = (tenant_x.decode().get("spec") or {}).get("clusterIP", "")
         message = (
             f"spec.clusterIP {address} is in use outside this cluster, so the Service has no"
-            " endpoints yet; it is tried again, or delete it and create it anew"
+            " endpoints yet. The syncer tries again. To get another address, delete the Service"
+            " and create it again."
         )
         if session.queue.count_requeues(key) >= ATTEMPTS_BEFORE_EVENT:
             await session.event_recorder.record(
@@ -106,7 +107,7 @@ async def _recreate_if_fixed(
     await session.proven_deletes.delete_proven(
         sync_down.build_delete_target(kind, key, super_x, DeleteGrounds.UNWANTED)
     )
-    _log.info("service.remade")
+    _log.info("service.recreated")
     return True
 
 
@@ -152,7 +153,7 @@ async def _update_with_given_ports(
     super_x: Entry | None,
 ) -> Result:
     if super_x is None:
-        _log.info("service.port_given")
+        _log.info("service.port_replaced")
         bare = services.strip_node_ports(twin, refused)
         return await sync_down.post_twin(kind, key, tenant_x, bare, session)
     live = super_x.decode()
@@ -169,8 +170,8 @@ async def _report_replaced_ports(
     numbers = services.list_requested_ports(asked.decode(), refused)
     if numbers:
         message = (
-            f"{', '.join(numbers)} is in use outside this cluster; another number was given"
-            " instead, and spec.ports shows it"
+            f"{', '.join(numbers)} is in use outside this cluster, so another number was assigned."
+            " See spec.ports."
         )
         await session.event_recorder.record(
             kind.resource, asked, reason=services.PORT_REPLACED, message=message

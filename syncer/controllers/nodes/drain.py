@@ -24,17 +24,17 @@ INTERNAL_SERVER_ERROR = 500
 TARGET_WITHDRAWN = "TargetWithdrawn"
 EVICTION_BLOCKED = "EvictionBlocked"
 _WITHDRAWN_MESSAGE = (
-    "The cluster that runs this pod is granted no more. Nothing would make another in its place, so"
-    " it stays until it is deleted; do that once it may go."
+    "This cluster may no longer use the target that runs the pod. The pod has no controller that"
+    " would replace it, so it was not evicted. Delete it when you no longer need it."
 )
 _BLOCKED_MESSAGE = (
-    "The cluster that runs this pod is granted no more, and a disruption budget lets none of its"
-    " pods go now; it is tried again."
+    "This cluster may no longer use the target that runs the pod. A disruption budget allows no"
+    " eviction now. The syncer tries again."
 )
 _REFUSED_MESSAGE = (
-    "The cluster that runs this pod is granted no more, and this cluster's API refuses to evict the"
-    " pod, as it does where two disruption budgets select it or a webhook denies that; it is tried"
-    " again."
+    "This cluster may no longer use the target that runs the pod. The API of this cluster rejects"
+    " its eviction, for example because two disruption budgets select the pod or a webhook denies"
+    " it. The syncer tries again."
 )
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

@@ -46,7 +46,7 @@ async def ensure_node(name: str, key: Key, session: Session) -> None:
         if not _is_node_complete(node_key, session):
             session.add_waiter(node_key, key)
             session.queue.add(node_key, first=True)
-            raise NotReadyYet("the virtual node is on its way")
+            raise NotReadyYet("the virtual node is being created")
     session.node_memory.forget_pod(key)
 
 
@@ -69,7 +69,7 @@ async def _create_for_pod(key: Key, session: Session) -> None:
         try:
             await reconcile_node(key, session)
         except (errors.KubeError, NotReadyYet) as problem:
-            _log.debug("node.not_made", node=key.name, problem=str(problem))
+            _log.debug("node.not_created", node=key.name, problem=str(problem))
 
 
 async def reconcile_node(key: Key, session: Session) -> Result:
@@ -234,7 +234,7 @@ async def apply_node(
     session.node_memory.record_unknown_fields(
         f for f in virtual_nodes.MIRRORED_FIELDS if f in status and f not in taken
     )
-    _log.debug("node.shown", node=key.name, part=subresource or "spec")
+    _log.debug("node.written", node=key.name, part=subresource or "spec")
     if not diff.find_lacking(body, written):
         states.record(key, own_part, written["metadata"]["resourceVersion"], subresource)
         if shown is not None and is_edit and paths:
@@ -264,11 +264,11 @@ async def _handle_super_node_deleted(key: Key, shown: Entry | None, session: Ses
     except errors.NotFound:
         await delete_node(key, shown, session)
         return Done()
-    raise NotReadyYet("the super node lives, the cache is behind", CACHE_BEHIND_SECONDS)
+    raise NotReadyYet("the super node exists, the cache is behind", CACHE_BEHIND_SECONDS)
 
 
 async def delete_node(key: Key, shown: Entry, session: Session) -> None:
     """Delete a node of the syncer."""
     session.node_memory.forget_created(key.name)  # its record no longer applies
     if await session.writer.delete_tenant_object(key, NODES, shown, is_counted=False):
-        _log.info("node.removed", node=key.name)
+        _log.info("node.deleted", node=key.name)

@@ -29,7 +29,7 @@ async def ensure_target_node(key: Key, session: Session) -> None:
         return
     session.add_waiter(node_key, key)
     session.queue.add(node_key, first=True)
-    raise NotReadyYet("the virtual node is on its way")
+    raise NotReadyYet("the virtual node is being created")
 
 
 async def reconcile_target_node(key: Key, session: TargetSession) -> Result:

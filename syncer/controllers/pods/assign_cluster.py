@@ -130,7 +130,7 @@ async def _assign_cluster(key: Key, tenant_x: Entry, pod: Object, session: Sessi
     if there is not None:
         seats.reserve_assigned(tenant_x.uid, there.super_cluster.capacity, ask.requests)
         there.enqueue(candidates.build_pod_key(key, there))
-    _log.info("tenant.placed", target=found.name)
+    _log.info("tenant.assigned", target=found.name)
     return Done()
 
 
@@ -183,7 +183,7 @@ async def reconcile_assigned_elsewhere(
     is_leaving = seats.get_leaving_cluster(tenant_x) == session.name
     if is_leaving and _is_pod_bound(action.super_x):
         return Done()  # the pod's own key detects that, and it stays
-    _log.warning("super.stale", seat=seat or "none", leaving=is_leaving)
+    _log.warning("super.stale", assigned=seat or "none", leaving=is_leaving)
     # The twin of a leaving pod may be bound at this moment. It is deleted in the version seen, or
     # not.
     await session.proven_deletes.delete_proven(
@@ -205,17 +205,17 @@ def check_may_create(tenant_x: Entry, session: Session) -> None:
     seats = session.connection.assignments
     if not session.connection.grants.is_offered(session.name):
         candidates.enqueue_assignment(tenant_x, session)
-        raise NotReadyYet("this cluster is not granted any more", NO_FIT_RETRY_SECONDS)
+        raise NotReadyYet("this target is not granted", NO_FIT_RETRY_SECONDS)
     unseen, found = seats.find_unproved_target(tenant_x), seats.find_twin_cluster(tenant_x)
     if unseen:
         raise NotReadyYet(
-            f"{unseen} may have a twin of it, and is not reached yet", NO_FIT_RETRY_SECONDS
+            f"{unseen} may have a twin of it, and is not connected yet", NO_FIT_RETRY_SECONDS
         )
     if found and found != session.name:
-        raise NotReadyYet(f"its twin in {found} has to go first", NO_FIT_RETRY_SECONDS)
+        raise NotReadyYet(f"its twin in {found} must be deleted first", NO_FIT_RETRY_SECONDS)
     if not seats.is_recorded(tenant_x, session.name):
         candidates.enqueue_assignment(tenant_x, session)
-        raise NotReadyYet("the record of the pod's seat is on its way")
+        raise NotReadyYet("the record of the assigned cluster is being written")
 
 
 def strip_target_constraints(pod: Object, session: Session) -> Object:

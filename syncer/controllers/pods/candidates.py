@@ -20,7 +20,7 @@ from tenancy.resources import PODS
 from tenancy.specs import TargetGrant
 
 _HOME_GRANT = TargetGrant(name=HOME)
-_NOT_REACHED_YET = "is not reached yet"
+_NOT_REACHED_YET = "is not connected yet"
 
 
 def list_candidates(tenant_x: Entry, session: Session) -> list[CandidateCluster]:

@@ -63,7 +63,10 @@ async def create_pod_twin(
 ) -> Result:
     """Create the twin of a pod, or wait for its needs."""
     if len(tenant_x.body) > builtin_policy.MAX_OBJECT_BYTES:
-        text = f"has {len(tenant_x.body)} bytes; {builtin_policy.MAX_OBJECT_BYTES} are offered"
+        text = (
+            f"has {len(tenant_x.body)} bytes, and the limit is {builtin_policy.MAX_OBJECT_BYTES}."
+            " Make it smaller"
+        )
         problems = (RejectionProblem("too-large", "the pod", text),)
         await rejection_events.report_rejected(kind, tenant_x, problems, session)
         return sync_down.RECONCILED
@@ -102,7 +105,9 @@ def _refuse_home_only(pod: Object, session: Session) -> None:
         return
     why = cluster_scheduler.build_requirements(pod, {}).home_only_reason
     if why:
-        text = f"runs in {session.name}, which {why}; let it run elsewhere"
+        text = (
+            f"runs in {session.name}, which {why}. Remove its election, or use another nodeSelector"
+        )
         raise RejectedError(RejectionProblem("target", "the pod", text))
 
 
@@ -145,8 +150,8 @@ async def _get_ready_namespace(key: Key, tenant_x: Entry, session: Session) -> E
             and not session.is_twin(below, space.uid)
         ):
             message = (
-                f"An earlier namespace {key.namespace} is still being removed where pods run;"
-                " the pod is started after that."
+                f"An earlier namespace {key.namespace} is still being deleted where pods run. The"
+                " pod starts afterwards."
             )
             await session.event_recorder.record(
                 PODS,
@@ -179,7 +184,7 @@ async def _report_withheld_secrets(tenant_x: Entry, pod: Object, session: Sessio
         if config_maps_secrets.is_withheld(secret):
             message = (
                 f"Secret {ref.name}, which the pod refers to, is of type {secret['type']}, which"
-                " never leaves the cluster; refer to a secret of another type (rule secret-type)"
+                " is never synced. Refer to a secret of another type (rule secret-type)."
             )
             await session.event_recorder.record(
                 PODS, tenant_x, reason=SYNC_REJECTED, message=message
@@ -195,7 +200,7 @@ async def _list_tokens(pod: Object, session: Session) -> list[TokenSpec]:
             return []
         token_specs.list_token_specs(pod, "")
         if not names.is_dns_subdomain(account):
-            raise ValueError("no account has such a name")
+            raise ValueError("no ServiceAccount has such a name")
     except MALFORMED_OBJECT_ERRORS as stumble:
         raise build_malformed_rejection(stumble) from stumble
     entry = session.stores["ServiceAccount"].get(namespace, account)
@@ -206,7 +211,7 @@ async def _list_tokens(pod: Object, session: Session) -> list[TokenSpec]:
             SERVICE_ACCOUNTS, account, namespace=namespace, metadata_only=True
         )
     except errors.NotFound as problem:
-        raise NotReadyYet(f"the account {account} is not there") from problem
+        raise NotReadyYet(f"the ServiceAccount {account} does not exist") from problem
     return list(token_specs.list_token_specs(pod, live["metadata"]["uid"]).values())
 
 
@@ -288,7 +293,7 @@ async def wait_for_dependencies(
         if not _is_write_in_flight(dependency, session):
             session.queue.add(dependency, first=True)
     if pending:
-        raise NotReadyYet(f"{len(pending)} objects that the pod needs are on their way")
+        raise NotReadyYet(f"{len(pending)} objects that the pod needs are being created")
     await _refuse_foreign_objects(key, tenant_x, spec, session)
 
 
@@ -314,11 +319,10 @@ async def _wait_for_own_claims(key: Key, tenant_x: Entry, pod: Object, session: 
             continue
         session.add_waiter(session.build_key(CLAIM, key.namespace, name), key)
         if claim is None:
-            raise NotReadyYet(f"the claim {name} of an ephemeral volume is not there yet")
+            raise NotReadyYet(f"the claim {name} of an ephemeral volume does not exist yet")
         message = (
-            f"spec.volumes: the claim {name}, which stands for an ephemeral volume, was not made"
-            " for this pod; give the volume another name, or delete the claim (rule"
-            " ephemeral-claim)"
+            f"spec.volumes: the claim {name} of an ephemeral volume was not created for this pod."
+            " Rename the volume, or delete the claim (rule ephemeral-claim)."
         )
         await session.event_recorder.record(
             PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
@@ -361,14 +365,15 @@ async def _refuse_foreign_objects(
             continue
         if not session.tenant.owns(live["metadata"]):
             message = (
-                f"a reference to {ref.kind} {ref.name}: the name is taken by an object that belongs"
-                " to somebody else; choose another name (rule name-taken)"
+                f"a reference to {ref.kind} {ref.name}: the name is used by an object of another"
+                " owner. Choose another name (rule name-taken)."
             )
             await session.event_recorder.record(
                 PODS, tenant_x, reason=sync_down.NAME_TAKEN, message=message
             )
             raise NotReadyYet(
-                "a name that the pod refers to is somebody else's", FOREIGN_RETRY_SECONDS
+                "a name that the pod refers to is used by an object of another owner",
+                FOREIGN_RETRY_SECONDS,
             )
 
 
@@ -394,7 +399,7 @@ def _is_synced_down(kind: SyncedKind, key: Key, session: Session) -> bool:
 
 async def _report_adjusted(tenant_x: Entry, built: BuiltPod, session: Session) -> None:
     if built.adjustments:
-        message = "; ".join(str(problem) for problem in built.adjustments)
+        message = " ".join(str(problem) for problem in built.adjustments)
         await session.event_recorder.record(
             PODS, tenant_x, reason=rejection_events.ADJUSTED, message=message
         )

@@ -44,7 +44,7 @@ async def report_unschedulable(
         await sync_up.write_tenant_object(
             kind, key, body, session, subresource="status", observed=seen
         )
-    _log.info("tenant.unplaced")
+    _log.info("tenant.unschedulable")
     await session.event_recorder.record(PODS, tenant_x, reason=FAILED_SCHEDULING, message=problem)
 
 
@@ -98,7 +98,7 @@ async def reject_by_node(
         return False
     body = pod_status.build_rejected_patch(pod, why)
     await sync_up.write_tenant_object(kind, key, body, session, subresource="status")
-    _log.info("tenant.turned_away", reason=why.reason)
+    _log.info("tenant.node_rejected", reason=why.reason)
     return True
 
 
@@ -116,7 +116,7 @@ async def recreate_outdated(
         key, "placement", {"spec": wanted}, session, tenant_x=tenant_x, super_x=super_x
     ):
         return False
-    _log.info("super.placed_anew")
+    _log.info("super.recreated")
     return True
 
 

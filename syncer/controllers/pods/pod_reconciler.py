@@ -127,7 +127,7 @@ async def _reconcile_unpaired(kind: SyncedKind, pair: ObjectPair, session: Sessi
         case ReportForeign(tenant_x=tenant_x):
             return await sync_down.report_name_taken(kind, tenant_x, session)
         case AwaitTwinEnd():
-            raise NotReadyYet("the twin of an earlier pod is on its way out")
+            raise NotReadyYet("the twin of an earlier pod is being deleted")
     await adoption.find_vanished_twin(kind, pair.key, session)
     return Done()
 
@@ -160,7 +160,7 @@ async def _create_twin(both: ExistingPod) -> Result:
 
 
 async def _wait_for_twin_end(_: ExistingPod, __: OwnTwin) -> Result:
-    raise NotReadyYet("the twin is on its way out, a new one follows")
+    raise NotReadyYet("the twin is being deleted, a new one follows")
 
 
 async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
@@ -298,8 +298,12 @@ async def _handle_twin_deleted(both: ExistingPod) -> Result:
 async def _delete_with_grace(
     both: ExistingPod, super_x: Entry | None, grace_seconds: int | None
 ) -> None:
-    ending = "its controller makes another" if both.state.has_controller else "nothing replaces it"
-    message = f"The cluster that runs this pod takes it away, so it is deleted; {ending}"
+    ending = (
+        "Its controller creates a replacement."
+        if both.state.has_controller
+        else "It has no controller that replaces it."
+    )
+    message = f"The super cluster deletes this pod, for example in a node drain. {ending}"
     await both.session.event_recorder.record(
         PODS, both.tenant_x, reason=SUPER_POD_DELETED, message=message
     )
@@ -333,7 +337,9 @@ async def _delete_lost_pod(both: ExistingPod) -> Result:
 
 
 async def _report_misplaced(both: ExistingPod, own: OwnTwin) -> Result:
-    message = f"spec.nodeName {both.state.node} is not where the pod runs; it is removed"
+    message = (
+        f"spec.nodeName {both.state.node} is not the node that runs the pod. The pod is deleted."
+    )
     await both.session.event_recorder.record(
         PODS, both.tenant_x, reason="NodeMismatch", message=message
     )
@@ -359,7 +365,7 @@ async def _prove_twin_absent(both: ExistingPod) -> None:
         return
     if decide.is_owned(live["metadata"], both.session.tenant, both.tenant_x.uid):
         await adoption.restore_labels(both.kind, live["metadata"], both.session)
-        raise NotReadyYet("the twin lives, the cache is behind", CACHE_BEHIND_SECONDS)
+        raise NotReadyYet("the twin exists, the cache is behind", CACHE_BEHIND_SECONDS)
 
 
 async def _delete_tenant_pod(
@@ -372,7 +378,7 @@ async def _delete_tenant_pod(
     twin = sync_down.read_pair(both.kind, both.key, both.session).super_x
     is_known = twin is None or (super_x is not None and super_x.uid == twin.uid)
     if not is_known and both.session.is_twin(twin, both.tenant_x.uid):
-        raise NotReadyYet("the twin is another one by now", CACHE_BEHIND_SECONDS)
+        raise NotReadyYet("the twin was replaced", CACHE_BEHIND_SECONDS)
     await both.session.writer.delete_tenant_object(
         both.key, PODS, both.tenant_x, grace_seconds=grace_seconds, is_counted=False
     )

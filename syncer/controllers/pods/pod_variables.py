@@ -89,7 +89,7 @@ async def reconcile_service_variables(key: Key, session: Session) -> Result:
         return await _write(key, entry, wanted, session)
     except rejection_events.REFUSAL_ERRORS as refusal:
         if refusal.has_cause("NamespaceTerminating"):
-            raise NotReadyYet("the super namespace is on its way out") from refusal
+            raise NotReadyYet("the super namespace is being deleted") from refusal
         for tenant_x in _list_waiting_pods(key, session):
             await rejection_events.report_failed(
                 session.kinds[PODS.kind], tenant_x, refusal, session

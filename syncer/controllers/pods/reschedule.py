@@ -78,7 +78,7 @@ def _decide_reschedule(
 def _close_assignment(
     key: Key, tenant_x: Entry, seat: str, there: Session, session: Session
 ) -> Result:
-    _log.info("tenant.tried", target=seat)
+    _log.info("tenant.rescheduled", target=seat)
     session.connection.assignments.close_assignment(tenant_x)
     there.enqueue(candidates.build_pod_key(key, there))
     return RequeueAfter(_SOON_SECONDS)
@@ -134,7 +134,7 @@ async def wait_until_left(key: Key, tenant_x: Entry, seat: str, session: Session
         trial.clear_unanswered_create()
         return None  # unassigned until `take` is called
     if decide.is_owned(live["metadata"], there.tenant, tenant_x.uid):
-        raise NotReadyYet("the twin is there after all, the cache is behind", CACHE_BEHIND_SECONDS)
+        raise NotReadyYet("the twin exists, the cache is behind", CACHE_BEHIND_SECONDS)
     return None  # a foreign pod has the name in that cluster
 
 

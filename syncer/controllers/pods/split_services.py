@@ -15,9 +15,9 @@ from tenancy.resources import PODS, SERVICES
 
 PODS_IN_SEVERAL_CLUSTERS = "PodsInSeveralClusters"
 _MESSAGE = (
-    "Its pods run in several clusters. A client reaches those in its own; the others only where the"
-    " networks of the clusters reach each other. Have all of them run in one cluster, by their"
-    " nodeSelector, if that is not meant."
+    "The pods of this Service run in several clusters. A client reaches the pods in its own"
+    " cluster. It reaches the others only if the networks of the clusters are connected. To run"
+    " all pods in one cluster, use a nodeSelector."
 )
 
 

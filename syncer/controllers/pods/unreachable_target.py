@@ -19,14 +19,15 @@ from tenancy.resources import PODS
 TARGET_UNREACHABLE = "TargetUnreachable"
 _READY_MESSAGE = "The cluster that runs this pod does not answer."
 _DELETING_MESSAGE = (
-    "The cluster that runs this pod does not answer; the pod goes once that is back."
+    "The cluster that runs this pod does not answer. The pod is deleted when the cluster answers"
+    " again."
 )
 
 TARGET_IN_DOUBT = "TargetInDoubt"
 """Reason of the Event about a pod whose deletion waits, because many pods are missing at once."""
 _IN_DOUBT_MESSAGE = (
-    "The cluster that runs this pod shows many pods no more, and this one among them; the pod goes"
-    " once it is known whether they are gone for good."
+    "Many pods, including this one, are missing from the cluster that ran them. Deletion waits"
+    " until an administrator confirms that they are lost."
 )
 
 

@@ -61,13 +61,13 @@ async def _prepare_claim(
     if source is None or _is_own_source(kind, pair.key, source, session):
         return None
     message = (
-        f"spec.dataSource {source.kind} {source.name} is not there yet; the claim is made once it"
-        " is (rule data-source)"
+        f"spec.dataSource {source.kind} {source.name} does not exist yet. The claim is created"
+        " when it exists (rule data-source)."
     )
     await session.event_recorder.record(
         kind.resource, tenant_x, reason=SOURCE_MISSING, message=message
     )
-    raise NotReadyYet("the claim to be filled from is not below yet", SOURCE_RETRY_SECONDS)
+    raise NotReadyYet("the source of the claim is not synced yet", SOURCE_RETRY_SECONDS)
 
 
 def _wait_for_references(key: Key, tenant_x: Entry, claim: Object, session: Session) -> None:

@@ -200,7 +200,7 @@ async def _sync_volume_down(pair: ObjectPair, session: Session) -> Result:
     if isinstance(action, ReportForeign):
         return await sync_down.report_name_taken(VOLUME_KIND, own, session)
     if isinstance(action, AwaitTwinEnd):
-        raise NotReadyYet("the twin of an earlier volume is on its way out")
+        raise NotReadyYet("the twin of an earlier volume is being deleted")
     if claim is None:
         return await _report_unclaimed(pair, own, session)
     return await _write_twin(pair, own, claim, session)

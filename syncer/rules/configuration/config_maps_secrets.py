@@ -100,7 +100,7 @@ def build_secret(tenant_secret: Mapping[str, Any], view: TenantView) -> Object:
     _refuse_reserved("Secret", metadata["name"])
     kind = tenant_secret.get("type") or "Opaque"
     if is_withheld(tenant_secret):
-        text = f"is {kind}, which never leaves the cluster; use a secret of another type"
+        text = f"is {kind}, which is never synced. Use a secret of another type"
         raise RejectedError(RejectionProblem("secret-type", "type", text))
     twin: Object = {
         "apiVersion": "v1",
@@ -124,7 +124,7 @@ def _copy_fields(twin: Object, tenant_x: Mapping[str, Any], *fields: str) -> Obj
 
 def _refuse_reserved(kind: str, name: str) -> None:
     if is_reserved_name(kind, name):
-        text = "is reserved; choose another name"
+        text = "is reserved. Choose another name"
         raise RejectedError(RejectionProblem("reserved-name", "metadata.name", text))
 
 

@@ -46,7 +46,9 @@ TWIN_MANAGED_BY = f"{wellknown.SYNCER}.{wellknown.DOMAIN}"
 
 ENDPOINT_SLICE: Mapping[str, FieldRule] = {
     "addressType": AllowValues(
-        frozenset({"IPv4", "IPv6"}), "endpoint-address", "only addresses go down; use IPv4 or IPv6"
+        frozenset({"IPv4", "IPv6"}),
+        "endpoint-address",
+        "only addresses are synced. Use IPv4 or IPv6",
     ),
     "endpoints": ListOfObjects(
         {
@@ -151,10 +153,12 @@ def _find_size_problems(body: Mapping[str, Any]) -> Iterator[RejectionProblem]:
             count += len(found)
         else:
             yield RejectionProblem(
-                "malformed", f"endpoints[{number}].addresses", "must be a list of them"
+                "malformed",
+                f"endpoints[{number}].addresses",
+                "must be a list of addresses. Correct the object",
             )
     if count > MAX_ADDRESSES:
-        text = f"has {count} addresses, and {MAX_ADDRESSES} are carried; use several slices"
+        text = f"has {count} addresses, and the limit is {MAX_ADDRESSES}. Use several slices"
         yield RejectionProblem("too-large", "endpoints", text)
 
 
@@ -164,7 +168,7 @@ def _find_address_problems(body: Mapping[str, Any], view: TenantView) -> Iterato
         for index, address in enumerate(endpoint["addresses"]):
             why = forbidden_addresses.find_problem(address, taken)
             if why:
-                text = f"{str(address)[:60]} {why}; use an address of a pod, or one outside"
+                text = f"{str(address)[:60]} {why}. Use an address of a pod, or one outside"
                 path = f"endpoints[{number}].addresses[{index}]"
                 yield RejectionProblem("endpoint-address", path, text)
                 return  # a single problem of possibly a thousand is enough

@@ -30,14 +30,14 @@ def translate_name(
     if not name:
         return "", None
     if not isinstance(name, str):
-        return "", RejectionProblem("malformed", _FIELD_PATH, "must be a name; correct the object")
+        return "", RejectionProblem("malformed", _FIELD_PATH, "must be a name. Correct the object")
     labels = name.lower().removesuffix(".").split(".")
     inner = _split_within_domain(labels, view.spec.cluster_domain)
     if inner is None and labels[-1] == "svc":
         inner = labels
     if inner is not None:
         if len(inner) != _SERVICE_LABELS or inner[-1] != "svc":
-            text = "must be <service>.<namespace>.svc inside this cluster; use such a name"
+            text = "must be <service>.<namespace>.svc inside this cluster. Use such a name"
             return "", RejectionProblem("external-name", _FIELD_PATH, text)
         return f"{inner[0]}.{view.get_super_namespace(inner[1])}.svc.{view.super_domain}.", None
     return f"{'.'.join(labels)}.", _check_outside_name(labels, view)
@@ -53,11 +53,11 @@ def _check_outside_name(labels: list[str], view: TenantView) -> RejectionProblem
     """Return the problem with a name outside of the cluster, or None."""
     text = ""
     if not all(labels):
-        text = "must be a name without empty parts; correct the object"
+        text = "must be a name without empty parts. Correct the object"
     elif len(labels) == 1:
-        text = "must be a full name, not a single word; write it with its domain"
+        text = "must be a full name, not a single word. Write it with its domain"
     elif _NUMBER_PATTERN.fullmatch(labels[-1]):
-        text = "must not end like an address; use a name outside"
+        text = "must not end like an address. Use a name outside"
     elif _split_within_domain(labels, view.super_domain) is not None:
-        text = "is of a domain that is kept for what this cluster runs on; use a name outside"
+        text = "is in a domain that is reserved for the super cluster. Use a name outside"
     return RejectionProblem("external-name", _FIELD_PATH, text) if text else None

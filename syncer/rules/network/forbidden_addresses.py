@@ -49,7 +49,7 @@ def find_problem(text: object, taken: CidrSet) -> str:
         if _LOCAL_NETWORKS.contains(each):
             return "is local to a machine"
         if taken.contains(each):
-            return "belongs to what this cluster runs on"
+            return "belongs to the super cluster"
     return ""
 
 

@@ -66,11 +66,11 @@ def find_malformed(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     for number, rule in enumerate(rules):
         host = rule.get("host") or ""
         if not isinstance(host, str) or len(host) > _MAX_LENGTH:
-            text = "must be a host name; correct the object"
+            text = "must be a host name. Correct the object"
             yield RejectionProblem("malformed", f"spec.rules[{number}].host", text)
     count = len(rules) + sum(len(as_strings(item.get("hosts"))) for item in tls)
     if count > MAX_HOSTS:
-        text = f"has {count} hosts, and {MAX_HOSTS} are carried; use several Ingresses"
+        text = f"has {count} hosts, and the limit is {MAX_HOSTS}. Use several Ingresses"
         yield RejectionProblem("too-large", "spec", text)
 
 
@@ -80,7 +80,7 @@ def find_problems(
     """Yield a problem for each host of a tenant's Ingress that must not be synced."""
     is_for_all = view.policy.network.catch_all_ingresses == "Allow"
     if spec.get("defaultBackend") and not is_for_all:
-        text = "would take what is for others; leave it out, and name hosts in rules"
+        text = "would receive requests of other tenants. Leave it out, and set hosts in rules"
         yield RejectionProblem(_RULE_NAME, "spec.defaultBackend", text)
     own = _get_twin(metadata, view)
     for number, rule in enumerate(as_mappings(spec.get("rules"))):
@@ -88,7 +88,9 @@ def find_problems(
         if host:
             yield from _find_rule_problems(host, path, own, view)
         elif not is_for_all:
-            text = "must be given, as the rule would take what is for others; name a host"
+            text = (
+                "must be set, because the rule would receive requests of other tenants. Set a host"
+            )
             yield RejectionProblem(_RULE_NAME, path, text)
     for number, item in enumerate(as_mappings(spec.get("tls"))):
         for index, host in enumerate(as_strings(item.get("hosts"))):
@@ -107,10 +109,10 @@ def _find_rule_problems(
     if any(inside == each or inside.endswith(f".{each}") for each in offered):
         yield from _find_taken_problems(host, path, own, view)
     elif offered:
-        text = f"{host} is not offered to this cluster; use one in {' or '.join(offered)}"
+        text = f"{host} is not offered to this cluster. Use one in {' or '.join(offered)}"
         yield RejectionProblem(_RULE_NAME, path, text)
     elif host.startswith(_WILDCARD_PREFIX):
-        text = f"{host} would take hosts of others; name each host"
+        text = f"{host} would match hosts of other tenants. List each host"
         yield RejectionProblem(_RULE_NAME, path, text)
     else:
         yield from _find_taken_problems(host, path, own, view)
@@ -120,7 +122,10 @@ def _find_taken_problems(
     host: str, path: str, own: Entry | None, view: TenantView
 ) -> Iterator[RejectionProblem]:
     if any(_is_older_than_own(entry, host, own, view) for entry in _iterate_foreign(host, view)):
-        text = f"{host} is somebody else's; use another host, or ask whoever runs this cluster"
+        text = (
+            f"{host} is used by another Ingress. Use another host, or contact your platform"
+            " administrator"
+        )
         yield RejectionProblem("host-taken", path, text)
 
 

@@ -33,7 +33,7 @@ INGRESS_CLASS = "IngressClass"
 
 _BACKEND = ObjectFields(
     {
-        "resource": RefuseField("ingress-backend", "is not offered; use a service as backend"),
+        "resource": RefuseField("ingress-backend", "is not offered. Use a service as backend"),
         "service": ObjectFields(
             {
                 "name": ALLOW_SCALAR,
@@ -89,7 +89,7 @@ INGRESS_STATUS: Mapping[str, FieldRule] = {
 def build_ingress(tenant_ingress: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of an Ingress. Raises RejectedError."""
     if view.policy.sync.ingresses != "Allow":
-        text = "is not offered to this cluster; use a Service of another type"
+        text = "is not offered to this cluster. Use a Service of another type"
         raise ForbiddenObjectError(RejectionProblem("ingresses", "spec", text))
     metadata, said = tenant_ingress["metadata"], tenant_ingress.get("spec") or {}
     walk = FieldWalk()
@@ -124,7 +124,7 @@ def _resolve_class(name: object, view: TenantView) -> str:
         return name
     if not name and WILDCARD_NAME in view.policy.sync.ingress_classes.names:
         return ""
-    text = "is not offered to this cluster; use one that `kubectl get ingressclasses` shows"
+    text = "is not offered to this cluster. Use one that `kubectl get ingressclasses` shows"
     problem = RejectionProblem("ingress-class", "spec.ingressClassName", text)
     if isinstance(name, str) and name and not view.has_class(INGRESS_CLASS, name):
         raise RejectedError(problem)  # the class may just be recreated

@@ -55,7 +55,7 @@ NETWORK_POLICY_SPEC: Mapping[str, FieldRule] = {
     "ingress": ListOfObjects({"from": _PEERS, "ports": _PORTS}),
     "podSelector": ObjectFields(SELECTOR),
     "policyTypes": AllowValues(
-        frozenset({"Ingress", "Egress"}), "policy-type", "use Ingress, Egress or both"
+        frozenset({"Ingress", "Egress"}), "policy-type", "Use Ingress, Egress or both"
     ),
 }
 """Verdicts on a NetworkPolicySpec. Peers are walked by this table and then rewritten."""
@@ -93,7 +93,10 @@ _CONTROL_PLANE_PEERS = {
 def build_network_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a network policy. Raises RejectedError."""
     if view.policy.sync.network_policies != "Allow":
-        text = "is not offered to this cluster, so the policy has no effect; ask whoever runs it"
+        text = (
+            "is not offered to this cluster, so the policy has no effect. Contact your platform"
+            " administrator"
+        )
         raise ForbiddenObjectError(RejectionProblem("network-policies", "spec", text))
     walk = FieldWalk()
     spec = walk.walk_fields(tenant_policy.get("spec") or {}, NETWORK_POLICY_SPEC, "spec")
@@ -134,7 +137,7 @@ def _find_problems(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     yield from label_selectors.find_problems(spec.get("podSelector") or {}, "spec.podSelector")
     if not isinstance(spec.get("policyTypes", []), list):
         yield RejectionProblem(
-            "malformed", "spec.policyTypes", "must be a list; correct the object"
+            "malformed", "spec.policyTypes", "must be a list. Correct the object"
         )
     for direction in PolicyDirection:
         for number, rule in enumerate(spec.get(direction.rules_field) or ()):
@@ -146,10 +149,10 @@ def _find_problems(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
 def _find_peer_problems(peer: Mapping[str, Any], path: str) -> Iterator[RejectionProblem]:
     block = peer.get("ipBlock")
     if (block is None) == (not peer.keys() - {"ipBlock"}):
-        text = "must have either an ipBlock or selectors; correct the object"
+        text = "must have either an ipBlock or selectors. Correct the object"
         yield RejectionProblem("malformed", path, text)
     elif block is not None and _parse_block(block) is None:
-        text = "must have a CIDR, and in except only smaller ones inside it; correct the object"
+        text = "must have a CIDR, and in except only smaller ones inside it. Correct the object"
         yield RejectionProblem("malformed", f"{path}.ipBlock", text)
     for field in ("podSelector", "namespaceSelector"):
         yield from label_selectors.find_problems(peer.get(field) or {}, f"{path}.{field}")

@@ -21,7 +21,7 @@ MAX_COMPARED_LABELS = 100_000
 
 
 def _build_problem(what: str) -> RejectionProblem:
-    return RejectionProblem("too-large", "spec", f"{what}; use several policies, or wider blocks")
+    return RejectionProblem("too-large", "spec", f"{what}. Use several policies, or wider blocks")
 
 
 def check_written_size(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
@@ -35,9 +35,7 @@ def check_written_size(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
                 excepts = (peer.get("ipBlock") or {}).get("except")
                 count += len(excepts) if isinstance(excepts, list) else 0
     if count > MAX_WRITTEN_ITEMS:
-        yield _build_problem(
-            f"has {count} rules, peers and exceptions, and {MAX_WRITTEN_ITEMS} are carried"
-        )
+        yield _build_problem(f"has {count} rules, peers and exceptions (limit {MAX_WRITTEN_ITEMS})")
 
 
 class PolicySizeBudget:
@@ -51,9 +49,7 @@ class PolicySizeBudget:
         """Subtract a number of networks or namespaces before they are written."""
         self._rendered -= count
         if self._rendered < 0:
-            text = (
-                f"comes to more than {MAX_RENDERED_ITEMS} networks and namespaces where it counts"
-            )
+            text = f"results in more than {MAX_RENDERED_ITEMS} networks and namespaces"
             raise RejectedError(_build_problem(text))
 
     def take_compared(self, selector: Mapping[str, Any], namespaces: int) -> None:
@@ -63,5 +59,5 @@ class PolicySizeBudget:
         weight += sum(1 + len(item.get("values") or ()) for item in items)
         self._compared -= weight * namespaces
         if self._compared < 0:
-            text = "selects namespaces by more labels and values than are looked at in all of yours"
+            text = "selects namespaces by more labels and values than the syncer compares"
             raise RejectedError(_build_problem(text))

@@ -47,7 +47,9 @@ SERVICE_SPEC: Mapping[str, FieldRule] = {
     "allocateLoadBalancerNodePorts": ALLOW_SCALAR,
     "clusterIP": ALLOW_SCALAR,
     "clusterIPs": ALLOW_SCALAR,
-    "externalIPs": RefuseField("external-ips", "would catch the traffic of others; remove them"),
+    "externalIPs": RefuseField(
+        "external-ips", "would receive traffic of other tenants. Remove them"
+    ),
     "externalName": BuiltField(
         "external_names",
         "is synced. A name in your cluster's domain becomes the name in the super cluster",
@@ -60,7 +62,7 @@ SERVICE_SPEC: Mapping[str, FieldRule] = {
     "loadBalancerClass": BuiltField(
         "services", "is synced if it is a class that is offered to your cluster"
     ),
-    "loadBalancerIP": RefuseField("load-balancer", "is not offered; leave it out"),
+    "loadBalancerIP": RefuseField("load-balancer", "is not offered. Leave it out"),
     "loadBalancerSourceRanges": ALLOW_SCALAR,
     "ports": ListOfObjects(
         {
@@ -148,16 +150,16 @@ def _find_policy_problems(spec: Mapping[str, Any], view: TenantView) -> Iterator
     """Yield a problem for each field of a Service that the policy does not offer."""
     offered, kind = view.policy.network.service_types, spec.get("type") or "ClusterIP"
     if kind not in offered:
-        text = f"{str(kind)[:60]} is not offered to this cluster; use {' or '.join(offered)}"
+        text = f"{str(kind)[:60]} is not offered to this cluster. Use {' or '.join(offered)}"
         yield RejectionProblem("service-type", "spec.type", text)
     name, classes = spec.get("loadBalancerClass"), view.policy.network.load_balancer_classes
     if name and name not in classes:
-        text = f"is not offered to this cluster; {_format_choices(classes)}"
+        text = f"is not offered to this cluster. {_format_choices(classes)}"
         yield RejectionProblem("load-balancer", "spec.loadBalancerClass", text)
 
 
 def _format_choices(classes: tuple[str, ...]) -> str:
-    return f"use {' or '.join(classes)}" if classes else "leave it out"
+    return f"use {' or '.join(classes)}" if classes else "Leave it out"
 
 
 def _refuse_addresses(spec: Mapping[str, Any], view: TenantView) -> None:
@@ -168,16 +170,16 @@ def _refuse_addresses(spec: Mapping[str, Any], view: TenantView) -> None:
     address = spec.get("clusterIP") or ""
     others = spec.get("clusterIPs") or ()
     if not isinstance(others, list | tuple):
-        text = "must be a list; correct the object"
+        text = "must be a list. Correct the object"
         raise RejectedError(RejectionProblem("malformed", "spec.clusterIPs", text))
     if not address and spec.get("type") != "ExternalName":
-        text = "is empty; make the Service anew, so that it gets an address"
+        text = "is empty. Recreate the Service, so that it gets an address"
         raise RejectedError(RejectionProblem("service-ip", "spec.clusterIP", text))
     for each in (address, *others):
         if each and each != "None" and not _is_in_range(each, view.service_range):
             text = (
-                f"{each} is outside {view.service_range}, the range of this cluster; make the"
-                " Service anew"
+                f"{each} is outside {view.service_range}, the service range of this cluster."
+                " Recreate the Service"
             )
             raise RejectedError(RejectionProblem("service-ip", "spec.clusterIP", text))
 

@@ -39,29 +39,29 @@ _NODE_INFO_FIELDS = (
     "osImage",
 )
 _VIA_API_SERVER_MESSAGE = (
-    "logs, exec, attach and port-forward go through the super cluster's API server; run and figures"
-    " of pods, so also `kubectl top`, are not to be had on this node"
+    "Logs, exec, attach and port-forward go through the super cluster's API server. Pod metrics"
+    " (`kubectl top`) and `run` are not available on this node."
 )
 _NO_AGENT_CONDITION = (
     "Unknown",
     "NoAgent",
-    "no node agent runs on this node: logs, exec, attach and port-forward do not work here",
+    "No node agent runs on this node: logs, exec, attach and port-forward do not work here.",
 )
 _UPSTREAM_CONDITIONS: Mapping[str, tuple[str, str, str]] = {
     wellknown.UPSTREAM_KUBELET: (
         "True",
         "Kubelet",
-        "calls for pods on this node go straight to its kubelet",
+        "Calls for pods on this node go directly to its kubelet.",
     ),
     wellknown.UPSTREAM_API_SERVER: (
         "False",
         "KubeletUntrusted",
-        f"the certificate of the node's kubelet does not verify: {_VIA_API_SERVER_MESSAGE}",
+        f"The certificate of the node's kubelet does not verify. {_VIA_API_SERVER_MESSAGE}",
     ),
     wellknown.UPSTREAM_CONFIGURED: (
         "False",
         "Configured",
-        f"by configuration, {_VIA_API_SERVER_MESSAGE}",
+        f"By configuration, the kubelet is not used. {_VIA_API_SERVER_MESSAGE}",
     ),
 }
 """Status, reason and message of the condition, by the route of the node's agent."""

@@ -32,7 +32,7 @@ MAX_COMPARED = 10_000
 MAX_AMOUNT = Decimal(10) ** 18
 """Maximum amount of a pod's request or of a node. A larger quantity is ignored as invalid."""
 _OPT_IN_ONLY_TEXT = (
-    f"takes only pods with the annotation {wellknown.ELECT}, in namespaces with the label"
+    f"accepts only pods with the annotation {wellknown.ELECT}, in namespaces with the label"
     f" {wellknown.ELECT}={opt_in.ENABLED}"
 )
 _SCHEDULING_EFFECTS = frozenset({"NoSchedule", "NoExecute"})
@@ -196,7 +196,11 @@ def choose_cluster(
     best: tuple[tuple[Any, ...], str] | None = None
     reasons = []
     for candidate in candidates:
-        why = "was tried" if candidate.name in tried else _find_exclusion(requirements, candidate)
+        why = (
+            "did not run the pod in time"
+            if candidate.name in tried
+            else _find_exclusion(requirements, candidate)
+        )
         answer = (
             _FilterResult.NO
             if why
@@ -210,15 +214,15 @@ def choose_cluster(
             best = (rank, candidate.name)
     if best is not None:
         return Assignment(best[1])
-    said = f"0/{len(candidates)} clusters are available: {'; '.join(reasons) or 'none is granted'}"
+    said = f"0/{len(candidates)} clusters are available: {', '.join(reasons) or 'none is granted'}"
     return NoFit(f"{said[:_MAX_MESSAGE]}.")
 
 
 def _find_home_only_reason(spec: Mapping[str, Any]) -> str:
     volumes = as_mappings(spec.get("volumes"))
     if any(volume.get("persistentVolumeClaim") or volume.get("ephemeral") for volume in volumes):
-        return "takes no pods with claims yet"
-    return "offers no runtime classes" if spec.get("runtimeClassName") else ""
+        return "does not support pods with claims yet"
+    return "has no runtime classes" if spec.get("runtimeClassName") else ""
 
 
 def _read_requests(container: Mapping[str, Any]) -> dict[str, Decimal]:
@@ -237,7 +241,7 @@ def _find_exclusion(requirements: PodRequirements, candidate: CandidateCluster) 
     if requirements.home_only_reason and not candidate.is_home:
         return requirements.home_only_reason
     if not candidate.has_dns and requirements.needs_dns:
-        return "has no resolver for names"
+        return "has no DNS server for tenants"
     if why := _find_grant_mismatch(requirements, candidate):
         return why
     for taint in candidate.taints:

@@ -22,7 +22,7 @@ from syncer.model.field_rules import (
 FieldRules = Mapping[str, FieldRule]
 
 _HOST_RULE = RefuseField(
-    "handler-host", "must be empty: handlers reach the pod itself; leave it out"
+    "handler-host", "must be empty, because handlers reach the pod itself. Leave it out"
 )
 _HTTP_GET = ObjectFields(
     {
@@ -59,26 +59,26 @@ _PROBE = ObjectFields(
 )
 
 CLAIMS_RULE = RefuseField(
-    "resource-claims", "asks for devices, which are not offered; leave it out"
+    "resource-claims", "asks for devices, which are not offered. Leave it out"
 )
 RESOURCES_RULE = ObjectFields({"claims": CLAIMS_RULE, "limits": ALLOW_MAP, "requests": ALLOW_MAP})
 
 _PROFILE_RULE = AllowValues(
-    frozenset({"RuntimeDefault"}), "profile", "use RuntimeDefault, or leave the profile out"
+    frozenset({"RuntimeDefault"}), "profile", "Use RuntimeDefault, or leave the profile out"
 )
-_LOCAL_PROFILE_RULE = RefuseField("profile", "names a file on the node; use type RuntimeDefault")
+_LOCAL_PROFILE_RULE = RefuseField("profile", "names a file on the node. Use type RuntimeDefault")
 SECCOMP = ObjectFields({"type": _PROFILE_RULE, "localhostProfile": _LOCAL_PROFILE_RULE})
 SELINUX = ObjectFields(
     {
         "level": ALLOW_SCALAR,
-        "role": RefuseField("selinux", "must not be set; leave it out"),
+        "role": RefuseField("selinux", "must not be set. Leave it out"),
         "type": AllowValues(
-            builtin_policy.SELINUX_TYPES, "selinux", "use a container type such as container_t"
+            builtin_policy.SELINUX_TYPES, "selinux", "Use a container type such as container_t"
         ),
-        "user": RefuseField("selinux", "must not be set; leave it out"),
+        "user": RefuseField("selinux", "must not be set. Leave it out"),
     }
 )
-WINDOWS = RefuseField("windows", "is for Windows nodes, which are not offered; leave it out")
+WINDOWS = RefuseField("windows", "is for Windows nodes, which are not offered. Leave it out")
 
 _SECURITY_CONTEXT = ObjectFields(
     {
@@ -89,15 +89,15 @@ _SECURITY_CONTEXT = ObjectFields(
                 "add": AllowValues(
                     builtin_policy.CAPABILITIES,
                     "capabilities",
-                    "add only what the baseline level of pod security allows; `kubectl debug` with"
-                    " --profile=baseline adds nothing",
+                    "Add only capabilities that the baseline level of pod security allows."
+                    " `kubectl debug` with --profile=baseline adds none",
                 ),
                 "drop": ALLOW_SCALAR,
             }
         ),
-        "privileged": RefuseField("privileged", "must not be true; run without privileges"),
+        "privileged": RefuseField("privileged", "must not be true. Run without privileges"),
         "procMount": AllowValues(
-            frozenset({"Default"}), "proc-mount", "use Default, or leave it out"
+            frozenset({"Default"}), "proc-mount", "Use Default, or leave it out"
         ),
         "readOnlyRootFilesystem": ALLOW_SCALAR,
         "runAsGroup": ALLOW_SCALAR,
@@ -155,8 +155,8 @@ CONTAINER: FieldRules = {
     "ports": ListOfObjects(
         {
             "containerPort": ALLOW_SCALAR,
-            "hostIP": RefuseField("host-port", "must not be set; use a Service"),
-            "hostPort": RefuseField("host-port", "must not be set; use a Service of type NodePort"),
+            "hostIP": RefuseField("host-port", "must not be set. Use a Service"),
+            "hostPort": RefuseField("host-port", "must not be set. Use a Service of type NodePort"),
             "name": ALLOW_SCALAR,
             "protocol": ALLOW_SCALAR,
         }
@@ -183,7 +183,7 @@ CONTAINER: FieldRules = {
         {
             "mountPath": ALLOW_SCALAR,
             "mountPropagation": AllowValues(
-                frozenset({"None", "HostToContainer"}), "mount-propagation", "use HostToContainer"
+                frozenset({"None", "HostToContainer"}), "mount-propagation", "Use HostToContainer"
             ),
             "name": ALLOW_SCALAR,
             "readOnly": ALLOW_SCALAR,

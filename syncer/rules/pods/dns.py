@@ -125,7 +125,7 @@ def _copy_dns_config(own: Mapping[str, Any]) -> dict[str, Any]:
         elif key == "options" and isinstance(value, list):
             found[key] = [_copy_option(option) for option in value]
         elif value:
-            text = "is not known to this version or malformed; leave it out"
+            text = "is malformed, or not known to this version. Leave it out"
             raise RejectedError(RejectionProblem("unknown-field", f"spec.dnsConfig.{key}", text))
     return found
 
@@ -133,7 +133,7 @@ def _copy_dns_config(own: Mapping[str, Any]) -> dict[str, Any]:
 def _copy_option(option: Any) -> dict[str, str]:
     if isinstance(option, dict) and isinstance(option.get("name"), str):
         return {key: option[key] for key in ("name", "value") if key in option}
-    text = "must have a name; correct the object"
+    text = "must have a name. Correct the object"
     raise RejectedError(RejectionProblem("malformed", "spec.dnsConfig.options", text))
 
 
@@ -158,7 +158,7 @@ def build_host_name(
     host = spec.get("hostname") or name
     whole = f"{host}.{spec['subdomain']}.{namespace}.svc.{domain}"
     if len(whole) > MAX_HOST_NAME:
-        text = f"makes a host name of {len(whole)} characters; shorten it to {MAX_HOST_NAME}"
+        text = f"makes a host name of {len(whole)} characters. Shorten it to {MAX_HOST_NAME}"
         raise RejectedError(RejectionProblem("host-name", "spec.setHostnameAsFQDN", text))
     return {"hostnameOverride": whole}
 

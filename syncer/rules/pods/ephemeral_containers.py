@@ -56,7 +56,7 @@ def list_added(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> list[Mapping[
     """
     own = pod["spec"].get(EPHEMERAL_CONTAINERS_FIELD) or []
     if not isinstance(own, list) or not all(_is_named(item) for item in own):
-        text = "must be a list of containers whose names are DNS labels; correct the object"
+        text = "must be a list of containers whose names are DNS labels. Correct the object"
         raise RejectedError(
             RejectionProblem("malformed", f"spec.{EPHEMERAL_CONTAINERS_FIELD}", text)
         )
@@ -105,7 +105,7 @@ def split_addable(
     there = _list_present(twin)
     for item in list_added(pod, twin):
         if item["name"] in there:
-            text = f"takes the name {item['name']}, which is in use where the pod runs; choose"
+            text = f"takes the name {item['name']}, which is in use where the pod runs. Choose"
             problems.append(
                 RejectionProblem(
                     "name-taken", f"spec.{EPHEMERAL_CONTAINERS_FIELD}", f"{text} another"
@@ -126,7 +126,7 @@ def build_containers(
 ) -> list[Object]:
     """Return the containers as the super pod gets them. Raises RejectedError."""
     if not facts.policy.access.ephemeral_containers:
-        text = "is not offered here; ask whoever runs this cluster"
+        text = "is not offered. Contact your platform administrator"
         raise RejectedError(
             RejectionProblem("ephemeral-containers", f"spec.{EPHEMERAL_CONTAINERS_FIELD}", text)
         )
@@ -169,7 +169,7 @@ def _find_target_problems(
             "target-container",
             f"spec.{EPHEMERAL_CONTAINERS_FIELD}, targetContainerName"
             f" {item['targetContainerName']},",
-            "is none of the pod's containers; name one of them",
+            "is not a container of the pod. Use the name of a container",
         )
         for item in found
         if item.get("targetContainerName") and item["targetContainerName"] not in own

@@ -117,7 +117,9 @@ def select_nodes(
         return None
     parts = len(own) + sum(map(_compute_weight, terms))
     if parts * len(additions.nodes) > MAX_COMPARED_EXPRESSIONS:
-        text = "has more terms of affinity than are compared with your nodes' labels; use fewer"
+        text = (
+            "has more terms of affinity than the syncer compares with your nodes' labels. Use fewer"
+        )
         raise RejectedError(RejectionProblem("too-large", "spec.affinity.nodeAffinity", text))
     wanted = tuple({"key": key, "operator": "In", "values": [selector[key]]} for key in own)
     # An empty term selects no node. An absent list of terms selects every node.
@@ -214,7 +216,7 @@ def _list_closed_nodes(
     """Return the nodes that the tenant itself closed to a pod. Raises RejectedError."""
     taints = sum(1 + len(node.taints) for node in additions.closed_nodes.values())
     if taints * len(tolerations) > MAX_COMPARED_TOLERATIONS:
-        text = "has more tolerations than are compared with your nodes' taints; use fewer"
+        text = "has more tolerations than the syncer compares with your nodes' taints. Use fewer"
         raise RejectedError(RejectionProblem("too-large", "spec.tolerations", text))
     return {
         name: node
@@ -299,10 +301,9 @@ def _limit_terms(terms: Sequence[_NodeSelectorTerm], uid: str) -> list[Json]:
         terms = [term for term in terms if not term.named_nodes or term.named_nodes & chosen]
     if sum(len(term.fields) for term in terms if not term.named_nodes) > MAX_EXCLUDED_NODES:
         text = (
-            f"leaves out more than {MAX_EXCLUDED_NODES} nodes by their labels, taints or"
-            " cordons; use"
+            f"excludes more than {MAX_EXCLUDED_NODES} nodes by their labels, taints or cordons. Use"
         )
-        text += " fewer terms, or a label that the nodes to use have"
+        text += " fewer terms, or a label of the nodes to use"
         raise RejectedError(RejectionProblem("too-large", "spec.affinity.nodeAffinity", text))
     by_text = {orjson.dumps(body): body for body in (term.build_body() for term in terms)}
     return list(by_text.values())
@@ -319,8 +320,8 @@ def _build_problem(
     told = _join_texts(list(dict.fromkeys(_format_expression(item) for item in asked)))
     if not labelled:
         return (
-            f"0 nodes are available: none matches the pod's node affinity/selector {told}; label a"
-            " node, or use a label that `kubectl get nodes --show-labels` lists."
+            f"0 nodes are available: no node matches the pod's node affinity/selector {told}."
+            " Label a node, or use a label that `kubectl get nodes --show-labels` lists."
         )
     matching = f" that matches {told}" if told else ""
     return (

@@ -40,8 +40,8 @@ from tenancy.policies import BASELINE_POLICY, MetadataSpec, TenantPolicySpec
 _CONTAINER_LISTS = ("initContainers", "containers")
 _ALL_CONTAINER_LISTS = (*_CONTAINER_LISTS, "ephemeralContainers")
 _NODE_ADDRESSES = ("status.hostIP", "status.hostIPs")
-_RESERVED_NAME_TEXT = "uses a name that is reserved; choose another"
-_IMPOSSIBLE_NAME_TEXT = "is none that an object can have; correct it"
+_RESERVED_NAME_TEXT = "uses a name that is reserved. Choose another"
+_IMPOSSIBLE_NAME_TEXT = "is not a valid object name. Correct it"
 _MAX_SHOWN_CHARACTERS = 60
 
 
@@ -326,7 +326,7 @@ def _find_reserved_keys(metadata: Mapping[str, Any]) -> list[RejectionProblem]:
 
     A reserved label gets a translated key, as each label that is not synced under its own.
     """
-    text = "is reserved and left out; remove it"
+    text = "is reserved and left out. Remove it"
     return [
         RejectionProblem("reserved-key", f"metadata.annotations[{key}]", text)
         for key in sorted(metadata.get("annotations") or {})
@@ -339,7 +339,7 @@ def _find_owner_problems(
 ) -> list[RejectionProblem]:
     controller = object_meta.get_controller(metadata) or {}
     if policy.daemon_sets == "Refuse" and controller.get("kind") == "DaemonSet":
-        text = "belongs to a DaemonSet, and those are not offered; use a Deployment"
+        text = "belongs to a DaemonSet, and DaemonSets are not offered. Use a Deployment"
         return [RejectionProblem("daemon-set", "metadata.ownerReferences", text)]
     return []
 
@@ -350,7 +350,7 @@ def find_address_problems(
     """Return a problem for each variable with the node's address, if the policy hides addresses."""
     if policy.nodes.view != "Minimal":
         return []
-    text = "would show the node's address, which is not shown here; leave it out"
+    text = "would show the node's address, which is hidden here. Leave it out"
     return [
         RejectionProblem("node-view", f"spec.{kind}[{container.get('name', '')}].env", text)
         for kind, containers in spec.items()
@@ -377,7 +377,7 @@ def find_mount_problems(
         RejectionProblem(
             "volume-mount",
             f"spec.{kind}[{container.get('name', '')}], the mount of {mount.get('name', '')},",
-            "names no volume of the pod; add the volume",
+            "does not name a volume of the pod. Add the volume",
         )
         for kind, containers in spec.items()
         if kind in _ALL_CONTAINER_LISTS
@@ -392,12 +392,15 @@ def _find_gate_problems(tenant_spec: Mapping[str, Any]) -> list[RejectionProblem
     gates: Sequence[Any] = tenant_spec.get("readinessGates") or ()
     problems = []
     if len(gates) > builtin_policy.MAX_READINESS_GATES:
-        text = f"has {len(gates)} gates; {builtin_policy.MAX_READINESS_GATES} are offered"
+        text = (
+            f"has {len(gates)} gates, and the limit is {builtin_policy.MAX_READINESS_GATES}. Use"
+            " fewer"
+        )
         problems.append(RejectionProblem("readiness-gates", "spec.readinessGates", text))
     for index, gate in enumerate(gates):
         kind = gate.get("conditionType", "") if isinstance(gate, dict) else ""
         if not wellknown.get_key_domain(kind) or wellknown.is_reserved_key(kind):
-            text = f"names {kind!r}; use a condition of a domain of your own"
+            text = f"names {kind!r}. Use a condition with your own domain"
             problems.append(
                 RejectionProblem("readiness-gates", f"spec.readinessGates[{index}]", text)
             )

@@ -86,7 +86,7 @@ _DOWNWARD_ITEMS = ListOfObjects(
 
 def _build_volume_refusal(what: str) -> RefuseField:
     return RefuseField(
-        "volume-source", f"{what}; use a claim, configMap, secret, projected or emptyDir"
+        "volume-source", f"{what}. Use a claim, configMap, secret, projected or emptyDir"
     )
 
 
@@ -109,14 +109,14 @@ _VOLUME: FieldRules = {
             "sources": ListOfObjects(
                 {
                     "clusterTrustBundle": RefuseField(
-                        "projected-source", "would show the nodes' bundles; use a configMap"
+                        "projected-source", "would show the nodes' bundles. Use a configMap"
                     ),
                     "configMap": ObjectFields(
                         {"items": _KEY_ITEMS, "name": ALLOW_SCALAR, "optional": ALLOW_SCALAR}
                     ),
                     "downwardAPI": ObjectFields({"items": _DOWNWARD_ITEMS}),
                     "podCertificate": RefuseField(
-                        "projected-source", "is not offered; issue a certificate into a secret"
+                        "projected-source", "is not offered. Issue a certificate into a secret"
                     ),
                     "secret": ObjectFields(
                         {"items": _KEY_ITEMS, "name": ALLOW_SCALAR, "optional": ALLOW_SCALAR}
@@ -169,9 +169,7 @@ _VOLUME: FieldRules = {
     "vsphereVolume": _REMOTE_VOLUME,
 }
 
-_HOST_NAMESPACE = RefuseField(
-    "host-namespace", "must not be true; run in namespaces of the pod's own"
-)
+_HOST_NAMESPACE = RefuseField("host-namespace", "must not be true. Use the pod's own namespaces")
 _SCHEDULING_GROUP = BuiltField(
     "scheduling",
     "is ignored, with an Event, because groups are not offered. The pod is scheduled alone",
@@ -212,7 +210,7 @@ POD_SPEC: FieldRules = {
     ),
     "nodeSelector": ALLOW_MAP,
     "os": ObjectFields(
-        {"name": AllowValues(frozenset({"linux"}), "os", "use linux, or leave it out")}
+        {"name": AllowValues(frozenset({"linux"}), "os", "Use linux, or leave it out")}
     ),
     "overhead": DropField("the super cluster's admission sets it"),
     "preemptionPolicy": DropField("is set by the class that the super cluster chooses"),
@@ -250,7 +248,7 @@ POD_SPEC: FieldRules = {
             "sysctls": ListOfObjects(
                 {
                     "name": AllowValues(
-                        builtin_policy.SYSCTLS, "sysctls", "use only the safe ones"
+                        builtin_policy.SYSCTLS, "sysctls", "Use only the safe ones"
                     ),
                     "value": ALLOW_SCALAR,
                 }

@@ -202,7 +202,7 @@ def build_lost_patch(tenant_pod: Mapping[str, Any]) -> Object:
         "status": {
             "phase": "Failed",
             "reason": "SuperPodLost",
-            "message": "The pod vanished from the node's cluster without being deleted here.",
+            "message": "The pod disappeared from the node's cluster without being deleted here.",
         },
     }
 

@@ -46,7 +46,7 @@ def _find_changed(owner: Mapping[str, Any], there: Mapping[str, Any], path: str)
         if not isinstance(wanted, dict) or not all(
             isinstance(value, str | int | float) for value in wanted.values()
         ):
-            text = "must be a map of quantities; correct the object"
+            text = "must be a map of quantities. Correct the object"
             raise RejectedError(RejectionProblem("malformed", f"{path}.resources.{part}", text))
         before = there.get(part) or {}
         differs = {key: value for key, value in wanted.items() if before.get(key) != value}

@@ -168,7 +168,10 @@ def filter_tolerations(
         elif key not in own and key not in builtin_policy.ADDED_TOLERATIONS.get(
             controller_kind, ()
         ):
-            text = f"tolerates {key or 'every taint'}, which is not offered; it is left out"
+            text = (
+                f"tolerates {key or 'every taint'}, which is not offered. The toleration is left"
+                " out"
+            )
             left_out.append(RejectionProblem("toleration", f"spec.tolerations[{index}]", text))
     return kept, left_out
 
@@ -179,7 +182,10 @@ def _find_group_problems(tenant_spec: Mapping[str, Any]) -> list[RejectionProble
     Each Kubernetes minor version has one field for it. Such pods run without the group. No other
     component knows the field, and a Job's controller may write it.
     """
-    text = "names a group, which is not offered; it is left out, and the pod is placed on its own"
+    text = (
+        "names a group, and groups are not offered. The name is left out, and the pod is scheduled"
+        " alone"
+    )
     return [
         RejectionProblem("scheduling-group", f"spec.{field}", text)
         for field in _GROUP_FIELDS
@@ -197,7 +203,7 @@ def _write_classes(
     problems = []
     priority = tenant_spec.get("priorityClassName") or ""
     if str(priority).startswith("system-"):
-        text = "is a class of the system; use a class of your own, or none"
+        text = "is a system class. Use a class of your own, or none"
         problems.append(RejectionProblem("priority-class", "spec.priorityClassName", text))
     elif (
         isinstance(priority, str)
@@ -210,7 +216,7 @@ def _write_classes(
     if isinstance(runtime, str) and runtime and placement.is_class_shown("RuntimeClass", runtime):
         spec["runtimeClassName"] = runtime
     elif runtime:
-        text = f"names {str(runtime)[:60]}, which is not offered; leave it out, or use one that"
+        text = f"names {str(runtime)[:60]}, which is not offered. Leave it out, or use one that"
         text += " `kubectl get runtimeclass` lists"
         problems.append(RejectionProblem("runtime-class", "spec.runtimeClassName", text))
     return problems
@@ -261,7 +267,7 @@ def list_unknown_nodes(tenant_spec: Mapping[str, Any], nodes: Collection[str]) -
 
 
 def _build_unknown_node_problem(name: str, path: str) -> RejectionProblem:
-    text = f"names {name}, which is none of this cluster's nodes; leave it out"
+    text = f"names {name}, which is not a node of this cluster. Leave it out"
     return RejectionProblem(NODE_NAME_RULE, path, text)
 
 
@@ -277,7 +283,7 @@ def _find_topology_problem(
 
 
 def _build_hidden_label_problem(key: str, path: str) -> RejectionProblem:
-    text = f"uses the node label {key}, which is not shown here; use one that `kubectl get nodes"
+    text = f"uses the node label {key}, which is hidden here. Use one that `kubectl get nodes"
     return RejectionProblem("node-label", path, f"{text} --show-labels` lists")
 
 

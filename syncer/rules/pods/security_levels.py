@@ -82,7 +82,7 @@ def _build_csi_rule(drivers: tuple[str, ...]) -> ObjectFields:
     return ObjectFields(
         {
             "driver": AllowValues(
-                frozenset(drivers), "volume-source", f"use a driver of {offered}"
+                frozenset(drivers), "volume-source", f"Use a driver of {offered}"
             ),
             "fsType": ALLOW_SCALAR,
             "nodePublishSecretRef": ObjectFields({"name": ALLOW_SCALAR}),

@@ -27,7 +27,7 @@ def check_written_size(spec: Mapping[str, Any]) -> list[RejectionProblem]:
     if count <= MAX_LIST_ITEMS:
         return []
     return [
-        _build_problem(f"has {count} parts, and {MAX_LIST_ITEMS} are carried; use several pods")
+        _build_problem(f"has {count} parts, and the limit is {MAX_LIST_ITEMS}. Use several pods")
     ]
 
 
@@ -46,7 +46,7 @@ def check_reference_count(count: int) -> list[RejectionProblem]:
     """Return a problem when a pod names too many objects."""
     if count <= MAX_REFERENCES:
         return []
-    text = f"names {count} objects, and {MAX_REFERENCES} are carried; name fewer"
+    text = f"names {count} objects, and the limit is {MAX_REFERENCES}. Use fewer"
     return [_build_problem(text)]
 
 
@@ -54,7 +54,7 @@ def check_affinity_size(terms: int, namespaces: int) -> list[RejectionProblem]:
     """Return a problem when the affinity needs too many comparisons with namespaces."""
     if terms * namespaces <= MAX_COMPARED_TERMS:
         return []
-    text = f"has {terms} terms of affinity to compare with {namespaces} namespaces; use fewer"
+    text = f"has {terms} terms of affinity to compare with {namespaces} namespaces. Use fewer"
     return [_build_problem(text)]
 
 

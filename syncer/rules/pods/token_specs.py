@@ -104,7 +104,7 @@ def find_problems(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
             size = len(str(audience).encode(errors="replace"))
             if size > builtin_policy.MAX_AUDIENCE:
                 path = f"spec.volumes[{number}].projected.sources[{index}].serviceAccountToken"
-                text = f"has {size} bytes; use one of at most {builtin_policy.MAX_AUDIENCE}"
+                text = f"has {size} bytes. Use one of at most {builtin_policy.MAX_AUDIENCE}"
                 yield RejectionProblem("token-audience", f"{path}.audience", text)
 
 

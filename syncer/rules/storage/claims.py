@@ -54,7 +54,7 @@ CLAIM_SPEC: Mapping[str, FieldRule] = {
     "resources": ObjectFields({"limits": ALLOW_MAP, "requests": ALLOW_MAP}),
     "selector": RefuseField(
         "volume-selector",
-        "would choose among volumes of others; name a class, or a volume of your own by"
+        "would select volumes of other tenants. Set a class, or a volume of your own in"
         " spec.volumeName",
     ),
     "storageClassName": BuiltField(
@@ -71,8 +71,8 @@ CLAIM_SPEC: Mapping[str, FieldRule] = {
     ),
 }
 _NO_VOLUME_TEXT = (
-    "names a volume that is gone or was never offered; leave it out, or name a volume of your own"
-    " whose source is offered"
+    "names a volume that was deleted or never offered. Leave it out, or name a volume of your own"
+    " with an offered source"
 )
 
 
@@ -124,7 +124,7 @@ def _get_text(found: Mapping[str, Any], field: str, problems: list[RejectionProb
     if value is None or isinstance(value, str):
         return value
     problems.append(
-        RejectionProblem("malformed", f"spec.{field}", "must be a text; correct the object")
+        RejectionProblem("malformed", f"spec.{field}", "must be a string. Correct the object")
     )
     return None
 
@@ -188,7 +188,7 @@ def _write_attributes(
     if name in offered or WILDCARD_NAME in offered:
         spec["volumeAttributesClassName"] = name
         return
-    text = f"names {name}, which is not offered; leave it out"
+    text = f"names {name}, which is not offered. Leave it out"
     path = "spec.volumeAttributesClassName"
     problems.append(RejectionProblem("volume-attributes-class", path, text))
 
@@ -215,10 +215,10 @@ def _write_class(
         spec["storageClassName"] = name
         return
     listed = "one that `kubectl get storageclass` lists"
-    text = f"names {name}, which is not offered; use {listed}"
+    text = f"names {name}, which is not offered. Use {listed}"
     if not name:
-        text = f"is empty, which would choose among volumes of others; use {listed}, or name a"
-        text += " volume of your own by spec.volumeName"
+        text = f"is empty, which would select volumes of other tenants. Use {listed}, or name a"
+        text += " volume of your own in spec.volumeName"
     problems.append(RejectionProblem("storage-class", "spec.storageClassName", text))
 
 
@@ -235,7 +235,7 @@ def _write_default(
     if default and view.shows_class(_STORAGE_CLASS, default):
         spec["storageClassName"] = default
         return
-    text = "must be given, as no class is offered by default; use one that `kubectl get"
+    text = "must be set, because no class is offered by default. Use one that `kubectl get"
     text += " storageclass` lists"
     problems.append(RejectionProblem("storage-class", "spec.storageClassName", text))
 
@@ -255,20 +255,22 @@ def _write_source(
         if value is None:
             continue
         if not isinstance(value, dict) or not _is_plain_source(value):
-            text = "must be an object of plain texts; correct the object"
+            text = "must be a map of strings. Correct the object"
             problems.append(RejectionProblem("malformed", f"spec.{field}", text))
             continue
         kind = (value.get("apiGroup") or "", value.get("kind"))
         if (value.get("namespace") or metadata["namespace"]) != metadata["namespace"]:
-            text = "must not be set: a source is in the claim's own namespace; leave it out"
+            text = (
+                "must not be set, because the source is in the claim's own namespace. Leave it out"
+            )
             problems.append(
                 RejectionProblem("data-source-namespace", f"spec.{field}.namespace", text)
             )
         elif kind != ("", CLAIM):
-            text = f"is {str(kind[1])[:60]!r}, which is not offered; use a claim"
+            text = f"is {str(kind[1])[:60]!r}, which is not offered. Use a claim"
             problems.append(RejectionProblem("data-source", f"spec.{field}.kind", text))
         elif not names.is_dns_subdomain(value.get("name") or ""):
-            text = "must be a name that an object can have; correct the object"
+            text = "must be a valid object name. Correct the object"
             problems.append(RejectionProblem("reference-name", f"spec.{field}.name", text))
         else:
             spec["dataSource"] = {"kind": CLAIM, "name": value["name"]}

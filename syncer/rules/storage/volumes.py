@@ -53,11 +53,11 @@ _MOUNT_OPTIONS = frozenset(
         *(f"{key}={version}" for key in ("nfsvers", "vers") for version in (3, 4, 4.0, 4.1, 4.2)),
     }
 )
-_OFFERED_TEXT = "name an NFS server or a CSI driver that is offered"
+_OFFERED_TEXT = "Use an NFS server or a CSI driver that is offered"
 _SOURCE_RULE = RefuseField(
-    "volume-source", "is not offered; use a class, and leave volumes to the cluster"
+    "volume-source", "is not offered. Use a class, and leave volumes to the cluster"
 )
-_SECRET_RULE = RefuseField("volume-secret", "would open Secrets of the nodes; leave it out")
+_SECRET_RULE = RefuseField("volume-secret", "would open Secrets of the nodes. Leave it out")
 _OTHER_SOURCES = (
     "awsElasticBlockStore",
     "azureDisk",
@@ -84,7 +84,7 @@ _OTHER_SOURCES = (
 
 def build_volume_rules(offered: TenantVolumes) -> Mapping[str, FieldRule]:
     """Return the verdicts on a volume that a tenant wrote, under a policy."""
-    text = "is not offered; ask whoever runs this cluster"
+    text = "is not offered. Contact your platform administrator"
     return {
         **dict.fromkeys(_OTHER_SOURCES, _SOURCE_RULE),
         "accessModes": ALLOW_SCALAR,
@@ -107,7 +107,7 @@ def build_volume_rules(offered: TenantVolumes) -> Mapping[str, FieldRule]:
             }
         ),
         "mountOptions": AllowValues(
-            _MOUNT_OPTIONS, "mount-options", "use plain options of NFS only"
+            _MOUNT_OPTIONS, "mount-options", "Use plain options of NFS only"
         ),
         "nfs": ObjectFields(
             {
@@ -116,14 +116,14 @@ def build_volume_rules(offered: TenantVolumes) -> Mapping[str, FieldRule]:
                 "server": AllowValues(frozenset(offered.nfs_servers), "volume-source", text),
             }
         ),
-        "nodeAffinity": RefuseField("volume-affinity", "is not offered; leave it out"),
+        "nodeAffinity": RefuseField("volume-affinity", "is not offered. Leave it out"),
         "persistentVolumeReclaimPolicy": DropField("the data is yours, so the copy has Retain"),
         "storageClassName": BuiltField(
             "volumes",
             "applies in your cluster only. In the super cluster the claim is bound by name",
         ),
         "volumeAttributesClassName": RefuseField(
-            "volume-attributes-class", "is not offered; leave it out"
+            "volume-attributes-class", "is not offered. Leave it out"
         ),
         "volumeMode": ALLOW_SCALAR,
     }
@@ -311,10 +311,10 @@ def _walk_spec(tenant_x: Mapping[str, Any], view: TenantView) -> dict[str, Any]:
     spec = walk.walk_fields(found, build_volume_rules(offered), "spec")
     for field, key in (("nfs", "server"), ("csi", "driver")):
         if field in spec and not (isinstance(spec[field], dict) and spec[field].get(key)):
-            text = f"must be given; {_OFFERED_TEXT}"
+            text = f"must be set. {_OFFERED_TEXT}"
             walk.problems.append(RejectionProblem("volume-source", f"spec.{field}.{key}", text))
     if not walk.problems and len({"nfs", "csi"} & set(spec)) != 1:
-        text = f"must have one source; {_OFFERED_TEXT}"
+        text = f"must have exactly one source. {_OFFERED_TEXT}"
         walk.problems.append(RejectionProblem("volume-source", "spec", text))
     if walk.problems:
         raise RejectedError(*walk.problems)

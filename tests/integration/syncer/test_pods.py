@@ -156,7 +156,7 @@ async def test_an_eviction_below_takes_the_tenant_pod_with_its_reason(synced: Sy
     events = (await synced.above.list(EVENTS, namespace=space))["items"]
     said = [item["message"] for item in events if item["reason"] == "SuperPodDeleted"]
     assert len(said) == 1
-    assert "nothing replaces it" in said[0]
+    assert "It has no controller that replaces it" in said[0]
     await synced.remove_pod(space, "web")
     await gone(lambda: synced.above.get(PODS, "web", namespace=space))
 

@@ -385,7 +385,7 @@ async def test_a_grant_for_the_elected_takes_no_others(far: TargetWorld):
     for body in (elected, pod("other")):
         await world.above.create(PODS, body, namespace=space)
 
-    said = f"0/1 clusters are available: {far.name} takes only pods with the annotation"
+    said = f"0/1 clusters are available: {far.name} accepts only pods with the annotation"
     for name in ("elected", "other"):
         await eventually(lambda name=name: why(world, space, name), until=lambda text: said in text)
     enabled = {"metadata": {"labels": {"multicluster-scheduler": "enabled"}}}

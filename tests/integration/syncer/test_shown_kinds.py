@@ -30,7 +30,7 @@ pytestmark = pytest.mark.thorough
 
 APART = {
     EVENT: "is told and never taken back: below",
-    TENANT_STATUS: "is no object",
+    TENANT_STATUS: "is not an object",
     ASSIGNMENT: "is where a pod runs, and no object: test_seats",
     TOKEN: "is a Secret below and nothing above: test_shown",
 }

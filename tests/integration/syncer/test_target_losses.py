@@ -311,6 +311,6 @@ async def test_a_pod_with_a_claim_goes_home_or_is_told_why_it_waits(far: TargetW
     await far.grant({"name": far.name})
     await eventually(lambda: set(world.session.connection.grants.granted) == {far.name})
     await world.above.create(PODS, pod("waits", volumes=[claim]), namespace=space)
-    said = f"0/1 clusters are available: {far.name} takes no pods with claims yet."
+    said = f"0/1 clusters are available: {far.name} does not support pods with claims yet."
     await eventually(lambda: why(world, space, "waits"), until=lambda text: text == said)
     assert not await far.has_twin(space, "waits")

@@ -11,13 +11,13 @@ from bench import patrols, use
 
 async def test_whole_lines_of_one_more_round_are_waited_for(tmp_path: Path):
     log = tmp_path / "syncer.log"
-    log.write_text('{"event":"patrol.round","sessions":9}\n')
+    log.write_text('{"event":"resync.finished","sessions":9}\n')
     before = log.stat().st_size
     ground: Any = SimpleNamespace(log=log)
     ground.running = SimpleNamespace(process=SimpleNamespace(has_ended=False))
     waiting = asyncio.ensure_future(patrols._ended(ground, before, 0))
     with log.open("a") as more:
-        more.write('{"event":"other"}\n{"event":"patrol.round","sess')
+        more.write('{"event":"other"}\n{"event":"resync.finished","sess')
         more.flush()
         await asyncio.sleep(3 * patrols._LOOK)
         assert not waiting.done()

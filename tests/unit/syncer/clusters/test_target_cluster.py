@@ -183,7 +183,7 @@ async def test_a_watch_that_fails_for_long_is_told_as_not_followed(monkeypatch: 
     assert (await looked())[0] == "True", "a watch is broken now and then"
     status, message = await looked()
     assert status == "False"
-    assert message == f"{failing.resource.plural} are not followed: 403: forbidden"
+    assert message == f"{failing.resource.plural} are not watched: 403: forbidden"
     assert target.watch_problem == message
     monkeypatch.setattr(target.client, "raw", silent)
     assert (await looked())[0] == "True", "it is away, and so is said elsewhere"

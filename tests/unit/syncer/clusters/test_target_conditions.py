@@ -61,7 +61,7 @@ async def test_losses_are_said_once_and_so_is_their_end():
     assert await said(both, field.pod_loss_guard, api) is None, "no news"
     field.pod_loss_guard.confirm_losses(field.pod_loss_guard.loss_state)
     ended = (await said(both, field.pod_loss_guard, api))["LossesHeld"]
-    assert (ended["status"], ended["reason"]) == ("False", "NothingMissing")
+    assert (ended["status"], ended["reason"]) == ("False", "NoPodsMissing")
     assert "losses" not in api.bodies[-1]["status"]
     assert await said(declared(followed, ended), field.pod_loss_guard, api) is None
     assert (

@@ -67,7 +67,7 @@ async def test_a_twin_that_lost_its_labels_gets_them_back_though_nobody_needs_it
     assert not world.session.lost_twins.list_vanished_keys()
 
 
-@pytest.mark.parametrize("what", ["gone", "a stranger's", "on its way out"])
+@pytest.mark.parametrize("what", ["gone", "a stranger's", "being deleted"])
 async def test_what_is_gone_or_no_twin_is_looked_at_once(what: str):
     world = wired()
     entry = world.super_has("ConfigMap", "a")

@@ -114,7 +114,7 @@ async def test_a_change_is_written_with_all_values_and_what_others_noted_below()
 @pytest.mark.parametrize(
     "metadata",
     [{"uid": "another"}, {"deletionTimestamp": "2026-01-01T00:00:00Z"}, None],
-    ids=["made anew", "on its way out", "gone"],
+    ids=["made anew", "being deleted", "gone"],
 )
 async def test_a_cache_that_is_behind_writes_nothing(metadata: dict[str, Any] | None):
     world = SessionWorld()

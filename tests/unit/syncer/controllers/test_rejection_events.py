@@ -14,7 +14,10 @@ from tests.support.syncer.sessions import CONTAINERS, SessionWorld
     ("said", "told"),
     [
         ('pods "p" is forbidden: exceeded quota: gold, used: cpu=9', "is used up"),
-        ('admission webhook "secret.example" denied the request: no', "refuses it"),
+        (
+            'admission webhook "secret.example" denied the request: no',
+            "object. Contact your platform administrator",
+        ),
         (
             'pods "p" is forbidden: violates PodSecurity "baseline:latest": host namespaces',
             'violates PodSecurity "baseline:latest": host namespaces',

@@ -182,11 +182,11 @@ async def test_no_pod_comes_into_a_namespace_that_is_left(monkeypatch):
 
     async def delete_slowly(*_: object, **__: object) -> dict[str, Any]:
         split.pod(record="c2/0")
-        with pytest.raises(NotReadyYet, match="not there yet"):
+        with pytest.raises(NotReadyYet, match="not exist yet"):
             far.get_ready_namespace(pod)
         return {"kind": "Namespace", "metadata": {"resourceVersion": "62"}}
 
     monkeypatch.setattr(split.there, "delete", delete_slowly)
     await namespaces.reconcile_namespace(kind, far.build_key("Namespace", "", "web"), far)
-    with pytest.raises(NotReadyYet, match="not there yet"):
+    with pytest.raises(NotReadyYet, match="not exist yet"):
         far.get_ready_namespace(pod)

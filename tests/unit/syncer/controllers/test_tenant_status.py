@@ -52,7 +52,7 @@ async def test_a_store_that_has_come_back_ends_the_session_as_well():
     """The caches may have been filled from the store that was there between."""
     world = doubted(STORE_UID)
     world.session.store_guard.problem = (
-        "its revision is below 7000, seen before, so it is an older copy"
+        "its revision is lower than 7000, which was seen before, so it is an older copy"
     )
     await tenant_status.reconcile_tenant_status(world.key("Store", "", ""), world.session)
     assert not world.link.holds_deletes

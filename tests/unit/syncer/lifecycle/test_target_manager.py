@@ -279,7 +279,7 @@ def test_a_target_has_a_side_of_its_own_in_metrics_up_to_a_number(monkeypatch: A
 @pytest.mark.parametrize(
     ("found", "refusal"),
     [
-        ([], "is not ready (nobody has looked yet)"),
+        ([], "is not ready (not checked yet)"),
         ([{"type": "Ready", "status": "False", "reason": "NetworksOverlap"}],
          "is not ready (NetworksOverlap)"),
         ([{"type": "Ready", "status": "True", "reason": "Ready"}], ""),

@@ -232,8 +232,8 @@ async def test_a_tenant_whose_named_policy_is_missing_is_told_so_and_waits_for_i
     (body,) = world.below.bodies
     told = body["status"]["conditions"][0]
     assert (told["status"], told["reason"]) == ("False", "PolicyMissing")
-    assert f"TenantPolicy {name} that spec.policyRef names is not there" in told["message"]
-    assert "create it, or name another one" in told["message"]
+    assert f"TenantPolicy {name} in spec.policyRef does not exist" in told["message"]
+    assert "Create it, or use another one" in told["message"]
     assert engaged == []
     declare_policy(world, name, sync={"secrets": "All"})
     await asyncio.sleep(0.1)
@@ -254,4 +254,4 @@ async def test_a_policy_that_cannot_be_read_allows_nothing(name):
     told = body["status"]["conditions"][0]
     assert told["reason"] == "PolicyUnreadable"
     assert "security.level" in told["message"]
-    assert "correct the TenantPolicy" in told["message"]
+    assert "Correct the TenantPolicy" in told["message"]

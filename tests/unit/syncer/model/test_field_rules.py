@@ -25,7 +25,7 @@ from tests.unit.syncer.model.test_object_meta import OBJECTS
 TABLE = {
     "plain": ALLOW_SCALAR,
     "free": ALLOW_MAP,
-    "only": AllowValues(frozenset({"a", "b"}), "only-rule", "use a or b"),
+    "only": AllowValues(frozenset({"a", "b"}), "only-rule", "Use a or b"),
     "never": RefuseField("never-rule", "leave it out"),
     "dropped": DropField("because"),
     "written": BuiltField("elsewhere"),
@@ -152,14 +152,14 @@ def test_nothing_unknown_with_a_value_is_silent(spec):
 @pytest.mark.parametrize(
     ("value", "told"),
     [
-        ({"plain": {}}, "must be a plain value; correct the object"),
-        ({"plain": [{}]}, "must be a list of plain values; correct the object"),
-        ({"free": {"a": []}}, "must be a map of plain values; correct the object"),
-        ({"list": "x"}, "must be a list; correct the object"),
-        ({"inner": "x"}, "must be an object; correct the object"),
-        ({"only": "c" * 70}, f"must not be '{'c' * 60}'; use a or b"),
+        ({"plain": {}}, "must be a plain value. Correct the object"),
+        ({"plain": [{}]}, "must be a list of plain values. Correct the object"),
+        ({"free": {"a": []}}, "must be a map of plain values. Correct the object"),
+        ({"list": "x"}, "must be a list. Correct the object"),
+        ({"inner": "x"}, "must be an object. Correct the object"),
+        ({"only": "c" * 70}, f"must not be '{'c' * 60}'. Use a or b"),
         ({"never": 1}, "leave it out"),
-        ({"new": 1}, "is not known to this version; leave it out, or ask for a newer version"),
+        ({"new": 1}, "is not known to this version. Leave it out, or ask for a newer version"),
     ],
 )
 def test_a_problem_says_what_would_do(value, told):

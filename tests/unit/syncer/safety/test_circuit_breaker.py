@@ -55,11 +55,11 @@ def test_a_tenant_that_takes_nothing_of_a_kind_is_said_to_refuse_it():
         refusals.count_refusal("pods/status", "denied by a webhook")
     assert refusals.describe_refused() == ""  # not for long enough
     clock.now += REFUSING_REPORT_SECONDS
-    assert refusals.describe_refused() == "writes of pods/status are refused: denied by a webhook"
+    assert refusals.describe_refused() == "writes of pods/status are rejected: denied by a webhook"
     for _ in range(REFUSALS_TO_REPORT):
         refusals.count_refusal("events", "no events")
     clock.now += REFUSING_REPORT_SECONDS
-    assert refusals.describe_refused() == "writes of events, pods/status are refused: no events"
+    assert refusals.describe_refused() == "writes of events, pods/status are rejected: no events"
     refusals.record_accepted("events")
     assert refusals.describe_refused()
     refusals.record_accepted("pods/status")

@@ -24,13 +24,13 @@ from tests.support.syncer.store_guards import KNOWN, OTHER, STORE, sight, watche
         (KNOWN, sight(), ""),
         (KNOWN, sight(revision=100), ""),
         (KNOWN, sight(epoch=9), ""),
-        (KNOWN, sight(uid=OTHER, revision=900, epoch=9), "another store"),
-        (KNOWN, sight(uid=""), "another store"),
+        (KNOWN, sight(uid=OTHER, revision=900, epoch=9), "not the etcd that was synced before"),
+        (KNOWN, sight(uid=""), "not the etcd that was synced before"),
         (KNOWN, sight(revision=99), "older copy"),
         (KNOWN, sight(epoch=2), "older copy"),
-        (KNOWN, sight(epoch=0), "holds no number"),
+        (KNOWN, sight(epoch=0), "is no longer a number"),
         (KNOWN, sight(epoch=3 + store_guard.MAX_EPOCH_LEAD), ""),
-        (KNOWN, sight(epoch=4 + store_guard.MAX_EPOCH_LEAD), "which nobody counted up to"),
+        (KNOWN, sight(epoch=4 + store_guard.MAX_EPOCH_LEAD), "which the syncer did not write"),
         (KNOWN, sight(epoch=0, epoch_revision=0), "virtual-cluster-store is missing"),
     ],
 )
@@ -48,20 +48,21 @@ def test_the_sentence_names_store_and_remedy():
 
 def test_what_a_person_is_told_is_whole():
     assert format_held_message(find_store_problem(KNOWN, sight(uid="")), "", "vc") == (
-        "No deletes are carried down: the tenant's store has kube-system <none>, and it is another"
-        " store than the one that was synced before. If this store is meant to stay, run `kubectl"
-        " vc confirm-deletes vc`; whatever it lacks is then deleted in the super cluster."
-        " Otherwise bring the old store back."
+        "Deletes are not synced to the super cluster: the tenant's etcd has kube-system <none>,"
+        " and it is not the etcd that was synced before. If this etcd is the right"
+        " one, run `kubectl vc confirm-deletes vc`. Objects that it lacks are then deleted in the"
+        " super cluster. Otherwise, restore the previous etcd."
     )
     assert format_held_message(
         find_store_problem(KNOWN, sight(epoch=0, epoch_revision=0)), STORE, "vc"
     ) == (
-        f"No deletes are carried down: in the tenant's store, kube-system {STORE}, ConfigMap"
-        " kube-system/virtual-cluster-store is missing in it. Its kube-system is the one that was"
-        " synced before and its revision did not go back, so most likely somebody changed just"
-        " that; but a backup from before the ConfigMap was made looks the same. If nothing else is"
-        " missing in the tenant, run `kubectl vc confirm-deletes vc`, which makes the mark anew;"
-        " whatever the tenant lacks is then deleted in the super cluster."
+        f"Deletes are not synced to the super cluster: in the tenant's etcd, kube-system {STORE},"
+        " ConfigMap kube-system/virtual-cluster-store is missing in it. Its kube-system is the one"
+        " that was synced before, and its revision did not decrease. Most likely, another client"
+        " changed only this ConfigMap. A backup from before the ConfigMap was created looks the"
+        " same. If nothing else is missing in the tenant, run `kubectl vc confirm-deletes vc`,"
+        " which recreates the ConfigMap. Objects that the tenant lacks are then deleted in the"
+        " super cluster."
     )
 
 
@@ -133,7 +134,7 @@ async def test_a_tenant_without_a_kube_system_is_waited_for():
 async def test_the_super_namespace_of_kube_system_remembers_a_store_as_well():
     found, _, _, _ = watched(StoreRecord(), sight(uid=OTHER))
     await found.initialize(twin_uid=STORE, stamps=())
-    assert "another store" in found.problem
+    assert "not the etcd that was synced before" in found.problem
 
 
 async def test_an_epoch_as_far_ahead_as_may_be_is_counted_on():
@@ -163,7 +164,7 @@ async def test_the_watches_remember_a_higher_revision():
     await found.initialize(twin_uid=STORE, stamps=(0,))
     assert found.is_held
     assert "judged" in log
-    held = r"^deletes are held: the tenant's store is not the one we know$"
+    held = r"^deletes are held, because the tenant's etcd is not the known one$"
     with pytest.raises(NotReadyYet, match=held):
         found.check_not_held()
     with pytest.raises(NotReadyYet, match=held):
@@ -237,7 +238,7 @@ async def test_a_confirmation_of_an_intact_store_does_nothing():
 async def test_an_epoch_that_is_no_number_is_none(epoch):
     found, _, _, _ = watched(KNOWN, sight(epoch=epoch))
     await found.initialize(twin_uid=STORE, stamps=(0,))
-    assert "holds no number" in found.problem
+    assert "is no longer a number" in found.problem
     root = {"metadata": {"annotations": {wellknown.STORE_EPOCH: epoch}}}
     assert read_store_record(root, STORE) == StoreRecord(uid=STORE)
 

@@ -218,10 +218,10 @@ async def test_a_confirmation_that_could_not_be_written_is_for_that_store_alone(
     meant = pair.above.save()
     pair.above.restore(younger)
     await found.refresh()
-    assert found.problem.startswith("its revision is below ")
+    assert found.problem.startswith("its revision is lower than ")
     pair.replace()
     await found.refresh()
-    assert "another store" in found.problem
+    assert "not the etcd that was synced before" in found.problem
     pair.above.restore(meant, bump=100_000)
     await found.refresh()
     assert f"{store_guard.CONFIG_MAP} is missing" in found.problem
@@ -241,7 +241,7 @@ async def test_a_store_is_known_by_what_was_last_written(pair):
     newest = pair.above.save()
     pair.above.restore(old)
     await found.refresh()
-    assert found.problem.startswith("its revision is below ")
+    assert found.problem.startswith("its revision is lower than ")
     pair.above.restore(newest)
     await found.refresh()
     assert found.problem == ""

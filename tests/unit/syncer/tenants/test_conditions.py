@@ -25,8 +25,10 @@ def test_no_message_is_longer_than_a_condition_may_have(message: str):
 def test_targets_that_nobody_declared_are_named_with_what_to_do():
     (said, fine) = (conditions.build_targets_granted(missing=m, generation=1) for m in (["c9"], []))
     assert (said["status"], said["reason"]) == ("False", conditions.NO_SUCH_TARGET)
-    assert said["message"].startswith("There is no SuperCluster c9, which spec.targets names; join")
-    assert said["message"].endswith("or take it out.")
+    assert said["message"].startswith(
+        "There is no SuperCluster c9, which spec.targets names. Create"
+    )
+    assert said["message"].endswith("or remove it from spec.targets.")
     assert (fine["status"], fine["reason"]) == ("True", conditions.TARGETS_DECLARED)
 
 

@@ -89,7 +89,7 @@ def test_what_a_tenant_refused_is_tried_again_in_every_share_of_the_queue(
     for key in keys:
         world.link.queue.add_rate_limited(key)
     refusals = world.link.client.refused_writes
-    monkeypatch.setattr(refusals, "describe_refused", lambda: "writes of pods are refused: no")
+    monkeypatch.setattr(refusals, "describe_refused", lambda: "writes of pods are rejected: no")
     world.link._monitor_refusals()
     assert keys <= set(taken(world))
 
@@ -128,4 +128,4 @@ async def test_the_patrol_goes_round_all_sessions(
         await asyncio.sleep(0.05)
         rounds.cancel()
     assert seen[:2] == [world.session, far]
-    assert (said[0]["event"], said[0]["sessions"], said[0]["keys"]) == ("patrol.round", 2, 0)
+    assert (said[0]["event"], said[0]["sessions"], said[0]["keys"]) == ("resync.finished", 2, 0)

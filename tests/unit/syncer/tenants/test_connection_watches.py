@@ -175,7 +175,7 @@ async def test_what_a_tenant_refused_is_tried_by_a_few_and_by_all_once_it_takes_
     world = SessionWorld()
     link, session = world.link, world.session
     refusals, queue = link.client.refused_writes, link.queue
-    monkeypatch.setattr(refusals, "describe_refused", lambda: "writes of pods are refused: no")
+    monkeypatch.setattr(refusals, "describe_refused", lambda: "writes of pods are rejected: no")
     keys = [session.build_key("Pod", "web", f"p{number}") for number in range(5)]
     for key in keys:
         for _ in range(8):

@@ -231,7 +231,7 @@ async def test_a_pod_is_not_taken_away_whose_twin_is_another_one_by_now(is_anoth
     world.session.event_recorder.record = told  # type: ignore[method-assign]
     key = world.key("Pod", "web", "p")
     if is_another:
-        with pytest.raises(NotReadyYet, match="another one by now"):
+        with pytest.raises(NotReadyYet, match="was replaced"):
             await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)
     else:
         await pod_reconciler.reconcile_pod(registry.KINDS_BY_NAME["Pod"], key, world.session)

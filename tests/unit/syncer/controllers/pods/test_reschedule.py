@@ -157,7 +157,7 @@ async def test_what_is_there_after_all_keeps_the_seat_closed(split: SplitWorld):
     twin = split.far.get_super_store("Pod").list()[0].decode()
     gone(split)
     split.there.has("Pod", "p", twin)
-    with pytest.raises(NotReadyYet, match="there after all"):
+    with pytest.raises(NotReadyYet, match="exists"):
         await split.place()
     assert split.above.writes() == []
 

@@ -84,7 +84,7 @@ def test_an_agent_that_has_told_nothing_goes_straight(known):
         pod(8, status={"phase": "Pending"}),
         pod(8, status={"podIP": "10.2.0.5", "phase": "Failed"}),
     ],
-    ids=["on its way out", "new", "waits for its image", "evicted"],
+    ids=["being deleted", "new", "waits for its image", "evicted"],
 )
 def test_an_agent_that_cannot_be_called_is_none(known, away):
     known.pods.put(away, live=True)

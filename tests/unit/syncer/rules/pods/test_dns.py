@@ -81,7 +81,7 @@ def test_a_resolver_option_without_a_name_is_refused(option):
         dns.build_dns_config({"dnsPolicy": "None", "dnsConfig": own}, "web", RESOLVER)
     (problem,) = raised.value.problems
     assert (problem.rule, problem.path) == ("malformed", "spec.dnsConfig.options")
-    assert problem.text == "must have a name; correct the object"
+    assert problem.text == "must have a name. Correct the object"
 
 
 @pytest.mark.parametrize("field", ["nameservers", "searches"])
@@ -91,7 +91,7 @@ def test_a_resolver_list_of_anything_but_texts_is_refused(field, value):
         dns.build_dns_config({"dnsPolicy": "None", "dnsConfig": {field: value}}, "web", RESOLVER)
     (problem,) = raised.value.problems
     assert (problem.rule, problem.path) == ("unknown-field", f"spec.dnsConfig.{field}")
-    assert problem.text == "is not known to this version or malformed; leave it out"
+    assert problem.text == "is malformed, or not known to this version. Leave it out"
 
 
 def test_a_pods_own_resolver_settings_are_kept_beside_the_nodes_and_behind_ours():

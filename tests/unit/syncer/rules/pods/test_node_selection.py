@@ -465,7 +465,7 @@ ANYWHERE = expression(OWN, "Exists")
 )
 def test_what_would_be_long_to_compare_or_to_write_is_refused(spec):
     """Everybody waits for it, and each node that is named repeats the rest of its term."""
-    with pytest.raises(RejectedError, match="has more terms of affinity than are compared"):
+    with pytest.raises(RejectedError, match="has more terms of affinity than the syncer compares"):
         select_nodes(spec, labelled(100), "Standard")
 
 
@@ -473,5 +473,5 @@ def test_more_tolerations_than_are_compared_are_refused():
     """Before one of them is looked at."""
     taints = [TenantTaint(f"key-{number}", "", "NoSchedule") for number in range(4000)]
     spec = {"tolerations": [{"key": f"k-{number}"} for number in range(4000)]}
-    with pytest.raises(RejectedError, match="has more tolerations than are compared"):
+    with pytest.raises(RejectedError, match="has more tolerations than the syncer compares"):
         select_nodes(spec, labelled(1, *taints), "Standard")

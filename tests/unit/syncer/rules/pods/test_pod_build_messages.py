@@ -39,11 +39,14 @@ HOSTS = {"name": "A", "valueFrom": {"fieldRef": {"fieldPath": "status.hostIPs"}}
 DAEMON = {"kind": "DaemonSet", "name": "o", "uid": "u", "controller": True}
 LONG = "x" * 80
 NO_CLASS = (
-    f"names {'x' * 60}, which is not offered; leave it out, or use one that `kubectl get"
+    f"names {'x' * 60}, which is not offered. Leave it out, or use one that `kubectl get"
     " runtimeclass` lists"
 )
-NO_GROUP = "names a group, which is not offered; it is left out, and the pod is placed on its own"
-NO_ADDRESS = "would show the node's address, which is not shown here; leave it out"
+NO_GROUP = (
+    "names a group, and groups are not offered. The name is left out, and the pod is scheduled"
+    " alone"
+)
+NO_ADDRESS = "would show the node's address, which is hidden here. Leave it out"
 
 
 @pytest.mark.parametrize(
@@ -54,7 +57,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             (
                 "reserved-name",
                 "spec, a reference to Secret vc-token-abc,",
-                "uses a name that is reserved; choose another",
+                "uses a name that is reserved. Choose another",
             ),
         ),
         (
@@ -62,7 +65,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             (
                 "reference-name",
                 f"spec, a reference to Secret '../{'x' * 57}',",
-                "is none that an object can have; correct it",
+                "is not a valid object name. Correct it",
             ),
         ),
         (
@@ -70,7 +73,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             (
                 "volume-mount",
                 "spec.containers[main], the mount of sneaky,",
-                "names no volume of the pod; add the volume",
+                "does not name a volume of the pod. Add the volume",
             ),
         ),
         (
@@ -78,12 +81,16 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             (
                 "volume-mount",
                 "spec.initContainers[s], the mount of ,",
-                "names no volume of the pod; add the volume",
+                "does not name a volume of the pod. Add the volume",
             ),
         ),
         (
             {"readinessGates": [{"conditionType": f"example.com/{n}"} for n in range(17)]},
-            ("readiness-gates", "spec.readinessGates", "has 17 gates; 16 are offered"),
+            (
+                "readiness-gates",
+                "spec.readinessGates",
+                "has 17 gates, and the limit is 16. Use fewer",
+            ),
         ),
         *(
             (
@@ -91,7 +98,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
                 (
                     "readiness-gates",
                     "spec.readinessGates[1]",
-                    f"names {kind!r}; use a condition of a domain of your own",
+                    f"names {kind!r}. Use a condition with your own domain",
                 ),
             )
             for gate, kind in (
@@ -105,7 +112,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             (
                 "priority-class",
                 "spec.priorityClassName",
-                "is a class of the system; use a class of your own, or none",
+                "is a system class. Use a class of your own, or none",
             ),
         ),
         (
@@ -121,7 +128,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             (
                 "unknown-field",
                 "spec.dnsConfig.surprise",
-                "is not known to this version or malformed; leave it out",
+                "is malformed, or not known to this version. Leave it out",
             ),
         ),
         (
@@ -129,7 +136,7 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
             (
                 "host-name",
                 "spec.setHostnameAsFQDN",
-                "makes a host name of 74 characters; shorten it to 64",
+                "makes a host name of 74 characters. Shorten it to 64",
             ),
         ),
         (
@@ -138,8 +145,8 @@ NO_ADDRESS = "would show the node's address, which is not shown here; leave it o
                 "token-audience",
                 "spec.volumes[1].projected.sources[1].serviceAccountToken.audience",
                 (
-                    f"has {builtin_policy.MAX_AUDIENCE + 1} bytes; "
-                    f"use one of at most {builtin_policy.MAX_AUDIENCE}"
+                    f"has {builtin_policy.MAX_AUDIENCE + 1} bytes. Use one of at most"
+                    f" {builtin_policy.MAX_AUDIENCE}"
                 ),
             ),
         ),
@@ -178,7 +185,7 @@ def test_a_daemon_sets_pod_is_told_what_to_use():
         (
             "daemon-set",
             "metadata.ownerReferences",
-            "belongs to a DaemonSet, and those are not offered; use a Deployment",
+            "belongs to a DaemonSet, and DaemonSets are not offered. Use a Deployment",
         )
     ]
     assert pod_build.build_super_pod(
@@ -207,7 +214,7 @@ def notices(spec: dict[str, Any], **metadata: Any) -> list[tuple[str, str, str]]
             (
                 "toleration",
                 "spec.tolerations[1]",
-                "tolerates own, which is not offered; it is left out",
+                "tolerates own, which is not offered. The toleration is left out",
             ),
         ),
         (
@@ -215,7 +222,7 @@ def notices(spec: dict[str, Any], **metadata: Any) -> list[tuple[str, str, str]]
             (
                 "toleration",
                 "spec.tolerations[0]",
-                "tolerates every taint, which is not offered; it is left out",
+                "tolerates every taint, which is not offered. The toleration is left out",
             ),
         ),
         (
@@ -234,7 +241,7 @@ def test_what_is_changed_is_told_and_the_pod_is_made(spec, told):
 
 def test_reserved_keys_are_told_in_order():
     forged = {f"{wellknown.DOMAIN}/b": "x", f"{wellknown.DOMAIN}/a": "x", "fine": "x"}
-    text = "is reserved and left out; remove it"
+    text = "is reserved and left out. Remove it"
     assert notices({}, labels=forged, annotations=forged) == [
         ("reserved-key", f"metadata.annotations[{wellknown.DOMAIN}/{key}]", text) for key in "ab"
     ]
@@ -260,13 +267,13 @@ def test_how_much_is_too_much_is_said():
         *size_limits.check_written_size({"a": [{"b": [0] * 20_000}]}),
     ]
     assert [(each.rule, each.path, each.text) for each in found] == [
-        ("too-large", "spec", "names 2001 objects, and 2000 are carried; name fewer"),
+        ("too-large", "spec", "names 2001 objects, and the limit is 2000. Use fewer"),
         (
             "too-large",
             "spec",
-            "has 50001 terms of affinity to compare with 2 namespaces; use fewer",
+            "has 50001 terms of affinity to compare with 2 namespaces. Use fewer",
         ),
-        ("too-large", "spec", "has 20001 parts, and 20000 are carried; use several pods"),
+        ("too-large", "spec", "has 20001 parts, and the limit is 20000. Use several pods"),
     ]
     assert size_limits.check_written_size({"a": [0] * 20_000, "b": "text", "c": {"d": {}}}) == []
 

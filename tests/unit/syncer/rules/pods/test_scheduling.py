@@ -41,9 +41,9 @@ def refused(spec: dict[str, Any]) -> list[tuple[str, str, str]]:
 
 # --- nodes ----------------------------------------------------------------------------------------
 
-UNKNOWN = "names node-9, which is none of this cluster's nodes; leave it out"
+UNKNOWN = "names node-9, which is not a node of this cluster. Leave it out"
 HIDDEN = (
-    "uses the node label node-role.kubernetes.io/worker, which is not shown here; use one that"
+    "uses the node label node-role.kubernetes.io/worker, which is hidden here. Use one that"
     " `kubectl get nodes --show-labels` lists"
 )
 NINTH = {"matchFields": [{**NODE, "values": ["node-1", "node-9"]}]}

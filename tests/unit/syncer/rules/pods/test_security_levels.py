@@ -201,7 +201,7 @@ def test_pods_of_daemon_sets_are_refused_where_the_policy_says_so(kind):
     if kind == "ReplicaSet":
         assert built({}, refusing, ownerReferences=[owner])
         return
-    with pytest.raises(RejectedError, match="use a Deployment"):
+    with pytest.raises(RejectedError, match="Use a Deployment"):
         built({}, refusing, ownerReferences=[owner])
 
 
@@ -248,5 +248,5 @@ def test_a_driver_that_is_not_offered_is_refused_with_those_that_are():
     (problem,) = raised.value.problems
     assert problem.path == "spec.volumes[0].csi.driver"
     assert problem.text == (
-        "must not be 'strange.example'; use a driver of inline.example, other.example"
+        "must not be 'strange.example'. Use a driver of inline.example, other.example"
     )

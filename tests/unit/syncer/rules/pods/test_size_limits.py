@@ -27,7 +27,7 @@ def test_a_pod_of_many_parts_is_refused_and_one_with_a_thousand_variables_is_not
     env = [{"name": f"V{number}", "value": "1"} for number in range(1000)]
     pod_build.build_super_pod(pod(containers=containers(1, env=env)), FACTS)
     said = refused(containers=containers(21, env=env))
-    assert "has 21021 parts, and 20000 are carried" in said
+    assert "has 21021 parts, and the limit is 20000" in said
 
 
 def too_large(text: str) -> list[RejectionProblem]:
@@ -37,15 +37,15 @@ def too_large(text: str) -> list[RejectionProblem]:
 def test_what_is_just_small_enough_is_carried():
     most = {"a": [{}] * 19_000, "b": {"c": [["x", 7]] * 333, "d": "text"}, "e": ["y"]}
     assert size_limits.check_written_size(most) == []
-    text = "has 20001 parts, and 20000 are carried; use several pods"
+    text = "has 20001 parts, and the limit is 20000. Use several pods"
     assert size_limits.check_written_size({**most, "e": ["y", {"f": {"g": "z"}}]}) == too_large(
         text
     )
     assert size_limits.check_reference_count(2000) == []
-    text = "names 2001 objects, and 2000 are carried; name fewer"
+    text = "names 2001 objects, and the limit is 2000. Use fewer"
     assert size_limits.check_reference_count(2001) == too_large(text)
     assert size_limits.check_affinity_size(1000, 100) == []
-    text = "has 1000 terms of affinity to compare with 101 namespaces; use fewer"
+    text = "has 1000 terms of affinity to compare with 101 namespaces. Use fewer"
     assert size_limits.check_affinity_size(1000, 101) == too_large(text)
 
 
