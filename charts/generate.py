@@ -3,8 +3,9 @@
 RBAC comes from the components' access tables, the chart's README from its values, the users' page
 of kinds from the syncer's verdict tables.
 
-Owns: the generated files. Must not know: why a component wants something, which its table says.
-Hazard: what is written here is all that a component may do; a file edited by hand is overwritten.
+Owns the generated files. Must not know why a component needs a permission, which is in its table.
+Hazard: the tables must be complete, because a component has no other permissions. A file that was
+edited by hand is overwritten.
 """
 
 import argparse
@@ -154,7 +155,7 @@ def _build_cluster_role(
 
 
 def _build_header(table: str) -> str:
-    return f"# Written by `python -m charts.generate` from {table}; change it there.\n"
+    return f"# Written by `python -m charts.generate` from {table}. Change it there.\n"
 
 
 def _format_rule(row: RbacRule) -> str:

@@ -115,7 +115,7 @@ def _get_data_root() -> Traversable:
 def _check_minor(minor: str) -> None:
     if minor not in list_minors():
         raise UnknownMinorError(
-            f"Kubernetes {minor!r} is not known here; known are {', '.join(list_minors())}"
+            f"Kubernetes {minor!r} is not known here. Known are {', '.join(list_minors())}"
         )
 
 

@@ -28,7 +28,7 @@ def _build_super_rules() -> Iterator[RbacRule]:
             kind.resource.group,
             (kind.resource.plural,),
             (*_WATCH_VERBS, "create", *_UPDATE_VERBS[kind.update_method], "delete"),
-            f"Twins of tenant objects: {kind.resource.kind}.",
+            f"Writes twins of tenant objects: {kind.resource.kind}.",
         )
 
 
@@ -38,14 +38,14 @@ def _build_tenant_rules() -> Iterator[RbacRule]:
             kind.resource.group,
             (kind.resource.plural,),
             (*_WATCH_VERBS, *_get_tenant_verbs(kind)),
-            f"Read to carry it down: {kind.resource.kind}.",
+            f"Reads objects that are synced to the super cluster: {kind.resource.kind}.",
         )
         if kind.direction is SyncDirection.DOWN_UP:
             yield RbacRule(
                 kind.resource.group,
                 (f"{kind.resource.plural}/status",),
                 ("patch",),
-                f"What the super cluster says about it goes up: {kind.resource.kind}.",
+                f"Writes the status that is synced back to the tenant: {kind.resource.kind}.",
             )
 
 
@@ -64,14 +64,16 @@ def _build_mirror_rules(verbs: tuple[str, ...], why: str) -> Iterator[RbacRule]:
         "apiextensions.k8s.io",
         ("customresourcedefinitions",),
         _WATCH_VERBS,
-        "Whether a kind that comes with a CRD is served at all.",
+        "Checks whether a kind that comes with a CRD is served.",
         names=definitions,
     )
 
 
 SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
     *_build_super_rules(),
-    *_build_mirror_rules(_WATCH_VERBS, "Shown to tenants as far as their policies say"),
+    *_build_mirror_rules(
+        _WATCH_VERBS, "Reads objects that are shown to tenants if their policies allow it"
+    ),
     RbacRule(
         "",
         ("persistentvolumes",),
@@ -83,72 +85,72 @@ SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
         "",
         ("pods/status",),
         ("patch",),
-        "Conditions of readiness gates are a tenant's to set.",
+        "Sets conditions of readiness gates, which belong to the tenant.",
     ),
     RbacRule(
         "",
         ("pods/ephemeralcontainers", "pods/resize"),
         ("patch",),
-        "A tenant debugs and resizes pods that run.",
+        "Debugs and resizes running pods for the tenant.",
     ),
     RbacRule(
         "",
         ("serviceaccounts",),
         ("list", "watch", "create", "patch"),
-        "One powerless account in each super namespace.",
+        "Keeps one account without rights in each super namespace.",
     ),
+    RbacRule("", ("nodes",), _WATCH_VERBS, "Reads nodes to show them as virtual nodes."),
     RbacRule(
-        "", ("nodes",), _WATCH_VERBS, "Virtual nodes show the nodes that a tenant's pods run on."
+        "", ("events",), ("list", "watch"), "Reads Events about twins to copy them to the tenant."
     ),
-    RbacRule("", ("events",), ("list", "watch"), "Events about twins are told in the tenant."),
     RbacRule(
         "networking.k8s.io",
         ("ipaddresses",),
         ("list", "watch"),
-        "Addresses of a slice that others have are kept free in the tenant.",
+        "Reads Services to reserve addresses of a service range that other owners use.",
     ),
     RbacRule(
         "networking.k8s.io",
         ("servicecidrs",),
         ("list", "watch"),
-        "Addresses of the super cluster are taken out of network policies and endpoints.",
+        "Reads addresses of the super cluster to remove them from network policies and endpoints.",
     ),
     RbacRule(
         "tenancy.x-k8s.io",
         ("virtualclusters",),
         ("list", "watch", "patch"),
-        "Tenants are declared here; patch takes a confirmation off once it was used.",
+        "Reads tenants, and removes a used confirmation (patch).",
     ),
     RbacRule(
         "tenancy.x-k8s.io",
         ("virtualclusters/status",),
         ("patch",),
-        "The conditions Synced and DeletesHeld, by server-side apply.",
+        "Writes the conditions Synced and DeletesHeld by server-side apply.",
     ),
     RbacRule(
         "tenancy.x-k8s.io",
         ("tenantpolicies",),
         ("list", "watch"),
-        "What each tenant may ask for.",
+        "Reads the policy of each tenant.",
     ),
     RbacRule(
         "tenancy.x-k8s.io",
         ("superclusters",),
         ("list", "watch", "patch"),
-        "Which other clusters there are; their Secrets are read in the components' namespace. Patch"
-        " takes a confirmation off once it was used.",
+        "Reads targets, and their Secrets in the components' namespace. Removes a used"
+        " confirmation (patch).",
     ),
     RbacRule(
         "tenancy.x-k8s.io",
         ("superclusters/status",),
         ("patch",),
-        "The conditions Followed and LossesHeld, by server-side apply.",
+        "Writes the conditions Followed and LossesHeld by server-side apply.",
     ),
     RbacRule(
         "coordination.k8s.io",
         ("leases",),
         ("get", "create", "update"),
-        "One syncer at a time.",
+        "Elects the leader.",
         namespaced=True,
     ),
 )
@@ -182,30 +184,32 @@ TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
         "",
         ("persistentvolumes",),
         (*_WATCH_VERBS, "create", "update", "patch", "delete"),
-        "The volumes of claims are shown; those of the tenant's own are read and named a claim.",
+        "Writes the volumes of claims. Reads the tenant's own volumes and names a claim in them.",
     ),
-    RbacRule("", ("persistentvolumes/status",), ("patch",), "And how they are."),
-    RbacRule("", ("pods/binding",), ("create",), "A pod is bound to the node its twin runs on."),
+    RbacRule("", ("persistentvolumes/status",), ("patch",), "Writes their status."),
+    RbacRule("", ("pods/binding",), ("create",), "Binds a pod to the node that runs its twin."),
     RbacRule(
         "",
         ("pods/eviction",),
         ("create",),
-        "Pods leave a super cluster that is granted no more, as their budgets let them.",
+        "Evicts pods from a target that is no longer granted, within their disruption budgets.",
     ),
-    RbacRule("", ("configmaps",), ("create",), "The ConfigMap by which the store is known again."),
+    RbacRule(
+        "", ("configmaps",), ("create",), "Keeps the ConfigMap that identifies the tenant's etcd."
+    ),
     RbacRule(
         "",
         ("configmaps",),
         ("patch",),
-        "Its epoch is counted up.",
+        "Increments its epoch.",
         names=(CONFIG_MAP,),
     ),
-    RbacRule("", ("serviceaccounts",), _WATCH_VERBS, "Pods run as these."),
+    RbacRule("", ("serviceaccounts",), _WATCH_VERBS, "Reads the ServiceAccounts of pods."),
     RbacRule(
         "",
         ("serviceaccounts/token",),
         ("create",),
-        "Pods get tokens of their own cluster's API.",
+        "Requests tokens of the tenant's API for pods.",
     ),
     RbacRule(
         "",
@@ -213,19 +217,20 @@ TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
         (*_WATCH_VERBS, "create", "patch", "delete"),
         "The nodes that pods run on are shown here.",
     ),
-    RbacRule("", ("nodes/status",), ("patch",), "And how they are."),
+    RbacRule("", ("nodes/status",), ("patch",), "Writes their status."),
     RbacRule(
         "networking.k8s.io",
         ("ipaddresses",),
         ("list", "watch", "create", "delete"),
-        "Addresses that are taken below are reserved.",
+        "Reserves addresses that are used in the super cluster.",
     ),
     RbacRule(
         "coordination.k8s.io",
         ("leases",),
         ("create", "patch"),
-        "Since when a node's cluster answers, renewed with each answer, where a node stands for a"
-        " whole other cluster.",
+        "Renews the Lease of a node that represents a target, while the target answers.",
     ),
-    RbacRule("", ("events",), ("get", "create", "patch"), "What became of an object, and why."),
+    RbacRule(
+        "", ("events",), ("get", "create", "patch"), "Posts Events about the sync of an object."
+    ),
 )

@@ -29,7 +29,7 @@ WATCH_RESTARTS = Counter(
 )
 WATCH_EVENTS = Counter(
     "vc_watch_events",
-    "Events taken from watches, by side and resource.",
+    "Events received from watches, by side and resource.",
     ["side", "resource"],
 )
 CACHED_OBJECTS = Gauge(
@@ -38,27 +38,31 @@ CACHED_OBJECTS = Gauge(
     ["side", "resource"],
 )
 
-_QUEUE_DEPTH = Gauge("workqueue_depth", "Keys that wait for a turn.", ["name"])
-_QUEUE_ADDS = Counter("workqueue_adds", "Keys that began to wait.", ["name"])
-_QUEUE_RETRIES = Counter("workqueue_retries", "Keys put back with their own delay.", ["name"])
+_QUEUE_DEPTH = Gauge("workqueue_depth", "Number of keys that wait in the queue.", ["name"])
+_QUEUE_ADDS = Counter("workqueue_adds", "Number of keys added to the queue.", ["name"])
+_QUEUE_RETRIES = Counter(
+    "workqueue_retries", "Number of keys added again with their own delay.", ["name"]
+)
 _QUEUE_WAIT = Histogram(
     "workqueue_queue_duration_seconds",
-    "From the wish to the work.",
+    "Seconds that a key waited in the queue.",
     ["name"],
     buckets=_FAST_BUCKETS,
 )
 _QUEUE_WORK = Histogram(
     "workqueue_work_duration_seconds",
-    "How long a key was worked on.",
+    "Seconds that a key was processed.",
     ["name"],
     buckets=_FAST_BUCKETS,
 )
 _QUEUE_UNFINISHED = Gauge(
-    "workqueue_unfinished_work_seconds", "Age of the keys in work, added up.", ["name"]
+    "workqueue_unfinished_work_seconds",
+    "Sum of the ages of the keys in process, in seconds.",
+    ["name"],
 )
 _QUEUE_LONGEST = Gauge(
     "workqueue_longest_running_processor_seconds",
-    "Age of the key that has been in work for longest.",
+    "Age of the oldest key in process, in seconds.",
     ["name"],
 )
 _RECONCILES = Counter(
@@ -73,60 +77,64 @@ _RECONCILE_ERRORS = Counter(
 )
 _RECONCILE_TIME = Histogram(
     "controller_runtime_reconcile_time_seconds",
-    "How long a reconcile took.",
+    "Duration of a reconcile in seconds.",
     ["controller"],
     buckets=_FAST_BUCKETS,
 )
 _RECONCILERS = Gauge(
-    "controller_runtime_max_concurrent_reconciles", "Workers there are.", ["controller"]
+    "controller_runtime_max_concurrent_reconciles", "Number of workers.", ["controller"]
 )
 _RECONCILERS_BUSY = Gauge(
-    "controller_runtime_active_workers", "Workers that have a key in hand.", ["controller"]
+    "controller_runtime_active_workers", "Number of workers that process a key.", ["controller"]
 )
-LEADER = Gauge("leader_election_master_status", "1 while this process holds the Lease.", ["name"])
+LEADER = Gauge(
+    "leader_election_master_status", "1 if this process holds the Lease, otherwise 0.", ["name"]
+)
 _SYNC_LAG = Histogram(
     "vc_sync_lag_seconds",
-    "From an event's arrival to the answer of the write it led to, retries and waits included.",
+    "Seconds from an event's arrival to the answer of the resulting write, with retries and waits.",
     ["direction", "kind"],
     buckets=_LAG_BUCKETS,
 )
 _DRIFT_REPAIRED = Counter(
     "vc_drift_repaired",
-    "Writes that undid what somebody else had done to an object, by the side of the object.",
+    "Writes that undid a change by another client, by the side of the object.",
     ["side", "kind"],
 )
 _TARGETS = Gauge(
     "vc_targets",
-    "Other super clusters of which a condition is true: declared, not_followed, away, losses_held.",
+    "Targets with a true condition: declared, not_connected, unreachable, losses_held.",
     ["condition"],
 )
 _TENANTS = Gauge(
     "vc_tenants",
-    "Tenants of which a condition is true: declared, engaged, unreachable, refusing, deletes_held.",
+    "Tenants with a true condition: declared, connected, unreachable, refusing, deletes_held.",
     ["condition"],
 )
 _CERTIFICATE_EXPIRY = Gauge(
     "vc_certificate_expiry_timestamp_seconds",
-    "When the first certificate of this name ends, of all tenants or of the component itself.",
+    "Time at which the first certificate of this name expires, of all tenants or of the component.",
     ["certificate"],
 )
 _CERTIFICATE_RENEWAL = Gauge(
     "vc_certificate_renewal_timestamp_seconds",
-    "When the first certificate of this name is due for renewal; authorities are not renewed.",
+    "Time at which the first certificate of this name is due for renewal. CAs are not renewed.",
     ["certificate"],
 )
 LOOP_LAG = Histogram(
     "vc_event_loop_lateness_seconds",
-    "How late a timer of the event loop rang, looked at once a second.",
+    "Delay of a timer of the event loop in seconds, measured once a second.",
     buckets=(0.001, 0.002, 0.005, 0.01, 0.02, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5),
 )
 DIFFS_PARKED = Counter(
     "vc_diffs_parked",
-    "Differences left alone after the same write was made five times, by side of the write.",
+    "Differences that are left unchanged after five equal writes, by side of the write.",
     ["side"],
 )
 EVENTS_DROPPED = Counter(
-    "vc_events_dropped", "Kubernetes Events given up, by reason: full or refused.", ["reason"]
+    "vc_events_dropped",
+    "Kubernetes Events that were dropped, by reason: full or refused.",
+    ["reason"],
 )
 
 RESULTS = ("success", "requeue_after", "wait", "conflict", "requeue", "error")

@@ -22,45 +22,45 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "",
         ("nodes/proxy",),
         ("get", "create"),
-        "Kubelets hand out their list of pods, logs, exec, attach and port-forward for nothing"
-        " less; which of it a tenant gets, the agent's gate decides.",
+        "Lists pods and opens logs, exec, attach and port-forward at kubelets, which require"
+        " nodes/proxy. The agent checks which pods a tenant may access.",
         enabled_by=KUBELET_UPSTREAM_VALUES,
     ),
     RbacRule(
         "",
         ("nodes/metrics", "nodes/stats"),
         ("get",),
-        "Kubelets hand out figures for these alone, nodes/proxy does not stand for them; a tenant"
-        " gets those of its own pods.",
+        "Reads metrics of kubelets, which nodes/proxy does not cover. A tenant gets those of its"
+        " own pods.",
         enabled_by=KUBELET_UPSTREAM_VALUES,
     ),
     RbacRule(
         "",
         ("pods",),
         ("list",),
-        "Reads which pods are on its node, where the kubelet's certificate does not verify; RBAC"
-        " cannot say which node.",
+        "Reads the pods of its node if the kubelet's certificate does not verify. RBAC cannot"
+        " limit this to one node.",
         enabled_by=API_SERVER_UPSTREAM_VALUES,
     ),
     RbacRule(
         "",
         ("pods/log",),
         ("get",),
-        "Reads logs there; which pods a tenant gets, the agent's gate decides.",
+        "Reads logs. The agent checks which pods a tenant may access.",
         enabled_by=API_SERVER_UPSTREAM_VALUES,
     ),
     RbacRule(
         "",
         ("pods/attach", "pods/exec", "pods/portforward"),
         ("get", "create"),
-        "Opens streams there: POST is create, and a WebSocket's GET is both.",
+        "Opens streams. POST is the verb create, and a WebSocket's GET needs both verbs.",
         enabled_by=API_SERVER_UPSTREAM_VALUES,
     ),
     RbacRule(
         "",
         ("events",),
         ("create",),
-        "Says on its own pod which way it goes, and why.",
+        "Posts Events on its own pod about its upstream mode.",
         namespaced=True,
         enabled_by=API_SERVER_UPSTREAM_VALUES,
     ),
@@ -68,7 +68,7 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "",
         ("configmaps",),
         ("get", "watch"),
-        "Which calls each tenant's policy lets through is written there by vc-manager.",
+        "Reads which calls each tenant's policy allows, written by vc-manager.",
         names=(wellknown.AGENT_ACCESS,),
         namespaced=True,
     ),
@@ -76,20 +76,20 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "certificates.k8s.io",
         ("certificatesigningrequests",),
         ("create", "get"),
-        "Asks for its own serving certificate and fetches it.",
+        "Requests its own serving certificate and fetches it.",
     ),
     RbacRule(
         "authentication.k8s.io",
         ("tokenreviews",),
         ("create",),
-        "Asks whose a token is that is shown for the agent's metrics.",
+        "Reviews the tokens of clients that read the agent's metrics.",
         enabled_by=SECURE_METRICS_VALUES,
     ),
     RbacRule(
         "authorization.k8s.io",
         ("subjectaccessreviews",),
         ("create",),
-        "Asks whether its holder may read metrics.",
+        "Reviews whether such a client may read metrics.",
         enabled_by=SECURE_METRICS_VALUES,
     ),
 )
@@ -105,7 +105,7 @@ _READ_PODS_RULE = RbacRule(
     "",
     ("pods",),
     ("list",),
-    "Reads the one pod that a call means; RBAC cannot say whose pods.",
+    "Reads the one pod of a call. RBAC cannot limit this to the pods of tenants.",
 )
 
 

@@ -98,7 +98,7 @@ def parse_settings(
         if not getattr(given, name):
             parser.error(f"--{name.replace('_', '-')} is not set, and neither is its environment")
     if bool(given.tls_cert_file) != bool(given.tls_private_key_file):
-        parser.error("--tls-cert-file and --tls-private-key-file go together")
+        parser.error("--tls-cert-file and --tls-private-key-file must be used together")
     static = None
     if given.tls_cert_file:
         static = StaticCertificate(
@@ -142,7 +142,7 @@ def _parse_target(parser: argparse.ArgumentParser, given: argparse.Namespace) ->
         url = urlsplit(given.target_server)
         port = url.port or 443
     except ValueError:
-        parser.error("--target-server is no URL")
+        parser.error("--target-server is not a URL")
     is_bare = not (url.username or url.query or url.fragment)
     if url.scheme != "https" or not url.hostname or not is_bare:
         parser.error("--target-server must be a URL like https://10.0.0.5:6443")
@@ -166,8 +166,7 @@ def _build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
     """Return the parser. A default that is text is parsed like a flag."""
     parser = argparse.ArgumentParser(
         prog="vn-agent",
-        description="Answers the kubelet calls of tenant API servers for the pods of one node, or"
-        " of one other cluster.",
+        description="Answers kubelet calls of tenants for the pods of a node, or of a target.",
     )
 
     def add_flag(flag: str, variable: str, default: str | float | Path, about: str) -> None:
@@ -180,73 +179,99 @@ def _build_parser(environment: Mapping[str, str]) -> argparse.ArgumentParser:
             help=f"{about} (${variable}; default: {default or 'none'})",
         )
 
-    add_flag("--listen-host", "LISTEN_HOST", "", "address to listen on, if not the pod's")
-    add_flag("--port", "PORT", wellknown.AGENT_PORT, "port for tenant API servers")
-    add_flag("--health-port", "HEALTH_PORT", HEALTH_PORT, "plain port of /healthz and /readyz")
-    about = "TLS port of /metrics, for bearer tokens; 0: without either, on the health port"
-    add_flag("--metrics-port", "METRICS_PORT", METRICS_PORT, about)
-    add_flag("--pod-name", "POD_NAME", "", "our pod's name")
+    add_flag("--listen-host", "LISTEN_HOST", "", "Address to listen on (default: the pod's)")
+    add_flag("--port", "PORT", wellknown.AGENT_PORT, "Port for tenant API servers")
     add_flag(
-        "--pod-namespace", "POD_NAMESPACE", "", "its namespace, where vc-manager writes for us"
+        "--health-port", "HEALTH_PORT", HEALTH_PORT, "Port of /healthz and /readyz, without TLS"
     )
-    add_flag("--pod-uid", "POD_UID", "", "its UID, for Events on it")
-    add_flag("--pod-ip", "POD_IP", "", "our pod's address, which the certificate names")
-    add_flag("--node-name", "NODE_NAME", "", "our node's name")
+    about = (
+        "TLS port of /metrics, for bearer tokens. With 0, metrics are on the health port without"
+        " TLS and tokens"
+    )
+    add_flag("--metrics-port", "METRICS_PORT", METRICS_PORT, about)
+    add_flag("--pod-name", "POD_NAME", "", "Name of the agent's pod")
+    add_flag(
+        "--pod-namespace",
+        "POD_NAMESPACE",
+        "",
+        "Namespace of the agent's pod, in which vc-manager writes for agents",
+    )
+    add_flag("--pod-uid", "POD_UID", "", "UID of the agent's pod, for Events on it")
+    add_flag("--pod-ip", "POD_IP", "", "Address of the agent's pod, for its certificate")
+    add_flag("--node-name", "NODE_NAME", "", "Name of the agent's node")
     parser.add_argument(
         "--upstream",
         type=UpstreamSetting,
         metavar="{auto,kubelet,apiserver}",
         default=environment.get("UPSTREAM") or UpstreamSetting.AUTO.value,
-        help="the way to the node's pods; to a target's, auto is apiserver ($UPSTREAM; default:"
-        " auto)",
+        help="Upstream mode for the node's pods. For a target's pods, auto is apiserver ($UPSTREAM,"
+        " default: auto)",
     )
     parser.add_argument(
         "--client-ca-file",
         type=Path,
         default=environment.get("CLIENT_CA_FILE") or None,
-        help="authority of the tenants' identities; required ($CLIENT_CA_FILE)",
+        help="CA of the tenants' client certificates, required ($CLIENT_CA_FILE)",
     )
-    add_flag("--kubelet-host", "HOST_IP", "", "address of this node's kubelet")
-    add_flag("--kubelet-port", "KUBELET_PORT", kubelet.KUBELET_PORT, "port of kubelets")
+    add_flag("--kubelet-host", "HOST_IP", "", "Address of this node's kubelet")
+    add_flag("--kubelet-port", "KUBELET_PORT", kubelet.KUBELET_PORT, "Port of kubelets")
     add_flag(
-        "--kubelet-server-name", "KUBELET_SERVER_NAME", "", "name in its certificate, if not that"
+        "--kubelet-server-name",
+        "KUBELET_SERVER_NAME",
+        "",
+        "Name in the kubelet's certificate, if not its address",
     )
     add_flag(
         "--kubelet-ca-file",
         "KUBELET_CA_FILE",
         _ACCOUNT_DIRECTORY / "ca.crt",
-        "authority of kubelets",
+        "CA of kubelets",
     )
-    add_flag("--token-file", "TOKEN_FILE", _ACCOUNT_DIRECTORY / "token", "our bound token")
-    add_flag("--api-host", "KUBERNETES_SERVICE_HOST", "", "super API server")
-    add_flag("--api-port", "KUBERNETES_SERVICE_PORT", 443, "its port")
-    add_flag("--api-ca-file", "API_CA_FILE", _ACCOUNT_DIRECTORY / "ca.crt", "its authority")
-    about = "URL of another cluster's API server, whose pods are served and not a node's"
+    add_flag("--token-file", "TOKEN_FILE", _ACCOUNT_DIRECTORY / "token", "Bound token of the agent")
+    add_flag("--api-host", "KUBERNETES_SERVICE_HOST", "", "Host of the super cluster's API server")
+    add_flag("--api-port", "KUBERNETES_SERVICE_PORT", 443, "Port of the super cluster's API server")
+    add_flag("--api-ca-file", "API_CA_FILE", _ACCOUNT_DIRECTORY / "ca.crt", "CA of that API server")
+    about = "URL of a target's API server. The agent then serves the target's pods, not a node's"
     add_flag("--target-server", "TARGET_SERVER", "", about)
-    about = "name in that server's certificate, if not the URL's"
+    about = "Name in that server's certificate, if not in the URL"
     add_flag("--target-server-name", "TARGET_SERVER_NAME", "", about)
-    add_flag("--target-registration", "TARGET_REGISTRATION", "", "UID of its SuperCluster")
-    add_flag("--target-ca-file", "TARGET_CA_FILE", _TARGET_DIRECTORY / "ca.crt", "its authority")
-    about = "authority of its kubelets, where they are asked"
+    add_flag("--target-registration", "TARGET_REGISTRATION", "", "UID of the target's SuperCluster")
+    add_flag(
+        "--target-ca-file", "TARGET_CA_FILE", _TARGET_DIRECTORY / "ca.crt", "CA of that API server"
+    )
+    about = "CA of the target's kubelets, if the agent connects to them"
     ca_file = _TARGET_DIRECTORY / "kubelet-ca.crt"
     add_flag("--target-kubelet-ca-file", "TARGET_KUBELET_CA_FILE", ca_file, about)
     add_flag(
-        "--target-token-file", "TARGET_TOKEN_FILE", _TARGET_DIRECTORY / "token", "our token there"
+        "--target-token-file",
+        "TARGET_TOKEN_FILE",
+        _TARGET_DIRECTORY / "token",
+        "Token of the agent in the target",
     )
     parser.add_argument(
-        "--tls-cert-file", type=Path, help="serve this certificate instead of asking for one"
+        "--tls-cert-file", type=Path, help="Serving certificate to use instead of requesting one"
     )
-    parser.add_argument("--tls-private-key-file", type=Path, help="the key that belongs to it")
-    add_flag("--max-streams", "MAX_STREAMS", MAX_STREAMS, "streams in all")
+    parser.add_argument("--tls-private-key-file", type=Path, help="Key of that certificate")
+    add_flag("--max-streams", "MAX_STREAMS", MAX_STREAMS, "Maximum number of streams")
     add_flag(
         "--max-streams-per-tenant",
         "MAX_STREAMS_PER_TENANT",
         MAX_STREAMS_PER_TENANT,
-        "of one tenant",
+        "Maximum number of streams of one tenant",
     )
     usual = RelayDeadlines()
     idle, total = usual.idle_seconds, usual.total_seconds
-    add_flag("--stream-idle-seconds", "STREAM_IDLE_SECONDS", idle, "end a stream without a byte")
-    add_flag("--stream-total-seconds", "STREAM_TOTAL_SECONDS", total, "end any stream")
-    add_flag("--log-level", "LOG_LEVEL", "INFO", "DEBUG, INFO, WARNING or ERROR")
+    add_flag(
+        "--stream-idle-seconds",
+        "STREAM_IDLE_SECONDS",
+        idle,
+        "Seconds after which a stream without a byte ends",
+    )
+    add_flag(
+        "--stream-total-seconds",
+        "STREAM_TOTAL_SECONDS",
+        total,
+        "Seconds after which any stream ends",
+    )
+    add_flag("--log-level", "LOG_LEVEL", "INFO", "Log level: DEBUG, INFO, WARNING or ERROR")
     return parser

@@ -97,7 +97,7 @@ class TenantCounts:
         register_tenant_counts(
             {
                 "declared": self.count_declared,
-                "engaged": self.count_engaged,
+                "connected": self.count_engaged,
                 "unreachable": self.count_unreachable,
                 "refusing": self.count_refusing,
                 "deletes_held": self.count_deletes_held,
@@ -137,8 +137,8 @@ class TargetCounts:
         register_target_counts(
             {
                 "declared": self.count_declared,
-                "not_followed": self.count_not_followed,
-                "away": self.count_unreachable,
+                "not_connected": self.count_not_followed,
+                "unreachable": self.count_unreachable,
                 "losses_held": self.count_losses_held,
             }
         )

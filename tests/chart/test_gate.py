@@ -81,7 +81,7 @@ async def test_the_syncer_writes_in_the_namespaces_of_tenants_and_nowhere_else(s
     places = ["kube-system", "default", NAMESPACE, stage.own.root] if is_namespaced else []
     for namespace in places:
         told = await refused(await attempt(stage, write, namespace, was=own, becomes=own))
-        assert f"{namespace} is none" in told
+        assert f"{namespace} is not one" in told
     home = stage.namespace(stage.own)
     await (await attempt(stage, write, home, was=own, becomes=own))()
 

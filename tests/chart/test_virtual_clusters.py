@@ -210,7 +210,7 @@ async def test_our_finalizer_is_taken_off_by_the_manager_or_by_right(server, sta
     async with Client(plane.endpoint_for(user)) as owner:
         for left in ((), ("example.com/own",)):
             told = await refused(lambda e=left: take_off(owner, *e), "virtual-cluster-finalizer")
-            assert "goes when vc-manager has removed" in told
+            assert "when all objects of the tenant are deleted" in told
         await take_off(owner, wellknown.FINALIZER)  # one of his own
         await take_off(owner, wellknown.FINALIZER, "example.com/own", labels={"a": "b"})
         await owner.delete(VIRTUAL_CLUSTERS, name, namespace="default")

@@ -33,9 +33,9 @@ _VALUES = {
         wellknown.MANAGER,
     },
     ("vc_tenants", "condition"): {
-        *("declared", "engaged", "unreachable", "refusing", "deletes_held"),
+        *("declared", "connected", "unreachable", "refusing", "deletes_held"),
     },
-    ("vc_targets", "condition"): {"declared", "not_followed", "away", "losses_held"},
+    ("vc_targets", "condition"): {"declared", "not_connected", "unreachable", "losses_held"},
     ("vc_agent_sessions_total", "result"): {each.value for each in (*RefusalReason, *StreamEnd)},
 }
 """Closed sets that alerts select from."""

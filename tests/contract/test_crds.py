@@ -123,7 +123,7 @@ def test_enumerations_have_the_same_values(resource, field, view):
 def test_the_phases_that_the_definition_lists_are_those_that_are_written():
     """`Updating` was listed, and nothing wrote it."""
     said = schema(VIRTUAL_CLUSTERS, "status", "phase")["description"]
-    listed = re.search(r"One of ([A-Za-z, ]+)\.", said)
+    listed = re.search(r"Values: ([A-Za-z, ]+)\.", said)
     assert listed
     returned = {
         node.value.elts[0].value

@@ -94,8 +94,8 @@ def test_a_call_is_switched_off_and_on(
     edit(super_cluster, access={name: False})
     try:
         refused = until(lambda: (done := call(user)).code and done, f"{name} is refused")
-        said = f"{name} is switched off for this cluster: spec.access.{name} of its TenantPolicy"
-        assert f"{said} '{POLICY}' is false; ask whoever runs the super cluster" in refused.err
+        said = f"{name} is disabled for this cluster: spec.access.{name} of its TenantPolicy"
+        assert f"{said} '{POLICY}' is false. Contact your platform administrator" in refused.err
         assert tenant_a.root not in refused.err
         others = {other: ask(user) for other, ask in CALLS.items() if other != name}
         assert {other: done.err for other, done in others.items() if done.code} == {}
@@ -127,7 +127,10 @@ def test_debug_containers_are_switched_off_and_on(
         until(lambda: LABEL in twin()["metadata"]["labels"], "the edit counts")
         user.run(*debug, "--", "echo", "I am here")
         (message,) = until(refusals, "an Event about the container")
-        assert "spec.ephemeralContainers is not offered here; ask whoever runs this" in message
+        assert (
+            "spec.ephemeralContainers is not offered. Contact your platform administrator"
+            in message
+        )
         assert tenant_a.root not in message
         assert "ephemeralContainers" not in twin()["spec"]
         assert user.call("-n", SPACE, "logs", "main", "-c", "late").code != 0

@@ -271,7 +271,7 @@ def test_in_mode_agent_streams_go_straight_to_the_kubelets_there(
     assert "the certificate of the kubelet of the pod's node does not verify" in told[0]
     joiner.join("agent", "--kubelet-ca", str(kubelets))
     streams_are_whole()
-    assert "straight from its kubelets (mode agent)" in joiner.said()
+    assert "directly from its kubelets (mode agent)" in joiner.said()
     joiner.join("apiserver")
     streams_are_whole()
 

@@ -94,7 +94,7 @@ def _read_certificate(
     except _PARSE_ERRORS as error:
         raise InvalidIdentityError("the certificate cannot be read") from error
     if not any(_is_signed_by(authority, leaf) for authority in authorities):
-        raise InvalidIdentityError("the certificate is not signed directly by our authority")
+        raise InvalidIdentityError("the certificate is not signed directly by the CA of tenants")
     found = _find_identity_uri(extensions)
     try:
         _check_strength(leaf, public_key)
@@ -128,7 +128,9 @@ def _check_strength(leaf: x509.Certificate, public_key: object) -> None:
     try:
         digest = leaf.signature_hash_algorithm
     except UnsupportedAlgorithm as error:
-        raise InvalidIdentityError("the certificate's signature is of no known kind") from error
+        raise InvalidIdentityError(
+            "the certificate's signature has an unknown algorithm"
+        ) from error
     if not is_strong or (digest is not None and digest.digest_size < _MIN_DIGEST_BYTES):
         raise InvalidIdentityError("the certificate's key or signature is too weak")
 
@@ -136,10 +138,10 @@ def _check_strength(leaf: x509.Certificate, public_key: object) -> None:
 def _check_usages(extensions: x509.Extensions) -> None:
     constraints = _find_extension(extensions, x509.BasicConstraints)
     if constraints is not None and constraints.ca:
-        raise InvalidIdentityError("the certificate is an authority's")
+        raise InvalidIdentityError("the certificate is a CA certificate")
     usage = _find_extension(extensions, x509.KeyUsage)
     if usage is not None and not usage.digital_signature:
-        raise InvalidIdentityError("the certificate's key is not for signatures")
+        raise InvalidIdentityError("the certificate's key may not be used for signatures")
     purposes = _find_extension(extensions, x509.ExtendedKeyUsage)
     if purposes is None or ExtendedKeyUsageOID.CLIENT_AUTH not in purposes:
         raise InvalidIdentityError("the certificate is not for clients")

@@ -63,24 +63,24 @@ class RejectedConnection(StrEnum):
 
 SESSIONS = Counter(
     "vc_agent_sessions",
-    "Requests of tenant API servers, by how they ended.",
+    "Requests of tenant API servers, by result.",
     ["result"],
 )
 CALLS = Counter(
     "vc_agent_calls",
-    "The same requests, by verb and whether they were served, refused or failed.",
+    "The same requests, by verb and by result: served, refused or failed.",
     ["verb", "outcome"],
 )
-_OPEN_STREAMS = Gauge("vc_agent_open_streams", "Streams open now, by verb.", ["verb"])
+_OPEN_STREAMS = Gauge("vc_agent_open_streams", "Streams that are open now, by verb.", ["verb"])
 OPEN_STREAMS = {verb: _OPEN_STREAMS.labels(verb.value) for verb in RouteVerb}
 FIRST_BYTE_SECONDS = Histogram(
     "vc_agent_first_byte_seconds",
-    "From a request's head to the kubelet's answer, for requests that switch protocols.",
+    "Seconds from a request's head to the kubelet's answer, for requests that switch protocols.",
     buckets=(0.001, 0.0025, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10),
 )
 _UPSTREAM = Gauge(
     "vc_agent_upstream",
-    "1 for the way to the node's pods, kubelet or apiserver, and why it is that way.",
+    "1 for the upstream mode of the node's pods, kubelet or apiserver, and its reason.",
     ["mode", "reason"],
 )
 
@@ -91,7 +91,7 @@ TENANT_SESSIONS = Counter(
 )
 TENANT_BYTES = Counter(
     "vc_agent_tenant_stream_bytes",
-    "Bytes of a tenant's streams: up to the kubelet, down to the caller.",
+    "Bytes of a tenant's streams. Direction up is to the kubelet, down is to the caller.",
     ["tenant", "direction"],
 )
 TENANT_OPEN_STREAMS = Gauge(
@@ -99,15 +99,15 @@ TENANT_OPEN_STREAMS = Gauge(
 )
 CONNECTIONS_REFUSED = Counter(
     "vc_agent_connections_refused",
-    "Connections that ended before a request was read, by tenant where a certificate names one:"
-    " no handshake, a certificate that stands for nobody, too many at once, refused over and over.",
+    "Connections that ended before a request was read, by tenant if a certificate names one."
+    " Reasons: no handshake, an unknown certificate, too many at once, refused repeatedly.",
     ["tenant", "reason"],
 )
 
 _POLICIES = Gauge(
     "vc_agent_policies",
-    "1 for how the agent stands to the tenants' policies: followed; kept while nobody tells of"
-    " changes; stale and unknown, by which nothing new is served.",
+    "1 for the state of the tenants' policies: followed, kept (not updated, but still applied),"
+    " stale or unknown (nothing new is served).",
     ["state"],
 )
 

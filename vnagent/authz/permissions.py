@@ -129,8 +129,8 @@ class PermissionEnforcer:
             return RequestRefusedError(
                 403,
                 RefusalReason.NO_POLICY,
-                "no TenantPolicy of this cluster is known on the node; ask whoever runs the super"
-                " cluster",
+                "no TenantPolicy of this cluster is known on the node. Contact your platform"
+                " administrator",
             )
         shown = name or "baseline"
         calls = found.policies.get(name)
@@ -139,14 +139,14 @@ class PermissionEnforcer:
                 403,
                 RefusalReason.NO_POLICY,
                 f"the TenantPolicy {shown!r} of this cluster is missing or cannot be read, so"
-                " nothing is allowed; ask whoever runs the super cluster",
+                " nothing is allowed. Contact your platform administrator",
             )
         if call not in calls:
             return RequestRefusedError(
                 403,
                 RefusalReason.SWITCHED_OFF,
-                f"{call.value} is switched off for this cluster: spec.access.{call.value} of its"
-                f" TenantPolicy {shown!r} is false; ask whoever runs the super cluster",
+                f"{call.value} is disabled for this cluster: spec.access.{call.value} of its"
+                f" TenantPolicy {shown!r} is false. Contact your platform administrator",
             )
         return None
 
@@ -171,11 +171,11 @@ class PermissionEnforcer:
         metrics.set_policies_state(state)
         match state:
             case PermissionsState.LAST_KNOWN:
-                _log.warning("policies are not followed; what is known counts", left=STALE_SECONDS)
+                _log.warning("policies are not updated, the known ones apply", left=STALE_SECONDS)
             case PermissionsState.STALE:
-                _log.error("policies were not followed for too long, nothing new is served")
+                _log.error("policies were not updated for too long, nothing new is served")
             case PermissionsState.WATCHED:
-                _log.info("policies are followed", before=before and before.value)
+                _log.info("policies are updated", before=before and before.value)
             case PermissionsState.UNKNOWN:
                 pass  # `_parse_permissions` has logged the reason
 
@@ -184,7 +184,11 @@ def _parse_permissions(data: Mapping[str, str] | None) -> AgentPermissions | Non
     try:
         return agent_permissions.decode_permissions((data or {})[agent_permissions.DOCUMENT_KEY])
     except (KeyError, InvalidAgentPermissionsError) as problem:
-        said = str(problem) if data else "the ConfigMap is not there; is vc-manager running?"
+        said = (
+            str(problem)
+            if data
+            else "the ConfigMap does not exist. Check that vc-manager is running"
+        )
         _log.error("no policies are known, nothing new is served", problem=said)
         return None
 
@@ -193,5 +197,5 @@ def _build_unknown() -> RequestRefusedError:
     return RequestRefusedError(
         503,
         RefusalReason.NO_POLICY,
-        "the node agent does not know what this cluster's TenantPolicy allows; try again",
+        "the node agent does not know what this cluster's TenantPolicy allows. Try again",
     )

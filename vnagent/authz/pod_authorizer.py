@@ -86,7 +86,7 @@ def iterate_owned(
         try:
             pod = _read_owned_pod(item, registration)
         except (LookupError, TypeError, AttributeError) as error:
-            raise PodListError("the kubelet lists what is no pod") from error
+            raise PodListError("the kubelet's list contains an object that is not a pod") from error
         if pod is not None:
             yield item, pod
 
@@ -102,7 +102,7 @@ def find_pod(table: PodTable, caller: ClientIdentity, route: Route) -> OwnedPod:
         raise RequestRefusedError(
             409,
             RefusalReason.AMBIGUOUS,
-            f"pod {route.pod!r} is being replaced on this node; try again",
+            f"pod {route.pod!r} is being replaced on this node. Try again",
         )
     (pod,) = found
     if route.tenant_uid and route.tenant_uid != pod.tenant_uid:

@@ -42,7 +42,7 @@ def _iterate_list_items(text: bytes) -> Iterator[Any]:
             _, at = _read_value(text, at)
         at, mark = _skip_mark(text, at, b",}")
     if times != 1 or at != len(text):
-        raise ValueError("there is not one list, or something behind it")
+        raise ValueError("the list is not a single list, or has data after it")
 
 
 def _iterate_array(text: bytes, at: int) -> Generator[Any, None, int]:
@@ -50,7 +50,7 @@ def _iterate_array(text: bytes, at: int) -> Generator[Any, None, int]:
     if not text.startswith(b"[", at):
         nothing, at = _read_value(text, at)
         if nothing is not None:
-            raise ValueError("the items are no list")
+            raise ValueError("the items are not a list")
         return at
     end, mark = _skip_mark(text, at + 1, b"]", is_optional=True)
     at = end
@@ -93,4 +93,4 @@ def _skip_mark(
         return found.end(), mark
     if is_optional and found:
         return found.start("mark"), b""
-    raise ValueError(f"none of {wanted!r} at {at}")
+    raise ValueError(f"{wanted!r} not found at {at}")

@@ -107,9 +107,9 @@ class TokenReviewer:
         try:
             status = orjson.loads(answer.body)["status"]
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
-            raise TokenReviewError(f"the API server gave no {kind}") from error
+            raise TokenReviewError(f"the API server returned no {kind}") from error
         if not isinstance(status, dict):
-            raise TokenReviewError(f"the API server gave no {kind}")
+            raise TokenReviewError(f"the API server returned no {kind}")
         return status
 
     def _get_cached(self, digest: bytes) -> ReviewResult | None:

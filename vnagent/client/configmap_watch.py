@@ -72,7 +72,7 @@ class ConfigMapWatch:
                 pause = RETRY_SECONDS[min(failures, len(RETRY_SECONDS) - 1)]
                 failures += 1
                 _log.warning(
-                    "ConfigMap is not followed",
+                    "ConfigMap is not watched",
                     name=self._name,
                     error=str(error) or type(error).__name__,
                     retry_seconds=pause,
@@ -116,10 +116,10 @@ class ConfigMapWatch:
 
     def _handle_object(self, found: object) -> None:
         if not _is_object(found):
-            raise WatchError("the API server gave no ConfigMap")
+            raise WatchError("the API server returned no ConfigMap")
         metadata, data = found.get("metadata"), found.get("data") or {}
         if not _is_object(metadata) or not _is_object(data) or metadata.get("name") != self._name:
-            raise WatchError("the API server gave another ConfigMap")
+            raise WatchError("the API server returned another ConfigMap")
         self._version = _get_resource_version(found)
         self._on_data({key: value for key, value in data.items() if isinstance(value, str)})
 

@@ -137,7 +137,7 @@ class HttpsClient:
         """Return a request head with the current credential. Raises NoTokenError."""
         token = self._token.content.strip()
         if _TOKEN.fullmatch(token) is None:
-            raise MissingTokenError(f"{self._token.path} holds no token")
+            raise MissingTokenError(f"{self._token.path} has no token")
         target = f"{self.address.prefix}{target}"
         return http_heads.write_request(method, target, self.address.authority, headers, token)
 

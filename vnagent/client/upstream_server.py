@@ -86,7 +86,7 @@ class UpstreamServer:
         if answer.status != 200:
             _log.warning("call failed", by=self.labels.name, status=answer.status, target=target)
             raise RequestRefusedError(
-                502, self.labels.invalid, f"{self.labels.name} failed to answer; try again"
+                502, self.labels.invalid, f"{self.labels.name} failed to answer. Try again"
             )
         return answer.body
 
@@ -143,7 +143,7 @@ class UpstreamServer:
                     self._warm.append(_WarmConnection(channel, asyncio.get_running_loop().time()))
             except (OSError, InvalidTrustError) as error:
                 # The next request dials for itself and reports the error to its caller.
-                _log.debug("no connection made ahead", error=str(error))
+                _log.debug("no connection made in advance", error=str(error))
 
     def drop_warm(self) -> None:
         """Close connections opened in advance, because trust has changed or the agent ends."""
@@ -187,17 +187,17 @@ class UpstreamServer:
         _log.warning("call failed", by=words.name, error=str(error), kind=type(error).__name__)
         match error:
             case MissingTokenError():
-                sentence = f"the node agent has no credential for {words.name}; try again"
+                sentence = f"the node agent has no credential for {words.name}. Try again"
                 return RequestRefusedError(502, words.denied, sentence)
             case InvalidTrustError() | StreamLostError(is_untrusted=True):
                 sentence = f"the certificate of {words.name} does not verify"
                 return RequestRefusedError(502, words.untrusted, sentence)
             case ResponseTooLongError():
-                sentence = f"{words.name} answers with more than the node agent takes"
+                sentence = f"{words.name} answers with more than the node agent accepts"
                 return RequestRefusedError(502, words.too_large, sentence)
             case InvalidResponseError():
                 return RequestRefusedError(
-                    502, words.invalid, f"{words.name} gave no usable answer"
+                    502, words.invalid, f"{words.name} returned no usable answer"
                 )
             case TimeoutError():
                 return RequestRefusedError(
@@ -213,7 +213,11 @@ class UpstreamServer:
         if status not in (401, 403):
             return None
         name = self.labels.name
-        _log.error("the agent is refused; its ClusterRole lacks a right", by=name, status=status)
+        _log.error(
+            "the agent is refused, because its ClusterRole lacks a permission",
+            by=name,
+            status=status,
+        )
         return RequestRefusedError(
-            502, self.labels.denied, f"{name} does not let the node agent in"
+            502, self.labels.denied, f"{name} does not accept the node agent"
         )

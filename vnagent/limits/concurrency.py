@@ -76,14 +76,14 @@ class StreamLimiter:
         """Reserve a place for one stream. Raises RefusedError without a free place."""
         if self._is_draining:
             raise RequestRefusedError(
-                503, RefusalReason.DRAINING, "the node agent is restarting; try again"
+                503, RefusalReason.DRAINING, "the node agent is restarting. Try again"
             )
         if self._open[vc_uid] >= self._per_tenant:
             raise RequestRefusedError(
                 429,
                 RefusalReason.TENANT_FULL,
-                f"this cluster has {self._per_tenant} {self._what} open on the node, which is"
-                " the limit; end some and try again",
+                f"this cluster has {self._per_tenant} {self._what} open on the node, which is the"
+                " limit. End some and try again",
             )
         if (
             self._open[vc_uid] >= self._reserved_per_tenant
@@ -92,14 +92,14 @@ class StreamLimiter:
             raise RequestRefusedError(
                 429,
                 RefusalReason.TENANT_FULL,
-                f"this cluster has {self._open[vc_uid]} {self._what} open on the node, whose last"
-                " places are for those that have few; end some and try again",
+                f"this cluster has {self._open[vc_uid]} {self._what} open on the node, and the"
+                " remaining places are reserved for tenants with fewer. End some and try again",
             )
         if self.count >= self._total:
             raise RequestRefusedError(
                 429,
                 RefusalReason.AGENT_FULL,
-                f"the node has {self._total} {self._what} open, which is the limit; try again",
+                f"the node has {self._total} {self._what} open, which is the limit. Try again",
             )
         with count_place(self._open, vc_uid):
             yield

@@ -100,8 +100,8 @@ class NodeReads:
             raise RequestRefusedError(
                 429,
                 RefusalReason.READS_FULL,
-                f"this cluster has {self._per_tenant} reads of the node open, which is the limit;"
-                " try again",
+                f"this cluster has {self._per_tenant} reads of the node open, which is the limit."
+                " Try again",
             )
         with count_place(self._open, vc_uid):
             yield
@@ -131,7 +131,7 @@ class NodeReads:
                 body = await run_in_thread_if_large(len(document), answer, document, caller.vc_uid)
             except PodListError as problem:
                 raise RequestRefusedError(
-                    502, RefusalReason.API_ODD, "the node's pods cannot be listed just now"
+                    502, RefusalReason.API_ODD, "the node's pods cannot be listed now"
                 ) from problem
         return NodeDocument(_JSON, body)
 
@@ -169,7 +169,7 @@ class NodeReads:
                         size, pod_lists.filter_pods, document, vc_uid
                     )
         except (PodListError, InvalidResponseError) as problem:
-            _log.warning("kubelet's answer is odd", verb=verb.value, error=str(problem))
+            _log.warning("the kubelet's answer is malformed", verb=verb.value, error=str(problem))
             raise RequestRefusedError(
-                502, RefusalReason.KUBELET_ODD, "the node's kubelet gave no usable answer"
+                502, RefusalReason.KUBELET_ODD, "the node's kubelet returned no usable answer"
             ) from problem

@@ -100,7 +100,7 @@ def filter_running_pods(document: bytes, pods: Mapping[str, OwnedPod]) -> bytes:
     for item in pod_list_parser.iterate_items(document):
         ref = _REF(item.get("metadata")) if isinstance(item, dict) else None
         if ref is None:
-            raise PodListError("the kubelet lists what is no pod")
+            raise PodListError("the kubelet's list contains an object that is not a pod")
         pod = pods.get(ref.get("uid", ""))
         if pod is not None and pod.is_super_pod(ref.get("namespace"), ref.get("name")):
             shown.append(_reduce_pod(item, pod))

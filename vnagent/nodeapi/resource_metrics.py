@@ -165,7 +165,7 @@ def _parse_samples(document: bytes) -> Iterable[_Sample]:
 
 
 def _build_unreadable() -> InvalidResponseError:
-    return InvalidResponseError("the node's kubelet gave no metrics that can be read")
+    return InvalidResponseError("the node's kubelet returned no readable metrics")
 
 
 def _rename_sample(sample: _Sample, pod: OwnedPod) -> _Sample:

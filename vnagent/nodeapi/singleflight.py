@@ -86,7 +86,7 @@ class SingleFlight:
                 await self._places.acquire()
         except TimeoutError as error:
             raise RequestRefusedError(
-                429, RefusalReason.READS_FULL, "the node is busy with other reads; try again"
+                429, RefusalReason.READS_FULL, "the node is busy with other reads. Try again"
             ) from error
         flight.asked_at = turns.take()
         try:

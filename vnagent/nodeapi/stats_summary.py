@@ -109,9 +109,9 @@ def filter_summary(document: bytes, pods: Mapping[str, OwnedPod], total: TotalFu
         refs = [(item, item["podRef"]["uid"]) for item in summary["pods"] or ()]
         times = Counter(uid for _, uid in refs)
     except (orjson.JSONDecodeError, LookupError, TypeError) as error:
-        raise InvalidResponseError("the node's kubelet gave no summary that can be read") from error
+        raise InvalidResponseError("the node's kubelet returned no readable summary") from error
     if node is None:
-        raise InvalidResponseError("the node's kubelet gave no summary that can be read")
+        raise InvalidResponseError("the node's kubelet returned no readable summary")
     shown: dict[str, dict[str, Any]] = {}
     for item, uid in refs:
         pod = pods.get(uid)

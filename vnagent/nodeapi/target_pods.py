@@ -70,9 +70,8 @@ class TargetPods:
             raise RequestRefusedError(
                 502,
                 RefusalReason.API_DENIES,
-                f"the node agent has no credential for {TARGET_API_LABELS.name}; whoever runs"
-                " that cluster is"
-                " told why by `kubectl vc target doctor`",
+                f"the node agent has no credential for {TARGET_API_LABELS.name}. The platform"
+                " administrator can find the reason with `kubectl vc target doctor`",
             )
         question = subresources.build_pod_list_target(self._registration, caller.vc_uid, route)
         async with self._query_slots:
@@ -83,7 +82,9 @@ class TargetPods:
                 )
             except PodListError as error:
                 raise RequestRefusedError(
-                    502, RefusalReason.API_ODD, f"{TARGET_API_LABELS.name} gave no usable answer"
+                    502,
+                    RefusalReason.API_ODD,
+                    f"{TARGET_API_LABELS.name} returned no usable answer",
                 ) from error
         return find_pod(table, caller, route)
 
@@ -109,5 +110,5 @@ def _build_not_offered(route: Route) -> RequestRefusedError:
     return RequestRefusedError(
         501,
         RefusalReason.NOT_OFFERED,
-        f"{route.verb.value} is not to be had of this node, which stands for a whole cluster",
+        f"{route.verb.value} is not available on this node, which represents a whole cluster",
     )

@@ -90,7 +90,7 @@ def parse_request(block: bytes) -> RequestHead:
     except ValueError as error:
         raise _build_malformed("the request head is not HTTP/1.1") from error
     if len(_get_values(headers, b"host")) != 1:
-        raise _build_malformed("a request names one host")
+        raise _build_malformed("a request has exactly one Host header")
     if _get_values(headers, b"transfer-encoding"):
         raise _build_malformed("requests to the node agent have no body")
     if any(length != b"0" for length in _get_values(headers, b"content-length")):
@@ -162,11 +162,11 @@ def _parse_head(block: bytes, first: re.Pattern[bytes]) -> tuple[re.Match[bytes]
     line, *fields = block[: -len(HEAD_END)].split(b"\r\n")
     found, pairs = first.fullmatch(line), []
     if found is None or len(fields) >= MAX_HEADER_LINES:
-        raise ValueError("the first line is none, or too many follow it")
+        raise ValueError("the request line is missing or malformed")
     for field in fields:
         pair = _FIELD_LINE.fullmatch(field)
         if pair is None:
-            raise ValueError("a line is no header")
+            raise ValueError("a line is not a header")
         pairs.append((pair[1].lower(), pair[2].strip(b" \t")))
     return found, tuple(pairs)
 

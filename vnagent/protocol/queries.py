@@ -65,7 +65,7 @@ def _parse_integer(least: int) -> QueryParser:
 
 
 def _parse_time(key: str, value: str) -> str | None:
-    wanted = "a time as RFC 3339 writes it, such as 2026-01-02T15:04:05Z"
+    wanted = "a time in RFC 3339 format, such as 2026-01-02T15:04:05Z"
     if _RFC3339.fullmatch(value) is None:
         raise _build_bad_query(key, wanted)
     try:
@@ -109,7 +109,7 @@ def parse_log_options(raw: bytes) -> QueryPairs:
         raise RequestRefusedError(
             400,
             RefusalReason.BAD_QUERY,
-            "the query has sinceSeconds and sinceTime: give one of them",
+            "the query has sinceSeconds and sinceTime. Use one of them",
         )
     return found
 
@@ -179,7 +179,7 @@ def _decode_pairs(raw: bytes) -> list[tuple[str, str]]:
         raise RequestRefusedError(
             400,
             RefusalReason.BAD_QUERY,
-            f"the query has more than {MAX_QUERY_PARTS} parts; give fewer",
+            f"the query has more than {MAX_QUERY_PARTS} parts. Use fewer",
         )
     return [_decode_pair(piece) for piece in raw.split(b"&")] if raw else []
 
@@ -201,7 +201,7 @@ def _decode(piece: bytes) -> str:
         return piece.decode("ascii")  # the pattern allows no other character
     text = unquote_to_bytes(piece.replace(b"+", b" ")).decode()
     if "\0" in text:
-        raise RequestRefusedError(400, RefusalReason.BAD_QUERY, "the query holds a NUL byte")
+        raise RequestRefusedError(400, RefusalReason.BAD_QUERY, "the query has a NUL byte")
     return text
 
 

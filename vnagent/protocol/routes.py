@@ -197,7 +197,7 @@ def check_path_tokens(**tokens: str) -> None:
     """Raise ValueError when a namespace, pod or uid cannot stand in a path."""
     for name, token in tokens.items():
         if _TOKEN_PATTERNS[name].fullmatch(token) is None:
-            raise ValueError(f"{token!r} cannot stand as {name} in a path")
+            raise ValueError(f"{token!r} is not allowed as {name} in a path")
 
 
 def append_query(path: str, route: Route) -> str:

@@ -97,7 +97,7 @@ class Listener:
             return  # it lost its place to a newcomer, so it is not at fault
         if self.peer_backoff.count_refusal(stranger.source, asyncio.get_running_loop().time()):
             _log.warning(
-                "connections are refused over and over, now unheard",
+                "connections are refused repeatedly, now without an answer",
                 source=stranger.source,
                 port=self._name,
             )
@@ -108,7 +108,7 @@ class Listener:
 
     def _make_channel(self) -> TlsStream:
         if self._context is None:
-            raise RuntimeError("a port is listened at before there is a certificate")
+            raise RuntimeError("a port is open before there is a certificate")
         return TlsStream(self._context, self._buffer, accepted=self._handle_connection)
 
     def _handle_connection(self, channel: TlsStream) -> None:

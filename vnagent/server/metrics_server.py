@@ -30,9 +30,9 @@ MAX_HEAD_BYTES = 32 * 1024
 _BEARER_SCHEME = b"bearer "
 _REFUSAL_TEXTS = {
     ReviewResult.UNKNOWN: "a bearer token of the super cluster is needed",
-    ReviewResult.FORBIDDEN: "a role has to let you get the nonResourceURL /metrics",
-    ReviewResult.BUSY: "too many new tokens; try again",
-    ReviewResult.UNDECIDED: "the super cluster's API server does not answer; try again",
+    ReviewResult.FORBIDDEN: "a role must allow get of the nonResourceURL /metrics",
+    ReviewResult.BUSY: "too many new tokens. Try again",
+    ReviewResult.UNDECIDED: "the super cluster's API server does not answer. Try again",
 }
 
 
@@ -89,9 +89,9 @@ class MetricsServer:
                 verdict.value, _REFUSAL_TEXTS[verdict]
             )
         if head.target.partition(b"?")[0] != token_review.METRICS_PATH.encode():
-            return True, _write_sentence(404, f"{token_review.METRICS_PATH} is here")
+            return True, _write_sentence(404, f"{token_review.METRICS_PATH} is served here")
         if head.method != b"GET":
-            return True, _write_sentence(405, "only GET")
+            return True, _write_sentence(405, "only GET is allowed")
         accept = b",".join(value for name, value in head.headers if name == b"accept")
         kind, body = self._exposition.render(accept.decode("latin-1"))
         return True, http_heads.write_response_head(200, len(body), kind.encode("ascii")) + body

@@ -136,7 +136,9 @@ class RequestHandler:
             session.result = refusal.reason.value
             is_flood = refusal.reason in _FLOOD_REASONS and session.route is None
             if is_flood and self._flood_backoff.count_refusal(_build_rate_key(caller), loop.time()):
-                _log.warning("a tenant goes on past its limit, now unheard", tenant=caller.key)
+                _log.warning(
+                    "a tenant continues beyond its limit, now without an answer", tenant=caller.key
+                )
             if session.status:  # its head is sent, so a message would be read as part of the stream
                 channel.break_connection()
                 return
@@ -162,7 +164,7 @@ class RequestHandler:
         route = session.route = routes.parse_route(head.method, head.target)
         if session.caller.is_metrics_only and route.verb is not RouteVerb.METRICS:
             raise RequestRefusedError(
-                403, RefusalReason.FIGURES_ONLY, "this certificate is for /metrics/resource alone"
+                403, RefusalReason.FIGURES_ONLY, "this certificate is for /metrics/resource only"
             )
         upgrade = _check_upgrade(route, http_heads.get_requested_upgrade(head))
         session.protocol = upgrade.decode()
@@ -190,7 +192,7 @@ class RequestHandler:
             raise RequestRefusedError(
                 429,
                 RefusalReason.TENANT_FAST,
-                "this cluster asks more of the node than is its turn; try again",
+                "this cluster sends more requests to the node than its share. Try again",
             )
 
     async def _serve_read(self, channel: TlsStream, route: Route, session: RequestAudit) -> None:
@@ -224,7 +226,7 @@ class RequestHandler:
                 return await _open_unless_disconnected(channel, seconds, opening)
         except TimeoutError as error:
             if not upgrade:  # The node is healthy, but the tenant's own program is silent.
-                sentence = f"the container has said nothing within {seconds:.0f} seconds"
+                sentence = f"the container has sent nothing within {seconds:.0f} seconds"
                 raise RequestRefusedError(408, RefusalReason.SILENT, sentence) from error
             raise RequestRefusedError(
                 504, RefusalReason.KUBELET_DOWN, "the node's kubelet did not answer in time"
@@ -263,7 +265,7 @@ class RequestHandler:
         except InvalidResponseError as error:
             opened.channel.abort()
             raise RequestRefusedError(
-                502, RefusalReason.KUBELET_ODD, "the node's kubelet gave no usable answer"
+                502, RefusalReason.KUBELET_ODD, "the node's kubelet returned no usable answer"
             ) from error
         session.status = wanted
         pump = StreamRelay(
@@ -289,7 +291,7 @@ class RequestHandler:
             raise RequestRefusedError(
                 502,
                 RefusalReason.KUBELET_ODD,
-                "the node's kubelet gave an answer of an unexpected kind",
+                "the node's kubelet returned an answer of an unexpected kind",
             )
         session.status, session.result = status, "kubelet_refused"
         told = text.replace(pod.super_namespace, pod.tenant_namespace)

@@ -114,13 +114,11 @@ def compute_renewal(certificate: bytes, key: bytes, pod: AgentPod) -> datetime:
         leaf = x509.load_pem_x509_certificate(certificate)
         names = leaf.extensions.get_extension_for_class(x509.SubjectAlternativeName).value
     except (ValueError, x509.ExtensionNotFound) as error:
-        raise CertificateNotIssuedError(
-            "what the signer gave is not a serving certificate"
-        ) from error
+        raise CertificateNotIssuedError("the signer returned no serving certificate") from error
     if names.get_values_for_type(x509.IPAddress) != [ip_address(pod.address)]:
-        raise CertificateNotIssuedError("what the signer gave is not for this pod's address")
+        raise CertificateNotIssuedError("the signer's certificate is not for this pod's address")
     if leaf.public_key() != serialization.load_pem_private_key(key, password=None).public_key():
-        raise CertificateNotIssuedError("what the signer gave is for another key")
+        raise CertificateNotIssuedError("the signer's certificate is for another key")
     began, ends = leaf.not_valid_before_utc, leaf.not_valid_after_utc
     return began + (ends - began) * 2 / 3
 
@@ -180,7 +178,9 @@ class ServingCertificate:
             certificate = read_issued_certificate(_parse(await self._api.request("GET", path), 200))
             if certificate is not None:
                 return certificate
-        raise CertificateNotIssuedError("vc-manager has not answered the request; is it running?")
+        raise CertificateNotIssuedError(
+            "vc-manager has not answered the certificate request. Check that it is running"
+        )
 
 
 def _parse(answer: BufferedResponse, wanted: int) -> dict[str, Any]:

@@ -37,7 +37,7 @@ class FloodGuard:
         barren = self._barren_bytes + ciphertext - MAX_CIPHERTEXT_PER_BYTE * plaintext
         self._barren_bytes = max(0, barren)
         if unsent > MAX_UNSENT_BYTES:
-            return "the peer does not read what it has asked for"
+            return "the peer does not read the answers that it requested"
         if barren >= MAX_BARREN_BYTES:
-            return "the peer sends next to nothing, and much TLS with it"
+            return "the peer sends almost no data in many TLS records"
         return ""

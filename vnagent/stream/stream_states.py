@@ -44,10 +44,10 @@ class StreamEvent(Enum):
 
     KUBELET_BROKE = "the connection to the kubelet broke"
     CALLER_BROKE = "the connection of the caller broke"
-    CALLER_LEFT = "no end of the kubelet's came soon after that, or nobody reads a log any more"
-    WENT_IDLE = "nothing has moved for too long"
+    CALLER_LEFT = "the kubelet did not end soon after that, or a log is no longer read"
+    WENT_IDLE = "no data was sent for too long"
     MAX_AGE_REACHED = "it is older than any stream may be"
-    WAS_CUT = "the agent ends, or a permit does"
+    WAS_CUT = "the agent stops, or a permission was withdrawn"
 
 
 EXIT_CODE_SECONDS = 0.25

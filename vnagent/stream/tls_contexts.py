@@ -29,7 +29,7 @@ def create_server_context(
     context = create_unauthenticated_context(certificate=certificate, key=key)
     context.verify_mode = ssl.CERT_REQUIRED
     context.verify_flags |= ssl.VERIFY_X509_STRICT
-    _load_authorities(context, client_authorities, "the client authority file")
+    _load_authorities(context, client_authorities, "the CA file of clients")
     return context
 
 
@@ -64,7 +64,7 @@ def create_client_context(authorities: bytes) -> tls_sessions.ResumingContext:
     context.verify_flags &= ~ssl.VERIFY_X509_STRICT
     # As in Go and the other components, a signing authority need not be a root.
     context.verify_flags |= ssl.VERIFY_X509_PARTIAL_CHAIN
-    _load_authorities(context, authorities, "the authority file of the server")
+    _load_authorities(context, authorities, "the CA file of the server")
     return context
 
 
@@ -79,9 +79,9 @@ def _load_authorities(context: ssl.SSLContext, authorities: bytes, what: str) ->
     try:
         context.load_verify_locations(cadata=authorities.decode("ascii"))
     except (ssl.SSLError, ValueError) as error:
-        raise InvalidTrustError(f"{what} holds no certificates in PEM") from error
+        raise InvalidTrustError(f"{what} has no certificates in PEM") from error
     if not context.cert_store_stats()["x509"]:
-        raise InvalidTrustError(f"{what} holds no certificates in PEM")
+        raise InvalidTrustError(f"{what} has no certificates in PEM")
 
 
 @contextmanager

@@ -297,7 +297,7 @@ class TlsStream(asyncio.BufferedProtocol):
             for chunk in chunks:
                 self._output += self._engine.encrypt(chunk)
         except ssl.SSLError as problem:
-            self._handle_tls_error(StreamLostError(f"TLS broke in writing: {problem.reason}"))
+            self._handle_tls_error(StreamLostError(f"TLS failed on a write: {problem.reason}"))
         if not self._is_corked:
             self._flush()
 
@@ -398,7 +398,7 @@ class TlsStream(asyncio.BufferedProtocol):
         if engine.has_ended:
             self._handle_peer_end()
         if engine.error is not None:
-            self._handle_tls_error(StreamLostError(f"TLS broke in reading: {engine.error.reason}"))
+            self._handle_tls_error(StreamLostError(f"TLS failed on a read: {engine.error.reason}"))
         self._flush()  # the answers of TLS itself, to an update of keys for example
         return passed + size
 
@@ -428,7 +428,7 @@ class TlsStream(asyncio.BufferedProtocol):
         self.set_reading(False)
         if self._end_callbacks is not None:
             self._handle_tls_error(
-                StreamLostError("the peer does not wait for an answer to what it sends")
+                StreamLostError("the peer does not wait for an answer to its requests")
             )
 
     def _take_inbox(self, size: int) -> bytes:

@@ -56,7 +56,7 @@ class SubresourceUpstream(UpstreamServer):
             raise RequestRefusedError(
                 429,
                 RefusalReason.TENANT_FAST,
-                f"this cluster makes more calls to the node than {self.labels.name} is given; try"
+                f"this cluster makes more calls to the node than {self.labels.name} allows. Try"
                 " again",
             )
 
@@ -70,7 +70,7 @@ class SubresourceUpstream(UpstreamServer):
             found = orjson.loads(text)
             message = str(found["message"])
         except (orjson.JSONDecodeError, LookupError, TypeError) as error:
-            raise self._map_error(InvalidResponseError("the error is no Status")) from error
+            raise self._map_error(InvalidResponseError("the error is not a Status")) from error
         if opened.head.status >= HTTPStatus.INTERNAL_SERVER_ERROR:
             # The message may contain addresses, and a request target may contain a command that
             # must not be logged.
@@ -86,7 +86,7 @@ class SubresourceUpstream(UpstreamServer):
         if status == HTTPStatus.TOO_MANY_REQUESTS:
             _log.warning("call failed", by=self.labels.name, status=status)
             return RequestRefusedError(
-                503, RefusalReason.API_BUSY, f"{self.labels.name} is busy; try again"
+                503, RefusalReason.API_BUSY, f"{self.labels.name} is busy. Try again"
             )
         return super()._map_status(status)
 

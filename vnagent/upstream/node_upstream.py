@@ -175,10 +175,12 @@ def build_not_offered(route: Route) -> RequestRefusedError:
     return RequestRefusedError(
         501,
         RefusalReason.NOT_OFFERED,
-        f"{route.verb.value} is not to be had on this node: the node agent reaches it through the"
-        " super cluster's API server, which has no such call",
+        f"{route.verb.value} is not available on this node, because the node agent uses the super"
+        " cluster's API server, which has no such call",
     )
 
 
 def _build_invalid_list(reason: RefusalReason) -> RequestRefusedError:
-    return RequestRefusedError(502, reason, "the node's list of pods shows the pod in an odd way")
+    return RequestRefusedError(
+        502, reason, "the node's list of pods has the pod in an unexpected form"
+    )

@@ -72,7 +72,8 @@ def get_kubelet_address(pod: OwnedPod) -> str:
     # A scope would name a network interface of the agent.
     if address is None or "%" in pod.host or addresses.check_remote_address(address):
         sentence = (
-            f"the address that {TARGET_KUBELET_LABELS.name} is said to have is none of a machine"
+            f"the address of the node in {TARGET_KUBELET_LABELS.name} is not the address of a"
+            " machine"
         )
         raise RequestRefusedError(502, RefusalReason.KUBELET_ODD, sentence)
     return str(address)

@@ -31,14 +31,16 @@ MIN_EVENT_INTERVAL_SECONDS = 10.0
 """Interval in seconds between two Events in any case."""
 
 _API_SERVER_TEXT = (
-    "The certificate of the node's kubelet does not verify against agent.kubelet.ca. Tenants' logs,"
-    " exec, attach and port-forward go through the API server; run and figures of pods, so also"
-    " `kubectl top`, are not to be had on this node."
+    "The certificate of the node's kubelet does not verify against agent.kubelet.ca. Tenants'"
+    " logs, exec, attach and port-forward go through the API server. Pod metrics (`kubectl top`)"
+    " and `run` are not available on this node."
 )
-_KUBELET_TEXT = "The certificate of the node's kubelet verifies. Tenants' calls go straight to it."
+_KUBELET_TEXT = (
+    "The certificate of the node's kubelet verifies. Tenants' calls go directly to the kubelet."
+)
 _CONFIGURED_TEXT = (
-    "By agent.upstream, tenants' logs, exec, attach and port-forward go through the API server; run"
-    " and figures of pods, so also `kubectl top`, are not to be had on this node."
+    "By agent.upstream, tenants' logs, exec, attach and port-forward go through the API server."
+    " Pod metrics (`kubectl top`) and `run` are not available on this node."
 )
 _EVENT_TEXTS: Mapping[str, tuple[str, str]] = {
     wellknown.UPSTREAM_API_SERVER: ("Warning", _API_SERVER_TEXT),

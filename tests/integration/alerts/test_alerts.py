@@ -164,9 +164,9 @@ class CountedTarget:
     ("target", "condition"),
     [
         (CountedTarget(), ""),
-        (CountedTarget(ready=False), "not_followed"),
-        (CountedTarget(behind="pods are not followed: 403"), "not_followed"),
-        (CountedTarget(problem="silent"), "away"),
+        (CountedTarget(ready=False), "not_connected"),
+        (CountedTarget(behind="pods are not watched: 403"), "not_connected"),
+        (CountedTarget(problem="silent"), "unreachable"),
         (CountedTarget(held=True), "losses_held"),
     ],
 )

@@ -26,7 +26,7 @@ from tests.support.names import fresh_name
 pytestmark = pytest.mark.thorough
 
 TROUBLES = (
-    "VirtualClusterTenantNotEngaged",
+    "VirtualClusterTenantNotConnected",
     "VirtualClusterTenantInTrouble",
     "VirtualClusterDeletesHeld",
     "VirtualClusterSyncSlow",
@@ -84,7 +84,7 @@ async def test_a_virtual_cluster_that_is_not_followed(own: SyncerWorld):
     try:
         store = own.running[-1].home.virtual_clusters
         await eventually(lambda: store.get("default", "nowhere"))
-        assert troubles(scraped()) == ["VirtualClusterTenantNotEngaged"]
+        assert troubles(scraped()) == ["VirtualClusterTenantNotConnected"]
     finally:
         await own.below.delete(VIRTUAL_CLUSTERS, "nowhere", namespace="default")
     await eventually(lambda: store.get("default", "nowhere") is None)

@@ -108,7 +108,7 @@ def test_a_log_begins_at_one_time(rig, user, pods):
     done = user.call("get", "--raw", f"{path}?container=side&{both}")
     assert "at most one of `sinceTime` or `sinceSeconds`" in done.err
     status, body = rig.curl(f"/containerLogs/default/talker/side?{both}")
-    assert (status, "give one of them" in body) == (400, True)
+    assert (status, "Use one of them" in body) == (400, True)
 
 
 def test_what_is_not_there_is_told_in_words_that_people_know(rig, user, pods):

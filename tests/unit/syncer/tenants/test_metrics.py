@@ -107,11 +107,11 @@ def test_tenants_are_counted_by_what_is_true_of_them():
     counts = TenantCounts(links, lambda: 7)
     found = {
         condition: REGISTRY.get_sample_value("vc_tenants", {"condition": condition})
-        for condition in ("declared", "engaged", "unreachable", "refusing", "deletes_held")
+        for condition in ("declared", "connected", "unreachable", "refusing", "deletes_held")
     }
     assert counts
     assert found == {
-        "declared": 7, "engaged": 4, "unreachable": 1, "refusing": 1, "deletes_held": 1,
+        "declared": 7, "connected": 4, "unreachable": 1, "refusing": 1, "deletes_held": 1,
     }  # fmt: skip
 
 
@@ -135,7 +135,7 @@ def test_other_super_clusters_are_counted_by_what_is_true_of_them():
     counts = TargetCounts(followed, lambda: 5)
     found = {
         condition: REGISTRY.get_sample_value("vc_targets", {"condition": condition})
-        for condition in ("declared", "not_followed", "away", "losses_held")
+        for condition in ("declared", "not_connected", "unreachable", "losses_held")
     }
     assert counts
-    assert found == {"declared": 5, "not_followed": 3, "away": 1, "losses_held": 1}
+    assert found == {"declared": 5, "not_connected": 3, "unreachable": 1, "losses_held": 1}

@@ -147,14 +147,14 @@ async def test_a_session_ends_with_its_permit_and_others_go_on():
     found.update(access(KubeletCall.EXEC))
     await asyncio.wait(held, return_when=asyncio.FIRST_COMPLETED, timeout=5)
     await asyncio.sleep(0.01)
-    assert ended == ["exec switched_off"]
+    assert ended == ["exec disabled"]
     assert found.count == 2
     for _ in range(2):  # told again before those that end have ended
         found.update({agent_permissions.DOCUMENT_KEY: '{"policies":{},"tenants":{}}'})
         await asyncio.sleep(0)
     async with asyncio.timeout(5):
         await asyncio.gather(*held)
-    assert sorted(ended) == ["exec switched_off", "logs no_policy", "other no_policy"]
+    assert sorted(ended) == ["exec disabled", "logs no_policy", "other no_policy"]
     assert found.count == 0
 
 
@@ -217,8 +217,8 @@ async def test_how_policies_stand_is_shown_and_said(monkeypatch, capsys):
     found.update(None)
     assert state() == "unknown"
     said = capsys.readouterr().out
-    assert said.count("what is known counts") == 2
-    assert said.count("not followed for too long") == 1
+    assert said.count("updated, the known ones apply") == 2
+    assert said.count("not updated for too long") == 1
 
 
 async def test_a_watch_that_fails_again_and_again_makes_nothing_young(monkeypatch):

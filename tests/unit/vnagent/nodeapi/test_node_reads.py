@@ -180,7 +180,7 @@ async def test_a_missing_right_is_said_to_be_ours(tmp_path):
     kubelet.answer = running_agent.saying(answer)
     async with running_agent.staged(tmp_path, kubelet) as set_up:
         status, _, body = split(await set_up.send(asking("/stats/summary")))
-        assert (status, body) == (502, b"the node's kubelet does not let the node agent in\n")
+        assert (status, body) == (502, b"the node's kubelet does not accept the node agent\n")
 
 
 async def test_too_much_is_not_read(tmp_path, monkeypatch, recorded):
@@ -205,7 +205,7 @@ async def test_too_much_is_not_read(tmp_path, monkeypatch, recorded):
     async with running_agent.staged(tmp_path, kubelet) as set_up:
         status, _, body = split(await set_up.send(asking("/stats/summary")))
         await eventually(lambda: recorded)
-    assert (status, b"more than the node agent takes" in body) == (502, True)
+    assert (status, b"more than the node agent accepts" in body) == (502, True)
     assert recorded[0].result == "kubelet_large"
     assert sum(sent) < 50_000_000  # the cap, and what sockets hold
 
@@ -234,7 +234,7 @@ async def test_a_node_that_is_busy_says_so(tmp_path, monkeypatch, recorded):
         first = [asyncio.ensure_future(set_up.send(raw, context)) for raw in raws]
         await eventually(lambda: len(kubelet.asked) == singleflight.MAX_HELD_RESPONSES)
         status, headers, body = split(await set_up.send(asking("/metrics/resource"), other))
-        assert (status, body) == (429, b"the node is busy with other reads; try again\n")
+        assert (status, body) == (429, b"the node is busy with other reads. Try again\n")
         assert b"Retry-After: 1" in headers
         assert len(kubelet.asked) == singleflight.MAX_HELD_RESPONSES
         gateway.open()
@@ -291,7 +291,7 @@ async def test_a_certificate_for_figures_opens_nothing_else(tmp_path):
         for raw in (running_agent.LOGS, running_agent.EXEC, running_agent.RUN):
             got = await set_up.send(raw, context)
             assert b"403 Forbidden" in got
-            assert b"for /metrics/resource alone" in got
+            assert b"for /metrics/resource only" in got
         for path in (b"/pods", b"/stats/summary", b"/healthz"):
             got = await set_up.send(b"GET %s HTTP/1.1\r\nHost: a\r\n\r\n" % path, context)
             assert b"403 Forbidden" in got

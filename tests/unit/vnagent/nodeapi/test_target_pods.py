@@ -185,7 +185,7 @@ async def test_a_credential_that_does_not_do_is_told(tmp_path, refused):
     async with served(tmp_path, api) as found:
         answer = await found.send(LOGS)
     assert running_agent.status_of(answer) == 502
-    assert b"the cluster behind this node does not let the node agent in" in answer
+    assert b"the cluster behind this node does not accept the node agent" in answer
 
 
 @pytest.mark.parametrize("path", ["/stats/summary", "/metrics/resource", "/pods", "/runningpods/"])
@@ -195,7 +195,7 @@ async def test_what_is_read_of_a_node_is_not_to_be_had(tmp_path, path):
     async with served(tmp_path, api) as found:
         answer = await found.send(f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode())
         assert running_agent.status_of(answer) == 501
-        assert b"stands for a whole cluster" in answer
+        assert b"represents a whole cluster" in answer
         assert running_agent.status_of(await found.send(RUN)) == 501
         assert api.heads == []
 
@@ -230,7 +230,7 @@ async def test_an_answer_that_is_no_list_refuses(tmp_path):
         api.pods = [there() | {"padding": "x" * 9_000_000}]
         answer = await found.send(LOGS)
     assert running_agent.status_of(answer) == 502
-    assert b"more than the node agent takes" in answer
+    assert b"more than the node agent accepts" in answer
 
 
 async def test_an_error_of_the_other_cluster_names_nobody_there(tmp_path):
@@ -264,7 +264,7 @@ async def test_an_error_of_the_other_cluster_names_nobody_there(tmp_path):
 def test_nothing_odd_gets_into_a_selector(uid, namespace, pod):
     """A comma would be another requirement."""
     route = Route(verb=RouteVerb.LOGS, method="GET", tenant_namespace=namespace, pod=pod)
-    with pytest.raises(ValueError, match="cannot stand"):
+    with pytest.raises(ValueError, match="is not allowed"):
         subresources.build_pod_list_target(REGISTRATION, uid, route)
 
 

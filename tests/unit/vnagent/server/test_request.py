@@ -271,7 +271,7 @@ async def test_what_a_policy_switches_off_is_refused(tmp_path, recorded):
         set_up.permits.update(running_agent.access(KubeletCall.EXEC))
         got = await set_up.send(EXEC)
         assert status_of(got) == 403
-        assert b"exec is switched off for this cluster: spec.access.exec of its" in got
+        assert b"exec is disabled for this cluster: spec.access.exec of its" in got
         assert b"TenantPolicy 'shops' is false" in got
         assert kubelet.heads == []
         assert status_of(await set_up.send(LOGS)) == 200
@@ -282,5 +282,5 @@ async def test_what_a_policy_switches_off_is_refused(tmp_path, recorded):
         got = await set_up.send(LOGS)
         assert (status_of(got), b"Retry-After: 1" in got) == (503, True)
         assert len(kubelet.asked) == 2
-    assert [line.result for line in recorded][:2] == ["switched_off", "complete"]
+    assert [line.result for line in recorded][:2] == ["disabled", "complete"]
     assert recorded[-1].result == "no_policy"

@@ -78,7 +78,7 @@ async def test_a_refused_token_is_read_again_once(tmp_path):
     kubelet.answer = demand
     async with running_agent.staged(tmp_path, kubelet) as set_up:
         got = await set_up.send(LOGS)
-        assert (status_of(got), b"does not let the node agent in" in got) == (502, True)
+        assert (status_of(got), b"does not accept the node agent" in got) == (502, True)
         set_up.token_file.write_bytes(b"second-token")
         assert status_of(await set_up.send(LOGS)) == 200
         assert len(kubelet.asked) == 3
@@ -272,7 +272,7 @@ async def test_a_tenant_that_asks_without_end_waits_its_turn(tmp_path):
     ) as set_up:
         asked = [await set_up.send(raw) for raw in (b"no head\r\n\r\n", long, short, short)]
         assert [status_of(got) for got in asked] == [400, 200, 200, 429]
-        assert b"more of the node than is its turn" in asked[-1]
+        assert b"more requests to the node than its share" in asked[-1]
         assert b"Retry-After: 1" in asked[-1]
         assert status_of(await set_up.send(LOGS)) == 429
         figures = set_up.context(named(f"vc-figures://{VC_UID}/{KEY}"))
@@ -308,7 +308,7 @@ async def test_a_tenant_that_goes_on_past_its_limit_is_no_longer_answered(
         gateway.open()
         assert status_of(await first) == 200
     assert REGISTRY.get_sample_value("vc_agent_connections_refused_total", labels) == before + 4
-    assert capsys.readouterr().out.count("past its limit") == 1
+    assert capsys.readouterr().out.count("continues beyond its limit") == 1
 
 
 async def test_what_is_switched_off_ends(tmp_path, recorded):
@@ -330,11 +330,11 @@ async def test_what_is_switched_off_ends(tmp_path, recorded):
             with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
                 await asyncio.to_thread(peer.recv, 1)
         await eventually(lambda: recorded)
-        assert (recorded[0].status, recorded[0].result) == (101, "switched_off")
+        assert (recorded[0].status, recorded[0].result) == (101, "disabled")
         assert set_up.permits.count == 1
         set_up.permits.update(running_agent.access(KubeletCall.LOGS))
         got = await waiting
-        assert (status_of(got), b"logs is switched off" in got) == (403, True)
+        assert (status_of(got), b"logs is disabled" in got) == (403, True)
         assert (set_up.permits.count, set_up.streams.count) == (0, 0)
         gateway.open()
 

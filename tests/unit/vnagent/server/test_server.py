@@ -224,7 +224,7 @@ async def test_who_is_refused_over_and_over_costs_no_more_handshakes(set_up, mon
         assert await outcome(set_up, set_up.context(None)) == "handshake"
     assert (refused("handshake") - unknown, refused("repeated") - repeated) == (3, 7)
     assert len(engines) == 3
-    assert capsys.readouterr().out.count("refused over and over") == 1
+    assert capsys.readouterr().out.count("refused repeatedly") == 1
     assert await outcome(set_up, set_up.context()) == "handshake"
     set_up.server.listener.peer_backoff = PeerBackoff(3, 0.0)  # as after a while
     assert await outcome(set_up, set_up.context()) == "200"

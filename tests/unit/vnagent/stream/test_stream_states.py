@@ -97,7 +97,7 @@ class RunningRelay:
             "the kernel holds some": lambda: setattr(self.caller, "in_kernel", 1),
             "caller has read all": lambda: setattr(self.caller, "unsent_bytes", 0),
             "a while passes": self._age,
-            "the agent ends": self.running.cancel,
+            "the agent stops": self.running.cancel,
             "the caller's machine vanishes": lambda: setattr(self.caller, "is_silent", True),
             "the node vanishes": lambda: setattr(self.kubelet, "is_silent", True),
         }
@@ -127,8 +127,8 @@ ORDERS = [
         "goodbye",
     ),
     (["kubelet ends", "kubelet breaks", "caller breaks"], StreamEnd.COMPLETE, "goodbye"),
-    (["kubelet ends", "kubelet breaks", "the agent ends"], StreamEnd.COMPLETE, "goodbye"),
-    (["kubelet ends", "the agent ends"], StreamEnd.COMPLETE, "goodbye"),
+    (["kubelet ends", "kubelet breaks", "the agent stops"], StreamEnd.COMPLETE, "goodbye"),
+    (["kubelet ends", "the agent stops"], StreamEnd.COMPLETE, "goodbye"),
     # The caller closes first: either side may be the one that tells of it by a reset.
     (["caller ends", "kubelet breaks"], StreamEnd.COMPLETE, "cut"),
     (["caller ends", "kubelet speaks", "kubelet breaks"], StreamEnd.COMPLETE, "cut"),
@@ -144,10 +144,10 @@ ORDERS = [
     (["caller breaks", "kubelet breaks"], StreamEnd.CALLER_GONE, "dropped"),
     (["caller breaks", "kubelet speaks", "kubelet ends"], StreamEnd.COMPLETE, "goodbye"),
     (["caller breaks", "kubelet speaks on", "kubelet ends"], StreamEnd.CALLER_GONE, "dropped"),
-    (["caller breaks", "the agent ends"], StreamEnd.DRAINED, "cut"),
+    (["caller breaks", "the agent stops"], StreamEnd.DRAINED, "cut"),
     (["caller reads slowly", "caller breaks", "kubelet ends"], StreamEnd.CALLER_GONE, "dropped"),
-    (["the agent ends"], StreamEnd.DRAINED, "cut"),
-    (["caller ends", "the agent ends"], StreamEnd.DRAINED, "cut"),
+    (["the agent stops"], StreamEnd.DRAINED, "cut"),
+    (["caller ends", "the agent stops"], StreamEnd.DRAINED, "cut"),
     # A machine is gone without a word, with what it was sent.
     (["the caller's machine vanishes"], StreamEnd.CALLER_GONE, "dropped"),
     (["the node vanishes"], StreamEnd.KUBELET_LOST, "cut"),
@@ -163,8 +163,8 @@ ORDERS = [
     ),
     # The last bytes are still on their way.
     (["caller reads slowly", "kubelet ends", "caller breaks"], StreamEnd.CALLER_GONE, "dropped"),
-    (["caller reads slowly", "kubelet ends", "the agent ends"], StreamEnd.DRAINED, "cut"),
-    (["the kernel holds some", "kubelet ends", "the agent ends"], StreamEnd.DRAINED, "cut"),
+    (["caller reads slowly", "kubelet ends", "the agent stops"], StreamEnd.DRAINED, "cut"),
+    (["the kernel holds some", "kubelet ends", "the agent stops"], StreamEnd.DRAINED, "cut"),
 ]
 
 

@@ -198,14 +198,18 @@ async def test_the_kubelets_own_words_pass(tmp_path):
 @pytest.mark.parametrize(
     ("answer", "status", "reason"),
     [
-        (failing(500, "error dialing backend: dial tcp 10.9.8.7:10250"), 502, "api_odd"),
+        (failing(500, "error dialing backend: dial tcp 10.9.8.7:10250"), 502, "api_malformed"),
         (failing(403, 'User "system:serviceaccount:vc-manager:vn-agent"'), 502, "api_denies"),
         (failing(401, "Unauthorized 10.9.8.7"), 502, "api_denies"),
         (failing(429, "Too many requests 10.9.8.7"), 503, "api_busy"),
-        (failing(400, "x").replace(b'"message"', b'"massage"'), 502, "api_odd"),
-        (failing(400, "x")[:-1] + b"]", 502, "api_odd"),
-        (b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: /\r\n\r\n", 502, "kubelet_odd"),
-        (b"SSH-2.0\r\n\r\n", 502, "api_odd"),
+        (failing(400, "x").replace(b'"message"', b'"massage"'), 502, "api_malformed"),
+        (failing(400, "x")[:-1] + b"]", 502, "api_malformed"),
+        (
+            b"HTTP/1.1 302 Found\r\nContent-Length: 0\r\nLocation: /\r\n\r\n",
+            502,
+            "kubelet_malformed",
+        ),
+        (b"SSH-2.0\r\n\r\n", 502, "api_malformed"),
         (b"", 502, "api_down"),
     ],
 )

@@ -173,20 +173,20 @@ async def test_a_kubelet_that_does_not_let_the_agent_in_is_told(tmp_path, refuse
     async with served(tmp_path, FakeKubelet(answer=saying(words))) as found:
         answer = await found.send(LOGS)
     assert running_agent.status_of(answer) == 502
-    assert b"the kubelet of the pod's node does not let the node agent in" in answer
+    assert b"the kubelet of the pod's node does not accept the node agent" in answer
     assert b"secret" not in answer
 
 
 @pytest.mark.parametrize("path", ["/stats/summary", "/metrics/resource", "/pods", "/runningpods/"])
 @pytest.mark.usefixtures("is_loopback_fine")
 async def test_what_only_one_node_has_is_not_to_be_had(tmp_path, path):
-    """A kubelet would answer; the node stands for a whole cluster all the same."""
+    """A kubelet would answer; the node represents a whole cluster all the same."""
     kubelet = FakeKubelet()
     async with served(tmp_path, kubelet) as found:
         for call in (f"GET {path} HTTP/1.1\r\nHost: a\r\n\r\n".encode(), RUN):
             answer = await found.send(call)
             assert running_agent.status_of(answer) == 501
-            assert b"stands for a whole cluster" in answer
+            assert b"represents a whole cluster" in answer
         assert found.api.heads == []
     assert kubelet.connections == 0
 
