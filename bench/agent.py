@@ -1,12 +1,12 @@
-"""What the node agent adds to a tenant's kubelet calls, beside the same calls made to the kubelet.
+"""Cost of the node agent for a tenant's kubelet calls, beside the same calls to the kubelet.
 
     python -m tools.testbed up --no-chart
     python -m bench.agent
 
-Runs an agent on the host in front of the embedded cluster's node. One client asks both, as the
-super API server at the kubelet's own port and as a tenant's at the agent's: first the one, then the
-other, again and again. Prints a table, writes JSON to `bench/results/agent.json`, of a part alone
-(`--only`) to a file that is named for it.
+Runs an agent on the host in front of the embedded cluster's node. One client alternates between two
+ports: the kubelet's, as the super API server, and the agent's, as a tenant's API server. Prints a
+table and writes JSON to `bench/results/agent.json`. With `--only`, the file has the name of the
+part.
 """
 
 import argparse
@@ -130,12 +130,12 @@ def _one(figure: float) -> RunSpread:
 
 def table(results: Mapping[str, Any]) -> str:
     """Return the figures as lines for people."""
-    lines = [f"machine: {results['cores']} cores; the agent with {results['python']}"]
+    lines = [f"machine: {results['cores']} cores, the agent with {results['python']}"]
     for when in ("before", "after"):
         noise = results["noise"][when]
         lines.append(
-            f"{when}: load {noise['load_1min']:.2f}; a fixed loop took {noise['median_ms']:.0f} ms,"
-            f" spread {noise['spread']:.0%}"
+            f"{when}: load {noise['load_1min']:.2f}, a fixed loop took {noise['median_ms']:.0f}"
+            f" ms, spread {noise['spread']:.0%}"
         )
     lines += ["", f"{'median (lowest to highest)':60}{'figure':>24}{'goal':>8}"]
     lines += [_line(row) for row in rows(results)]
@@ -225,7 +225,7 @@ def main() -> int:
         "--commands",
         type=int,
         default=200,
-        help="at each door in a round; of those alone half as many",
+        help="at each port in a round (half as many for single ones)",
     )
     parser.add_argument("--follows", type=int, default=200, help="logs to hold open")
     parser.add_argument("--held", type=int, default=200, help="commands to hold open")

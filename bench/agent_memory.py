@@ -125,7 +125,7 @@ async def _stream(door: ApiEntry, context: ssl.SSLContext, kind: StreamKind) -> 
         while await reader.read(64 * 1024):
             pass
 
-    # A reader that nobody reads from stops its transport by itself.
+    # A reader without a consumer stops its transport by itself.
     dropping = asyncio.ensure_future(drop()) if kind.reads_on else None
     try:
         yield

@@ -229,7 +229,7 @@ def _strangers(stage: AgentStage, sources: int) -> Iterator[dict[str, float]]:
         "seconds": 300,
     }
     with _beside("bench.strangers", *_flags(options)) as (process, told):
-        time.sleep(3 * REST_SECONDS)  # all have come, and the first are gone again
+        time.sleep(3 * REST_SECONDS)  # all are connected, and the first are closed again
         yield told
         told.update(json.loads(process.communicate(timeout=60)[0]))
 

@@ -99,7 +99,7 @@ class AgentStage:
                 return pod
         raise SystemExit(
             f"the kubelet has rotated each of {_TRIES} logs of {size} bytes while they were"
-            " written; ask for shorter ones"
+            " written. Use shorter ones"
         )
 
 

@@ -1,14 +1,14 @@
-"""Where the time of a command goes, step by step, at the kubelet's door and at the node agent's.
+"""Duration of a command step by step, at the kubelet's port and at the node agent's.
 
     python -m tools.testbed up --no-chart
     python -m bench.agent_steps
 
-Runs `true` at both doors, and at the kubelet's on a connection that stands already, as those of the
-agent do; in random order, with pauses. Sets the client's clock beside the kernel's, which tells
-when the container runtime was begun and when the command had ended. In between neither kubelet nor
-agent has a part, and that is most of the time: it waits for ticks of the kernel and varies by
-milliseconds, so that a hundred commands do not tell half a millisecond. What comes before and after
-is steady, and is what a hop adds. Needs root. Prints a table, writes JSON to
+Runs `true` at both ports, and at the kubelet's also on an open connection, as the agent has them.
+The order is random, with pauses. Compares the client's clock with the kernel's, which records when
+the container runtime started and when the command ended. Between these times neither kubelet nor
+agent does any work, and that is most of the time. It waits for ticks of the kernel and varies by
+milliseconds, so a hundred commands cannot measure half a millisecond. The time before and after is
+steady, and it is the cost of a hop. Needs root. Prints a table, writes JSON to
 `bench/results/agent-steps.json`.
 """
 
@@ -40,7 +40,7 @@ AHEAD_SECONDS = 0.06
 STANDING = "kubelet, standing"
 DOORS = ("kubelet", STANDING, "agent")
 ENOUGH = 0.8
-"""Of the commands tell their steps; others began in the midst of the rest."""
+"""Least share of commands with known steps. Other commands started in the midst of the rest."""
 OWN = "before and after"
 """Name of the steps outside of the runtime."""
 
@@ -104,7 +104,8 @@ async def turn(stage: agent_stage.AgentStage, pairs: int) -> dict[str, Any]:
         told = [known for one in each if (known := steps(one, events)) is not None]
         if len(told) < ENOUGH * len(each):
             raise NoTracingError(
-                f"{len(told)} of {len(each)} commands told their steps: what else runs {RUNTIME}?"
+                f"{len(told)} of {len(each)} commands had known steps. Check which other program"
+                f" runs {RUNTIME}"
             )
         found[name] = {
             "commands": len(told),
@@ -136,7 +137,7 @@ def lines(turns: Sequence[Mapping[str, Any]]) -> Iterator[str]:
 def measure(cluster: str, *, turns: int, pairs: int) -> dict[str, Any]:
     """Start everything, measure, and stop everything. Raises NoTracingError."""
     with traced():
-        pass  # or it would be told after minutes that it cannot be
+        pass  # otherwise the error would come after minutes
     results: dict[str, Any] = {"noise": {"before": rig.noise()}, **shipped.machine(), "turns": []}
     with (
         tempfile.TemporaryDirectory(prefix="bench-") as folder,

@@ -1,15 +1,15 @@
-"""Every measurement that needs no installed cluster, one after the other, on a quiet machine.
+"""All measurements that need no installed cluster, one after the other, on a quiet machine.
 
     python -m bench.everything [--minutes 60] [--only WORD ...] [--go-on] [--small]
 
-Five runs, or pairs, of what has a goal where a run is short, three where it takes minutes (`held`,
-`fairness`, `late`, `idle`), one of loads without a goal: 59 minutes by what the parts took before.
-What is most wanted comes first. No step is begun that would not be over in time, and one that takes
-longer than the time is ended; what was left out is told, and `--only` runs it. `--go-on` passes by
-steps whose reports are there, of this commit and with as many runs. Each program writes its JSON
-and picture to `bench/results/`. `--small` runs all in miniature, to see that they work: its figures
-say nothing, and go to a folder of their own. Provisioning, rest and the node agent need an
-installed cluster and are in `make bench`.
+Measurements with a goal have five runs, or pairs, if a run is short, and three if it takes minutes
+(`held`, `fairness`, `late`, `idle`). Loads without a goal have one. All take 59 min, by the
+durations of earlier runs. The most important ones come first. A step that would not end in time is
+not started, and a step that takes too long is ended. The omitted steps are printed, and `--only`
+runs them. `--go-on` skips steps with a report of this commit and of as many runs. Each program
+writes its JSON and picture to `bench/results/`. `--small` runs all in miniature to check that they
+work. Its figures mean nothing and go to a folder of their own. Provisioning, rest and the node
+agent need an installed cluster and are in `make bench`.
 """
 
 import argparse
@@ -207,7 +207,7 @@ def run(steps: Sequence[BenchStep], *, minutes: float, small: bool, into: Path) 
 
 def _ended(command: Sequence[str], seconds: float, env: Mapping[str, str]) -> str:
     """Run a program to its end. Returns the error, empty without one."""
-    # Who runs in the background ignores interrupts, and so would what it starts.
+    # A process in the background ignores interrupts, and so would its children.
     before = signal.signal(signal.SIGINT, signal.default_int_handler)
     try:
         process = subprocess.Popen(command, cwd=ROOT, env={**os.environ, **env})
@@ -246,7 +246,7 @@ def main() -> int:
         steps = [step for step in steps if not step.is_finished(into, commit)]
     shipped.make()
     found = run(steps, minutes=asked.minutes, small=asked.small, into=into)
-    print(f"{len(steps) - len(found)} of {len(steps)} done; results in {into}")
+    print(f"{len(steps) - len(found)} of {len(steps)} done, results in {into}")
     for name, told in found.items():
         print(f"  {name}: {told}")
     return 1 if found else 0

@@ -144,15 +144,15 @@ async def _follow(reader: asyncio.StreamReader, begun: float) -> tuple[float | N
     while data := await reader.read(64 * 1024):
         now = time.perf_counter() - begun
         for kind, content in frames.feed(data):
-            # The first frame of a channel is empty: it says that the channel is there.
+            # The first frame of a channel is empty and shows that the channel exists.
             if kind == _BINARY and content[:1] == bytes([_OUTPUT]) and len(content) > 1:
                 first = first or now
             elif kind == _BINARY and content[:1] == bytes([_ERROR]) and len(content) > 1:
                 _check(content[1:])
                 return first, now
             elif kind == _CLOSE:
-                raise ExecError("the command's stream was closed before it said how it ended")
-    raise ExecError("the command's stream ended before it said how the command did")
+                raise ExecError("the command's stream was closed before its status")
+    raise ExecError("the command's stream ended before the command's status")
 
 
 def _check(status: bytes) -> None:

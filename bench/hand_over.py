@@ -1,13 +1,13 @@
-"""How long a syncer or a manager that vanishes is not followed, on real API servers.
+"""Time until another replica takes over from a killed syncer or manager, on real API servers.
 
     python -m bench.hand_over --count 5
     python -m bench.hand_over --count 5 --component manager
 
-Of two replicas the one that has the Lease is killed (SIGKILL) while it has work; what counts is the
-time to the first accepted write of the other, by the audit logs. The syncer's is the drill `follow`
-of `tests.drills`, in which tenants make, change and delete, and which also looks whether anything
-was lost; the manager's work are tenants that were just declared, and nothing may be made twice.
-Prints the figure; writes JSON to `bench/results/hand-over.json` or `hand-over-manager.json`.
+Kills the replica with the Lease (SIGKILL) while it has work. The result is the time to the first
+accepted write of the other replica, by the audit logs. The syncer's work is the drill `follow` of
+`tests.drills`: tenants create, change and delete, and the drill also checks whether anything was
+lost. The manager's work are new tenants, and no object may be created twice. Prints the figure, and
+writes JSON to `bench/results/hand-over.json` or `hand-over-manager.json`.
 """
 
 import argparse
@@ -38,7 +38,9 @@ def arguments() -> argparse.Namespace:
 
 
 def main() -> int:
-    """Measure, print, write; 1 when something was lost or made twice, or nobody followed."""
+    """Measure, print, write. Return 1 if an object was lost or created twice, or without a
+    successor.
+    """
     asked = arguments()
     about = {"noise": rig.noise(), **shipped.machine(), "python": shipped.here()}
     measure = _managers if asked.component == "manager" else _syncers

@@ -1,7 +1,7 @@
-"""Figures of pods' lives from what the load did and what the observer saw; pure.
+"""Figures of pods' lives from the load's records and the observer's records. Pure.
 
-Owns the definitions. All times are of one clock. A pod's creation counts from when its request was
-sent; what a syncer adds is counted from the moment that it could know:
+Owns the definitions. All times are of one clock. A pod's creation starts when its request is sent.
+The syncer's share starts when the syncer could know of the change:
 
 - `down`: the tenant's server had answered -> the observer saw it in the super cluster
 - `up`: the observer saw it in the super cluster -> it saw it in the tenant

@@ -1,11 +1,11 @@
-"""The syncer's own cost, against clusters in memory that take nothing of it.
+"""Cost of the syncer alone, against clusters in memory that do not use its processor time.
 
     python -m bench.memory_api --tenants 4 --pods 200
     python -m bench.memory_api --tenants 100 --pods 10000 --profile all --repeat 3
 
-Starts everything on loopback and ends it. Prints a table, of several times the median and the
-lowest and highest; writes JSON and plots to `bench/results/`. The
-clusters bind and run pods by themselves; what they leave out says `tests.support.memapi`.
+Starts everything on loopback and ends it. Prints a table, with several runs the median, the lowest
+and the highest figures. Writes JSON and plots to `bench/results/`. The clusters bind and run pods
+by themselves. `tests.support.memapi` lists what they leave out.
 """
 
 import argparse
@@ -22,7 +22,7 @@ from bench.syncers import INSIDE, OURS, SyncerLauncher
 
 
 async def measure(asked: argparse.Namespace) -> dict[str, Any]:
-    """Measure the profiles as often as asked for, each time with everything anew."""
+    """Measure the profiles `repeat` times, each time with new processes."""
     results: dict[str, Any] = {"noise": rig.noise(), **shipped.machine()}
     runs: dict[str, list[dict[str, Any]]] = {}
     for number in range(asked.repeat):
@@ -61,7 +61,7 @@ def _profiles(text: str) -> list[str]:
     found = list(memory_profiles.PROFILES) if text == "all" else text.split(",")
     for name in found:
         if name not in memory_profiles.PROFILES:
-            raise argparse.ArgumentTypeError(f"there is no profile {name!r}; see --help")
+            raise argparse.ArgumentTypeError(f"there is no profile {name!r}. See --help")
     return found
 
 
@@ -85,29 +85,34 @@ def arguments() -> argparse.Namespace:
     add("--pods", type=int, default=200, help="of all tenants together")
     add("--repeat", type=_some, default=1, help="how often everything is started and measured")
     add("--rounds", type=int, default=1, help="how often a burst runs")
-    add("--rate", type=float, default=0.0, help="pods per second; 0: as fast as can be")
+    add("--rate", type=float, default=0.0, help="pods per second (0: no limit)")
     add("--step-ms", type=float, default=5.0, help="between two steps of a pod's life below")
     add("--no-events", dest="events", action="store_false", help="without the Event Scheduled")
     add("--cold", action="store_true", help="no node is shown before a burst")
-    add("--echo-first", type=float, default=0.0, help="share of writes told of before answered")
+    add(
+        "--echo-first",
+        type=float,
+        default=0.0,
+        help="share of writes with a watch event before the answer",
+    )
     add("--rest", type=float, default=20.0, help="seconds of rest before idle and restart")
     add("--seconds", type=float, default=60.0, help="how long idle is watched")
     add("--idle-pods", type=int, default=3, help="of each tenant, while idle is watched")
     add("--beat", type=float, default=10.0, help="seconds between two beats of an idle node")
     add("--churn-rate", type=float, default=10.0, help="pods per second when it is killed")
     add("--churn-life", type=float, default=5.0, help="seconds of each of them")
-    add("--greedy", type=int, default=10, help="greedy tenants of `fairness`; the last ones")
+    add("--greedy", type=int, default=10, help="greedy tenants of `fairness` (the last ones)")
     add("--greedy-pods", type=int, default=900, help="of each")
-    add("--greedy-rate", type=float, default=0.0, help="of all of them; 0: as fast as can be")
-    add("--regular", type=int, default=40, help="regular tenants of `fairness`; the first ones")
+    add("--greedy-rate", type=float, default=0.0, help="of all of them (0: no limit)")
+    add("--regular", type=int, default=40, help="regular tenants of `fairness` (the first ones)")
     add("--regular-pods", type=int, default=10, help="of each")
     add("--regular-rate", type=float, default=60.0, help="their pods per second together")
-    add("--calm-rate", type=float, default=20.0, help="pods per second beside the patrol")
+    add("--calm-rate", type=float, default=20.0, help="pods per second during the resync")
     add("--storm-rate", type=float, default=500.0, help="statuses of greedy pods per second")
-    add("--token-seconds", type=float, default=0.0, help="a token's life; 0: as it is asked for")
-    add("--syncer", default=OURS, help="command of the syncer to measure; see bench/syncers.py")
+    add("--token-seconds", type=float, default=0.0, help="lifetime of a token (0: as requested)")
+    add("--syncer", default=OURS, help="command of the syncer to measure (see bench/syncers.py)")
     add("--pid", type=Path, help="file into which that command writes the process to measure")
-    add("--inside", action="store_true", help="ours with a ticker and a sampler; not for speed")
+    add("--inside", action="store_true", help="ours with a ticker and a sampler (not for speed)")
     asked = parser.parse_args()
     needed = asked.greedy + asked.regular
     if "fairness" in asked.profile and asked.tenants < needed:

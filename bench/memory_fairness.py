@@ -1,8 +1,8 @@
-"""Regular tenants beside greedy ones, against clusters in memory: who feels what of whom.
+"""Regular tenants beside greedy ones, against clusters in memory: effects on each other.
 
-Owns the mix and which pods count: of the regular ones those alone that were made while the greedy
-ones' were on their way, or while their statuses changed; what comes before and after says nothing.
-Hazard: both loads are made by the clusters' own process, whose core they share with the servers.
+Owns the mix and the choice of pods. Regular pods count only if they were created while the pods of
+greedy tenants were being created, or while their statuses changed. Hazard: both loads are made by
+the clusters' own process, which shares its core with the servers.
 """
 
 import asyncio
@@ -73,7 +73,9 @@ async def _storm(
 
 
 def felt(alone: Figures, regular: Figures, greedy: Figures, feast: Figures) -> Figures:
-    """Return what both feel of each other; `alone` and `feast` are what each had to itself."""
+    """Return the effects of both on each other. `alone` and `feast` are their figures without the
+    other.
+    """
     found = during(regular, greedy)
     beside = summary(value for each in found for value in each).as_dict()
     quiet = late(alone)

@@ -1,8 +1,8 @@
-"""What is measured against clusters in memory: engaging, a burst, rest, a restart, fairness.
+"""Profiles against clusters in memory: connecting, a burst, rest, a restart, fairness.
 
 Owns the order of each profile and the definitions of its figures. Processor time is the syncer's
-process alone. Hazard: a store's mark is counted up a quarter of a minute after something went down,
-so rest and restart are measured after a time in which nothing is done.
+process alone. Hazard: the epoch in a tenant's etcd is incremented 15 s after a write to the super
+cluster, so rest and restart are measured after a time without work.
 """
 
 import argparse
@@ -82,7 +82,7 @@ async def _lives(ground: SyncerRig, number: int) -> Figures:
 
 
 async def _held(ground: SyncerRig) -> list[Figures]:
-    """Memory with all pods there; killed and started beside them; rest with them; the patrol."""
+    """Measure memory with all pods, a kill and start beside them, rest, and the resync."""
     idle, pods = ground.memory(), ground.asked.pods
     made = await ground.create("held-", pods, range(ground.tenants), ground.asked.rate)
     await ground.settled()

@@ -61,7 +61,7 @@ class InMemoryStage:
         line = await reader.readline()
         writer.close()
         if not line:
-            raise SystemExit(f"the clusters in memory do not answer; {self.process.tail()}")
+            raise SystemExit(f"the clusters in memory do not answer. {self.process.tail()}")
         found: dict[str, Any] = json.loads(line)
         return found
 
@@ -144,7 +144,7 @@ async def _ports(folder: Path, process: ProgramProcess) -> list[int]:
     path = folder / "ports.json"
     while not path.exists():
         if process.has_ended:
-            raise SystemExit(f"the clusters in memory did not start; {process.tail()}")
+            raise SystemExit(f"the clusters in memory did not start. {process.tail()}")
         await asyncio.sleep(0.02)
     found: list[int] = json.loads(path.read_text())
     return found

@@ -2,11 +2,11 @@
 
     python -m bench.neighbours --port 10550 --authority CA --each 250 FOLDER [FOLDER ...]
 
-Each folder is a tenant's identity (`client.crt`, `client.key`); each stream is a port-forward to
-the tenant's pod `tool`, by SPDY, over which nothing is sent: it holds what any stream holds, in the
-agent, the kubelet and the runtime, and starts nothing. With `--beyond N`, so many callers of the
-first tenant go on asking for one more, past its limit. Prints how many are open once all are, and
-what became of them at the end, as JSON; ends with an error where another stream is refused.
+Each folder is a tenant's identity (`client.crt`, `client.key`). Each stream is a port-forward to
+the tenant's pod `tool`, by SPDY, without data. It uses the same resources as any stream in the
+agent, the kubelet and the runtime, and starts no process. With `--beyond N`, N callers of the first
+tenant keep requesting one more stream, past its limit. Prints the number of open streams once all
+are open, and their results at the end, as JSON. Ends with an error if another stream is refused.
 """
 
 import argparse
@@ -28,7 +28,7 @@ AT_ONCE = 16
 PAUSE_SECONDS = 0.05
 """Pause in seconds of a refused caller before its next request."""
 RETRY_SECONDS = 1.0
-"""As an agent says with its refusal; who asks oftener is no longer heard."""
+"""Retry interval in seconds, from the agent's refusal. Callers with a shorter one get no answer."""
 _OPEN_SECONDS = 240.0
 _REQUEST = (
     f"POST /portForward/default/{POD} HTTP/1.1\r\nHost: {HOST}\r\nContent-Length: 0\r\n"
@@ -91,7 +91,9 @@ async def held(
     async def one(tenant: ssl.SSLContext) -> asyncio.Task[None]:
         while True:
             async with places:
-                with contextlib.suppress(FullError):  # those of a run before may still be parting
+                with contextlib.suppress(
+                    FullError
+                ):  # streams of an earlier run may still be closing
                     return await forward(port, tenant)
             await asyncio.sleep(RETRY_SECONDS)
 
@@ -113,7 +115,7 @@ async def held(
 
 
 def main() -> int:
-    """Hold them, and say what became of them."""
+    """Hold the streams and print their results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

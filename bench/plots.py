@@ -1,9 +1,9 @@
-"""Pictures of what was measured, as PNG beside the JSON.
+"""Pictures of the measurements, as PNG beside the JSON.
 
     python -m bench.plots [NAME or FILE ...]
 
 Without a name all of `bench/results` are drawn. Owns the layout. Needs matplotlib, of the
-dependency group `bench`; without it there are no pictures and everything else is as it is.
+dependency group `bench`. Without it there are no pictures.
 """
 
 import argparse

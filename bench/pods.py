@@ -1,9 +1,9 @@
-"""Pods' lives through a syncer, beside the same straight in the super cluster, and a ceiling.
+"""Pods' lives through a syncer, beside the same directly in the super cluster, and a ceiling.
 
     python -m bench.pods --profile burst --tenants 10 --pods 1000 --pairs 5
 
-Starts everything on loopback and ends it. Prints a table; writes JSON and plots to
-`bench/results/`. Ratios count: absolute figures are of one machine at one time.
+Starts everything on loopback and ends it. Prints a table, and writes JSON and plots to
+`bench/results/`. Compare ratios: absolute figures are of one machine at one time.
 """
 
 import argparse
@@ -72,7 +72,7 @@ def _names(text: str) -> list[str]:
     found = text.split(",")
     for name in found:
         if name not in profiles.PROFILES:
-            raise argparse.ArgumentTypeError(f"there is no profile {name!r}; see --help")
+            raise argparse.ArgumentTypeError(f"there is no profile {name!r}. See --help")
     return found
 
 
@@ -102,16 +102,16 @@ def arguments() -> argparse.Namespace:
     add("--seconds", type=float, default=30.0)
     add("--life", type=float, default=5.0, help="seconds")
     add("--objects", type=int, default=100)
-    add("--on", type=int, default=0, help="tenants that have pods; 0: all")
+    add("--on", type=int, default=0, help="tenants that have pods (0: all)")
     add("--gogc", default="100", help="for etcd and API servers: more memory, less work")
     add(
-        "--ways", default=",".join(ways.WAYS), type=_ways, help="which to run; one twice: the noise"
+        "--ways", default=",".join(ways.WAYS), type=_ways, help="which to run (twice for the noise)"
     )
-    add("--syncer", default=OURS, help="command of the syncer to measure; see bench/syncers.py")
+    add("--syncer", default=OURS, help="command of the syncer to measure (see bench/syncers.py)")
     add("--pid", type=Path, help="file into which that command writes the process to measure")
-    add("--inside", action="store_true", help="ours with a ticker and a sampler; not for speed")
+    add("--inside", action="store_true", help="ours with a ticker and a sampler (not for speed)")
     add("--label", default="", help="ends the names of the reports, beside others of a profile")
-    add("--audit", action="store_true", help="count requests; not for speed")
+    add("--audit", action="store_true", help="count requests (not for speed)")
     add(
         "--no-scheduler",
         dest="scheduler",

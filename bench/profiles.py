@@ -1,6 +1,6 @@
-"""The loads by name: what each runs, and in which ways.
+"""Table of the loads by name, with the ways that each compares.
 
-Owns the table. A profile gives runs by the name of their way; what is compared stands beside each
+Owns the table. A profile gives runs by the name of their way. The compared ways run beside each
 other in one process, in turn forwards and backwards.
 """
 

@@ -1,9 +1,9 @@
 """Provisioning time, idle cost of a tenant, memory of our components.
 
 Runs against a super cluster with the chart installed (`make up`), images present. Creates tenants
-one by one, each alone; then ten at once; then `bench-0` to `bench-4`, one after the other and all
-kept; in namespace default, and deletes them. Of the first two it says what vc-manager's processor
-took. Prints a table, writes JSON and plots to `bench/results/`.
+in the namespace default and deletes them: first one by one, then ten at once. Then it creates
+`bench-0` to `bench-4` one after the other and keeps all of them. For the first two it reports the
+processor time of vc-manager. Prints a table, writes JSON and plots to `bench/results/`.
 """
 
 import argparse
@@ -156,7 +156,7 @@ def table(results: dict[str, Any]) -> str:
 
 
 def _managers(results: dict[str, Any]) -> list[str]:
-    """Say what vc-manager's processor took for one tenant; older results lack it."""
+    """Return the processor time of vc-manager for one tenant. Older results lack it."""
     seconds = [each["manager_cpu_s"] for each in results["alone"] if "manager_cpu_s" in each]
     return [_spread("alone, vc-manager CPU-s", seconds)] if seconds else []
 
@@ -169,7 +169,7 @@ def _together(found: dict[str, Any] | None) -> list[str]:
         _spread("at once, first request s", each),
         (
             f"all {len(each)} at once {found['all_s']:.1f} s, {found['per_tenant_s']:.1f} s a"
-            f" tenant; vc-manager {found['manager_cpu_s']:.1f} CPU-s"
+            f" tenant, vc-manager {found['manager_cpu_s']:.1f} CPU-s"
         ),
     ]
 
@@ -185,7 +185,9 @@ def main() -> int:
     """Measure, print, write."""
     parser = rig.parser(__doc__)
     parser.add_argument("--idle", type=float, default=60.0, help="seconds of quiet per sample")
-    parser.add_argument("--at-once", type=int, default=10, help="tenants to make together; 0: none")
+    parser.add_argument(
+        "--at-once", type=int, default=10, help="tenants to create together (0: none)"
+    )
     parser.add_argument("--alone", type=int, default=5, help="tenants to make one by one")
     arguments = parser.parse_args()
     results = measure(SuperKubectl(arguments.super_kubeconfig, arguments.path), arguments)

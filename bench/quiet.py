@@ -1,11 +1,11 @@
-"""What a cluster with tenants asks for while nobody does anything: every request, counted.
+"""Requests of a cluster with idle tenants, all counted.
 
-Runs against the embedded super cluster with the chart installed (`make up`): the super's requests
-are read from its audit log, which records all that our components ask; a tenant's from its API
-server's log, which names every client at verbosity 3. Makes a ClusterVersion `quiet` for that and
-tenants `bench-0` to `bench-4`, and deletes them. Prints each client's requests by verb and what
-they are for; writes JSON to `bench/results/quiet.json`. Ends with 1 when a request of ours is none
-of: a watch renewed, a lease of the asking component itself, a token renewed, a probe.
+Runs against the embedded super cluster with the chart installed (`make up`). The audit log of the
+super cluster has all requests of our components. A tenant's requests are in its API server's log,
+which names every client at verbosity 3. Creates a ClusterVersion `quiet` for that and tenants
+`bench-0` to `bench-4`, and deletes them. Prints each client's requests by verb and purpose, and
+writes JSON to `bench/results/quiet.json`. The exit code is 1 if a request of ours has another
+purpose than a renewed watch, a Lease of the component itself, a renewed token or a probe.
 """
 
 import argparse
@@ -67,7 +67,7 @@ def super_requests(lines: Iterable[str]) -> Iterator[RequestKind]:
 
 
 def _has_ended(entry: dict[str, Any]) -> bool:
-    """Tell one line per request: a watch is logged when it begins and when it ends."""
+    """Return True for one line per request. A watch is logged when it begins and when it ends."""
     return str(entry["stage"]) != "ResponseStarted"
 
 

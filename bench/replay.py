@@ -1,8 +1,8 @@
 """The ceiling: the writes of a pod's life through a syncer, sent by a generator that only sends.
 
 Owns the bodies and their order. Everything is known beforehand: pods' bodies are those that the
-real syncer made for a canary, so nothing is watched, read or decided. What is left is what the
-servers need, and so what no syncer on this machine can pass.
+real syncer made for a canary, so nothing is watched, read or decided. The rest is the time of the
+servers, which no syncer on this machine can save.
 """
 
 import copy

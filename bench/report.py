@@ -133,7 +133,7 @@ def _head(results: Mapping[str, Any]) -> list[str]:
     return [
         f"{asked['profile']}: {asked['pods']} {asked['shape']} pods, {asked['tenants']} tenants",
         (
-            f"machine: {results['cores']} cores, load before {noise['load_1min']:.2f}; a fixed"
+            f"machine: {results['cores']} cores, load before {noise['load_1min']:.2f}, a fixed"
             f" loop took {noise['median_ms']:.0f} ms, spread {noise['spread']:.0%}"
         ),
         f"ours with {results['python']}",

@@ -97,7 +97,7 @@ class ObserverProcess:
         pipe_in.write(json.dumps(command).encode() + b"\n")
         line = await pipe_out.readline()
         if not line:
-            raise SystemExit("the observer has ended; its log says why")
+            raise SystemExit("the observer has ended. See its log")
         answer: dict[str, Any] = json.loads(line)
         return answer
 

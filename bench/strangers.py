@@ -1,11 +1,11 @@
-"""Connections of nobody we know, toward one TLS port: so many, each made anew when it is closed.
+"""Connections of unknown clients to one TLS port, each replaced when it is closed.
 
     python -m bench.strangers --port 10550 --folder FILES --count 2000 --sources 63 --seconds 60
 
-Of each four, two say nothing, one shakes hands without a certificate, one with a certificate of an
-authority that nobody knows; each stays for as long as it is let. They come from as many addresses
-of loopback as asked, so the port must be one of this machine. Ends when its standard input does, at
-the latest after `--seconds`, and prints what became of them as JSON. `FILES` has `serving-ca.crt`.
+Two in four send nothing, one has no certificate, and one has a certificate of an unknown CA. Each
+stays until the server closes it. They come from `--sources` addresses of loopback, so the port must
+be on this machine. Ends when its standard input does, at the latest after `--seconds`, and prints
+the results as JSON. `FILES` has `serving-ca.crt`.
 """
 
 import argparse
@@ -64,7 +64,7 @@ def source(number: int, sources: int) -> str:
 
 
 def contexts(folder: Path) -> Sequence[ssl.SSLContext | None]:
-    """Return what each fourth stranger connects with; None: it says nothing."""
+    """Return the TLS contexts, of which each fourth stranger has the same. None sends nothing."""
     nobody = ssl.create_default_context(cafile=str(folder / "serving-ca.crt"))
     forged = ssl.create_default_context(cafile=str(folder / "serving-ca.crt"))
     now = datetime.now(UTC)
@@ -80,7 +80,7 @@ def contexts(folder: Path) -> Sequence[ssl.SSLContext | None]:
 
 @dataclass(frozen=True, slots=True)
 class ConnectionSource:
-    """Whence a connection comes, and what it connects with; None: it says nothing."""
+    """Source address and TLS context of a connection. A context of None sends nothing."""
 
     address: str
     context: ssl.SSLContext | None
@@ -142,7 +142,7 @@ async def held(
 
 
 def main() -> int:
-    """Hold them, and say what became of them."""
+    """Hold the connections and print their results."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )

@@ -140,4 +140,4 @@ class SyncerLauncher:
             if process.has_ended:
                 break
             await asyncio.sleep(0.1)
-        raise SystemExit(f"{self.pid_file} was not written; {process.tail()}")
+        raise SystemExit(f"{self.pid_file} was not written. {process.tail()}")

@@ -1,7 +1,7 @@
-"""The figures of the kept reports as tables in docs/performance.md, so that both say the same.
+"""The figures of the kept reports as tables in docs/performance.md.
 
     python -m bench.tables            after measuring: write the tables
-    python -m bench.tables --check    tell whether they are as the reports in bench/results say
+    python -m bench.tables --check    check the tables against the reports in bench/results
 
 Owns which figures have a goal, and what it is. The text around the tables is written by hand.
 """
@@ -126,7 +126,7 @@ _HELD = (
     GoalLine("its writes beyond those of the churn's lives", at("restart", "writes_beyond"), 0),
     GoalLine("pods that came and went meanwhile", at("restart", "churned")),
     GoalLine("% of a core at rest", at("resting", "idle_percent_of_core")),
-    GoalLine("a round of the patrol s", at("patrol", "round_s")),
+    GoalLine("a resync s", at("patrol", "round_s")),
     GoalLine("its CPU-s per 10,000 pods", at("patrol", "cpu_s_per_10000_pods"), 2),
     GoalLine("Ready p99 during it to outside", at("patrol", "p99_to_outside"), 1.1),
 )
@@ -167,7 +167,7 @@ _OF: Mapping[str, tuple[str, Sequence[GoalLine]]] = {
             GoalLine("regular pods made in the storm", at("stormed_pods"), ENOUGH, is_least=True),
             GoalLine("Jain's index of the regular in the storm", at("jain_stormed")),
             GoalLine("changes of the storm", at("storm_changes")),
-            GoalLine("writes upward that carried them", at("storm_writes")),
+            GoalLine("writes upward for them", at("storm_writes")),
         ),
     ),
     "memory-steady-real-20x200-inside": (
@@ -295,7 +295,7 @@ def _ratios(results: TableFigures) -> Iterator[str]:
 
 
 def _again(results: TableFigures) -> Iterator[str]:
-    """Yield what ways that ran beside themselves say of the machine, with a table of their own."""
+    """Yield the ratios of ways that ran beside themselves, as a table about the machine."""
     runs = results["runs"]
     again = [way for way in runs if " " in way]
     if not again:
@@ -397,7 +397,7 @@ def page(before: str, folder: Path = KEPT) -> str:
 
 
 def main() -> int:
-    """Write the tables, or tell whether they are as they should be."""
+    """Write the tables, or check them."""
     parser = argparse.ArgumentParser(
         description=__doc__, formatter_class=argparse.RawDescriptionHelpFormatter
     )
@@ -408,7 +408,7 @@ def main() -> int:
     if before == after:
         return 0
     if asked.check:
-        sys.stderr.write(f"{PAGE} is not as the reports say: run `python -m bench.tables`\n")
+        sys.stderr.write(f"{PAGE} does not match the reports. Run `python -m bench.tables`\n")
         return 1
     PAGE.write_text(after)
     print(f"{PAGE} written")

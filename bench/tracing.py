@@ -58,11 +58,11 @@ def traced() -> Iterator[list[ProcessEvent]]:
 
 @contextlib.contextmanager
 def _told() -> Iterator[None]:
-    """Say what the kernel does not let us; what a traced block raises is its own."""
+    """Raise NoTracingError if the kernel refuses. Other errors of the traced block pass."""
     try:
         yield
     except OSError as error:
-        raise NoTracingError(f"{error.filename}: {error.strerror}; it takes root") from error
+        raise NoTracingError(f"{error.filename}: {error.strerror}. Run it as root") from error
 
 
 def _forget_the_killed() -> None:

@@ -54,7 +54,7 @@ def bytes_read(pid: int) -> int:
         name, _, value = line.partition(":")
         if name == "rchar":
             return int(value)
-    raise OSError(f"/proc/{pid}/io does not say what was read")
+    raise OSError(f"/proc/{pid}/io has no number of bytes read")
 
 
 def _kib(path: Path) -> dict[str, int]:

@@ -89,7 +89,7 @@ def test_too_few_beside_the_greedy_is_a_goal_that_is_missed(tmp_path: Path):
     few = {"p99_to_alone": 1.0, "beside_pods": 156, "storm_changes": 900, "storm_writes": 300}
     text = told(tmp_path, "memory-fairness-bare-50x200", {"fairness": [few]})
     assert "| regular pods made beside the greedy | 156 | 300: missed |" in text
-    assert "| writes upward that carried them | 300 |  |" in text
+    assert "| writes upward for them | 300 |  |" in text
 
 
 def test_requests_of_nodes_are_none_of_a_pods_life(tmp_path: Path):

@@ -115,7 +115,7 @@ def test_a_report_tells_each_test_once():
         (ROW, {}, ["REL-01 has no test"]),
         (ROW + "  lacks: some\n", {}, ["REL-01 has no test"]),
         (ROW + "  left_out: no means\n", {}, []),
-        (ROW + "  left_out: no means\n", TESTED, ["REL-01 is left out, and"]),
+        (ROW + "  left_out: no means\n", TESTED, ["REL-01 is left out, but"]),
         (ROW, {**TESTED, "REL-96": TESTED["REL-01"]}, ["carries REL-96"]),
         (ROW, {**TESTED, "SEC-125": TESTED["REL-01"]}, ["carries SEC-125"]),
     ],

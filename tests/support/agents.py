@@ -50,7 +50,7 @@ class AgentCaller:
 
 @dataclass(frozen=True, kw_only=True)
 class AgentUnderTest:
-    """The agent, and whom it trusts."""
+    """The agent, and its trusted authorities."""
 
     super_kubectl: KubectlRunner
     folder: Path
@@ -145,7 +145,7 @@ def running(
 
 
 def permit(below: KubectlRunner, told: AgentPermissions) -> None:
-    """Do vc-manager's work: tell agents what each tenant may call."""
+    """Write the agents' permissions of each tenant, as vc-manager does."""
     metadata = {"name": wellknown.AGENT_ACCESS, "namespace": SPACE}
     data = {agent_permissions.DOCUMENT_KEY: agent_permissions.encode_permissions(told)}
     below.apply({"apiVersion": "v1", "kind": "ConfigMap", "metadata": metadata, "data": data})
@@ -191,7 +191,7 @@ def is_ready(health_port: int) -> bool:
 
 
 def api_flags(below: KubectlRunner) -> list[str]:
-    """Say where the super API server is, as the kubelet does in a pod's environment."""
+    """Set the address of the super API server, as the kubelet does in a pod's environment."""
     config = yaml.safe_load(below.kubeconfig.read_text())
     server = urlsplit(config["clusters"][0]["cluster"]["server"])
     return [f"--api-host={server.hostname}", f"--api-port={server.port or 443}"]

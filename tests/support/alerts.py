@@ -1,8 +1,8 @@
-"""Which of the chart's alerts fire over what a process has told at its `/metrics`.
+"""Alerts of the chart that fire for the metrics of a process.
 
-The rules are those that the chart ships, and a real Prometheus engine evaluates them. What was
-scraped last goes on for an hour and a half: gauges stand still, and counters grow each minute by as
-much as between the last two scrapes.
+The rules are those that the chart ships, and a real Prometheus engine evaluates them. The last
+scrape is extended for 90 min: gauges stand still, and counters grow each minute by as much as
+between the last two scrapes.
 """
 
 from __future__ import annotations
@@ -44,7 +44,7 @@ class FiringAlert:
 
 @dataclass(frozen=True)
 class AlertScrape:
-    """What was told at one moment: the samples that some rule asks for."""
+    """Samples of one moment that some rule uses."""
 
     values: Mapping[Series, float]
     growing: frozenset[Series]
@@ -59,7 +59,7 @@ def rules() -> Sequence[Object]:
 
 
 def scraped(text: str | None = None, *, instance: str = "one") -> AlertScrape:
-    """Read an exposition; without one, this very process's."""
+    """Read an exposition. Without one, read this process's own."""
     asked = {name for rule in rules() for name in METRIC.findall(rule["expr"])}
     now = time.time()
     values: dict[Series, float] = {}

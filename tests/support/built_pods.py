@@ -1,4 +1,4 @@
-"""What a super pod may have, whatever the tenant's pod was: leaves of the table and no others."""
+"""Allowed fields of a super pod, independent of the tenant's pod: leaves of the table only."""
 
 from __future__ import annotations
 
@@ -78,12 +78,12 @@ def _is_known(path: str) -> bool:
         return True
     if any(path.startswith((f"{free}.", f"{free}[")) for free in OPEN):
         return True
-    # An object of which nothing was left; it says something all the same, as `emptyDir: {}` does.
+    # An object without remaining fields still has a meaning, as `emptyDir: {}` does.
     return any(known.startswith((f"{path}.", f"{path}[]")) for known in PASSED | OPEN)
 
 
 def _built(pod: Mapping[str, Any], facts: PodBuildContext) -> tuple[Mapping[str, Any] | None, str]:
-    """Return the twin, or why there is none; what code stumbles over is refused by the flow."""
+    """Return the twin, or the reason for none. The reconciler refuses a pod on which code fails."""
     try:
         return pod_build.build_super_pod(pod, facts).pod, ""
     except (RejectedError, UnschedulableError) as rejected:
@@ -93,7 +93,7 @@ def _built(pod: Mapping[str, Any], facts: PodBuildContext) -> tuple[Mapping[str,
 
 
 def check(pod: Mapping[str, Any], facts: PodBuildContext) -> bool:
-    """Build a pod and see that nothing is in it that may not be; tells whether it was let down."""
+    """Build a pod and check that it has only allowed fields. Return whether it was synced."""
     before = copy.deepcopy(pod)
     built, refused = _built(pod, facts)
     assert pod == before, "the tenant's own object was changed"

@@ -1,10 +1,11 @@
 """The long test files that a landing touches: `python -m tests.support.changed FOLDER...`.
 
-Prints the test files below the folders that changed since the landing before, or that import a
-module that did, as many as fit into the budget. The rest goes to standard error. A landing is a
-commit that changes `.ci/landing`.
+Prints the test files in the folders that changed since the landing before, or that import a changed
+module, as many as fit into the budget. The rest goes to standard error. A landing is a commit that
+changes `.ci/landing`.
 
-Hazard: a clone without history knows no landing before; nothing is chosen then, and that is said.
+Hazard: a clone without history has no landing before. Then nothing is chosen, and a message reports
+that.
 """
 
 from __future__ import annotations
@@ -21,11 +22,11 @@ from tests.support import shards
 ROOT = Path(__file__).parents[2]
 LANDING = Path(".ci") / "landing"
 BUDGET_SECONDS = 480.0
-"""Of one landing, for all folders together."""
+"""Budget of one landing in seconds, for all folders together."""
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
-    """Print the chosen test files; 0."""
+    """Print the chosen test files. Return 0."""
     parser = argparse.ArgumentParser(prog="python -m tests.support.changed", description=__doc__)
     parser.add_argument("folders", nargs="+", type=Path, help="for example tests/node")
     parser.add_argument("--seconds", type=float, default=BUDGET_SECONDS, help="what all may take")
@@ -56,7 +57,7 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 def before() -> str | None:
-    """Return the commit of the landing before the one that is checked out; None if unknown."""
+    """Return the commit of the landing before the one that is checked out. None if unknown."""
     landings = _git("log", "--format=%H", "--max-count=2", "--", str(LANDING)).split()
     head = _git("rev-parse", "--verify", "--quiet", "HEAD").strip()
     if landings and landings[0] != head:
@@ -109,7 +110,7 @@ def fitting(
 
 
 def _git(*words: str) -> str:
-    """Return what git prints; nothing where it fails, for example without a repository."""
+    """Return the output of git. Empty if it fails, for example without a repository."""
     done = subprocess.run(
         ["git", "-C", str(ROOT), *words], capture_output=True, text=True, check=False
     )

@@ -48,8 +48,8 @@ _AUDIT_POLICY = {
 class AuditMark(NamedTuple):
     """A moment in an audit log.
 
-    A request can be seen to have worked before its line is in the log, so that a place in the log
-    alone would give it to whoever marks the place meanwhile.
+    A request may have worked before its line is in the log. A place in the log alone would count it
+    for a mark that was set in between.
     """
 
     place: int
@@ -111,7 +111,7 @@ class LocalControlPlane:
         store_of: LocalControlPlane | None = None,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """Write certificates and choose ports; nothing runs before `start`.
+        """Write certificates and choose ports. Nothing runs before `start`.
 
         With `store_of` the API server keeps its objects in the etcd of another plane that runs
         already, under a prefix of its own. `env` is for etcd and API server.
@@ -136,7 +136,7 @@ class LocalControlPlane:
         folder.mkdir(parents=True, exist_ok=True)
         self._write_certificates()
 
-    # What tests connect with.
+    # Connections of tests.
 
     @property
     def server(self) -> str:
@@ -182,7 +182,7 @@ class LocalControlPlane:
         return kubeconfig(self.name, self.server, self.ca, user, pair)
 
     def audit_mark(self) -> AuditMark:
-        """Return this moment in the audit log; needs audit=True."""
+        """Return this moment in the audit log. Needs audit=True."""
         moment = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%S.%fZ")
         return AuditMark(self._audit_size(), moment)
 
@@ -212,7 +212,7 @@ class LocalControlPlane:
         return [event for event in events if event["requestReceivedTimestamp"] > moment]
 
     def pids(self) -> dict[str, int]:
-        """What runs now, by the program's name."""
+        """Running processes by the program's name."""
         running = (self._etcd, self._apiserver, self._manager)
         return {process.name: process.pid for process in running if process is not None}
 
@@ -240,7 +240,7 @@ class LocalControlPlane:
             await self._wait_for_default_account()
 
     async def stop(self) -> None:
-        """Stop everything in order; `start` brings it back on the same port, store and keys."""
+        """Stop everything in order. `start` brings it back on the same port, etcd and keys."""
         for process in (self._manager, self._apiserver, self._etcd):
             if process is not None:
                 # An API server waits for its watchers to leave, who wait for it to come back.
@@ -248,13 +248,13 @@ class LocalControlPlane:
         self._manager = self._apiserver = self._etcd = None
 
     async def stop_apiserver(self) -> None:
-        """Have the API server end in order; its store goes on."""
+        """End the API server in order. Its etcd continues."""
         if self._apiserver is not None:
             await self._apiserver.stop(patience=1.0)
             self._apiserver = None
 
     def kill_apiserver(self) -> None:
-        """End the API server without a word; connections break in the middle."""
+        """Kill the API server. Connections break in the middle."""
         if self._apiserver is not None:
             self._apiserver.kill()
             self._apiserver = None

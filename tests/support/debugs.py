@@ -9,7 +9,7 @@ OPTIONS = ("--profile=baseline", "--image=busybox:latest", "--image-pull-policy=
 
 
 def debugged(user: KubectlRunner, namespace: str, pod: str, name: str) -> None:
-    """Add one to a sleeper; it hears what it is told and sees the processes of its target."""
+    """Add one to a sleeper. It reads its input and sees the processes of its target."""
     asked = ("debug", pod, "-i", "--quiet", f"--container={name}", "--target=main", *OPTIONS)
     with user.running("-n", namespace, *asked, "--", "sh", "-c", LOOKS) as debugging:
         assert debugging.stdin is not None

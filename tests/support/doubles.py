@@ -1,4 +1,4 @@
-"""Whether a tenant's pod is in two clusters at one moment, as somebody sees who asks both."""
+"""Whether a tenant's pod is in two clusters at one moment, as an observer of both sees it."""
 
 from __future__ import annotations
 
@@ -20,20 +20,20 @@ async def twins(client: Client, namespace: str) -> set[str]:
 
 @dataclass
 class ObservedDoubles:
-    """What an observer saw."""
+    """Results of an observer."""
 
     twice: list[str] = field(default_factory=list)
     """UIDs of pods that were in both."""
     rounds: int = 0
-    """How often it looked from both sides; one that looked at nothing has seen nothing."""
+    """Number of comparisons of both sides. An observer without any has seen nothing."""
 
 
 async def observe(clients: Iterable[Client], namespace: str, seen: ObservedDoubles) -> None:
-    """Look at one cluster, then at the other, and at the first one again, for ever.
+    """Read one cluster, then the other, and the first one again, for ever.
 
-    What the first one had before and after the other one had it was in both: a twin that moves is
-    gone from the old seat before it is made in the new one, and takes longer than this to return.
-    A cluster that does not answer is asked again.
+    A pod that the first one had before and after the other one had it was in both. A twin that
+    moves is deleted in the old cluster before it is created in the new one, and takes longer than
+    this to return. A cluster that does not answer is asked again.
     """
     pair = list(clients)
     while True:

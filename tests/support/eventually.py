@@ -1,4 +1,6 @@
-"""The only waiting tool of the tests: look again until it is so, and say what was seen last."""
+"""The only waiting tool of the tests: check again until the condition holds, and report the last
+state.
+"""
 
 from __future__ import annotations
 
@@ -50,6 +52,6 @@ async def eventually(
         except (AssertionError, KubeError) as problem:
             last = f"{type(problem).__name__}: {problem}"
         if loop.time() >= ends:
-            raise AssertionError(f"still not so after {within} s; last seen: {last}")
+            raise AssertionError(f"still not so after {within} s. Last state: {last}")
         await asyncio.sleep(pause)
         pause = min(pause * 1.5, 0.2)

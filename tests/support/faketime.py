@@ -1,4 +1,4 @@
-"""Time that passes when the test says so."""
+"""Clock that the test advances."""
 
 from __future__ import annotations
 

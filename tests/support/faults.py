@@ -1,7 +1,6 @@
-"""An HTTP server that misbehaves exactly as a test says, as no real API server does on demand.
+"""An HTTP server that misbehaves exactly as a test demands, as no real API server does on demand.
 
-The test's handler gets each request and an `FaultyAnswer` to speak through, byte by byte if it
-likes.
+The test's handler gets each request and a `FaultyAnswer` to write through, byte by byte if needed.
 """
 
 from __future__ import annotations
@@ -21,7 +20,7 @@ from kubeio.config.endpoint import Endpoint
 
 @dataclass(frozen=True)
 class FaultyRequest:
-    """What the client asked."""
+    """Request of the client."""
 
     method: str
     path: str
@@ -72,7 +71,7 @@ class FaultyAnswer:
         self.keeps_open = True
 
     async def hang(self) -> None:
-        """Say nothing until the client gives up."""
+        """Send nothing until the client gives up."""
         await asyncio.Event().wait()
 
     def cut(self) -> None:

@@ -10,7 +10,7 @@ from typing import Any
 
 @contextlib.asynccontextmanager
 async def following(runs: Coroutine[Any, Any, None]) -> AsyncIterator[asyncio.Task[None]]:
-    """Cancel it at the end; what it raises by itself comes through."""
+    """Cancel it at the end. Its own errors are raised."""
     task = asyncio.ensure_future(runs)
     try:
         yield task

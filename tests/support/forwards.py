@@ -13,7 +13,7 @@ from tests.node.kubectl import KubectlRunner
 def forwarded(
     kubectl: KubectlRunner, pod: str, port: int, namespace: str = "default"
 ) -> Iterator[int]:
-    """Forward a port for the length of a block; yields the port of 127.0.0.1 that leads to it."""
+    """Forward a port for the length of a block. Yields the port of 127.0.0.1 that leads to it."""
     asked = ("-n", namespace, "port-forward", f"pod/{pod}", f":{port}")
     with kubectl.running(*asked) as forwarding:
         assert forwarding.stdout is not None

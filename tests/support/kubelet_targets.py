@@ -1,4 +1,4 @@
-"""Request targets that a tenant's API server, or whoever has its key, may send to the agent."""
+"""Request targets that a tenant's API server, or an attacker with its key, may send to agents."""
 
 import random
 import re
@@ -17,9 +17,9 @@ WRITTEN = re.compile(
     rf"|portForward/{SUPER}/[a-z0-9.-]{{1,253}}(?:/{SUPER_UID})?)"
     r"(?:\?[A-Za-z0-9._~%+&=-]*)?"
 )
-"""What may ever reach a kubelet on behalf of the tenant namespace that SUPER stands for."""
+"""Targets that may ever reach a kubelet on behalf of the tenant namespace that SUPER stands for."""
 READS = frozenset({"/stats/summary", "/metrics/resource", "/pods", "/runningpods"})
-"""What is asked about the whole node, and filtered; none of it takes a word from the caller."""
+"""Targets about the whole node, with filtered answers. No word of the caller is in them."""
 
 SEEDS = [
     b"/containerLogs/ns/pod/c?follow=true&tailLines=5",
@@ -56,7 +56,7 @@ def mutate(chance: random.Random, target: bytes) -> bytes:
 
 
 def is_harmless(target: bytes) -> bool:
-    """Tell whether a target passes; what passes has to be harmless."""
+    """Return whether a target passes. A target that passes must be harmless."""
     method = b"POST" if b"run/" in target[:6] else b"GET"
     try:
         route = routes.parse_route(method, target)

@@ -1,6 +1,6 @@
-"""In what the twin of a tenant object is not what it must be, and what a tenant must read of it.
+"""Differences of a twin from its tenant object, and of a tenant's status from its twin.
 
-An oracle of its own: nothing of the syncer's is asked. Pure; objects are dicts as API servers give
+An oracle of its own that uses no code of the syncer. Pure. Objects are dicts as API servers return
 them.
 """
 
@@ -30,12 +30,12 @@ def needs(pod: Object) -> set[tuple[Resource, str]]:
 
 
 def is_labelled(metadata: Object) -> bool:
-    """Tell whether an object has the label by which the syncer's watches find it."""
+    """Return whether an object has the label by which the syncer's watches find it."""
     return (metadata.get("labels") or {}).get(wellknown.CONTROLLED) == "true"
 
 
 def differences(resource: Resource, body: Object, twin: Object) -> list[str]:
-    """I1: return in what a twin is not what its tenant object says."""
+    """I1: return the differences between a twin and its tenant object."""
     found = []
     if not is_labelled(twin["metadata"]):
         return ["the twin lacks our labels"]
@@ -65,7 +65,7 @@ def differences(resource: Resource, body: Object, twin: Object) -> list[str]:
 
 
 def untold(pod: Object, twin: Object) -> list[str]:
-    """I4: return what a tenant reads of a pod that its twin does not say."""
+    """I4: return what a tenant reads of a pod that its twin does not have."""
     above, below = pod["status"], twin["status"]
     found = [
         f"status.{field} is {above.get(field)}, below {below.get(field)}"

@@ -9,7 +9,7 @@ from tenancy.resources import NAMESPACES
 
 
 def fresh_name(prefix: str = "t") -> str:
-    """Return a DNS label that nobody has."""
+    """Return a DNS label that is not in use."""
     return f"{prefix}-{secrets.token_hex(4)}"
 
 

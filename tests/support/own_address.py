@@ -1,5 +1,5 @@
-"""An address of this machine that others could reach: what means nobody else than itself is
-refused as a super cluster's.
+"""An address of this machine that others could reach, because an address that every machine has is
+refused for a super cluster.
 """
 
 import socket

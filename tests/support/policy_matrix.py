@@ -1,12 +1,15 @@
-"""Who may talk to whom under NetworkPolicies: an evaluator written from the API's own text.
+"""Connections that NetworkPolicies allow: an evaluator written from the API's own text.
 
-It shares no code with what it judges. The sentences it follows (networking.k8s.io/v1): pods are
-not isolated until a policy of that direction selects them; policies add up; a rule matches when
-both its peers and its ports do; missing or empty peers match everybody, missing or empty ports all
-ports; a peer with a podSelector alone means pods of the policy's namespace; a namespaceSelector
-means all pods of these namespaces, or those that its podSelector picks; an empty selector selects
-everything; an ipBlock matches addresses in its CIDR that are not in one of its exceptions. A
-connection needs the leave of both ends.
+It shares no code with the judged program. The rules (networking.k8s.io/v1):
+
+- Pods are not isolated until a policy of that direction selects them. Policies add up.
+- A rule matches when both its peers and its ports do. Missing or empty peers match every peer, and
+missing or empty ports match all ports.
+- A peer with a podSelector alone means pods of the policy's namespace.
+- A namespaceSelector means all pods of these namespaces, or those that its podSelector selects.
+- An empty selector selects everything.
+- An ipBlock matches addresses in its CIDR that are not in one of its exceptions.
+- A connection must be allowed at both ends.
 """
 
 from __future__ import annotations
@@ -47,7 +50,7 @@ class NetworkPort:
 def allowed(
     policies: Sequence[Policy], source: NetworkHost, target: NetworkHost, port: NetworkPort
 ) -> bool:
-    """Tell whether a connection comes about."""
+    """Return whether a connection is allowed."""
     return may(policies, source, target, port, "Egress") and may(
         policies, target, source, port, "Ingress"
     )
@@ -60,7 +63,7 @@ def may(
     port: NetworkPort,
     direction: str,
 ) -> bool:
-    """Tell whether one end lets a connection with the other pass."""
+    """Return whether one end allows a connection with the other."""
     mine = [policy for policy in policies if is_selected(policy, own, direction)]
     if not mine:
         return True
@@ -72,7 +75,7 @@ def may(
 
 
 def is_selected(policy: Policy, host: NetworkHost, direction: str) -> bool:
-    """Tell whether a policy isolates a host in a direction."""
+    """Return whether a policy isolates a host in a direction."""
     if not isinstance(host, NetworkPod) or host.namespace != policy["metadata"]["namespace"]:
         return False
     spec = policy["spec"]

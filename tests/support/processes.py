@@ -1,7 +1,7 @@
-"""Start and stop real programs for a test, and say what a program's log says when it fails.
+"""Start and stop real programs for a test, and print a program's log when it fails.
 
-Hazard: the kernel ends a child when the *thread* that started it ends, so programs are started
-from the test's main thread only.
+Hazard: the kernel ends a child when the *thread* that started it ends, so programs are started from
+the test's main thread only.
 """
 
 from __future__ import annotations
@@ -18,13 +18,13 @@ from collections.abc import Mapping, Sequence
 from pathlib import Path
 
 PORTS = range(10_000, 30_000)
-"""Below those that kernels give to whoever asks for any, and to every connection that goes out."""
+"""Lower than the ports that kernels assign to sockets without one and to outgoing connections."""
 
 
 def free_port() -> int:
-    """Return a port that nobody listens on just now, and that nobody gets who does not ask for it.
+    """Return a port that is free now, and that no socket gets without asking for it.
 
-    Tests run beside each other, and a program takes a while until it listens.
+    Tests run beside each other, and a program needs time until it listens.
     """
     for port in random.SystemRandom().sample(PORTS, 100):
         with socket.socket() as found, contextlib.suppress(OSError):
@@ -39,7 +39,7 @@ class ProgramProcess:
     def __init__(
         self, argv: Sequence[str], log: Path, env: Mapping[str, str] | None = None
     ) -> None:
-        """Start the program, `env` on top of ours; it ends with this process whatever happens."""
+        """Start the program with `env` on top of ours. It ends with this process in any case."""
         self.name = Path(argv[0]).name
         self.log = log
         log.parent.mkdir(parents=True, exist_ok=True)
@@ -54,12 +54,12 @@ class ProgramProcess:
 
     @property
     def pid(self) -> int:
-        """The process's number; setpriv becomes the program, so it is the program's own."""
+        """Number of the process. setpriv becomes the program, so it is the program's own."""
         return self._popen.pid
 
     @property
     def has_ended(self) -> bool:
-        """Tell whether the program is no more."""
+        """Return whether the program has ended."""
         return self._popen.poll() is not None
 
     def tail(self) -> str:

@@ -1,6 +1,6 @@
-"""Two processes of one component that compete for its Lease, and who of them wrote what.
+"""Two processes of one component that compete for its Lease, and the writer of each write.
 
-Each names itself in its user agent, which the audit logs tell.
+Each names itself in its user agent, which the audit logs contain.
 """
 
 from __future__ import annotations
@@ -24,9 +24,9 @@ from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 
 PATIENCE = 60.0
-"""Seconds for a hand-over with all that follows; how long it may take the Lease's times say."""
+"""Limit in seconds for a hand-over with all work after it. The Lease's times set its duration."""
 GOAL = 10.0
-"""Seconds that a hand-over should take; printed beside what it took."""
+"""Goal in seconds for a hand-over, printed beside the measured time."""
 _WRITES = frozenset({"create", "update", "patch", "delete"})
 _LEASE_IS_LOST = "lease.lost"
 
@@ -45,7 +45,7 @@ class SentWrite:
 
     @property
     def place(self) -> tuple[str, str, str]:
-        """What was written to."""
+        """Target of a write."""
         return self.resource, self.namespace, self.name
 
     @property
@@ -67,7 +67,7 @@ class SyncerProcess:
         *,
         env: Mapping[str, str] | None = None,
     ) -> None:
-        """Start it; `module` is what runs, with words of its own where it takes some."""
+        """Start it. `module` is the program, with its own arguments if it has some."""
         program = (module,) if isinstance(module, str) else module
         self.name, self.port = name, free_port()
         file = folder / f"{name}.kubeconfig"
@@ -83,11 +83,11 @@ class SyncerProcess:
         )
 
     async def scrape(self) -> alerts.AlertScrape:
-        """Return what it tells."""
+        """Return its output."""
         return alerts.scraped(await fetch(self.port, "/metrics"), instance=self.name)
 
     def lost_its_lease(self) -> bool:
-        """Tell whether the process has ended for that."""
+        """Return whether the process has ended for that."""
         return self.process.has_ended and _LEASE_IS_LOST in self.process.log.read_text()
 
 
@@ -121,7 +121,7 @@ class ReplicaPair:
         return str((await self.lease()).get("holderIdentity") or "").split("_")[0]
 
     async def settled(self) -> tuple[SyncerProcess, SyncerProcess]:
-        """Wait until both are there and one works; return it and the one that waits."""
+        """Wait until both run and one works. Return it and the waiting one."""
         first, second = self.both
         for replica in self.both:
             await eventually(partial(fetch, replica.port, "/healthz"), within=PATIENCE)
@@ -160,7 +160,7 @@ class ReplicaPair:
 
 
 async def fetch(port: int, path: str) -> str:
-    """Return what a probe answers; one that is not well, or not there, raises AssertionError."""
+    """Return the answer of a probe. Raises AssertionError for an unhealthy or missing one."""
     try:
         reader, writer = await asyncio.open_connection("127.0.0.1", port)
     except OSError as problem:

@@ -15,7 +15,7 @@ from hypothesis import strategies as st
 from syncer.model.field_rules import AllowMap, FieldRule, ListOfObjects, ObjectFields
 
 STRAY = "stray-value"
-"""What unknown fields hold: it may never be found again."""
+"""Content of unknown fields, which must never appear anywhere."""
 STRAY_FIELD = "strayField"
 TEXTS = (
     "",
@@ -124,11 +124,11 @@ JSON = st.recursive(
     ),
     max_leaves=4,
 )
-"""Anything; for stores that hold what no honest API server takes."""
+"""Any value, for stores with values that no honest API server has."""
 
 
 def grow(draw: st.DrawFn, node: SchemaNode, body: dict[str, Any], *, honest: bool) -> None:
-    """Graft one leaf onto an object, in place; a dishonest one is of any shape."""
+    """Graft one leaf onto an object, in place. A dishonest one is of any shape."""
     while True:
         name = draw(st.sampled_from([*node.fields, STRAY_FIELD]))
         if name == STRAY_FIELD:

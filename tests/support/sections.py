@@ -25,7 +25,7 @@ def put(page: str, title: str, body: str) -> str:
 
 
 def get(page: str, title: str) -> str:
-    """Return the body under `## Title`; empty when the page has no such section."""
+    """Return the body under `## Title`. Empty if the page has no such section."""
     for found in _HEADS.split(page)[1:]:
         first, _, body = found.partition("\n")
         if first == f"## {title}":

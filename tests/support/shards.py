@@ -31,7 +31,7 @@ Durations = dict[str, dict[str, float]]
 
 
 def read(path: Path = DURATIONS) -> Durations:
-    """Return the recorded seconds; empty when there is no record."""
+    """Return the recorded seconds. Empty without a record."""
     found: Durations = json.loads(path.read_text()) if path.is_file() else {}
     return found
 
@@ -43,7 +43,7 @@ def write(durations: Durations, path: Path = DURATIONS) -> None:
 
 
 def seconds(name: str, stages: Iterable[str], durations: Durations) -> float:
-    """Return how long a file's tests of these stages take; the median file's time if unknown."""
+    """Return the duration of a file's tests in these stages. The median file's time if unknown."""
     known = durations.get(name, {})
     return sum(
         known[stage] if stage in known else _median(stage, durations) for stage in sorted(stages)
@@ -57,7 +57,7 @@ def _median(stage: str, durations: Durations) -> float:
 def split(
     tests: Iterable[tuple[str, str]], durations: Durations, *, by_test: bool = False
 ) -> dict[str, int]:
-    """Return the part of each test, by its id; `tests` are ids with their stages."""
+    """Return the part of each test, by its id. `tests` are ids with their stages."""
     in_file: dict[str, dict[str, str]] = {}
     for nodeid, stage in tests:
         in_file.setdefault(file_of(nodeid), {})[nodeid] = stage
@@ -114,7 +114,7 @@ def pytest_configure(config: pytest.Config) -> None:
 
 @pytest.hookimpl(trylast=True)
 def pytest_collection_modifyitems(config: pytest.Config, items: list[pytest.Item]) -> None:
-    """Keep the tests of the wanted part; after the markers have chosen."""
+    """Keep the tests of the wanted part, after the markers have chosen."""
     wanted = config.getoption("shard")
     if wanted is None:
         return

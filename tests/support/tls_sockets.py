@@ -31,7 +31,7 @@ def client_context(authority: trustme.CA) -> ssl.SSLContext:
 def half_close(peer: ssl.SSLSocket) -> None:
     """Close the sending direction: a TLS goodbye, then a FIN."""
     peer.settimeout(0)
-    with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLEOFError):  # not there yet; gone
+    with contextlib.suppress(ssl.SSLWantReadError, ssl.SSLEOFError):  # not there yet, or closed
         peer.unwrap()
     with contextlib.suppress(OSError):  # ENOTCONN: who has both goodbyes may have let go already
         socket.socket.shutdown(peer, socket.SHUT_WR)
@@ -74,7 +74,7 @@ def read_until(peer: ssl.SSLSocket, mark: bytes) -> bytes:
 def serving(
     context: ssl.SSLContext, behave: Callable[[ssl.SSLSocket], None], host: str = "127.0.0.1"
 ) -> Iterator[tuple[int, list[BaseException]]]:
-    """Serve each connection in a thread; yields the port and what went wrong there."""
+    """Serve each connection in a thread. Yields the port and the errors there."""
     listener = socket.create_server((host, 0))
     troubles: list[BaseException] = []
     open_peers: list[ssl.SSLSocket] = []
@@ -96,7 +96,7 @@ def serving(
             plain.settimeout(PATIENCE_SECONDS)
             try:
                 peer = context.wrap_socket(plain, server_side=True, do_handshake_on_connect=False)
-            except OSError:  # it is gone already
+            except OSError:  # it is closed already
                 plain.close()
                 continue
             open_peers.append(peer)

@@ -12,7 +12,7 @@ HERE, THERE = "10.99.0.1", "10.99.0.2"
 
 @contextmanager
 def other_machine() -> Iterator[int]:
-    """Make the machine; its namespace is that of the process whose number this yields."""
+    """Make the machine. Its namespace is that of the process with the yielded number."""
     _ip("link", "set", "lo", "up")
     words = ["unshare", "--net", "sh", "-c", "echo; exec sleep 300"]
     other = subprocess.Popen(words, stdout=subprocess.PIPE)

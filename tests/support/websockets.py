@@ -19,7 +19,7 @@ SECONDS = 30
 
 
 class CommandOutput(NamedTuple):
-    """What a command left."""
+    """Result of a command."""
 
     protocol: str
     out: str
@@ -37,7 +37,7 @@ def of_api_server(kubeconfig: Path) -> Configuration:
 def run(
     to: Configuration, path: str, options: list[tuple[str, str]], words: str, protocol: str
 ) -> CommandOutput:
-    """Run the command that path and options name, say some words to it, return how it ended."""
+    """Run the command that path and options name, send some words to it, return how it ended."""
     url = f"{to.host.replace('https://', 'wss://')}{path}?{urlencode(options)}"
     client = WSClient(to, url, {"sec-websocket-protocol": protocol}, capture_all=False)
     try:

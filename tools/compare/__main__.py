@@ -16,7 +16,7 @@ from tools.compare.normal_form import normal_form
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Compare; returns the exit code."""
+    """Compare both sides and return the exit code."""
     parser = argparse.ArgumentParser(prog="python -m tools.compare", description=__doc__)
     parser.add_argument("left", type=Path, help="a kubeconfig")
     parser.add_argument("right", type=Path, help="a kubeconfig")

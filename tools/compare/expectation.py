@@ -1,7 +1,8 @@
-"""The tracked list of differences that are as they should be, each with its reason.
+"""The tracked list of expected differences, each with its reason.
 
-Owns the reading of the list and the two ways to be unequal to it. Hazard: a pattern that is wider
-than its reason lets a fault through; each line names a path, and `*` stands in it for what repeats.
+Owns the reading of the list and the two ways to be unequal to it. Hazard: a pattern must not be
+wider than its reason, otherwise it hides a fault. Each line names a path, and `*` stands for
+repeated parts.
 """
 
 import re
@@ -23,7 +24,7 @@ class ExpectedDifference:
     reason: str
 
     def covers(self, difference: Difference) -> bool:
-        """Tell whether a difference is one of these."""
+        """Return whether a difference is one of these."""
         pattern = ".*".join(re.escape(part) for part in self.line.split("*"))
         return re.fullmatch(pattern, str(difference)) is not None
 

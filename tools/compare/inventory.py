@@ -1,7 +1,8 @@
-"""What one cluster shows of one namespace: every object that can be listed there, as JSON.
+"""Objects of one namespace in one cluster: every object that can be listed, as JSON.
 
-Owns what belongs to a namespace without being in it: the volumes of its claims, and all nodes. Must
-not judge. Hazard: a cluster may serve kinds that the other one does not; only objects count.
+Owns which cluster-scoped objects belong to a namespace: the volumes of its claims, and all nodes.
+Must not judge. Hazard: a cluster may serve kinds that the other one does not, so only objects
+count.
 """
 
 import json
@@ -18,7 +19,7 @@ _SEEN_TWICE = frozenset({"events.events.k8s.io"})
 
 
 class ClusterReadError(Exception):
-    """A cluster did not answer; the text is for people."""
+    """A cluster did not answer. The text is for people."""
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -1,9 +1,9 @@
-"""Objects without what two runs of one application on one cluster would differ in anyway. Pure.
+"""Objects without the differences that two runs of one application on one cluster have. Pure.
 
-Owns the table of that: identities, addresses and names that a cluster gives out, and times. Each is
-replaced by what it stands for and not struck out, so that a reference to the wrong object, or to
-none of this cluster, is seen. Hazard: whatever is normalised too far hides a fault; two runs on one
-cluster, compared, must show no difference, and nothing more than that is to be normalised.
+Owns the table of these differences: times, and the identities, addresses and names that a cluster
+assigns. Each is replaced by its meaning and not removed, so that a reference to a wrong object is
+seen. Hazard: a value that is normalised too far hides a fault. Two runs on one cluster must show no
+difference, and only what this needs is normalised.
 """
 
 import json
@@ -16,7 +16,7 @@ from tools.compare.inventory import Object
 
 Json = Any
 NormalForm = Mapping[str, Object]
-"""Bodies by `Kind/name`; several of one name, as the pods of a ReplicaSet are, get numbers."""
+"""Bodies by `Kind/name`. Several of one name, such as the pods of a ReplicaSet, get numbers."""
 
 LEFT_OUT = frozenset(
     {"metadata.resourceVersion", "kind", "apiVersion", "spec.claimRef.resourceVersion"}
@@ -40,7 +40,7 @@ EVENTS_BY_CHANCE = re.compile(
     r"|the object has been modified|failed to sync \w+ cache: timed out"
     r"|no relationship found between node|persistentvolumeclaim \S+ not found"
 )
-"""Events that are told when one controller, probe or cache was quicker than another."""
+"""Events that occur when one controller, probe or cache was quicker than another."""
 PATTERNS: tuple[tuple[re.Pattern[str], str], ...] = (
     (re.compile(r"\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z"), "(time)"),
     (re.compile(r"\b[a-z]+://[0-9a-f]{64}\b"), "(container)"),
@@ -63,7 +63,7 @@ def normal_form(objects: Iterable[Object], namespace: str) -> NormalForm:
             continue
         said, body = _event(item, words)
         if EVENTS_BY_CHANCE.search(said) is None:
-            groups[f"Event/{said}"] = [body]  # how often it was told is chance
+            groups[f"Event/{said}"] = [body]  # the number of times is chance
     return {
         key if len(bodies) == 1 else f"{key} #{number}": body
         for key, bodies in groups.items()
@@ -79,7 +79,7 @@ def _key(item: Object, words: "_ClusterNames") -> str:
 
 
 def _event(event: Object, words: "_ClusterNames") -> tuple[str, Object]:
-    """Return an Event by what it says, which is all that makes one."""
+    """Return the text of an Event, which alone identifies it."""
     about = event["involvedObject"]
     component = (event.get("source") or {}).get("component") or event.get("reportingComponent")
     said = words.replaced(f"{about['kind']}/{about['name']} {event['reason']}: {event['message']}")
@@ -119,7 +119,7 @@ class _Reduction:
 
 
 class _ClusterNames:
-    """What the identities, addresses and names of one cluster's objects stand for."""
+    """Meanings of the identities, addresses and names of one cluster's objects."""
 
     def __init__(self, objects: Iterable[Object], namespace: str) -> None:
         self._meaning: dict[str, str] = {namespace: "(namespace)"}

@@ -28,7 +28,7 @@ PAGE = REPOSITORY / "docs" / "conformance.md"
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Run one command; the exit code."""
+    """Run one command and return the exit code."""
     options = _parser().parse_args(arguments)
     try:
         return int(options.command(options) or 0)
@@ -36,7 +36,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("stopped; the same command goes on from here", file=sys.stderr)
+        print("stopped. The same command continues from here", file=sys.stderr)
         return 1
 
 
@@ -174,7 +174,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="sides",
         action="append",
         choices=list(SIDES),
-        help="where (several times: one after the other); control and tenant without a word",
+        help="side to run on, can be repeated (default: control and tenant)",
     )
 
     building = commands.add_parser("build", help="build the suite and its images")

@@ -1,7 +1,7 @@
-"""The cases of the suite: what their names say, which run alone, and how they are dealt out. Pure.
+"""Cases of the suite: parts of their names, which run alone, and how they are distributed. Pure.
 
-Hazard: a case is known by its full name, which is also the expression that the suite is told to
-run; a name that is not quoted whole runs its neighbours as well.
+Hazard: a case is known by its full name, which is also the regular expression for the suite. A name
+that is not quoted whole runs its neighbours as well.
 """
 
 from __future__ import annotations
@@ -13,7 +13,7 @@ from dataclasses import dataclass
 import yaml
 
 _SUITE = "Kubernetes e2e suite"
-"""What the suite puts before each name when it looks for cases to run."""
+"""Prefix of each name when the suite looks for cases to run."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -64,7 +64,7 @@ def chosen(cases: Sequence[ConformanceCase], names: Iterable[str]) -> list[Confo
     known = {case.name for case in cases}
     strange = [name for name in wanted if name not in known]
     if strange:
-        raise ValueError(f"the suite has no case {strange[0]!r}; it may have got another name")
+        raise ValueError(f"the suite has no case {strange[0]!r}. It may have been renamed")
     return [case for case in cases if case.name in set(wanted)]
 
 

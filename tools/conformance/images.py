@@ -1,10 +1,10 @@
-"""The images that the suite's cases ask for, under the names that the suite itself lists.
+"""The images that the suite's cases use, under the names that the suite itself lists.
 
-They are made from the suite's own Go module and from Debian packages: no registry is within reach
-of the testbed. What is in RECIPES is what conformance cases run; the suite knows more.
+They are made from the suite's own Go module and from Debian packages, because the testbed reaches
+no registry. RECIPES has the images of conformance cases. The suite knows more.
 
-Hazard: an image that behaves otherwise than upstream's fails a case for our own sake. The control
-run on the super cluster tells: what fails there is never a tenant's.
+Hazard: an image must behave as upstream's, otherwise a case fails because of the image. The control
+run on the super cluster shows this: its failures are never a tenant's.
 """
 
 from __future__ import annotations
@@ -44,24 +44,24 @@ _WELCOME = b"<!DOCTYPE html>\n<title>Welcome to nginx!</title>\n<h1>Welcome to n
 
 @dataclass(frozen=True, slots=True)
 class ImageRoots:
-    """What images are made on: the testbed's small root and the one with packages."""
+    """Bases of images: the testbed's small root and the one with packages."""
 
     small: Path
     large: Path
 
 
 def build(listed: Iterable[str], progress: StepPrinter) -> list[Image]:
-    """Make the images of RECIPES under the names that the suite lists; quick when they are there.
+    """Build the images of RECIPES under the names that the suite lists. Quick if they exist.
 
-    Raises TestbedError when the suite does not list an image of the table any more.
+    Raises TestbedError if the suite no longer lists an image of the table.
     """
     names = sorted(listed)
     wanted = {short: [name for name in names if _short(name) == short] for short in RECIPES}
     gone = [short for short, found in wanted.items() if not found]
     if gone:
         raise TestbedError(
-            f"the suite does not list an image {gone[0]!r} any more; look in "
-            "test/utils/image/manifest.go of Kubernetes what became of it"
+            f"the suite no longer lists an image {gone[0]!r}. Check test/utils/image/manifest.go"
+            " of Kubernetes"
         )
     roots = ImageRoots(
         debian.root(progress), debian.root_with(_PACKAGES, progress, "the images of the suite")
@@ -200,7 +200,7 @@ def _agnhost_layers(roots: ImageRoots) -> list[Blob]:
 
 
 def _busybox_layers(roots: ImageRoots) -> list[Blob]:
-    # busybox's own shell drops variables whose names are no names, and cases look for those with
+    # busybox's own shell drops variables with invalid names, and cases look for those with
     # `sh -c env`; others look for its very words with /bin/sh. PATH finds the first one.
     small = roots.small
     library = next(small.glob("usr/lib/*-linux-gnu/libtinfo.so.6"))

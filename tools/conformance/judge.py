@@ -1,9 +1,9 @@
-"""Whether a run is good: its failures against the list of known ones and against the control. Pure.
+"""Verdict on a run: its failures against the list of known ones and against the control. Pure.
 
-A failure that nobody listed fails the run, and so does a listed case that passes: the list says
-what is so, not what once was.
+A failure that is not listed fails the run, and so does a listed case that passes, because the list
+must be current.
 
-Hazard: a list that may grow forgives everything; LISTED_AT_MOST is the end of it.
+Hazard: a list that may grow forgives everything. LISTED_AT_MOST limits it.
 """
 
 from __future__ import annotations
@@ -15,7 +15,8 @@ from tools.conformance.cases import ConformanceCase
 from tools.conformance.results import LOST, PASSED, SKIPPED, CaseResult
 
 CONTROL_FAILS_AT_MOST = 6
-"""Of a whole run: with more on the super cluster itself the run says nothing about tenants."""
+"""Limit for a whole run. With more failures on the super cluster the run is no proof about tenants.
+"""
 
 LISTED_AT_MOST = 20
 """Cases that may be listed for a tenant with the policy `conformance`."""
@@ -29,15 +30,16 @@ class KnownFailure:
     sides: tuple[str, ...]
     cause: str
     owner: str
-    """`kubernetes`: no tenant without kubelets of its own can pass; `policy`: what is given up on
-    purpose; `ours`: to be mended; `testbed`."""
+    """`kubernetes`: cannot pass in a tenant without kubelets of its own. `policy`: given up on
+    purpose. `ours`: to be fixed. `testbed`: fault of the testbed.
+    """
     line: str = ""
     """The line of Kubernetes, or of the policy, that makes it so."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RunAssessment:
-    """Names of cases by what is to be said of them; `problems` empty is a good run."""
+    """Names of cases by result. A run with empty `problems` is good."""
 
     side: str
     tried: int
@@ -49,12 +51,12 @@ class RunAssessment:
     healed: list[str] = field(default_factory=list)
     """Listed, and passes."""
     with_control: list[str] = field(default_factory=list)
-    """Failed here and on the control: says nothing about tenants."""
+    """Failed here and on the control, so no proof about tenants."""
     skipped: list[str] = field(default_factory=list)
     missing: list[str] = field(default_factory=list)
     """Asked for and without a result, or lost."""
     problems: list[str] = field(default_factory=list)
-    """Sentences; any of them fails the run."""
+    """Sentences. Any of them fails the run."""
 
 
 def judge(
@@ -64,9 +66,9 @@ def judge(
     control: Mapping[str, CaseResult],
     known: Iterable[KnownFailure],
 ) -> RunAssessment:
-    """Judge the results of one side; `cases` are those that were to run.
+    """Judge the results of one side. `cases` are the cases that had to run.
 
-    For the side `control` give no control results: it has nothing to be measured by.
+    The side `control` has no control results, because it is the reference.
     """
     listed = {row.case for row in known if side in row.sides}
     names = [case.name for case in cases]
@@ -97,7 +99,7 @@ def judge(
 
 
 def void(cases: Sequence[ConformanceCase], control: Mapping[str, CaseResult]) -> str:
-    """Why a control run of the whole suite says nothing, as a sentence; empty when it does."""
+    """Return why a control run of the whole suite is no proof. Empty if it is one."""
     bad = [case.name for case in cases if _state(control, case) != PASSED]
     if len(bad) <= CONTROL_FAILS_AT_MOST:
         return ""
@@ -125,7 +127,7 @@ def _problems(verdict: RunAssessment, listed: int) -> Iterable[str]:
     for name in verdict.new:
         yield f"failed and is not listed: {name}"
     for name in verdict.healed:
-        yield f"passes and is listed as failing; take it out of known.yaml: {name}"
+        yield f"passes and is listed as failing. Remove it from known.yaml: {name}"
     for name in verdict.skipped:
         yield f"was skipped: {name}"
     for name in verdict.missing:

@@ -1,6 +1,6 @@
-"""The tracked lists: `known.yaml`, the failures that are known, and `slice.yaml`, a short run.
+"""The tracked lists: `known.yaml` has the known failures, and `slice.yaml` a short run.
 
-Hazard: a row without a cause is an excuse; `failures` refuses one.
+Hazard: a row must have a cause, otherwise it is an excuse. `failures` refuses one without.
 """
 
 from __future__ import annotations
@@ -18,7 +18,7 @@ SIDES = ("control", "tenant", "baseline")
 
 
 def failures(text: str | None = None) -> list[KnownFailure]:
-    """The known failures. Raises ValueError for a row that does not say what it must."""
+    """Return the known failures. Raises ValueError for an incomplete row."""
     rows = yaml.safe_load((HERE / "known.yaml").read_text() if text is None else text) or []
     found = [_known(row) for row in rows]
     names = [row.case for row in found]

@@ -1,6 +1,6 @@
 """The page `docs/conformance.md`, made from the results. Pure.
 
-Hazard: the page says what was run; a side without results is said to have none, never left out.
+Hazard: the page must show each side. A side without results is named, never left out.
 """
 
 from __future__ import annotations
@@ -36,7 +36,7 @@ shows a node only while a pod of the tenant runs on it. The suite does not start
 
 """
 }
-"""What stands before the list of a side."""
+"""Text before the list of a side."""
 
 _LISTS = {
     "control": "Failures on the super cluster itself, caused by the testbed",
@@ -47,7 +47,7 @@ _LISTS = {
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class PublishedRun:
-    """All that the page tells."""
+    """All contents of the page."""
 
     version: str
     machine: str
@@ -97,7 +97,7 @@ def _summary(run: PublishedRun, verdicts: Mapping[str, RunAssessment]) -> str:
 
 
 def _origin(found: Mapping[str, CaseResult]) -> str:
-    """Say of which commits results are, and how many came of a second try."""
+    """Return the commits of the results, and how many results are of a second try."""
     commits = sorted({result.commit for result in found.values() if result.commit})
     untold = sum(not result.commit for result in found.values())
     told = [f"of {', '.join(commits)}"] if commits else []
@@ -126,7 +126,7 @@ def _passed(results: Mapping[str, CaseResult], names: Iterable[str]) -> int:
 
 def _known(run: PublishedRun, side: str) -> str:
     rows = [row for row in run.known if side in row.sides]
-    if side == "baseline":  # what the wider policy does not pass either stands above
+    if side == "baseline":  # cases that fail with the wider policy, too, are listed before
         rows = [row for row in rows if "tenant" not in row.sides]
     if not rows:
         return "Nothing is listed.\n"
@@ -139,7 +139,7 @@ def _known(run: PublishedRun, side: str) -> str:
 
 
 def _open(side: str, verdict: RunAssessment, results: Mapping[str, CaseResult]) -> str:
-    """What a good run has none of."""
+    """Return the results that a good run does not have."""
     names = [*verdict.new, *verdict.with_control, *verdict.skipped]
     unfinished = len(verdict.missing) > _MISSING_AT_MOST
     names += [] if unfinished else verdict.missing
@@ -160,7 +160,7 @@ def _open(side: str, verdict: RunAssessment, results: Mapping[str, CaseResult]) 
 
 
 _MISSING_AT_MOST = 20
-"""Cases without a result that are named; with more of them the run has not come to its end."""
+"""Number of cases without a result that are named. With more of them the run has not ended."""
 
 
 def _cell(text: str) -> str:

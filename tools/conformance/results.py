@@ -1,7 +1,7 @@
-"""What came out of each case: one JSON line per case, appended as it ends; so a run can go on.
+"""Results of cases: one JSON line per case, appended as it ends, so that a run can continue.
 
-Hazard: a run that is killed may leave half a line at the end; such a line is as if it were not
-there, and the next one begins on a line of its own.
+Hazard: a run that is killed may leave half a line at the end. Such a line is ignored, and the next
+one begins on a line of its own.
 """
 
 from __future__ import annotations
@@ -28,13 +28,13 @@ class CaseResult:
     where: str = ""
     """File and line of Kubernetes where it failed."""
     commit: str = ""
-    """Of ours, that was tried; empty where nobody noted it."""
+    """Commit of the tested code. Empty if it was not recorded."""
     is_again: bool = False
     """Whether it was tried once more after it had not passed."""
 
 
 class ResultStore:
-    """The results of one side in one file; the last line of a case counts."""
+    """The results of one side in one file. The last line of a case counts."""
 
     def __init__(self, path: Path) -> None:
         self._path = path
@@ -109,7 +109,7 @@ def _result(name: str, spec: Mapping[str, Any]) -> CaseResult:
     if state == SKIPPED and not spec.get("NumAttempts"):
         state = LOST
     elif state not in (PASSED, SKIPPED):
-        state = FAILED  # also panicked, timedout, interrupted and aborted; the message says which
+        state = FAILED  # also panicked, timedout, interrupted and aborted, see the message
     location = failure.get("FailureNodeLocation") or failure.get("Location") or {}
     place = failure.get("Location") or location
     file = str(place.get("FileName", "")).rpartition("k8s.io/kubernetes")[2]

@@ -1,8 +1,9 @@
 """A run of many cases: several batches side by side, then the serial cases alone.
 
-What has a result already is not run again, so a run that was ended goes on where it was.
+A case with a result is not run again, so an ended run continues where it stopped.
 
-Hazard: PDEATHSIG counts the thread that started a child; workers therefore live as long as the run.
+Hazard: PDEATHSIG applies to the thread that started a child. Workers must therefore live as long as
+the run.
 """
 
 from __future__ import annotations
@@ -33,9 +34,9 @@ class RunPlan:
     workers: int
     size: int
     seconds: Mapping[str, float] = field(default_factory=dict)
-    """What cases took at an earlier time, by name."""
+    """Durations of cases in an earlier run, by name."""
     commit: str = ""
-    """What is tried."""
+    """Commit of the tested code."""
     again: frozenset[str] = frozenset()
     """Names of cases that are tried once more."""
 
@@ -128,7 +129,7 @@ def _keep(
 
 
 class _CaseCounter:
-    """Says one line per case: how it went, how long it took, how many are done."""
+    """Printer of one line per case: its result, its duration, and the number of finished cases."""
 
     def __init__(self, total: int, say: PrintFunction) -> None:
         self._total = total

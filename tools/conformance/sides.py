@@ -1,6 +1,6 @@
-"""What the suite runs on: the super cluster itself (`control`), and tenants bound to a policy each.
+"""Sides to run the suite on: the super cluster (`control`), and tenants with a policy each.
 
-Hazard: cases of the control fill nodes and push pods away; no tenant may live there meanwhile.
+Hazard: cases of the control fill nodes and evict pods, so no tenant may run at the same time.
 """
 
 from __future__ import annotations
@@ -20,14 +20,14 @@ from tools.testbed.oci import Image
 from tools.testbed.progress import StepPrinter
 
 NAME = "conformance"
-"""Of the super cluster."""
+"""Name of the super cluster."""
 NODES = 2
-"""Of it."""
+"""Number of its nodes."""
 
 
 @dataclass(frozen=True, slots=True)
 class SuiteTarget:
-    """One place to run the suite on; `policy` empty is the super cluster itself."""
+    """One place to run the suite on. An empty `policy` is the super cluster itself."""
 
     name: str
     policy: str
@@ -37,7 +37,7 @@ class SuiteTarget:
 
     @property
     def folder(self) -> Path:
-        """Where its results are; git ignores it."""
+        """Folder of its results. Git ignores it."""
         return REPOSITORY / ".testbed" / "conformance" / self.name
 
 
@@ -52,7 +52,7 @@ SIDES = {
 
 
 def cluster(images: Iterable[Image], progress: StepPrinter) -> ClusterHandle:
-    """The super cluster with two nodes, our chart and the suite's images; brought up if need be."""
+    """The super cluster with two nodes, our chart and the suite's images. Started if needed."""
     found = ClusterHandle(NAME, nodes=NODES)
     found.up(progress)
     chart.install(found, progress)
@@ -61,9 +61,9 @@ def cluster(images: Iterable[Image], progress: StepPrinter) -> ClusterHandle:
 
 
 def enter(side: SuiteTarget, found: ClusterHandle, progress: StepPrinter) -> Path:
-    """Make a side ready; returns the kubeconfig that the suite gets.
+    """Make a side ready and return the kubeconfig for the suite.
 
-    Tenants of other sides go: whatever they run would count in the cases of this one.
+    Tenants of other sides are deleted, because their pods would count in the cases of this one.
     """
     environment = _environment(found)
     for name in _tenants(environment):
@@ -74,7 +74,7 @@ def enter(side: SuiteTarget, found: ClusterHandle, progress: StepPrinter) -> Pat
         return found.kubeconfig
     kubeconfig = side.folder / "kubeconfig"
     side.folder.mkdir(parents=True, exist_ok=True)
-    kubeconfig.unlink(missing_ok=True)  # of an earlier run; kubectl-vc replaces none unasked
+    kubeconfig.unlink(missing_ok=True)  # an old file, because kubectl-vc replaces none
     with progress.step(f"tenant {side.name} with the policy {side.policy}"):
         if side.name in _tenants(environment):
             _vc(environment, "kubeconfig", side.name, "-o", str(kubeconfig))
@@ -117,7 +117,7 @@ def _hold_nodes(kubeconfig: Path, manifest: Path, environment: Mapping[str, str]
 
 
 def environment_of_suite(found: ClusterHandle) -> dict[str, str]:
-    """What the suite's program gets besides the kubeconfig that it is told."""
+    """Return the environment of the suite's program, besides the kubeconfig."""
     settings = found.environment()
     return {name: settings[name] for name in ("NO_PROXY", "KUBECACHEDIR", "PATH")}
 

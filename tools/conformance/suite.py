@@ -1,7 +1,7 @@
-"""The program of the suite: what cases and images it lists, and one run of it over a few cases.
+"""The program of the suite: its lists of cases and images, and one run over a few cases.
 
-Hazard: it starts children of its own (kubectl); it gets a process group, and the whole group ends
-with it.
+Hazard: it starts children of its own (kubectl). It must have a process group of its own, otherwise
+they outlive it.
 """
 
 from __future__ import annotations
@@ -23,21 +23,21 @@ from tools.testbed.commands import TIED, run
 from tools.testbed.progress import StepPrinter
 
 _CASE_SECONDS = 900
-"""What one case may take: the longest wait for ten minutes and some."""
+"""Limit of one case: the longest waits for 10 min, and some more."""
 _GRACE_SECONDS = 120
-"""What the suite gets beyond that to clean up and write its report."""
+"""Additional time for the suite to clean up and write its report."""
 
 
 @dataclass(frozen=True, slots=True)
 class BatchOutcome:
-    """What a run over a few cases gave: results, and what each case that did not pass printed."""
+    """Result of a run over a few cases: results, and the output of each case that did not pass."""
 
     results: Mapping[str, CaseResult]
     printed: Mapping[str, str]
 
 
 def build(progress: StepPrinter) -> None:
-    """Build the suite's programs; about six minutes the first time."""
+    """Build the suite's programs. The first time takes 6 min."""
     wanted = [*binaries.programs(["conformance", "coredns", "etcd"]), binaries.program("kubectl")]
     binaries.build(wanted, progress)
 
@@ -55,7 +55,7 @@ def images() -> list[str]:
 def execute(
     batch: Sequence[ConformanceCase], kubeconfig: Path, environment: Mapping[str, str]
 ) -> BatchOutcome:
-    """Run a few cases one after the other; every one of them has a result afterwards."""
+    """Run a few cases one after the other. Every one of them has a result afterwards."""
     with tempfile.TemporaryDirectory(prefix="conformance-") as name:
         folder = Path(name)
         report = folder / "report.json"

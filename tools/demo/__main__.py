@@ -1,6 +1,6 @@
 """`python -m tools.demo`: print the main job as a transcript, embedded or on one's own cluster.
 
-Hazard: the transcript is documentation; a step that needs explaining twice belongs in the product.
+Hazard: the transcript is documentation. A step that needs two explanations belongs in the product.
 """
 
 import argparse
@@ -20,12 +20,12 @@ HERE = Path(__file__).resolve().parent.relative_to(ROOT)
 STATE = Path(".testbed")
 TENANT = "vc-1"
 DEMO_LABEL = "app.kubernetes.io/part-of=virtual-cluster-demo"
-"""Told apart by it from a tenant of the same name that somebody lives in."""
+"""Mark that distinguishes it from a tenant of the same name that is in use."""
 TENANT_KUBECONFIG = STATE / f"{TENANT}.kubeconfig"
 
 
 def main() -> int:
-    """Run the demo; 0 when every step did what it should."""
+    """Run the demo. Return 0 if every step succeeded."""
     parser = argparse.ArgumentParser(prog="python -m tools.demo", description=__doc__)
     parser.add_argument("--super-kubeconfig", type=Path, help="your own super cluster")
     parser.add_argument("--images", help="REGISTRY/PREFIX that holds the images (make push)")
@@ -48,12 +48,14 @@ def main() -> int:
 
 
 def super_cluster(own: Path | None, images: str | None) -> Path:
-    """Bring the embedded super cluster up or take the user's; install the chart."""
+    """Start the embedded super cluster, or use the user's, and install the chart."""
     progress = StepPrinter()
     if own is not None and images is not None:
         kubeconfig = own.resolve()
         if not kubeconfig.is_file():
-            raise TranscriptError(f"there is no file {own}; SUPER_KUBECONFIG names your kubeconfig")
+            raise TranscriptError(
+                f"the file {own} does not exist. Set SUPER_KUBECONFIG to your kubeconfig"
+            )
         chart.install(kubeconfig, progress, registry=images)
         return kubeconfig
     say("# A super cluster: one real node in network namespaces of its own.\n")
@@ -129,17 +131,17 @@ def transcript(super_shell: DemoShell, tenant: DemoShell, *, embedded: bool) -> 
 
 
 def clear_away(super_shell: DemoShell) -> None:
-    """Delete what an earlier run of the demo left; a tenant that is not the demo's is left alone.
+    """Delete objects of an earlier run of the demo.
 
-    Raises StepError when there is such a one.
+    Raises StepError if there is a tenant of the same name that is not the demo's.
     """
     name = f"virtualcluster.tenancy.x-k8s.io/{TENANT}"
     found = ("kubectl", "get", "virtualclusters", "-n", "default", "-o", "name")
     if name in super_shell.read(*found).split():
         if name not in super_shell.read(*found, "-l", DEMO_LABEL).split():
             raise TranscriptError(
-                f"the cluster has a VirtualCluster default/{TENANT} that the demo did not make; it"
-                f" is left as it is: rename or delete it first (kubectl vc delete {TENANT})"
+                f"the cluster has a VirtualCluster default/{TENANT} that the demo did not create."
+                f" Rename or delete it first (kubectl vc delete {TENANT})"
             )
         say(f"# An earlier run left the tenant {TENANT}; it goes first.\n")
         super_shell.run("kubectl", "vc", "delete", TENANT)
@@ -152,7 +154,7 @@ def source_of(super_shell: DemoShell, *, embedded: bool) -> Path:
 
 
 def farewell(super_shell: DemoShell, *, embedded: bool) -> None:
-    """Say how to go on and how to remove all."""
+    """Print how to continue and how to remove everything."""
     source = source_of(super_shell, embedded=embedded)
     paths = [path if path.is_absolute() else f"$PWD/{path}" for path in (TENANT_KUBECONFIG, source)]
     tools = (

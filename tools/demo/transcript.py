@@ -13,7 +13,7 @@ from pathlib import Path
 
 
 class TranscriptError(Exception):
-    """A command of the transcript failed; the message says which and what to look at."""
+    """A command of the transcript failed. The message names it and what to check."""
 
 
 def say(text: str) -> None:
@@ -39,7 +39,7 @@ class DemoShell:
         )
         if done.returncode:
             raise TranscriptError(
-                f"{shlex.join(words)} ended with {done.returncode}; see its words above"
+                f"{shlex.join(words)} ended with {done.returncode}. See its output"
             )
         say("")
 

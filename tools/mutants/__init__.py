@@ -1,6 +1,5 @@
-"""Mutation testing of the parts whose mistakes nobody may make: what is deleted, whose it is, what
-goes down.
+"""Mutation testing of the most dangerous parts: deletion, ownership, and fields that are synced.
 
-mutmut changes one place at a time and runs the unit tests that come by there. What no test notices
-is listed in `known.yaml` with its reason, or fails the run. `make mutants`.
+mutmut changes one place at a time and runs the unit tests that cover it. A change that no test
+notices is listed in `known.yaml` with its reason, or fails the run. `make mutants`.
 """

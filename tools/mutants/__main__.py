@@ -1,10 +1,9 @@
-"""`python -m tools.mutants`: mutate, judge, tell. Needs the Python that `make mutants` makes.
+"""`python -m tools.mutants`: mutate, judge, report. Needs the Python that `make mutants` makes.
 
-run [--go-on] [--survivors]   all mutants; those that a run that was ended has left; those only
-                              that survived, after tests were written
-judge                         the verdict on the last run, once more
-survivors                     what survived and is not listed, as rows for known.yaml
-page                          write the figures into docs/reliability.md
+- `run [--go-on] [--survivors]`: all mutants, the rest of an ended run, or the survivors only
+- `judge`: the verdict on the last run, once more
+- `survivors`: unlisted survivors, as rows for known.yaml
+- `page`: write the figures into docs/reliability.md
 """
 
 from __future__ import annotations
@@ -25,7 +24,7 @@ ROOT = Path(__file__).resolve().parents[2]
 
 
 def main(arguments: Sequence[str]) -> int:
-    """Do what is asked for; 1 when a mutant survived that is not listed."""
+    """Run the command. Return 1 if a mutant survived that is not listed."""
     parser = argparse.ArgumentParser(prog="python -m tools.mutants")
     commands = parser.add_subparsers(dest="command", required=True)
     run = commands.add_parser("run")
@@ -54,7 +53,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _run(asked: argparse.Namespace) -> int:
-    """Have mutmut run; its exit code."""
+    """Run mutmut and return its exit code."""
     names: list[str] = []
     if asked.survivors:
         names = [each.name for each in _survivors()]

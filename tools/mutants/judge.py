@@ -1,9 +1,9 @@
-"""Whether a run is good: its survivors against the list of known ones. Pure.
+"""Verdict on a run: its survivors against the list of known ones. Pure.
 
-A survivor that nobody listed fails the run, and so does a listed one that is killed or not made any
-more: the list says what is so, not what once was.
+A survivor that is not listed fails the run, and so does a listed one that is killed or no longer
+made, because the list must be current.
 
-Hazard: a list that may grow forgives everything; KILLED_AT_LEAST is the end of it, for each part.
+Hazard: a list that may grow forgives everything. KILLED_AT_LEAST limits it, for each part.
 """
 
 from __future__ import annotations
@@ -17,12 +17,12 @@ from tools.mutants.parts import PARTS, part_of
 from tools.mutants.results import KILLED, TIMEOUT, UNCHECKED, Mutant
 
 KILLED_AT_LEAST = 0.9
-"""Of the mutants of each part; those whose tests never ended count, as no run passes with one."""
+"""Least share of killed mutants in each part. Mutants with endless tests count as killed."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class MutationAssessment:
-    """What is to be said of a run; `problems` empty is a good one."""
+    """Result of a run. A run with empty `problems` is good."""
 
     counts: Mapping[str, Counter[str]]
     """By part, then by state."""
@@ -31,11 +31,11 @@ class MutationAssessment:
     healed: Sequence[KnownSurvivor] = ()
     """Listed, and killed or not made."""
     problems: list[str] = field(default_factory=list)
-    """Sentences; any of them fails the run."""
+    """Sentences. Any of them fails the run."""
 
 
 def score(counts: Counter[str]) -> float:
-    """Return the part of those tried that was noticed; all of none."""
+    """Return the share of tried mutants that was noticed. Without any it is all."""
     total = counts.total() - counts[UNCHECKED]
     return (counts[KILLED] + counts[TIMEOUT]) / total if total else 1.0
 
@@ -65,8 +65,8 @@ def _problems(verdict: MutationAssessment) -> Iterable[str]:
         )
     for row in verdict.healed:
         yield (
-            f"is listed and does not survive; take it out of known.yaml: {row.place.module}, "
-            f"{row.place.function}: {row.place.becomes}"
+            f"is listed and does not survive. Remove it from known.yaml: {row.place.module},"
+            f" {row.place.function}: {row.place.becomes}"
         )
     for part, counts in verdict.counts.items():
         if not counts.total():

@@ -1,6 +1,6 @@
 """The tracked list of mutants that survive, `known.yaml`, each with its reason.
 
-Hazard: a row without a reason is an excuse; `survivors` refuses one.
+Hazard: a row must have a reason, otherwise it is an excuse. `survivors` refuses one without.
 """
 
 from __future__ import annotations
@@ -25,7 +25,7 @@ class KnownSurvivor:
 
 
 def survivors(text: str | None = None) -> list[KnownSurvivor]:
-    """The list. Raises ValueError for a row that does not say why, or stands there twice."""
+    """Return the list. Raises ValueError for a row without a reason, or a duplicate."""
     rows = yaml.safe_load((HERE / "known.yaml").read_text() if text is None else text) or []
     found: list[KnownSurvivor] = []
     for row in rows:

@@ -24,7 +24,7 @@ PARTS: Mapping[str, Sequence[str]] = {
 
 
 def part_of(module: str) -> str:
-    """Return the part that a module belongs to; raises KeyError when it is of none."""
+    """Return the part that a module belongs to. Raises KeyError if it has none."""
     for part, modules in PARTS.items():
         if module in modules:
             return part

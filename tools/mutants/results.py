@@ -1,7 +1,7 @@
-"""What mutmut found, as it left it in its folder.
+"""Results of mutmut, as it left them in its folder.
 
-Hazard: mutmut numbers the mutants of a function, and a change of the function numbers them anew; so
-a mutant is known by its place: the module, the function, the lines as they were and as they became.
+Hazard: mutmut numbers the mutants of a function, and a change of the function numbers them again. A
+mutant is therefore identified by its place: the module, the function, the old and the new lines.
 """
 
 from __future__ import annotations
@@ -27,12 +27,13 @@ _STATES: Mapping[int | None, str] = {
     **dict.fromkeys((5, 33), UNTESTED),
     **dict.fromkeys((None, 2, -9, 137), UNCHECKED),
 }
-"""By exit code of its tests; who was killed from outside has said nothing, every other one is of a
-process that fell over, which is noticed."""
+"""Results by exit code of the tests. A process that was killed from outside has no result. Every
+other code is of a process that crashed, which is noticed.
+"""
 
 
 class ChangeLocation(NamedTuple):
-    """What was changed, and where."""
+    """Place of a change, with the old and the new lines."""
 
     module: str
     function: str

@@ -15,7 +15,7 @@ from tools.rows import carried, page, results, table
 
 
 def main() -> int:
-    """Write the sections; the exit code is 1 when a row has neither a test nor a reason."""
+    """Write the sections. Return 1 if a row has neither a test nor a reason."""
     parser = argparse.ArgumentParser(prog="python -m tools.rows", description=__doc__)
     parser.add_argument(
         "--results", type=Path, nargs="+", default=[], metavar="FILE", help="JUnit reports of runs"

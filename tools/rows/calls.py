@@ -1,7 +1,8 @@
 """The section `Calls of kubectl`: which calls of which kubectl worked on which kubelet, and when.
 
 `python -m tools.rows.calls FILE ...` reads JUnit reports of the node tests and writes it into
-`docs/reliability.md`. Hazard: what a run did not try is said to be not run, never left as it was.
+`docs/reliability.md`. Hazard: calls that a run did not try must be shown as not run. An old result
+would pass for a new one.
 """
 
 from __future__ import annotations
@@ -45,7 +46,7 @@ CallResults = Mapping[tuple[str, str, str], Sequence[bool]]
 
 
 def counted(reports: Sequence[str]) -> CallResults:
-    """Return what the reports say; of a test in several the last one counts."""
+    """Return the contents of the reports. For a test in several reports the last one counts."""
     calls = {name: call for call, names in CALLS.items() for name in names}
     found = defaultdict(list)
     cases = {case[:2]: case[2] for report in reports for case in each_case(report)}

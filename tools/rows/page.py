@@ -1,6 +1,6 @@
 """The section `Rows` of a page: each row with the tests that show it. Pure.
 
-Hazard: what no test shows is said in the row, never left away.
+Hazard: a row must name what no test shows. Otherwise it promises too much.
 """
 
 from __future__ import annotations
@@ -39,9 +39,9 @@ class RowsPage:
     elsewhere: re.Pattern[str]
     """Ids of the same kind that are rows, but of no table here."""
     head: str
-    """What a page begins with that is not there yet."""
+    """First lines of a new page."""
     has_results: bool = False
-    """Whether it says what became of the tests when they were run last."""
+    """Whether it has the results of the last run of the tests."""
 
 
 _DOCS = TESTS.parent / "docs"
@@ -78,12 +78,12 @@ PAGES = (RELIABILITY, OFFLOAD)
 def problems(page: RowsPage, rows: Sequence[RequirementRow], found: FoundTests) -> list[str]:
     """Return sentences about rows without a word, and ids without a row."""
     told = [
-        f"{row.id} has no test that carries it; write one, or give it `left_out` with a reason"
+        f"{row.id} has no test with its id. Write one, or add `left_out` with a reason"
         for row in rows
         if not found.get(row.id) and not row.left_out
     ]
     told += [
-        f"{row.id} is left out, and {found[row.id][0].name} carries it; take `left_out` away"
+        f"{row.id} is left out, but {found[row.id][0].name} shows it. Remove `left_out`"
         for row in rows
         if found.get(row.id) and row.left_out
     ]

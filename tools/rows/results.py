@@ -1,8 +1,7 @@
-"""What became of the tests that carry rows, when they were run last.
+"""Results of the last run of the tests that show rows.
 
 Owns `results.yaml`: commit and date of the recording, and by test `passed` or `failed`. Hazard: a
-report that says nothing of a test leaves the last word on it, which may be of other code; `note`
-whole runs.
+report without a test keeps its old result, which may be of other code. `note` must get whole runs.
 """
 
 from __future__ import annotations
@@ -22,12 +21,12 @@ RowResult = Literal["passed", "failed"]
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RecordedRun:
-    """What was written down last."""
+    """The last recorded results."""
 
     commit: str = ""
-    """Of the working tree when the reports were noted."""
+    """Commit of the working tree when the reports were recorded."""
     date: str = ""
-    """Of the newest of the runs."""
+    """Date of the newest run."""
     tests: Mapping[str, RowResult] = field(default_factory=dict)
     """By test: `node/test_walkthroughs.py test_a_job_runs_on_another_cluster`."""
 
@@ -43,7 +42,7 @@ def known() -> RecordedRun:
 
 
 def note(reports: Sequence[Path], wanted: Collection[str], commit: str) -> None:
-    """Write down what JUnit reports say of the tests that carry rows, and forget others."""
+    """Record the results in JUnit reports for the tests that show rows, and drop others."""
     before = known()
     found, dates = {**before.tests}, set[str]()
     for report in reports:
@@ -62,7 +61,7 @@ def _dates(text: str) -> Iterator[str]:
 
 
 def in_report(text: str) -> Mapping[str, RowResult]:
-    """Return the results in a JUnit report; a test fails when any of its parameters does."""
+    """Return the results in a JUnit report. A test fails if any of its parameters does."""
     found: dict[str, RowResult] = {}
     for module, name, is_well in each_case(text):
         test = f"{module} {name.partition('[')[0]}"

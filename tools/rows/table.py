@@ -1,6 +1,6 @@
-"""The tracked list of rows: what is asked, and what is left out with its reason.
+"""The tracked list of rows: the requirements, and which are left out with a reason.
 
-Hazard: a row that is left out without a reason is an excuse; `rows` refuses one.
+Hazard: a row that is left out must have a reason, otherwise it is an excuse. `rows` refuses one.
 """
 
 from __future__ import annotations
@@ -23,11 +23,11 @@ class RequirementRow:
     group: str
     asks: str
     lacks: str = ""
-    """What of it the tests do not show."""
+    """Part of the row that the tests do not show."""
     left_out: str = ""
-    """Why there is no test; empty when there must be one."""
+    """Reason for a row without a test. Empty if there must be one."""
     priority: str = ""
-    """`P0`, `P1` or `P2`, on a page that says so."""
+    """`P0`, `P1` or `P2`, on a page with priorities."""
 
 
 def rows(name: str) -> list[RequirementRow]:
@@ -36,7 +36,7 @@ def rows(name: str) -> list[RequirementRow]:
 
 
 def read(text: str, name: str) -> list[RequirementRow]:
-    """The rows of a text. Raises ValueError for one that does not say what it must."""
+    """Return the rows of a text. Raises ValueError for an incomplete one."""
     groups = yaml.safe_load(text)
     found = [_row(group, row, name) for group, listed in groups.items() for row in listed]
     ids = [row.id for row in found]

@@ -39,7 +39,7 @@ def main(arguments: Sequence[str]) -> int:
         print(f"error: {error}", file=sys.stderr)
         return 1
     except KeyboardInterrupt:
-        print("stopped; `down` removes what was made", file=sys.stderr)
+        print("stopped. Remove what was made with `down`", file=sys.stderr)
         return 1
 
 
@@ -47,7 +47,7 @@ def _up(options: argparse.Namespace, progress: StepPrinter) -> None:
     one = ClusterHandle(options.name, options.nodes, options.kubernetes)
     beside = ClusterHandle(options.beside) if options.beside else None
     if beside is not None and not beside.is_up():
-        raise TestbedError(f"there is no cluster {options.beside} to be beside; bring it up first")
+        raise TestbedError(f"there is no cluster {options.beside} to be beside. Start it first")
     one.up(progress)
     if beside is not None:
         one.connect(beside)
@@ -145,7 +145,7 @@ def _parser() -> argparse.ArgumentParser:
         dest="targets",
         action="append",
         choices=list(targets.TARGETS),
-        help="all that a target of the Makefile needs; without a word that of `thorough`",
+        help="all that a target of the Makefile needs (default: `thorough`)",
     )
     build.set_defaults(run=_build)
 
@@ -153,7 +153,9 @@ def _parser() -> argparse.ArgumentParser:
     pushing.add_argument("--to", required=True, metavar="REGISTRY/PREFIX")
     pushing.set_defaults(run=_push)
 
-    clean = commands.add_parser("check-clean", help="list what clusters left; fails if anything")
+    clean = commands.add_parser(
+        "check-clean", help="list leftovers of clusters, and fail if there are any"
+    )
     clean.set_defaults(run=_check_clean)
 
     listing = commands.add_parser("images", help="list the images")

@@ -116,5 +116,5 @@ def wait_for(
     deadline = time.monotonic() + seconds
     while not check():
         if time.monotonic() > deadline:
-            raise TestbedError(f"{what} after {seconds:.0f} s; {hint()}")
+            raise TestbedError(f"{what} after {seconds:.0f} s. {hint()}")
         time.sleep(pause)

@@ -141,7 +141,8 @@ def programs(groups: Iterable[str]) -> list[GoProgram]:
         others = [program for program in _others() if program.group == group]
         if not minors and not others:
             raise TestbedError(
-                f"there is no group {group!r} of programs; known: {', '.join(groups_known())}"
+                f"there is no group {group!r} of programs. Known groups:"
+                f" {', '.join(groups_known())}"
             )
         found += others
     return list(dict.fromkeys(found))

@@ -85,8 +85,8 @@ def remove(tree: str, patience_seconds: float = 10) -> None:
                     group.rmdir()
         if time.monotonic() > deadline:
             raise TestbedError(
-                f"the cgroup {left[0]} cannot be removed: processes {sorted(processes(tree))} "
-                "are still in it; end them and run `down` again"
+                f"the cgroup {left[0]} cannot be removed: processes {sorted(processes(tree))} are"
+                " still in it. End them and run `down` again"
             )
         time.sleep(0.02)
 

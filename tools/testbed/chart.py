@@ -62,8 +62,8 @@ def _embedded(kubeconfig: Path) -> ClusterHandle:
     cluster = ClusterHandle(kubeconfig.name.removesuffix(".kubeconfig"))
     if cluster.kubeconfig.resolve() != kubeconfig.resolve() or not cluster.is_up():
         raise TestbedError(
-            f"{kubeconfig} is not of an embedded cluster that is up; name the registry that has "
-            "the images (IMAGES=REGISTRY/PREFIX), or run `up`"
+            f"{kubeconfig} is not of an embedded cluster that is up. Name the registry that has"
+            " the images (IMAGES=REGISTRY/PREFIX), or run `up`"
         )
     return cluster
 

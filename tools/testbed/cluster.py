@@ -78,7 +78,7 @@ class ClusterHandle:
         """Addresses of the cluster. Raises TestbedError if it is not up."""
         record = records.read(self.name)
         if record is None:
-            raise TestbedError(f"the cluster {self.name} is not up; run `up --name {self.name}`")
+            raise TestbedError(f"the cluster {self.name} is not up. Run `up --name {self.name}`")
         return Topology(self.name, record["slot"], record["nodes"])
 
     @property
@@ -129,8 +129,8 @@ class ClusterHandle:
             if self.is_up():
                 if self.minor != self._minor:
                     raise TestbedError(
-                        f"the cluster {self.name} is up with Kubernetes {self.minor}; take it down "
-                        f"first, or use another --name for {self._minor}"
+                        f"the cluster {self.name} is up with Kubernetes {self.minor}. Remove it"
+                        f" first, or use another --name for {self._minor}"
                     )
                 progress.note(f"the cluster {self.name} is up already")
                 registry.publish(further, self.places.registry)
@@ -142,8 +142,8 @@ class ClusterHandle:
             strangers = cgroups.processes(f"{cgroups.PREFIX}{self.name}")
             if strangers:
                 raise TestbedError(
-                    f"a cluster {self.name} of another cache folder is running (processes "
-                    f"{sorted(strangers)[:5]}); remove it, or use another --name"
+                    f"a cluster {self.name} of another cache folder is running (processes"
+                    f" {sorted(strangers)[:5]}). Remove it, or use another --name"
                 )
             topology = self._claim_slot()
             limits.lift()
@@ -220,7 +220,7 @@ class ClusterHandle:
         """Return the host's process ID of the process with the namespaces of `hub` or `node-N`."""
         spaces = self.control.state()["spaces"]
         if space not in spaces:
-            raise TestbedError(f"the cluster {self.name} has no {space}; it has {sorted(spaces)}")
+            raise TestbedError(f"the cluster {self.name} has no {space}. It has {sorted(spaces)}")
         return self.control.host_pid(spaces[space])
 
     def wait_until_ready(self, seconds: float = 60) -> None:
@@ -237,7 +237,9 @@ class ClusterHandle:
         for candidate in (name, f"node-1/{name}"):
             if candidate in components:
                 return components[candidate]
-        raise TestbedError(f"there is no component {name!r}; known: {', '.join(components)}")
+        raise TestbedError(
+            f"there is no component {name!r}. Known components: {', '.join(components)}"
+        )
 
     def _prepare(self, topology: Topology) -> None:
         cgroups.make(f"{topology.cgroup}/system")
@@ -308,7 +310,7 @@ class ClusterHandle:
         ended: dict[str, int] = self.control.state()["ended"]
         logs = self.places.logs
         if not ended:
-            return f"all programs run; see {logs}"
+            return f"all programs run. See {logs}"
         lines = []
         for name, status in ended.items():
             log = logs / f"{name.replace('/', '-')}.log"
@@ -334,8 +336,8 @@ class ClusterHandle:
                     records.write(self.name, {**record, "made": time.time()})
                     return topology
         raise TestbedError(
-            "no address range is free for another cluster: the host routes parts of 10.0.0.0/8 "
-            "or too many clusters are up; remove one with `down`"
+            "no address range is free for another cluster: the host routes parts of 10.0.0.0/8 or"
+            " too many clusters are up. Remove one with `down`"
         )
 
     def _remove(self) -> None:

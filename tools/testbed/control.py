@@ -43,11 +43,11 @@ class SupervisorClient:
                 check=False,
             )
         if result.returncode != 0:
-            raise TestbedError(f"the supervisor did not start; see {log}")
+            raise TestbedError(f"the supervisor did not start. See {log}")
         deadline = time.monotonic() + 10
         while not (self._folder / supervisor.SOCKET).exists() or not self._answers():
             if time.monotonic() > deadline or not self.alive():
-                raise TestbedError(f"the supervisor does not answer; see {log}")
+                raise TestbedError(f"the supervisor does not answer. See {log}")
             time.sleep(0.01)
 
     def _answers(self) -> bool:
@@ -77,7 +77,7 @@ class SupervisorClient:
         deadline = time.monotonic() + 10
         while not ready.exists():
             if time.monotonic() > deadline:
-                raise TestbedError(f"the space {name} could not be made; see logs/supervisor.log")
+                raise TestbedError(f"the space {name} could not be made. See logs/supervisor.log")
             time.sleep(0.005)
         return self.host_pid(inner)
 
@@ -111,7 +111,7 @@ class SupervisorClient:
                 numbers = _numbers(pid)
                 if numbers[-1] == inner and Path(f"/proc/{pid}/ns/pid").readlink() == space:
                     return pid
-        raise TestbedError(f"the cluster's process {inner} is gone; see logs/supervisor.log")
+        raise TestbedError(f"the cluster's process {inner} ended. See logs/supervisor.log")
 
     def pid(self) -> int:
         """The supervisor's number on the host."""
@@ -119,7 +119,7 @@ class SupervisorClient:
             record = json.loads((self._folder / supervisor.RECORD).read_text())
             if supervisor.started(record["pid"]) == record["started"]:
                 return int(record["pid"])
-        raise TestbedError(f"the cluster {self._folder.name} is not running; run `up` first")
+        raise TestbedError(f"the cluster {self._folder.name} is not running. Run `up` first")
 
     def alive(self) -> bool:
         """Return whether the recorded supervisor still runs."""

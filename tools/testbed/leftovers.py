@@ -131,7 +131,7 @@ def _places() -> set[str]:
 
 
 def _limits() -> Iterable[str]:
-    return ["limits.json says that limits of the kernel are raised"] if _is_lifted() else []
+    return ["limits.json records that limits of the kernel are raised"] if _is_lifted() else []
 
 
 def _is_lifted() -> bool:

@@ -28,6 +28,6 @@ def refuse(what: str) -> None:
     """Raise TestbedError if this process must find everything built."""
     if is_required():
         raise TestbedError(
-            f"{what}: it is not built, and tests build nothing. Run `make prepare` first; each "
-            "target of the Makefile that runs tests prepares what it needs by itself."
+            f"{what}: it is not built, and tests build nothing. Run `make prepare` first. Each"
+            " target of the Makefile that runs tests prepares what it needs by itself."
         )

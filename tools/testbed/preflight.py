@@ -91,8 +91,8 @@ def _packages() -> None:
         return
     if os.environ.get("CI") != "true" and os.environ.get("YES") != "1":
         raise TestbedError(
-            f"missing packages: {' '.join(missing)}; run `YES=1 make up` as root or "
-            f"`apt-get install {' '.join(missing)}`"
+            f"missing packages: {' '.join(missing)}. Run `YES=1 make up` as root or `apt-get"
+            f" install {' '.join(missing)}`"
         )
     environment = {**os.environ, "DEBIAN_FRONTEND": "noninteractive"}
     run(["apt-get", "update", "--quiet"], env=environment)
@@ -100,7 +100,7 @@ def _packages() -> None:
     run([*command, *missing], env=environment)
     still = sorted(_missing())
     if still:
-        raise TestbedError(f"`apt-get install` did not bring {' '.join(still)}; install by hand")
+        raise TestbedError(f"`apt-get install` did not install {' '.join(still)}. Install by hand")
 
 
 def _missing() -> set[str]:
@@ -117,8 +117,8 @@ def _kernel() -> None:
     missing = _try_features()
     if missing:
         raise TestbedError(
-            f"the kernel lacks: {', '.join(missing)}; load the modules or use another kernel "
-            "(a container needs --privileged)"
+            f"the kernel lacks: {', '.join(missing)}. Load the modules or use another kernel (a"
+            " container needs --privileged)"
         )
 
 

@@ -169,7 +169,7 @@ def _install(target: Path, requirements: list[str]) -> None:
         if digest not in known:
             name = f"{item['metadata']['name']} {item['metadata']['version']}"
             raise TestbedError(
-                f"the wheel of {name} is not in requirements.lock; renew the lock file"
+                f"the wheel of {name} is not in requirements.lock. Renew the lock file"
             )
     constraints.unlink()
     report.unlink()
@@ -187,7 +187,7 @@ def _pip() -> list[str]:
     bare = Path(sys.base_prefix) / "bin" / "python3"
     if run([str(bare), "-c", "import pip; print('yes')"], check=False).strip() == "yes":
         return [str(bare), "-m", "pip"]
-    raise TestbedError("pip is missing in this Python environment; make it anew with `make setup`")
+    raise TestbedError("pip is missing in this Python environment. Recreate it with `make setup`")
 
 
 def _code_files(product: Product) -> list[Path]:

@@ -96,7 +96,7 @@ TARGETS = {
 def prepare(name: str, progress: StepPrinter) -> None:
     """Build the missing needs of a target. Raises TestbedError."""
     if name not in TARGETS:
-        raise TestbedError(f"there is no target {name!r}; known: {', '.join(TARGETS)}")
+        raise TestbedError(f"there is no target {name!r}. Known targets: {', '.join(TARGETS)}")
     target = TARGETS[name]
     if not target.images:
         binaries.build(binaries.programs(target.groups), progress)

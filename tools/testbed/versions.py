@@ -72,7 +72,7 @@ def module_version(module: str, path: str) -> str:
     text = (GOMOD / module / "go.mod").read_text()
     match = re.search(rf"^\s*(?:require )?{re.escape(path)} v(\S+)", text, re.MULTILINE)
     if match is None:
-        raise TestbedError(f"gomod/{module}/go.mod does not require {path}; add it with `go get`")
+        raise TestbedError(f"gomod/{module}/go.mod does not require {path}. Add it with `go get`")
     return match[1]
 
 
@@ -103,7 +103,7 @@ def load() -> PinnedVersions:
         pinned = re.sub(r"^0", "1", module_version(module, package))
         if pinned != version:
             raise TestbedError(
-                f"versions.toml says Kubernetes {version} and gomod/{module}/go.mod "
-                f"says {pinned}; make them equal"
+                f"versions.toml has Kubernetes {version} and gomod/{module}/go.mod has {pinned}."
+                " Make them equal"
             )
     return found

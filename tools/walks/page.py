@@ -1,10 +1,10 @@
-"""What a walkthrough says is done: its files, and its commands with what they print. Pure.
+"""Contents of a walkthrough: its files, and its commands with their output. Pure.
 
-A fenced block `yaml NAME` is a file of that name. In a block `console` a line that begins with `$ `
-is a command, lines that begin with `> ` go on with it, and what follows is what it prints: `...`
-stands for anything within a line, and alone for any lines. Words are compared and not the gaps
-between them, as columns are as wide as their names. Other blocks are for people. Hazard: a block
-that is read as nothing would be a promise that nobody keeps, so that what is malformed is refused.
+A fenced block `yaml NAME` is a file of that name. In a block `console`, a line that begins with `$
+` is a command, and lines that begin with `> ` continue it. The other lines are its output. `...`
+stands for any text within a line, and alone for any lines. Words are compared without the gaps
+between them, because columns are as wide as their names. Other blocks are for people. Hazard: a
+malformed block must be refused, otherwise the page shows a command that is never run.
 """
 
 from __future__ import annotations
@@ -34,11 +34,11 @@ class PageCommand:
     """Where it stands, counted from one."""
     text: str
     shown: tuple[str, ...]
-    """What it prints; none: that is not looked at."""
+    """Output of the command. None: it is not checked."""
 
 
 def steps(text: str) -> list[PageFile | PageCommand]:
-    """Return what is to be done, in its order. Raises ValueError for a block that says nothing."""
+    """Return the steps in their order. Raises ValueError for an empty block."""
     found: list[PageFile | PageCommand] = []
     for number, kind, lines in _blocks(text):
         word, _, name = kind.partition(" ")
@@ -52,7 +52,7 @@ def steps(text: str) -> list[PageFile | PageCommand]:
 
 
 def is_shown(printed: str, shown: Sequence[str]) -> bool:
-    """Tell whether a command printed what the page shows."""
+    """Return whether a command printed what the page shows."""
     return not shown or _lines_match(printed.rstrip("\n").splitlines(), list(shown))
 
 

@@ -1,8 +1,9 @@
-"""Do what a walkthrough says, in a folder of its own, and compare.
+"""Runner of walkthroughs, each in a folder of its own, with a comparison of the output.
 
-Owns when a command is run again: one that only reads is repeated until it says what the page shows,
-as a person would look again; everything else is run once. Hazard: a command that writes and is
-taken for one that reads would write several times, so only the verbs below are.
+Owns when a command is run again. A command that only reads is repeated until its output is as on
+the page, as a person would repeat it. Everything else is run once. Hazard: a command that writes
+must not pass for one that reads, otherwise it writes several times. Only the verbs in the list
+read.
 """
 
 from __future__ import annotations
@@ -16,8 +17,7 @@ from tools.walks import page
 from tools.walks.page import PageCommand, PageFile
 
 PATIENCE_SECONDS = 60.0
-"""How long what is read may take to be as shown; the walks wait by `kubectl wait` for what takes
-longer."""
+"""Limit in seconds for a command that reads. Pages use `kubectl wait` for what takes longer."""
 MOST_SECONDS = 300.0
 """For one command."""
 _PAUSE_SECONDS = 0.5
@@ -31,7 +31,7 @@ class WalkthroughError(AssertionError):
 
 
 def walk(path: Path, folder: Path, environment: Mapping[str, str]) -> None:
-    """Do what a page says in this folder. Raises StepError."""
+    """Run the steps of a page in this folder. Raises StepError."""
     for step in page.steps(path.read_text()):
         if isinstance(step, PageFile):
             (folder / step.name).write_text(step.text)
@@ -40,7 +40,7 @@ def walk(path: Path, folder: Path, environment: Mapping[str, str]) -> None:
 
 
 def only_reads(text: str) -> bool:
-    """Tell whether a command changes nothing: each kubectl in it has a verb that reads."""
+    """Return whether a command changes nothing: each kubectl in it has a verb that reads."""
     verbs = set(_verbs(text.split()))
     return bool(verbs) and verbs <= _READS
 
@@ -76,7 +76,7 @@ def _run(step: PageCommand, name: str, folder: Path, environment: Mapping[str, s
 
 
 def _once(text: str, folder: Path, environment: Mapping[str, str]) -> tuple[int, str]:
-    """Run a command; its exit code, and both of its outputs together."""
+    """Run a command. Return its exit code, and both of its outputs together."""
     done = subprocess.run(
         ["bash", "-euo", "pipefail", "-c", text],
         cwd=folder,

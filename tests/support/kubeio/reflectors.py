@@ -53,7 +53,7 @@ async def begin_with(answer, *pods, version):
 
 
 class WatchScript:
-    """Plays one scene for each watch; lists show `listed`."""
+    """Plays one scene for each watch. Lists return `listed`."""
 
     def __init__(self, *scenes, listed=(), version=0, page=1000):
         self.scenes = list(scenes)
@@ -90,7 +90,7 @@ class WatchScript:
 
 
 class ReflectorRun:
-    """A reflector at work, its store, and what subscribers were told."""
+    """A running reflector, its store, and the notifications of subscribers."""
 
     def __init__(self, reflector, store):
         self.reflector = reflector

@@ -1,8 +1,8 @@
-"""Serve a super cluster and tenants until told to stop.
+"""Serve a super cluster and tenants until it is stopped.
 
 Run as `python -m tests.support.memapi FOLDER --tenants N`. FOLDER has `ca.crt`, `serving.crt` and
-`serving.key`; `ports.json` appears in it when everything listens: the super cluster's port first,
-then the tenants'. Commands are taken at `control.sock` there.
+`serving.key`. When all ports are open, `ports.json` appears in it: the super cluster's port first,
+then the tenants'. Commands are read from `control.sock` there.
 """
 
 import argparse
@@ -37,7 +37,12 @@ def main() -> int:
     add("--shape", default="bare", choices=sorted(SHAPES))
     add("--step", type=float, default=0.0, help="seconds between two steps of a super pod")
     add("--no-events", dest="events", action="store_false")
-    add("--echo-first", type=float, default=0.0, help="share of writes told of before answered")
+    add(
+        "--echo-first",
+        type=float,
+        default=0.0,
+        help="share of writes with a watch event before the answer",
+    )
     add("--token-seconds", type=float, default=0.0, help="how long a token lives at most")
     uvloop.run(_serve(parser.parse_args()))
     return 0

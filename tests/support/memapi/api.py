@@ -25,7 +25,7 @@ _TOKEN_LETTERS = 934  # a service account's token is about a kilobyte of base64
 
 @dataclass(slots=True, kw_only=True)
 class ApiRequest:
-    """What a client asks."""
+    """Request of a client."""
 
     method: str
     target: str
@@ -38,18 +38,18 @@ class ApiRequest:
 
     @property
     def wants_metadata(self) -> bool:
-        """Tell whether only metadata are asked for."""
+        """Return whether the client wants only metadata."""
         return "as=PartialObjectMetadata" in self.accept
 
     @property
     def manager(self) -> str:
-        """Who is noted as writer."""
+        """Name of the writer in managedFields."""
         return self.params.get("fieldManager") or self.agent.partition("/")[0]
 
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class RequestTarget:
-    """What a path means."""
+    """Meaning of a path."""
 
     collection: Collection
     namespace: str = ""
@@ -109,7 +109,7 @@ class MemoryApi:
         )
 
     def _count(self, request: ApiRequest, place: RequestTarget) -> str:
-        """Count a request; return its verb and resource."""
+        """Count a request. Return its verb and resource."""
         verb = _VERBS.get(request.method, request.method)
         if verb == "get" and not place.name:
             verb = "watch" if "watch" in request.params else "list"

@@ -1,8 +1,8 @@
-"""One cluster's objects as JSON, their revisions, and what they were before.
+"""Objects of one cluster as JSON, their revisions, and their earlier states.
 
-Owns storing, telling and remembering: an earlier state can be listed until it is compacted away.
-Must not know HTTP. Hazard: an object handed over is kept by what it encodes to; changing the dict
-afterwards changes nothing.
+Owns storage, notifications and history: an earlier state can be listed until it is compacted. Must
+not know HTTP. Hazard: an object is kept by its encoding, so later changes of the dict have no
+effect.
 """
 
 import random
@@ -28,12 +28,12 @@ from tests.support.memapi.watches import (
 ObjectKey = tuple[str, str]
 """Namespace and name."""
 ObjectListener = Callable[[str, Object], None]
-"""Called with the event's type and the object; must not change it."""
+"""Callback with the event's type and the object, which it must not change."""
 
 _HISTORY = 4000  # events of a collection that a watch can go on after
 
 AppliedObjects = Mapping[tuple[str, str], Object]
-"""What was last applied to an object, by manager and subresource."""
+"""The last apply of an object, by manager and subresource."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,11 +65,11 @@ class Collection:
         return len(self._objects)
 
     def follow(self, watch: CollectionWatch) -> None:
-        """Tell a watch of what happens from now on."""
+        """Notify a watch of all events from now on."""
         self._watches[watch] = None
 
     def leave(self, watch: CollectionWatch) -> None:
-        """Tell it no more."""
+        """Stop the notifications of a watch."""
         self._watches.pop(watch, None)
 
     def cut(self) -> None:
@@ -114,7 +114,7 @@ class Collection:
         return found
 
     def put(self, body: Object) -> StoredObject:
-        """Take an object in, in place of what is there under its name, and tell of it."""
+        """Store an object in place of the one with its name, and notify watches."""
         metadata = body["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         old = self._objects.get(key)
@@ -124,7 +124,7 @@ class Collection:
         return new
 
     def plant(self, body: Object) -> StoredObject:
-        """Have an object there as it is, with its revision; nobody is told of it."""
+        """Store an object as it is, with its revision, without a notification."""
         metadata = body["metadata"]
         new = StoredObject(
             metadata.get("namespace", ""),
@@ -137,11 +137,11 @@ class Collection:
         return new
 
     def uproot(self, namespace: str, name: str) -> None:
-        """Have no such object; nobody is told of it."""
+        """Remove an object without a notification."""
         self._objects.pop((namespace, name), None)
 
     def remove(self, body: Object) -> StoredObject:
-        """Take an object out and tell of it, with a revision of its own."""
+        """Remove an object and notify watches, with a revision of its own."""
         metadata = body["metadata"]
         key = (metadata.get("namespace", ""), metadata["name"])
         old = self._objects.pop(key)
@@ -151,13 +151,13 @@ class Collection:
         return new
 
     def pass_by(self, body: Object) -> StoredObject:
-        """Tell of an object that nobody will look up."""
+        """Notify watches of an object that is not kept."""
         new = self._made(body)
         self._tell(StoredChange("ADDED", new, None), body)
         return new
 
     def since(self, revision: int) -> list[StoredChange] | None:
-        """Return what happened after a revision; None when that is not known any more."""
+        """Return the events after a revision. None if they are no longer known."""
         if revision < self._oldest:
             return None
         return [change for change in self._history if change.new.revision > revision]
@@ -175,7 +175,7 @@ class Collection:
     def load(
         self, objects: Mapping[ObjectKey, StoredObject], applied: Mapping[ObjectKey, AppliedObjects]
     ) -> None:
-        """Take up what was there once; the server begins anew with it, nobody is told."""
+        """Restore an earlier state. The server starts again with it, without notifications."""
         self._objects, self.applied = dict(objects), dict(applied)
         self._history.clear()
         self._oldest = self.cluster.revision
@@ -218,7 +218,7 @@ class MemoryCluster:
         """`resources` are the kinds that are served, by the path of their collection.
 
         `clock` gives seconds since 1970, `chance` UIDs and names. Without `keeps_events` Events are
-        told and not kept, as nobody who measures looks them up.
+        notified and not kept, because no measurement reads them.
         """
         self.name = name
         self.admission = admission
@@ -229,9 +229,9 @@ class MemoryCluster:
         self.requests: Counter[str] = Counter()
         """Requests by verb and resource."""
         self.written: Counter[str] | None = None
-        """Writes that were not refused, by verb, resource and name, while somebody counts them."""
+        """Accepted writes, by verb, resource and name, while they are counted."""
         self.token_seconds = 0.0
-        """How long a token lives at most; 0: as long as it was asked for."""
+        """Maximum lifetime of a token. 0: as requested."""
         self.clock = clock
         self.collections = {path: Collection(self, found) for path, found in resources.items()}
 
@@ -276,9 +276,9 @@ class MemoryCluster:
         )
 
     def restore(self, state: ClusterState, *, bump: int = 0) -> None:
-        """Begin anew from a backup, with all watches ended and its revision raised by `bump`.
+        """Restart from a backup, with all watches ended and its revision raised by `bump`.
 
-        Its API servers are stopped for that: what is on its way to them does not arrive.
+        Its API servers are stopped for that, so requests on their way to them do not arrive.
         """
         self.restores += 1
         self.cut()

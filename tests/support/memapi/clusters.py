@@ -44,7 +44,7 @@ def super_cluster() -> MemoryCluster:
 
 
 def service_range(number: int) -> str:
-    """Return a tenant's part of the super cluster's range; the first one stays free."""
+    """Return a tenant's part of the super cluster's range. The first part stays free."""
     first = 4 * (number + 1)
     return f"10.{96 + first // 256}.{first % 256}.0/22"
 
@@ -68,7 +68,7 @@ def empty(
     chance: random.Random | None = None,
     keeps_events: bool = False,
 ) -> MemoryCluster:
-    """Return a cluster without any object; `clock` and the rest are `Cluster`'s.
+    """Return a cluster without any object. `clock` and the other arguments are those of `Cluster`.
 
     With `crds` it serves the kinds of CRDs from the start.
     """
@@ -92,7 +92,9 @@ def fresh(
     chance: random.Random | None = None,
     keeps_events: bool = False,
 ) -> MemoryCluster:
-    """Return a cluster with what a fresh one has; `clock` and the rest are `Cluster`'s."""
+    """Return a cluster with the objects of a new one. Arguments such as `clock` are those of
+    `Cluster`.
+    """
     made = empty(
         name, slice_, accounts=accounts, clock=clock, chance=chance, keeps_events=keeps_events
     )

@@ -1,8 +1,9 @@
 """HTTP/1.1 over one connection, by hand: requests in, answers and watches out.
 
-Owns framing. Answers in the turn of the loop in which the request came, or, for a share of the
-writes, in the next one, after the watches were told: real servers do either. Hazards: it reads what
-well-behaved clients send and nothing else, and those wait for an answer before they ask again.
+Owns framing. It answers in the turn of the loop in which the request came. For a share of the
+writes, it answers in the next turn, after the watches were notified, because real servers do
+either. Hazards: it reads only the requests of well-behaved clients, and those must wait for an
+answer before they send again.
 """
 
 import asyncio
@@ -130,7 +131,7 @@ class ApiConnection(asyncio.Protocol):
             self._transport.abort()
 
     def bookmark(self) -> None:
-        """Tell the watch how far the cluster has come."""
+        """Send the cluster's current revision to the watch."""
         if self._watch is not None:
             asked, _ = self._watch
             self.say(self._api.cluster.bookmark(asked.collection.resource))

@@ -1,4 +1,4 @@
-"""What the measuring program tells the clusters to do, one JSON line each over a private socket.
+"""Commands of the measuring program to the clusters, one JSON line each over a private socket.
 
 Owns the commands and the counting of requests of all clusters together. Must not know figures.
 """

@@ -1,4 +1,4 @@
-"""What API servers add to objects that are made or changed: defaults and admission, by kind; pure.
+"""Additions of API servers to objects that are created or changed: defaults and admission. Pure.
 
 Owns the size that an object has on the wire. Must not refuse anything.
 """
@@ -69,7 +69,7 @@ _ACCESS_MOUNT = {
 
 @dataclass(kw_only=True)
 class AdmissionDefaults:
-    """What one cluster adds."""
+    """Additions of one cluster."""
 
     service_range: str
     accounts: bool

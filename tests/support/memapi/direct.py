@@ -1,10 +1,10 @@
-"""A client's wire that ends in a cluster of this process: no socket, and a hand on every request.
+"""A client's wire that ends in a cluster of this process: no socket, and control of every request.
 
-Owns the form that `kubeio.http.transport_protocol` asks for, and what a network does to a request
-when it is told to: lose it on its way there or back, hold it up, have something else answered. Must
-not know why; a `DirectNetwork` says for each request what becomes of it, and for each watch what
-becomes of its lines. Hazard: a request that is held up longer than its client waits still takes
-effect when it arrives, as it does in earnest; but not at a server that was stopped meanwhile.
+Owns the form that `kubeio.http.transport_protocol` needs, and the effects of a network on a
+request: loss on the way there or back, delay, or another answer. Must not know the reasons. A
+`DirectNetwork` decides about each request, and about the lines of each watch. Hazard: a request
+with a delay longer than its client waits still takes effect when it arrives, as in reality. It has
+no effect at a server that was stopped meanwhile.
 """
 
 import asyncio
@@ -26,12 +26,12 @@ from tests.support.memapi.watches import CollectionWatch
 
 BOOKMARK_SECONDS = 60.0
 _SERVER = contextvars.Context()
-"""Of what a server does: nothing of the client's, who may be frozen meanwhile."""
+"""Work of a server. The client may be frozen meanwhile, so none of it is the client's."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class RequestFate:
-    """What becomes of one request."""
+    """Fate of one request."""
 
     before: float = 0.0
     """Seconds on the way there."""
@@ -42,11 +42,11 @@ class RequestFate:
     is_unanswered: bool = False
     """It takes effect, and its client sees the connection break."""
     is_swallowed: bool = False
-    """It never arrives, and its client hears nothing at all."""
+    """It never arrives, and its client gets no answer."""
     refusal: StatusError | None = None
-    """What is answered instead."""
+    """The answer instead."""
     takes_effect: bool = False
-    """Whether it is carried out although something else is answered, as with a 504."""
+    """Whether it is executed although something else is answered, as with a 504."""
     retry_after: str = ""
     behind: int = 0
     """How many revisions the list is behind that a watch begins with."""
@@ -56,14 +56,14 @@ class DirectNetwork(Protocol):
     """Between one client and one cluster."""
 
     def fate(self, request: HttpRequest) -> RequestFate:
-        """Say what becomes of a request that its client is about to send."""
+        """Return the fate of a request that its client is about to send."""
 
     def opened(self, tap: "WatchTap") -> None:
         """Take note of a watch that has begun."""
 
 
 class WatchTap:
-    """One watch as its client reads it; whoever holds it may cut it, hold it up or garble it."""
+    """One watch as its client reads it. A test may cut, delay or garble it."""
 
     def __init__(self, asked: RequestedWatch, silence: float, where: str) -> None:
         self.status = 200
@@ -81,7 +81,7 @@ class WatchTap:
         self._timers: list[asyncio.TimerHandle] = []
 
     def begin(self, behind: int = 0) -> None:
-        """Have the server tell what it has to tell from now on."""
+        """Start the server's notifications."""
         loop = asyncio.get_running_loop()
         self._watch = self.asked.begin(self.hear, self.end, behind=behind)
         if self._watch is None:
@@ -93,7 +93,7 @@ class WatchTap:
         ]
 
     def hear(self, lines: bytes) -> None:
-        """Take in what the server says; on a broken connection nothing follows what was lost."""
+        """Read the server's data. On a broken connection no data follows a loss."""
         if self._problem is not None:
             return
         if self._held is not None:
@@ -108,7 +108,7 @@ class WatchTap:
             self._held = []
 
     def release(self, order: Callable[[list[bytes]], Sequence[bytes]] = list) -> None:
-        """Let what was kept go on, in whatever order is said."""
+        """Release the kept data, in the given order."""
         held, self._held = self._held, None
         for lines in order([line + b"\n" for piece in held or () for line in piece.splitlines()]):
             self.hear(lines)
@@ -120,7 +120,7 @@ class WatchTap:
         self._wake()
 
     def cut(self) -> None:
-        """Break the connection; what the client has not read yet is lost, kept or not."""
+        """Break the connection. Data that the client has not read is lost, kept or not."""
         if self.is_open:
             self._problem = errors.Unavailable(f"{self._where}: the connection broke")
             self._pieces.clear()
@@ -201,7 +201,7 @@ class DirectTransport:
 
     @property
     def _process(self) -> int:
-        """Which process of the server there is; after a restore it is another."""
+        """Number of the server's process. A restore starts another one."""
         return self._api.cluster.restores
 
     def _arrive(

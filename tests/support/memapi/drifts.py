@@ -1,9 +1,9 @@
-"""Objects that somebody changes or deletes by hand, and when each is repaired.
+"""Objects that are changed or deleted by hand, and the time of each repair.
 
-Owns what is done to them and the stamps. An object is repaired when it says again what it said
-before, or is there again. A pod's own object that is taken away below is not made again: its tenant
-is told that it has failed, as its controller has to make another. Hazard: the pods of bare loads
-refer to nothing, so only real ones show how what is deleted comes back.
+Owns the changes and the stamps. An object is repaired when it has its old content again, or exists
+again. A pod's own object that is deleted in the super cluster is not recreated: its tenant sees
+that it has failed, and its controller must create another. Hazard: the pods of bare loads refer to
+nothing, so only real ones show how deleted objects return.
 """
 
 import asyncio
@@ -24,7 +24,7 @@ DriftAction = Callable[[Collection, StoredObject], None]
 
 @dataclass(eq=False, kw_only=True)
 class _PlantedDrift:
-    """What is done to one object, and where one hears that it is repaired."""
+    """A change of one object, and the watch that shows its repair."""
 
     do: Callable[[], None]
     heard: Collection
@@ -35,7 +35,7 @@ class _PlantedDrift:
     repaired: asyncio.Event = field(default_factory=asyncio.Event)
 
     def seen(self, kind: str, body: Object) -> None:
-        """Take note of the first news that say so."""
+        """Record the first event that shows it."""
         metadata = body["metadata"]
         if self.key != (metadata["namespace"], metadata["name"]) or self.repaired.is_set():
             return
@@ -85,7 +85,7 @@ def _back(
     do: DriftAction,
     said: Callable[[Object], object] = _said,
 ) -> _PlantedDrift:
-    """Return a drift that is over when the object says again what it says now."""
+    """Return a drift that ends when the object has its present content again."""
     before = said(there.decode())
     return _PlantedDrift(
         do=lambda: do(collection, there),
@@ -98,7 +98,7 @@ def _back(
 def _told(
     twins: Collection, twin: StoredObject, above: Collection, pod: StoredObject
 ) -> _PlantedDrift:
-    """Return a drift that is over when the tenant reads that its pod has failed, or is gone."""
+    """Return a drift that ends when the tenant reads that its pod has failed or was deleted."""
     return _PlantedDrift(
         do=lambda: _delete(twins, twin),
         heard=above,
@@ -110,7 +110,7 @@ def _told(
 def _drifts(
     below: MemoryCluster, tenants: Sequence[MemoryCluster], prefix: str, count: int
 ) -> Iterator[tuple[str, list[_PlantedDrift]]]:
-    """Yield what is done, by kind; the pods that are taken away come last."""
+    """Yield the changes by kind. Deleted pods come last."""
     twins = below.of(PODS)
     pods = {each.name: each for each in twins.all() if each.name.startswith(prefix)}
     spaces = {each.namespace for each in pods.values()}
@@ -142,8 +142,8 @@ async def make(
 ) -> dict[str, list[float]]:
     """Change and delete up to `count` objects of each kind in the namespaces of the pods so named.
 
-    Returns milliseconds until each was repaired; those that never were have waited in vain for
-    `patience` seconds.
+    Returns milliseconds until each repair. Objects without a repair were awaited for `patience`
+    seconds.
     """
     found = {
         what: await _each(drifts, per_second, patience)

@@ -1,7 +1,7 @@
-"""Nodes that say that they are alive: their status with another time, as kubelets write it.
+"""Nodes with heartbeats: a new time in their status, as kubelets write it.
 
-Must not know pods. Hazard: kubelets tell a status that did not change every five minutes; a shorter
-time asks more of who follows nodes than a real cluster does.
+Must not know pods. Hazard: kubelets write an unchanged status every 5 min. A shorter time makes
+more work for watchers of nodes than a real cluster does.
 """
 
 import asyncio
@@ -13,7 +13,7 @@ from tests.support.memapi.cluster import MemoryCluster
 
 
 async def beat(below: MemoryCluster, every: float, seconds: float) -> int:
-    """Have each node beat once in so many seconds, one after the other; return how many did."""
+    """Send a heartbeat of each node once per period, one after the other. Return their number."""
     nodes = below.of(NODES)
     names = [each.name for each in nodes.all()]
     begun, number = time.monotonic(), 0

@@ -34,7 +34,7 @@ class MemoryKubelet:
         staged: bool,
         events: bool,
     ) -> None:
-        """`step` is in seconds; with `events` each pod has an Event Scheduled."""
+        """`step` is in seconds. With `events` each pod has an Event Scheduled."""
         self._cluster = cluster
         self._pods = cluster.of(PODS)
         self._events = cluster.of(EVENTS) if events else None
@@ -107,7 +107,7 @@ class MemoryKubelet:
 def _now() -> str:
     return time.strftime(
         "%Y-%m-%dT%H:%M:%SZ", time.gmtime(time.time())
-    )  # asked, so that tests may say it
+    )  # as an argument, so that tests may set it
 
 
 def _conditions(true: Sequence[str]) -> list[Object]:
@@ -142,7 +142,7 @@ def _containers(pod: Object, *, started: bool, ready: bool) -> list[Object]:
 
 
 def _observe(status: Object, generation: int) -> None:
-    """Say of which generation of the pod a status is."""
+    """Write the generation of the pod to which a status belongs."""
     for each in (status, *status["conditions"]):
         each["observedGeneration"] = generation
 

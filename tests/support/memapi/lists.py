@@ -36,7 +36,7 @@ class RequestedList:
 
 @dataclass(slots=True, frozen=True, kw_only=True)
 class RequestedWatch:
-    """A watch that was asked for; the connection makes it."""
+    """A requested watch, which the connection creates."""
 
     collection: Collection
     selection: Selection
@@ -49,9 +49,9 @@ class RequestedWatch:
     def begin(
         self, send: Callable[[bytes], None], end: Callable[[], None], *, behind: int = 0
     ) -> CollectionWatch | None:
-        """Begin it; None, after its reason was sent, when its past was compacted away.
+        """Start the watch. None, after its reason was sent, if its past was compacted.
 
-        A list that comes first is `behind` by so many revisions, as far as they are known.
+        A list before it is `behind` by so many revisions, as far as they are known.
         """
         collection = self.collection
         begun, listed = self.revision, None
@@ -93,7 +93,7 @@ def selected(params: Mapping[str, str], namespace: str) -> Selection:
 
 
 def listed(asked: RequestedList) -> bytes:
-    """Return a list, or a page of it; raises RefusedError."""
+    """Return a list, or a page of it. Raises RefusedError."""
     cluster = asked.collection.cluster
     params, resource = asked.params, asked.collection.resource
     limit, token = int(params.get("limit") or 0), params.get("continue") or ""
@@ -117,7 +117,7 @@ def listed(asked: RequestedList) -> bytes:
     if limit:
         found = [each for each in found if _place_of(each) > start]
         page = list(itertools.islice(filter(chosen.takes, found), limit))
-        # What is left may not be selected; then the last page is empty, as on real servers.
+        # The rest may not be selected. Then the last page is empty, as on real servers.
         if len(page) == limit and page[-1] is not found[-1]:
             metadata["continue"] = _sealed(revision, _place_of(page[-1]))
             if chosen.labels is None and chosen.fields is None:

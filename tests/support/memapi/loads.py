@@ -90,7 +90,7 @@ class PodLoads:
         }
 
     async def delete(self, prefix: str, per_second: float) -> dict[str, Any]:
-        """Delete the pods of a load as a person does, and wait until all are gone there."""
+        """Delete the pods of a load as a person does, and wait until all are deleted there."""
         load = self._by_prefix.pop(prefix)
         begun = time.monotonic()
         for number, name in enumerate(load.names):
@@ -105,7 +105,9 @@ class PodLoads:
     async def churn(
         self, prefix: str, tenants: Sequence[int], per_second: float, life: float
     ) -> dict[str, Any]:
-        """Let pods come, and go after so many seconds, until `calm`; wait until all are gone."""
+        """Create pods, and delete each after so many seconds, until `calm`. Wait until all are
+        deleted.
+        """
         load = PodLoad(tenants, [])
         calm = self._churning[prefix] = asyncio.Event()
         begun = time.monotonic()
@@ -130,7 +132,7 @@ class PodLoads:
         }
 
     def calm(self, prefix: str) -> None:
-        """Have a churn make no more pods."""
+        """Stop the creation of pods in a churn."""
         self._churning.pop(prefix).set()
 
     async def _delete_later(self, load: PodLoad, number: int, name: str, life: float) -> None:

@@ -1,7 +1,7 @@
-"""managedFields as API servers keep them: who wrote which field; pure.
+"""managedFields as API servers keep them: the writer of each field. Pure.
 
-Owns their size and form, because clients read past them in each event. Hazard: ownership is not
-tracked, an entry only says what its manager last wrote.
+Owns their size and form, because clients skip them in each event. Hazard: ownership is not tracked.
+An entry only has the fields that its manager wrote last.
 """
 
 import json

@@ -1,8 +1,9 @@
-"""Patches of objects, as API servers merge them; pure.
+"""Patches of objects, as API servers merge them. Pure.
 
 Owns merge patches, JSON patches, the lists that strategic patches and applies merge by a key, and
-what an apply takes away. Hazard: who owns a field is not tracked; an apply takes away what the same
-manager sent the last time and sends no more, whoever wrote it since.
+the fields that an apply removes. Hazard: the owner of a field is not tracked. An apply removes the
+fields that the same manager sent the last time and no longer sends, even if another client wrote
+them since.
 """
 
 import copy
@@ -33,7 +34,7 @@ _SETS = frozenset({"finalizers"})
 
 
 def merged(there: Any, patch: Any, *, by_key: bool = False) -> Any:
-    """Return what is there with a patch merged in; `by_key` merges known lists by item."""
+    """Return an object with a patch merged in. `by_key` merges known lists by item."""
     if not isinstance(patch, dict):
         return patch
     found: Object = dict(there) if isinstance(there, dict) else {}
@@ -51,7 +52,7 @@ def merged(there: Any, patch: Any, *, by_key: bool = False) -> Any:
 
 
 def _list_merged(there: list[Any], patch: list[Any], key: str) -> list[Any]:
-    """Merge by a key; what the patch names comes first, as servers put it."""
+    """Merge by a key. Items of the patch come first, as on servers."""
     known = {item.get(key): item for item in there}
     told = {item.get(key): item for item in patch}
     found = [
@@ -91,7 +92,7 @@ def _without(there: Any, before: Any, body: Any) -> Any:
 
 
 def edited(there: Object, operations: Sequence[Mapping[str, Any]]) -> Object:
-    """Return what is there after a JSON patch; raises RefusedError as an API server does."""
+    """Return an object after a JSON patch. Raises RefusedError as an API server does."""
     found = copy.deepcopy(there)
     for operation in operations:
         try:

@@ -1,6 +1,6 @@
-"""What is answered instead of an object: status codes and reasons as API servers give them.
+"""Answers instead of an object: status codes and reasons as API servers send them.
 
-Owns the words that clients read: code, reason and causes. Messages are for people and near enough.
+Owns the words that clients read: code, reason and causes. Messages are for people and similar.
 """
 
 from collections.abc import Sequence
@@ -12,7 +12,7 @@ Object = dict[str, Any]
 
 
 class StatusError(Exception):
-    """A request that is not carried out."""
+    """A request that is not executed."""
 
     def __init__(
         self,
@@ -29,7 +29,7 @@ class StatusError(Exception):
         self.retry_after = retry_after
 
     def body(self) -> Object:
-        """Return the Status that says it."""
+        """Return its Status."""
         details: Object = {}
         if self.causes:
             details["causes"] = list(self.causes)
@@ -97,7 +97,7 @@ def terminating(plural: str, name: str, namespace: str) -> StatusError:
 
 
 def forbidden(plural: str, name: str, why: str) -> StatusError:
-    """An admission plugin says no."""
+    """Refusal by an admission plugin."""
     return StatusError(403, "Forbidden", f'{plural} "{name}" is forbidden: {why}')
 
 
@@ -107,7 +107,7 @@ def bad(message: str) -> StatusError:
 
 
 def expired(message: str) -> StatusError:
-    """What was asked for is compacted away."""
+    """The requested revision is compacted."""
     return StatusError(410, "Expired", message)
 
 

@@ -1,6 +1,6 @@
-"""Label and field selectors of lists and watches; pure.
+"""Label and field selectors of lists and watches. Pure.
 
-Owns their grammar as far as clients write it. A field selector is looked up by its dotted path.
+Owns the part of their grammar that clients use. A field selector is looked up by its dotted path.
 """
 
 from collections.abc import Callable, Iterator, Mapping
@@ -10,13 +10,13 @@ SelectorTest = Callable[[Mapping[str, Any]], bool]
 
 
 def of_labels(text: str) -> SelectorTest | None:
-    """Return the test of labels for a selector; None when it takes everything."""
+    """Return the test of labels for a selector. None if it selects everything."""
     tests = [_requirement(part) for part in _parts(text)]
     return _every(tests) if tests else None
 
 
 def of_fields(text: str) -> SelectorTest | None:
-    """Return the test of an object for a field selector; None when it takes everything."""
+    """Return the test of an object for a field selector. None if it selects everything."""
     tests = [_field(part) for part in _parts(text)]
     return _every(tests) if tests else None
 

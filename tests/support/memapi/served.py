@@ -1,8 +1,9 @@
 """API of one cluster on loopback, for a test that needs a real connection to it.
 
 Owns the sockets for the length of a block, and a record of every request. A test may refuse
-requests, send a watch what no real server sends, and end watches (`cluster.cut`). Must not know
-what is tested. Hazard: it runs in the test's loop; a test that blocks the loop blocks the server.
+requests, send a watch lines that no real server sends, and end watches (`cluster.cut`). Must not
+know the tested code. Hazard: it runs in the test's loop. A test that blocks the loop blocks the
+server.
 """
 
 import asyncio
@@ -30,7 +31,7 @@ class Served(MemoryApi):
         super().__init__(cluster)
         self.requests: list[ApiRequest] = []
         self.refusal = refusal
-        """What is answered instead of an object, or None."""
+        """The answer instead of an object, or None."""
         self.port = 0
         self._connections: list[ApiConnection] = []
         self._followed = WatchConnections()
@@ -67,8 +68,9 @@ class Served(MemoryApi):
     async def running(
         self, *, tls: ssl.SSLContext | None = None, chunk_bytes: int = 0
     ) -> AsyncIterator[Self]:
-        """Listen while the block runs; watches are sent in chunks of so many bytes, 0: as large
-        as they are."""
+        """Listen while the block runs. Watches are sent in chunks of so many bytes. 0: as large as
+        they are.
+        """
 
         def connection() -> ApiConnection:
             made = ApiConnection(self, self._followed, chunk_bytes=chunk_bytes)

@@ -1,7 +1,7 @@
 """Statuses of running pods that change without end, as of containers that restart.
 
-Must not know tenants. Hazard: each change is a write to the store of its own; a rate that this
-process cannot keep shows in the number that is returned.
+Must not know tenants. Hazard: each change is a write of its own. A rate that this process cannot
+keep shows in the returned number.
 """
 
 import asyncio
@@ -20,7 +20,7 @@ _AT_ONCE = 20
 async def blow(
     below: MemoryCluster, prefix: str, per_second: float, seconds: float
 ) -> dict[str, Any]:
-    """Change statuses of the pods whose names begin so, in turn; return how often, and when."""
+    """Change statuses of the pods whose names begin so, in turn. Return how often, and when."""
     pods = below.of(PODS)
     places = [
         (found["metadata"]["namespace"], found["metadata"]["name"])
@@ -42,7 +42,7 @@ async def blow(
 
 
 def _restarted(body: Object) -> Object | None:
-    """Return a pod whose first container has started once more; None before it has started."""
+    """Return a pod whose first container has started once more. None before it has started."""
     containers = body["status"].get("containerStatuses")
     if not containers:
         return None

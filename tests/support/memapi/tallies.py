@@ -1,7 +1,7 @@
-"""What clients wrote in a span of time, object by object, and what of super pods changed meanwhile.
+"""Writes of clients in a span of time by object, and changes of super pods meanwhile.
 
-Owns the span. Refused requests are no writes and are not in it. Must not know which writes a pod's
-life needs.
+Owns the span. Refused requests are no writes and are not counted. Must not know which writes a
+pod's life needs.
 """
 
 from collections import Counter
@@ -38,7 +38,7 @@ class WriteTally:
             listeners.append(self._seen)
 
     def end(self) -> dict[str, Any]:
-        """Count no more; return writes of each side by `verb resource name`, and changes by pod."""
+        """Stop the count. Return writes of each side by `verb resource name`, and pod changes."""
         found: dict[str, Any] = {"super": self._below.written or {}, "changes": {**self._changes}}
         above: Counter[str] = Counter()
         for tenant in self._tenants:

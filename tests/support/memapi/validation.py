@@ -1,6 +1,6 @@
-"""What API servers refuse of a change; pure.
+"""Changes that API servers refuse. Pure.
 
-Owns the rules that the product has to live with: what is immutable, finalizers of what is being
+Owns the rules that matter for the product: immutable fields, finalizers of objects that are being
 deleted, kinds that are only replaced with a resourceVersion. Every other object passes.
 """
 

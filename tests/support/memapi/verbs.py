@@ -1,7 +1,7 @@
-"""What clients do to objects: create, replace, patch, bind, delete, as an API server does it.
+"""Verbs of clients on objects: create, replace, patch, bind, delete, as an API server does it.
 
-Owns identity, revisions' checks and the end of objects: grace, finalizers, preconditions. Must not
-know HTTP. Hazard: a write that changes nothing makes no event, as on real servers.
+Owns identity, checks of revisions and the end of objects: grace, finalizers, preconditions. Must
+not know HTTP. Hazard: a write that changes nothing makes no event, as on real servers.
 """
 
 import string
@@ -38,7 +38,7 @@ _IMMORTAL = frozenset({"default", "kube-public", "kube-system"})
 
 
 def found(collection: Collection, namespace: str, name: str) -> StoredObject:
-    """Return an object; raises RefusedError."""
+    """Return an object. Raises RefusedError."""
     there = collection.get(namespace, name)
     if there is None:
         raise refusals.not_found(_plural(collection), name)
@@ -132,7 +132,7 @@ def patch(
     *,
     subresource: str = "",
 ) -> StoredObject:
-    """Change an object, or a part of it that is written apart; `written` is what that says."""
+    """Change an object, or a part that is written separately. `written` is the new content."""
     new = change(old.decode())
     return _written(collection, old, new, written, manager=manager, subresource=subresource)
 
@@ -246,7 +246,7 @@ def bind(collection: Collection, old: StoredObject, node: str, uid: str = "") ->
 
 
 def delete(collection: Collection, old: StoredObject, options: Object) -> tuple[StoredObject, bool]:
-    """Delete an object, or mark it while it has grace or finalizers; tells whether it is gone."""
+    """Delete an object, or mark it while it has grace or finalizers. Return True if deleted."""
     body = old.decode()
     plural, kind, metadata = _plural(collection), collection.resource.kind, body["metadata"]
     if kind == "Namespace" and old.name in _IMMORTAL:
@@ -262,7 +262,7 @@ def delete(collection: Collection, old: StoredObject, options: Object) -> tuple[
     if kind == "Namespace":
         return _delete_namespace(collection, old, body)
     known, asked = metadata.get("deletionGracePeriodSeconds", 0), _asked(options)
-    is_graceful = kind == "Pod" and known > 0  # on its way out: it can be hurried, and no more
+    is_graceful = kind == "Pod" and known > 0  # being deleted: its end can only come nearer
     if is_graceful and (asked is None or asked >= known):
         return old, False
     is_held_anew = _hold(metadata, options.get("propagationPolicy") or "")
@@ -286,13 +286,13 @@ def delete(collection: Collection, old: StoredObject, options: Object) -> tuple[
 
 
 def _asked(options: Object) -> int | None:
-    """Return the grace that a client asks for, if it does; less than none is a second."""
+    """Return the grace that a client requests, if it does. Less than none is a second."""
     asked = options.get("gracePeriodSeconds")
     return asked if asked is None or asked >= 0 else 1
 
 
 def _hurry(cluster: MemoryCluster, metadata: Object, asked: int) -> int:
-    """Bring the end of a pod nearer, to this moment at most; returns its grace."""
+    """Bring the end of a pod nearer, to this moment at most. Return its grace."""
     told = datetime.fromisoformat(metadata["deletionTimestamp"]).timestamp()
     ahead = told - metadata["deletionGracePeriodSeconds"] + asked - cluster.clock()
     if ahead < 0:
@@ -305,7 +305,7 @@ _FINALIZERS = {"Foreground": "foregroundDeletion", "Orphan": "orphan"}
 
 
 def _hold(metadata: Object, policy: str) -> bool:
-    """Have the finalizers that a policy means, and not another's; tell whether these are others."""
+    """Set the finalizers of a policy, and no others. Return whether they changed."""
     before = metadata.get("finalizers") or []
     if not policy:
         return False

@@ -1,8 +1,8 @@
-"""Objects as watches tell of them: what is selected, which event it makes, who hears it.
+"""Objects in watches: which are selected, which event a change makes, and which watch gets it.
 
-Owns the lines of a watch, each encoded once for all who want it, and what a watch leaves out. Must
-not know HTTP or how objects are kept. Hazard: an object that leaves a selection is told as deleted,
-and shown as it was while it was in.
+Owns the lines of a watch, each encoded once for all watches, and the fields that a watch omits.
+Must not know HTTP or how objects are kept. Hazard: an object that leaves a selection is sent as
+deleted, with its content while it was selected.
 """
 
 import asyncio
@@ -74,7 +74,7 @@ def reduced(body: bytes) -> bytes:
 
 @dataclass(slots=True, eq=False, kw_only=True)
 class Selection:
-    """What of a collection is asked for."""
+    """The requested part of a collection."""
 
     namespace: str = ""
     labels: SelectorTest | None = None
@@ -82,11 +82,11 @@ class Selection:
 
     @property
     def takes_all(self) -> bool:
-        """Tell whether nothing is left out."""
+        """Return whether nothing is left out."""
         return not self.namespace and self.labels is None and self.fields is None
 
     def takes(self, found: StoredObject) -> bool:
-        """Tell whether an object is among it."""
+        """Return whether an object is selected."""
         if self.namespace and found.namespace != self.namespace:
             return False
         if self.labels is not None and not self.labels(found.labels):
@@ -95,7 +95,7 @@ class Selection:
 
 
 class CollectionWatch:
-    """Somebody who is told of a collection."""
+    """A subscriber of a collection."""
 
     def __init__(
         self,
@@ -106,9 +106,9 @@ class CollectionWatch:
         after: int = 0,
         end: Callable[[], None] = lambda: None,
     ) -> None:
-        """`send` is given lines, `end` is called when the server ends the watch.
+        """`send` gets lines, `end` is called when the server ends the watch.
 
-        Nothing up to the revision `after` is told; after a restore it may lie in the future.
+        Nothing up to the revision `after` is sent. After a restore it may be in the future.
         """
         self.metadata_only = metadata_only
         self.end = end
@@ -118,7 +118,7 @@ class CollectionWatch:
         self._pending: list[bytes] = []
 
     def offer(self, change: StoredChange) -> None:
-        """Tell of a change, if it is wanted."""
+        """Send a change, if it is wanted."""
         if change.new.revision <= self._after:
             return
         kind = change.type

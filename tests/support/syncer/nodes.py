@@ -22,7 +22,7 @@ ON_NODE = {"nodeName": "n", "containers": CONTAINERS}
 
 
 def engaged(world: SessionWorld) -> SessionWorld:
-    """Have the caches tell the session what happens, on both sides."""
+    """Let the caches notify the session, on both sides."""
     TenantEvents(world.session).subscribe()
     HomeEvents(world.super_cluster, {"vc-uid": world.session}).subscribe()
     world.ready()
@@ -49,7 +49,7 @@ def pending(world: SessionWorld, name: str = "p", **spec: Any) -> None:
 
 
 async def work(world: SessionWorld, name: str = "p") -> None:
-    """Work on a pod; the caches show what was written before."""
+    """Reconcile a pod. The caches show the earlier writes."""
     world.session.expectations.clear()
     await flow.reconcile_pod(
         registry.KINDS_BY_NAME["Pod"], world.key("Pod", "web", name), world.session

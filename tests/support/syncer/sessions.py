@@ -58,10 +58,10 @@ _METADATA = {"resourceVersion": "1"}
 
 
 class RecordingClient(Client):
-    """A client of an API server in memory; it records every call, and a test may refuse it.
+    """A client of an API server in memory. It records every call, and a test may refuse it.
 
-    The server has what the caches show, and whatever a test puts there. It tells the caches of no
-    write: a test that goes on after one has them `catch_up`, as a watch would.
+    The server has the contents of the caches, and all that a test adds. It does not notify the
+    caches of writes. A test that continues after a write calls `catch_up`, as a watch would do.
     """
 
     def __init__(self) -> None:
@@ -73,9 +73,9 @@ class RecordingClient(Client):
         self.asked: list[tuple[str, str, str]] = []
         self.bodies: list[Any] = []
         self.refusals: dict[str, Exception] = {}
-        """What a method raises, by its name or its name and kind."""
+        """Errors that a method raises, by its name or its name and kind."""
         self.answers: dict[str, dict[str, Any]] = {}
-        """What is answered instead, by a method and its kind."""
+        """Answers by a method and its kind."""
         self.caches: dict[str, list[Store]] = defaultdict(list)
         self.refused_writes = RefusedWrites()
         self.breaker = CircuitBreaker()
@@ -120,7 +120,7 @@ class RecordingClient(Client):
             raise problem
 
     def has(self, kind: str, name: str, body: dict[str, Any]) -> None:
-        """Have an object there; its namespace is `space`, unless it says otherwise."""
+        """Add an object. Its namespace is `space`, unless it has another one."""
         collection = self._collection(kind)
         resource = collection.resource
         metadata = {**_METADATA, "uid": f"{name}-uid", "name": name, **body.get("metadata", {})}
@@ -149,7 +149,7 @@ class RecordingClient(Client):
         return next(each for each in found if each.resource.kind == kind)
 
     def mirror(self, caches: Iterable[Reflector | CrdReflector]) -> None:
-        """Have there what caches show, until a test says otherwise."""
+        """Add the contents of caches, until a test replaces them."""
         for each in caches:
             kind = each.resource.kind
             self.caches[kind].append(each.store)
@@ -323,12 +323,12 @@ class SessionWorld:
         return entry
 
     def told(self) -> list[str]:
-        """Return the reasons of the Events that the tenant was told."""
+        """Return the reasons of the Events in the tenant."""
         return [body["reason"] for body in self.above.bodies if (body or {}).get("reason")]
 
 
 def is_counted(world: SessionWorld, key: Key, times: int) -> bool:
-    """Tell whether exactly so many writes of a key were counted."""
+    """Return whether exactly so many writes of a key were counted."""
     for _ in range(WRITES_PER_WINDOW - times):
         world.session.hot_loop_guard.count_write(key)
     before = world.session.hot_loop_guard.get_pause(key)

@@ -31,7 +31,7 @@ def sight(
 
 
 class ScriptedStore:
-    """The two reads that tell a store, scripted; and a log of what was asked in which order."""
+    """The two reads that identify a store, scripted, with a log of the requests in their order."""
 
     def __init__(self, seen: StoreObservation, log: list[str]) -> None:
         self.seen, self.log = seen, log
@@ -110,7 +110,9 @@ def watched(
     revision: int = 0,
     revisions: list[int] | None = None,
 ) -> tuple[StoreGuard, ScriptedStore, SuperAnswers, list]:
-    """Return a brake between two scripted clusters; the last of `revisions` is what was seen."""
+    """Return a store guard between two scripted clusters. The last of `revisions` is the one that
+    was seen.
+    """
     log: list[str] = []
     tenant, below = ScriptedStore(seen, log), SuperAnswers(root_namespace(record), log)
     found = StoreGuard(
@@ -147,7 +149,7 @@ def twin_metadata(uid: str = "c-uid") -> dict[str, Any]:
 async def deleting(
     seen: StoreObservation | None = None,
 ) -> tuple[ProvenDeletes, ScriptedStore, SuperAnswers, list[str]]:
-    """Return deletions of an engaged tenant."""
+    """Return deletions of a connected tenant."""
     found, tenant, below, log = watched(KNOWN, seen or sight())
     await found.initialize(twin_uid=STORE, stamps=(0,))
     below.live = {"metadata": twin_metadata()}

@@ -73,7 +73,7 @@ class TargetWorldOfTenant:
         await idle()
 
     def phase(self, name: str, granted: tuple[str, ...]) -> dict[str, Any]:
-        """Return what is said of a target that is as it should be, or was never followed."""
+        """Return the conditions of a healthy target, or of one that was never connected."""
         target: Any = self.targets.get_ready(name)
         phase = "Away" if target is None or target.get_unreachable_seconds() else "Granted"
         pods = self.world.link.assignments.count_pods(name)

@@ -86,5 +86,5 @@ def as_live(twin: dict[str, Any], **fields: Any) -> dict[str, Any]:
 
 
 def below_labels(tenant: Tenant, namespace: str) -> dict[str, str]:
-    """Return the labels of a super namespace; an empty one is the root namespace."""
+    """Return the labels of a super namespace. An empty one is the root namespace."""
     return ownership.build_owner_labels(tenant, namespace)

@@ -26,7 +26,7 @@ FULL = StatusError(403, "Forbidden", "not now")
 
 @dataclass
 class RecordedWire:
-    """What goes over one wire; writes can be refused."""
+    """Requests over one wire. Writes can be refused."""
 
     asked: list[HttpRequest] = field(default_factory=list)
     refuses: bool = False
@@ -37,7 +37,7 @@ class RecordedWire:
         return RequestFate(refusal=FULL if self.refuses and request.method != "GET" else None)
 
     def opened(self, tap: WatchTap) -> None:
-        """Nobody watches here."""
+        """There are no watches here."""
 
 
 @dataclass
@@ -51,7 +51,7 @@ class Pair:
     wired: dict[str, RecordedWire]
 
     def brake(self) -> StoreGuard:
-        """Return the brake of a syncer that has just started."""
+        """Return the store guard of a syncer that has just started."""
         return StoreGuard(
             tenant=TENANT,
             tenant_client=self.tenant_client,

@@ -19,7 +19,7 @@ def wired() -> SessionWorld:
 
 
 def woken(world: SessionWorld) -> bool:
-    """Take all keys; tells whether that of pod p was among them."""
+    """Remove all keys. Return whether the key of pod p was among them."""
     taken = []
     while (key := world.session.queue.take()) is not None:
         world.session.queue.done(key)

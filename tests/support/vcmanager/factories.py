@@ -40,7 +40,7 @@ def wish(
     is_new: bool = False,
     **spec: Any,
 ) -> PlanInput:
-    """Return a wish for a tenant; keywords are fields of the VirtualCluster's spec."""
+    """Return a wish for a tenant. Keywords are fields of the VirtualCluster's spec."""
     return PlanInput(
         tenant=TENANT,
         spec=VirtualClusterSpec(cluster_version_name="v1.36", **spec),
@@ -100,12 +100,12 @@ class RecordingClient:
     def __init__(self, objects: dict[str, dict[str, Any]] | None = None) -> None:
         self.objects = objects or {}
         self.listed: list[dict[str, Any]] = []
-        """What every list answers."""
+        """Answer of every list."""
         self.calls: list[tuple[str, str]] = []
         """Verb and name of each write."""
         self.bodies: list[dict[str, Any]] = []
         self.problems: dict[tuple[str, str], Exception] = {}
-        """What a verb with a name raises."""
+        """Error of a verb with a name."""
 
     async def get(self, _resource: Any, name: str, **_: Any) -> dict[str, Any]:
         """Return a known object."""

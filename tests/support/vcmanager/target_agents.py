@@ -1,4 +1,4 @@
-"""One target and its agent, beside a home cluster that remembers what it was told."""
+"""One target and its agent, beside a home cluster that records its requests."""
 
 from __future__ import annotations
 

@@ -62,7 +62,7 @@ def make_authority(
 
 @dataclass(frozen=True)
 class ClientCertificate:
-    """What a client certificate says; the defaults are the valid one."""
+    """Contents of a client certificate. The defaults are the valid one."""
 
     common_name: str = "kube-apiserver-kubelet-client"
     names: tuple[x509.GeneralName, ...] = (x509.UniformResourceIdentifier(URI),)

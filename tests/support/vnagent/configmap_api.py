@@ -1,4 +1,4 @@
-"""A super API server with the ConfigMap that tells the agent what tenants may do."""
+"""A super API server with the ConfigMap of the tenants' permissions."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""What a kubelet says of a node with pods of two tenants and of nobody; as kubelets write it."""
+"""Answers of a kubelet for a node with pods of two tenants and of the super cluster."""
 
 import json
 from typing import Any
@@ -9,7 +9,7 @@ from vnagent.authz.pod_authorizer import OwnedPod
 ONE, TWO = "1111abcd-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
 THEN, LATER = "2026-11-22T17:00:00Z", "2026-11-22T17:00:07Z"
 SECRETS = ("guest", "mesh", "kube-system", "default-b41df0", "etcd", "999999", "kubelet", "psi")
-"""What no answer to the first tenant may hold."""
+"""Words that no answer to the first tenant may contain."""
 
 
 def uid(number: int) -> str:
@@ -113,7 +113,7 @@ def pod_list(*items: Any) -> bytes:
 
 
 def with_news(document: bytes) -> bytes:
-    """Return an answer of a later kubelet, which says something new wherever it can."""
+    """Return an answer of a later kubelet, with new fields wherever they can be."""
 
     def grown(value: Any) -> Any:
         match value:
@@ -151,7 +151,7 @@ def used(number: int, time: str = THEN) -> dict[str, Any]:
 
 
 def pod_figures(pod: OwnedPod, number: int, time: str = THEN) -> dict[str, Any]:
-    """Return what a summary says of a pod, with a container that was injected."""
+    """Return the summary of a pod with a container that was injected."""
     figures = used(number, time)
     disk = figures.pop("disk")
     containers = []

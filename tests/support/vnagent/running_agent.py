@@ -1,7 +1,6 @@
 """An agent in this process between a recording kubelet and callers with certificates.
 
-The kubelet is a fake because it has to misbehave on demand; what a real one does, the node tests
-see.
+The kubelet is a fake because it has to misbehave on demand. The node tests use a real one.
 """
 
 import asyncio
@@ -79,7 +78,7 @@ def access(*off: KubeletCall, vc_uid: str = VC_UID) -> dict[str, str]:
 
 
 def unhurried() -> TenantBuckets:
-    """Return turns for whoever has to ask without end; each loop has a clock of its own."""
+    """Return turns for a caller that repeats requests without end. Each loop has its own clock."""
     return TenantBuckets(1, 0.0)
 
 
@@ -90,7 +89,7 @@ def saying(answer: bytes) -> Answering:
 
 @dataclass
 class FakeKubelet:
-    """Records every head that comes, and answers as it is told."""
+    """Records every head that arrives, and answers as configured."""
 
     pods: list[dict[str, object]] = field(default_factory=lambda: [shop()])
     answer: Answering = field(default_factory=lambda: saying(GREETING))
@@ -103,7 +102,7 @@ class FakeKubelet:
     host: str = "127.0.0.1"
     """Where it listens."""
     named: str = ""
-    """What its certificate names; empty: that."""
+    """Name in its certificate. Empty: the default."""
 
     @property
     def asked(self) -> list[bytes]:
@@ -116,7 +115,7 @@ class FakeKubelet:
         self.connections += 1
         head = tls_sockets.read_until(peer, b"\r\n\r\n")
         if not head:
-            return  # a connection that was kept warm for nobody
+            return  # a warm connection without a request
         self.handle(peer, head)
         tls_sockets.half_close(peer)
         with contextlib.suppress(OSError):
@@ -163,7 +162,7 @@ class RunningAgent:
     token_file: Path
 
     def context(self, leaf: ClientCertificate | None = VALID, *chain: bytes) -> ssl.SSLContext:
-        """Return a caller's context; None shows no certificate."""
+        """Return a caller's context. None sends no certificate."""
         context = tls_sockets.client_context(self.serving_authority)
         if leaf is not None:
             certificates.present(context, self.folder, self.client_authority, leaf, *chain)
@@ -198,8 +197,8 @@ async def staged(
 ) -> AsyncIterator[RunningAgent]:
     """Run an agent before a kubelet, and a super API server.
 
-    With a registration the API server is a target's, and its pods are served; straight at the
-    kubelet, or not.
+    With a registration the API server is a target's, and its pods are served, directly at the
+    kubelet or not.
     """
     api = api or api_server()
     authority = trustme.CA()

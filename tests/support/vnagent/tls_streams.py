@@ -1,4 +1,4 @@
-"""One channel to a peer that behaves as told, and a sink for it."""
+"""One channel to a peer with scripted behaviour, and a sink for it."""
 
 import asyncio
 import contextlib
@@ -16,7 +16,7 @@ from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
 async def dialled(
     authority: trustme.CA, behave: Callable[[ssl.SSLSocket], None]
 ) -> AsyncIterator[TlsStream]:
-    """Connect to a peer that behaves as told."""
+    """Connect to a peer with scripted behaviour."""
     context = tls_sockets.server_context(authority, "127.0.0.1")
     with tls_sockets.serving(context, behave) as (port, _):
         found = await connect(
@@ -34,7 +34,7 @@ async def dialled(
 
 
 def send_then_wait(*parts: bytes) -> Callable[[ssl.SSLSocket], None]:
-    """Send some parts as records of their own, and stay until the other side has gone."""
+    """Send some parts as records of their own, and stay until the other side has closed."""
 
     def behave(peer: ssl.SSLSocket) -> None:
         for part in parts:

@@ -21,11 +21,11 @@ GOOD, OTHER, NOBODY = "good.token-1", "other.token-2", "nobody.token-3"
 
 @dataclass
 class ReviewApi:
-    """Answers reviews; `OTHER` is somebody's who may not read."""
+    """Answers reviews. `OTHER` is a user without read rights."""
 
     status: bytes = b"201 Created"
     odd: bytes = b""
-    """Said instead of any answer."""
+    """Sent instead of any answer."""
     asked: list[Mapping[str, Any]] = field(default_factory=list)
     heads: list[bytes] = field(default_factory=list)
     users: dict[str, Mapping[str, Any]] = field(
@@ -34,7 +34,7 @@ class ReviewApi:
 
     @property
     def kinds(self) -> list[str]:
-        """What was asked for."""
+        """Received request."""
         return [one["kind"] for one in self.asked]
 
     def behave(self, peer: ssl.SSLSocket) -> None:

@@ -140,8 +140,8 @@ async def test_a_command_that_prints_nothing_is_timed_to_its_exit(authority, doo
     [
         (answering(b"the pod is not there", status=b"404 Not Found"), "the pod is not there"),
         (answering(frame(ERROR + b'{"status": "Failure", "message": "exit 3"}')), "exit 3"),
-        (answering(frame(OUTPUT + b"hello"), frame(b"", kind=8)), "closed before it said"),
-        (answering(frame(OUTPUT + b"hello")), "ended before it said"),
+        (answering(frame(OUTPUT + b"hello"), frame(b"", kind=8)), "was closed before its status"),
+        (answering(frame(OUTPUT + b"hello")), "ended before the command's status"),
     ],
 )
 async def test_a_command_that_does_not_end_well_is_no_figure(authority, door, answers, words):

@@ -70,7 +70,7 @@ def test_where_the_kernel_cannot_be_seen_it_is_said(
     monkeypatch: pytest.MonkeyPatch, tmp_path: Path
 ):
     monkeypatch.setattr(tracing, "INSTANCES", tmp_path / "nowhere")
-    with pytest.raises(NoTracingError, match=r"nowhere.*it takes root"), traced():
+    with pytest.raises(NoTracingError, match=r"nowhere.*Run it as root"), traced():
         pass
 
 

@@ -61,5 +61,5 @@ def test_the_table_tells_old_and_new_results():
     each = {"a": alone, "b": alone}
     at_once = {"each": each, "all_s": 20.0, "per_tenant_s": 10.0, "manager_cpu_s": 1.5}
     new = provision.table(old | {"alone": [alone | {"manager_cpu_s": 0.5}], "at_once": at_once})
-    assert "all 2 at once 20.0 s, 10.0 s a tenant; vc-manager 1.5 CPU-s" in new
+    assert "all 2 at once 20.0 s, 10.0 s a tenant, vc-manager 1.5 CPU-s" in new
     assert "alone, vc-manager CPU-s" in new

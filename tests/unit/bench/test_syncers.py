@@ -60,5 +60,5 @@ async def test_a_peer_is_measured_by_the_process_that_it_names(tmp_path):
 async def test_a_peer_that_ends_at_once_is_told_with_what_it_said(tmp_path):
     peer = script(tmp_path, "raise SystemExit('no such flag')")
     syncer = SyncerLauncher(command=f"{{python}} {peer}", pid_file=tmp_path / "peer.pid")
-    with pytest.raises(SystemExit, match=r"(?s)was not written; .*no such flag"):
+    with pytest.raises(SystemExit, match=r"(?s)was not written\. .*no such flag"):
         await syncer.start(FakeSyncerRig(tmp_path))

@@ -56,7 +56,7 @@ def test_what_is_listed_has_to_survive():
     for states in ((), (KILLED,)):
         verdict = judge.judge(run(*states), known.survivors(ROW))
         assert [row.place for row in verdict.healed] == [PLACE]
-        assert "take it out" in verdict.problems[0]
+        assert "Remove it from known.yaml" in verdict.problems[0]
 
 
 def test_equal_places_share_a_row():
