@@ -247,4 +247,4 @@ async def test_a_store_is_known_by_what_was_last_written(pair):
     assert found.problem == ""
     pair.above.restore(old, bump=100_000)
     await found.refresh()
-    assert "epoch 1 is below 2" in found.problem
+    assert "epoch 1 is lower than 2" in found.problem
