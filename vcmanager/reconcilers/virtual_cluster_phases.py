@@ -247,7 +247,7 @@ async def _build_plan(run: PhaseRun) -> PhaseResult:
             wellknown.STORE_EPHEMERAL,
             "True",
             "NoVolume",
-            "the etcd template has no volume: a lost pod is a lost tenant",
+            "The etcd template has no volume, so the loss of its pod deletes the tenant's data.",
         )
     return _DONE
 
@@ -303,7 +303,7 @@ async def _write_mounted(run: PhaseRun) -> PhaseResult:
         wellknown.CERTIFICATES_READY,
         "True",
         "Issued",
-        f"all certificates are valid; the next is renewed on {until}",
+        f"All certificates are valid. The next renewal is on {until}.",
     )
     return _DONE
 
@@ -364,8 +364,8 @@ async def _publish_endpoint(run: PhaseRun) -> PhaseResult:
         return PhaseWaiting(
             condition=wellknown.READY,
             reason="EndpointPending",
-            message=f"waiting for an address at which the Service {run.plan.api_service}"
-            f" ({run.plan.service_type}) can be reached from outside",
+            message=f"Waiting for an external address of the Service {run.plan.api_service}"
+            f" ({run.plan.service_type}).",
             retry_after=_ENDPOINT_RETRY_SECONDS,
         )
     run.status.endpoint = run.external.server
