@@ -154,7 +154,7 @@ class GuardedWriter:
         Hazard: the Event must name the path. Otherwise an object would silently stay different.
         """
         paths, taken = outcome
-        _log.warning("diff.parked", side=scope.side, paths=paths, taken=taken)
+        _log.warning("diff.parked", side=scope.side, paths=paths, accepted=taken)
         metrics.DIFFS_PARKED.labels(scope.side).inc()
         self._on_parked_changed()
         if tenant_x is None:
