@@ -178,7 +178,8 @@ TARGET_RBAC_RULES: tuple[RbacRule, ...] = tuple(
 TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
     *_build_tenant_rules(),
     *_build_mirror_rules(
-        (*_WATCH_VERBS, "create", "update", "delete"), "What the super cluster offers is shown"
+        (*_WATCH_VERBS, "create", "update", "delete"),
+        "Writes objects that the super cluster offers",
     ),
     RbacRule(
         "",
@@ -215,7 +216,7 @@ TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
         "",
         ("nodes",),
         (*_WATCH_VERBS, "create", "patch", "delete"),
-        "The nodes that pods run on are shown here.",
+        "Writes virtual nodes.",
     ),
     RbacRule("", ("nodes/status",), ("patch",), "Writes their status."),
     RbacRule(

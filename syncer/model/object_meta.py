@@ -89,8 +89,8 @@ def find_blocking_annotation(
         return None
     for key in _list_unknown_annotations(kind, annotations, passing):
         text = (
-            "may not be set here, and leaving it out might change the meaning; remove it, or ask"
-            f" your platform administrator to list it in {_format_policy_field(kind)}"
+            "must not be set here, because the object could change its meaning without it. Remove"
+            f" it, or ask your platform administrator to list it in {_format_policy_field(kind)}"
         )
         return RejectionProblem("annotation", f"metadata.annotations[{key}]", text)
     return None
@@ -104,7 +104,7 @@ def find_left_out_annotations(
     if not keys:
         return None
     text = (
-        "is left out in the super cluster; if it is needed there, ask your platform administrator"
+        "is left out in the super cluster. If it is needed there, ask your platform administrator"
         f" to list it in {_format_policy_field(kind)}"
     )
     return RejectionProblem("annotation", f"metadata.annotations[{', '.join(keys)}]", text)

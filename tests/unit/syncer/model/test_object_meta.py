@@ -333,8 +333,8 @@ def test_what_holds_a_service_is_named_with_the_first_key():
         "metadata.annotations[b.example/internal]",
     )
     assert problem.text == (
-        "may not be set here, and leaving it out might change the meaning; remove it, or ask your"
-        " platform administrator to list it in spec.metadata.annotations.Service of the"
+        "must not be set here, because the object could change its meaning without it. Remove it, or"
+        " ask your platform administrator to list it in spec.metadata.annotations.Service of the"
         " TenantPolicy"
     )
     found = object_meta.build_super_metadata(
@@ -349,7 +349,7 @@ def test_what_holds_a_service_is_named_with_the_first_key():
         "metadata.annotations[b.example/internal, z.example/a]",
     )
     assert left_out.text == (
-        "is left out in the super cluster; if it is needed there, ask your platform administrator"
+        "is left out in the super cluster. If it is needed there, ask your platform administrator"
         " to list it in spec.metadata.annotations.Service of the TenantPolicy"
     )
     blocked = object_meta.find_blocking_annotation("Ingress", metadata["annotations"])
