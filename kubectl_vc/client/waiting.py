@@ -69,7 +69,7 @@ async def wait_ready(
     except TimeoutError as problem:
         if grace.expired():
             raise CliError(
-                f"{shown} cannot be set up: {failure}. Waiting longer does not help, but"
+                f"{shown} cannot be set up: {failure}. Waiting longer does not help."
                 f" {_build_advice(metadata)}"
             ) from problem
         raise CliError(

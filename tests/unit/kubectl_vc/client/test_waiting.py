@@ -68,7 +68,7 @@ def test_a_permanent_failure_ends_the_wait_with_its_reason_and_remedy(monkeypatc
     assert after == GRACE
     assert why.startswith(
         f"VirtualCluster shop/web cannot be set up: etcd: ImageNotFound: {CAUSE}. Waiting longer"
-        " does not help, but it stays: "
+        " does not help. The VirtualCluster was not removed. "
     )
 
 

@@ -333,8 +333,8 @@ def test_what_holds_a_service_is_named_with_the_first_key():
         "metadata.annotations[b.example/internal]",
     )
     assert problem.text == (
-        "must not be set here, because the object could change its meaning without it. Remove it, or"
-        " ask your platform administrator to list it in spec.metadata.annotations.Service of the"
+        "must not be set here, because the object could change its meaning without it. Remove it,"
+        " or ask your platform administrator to list it in spec.metadata.annotations.Service of the"
         " TenantPolicy"
     )
     found = object_meta.build_super_metadata(
