@@ -86,7 +86,7 @@ unit: .venv/ready ## pure tests
 
 properties: .venv/ready ## the unit tests' properties at length: a million names, thousands of interleavings
 	$(call prepare,properties)
-	@$(call named,$(PYTEST) -n auto $(shard) --shard-tests -m 'not thorough' tests/properties)
+	@$(call named,$(PYTEST) -n auto $(shard) --shard-tests -m 'not thorough' tests/properties tests/chaos/memory)
 
 agent-properties: .venv/ready ## the node agent's properties at full length, as docs/reliability.md has them; half an hour (SEED=1: that seed)
 	@for each in targets certificates frames cuts; do \
@@ -95,7 +95,7 @@ agent-properties: .venv/ready ## the node agent's properties at full length, as 
 
 integration: .venv/ready ## tests with real etcd and API servers
 	$(call prepare,integration)
-	@$(call named,$(call tried,$(beside),-m 'not thorough and not slow' tests/chart tests/integration))
+	@$(call named,$(call tried,$(beside),-m 'not thorough and not slow' tests/chart tests/integration tests/chaos/processes))
 
 node: .venv/ready ## tests with a real super cluster: kubelet, containerd, tenants
 	$(call prepare,node)
@@ -112,17 +112,17 @@ thorough: .venv/ready ## what `make test` leaves out: every kind, fault and skew
 	@$(MAKE) --no-print-directory --jobs=2 thorough-node thorough-properties thorough-integration NAMED=1
 
 thorough-properties: .venv/ready
-	@$(call named,$(PYTEST) -n auto $(shard) --shard-tests -m thorough tests/properties)
+	@$(call named,$(PYTEST) -n auto $(shard) --shard-tests -m thorough tests/properties tests/chaos/memory)
 
 thorough-integration: .venv/ready
-	@$(call named,$(call tried,$(beside),-m 'thorough and not slow' tests/chart tests/integration))
+	@$(call named,$(call tried,$(beside),-m 'thorough and not slow' tests/chart tests/integration tests/chaos/processes))
 
 thorough-node: .venv/ready
 	@$(call named,$(call tried,$(shard),-m 'thorough and not slow' tests/node))
 
 changed: .venv/ready ## the tests on real servers that changed since the last landing or import what did; eight minutes or less
 	$(call prepare,thorough)
-	@files=$$($(BIN)/python -m tests.support.changed tests/chart tests/integration tests/node); \
+	@files=$$($(BIN)/python -m tests.support.changed tests/chart tests/integration tests/chaos/processes tests/node); \
 	beside=$$(grep -v ^tests/node/ <<< "$$files" || true); node=$$(grep ^tests/node/ <<< "$$files" || true); \
 	[ -z "$$beside" ] || $(call tried,-n auto --dist loadfile,-m 'not slow' $$beside); \
 	[ -z "$$node" ] || $(call tried,,-m 'not slow' $$node)

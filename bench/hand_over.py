@@ -5,9 +5,9 @@
 
 Kills the replica with the Lease (SIGKILL) while it has work. The result is the time to the first
 accepted write of the other replica, by the audit logs. The syncer's work is the drill `follow` of
-`tests.drills`: tenants create, change and delete, and the drill also checks whether anything was
-lost. The manager's work are new tenants, and no object may be created twice. Prints the figure, and
-writes JSON to `bench/results/hand-over.json` or `hand-over-manager.json`.
+`tests.chaos.processes`: tenants create, change and delete, and the drill also checks whether
+anything was lost. The manager's work are new tenants, and no object may be created twice. Prints
+the figure, and writes JSON to `bench/results/hand-over.json` or `hand-over-manager.json`.
 """
 
 import argparse
@@ -20,8 +20,8 @@ from typing import Any
 
 from bench import manager_pairs, rig, shipped
 from bench.figures import spread
-from tests.drills.drills import DrillOptions
-from tests.drills.run import GOAL, run
+from tests.chaos.processes.drills import DrillOptions
+from tests.chaos.processes.run import GOAL, run
 
 REPORTS = {"syncer": "hand-over", "manager": "hand-over-manager"}
 

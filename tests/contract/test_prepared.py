@@ -14,8 +14,8 @@ from tools.testbed.progress import StepPrinter
 
 TESTS = product.REPOSITORY / "tests"
 FOLDERS = {
-    "integration": ("chart", "integration", "support", "drills"),
-    "test": ("chart", "integration", "node", "support", "drills"),
+    "integration": ("chart", "integration", "support", "chaos"),
+    "test": ("chart", "integration", "node", "support", "chaos"),
 }
 """Folders of code that a target runs, from the root of the tests."""
 

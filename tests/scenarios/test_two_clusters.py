@@ -30,7 +30,7 @@ from syncer.tenants import grace_timers
 from tenancy import conditions, names, ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS
-from tests.properties.machine.controllers import NamespaceControllers, furnish
+from tests.chaos.memory.controllers import NamespaceControllers, furnish
 from tests.support.directed import directed
 from tests.support.eventually import eventually
 from tests.support.memapi import clusters, verbs

@@ -8,7 +8,7 @@ from kubectl_vc.client import waiting
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Progress
 from tenancy import wellknown
-from tests.properties.machine.loop import VirtualLoop
+from tests.chaos.memory.loop import VirtualLoop
 
 METADATA = {"namespace": "shop", "name": "web", "uid": "u", "generation": 1}
 GRACE = waiting.GRACE_SECONDS
