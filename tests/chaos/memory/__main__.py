@@ -22,7 +22,7 @@ from collections import Counter
 from collections.abc import Sequence
 from pathlib import Path
 
-from tests.chaos.memory import mutants, steps
+from tests.chaos import mutants, scripts
 from tests.chaos.memory.run import LENGTH, RunOutcome, run, shrunk, silence
 
 HASHES = "PYTHONHASHSEED"
@@ -103,7 +103,7 @@ def _tell(found: RunOutcome, folder: Path) -> None:
     least = shrunk(found)
     folder.mkdir(parents=True, exist_ok=True)
     path = folder / f"machine-{found.seed}.json"
-    path.write_text(json.dumps({"seed": found.seed, "script": steps.written(least.script)}))
+    path.write_text(json.dumps({"seed": found.seed, "script": scripts.dump(least.script)}))
     for step in least.script:
         print(f"  {step.name} {step.numbers} and then {step.pause} s")
     print(f"  {least.breaks[0].rule}: {least.breaks[0].text}\n  --replay {path}", flush=True)
@@ -111,7 +111,7 @@ def _tell(found: RunOutcome, folder: Path) -> None:
 
 def _replay(path: Path) -> int:
     told = json.loads(path.read_text())
-    found = run(told["seed"], steps.read(told["script"]))
+    found = run(told["seed"], scripts.load(told["script"]))
     print("\n".join(found.trace))
     for each in found.breaks:
         print(f"{each.rule}: {each.text}")
@@ -121,7 +121,7 @@ def _replay(path: Path) -> int:
 def _witness(name: str) -> int:
     """Run a script on the product as it is, and broken in the way that the script finds."""
     told = json.loads(WITNESSES.read_text())[name]
-    script = steps.read(told["script"])
+    script = scripts.load(told["script"])
     sound = run(told["seed"], script)
     with mutants.broken(name):
         broken = run(told["seed"], script)

@@ -5,10 +5,11 @@ Each function is one step, as in `tenant_edits`.
 
 from __future__ import annotations
 
-from collections.abc import Callable, Sequence
+from collections.abc import Sequence
 from typing import TYPE_CHECKING
 
-from tests.chaos.memory.network import FAULTS, ArmedFault
+from tests.chaos import faults
+from tests.chaos.memory.network import FAULTS
 from tests.chaos.memory.tenant_edits import tenant_of
 
 if TYPE_CHECKING:
@@ -21,24 +22,13 @@ def _side(world: MachineWorld, number: int) -> str:
 
 
 def fault(world: MachineWorld, numbers: Sequence[int]) -> None:
-    kind = tuple(FAULTS)[numbers[1] % len(FAULTS)]
-    world.faults.armed.append(
-        ArmedFault(
-            side=_side(world, numbers[0]),
-            kind=kind,
-            seconds=(0.01, 0.2, 1.0, 4.0)[numbers[2] % 4],
-            skip=(0, 0, 1, 3, 8)[numbers[3] % 5],
-            count=(1, 1, 2, 5, 20)[numbers[4] % 5],
-        )
-    )
+    world.faults.armed.append(faults.arm(_side(world, numbers[0]), tuple(FAULTS), numbers))
 
 
 def cut(world: MachineWorld, numbers: Sequence[int]) -> None:
     """Watches break; what happens before they are back is learnt of when they are."""
-    taps = world.faults.of(_side(world, numbers[0]))
-    for number, tap in enumerate(taps):
-        if numbers[1] % 2 or number % 3 == numbers[2] % 3:
-            tap.cut()
+    for tap in faults.select_cut(world.faults.of(_side(world, numbers[0])), numbers):
+        tap.cut()
 
 
 def compact(world: MachineWorld, numbers: Sequence[int]) -> None:
@@ -50,11 +40,10 @@ def compact(world: MachineWorld, numbers: Sequence[int]) -> None:
 
 def hold(world: MachineWorld, numbers: Sequence[int]) -> None:
     """Watches fall behind, and what they then tell may come twice or in another order."""
-    taps = [tap for tap in world.faults.of(_side(world, numbers[0])) if numbers[1] % 3]
-    taps = taps or list(world.faults.of(_side(world, numbers[0])))[: 1 + numbers[2] % 4]
+    taps = faults.select_held(world.faults.of(_side(world, numbers[0])), numbers)
     for tap in taps:
         tap.hold()
-    order = ORDERS[numbers[3] % len(ORDERS)]
+    order = faults.get_order(numbers)
     seconds = (0.05, 1.0, 8.0, 40.0)[numbers[4] % 4]
 
     def release() -> None:
@@ -62,32 +51,6 @@ def hold(world: MachineWorld, numbers: Sequence[int]) -> None:
             tap.release(order)
 
     world.loop.call_later(seconds, release)
-
-
-def _twice(lines: list[bytes]) -> list[bytes]:
-    return [line for line in lines for _ in range(2)]
-
-
-def _backwards(lines: list[bytes]) -> list[bytes]:
-    return lines[::-1]
-
-
-def _again(lines: list[bytes]) -> list[bytes]:
-    return [*lines, *lines]
-
-
-def _garbled(lines: list[bytes]) -> list[bytes]:
-    return [*lines[:-1], *(line[: len(line) // 2] + b"\n" for line in lines[-1:])]
-
-
-ORDERS: tuple[Callable[[list[bytes]], Sequence[bytes]], ...] = (
-    list,
-    list,
-    _twice,
-    _backwards,
-    _again,
-    _garbled,
-)
 
 
 def kill(world: MachineWorld, numbers: Sequence[int]) -> None:

@@ -14,8 +14,8 @@ from tenancy.resources import PODS, Resource
 from tests.chaos.memory import scenes
 from tests.chaos.memory import tenant_edits as edits
 from tests.chaos.memory.run import RunOutcome
-from tests.chaos.memory.world import MachineWorld
 from tests.chaos.memory.scenes import SceneRule
+from tests.chaos.memory.world import MachineWorld
 from tests.support.memapi.direct import RequestFate
 from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.watches import Object

@@ -7,7 +7,6 @@ clusters themselves, never at the syncer's caches.
 
 from __future__ import annotations
 
-import re
 from collections import Counter
 from typing import TYPE_CHECKING, Any, NamedTuple
 from urllib.parse import urlsplit
@@ -30,6 +29,7 @@ from tenancy.resources import (
 )
 from tests.chaos.memory import variables
 from tests.chaos.memory.kinds import OTHERS
+from tests.chaos.oracles import Violation
 from tests.support.memapi.watches import StoredObject
 
 if TYPE_CHECKING:
@@ -41,7 +41,6 @@ Object = dict[str, Any]
 HOME = "vc-manager"
 """Namespace of the product itself."""
 
-_NAMES = re.compile(r"[0-9a-f]{8}-[-0-9a-f]+|[-.\w]*\d[-.\w]*|\S*/\S*|\b[abc]\b|canary\d-\d")
 _OF_THE_DEAD = ("the client is not open", "LeaseLostError(")
 """What the tasks of a killed process say, which nobody waits for any more."""
 IN_FLIGHT_SECONDS = 60.0
@@ -50,18 +49,6 @@ brought it back: what was under way is not called back."""
 STRICT = (NAMESPACES, PODS, SERVICES, *OTHERS)
 """Kinds whose twins stay for as long as their tenant objects live."""
 SYNCED = (*STRICT, CONFIG_MAPS, SECRETS)
-
-
-class Invariant(NamedTuple):
-    """Something that must not be."""
-
-    rule: str
-    text: str
-
-    @property
-    def kind(self) -> str:
-        """The rule and the words, without names and numbers: whether two breaks are alike."""
-        return f"{self.rule} {_NAMES.sub('', self.text)}"
 
 
 class RequestSubject(NamedTuple):
@@ -89,7 +76,7 @@ class WorldChecker:
 
     def __init__(self, world: MachineWorld) -> None:
         self.world = world
-        self.breaks: list[Invariant] = []
+        self.breaks: list[Violation] = []
         self.writes: Counter[str] = Counter()
         """Writes of the syncer, its Lease's apart."""
         self.last_write = ""
@@ -101,7 +88,7 @@ class WorldChecker:
 
     def broke(self, rule: str, text: str) -> None:
         """Remember that a rule was broken."""
-        self.breaks.append(Invariant(rule, f"{self.world.loop.time():.3f} s: {text}"))
+        self.breaks.append(Violation(rule, f"{self.world.loop.time():.3f} s: {text}"))
 
     def fell(self, replica: str, problem: BaseException) -> None:
         """A process of the syncer fell over."""

@@ -21,7 +21,7 @@ from tenancy.resources import (
     PODS,
     Resource,
 )
-from tests.chaos.likeness import GATEWAY
+from tests.chaos.oracles import GATEWAY
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:

@@ -12,22 +12,18 @@ from dataclasses import dataclass, field
 from typing import Protocol
 
 from kubeio.http.transport_protocol import HttpRequest
+from tests.chaos import faults
+from tests.chaos.faults import ANY, WRITES, ArmedFault, take_strike
 from tests.support.memapi.direct import RequestFate, WatchTap
 from tests.support.memapi.refusals import StatusError
 
-_CONFLICT = StatusError(409, "Conflict", "injected: the object has been modified")
-_EXPIRED = StatusError(410, "Expired", "injected: too old resource version")
-_BUSY = StatusError(429, "TooManyRequests", "injected: too many requests", retry_after=1)
-_BROKEN = StatusError(500, "InternalError", "injected: an error on the server")
-_AWAY = StatusError(503, "ServiceUnavailable", "injected: not now")
-_LATE = StatusError(504, "Timeout", "injected: request did not complete within the time")
-
-WRITES = frozenset({"POST", "PUT", "PATCH", "DELETE"})
-CHANGES = WRITES - {"POST"}
-READS = frozenset({"GET"})
-ANY = WRITES | READS
-
 FaultCondition = Callable[[HttpRequest], bool]
+NetworkFault = tuple[FaultCondition, Callable[[float], RequestFate]]
+"""Which requests a fault befalls, and what it does to one, given some seconds."""
+
+
+def _is_for(kind: str) -> FaultCondition:
+    return _by(faults.METHODS[kind])
 
 
 def _by(methods: frozenset[str]) -> FaultCondition:
@@ -42,35 +38,30 @@ def _begins_with_list(request: HttpRequest) -> bool:
     return request.method == "GET" and "sendInitialEvents=true" in request.target
 
 
-FAULTS: Mapping[str, tuple[FaultCondition, Callable[[float], RequestFate]]] = {
-    "lost": (_by(ANY), lambda seconds: RequestFate(is_lost=True, after=seconds)),
+def _refuse(kind: str, *, takes_effect: bool = False) -> NetworkFault:
+    code, reason, after = faults.ANSWERS[kind]
+    refusal = StatusError(code, reason, f"injected: {reason}", retry_after=after or 0)
+    told = "" if after is None else str(after)
+    fate = RequestFate(refusal=refusal, retry_after=told, takes_effect=takes_effect)
+    return _is_for(kind), lambda _: fate
+
+
+FAULTS: Mapping[str, NetworkFault] = {
+    "lost": (_is_for("lost"), lambda seconds: RequestFate(is_lost=True, after=seconds)),
     "unanswered": (_by(WRITES), lambda seconds: RequestFate(is_unanswered=True, after=seconds)),
     "swallowed": (_by(ANY), lambda _: RequestFate(is_swallowed=True)),
-    "late": (_by(WRITES), lambda seconds: RequestFate(before=10 * seconds)),
+    "late": (_is_for("late"), lambda seconds: RequestFate(before=10 * seconds)),
     "slow": (_by(ANY), lambda seconds: RequestFate(before=seconds / 2, after=seconds / 2)),
-    "409": (_by(CHANGES), lambda _: RequestFate(refusal=_CONFLICT)),
-    "410": (_by(READS), lambda _: RequestFate(refusal=_EXPIRED)),
-    "429": (_by(ANY), lambda _: RequestFate(refusal=_BUSY, retry_after="1")),
-    "500": (_by(ANY), lambda _: RequestFate(refusal=_BROKEN)),
-    "503": (_by(ANY), lambda _: RequestFate(refusal=_AWAY, retry_after="1")),
-    "504": (_by(WRITES), lambda _: RequestFate(refusal=_LATE)),
-    "504 done": (_by(WRITES), lambda _: RequestFate(refusal=_LATE, takes_effect=True)),
+    "409": _refuse("409"),
+    "410": _refuse("410"),
+    "429": _refuse("429"),
+    "500": _refuse("500"),
+    "503": _refuse("503"),
+    "504": _refuse("504"),
+    "504 done": _refuse("504 done", takes_effect=True),
     "stale": (_begins_with_list, lambda seconds: RequestFate(behind=1 + int(10 * seconds))),
 }
-"""Each fault: which requests it befalls, and what it does to one, given some seconds."""
-
-
-@dataclass
-class ArmedFault:
-    """A fault that waits for its requests."""
-
-    side: str
-    kind: str
-    seconds: float
-    skip: int
-    """Requests that it lets through first."""
-    count: int
-    """Requests that it befalls then."""
+"""Each fault by its name. The order counts: the numbers of a step choose by it."""
 
 
 class NetworkSender(Protocol):
@@ -95,18 +86,10 @@ class NetworkFaults:
         there, back = (self.chance.expovariate(200.0) for _ in range(2))
         if sender.is_dead or side in sender.cut_off:
             return RequestFate(is_lost=True, after=there)
-        for fault in self.armed:
-            befalls, make = FAULTS[fault.kind]
-            if fault.side != side or not befalls(request):
-                continue
-            if fault.skip:
-                fault.skip -= 1
-                continue
-            fault.count -= 1
-            if not fault.count:
-                self.armed.remove(fault)
+        struck = take_strike(self.armed, side, lambda kind: FAULTS[kind][0](request))
+        if struck is not None:
             self.befallen += 1
-            return make(fault.seconds)
+            return FAULTS[struck.kind][1](struck.seconds)
         return RequestFate(before=there, after=back)
 
     def opened(self, side: str, tap: WatchTap) -> None:

@@ -7,6 +7,7 @@ of its own: nothing of the syncer's is asked.
 
 from __future__ import annotations
 
+from collections.abc import Iterator, Mapping, Sequence
 from typing import TYPE_CHECKING
 
 from tenancy import ownership, wellknown
@@ -20,19 +21,27 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
+from tests.chaos import oracles
 from tests.chaos.memory import shown, tokens, variables
-from tests.chaos.memory.judge import SYNCED, Invariant, Object
+from tests.chaos.memory.judge import SYNCED, Object
 from tests.chaos.memory.kinds import OTHERS
-from tests.chaos.likeness import TERMINAL, differences, is_labelled, needs, untold
+from tests.chaos.oracles import Violation, is_labelled, needs
 
 if TYPE_CHECKING:
     from tests.chaos.memory.tenant import SimulatedTenant
     from tests.chaos.memory.world import MachineWorld
 
 
-def problems(world: MachineWorld) -> list[Invariant]:
+_INVARIANTS: Mapping[str, str] = {
+    **dict.fromkeys(("lost", "different", "orphan"), "I1"),
+    **dict.fromkeys(("untold", "unfinished"), "I4"),
+}
+"""The invariant that a violation is of."""
+
+
+def problems(world: MachineWorld) -> list[Violation]:
     """Return what is not as it must be when nothing is left to do: I1, I4, and orphans."""
-    found: list[Invariant] = []
+    found: list[Violation] = []
     for tenant in world.tenants:
         if tenant.is_deleted:
             found += _left(world, tenant)
@@ -45,7 +54,7 @@ def problems(world: MachineWorld) -> list[Invariant]:
     return found
 
 
-def _left(world: MachineWorld, tenant: SimulatedTenant) -> list[Invariant]:
+def _left(world: MachineWorld, tenant: SimulatedTenant) -> list[Violation]:
     """Nothing stays of a tenant whose VirtualCluster was deleted."""
     owned = world.owned(tenant)
     unmarked = {
@@ -60,19 +69,19 @@ def _left(world: MachineWorld, tenant: SimulatedTenant) -> list[Invariant]:
     ]
     if world.below.of(VIRTUAL_CLUSTERS).get("default", tenant.tenant.name) is not None:
         stays.append(f"VirtualCluster {tenant.tenant.name}")
-    return [Invariant("I1", f"{tenant.side} was deleted: {what} is still there") for what in stays]
+    return [Violation("I1", f"{tenant.side} was deleted: {what} is still there") for what in stays]
 
 
-def held(world: MachineWorld) -> list[Invariant]:
+def held(world: MachineWorld) -> list[Violation]:
     """Return what is missing below while deletes are held: all that has its place there free."""
     return [
-        Invariant("I1", f"deletes are held: {tenant.side}: {resource.kind} {name} has no twin")
+        Violation("I1", f"deletes are held: {tenant.side}: {resource.kind} {name} has no twin")
         for tenant in world.tenants
         if world.holds(tenant) and tenant.is_followed
         for resource, body in list(tenant.alive.values())
         if resource in (PODS, SERVICES)
         for name in (f"{body['metadata']['namespace']}/{body['metadata']['name']}",)
-        if _is_wanted(world, tenant, resource, body) and _is_free(world, tenant, resource, body)
+        if _is_wanted(tenant, resource, body) and _is_free(world, tenant, resource, body)
     ]
 
 
@@ -97,7 +106,7 @@ def _is_free(
     )
 
 
-def _orphans(world: MachineWorld, tenant: SimulatedTenant) -> list[Invariant]:
+def _orphans(world: MachineWorld, tenant: SimulatedTenant) -> list[Violation]:
     found = []
     for resource, body in world.owned(tenant):
         metadata = body["metadata"]
@@ -107,39 +116,33 @@ def _orphans(world: MachineWorld, tenant: SimulatedTenant) -> list[Invariant]:
             found += tokens.problems(world, tenant, body)
             continue
         uid = metadata["annotations"][wellknown.UID]
-        if uid not in tenant.alive:
-            text = f"{resource.kind} {metadata['name']}: its tenant object {uid} is gone"
-            found.append(Invariant("I1", f"{tenant.side}: orphan: {text}"))
-        elif "deletionTimestamp" in metadata:
-            found.append(Invariant("I1", f"{tenant.side}: {metadata['name']} goes for ever"))
-    return found
+        is_alive = uid in tenant.alive
+        found += oracles.check_twin(tenant.side, resource, body, uid, is_alive=is_alive)
+    return _as_invariants(found)
 
 
 def _missing(
     world: MachineWorld, tenant: SimulatedTenant, resource: Resource, body: Object
-) -> list[Invariant]:
+) -> list[Violation]:
     metadata = body["metadata"]
-    title = f"{tenant.side}: {resource.kind} {metadata.get('namespace', '')}/{metadata['name']}"
     twin = world.twin(tenant, resource, metadata)
-    if "deletionTimestamp" in metadata:
-        if metadata.get("finalizers"):
-            return []
-        return [Invariant("I4", f"{title} is still on its way out")]
-    if _is_taken(world, tenant, resource, metadata):
+    is_ending = "deletionTimestamp" in metadata
+    if metadata.get("finalizers") if is_ending else _is_taken(world, tenant, resource, metadata):
         return []
-    is_wanted = _is_wanted(world, tenant, resource, body)
-    if twin is None:
-        return [Invariant("I1", f"{title} has no twin")] if is_wanted else []
-    if not is_wanted and world.sight.is_out_of_sight(twin["metadata"]):
+    is_wanted = _is_wanted(tenant, resource, body)
+    is_left = twin is not None and not is_ending and not is_wanted
+    if twin is not None and is_left and world.sight.is_out_of_sight(twin["metadata"]):
         return []
-    found = _differences(world, tenant, body, twin)
-    problems = [Invariant("I1", f"{title}: {text}") for text in found]
-    if resource is PODS:
-        problems += [Invariant("I4", f"{title}: {text}") for text in _told(tenant, body, twin)]
-        problems += [Invariant("I1", f"{title}: {text}") for text in tokens.missing(world, twin)]
-        unseen = variables.problems(world, tenant, body, twin)
-        problems += [Invariant("I1", f"{title}: {text}") for text in unseen]
-    return problems
+    found = oracles.check_object(tenant.side, resource, body, twin, is_wanted=is_wanted)
+    if twin is not None and not is_ending:
+        about = f"{tenant.side}: {oracles.title(resource, metadata)}"
+        more = _more_differences(world, tenant, resource, body, twin)
+        found += [Violation(rule, f"{about}: {text}") for rule, text in more]
+    return _as_invariants(found)
+
+
+def _as_invariants(found: Sequence[Violation]) -> list[Violation]:
+    return [each._replace(rule=_INVARIANTS.get(each.rule, each.rule)) for each in found]
 
 
 def _is_taken(
@@ -164,45 +167,25 @@ def _is_taken(
     return bool(strangers & needs(pod))
 
 
-def _is_wanted(
-    world: MachineWorld, tenant: SimulatedTenant, resource: Resource, body: Object
-) -> bool:
-    metadata = body["metadata"]
-    if resource is NAMESPACES:
-        return True
-    if resource is SERVICES:
-        return (metadata["namespace"], metadata["name"]) != ("default", "kubernetes")
+def _is_wanted(tenant: SimulatedTenant, resource: Resource, body: Object) -> bool:
     if resource in OTHERS:
         return OTHERS[resource].is_wanted(body)
-    if resource is PODS:
-        return body["status"].get("phase") not in TERMINAL
-    if metadata["name"] == "kube-root-ca.crt":
-        return False
-    return any(
-        kind is PODS
-        and pod["metadata"]["namespace"] == metadata["namespace"]
-        and "deletionTimestamp" not in pod["metadata"]
-        and pod["status"].get("phase") not in TERMINAL
-        and (resource, metadata["name"]) in needs(pod)
-        for kind, pod in tenant.alive.values()
-    )
+    pods = (found for kind, found in tenant.alive.values() if kind is PODS)
+    return oracles.is_wanted(resource, body, pods)
 
 
-def _told(tenant: SimulatedTenant, pod: Object, twin: Object) -> list[str]:
-    """I4: what the tenant reads of a pod is what its twin says."""
-    found, node = untold(pod, twin), twin["spec"].get("nodeName")
-    is_there = node == pod["spec"].get("nodeName")
-    if node and is_there and tenant.cluster.of(NODES).get("", node) is None:
-        found.append(f"its node {node} is not in the tenant")
-    return found
-
-
-def _differences(
-    world: MachineWorld, tenant: SimulatedTenant, body: Object, twin: Object
-) -> list[str]:
-    """I1: return in what a twin is not what its tenant object says."""
-    resource = tenant.alive[body["metadata"]["uid"]][0]
-    found = differences(resource, body, twin)
+def _more_differences(
+    world: MachineWorld, tenant: SimulatedTenant, resource: Resource, body: Object, twin: Object
+) -> Iterator[tuple[str, str]]:
+    """Yield what only the machine knows of a twin, each with its rule."""
     if resource in OTHERS and is_labelled(twin["metadata"]):
-        found += OTHERS[resource].differences(world, tenant, body, twin)
-    return found
+        found = OTHERS[resource].differences(world, tenant, body, twin)
+        yield from (("different", text) for text in found)
+    if resource is PODS:
+        node = twin["spec"].get("nodeName")
+        is_there = node == body["spec"].get("nodeName")
+        if node and is_there and tenant.cluster.of(NODES).get("", node) is None:
+            yield "untold", f"its node {node} is not in the tenant"
+        yield from (("different", text) for text in tokens.missing(world, twin))
+        unseen = variables.problems(world, tenant, body, twin)
+        yield from (("different", text) for text in unseen)

@@ -17,11 +17,11 @@ from dataclasses import dataclass, field
 import structlog
 
 from tests.chaos.memory import rest, steps
-from tests.chaos.memory.judge import Invariant
 from tests.chaos.memory.loop import StuckError, VirtualLoop, seeded
 from tests.chaos.memory.replica import PATROL_SECONDS, wires
-from tests.chaos.memory.steps import MachineStep
 from tests.chaos.memory.world import MachineWorld
+from tests.chaos.oracles import Violation
+from tests.chaos.scripts import ScriptStep
 from tests.support.directed import directed
 
 REST_SECONDS = 1800.0
@@ -44,8 +44,8 @@ class RunOutcome:
     """What came of one run."""
 
     seed: int
-    script: Sequence[MachineStep]
-    breaks: list[Invariant] = field(default_factory=list)
+    script: Sequence[ScriptStep]
+    breaks: list[Violation] = field(default_factory=list)
     digest: str = ""
     """Of the trace: the same for the same seed and script."""
     trace: list[str] = field(default_factory=list)
@@ -65,7 +65,7 @@ class RunOutcome:
 
 
 def run(
-    seed: int, script: Sequence[MachineStep] | None = None, *, length: int = LENGTH
+    seed: int, script: Sequence[ScriptStep] | None = None, *, length: int = LENGTH
 ) -> RunOutcome:
     """Run a script, or that of the seed."""
     found = steps.script(seed, length) if script is None else list(script)
@@ -78,7 +78,7 @@ def run(
         with seeded(loop, seed):
             loop.run_until_complete(_run(loop, outcome))
     except StuckError as problem:
-        outcome.breaks.append(Invariant("stuck", str(problem)))
+        outcome.breaks.append(Violation("stuck", str(problem)))
     finally:
         asyncio.set_event_loop(None)
         loop.close()
@@ -124,7 +124,7 @@ async def _run(loop: VirtualLoop, outcome: RunOutcome) -> None:
             outcome.seconds = loop.time()
 
 
-async def _steps(world: MachineWorld, script: Sequence[MachineStep]) -> None:
+async def _steps(world: MachineWorld, script: Sequence[ScriptStep]) -> None:
     for step in script:
         world.trace.append(f"{world.loop.time():.6f} step {step.name} {step.numbers}")
         steps.do(world, step)

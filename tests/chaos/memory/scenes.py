@@ -19,8 +19,8 @@ import structlog
 from kubeio.http.transport_protocol import HttpRequest
 from tests.chaos.memory import judge, network, run, steps
 from tests.chaos.memory.run import RunOutcome
-from tests.chaos.memory.steps import MachineStep
 from tests.chaos.memory.world import MachineWorld
+from tests.chaos.scripts import ScriptStep
 from tests.support.memapi.direct import RequestFate
 
 SceneEvent = Callable[[MachineWorld], Any]
@@ -39,12 +39,12 @@ def play(
 
     `excused` are invariants that do not hold in it, as what they forbid is what it is about.
     """
-    script = [MachineStep("wait", (0,), 12.0)]
+    script = [ScriptStep("wait", (0,), 12.0)]
     named: dict[str, tuple[int, steps.MachineStepFunction]] = {}
     for number, (happening, seconds) in enumerate(happenings):
         name = f"{number} {getattr(happening, '__name__', 'scene')}"
         named[name] = (0, _do(happening))
-        script.append(MachineStep(name, (), seconds))
+        script.append(ScriptStep(name, (), seconds))
     with contextlib.ExitStack() as stack:
         stack.enter_context(_silent())
         stack.enter_context(mock.patch.dict(steps.STEPS, named))

@@ -15,7 +15,7 @@ from tenancy.resources import (
     PRIORITY_CLASSES,
     STORAGE_CLASSES,
 )
-from tests.chaos.memory.judge import Invariant
+from tests.chaos.oracles import Violation
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
@@ -28,10 +28,10 @@ CLASSES = (STORAGE_CLASSES, PRIORITY_CLASSES)
 _FIELDS = ("provisioner", "reclaimPolicy", "value")
 
 
-def problems(world: MachineWorld, tenant: SimulatedTenant) -> list[Invariant]:
+def problems(world: MachineWorld, tenant: SimulatedTenant) -> list[Violation]:
     """Return what a tenant is shown and is not so, or is so and is not shown."""
     texts = [*_classes(world, tenant), *_volumes(world, tenant), *_nodes(world, tenant)]
-    return [Invariant("I4", f"{tenant.side}: {text}") for text in texts]
+    return [Violation("I4", f"{tenant.side}: {text}") for text in texts]
 
 
 def _classes(world: MachineWorld, tenant: SimulatedTenant) -> list[str]:

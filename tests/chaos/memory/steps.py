@@ -1,60 +1,30 @@
-"""What can happen: the table of steps, and how a script is made from a seed.
+"""Steps of the machine: the table of what can happen, and scripts of it.
 
-Owns scripts: lists of plain steps that mean something whatever was left out before them, so that a
-failing one can be cut down. A step names things by small numbers; one that finds nothing to act on
-does nothing. Must not judge.
+Each step is a function that takes a world and some small numbers. Must not judge.
 """
 
 from __future__ import annotations
 
-import random
 from collections.abc import Callable, Mapping, Sequence
-from typing import TYPE_CHECKING, Any, NamedTuple
+from typing import TYPE_CHECKING
 
+from tests.chaos import scripts
 from tests.chaos.memory import breakdowns, super_edits, tenant_edits
+from tests.chaos.scripts import ScriptStep
 
 if TYPE_CHECKING:
     from tests.chaos.memory.world import MachineWorld
 
-PAUSES = (0.0, 0.002, 0.01, 0.05, 0.3, 2.0, 10.0, 20.0)
-"""Seconds between two steps: in the middle of a request, of a reconcile, or after everything."""
-_TASTES = (0.1, 0.5, 1, 1, 4)
-
-
-class MachineStep(NamedTuple):
-    """One thing that happens, and how long the world then runs."""
-
-    name: str
-    numbers: tuple[int, ...]
-    pause: float
-
-
 MachineStepFunction = Callable[["MachineWorld", Sequence[int]], None]
 
 
-def script(seed: int, length: int, weights: Mapping[str, float] | None = None) -> list[MachineStep]:
-    """Return the script of a seed; `weights` says how often each step comes, else the table does.
-
-    Each seed has its own taste: some steps come often in it and some never, and it may keep to a
-    few objects, so that much happens to each of them.
-    """
-    chance = random.Random(seed)  # noqa: S311 - the same at each run
-    often = weights or {name: weight for name, (weight, _) in STEPS.items()}
-    tastes = {name: weight * chance.choice(_TASTES) for name, weight in often.items()}
-    tastes |= {name: often[name] for name in ("make pod", "make space") if name in often}
-    few = chance.choice((3, 8, 40))
-    numbers = [[chance.randrange(1000) for _ in range(few)] for _ in range(3)]
-    pauses = chance.sample(PAUSES, 3)
-    steps = [MachineStep("wait", (0,), 12.0)] if chance.random() < 0.7 else []
-    while len(steps) < length:
-        name = chance.choices(tuple(tastes), tuple(tastes.values()))[0]
-        where = (chance.choice(found) for found in numbers)
-        how = (chance.randrange(1000) for _ in range(2))
-        steps.append(MachineStep(name, (*where, *how), chance.choice(pauses)))
-    return steps
+def script(seed: int, length: int) -> list[ScriptStep]:
+    """Return the script of a seed."""
+    weights = {name: weight for name, (weight, _) in STEPS.items()}
+    return scripts.build_script(seed, length, weights)
 
 
-def do(world: MachineWorld, step: MachineStep) -> None:
+def do(world: MachineWorld, step: ScriptStep) -> None:
     """Have one step happen."""
     STEPS[step.name][1](world, step.numbers)
 
@@ -108,13 +78,3 @@ STEPS: Mapping[str, tuple[int, MachineStepFunction]] = {
     "wait": (3, _wait),
 }
 """Each step: how often it comes, and what it does."""
-
-
-def written(steps: Sequence[MachineStep]) -> list[list[Any]]:
-    """Return a script as JSON has it."""
-    return [[step.name, list(step.numbers), step.pause] for step in steps]
-
-
-def read(found: Sequence[Sequence[Any]]) -> list[MachineStep]:
-    """Return the script of such JSON."""
-    return [MachineStep(name, tuple(numbers), pause) for name, numbers, pause in found]

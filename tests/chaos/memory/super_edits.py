@@ -23,8 +23,9 @@ from tenancy.resources import (
     STORAGE_CLASSES,
     Resource,
 )
+from tests.chaos.edits import ADMIN_DATA, ADMIN_LABELS, NAMES, PLAIN, news
 from tests.chaos.memory.kinds import OTHERS
-from tests.chaos.memory.tenant_edits import NAMES, PLAIN, tenant_of
+from tests.chaos.memory.tenant_edits import tenant_of
 from tests.support.memapi.cluster import Collection
 from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.watches import Object, StoredObject
@@ -59,14 +60,14 @@ def edit_below(world: MachineWorld, numbers: Sequence[int]) -> None:
         match numbers[1] % 4:
             case 0:
                 world.sight.strips(found)
-                return {**found, "metadata": {**metadata, "labels": {"app": "admin"}}}
+                return {**found, "metadata": {**metadata, "labels": ADMIN_LABELS}}
             case 1:
-                labels = {**(metadata.get("labels") or {}), "app": "admin"}
+                labels = {**(metadata.get("labels") or {}), **ADMIN_LABELS}
                 return {**found, "metadata": {**metadata, "labels": labels}}
             case 2 if "data" in found:
-                return {**found, "data": {"k": "YWRtaW4="}}
+                return {**found, "data": ADMIN_DATA}
             case _ if "selector" in (found.get("spec") or {}):
-                return {**found, "spec": {**found["spec"], "selector": {"app": "admin"}}}
+                return {**found, "spec": {**found["spec"], "selector": ADMIN_LABELS}}
         return found
 
     world.change(collection, stored.namespace, stored.name, edited)
@@ -227,14 +228,7 @@ def phase(world: MachineWorld, numbers: Sequence[int]) -> None:
     body = stored.decode()
     if not body["spec"].get("nodeName"):
         return
-    status = body["status"]
-    phase = ("Running", "Succeeded", "Failed")[numbers[1] % 3]
-    if status.get("phase") in ("Succeeded", "Failed"):
-        return
-    ready = "True" if phase == "Running" and numbers[2] % 2 else "False"
-    conditions = [
-        {**each, "status": ready} if each["type"] == "Ready" else each
-        for each in status.get("conditions") or ()
-    ]
-    body["status"] = {**status, "phase": phase, "conditions": conditions}
-    collection.put(body)
+    told = news(body["status"], numbers)
+    if told is not None:
+        body["status"] = {**body["status"], **told}
+        collection.put(body)

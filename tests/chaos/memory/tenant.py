@@ -10,15 +10,15 @@ import json
 from dataclasses import dataclass, field
 from typing import Any
 
-from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, Resource
+from tests.chaos.edits import ChaosTenant
 from tests.support.memapi.cluster import ClusterState, MemoryCluster
 from tests.support.memapi.watches import Object
 
 
 @dataclass
-class SimulatedTenant:
+class SimulatedTenant(ChaosTenant):
     """One tenant: its cluster, and what it had before it was restored."""
 
     number: int
@@ -47,19 +47,9 @@ class SimulatedTenant:
     """Whether the syncer must have left it by now."""
 
     @property
-    def side(self) -> str:
-        """What it is called."""
-        return f"tenant{self.number}"
-
-    @property
     def is_followed(self) -> bool:
         """Whether the syncer is to follow it."""
         return self.is_engaged and not self.is_deleted
-
-    @property
-    def canary(self) -> str:
-        """A word that stands in everything of this tenant's, and nowhere else."""
-        return f"canary{self.number}"
 
     def follow(self) -> None:
         """Know what is there from now on."""
@@ -86,10 +76,6 @@ class SimulatedTenant:
                 self.alive[uid] = (resource, json.loads(json.dumps(body)))
 
         return heard
-
-    def below(self, space: str) -> str:
-        """Return where a namespace of the tenant's is mapped to."""
-        return names.build_super_namespace(self.tenant.root, self.tenant.uid, space)
 
     def truth(self, uid: str) -> tuple[Resource, Object] | None:
         """Return the object of a UID that must not lose its twin; None when there is none."""

@@ -6,23 +6,19 @@ about, and does nothing where there is nothing to do.
 
 from __future__ import annotations
 
-import base64
 import contextlib
 from collections.abc import Sequence
-from typing import TYPE_CHECKING, Protocol
+from typing import TYPE_CHECKING
 
 from tenancy.resources import (
-    CONFIG_MAPS,
     NAMESPACES,
     NODES,
     PODS,
     PRIORITY_CLASSES,
-    SECRETS,
-    SERVICES,
     STORAGE_CLASSES,
     Resource,
 )
-from tests.chaos.likeness import GATEWAY
+from tests.chaos.edits import NAMES, PLAIN, SPACES, data, grace, image, labels, pod, value
 from tests.chaos.memory import tokens
 from tests.chaos.memory.kinds import OTHERS, MachineKind
 from tests.chaos.memory.shown import OWN_TAINT
@@ -32,18 +28,6 @@ from tests.support.memapi.watches import Object
 if TYPE_CHECKING:
     from tests.chaos.memory.tenant import SimulatedTenant
     from tests.chaos.memory.world import MachineWorld
-
-PLAIN = (CONFIG_MAPS, SECRETS, SERVICES)
-SPACES = ("default", "web", "db")
-NAMES = ("a", "b", "c")
-
-
-class MarkedWriter(Protocol):
-    """Somebody whose word stands in everything that is theirs."""
-
-    @property
-    def canary(self) -> str:
-        """The word."""
 
 
 def tenant_of(world: MachineWorld, numbers: Sequence[int]) -> SimulatedTenant:
@@ -88,20 +72,6 @@ def renew_space(world: MachineWorld, numbers: Sequence[int]) -> None:
             world.loop.call_later(0.3, again)
 
     again()
-
-
-def _value(tenant: MarkedWriter, number: int) -> str:
-    return f"{tenant.canary}-{number % 4}"
-
-
-def data(tenant: MarkedWriter, resource: Resource, number: int) -> Object:
-    """Return what an object of a plain kind says."""
-    value = _value(tenant, number)
-    if resource is CONFIG_MAPS:
-        return {"data": {"k": value}}
-    if resource is SECRETS:
-        return {"data": {"k": base64.b64encode(value.encode()).decode()}}
-    return {"spec": {"ports": [{"port": 80 + number % 3}], "selector": {"app": value}}}
 
 
 def make(world: MachineWorld, numbers: Sequence[int]) -> None:
@@ -186,34 +156,6 @@ def make_token_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
     _try(world, tenant, PODS, space_of(numbers), {**body, "spec": spec})
 
 
-def pod(tenant: MarkedWriter, name: str, numbers: Sequence[int]) -> Object:
-    """Return a pod that needs some of the tenant's configuration."""
-    volumes: list[Object] = []
-    if numbers[3] & 1:
-        needed = NAMES[numbers[4] % len(NAMES)]
-        volumes.append({"name": "cm", "configMap": {"name": needed, "optional": True}})
-    if numbers[3] & 2:
-        needed = NAMES[numbers[4] // 7 % len(NAMES)]
-        volumes.append({"name": "secret", "secret": {"secretName": needed, "optional": True}})
-    metadata: Object = {"name": name, "labels": _labels(tenant, numbers)}
-    if numbers[3] % 5 == 0:
-        owner = {"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "rs", "controller": True}
-        metadata["ownerReferences"] = [{**owner, "uid": "5b1b6f0c-5d0f-4d7c-8b0a-0a7f6a7c1f11"}]
-    return {
-        "metadata": metadata,
-        "spec": {
-            "automountServiceAccountToken": False,
-            "containers": [{"name": "main", "image": f"example.com/i:{numbers[4] % 3}"}],
-            "volumes": volumes,
-        },
-    }
-
-
-def _labels(tenant: MarkedWriter, numbers: Sequence[int]) -> dict[str, str]:
-    """Return a pod's labels: its own key, and one that has another key in the super cluster."""
-    return dict.fromkeys(("app", GATEWAY), _value(tenant, numbers[4]))
-
-
 def make_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
     _try(world, tenant, PODS, space_of(numbers), pod(tenant, name_of(numbers), numbers))
@@ -224,9 +166,9 @@ def edit_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
 
     def edited(found: Object) -> Object:
         if numbers[3] % 2:
-            metadata = {**found["metadata"], "labels": _labels(tenant, numbers)}
+            metadata = {**found["metadata"], "labels": labels(tenant, numbers[4])}
             return {**found, "metadata": metadata}
-        first = {**found["spec"]["containers"][0], "image": f"example.com/i:{numbers[4] % 3}"}
+        first = {**found["spec"]["containers"][0], "image": image(numbers[4])}
         return {**found, "spec": {**found["spec"], "containers": [first]}}
 
     world.change(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), edited)
@@ -234,8 +176,7 @@ def edit_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
 
 def end_pod(world: MachineWorld, numbers: Sequence[int]) -> None:
     tenant = tenant_of(world, numbers)
-    grace = (None, None, 1, 0)[numbers[3] % 4]
-    world.remove(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), grace)
+    world.remove(tenant.cluster.of(PODS), space_of(numbers), name_of(numbers), grace(numbers))
 
 
 def renew_pod(world: MachineWorld, numbers: Sequence[int]) -> None:

@@ -18,8 +18,8 @@ from tests.chaos.memory.happenings import (
     pod,
     twin,
 )
-from tests.chaos.memory.world import MachineWorld
 from tests.chaos.memory.scenes import play
+from tests.chaos.memory.world import MachineWorld
 from tests.support.memapi.direct import RequestFate
 from tests.support.memapi.refusals import StatusError
 

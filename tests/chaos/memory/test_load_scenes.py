@@ -6,10 +6,10 @@ import random
 from collections.abc import Callable
 
 from tenancy.resources import PODS
-from tests.chaos.memory.happenings import T0, WEB, asked, config_map, holds, pod, space
 from tests.chaos.memory import tenant_edits as edits
-from tests.chaos.memory.world import MachineWorld
+from tests.chaos.memory.happenings import T0, WEB, asked, config_map, holds, pod, space
 from tests.chaos.memory.scenes import play
+from tests.chaos.memory.world import MachineWorld
 
 
 def test_a_name_is_used_again_and_again():

@@ -12,7 +12,7 @@ from pathlib import Path
 
 import pytest
 
-from tests.chaos.memory.mutants import MUTANTS
+from tests.chaos.mutants import MUTANTS
 
 ROOT = Path(__file__).parents[3]
 SEEDS = ("--seeds", "60", "--from", "1", "--minutes", "3")

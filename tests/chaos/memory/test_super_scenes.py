@@ -9,6 +9,8 @@ from typing import Any
 import pytest
 
 from tenancy.resources import EVENTS, PODS
+from tests.chaos.memory import rest
+from tests.chaos.memory import tenant_edits as edits
 from tests.chaos.memory.happenings import (
     FULL,
     T0,
@@ -26,10 +28,8 @@ from tests.chaos.memory.happenings import (
     space,
     twin,
 )
-from tests.chaos.memory import rest
-from tests.chaos.memory import tenant_edits as edits
-from tests.chaos.memory.world import MachineWorld
 from tests.chaos.memory.scenes import play
+from tests.chaos.memory.world import MachineWorld
 from tests.support.memapi.direct import RequestFate
 from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.watches import Object

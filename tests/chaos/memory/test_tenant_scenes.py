@@ -6,6 +6,8 @@ import pytest
 
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, VIRTUAL_CLUSTERS
+from tests.chaos.memory import rest
+from tests.chaos.memory import tenant_edits as edits
 from tests.chaos.memory.happenings import (
     FULL,
     T0,
@@ -23,10 +25,8 @@ from tests.chaos.memory.happenings import (
     silent,
     twin,
 )
-from tests.chaos.memory import rest
-from tests.chaos.memory import tenant_edits as edits
-from tests.chaos.memory.world import MachineWorld
 from tests.chaos.memory.scenes import play
+from tests.chaos.memory.world import MachineWorld
 from tests.support.memapi.direct import RequestFate
 from tests.support.memapi.refusals import StatusError
 from tests.support.memapi.watches import Object

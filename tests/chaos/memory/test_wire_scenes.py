@@ -8,6 +8,8 @@ from typing import Any
 
 import pytest
 
+from tests.chaos.memory import rest
+from tests.chaos.memory import tenant_edits as edits
 from tests.chaos.memory.happenings import (
     T0,
     SceneFacts,
@@ -20,10 +22,8 @@ from tests.chaos.memory.happenings import (
     silent,
     space,
 )
-from tests.chaos.memory import rest
-from tests.chaos.memory import tenant_edits as edits
-from tests.chaos.memory.world import MachineWorld
 from tests.chaos.memory.scenes import play
+from tests.chaos.memory.world import MachineWorld
 from tests.support.memapi.direct import RequestFate
 
 

@@ -10,8 +10,8 @@ from typing import TYPE_CHECKING
 
 from tenancy import wellknown
 from tenancy.resources import PODS, SECRETS
-from tests.chaos.memory.judge import Invariant
 from tests.chaos.memory.loop import EPOCH
+from tests.chaos.oracles import Violation
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:
@@ -45,7 +45,7 @@ def missing(world: MachineWorld, twin: Object) -> list[str]:
     ]
 
 
-def problems(world: MachineWorld, tenant: SimulatedTenant, secret: Object) -> list[Invariant]:
+def problems(world: MachineWorld, tenant: SimulatedTenant, secret: Object) -> list[Violation]:
     """Return what is wrong with a token that is below."""
     metadata = secret["metadata"]
     title = f"{tenant.side}: the token of {metadata['annotations'][wellknown.ACCOUNT]}"
@@ -56,10 +56,10 @@ def problems(world: MachineWorld, tenant: SimulatedTenant, secret: Object) -> li
         and metadata["name"] in _mounted(stored.decode())
     ]
     if not users and not any(_asks(body, metadata) for _, body in tenant.alive.values()):
-        return [Invariant("I1", f"{title} is there, and nobody mounts it")]
+        return [Violation("I1", f"{title} is there, and nobody mounts it")]
     renewed = dt.datetime.fromisoformat(metadata["annotations"][wellknown.TOKEN_RENEW]).timestamp()
     if renewed + _LATE_SECONDS < EPOCH + world.loop.time():
-        return [Invariant("I1", f"{title} was to be renewed a while ago")]
+        return [Violation("I1", f"{title} was to be renewed a while ago")]
     return []
 
 

@@ -9,7 +9,7 @@ from typing import TYPE_CHECKING
 
 from tenancy import ownership
 from tenancy.resources import CONFIG_MAPS, SERVICES
-from tests.chaos.likeness import is_labelled
+from tests.chaos.oracles import is_labelled
 from tests.support.memapi.watches import Object
 
 if TYPE_CHECKING:

@@ -2,6 +2,6 @@
 
 A super cluster and tenants are started once; then, fault after fault, tenants make, change and
 delete, something breaks, and when everything is calm both sides are compared by somebody who asks
-the servers and never the syncer. The scripts are those of `tests.chaos.memory`, as far as
-real servers can play them. `python -m tests.chaos.processes --help`.
+the servers and never the syncer. The scripts are those of `tests.chaos.scripts`, as far
+as real servers can play them. `python -m tests.chaos.processes --help`.
 """

@@ -1,6 +1,6 @@
 """`python -m tests.chaos.processes.broken MUTANT ...`: the syncer, broken on purpose in one way.
 
-The ways are those of `tests.chaos.memory.mutants` and a few that only a process of its own
+The ways are those of `tests.chaos.mutants` and a few that only a process of its own
 can be broken in; what follows are the syncer's own options. A drill that does not find it proves
 nothing.
 """
@@ -15,7 +15,7 @@ from collections.abc import Iterator
 from kubeio.api import leader_election
 from kubeio.api.leader_election import LeaderElector
 from syncer.__main__ import main
-from tests.chaos.memory import mutants
+from tests.chaos import mutants
 
 
 def no_fence() -> None:

@@ -21,12 +21,12 @@ from kubeio.errors import NotFound
 from syncer.app import USER_AGENT
 from tenancy import wellknown
 from tenancy.resources import LEASES
+from tests.chaos.oracles import Violation
 from tests.chaos.processes import steps
 from tests.chaos.processes.clock import ClockOffset
 from tests.chaos.processes.outage import target
 from tests.chaos.processes.processes import SyncerSlot
 from tests.chaos.processes.restoring import restore
-from tests.chaos.processes.sides import Violation
 from tests.chaos.processes.stage import CALM_SECONDS, DrillPlan, DrillStage
 from tests.chaos.processes.turn import DrillTurn
 from tests.support.controlplane import LocalControlPlane

@@ -1,8 +1,7 @@
 """What a network, or a server that is not well, does to requests and watches: a table of faults.
 
 Owns which requests each fault befalls and what becomes of them, and the script of those that are
-armed: chosen by seeded numbers, let loose request by request. The numbers are those of the steps
-of `tests.chaos.memory`. Must not know connections: `proxy` has them.
+armed. Must not know connections: `proxy` has them.
 """
 
 from __future__ import annotations
@@ -18,18 +17,18 @@ from functools import partial
 from typing import TYPE_CHECKING, NamedTuple
 from urllib.parse import quote
 
+from tests.chaos.faults import ANSWERS, METHODS, WRITES, ArmedFault, arm, take_strike
 from tests.chaos.processes import lines
 from tests.chaos.processes.http import ProxiedRequest, ProxiedResponse
-from tests.chaos.memory.network import WRITES, ArmedFault
 
 if TYPE_CHECKING:
     from tests.chaos.processes.proxy import ProxiedExchange
 
 FaultAction = Callable[["ProxiedExchange"], Awaitable[None]]
-SILENT_SECONDS = 20.0
+ProxyFault = tuple[Callable[[ProxiedRequest], bool], FaultAction]
+"""Which requests a fault befalls, and what it does to one."""
 _ENDLESS = "endless-"
 _HASTE_SECONDS = 0.05  # what two clocks and a rounding may differ by
-_RETRY_SECONDS = 1
 
 
 class RequestFault(NamedTuple):
@@ -49,24 +48,20 @@ def is_list(request: ProxiedRequest) -> bool:
     return request.method == "GET" and len(rest) == 1
 
 
-def is_read(request: ProxiedRequest) -> bool:
-    """Tell whether a request reads objects."""
-    return request.method == "GET" and request.path.startswith("/api")
-
-
 def is_write(request: ProxiedRequest) -> bool:
     """Tell whether a request changes something."""
     return request.method in WRITES
 
 
-def is_change(request: ProxiedRequest) -> bool:
-    """Tell whether a request changes what is there."""
-    return request.method in WRITES - {"POST"}
-
-
 def is_any(request: ProxiedRequest) -> bool:
     """Tell whether a request is about objects."""
     return request.path.startswith("/api")
+
+
+def is_for(kind: str) -> Callable[[ProxiedRequest], bool]:
+    """Return whether a fault of both drivers is for a request."""
+    methods = METHODS[kind]
+    return lambda request: request.method in methods and is_any(request)
 
 
 # What becomes of one exchange.
@@ -137,35 +132,16 @@ async def drip(exchange: ProxiedExchange) -> None:
         await exchange.drip(await exchange.forward(), exchange.seconds)
 
 
-async def busy(exchange: ProxiedExchange) -> None:
-    """429, and when to come again."""
-    await exchange.refuse(429, "TooManyRequests", retry_after=_RETRY_SECONDS)
+def answer_with(kind: str, *, takes_effect: bool = False) -> FaultAction:
+    """Return what answers in the server's place."""
 
+    async def answer(exchange: ProxiedExchange) -> None:
+        if takes_effect:
+            await exchange.forward()
+        code, reason, after = ANSWERS[kind]
+        await exchange.refuse(code, reason, retry_after=after)
 
-async def away(exchange: ProxiedExchange) -> None:
-    """503, and when to come again."""
-    await exchange.refuse(503, "ServiceUnavailable", retry_after=_RETRY_SECONDS)
-
-
-async def conflict(exchange: ProxiedExchange) -> None:
-    """409 without a reason."""
-    await exchange.refuse(409, "Conflict")
-
-
-async def broken(exchange: ProxiedExchange) -> None:
-    """500."""
-    await exchange.refuse(500, "InternalError")
-
-
-async def given_up(exchange: ProxiedExchange) -> None:
-    """504, and nothing was done."""
-    await exchange.refuse(504, "Timeout")
-
-
-async def given_up_done(exchange: ProxiedExchange) -> None:
-    """504, and it was done all the same."""
-    await exchange.forward()
-    await exchange.refuse(504, "Timeout")
+    return answer
 
 
 async def expired(exchange: ProxiedExchange) -> None:
@@ -220,22 +196,25 @@ def _with_metadata(reply: ProxiedResponse, told: Mapping[str, str]) -> ProxiedRe
     return reply._replace(body=json.dumps(body).encode())
 
 
-FAULTS: Mapping[str, tuple[Callable[[ProxiedRequest], bool], FaultAction]] = {
+def _answers(*kinds: str) -> Mapping[str, ProxyFault]:
+    return {
+        kind: (is_for(kind), answer_with(kind, takes_effect=kind.endswith("done")))
+        for kind in kinds
+    }
+
+
+FAULTS: Mapping[str, ProxyFault] = {
     "delay": (is_any, delay),
-    "lost": (is_any, lost),
+    "lost": (is_for("lost"), lost),
     "unanswered": (is_any, unanswered),
-    "late": (is_write, late),
+    "late": (is_for("late"), late),
     "reset": (is_any, reset),
     "garbled": (is_any, garbled),
     "stall": (is_any, stall),
     "drip": (is_any, drip),
-    "409": (is_change, conflict),
-    "410": (is_read, expired),
-    "429": (is_any, busy),
-    "500": (is_any, broken),
-    "503": (is_any, away),
-    "504": (is_write, given_up),
-    "504 done": (is_write, given_up_done),
+    **_answers("409"),
+    "410": (is_for("410"), expired),
+    **_answers("429", "500", "503", "504", "504 done"),
     "pages": (is_list, pages),
     "rollback": (is_list, rollback),
 }
@@ -267,32 +246,16 @@ class FaultScript:
 
     def arm(self, side: str, numbers: Sequence[int]) -> None:
         """Have a fault wait for its requests, as the machine's step of that name has it."""
-        self.armed.append(
-            ArmedFault(
-                side=side,
-                kind=tuple(FAULTS)[numbers[1] % len(FAULTS)],
-                seconds=(0.01, 0.2, 1.0, 4.0)[numbers[2] % 4],
-                skip=(0, 0, 1, 3, 8)[numbers[3] % 5],
-                count=(1, 1, 2, 5, 20)[numbers[4] % 5],
-            )
-        )
+        self.armed.append(arm(side, tuple(FAULTS), numbers))
 
     def fate(self, side: str, request: ProxiedRequest) -> RequestFault | None:
         """Return what befalls a request."""
         self._judge_haste(side, request)
-        for fault in self.armed:
-            befalls, do = FAULTS[fault.kind]
-            if fault.side != side or not befalls(request):
-                continue
-            if fault.skip:
-                fault.skip -= 1
-                continue
-            fault.count -= 1
-            if not fault.count:
-                self.armed.remove(fault)
-            self.befallen[fault.kind] += 1
-            return RequestFault(fault.kind, fault.seconds, do)
-        return None
+        struck = take_strike(self.armed, side, lambda kind: FAULTS[kind][0](request))
+        if struck is None:
+            return None
+        self.befallen[struck.kind] += 1
+        return RequestFault(struck.kind, struck.seconds, FAULTS[struck.kind][1])
 
     def heal(self) -> None:
         """Have no faults any more."""

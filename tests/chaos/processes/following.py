@@ -15,7 +15,7 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.http import watch_decoder
 from tenancy.resources import Resource
-from tests.chaos.processes.sides import Object
+from tests.chaos.oracles import Object
 
 KindHandler = Callable[[str, Object], None]
 """Called with ADDED, MODIFIED or DELETED, and the object."""

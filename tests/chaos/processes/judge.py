@@ -18,8 +18,8 @@ from typing import Any
 from tenancy import ownership, wellknown
 from tenancy.ownership import TwinOwner
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, Resource
-from tests.chaos.processes.sides import SYNCED, DrillTenant, Object, Violation
-from tests.chaos.likeness import TERMINAL, needs
+from tests.chaos.oracles import TERMINAL, Object, Violation, needs, title
+from tests.chaos.processes.sides import SYNCED, DrillTenant
 
 ChangeHandler = Callable[[str, Object], None]
 _WHEN_NEEDED = (CONFIG_MAPS, SECRETS)
@@ -74,8 +74,8 @@ class DrillChecker:
             metadata = body["metadata"]
             is_ending = kind == "DELETED" or "deletionTimestamp" in metadata
             if is_ending and tenant.is_judged and metadata["uid"] not in tenant.asked:
-                where = f"{metadata.get('namespace', '')}/{metadata['name']}"
-                self.broke("wrong delete", f"{tenant.side}: {resource.kind} {where} in the tenant")
+                about = f"{tenant.side}: {title(resource, metadata)}"
+                self.broke("wrong delete", f"{about} in the tenant")
                 tenant.asked[metadata["uid"]] = 0.0  # said once
 
         return heard
@@ -91,8 +91,8 @@ class DrillChecker:
     def _judge_bystander(self, resource: Resource, kind: str, metadata: Object) -> None:
         version = self.bystanders.get(metadata["uid"])
         if version is not None and (kind == "DELETED" or metadata["resourceVersion"] != version):
-            title = f"{resource.kind} {metadata.get('namespace', '')}/{metadata['name']}"
-            self.broke("wrong delete", f"{title}, which is nobody's, was touched: {kind}")
+            about = title(resource, metadata)
+            self.broke("wrong delete", f"{about}, which is nobody's, was touched: {kind}")
             self.bystanders[metadata["uid"]] = metadata["resourceVersion"]
 
     def _judge_end(self, resource: Resource, metadata: Object) -> None:
@@ -105,12 +105,12 @@ class DrillChecker:
         tenant = self._of(owner)
         if tenant is None or owner.uid in tenant.asked:
             return
-        title = f"{tenant.side}: {resource.kind} {metadata.get('namespace', '')}/{metadata['name']}"
+        about = f"{tenant.side}: {title(resource, metadata)}"
         if resource not in _WHEN_NEEDED:
-            self.broke("wrong delete", f"{title}: nobody asked for it")
+            self.broke("wrong delete", f"{about}: nobody asked for it")
             return
         for pod in self._needing(tenant, resource, metadata):
-            self.broke("wrong delete", f"{title}: the pod {pod} needs it")
+            self.broke("wrong delete", f"{about}: the pod {pod} needs it")
 
     def _needing(self, tenant: DrillTenant, resource: Resource, metadata: Object) -> Iterator[str]:
         """Tell which pods were there before something was deleted, and needed it."""

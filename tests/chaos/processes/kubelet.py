@@ -13,10 +13,9 @@ import contextlib
 from kubeio import errors
 from kubeio.api.client import Client
 from tenancy.resources import PODS
+from tests.chaos.oracles import TERMINAL, Object
 from tests.chaos.processes.following import KindWatch
-from tests.chaos.processes.sides import Object
 from tests.integration.syncer.objects import running_status
-from tests.chaos.likeness import TERMINAL
 
 AGAIN_SECONDS = 0.5
 

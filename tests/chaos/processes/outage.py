@@ -23,10 +23,11 @@ from kubeio.errors import KubeError, NotFound
 from syncer.rbac import TARGET_RBAC_RULES
 from tenancy import wellknown
 from tenancy.resources import NODES, PODS
+from tests.chaos.oracles import Object, Violation
 from tests.chaos.processes.following import KindWatch
 from tests.chaos.processes.judge import AuditLogTail
 from tests.chaos.processes.kubelet import DrillKubelet
-from tests.chaos.processes.sides import DrillTenant, Object, Violation
+from tests.chaos.processes.sides import DrillTenant
 from tests.chaos.processes.tasks import ended
 from tests.integration.syncer.far import NODE, TargetWorld, has_node, plane_of
 from tests.integration.syncer.objects import pod

@@ -13,9 +13,10 @@ from collections.abc import Mapping, Sequence
 
 from kubeio.api.client import Client
 from tenancy import ownership, wellknown
-from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
-from tests.chaos.processes.sides import SYNCED, DrillTenant, Object, Violation
-from tests.chaos.likeness import TERMINAL, differences, needs, untold
+from tenancy.resources import PODS, SERVICES, Resource
+from tests.chaos import oracles
+from tests.chaos.oracles import Object, Violation, title
+from tests.chaos.processes.sides import SYNCED, DrillTenant
 
 ClusterContents = Mapping[Resource, Sequence[Object]]
 FOREIGN = "taken"
@@ -36,7 +37,10 @@ def findings(
     for tenant, own in above:
         owned = _owned(below, tenant)
         found += _doubled(tenant, owned)
-        found += _orphans(tenant, own, owned)
+        alive = {body["metadata"]["uid"] for bodies in own.values() for body in bodies}
+        for resource, uid, body in owned:
+            is_alive = uid in alive
+            found += oracles.check_twin(tenant.side, resource, body, uid, is_alive=is_alive)
         found += _strayed(tenant, owned, [each for each, _ in above if each is not tenant])
         twins = {(resource, uid): body for resource, uid, body in owned}
         for resource in SYNCED:
@@ -61,26 +65,12 @@ def _owned(below: ClusterContents, tenant: DrillTenant) -> list[tuple[Resource, 
 def _doubled(tenant: DrillTenant, owned: Sequence[tuple[Resource, str, Object]]) -> list[Violation]:
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for resource, uid, body in owned:
-        places[resource.kind, uid].append(_title(resource, body))
+        places[resource.kind, uid].append(title(resource, body))
     return [
         Violation("duplicate", f"{tenant.side}: {uid} is below as {' and '.join(found)}")
         for (_, uid), found in places.items()
         if len(found) > 1
     ]
-
-
-def _orphans(
-    tenant: DrillTenant, own: ClusterContents, owned: Sequence[tuple[Resource, str, Object]]
-) -> list[Violation]:
-    alive = {body["metadata"]["uid"] for bodies in own.values() for body in bodies}
-    found = []
-    for resource, uid, body in owned:
-        title = f"{tenant.side}: {_title(resource, body)}"
-        if uid not in alive:
-            found.append(Violation("orphan", f"{title}: its tenant object {uid} is gone"))
-        elif "deletionTimestamp" in body["metadata"]:
-            found.append(Violation("orphan", f"{title} is on its way out and stays"))
-    return found
 
 
 def _strayed(
@@ -90,7 +80,7 @@ def _strayed(
 ) -> list[Violation]:
     """I6: nothing of one tenant goes where another one is."""
     return [
-        Violation("strayed", f"{tenant.side}: {_title(resource, body)} carries {other.canary}")
+        Violation("strayed", f"{tenant.side}: {title(resource, body)} carries {other.canary}")
         for resource, _, body in owned
         for other in others
         if other.canary in str(body.get("data") or body["metadata"].get("labels") or "")
@@ -100,45 +90,17 @@ def _strayed(
 def _judge(
     tenant: DrillTenant, own: ClusterContents, resource: Resource, body: Object, twin: Object | None
 ) -> list[Violation]:
-    title = f"{tenant.side}: {_title(resource, body)}"
-    if "deletionTimestamp" in body["metadata"]:
-        return [Violation("unfinished", f"{title} is still on its way out")]
-    if twin is None:
-        return (
-            [Violation("lost", f"{title} has no twin")] if _is_wanted(own, resource, body) else []
-        )
-    place = tenant.below(body["metadata"].get("namespace") or body["metadata"]["name"])
-    told = [] if _space(resource, twin) == place else [f"its twin is in {_space(resource, twin)}"]
-    told += differences(resource, body, twin)
-    found = [Violation("different", f"{title}: {text}") for text in told]
-    if resource is PODS:
-        found += [Violation("untold", f"{title}: {text}") for text in untold(body, twin)]
+    metadata = body["metadata"]
+    is_foreign = resource is SERVICES and metadata["name"] == FOREIGN
+    is_wanted = not is_foreign and oracles.is_wanted(resource, body, own[PODS])
+    found = oracles.check_object(tenant.side, resource, body, twin, is_wanted=is_wanted)
+    if twin is not None and "deletionTimestamp" not in metadata:
+        place, space = tenant.below(_space(body)), _space(twin)
+        if place != space:
+            about = f"{tenant.side}: {title(resource, metadata)}"
+            found.append(Violation("different", f"{about}: its twin is in {space}"))
     return found
 
 
-def _is_wanted(own: ClusterContents, resource: Resource, body: Object) -> bool:
-    metadata = body["metadata"]
-    if resource is SERVICES:
-        is_provided = (metadata["namespace"], metadata["name"]) == ("default", "kubernetes")
-        return not is_provided and metadata["name"] != FOREIGN
-    if resource is PODS:
-        return body["status"].get("phase") not in TERMINAL
-    if resource not in (CONFIG_MAPS, SECRETS):
-        return True
-    return any(
-        pod["metadata"]["namespace"] == metadata["namespace"]
-        and "deletionTimestamp" not in pod["metadata"]
-        and pod["status"].get("phase") not in TERMINAL
-        and (resource, metadata["name"]) in needs(pod)
-        for pod in own[PODS]
-    )
-
-
-def _space(resource: Resource, body: Object) -> str:
-    metadata = body["metadata"]
-    return str(metadata["name"] if resource is NAMESPACES else metadata["namespace"])
-
-
-def _title(resource: Resource, body: Object) -> str:
-    metadata = body["metadata"]
-    return f"{resource.kind} {metadata.get('namespace', '')}/{metadata['name']}"
+def _space(body: Object) -> str:
+    return str(body["metadata"].get("namespace") or body["metadata"]["name"])

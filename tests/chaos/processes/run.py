@@ -15,10 +15,10 @@ from collections.abc import Callable
 from dataclasses import dataclass, field
 from pathlib import Path
 
+from tests.chaos.oracles import Violation
 from tests.chaos.processes import outage
 from tests.chaos.processes.clock import ClockOffset, MissingCompilerError
 from tests.chaos.processes.drills import DRILLS, ClockDrill, Drill, DrillOptions
-from tests.chaos.processes.sides import Violation
 from tests.chaos.processes.stage import DrillPlan, DrillStage, running
 from tests.chaos.processes.turn import DrillTurn
 from tests.support.replicas import GOAL

@@ -9,31 +9,20 @@ from __future__ import annotations
 import contextlib
 import time
 from dataclasses import dataclass, field
-from typing import Any, NamedTuple
 
 from kubeio import errors
 from kubeio.api.client import Client
-from tenancy import names
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, NAMESPACES, PODS, SECRETS, SERVICES, Resource
+from tests.chaos.edits import ChaosTenant
 from tests.support.controlplane import LocalControlPlane
-
-Object = dict[str, Any]
 
 SYNCED = (NAMESPACES, PODS, SERVICES, CONFIG_MAPS, SECRETS)
 """Kinds that are compared, and whose deletes are judged."""
 
 
-class Violation(NamedTuple):
-    """Something that must not be."""
-
-    rule: str
-    """`lost`, `duplicate`, `orphan`, `wrong delete`, or what else."""
-    text: str
-
-
 @dataclass
-class DrillTenant:
+class DrillTenant(ChaosTenant):
     """One tenant."""
 
     number: int
@@ -45,20 +34,6 @@ class DrillTenant:
     """Since when each UID was asked to be deleted, in seconds of the wall clock."""
     is_judged: bool = True
     """False while its store is another one: what it lacks then nobody has deleted."""
-
-    @property
-    def side(self) -> str:
-        """What scripts call it."""
-        return f"tenant{self.number}"
-
-    @property
-    def canary(self) -> str:
-        """A word that stands in everything of this tenant's, and nowhere else."""
-        return f"canary{self.number}"
-
-    def below(self, space: str) -> str:
-        """Return where a namespace of the tenant's is mapped to."""
-        return names.build_super_namespace(self.tenant.root, self.tenant.uid, space)
 
     async def delete(
         self, resource: Resource, space: str, name: str, grace: int | None = None

@@ -24,6 +24,8 @@ from kubeio.errors import KubeError
 from syncer.rbac import TENANT_RBAC_RULES
 from tenancy import conditions, wellknown
 from tenancy.resources import LEASES, NAMESPACES, NODES, SERVICES, VIRTUAL_CLUSTERS
+from tests.chaos import edits
+from tests.chaos.oracles import Violation
 from tests.chaos.processes import outage, rest, steps
 from tests.chaos.processes.faults import FaultScript
 from tests.chaos.processes.following import KindWatch
@@ -32,7 +34,7 @@ from tests.chaos.processes.kubelet import DrillKubelet
 from tests.chaos.processes.outage import OutageTarget
 from tests.chaos.processes.processes import SyncerSlot
 from tests.chaos.processes.proxy import FaultProxy
-from tests.chaos.processes.sides import SYNCED, DrillTenant, Violation
+from tests.chaos.processes.sides import SYNCED, DrillTenant
 from tests.chaos.processes.tasks import ended
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
@@ -257,7 +259,7 @@ async def _enlist(
     plane, client = found
     number = len(stage.tenants)
     await grant(client, TENANT_RBAC_RULES, _TENANT_USER)
-    for space in steps.SPACES:
+    for space in edits.SPACES:
         if space != "default":
             await client.create(NAMESPACES, {"metadata": {"name": space}})
     kubeconfig = plane.kubeconfig(_TENANT_USER, group="")
@@ -314,7 +316,7 @@ def _start_syncers(
 async def _strangers(stage: DrillStage) -> None:
     """Put objects of nobody's into the super namespaces, and remember how they are."""
     for tenant in stage.tenants:
-        for space in steps.SPACES:
+        for space in edits.SPACES:
             for resource, body in steps.bystanders(tenant.below(space)):
                 made = await stage.below.create(resource, body)
                 metadata = made["metadata"]

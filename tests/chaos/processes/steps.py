@@ -1,9 +1,8 @@
 """What real servers can play of the machine's steps: edits of tenants, and faults of proxies.
 
-Owns how each step is done with requests. Scripts and the numbers in them are those of
-`tests.chaos.memory.steps`; where an edit meets nothing to act on, or a server that is down,
-nothing happens. Namespaces are there from the beginning and stay, as no controller runs that could
-end one.
+Owns how each step is done with requests. Scripts are those of `tests.chaos.scripts`. Where an edit
+meets nothing to act on, or a server that is down, nothing happens. Namespaces are there from the
+beginning and stay, as no controller runs that could end one.
 """
 
 from __future__ import annotations
@@ -16,19 +15,19 @@ from typing import TYPE_CHECKING
 from kubeio import errors
 from tenancy import ownership
 from tenancy.resources import PODS, SERVICES, Resource
+from tests.chaos import edits, faults
+from tests.chaos.edits import PLAIN, SPACES
+from tests.chaos.oracles import Object
+from tests.chaos.processes.relay import WatchRelay
 from tests.chaos.processes.rest import FOREIGN
-from tests.chaos.processes.sides import DrillTenant, Object
-from tests.chaos.memory import breakdowns, steps, tenant_edits
-from tests.chaos.memory.steps import MachineStep
-from tests.chaos.memory.tenant_edits import PLAIN
-from tests.chaos.likeness import TERMINAL
+from tests.chaos.processes.sides import DrillTenant
+from tests.chaos.scripts import ScriptStep, build_script
 
 if TYPE_CHECKING:
     from tests.chaos.processes.stage import DrillStage
 
 StepFunction = Callable[["DrillStage", Sequence[int]], Awaitable[None]]
 
-SPACES = tenant_edits.SPACES
 NAMES = tuple("abcdefgh")
 """More than the machine's three: a real server is slow enough to be caught in the middle."""
 
@@ -40,13 +39,13 @@ def _at(stage: DrillStage, numbers: Sequence[int]) -> tuple[DrillTenant, str, st
 
 async def make(stage: DrillStage, numbers: Sequence[int]) -> None:
     (tenant, space, name), resource = _at(stage, numbers), PLAIN[numbers[3] % len(PLAIN)]
-    data = tenant_edits.data(tenant, resource, numbers[4])
+    data = edits.data(tenant, resource, numbers[4])
     await tenant.client.create(resource, {"metadata": {"name": name}, **data}, namespace=space)
 
 
 async def edit(stage: DrillStage, numbers: Sequence[int]) -> None:
     (tenant, space, name), resource = _at(stage, numbers), PLAIN[numbers[3] % len(PLAIN)]
-    data = tenant_edits.data(tenant, resource, numbers[4])
+    data = edits.data(tenant, resource, numbers[4])
     await tenant.client.patch(resource, name, data, namespace=space)
 
 
@@ -57,22 +56,22 @@ async def end(stage: DrillStage, numbers: Sequence[int]) -> None:
 
 async def make_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
     tenant, space, name = _at(stage, numbers)
-    body = tenant_edits.pod(tenant, name, numbers)
+    body = edits.pod(tenant, name, numbers)
     await tenant.client.create(PODS, body, namespace=space)
 
 
 async def edit_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
     tenant, space, name = _at(stage, numbers)
-    patch: Object = {"metadata": {"labels": {"app": f"{tenant.canary}-{numbers[4] % 4}"}}}
+    patch: Object = {"metadata": {"labels": {"app": edits.value(tenant, numbers[4])}}}
     if numbers[3] % 2:
-        image = {"name": "main", "image": f"example.com/i:{numbers[4] % 3}"}
+        image = {"name": "main", "image": edits.image(numbers[4])}
         patch = {"spec": {"containers": [image]}}
     await tenant.client.patch(PODS, name, patch, kind="strategic", namespace=space)
 
 
 async def end_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
     tenant, space, name = _at(stage, numbers)
-    await tenant.delete(PODS, space, name, (None, None, 1, 0)[numbers[3] % 4])
+    await tenant.delete(PODS, space, name, edits.grace(numbers))
 
 
 async def renew_pod(stage: DrillStage, numbers: Sequence[int]) -> None:
@@ -88,17 +87,9 @@ async def phase(stage: DrillStage, numbers: Sequence[int]) -> None:
     found = await stage.below.get(PODS, name, namespace=tenant.below(space))
     status, node = found["status"], found["spec"].get("nodeName")
     is_ours = ownership.read_owner(found["metadata"]) is not None
-    if not (is_ours and node and status.get("podIP")) or status.get("phase") in TERMINAL:
+    news = edits.news(status, numbers)
+    if not (is_ours and node and status.get("podIP")) or news is None:
         return
-    ready = "True" if numbers[2] % 2 else "False"
-    conditions = [
-        {**each, "status": ready} if each["type"] == "Ready" else each
-        for each in status["conditions"]
-    ]
-    news = {
-        "phase": ("Running", "Succeeded", "Failed")[numbers[1] % 3],
-        "conditions": conditions,
-    }
     patch = {"metadata": {"uid": found["metadata"]["uid"]}, "status": news}
     await stage.below.patch(PODS, name, patch, namespace=tenant.below(space), subresource="status")
 
@@ -110,11 +101,11 @@ async def edit_below(stage: DrillStage, numbers: Sequence[int]) -> None:
     found = await stage.below.get(resource, name, namespace=tenant.below(space))
     if ownership.read_owner(found["metadata"]) is None:
         return
-    patch: Object = {"metadata": {"labels": {"app": "admin"}}}
+    patch: Object = {"metadata": {"labels": edits.ADMIN_LABELS}}
     if "data" in found:
-        patch = {"data": {"k": "YWRtaW4="}}
+        patch = {"data": edits.ADMIN_DATA}
     elif resource is SERVICES:
-        patch = {"spec": {"selector": {"app": "admin"}}}
+        patch = {"spec": {"selector": edits.ADMIN_LABELS}}
     await stage.below.patch(resource, name, patch, namespace=tenant.below(space))
 
 
@@ -124,19 +115,16 @@ async def fault(stage: DrillStage, numbers: Sequence[int]) -> None:
 
 async def cut(stage: DrillStage, numbers: Sequence[int]) -> None:
     """Watches break; what happens before they are back is learnt of when they are."""
-    for number, relay in enumerate(list(stage.proxies[_side(stage, numbers)].relays)):
-        if numbers[1] % 2 or number % 3 == numbers[2] % 3:
-            relay.cut()
+    for relay in faults.select_cut(_relays(stage, numbers), numbers):
+        relay.cut()
 
 
 async def hold(stage: DrillStage, numbers: Sequence[int]) -> None:
     """Watches fall behind, and what they then tell may come twice or in another order."""
-    relays = list(stage.proxies[_side(stage, numbers)].relays)
-    if not numbers[1] % 3:
-        relays = relays[: 1 + numbers[2] % 4]
+    relays = faults.select_held(_relays(stage, numbers), numbers)
     for relay in relays:
         relay.hold()
-    order = breakdowns.ORDERS[numbers[3] % len(breakdowns.ORDERS)]
+    order = faults.get_order(numbers)
     seconds = (0.05, 0.3, 1.0, 2.0)[numbers[4] % 4]
 
     async def release() -> None:
@@ -148,6 +136,10 @@ async def hold(stage: DrillStage, numbers: Sequence[int]) -> None:
     task = asyncio.create_task(release())
     stage.held.add(task)
     task.add_done_callback(stage.held.discard)
+
+
+def _relays(stage: DrillStage, numbers: Sequence[int]) -> list[WatchRelay]:
+    return list(stage.proxies[_side(stage, numbers)].relays)
 
 
 def _side(stage: DrillStage, numbers: Sequence[int]) -> str:
@@ -175,7 +167,7 @@ STEPS = {**EDITS, **FAULTS}
 """Each step: how often it comes, and what it does."""
 
 
-async def play(stage: DrillStage, script: Sequence[MachineStep], *, longest: float) -> None:
+async def play(stage: DrillStage, script: Sequence[ScriptStep], *, longest: float) -> None:
     """Do one step after the other, with pauses of at most so many seconds."""
     for step in script:
         with contextlib.suppress(errors.KubeError):
@@ -183,19 +175,19 @@ async def play(stage: DrillStage, script: Sequence[MachineStep], *, longest: flo
         await asyncio.sleep(min(step.pause, longest))
 
 
-def script(seed: int, length: int) -> list[MachineStep]:
+def script(seed: int, length: int) -> list[ScriptStep]:
     """Return the tenants' edits of a seed."""
     return _of(EDITS, seed, length)
 
 
-def breakdown(seed: int, length: int) -> list[MachineStep]:
+def breakdown(seed: int, length: int) -> list[ScriptStep]:
     """Return the faults of a seed."""
     return _of(FAULTS, seed, length)
 
 
-def _of(table: Mapping[str, tuple[int, StepFunction]], seed: int, length: int) -> list[MachineStep]:
+def _of(table: Mapping[str, tuple[int, StepFunction]], seed: int, length: int) -> list[ScriptStep]:
     weights = {name: weight for name, (weight, _) in table.items()}
-    return [step for step in steps.script(seed, length, weights) if step.name in table]
+    return [step for step in build_script(seed, length, weights) if step.name in table]
 
 
 async def sentinel(stage: DrillStage, number: int) -> None:

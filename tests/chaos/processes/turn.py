@@ -13,8 +13,9 @@ from contextlib import asynccontextmanager
 from dataclasses import dataclass, field
 
 from kubeio.errors import KubeError
+from tests.chaos.oracles import Violation
 from tests.chaos.processes import steps
-from tests.chaos.processes.sides import DrillTenant, Violation
+from tests.chaos.processes.sides import DrillTenant
 from tests.chaos.processes.stage import DrillStage
 
 PATIENCE = 60.0

@@ -14,9 +14,9 @@ from kubeio.api.client import Client
 from kubeio.http.rest import ClientOptions
 from kubeio.http.watch_decoder import WatchEvent
 from tenancy.resources import CONFIG_MAPS
+from tests.chaos.faults import ArmedFault
 from tests.chaos.processes.faults import FAULTS, FaultScript
 from tests.chaos.processes.proxy import FaultProxy
-from tests.chaos.memory.network import ArmedFault
 from tests.support.eventually import eventually
 from tests.support.faults import FaultyAnswer, FaultyRequest, FaultyServer, misbehaving
 

@@ -1,12 +1,15 @@
-"""Differences of a twin from its tenant object, and of a tenant's status from its twin.
+"""State that both sides must have once every fault is over, and the violations of it.
 
-An oracle of its own that uses no code of the syncer. Pure. Objects are dicts as API servers return
-them.
+Owns the rules for a tenant object, its twin and what tenants read. Both drivers check them, each
+with what it knows besides. Nothing of the syncer's is asked. Pure; objects are dicts as API servers
+give them.
 """
 
 from __future__ import annotations
 
-from typing import Any
+import re
+from collections.abc import Iterable
+from typing import Any, NamedTuple
 
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, PODS, SECRETS, SERVICES, Resource
@@ -16,6 +19,75 @@ Object = dict[str, Any]
 TERMINAL = frozenset({"Succeeded", "Failed"})
 GATEWAY = "gateway.networking.k8s.io/gateway-name"
 """A label that has a translated key on twins of pods."""
+_NAMES = re.compile(r"[0-9a-f]{8}-[-0-9a-f]+|[-.\w]*\d[-.\w]*|\S*/\S*|\b[abc]\b|canary\d-\d")
+
+
+class Violation(NamedTuple):
+    """Something that must not be."""
+
+    rule: str
+    """`lost`, `duplicate`, `orphan`, `wrong delete`, or what else; an invariant in the machine."""
+    text: str
+
+    @property
+    def kind(self) -> str:
+        """The rule and the words, without names and numbers: whether two violations are alike."""
+        return f"{self.rule} {_NAMES.sub('', self.text)}"
+
+
+def title(resource: Resource, metadata: Object) -> str:
+    """Return the name of an object in messages."""
+    return f"{resource.kind} {metadata.get('namespace', '')}/{metadata['name']}"
+
+
+def check_object(
+    where: str, resource: Resource, body: Object, twin: Object | None, *, is_wanted: bool
+) -> list[Violation]:
+    """Return what is wrong at rest with a tenant object and its twin.
+
+    `is_wanted` is True if the object must have a twin.
+    """
+    about = f"{where}: {title(resource, body['metadata'])}"
+    if "deletionTimestamp" in body["metadata"]:
+        return [Violation("unfinished", f"{about} is still on its way out")]
+    if twin is None:
+        return [Violation("lost", f"{about} has no twin")] if is_wanted else []
+    found = [
+        Violation("different", f"{about}: {each}") for each in differences(resource, body, twin)
+    ]
+    if resource is PODS:
+        found += [Violation("untold", f"{about}: {each}") for each in untold(body, twin)]
+    return found
+
+
+def check_twin(
+    where: str, resource: Resource, twin: Object, uid: str, *, is_alive: bool
+) -> list[Violation]:
+    """Return what is wrong at rest with a super object that records the UID of a tenant object."""
+    about = f"{where}: {title(resource, twin['metadata'])}"
+    if not is_alive:
+        return [Violation("orphan", f"{about}: its tenant object {uid} is gone")]
+    if "deletionTimestamp" in twin["metadata"]:
+        return [Violation("orphan", f"{about} is on its way out and stays")]
+    return []
+
+
+def is_wanted(resource: Resource, body: Object, pods: Iterable[Object]) -> bool:
+    """Return whether a tenant object must have a twin. `pods` are those of its tenant."""
+    metadata = body["metadata"]
+    if resource is SERVICES:
+        return (metadata["namespace"], metadata["name"]) != ("default", "kubernetes")
+    if resource is PODS:
+        return body["status"].get("phase") not in TERMINAL
+    if resource not in (CONFIG_MAPS, SECRETS):
+        return True
+    return any(
+        pod["metadata"]["namespace"] == metadata["namespace"]
+        and "deletionTimestamp" not in pod["metadata"]
+        and pod["status"].get("phase") not in TERMINAL
+        and (resource, metadata["name"]) in needs(pod)
+        for pod in pods
+    )
 
 
 def needs(pod: Object) -> set[tuple[Resource, str]]:
