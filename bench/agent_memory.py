@@ -19,7 +19,7 @@ from bench.agent_stage import TICKER, AgentStage
 from bench.doors import ApiEntry
 from bench.execs import opened
 from bench.neighbours import POD
-from tests.node import objects
+from tests.support import node_objects
 
 RESOLUTION_MIB = 1.0
 """The interpreter takes its memory by as much: a growth of less may be any part of it."""
@@ -52,7 +52,7 @@ async def memory(
 ) -> dict[str, dict[str, float]]:
     """Return by how much an agent grows with each open stream, in KiB of resident memory."""
     # Not before: what starts processes is beside all that is timed.
-    stage.place(objects.pod(_TICKER, TICKER))
+    stage.place(node_objects.pod(_TICKER, TICKER))
     flood = stage.write_log("log-flood", _FLOOD, 16 * 1024)
     door = stage.agent
     waits = door.execs(POD, "sh", "-c", "echo ready; cat", input=1, output=1)

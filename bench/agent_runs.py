@@ -25,7 +25,7 @@ from bench.doors import ApiEntry
 from bench.downloads import MEGABYTE, fetch
 from bench.execs import ExecError, ExecTimes, run
 from bench.figures import summary
-from tests.node import objects
+from tests.support import node_objects
 from vnagent.limits.concurrency import MAX_STREAMS_PER_TENANT
 
 GIGABYTE = 1e9
@@ -68,8 +68,8 @@ SHAPES = (
 
 def prepare(stage: AgentStage) -> None:
     """Create the pods for commands, and no load that starts processes."""
-    stage.place(objects.sleeper(POD))
-    stage.place_beside(objects.sleeper(POD))
+    stage.place(node_objects.sleeper(POD))
+    stage.place_beside(node_objects.sleeper(POD))
 
 
 def logs(stage: AgentStage, *, rounds: int, streams: int) -> dict[str, Any]:

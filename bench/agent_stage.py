@@ -17,10 +17,9 @@ from bench import shipped
 from bench.doors import ApiEntry
 from bench.downloads import fetch
 from tenancy.agent_permissions import AgentPermissions, KubeletCall
-from tests.node import objects
-from tests.node.kubectl import KubectlRunner, until
-from tests.support import agents
+from tests.support import agents, node_objects
 from tests.support.agents import AgentCaller
+from tests.support.kubectl import KubectlRunner, until
 from tests.support.processes import free_port
 from tools.testbed.cluster import ClusterHandle
 from vnagent.upstream.kubelet import KUBELET_PORT
@@ -94,7 +93,9 @@ class AgentStage:
         """Create a log of `size` bytes in lines of `line` bytes. Returns its pod's name."""
         for number in range(_TRIES):
             pod = f"{name}-{number}"
-            self.place(objects.pod(pod, writes(size, line), restartPolicy="Never"), "Succeeded")
+            self.place(
+                node_objects.pod(pod, writes(size, line), restartPolicy="Never"), "Succeeded"
+            )
             if fetch(self.direct, self.direct.logs(pod)).size == size:
                 return pod
         raise SystemExit(

@@ -1,7 +1,7 @@
 """Scheduler without scoring: each pod without a node gets the next node.
 
 Run as `python -m bench.binder KUBECONFIG NODES`, in place of kube-scheduler, which limits a super
-cluster before a good syncer does. Knows nodes by the names from `bench.nodes`.
+cluster before a good syncer does. Knows nodes by the names from `tests.support.kwok_nodes`.
 """
 
 import asyncio
@@ -12,7 +12,6 @@ from pathlib import Path
 
 import uvloop
 
-from bench import nodes
 from bench.wire import LoadTransport
 from kubeio import errors
 from kubeio.api.client import Client
@@ -20,6 +19,7 @@ from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
 from kubeio.http.rest import ClientOptions
 from tenancy.resources import PODS
+from tests.support import kwok_nodes
 
 _AGENT = "binder"
 _AT_ONCE = 16
@@ -68,7 +68,7 @@ async def _run(endpoint: Endpoint, names: list[str]) -> None:
 def main() -> int:
     """Bind pods until stopped."""
     endpoint = loading.load_tenant_kubeconfig(Path(sys.argv[1]).read_bytes(), name="super")
-    names = [str(node["metadata"]["name"]) for node in nodes.nodes(int(sys.argv[2]))]
+    names = [str(node["metadata"]["name"]) for node in kwok_nodes.nodes(int(sys.argv[2]))]
     uvloop.run(_run(endpoint, names))
     return 0
 

@@ -11,7 +11,8 @@ from collections.abc import Iterable, Mapping
 from pathlib import Path
 from typing import Any
 
-from bench.stage import SUPER_SYNCER, BenchStage
+from bench.stage import BenchStage
+from tests.support.declared_tenants import SUPER_SYNCER
 
 _USERS = frozenset({SUPER_SYNCER, "syncer", "admin-syncer"})
 _WRITES = frozenset({"create", "update", "patch", "delete", "deletecollection"})

@@ -17,8 +17,8 @@ from typing import Any
 import uvloop
 
 from bench import memory_profiles, memory_stage, plots, report, rig, shipped
-from bench.shapes import SHAPES
 from bench.syncers import INSIDE, OURS, SyncerLauncher
+from tests.support.load_shapes import SHAPES
 
 
 async def measure(asked: argparse.Namespace) -> dict[str, Any]:

@@ -17,11 +17,11 @@ from typing import Any
 import trustme
 
 from bench.rig import ROOT
-from bench.tenants import HOME, enlist
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from tenancy.resources import NAMESPACES
 from tests.support.controlplane import client_pair, kubeconfig
+from tests.support.declared_tenants import HOME, enlist
 from tests.support.memapi.clusters import service_range
 from tests.support.processes import ProgramProcess
 

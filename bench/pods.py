@@ -15,8 +15,8 @@ from typing import Any
 import uvloop
 
 from bench import arena, plots, profiles, report, rig, shipped, sightings, stage, ways
-from bench.shapes import SHAPES
 from bench.syncers import INSIDE, OURS, SyncerLauncher
+from tests.support.load_shapes import SHAPES
 
 _SEEN = ("Pod", "ConfigMap", "Secret")
 

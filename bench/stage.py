@@ -13,33 +13,28 @@ from contextlib import AsyncExitStack, asynccontextmanager, suppress
 from dataclasses import dataclass, field
 from pathlib import Path
 
-from bench import nodes
 from bench.rig import ROOT
-from bench.shapes import LoadShape
-from bench.tenants import TenantServer, declare, grant, install
 from kubeio.api.client import Client
 from kubeio.errors import AlreadyExists
 from syncer.rbac import TENANT_RBAC_RULES
-from tenancy import wellknown
 from tenancy.resources import NAMESPACES, NODES
+from tests.support import kwok_nodes
 from tests.support.controlplane import LocalControlPlane
+from tests.support.declared_tenants import (
+    SUPER_SYNCER,
+    UNUSED,
+    TenantServer,
+    declare,
+    grant,
+    install,
+)
+from tests.support.load_shapes import LoadShape
 from tests.support.processes import ProgramProcess
 from tools.testbed import binaries
 
 DIRECT = "direct"
 """Namespace of the pods that no syncer syncs."""
-SUPER_SYNCER = f"system:serviceaccount:vc-manager:{wellknown.SYNCER}"
 _AT_ONCE = 3  # API servers that start together on two cores
-UNUSED = (
-    "apps/v1",
-    "autoscaling/v1",
-    "autoscaling/v2",
-    "batch/v1",
-    "certificates.k8s.io/v1",
-    "flowcontrol.apiserver.k8s.io/v1",
-    "resource.k8s.io/v1",
-)
-"""API groups that a tenant's API server does not serve in a measurement."""
 
 
 @dataclass(kw_only=True)
@@ -113,7 +108,7 @@ async def running(
         below = await stack.enter_async_context(Client(plane.endpoint))
         stage = BenchStage(folder=folder, shape=shape, super_plane=plane, below=below)
         await install(below, SUPER_SYNCER, gate=gate)
-        for node in nodes.nodes(node_count):
+        for node in kwok_nodes.nodes(node_count):
             await below.create(NODES, node)
         await furnish(below, DIRECT, shape)
         _start_programs(stage, stack, _scheduler if scheduler else _binder(node_count))
@@ -134,7 +129,7 @@ def _start_programs(
     stage: BenchStage, stack: AsyncExitStack, scheduler: Callable[[Path], list[str]]
 ) -> None:
     stages = stage.folder / "kwok.yaml"
-    stages.write_text(nodes.documents(staged=stage.shape.is_real))
+    stages.write_text(kwok_nodes.documents(staged=stage.shape.is_real))
     kubeconfig = stage.kubeconfig("programs", stage.super_plane, "programs")
     kwok = [
         str(binaries.path("kwok")),

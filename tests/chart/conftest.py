@@ -10,8 +10,8 @@ import pytest
 from kubeio.api.client import Client
 from tenancy.resources import NAMESPACES
 from tests.chart.gate import AdmissionStage, root, space, tenant, token
-from tests.chart.helm import CHART, NAMESPACE, RELEASE, helm
 from tests.support.controlplane import LocalControlPlane
+from tests.support.helm import CHART, NAMESPACE, RELEASE, helm
 
 
 @dataclass(frozen=True, kw_only=True)

@@ -12,8 +12,8 @@ from kubeio.errors import Forbidden
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import SERVICE_ACCOUNTS, Resource
-from tests.chart.helm import NAMESPACE
 from tests.support.eventually import eventually
+from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
 
 GATE = "virtual-cluster-syncer"

@@ -16,7 +16,7 @@ from syncer.rbac import SUPER_RBAC_RULES
 from tenancy import names, resources
 from tenancy.resources import CONFIG_MAPS, LEASES, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from tests.chart.gate import SAMPLES, AdmissionStage, marked, refused, root, sample, tenant, token
-from tests.chart.helm import NAMESPACE
+from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.integration

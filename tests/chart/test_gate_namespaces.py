@@ -10,7 +10,7 @@ from kubeio import Object
 from tenancy import ownership, wellknown
 from tenancy.resources import NAMESPACES, SECRETS
 from tests.chart.gate import GATE, marked, refused, root, sample, space, tenant
-from tests.chart.helm import NAMESPACE
+from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.integration

@@ -21,8 +21,8 @@ from tenancy.resources import (
     Resource,
 )
 from tests.chart.conftest import ChartApiServer
-from tests.chart.helm import CHART, NAMESPACE, RELEASE, render
 from tests.support.eventually import eventually
+from tests.support.helm import CHART, NAMESPACE, RELEASE, render
 from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.integration

@@ -7,7 +7,7 @@ import pytest
 import yaml
 
 from tenancy import wellknown
-from tests.chart.helm import CHART, NAMESPACE, RELEASE, named, render
+from tests.support.helm import CHART, NAMESPACE, RELEASE, named, render
 from vcmanager.agents import authorities
 from vcmanager.runtime.options import AgentPodSettings
 from vnagent.authz import token_review

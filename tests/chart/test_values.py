@@ -5,7 +5,7 @@ import json
 import pytest
 import yaml
 
-from tests.chart.helm import CHART, helm, refusal
+from tests.support.helm import CHART, helm, refusal
 
 SCHEMA = json.loads((CHART / "values.schema.json").read_text())
 

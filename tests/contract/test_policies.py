@@ -12,7 +12,7 @@ import yaml
 
 from tenancy import policies
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
-from tests.chart.helm import named, render
+from tests.support.helm import named, render
 
 CRD = Path("charts/virtual-cluster/files/crds/tenantpolicies.yaml")
 

@@ -14,7 +14,7 @@ from typing import Any
 
 import pytest
 
-from tests.node.kubectl import KubectlRunner, until
+from tests.support.kubectl import KubectlRunner, until
 from tools.testbed import chart
 from tools.testbed.cluster import ClusterHandle
 from tools.testbed.progress import StepPrinter

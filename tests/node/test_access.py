@@ -6,11 +6,11 @@ from typing import Any
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import KubectlOutput, KubectlRunner, until
+from tests.support import node_objects
 from tests.support.debugs import OPTIONS
 from tests.support.forwards import forwarded, read_from
+from tests.support.kubectl import KubectlOutput, KubectlRunner, until
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
@@ -32,7 +32,7 @@ def space(super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin) -> Iterator[N
     below.run(*bind, json.dumps({"spec": {"policyRef": {"name": POLICY}}}))
     user.run("create", "namespace", SPACE)
     try:
-        pod = objects.pod("main", SCRIPT, namespace=SPACE)
+        pod = node_objects.pod("main", SCRIPT, namespace=SPACE)
         pod["spec"]["containers"][0]["stdin"] = True
         user.apply(pod)
         user.run("-n", SPACE, "wait", "--for=condition=Ready", "pod/main", "--timeout=90s")

@@ -12,12 +12,11 @@ from typing import Any
 import pytest
 
 from tenancy import wellknown
-from tests.node import objects
 from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import KubectlRunner, until
 from tests.node.minors import EACH
-from tests.support import websockets
+from tests.support import node_objects, websockets
 from tests.support.debugs import debugged
+from tests.support.kubectl import KubectlRunner, until
 from tests.support.websockets import V5, CommandOutput
 from vnagent.settings import DRAIN_SECONDS
 
@@ -31,7 +30,7 @@ def space(tenant_a: TenantAdmin) -> Iterator[None]:
     """A namespace of this module's own, with one sleeping pod `main`."""
     kubectl = tenant_a.kubectl
     kubectl.run("create", "namespace", SPACE)
-    kubectl.apply(objects.sleeper("main", namespace=SPACE))
+    kubectl.apply(node_objects.sleeper("main", namespace=SPACE))
     kubectl.run("-n", SPACE, "wait", "--for=condition=Ready", "pod/main", "--timeout=90s")
     yield
     kubectl.run("delete", "namespace", SPACE, timeout=120)
@@ -169,7 +168,7 @@ def test_a_node_without_its_agent_says_so_and_takes_pods(
 
     until(lambda: found() == ("Unknown", "NoAgent"), "the node says that it has no agent")
     assert way_to(user)[2] == ""
-    user.apply(objects.sleeper("later", namespace=SPACE))
+    user.apply(node_objects.sleeper("later", namespace=SPACE))
     user.run("-n", SPACE, "wait", "--for=condition=Ready", "pod/later", "--timeout=60s")
     for asked in (("logs", "later"), ("exec", "later", "--", "true")):
         done = user.call("-n", SPACE, *asked, timeout=60)

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import KubectlOutput, KubectlRunner, until
+from tests.support import node_objects
+from tests.support.kubectl import KubectlOutput, KubectlRunner, until
 
 pytestmark = pytest.mark.node
 
@@ -199,7 +199,7 @@ def _waiting(tenant: TenantAdmin, name: str) -> dict[str, Any]:
 def test_an_image_that_cannot_be_pulled_is_told_in_the_tenants_words(tenant_a: TenantAdmin):
     """As a status and as Events; and another image mends the pod."""
     for name, (image, pull, _) in IMAGES.items():
-        body = objects.sleeper(name)
+        body = node_objects.sleeper(name)
         body["spec"]["containers"][0] |= {"image": image, "imagePullPolicy": pull}
         tenant_a.kubectl.apply(body)
     for name, (image, _, reasons) in IMAGES.items():
@@ -215,7 +215,7 @@ def test_an_image_that_cannot_be_pulled_is_told_in_the_tenants_words(tenant_a: T
         assert tenant_a.root not in said
         assert {event["involvedObject"]["namespace"] for event in told} == {"default"}
     for name in IMAGES:
-        tenant_a.kubectl.run("set", "image", f"pod/{name}", f"main={objects.IMAGE}")
+        tenant_a.kubectl.run("set", "image", f"pod/{name}", f"main={node_objects.IMAGE}")
     for name in IMAGES:
         tenant_a.kubectl.run(
             "wait", "--for=condition=Ready", f"pod/{name}", "--timeout=120s", timeout=150

@@ -18,8 +18,8 @@ from collections.abc import Iterator
 import pytest
 
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import until
 from tests.support import policy_matrix
+from tests.support.kubectl import until
 from tests.support.policy_matrix import NetworkHost, NetworkPod, NetworkPort
 from tools.testbed import cache, cert_manager
 from tools.testbed.progress import StepPrinter

@@ -9,9 +9,9 @@ from typing import Any
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import KubectlRunner, until
+from tests.support import node_objects
+from tests.support.kubectl import KubectlRunner, until
 from tools.testbed import kwok
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(600)]
@@ -67,14 +67,14 @@ def add(kubectl: KubectlRunner, *names: str) -> None:
 
 
 def daemon_set(namespace: str) -> dict[str, Any]:
-    made = objects.deployment("collector", 1, namespace=namespace)
+    made = node_objects.deployment("collector", 1, namespace=namespace)
     del made["spec"]["replicas"]
     return {**made, "kind": "DaemonSet"}
 
 
 def pinned(node: str, namespace: str) -> dict[str, Any]:
     """Return a Deployment that runs on one node."""
-    made = objects.deployment(f"on-{node}", 1, namespace=namespace)
+    made = node_objects.deployment(f"on-{node}", 1, namespace=namespace)
     made["spec"]["template"]["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
     return made
 

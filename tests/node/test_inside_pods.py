@@ -12,7 +12,7 @@ from typing import Any
 import pytest
 
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import KubectlRunner, until
+from tests.support.kubectl import KubectlRunner, until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(600)]
 

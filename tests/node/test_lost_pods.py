@@ -11,9 +11,9 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import stays, until
+from tests.support import node_objects
+from tests.support.kubectl import stays, until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -37,7 +37,8 @@ def pods_of(tenant: TenantAdmin, name: str) -> dict[str, str]:
 def start(tenant: TenantAdmin, bare: str, kept: str) -> None:
     """Run one pod without a controller and one with."""
     tenant.kubectl.apply(
-        objects.sleeper(bare, namespace=SPACE), objects.deployment(kept, 1, namespace=SPACE)
+        node_objects.sleeper(bare, namespace=SPACE),
+        node_objects.deployment(kept, 1, namespace=SPACE),
     )
     tenant.kubectl.run("-n", SPACE, "wait", "--for=condition=Ready", f"pod/{bare}", "--timeout=90s")
     tenant.kubectl.run("-n", SPACE, "rollout", "status", f"deployment/{kept}", "--timeout=90s")
@@ -78,7 +79,7 @@ def test_a_pod_that_its_node_evicts_stays_as_it_ended(
     tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     """A0-22, REL-40: the kubelet evicts a pod that writes more than its limit."""
-    greedy = objects.pod(
+    greedy = node_objects.pod(
         "greedy", "dd if=/dev/zero of=/file bs=1M count=16; sleep 600", namespace=SPACE
     )
     limits = {"limits": {"ephemeral-storage": "2Mi"}}
@@ -106,7 +107,7 @@ def test_a_super_namespace_that_somebody_deletes_comes_back_with_what_controller
     tenant_b: TenantAdmin, super_cluster: SuperClusterAdmin
 ):
     start(tenant_b, "bare", "kept")
-    tenant_b.kubectl.apply(objects.service("kept", namespace=SPACE))
+    tenant_b.kubectl.apply(node_objects.service("kept", namespace=SPACE))
     where = tenant_b.super_namespace(SPACE)
     until(lambda: super_cluster.kubectl.exists("service", "kept", "-n", where), "the Service")
     before = pods_of(tenant_b, "kept")

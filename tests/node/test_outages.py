@@ -6,9 +6,9 @@ from collections.abc import Callable
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import stays, until
+from tests.support import node_objects
+from tests.support.kubectl import stays, until
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -54,7 +54,7 @@ def test_a_restart_with_nothing_changed_writes_nothing(
     super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin, tenant_b: TenantAdmin
 ):
     for tenant in (tenant_a, tenant_b):
-        tenant.kubectl.apply(objects.sleeper("resting"), objects.service("resting"))
+        tenant.kubectl.apply(node_objects.sleeper("resting"), node_objects.service("resting"))
         tenant.kubectl.run("wait", "--for=condition=Ready", "pod/resting", "--timeout=90s")
     time.sleep(SETTLE_SECONDS)  # the last statuses and events are on their way
     since = super_cluster.audit_size()
@@ -93,11 +93,11 @@ def test_the_syncer_away_harms_nothing(
     space = "absence"
     finishing = f"echo finished; sleep {min(20.0, seconds / 3):.0f}"
     tenant_b.kubectl.run("create", "namespace", space)
-    tenant_b.kubectl.apply(objects.deployment("many", 50, namespace=space))
+    tenant_b.kubectl.apply(node_objects.deployment("many", 50, namespace=space))
     tenant_b.kubectl.run(
         "-n", space, "rollout", "status", "deployment/many", "--timeout=300s", timeout=320
     )
-    tenant_b.kubectl.apply(objects.job("finishing", finishing, namespace=space))
+    tenant_b.kubectl.apply(node_objects.job("finishing", finishing, namespace=space))
     until(
         lambda: any(
             pod["status"]["phase"] == "Running"
@@ -125,7 +125,7 @@ def test_the_syncer_away_harms_nothing(
 
 def test_a_lost_etcd_pod_loses_nothing(super_cluster: SuperClusterAdmin, tenant_a: TenantAdmin):
     """REL-21."""
-    tenant_a.kubectl.apply(objects.sleeper("survivor"))
+    tenant_a.kubectl.apply(node_objects.sleeper("survivor"))
     tenant_a.kubectl.run("wait", "--for=condition=Ready", "pod/survivor", "--timeout=90s")
     before = (super_pods(super_cluster, tenant_a), tenant_uids(tenant_a, "default"))
     super_cluster.kubectl.run("-n", tenant_a.root, "delete", "pod", "etcd-0", timeout=90)
@@ -159,7 +159,7 @@ def test_a_lost_store_deletes_nothing_until_it_is_confirmed(
     super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin]
 ):
     tenant = make_tenant("forgetful")
-    tenant.kubectl.apply(objects.sleeper("precious"))
+    tenant.kubectl.apply(node_objects.sleeper("precious"))
     tenant.kubectl.run("wait", "--for=condition=Ready", "pod/precious", "--timeout=90s")
     before = super_pods(super_cluster, tenant)
     assert before
@@ -176,7 +176,7 @@ def test_a_lost_store_deletes_nothing_until_it_is_confirmed(
     assert "confirm-deletes" in held["message"], held
     stays(lambda: super_pods(super_cluster, tenant) == before, "nothing is deleted", 30)
     tenant.kubectl.run("create", "namespace", "fresh")
-    tenant.kubectl.apply(objects.sleeper("new", namespace="fresh"))
+    tenant.kubectl.apply(node_objects.sleeper("new", namespace="fresh"))
     tenant.kubectl.run("-n", "fresh", "wait", "--for=condition=Ready", "pod/new", "--timeout=90s")
     assert set(before) < set(super_pods(super_cluster, tenant)), "creates go on"
 
@@ -188,7 +188,7 @@ def test_a_lost_store_deletes_nothing_until_it_is_confirmed(
     )
     condition = until(lambda: super_cluster.condition(tenant.name, "DeletesHeld"), "a condition")
     assert condition["status"] == "False"
-    tenant.kubectl.apply(objects.sleeper("again"))
+    tenant.kubectl.apply(node_objects.sleeper("again"))
     tenant.kubectl.run("wait", "--for=condition=Ready", "pod/again", "--timeout=90s")
     assert tenant.kubectl.names("pods", "-A") == ["again", "new"]
     super_cluster.kubectl.run("vc", "delete", tenant.name, timeout=180)
@@ -198,7 +198,7 @@ def test_a_tenant_with_a_dead_api_server_is_deleted_without_a_trace(
     super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin]
 ):
     tenant = make_tenant("doomed")
-    tenant.kubectl.apply(objects.sleeper("orphan"))
+    tenant.kubectl.apply(node_objects.sleeper("orphan"))
     tenant.kubectl.run("wait", "--for=condition=Ready", "pod/orphan", "--timeout=90s")
     uid = super_cluster.virtual_cluster(tenant.name)["metadata"]["uid"]
     # An image that is not there keeps the API server dead whatever restarts it.

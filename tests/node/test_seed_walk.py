@@ -5,9 +5,9 @@ import stat
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import KubectlRunner, until
+from tests.support import node_objects
+from tests.support.kubectl import KubectlRunner, until
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -103,7 +103,7 @@ def test_the_walk(super_cluster: SuperClusterAdmin, tmp_path):
     for kind, name in (("role", "my-role"), ("rolebinding", "my-rolebinding")):
         assert name not in super_kubectl.names(kind, "-A")
 
-    tenant_kubectl.apply(objects.sleeper("first"))
+    tenant_kubectl.apply(node_objects.sleeper("first"))
     tenant_kubectl.run("wait", "--for=condition=Ready", "pod/first", "--timeout=60s")
     assert tenant_kubectl.names("nodes") == super_kubectl.names("nodes")
     tenant_kubectl.run("wait", "--for=condition=Ready", "node", "--all", "--timeout=10s")

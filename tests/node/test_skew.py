@@ -11,9 +11,9 @@ from pathlib import Path
 import pytest
 
 from tenancy import wellknown
-from tests.node import objects
 from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin, created, running
-from tests.node.kubectl import stays, until
+from tests.support import node_objects
+from tests.support.kubectl import stays, until
 from tools.testbed import images
 from tools.testbed.cluster import ClusterHandle
 from tools.testbed.progress import StepPrinter
@@ -29,7 +29,9 @@ def works(super_cluster: SuperClusterAdmin, tenant: TenantAdmin, *, minor: str) 
     kubectl = tenant.kubectl
     assert version(tenant.kubectl) == minor
     since = super_cluster.audit_size()
-    kubectl.apply(objects.deployment("web", 1), objects.service("web"), objects.sleeper("main"))
+    kubectl.apply(
+        node_objects.deployment("web", 1), node_objects.service("web"), node_objects.sleeper("main")
+    )
     kubectl.run("wait", "--for=condition=Ready", "pod/main", "--timeout=90s")
     kubectl.run("rollout", "status", "deployment/web", "--timeout=90s")
     assert kubectl.run("logs", "main").strip() == "ready"

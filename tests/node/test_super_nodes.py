@@ -15,9 +15,9 @@ from typing import Any, Self
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import KubectlOutput, KubectlRunner, until
+from tests.support import node_objects
+from tests.support.kubectl import KubectlOutput, KubectlRunner, until
 from tools.testbed import kwok
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
@@ -59,7 +59,7 @@ def space(tenant_a: TenantAdmin) -> Iterator[str]:
 
 def deployment(name: str, replicas: int, namespace: str, **spec: Any) -> dict[str, Any]:
     """Return a Deployment for the nodes of this module."""
-    made = objects.deployment(name, replicas, namespace=namespace)
+    made = node_objects.deployment(name, replicas, namespace=namespace)
     made["spec"]["template"]["spec"] |= {"nodeSelector": SELECTOR, **spec}
     return made
 
@@ -265,7 +265,7 @@ def test_a_node_that_is_gone_takes_its_pods_along_and_controllers_replace_theirs
     above, below = tenant_a.kubectl, super_cluster.kubectl
     roll_out(above, deployment("kept", 6, space))
     node = next(iter(placed(above, space, "kept")))
-    bare = objects.sleeper("bare", namespace=space)
+    bare = node_objects.sleeper("bare", namespace=space)
     bare["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
     above.apply(bare)
     above.run("-n", space, "wait", "--for=condition=Ready", "pod/bare", "--timeout=60s")

@@ -16,7 +16,7 @@ from pathlib import Path
 import pytest
 
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import KubectlOutput, KubectlRunner, until
+from tests.support.kubectl import KubectlOutput, KubectlRunner, until
 from tools.testbed.cluster import REPOSITORY
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]

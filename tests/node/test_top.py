@@ -5,10 +5,10 @@ from typing import Any
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import KubectlRunner, until
 from tests.node.minors import MINORS
+from tests.support import node_objects
+from tests.support.kubectl import KubectlRunner, until
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -26,7 +26,7 @@ def switch(super_cluster: SuperClusterAdmin, tenant: TenantAdmin, metrics: str) 
 
 def busy(name: str) -> dict[str, Any]:
     """Return a Deployment whose one pod takes all it may have, five times what it asks for."""
-    made = objects.deployment(name, 1, namespace=SPACE)
+    made = node_objects.deployment(name, 1, namespace=SPACE)
     (container,) = made["spec"]["template"]["spec"]["containers"]
     container["command"] = ["sh", "-c", "trap 'exit 0' TERM; while :; do :; done"]
     container["resources"] = {
@@ -73,7 +73,7 @@ def measured(
     try:
         for tenant in both:
             tenant.kubectl.run("create", "namespace", SPACE)
-            tenant.kubectl.apply(objects.sleeper(f"of-{tenant.name}", namespace=SPACE))
+            tenant.kubectl.apply(node_objects.sleeper(f"of-{tenant.name}", namespace=SPACE))
         waits = ("wait", f"virtualcluster/{tenant_a.name}", f"--for=condition={METRICS}")
         super_cluster.kubectl.run(*waits, "--timeout=180s", timeout=200)
         yield tenant_a

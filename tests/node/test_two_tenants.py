@@ -6,9 +6,9 @@ import subprocess
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import until
+from tests.support import node_objects
+from tests.support.kubectl import until
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -22,7 +22,9 @@ def twins(tenant_a: TenantAdmin, tenant_b: TenantAdmin):
     both = (tenant_a, tenant_b)
     for tenant in both:
         tenant.kubectl.run("create", "namespace", SPACE)
-        tenant.kubectl.apply(objects.sleeper("same", namespace=SPACE, words=f"I am {tenant.name}"))
+        tenant.kubectl.apply(
+            node_objects.sleeper("same", namespace=SPACE, words=f"I am {tenant.name}")
+        )
     for tenant in both:
         tenant.kubectl.run(
             "-n", SPACE, "wait", "--for=condition=Ready", "pod/same", "--timeout=90s"

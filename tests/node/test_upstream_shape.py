@@ -7,8 +7,8 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
+from tests.support import node_objects
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -28,7 +28,7 @@ def test_it_gives_a_ready_tenant_with_logs_and_exec(
     assert before["spec"] == yaml.safe_load(sample)["spec"], "the sample must pass unchanged"
     super_cluster.kubectl.run("apply", "--server-side", "-f", "-", stdin=sample)
     tenant = make_tenant("upstream", cluster_version=name)
-    tenant.kubectl.apply(objects.sleeper("first"))
+    tenant.kubectl.apply(node_objects.sleeper("first"))
     tenant.kubectl.run("wait", "--for=condition=Ready", "pod/first", "--timeout=90s")
     assert tenant.kubectl.run("logs", "first").strip() == "ready"
     assert tenant.kubectl.run("exec", "first", "--", "echo", "inside").strip() == "inside"

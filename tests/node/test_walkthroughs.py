@@ -16,10 +16,10 @@ from pathlib import Path
 import pytest
 import yaml
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin
-from tests.node.kubectl import KubectlRunner, until
+from tests.support import node_objects
 from tests.support.forwards import forwarded, read_from
+from tests.support.kubectl import KubectlRunner, until
 from tests.support.names import fresh_name
 from tools.testbed import pki
 from tools.testbed.cluster import REPOSITORY, ClusterHandle
@@ -141,7 +141,7 @@ def space(walker: PageWalker) -> Iterator[str]:
 def test_a_pod_there_calls_the_api_of_its_own_cluster(walker: PageWalker, space: str):
     """The address that it is told is the one of a node of the first cluster."""
     tenant = walker.kubectl("demo")
-    body = objects.pod("caller", "", namespace=space, restartPolicy="Never")
+    body = node_objects.pod("caller", "", namespace=space, restartPolicy="Never")
     body["spec"]["containers"][0] |= {
         "image": "python:3-slim",
         "command": ["python3", "-c", CALL],
@@ -163,7 +163,7 @@ def test_a_command_there_has_its_input_its_terminal_and_its_exit_code(
     """A0-17, A0-18: and the logs are those that the other cluster's admin reads."""
     tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
     script = "trap 'exit 0' TERM; head -c 3000 /dev/urandom | base64; sleep 2147483647 & wait"
-    tenant.apply(objects.pod("talker", script, namespace=space))
+    tenant.apply(node_objects.pod("talker", script, namespace=space))
     tenant.run("wait", "--for=condition=Ready", "pod/talker", "-n", space, "--timeout=60s")
     (twin,) = there.items("pods", "-A", "-l", f"app=talker,tenancy.x-k8s.io/namespace={space}")
     below = there.run("logs", "talker", "-n", twin["metadata"]["namespace"])
@@ -234,7 +234,9 @@ def test_in_mode_agent_streams_go_straight_to_the_kubelets_there(
     tenant, there = walker.kubectl("demo"), walker.kubectl(FAR)
     listener = "while :; do echo hi there | nc -l -p 8080; done"
     tenant.apply(
-        objects.pod("talker", f"head -c 3000 /dev/urandom | base64; {listener}", namespace=space)
+        node_objects.pod(
+            "talker", f"head -c 3000 /dev/urandom | base64; {listener}", namespace=space
+        )
     )
     tenant.run("wait", "--for=condition=Ready", "pod/talker", "-n", space, "--timeout=60s")
     (twin,) = there.items("pods", "-A", "-l", f"app=talker,tenancy.x-k8s.io/namespace={space}")

@@ -5,9 +5,9 @@ from typing import Any
 
 import pytest
 
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
-from tests.node.kubectl import until
+from tests.support import node_objects
+from tests.support.kubectl import until
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(900)]
 
@@ -17,7 +17,7 @@ def space(tenant_a: TenantAdmin):
     """A namespace of this module's own, with one sleeping pod `main`."""
     name = "workloads"
     tenant_a.kubectl.run("create", "namespace", name)
-    tenant_a.kubectl.apply(objects.sleeper("main", namespace=name))
+    tenant_a.kubectl.apply(node_objects.sleeper("main", namespace=name))
     tenant_a.kubectl.run("-n", name, "wait", "--for=condition=Ready", "pod/main", "--timeout=90s")
     yield name
     tenant_a.kubectl.run("delete", "namespace", name, "--wait=true", timeout=120)
@@ -29,7 +29,7 @@ def in_pod(tenant: TenantAdmin, space: str, *words: str) -> str:
 
 def test_logs_with_their_options(tenant_a: TenantAdmin, space: str):
     script = "for i in 1 2 3 4 5; do echo line $i; done"
-    tenant_a.kubectl.apply(objects.job("lines", script, namespace=space))
+    tenant_a.kubectl.apply(node_objects.job("lines", script, namespace=space))
     tenant_a.kubectl.run(
         "-n", space, "wait", "--for=condition=Complete", "job/lines", "--timeout=60s"
     )
@@ -49,7 +49,7 @@ def test_logs_with_their_options(tenant_a: TenantAdmin, space: str):
 
 def test_logs_of_the_previous_container(tenant_a: TenantAdmin, space: str):
     script = "if [ -e /once/done ]; then echo second; sleep 600; fi; echo first; touch /once/done"
-    crasher = objects.pod("crasher", script, namespace=space)
+    crasher = node_objects.pod("crasher", script, namespace=space)
     crasher["spec"]["containers"][0]["volumeMounts"] = [{"name": "once", "mountPath": "/once"}]
     crasher["spec"]["volumes"] = [{"name": "once", "emptyDir": {}}]
     tenant_a.kubectl.apply(crasher)
@@ -107,12 +107,12 @@ def test_a_service_has_the_same_address_on_both_sides_and_a_name(
     tenant_a: TenantAdmin, super_cluster: SuperClusterAdmin, space: str
 ):
     script = "mkdir /tmp/w; echo served > /tmp/w/index.html; exec httpd -f -p 8080 -h /tmp/w"
-    server = objects.pod("server", script, namespace=space)
+    server = node_objects.pod("server", script, namespace=space)
     server["spec"]["containers"][0]["readinessProbe"] = {
         "tcpSocket": {"port": 8080},
         "periodSeconds": 1,
     }
-    tenant_a.kubectl.apply(server, objects.service("server", namespace=space))
+    tenant_a.kubectl.apply(server, node_objects.service("server", namespace=space))
     tenant_a.kubectl.run(
         "-n", space, "wait", "--for=condition=Ready", "pod/server", "--timeout=60s"
     )
@@ -132,7 +132,7 @@ def test_a_service_has_the_same_address_on_both_sides_and_a_name(
 def test_a_tenant_delete_reaches_the_super_cluster(
     tenant_a: TenantAdmin, super_cluster: SuperClusterAdmin, space: str
 ):
-    tenant_a.kubectl.apply(objects.sleeper("short", namespace=space))
+    tenant_a.kubectl.apply(node_objects.sleeper("short", namespace=space))
     tenant_a.kubectl.run("-n", space, "wait", "--for=condition=Ready", "pod/short", "--timeout=60s")
     tenant_a.kubectl.run("-n", space, "delete", "pod", "short", timeout=60)
     where = tenant_a.super_namespace(space)
@@ -144,7 +144,7 @@ def test_a_tenant_delete_reaches_the_super_cluster(
 def test_a_super_delete_reaches_the_tenant_and_the_owner_makes_a_new_pod(
     tenant_a: TenantAdmin, super_cluster: SuperClusterAdmin, space: str
 ):
-    tenant_a.kubectl.apply(objects.deployment("kept", 1, namespace=space))
+    tenant_a.kubectl.apply(node_objects.deployment("kept", 1, namespace=space))
     tenant_a.kubectl.run("-n", space, "rollout", "status", "deployment/kept", "--timeout=60s")
     before = tenant_a.kubectl.names("pods", "-n", space, "-l", "app=kept")
     where = tenant_a.super_namespace(space)
@@ -171,7 +171,7 @@ def test_a_configmap_change_reaches_the_pod(tenant_a: TenantAdmin, space: str):
         "metadata": {"name": "settings", "namespace": space},
         "data": {"colour": "red"},
     }
-    reader = objects.sleeper("reader", namespace=space)
+    reader = node_objects.sleeper("reader", namespace=space)
     reader["spec"]["volumes"] = [{"name": "settings", "configMap": {"name": "settings"}}]
     reader["spec"]["containers"][0]["volumeMounts"] = [{"name": "settings", "mountPath": "/s"}]
     tenant_a.kubectl.apply(config, reader)
@@ -204,7 +204,7 @@ def test_a_forbidden_pod_is_refused_with_an_event_and_nothing_below(
     forbidden: dict[str, Any],
 ):
     """SEC-21: the folder in which a link would be read as a log, and the node's network."""
-    bad = objects.sleeper("bad", namespace=space)
+    bad = node_objects.sleeper("bad", namespace=space)
     bad["spec"] |= forbidden
     tenant_a.kubectl.apply(bad)
 
@@ -221,7 +221,7 @@ def test_a_forbidden_pod_is_refused_with_an_event_and_nothing_below(
 
 
 def test_super_events_reach_the_tenant_without_super_names(tenant_a: TenantAdmin, space: str):
-    broken = objects.sleeper("broken", namespace=space)
+    broken = node_objects.sleeper("broken", namespace=space)
     broken["spec"]["containers"][0]["image"] = "nowhere/none:1"
     tenant_a.kubectl.apply(broken)
 

@@ -31,6 +31,7 @@ from tenancy import conditions, names, ownership, resources, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, NODES, PODS, SECRETS, SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 from tests.chaos.memory.controllers import NamespaceControllers, furnish
+from tests.support import kwok_nodes
 from tests.support.directed import directed
 from tests.support.eventually import eventually
 from tests.support.memapi import clusters, verbs
@@ -91,7 +92,7 @@ class ThreeClusters:
         self.api = EvictingApi(self.above)
         self.apis = {SUPER: MemoryApi(self.below), ABOVE: self.api, FAR: MemoryApi(self.there)}
         self.network = QuietNetwork()
-        for node in clusters.nodes.nodes(1):
+        for node in kwok_nodes.nodes(1):
             self.make(self.there, NODES, node)
             self.make(self.below, NODES, node)
         for each in (self.below, self.there):

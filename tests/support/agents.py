@@ -24,7 +24,7 @@ import yaml
 
 from tenancy import agent_permissions, names, wellknown
 from tenancy.agent_permissions import AgentPermissions
-from tests.node.kubectl import KubectlRunner
+from tests.support.kubectl import KubectlRunner
 from tests.support.processes import ProgramProcess, free_port
 from vcmanager.pki.authority import CertificateSubject, KeyPair, make_authority, make_leaf
 from vnagent.rbac import RBAC_RULES

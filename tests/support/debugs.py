@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from tests.node.kubectl import KubectlRunner
+from tests.support.kubectl import KubectlRunner
 
 LOOKS = "read line; echo heard $line; tr '\\0' ' ' </proc/1/cmdline; echo; cat"
 OPTIONS = ("--profile=baseline", "--image=busybox:latest", "--image-pull-policy=IfNotPresent")

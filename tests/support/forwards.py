@@ -6,7 +6,7 @@ import socket
 from collections.abc import Iterator
 from contextlib import contextmanager
 
-from tests.node.kubectl import KubectlRunner
+from tests.support.kubectl import KubectlRunner
 
 
 @contextmanager

@@ -35,6 +35,7 @@ from tests.chaos.memory.providers import BudgetProvider, StorageProvider, serve_
 from tests.chaos.memory.replica import SimulatedReplica
 from tests.chaos.memory.sight import ObservedStores
 from tests.chaos.memory.tenant import SimulatedTenant
+from tests.support import kwok_nodes
 from tests.support.memapi import clusters, verbs
 from tests.support.memapi.api import MemoryApi
 from tests.support.memapi.cluster import ClusterState, Collection, MemoryCluster
@@ -89,7 +90,7 @@ class MachineWorld:
         return made
 
     def _begin_below(self) -> None:
-        for node in clusters.nodes.nodes(len(NODES)):
+        for node in kwok_nodes.nodes(len(NODES)):
             self.make(self.below, clusters.NODES, "", node)
         self.make(self.below, NAMESPACES, "", {"metadata": {"name": HOME}})
         offered = {"metadata": {"name": STORAGE_CLASS}, "provisioner": "csi.example.com"}

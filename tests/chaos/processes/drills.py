@@ -16,7 +16,6 @@ from datetime import UTC, datetime
 from functools import partial
 from typing import NamedTuple
 
-from bench.tenants import HOME
 from kubeio.errors import NotFound
 from syncer.app import USER_AGENT
 from tenancy import wellknown
@@ -30,6 +29,7 @@ from tests.chaos.processes.restoring import restore
 from tests.chaos.processes.stage import CALM_SECONDS, DrillPlan, DrillStage
 from tests.chaos.processes.turn import DrillTurn
 from tests.support.controlplane import LocalControlPlane
+from tests.support.declared_tenants import HOME
 from tests.support.replicas import ReplicaPair, SyncerProcess
 
 KILLS_OF_A_TURN = 3

@@ -10,14 +10,13 @@ from __future__ import annotations
 import asyncio
 import contextlib
 import itertools
+import math
 from collections.abc import AsyncIterator, Sequence
 from contextlib import AsyncExitStack, asynccontextmanager
 from dataclasses import dataclass, field
 from types import SimpleNamespace
 from typing import TYPE_CHECKING, Any, cast
 
-from bench.figures import summary
-from bench.tenants import grant
 from kubeio.api.client import Client
 from kubeio.errors import KubeError, NotFound
 from syncer.rbac import TARGET_RBAC_RULES
@@ -32,6 +31,7 @@ from tests.chaos.processes.tasks import ended
 from tests.integration.syncer.far import NODE, TargetWorld, has_node, plane_of
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import SYNCER
+from tests.support.declared_tenants import grant
 from tests.support.doubles import ObservedDoubles, observe
 
 if TYPE_CHECKING:
@@ -245,7 +245,7 @@ async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLo
         return not await outpost.there()
 
     await turn.until(is_empty, "all have ended there")
-    p99 = [summary(each).p99 for each in (before, meanwhile, after)]
+    p99 = [_get_p99(each) for each in (before, meanwhile, after)]
     turn.ratio = ratio(*p99)
     turn.findings += slower(turn.ratio, p99)
     noticed = touching.result()
@@ -261,6 +261,12 @@ async def _die_and_return(turn: DrillTurn, outpost: OutageTarget, load: OutageLo
 def ratio(before: float, meanwhile: float, after: float) -> float:
     """Return what p99 elsewhere was while a target was away, to the less of before and after."""
     return meanwhile / min(before, after)
+
+
+def _get_p99(values: Sequence[float]) -> float:
+    """Return the smallest value that at least 99 % of all values do not exceed."""
+    ordered = sorted(values)
+    return ordered[max(math.ceil(0.99 * len(ordered)) - 1, 0)] if ordered else math.nan
 
 
 def slower(found: float, p99: Sequence[float]) -> list[Violation]:

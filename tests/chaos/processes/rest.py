@@ -65,7 +65,7 @@ def _owned(below: ClusterContents, tenant: DrillTenant) -> list[tuple[Resource, 
 def _doubled(tenant: DrillTenant, owned: Sequence[tuple[Resource, str, Object]]) -> list[Violation]:
     places: dict[tuple[str, str], list[str]] = defaultdict(list)
     for resource, uid, body in owned:
-        places[resource.kind, uid].append(title(resource, body))
+        places[resource.kind, uid].append(title(resource, body["metadata"]))
     return [
         Violation("duplicate", f"{tenant.side}: {uid} is below as {' and '.join(found)}")
         for (_, uid), found in places.items()
@@ -80,7 +80,9 @@ def _strayed(
 ) -> list[Violation]:
     """I6: nothing of one tenant goes where another one is."""
     return [
-        Violation("strayed", f"{tenant.side}: {title(resource, body)} carries {other.canary}")
+        Violation(
+            "strayed", f"{tenant.side}: {title(resource, body['metadata'])} carries {other.canary}"
+        )
         for resource, _, body in owned
         for other in others
         if other.canary in str(body.get("data") or body["metadata"].get("labels") or "")

@@ -16,9 +16,6 @@ from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
-from bench import nodes
-from bench.stage import SUPER_SYNCER, UNUSED
-from bench.tenants import HOME, enlist, grant, install
 from kubeio.api.client import Client
 from kubeio.errors import KubeError
 from syncer.rbac import TENANT_RBAC_RULES
@@ -36,7 +33,9 @@ from tests.chaos.processes.processes import SyncerSlot
 from tests.chaos.processes.proxy import FaultProxy
 from tests.chaos.processes.sides import SYNCED, DrillTenant
 from tests.chaos.processes.tasks import ended
+from tests.support import kwok_nodes
 from tests.support.controlplane import LocalControlPlane
+from tests.support.declared_tenants import HOME, SUPER_SYNCER, UNUSED, enlist, grant, install
 from tests.support.eventually import eventually
 from tests.support.memapi.clusters import service_range
 
@@ -205,7 +204,7 @@ async def running(folder: Path, plan: DrillPlan) -> AsyncIterator[DrillStage]:
             calm_seconds=plan.calm_seconds,
         )
         await install(below, SUPER_SYNCER, gate=True)
-        for node in nodes.nodes(NODE_COUNT):
+        for node in kwok_nodes.nodes(NODE_COUNT):
             await below.create(NODES, node)
         if plan.is_proxied:
             await _stand_between(stage, _SUPER, plane, SUPER_SYNCER, stack)
@@ -293,7 +292,7 @@ async def _watch(stage: DrillStage, background: asyncio.TaskGroup) -> None:
         ]
     for following in stage.followings:
         background.create_task(following.run())
-    names = tuple(str(node["metadata"]["name"]) for node in nodes.nodes(NODE_COUNT))
+    names = tuple(str(node["metadata"]["name"]) for node in kwok_nodes.nodes(NODE_COUNT))
     background.create_task(DrillKubelet(stage.below, names).run())
 
 

@@ -19,10 +19,10 @@ from tenancy.resources import (
     SECRETS,
     VIRTUAL_CLUSTERS,
 )
-from tests.chart.helm import named, render
 from tests.integration.kubectl_vc.conftest import VERSION, UserTerminal
 from tests.integration.kubectl_vc.test_create import finish
 from tests.support.eventually import eventually
+from tests.support.helm import named, render
 from tests.support.names import fresh_name
 
 EDIT, VERSIONS = "virtual-cluster-edit", "virtual-cluster-versions"

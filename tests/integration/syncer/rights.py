@@ -14,8 +14,8 @@ from syncer.rbac import SUPER_RBAC_RULES
 from tenancy import wellknown
 from tenancy.rbac import RbacRule
 from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource
-from tests.chart.helm import render
 from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld
+from tests.support.helm import render
 
 
 def rules_of(rows: Sequence[RbacRule]) -> list[Object]:

@@ -11,10 +11,10 @@ from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
-from tests.node import objects
 from tests.node.agent.rig import SLEEPER
-from tests.node.kubectl import KubectlRunner
+from tests.support import node_objects
 from tests.support.forwards import forwarded
+from tests.support.kubectl import KubectlRunner
 from tools.testbed import images
 
 COPIED_BYTES = 1024**3
@@ -51,15 +51,15 @@ asyncio.run(main())
 
 def talker(name: str) -> dict[str, Any]:
     """Return a pod whose container `main` says six lines, ends once and says them again."""
-    made = objects.pod(name, TALKER, volumes=[{"name": "state", "emptyDir": {}}])
+    made = node_objects.pod(name, TALKER, volumes=[{"name": "state", "emptyDir": {}}])
     made["spec"]["containers"][0]["volumeMounts"] = [{"name": "state", "mountPath": "/state"}]
-    made["spec"]["containers"].append(objects.container("echo beside; " + SLEEPER, "side"))
+    made["spec"]["containers"].append(node_objects.container("echo beside; " + SLEEPER, "side"))
     return made
 
 
 def echo(name: str) -> dict[str, Any]:
     """Return a pod that sends back what port 8080 is sent, and says `open` once it does."""
-    made = objects.pod(name, "")
+    made = node_objects.pod(name, "")
     made["spec"]["containers"][0] |= {"image": images.PYTHON, "command": ["python3", "-c", ECHO]}
     return made
 

@@ -11,11 +11,11 @@ from typing import Any
 
 import pytest
 
-from tests.node import objects
 from tests.node.agent import calls
 from tests.node.agent.rig import SLEEPER, AgentRig, patch_node, running
-from tests.node.kubectl import KubectlRunner
 from tests.node.minors import EACH, MINORS
+from tests.support import node_objects
+from tests.support.kubectl import KubectlRunner
 from tools.testbed.cluster import ClusterHandle
 from tools.testbed.progress import StepPrinter
 
@@ -93,11 +93,13 @@ def take_leg(rig: AgentRig, leg: tuple[str, str], monkeypatch: pytest.MonkeyPatc
 def pods(rig: AgentRig) -> dict[str, dict[str, Any]]:
     """Pods of the first tenant that the tests share, by name; all run."""
     talker = calls.talker("talker")
-    tool = objects.pod("tool", SLEEPER)
-    listener = objects.pod("listener", "echo open; while :; do echo hi there | nc -l -p 8080; done")
+    tool = node_objects.pod("tool", SLEEPER)
+    listener = node_objects.pod(
+        "listener", "echo open; while :; do echo hi there | nc -l -p 8080; done"
+    )
     for one in (talker, listener):
         one["metadata"]["labels"]["speaks"] = "yes"
-    reader = objects.pod("reader", "while read line; do echo got $line; done; sleep 600")
+    reader = node_objects.pod("reader", "while read line; do echo got $line; done; sleep 600")
     reader["spec"]["containers"][0]["stdin"] = True
     for one in (talker, tool, listener, reader):
         rig.place(rig.tenant, one)

@@ -13,8 +13,8 @@ import pytest
 
 from tenancy import wellknown
 from tests.node.agent.rig import AgentRig, patch_node
-from tests.node.kubectl import until
 from tests.support.agents import SPACE, address_toward, api_flags, is_ready, start_agent, write
+from tests.support.kubectl import until
 from tests.support.processes import free_port
 from vnagent.rbac import RBAC_RULES
 

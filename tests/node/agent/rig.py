@@ -20,10 +20,10 @@ from typing import Any
 
 from tenancy import wellknown
 from tenancy.agent_permissions import AgentPermissions, KubeletCall
-from tests.node.kubectl import KubectlRunner, until
 from tests.support import agents
 from tests.support.agents import AgentCaller, AgentUnderTest, is_ready, write
 from tests.support.controlplane import LocalControlPlane
+from tests.support.kubectl import KubectlRunner, until
 from tests.support.processes import ProgramProcess
 from vcmanager.pki.authority import KeyPair
 

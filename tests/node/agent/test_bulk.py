@@ -8,7 +8,7 @@ import pytest
 from tests.node.agent import calls
 from tests.node.agent.conftest import HELD, LARGE, MINORS
 from tests.node.agent.rig import LISTS, AgentRig
-from tests.node.kubectl import until
+from tests.support.kubectl import until
 
 pytestmark = pytest.mark.node
 

@@ -16,8 +16,8 @@ from kubernetes.client import Configuration
 
 from tests.node.agent.conftest import SPDY, WEBSOCKET, take_leg
 from tests.node.agent.rig import AgentRig
-from tests.node.kubectl import until
 from tests.support import websockets
+from tests.support.kubectl import until
 from vnagent.client.upstream_server import WARM_SECONDS
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node, pytest.mark.timeout(900)]

@@ -2,10 +2,10 @@
 
 import pytest
 
-from tests.node import objects
 from tests.node.agent import far
 from tests.node.agent.rig import SLEEPER
-from tests.node.kubectl import until
+from tests.support import node_objects
+from tests.support.kubectl import until
 
 pytestmark = pytest.mark.node
 
@@ -14,7 +14,7 @@ def test_only_the_pods_of_its_node_are_out_of_reach(rig, pods):
     """REL-93: the tenant's API server names the address that does not answer."""
     user = rig.tenant.kubectl
     with far.beside(rig) as there:
-        there.place(there.tenant, objects.pod("alone", "echo here I am; " + SLEEPER))
+        there.place(there.tenant, node_objects.pod("alone", "echo here I am; " + SLEEPER))
         there.wait(there.tenant, "alone")
         until(lambda: user.run("logs", "alone") == "here I am\n", "its log is to be had")
         there.agent.kill()

@@ -10,10 +10,10 @@ import pytest
 
 from tenancy import wellknown
 from tenancy.agent_permissions import KubeletCall
-from tests.node import objects
 from tests.node.agent.rig import SLEEPER
-from tests.node.kubectl import until
+from tests.support import node_objects
 from tests.support.agents import YEAR, write
+from tests.support.kubectl import until
 from vcmanager.pki.authority import CertificateSubject, KeyPair, make_authority, make_leaf
 
 pytestmark = pytest.mark.node
@@ -24,7 +24,7 @@ pytestmark = pytest.mark.node
 
 def test_the_others_pods_are_not_there(rig, pods):
     """Equal names, two tenants: each reaches its own; the other's super namespace is nobody's."""
-    rig.place(rig.other, objects.pod("tool", "echo I belong to the other; " + SLEEPER))
+    rig.place(rig.other, node_objects.pod("tool", "echo I belong to the other; " + SLEEPER))
     rig.wait(rig.other, "tool")
     status, body = rig.curl("/containerLogs/default/tool/main", tenant=rig.other)
     assert (status, body) == (200, "I belong to the other\n")
@@ -38,10 +38,10 @@ def test_the_others_pods_are_not_there(rig, pods):
 
 def test_what_the_super_cluster_adds_is_out_of_reach(rig):
     """SEC-05, SEC-06: an injected container, and pods without the whole record."""
-    injected = objects.pod("injected", SLEEPER)
-    injected["spec"]["containers"].append(objects.container("echo secret; " + SLEEPER, "mesh"))
+    injected = node_objects.pod("injected", SLEEPER)
+    injected["spec"]["containers"].append(node_objects.container("echo secret; " + SLEEPER, "mesh"))
     rig.place(rig.tenant, injected, **{wellknown.CONTAINERS: "main"})
-    rig.place(rig.tenant, objects.pod("bare", SLEEPER), **{wellknown.UID: ""})
+    rig.place(rig.tenant, node_objects.pod("bare", SLEEPER), **{wellknown.UID: ""})
     for name in ("injected", "bare"):
         rig.wait(rig.tenant, name)
     assert rig.curl("/containerLogs/default/injected/main")[0] == 200
@@ -55,7 +55,7 @@ def test_what_the_super_cluster_adds_is_out_of_reach(rig):
 
 def test_ports_of_the_host_are_not_forwarded(rig):
     """SEC-16: a pod on the host's network would open the node's loopback."""
-    rig.place(rig.tenant, objects.pod("host", SLEEPER, hostNetwork=True))
+    rig.place(rig.tenant, node_objects.pod("host", SLEEPER, hostNetwork=True))
     rig.wait(rig.tenant, "host")
     assert rig.curl("/containerLogs/default/host/main")[0] == 200
     upgrade = ("-H", "Connection: Upgrade", "-H", "Upgrade: SPDY/3.1", "-X", "POST")
@@ -96,7 +96,7 @@ def test_nothing_else_is_served(rig, pods, path):
 def test_a_missing_pod_is_looked_for_on_the_node(rig):
     """SEC-17: a pod that is not on this node is not there, and one that comes is found at once."""
     assert rig.curl("/containerLogs/default/late/main")[0] == 404
-    rig.place(rig.tenant, objects.pod("late", "echo here I am; " + SLEEPER))
+    rig.place(rig.tenant, node_objects.pod("late", "echo here I am; " + SLEEPER))
     rig.wait(rig.tenant, "late")
     assert rig.curl("/containerLogs/default/late/main") == (200, "here I am\n")
 
@@ -116,7 +116,7 @@ def test_what_a_policy_switches_off_is_refused_and_ends(rig, pods):
             assert done.code != 0
             assert "spec.access.exec of its TenantPolicy 'shops' is false" in done.err
             rig.tenant.kubectl.run("logs", "tool")
-            rig.place(rig.other, objects.pod("free", SLEEPER))
+            rig.place(rig.other, node_objects.pod("free", SLEEPER))
             rig.wait(rig.other, "free")
             rig.other.kubectl.run("exec", "free", "--", "true")
         finally:

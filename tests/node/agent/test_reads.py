@@ -8,9 +8,9 @@ from typing import Any
 import pytest
 
 from tenancy import wellknown
-from tests.node import objects
 from tests.node.agent.rig import NODE, SLEEPER, AgentRig, AgentTenant
-from tests.node.kubectl import until
+from tests.support import node_objects
+from tests.support.kubectl import until
 
 pytestmark = pytest.mark.node
 
@@ -43,9 +43,9 @@ def busy(rig, pods) -> None:
     """A pod of the same name at each tenant, which the kubelet tells of in all that it is asked."""
     record = {wellknown.CONTAINERS: "main", wellknown.SYNCED_KEYS: '[["app"],[]]'}
     for tenant in (rig.tenant, rig.other):
-        one = objects.pod("busy", BUSY)
+        one = node_objects.pod("busy", BUSY)
         one["metadata"]["labels"] = {"app": "busy", "mesh": "added-below"}
-        one["spec"]["containers"].append(objects.container(SLEEPER, "mesh"))
+        one["spec"]["containers"].append(node_objects.container(SLEEPER, "mesh"))
         rig.place(tenant, one, **record)
     for tenant in (rig.tenant, rig.other):
         rig.wait(tenant, "busy")
@@ -128,7 +128,7 @@ def test_lists_are_the_tenants(rig, busy, pods):
     }
     assert pod["spec"] == {
         "nodeName": rig.node,
-        "containers": [{"name": "main", "image": objects.IMAGE}],
+        "containers": [{"name": "main", "image": node_objects.IMAGE}],
     }
     assert pod["status"]["phase"] == "Running"
     assert [status["name"] for status in pod["status"]["containerStatuses"]] == ["main"]

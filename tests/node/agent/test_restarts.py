@@ -7,10 +7,10 @@ from typing import Any
 
 import pytest
 
-from tests.node import objects
 from tests.node.agent.conftest import LEGS, WEBSOCKET
 from tests.node.agent.rig import AgentRig
-from tests.node.kubectl import until
+from tests.support import node_objects
+from tests.support.kubectl import until
 from tools.testbed.cluster import ClusterHandle
 
 pytestmark = [pytest.mark.thorough, pytest.mark.node]
@@ -62,7 +62,7 @@ def test_a_kubelet_that_restarts_ends_what_was_open(rig, pods, cluster, kubelet,
     kubelet without an agent, too.
     """
     kubectl = rig.tenant.kubectl
-    rig.place(rig.tenant, objects.pod("clock", TICKER))
+    rig.place(rig.tenant, node_objects.pod("clock", TICKER))
     rig.wait(rig.tenant, "clock")
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
     known = len(rig.audit())
@@ -155,7 +155,7 @@ def rotation(rig: AgentRig, pods: Any, cluster: ClusterHandle, kubelet: str) -> 
 
 def test_a_log_is_followed_over_rotations(rig, cluster, rotation):
     """REL-95: each line once, in order, to the end of the container."""
-    rig.place(rig.tenant, objects.pod("counter", COUNTER, restartPolicy="Never"))
+    rig.place(rig.tenant, node_objects.pod("counter", COUNTER, restartPolicy="Never"))
     pod = rig.wait(rig.tenant, "counter")
     with rig.tenant.kubectl.running("logs", "-f", "counter") as following:
         found = [

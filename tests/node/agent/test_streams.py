@@ -8,11 +8,11 @@ import re
 
 import pytest
 
-from tests.node import objects
 from tests.node.agent import calls
-from tests.node.kubectl import until
 from tests.node.minors import MINORS
+from tests.support import node_objects
 from tests.support.forwards import forwarded, read_from
+from tests.support.kubectl import until
 
 pytestmark = pytest.mark.node
 
@@ -63,7 +63,10 @@ def test_logs_past_a_backend_that_is_not_verified(user, pods):
 def test_logs_of_all_pods_of_a_controller(rig, user, pods):
     """X-26: `--all-pods` shows each pod that its selector picks."""
     chosen = {"matchLabels": {"speaks": "yes"}}
-    template = {"metadata": {"labels": {"speaks": "yes"}}, "spec": objects.pod("x", "true")["spec"]}
+    template = {
+        "metadata": {"labels": {"speaks": "yes"}},
+        "spec": node_objects.pod("x", "true")["spec"],
+    }
     rig.tenant.kubectl.apply(
         {
             "apiVersion": "apps/v1",
@@ -129,7 +132,7 @@ def test_what_is_not_there_is_told_in_words_that_people_know(rig, user, pods):
 def test_following_a_log_ends_with_its_reader(rig, user):
     """`logs -f` shows lines as they come, and the kubelet is let go when the reader leaves."""
     if not user.exists("pod", "ticker"):
-        rig.place(rig.tenant, objects.pod("ticker", TICKER))
+        rig.place(rig.tenant, node_objects.pod("ticker", TICKER))
         rig.wait(rig.tenant, "ticker")
     until(lambda: rig.metric("vc_agent_open_streams") == 0, "no stream is left of before")
     with user.running("logs", "-f", "ticker") as following:
@@ -144,7 +147,7 @@ def test_following_a_log_ends_with_its_reader(rig, user):
 
 def test_following_ends_when_the_container_does(rig):
     """A log that is followed to its end comes whole, and kubectl exits 0."""
-    rig.place(rig.tenant, objects.pod("short", "for i in 1 2 3; do echo $i; sleep 0.5; done"))
+    rig.place(rig.tenant, node_objects.pod("short", "for i in 1 2 3; do echo $i; sleep 0.5; done"))
     rig.super_kubectl.run(
         *("patch", "pod", "short", "-n", rig.tenant.super_namespace(), "--type=merge"),
         *("-p", '{"spec": {"activeDeadlineSeconds": 60}}'),
@@ -221,7 +224,7 @@ def test_attach_has_a_terminal(rig, user):
     one."""
     looks = "for rows in 33 44; do until stty size | grep -w $rows; do sleep 0.1; done; done"
     name = f"screen-{next(_numbers)}"
-    made = objects.pod(name, f"{looks}; sleep 1", restartPolicy="Never")
+    made = node_objects.pod(name, f"{looks}; sleep 1", restartPolicy="Never")
     made["spec"]["containers"][0] |= {"stdin": True, "tty": True}
     rig.place(rig.tenant, made)
     rig.wait(rig.tenant, name)
@@ -235,8 +238,8 @@ def test_several_ports_are_forwarded_by_one_call(rig, user):
     """REL-94, X-26: each leads to its own."""
     doors = {8081: "main", 8082: "second"}
     listens = {port: f"while :; do echo door {port} | nc -l -p {port}; done" for port in doors}
-    made = objects.pod("doors", listens[8081])
-    made["spec"]["containers"].append(objects.container(listens[8082], "second"))
+    made = node_objects.pod("doors", listens[8081])
+    made["spec"]["containers"].append(node_objects.container(listens[8082], "second"))
     rig.place(rig.tenant, made)
     rig.wait(rig.tenant, "doors")
     ports: dict[int, int] = {}

@@ -7,14 +7,14 @@ from collections.abc import Iterator
 
 import pytest
 
-from tests.node import objects
 from tests.node.agent import calls, far
 from tests.node.agent.conftest import LARGE, LEGS, take_leg
 from tests.node.agent.rig import SLEEPER, AgentRig
-from tests.node.kubectl import KubectlRunner, until
 from tests.node.minors import EACH
+from tests.support import node_objects
 from tests.support.agents import SPACE
 from tests.support.forwards import forwarded, read_from
+from tests.support.kubectl import KubectlRunner, until
 
 pytestmark = pytest.mark.node
 
@@ -25,11 +25,13 @@ READER = "while read line; do echo got $line; done; sleep 600"
 def there(rig: AgentRig) -> Iterator[AgentRig]:
     """The agent of the second node, and pods on it."""
     with far.beside(rig) as found:
-        reader = objects.pod("far-reader", READER)
+        reader = node_objects.pod("far-reader", READER)
         reader["spec"]["containers"][0]["stdin"] = True
-        listener = objects.pod("far-listener", "while :; do echo hi there | nc -l -p 8080; done")
+        listener = node_objects.pod(
+            "far-listener", "while :; do echo hi there | nc -l -p 8080; done"
+        )
         others = (calls.talker("far-talker"), calls.echo("far-echo"))
-        made = (objects.pod("far-tool", SLEEPER), reader, listener, *others)
+        made = (node_objects.pod("far-tool", SLEEPER), reader, listener, *others)
         for pod in made:
             found.place(found.tenant, pod)
         for pod in made:
@@ -154,7 +156,7 @@ def test_a_file_is_copied_both_ways(there, user, size, tmp_path):
 
 def test_the_gate_is_the_same(there):
     """SEC-03, SEC-05, SEC-17: no pod of the other node, of another tenant, of the super cluster."""
-    there.place(there.other, objects.pod("far-other", SLEEPER))
+    there.place(there.other, node_objects.pod("far-other", SLEEPER))
     there.wait(there.other, "far-other")
     for path in ("far-other/main", "tool/main", "nothing/main"):
         assert there.curl(f"/containerLogs/default/{path}")[0] == 404

@@ -5,9 +5,9 @@ from kubernetes.client import Configuration
 
 from tests.node.agent.conftest import LEGS, SPDY, WEBSOCKET, take_leg
 from tests.node.agent.rig import AgentRig
-from tests.node.kubectl import until
 from tests.support import websockets
 from tests.support.forwards import forwarded, read_from
+from tests.support.kubectl import until
 from tests.support.websockets import V4, V5, CommandOutput
 
 pytestmark = pytest.mark.node

@@ -6,11 +6,11 @@ Hazard: the chart stays in this folder's cluster until that goes, so this module
 import pytest
 
 from tenancy import wellknown
-from tests.node import objects
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin, created
-from tests.node.kubectl import KubectlRunner, until
 from tests.node.minors import EACH
+from tests.support import node_objects
 from tests.support.debugs import debugged
+from tests.support.kubectl import KubectlRunner, until
 from tools.testbed import chart
 from tools.testbed.cluster import ClusterHandle
 from tools.testbed.progress import StepPrinter
@@ -32,7 +32,7 @@ def tenant(
     whole = SuperClusterAdmin(cluster=cluster, kubectl=below)
     found = created(whole, tmp_path_factory.mktemp("whole"), "whole")
     for number, node in enumerate(nodes[:2], 1):
-        pod = objects.sleeper(f"on-node-{number}", words=f"ready {number}")
+        pod = node_objects.sleeper(f"on-node-{number}", words=f"ready {number}")
         pod["spec"]["nodeSelector"] = {"kubernetes.io/hostname": node}
         found.kubectl.apply(pod)
     ready = ("--for=condition=Ready", "pod/on-node-1", f"pod/{POD}", "--timeout=90s")

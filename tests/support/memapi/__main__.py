@@ -18,7 +18,7 @@ from pathlib import Path
 
 import uvloop
 
-from bench.shapes import SHAPES
+from tests.support.load_shapes import SHAPES
 from tests.support.memapi import clusters
 from tests.support.memapi.api import MemoryApi
 from tests.support.memapi.cluster import MemoryCluster

@@ -7,8 +7,6 @@ import random
 import time
 from collections.abc import Callable, Mapping
 
-from bench import nodes
-from bench.shapes import LoadShape
 from tenancy import resources
 from tenancy.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
@@ -20,6 +18,8 @@ from tenancy.resources import (
     SERVICES,
     Resource,
 )
+from tests.support import kwok_nodes
+from tests.support.load_shapes import LoadShape
 from tests.support.memapi import verbs
 from tests.support.memapi.cluster import Collection, MemoryCluster
 from tests.support.memapi.defaults import AdmissionDefaults
@@ -28,7 +28,7 @@ from tests.support.memapi.watches import Object
 
 _SUPER_RANGE = "10.96.0.0/12"
 _NODE_COUNT = 10
-NODE_NAMES = tuple(str(node["metadata"]["name"]) for node in nodes.nodes(_NODE_COUNT))
+NODE_NAMES = tuple(str(node["metadata"]["name"]) for node in kwok_nodes.nodes(_NODE_COUNT))
 _SERVED: Mapping[str, Resource] = {
     found.build_path(): found for found in vars(resources).values() if isinstance(found, Resource)
 }
@@ -38,7 +38,7 @@ _OF_CRDS = "snapshot.storage.k8s.io"  # whose CRDs these clusters lack until `de
 def super_cluster() -> MemoryCluster:
     """Return a cluster with nodes."""
     made = fresh("super", _SUPER_RANGE, accounts=False)
-    for node in nodes.nodes(_NODE_COUNT):
+    for node in kwok_nodes.nodes(_NODE_COUNT):
         _make(made, NODES, node)
     return made
 

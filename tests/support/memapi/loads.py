@@ -13,8 +13,8 @@ from typing import Any
 
 import orjson
 
-from bench.shapes import LoadShape
 from tenancy.resources import PODS
+from tests.support.load_shapes import LoadShape
 from tests.support.memapi import verbs
 from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.watches import Object

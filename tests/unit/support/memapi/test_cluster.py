@@ -7,8 +7,8 @@ from datetime import datetime
 import orjson
 import pytest
 
-from bench.shapes import BARE
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS
+from tests.support.load_shapes import BARE
 from tests.support.memapi import patches, selection, verbs
 from tests.support.memapi.api import ApiRequest, MemoryApi
 from tests.support.memapi.cluster import MemoryCluster

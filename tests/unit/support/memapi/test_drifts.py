@@ -2,8 +2,8 @@
 
 import json
 
-from bench.shapes import BARE, SHAPES
 from tenancy.resources import CONFIG_MAPS, PODS
+from tests.support.load_shapes import BARE, SHAPES
 from tests.support.memapi import drifts, verbs
 from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.clusters import super_cluster, tenant

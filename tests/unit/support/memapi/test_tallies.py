@@ -6,8 +6,8 @@ import json
 import orjson
 import pytest
 
-from bench.shapes import BARE
 from tenancy.resources import NODES, PODS
+from tests.support.load_shapes import BARE
 from tests.support.memapi import heartbeats, storms, verbs
 from tests.support.memapi.api import ApiRequest, MemoryApi
 from tests.support.memapi.cluster import MemoryCluster

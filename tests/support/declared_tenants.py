@@ -24,13 +24,24 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
     Resource,
 )
-from tests.chart.helm import render
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
+from tests.support.helm import render
 from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 HOME = "vc-manager"
+SUPER_SYNCER = f"system:serviceaccount:vc-manager:{wellknown.SYNCER}"
+UNUSED = (
+    "apps/v1",
+    "autoscaling/v1",
+    "autoscaling/v2",
+    "batch/v1",
+    "certificates.k8s.io/v1",
+    "flowcontrol.apiserver.k8s.io/v1",
+    "resource.k8s.io/v1",
+)
+"""API groups that a tenant's API server does not serve in a measurement."""
 _RBAC = "rbac.authorization.k8s.io"
 
 
