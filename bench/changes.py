@@ -81,14 +81,14 @@ async def statuses(
         items = arena.tenant_items(prefix, pods)
         await load.burst(items, load.post)
         await arena.observer.until("tenant", "ready", pods, timeout=TIMEOUT)
-        targets = await twins(arena, prefix)
+        targets = await _twins(arena, prefix)
         found = await _changed(arena, running, targets, per_second, seconds)
         await load.burst(items, load.delete)
         await arena.observer.until("tenant", "gone", pods, timeout=TIMEOUT)
     return found
 
 
-async def twins(arena: BenchContext, prefix: str) -> list[ChangeTarget]:
+async def _twins(arena: BenchContext, prefix: str) -> list[ChangeTarget]:
     """Return the statuses of all super pods with a name prefix."""
     listed = json.loads(await arena.super_wire.do("GET", PODS.build_path("", "")))
     return [
@@ -103,7 +103,7 @@ async def twins(arena: BenchContext, prefix: str) -> list[ChangeTarget]:
     ]
 
 
-async def storm(
+async def _storm(
     targets: list[ChangeTarget], per_second: float, seconds: float
 ) -> dict[tuple[str, str, int], float]:
     """Change the objects in turn at a rate. Returns the time of each answer."""
@@ -131,7 +131,7 @@ async def _changed(
     marks = calls.marks(arena.stage)
     running.begin_devices()
     with arena.effort(running) as effort:
-        answered = await storm(targets, per_second, seconds)
+        answered = await _storm(targets, per_second, seconds)
         await asyncio.sleep(_REST)
     seen = await arena.observer.take()
     by_key = {(target.kind, target.name): target for target in targets}

@@ -9,9 +9,8 @@ import os
 import sys
 from collections.abc import Awaitable, Callable, Mapping
 
-from bench import changes, endurance, fairness, report, runs, ways
+from bench import changes, report, runs, ways
 from bench.arena import BenchContext
-from bench.fairness import LoadMix
 from bench.lives import LifeFigures
 from bench.runs import BURST, STORM, PodRate
 
@@ -65,34 +64,6 @@ async def _statuses(arena: BenchContext, asked: argparse.Namespace) -> ProfileRu
     )
 
 
-async def _idle(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
-    return await _repeated(asked, lambda: endurance.idle(arena, asked.seconds))
-
-
-async def _restart(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
-    return await _repeated(asked, lambda: endurance.restart(arena, asked.pods))
-
-
-async def _drift(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
-    return await _repeated(asked, lambda: endurance.drift(arena, 10))
-
-
-async def _fairness(arena: BenchContext, asked: argparse.Namespace) -> ProfileRuns:
-    greedy = max(asked.tenants // 5, 1)
-    mix = LoadMix(
-        greedy_tenants=greedy,
-        greedy_pods=asked.pods // greedy,
-        regular_pods=10,
-        per_second=asked.rate,
-        storm_per_second=10 * asked.rate,
-    )
-    found: ProfileRuns = {}
-    for _ in range(asked.pairs):
-        for way, figures in (await fairness.measure(arena, mix)).items():
-            found.setdefault(way, []).extend(figures)
-    return found
-
-
 async def _repeated(
     asked: argparse.Namespace, measure: Callable[[], Awaitable[LifeFigures]]
 ) -> ProfileRuns:
@@ -106,10 +77,6 @@ PROFILES: Mapping[str, tuple[Profile, str]] = {
     "churn": (_churn, "the same, each pod deleted --life seconds later"),
     "updates": (_updates, "--objects ConfigMaps and Secrets changed at --rate for --seconds"),
     "statuses": (_statuses, "--objects pods' statuses changed below at --rate for --seconds"),
-    "fairness": (_fairness, "a fifth of the tenants greedy with --pods, the others at --rate"),
-    "idle": (_idle, "nothing for --seconds"),
-    "restart": (_restart, "killed with --pods running"),
-    "drift": (_drift, "twins changed and deleted below"),
 }
 
 
