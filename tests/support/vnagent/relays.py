@@ -3,7 +3,7 @@
 import asyncio
 import contextlib
 import ssl
-from collections.abc import AsyncIterator
+from collections.abc import AsyncIterator, Callable
 from dataclasses import dataclass, field
 
 import trustme
@@ -21,12 +21,18 @@ QUICK = RelayDeadlines(check_seconds=0.05)
 class RelayListener:
     """A listener that joins its first caller to a kubelet through a pump."""
 
-    port: int
+    authority: trustme.CA
+    port: int = 0
     pumps: list[StreamRelay] = field(default_factory=list)
     ends: list[StreamEnd] = field(default_factory=list)
     callers: list[TlsStream] = field(default_factory=list)
     kubelets: list[TlsStream] = field(default_factory=list)
     done: asyncio.Event = field(default_factory=asyncio.Event)
+
+    def dial(self, **options: int) -> ssl.SSLSocket:
+        """Connect a caller."""
+        context = tls_sockets.client_context(self.authority)
+        return tls_sockets.dial(self.port, context, **options)
 
     async def end(self) -> StreamEnd:
         """Wait for the stream's end."""
@@ -38,16 +44,28 @@ class RelayListener:
 @contextlib.asynccontextmanager
 async def relay(
     authority: trustme.CA,
-    kubelet_port: int,
+    kubelet: Callable[[ssl.SSLSocket], None],
     *,
     is_two_way: bool = True,
     deadlines: RelayDeadlines = QUICK,
+    ignores_troubles: bool = False,
 ) -> AsyncIterator[RelayListener]:
-    """Relay one stream."""
+    """Relay one stream to a kubelet that serves it so, and see that it raised nothing."""
+    context = tls_sockets.server_context(authority, "127.0.0.1")
+    with tls_sockets.serving(context, kubelet) as (port, troubles):
+        async with _listening(authority, port, is_two_way, deadlines) as found:
+            yield found
+    assert ignores_troubles or troubles == []
+
+
+@contextlib.asynccontextmanager
+async def _listening(
+    authority: trustme.CA, kubelet_port: int, is_two_way: bool, deadlines: RelayDeadlines
+) -> AsyncIterator[RelayListener]:
     buffer = ReceiveBuffer()
     context = tls_sockets.server_context(authority, "127.0.0.1")
     trust = tls_sockets.client_context(authority)
-    found = RelayListener(0)
+    found = RelayListener(authority)
 
     async def serve(caller: TlsStream) -> None:
         await caller.wait_opened()

@@ -26,23 +26,18 @@ MOST_UNSENT = HIGH_WATER_BYTES + READ_BYTES + 20 * 1024
 
 async def test_bytes_pass_both_ways_and_are_counted(authority):
     """A stream moves bytes unchanged and counts them per direction."""
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), echo) as (
-        port,
-        troubles,
-    ):
-        async with relay(authority, port) as found:
+    async with relay(authority, echo) as found:
 
-            def talk() -> bytes:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    peer.sendall(b"hello")
-                    heard = tls_sockets.read_until(peer, b"hello")
-                    tls_sockets.half_close(peer)
-                    return heard + tls_sockets.read_all(peer)
+        def talk() -> bytes:
+            with found.dial() as peer:
+                peer.sendall(b"hello")
+                heard = tls_sockets.read_until(peer, b"hello")
+                tls_sockets.half_close(peer)
+                return heard + tls_sockets.read_all(peer)
 
-            assert await asyncio.to_thread(talk) == b"hello"
-            assert await found.end() is StreamEnd.COMPLETE
-            assert (found.pumps[0].bytes_up, found.pumps[0].bytes_down) == (5, 5)
-    assert troubles == []
+        assert await asyncio.to_thread(talk) == b"hello"
+        assert await found.end() is StreamEnd.COMPLETE
+        assert (found.pumps[0].bytes_up, found.pumps[0].bytes_down) == (5, 5)
 
 
 async def test_output_goes_on_after_input_has_ended(authority):
@@ -54,19 +49,16 @@ async def test_output_goes_on_after_input_has_ended(authority):
         peer.sendall(answer)
         tls_sockets.half_close(peer)
 
-    context = tls_sockets.server_context(authority, "127.0.0.1")
-    with tls_sockets.serving(context, answer_after_the_end) as (port, troubles):
-        async with relay(authority, port) as found:
+    async with relay(authority, answer_after_the_end) as found:
 
-            def talk() -> bytes:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    peer.sendall(b"input" * 1000)
-                    tls_sockets.half_close(peer)
-                    return tls_sockets.read_all(peer)
+        def talk() -> bytes:
+            with found.dial() as peer:
+                peer.sendall(b"input" * 1000)
+                tls_sockets.half_close(peer)
+                return tls_sockets.read_all(peer)
 
-            assert await asyncio.to_thread(talk) == answer
-            assert await found.end() is StreamEnd.COMPLETE
-    assert troubles == []
+        assert await asyncio.to_thread(talk) == answer
+        assert await found.end() is StreamEnd.COMPLETE
 
 
 @pytest.mark.parametrize("is_two_way", [True, False])
@@ -94,23 +86,18 @@ async def test_a_flood_of_lines_arrives_whole_with_its_end(authority, monkeypatc
                 time.sleep(0.001)  # so that all there is has been read
         tls_sockets.half_close(peer)
 
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), flood) as (
-        port,
-        troubles,
-    ):
-        async with relay(authority, port, is_two_way=is_two_way) as found:
+    async with relay(authority, flood, is_two_way=is_two_way) as found:
 
-            def talk() -> bytes:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    heard = peer.recv(1000)
-                    time.sleep(0.1)
-                    heard += tls_sockets.read_all(peer)
-                    tls_sockets.half_close(peer)
-                    return heard
+        def talk() -> bytes:
+            with found.dial() as peer:
+                heard = peer.recv(1000)
+                time.sleep(0.1)
+                heard += tls_sockets.read_all(peer)
+                tls_sockets.half_close(peer)
+                return heard
 
-            assert await asyncio.to_thread(talk) == b"".join(lines)
-            assert await found.end() is StreamEnd.COMPLETE
-    assert troubles == []
+        assert await asyncio.to_thread(talk) == b"".join(lines)
+        assert await found.end() is StreamEnd.COMPLETE
     assert any(rests)
 
 
@@ -122,23 +109,20 @@ async def test_input_goes_on_after_output_has_ended(authority):
         tls_sockets.half_close(peer)
         heard.put(tls_sockets.read_all(peer))
 
-    context = tls_sockets.server_context(authority, "127.0.0.1")
-    with tls_sockets.serving(context, end_first) as (port, troubles):
-        async with relay(authority, port) as found:
+    async with relay(authority, end_first) as found:
 
-            def talk() -> None:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    assert tls_sockets.read_all(peer) == b""
-                    peer.sendall(b"late input" * 200_000)
-                    tls_sockets.half_close(peer)
-                    with contextlib.suppress(OSError):
-                        peer.recv(1)
+        def talk() -> None:
+            with found.dial() as peer:
+                assert tls_sockets.read_all(peer) == b""
+                peer.sendall(b"late input" * 200_000)
+                tls_sockets.half_close(peer)
+                with contextlib.suppress(OSError):
+                    peer.recv(1)
 
-            await asyncio.to_thread(talk)
-            assert await found.end() is StreamEnd.COMPLETE
-            late = await asyncio.to_thread(heard.get, timeout=tls_sockets.PATIENCE_SECONDS)
-            assert late == b"late input" * 200_000
-    assert troubles == []
+        await asyncio.to_thread(talk)
+        assert await found.end() is StreamEnd.COMPLETE
+        late = await asyncio.to_thread(heard.get, timeout=tls_sockets.PATIENCE_SECONDS)
+        assert late == b"late input" * 200_000
 
 
 @pytest.mark.parametrize("is_two_way", [True, False])
@@ -154,27 +138,17 @@ async def test_a_reader_that_stops_holds_back_the_writer(authority, is_two_way):
             sent[0] += len(block)
         tls_sockets.half_close(peer)
 
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), flood) as (
-        port,
-        troubles,
-    ):
-        async with relay(authority, port, is_two_way=is_two_way) as found:
-            peer = await asyncio.to_thread(
-                tls_sockets.dial,
-                found.port,
-                tls_sockets.client_context(authority),
-                receive_buffer=65536,
-            )
-            with peer:
-                before = -1
-                while before != sent[0]:  # until the writer stands still
-                    before = sent[0]
-                    await asyncio.sleep(0.5)
-                assert 0 < before < total // 2
-                assert found.callers[0].unsent_bytes <= MOST_UNSENT
-                assert len(await asyncio.to_thread(tls_sockets.read_all, peer)) == total
-            assert await found.end() is StreamEnd.COMPLETE
-    assert troubles == []
+    async with relay(authority, flood, is_two_way=is_two_way) as found:
+        peer = await asyncio.to_thread(found.dial, receive_buffer=65536)
+        with peer:
+            before = -1
+            while before != sent[0]:  # until the writer stands still
+                before = sent[0]
+                await asyncio.sleep(0.5)
+            assert 0 < before < total // 2
+            assert found.callers[0].unsent_bytes <= MOST_UNSENT
+            assert len(await asyncio.to_thread(tls_sockets.read_all, peer)) == total
+        assert await found.end() is StreamEnd.COMPLETE
 
 
 async def test_two_that_do_not_read_hold_each_other_back(authority):
@@ -187,29 +161,20 @@ async def test_two_that_do_not_read_hold_each_other_back(authority):
                 peer.sendall(b"x" * 65536)
                 sent[way] += 65536
 
-    serving = tls_sockets.serving(
-        tls_sockets.server_context(authority, "127.0.0.1"), lambda peer: flood(peer, 0)
-    )
-    with serving as (port, _):
-        async with relay(authority, port) as found:
-            peer = await asyncio.to_thread(
-                tls_sockets.dial,
-                found.port,
-                tls_sockets.client_context(authority),
-                receive_buffer=65536,
-            )
-            with peer:
-                writer = threading.Thread(target=flood, args=(peer, 1), daemon=True)
-                writer.start()
-                before = [-1, -1]
-                while before != sent or not all(sent):
-                    before = list(sent)
-                    await asyncio.sleep(0.5)
-                caller, kubelet = found.callers[0], found.kubelets[0]
-                assert 0 < caller.unsent_bytes + kubelet.unsent_bytes <= 256 * 1024
-                socket.socket.shutdown(peer, socket.SHUT_RDWR)
-                await asyncio.to_thread(writer.join)
-            await found.end()
+    async with relay(authority, lambda peer: flood(peer, 0), ignores_troubles=True) as found:
+        peer = await asyncio.to_thread(found.dial, receive_buffer=65536)
+        with peer:
+            writer = threading.Thread(target=flood, args=(peer, 1), daemon=True)
+            writer.start()
+            before = [-1, -1]
+            while before != sent or not all(sent):
+                before = list(sent)
+                await asyncio.sleep(0.5)
+            caller, kubelet = found.callers[0], found.kubelets[0]
+            assert 0 < caller.unsent_bytes + kubelet.unsent_bytes <= 256 * 1024
+            socket.socket.shutdown(peer, socket.SHUT_RDWR)
+            await asyncio.to_thread(writer.join)
+        await found.end()
 
 
 async def test_who_ends_a_log_unread_leaves_nothing(authority, monkeypatch):
@@ -221,24 +186,15 @@ async def test_who_ends_a_log_unread_leaves_nothing(authority, monkeypatch):
             while True:
                 peer.sendall(b"x" * 65536)
 
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), flood) as (
-        port,
-        _,
-    ):
-        async with relay(authority, port, is_two_way=False) as found:
-            peer = await asyncio.to_thread(
-                tls_sockets.dial,
-                found.port,
-                tls_sockets.client_context(authority),
-                receive_buffer=65536,
-            )
-            with peer:
-                await eventually(lambda: found.callers and found.callers[0].unsent_bytes > 0)
-                with contextlib.suppress(ssl.SSLError):  # of what comes in behind the goodbye
-                    await asyncio.to_thread(tls_sockets.half_close, peer)
-                assert await found.end() is StreamEnd.CALLER_GONE
-                await eventually(lambda: found.callers[0].is_lost)
-                await eventually(lambda: found.callers[0].unsent_bytes == 0)
+    async with relay(authority, flood, is_two_way=False, ignores_troubles=True) as found:
+        peer = await asyncio.to_thread(found.dial, receive_buffer=65536)
+        with peer:
+            await eventually(lambda: found.callers and found.callers[0].unsent_bytes > 0)
+            with contextlib.suppress(ssl.SSLError):  # of what comes in behind the goodbye
+                await asyncio.to_thread(tls_sockets.half_close, peer)
+            assert await found.end() is StreamEnd.CALLER_GONE
+            await eventually(lambda: found.callers[0].is_lost)
+            await eventually(lambda: found.callers[0].unsent_bytes == 0)
 
 
 async def test_who_talks_behind_a_request_for_a_log_is_let_go(authority):
@@ -248,20 +204,16 @@ async def test_who_talks_behind_a_request_for_a_log_is_let_go(authority):
         with contextlib.suppress(OSError):
             tls_sockets.read_all(peer)
 
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), stay_silent) as (
-        port,
-        _,
-    ):
-        async with relay(authority, port, is_two_way=False) as found:
+    async with relay(authority, stay_silent, is_two_way=False, ignores_troubles=True) as found:
 
-            def talk() -> None:
-                context = tls_sockets.client_context(authority)
-                with tls_sockets.dial(found.port, context) as peer, contextlib.suppress(OSError):
-                    peer.sendall(b"x" * pumps.MAX_DROPPED_CALLER_BYTES + b"x")
-                    tls_sockets.read_all(peer)
+        def talk() -> None:
+            context = tls_sockets.client_context(authority)
+            with tls_sockets.dial(found.port, context) as peer, contextlib.suppress(OSError):
+                peer.sendall(b"x" * pumps.MAX_DROPPED_CALLER_BYTES + b"x")
+                tls_sockets.read_all(peer)
 
-            await asyncio.to_thread(talk)
-            assert await found.end() is StreamEnd.CALLER_GONE
+        await asyncio.to_thread(talk)
+        assert await found.end() is StreamEnd.CALLER_GONE
 
 
 async def test_a_log_ends_at_once_when_its_reader_has_gone(authority):
@@ -274,20 +226,18 @@ async def test_a_log_ends_at_once_when_its_reader_has_gone(authority):
             peer.recv(1)
         loop.call_soon_threadsafe(ended.set)
 
-    context = tls_sockets.server_context(authority, "127.0.0.1")
-    with tls_sockets.serving(context, stay_silent) as (port, _):
-        async with relay(authority, port, is_two_way=False) as found:
+    async with relay(authority, stay_silent, is_two_way=False, ignores_troubles=True) as found:
 
-            def leave() -> None:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    peer.sendall(b"not for the kubelet")
-                    tls_sockets.half_close(peer)
+        def leave() -> None:
+            with found.dial() as peer:
+                peer.sendall(b"not for the kubelet")
+                tls_sockets.half_close(peer)
 
-            await asyncio.to_thread(leave)
-            assert await found.end() is StreamEnd.CALLER_GONE
-            assert found.pumps[0].bytes_up == 0
-            async with asyncio.timeout(tls_sockets.PATIENCE_SECONDS):
-                await ended.wait()
+        await asyncio.to_thread(leave)
+        assert await found.end() is StreamEnd.CALLER_GONE
+        assert found.pumps[0].bytes_up == 0
+        async with asyncio.timeout(tls_sockets.PATIENCE_SECONDS):
+            await ended.wait()
 
 
 async def test_a_log_is_over_with_its_last_byte(authority):
@@ -298,19 +248,15 @@ async def test_a_log_is_over_with_its_last_byte(authority):
         tls_sockets.half_close(peer)
         wait_for_end(peer)
 
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), speak) as (
-        port,
-        _,
-    ):
-        async with relay(authority, port, is_two_way=False, deadlines=RelayDeadlines()) as found:
-            peer = await asyncio.to_thread(
-                tls_sockets.dial, found.port, tls_sockets.client_context(authority)
-            )
-            with peer:
-                heard = await asyncio.to_thread(tls_sockets.read_all, peer)
-                assert heard == b"all of it" * 30_000
-                async with asyncio.timeout(5):
-                    assert await found.end() is StreamEnd.COMPLETE
+    async with relay(
+        authority, speak, is_two_way=False, deadlines=RelayDeadlines(), ignores_troubles=True
+    ) as found:
+        peer = await asyncio.to_thread(found.dial)
+        with peer:
+            heard = await asyncio.to_thread(tls_sockets.read_all, peer)
+            assert heard == b"all of it" * 30_000
+            async with asyncio.timeout(5):
+                assert await found.end() is StreamEnd.COMPLETE
 
 
 async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
@@ -321,22 +267,18 @@ async def test_a_kubelet_that_breaks_off_is_not_an_orderly_end(authority):
         time.sleep(0.2)
         tls_sockets.reset(peer)
 
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), break_off) as (
-        port,
-        _,
-    ):
-        async with relay(authority, port) as found:
+    async with relay(authority, break_off, ignores_troubles=True) as found:
 
-            def talk() -> bytes:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    heard = tls_sockets.read_until(peer, b"half a li")
-                    peer.suppress_ragged_eofs = False
-                    with pytest.raises(ssl.SSLEOFError):
-                        peer.recv(1)
-                    return heard
+        def talk() -> bytes:
+            with found.dial() as peer:
+                heard = tls_sockets.read_until(peer, b"half a li")
+                peer.suppress_ragged_eofs = False
+                with pytest.raises(ssl.SSLEOFError):
+                    peer.recv(1)
+                return heard
 
-            assert await asyncio.to_thread(talk) == b"half a li"
-            assert await found.end() is StreamEnd.KUBELET_LOST
+        assert await asyncio.to_thread(talk) == b"half a li"
+        assert await found.end() is StreamEnd.KUBELET_LOST
 
 
 async def test_who_still_sends_is_not_reset_under_the_last_words_of_a_kubelet(authority):
@@ -349,27 +291,23 @@ async def test_who_still_sends_is_not_reset_under_the_last_words_of_a_kubelet(au
         peer.sendall(last)
         tls_sockets.reset(peer)
 
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), break_off) as (
-        port,
-        _,
-    ):
-        async with relay(authority, port) as found:
-            is_over = threading.Event()
+    async with relay(authority, break_off, ignores_troubles=True) as found:
+        is_over = threading.Event()
 
-            def talk() -> bytes:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    peer.sendall(b"x")
-                    assert is_over.wait(tls_sockets.PATIENCE_SECONDS)
-                    for _ in range(100):
-                        peer.sendall(b"more" * 4096)
-                        time.sleep(0.001)
-                    return tls_sockets.read_until(peer, last)
+        def talk() -> bytes:
+            with found.dial() as peer:
+                peer.sendall(b"x")
+                assert is_over.wait(tls_sockets.PATIENCE_SECONDS)
+                for _ in range(100):
+                    peer.sendall(b"more" * 4096)
+                    time.sleep(0.001)
+                return tls_sockets.read_until(peer, last)
 
-            heard = asyncio.create_task(asyncio.to_thread(talk))
-            await eventually(lambda: found.kubelets and found.kubelets[0].is_lost)
-            is_over.set()
-            assert await heard == last
-            assert await found.end() is StreamEnd.KUBELET_LOST
+        heard = asyncio.create_task(asyncio.to_thread(talk))
+        await eventually(lambda: found.kubelets and found.kubelets[0].is_lost)
+        is_over.set()
+        assert await heard == last
+        assert await found.end() is StreamEnd.KUBELET_LOST
 
 
 async def test_one_who_is_cut_off_and_goes_on_is_let_go_at_last(authority, monkeypatch):
@@ -381,13 +319,10 @@ async def test_one_who_is_cut_off_and_goes_on_is_let_go_at_last(authority, monke
             while True:
                 peer.sendall(b"more" * 4096)
 
-    with tls_sockets.serving(
-        tls_sockets.server_context(authority, "127.0.0.1"), tls_sockets.reset
-    ) as (port, _):
-        async with relay(authority, port) as found:
-            with pytest.raises(OSError, match=r"(?i)reset|pipe|eof"):
-                await asyncio.to_thread(go_on, found.port)
-            assert await found.end() is StreamEnd.KUBELET_LOST
+    async with relay(authority, tls_sockets.reset, ignores_troubles=True) as found:
+        with pytest.raises(OSError, match=r"(?i)reset|pipe|eof"):
+            await asyncio.to_thread(go_on, found.port)
+        assert await found.end() is StreamEnd.KUBELET_LOST
 
 
 @pytest.mark.parametrize(
@@ -401,21 +336,18 @@ async def test_a_reset_may_answer_a_close(authority, monkeypatch, closing_second
         assert tls_sockets.read_all(peer) == b"exit"
         tls_sockets.reset(peer)
 
-    context = tls_sockets.server_context(authority, "127.0.0.1")
-    with tls_sockets.serving(context, reset_at_the_end) as (port, troubles):
-        async with relay(authority, port) as found:
+    async with relay(authority, reset_at_the_end) as found:
 
-            def talk() -> None:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    peer.sendall(b"exit")
-                    tls_sockets.half_close(peer)
-                    peer.suppress_ragged_eofs = False
-                    with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
-                        peer.recv(1)
+        def talk() -> None:
+            with found.dial() as peer:
+                peer.sendall(b"exit")
+                tls_sockets.half_close(peer)
+                peer.suppress_ragged_eofs = False
+                with pytest.raises((ssl.SSLEOFError, ConnectionResetError)):
+                    peer.recv(1)
 
-            await asyncio.to_thread(talk)
-            assert await found.end() is end
-    assert troubles == []
+        await asyncio.to_thread(talk)
+        assert await found.end() is end
 
 
 async def test_who_pings_and_reads_late_gets_all_of_it(authority):
@@ -426,25 +358,21 @@ async def test_who_pings_and_reads_late_gets_all_of_it(authority):
         peer.sendall(answer)
         tls_sockets.half_close(peer)
 
-    with tls_sockets.serving(tls_sockets.server_context(authority, "127.0.0.1"), say_it_and_go) as (
-        port,
-        _,
-    ):
-        async with relay(authority, port) as found:
+    async with relay(authority, say_it_and_go, ignores_troubles=True) as found:
 
-            def ping_and_read() -> bytes:
-                context = tls_sockets.client_context(authority)
-                with tls_sockets.dial(found.port, context, receive_buffer=65536) as peer:
-                    for _ in range(10):
-                        time.sleep(0.1)
-                        peer.sendall(b"ping")
-                    heard = tls_sockets.read_all(peer)
-                    tls_sockets.half_close(peer)
-                    return heard
+        def ping_and_read() -> bytes:
+            context = tls_sockets.client_context(authority)
+            with tls_sockets.dial(found.port, context, receive_buffer=65536) as peer:
+                for _ in range(10):
+                    time.sleep(0.1)
+                    peer.sendall(b"ping")
+                heard = tls_sockets.read_all(peer)
+                tls_sockets.half_close(peer)
+                return heard
 
-            assert await asyncio.to_thread(ping_and_read) == answer
-            assert await found.end() is StreamEnd.COMPLETE
-            assert found.kubelets[0].is_lost
+        assert await asyncio.to_thread(ping_and_read) == answer
+        assert await found.end() is StreamEnd.COMPLETE
+        assert found.kubelets[0].is_lost
 
 
 async def test_who_has_heard_all_may_break_off_first(authority):
@@ -455,15 +383,12 @@ async def test_who_has_heard_all_may_break_off_first(authority):
         time.sleep(0.1)
         tls_sockets.half_close(peer)
 
-    context = tls_sockets.server_context(authority, "127.0.0.1")
-    with tls_sockets.serving(context, end_a_moment_later) as (port, troubles):
-        async with relay(authority, port) as found:
+    async with relay(authority, end_a_moment_later) as found:
 
-            def hear_and_break_off() -> None:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    tls_sockets.read_until(peer, b"exit code 0")
-                    tls_sockets.reset(peer)
+        def hear_and_break_off() -> None:
+            with found.dial() as peer:
+                tls_sockets.read_until(peer, b"exit code 0")
+                tls_sockets.reset(peer)
 
-            await asyncio.to_thread(hear_and_break_off)
-            assert await found.end() is StreamEnd.COMPLETE
-    assert troubles == []
+        await asyncio.to_thread(hear_and_break_off)
+        assert await found.end() is StreamEnd.COMPLETE

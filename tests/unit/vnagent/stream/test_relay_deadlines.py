@@ -22,59 +22,51 @@ from vnagent.stream.stream_states import StreamEnd
 )
 async def test_deadlines_end_a_stream(authority, deadlines, end):
     """A stream on which nothing moves, or that is too old, is ended on both sides."""
-    context = tls_sockets.server_context(authority, "127.0.0.1")
-    with tls_sockets.serving(context, wait_for_end) as (port, _):
-        async with relay(authority, port, deadlines=deadlines) as found:
+    async with relay(authority, wait_for_end, deadlines=deadlines, ignores_troubles=True) as found:
 
-            def wait() -> None:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    wait_for_end(peer)
+        def wait() -> None:
+            with found.dial() as peer:
+                wait_for_end(peer)
 
-            await asyncio.to_thread(wait)
-            assert await found.end() is end
+        await asyncio.to_thread(wait)
+        assert await found.end() is end
 
 
 async def test_a_moving_stream_is_not_idle(authority):
     """REL-95: the idle deadline counts from the last byte, and a log may be followed for a day."""
     assert RelayDeadlines().total_seconds >= 24 * 3600
     deadlines = RelayDeadlines(idle_seconds=0.5, check_seconds=0.05)
-    context = tls_sockets.server_context(authority, "127.0.0.1")
-    with tls_sockets.serving(context, echo) as (port, troubles):
-        async with relay(authority, port, deadlines=deadlines) as found:
+    async with relay(authority, echo, deadlines=deadlines) as found:
 
-            def talk() -> None:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    for _ in range(8):
-                        peer.sendall(b".")
-                        assert peer.recv(1) == b"."
-                        time.sleep(0.15)
-                    tls_sockets.half_close(peer)
-                    tls_sockets.read_all(peer)
+        def talk() -> None:
+            with found.dial() as peer:
+                for _ in range(8):
+                    peer.sendall(b".")
+                    assert peer.recv(1) == b"."
+                    time.sleep(0.15)
+                tls_sockets.half_close(peer)
+                tls_sockets.read_all(peer)
 
-            await asyncio.to_thread(talk)
-            assert await found.end() is StreamEnd.COMPLETE
-    assert troubles == []
+        await asyncio.to_thread(talk)
+        assert await found.end() is StreamEnd.COMPLETE
 
 
 async def test_half_a_connection_does_not_stay_for_hours(authority):
     """After one direction has ended, the short deadline counts."""
     deadlines = RelayDeadlines(idle_seconds=60, linger_seconds=0.2, check_seconds=0.05)
-    context = tls_sockets.server_context(authority, "127.0.0.1")
-
     over = threading.Event()
 
     def never_end(peer: ssl.SSLSocket) -> None:
         tls_sockets.read_all(peer)
         over.wait(tls_sockets.PATIENCE_SECONDS)
 
-    with tls_sockets.serving(context, never_end) as (port, _):
-        async with relay(authority, port, deadlines=deadlines) as found:
+    async with relay(authority, never_end, deadlines=deadlines, ignores_troubles=True) as found:
 
-            def talk() -> None:
-                with tls_sockets.dial(found.port, tls_sockets.client_context(authority)) as peer:
-                    tls_sockets.half_close(peer)
-                    wait_for_end(peer)
+        def talk() -> None:
+            with found.dial() as peer:
+                tls_sockets.half_close(peer)
+                wait_for_end(peer)
 
-            await asyncio.to_thread(talk)
-            assert await found.end() is StreamEnd.IDLE
-            over.set()
+        await asyncio.to_thread(talk)
+        assert await found.end() is StreamEnd.IDLE
+        over.set()
