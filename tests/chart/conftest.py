@@ -1,6 +1,5 @@
 """A real API server with the chart installed by helm, for the tests of what servers make of it."""
 
-import asyncio
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
 from pathlib import Path
@@ -10,7 +9,7 @@ import pytest
 from kubeio.api.client import Client
 from tenancy.resources import NAMESPACES
 from tests.chart.gate import AdmissionStage, root, space, tenant, token
-from tests.support.controlplane import LocalControlPlane
+from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.helm import CHART, NAMESPACE, RELEASE, helm
 
 
@@ -32,14 +31,13 @@ class ChartApiServer:
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChartApiServer]:
     folder = tmp_path_factory.mktemp("chart")
     plane = LocalControlPlane(folder, name="chart")
-    asyncio.run(plane.start())
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_bytes(plane.kubeconfig())
-    kubeconfig.chmod(0o600)
-    running = ChartApiServer(plane=plane, kubeconfig=kubeconfig)
-    running.helm("install", RELEASE, str(CHART), "--create-namespace")
-    yield running
-    asyncio.run(plane.stop())
+    with serving(plane):
+        kubeconfig = folder / "kubeconfig"
+        kubeconfig.write_bytes(plane.kubeconfig())
+        kubeconfig.chmod(0o600)
+        running = ChartApiServer(plane=plane, kubeconfig=kubeconfig)
+        running.helm("install", RELEASE, str(CHART), "--create-namespace")
+        yield running
 
 
 @pytest.fixture

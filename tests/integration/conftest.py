@@ -6,13 +6,12 @@ Tests must not collide in them: use `fresh_namespace` and generated names.
 
 from __future__ import annotations
 
-import asyncio
 from collections.abc import Iterator
 from pathlib import Path
 
 import pytest
 
-from tests.support.controlplane import LocalControlPlane
+from tests.support.controlplane import LocalControlPlane, serving
 
 HERE = Path(__file__).parent
 
@@ -40,6 +39,5 @@ def _serving(
     factory: pytest.TempPathFactory, name: str, service_range: str
 ) -> Iterator[LocalControlPlane]:
     plane = LocalControlPlane(factory.mktemp(name), name=name, service_range=service_range)
-    asyncio.run(plane.start())
-    yield plane
-    asyncio.run(plane.stop())
+    with serving(plane):
+        yield plane

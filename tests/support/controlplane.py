@@ -18,8 +18,8 @@ import asyncio
 import base64
 import json
 import shutil
-from collections.abc import AsyncIterator, Mapping, Sequence
-from contextlib import asynccontextmanager
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterator, Mapping, Sequence
+from contextlib import asynccontextmanager, contextmanager
 from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any, NamedTuple
@@ -56,6 +56,31 @@ class AuditMark(NamedTuple):
     """Where the log ended then, in bytes, in whole lines."""
     moment: str
     """When that was, as the log writes it."""
+
+
+@contextmanager
+def serving(
+    plane: LocalControlPlane,
+    furnish: Callable[[Client], Awaitable[None]] | None = None,
+    *,
+    begin: Callable[[LocalControlPlane], Awaitable[None]] | None = None,
+) -> Iterator[LocalControlPlane]:
+    """Run a control plane for the length of a block, in an event loop of its own.
+
+    `furnish` writes the first objects. `begin` starts the control plane in another way.
+    """
+
+    async def start() -> None:
+        await (plane.start() if begin is None else begin(plane))
+        if furnish is not None:
+            async with Client(plane.endpoint) as client:
+                await furnish(client)
+
+    try:
+        asyncio.run(start())
+        yield plane
+    finally:
+        asyncio.run(plane.stop())
 
 
 def client_pair(authority: trustme.CA, user: str, group: str) -> tuple[bytes, bytes]:

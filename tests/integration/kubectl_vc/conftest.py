@@ -30,7 +30,7 @@ from tenancy.resources import (
     SECRETS,
     VIRTUAL_CLUSTERS,
 )
-from tests.support.controlplane import LocalControlPlane
+from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.eventually import eventually
 from tests.support.names import fresh_namespace
 from tools.testbed import product
@@ -200,26 +200,23 @@ class UserTerminal:
 @pytest.fixture(scope="session")
 def plane_with_crds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """An API server with our kinds and one ClusterVersion."""
+
+    async def furnish(client: Client) -> None:
+        for path in sorted(CRDS.glob("*.yaml")):
+            body = yaml.safe_load(path.read_text())
+            await client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+        version = {
+            "apiVersion": CLUSTER_VERSIONS.api_version,
+            "kind": "ClusterVersion",
+            "metadata": {"name": VERSION},
+            "spec": {"kubernetesVersion": "1.36"},
+        }
+        await eventually(lambda: client.create(CLUSTER_VERSIONS, version))
+        await eventually(lambda: client.list(VIRTUAL_CLUSTERS))
+
     plane = LocalControlPlane(tmp_path_factory.mktemp("cli"), name="super")
-
-    async def begin() -> None:
-        await plane.start()
-        async with Client(plane.endpoint) as client:
-            for path in sorted(CRDS.glob("*.yaml")):
-                body = yaml.safe_load(path.read_text())
-                await client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
-            version = {
-                "apiVersion": CLUSTER_VERSIONS.api_version,
-                "kind": "ClusterVersion",
-                "metadata": {"name": VERSION},
-                "spec": {"kubernetesVersion": "1.36"},
-            }
-            await eventually(lambda: client.create(CLUSTER_VERSIONS, version))
-            await eventually(lambda: client.list(VIRTUAL_CLUSTERS))
-
-    asyncio.run(begin())
-    yield plane
-    asyncio.run(plane.stop())
+    with serving(plane, furnish):
+        yield plane
 
 
 @pytest.fixture

@@ -26,7 +26,7 @@ from tenancy.resources import (
     SUPER_CLUSTERS,
 )
 from tests.integration.kubectl_vc.conftest import UserTerminal
-from tests.support.controlplane import LocalControlPlane
+from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from vcmanager.targets.required_permissions import list_required
@@ -43,9 +43,8 @@ def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlan
         name="other",
         controllers=("serviceaccount-token-controller", "namespace-controller"),
     )
-    asyncio.run(made.start())
-    yield made
-    asyncio.run(made.stop())
+    with serving(made):
+        yield made
 
 
 @dataclass(kw_only=True)

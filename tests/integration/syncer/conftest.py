@@ -24,7 +24,7 @@ from tests.integration.syncer.planes import (
     tenant_plane,
 )
 from tests.integration.syncer.world import LINGER, SyncerWorld, names_of_others
-from tests.support.controlplane import LocalControlPlane
+from tests.support.controlplane import LocalControlPlane, serving
 
 
 @pytest.fixture(autouse=True)
@@ -36,9 +36,8 @@ def _short_linger(monkeypatch: pytest.MonkeyPatch) -> None:
 def super_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """A super cluster without nodes."""
     plane = super_plane_of(tmp_path_factory.mktemp("super"))
-    asyncio.run(begin_super(plane))
-    yield plane
-    asyncio.run(plane.stop())
+    with serving(plane, begin=begin_super):
+        yield plane
 
 
 @pytest.fixture(scope="session")
@@ -58,9 +57,8 @@ def definitions(super_plane: LocalControlPlane) -> Mapping[str, Any]:
 def shared_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
     """The tenant of all tests that leave its store alone."""
     plane = tenant_plane(tmp_path_factory.mktemp("tenant"), "tenant")
-    asyncio.run(begin_tenant(plane))
-    yield plane
-    asyncio.run(plane.stop())
+    with serving(plane, begin=begin_tenant):
+        yield plane
 
 
 @pytest.fixture(scope="session")

@@ -5,7 +5,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import contextlib
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
@@ -28,7 +27,7 @@ from tenancy.resources import (
 from tests.integration.syncer.objects import running_status
 from tests.integration.syncer.rights import grant
 from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld
-from tests.support.controlplane import ACCOUNTS, LocalControlPlane
+from tests.support.controlplane import ACCOUNTS, LocalControlPlane, serving
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tests.support.own_address import OWN
@@ -50,16 +49,8 @@ def plane_of(folder: Path) -> LocalControlPlane:
 
 def running(folder: Path) -> Iterator[LocalControlPlane]:
     """Run another cluster, in which the syncer may do what the role for targets says."""
-    plane = plane_of(folder)
-
-    async def start() -> None:
-        await plane.start()
-        async with Client(plane.endpoint) as client:
-            await grant(client, TARGET_RBAC_RULES)
-
-    asyncio.run(start())
-    yield plane
-    asyncio.run(plane.stop())
+    with serving(plane_of(folder), lambda client: grant(client, TARGET_RBAC_RULES)) as plane:
+        yield plane
 
 
 @dataclass(kw_only=True)

@@ -21,7 +21,7 @@ from tests.integration.syncer.far import TargetWorld, far_of
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import begin_tenant, declare, tenant_plane
 from tests.integration.syncer.world import SYNCER, SyncerWorld, names_of_others
-from tests.support.controlplane import LocalControlPlane
+from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.eventually import eventually
 from tests.support.own_address import needs_address
 
@@ -48,9 +48,8 @@ def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControl
     """A tenant whose API server taints no new nodes, as the product's do not."""
     args = {"disable-admission-plugins": "TaintNodesByCondition"}
     plane = tenant_plane(tmp_path_factory.mktemp("split"), "split", SLICE_OF_ITS_OWN, api_args=args)
-    asyncio.run(begin_tenant(plane))
-    yield plane
-    asyncio.run(plane.stop())
+    with serving(plane, begin=begin_tenant):
+        yield plane
 
 
 @pytest.fixture(scope="module")

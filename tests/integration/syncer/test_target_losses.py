@@ -35,7 +35,7 @@ from tests.integration.syncer.test_seats import (
     why,
 )
 from tests.integration.syncer.test_withdrawn import is_gone, run_pods
-from tests.support.controlplane import LocalControlPlane
+from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.doubles import ObservedDoubles, observe
 from tests.support.eventually import eventually
 from tests.support.own_address import needs_address
@@ -61,9 +61,8 @@ def own_plane(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControl
         api_args=args,
         controllers=EVICTION,
     )
-    asyncio.run(begin_tenant(plane))
-    yield plane
-    asyncio.run(plane.stop())
+    with serving(plane, begin=begin_tenant):
+        yield plane
 
 
 def replica_set(name: str, **spec: Any) -> Object:

@@ -22,7 +22,7 @@ from kubeio.api.event_recorder import EventRecorder
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import Result
 from tenancy import names, resources
-from tests.support.controlplane import LocalControlPlane
+from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.processes import free_port
 from vcmanager.rbac import RBAC_RULES
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
@@ -66,17 +66,8 @@ def installed(folder: Path) -> Iterator[LocalControlPlane]:
         audit=True,
         controllers=CONTROLLERS,
     )
-
-    async def start() -> None:
-        await made.start()
-        async with Client(made.endpoint) as client:
-            await _install(client)
-
-    asyncio.run(start())
-    try:
+    with serving(made, _install):
         yield made
-    finally:
-        asyncio.run(made.stop())
 
 
 @pytest.fixture(scope="session")
@@ -88,9 +79,8 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPla
         service_range="10.96.0.0/16",
         controllers=("serviceaccount-controller",),
     )
-    asyncio.run(made.start())
-    yield made
-    asyncio.run(made.stop())
+    with serving(made):
+        yield made
 
 
 async def _install(client: Client) -> None:

@@ -4,7 +4,6 @@ machine that is not loopback.
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import json
 from collections.abc import AsyncIterator, Iterator
@@ -22,7 +21,7 @@ from kubeio.api.client import Client
 from tenancy import ownership, resources, super_clusters, wellknown
 from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import NAMESPACE, ManagerStage
-from tests.support.controlplane import LocalControlPlane
+from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from tests.support.own_address import OWN, needs_address
@@ -50,15 +49,8 @@ def second(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPla
         audit=True,
         api_args={"bind-address": "0.0.0.0"},  # noqa: S104 - to be reached by another address
     )
-
-    async def start() -> None:
-        await made.start()
-        async with Client(made.endpoint) as client:
-            await _furnish(client)
-
-    asyncio.run(start())
-    yield made
-    asyncio.run(made.stop())
+    with serving(made, _furnish):
+        yield made
 
 
 async def _furnish(client: Client) -> None:
