@@ -76,3 +76,34 @@ def test_nothing_of_ours_unpacks_an_archive(component):
     assert paths
     for path in paths:
         assert not unpackers(path.read_text()), path
+
+
+@pytest.mark.parametrize(
+    ("folder", "forbidden"),
+    [
+        ("tests/support", ("bench", "tests.chaos", "tests.integration", "tests.node")),
+        ("tests/chaos", ("bench",)),
+        ("tests/chaos/memory", ("tests.chaos.processes",)),
+        ("tests/chaos/processes", ("tests.chaos.memory",)),
+    ],
+)
+def test_test_support_imports_nothing_of_its_users(folder, forbidden):
+    """`bench` and both drivers of `tests/chaos` import test support, never the reverse."""
+    paths = sorted((ROOT / folder).rglob("*.py"))
+    assert paths
+    for path in paths:
+        names = {f"{name}." for name in imported(path.read_text())}
+        used = [name for name in names if name.startswith(tuple(f"{each}." for each in forbidden))]
+        assert not used, path
+
+
+def imported(text: str) -> set[str]:
+    """Return the modules that a module's text imports."""
+    found: set[str] = set()
+    for node in ast.walk(ast.parse(text)):
+        match node:
+            case ast.Import(names=names):
+                found |= {alias.name for alias in names}
+            case ast.ImportFrom(module=str(module), names=names):
+                found |= {module, *(f"{module}.{alias.name}" for alias in names)}
+    return found
