@@ -265,7 +265,7 @@ def policies_select_every_namespace(stack: contextlib.ExitStack) -> None:
 
 def slices_stay_above(stack: contextlib.ExitStack) -> None:
     """Endpoints that somebody wrote by hand do not go down."""
-    _changed_row(stack, ENDPOINT_SLICES, wants=lambda *_: False)
+    _changed_row(stack, ENDPOINT_SLICES, is_wanted=lambda *_: False)
 
 
 def tokens_are_not_renewed(stack: contextlib.ExitStack) -> None:
