@@ -54,7 +54,7 @@ QUERY = re.compile(r"[A-Za-z0-9._~%+&=-]*")
 class RecordingTransport:
     """Stands where a channel is: what arrives is known, what is written is kept."""
 
-    unsent_bytes = unheard_bytes = 0
+    unsent_bytes = unacknowledged_bytes = 0
     is_lost = has_ended = False
 
     def __init__(self, arrived: bytes) -> None:
