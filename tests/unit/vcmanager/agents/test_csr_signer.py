@@ -6,15 +6,13 @@ import pytest
 from cryptography import x509
 from cryptography.hazmat.primitives import hashes, serialization
 from cryptography.hazmat.primitives.asymmetric import ec, rsa
-from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
+from cryptography.x509.oid import NameOID
 
 from kubeio.controller.worker import RequeueAfter
 from tenancy import wellknown
-from tests.support.vcmanager.factories import NOW, RecordingClient, fake_means
+from tests.support.vcmanager.factories import RecordingClient, fake_means
 from vcmanager.agents import csr_signer
 from vcmanager.agents.csr_signer import CsrApproval, CsrDenial, CsrPending
-from vcmanager.pki import authority, requests
-from vcmanager.pki.requests import InvalidCsrError
 from vcmanager.runtime.keys import ReconcileKey
 
 KEY = ec.generate_private_key(ec.SECP256R1())
@@ -199,19 +197,6 @@ def test_a_weak_key_is_refused():
     )
 
 
-def test_a_request_signed_by_another_key_is_refused():
-    good, other = csr(address(IP)), csr(address(IP), key=ec.generate_private_key(ec.SECP256R1()))
-    der = x509.load_pem_x509_csr(good)
-    forged = der.public_bytes(serialization.Encoding.DER).replace(
-        der.signature, x509.load_pem_x509_csr(other).signature[: len(der.signature)]
-    )
-    body = b"-----BEGIN CERTIFICATE REQUEST-----\n%s\n-----END CERTIFICATE REQUEST-----\n" % (
-        base64.encodebytes(forged).strip()
-    )
-    with pytest.raises(InvalidCsrError):
-        requests.read_names(body)
-
-
 @pytest.mark.parametrize(
     ("seconds", "days"), [(None, 90), (86400, 1), (86400 * 90, 90), (86400 * 9000, 90)]
 )
@@ -227,21 +212,3 @@ def test_both_addresses_of_a_pod_are_its_own():
         IP,
         "fd00::9",
     )
-
-
-def test_a_certificate_takes_nothing_of_the_request_but_its_key():
-    issuer = authority.make_authority("agents", now=NOW)
-    made = x509.load_pem_x509_certificate(
-        requests.sign_request(
-            issuer,
-            csr(address(IP), common_name="system:masters"),
-            common_name="vn-agent",
-            addresses=[IP],
-            lifetime=timedelta(days=90),
-            now=NOW,
-        )
-    )
-    assert made.subject.rfc4514_string() == "CN=vn-agent"
-    usages = made.extensions.get_extension_for_class(x509.ExtendedKeyUsage).value
-    assert list(usages) == [ExtendedKeyUsageOID.SERVER_AUTH]
-    assert made.public_key() == KEY.public_key()

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 from typing import Any
 
@@ -208,21 +207,6 @@ async def test_another_cluster_is_named_in_a_field_until_it_is_gone(monkeypatch,
     await super_cluster.reconcile_super_cluster(means, KEY)
     (status,) = [each["status"] for each in client.bodies if "status" in each]
     assert "observedIdentity" not in status
-
-
-@pytest.mark.parametrize(
-    ("address", "words"),
-    [("127.0.1.1", "loopback"), ("169.254.169.254", "link-local"), ("10.0.0.5", "")],
-)
-async def test_a_name_is_looked_up_before_it_is_dialled(monkeypatch, address, words):
-    async def resolve(*_: Any, **__: Any) -> list[Any]:
-        return [(2, 1, 6, "", (address, 6443))]
-
-    monkeypatch.undo()
-    monkeypatch.setattr(asyncio.get_running_loop(), "getaddrinfo", resolve)
-    problem = await probe.check_server_is_remote("https://c2.example.org:6443")
-    assert (words in problem) is True
-    assert bool(problem) is bool(words)
 
 
 def _authority() -> str:
