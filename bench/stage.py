@@ -25,9 +25,9 @@ from tests.support.declared_tenants import (
     UNUSED,
     TenantServer,
     declare,
-    grant,
     install,
 )
+from tests.support.grants import grant
 from tests.support.load_shapes import LoadShape
 from tests.support.processes import ProgramProcess
 from tools.testbed import binaries

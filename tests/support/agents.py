@@ -24,6 +24,7 @@ import yaml
 
 from tenancy import agent_permissions, names, wellknown
 from tenancy.agent_permissions import AgentPermissions
+from tests.support import grants
 from tests.support.kubectl import KubectlRunner
 from tests.support.processes import ProgramProcess, free_port
 from vcmanager.pki.authority import CertificateSubject, KeyPair, make_authority, make_leaf
@@ -228,7 +229,13 @@ def start_agent(
 
 def _make_account(below: KubectlRunner, folder: Path) -> None:
     """Make the agent's account as the chart does, and a token of it."""
-    subject = {"kind": "ServiceAccount", "name": "agent", "namespace": SPACE}
+    account = grants.build_account("agent", SPACE)
+    document = {
+        "apiGroups": [""],
+        "resources": ["configmaps"],
+        "resourceNames": [wellknown.AGENT_ACCESS],
+        "verbs": ["get", "watch"],
+    }
     below.apply(
         {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": SPACE}},
         {
@@ -236,50 +243,8 @@ def _make_account(below: KubectlRunner, folder: Path) -> None:
             "kind": "ServiceAccount",
             "metadata": {"name": "agent", "namespace": SPACE},
         },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": SPACE},
-            "rules": [
-                {
-                    "apiGroups": [row.group],
-                    "resources": list(row.resources),
-                    "verbs": list(row.verbs),
-                }
-                for row in RBAC_RULES
-            ],
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": SPACE},
-            "roleRef": {
-                "apiGroup": "rbac.authorization.k8s.io",
-                "kind": "ClusterRole",
-                "name": SPACE,
-            },
-            "subjects": [subject],
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "Role",
-            "metadata": {"name": SPACE, "namespace": SPACE},
-            "rules": [
-                {
-                    "apiGroups": [""],
-                    "resources": ["configmaps"],
-                    "resourceNames": [wellknown.AGENT_ACCESS],
-                    "verbs": ["get", "watch"],
-                }
-            ],
-        },
-        {
-            "apiVersion": "rbac.authorization.k8s.io/v1",
-            "kind": "RoleBinding",
-            "metadata": {"name": SPACE, "namespace": SPACE},
-            "roleRef": {"apiGroup": "rbac.authorization.k8s.io", "kind": "Role", "name": SPACE},
-            "subjects": [subject],
-        },
+        *grants.build_grant(grants.build_rules(RBAC_RULES), account, name=SPACE),
+        *grants.build_grant([document], account, name=SPACE, namespace=SPACE),
     )
     token = below.run("create", "token", "agent", "-n", SPACE, "--duration=2h")
     write(folder / "token", token.encode())

@@ -4,7 +4,7 @@ Owns the CRDs, the syncer's rights, the admission policy, VirtualClusters and th
 have our form and upstream's form, so that another syncer finds its own. Must not know loads.
 """
 
-from collections.abc import Mapping, Sequence
+from collections.abc import Mapping
 from dataclasses import dataclass
 
 import yaml
@@ -14,19 +14,15 @@ from kubeio.api.client import Client
 from syncer.rbac import SUPER_RBAC_RULES
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.rbac import RbacRule
 from tenancy.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
     CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
     SECRETS,
     VIRTUAL_CLUSTERS,
-    Resource,
 )
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
-from tests.support.helm import render
+from tests.support.grants import grant, guard
 from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
@@ -42,7 +38,6 @@ UNUSED = (
     "resource.k8s.io/v1",
 )
 """API groups that a tenant's API server does not serve in a measurement."""
-_RBAC = "rbac.authorization.k8s.io"
 
 
 @dataclass(frozen=True, kw_only=True)
@@ -65,44 +60,8 @@ async def install(below: Client, user: str, *, gate: bool) -> None:
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
     await below.create(NAMESPACES, space)
     if gate:
-        await _guard(below)
+        await guard(below)
     await eventually(lambda: below.list(VIRTUAL_CLUSTERS), within=30)
-
-
-async def _guard(below: Client) -> None:
-    for body in render("--show-only", "templates/syncer-policy.yaml"):
-        kind = body["kind"]
-        plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}s"
-        resource = Resource("admissionregistration.k8s.io", "v1", plural, kind, namespaced=False)
-        await below.create(resource, body)
-
-
-async def grant(client: Client, rows: Sequence[RbacRule], user: str) -> None:
-    """Grant a user exactly the rights of a table."""
-    rules = [
-        {
-            "apiGroups": [row.group],
-            "resources": list(row.resources),
-            "verbs": list(row.verbs),
-            **({"resourceNames": list(row.names)} if row.names else {}),
-        }
-        for row in rows
-    ]
-    role = {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRole",
-        "metadata": {"name": "syncer"},
-        "rules": rules,
-    }
-    binding = {
-        "apiVersion": f"{_RBAC}/v1",
-        "kind": "ClusterRoleBinding",
-        "metadata": {"name": "syncer"},
-        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": "syncer"},
-        "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": user}],
-    }
-    await client.create(CLUSTER_ROLES, role)
-    await client.create(CLUSTER_ROLE_BINDINGS, binding)
 
 
 async def declare(

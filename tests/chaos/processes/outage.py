@@ -31,8 +31,8 @@ from tests.chaos.processes.tasks import ended
 from tests.integration.syncer.far import NODE, TargetWorld, has_node, plane_of
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import SYNCER
-from tests.support.declared_tenants import grant
 from tests.support.doubles import ObservedDoubles, observe
+from tests.support.grants import grant
 
 if TYPE_CHECKING:
     from tests.chaos.processes.stage import DrillStage

@@ -35,8 +35,9 @@ from tests.chaos.processes.sides import SYNCED, DrillTenant
 from tests.chaos.processes.tasks import ended
 from tests.support import kwok_nodes
 from tests.support.controlplane import LocalControlPlane
-from tests.support.declared_tenants import HOME, SUPER_SYNCER, UNUSED, enlist, grant, install
+from tests.support.declared_tenants import HOME, SUPER_SYNCER, UNUSED, enlist, install
 from tests.support.eventually import eventually
+from tests.support.grants import grant
 from tests.support.memapi.clusters import service_range
 
 NODE_COUNT = 2

@@ -22,6 +22,7 @@ from kubeio.api.event_recorder import EventRecorder
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import Result
 from tenancy import names, resources
+from tests.support import grants
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.processes import free_port
 from vcmanager.rbac import RBAC_RULES
@@ -104,26 +105,9 @@ async def _install(client: Client) -> None:
         "conditions": [{"type": "Ready", "status": "True"}],
     }
     await client.patch(resources.NODES, "node-1", {"status": status}, subresource="status")
-    for kind, namespaced in (("ClusterRole", False), ("Role", True)):
-        rules = [
-            {
-                "apiGroups": [row.group],
-                "resources": list(row.resources),
-                "verbs": list(row.verbs),
-                **({"resourceNames": list(row.names)} if row.names else {}),
-            }
-            for row in RBAC_RULES
-            if row.namespaced is namespaced
-        ]
-        metadata = {"name": USER, **({"namespace": NAMESPACE} if namespaced else {})}
-        role = resources.ROLES if namespaced else resources.CLUSTER_ROLES
-        binding = resources.ROLE_BINDINGS if namespaced else resources.CLUSTER_ROLE_BINDINGS
-        await client.create(role, {"metadata": metadata, "rules": rules})
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": kind, "name": USER}
-        subject = {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": USER}
-        await client.create(
-            binding, {"metadata": metadata, "roleRef": reference, "subjects": [subject]}
-        )
+    for namespace in ("", NAMESPACE):
+        rows = [row for row in RBAC_RULES if row.namespaced is bool(namespace)]
+        await grants.grant(client, rows, USER, namespace=namespace)
 
 
 def cluster_version(name: str, **spec: Any) -> Object:

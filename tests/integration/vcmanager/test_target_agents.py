@@ -26,7 +26,7 @@ from tenancy import agent_permissions, resources, wellknown
 from tenancy.super_clusters import AccessMode
 from tests.integration.vcmanager.conftest import NAMESPACE
 from tests.integration.vcmanager.test_targets import TwoClusterStage, second, yard  # noqa: F401 - fixtures
-from tests.support import tls_sockets
+from tests.support import grants, tls_sockets
 from tests.support.eventually import eventually
 from tests.support.own_address import OWN, needs_address
 from tests.support.processes import ProgramProcess, free_port
@@ -343,26 +343,10 @@ async def furnish(there: Client, kubelet: FakeKubelet, registration: str) -> Non
 async def home_token(scene: JoinedTarget) -> bytes:
     """Give the agents' account at home what the chart does, and return a token of it."""
     admin = scene.yard.stage.admin
-    for namespaced in (False, True):
-        rows = [row for row in TARGET_HOME_RBAC_RULES if row.namespaced is namespaced]
-        rules = [
-            {
-                "apiGroups": [row.group],
-                "resources": list(row.resources),
-                "verbs": list(row.verbs),
-                **({"resourceNames": list(row.names)} if row.names else {}),
-            }
-            for row in rows
-        ]
-        role = resources.ROLES if namespaced else resources.CLUSTER_ROLES
-        binding = resources.ROLE_BINDINGS if namespaced else resources.CLUSTER_ROLE_BINDINGS
-        metadata = {"name": ACCOUNT, **({"namespace": NAMESPACE} if namespaced else {})}
-        head = {"apiVersion": "rbac.authorization.k8s.io/v1", "metadata": metadata}
-        await admin.apply(role, {**head, "kind": role.kind, "rules": rules}, field_manager="test")
-        reference = {"apiGroup": "rbac.authorization.k8s.io", "kind": role.kind, "name": ACCOUNT}
-        subject = {"kind": "ServiceAccount", "name": ACCOUNT, "namespace": NAMESPACE}
-        body = {**head, "kind": binding.kind, "roleRef": reference, "subjects": [subject]}
-        await admin.apply(binding, body, field_manager="test")
+    account = grants.build_account(ACCOUNT, NAMESPACE)
+    for namespace in ("", NAMESPACE):
+        rows = [row for row in TARGET_HOME_RBAC_RULES if row.namespaced is bool(namespace)]
+        await grants.grant(admin, rows, account, namespace=namespace)
     body = {
         "apiVersion": "v1",
         "kind": "ConfigMap",

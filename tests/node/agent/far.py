@@ -13,6 +13,7 @@ import pytest
 
 from tenancy import wellknown
 from tests.node.agent.rig import AgentRig, patch_node
+from tests.support import grants
 from tests.support.agents import SPACE, address_toward, api_flags, is_ready, start_agent, write
 from tests.support.kubectl import until
 from tests.support.processes import free_port
@@ -67,33 +68,14 @@ def _make_account(rig: AgentRig) -> None:
     """Make an account that may do nothing toward kubelets, and a token of it."""
     rows = [row for row in RBAC_RULES if row.enabled_by is None or "apiserver" in row.enabled_by[1]]
     rows += [row for row in RBAC_RULES if row.resources == ("events",)]
-    group = "rbac.authorization.k8s.io"
+    account = grants.build_account("far", SPACE)
     rig.super_kubectl.apply(
         {
             "apiVersion": "v1",
             "kind": "ServiceAccount",
             "metadata": {"name": "far", "namespace": SPACE},
         },
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "ClusterRole",
-            "metadata": {"name": NAME},
-            "rules": [
-                {
-                    "apiGroups": [row.group],
-                    "resources": list(row.resources),
-                    "verbs": list(row.verbs),
-                }
-                for row in rows
-            ],
-        },
-        {
-            "apiVersion": f"{group}/v1",
-            "kind": "ClusterRoleBinding",
-            "metadata": {"name": NAME},
-            "roleRef": {"apiGroup": group, "kind": "ClusterRole", "name": NAME},
-            "subjects": [{"kind": "ServiceAccount", "name": "far", "namespace": SPACE}],
-        },
+        *grants.build_grant(grants.build_rules(rows), account, name=NAME),
     )
     token = rig.super_kubectl.run("create", "token", "far", "-n", SPACE, "--duration=2h")
     write(rig.folder / "far-token", token.encode())
