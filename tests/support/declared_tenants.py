@@ -52,15 +52,20 @@ class TenantServer:
         return names.build_super_namespace(self.tenant.root, self.tenant.uid, namespace)
 
 
-async def install(below: Client, user: str, *, gate: bool) -> None:
-    """Install our kinds and the syncer's user in the super cluster."""
+async def install_crds(below: Client) -> None:
+    """Create our kinds."""
     for path in sorted(CRDS.glob("*.yaml")):
         await below.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(path.read_text()))
+
+
+async def install(below: Client, user: str, *, gate: bool) -> None:
+    """Install our kinds and the syncer's user in the super cluster."""
+    await install_crds(below)
     await grant(below, SUPER_RBAC_RULES, user)
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
     await below.create(NAMESPACES, space)
     if gate:
-        await guard(below)
+        await guard(below, user)
     await eventually(lambda: below.list(VIRTUAL_CLUSTERS), within=30)
 
 
@@ -90,6 +95,13 @@ async def enlist(
     uid = made["metadata"]["uid"]
     root = names.build_root_namespace("default", name, uid)
     tenant = Tenant(name=name, namespace="default", uid=uid, root=root)
+    await below.patch(
+        VIRTUAL_CLUSTERS,
+        name,
+        {"status": {"serviceCidr": service_range, "clusterNamespace": root, "phase": "Running"}},
+        namespace="default",
+        subresource="status",
+    )
     space = {
         "apiVersion": "v1",
         "kind": "Namespace",
@@ -98,13 +110,6 @@ async def enlist(
     await below.create(NAMESPACES, space)
     for user, kubeconfig in kubeconfigs.items():
         await below.create(SECRETS, _secret(tenant, user, kubeconfig))
-    await below.patch(
-        VIRTUAL_CLUSTERS,
-        name,
-        {"status": {"serviceCidr": service_range, "clusterNamespace": root, "phase": "Running"}},
-        namespace="default",
-        subresource="status",
-    )
     return tenant
 
 

@@ -25,17 +25,15 @@ from kubeio.api.client import Client
 from tenancy import names
 from tenancy.resources import (
     CLUSTER_VERSIONS,
-    CUSTOM_RESOURCE_DEFINITIONS,
     NAMESPACES,
     SECRETS,
     VIRTUAL_CLUSTERS,
 )
 from tests.support.controlplane import LocalControlPlane, serving
+from tests.support.declared_tenants import install_crds
 from tests.support.eventually import eventually
 from tests.support.names import fresh_namespace
-from tools.testbed import product
 
-CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 PROGRAM = Path(sys.executable).parent / "kubectl-vc"
 VERSION = "v1.36"
 
@@ -202,9 +200,7 @@ def plane_with_crds(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalC
     """An API server with our kinds and one ClusterVersion."""
 
     async def furnish(client: Client) -> None:
-        for path in sorted(CRDS.glob("*.yaml")):
-            body = yaml.safe_load(path.read_text())
-            await client.create(CUSTOM_RESOURCE_DEFINITIONS, body)
+        await install_crds(client)
         version = {
             "apiVersion": CLUSTER_VERSIONS.api_version,
             "kind": "ClusterVersion",

@@ -6,22 +6,17 @@ import contextlib
 from collections.abc import AsyncIterator, Mapping, Sequence
 from pathlib import Path
 
-import yaml
-
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
-from syncer.rbac import SUPER_RBAC_RULES, TENANT_RBAC_RULES
-from tenancy import names, ownership, wellknown
+from syncer.rbac import TENANT_RBAC_RULES
 from tenancy.ownership import Tenant
-from tenancy.resources import CUSTOM_RESOURCE_DEFINITIONS, NAMESPACES, SECRETS, VIRTUAL_CLUSTERS
-from tests.integration.syncer.rights import grant, guard
-from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld, names_of_others
+from tenancy.resources import VIRTUAL_CLUSTERS
+from tests.integration.syncer.rights import grant
+from tests.integration.syncer.world import SYNCER, SyncerWorld, names_of_others
+from tests.support import declared_tenants
 from tests.support.controlplane import ACCOUNTS, LocalControlPlane
-from tests.support.eventually import eventually
 from tests.support.names import fresh_name
-from tools.testbed import product
 
-CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
 SLICE = "10.96.8.0/22"
 _NAMESPACES = "namespace-controller"
 _ROOT_CA = "root-ca-certificate-publisher-controller"
@@ -68,13 +63,7 @@ async def begin_super(plane: LocalControlPlane) -> None:
     """Start a super cluster that knows our kinds and the syncer."""
     await plane.start()
     async with Client(plane.endpoint) as client:
-        for path in sorted(CRDS.glob("*.yaml")):
-            await client.create(CUSTOM_RESOURCE_DEFINITIONS, yaml.safe_load(path.read_text()))
-        await grant(client, SUPER_RBAC_RULES)
-        await guard(client)
-        space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
-        await client.create(NAMESPACES, space)
-        await eventually(lambda: client.list(VIRTUAL_CLUSTERS))
+        await declared_tenants.install(client, SYNCER, gate=True)
 
 
 async def begin_tenant(plane: LocalControlPlane) -> None:
@@ -88,46 +77,12 @@ async def declare(
     below: Client, plane: LocalControlPlane, *, name: str = "", service_cidr: str = SLICE
 ) -> Tenant:
     """Declare a VirtualCluster whose control plane is this one, as vc-manager leaves it."""
-    body = {
-        "apiVersion": VIRTUAL_CLUSTERS.api_version,
-        "kind": "VirtualCluster",
-        "metadata": {"name": name or fresh_name("vc"), "namespace": "default"},
-        "spec": {"clusterVersionName": "v1.36"},
-    }
-    made = await below.create(VIRTUAL_CLUSTERS, body)
-    metadata = made["metadata"]
-    await below.patch(
-        VIRTUAL_CLUSTERS,
-        metadata["name"],
-        {"status": {"serviceCidr": service_cidr}},
-        namespace="default",
-        subresource="status",
+    return await declared_tenants.enlist(
+        below,
+        {"syncer": plane.kubeconfig(SYNCER, group="")},
+        name=name or fresh_name("vc"),
+        service_range=service_cidr,
     )
-    root = names.build_root_namespace("default", metadata["name"], metadata["uid"])
-    tenant = Tenant(name=metadata["name"], namespace="default", uid=metadata["uid"], root=root)
-    space = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {"name": root, "labels": ownership.build_owner_labels(tenant, "")},
-    }
-    await below.create(NAMESPACES, space)
-    await below.create(
-        SECRETS,
-        {
-            "apiVersion": "v1",
-            "kind": "Secret",
-            "metadata": {
-                "name": "syncer-kubeconfig",
-                "namespace": root,
-                "labels": {
-                    **ownership.build_owner_labels(tenant, ""),
-                    wellknown.CREDENTIAL: wellknown.CREDENTIAL_SYNCER,
-                },
-            },
-            "stringData": {"syncer-kubeconfig": plane.kubeconfig(SYNCER, group="").decode()},
-        },
-    )
-    return tenant
 
 
 @contextlib.asynccontextmanager

@@ -1,4 +1,4 @@
-"""What the syncer may do in the tests' servers: the rights of its own tables, the chart's gate.
+"""Rights of the syncer in the servers of the tests: exactly those of its own tables.
 
 A missing verb, or a write outside of its tenants, fails a test by that.
 """
@@ -23,8 +23,3 @@ async def grant_lease(world: SyncerWorld) -> None:
     """Let the syncer have its Lease, as the chart does in the components' namespace."""
     rows = [row for row in SUPER_RBAC_RULES if row.namespaced]
     await grants.grant(world.below, rows, SYNCER, namespace=HOME)
-
-
-async def guard(client: Client) -> None:
-    """Put up the chart's gate for the syncer's user, so that a write it refuses fails here."""
-    await grants.guard(client, SYNCER)

@@ -14,7 +14,6 @@ from pathlib import Path
 from typing import Any
 
 import pytest
-import yaml
 
 from kubeio import Object, errors
 from kubeio.api.client import Client
@@ -24,6 +23,7 @@ from kubeio.controller.worker import Result
 from tenancy import names, resources
 from tests.support import grants
 from tests.support.controlplane import LocalControlPlane, serving
+from tests.support.declared_tenants import install_crds
 from tests.support.processes import free_port
 from vcmanager.rbac import RBAC_RULES
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
@@ -33,7 +33,6 @@ from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.runtime.options import OperatorSettings
 from vcmanager.targets.clients import TargetClientCache
 
-CRDS = Path(__file__).parents[3] / "charts" / "virtual-cluster" / "files" / "crds"
 NAMESPACE = "vc-manager"
 USER = "vc-manager"
 NODE_ADDRESS = "192.0.2.11"
@@ -85,9 +84,7 @@ def inside(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPla
 
 
 async def _install(client: Client) -> None:
-    for path in sorted(CRDS.glob("*.yaml")):
-        crd = yaml.safe_load(path.read_text())
-        await client.create(resources.CUSTOM_RESOURCE_DEFINITIONS, crd)
+    await install_crds(client)
     own = (resources.VIRTUAL_CLUSTERS, resources.CLUSTER_VERSIONS, resources.TENANT_POLICIES)
     for resource in own:
         for _ in range(200):
