@@ -55,6 +55,10 @@ async def _nothing(*_: Any, **__: Any) -> None:
     """Do nothing."""
 
 
+async def _no_keys(*_: Any) -> int:
+    return 0
+
+
 async def _done(*_: Any, **__: Any) -> Done:
     return Done()
 
@@ -155,8 +159,8 @@ def a_vanished_twin_is_not_looked_for(stack: contextlib.ExitStack) -> None:
 
 def failed_keys_are_dropped(stack: contextlib.ExitStack) -> None:
     """A key that failed is not tried again, and no patrol finds it."""
-    _put(stack, Resync, "resync_session", _nothing)
-    _put(stack, Worker, "_requeue_with_backoff", lambda *_: 0.0)
+    _put(stack, Resync, "resync_session", _no_keys)
+    _put(stack, Worker, "_requeue_with_backoff", lambda *_, **__: 0.0)
     _put(stack, Worker, "_handle_conflict", lambda *_: "conflict")
 
 
