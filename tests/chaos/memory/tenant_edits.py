@@ -18,7 +18,7 @@ from tenancy.resources import (
     STORAGE_CLASSES,
     Resource,
 )
-from tests.chaos.edits import NAMES, PLAIN, SPACES, data, grace, image, labels, pod, value
+from tests.chaos.edits import NAMES, PLAIN, SPACES, data, grace, image, labels, pod
 from tests.chaos.memory import tokens
 from tests.chaos.memory.kinds import OTHERS, MachineKind
 from tests.chaos.memory.shown import OWN_TAINT

@@ -58,8 +58,8 @@ async def test_ready_cluster_is_returned(wait):
 @pytest.mark.parametrize(
     ("states", "problem"),
     [
-        ([state(), None], "was deleted while it was set up"),
-        ([state(), state(READY, uid="another")], "was deleted while it was set up"),
+        ([state(), None], "was deleted before it was ready"),
+        ([state(), state(READY, uid="another")], "was deleted before it was ready"),
         ([state(wellknown.STALLED)], "cannot be set up: .*IsStalled"),
     ],
     ids=["deleted", "created again", "stalled"],
@@ -73,8 +73,8 @@ async def test_cluster_that_never_gets_ready(wait, states, problem):
     ("found", "problem"),
     [
         (state(**{ETCD: "ImagePullBackOff"}), "etcd: ImagePullBackOff"),
-        (state(ETCD), "the rest of it"),
-        (BODY, "vc-manager, which has not looked at it yet"),
+        (state(ETCD), "the remaining components"),
+        (BODY, "vc-manager, which has not processed it yet"),
     ],
     ids=["a blocked component", "no blocker", "no conditions"],
 )
@@ -91,5 +91,5 @@ async def test_deleted_cluster_ends_the_wait(wait, last):
 
 
 async def test_deletion_that_takes_too_long_names_what_remains(wait):
-    with pytest.raises(CliError, match=r"is not gone after 5\.0s: because of Deleting"):
+    with pytest.raises(CliError, match=r"is not deleted after 5\.0s: because of Deleting"):
         await wait(waiting.wait_deleted, state(**{READY: "Deleting"}), seconds=5.0)

@@ -56,7 +56,7 @@ async def test_plan_input_has_the_version_and_the_spec():
     ("listed", "text"),
     [
         ([{"metadata": {"name": "v1.36"}}, {"metadata": {"name": "v1.35"}}], "v1.35, v1.36"),
-        ([], "there is none at all"),
+        ([], "Create a ClusterVersion first"),
     ],
     ids=["others exist", "none exists"],
 )

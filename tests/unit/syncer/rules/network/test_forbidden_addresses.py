@@ -7,7 +7,7 @@ from syncer.rules.network import forbidden_addresses
 from tests.support.syncer.tenant_views import network_view, policy
 
 LOCAL = "is local to a machine"
-TAKEN = "belongs to what this cluster runs on"
+TAKEN = "belongs to the super cluster"
 NONE = "is no address"
 
 
