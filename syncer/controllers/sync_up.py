@@ -43,9 +43,11 @@ async def sync_up(
     own, live = tenant_x.decode(), session.sanitizer.sanitize_status(live)
     observed = ObservedTenantObject(tenant_x, own)
     body = kind.build_spec_up(own, live) if kind.build_spec_up is not None else None
-    is_just_changed = body is not None
+    is_just_changed = False
     if body is not None:
-        await write_tenant_object(kind, key, body, session, observed=observed)
+        # Without a version nothing was written, or another writer has changed the object as well.
+        version = await write_tenant_object(kind, key, body, session, observed=observed)
+        is_just_changed = bool(version)
     else:
         session.writer.clear_if_converged(key, TENANT_SIDE)
     build = kind.build_status_up

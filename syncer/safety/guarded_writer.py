@@ -66,7 +66,8 @@ class GuardedWriter:
     |---|---|---|---|---|
     | `create_twin` | | yes | yes | yes |
     | `update_twin` | yes | yes | yes | yes |
-    | `update_super_object`, `patch_super_object` | yes | yes | yes | |
+    | `update_super_object` | yes | yes | | |
+    | `patch_super_object` | yes | yes | yes | |
     | `create_super_object`, `replace_super_object` | | yes | yes | |
     | the same for a part, `patch_super_part` | | | yes | |
     | `delete_super_object` | | yes | if asked | |
@@ -259,12 +260,14 @@ class GuardedWriter:
     ) -> bool:
         """Replace an object that no tenant object describes. Returns False if that is parked.
 
-        `before` is the object for which the body was computed.
+        `before` is the object for which the body was computed. The hot loop guard counts repeated
+        differences only, because the contents may change as often as the tenant's Services.
         """
         if self.is_parked(scope, body, before):
             return False
         written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
-        self._record(ClusterSide.SUPER, scope.key, written)
+        version = written["metadata"]["resourceVersion"]
+        self._expectations.expect_update(ClusterSide.SUPER, scope.key, version)
         if (outcome := self._count(scope, body, before, written)) is not None:
             await self._report_parked(scope, outcome, resource, None)
         return True

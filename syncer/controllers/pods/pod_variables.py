@@ -50,7 +50,7 @@ def get_outdated_key(namespace: str, *, links: bool, session: Session) -> Key | 
         return None
     wanted = _build(key, session)
     is_own = session.tenant.owns({"annotations": entry.annotations})
-    if wanted is None or not is_own or _build_change(entry.decode(), wanted) is not None:
+    if wanted is None or not is_own or not _has_content(entry.decode(), wanted):
         return key
     memory.record_current(entry, variables)
     return None
@@ -136,6 +136,11 @@ def _build(key: Key, session: Session) -> Object | None:
     return service_variables.build_config_map(key.name, namespace, session.view, variables)
 
 
+def _has_content(live: Mapping[str, Any], wanted: Object) -> bool:
+    """Return True if the variables are the same. Labels of a webhook must not block a pod."""
+    return config_maps_secrets.has_same_content(live, wanted)
+
+
 def _build_change(live: Mapping[str, Any], wanted: Object) -> Object | None:
     return config_maps_secrets.build_replacement(live, wanted, CONFIG_MAPS.kind)
 
@@ -183,15 +188,17 @@ async def _update(key: Key, entry: Entry, wanted: Object, session: Session) -> R
         session.wake_waiters(key)
         return Done()
     if config_maps_secrets.is_fixed(live, wanted):
-        if not session.writer.is_parked(scope, body, live):
-            await _delete(key, entry, session)
+        await _delete(scope, entry, body, live, session)
         return Done()  # its end queues the key, which creates it again
     await session.writer.update_super_object(scope, CONFIG_MAPS, body, before=live)
     return Done()
 
 
-async def _delete(key: Key, entry: Entry, session: Session) -> None:
-    """Delete a ConfigMap that was made immutable."""
+async def _delete(
+    scope: WriteScope, entry: Entry, body: Object, live: Object, session: Session
+) -> None:
+    """Delete a ConfigMap that was made immutable, unless that is parked."""
+    key = scope.key
     target = DeleteTarget(
         key=key,
         resource=CONFIG_MAPS,
@@ -200,7 +207,9 @@ async def _delete(key: Key, entry: Entry, session: Session) -> None:
         has_tenant_twin=False,
     )
     with session.mark_leaving(key, entry):
-        await session.proven_deletes.delete_proven(target)
+        await session.proven_deletes.delete_unless_parked(
+            scope, target, body, before=live, tenant_x=None
+        )
 
 
 async def _report_name_taken(key: Key, session: Session) -> Result:

@@ -5,20 +5,27 @@ own source must exist before the claim is synced. A source is found by its name 
 namespace, where a foreign object may have that name.
 """
 
-from kubeio import Object
-from kubeio.cache.store import Entry
+import orjson
+
+from kubeio import Object, errors
+from kubeio.cache.store import Entry, parse_entry
 from kubeio.controller.worker import NotReadyYet, Result
 from syncer.controllers import adoption, sync_down, sync_up
 from syncer.controllers.sync_down import ObjectPair
 from syncer.controllers.sync_up import ObservedTenantObject
+from syncer.model import mirrored_kinds
 from syncer.model.keys import VOLUME, Key
 from syncer.model.references import ObjectReference
 from syncer.model.rejections import RejectedError
 from syncer.rules.registry import SyncedKind
-from syncer.rules.storage import claim_status, claims
+from syncer.rules.storage import claim_status, claims, reclaim_policies, volumes
+from syncer.rules.storage.reclaim_policies import ReclaimStep
 from syncer.tenants.session import Session
+from tenancy.resources import PERSISTENT_VOLUMES
 
 SOURCE_MISSING = "DataSourceMissing"
+VOLUME_RETRY_SECONDS = 1.0
+"""Retry interval in seconds of a deleted claim whose volume has an unwritten reclaim policy."""
 SOURCE_RETRY_SECONDS = 60.0
 """Retry interval in seconds for a missing source, if no event wakes the claim before."""
 
@@ -32,7 +39,37 @@ async def reconcile_claim(kind: SyncedKind, key: Key, session: Session) -> Resul
         verdict = await _prepare_claim(kind, pair, tenant_x, session)
         if verdict is not None:
             return verdict
+    if pair.super_x is not None and (tenant_x is None or tenant_x.deleting):
+        await _await_reclaim_policy(pair.super_x, session)
     return await sync_down.reconcile(kind, key, session)
+
+
+async def _await_reclaim_policy(super_x: Entry, session: Session) -> None:
+    """Raise NotReadyYet while a reclaim policy that the tenant set is not written to the volume.
+
+    Hazard: the volume of a deleted claim is read live in the tenant. Its event may come later than
+    the event of the claim. Then Delete would still apply, and the data would be lost.
+    """
+    name = volumes.get_recorded_volume_name(super_x)
+    shown_x = session.connection.home_cluster.volumes.get("", name) if name else None
+    if shown_x is None:
+        return
+    try:
+        live = await session.tenant_client.get(PERSISTENT_VOLUMES, name)
+    except errors.NotFound:
+        return
+    key, tenant_x = session.build_key(VOLUME, "", name), parse_entry(orjson.dumps(live))
+    step = reclaim_policies.decide_step(
+        live,
+        shown_x.decode(),
+        session.view.policy.storage.reclaim_policies,
+        session.synced_states.get_reclaim_policy(key),
+    )
+    if mirrored_kinds.is_own_mirror(tenant_x) and step is ReclaimStep.SYNC_DOWN:
+        session.queue.add(key, first=True)
+        raise NotReadyYet(
+            "the reclaim policy of its volume is not synced yet", VOLUME_RETRY_SECONDS
+        )
 
 
 async def _prepare_claim(

@@ -136,7 +136,11 @@ async def _sync_reclaim_policy(
         )
     elif step is ReclaimStep.REPORT_CHANGE:
         await session.event_recorder.record(
-            PERSISTENT_VOLUMES, tenant_x, reason=RECLAIM_POLICY_CHANGED, message=_CHANGED_MESSAGE
+            PERSISTENT_VOLUMES,
+            tenant_x,
+            reason=RECLAIM_POLICY_CHANGED,
+            message=_CHANGED_MESSAGE,
+            repeat_seconds=reverted_edits.REPEAT_SECONDS,
         )
     if step is not ReclaimStep.SYNC_DOWN:
         return step

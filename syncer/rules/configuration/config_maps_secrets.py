@@ -149,6 +149,14 @@ def build_replacement(live: Mapping[str, Any], twin: Object, kind: str) -> Objec
     return body
 
 
+def has_same_content(live: Mapping[str, Any], twin: Object) -> bool:
+    """Return whether both sides have the same values, as far as outlines show them."""
+    live, twin = cache_transforms.align(live, twin)
+    return not _fields_differ(
+        live, twin, *cache_transforms.VALUE_FIELDS, cache_transforms.CONTENT_DIGEST_FIELD
+    )
+
+
 def is_fixed(live: Mapping[str, Any], twin: Object) -> bool:
     """Return whether a live twin must be recreated, because it was made immutable."""
     if not live.get("immutable"):

@@ -14,9 +14,10 @@ from urllib.parse import urlsplit
 
 from kubeio import Object
 from kubeio.cache.store import Entry
+from syncer.model import object_meta
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS
 from syncer.model.tenant_view import API_SERVICE, TenantView
-from tenancy import names, ownership
+from tenancy import names, ownership, wellknown
 
 ServiceObject = Mapping[str, Any]
 EnvironmentVariables = dict[str, str]
@@ -58,9 +59,11 @@ def build_config_map(
             "name": name,
             "namespace": view.get_super_namespace(namespace.name),
             "labels": ownership.build_owner_labels(view.tenant, namespace.name),
-            "annotations": ownership.build_owner_annotations(
-                view.tenant, namespace.name, namespace.uid
-            ),
+            "annotations": {
+                **ownership.build_owner_annotations(view.tenant, namespace.name, namespace.uid),
+                # No key is the tenant's, so keys that a webhook adds are not removed.
+                wellknown.SYNCED_KEYS: object_meta.encode_keys((), ()),
+            },
         },
         **({"data": dict(variables)} if variables else {}),
     }

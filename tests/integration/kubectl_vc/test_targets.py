@@ -213,7 +213,7 @@ async def test_who_leaves_leaves_nothing(two: TwoClusterUser):
     assert secrets["items"] == []
     await eventually(lambda: _is_gone(two), within=30)
     again = await two.leave()
-    assert (again.code, f"there is no SuperCluster {two.name}" in again.err) == (1, True)
+    assert (again.code, f"SuperCluster {two.name} was not found" in again.err) == (1, True)
     assert (await two.leave("--ignore-not-found")).code == 0
 
 

@@ -171,7 +171,7 @@ async def test_another_address_is_denied_with_a_reason(agent: AgentCredential):
     async with await agent.client() as client:
         request = await agent.ask(client, "10.73.0.10")
     assert verdict(request) == "Denied"
-    assert "own addresses" in request["status"]["conditions"][0]["message"]
+    assert "only the addresses of the agent pod" in request["status"]["conditions"][0]["message"]
     assert "certificate" not in request["status"]
 
 

@@ -15,8 +15,8 @@ SHUTS = {"effect": "NoSchedule"}
     ("name", "spec", "words"),
     [
         ("c-x", {}, "needs a secretRef"),
-        ("home", {"secretRef": {"name": "x"}}, "must not have one"),
-        ("home", {"server": "https://x"}, "leave server and tlsServerName out"),
+        ("home", {"secretRef": {"name": "x"}}, "remove it from home"),
+        ("home", {"server": "https://x"}, "Remove server and tlsServerName"),
         ("a.b", {"secretRef": {"name": "x"}}, "must be a DNS label"),
         ("c-x", {"secretRef": {"name": "x"}, "server": "http://10.0.0.5"}, "https URL"),
         ("c-x", {"secretRef": {"name": "x"}, "server": "10.0.0.5:6443"}, "https URL"),

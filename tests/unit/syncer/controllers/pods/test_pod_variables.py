@@ -54,7 +54,10 @@ async def work(world: SessionWorld, name: str = names.SERVICE_VARIABLES) -> Any:
 def shown(world: SessionWorld, **fields: Any) -> None:
     """Have the last written ConfigMap in the cache and at the server."""
     body = {**world.below.bodies[-1], **fields}
-    version = {"resourceVersion": f"{next(VERSIONS) + 2000}"}
+    version = {
+        "resourceVersion": f"{next(VERSIONS) + 2000}",
+        "annotations": body["metadata"]["annotations"],
+    }
     name = body["metadata"]["name"]
     data = {key: body[key] for key in ("data", "immutable") if key in body}
     entry = world.super_has("ConfigMap", name, uid="web-uid", metadata=version, **data)

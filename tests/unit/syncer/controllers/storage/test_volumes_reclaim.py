@@ -7,9 +7,11 @@ from typing import Any
 import pytest
 
 from kubeio import errors
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import reverted_edits
-from syncer.controllers.storage import volumes
+from syncer.controllers.storage import claims, volumes
 from syncer.model.keys import VOLUME
+from syncer.rules import registry
 from tenancy import wellknown
 from tenancy.policies import StorageSpec, TenantPolicySpec
 from tests.support.syncer.sessions import SessionWorld, put
@@ -224,3 +226,31 @@ async def test_a_volume_that_was_never_shown_is_not_shown_once_released():
     scene.super_says("Retain", "Released")
     await volumes.reconcile_volume(scene.key, scene.world.session)
     assert scene.world.above.writes() == []
+
+
+@pytest.mark.parametrize(
+    ("allowed", "asked", "waits"),
+    [
+        (("Retain", "Delete"), "Retain", True),
+        (("Delete",), "Retain", False),  # the policy refuses it, and an Event says so
+        (("Retain", "Delete"), "Delete", False),
+    ],
+)
+async def test_a_claim_is_deleted_after_the_reclaim_policy_is_written(allowed, asked, waits):
+    """The edit of the volume has no event yet, but the deletion of the claim has."""
+    scene = Scene(allowed=allowed)
+    shown = await scene.sync()
+    spec = {**shown["spec"], "persistentVolumeReclaimPolicy": asked}
+    scene.world.above.has(VOLUME, "pv", {**shown, "spec": spec})
+    key = scene.world.key(CLAIM, "web", "c")
+    reconcile = claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, scene.world.session)
+    if waits:
+        with pytest.raises(NotReadyYet, match="reclaim policy"):
+            await reconcile
+        assert not scene.world.below.writes(CLAIM)
+        scene.set(asked)
+        await scene.sync()
+        assert scene.policies() == (asked, asked)
+        reconcile = claims.reconcile_claim(registry.KINDS_BY_NAME[CLAIM], key, scene.world.session)
+    await reconcile
+    assert scene.world.below.writes(CLAIM) == [("delete", CLAIM, "c")]
