@@ -257,7 +257,7 @@ async def test_both_shapes_at_once_make_neither_version_nor_tenant(desk: UserTer
     both = version(name, kubernetesVersion="1.36", etcd=bundle, apiServer=bundle)
     told = await refused(desk, desk.virtual_cluster(clusterVersionName=name), both)
     assert f"the ClusterVersion {name} is not valid: spec: the short form" in told
-    assert "remove one of the two" in told
+    assert "Remove one of the two" in told
 
 
 async def test_a_good_version_is_not_made_for_a_bad_tenant(desk: UserTerminal):
@@ -303,7 +303,7 @@ async def test_an_over_long_name_is_refused_with_the_number(desk: UserTerminal):
 
 async def test_the_flag_and_the_manifest_must_not_contradict(desk: UserTerminal):
     told = await refused(desk, desk.virtual_cluster(), flags=("-n", "default"))
-    assert f"metadata.namespace is {desk.namespace}, but -n says default" in told
+    assert f"metadata.namespace is {desk.namespace}, but -n is default" in told
 
 
 async def test_who_may_nothing_learns_what_to_ask_for(desk: UserTerminal):

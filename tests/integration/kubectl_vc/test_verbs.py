@@ -162,7 +162,7 @@ async def test_one_that_is_not_there_is_an_error(desk: UserTerminal):
     for verb in ("get", "kubeconfig", "delete", "confirm-deletes"):
         done = await desk.run(verb, "nope", "-n", desk.namespace)
         assert (done.code, done.out) == (1, "")
-        assert f"there is no VirtualCluster {desk.namespace}/nope" in done.err
+        assert f"VirtualCluster {desk.namespace}/nope was not found" in done.err
 
 
 async def test_a_kubeconfig_is_printed_or_written_privately(desk: UserTerminal):

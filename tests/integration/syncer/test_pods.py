@@ -221,7 +221,7 @@ async def test_a_twin_that_is_forced_away_takes_the_tenant_pod_with_a_word(
     events = (await synced.above.list(EVENTS, namespace=space))["items"]
     said = [item["message"] for item in events if item["reason"] == "SuperPodDeleted"]
     assert len(said) == 1
-    assert ("its controller" in said[0]) == has_controller
+    assert ("Its controller" in said[0]) == has_controller
 
 
 async def test_a_pod_that_its_node_evicted_stays_as_it_ended(synced: SyncerWorld):
