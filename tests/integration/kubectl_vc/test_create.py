@@ -176,7 +176,7 @@ async def test_a_failure_that_only_a_person_ends_ends_the_wait_after_its_grace(d
     done = await running.end(within=waiting.GRACE_SECONDS + 30)
     assert done.code == 1
     assert "cannot be set up: etcd: ImageNotFound: etcd:9: not found; push the image" in done.err
-    assert "Waiting longer does not help, but it stays" in done.err
+    assert "Waiting longer does not help. The VirtualCluster was not removed" in done.err
     told = [line for line in done.out.splitlines() if "waiting for etcd: ImageNotFound" in line]
     assert len(told) == 1
     assert desk.files() == {"vc.yaml"}
