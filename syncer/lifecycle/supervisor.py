@@ -69,13 +69,13 @@ class SupervisedLoop:
             self._changed.clear()
             try:
                 seconds = await step()
+                if seconds is None:
+                    return
+                if seconds > AT_ONCE:
+                    await pause(seconds)
             except MALFORMED_OBJECT_ERRORS as problem:  # otherwise it would end all other loops
                 _log.error("supervisor.stumbled", member=self._name, exc_info=problem)
-                seconds = self.get_retry_seconds()
-            if seconds is None:
-                return
-            if seconds > AT_ONCE:
-                await pause(seconds)
+                await self.wait_changed(self.get_retry_seconds())
 
     async def wait_changed(self, seconds: float = UNTIL_CHANGED) -> None:
         """Wait for a change or a timeout, whichever comes first. The change stays recorded."""
@@ -98,15 +98,18 @@ class SupervisedLoop:
     ) -> str:
         """Run a connection until it ends or `until` returns, then cancel both.
 
-        `beside` runs during the same time. `drain` is awaited before the cancellation. Returns the
-        reason of a failure, or an empty string. A stable connection resets the retry delay.
+        `beside` runs during the same time, and its failure ends the connection. `drain` is awaited
+        before the cancellation. Returns the reason of a failure, or an empty string. A stable
+        connection resets the retry delay.
         """
         began = asyncio.get_running_loop().time()
         others = [asyncio.ensure_future(beside)] if beside is not None else []
         running, watching = asyncio.ensure_future(connection), asyncio.ensure_future(until)
         tasks = (running, watching, *others)
         try:
-            await asyncio.wait((running, watching), return_when=asyncio.FIRST_COMPLETED)
+            while not (running.done() or watching.done() or any(map(_has_failed, others))):
+                pending = [task for task in tasks if not task.done()]
+                await asyncio.wait(pending, return_when=asyncio.FIRST_COMPLETED)
             if drain is not None:
                 await drain()
         finally:
@@ -115,7 +118,7 @@ class SupervisedLoop:
             await asyncio.wait(tasks)
         if asyncio.get_running_loop().time() - began >= STABLE_SECONDS:
             self._backoff.reset()
-        return self._describe_end(running)
+        return next(filter(None, map(self._describe_end, (running, *others))), "")
 
     def _describe_end(self, running: "asyncio.Future[None]") -> str:
         """Return why a connection failed, or an empty string if it was cancelled."""
@@ -129,6 +132,10 @@ class SupervisedLoop:
         if not isinstance(problem, errors.KubeError | NotReadyYet):
             _log.error("supervisor.crashed", member=self._name, exc_info=problem)
         return str(problem) or type(problem).__name__
+
+
+def _has_failed(task: "asyncio.Future[None]") -> bool:
+    return task.done() and not task.cancelled() and task.exception() is not None
 
 
 class Supervisor:

@@ -139,6 +139,41 @@ async def test_a_connection_ends_with_its_plan_after_it_was_drained():
     assert sorted(ended[1:]) == ["targets", "tenant"]
 
 
+async def test_a_failure_beside_a_connection_ends_it_with_its_reason():
+    async def fail() -> None:
+        await asyncio.sleep(0)
+        raise TypeError("a count is no number")
+
+    async with asyncio.timeout(5):
+        found = await create_loop().run_connection(
+            asyncio.Event().wait(), until=asyncio.Event().wait(), beside=fail()
+        )
+    assert found == "a count is no number"
+
+
+async def test_a_task_beside_a_connection_may_end_first():
+    found = await create_loop().run_connection(
+        asyncio.Event().wait(), until=asyncio.sleep(0.02), beside=asyncio.sleep(0)
+    )
+    assert found == ""
+
+
+async def test_a_malformed_object_in_a_pause_is_retried(monkeypatch: pytest.MonkeyPatch):
+    loop, turns = create_loop(), []
+    monkeypatch.setattr(loop, "get_retry_seconds", lambda: 0.01)
+
+    async def step() -> float | None:
+        turns.append(1)
+        return None if len(turns) > 1 else 5.0
+
+    async def pause(_: float) -> None:
+        raise TypeError("a count is no number")
+
+    async with asyncio.timeout(5):
+        await loop.run(step, pause=pause)
+    assert len(turns) == 2
+
+
 @pytest.mark.parametrize(("stable", "is_reset"), [(0.0, True), (60.0, False)])
 async def test_only_a_stable_connection_resets_the_retry_delay(
     monkeypatch: pytest.MonkeyPatch, stable: float, is_reset: bool
