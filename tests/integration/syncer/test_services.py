@@ -175,10 +175,11 @@ async def test_an_address_that_cannot_be_had_gets_an_event_and_no_twin(synced: S
     await eventually(lambda: synced.twin(SERVICES, space, "web"), within=30)
 
 
-async def test_an_unknown_annotation_holds_a_service(synced: SyncerWorld):
+async def test_an_unknown_annotation_holds_an_exposed_service(synced: SyncerWorld):
     space = await synced.namespace()
     held = service("web")
     held["metadata"]["annotations"] = {"cloud.example/internal": "true"}
+    held["spec"]["type"] = "NodePort"
     await synced.above.create(SERVICES, held, namespace=space)
     (told,) = await eventually(lambda: synced.events(space))
     assert "cloud.example/internal" in told["message"]

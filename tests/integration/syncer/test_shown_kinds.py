@@ -12,7 +12,7 @@ from msgspec import structs
 
 from kubeio import Object
 from syncer.handlers import dispatcher
-from syncer.model.keys import ASSIGNMENT, EVENT, TENANT_STATUS, TOKEN
+from syncer.model.keys import ASSIGNMENT, EVENT, SERVICE_VARIABLES, TENANT_STATUS, TOKEN
 from syncer.model.mirrored_kinds import MIRRORS_BY_KIND as MIRRORED
 from tenancy import wellknown
 from tenancy.policies import NodesSpec
@@ -33,6 +33,7 @@ APART = {
     TENANT_STATUS: "is not an object",
     ASSIGNMENT: "is where a pod runs, and no object: test_seats",
     TOKEN: "is a Secret below and nothing above: test_shown",
+    SERVICE_VARIABLES: "is a ConfigMap below and nothing above: test_services",
 }
 SHOWN_KINDS = sorted({*dispatcher._BY_KEY_KIND} - {*APART})
 
