@@ -50,8 +50,10 @@ def get_outdated_key(namespace: str, *, links: bool, session: Session) -> Key | 
         return None
     wanted = _build(key, session)
     is_own = session.tenant.owns({"annotations": entry.annotations})
-    if wanted is None or not is_own or not _has_content(entry.decode(), wanted):
+    if wanted is None or not is_own:
         return key
+    if not config_maps_secrets.has_same_content(entry.decode(), wanted):
+        return key  # other differences, such as a webhook's label, must not block a pod
     memory.record_current(entry, variables)
     return None
 
@@ -134,11 +136,6 @@ def _build(key: Key, session: Session) -> Object | None:
     links = key.name == names.SERVICE_VARIABLES
     variables = _list_variables(key.namespace, session, links=links)
     return service_variables.build_config_map(key.name, namespace, session.view, variables)
-
-
-def _has_content(live: Mapping[str, Any], wanted: Object) -> bool:
-    """Return True if the variables are the same. Labels of a webhook must not block a pod."""
-    return config_maps_secrets.has_same_content(live, wanted)
 
 
 def _build_change(live: Mapping[str, Any], wanted: Object) -> Object | None:

@@ -138,10 +138,7 @@ def build_replacement(live: Mapping[str, Any], twin: Object, kind: str) -> Objec
     there, wanted = live["metadata"], twin["metadata"]
     changes = object_meta.build_metadata_patch(kind, there, wanted)
     is_fixed_enough = live.get("immutable") or not twin.get("immutable")
-    is_same = not _fields_differ(
-        live, twin, *cache_transforms.VALUE_FIELDS, cache_transforms.CONTENT_DIGEST_FIELD
-    )
-    if is_same and is_fixed_enough and not changes:
+    if is_fixed_enough and not changes and _are_values_equal(live, twin):
         return None  # an immutable twin with the right content does no harm
     body = {**twin, "metadata": replace_update.build_metadata(there, wanted, changes)}
     if live.get("immutable"):
@@ -151,21 +148,14 @@ def build_replacement(live: Mapping[str, Any], twin: Object, kind: str) -> Objec
 
 def has_same_content(live: Mapping[str, Any], twin: Object) -> bool:
     """Return whether both sides have the same values, as far as outlines show them."""
-    live, twin = cache_transforms.align(live, twin)
-    return not _fields_differ(
-        live, twin, *cache_transforms.VALUE_FIELDS, cache_transforms.CONTENT_DIGEST_FIELD
-    )
+    return _are_values_equal(*cache_transforms.align(live, twin))
 
 
 def is_fixed(live: Mapping[str, Any], twin: Object) -> bool:
     """Return whether a live twin must be recreated, because it was made immutable."""
-    if not live.get("immutable"):
-        return False
-    live, twin = cache_transforms.align(live, twin)
-    return _fields_differ(
-        live, twin, *cache_transforms.VALUE_FIELDS, cache_transforms.CONTENT_DIGEST_FIELD
-    )
+    return bool(live.get("immutable")) and not has_same_content(live, twin)
 
 
-def _fields_differ(live: Mapping[str, Any], twin: Object, *fields: str) -> bool:
-    return any((live.get(field) or None) != (twin.get(field) or None) for field in fields)
+def _are_values_equal(live: Mapping[str, Any], twin: Mapping[str, Any]) -> bool:
+    fields = (*cache_transforms.VALUE_FIELDS, cache_transforms.CONTENT_DIGEST_FIELD)
+    return all((live.get(field) or None) == (twin.get(field) or None) for field in fields)
