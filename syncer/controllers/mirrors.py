@@ -20,8 +20,8 @@ from syncer.model import diff, mirrored_kinds
 from syncer.model.keys import Key
 from syncer.model.mirrored_kinds import ComparedShape
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import TENANT_SIDE
 from syncer.tenants.session import Session
 from tenancy.resources import Resource
 
@@ -78,7 +78,7 @@ async def write_mirror(
 
 def record_current(key: Key, wanted: Object, tenant_x: Entry, session: Session) -> None:
     """Record that a shown object is as wanted."""
-    session.writer.clear_if_converged(key, TENANT_SIDE)
+    session.parked.clear_if_converged(key, TENANT_SIDE)
     if not session.synced_states.has(key):
         session.synced_states.record(key, wanted, tenant_x.resource_version)
 
@@ -128,7 +128,7 @@ def must_leave_unchanged(key: Key, wanted: Object, tenant_x: Entry, session: Ses
     """Return True if a shown object stays as it is because its write is parked."""
     own = tenant_x.decode()
     body = mirrored_kinds.build_replacement(own, wanted)
-    return session.writer.is_parked(WriteScope(key, TENANT_SIDE), body, own)
+    return session.parked.has(WriteScope(key, TENANT_SIDE), body, own)
 
 
 async def _create_mirror(resource: Resource, key: Key, wanted: Object, session: Session) -> Result:

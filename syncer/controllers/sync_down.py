@@ -40,8 +40,8 @@ from syncer.model.rejections import (
 from syncer.rules.configuration import cache_transforms
 from syncer.rules.registry import SyncedKind, UpdateMethod
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import SUPER_SIDE
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 
@@ -375,7 +375,7 @@ async def update_twin(
     """Write the differences to the twin. Returns True if there were any."""
     body = kind.change(live, twin)
     if body is None:
-        session.writer.clear_if_converged(key, SUPER_SIDE)
+        session.parked.clear_if_converged(key, SUPER_SIDE)
         return False
     written = await session.writer.update_twin(
         WriteScope(key, SUPER_SIDE),

@@ -18,8 +18,8 @@ from syncer.rules import status_ownership
 from syncer.rules.registry import SyncDirection, SyncedKind
 from syncer.rules.status_ownership import STATUS_OWNERS
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import TENANT_SIDE
 from syncer.tenants.session import Session
 
 
@@ -49,7 +49,7 @@ async def sync_up(
         version = await write_tenant_object(kind, key, body, session, observed=observed)
         is_just_changed = bool(version)
     else:
-        session.writer.clear_if_converged(key, TENANT_SIDE)
+        session.parked.clear_if_converged(key, TENANT_SIDE)
     build = kind.build_status_up
     if build is None:
         return
@@ -88,7 +88,7 @@ async def write_status(
     """
     states, entry = session.synced_states, observed.entry
     if body is None:
-        session.writer.clear_if_converged(key, TENANT_SIDE, STATUS)
+        session.parked.clear_if_converged(key, TENANT_SIDE, STATUS)
         if not states.has(key, STATUS):
             states.record(key, build_wanted(), entry.resource_version, STATUS)
         states.record_condition_types(key, types)
@@ -136,7 +136,7 @@ async def write_tenant_object(
     list, so a condition that another writer has just added would be lost.
     """
     scope, before = WriteScope(key, TENANT_SIDE, subresource), observed and observed.body
-    if before is not None and session.writer.is_parked(scope, body, before):
+    if before is not None and session.parked.has(scope, body, before):
         return ""
     state = session.synced_states.forget_part(key, subresource)
     has_conditions = status_ownership.CONDITIONS in (body.get("status") or {})

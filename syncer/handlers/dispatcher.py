@@ -39,7 +39,6 @@ from syncer.model.keys import (
     Key,
 )
 from syncer.model.mirrored_kinds import MIRRORS
-from syncer.rules import registry
 from syncer.rules.registry import KeyReconciler, SyncedKind
 from syncer.tenants.session import Session, Sessions
 from syncer.tenants.target_session import TargetSession
@@ -103,7 +102,7 @@ class Dispatcher:
         finally:
             session.keys_in_work.finish()
             if session.expectations.finish_key(key):
-                sync_down.enqueue(registry.KINDS_BY_NAME[key.kind], key, session)
+                sync_down.enqueue(session.kinds[key.kind], key, session)
         session.metrics.clear_suspicion(key)
         if isinstance(verdict, Done):
             session.synced_states.pop_deletion(key)  # the object is not shown any longer
@@ -123,7 +122,7 @@ async def _reconcile_in_target(key: Key, session: TargetSession) -> Result:
 
 
 def _reconcile_kind(key: Key, session: Session) -> Awaitable[Result]:
-    kind = registry.KINDS_BY_NAME[key.kind]
+    kind = session.kinds[key.kind]
     return _BY_RECONCILER[kind.reconciler](kind, key, session)
 
 

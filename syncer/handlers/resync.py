@@ -29,7 +29,6 @@ from syncer.model.keys import (
 from syncer.model.mirrored_kinds import MIRRORS_BY_KIND
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, ForbiddenObjectError, RejectedError
 from syncer.placement.assignments import UNASSIGNED
-from syncer.rules import registry
 from syncer.rules.pods import ephemeral_containers, lifecycle, pod_facts, pod_status, resize
 from syncer.rules.pods.lifecycle import PodStep
 from syncer.rules.registry import KeyReconciler, SyncedKind
@@ -100,7 +99,7 @@ def has_work(key: Key, session: Session) -> bool:
     """Return True if a key has work. Keys with timers and the few mirrored kinds always count."""
     if key.kind in _ALWAYS_COMPARED or key.kind in MIRRORS_BY_KIND:
         return True  # they read caches only and write on a difference
-    kind = registry.KINDS_BY_NAME.get(key.kind)
+    kind = session.kinds.get(key.kind)
     if kind is None:
         return False
     pair = sync_down.read_pair(kind, key, session)

@@ -16,7 +16,6 @@ from syncer.handlers.tenant_events import TenantEvents, index_pod
 from syncer.model.keys import ASSIGNMENT, NODE, Key
 from syncer.model.pod_index import get_node
 from syncer.placement.assignments import UNASSIGNED
-from syncer.rules import registry
 from syncer.rules.placement import target_node
 from syncer.tenants.connection import TenantConnection
 from syncer.tenants.session import Session
@@ -75,7 +74,7 @@ class SplitTenantEvents(TenantEvents):
             UNASSIGNED,
         ):
             return False
-        return sync_down.read_pair(registry.KINDS_BY_NAME[key.kind], key, session).super_x is None
+        return sync_down.read_pair(session.kinds[key.kind], key, session).super_x is None
 
     def _handle_deleted(self, key: Key, old: Entry | None, *, live: bool) -> None:
         if key.kind == "Service" and old is not None:

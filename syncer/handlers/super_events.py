@@ -16,7 +16,7 @@ from syncer.handlers import dependents, predicates
 from syncer.handlers.tenant_events import is_spec_changed, suspect_drift
 from syncer.model.keys import EVENT, TOKEN, Key
 from syncer.model.references import is_reserved_name, list_references
-from syncer.rules import events, registry
+from syncer.rules import events
 from syncer.rules.configuration import service_variables
 from syncer.rules.disruption_budgets import BUDGET
 from syncer.rules.pods import pod_facts
@@ -59,11 +59,7 @@ class SuperEvents:
                 session.lost_twins.clear_vanished_twin(key)
             elif old is not None:
                 self._handle_deleted(session, key, old, kind=kind, live=live)
-                if (
-                    news is EventOrigin.FOREIGN
-                    and kind in registry.KINDS_BY_NAME
-                    and not old.deleting
-                ):
+                if news is EventOrigin.FOREIGN and kind in session.kinds and not old.deleting:
                     session.lost_twins.record_vanished_twin(key, old.key)  # or lost its labels
             if kind == "Pod":
                 self.handle_pod(session, key, old, new, low=not live)
@@ -154,7 +150,7 @@ def _release_references(session: Session, namespace: str, last: Object) -> None:
         if is_reserved_name(ref.kind, ref.name) and ref.kind == "Secret":
             session.enqueue(session.build_key(TOKEN, namespace, ref.name))
         elif ref.kind != "ConfigMap" or ref.name not in service_variables.NAMES:
-            name = registry.KINDS_BY_NAME[ref.kind].tenant_name(ref.name)
+            name = session.kinds[ref.kind].tenant_name(ref.name)
             if ref.kind == claims.CLAIM or not session.view.is_referenced(
                 ref.kind, namespace, name
             ):

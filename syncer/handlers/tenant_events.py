@@ -17,7 +17,6 @@ from syncer.model import mirrored_kinds
 from syncer.model.keys import ADDRESS, NODE, TOKEN, VOLUME, Key
 from syncer.model.pod_index import PodIndexChanges
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
-from syncer.rules import registry
 from syncer.rules.pods import pod_facts
 from syncer.rules.storage import claims, volumes
 from syncer.safety.expectations import ClusterSide, EventOrigin
@@ -38,7 +37,7 @@ class TenantEvents:
 
     def subscribe(self) -> None:
         """Subscribe the session to its tenant's caches."""
-        for kind in registry.KINDS_BY_NAME:
+        for kind in self.session.kinds:
             if kind in self.session.super_cluster.stores:
                 self._add_handler(kind, partial(self._handle_object, kind))
         self._subscribe_mirrors()
@@ -105,7 +104,7 @@ class TenantEvents:
             return
         session = self.session
         if live:
-            kind = registry.KINDS_BY_NAME[key.kind]
+            kind = session.kinds[key.kind]
             if not session.is_twin(sync_down.read_pair(kind, key, session).super_x, old.uid):
                 return  # without a twin the record would stay, and live reads prove late ends
             forced = key.kind == "Pod" and pod_facts.was_force_deleted(old.decode())

@@ -28,15 +28,12 @@ from kubeio.cache.store import Entry
 from syncer.model import diff
 from syncer.model.keys import Key
 from syncer.safety.expectations import ClusterSide, Expectations
-from syncer.safety.hot_loop_guard import HotLoopGuard, WriteOutcome, WriteScope
+from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
+from syncer.safety.parked_differences import ParkedDifferences
 from syncer.safety.store_guard import StoreGuard
-from telemetry import metrics
 from tenancy import wellknown
 from tenancy.resources import Resource
 
-SYNC_PARKED = "SyncParked"
-"""Reason of the Event about a parked write. The condition Synced repeats the paths."""
-SUPER_SIDE, TENANT_SIDE = "super", "tenant"
 _MANAGER = wellknown.SYNCER
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -50,13 +47,6 @@ class ObjectReader(Protocol):
     ) -> Object:
         """Return an object. Raises NotFound."""
         ...
-
-
-class ParkedWriteReporter(Protocol):
-    """The part of the tenant's event recorder that reports a parked write."""
-
-    async def record(self, resource: Resource, entry: Entry, *, reason: str, message: str) -> None:
-        """Post an Event about a tenant object, unless the tenant has it already."""
 
 
 class GuardedWriter:
@@ -91,88 +81,17 @@ class GuardedWriter:
         expectations: Expectations,
         hot_loop_guard: HotLoopGuard,
         store_guard: StoreGuard,
-        event_recorder: ParkedWriteReporter,
+        parked: ParkedDifferences,
         on_twin_written: Callable[[], None] = lambda: None,
-        on_parked_changed: Callable[[], None] = lambda: None,
     ) -> None:
-        """`on_twin_written` schedules an increase of the store's epoch.
-
-        `on_parked_changed` is called when a write becomes parked, and when it no longer is.
-        """
+        """`on_twin_written` schedules an increase of the store's epoch."""
         self._tenant_client = tenant_client
         self._super_client = super_client
         self._expectations = expectations
         self._hot_loop_guard = hot_loop_guard
         self._store_guard = store_guard
-        self._event_recorder = event_recorder
+        self._parked = parked
         self._on_twin_written = on_twin_written
-        self._on_parked_changed = on_parked_changed
-
-    # Parked writes.
-
-    def is_parked(self, scope: WriteScope, body: Object, before: Mapping[str, Any]) -> bool:
-        """Return True if a write must be left out."""
-        guard = self._hot_loop_guard
-        return guard.has_history(scope) and guard.is_parked(
-            scope, diff.compute_digest(body, before)
-        )
-
-    async def count_attempt(
-        self,
-        scope: WriteScope,
-        body: Object,
-        *,
-        before: Mapping[str, Any],
-        answer: Mapping[str, Any],
-        resource: Resource,
-        tenant_x: Entry | None,
-    ) -> None:
-        """Count a write of a difference, and post an Event when it becomes parked."""
-        outcome = self._count(scope, body, before, answer)
-        if outcome is not None:
-            await self._report_parked(scope, outcome, resource, tenant_x)
-
-    def _count(
-        self, scope: WriteScope, body: Object, before: Mapping[str, Any], answer: Mapping[str, Any]
-    ) -> WriteOutcome | None:
-        """Count a write of a difference. Returns its outcome if it is parked from now on."""
-
-        def build_outcome() -> WriteOutcome:
-            untaken = diff.find_lacking(body, answer)
-            return WriteOutcome(
-                diff.format_paths(untaken or diff.find_written_paths(body, before)), not untaken
-            )
-
-        digest = diff.compute_digest(body, before)
-        is_parked = self._hot_loop_guard.count_attempt(scope, digest, build_outcome)
-        return build_outcome() if is_parked else None
-
-    async def _report_parked(
-        self, scope: WriteScope, outcome: WriteOutcome, resource: Resource, tenant_x: Entry | None
-    ) -> None:
-        """Report a parked write. A server of a different version, or another writer, is the cause.
-
-        Hazard: the Event must name the path. Otherwise an object would silently stay different.
-        """
-        paths, taken = outcome
-        _log.warning("diff.parked", side=scope.side, paths=paths, accepted=taken)
-        metrics.DIFFS_PARKED.labels(scope.side).inc()
-        self._on_parked_changed()
-        if tenant_x is None:
-            return
-        where = "in the super cluster" if scope.side == SUPER_SIDE else "in this cluster"
-        why = (
-            f"are not accepted {where}, perhaps because it has another version"
-            if not taken
-            else f"are reset {where} each time they are set"
-        )
-        message = f"{paths}: these fields {why}. They are left unchanged for now (rule parked)."
-        await self._event_recorder.record(resource, tenant_x, reason=SYNC_PARKED, message=message)
-
-    def clear_if_converged(self, key: Key, side: str, subresource: str = "") -> None:
-        """Record that a part of an object no longer differs."""
-        if self._hot_loop_guard.clear_if_converged(WriteScope(key, side, subresource)):
-            self._on_parked_changed()
 
     # Twins in the super cluster.
 
@@ -204,7 +123,7 @@ class GuardedWriter:
 
         `before` is the twin for which the body was computed.
         """
-        if self.is_parked(scope, body, before):
+        if self._parked.has(scope, body, before):
             return None
         if not scope.subresource:  # a subresource stores no annotations
             _stamp_revision(body, tenant_x)
@@ -223,8 +142,9 @@ class GuardedWriter:
             )
         self._record_twin(scope.key, written, tenant_x)
         _log.debug("super.changed", part=scope.subresource or "spec")
-        if (outcome := self._count(scope, body, before, written)) is not None:
-            await self._report_parked(scope, outcome, resource, tenant_x)
+        await self._parked.count_attempt(
+            scope, body, before=before, answer=written, resource=resource, tenant_x=tenant_x
+        )
         return written
 
     def _record_twin(
@@ -263,13 +183,14 @@ class GuardedWriter:
         `before` is the object for which the body was computed. The hot loop guard counts repeated
         differences only, because the contents may change as often as the tenant's Services.
         """
-        if self.is_parked(scope, body, before):
+        if self._parked.has(scope, body, before):
             return False
         written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
         version = written["metadata"]["resourceVersion"]
         self._expectations.expect_update(ClusterSide.SUPER, scope.key, version)
-        if (outcome := self._count(scope, body, before, written)) is not None:
-            await self._report_parked(scope, outcome, resource, None)
+        await self._parked.count_attempt(
+            scope, body, before=before, answer=written, resource=resource, tenant_x=None
+        )
         return True
 
     async def patch_super_object(
@@ -286,14 +207,15 @@ class GuardedWriter:
         `before` is the object for which the body was computed. `tenant_x` is the tenant object that
         shows it, which gets the Event about a parked write.
         """
-        if self.is_parked(scope, body, before):
+        if self._parked.has(scope, body, before):
             return False
         written = await self._super_client.patch(
             resource, before["metadata"]["name"], body, field_manager=_MANAGER
         )
         self._record(ClusterSide.SUPER, scope.key, written)
-        if (outcome := self._count(scope, body, before, written)) is not None:
-            await self._report_parked(scope, outcome, resource, tenant_x)
+        await self._parked.count_attempt(
+            scope, body, before=before, answer=written, resource=resource, tenant_x=tenant_x
+        )
         return True
 
     async def patch_super_part(self, key: Key, resource: Resource, body: Object) -> None:
@@ -380,12 +302,13 @@ class GuardedWriter:
         tenant_x: Entry,
     ) -> Object | None:
         """Replace an object of the syncer. Returns the answer, or None if that is parked."""
-        if self.is_parked(scope, body, before):
+        if self._parked.has(scope, body, before):
             return None
         written = await self._tenant_client.replace(resource, body, field_manager=_MANAGER)
         self._record(ClusterSide.TENANT, scope.key, written)
-        if (outcome := self._count(scope, body, before, written)) is not None:
-            await self._report_parked(scope, outcome, resource, tenant_x)
+        await self._parked.count_attempt(
+            scope, body, before=before, answer=written, resource=resource, tenant_x=tenant_x
+        )
         return written
 
     async def patch_tenant_object(
@@ -403,7 +326,7 @@ class GuardedWriter:
         write is never parked, and its event wakes the key. Returns the resourceVersion of the
         answer if the answer is `before` with exactly this patch. Otherwise the result is empty.
         """
-        if before is not None and self.is_parked(scope, body, before):
+        if before is not None and self._parked.has(scope, body, before):
             return ""
         key = scope.key
         written = await self._tenant_client.patch(
@@ -419,9 +342,9 @@ class GuardedWriter:
         self._record(ClusterSide.TENANT, key, written, taken=taken)
         _log.debug("tenant.changed", part=scope.subresource or "spec")
         if before is not None:
-            outcome = self._count(scope, body, before, written)
-            if outcome is not None:
-                await self._report_parked(scope, outcome, resource, tenant_x)
+            await self._parked.count_attempt(
+                scope, body, before=before, answer=written, resource=resource, tenant_x=tenant_x
+            )
         return str(written["metadata"]["resourceVersion"]) if taken else ""
 
     async def apply_tenant_object(
@@ -432,7 +355,7 @@ class GuardedWriter:
         `tenant_x` is the object in the cache, or None if it is created.
         """
         before = tenant_x.decode() if tenant_x is not None else {}
-        if self.is_parked(scope, body, before):
+        if self._parked.has(scope, body, before):
             return None
         written = await self._tenant_client.apply(
             resource, body, field_manager=_MANAGER, subresource=scope.subresource
@@ -440,8 +363,9 @@ class GuardedWriter:
         self._record(ClusterSide.TENANT, scope.key, written)
         if tenant_x is None:
             return written
-        if (outcome := self._count(scope, body, before, written)) is not None:
-            await self._report_parked(scope, outcome, resource, tenant_x)
+        await self._parked.count_attempt(
+            scope, body, before=before, answer=written, resource=resource, tenant_x=tenant_x
+        )
         return written
 
     async def delete_tenant_object(

@@ -20,6 +20,7 @@ from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import Key
 from syncer.safety.guarded_writer import GuardedWriter, ObjectReader
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import ParkedDifferences
 from syncer.safety.store_guard import StoreGuard
 from tenancy import ownership
 from tenancy.resources import Resource
@@ -64,6 +65,7 @@ class ProvenDeletes:
         tenant_client: ObjectReader,
         super_client: ObjectReader,
         writer: GuardedWriter,
+        parked: ParkedDifferences,
         registration: str = "",
     ) -> None:
         """`registration` is the tenant's, as in `tenancy.ownership`."""
@@ -71,6 +73,7 @@ class ProvenDeletes:
         self._tenant_client = tenant_client
         self._super_client = super_client
         self._writer = writer
+        self._parked = parked
         self._registration = registration
         self._ended_tenant_objects: dict[Key, _SentDelete] = {}
 
@@ -143,12 +146,12 @@ class ProvenDeletes:
         Returns False if that is parked, because the same `difference` to `before` led to deletes
         too often.
         """
-        if self._writer.is_parked(scope, difference, before):
+        if self._parked.has(scope, difference, before):
             return False
         await self.delete_proven(
             target, grace_seconds=grace_seconds, as_seen=as_seen, is_counted=is_counted
         )
-        await self._writer.count_attempt(
+        await self._parked.count_attempt(
             scope,
             difference,
             before=before,

@@ -16,7 +16,6 @@ from syncer.model.pod_index import PodIndex
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network.cluster_ips import iterate_addresses_in_range
 from syncer.rules.placement import target_node
-from syncer.rules.registry import KINDS_BY_NAME
 from syncer.rules.storage import claims, volumes
 from tenancy import wellknown
 
@@ -45,7 +44,7 @@ class AllKeys:
         view, below = self._view, self._super_cluster
         is_home = below is self._home
         for kind in below.stores:
-            for entry in view.stores[kind].list() if kind in KINDS_BY_NAME else ():
+            for entry in view.stores[kind].list() if kind in below.kinds else ():
                 if is_home or self._is_concerned(kind, entry):
                     yield self._build_key(kind, entry.namespace, entry.name)
         for kind, entry in below.iterate_owned(view.tenant.uid):

@@ -26,6 +26,7 @@ from syncer.rules.namespaces import has_security_level
 from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.safety.guarded_writer import GuardedWriter, ObjectReader
 from syncer.safety.hot_loop_guard import HotLoopGuard
+from syncer.safety.parked_differences import ParkedDifferences
 from syncer.safety.proven_deletes import ProvenDeletes
 from syncer.safety.synced_states import SyncedStates
 from syncer.tenants.all_keys import AllKeys
@@ -98,21 +99,24 @@ class Session:
         self.metrics = TenantMetrics(self.queue.get_age)
         self.expectations = Expectations(on_write=self.metrics.observe_write)
         self.hot_loop_guard = HotLoopGuard()
+        self.parked = ParkedDifferences(
+            self.hot_loop_guard, self.event_recorder, connection.enqueue_status
+        )
         self.writer = GuardedWriter(
             tenant_client=connection.client,
             super_client=super_cluster.client,
             expectations=self.expectations,
             hot_loop_guard=self.hot_loop_guard,
             store_guard=self.store_guard,
-            event_recorder=self.event_recorder,
+            parked=self.parked,
             on_twin_written=connection.schedule_epoch,
-            on_parked_changed=connection.enqueue_status,
         )
         self.proven_deletes = ProvenDeletes(
             store_guard=self.store_guard,
             tenant_client=self.tenant_client,
             super_client=self.super_client,
             writer=self.writer,
+            parked=self.parked,
             registration=self.tenant.super_cluster_uid,
         )
         self.event_budget = EventBudget()

@@ -9,6 +9,7 @@ PARTS: Mapping[str, Sequence[str]] = {
     "names": ("tenancy.names",),
     "ownership": ("tenancy.ownership",),
     "brake": ("syncer.safety.store_guard", "syncer.safety.hot_loop_guard"),
+    "writer": ("syncer.safety.guarded_writer", "syncer.safety.parked_differences"),
     "builder": (
         "syncer.model.field_rules",
         "syncer.model.object_meta",

@@ -22,8 +22,8 @@ from syncer.model import diff
 from syncer.model.keys import NODE, Key
 from syncer.rules.nodes import virtual_nodes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
-from syncer.safety.guarded_writer import TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import TENANT_SIDE
 from syncer.tenants.session import Session
 from tenancy import wellknown
 from tenancy.resources import NODES
@@ -195,7 +195,7 @@ def record_current(
     subresource: str = "",
 ) -> None:
     """Record that a part of a node is as wanted."""
-    session.writer.clear_if_converged(key, TENANT_SIDE, subresource)
+    session.parked.clear_if_converged(key, TENANT_SIDE, subresource)
     if shown is not None and not session.synced_states.has(key, subresource):
         session.synced_states.record(key, build_own_part(), shown.resource_version, subresource)
 
@@ -215,7 +215,7 @@ async def apply_node(
     write that changes it back is reported to the tenant.
     """
     scope, before = WriteScope(key, TENANT_SIDE, subresource), shown.decode() if shown else {}
-    if session.writer.is_parked(scope, body, before):
+    if session.parked.has(scope, body, before):
         return None
     states, own_part = session.synced_states, build_own_part()
     paths = diff.find_lacking(body, before)

@@ -18,8 +18,8 @@ from syncer.model.keys import Key
 from syncer.model.rejections import MALFORMED_OBJECT_ERRORS, RejectedError
 from syncer.rules.pods import node_selection, pod_status
 from syncer.rules.registry import SyncedKind
-from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import SUPER_SIDE
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy import wellknown

@@ -20,8 +20,8 @@ from syncer.model.references import ObjectReference
 from syncer.model.tenant_view import API_SERVICE
 from syncer.rules.configuration import cache_transforms, config_maps_secrets, service_variables
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import SUPER_SIDE
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy import names
@@ -181,7 +181,7 @@ async def _update(key: Key, entry: Entry, wanted: Object, session: Session) -> R
         live = whole.decode()
         body = _build_change(live, wanted)
     if body is None:
-        session.writer.clear_if_converged(key, SUPER_SIDE)
+        session.parked.clear_if_converged(key, SUPER_SIDE)
         session.wake_waiters(key)
         return Done()
     if config_maps_secrets.is_fixed(live, wanted):

@@ -24,8 +24,8 @@ from syncer.model.rejections import (
 )
 from syncer.rules.pods import environment, ephemeral_containers, pod_facts, pod_status, resize
 from syncer.rules.registry import SyncedKind
-from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import SUPER_SIDE
 from syncer.tenants.session import Session
 from tenancy.resources import PODS
 
@@ -74,7 +74,7 @@ async def sync_pod_down(
         session.pod_memory.record_in_sync(key, digests)
     for subresource, body in parts:
         if body is None:
-            session.writer.clear_if_converged(key, SUPER_SIDE, subresource)
+            session.parked.clear_if_converged(key, SUPER_SIDE, subresource)
             continue
         try:
             twin = await _write_patch(key, tenant_x, twin, body, session, subresource=subresource)

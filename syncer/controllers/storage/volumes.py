@@ -29,8 +29,8 @@ from syncer.rules.registry import SyncDirection, SyncedKind, UpdateMethod
 from syncer.rules.storage import claims, reclaim_policies, volumes
 from syncer.rules.storage.reclaim_policies import ReclaimStep
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.safety.guarded_writer import SUPER_SIDE, TENANT_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import SUPER_SIDE, TENANT_SIDE
 from syncer.tenants.session import Session
 from tenancy import names
 from tenancy.resources import PERSISTENT_VOLUMES
@@ -145,7 +145,7 @@ async def _sync_reclaim_policy(
     if step is not ReclaimStep.SYNC_DOWN:
         return step
     body, scope = reclaim_policies.build_patch(shown, live), WriteScope(key, SUPER_SIDE)
-    if session.writer.is_parked(scope, body, live):
+    if session.parked.has(scope, body, live):
         return ReclaimStep.NOTHING
     # The answer may be lost, and the write may take effect nevertheless.
     states.record_reclaim_policy(key, reclaim_policies.get_reclaim_policy(shown))
@@ -256,7 +256,7 @@ async def _write_twin(
     live = pair.super_x.decode()
     body = volumes.build_patch(live, twin, own.decode())
     if body is None:
-        session.writer.clear_if_converged(pair.key, SUPER_SIDE)
+        session.parked.clear_if_converged(pair.key, SUPER_SIDE)
     elif await session.writer.update_twin(
         WriteScope(pair.key, SUPER_SIDE),
         PERSISTENT_VOLUMES,
@@ -281,6 +281,6 @@ async def _write_binding(
             VOLUME_KIND, pair.key, body, session, observed=ObservedTenantObject(own, before)
         )
     else:
-        session.writer.clear_if_converged(pair.key, TENANT_SIDE)
+        session.parked.clear_if_converged(pair.key, TENANT_SIDE)
     await _write_phase(pair.key, own, volumes.get_phase(live), session)
     return Done()

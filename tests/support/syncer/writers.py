@@ -7,6 +7,7 @@ from typing import Any
 from syncer.safety.expectations import Expectations
 from syncer.safety.guarded_writer import GuardedWriter
 from syncer.safety.hot_loop_guard import HotLoopGuard
+from syncer.safety.parked_differences import ParkedDifferences
 from syncer.safety.proven_deletes import ProvenDeletes
 from syncer.safety.store_guard import StoreGuard
 
@@ -26,17 +27,20 @@ def proven_deletes(
     *, store_guard: StoreGuard, tenant_client: Any, super_client: Any, expectations: Expectations
 ) -> ProvenDeletes:
     """Return the deletes in one super cluster, with a writer of their own."""
+    hot_loop_guard = HotLoopGuard()
+    parked = ParkedDifferences(hot_loop_guard, RecordedReasons())
     writer = GuardedWriter(
         tenant_client=tenant_client,
         super_client=super_client,
         expectations=expectations,
-        hot_loop_guard=HotLoopGuard(),
+        hot_loop_guard=hot_loop_guard,
         store_guard=store_guard,
-        event_recorder=RecordedReasons(),
+        parked=parked,
     )
     return ProvenDeletes(
         store_guard=store_guard,
         tenant_client=tenant_client,
         super_client=super_client,
         writer=writer,
+        parked=parked,
     )

@@ -11,8 +11,8 @@ from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import sync_down
 from syncer.rules import registry
 from syncer.rules.configuration import cache_transforms, config_maps_secrets
-from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
+from syncer.safety.parked_differences import SYNC_PARKED
 from tenancy import wellknown
 from tests.support.syncer.sessions import SessionWorld
 

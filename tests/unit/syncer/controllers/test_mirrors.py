@@ -11,8 +11,8 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import mirrors, parked_writes, reverted_edits
 from syncer.model.keys import VOLUME
-from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
+from syncer.safety.parked_differences import SYNC_PARKED
 from tenancy import wellknown
 from tests.support.syncer.sessions import SessionWorld, put
 

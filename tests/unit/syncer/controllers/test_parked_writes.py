@@ -9,12 +9,12 @@ import pytest
 from syncer.controllers import sync_down
 from syncer.handlers.tenant_events import TenantEvents
 from syncer.rules import registry
-from syncer.safety.guarded_writer import SYNC_PARKED, TENANT_SIDE
 from syncer.safety.hot_loop_guard import (
     REPEATS_TO_PARK,
     WriteOutcome,
     WriteScope,
 )
+from syncer.safety.parked_differences import SYNC_PARKED, TENANT_SIDE
 from tests.support.syncer.sessions import SessionWorld
 
 

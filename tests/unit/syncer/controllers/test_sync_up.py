@@ -8,10 +8,10 @@ from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import parked_writes, sync_up
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.rules import registry
-from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import (
     REPEATS_TO_PARK,
 )
+from syncer.safety.parked_differences import SYNC_PARKED
 from tests.support.syncer.sessions import SessionWorld, is_counted
 
 

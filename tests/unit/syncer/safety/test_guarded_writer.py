@@ -12,13 +12,14 @@ from kubeio import errors
 from kubeio.cache.store import Entry, parse_entry
 from syncer.model.keys import HOME, Key
 from syncer.safety.expectations import ClusterSide
-from syncer.safety.guarded_writer import (
+from syncer.safety.guarded_writer import GuardedWriter
+from syncer.safety.hot_loop_guard import REPEATS_TO_PARK, HotLoopGuard, WriteScope
+from syncer.safety.parked_differences import (
     SUPER_SIDE,
     SYNC_PARKED,
     TENANT_SIDE,
-    GuardedWriter,
+    ParkedDifferences,
 )
-from syncer.safety.hot_loop_guard import REPEATS_TO_PARK, HotLoopGuard, WriteScope
 from tenancy import wellknown
 from tenancy.resources import PODS
 from tests.support.syncer.writers import RecordedReasons
@@ -91,9 +92,8 @@ class World:
             expectations=self.expectations,  # type: ignore[arg-type]
             hot_loop_guard=guard,
             store_guard=self.store,  # type: ignore[arg-type]
-            event_recorder=self.events,
+            parked=ParkedDifferences(guard, self.events, lambda: self.log.append("status")),
             on_twin_written=lambda: self.log.append("epoch"),
-            on_parked_changed=lambda: self.log.append("status"),
         )
 
 

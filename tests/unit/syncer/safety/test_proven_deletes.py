@@ -11,8 +11,8 @@ import pytest
 from kubeio.cache.store import parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.model.decide import DeleteGrounds
-from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK, WriteScope
+from syncer.safety.parked_differences import SUPER_SIDE
 from syncer.safety.proven_deletes import DeleteTarget, ProvenDeletes
 from tenancy import ownership
 from tenancy.resources import CONFIG_MAPS

@@ -9,8 +9,8 @@ import pytest
 
 from syncer.controllers import parked_writes, reverted_edits
 from syncer.controllers.nodes import node_reconciler
-from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
+from syncer.safety.parked_differences import SYNC_PARKED
 from tenancy import wellknown
 from tests.support.syncer.nodes import ON_NODE, SUPER_NODE
 from tests.support.syncer.sessions import CONTAINERS, SessionWorld, is_counted, put

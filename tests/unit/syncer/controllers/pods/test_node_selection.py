@@ -10,8 +10,8 @@ import pytest
 
 from kubeio.controller.worker import NotReadyYet
 from syncer.handlers import resync
-from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
+from syncer.safety.parked_differences import SYNC_PARKED
 from tenancy import wellknown
 from tests.support.syncer.nodes import (
     engaged,

@@ -155,8 +155,7 @@ async def test_a_node_that_was_whole_once_may_be_half_made_the_next_time():
 async def test_a_node_whose_status_is_parked_is_not_bound_to(monkeypatch):
     world = SessionWorld()
     bound_below(world, "p")
-    writer = world.session.writer
-    monkeypatch.setattr(writer, "is_parked", lambda part, *_: part.subresource == "status")
+    monkeypatch.setattr(world.session.parked, "has", lambda part, *_: part.subresource == "status")
     with pytest.raises(NotReadyYet):
         await present(world)
 

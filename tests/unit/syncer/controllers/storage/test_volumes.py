@@ -15,8 +15,8 @@ from syncer.controllers.storage import volumes
 from syncer.handlers.home_events import HomeEvents
 from syncer.handlers.tenant_events import TenantEvents
 from syncer.model.keys import VOLUME
-from syncer.safety.guarded_writer import SYNC_PARKED
 from syncer.safety.hot_loop_guard import REPEATS_TO_PARK
+from syncer.safety.parked_differences import SYNC_PARKED
 from tenancy import names, ownership, wellknown
 from tenancy.policies import StorageSpec, TenantPolicySpec, TenantVolumes
 from tests.support.syncer.sessions import TENANT, SessionWorld, put
