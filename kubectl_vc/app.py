@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from kubectl_vc import flags, target_app
+from kubectl_vc import certs_app, flags, target_app
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.command import create_terminal, with_connection_flags, without_namespace
 from kubectl_vc.output.cli_errors import UsageError
@@ -28,6 +28,7 @@ app = typer.Typer(
     context_settings={"help_option_names": ["-h", "--help"]},
 )
 app.add_typer(target_app.app, name="target")
+app.add_typer(certs_app.app, name="certs")
 
 
 def main() -> None:
@@ -147,11 +148,45 @@ async def get(
 async def kubeconfig(
     *,
     access: ConfigFlags,
-    name: flags.NameArgument,
+    name: flags.OptionalNameArgument = "",
     output: flags.KubeconfigPathFlag = None,
     force: flags.ForceFlag = False,
+    role: flags.RoleFlag = None,
+    ttl: flags.TtlFlag = flags.DEFAULT_TTL_SECONDS,
+    renew: flags.RenewFlag = None,
+    revoke: flags.RevokeFlag = "",
 ) -> None:
-    """Print or write the administrator's kubeconfig."""
+    """Print or write a kubeconfig of a virtual cluster.
+
+    By default it is the administrator's. With --role it has one role and a short life.
+
+    With NAME, the kubeconfig of the super cluster is used. --renew, --role and --revoke also work
+    without NAME, with the virtual cluster's own kubeconfig.
+
+    Examples:
+
+      kubectl vc kubeconfig web -o web.kubeconfig
+
+      kubectl vc kubeconfig --renew web.kubeconfig
+
+      kubectl vc kubeconfig --kubeconfig web.kubeconfig --role view --ttl 8h -o guest.kubeconfig
+    """
+    if sum((renew is not None, bool(revoke), role is not None)) > 1:
+        raise UsageError("--renew, --role and --revoke cannot be used together")
+    if renew is not None or revoke or role is not None:
+        from kubectl_vc.verbs import scoped_kubeconfig
+
+        terminal = create_terminal()
+        if renew is not None:
+            await scoped_kubeconfig.run_renew(access, terminal, renew)
+        elif revoke:
+            await scoped_kubeconfig.run_revoke(access, terminal, name=name, user=revoke)
+        elif role is not None:
+            options = scoped_kubeconfig.ScopedOptions(role.value, int(ttl), output, force)
+            await scoped_kubeconfig.run_scoped(access, terminal, name=name, options=options)
+        return
+    if not name:
+        raise UsageError("NAME is missing. Add the name of a VirtualCluster.")
     from kubectl_vc.verbs import kubeconfig as verb
 
     await verb.run_kubeconfig(access, create_terminal(), name=name, output=output, force=force)

@@ -33,6 +33,14 @@ def parse_seconds(text: str | float) -> float:
 NameArgument = Annotated[
     str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster")
 ]
+OptionalNameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[NAME]",
+        show_default=False,
+        help="Name of the VirtualCluster. Without it, the kubeconfig is the tenant's own.",
+    ),
+]
 NamespaceFlag = Annotated[
     str,
     typer.Option(
@@ -114,6 +122,53 @@ KubeconfigPathFlag = Annotated[
         help="File for the tenant's kubeconfig, with mode 0600",
     ),
 ]
+
+
+class KubeconfigRole(StrEnum):
+    """Role of a kubeconfig, named as Kubernetes' user-facing ClusterRole."""
+
+    VIEW = "view"
+    EDIT = "edit"
+    ADMIN = "admin"
+
+
+RoleFlag = Annotated[
+    KubeconfigRole | None,
+    typer.Option(
+        "--role",
+        show_default=False,
+        help="Write a kubeconfig that has only this role, ends after --ttl and can be revoked",
+    ),
+]
+TtlFlag = Annotated[
+    float,
+    typer.Option(
+        "--ttl",
+        metavar="TIME",
+        parser=parse_seconds,
+        show_default=False,
+        help="Lifetime of a kubeconfig with --role, such as 30m (default 8h)",
+    ),
+]
+RenewFlag = Annotated[
+    Path | None,
+    typer.Option(
+        "--renew",
+        metavar="FILE",
+        show_default=False,
+        help="Replace certificate and key in this kubeconfig of a virtual cluster",
+    ),
+]
+RevokeFlag = Annotated[
+    str,
+    typer.Option(
+        "--revoke",
+        metavar="USER",
+        show_default=False,
+        help="Revoke the kubeconfig with --role of this user",
+    ),
+]
+DEFAULT_TTL_SECONDS = 8 * 3600.0
 OutputFlag = Annotated[
     OutputFormat,
     typer.Option("--output", "-o", help="Output format"),

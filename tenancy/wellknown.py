@@ -195,6 +195,20 @@ AGENT_ACCESS = "vn-agent-access"
 """ConfigMap in the manager's namespace: the calls that each tenant's policy lets agents answer."""
 BOOTSTRAP = f"{DOMAIN}/bootstrap"
 """Label, `true` on the objects that every tenant contains from the first minute."""
+CERTIFICATES = "vc-certificates"
+"""ConfigMap with the table of a tenant's certificates.
+
+It is in the tenant's namespace kube-public, and in the root namespace.
+"""
+CERTIFICATES_KEY = "certificates.json"
+"""Its key: a JSON list of objects with name, kind, issued, expires and renewal."""
+RENEW_CERTIFICATES = f"{DOMAIN}/renew-certificates"
+"""Annotation of that ConfigMap, and of a VirtualCluster: an RFC 3339 time.
+
+Certificates that were issued earlier are renewed.
+"""
+KUBECONFIG_ROLE = f"{DOMAIN}/kubeconfig-role"
+"""Label of a ClusterRoleBinding in a tenant: the role of one kubeconfig. Deleting it revokes."""
 ADMINS_GROUP = "tenancy:admins"
 """Group of issued admin certificates, bound to cluster-admin inside the tenant."""
 SYNCER_USER = "tenancy:syncer"

@@ -5,7 +5,7 @@ an administrator with a backup, has just written.
 """
 
 from dataclasses import dataclass
-from datetime import timedelta
+from datetime import datetime, timedelta
 
 from kubeio import Object, errors
 from tenancy import wellknown
@@ -73,9 +73,14 @@ def build_secrets(
     wish: PlanInput,
     plan: ControlPlane,
     roots: IssuedCertificates,
+    *,
     external: ApiAddress | None,
+    requested: datetime | None,
 ) -> DesiredSecrets:
-    """Return all other required Secrets. Raises Held."""
+    """Return all other required Secrets. Raises Held.
+
+    Certificates that were issued before `requested` are renewed.
+    """
     return pki_secrets.build_secrets(
         roots.secrets,
         plan.certificate_facts,
@@ -86,6 +91,7 @@ def build_secrets(
         is_bundled=plan.is_bundled,
         lifetime=timedelta(days=wish.spec.pki_expire_days),
         now=means.now(),
+        requested=requested,
     )
 
 

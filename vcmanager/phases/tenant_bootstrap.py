@@ -11,6 +11,7 @@ from typing import Any
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import conditions, wellknown
+from tenancy.resources import CONFIG_MAPS
 from vcmanager.pki import bundles
 from vcmanager.plan import metrics_api, tenant_objects
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
@@ -69,6 +70,7 @@ async def connect_tenant(
         ),
         watched_resources=(
             *tenant_objects.BOOTSTRAP_RESOURCES,
+            CONFIG_MAPS,
             *(metrics_api.WATCHED_RESOURCES if plan.metrics else ()),
         ),
     )

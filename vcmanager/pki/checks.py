@@ -5,7 +5,7 @@ This module judges only what was read.
 """
 
 import hashlib
-from datetime import datetime, timedelta
+from datetime import UTC, datetime, timedelta
 from typing import Literal
 
 from cryptography import x509
@@ -14,7 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
-from vcmanager.pki.authority import CertificateSubject, KeyPair
+from vcmanager.pki.authority import CLOCK_SKEW, CertificateSubject, KeyPair
 
 CertificateFault = Literal[
     "missing",
@@ -26,6 +26,7 @@ CertificateFault = Literal[
     "other usages",
     "lifetime too long",
     "due for renewal",
+    "renewal requested",
 ]
 
 _PARSE_ERRORS = (
@@ -36,8 +37,15 @@ _PARSE_ERRORS = (
     x509.DuplicateExtension,
 )
 """Exceptions that files of other writers cause."""
+MIN_REQUEST_INTERVAL = timedelta(minutes=10)
+"""Age below which a request does not renew a certificate.
+
+A renewal restarts pods of the control plane. A tenant can request renewals as fast as a script.
+"""
 _LIFETIME_TOLERANCE = timedelta(hours=1)
 """How much longer than wanted a lifetime may be: clock skew and rounding."""
+
+_NEVER = datetime.max.replace(tzinfo=UTC)
 
 _USAGE_NAMES = {
     ExtendedKeyUsageOID.SERVER_AUTH: "server",
@@ -52,8 +60,12 @@ def find_leaf_fault(
     *,
     lifetime: timedelta,
     now: datetime,
+    requested: datetime | None = None,
 ) -> CertificateFault | None:
-    """Return why a leaf must be renewed, or None."""
+    """Return why a leaf must be renewed, or None.
+
+    A leaf that was issued before `requested` is renewed.
+    """
     if pair is None:
         return "missing"
     try:
@@ -77,6 +89,7 @@ def find_leaf_fault(
             certificate.not_valid_after_utc - now > lifetime + _LIFETIME_TOLERANCE,
         ),
         ("due for renewal", now >= compute_renewal(pair)),
+        ("renewal requested", now >= (find_requested_renewal(pair, requested) or _NEVER)),
     )
     return next((fault for fault, is_so in faults if is_so), None)
 
@@ -112,6 +125,23 @@ def compute_renewal(pair: KeyPair) -> datetime:
     certificate = x509.load_pem_x509_certificate(pair.certificate)
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
     return begin + (end - begin) * 2 / 3
+
+
+def find_requested_renewal(pair: KeyPair, requested: datetime | None) -> datetime | None:
+    """Return when a request renews a certificate, or None if it was issued after the request."""
+    issued = get_issue_time(pair)
+    if requested is None or issued >= requested:
+        return None
+    return issued + MIN_REQUEST_INTERVAL
+
+
+def get_issue_time(pair: KeyPair) -> datetime:
+    """Return when a certificate was issued. Its validity begins earlier, for clocks that are late.
+
+    The times in a certificate have no fractions of a second.
+    """
+    certificate = x509.load_pem_x509_certificate(pair.certificate)
+    return certificate.not_valid_before_utc + CLOCK_SKEW
 
 
 def get_expiry(pair: KeyPair) -> datetime:

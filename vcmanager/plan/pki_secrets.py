@@ -113,17 +113,21 @@ def build_secrets(
     is_bundled: bool,
     lifetime: timedelta,
     now: datetime,
+    requested: datetime | None = None,
 ) -> DesiredSecrets:
     """Return every Secret but the roots. Usable Secrets are kept to the byte.
 
-    Without an external address there is no kubeconfig for the tenant's admin yet.
+    Certificates that were issued before `requested` are renewed. Without an external address there
+    is no kubeconfig for the tenant's admin yet.
     """
     made: list[Manifest] = []
     renewed: list[tuple[str, checks.CertificateFault]] = []
     spans = {
         AGENT_AUTHORITY
         if name == inventory.AGENT_CLIENT
-        else inventory.AUTHORITIES[name]: CertificateValidity(checks.get_expiry(pair))
+        else inventory.AUTHORITIES[name]: CertificateValidity(
+            checks.get_expiry(pair), issued=checks.get_issue_time(pair)
+        )
         for name, pair in roots.items()
     }
     renewals: list[datetime] = []
@@ -131,12 +135,17 @@ def build_secrets(
     def build_leaf(
         name: str, pair: KeyPair | None, issuer: KeyPair, subject: authority.CertificateSubject
     ) -> KeyPair:
-        fault = checks.find_leaf_fault(pair, subject, issuer, lifetime=lifetime, now=now)
+        fault = checks.find_leaf_fault(
+            pair, subject, issuer, lifetime=lifetime, now=now, requested=requested
+        )
         if pair is None or fault is not None:
             pair = authority.make_leaf(issuer, subject, lifetime=lifetime, now=now)
             renewed.append((name, fault or "missing"))
-        renewals.append(checks.compute_renewal(pair))
-        spans[name] = CertificateValidity(checks.get_expiry(pair), renewals[-1])
+        renewal = checks.compute_renewal(pair)
+        renewals.append(min(renewal, checks.find_requested_renewal(pair, requested) or renewal))
+        spans[name] = CertificateValidity(
+            checks.get_expiry(pair), renewals[-1], checks.get_issue_time(pair)
+        )
         return pair
 
     for row in inventory.list_leaves(facts):

@@ -16,6 +16,7 @@ from tenancy import wellknown
 from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
 from tenancy.specs import VirtualCluster
 from vcmanager.phases import (
+    certificate_requests,
     certificates,
     component_conditions,
     etcd_members,
@@ -30,7 +31,7 @@ from vcmanager.phases import (
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.pki import inventory
-from vcmanager.plan import external_endpoint, permanent_failures
+from vcmanager.plan import certificate_table, external_endpoint, permanent_failures
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
 from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
@@ -289,7 +290,12 @@ async def _issue_certificates(run: PhaseRun) -> PhaseResult:
         run.context, run.plan_input, run.plan, run.namespace, run.observed
     )
     run.secrets = certificates.build_secrets(
-        run.context, run.plan_input, run.plan, run.certificates, run.external
+        run.context,
+        run.plan_input,
+        run.plan,
+        run.certificates,
+        external=run.external,
+        requested=certificate_table.parse_request(run.body, run.context.now()),
     )
     return _DONE
 
@@ -298,6 +304,9 @@ async def _write_mounted(run: PhaseRun) -> PhaseResult:
     """Write the Secrets and ConfigMaps that pods mount."""
     await run.objects.write_mounted(run.plan, run.secrets, run.certificates)
     run.context.expiries.set_validities(run.plan_input.tenant.uid, run.secrets.validities)
+    await run.objects.write_additional(
+        [certificate_table.build_config_map(run.secrets.validities, run.plan_input.tenant.root)]
+    )
     until = run.secrets.next_renewal.strftime("%Y-%m-%d")
     run.status.set_condition(
         wellknown.CERTIFICATES_READY,
@@ -341,6 +350,9 @@ async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
         retry_after=tenant_bootstrap.compute_retry_delay(run.body, run.context.now()),
     )
     run.tenant_client = client
+    await certificate_requests.exchange(
+        run.context, client, run.body, run.plan_input.tenant, run.secrets.validities
+    )
     return _DONE
 
 

@@ -19,6 +19,7 @@ class CertificateValidity:
 
     expires: datetime
     renewal: datetime | None = None
+    issued: datetime | None = None
 
 
 class CertificateExpiries:

@@ -125,3 +125,20 @@ def test_verified_keys_are_bounded_and_the_oldest_goes_first():
     for key in (*keys, keys[2]):
         verified.load_public_key(key)
     assert list(verified._digests) == [hashlib.sha256(key).digest() for key in keys[1:]]
+
+
+@pytest.mark.parametrize(
+    ("requested", "age", "expected"),
+    [
+        (None, 60, None),
+        (-1, 60, None),  # issued after the request
+        (0, 60, None),
+        (30, 60, "renewal requested"),
+        (5, 9, None),  # too young
+        (5, 10, "renewal requested"),
+    ],
+)
+def test_a_request_renews_older_certificates_of_ten_minutes(requested, age, expected):
+    """Times are in minutes after the certificate was issued."""
+    at = None if requested is None else NOW + timedelta(minutes=requested)
+    assert fault(LEAF, now=NOW + timedelta(minutes=age), requested=at) == expected

@@ -34,7 +34,14 @@ def roots():
 
 
 def material(
-    secrets, *, facts=FACTS, external=EXTERNAL, now=NOW, is_bundled=False, lifetime=DAYS_90
+    secrets,
+    *,
+    facts=FACTS,
+    external=EXTERNAL,
+    now=NOW,
+    is_bundled=False,
+    lifetime=DAYS_90,
+    requested=None,
 ):
     return pki_secrets.build_secrets(
         secrets,
@@ -46,6 +53,7 @@ def material(
         is_bundled=is_bundled,
         lifetime=lifetime,
         now=now,
+        requested=requested,
     )
 
 
@@ -171,3 +179,24 @@ def test_the_trust_bundle_holds_certificates_alone(roots):
     }
     assert not any("PRIVATE" in text for text in trust["data"].values())
     assert len(set(trust["data"].values())) == 5
+
+
+def test_a_request_renews_every_leaf_and_no_authority(roots):
+    secrets = everything(roots)
+    later = NOW + timedelta(hours=1)
+    made = material(secrets, now=later, requested=NOW + timedelta(minutes=30))
+    names = {each["metadata"]["name"] for each in made.secrets}
+    assert {name for name, _ in made.renewed_secrets} == names
+    assert {fault for _, fault in made.renewed_secrets} == {"renewal requested"}
+    again = material(
+        {**secrets, **named(made.secrets)}, now=later, requested=NOW + timedelta(minutes=30)
+    )
+    assert again.renewed_secrets == ()
+
+
+def test_a_request_for_young_certificates_is_due_when_they_are_ten_minutes_old(roots):
+    made = material(
+        everything(roots), now=NOW + timedelta(minutes=2), requested=NOW + timedelta(minutes=1)
+    )
+    assert made.renewed_secrets == ()
+    assert made.next_renewal == NOW + timedelta(minutes=10)

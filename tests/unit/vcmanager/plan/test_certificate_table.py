@@ -1,0 +1,55 @@
+"""The table of certificates in a tenant, and the parser of a request to renew them."""
+
+import json
+from datetime import timedelta
+
+import pytest
+
+from tenancy import wellknown
+from tests.support.vcmanager.factories import NOW
+from vcmanager.plan import certificate_table
+from vcmanager.runtime.certificate_expiry import CertificateValidity
+
+DAY = timedelta(days=1)
+
+
+def test_table_names_each_certificate_with_its_end_and_no_key():
+    made = certificate_table.build_config_map(
+        {
+            "apiserver-ca": CertificateValidity(NOW + 90 * DAY, NOW + 60 * DAY, NOW),
+            "admin-kubeconfig": CertificateValidity(NOW + 30 * DAY, NOW + 20 * DAY, NOW),
+            "root-ca": CertificateValidity(NOW + 3652 * DAY, issued=NOW),
+            "manager-kubeconfig": CertificateValidity(NOW + DAY, NOW, NOW),
+        }
+    )
+    assert made["metadata"] == {"name": "vc-certificates", "namespace": "kube-public"}
+    rows = json.loads(made["data"].pop(wellknown.CERTIFICATES_KEY))
+    assert made["data"] == {}
+    assert {row["name"]: row["kind"] for row in rows} == {
+        "admin-kubeconfig": "kubeconfig",
+        "apiserver-ca": "certificate",
+        "root-ca": "authority",
+    }
+    assert all(set(row) == {"name", "kind", "issued", "expires", "renewal"} for row in rows)
+    assert next(row for row in rows if row["kind"] == "authority")["renewal"] == ""
+
+
+@pytest.mark.parametrize(
+    ("text", "expected"),
+    [
+        (None, None),
+        ("", None),
+        ("now", None),
+        ("2026-11-28", None),  # no time zone
+        ((NOW - DAY).isoformat(), NOW - DAY),
+        ((NOW + timedelta(minutes=4)).isoformat(), NOW),
+        ((NOW + timedelta(minutes=6)).isoformat(), None),
+        ("9999-12-31T23:59:59+00:00", None),
+        ("x" * 100_000, None),
+    ],
+    ids=lambda each: str(each)[:30],
+)
+def test_request_is_a_time_that_is_not_in_the_future(text, expected):
+    annotations = {} if text is None else {wellknown.RENEW_CERTIFICATES: text}
+    body = {"metadata": {"annotations": annotations}}
+    assert certificate_table.parse_request(body, NOW) == expected

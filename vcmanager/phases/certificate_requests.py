@@ -1,0 +1,52 @@
+"""Table of certificates in a tenant, and the tenant's request to renew them.
+
+A tenant requests by an annotation of the table. The request is copied to the VirtualCluster, whose
+next reconcile renews. Hazard: the tenant controls the annotation. Only its time is copied.
+"""
+
+from collections.abc import Mapping
+
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from tenancy import wellknown
+from tenancy.ownership import Tenant
+from tenancy.resources import CONFIG_MAPS, VIRTUAL_CLUSTERS
+from vcmanager.plan import certificate_table
+from vcmanager.runtime.certificate_expiry import CertificateValidity
+from vcmanager.runtime.context import ReconcileContext
+
+
+async def exchange(
+    context: ReconcileContext,
+    tenant_client: Client,
+    body: Object,
+    tenant: Tenant,
+    validities: Mapping[str, CertificateValidity],
+) -> None:
+    """Write the table in the tenant, and copy a newer request to the VirtualCluster.
+
+    A tenant that rejects the table is no failure: it only loses its own view.
+    """
+    table = certificate_table.build_config_map(validities)
+    table["metadata"]["labels"] = {wellknown.BOOTSTRAP: "true"}
+    try:
+        shown = await tenant_client.apply(CONFIG_MAPS, table, field_manager=wellknown.MANAGER)
+    except errors.KubeError:
+        return  # kube-public does not exist yet, or a webhook of the tenant rejects the table
+    now = context.now()
+    requested = certificate_table.parse_request(shown, now)
+    known = certificate_table.parse_request(body, now)
+    if requested is None or (known is not None and requested <= known):
+        return
+    await context.super_client.patch(
+        VIRTUAL_CLUSTERS,
+        tenant.name,
+        {
+            "metadata": {
+                "uid": tenant.uid,
+                "annotations": {wellknown.RENEW_CERTIFICATES: requested.isoformat()},
+            }
+        },
+        namespace=tenant.namespace,
+        field_manager=wellknown.MANAGER,
+    )
