@@ -13,7 +13,7 @@ from tenancy import wellknown
 from tenancy.resources import SERVICES
 from vcmanager.phases import apply, etcd_identity, startup_order
 from vcmanager.phases.certificates import IssuedCertificates
-from vcmanager.plan import volume_claims
+from vcmanager.plan import certificate_table, volume_claims
 from vcmanager.plan.control_plane import ControlPlane, Manifest, PlanInput
 from vcmanager.plan.pki_secrets import DesiredSecrets
 from vcmanager.runtime import object_metadata
@@ -44,8 +44,9 @@ class OwnedObjects:
     async def write_mounted(
         self, plan: ControlPlane, material: DesiredSecrets, roots: IssuedCertificates
     ) -> None:
-        """Write the Secrets and ConfigMaps that pods mount."""
-        config_maps = [material.trust, *_filter_kinds(plan, "ConfigMap")]
+        """Write the Secrets and ConfigMaps that pods mount, and the table of certificates."""
+        table = certificate_table.build_config_map(material.validities, self._wish.tenant.root)
+        config_maps = [material.trust, *_filter_kinds(plan, "ConfigMap"), table]
         kept = roots.list_immutable()
         self._contents = {
             **object_metadata.digest_contents([*material.secrets, *kept], "Secret"),
@@ -61,13 +62,15 @@ class OwnedObjects:
         identity = etcd_identity.compute_store_identity(self._snapshot)
         contents = {**self._contents, object_metadata.STORE_SOURCE: identity or ""}
         due: list[Manifest] = []
+        sets = {each["metadata"]["name"]: each for each in _filter_kinds(plan, "StatefulSet")}
         for each in _filter_kinds(plan, "StatefulSet", "Deployment"):
             if not startup_order.may_create(each, self._snapshot):
                 continue
             reads = each["metadata"]["name"] in etcd_identity.STORE_READERS
             also = frozenset({object_metadata.STORE_SOURCE}) if reads else frozenset()
             made = object_metadata.add_metadata(each, self._wish.tenant, contents, also)
-            if reads and identity is None:
+            is_held = startup_order.is_upgrade_held(each, sets, self._snapshot)
+            if (reads and identity is None) or is_held:
                 self._wanted.append(made)  # kept as it is
             else:
                 due.append(made)

@@ -1,11 +1,16 @@
-"""Order in which the components of a new control plane are first created.
+"""Order in which the components of a control plane are created, and get other images.
 
-Owns the order of the very first start. Later changes are written to all components at once. Pure.
+Owns the order of the first start and of an upgrade. Other changes are written to all components at
+once. Pure.
 Hazard: a program that starts long before its dependency does not just wait. The API server dials
 etcd with doubling pauses, and exits after 20 s. The controller manager retries every second and
 exits after 10 s, twice before its restart is delayed. CoreDNS retries its API with doubling pauses,
 too. Each component is therefore created when its dependency runs, and is ready by the time it is
 needed. CoreDNS starts at once, so it is created when the API answers.
+
+An upgrade has the same order, which Kubernetes' version skew policy demands
+(https://kubernetes.io/releases/version-skew-policy/). An image that does not start therefore stops
+the upgrade at its component.
 """
 
 from collections.abc import Mapping
@@ -31,10 +36,47 @@ def may_create(workload: Mapping[str, Any], snapshot: ObservedObjects) -> bool:
     )
 
 
+def is_upgrade_held(
+    workload: Mapping[str, Any],
+    wanted: Mapping[str, Mapping[str, Any]],
+    snapshot: ObservedObjects,
+) -> bool:
+    """Return whether a workload keeps its images until its dependency runs with the wanted ones.
+
+    `wanted` has the desired StatefulSets by name.
+    """
+    name = workload["metadata"]["name"]
+    before = _STARTS_AFTER.get(name)
+    existing = snapshot.get(workload["kind"], name)
+    if before is None or existing is None or _list_images(workload) == _list_images(existing):
+        return False
+    dependency = snapshot.get("StatefulSet", before)
+    if dependency is None or before not in wanted:
+        return False
+    return _list_images(wanted[before]) != _list_images(dependency) or not _is_rolled_out(
+        dependency
+    )
+
+
 def is_api_ready(snapshot: ObservedObjects) -> bool:
     """Return whether the tenant's API is ready."""
     workload = snapshot.get("StatefulSet", control_plane.API_SERVER)
     return workload is not None and (workload.get("status") or {}).get("readyReplicas", 0) > 0
+
+
+def _list_images(workload: Mapping[str, Any]) -> list[str]:
+    pod = workload["spec"]["template"]["spec"]
+    return [str(each.get("image", "")) for each in pod.get("containers") or ()]
+
+
+def _is_rolled_out(workload: Mapping[str, Any]) -> bool:
+    status: Mapping[str, int] = workload.get("status") or {}
+    replicas: int = workload["spec"].get("replicas", 1)
+    return (
+        status.get("observedGeneration", 0) >= workload["metadata"].get("generation", 0)
+        and status.get("updatedReplicas", 0) >= replicas
+        and status.get("readyReplicas", 0) >= replicas
+    )
 
 
 def _is_component_running(snapshot: ObservedObjects, component: str) -> bool:

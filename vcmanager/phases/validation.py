@@ -18,7 +18,7 @@ from tenancy.specs import (
     parse_cluster_version,
     parse_virtual_cluster,
 )
-from vcmanager.plan import control_plane, service_cidrs, upstream_bundles
+from vcmanager.plan import control_plane, service_cidrs, upstream_bundles, versions
 from vcmanager.plan.control_plane import PlanInput
 from vcmanager.plan.service_cidrs import ServiceNetwork
 from vcmanager.plan.templates import TemplateError
@@ -94,6 +94,19 @@ def check_plan(wish: PlanInput, whole: ServiceNetwork) -> None:
     except service_cidrs.ServiceRangeError as problem:
         raise build_refusal("InvalidServiceCidr", str(problem)) from problem
     build_plan(wish, slice_)
+
+
+def check_version_skew(wish: PlanInput, running: str) -> None:
+    """Refuse a downgrade and a skipped minor. Raises PhaseBlocked.
+
+    `running` is the version that the tenant's API server last reported. Templates of bundles name
+    no version, so they are not checked.
+    """
+    problem = versions.find_skew_problem(running, wish.version.kubernetes_version)
+    if problem is not None:
+        raise build_refusal(
+            "VersionSkew", f"spec.clusterVersionName: ClusterVersion {wish.version_name}: {problem}"
+        )
 
 
 def build_plan(wish: PlanInput, slice_: service_cidrs.ServiceRange) -> control_plane.ControlPlane:

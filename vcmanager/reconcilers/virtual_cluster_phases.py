@@ -205,6 +205,12 @@ async def _check_plan(run: PhaseRun) -> PhaseResult:
     return _DONE
 
 
+async def _check_version_skew(run: PhaseRun) -> PhaseResult:
+    running = str((run.body.get("status") or {}).get("version") or "")
+    validation.check_version_skew(run.plan_input, running)
+    return _DONE
+
+
 async def _dry_run_bundles(run: PhaseRun) -> PhaseResult:
     if run.observed.namespace is None:
         await validation.dry_run_bundles(run.context, run.plan_input)
@@ -304,9 +310,6 @@ async def _write_mounted(run: PhaseRun) -> PhaseResult:
     """Write the Secrets and ConfigMaps that pods mount."""
     await run.objects.write_mounted(run.plan, run.secrets, run.certificates)
     run.context.expiries.set_validities(run.plan_input.tenant.uid, run.secrets.validities)
-    await run.objects.write_additional(
-        [certificate_table.build_config_map(run.secrets.validities, run.plan_input.tenant.root)]
-    )
     until = run.secrets.next_renewal.strftime("%Y-%m-%d")
     run.status.set_condition(
         wellknown.CERTIFICATES_READY,
@@ -389,6 +392,7 @@ PHASES = (
     Phase("ObserveObjects", wellknown.READY, _observe_objects),
     Phase("FetchClusterVersion", wellknown.READY, _fetch_plan_input),
     Phase("CheckPlan", wellknown.READY, _check_plan),
+    Phase("CheckVersionSkew", wellknown.READY, _check_version_skew),
     Phase("DryRunBundles", wellknown.READY, _dry_run_bundles),
     Phase("AddFinalizers", wellknown.READY, _add_finalizers),
     Phase("EnsureRootNamespace", wellknown.READY, _ensure_root_namespace),

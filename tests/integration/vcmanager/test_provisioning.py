@@ -216,6 +216,39 @@ async def test_a_refused_wish_is_granted_when_it_is_mended(stage: ManagerStage):
     assert (await stage.fresh(cluster))["status"]["phase"] == "Running"
 
 
+async def pick(stage: ManagerStage, cluster, version: str) -> None:
+    """Name another ClusterVersion."""
+    metadata = cluster["metadata"]
+    await stage.admin.patch(
+        resources.VIRTUAL_CLUSTERS,
+        metadata["name"],
+        {"spec": {"clusterVersionName": version}},
+        namespace=metadata["namespace"],
+    )
+
+
+async def test_a_downgrade_is_refused_at_each_look_and_taken_back(stage: ManagerStage):
+    cluster = await stage.declare()
+    await stage.bring_up(cluster)
+    before = (await stage.fresh(cluster))["status"]["version"]
+    name = f"older-than-{cluster['metadata']['name']}"
+    await stage.admin.create(
+        resources.CLUSTER_VERSIONS, cluster_version(name, kubernetesVersion="1.35")
+    )
+    await pick(stage, cluster, name)
+    for _ in range(2):
+        await stage.work(cluster)
+        ready = await stage.condition(cluster, "Ready")
+        assert ready is not None
+        assert (ready["status"], ready["reason"]) == ("False", "VersionSkew")
+        assert f"older than {before}" in ready["message"]
+    await pick(stage, cluster, cluster["spec"]["clusterVersionName"])
+    await stage.work(cluster)
+    ready = await stage.condition(cluster, "Ready")
+    assert ready is not None
+    assert ready["status"] == "True"
+
+
 async def test_a_name_that_is_too_long_is_named(stage: ManagerStage):
     cluster = await stage.declare(name="x" * 60)
     await stage.work(cluster)

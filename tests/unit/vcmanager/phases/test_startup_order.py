@@ -59,3 +59,37 @@ def test_the_controllers_wait_for_the_api_server_to_run_and_the_name_server_unti
 @pytest.mark.parametrize("name", ["apiserver", "controller-manager"])
 def test_what_is_there_is_changed_whatever_the_others_do(name):
     assert startup_order.may_create(workload(name), snapshot(workload(name, ready=0)))
+
+
+def upgrade(name, image, *, generation=1, **status):
+    """Return a StatefulSet with one container. `status` defaults to a finished rollout."""
+    found = {"observedGeneration": generation, "updatedReplicas": 1, "readyReplicas": 1, **status}
+    return {
+        "kind": "StatefulSet",
+        "metadata": {"name": name, "generation": generation},
+        "spec": {"replicas": 1, "template": {"spec": {"containers": [{"image": image}]}}},
+        "status": found,
+    }
+
+
+@pytest.mark.parametrize(
+    ("etcd_now", "api_now", "api_wanted", "is_held"),
+    [
+        ({"image": "e:2"}, "a:1", "a:2", False),  # etcd is done
+        ({"image": "e:1"}, "a:1", "a:2", True),  # etcd gets its image in this pass
+        ({"image": "e:2", "updatedReplicas": 0}, "a:1", "a:2", True),
+        ({"image": "e:2", "readyReplicas": 0}, "a:1", "a:2", True),
+        ({"image": "e:2", "generation": 2, "observedGeneration": 1}, "a:1", "a:2", True),
+        ({"image": "e:1"}, "a:1", "a:1", False),  # certificates change at once
+    ],
+)
+def test_an_upgrade_waits_for_the_dependency(etcd_now, api_now, api_wanted, is_held):
+    wanted = {
+        "etcd": upgrade("etcd", "e:2"),
+        "apiserver": upgrade("apiserver", api_wanted),
+    }
+    etcd_now = upgrade("etcd", **etcd_now)
+    objects = {"StatefulSet": {"etcd": etcd_now, "apiserver": upgrade("apiserver", api_now)}}
+    snapshot = ObservedObjects(namespace=None, objects=objects)
+    assert startup_order.is_upgrade_held(wanted["apiserver"], wanted, snapshot) is is_held
+    assert not startup_order.is_upgrade_held(wanted["etcd"], wanted, snapshot)

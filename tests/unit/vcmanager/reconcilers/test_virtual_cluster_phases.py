@@ -15,7 +15,13 @@ from tests.support.vcmanager.factories import (
     wish,
     workload,
 )
-from vcmanager.phases import certificates, metrics_server, startup_order, tenant_bootstrap
+from vcmanager.phases import (
+    certificate_requests,
+    certificates,
+    metrics_server,
+    startup_order,
+    tenant_bootstrap,
+)
 from vcmanager.pki import inventory
 from vcmanager.plan import control_plane, external_endpoint
 from vcmanager.plan.pki_secrets import ApiAddress
@@ -247,6 +253,9 @@ def finished(monkeypatch):
     async def bootstrap_tenant(*_, **__):
         return "v1.36.0"
 
+    async def exchange(*_):
+        return None
+
     async def reconcile_metrics_api(client, *_, **__):
         reconciled.append(client)
 
@@ -255,12 +264,13 @@ def finished(monkeypatch):
     )
     address = ApiAddress(server="https://192.0.2.1:6443")
     monkeypatch.setattr(certificates, "create_authorities", create_authorities)
-    monkeypatch.setattr(certificates, "build_secrets", lambda *_: secrets)
+    monkeypatch.setattr(certificates, "build_secrets", lambda *_, **__: secrets)
     monkeypatch.setattr(external_endpoint, "find_external_address", lambda *_, **__: address)
     monkeypatch.setattr(virtual_cluster_phases, "OwnedObjects", FinishedObjects)
     monkeypatch.setattr(startup_order, "is_api_ready", lambda _: True)
     monkeypatch.setattr(tenant_bootstrap, "connect_tenant", connect_tenant)
     monkeypatch.setattr(tenant_bootstrap, "bootstrap_tenant", bootstrap_tenant)
+    monkeypatch.setattr(certificate_requests, "exchange", exchange)
     monkeypatch.setattr(metrics_server, "reconcile_metrics_api", reconcile_metrics_api)
     return reconciled
 
