@@ -44,6 +44,13 @@ class TargetGrant(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Pods without another request that may run there: all, or only elected pods."""
 
 
+class KubeconfigReader(msgspec.Struct, frozen=True, kw_only=True):
+    """A user or group of the super cluster that may fetch a tenant's admin kubeconfig."""
+
+    kind: Literal["User", "Group"]
+    name: str
+
+
 class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`VirtualCluster.spec`."""
 
@@ -60,6 +67,7 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     opaque_meta_prefixes: tuple[str, ...] = ()
     targets: tuple[TargetGrant, ...] = ()
     """Super clusters that the tenant's pods may run in. Empty: only the home cluster."""
+    kubeconfig_readers: tuple[KubeconfigReader, ...] = ()
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

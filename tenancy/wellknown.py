@@ -171,6 +171,9 @@ AGENT = "vn-agent"
 TARGET_AGENT = "vn-agent-target"
 """Account, in the home cluster, of the agents for the pods of one target each."""
 
+KUBECONFIG_READER_ROLE = "virtual-cluster-kubeconfigs"
+"""ClusterRole of the chart that gets only the Secret `admin-kubeconfig`."""
+
 UPSTREAM_KUBELET = "UpstreamKubelet"
 UPSTREAM_API_SERVER = "UpstreamApiServer"
 UPSTREAM_CONFIGURED = "UpstreamConfigured"

@@ -95,6 +95,19 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "Waits until the volumes of a deleted tenant are deleted. Retained volumes stay.",
     ),
     RbacRule(
+        "rbac.authorization.k8s.io",
+        ("rolebindings",),
+        ("list", "create", "patch", "delete"),
+        "Lets the users in spec.kubeconfigReaders get one Secret of their tenant's root namespace.",
+    ),
+    RbacRule(
+        "rbac.authorization.k8s.io",
+        ("clusterroles",),
+        ("bind",),
+        "Binds the one role that gets this Secret.",
+        names=(wellknown.KUBECONFIG_READER_ROLE,),
+    ),
+    RbacRule(
         "",
         ("events",),
         ("list", "create", "patch"),

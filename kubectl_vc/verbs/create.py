@@ -16,7 +16,7 @@ from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, files, printers
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
-from kubectl_vc.verbs import create_manifests, kubeconfig
+from kubectl_vc.verbs import create_manifests, kubeconfig, kubeconfig_readers
 from kubeio import Object, errors
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS
 
@@ -46,15 +46,9 @@ async def run_create(
         wanted = create_manifests.with_namespace(
             manifest.virtual_cluster, connection.namespace, is_explicit=connection.is_explicit
         )
+        if wishes.kubeconfig is not None:
+            wanted = await _with_reader(connection, wanted)
         makes_version = await _check_request(connection, manifest, wanted)
-        if wishes.kubeconfig is not None and not await kubeconfig.may_fetch_kubeconfig(connection):
-            raise CliError(
-                f"you may not get the Secret {kubeconfig.ADMIN_KUBECONFIG} in the namespace of a"
-                " new tenant, so the kubeconfig could not be fetched. Nothing was created. Leave"
-                " -o out, and ask an administrator of the super cluster for the kubeconfig when"
-                f" the VirtualCluster is ready. Or ask for the ClusterRole {kubeconfig.ROLE} in"
-                " the whole cluster, which reads the kubeconfigs of all tenants."
-            )
         given = manifest.cluster_version if makes_version else None
         made = await _create_both(connection, given, wanted)
         for body in (given, wanted):
@@ -62,6 +56,22 @@ async def run_create(
                 terminal.print_result(_describe_created(body))
         if wishes.wait:
             await _wait_and_write_kubeconfig(connection, terminal, made, wishes)
+
+
+async def _with_reader(connection: SuperConnection, wanted: Object) -> Object:
+    """Return the VirtualCluster with the user as a reader, unless the user may read all of them."""
+    if await kubeconfig.may_fetch_kubeconfig(connection):
+        return wanted
+    user = await kubeconfig_readers.fetch_user_name(connection)
+    if not user:
+        raise CliError(
+            "the API server does not report your user name, so the kubeconfig could not be"
+            " fetched. Nothing was created. Leave -o out, and run `kubectl vc kubeconfig` when"
+            " the VirtualCluster is ready."
+        )
+    spec = wanted["spec"]
+    readers = kubeconfig_readers.with_reader(spec.get("kubeconfigReaders"), user)
+    return {**wanted, "spec": {**spec, "kubeconfigReaders": readers}}
 
 
 async def _wait_and_write_kubeconfig(

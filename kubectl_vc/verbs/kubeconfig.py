@@ -16,15 +16,12 @@ from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, files
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
-from kubeio import errors
+from kubectl_vc.verbs import kubeconfig_readers
+from kubectl_vc.verbs.kubeconfig_readers import ADMIN_KUBECONFIG
+from kubeio import Object, errors
 from kubeio.config import loading
-from tenancy import specs
+from tenancy import specs, wellknown
 from tenancy.resources import SECRETS, SELF_SUBJECT_ACCESS_REVIEWS, VIRTUAL_CLUSTERS
-
-ADMIN_KUBECONFIG = "admin-kubeconfig"
-"""Secret in the root namespace, and its data key."""
-ROLE = "virtual-cluster-kubeconfigs"
-"""ClusterRole of the chart that allows only to get Secrets of this name."""
 
 
 async def run_kubeconfig(
@@ -46,22 +43,20 @@ async def run_kubeconfig(
 
 
 async def fetch_kubeconfig(connection: SuperConnection, body: Mapping[str, Any]) -> bytes:
-    """Return the kubeconfig of a VirtualCluster's administrator."""
+    """Return the kubeconfig of a VirtualCluster's administrator.
+
+    A user who may not get the Secret, but may update the VirtualCluster, is added to its readers.
+    """
     tenant = specs.parse_virtual_cluster(body).tenant
     shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, tenant.name, tenant.namespace)
     try:
-        secret = await connection.super_client.get(SECRETS, ADMIN_KUBECONFIG, namespace=tenant.root)
+        secret = await _fetch_secret(connection, body, tenant.root, shown)
     except errors.NotFound as problem:
         blocker = readiness.assess_readiness(body).blocker
         raise CliError(
             f"{shown} has no kubeconfig yet"
             + (f", because it waits for {str(blocker).removesuffix('.')}" if blocker else "")
             + f". Check it with `kubectl vc get {tenant.name} -n {tenant.namespace}`."
-        ) from problem
-    except errors.Forbidden as problem:
-        raise CliError(
-            f"you may not get the Secret {ADMIN_KUBECONFIG} in the namespace {tenant.root}, which"
-            f" has the kubeconfig of {shown}. {describe_grant(tenant.root, problem)}"
         ) from problem
     content = _decode_value(secret, tenant.root)
     try:
@@ -72,6 +67,26 @@ async def fetch_kubeconfig(connection: SuperConnection, body: Mapping[str, Any])
             f" {tenant.root}/{ADMIN_KUBECONFIG}, and vc-manager creates it again."
         ) from problem
     return content
+
+
+async def _fetch_secret(
+    connection: SuperConnection, body: Mapping[str, Any], root: str, shown: str
+) -> Object:
+    try:
+        return await connection.super_client.get(SECRETS, ADMIN_KUBECONFIG, namespace=root)
+    except errors.Forbidden as problem:
+        refused = cli_errors.parse_denial(cli_errors.get_server_message(problem))
+        refusal = CliError(
+            f"you may not get the Secret {ADMIN_KUBECONFIG} in the namespace {root}, which"
+            f" has the kubeconfig of {shown}. {describe_grant(root, problem)}"
+        )
+        if refused is None:  # not by RBAC, so no RoleBinding would help
+            raise refusal from problem
+        try:
+            await kubeconfig_readers.add_reader(connection, dict(body), refused.user)
+        except errors.Forbidden:
+            raise refusal from problem
+    return await kubeconfig_readers.wait_for_secret(connection, root, shown)
 
 
 async def may_fetch_kubeconfig(connection: SuperConnection) -> bool:
@@ -100,7 +115,8 @@ def describe_grant(root: str, problem: errors.Forbidden) -> str:
     user = refused.user if refused else "YOU"
     return (
         "Ask an administrator of the super cluster for the kubeconfig, or to run: kubectl create"
-        f" rolebinding {ADMIN_KUBECONFIG} --namespace {root} --clusterrole {ROLE} --user {user}"
+        f" rolebinding {ADMIN_KUBECONFIG} --namespace {root}"
+        f" --clusterrole {wellknown.KUBECONFIG_READER_ROLE} --user {user}"
     )
 
 

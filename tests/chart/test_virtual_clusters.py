@@ -6,11 +6,12 @@ from typing import Any
 
 import pytest
 
-from kubeio import Object
+from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import resources, wellknown
 from tenancy.resources import SUPER_CLUSTERS, VIRTUAL_CLUSTERS
 from tests.chart.gate import AdmissionStage, refused, token
+from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.integration
@@ -171,7 +172,7 @@ def bound(policy: str = "") -> Object:
 async def test_only_who_may_use_a_policy_binds_a_tenant_to_it(server, stage):
     user = fresh_name(USER)
     use = rule("tenantpolicies", "use", resourceNames=["trusted"])
-    await let(stage.admin, user, EDIT, use)
+    await let(stage.admin, user, EDIT, use, rule("clusterversions", "use"))
     policy = "virtual-cluster-policies"
     async with Client(server.plane.endpoint_for(user)) as owner:
         told = await refused(
@@ -194,6 +195,121 @@ async def test_only_who_may_use_a_policy_binds_a_tenant_to_it(server, stage):
         await rebind(name, "trusted")
         await rebind(name, None)
         await refused(lambda: rebind(name, "other"), policy)
+
+
+async def edit_in(admin: Client, user: str, namespace: str) -> None:
+    """Bind virtual-cluster-edit of the chart in a namespace, and wait for its rules."""
+    kind = "rbac.authorization.k8s.io"
+    await admin.create(
+        resources.ROLE_BINDINGS,
+        {
+            "apiVersion": f"{kind}/v1",
+            "kind": "RoleBinding",
+            "metadata": {"name": fresh_name("edit"), "namespace": namespace},
+            "roleRef": {"apiGroup": kind, "kind": "ClusterRole", "name": "virtual-cluster-edit"},
+            "subjects": [{"apiGroup": kind, "kind": "User", "name": user}],
+        },
+    )
+
+    async def are_aggregated() -> bool:
+        role = await admin.get(resources.CLUSTER_ROLES, "virtual-cluster-edit")
+        return len(role.get("rules") or ()) >= 2
+
+    await eventually(are_aggregated)
+
+
+async def test_an_owner_uses_the_shipped_versions_and_no_other(server, stage):
+    owner_name, policy = fresh_name(USER), "virtual-cluster-versions"
+    await edit_in(stage.admin, owner_name, "default")
+    other = fresh_name("old")
+    async with Client(server.plane.endpoint_for(owner_name)) as owner:
+
+        async def make(version: str, namespace: str = "default") -> object:
+            body = bound()
+            body["metadata"]["namespace"] = namespace
+            body["spec"]["clusterVersionName"] = version
+            return await owner.create(VIRTUAL_CLUSTERS, body, dry_run=True)
+
+        for version in ("v1.36", "v1.35"):
+            await eventually(lambda v=version: make(v))
+        told = await refused(lambda: make(other), policy)
+        assert f"you may not use the ClusterVersion '{other}'" in told
+        body = bound()
+        body["spec"]["clusterVersionName"] = other
+        made = await stage.admin.create(VIRTUAL_CLUSTERS, body)
+        name = made["metadata"]["name"]
+
+        async def change(spec: Object) -> object:
+            return await owner.patch(
+                VIRTUAL_CLUSTERS, name, {"spec": spec}, namespace="default", dry_run=True
+            )
+
+        await change({"pkiExpireDays": 30})  # what an administrator chose stays
+        await change({"clusterVersionName": "v1.36"})
+        await refused(lambda: change({"clusterVersionName": "another"}), policy)
+        # A version of an administrator's own is opened by one more role with the label.
+        label = {"tenancy.x-k8s.io/aggregate-to-virtual-cluster-edit": "true"}
+        await stage.admin.create(
+            resources.CLUSTER_ROLES,
+            {
+                "apiVersion": resources.CLUSTER_ROLES.api_version,
+                "kind": "ClusterRole",
+                "metadata": {"name": fresh_name("opens"), "labels": label},
+                "rules": [rule("clusterversions", "use", resourceNames=[other])],
+            },
+        )
+        await eventually(lambda: make(other))
+
+
+async def test_only_who_may_use_a_target_sends_pods_there(server, stage):
+    user, policy = fresh_name(USER), "virtual-cluster-targets"
+    own = [f"own-{number}" for number in range(18)]
+    await let(
+        stage.admin,
+        user,
+        EDIT,
+        rule("superclusters", "use", resourceNames=own),
+        rule("clusterversions", "use"),
+    )
+    async with Client(server.plane.endpoint_for(user)) as owner:
+
+        def going_to(*targets: str) -> Object:
+            body = bound()
+            body["spec"]["targets"] = [{"name": each} for each in targets]
+            return body
+
+        async def make(*targets: str) -> object:
+            return await owner.create(VIRTUAL_CLUSTERS, going_to(*targets), dry_run=True)
+
+        await eventually(make)
+        for allowed in (own[:1], own[:2], own[:16]):  # within the budget of the API server
+            await make(*allowed)
+        for number in (0, 1, 7, 15):
+            targets = own[:15]
+            targets.insert(number, "payments")
+            told = await refused(lambda t=targets: make(*t), policy)
+            assert "you may not use the SuperCluster 'payments'" in told
+        await refused(lambda: make("home"), policy)
+        told = ""
+        try:
+            await make(*own[:17])
+        except errors.ApiError as problem:
+            told = problem.server_message
+        assert "may add at most 16 names to spec.targets" in told
+
+        made = await stage.admin.create(VIRTUAL_CLUSTERS, going_to("payments", "home"))
+        name = made["metadata"]["name"]
+
+        async def retarget(*targets: str) -> object:
+            body = {"spec": {"targets": [{"name": each} for each in targets]}}
+            return await owner.patch(
+                VIRTUAL_CLUSTERS, name, body, namespace="default", dry_run=True
+            )
+
+        await retarget("home", "payments", own[0])  # what an administrator granted stays
+        await retarget("home")
+        await retarget()
+        await refused(lambda: retarget("home", "payments", "other"), policy)
 
 
 async def test_our_finalizer_is_taken_off_by_the_manager_or_by_right(server, stage):

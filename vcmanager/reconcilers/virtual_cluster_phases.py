@@ -320,6 +320,11 @@ async def _write_mounted(run: PhaseRun) -> PhaseResult:
     return _DONE
 
 
+async def _write_role_bindings(run: PhaseRun) -> PhaseResult:
+    await run.objects.write_role_bindings()
+    return _DONE
+
+
 async def _write_workloads(run: PhaseRun) -> PhaseResult:
     await run.objects.write_workloads(run.plan)
     await run.objects.delete_unwanted(metrics_server.list_kept_objects(run.plan, run.observed))
@@ -402,6 +407,7 @@ PHASES = (
     Phase("WriteServices", wellknown.READY, _write_services),
     Phase("IssueCertificates", wellknown.CERTIFICATES_READY, _issue_certificates),
     Phase("WriteMounted", wellknown.READY, _write_mounted),
+    Phase("WriteRoleBindings", wellknown.READY, _write_role_bindings),
     Phase("WriteWorkloads", wellknown.READY, _write_workloads),
     # Before the phases that often cannot continue, because these may need the new pods.
     Phase("ReplaceOutdatedPods", wellknown.READY, _replace_outdated_pods),

@@ -8,10 +8,7 @@ import pytest
 
 from kubectl_vc.client import waiting
 from kubeio import errors
-from kubeio.api.client import Client
 from tenancy.resources import (
-    CLUSTER_ROLE_BINDINGS,
-    CLUSTER_ROLES,
     CLUSTER_VERSIONS,
     NAMESPACES,
     VIRTUAL_CLUSTERS,
@@ -311,45 +308,6 @@ async def test_who_may_nothing_learns_what_to_ask_for(desk: UserTerminal):
     told = await refused(desk, desk.virtual_cluster())
     assert "you (nobody) may not get clusterversions.tenancy.x-k8s.io" in told
     assert "--clusterrole virtual-cluster-versions --user nobody" in told
-
-
-async def test_who_could_not_fetch_the_kubeconfig_is_told_before_anything_is_made(
-    desk: UserTerminal,
-):
-    role = {
-        "apiVersion": CLUSTER_ROLES.api_version,
-        "kind": "ClusterRole",
-        "metadata": {"name": fresh_name("role")},
-        "rules": [
-            {
-                "apiGroups": ["tenancy.x-k8s.io"],
-                "resources": ["virtualclusters", "clusterversions"],
-                "verbs": ["get", "list", "watch", "create"],
-            }
-        ],
-    }
-    await desk.client.create(CLUSTER_ROLES, role)
-    binding = {
-        "apiVersion": CLUSTER_ROLE_BINDINGS.api_version,
-        "kind": "ClusterRoleBinding",
-        "metadata": role["metadata"],
-        "roleRef": {
-            "apiGroup": "rbac.authorization.k8s.io",
-            "kind": "ClusterRole",
-            "name": role["metadata"]["name"],
-        },
-        "subjects": [
-            {"apiGroup": "rbac.authorization.k8s.io", "kind": "User", "name": "jane"},
-        ],
-    }
-    await desk.client.create(CLUSTER_ROLE_BINDINGS, binding)
-    async with Client(desk.plane.endpoint_for("jane")) as hers:
-        await eventually(lambda: hers.list(CLUSTER_VERSIONS))
-    desk.become("jane")
-    told = await refused(desk, desk.virtual_cluster())
-    assert "Nothing was created. Leave -o out, and ask an administrator" in told
-    done = await desk.run("create", "-f", "vc.yaml", "--no-wait")
-    assert done.code == 0, done.err
 
 
 async def test_a_name_that_is_taken_is_refused(desk: UserTerminal):

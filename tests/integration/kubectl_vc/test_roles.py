@@ -19,11 +19,13 @@ from tenancy.resources import (
     SECRETS,
     VIRTUAL_CLUSTERS,
 )
+from tenancy.specs import parse_virtual_cluster
 from tests.integration.kubectl_vc.conftest import VERSION, UserTerminal
 from tests.integration.kubectl_vc.test_create import finish
 from tests.support.eventually import eventually
 from tests.support.helm import named, render
 from tests.support.names import fresh_name
+from vcmanager.plan import kubeconfig_readers
 
 EDIT, VERSIONS = "virtual-cluster-edit", "virtual-cluster-versions"
 KUBECONFIGS = "virtual-cluster-kubeconfigs"
@@ -33,7 +35,17 @@ RBAC = "rbac.authorization.k8s.io"
 @pytest.fixture(scope="session")
 def roles() -> dict[str, dict]:
     found = render()
-    return {name: named(found, "ClusterRole", name) for name in (EDIT, VERSIONS, KUBECONFIGS)}
+    made = {name: named(found, "ClusterRole", name) for name in (EDIT, VERSIONS, KUBECONFIGS)}
+    # Nothing aggregates roles in this cluster.
+    (selector,) = made[EDIT].pop("aggregationRule")["clusterRoleSelectors"]
+    made[EDIT]["rules"] = [
+        rule
+        for role in found
+        if role["kind"] == "ClusterRole"
+        and selector["matchLabels"].items() <= role["metadata"]["labels"].items()
+        for rule in role["rules"]
+    ]
+    return made
 
 
 async def bind(desk: UserTerminal, role: dict, user: str, namespace: str = "") -> None:
@@ -99,25 +111,98 @@ async def test_with_the_three_roles_create_writes_the_kubeconfig(
     assert (desk.folder / "kc").read_bytes() == content
 
 
-async def test_without_the_third_role_everything_else_works_and_the_errors_name_it(
+async def play_manager(desk: UserTerminal, roles: dict[str, dict], name: str = "web") -> dict:
+    """Write the RoleBinding that vc-manager writes, and return the VirtualCluster."""
+
+    async def named_reader() -> dict:
+        found = await desk.fetch(name)
+        assert found["spec"].get("kubeconfigReaders")
+        return found
+
+    body = await eventually(named_reader)
+    with contextlib.suppress(errors.AlreadyExists):
+        await desk.client.create(CLUSTER_ROLES, roles[KUBECONFIGS])
+    (binding,) = kubeconfig_readers.build_role_bindings(parse_virtual_cluster(body).spec)
+    await desk.client.apply(
+        ROLE_BINDINGS,
+        {**binding, "metadata": {**binding["metadata"], "namespace": await desk.root(name)}},
+        field_manager="vc-manager",
+    )
+    return body
+
+
+async def test_an_owner_gets_the_kubeconfig_of_its_own_tenant_and_no_other_secret(
     desk: UserTerminal, roles: dict[str, dict], owner: str
 ):
     words = ("web", "-n", desk.namespace)
-    create = ("create", *words, "--cluster-version", VERSION)
-    refused = await desk.run(*create, "-o", "kc")
-    assert refused.code == 1
-    assert "you may not get the Secret admin-kubeconfig in the namespace of a new" in refused.err
-    assert "Nothing was created. Leave -o out" in refused.err
-    assert f"the ClusterRole {KUBECONFIGS} in the whole cluster" in refused.err
-    assert not await desk.is_there()
+    running = await desk.start("create", *words, "--cluster-version", VERSION, "-o", "kc")
+    body = await play_manager(desk, roles)
+    assert body["spec"]["kubeconfigReaders"] == [{"kind": "User", "name": owner}]
+    content = await finish(desk)
+    done = await running.end()
+    assert done.code == 0, done.err
+    assert (desk.folder / "kc").read_bytes() == content
+    root = await desk.root()
+    async with Client(desk.plane.endpoint_for(owner)) as theirs:
+        for namespace, name in (
+            (root, "root-ca"),
+            (desk.namespace, "admin-kubeconfig"),
+            ("kube-system", "admin-kubeconfig"),
+        ):
+            with pytest.raises(errors.Forbidden):
+                await theirs.get(SECRETS, name, namespace=namespace)
+        with pytest.raises(errors.Forbidden):
+            await theirs.list(SECRETS, namespace=root)
 
-    assert (await desk.run(*create, "--no-wait")).code == 0
+    # A second owner is added beside the first by the command that fetches the file.
+    second = fresh_name("second")
+    await bind(desk, roles[EDIT], second, desk.namespace)
+    async with Client(desk.plane.endpoint_for(second)) as theirs:
+        await eventually(lambda: theirs.list(VIRTUAL_CLUSTERS, namespace=desk.namespace))
+    desk.become(second)
+    fetching = await desk.start("kubeconfig", *words, "-o", "kc2")
+
+    async def added() -> bool:
+        found = (await desk.fetch())["spec"]["kubeconfigReaders"]
+        return [each["name"] for each in found] == [owner, second]
+
+    await eventually(added)
+    await play_manager(desk, roles)
+    done = await fetching.end()
+    assert done.code == 0, done.err
+    assert (desk.folder / "kc2").read_bytes() == content
+
+
+async def test_a_reader_of_the_tenant_is_told_what_an_administrator_runs(
+    desk: UserTerminal, roles: dict[str, dict], owner: str
+):
+    words = ("web", "-n", desk.namespace)
+    assert (await desk.run("create", *words, "--cluster-version", VERSION, "--no-wait")).code == 0
     root = await desk.root()
     content = await desk.hand_out()
+    viewer = fresh_name("viewer")
+    view = {
+        "apiVersion": CLUSTER_ROLES.api_version,
+        "kind": "ClusterRole",
+        "metadata": {"name": fresh_name("view")},
+        "rules": [
+            {
+                "apiGroups": [VIRTUAL_CLUSTERS.group],
+                "resources": [VIRTUAL_CLUSTERS.plural],
+                "verbs": ["get", "list"],
+            }
+        ],
+    }
+    await bind(desk, view, viewer, desk.namespace)
+    async with Client(desk.plane.endpoint_for(viewer)) as theirs:
+        await eventually(lambda: theirs.list(VIRTUAL_CLUSTERS, namespace=desk.namespace))
+    desk.become(viewer)
     refused = await desk.run("kubeconfig", *words)
     assert refused.code == 1
-    assert f"--namespace {root} --clusterrole {KUBECONFIGS} --user {owner}" in refused.err
+    assert f"--namespace {root} --clusterrole {KUBECONFIGS} --user {viewer}" in refused.err
+    assert "kubeconfigReaders" not in (await desk.fetch())["spec"]
 
+    desk.become(owner)
     await bind(desk, roles[KUBECONFIGS], owner, root)
     await may_get_kubeconfig(desk, owner, root)
     done = await desk.run("kubeconfig", *words, "-o", "kc")
