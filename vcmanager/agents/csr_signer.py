@@ -29,7 +29,10 @@ POD_NAME_EXTRA = "authentication.kubernetes.io/pod-name"
 POD_UID_EXTRA = "authentication.kubernetes.io/pod-uid"
 _APP_LABEL = "app.kubernetes.io/name"
 _AGENT_ACCOUNTS = (wellknown.AGENT, wellknown.TARGET_AGENT)
-_MAX_LIFETIME = timedelta(days=90)
+_MAX_LIFETIME = timedelta(hours=24)
+"""Longest lifetime, as vnagent.server.serving_certificate. Another pod may get the address of a
+deleted agent, and tenants' API servers would trust a stolen key for that address.
+"""
 _ALLOWED_USAGES = frozenset({"digital signature", "key encipherment", "server auth"})
 _RETRY_SECONDS = 30.0
 _ADDRESS_RETRY_SECONDS = 1.0

@@ -62,7 +62,7 @@ class ClientIdentity:
     vc_uid: str
     """UID of the VirtualCluster that owns the reachable pods."""
     key: str
-    """Root namespace, for people who read logs."""
+    """Root namespace. The names of the tenant's super namespaces begin with it."""
     not_after: datetime
     """End of the certificate, and so of the identity."""
     is_metrics_only: bool = False

@@ -3,8 +3,10 @@
 The module owns the table of the tenants' pods on this node. The table comes from the kubelet's own
 list, or from the super API server's (`vnagent.upstream.node_upstream`). The module must not know
 HTTP. Hazard: names prove nothing, so a pod must be found by the recorded UID of the VirtualCluster,
-tenant namespace and name. Otherwise a caller could reach another tenant's pod. No super namespace
-is built here. A pod whose record is incomplete or exists twice belongs to no tenant.
+tenant namespace and name. Otherwise a caller could reach another tenant's pod. Records can be
+copied, so the pod must also be in the super namespace of the caller. Otherwise a copy elsewhere
+would make the pod unavailable. A pod whose record is incomplete or exists twice belongs to no
+tenant.
 """
 
 import asyncio
@@ -14,6 +16,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from tenancy import wellknown
+from tenancy.names import build_super_namespace
 from tenancy.ownership import read_owner
 from vnagent.authz import pod_list_parser
 from vnagent.authz.client_identity import ClientIdentity
@@ -55,6 +58,15 @@ class OwnedPod:
         """Key of the pod in the table."""
         return (self.vc_uid, self.tenant_namespace, self.name)
 
+    def belongs_to(self, caller: ClientIdentity) -> bool:
+        """Return whether the pod records the caller and is in the caller's super namespace.
+
+        The root namespace in the caller's certificate is written by the platform's authority.
+        """
+        return self.vc_uid == caller.vc_uid and self.super_namespace == build_super_namespace(
+            caller.key, caller.vc_uid, self.tenant_namespace
+        )
+
     def is_super_pod(self, super_namespace: object, name: object) -> bool:
         """Return whether a namespace and a name of the kubelet mean this pod."""
         return (super_namespace, name) == (self.super_namespace, self.name)
@@ -93,7 +105,8 @@ def iterate_owned(
 
 def find_pod(table: PodTable, caller: ClientIdentity, route: Route) -> OwnedPod:
     """Return the one pod that a route means for a caller, or raise RefusedError."""
-    found = table.get((caller.vc_uid, route.tenant_namespace, route.pod), ())
+    recorded = table.get((caller.vc_uid, route.tenant_namespace, route.pod), ())
+    found = [pod for pod in recorded if pod.belongs_to(caller)]
     if not found:
         raise RequestRefusedError(
             404, RefusalReason.NOT_FOUND, f"pod {route.pod!r} is not on this node"
@@ -165,7 +178,11 @@ class PodAuthorizer:
         """
         now = asyncio.get_running_loop().time()
         await self._refresh_if_older(not_before=now - MAX_LIST_AGE_SECONDS)
-        own = [pods for (vc_uid, _, _), pods in self._table.items() if vc_uid == caller.vc_uid]
+        own = [
+            [pod for pod in pods if pod.belongs_to(caller)]
+            for (vc_uid, _, _), pods in self._table.items()
+            if vc_uid == caller.vc_uid
+        ]
         return {pods[0].super_uid: pods[0] for pods in own if len(pods) == 1}
 
     async def refresh_now(self) -> None:

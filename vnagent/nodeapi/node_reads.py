@@ -128,7 +128,7 @@ class NodeReads:
                 await self._gate.refresh_now()
             document = self._upstream.last_list
             try:
-                body = await run_in_thread_if_large(len(document), answer, document, caller.vc_uid)
+                body = await run_in_thread_if_large(len(document), answer, document, caller)
             except PodListError as problem:
                 raise RequestRefusedError(
                     502, RefusalReason.API_ODD, "the node's pods cannot be listed now"
@@ -141,13 +141,17 @@ class NodeReads:
         pods = {} if route.verb is RouteVerb.PODS else await self._gate.list_owned(caller)
         question = KubeletQuery(routes.append_query(row.path, route), row.content_type, row.limit)
         async with self._answers.share_response(question) as document, self._filtering:
-            body = await self._filter(route.verb, document, caller.vc_uid, pods)
+            body = await self._filter(route.verb, document, caller, pods)
         return NodeDocument(row.content_type, body)
 
     async def _filter(
-        self, verb: RouteVerb, document: bytes, vc_uid: str, pods: Mapping[str, OwnedPod]
+        self,
+        verb: RouteVerb,
+        document: bytes,
+        caller: ClientIdentity,
+        pods: Mapping[str, OwnedPod],
     ) -> bytes:
-        total = partial(self._cpu_counters.update_total, vc_uid, pods.keys())
+        total = partial(self._cpu_counters.update_total, caller.vc_uid, pods.keys())
         size = len(document)
         try:
             match verb:
@@ -166,7 +170,7 @@ class NodeReads:
                     )
                 case _:
                     return await run_in_thread_if_large(
-                        size, pod_lists.filter_pods, document, vc_uid
+                        size, pod_lists.filter_pods, document, caller
                     )
         except (PodListError, InvalidResponseError) as problem:
             _log.warning("the kubelet's answer is malformed", verb=verb.value, error=str(problem))

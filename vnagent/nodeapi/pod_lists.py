@@ -18,6 +18,7 @@ import orjson
 
 from tenancy import wellknown
 from vnagent.authz import pod_list_parser
+from vnagent.authz.client_identity import ClientIdentity
 from vnagent.authz.pod_authorizer import OwnedPod, iterate_owned
 from vnagent.authz.pod_list_parser import PodListError
 from vnagent.nodeapi.json_filters import (
@@ -86,9 +87,9 @@ _REF = read_fields({"name": read_text, "namespace": read_text, "uid": read_text}
 _Show = Callable[[Mapping[str, Any], OwnedPod], dict[str, Any] | None]
 
 
-def filter_pods(document: bytes, vc_uid: str) -> bytes:
+def filter_pods(document: bytes, caller: ClientIdentity) -> bytes:
     """Return a kubelet's `/pods` list for one tenant. Raises PodListError."""
-    return _encode_list(_iterate_own(document, vc_uid, _reduce_pod))
+    return _encode_list(_iterate_own(document, caller, _reduce_pod))
 
 
 def filter_running_pods(document: bytes, pods: Mapping[str, OwnedPod]) -> bytes:
@@ -107,17 +108,19 @@ def filter_running_pods(document: bytes, pods: Mapping[str, OwnedPod]) -> bytes:
     return _encode_list(shown)
 
 
-def build_running_pods(document: bytes, vc_uid: str) -> bytes:
+def build_running_pods(document: bytes, caller: ClientIdentity) -> bytes:
     """Return a list like a kubelet's `/runningpods/`, made from the API's list of pods.
 
     It has the fields of the runtime: names, and the containers that run now. Raises PodListError.
     """
-    return _encode_list(_iterate_own(document, vc_uid, _reduce_running_pod))
+    return _encode_list(_iterate_own(document, caller, _reduce_running_pod))
 
 
-def _iterate_own(document: bytes, vc_uid: str, show: _Show) -> Iterator[dict[str, Any]]:
+def _iterate_own(document: bytes, caller: ClientIdentity, show: _Show) -> Iterator[dict[str, Any]]:
     own = [
-        (pod.key, show(item, pod)) for item, pod in iterate_owned(document) if pod.vc_uid == vc_uid
+        (pod.key, show(item, pod))
+        for item, pod in iterate_owned(document)
+        if pod.belongs_to(caller)
     ]
     times = Counter(key for key, _ in own)
     # Two pods with one record belong to no tenant, as for logs.

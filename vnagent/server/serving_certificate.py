@@ -28,7 +28,10 @@ from vnagent.client.https_client import BufferedResponse, HttpsClient
 from vnagent.protocol.http_heads import InvalidResponseError
 from vnagent.stream.tls_contexts import InvalidTrustError
 
-LIFETIME = timedelta(days=90)
+LIFETIME = timedelta(hours=24)
+"""Lifetime of a certificate. A longer one would outlive its pod, and another pod may get the pod's
+address. A shorter one would fail logs while vc-manager is down for half a day.
+"""
 POLL_INTERVALS_SECONDS = (0.2, 0.3, 0.5, 1.0, 2.0, 5.0)
 """Poll intervals of a request in seconds. The last one repeats."""
 REQUEST_TIMEOUT_SECONDS = 300.0
@@ -106,7 +109,7 @@ def read_issued_certificate(found: dict[str, Any]) -> bytes | None:
 
 
 def compute_renewal(certificate: bytes, key: bytes, pod: AgentPod) -> datetime:
-    """Return the time at which two thirds of a certificate's life are over.
+    """Return the time at which half of a certificate's life is over.
 
     Raises NotIssuedError if it is not for this pod and key, or not usable as a serving certificate.
     """
@@ -120,7 +123,7 @@ def compute_renewal(certificate: bytes, key: bytes, pod: AgentPod) -> datetime:
     if leaf.public_key() != serialization.load_pem_private_key(key, password=None).public_key():
         raise CertificateNotIssuedError("the signer's certificate is for another key")
     began, ends = leaf.not_valid_before_utc, leaf.not_valid_after_utc
-    return began + (ends - began) * 2 / 3
+    return began + (ends - began) / 2
 
 
 class ServingCertificate:
@@ -131,7 +134,7 @@ class ServingCertificate:
         self._pod = pod
 
     async def run(self, on_issued: Callable[[ServingKeyPair], None]) -> None:
-        """Request a certificate, pass it to `on_issued`, and renew it at two thirds of its life,
+        """Request a certificate, pass it to `on_issued`, and renew it at half of its life,
         for ever.
         """
         failures = 0

@@ -63,7 +63,7 @@ def pod(*, metadata=None, spec=None, status=None):
 
 
 def test_the_live_agent_gets_a_certificate_for_its_own_address():
-    assert csr_signer.decide_request(request(), pod()) == CsrApproval((IP,), timedelta(days=90))
+    assert csr_signer.decide_request(request(), pod()) == CsrApproval((IP,), timedelta(hours=24))
 
 
 @pytest.mark.parametrize(
@@ -118,7 +118,7 @@ def test_the_agent_of_a_target_gets_one_by_an_account_of_its_own():
     served = pod(metadata=labelled, spec={"serviceAccountName": "vn-agent-target"})
     asked = request(username=TARGETS)
     assert csr_signer.get_requesting_pod(asked, "vc-manager") == "vn-agent-x"
-    assert csr_signer.decide_request(asked, served) == CsrApproval((IP,), timedelta(days=90))
+    assert csr_signer.decide_request(asked, served) == CsrApproval((IP,), timedelta(hours=24))
     for odd in (
         pod(),
         pod(metadata=labelled),
@@ -198,11 +198,11 @@ def test_a_weak_key_is_refused():
 
 
 @pytest.mark.parametrize(
-    ("seconds", "days"), [(None, 90), (86400, 1), (86400 * 90, 90), (86400 * 9000, 90)]
+    ("seconds", "hours"), [(None, 24), (3600, 1), (86400, 24), (86400 * 90, 24)]
 )
-def test_no_certificate_lives_longer_than_ninety_days(seconds, days):
+def test_no_certificate_lives_longer_than_ninety_days(seconds, hours):
     more = {} if seconds is None else {"expirationSeconds": seconds}
-    assert csr_signer.decide_request(request(**more), pod()).lifetime == timedelta(days=days)
+    assert csr_signer.decide_request(request(**more), pod()).lifetime == timedelta(hours=hours)
 
 
 def test_both_addresses_of_a_pod_are_its_own():

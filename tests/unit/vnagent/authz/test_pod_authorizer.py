@@ -352,3 +352,12 @@ async def test_a_list_that_cannot_be_read_is_the_kubelets_fault(monkeypatch):
         await gate.authorize(caller(), route())
     assert (refused.value.status, refused.value.reason) == (502, RefusalReason.KUBELET_ODD)
     await gate.authorize(caller(), route())
+
+
+def test_a_copied_record_outside_the_tenants_namespace_changes_nothing():
+    """T2-31: a copy in another namespace neither hides the pod nor is served in its place."""
+    copy = pod(uid=UID)
+    copy["metadata"]["namespace"], copy["metadata"]["uid"] = "elsewhere", "another"
+    table = read_pods(listed(pod(), copy))
+    assert find_pod(table, caller(), route()).super_uid == SUPER_UID
+    assert refusal(read_pods(listed(copy)), route()) is RefusalReason.NOT_FOUND

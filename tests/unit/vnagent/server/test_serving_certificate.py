@@ -31,7 +31,7 @@ from vnagent.stream.file_watch import WatchedFile
 from vnagent.stream.tls_stream import ReceiveBuffer
 
 POD = AgentPod(name="vn-agent-x7k2p", address="10.244.1.9")
-LIFE = timedelta(days=90)
+LIFE = timedelta(hours=24)
 
 
 def sign(request_pem: bytes, *, address: str = "", life: timedelta = LIFE) -> bytes:
@@ -77,7 +77,7 @@ def test_the_manifest_names_the_signer():
     assert wanted["spec"] == {
         "request": base64.b64encode(b"request").decode(),
         "signerName": "tenancy.x-k8s.io/vn-agent-serving",
-        "expirationSeconds": 90 * 24 * 3600,
+        "expirationSeconds": 24 * 3600,
         "usages": ["digital signature", "server auth"],
     }
 
@@ -110,7 +110,7 @@ def test_renewal_is_at_two_thirds():
     key, request = serving_certificate.build_signing_request(POD)
     certificate = sign(request, life=timedelta(days=30))
     began = x509.load_pem_x509_certificate(certificate).not_valid_before_utc
-    assert serving_certificate.compute_renewal(certificate, key, POD) == began + timedelta(days=20)
+    assert serving_certificate.compute_renewal(certificate, key, POD) == began + timedelta(days=15)
 
 
 def test_a_certificate_for_somebody_else_is_not_used():
