@@ -239,19 +239,23 @@ def test_the_agent_runs_on_every_node_and_verifies_its_kubelet(usual, full):
         "HOST_IP": {"fieldPath": "status.hostIP"},
         "POD_IP": {"fieldPath": "status.podIP"},
         "POD_UID": {"fieldPath": "metadata.uid"},
-        "UPSTREAM": "auto",
+        "UPSTREAM": "apiserver",
         "METRICS_PORT": "10552",
         "MAX_STREAMS": str(concurrency.MAX_STREAMS),
         "MAX_STREAMS_PER_TENANT": str(concurrency.MAX_STREAMS_PER_TENANT),
         "CLIENT_CA_FILE": "/etc/vn-agent/trust/client-ca.crt",
-        "KUBELET_CA_FILE": "/etc/vn-agent/kubelet/ca.crt",
     }
     volumes = {each["name"]: each for each in pod["volumes"]}
     assert volumes["trust"] == {
         "name": "trust",
         "configMap": {"name": wellknown.AGENT_CLIENT_TRUST},
     }
-    assert volumes["kubelet-ca"]["configMap"]["name"] == "kube-root-ca.crt"
+    assert "kubelet-ca" not in volumes
+    straight = pod_of(
+        named(render("--set", "agent.upstream=kubelet"), "DaemonSet", wellknown.AGENT)
+    )
+    kubelets = {each["name"]: each for each in straight["volumes"]}["kubelet-ca"]
+    assert kubelets["configMap"]["name"] == "kube-root-ca.crt"
     own = {
         each["name"]: each for each in pod_of(named(full, "DaemonSet", wellknown.AGENT))["volumes"]
     }

@@ -91,7 +91,7 @@ class TenantAdmin:
 def running(cluster: ClusterHandle) -> Iterator[SuperClusterAdmin]:
     """Have a super cluster with the chart for the length of a block."""
     cluster.up(StepPrinter())
-    chart.install(cluster, StepPrinter())
+    chart.install(cluster, StepPrinter(), values=chart.KUBELET_UPSTREAM)
     try:
         yield SuperClusterAdmin(
             cluster=cluster,

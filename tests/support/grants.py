@@ -73,10 +73,13 @@ async def grant(
         await client.apply(_RESOURCES[body["kind"]], body, field_manager="tests")
 
 
-async def guard(client: Client, user: str = "") -> None:
-    """Create the chart's admission policy, for the syncer's account or for a user in its place."""
-    account = f"system:serviceaccount:{NAMESPACE}:{wellknown.SYNCER}"
-    for body in render("--show-only", "templates/syncer-policy.yaml"):
+async def guard(
+    client: Client, user: str = "", *, component: str = wellknown.SYNCER, values: str = ""
+) -> None:
+    """Create the chart's admission policy of an account, or of a user in its place."""
+    account = f"system:serviceaccount:{NAMESPACE}:{component}"
+    template = f"templates/{component.removeprefix('vc-')}-policy.yaml"
+    for body in render("--show-only", template, *(("--set", values) if values else ())):
         text, kind = json.dumps(body), body["kind"]
         assert kind.endswith("Binding") or account in text
         plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}s"

@@ -55,7 +55,7 @@ def cluster(images: Iterable[Image], progress: StepPrinter) -> ClusterHandle:
     """The super cluster with two nodes, our chart and the suite's images. Started if needed."""
     found = ClusterHandle(NAME, nodes=NODES)
     found.up(progress)
-    chart.install(found, progress)
+    chart.install(found, progress, values=chart.KUBELET_UPSTREAM)
     registry.publish(images, found.places.registry)
     return found
 

@@ -20,6 +20,8 @@ from tools.testbed.registry import publish
 NAMESPACE = "vc-manager"
 RELEASE = "virtual-cluster"
 CHART = product.REPOSITORY / "charts" / "virtual-cluster"
+KUBELET_UPSTREAM = ("agent.upstream=auto",)
+"""Values for clusters whose kubelets have certificates: metrics of pods need `nodes/proxy`."""
 WORKLOADS = ("deployment/vc-manager", "deployment/vc-syncer", "daemonset/vn-agent")
 
 

@@ -75,6 +75,8 @@ def complete_bundle(
     """Return the bundle's objects with the manager's additions."""
     stateful_set = copy.deepcopy(bundle.statefulset)
     pod_spec = stateful_set["spec"]["template"]["spec"]
+    # The admission policy on vc-manager's account demands it. Control planes call no super API.
+    pod_spec["automountServiceAccountToken"] = False
     first = pod_spec["containers"][0]
     given = _strip_additive_flags(first.get("args") or [])
     if first.get("command"):

@@ -20,7 +20,7 @@ from kubeio.api.client import Client
 from kubeio.api.event_recorder import EventRecorder
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import Result
-from tenancy import names, resources
+from tenancy import names, resources, wellknown
 from tests.support import grants
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.declared_tenants import install_crds
@@ -105,6 +105,8 @@ async def _install(client: Client) -> None:
     for namespace in ("", NAMESPACE):
         rows = [row for row in RBAC_RULES if row.namespaced is bool(namespace)]
         await grants.grant(client, rows, USER, namespace=namespace)
+    image = "image.registry=registry.example,image.tag=1"
+    await grants.guard(client, USER, component=wellknown.MANAGER, values=image)
 
 
 def cluster_version(name: str, **spec: Any) -> Object:

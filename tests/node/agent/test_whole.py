@@ -28,7 +28,7 @@ def tenant(
     nodes = sorted(below.names("nodes"))
     if len(nodes) < 2:
         pytest.skip("the super cluster that is up has one node; the second one is self-signed")
-    chart.install(cluster, StepPrinter())
+    chart.install(cluster, StepPrinter(), values=("agent.upstream=auto",))
     whole = SuperClusterAdmin(cluster=cluster, kubectl=below)
     found = created(whole, tmp_path_factory.mktemp("whole"), "whole")
     for number, node in enumerate(nodes[:2], 1):
