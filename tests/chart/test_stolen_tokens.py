@@ -207,6 +207,7 @@ SPECS: dict[str, Object] = {
 
 
 async def test_the_managers_token_writes_nothing_outside_of_root_namespaces(stolen: StolenTokens):
+    """SEC-203."""
     stage, thief = stolen.stage, stolen.manager
     own, home = stage.own.root, stage.namespace(stage.own)
     tried = 0
@@ -236,6 +237,7 @@ async def test_the_managers_token_writes_nothing_outside_of_root_namespaces(stol
 
 
 async def test_the_managers_token_makes_no_account_s_token(stolen: StolenTokens):
+    """SEC-203."""
     stage, thief = stolen.stage, stolen.manager
     for namespace, name in ((stage.own.root, "x"), (NAMESPACE, "vn-agent-target-x")):
         made = body("Secret", name, namespace, type=TOKEN_TYPE)
@@ -256,6 +258,7 @@ async def test_the_managers_token_makes_no_account_s_token(stolen: StolenTokens)
 
 
 async def test_the_managers_token_deletes_and_marks_no_other_namespace(stolen: StolenTokens):
+    """SEC-203."""
     stage, thief = stolen.stage, stolen.manager
     other = fresh_name("team")
     await stage.admin.create(resources.NAMESPACES, body("Namespace", other))
@@ -317,6 +320,7 @@ async def test_the_managers_token_deletes_and_marks_no_other_namespace(stolen: S
     ids=str,
 )
 async def test_pods_of_control_planes_have_one_shape(stolen: StolenTokens, pod: Object):
+    """SEC-203."""
     namespace, thief = stolen.stage.own.root, stolen.manager
     for kind, resource in (
         ("StatefulSet", resources.STATEFUL_SETS),
@@ -421,6 +425,7 @@ async def passes(attempt: Any, policy: str) -> None:
 async def test_the_agents_token_opens_streams_in_namespaces_of_tenants_only(
     stolen: StolenTokens, subresource: str
 ):
+    """SEC-204."""
     stage, home = stolen.stage, stolen.stage.namespace(stolen.stage.own)
     for namespace in ("kube-system", "default", NAMESPACE, stage.own.root, home):
         name = fresh_name("p")
@@ -434,6 +439,7 @@ async def test_the_agents_token_opens_streams_in_namespaces_of_tenants_only(
 
 
 async def test_the_agents_token_calls_its_own_node_only(stolen: StolenTokens):
+    """SEC-204."""
     other = fresh_name("other")
     await stolen.stage.admin.create(resources.NODES, body("Node", other))
     for name in (other, "missing"):
@@ -473,6 +479,7 @@ AGENT_WRITES = [
 
 
 async def test_the_agents_token_writes_nothing(stolen: StolenTokens):
+    """SEC-204."""
     home = stolen.stage.namespace(stolen.stage.own)
     for kind, place, fields in AGENT_WRITES:
         resource, namespace = BY_KIND[kind], home if place == "SPACE" else place

@@ -219,6 +219,7 @@ async def edit_in(admin: Client, user: str, namespace: str) -> None:
 
 
 async def test_an_owner_uses_the_shipped_versions_and_no_other(server, stage):
+    """SEC-209."""
     owner_name, policy = fresh_name(USER), "virtual-cluster-versions"
     await edit_in(stage.admin, owner_name, "default")
     other = fresh_name("old")
@@ -262,6 +263,7 @@ async def test_an_owner_uses_the_shipped_versions_and_no_other(server, stage):
 
 
 async def test_only_who_may_use_a_target_sends_pods_there(server, stage):
+    """SEC-209."""
     user, policy = fresh_name(USER), "virtual-cluster-targets"
     own = [f"own-{number}" for number in range(18)]
     await let(

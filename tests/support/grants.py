@@ -79,7 +79,7 @@ async def guard(
     """Create the chart's admission policy of an account, or of a user in its place."""
     account = f"system:serviceaccount:{NAMESPACE}:{component}"
     template = f"templates/{component.removeprefix('vc-')}-policy.yaml"
-    for body in render("--show-only", template, *(("--set", values) if values else ())):
+    for body in render("--show-only", template, *(("--set-string", values) if values else ())):
         text, kind = json.dumps(body), body["kind"]
         assert kind.endswith("Binding") or account in text
         plural = f"{kind.lower()[:-1]}ies" if kind.endswith("y") else f"{kind.lower()}s"

@@ -134,6 +134,7 @@ async def play_manager(desk: UserTerminal, roles: dict[str, dict], name: str = "
 async def test_an_owner_gets_the_kubeconfig_of_its_own_tenant_and_no_other_secret(
     desk: UserTerminal, roles: dict[str, dict], owner: str
 ):
+    """SEC-209."""
     words = ("web", "-n", desk.namespace)
     running = await desk.start("create", *words, "--cluster-version", VERSION, "-o", "kc")
     body = await play_manager(desk, roles)

@@ -200,7 +200,8 @@ def test_a_weak_key_is_refused():
 @pytest.mark.parametrize(
     ("seconds", "hours"), [(None, 24), (3600, 1), (86400, 24), (86400 * 90, 24)]
 )
-def test_no_certificate_lives_longer_than_ninety_days(seconds, hours):
+def test_no_certificate_lives_longer_than_a_day(seconds, hours):
+    """SEC-233."""
     more = {} if seconds is None else {"expirationSeconds": seconds}
     assert csr_signer.decide_request(request(**more), pod()).lifetime == timedelta(hours=hours)
 

@@ -225,6 +225,9 @@ class FinishedObjects:
     async def write_mounted(self, *_):
         pass
 
+    async def write_role_bindings(self):
+        pass
+
     async def write_workloads(self, _plan):
         pass
 

@@ -355,7 +355,7 @@ async def test_a_list_that_cannot_be_read_is_the_kubelets_fault(monkeypatch):
 
 
 def test_a_copied_record_outside_the_tenants_namespace_changes_nothing():
-    """T2-31: a copy in another namespace neither hides the pod nor is served in its place."""
+    """SEC-231: a copy in another namespace neither hides the pod nor is served in its place."""
     copy = pod(uid=UID)
     copy["metadata"]["namespace"], copy["metadata"]["uid"] = "elsewhere", "another"
     table = read_pods(listed(pod(), copy))
