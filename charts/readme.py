@@ -38,7 +38,7 @@ vc-manager also creates an agent for each target (custom resource `SuperCluster`
 | Role | Rights |
 |---|---|
 | `virtual-cluster-view` | see VirtualClusters. Part of the usual role `view` |
-| `virtual-cluster-edit` | create and delete the VirtualClusters of a namespace, when bound in it |
+| `virtual-cluster-edit` | manage the VirtualClusters of a namespace, and fetch their kubeconfigs |
 | `virtual-cluster-versions` | see the ClusterVersions, when bound for the whole cluster |
 | `virtual-cluster-policies` | see the TenantPolicies, when bound for the whole cluster |
 | `virtual-cluster-metrics` | read the agents' metrics, when bound for the whole cluster |
