@@ -1,9 +1,11 @@
 """Answers of a kubelet for a node with pods of two tenants and of the super cluster."""
 
 import json
+from datetime import UTC, datetime
 from typing import Any
 
 from tenancy import wellknown
+from vnagent.authz.client_identity import ClientIdentity
 from vnagent.authz.pod_authorizer import OwnedPod
 
 ONE, TWO = "1111abcd-0000-4000-8000-000000000000", "22222222-0000-4000-8000-000000000000"
@@ -20,6 +22,12 @@ def uid(number: int) -> str:
 def tenant_uid(number: int) -> str:
     """Return a UID of a tenant's pod."""
     return f"aaaaaaaa-0000-4000-8000-{number:012d}"
+
+
+def caller(vc_uid: str = ONE) -> ClientIdentity:
+    """Return a tenant, with the root namespace that its certificate names."""
+    root = "default-b41df0-two" if vc_uid == TWO else "default-b41df0-one"
+    return ClientIdentity(vc_uid, root, datetime.max.replace(tzinfo=UTC))
 
 
 def owned(number: int = 1, **other: Any) -> OwnedPod:

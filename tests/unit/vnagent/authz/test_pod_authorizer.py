@@ -19,9 +19,9 @@ UID = "aaaaaaaa-0000-4000-8000-000000000000"
 SUPER_UID = "bbbbbbbb-0000-4000-8000-000000000000"
 
 
-def caller(vc_uid: str = ONE) -> ClientIdentity:
+def caller(vc_uid: str = ONE, root: str = "default-b41df0-one") -> ClientIdentity:
     """Return a tenant."""
-    return ClientIdentity(vc_uid, "default-b41df0-one", datetime.max.replace(tzinfo=UTC))
+    return ClientIdentity(vc_uid, root, datetime.max.replace(tzinfo=UTC))
 
 
 def route(verb: RouteVerb = RouteVerb.LOGS, **other: str) -> Route:
@@ -120,7 +120,7 @@ def test_no_way_to_split_a_super_namespace_leads_into_it():
         for space in tried:
             asked = route(tenant_namespace=space)
             if (vc_uid, space) in homes:
-                found = find_pod(table, caller(vc_uid), asked)
+                found = find_pod(table, caller(vc_uid, roots[vc_uid]), asked)
                 assert found.super_namespace == homes[vc_uid, space]
             else:
                 assert refusal(table, asked, caller(vc_uid)) is RefusalReason.NOT_FOUND
@@ -164,13 +164,14 @@ def test_without_a_list_of_containers_none_is_served():
 def test_two_pods_with_one_record_are_ambiguous():
     """Rather none than the wrong one."""
     second = pod()
-    second["metadata"] |= {"namespace": "elsewhere", "uid": UID}
+    second["metadata"] |= {"uid": UID}
     assert refusal(read_pods(listed(pod(), second)), route()) is RefusalReason.AMBIGUOUS
 
 
 async def test_the_pods_of_a_caller_are_its_own():
     """By super UID, of all its namespaces; what is recorded twice is nobody's here as well."""
     lab, cart, again, guest = pod(namespace="lab"), pod("cart"), pod("cart"), pod("cart", vcuid=TWO)
+    lab["metadata"]["namespace"] = "default-b41df0-one-lab"
     for number, one in enumerate((lab, cart, again, guest)):
         one["metadata"]["uid"] = f"uid-{number}"
 

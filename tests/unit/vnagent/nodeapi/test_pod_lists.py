@@ -11,6 +11,7 @@ from tests.support.vnagent.kubelet_answers import (
     THEN,
     TWO,
     by_uid,
+    caller,
     listed,
     owned,
     pod_list,
@@ -55,7 +56,7 @@ WHOLE = {
 
 def bound(*items, vc_uid: str = ONE):
     """Return what a tenant gets of `/pods`, as text and its items."""
-    text = pod_lists.filter_pods(pod_list(*items), vc_uid).decode()
+    text = pod_lists.filter_pods(pod_list(*items), caller(vc_uid)).decode()
     found = json.loads(text)
     assert (found["kind"], found["apiVersion"]) == ("PodList", "v1")
     return text, found["items"]
@@ -77,7 +78,7 @@ def test_what_a_later_kubelet_adds_does_not_pass():
     now = pod_list(listed(owned()))
     later = kubelet_answers.with_news(now)
     assert later.count(b"guest") > now.count(b"guest") + 50
-    assert pod_lists.filter_pods(later, ONE) == pod_lists.filter_pods(now, ONE)
+    assert pod_lists.filter_pods(later, caller(ONE)) == pod_lists.filter_pods(now, caller(ONE))
     assert pod_lists.filter_running_pods(later, by_uid(owned())) == pod_lists.filter_running_pods(
         now, by_uid(owned())
     )
@@ -173,7 +174,7 @@ def test_running_pods_are_known_by_uid():
 def test_what_is_no_list_is_noticed(document):
     """It would look like a node without pods."""
     with pytest.raises(PodListError):
-        pod_lists.filter_pods(document, ONE)
+        pod_lists.filter_pods(document, caller(ONE))
     with pytest.raises(PodListError):
         pod_lists.filter_running_pods(document, by_uid(owned()))
 
