@@ -11,7 +11,7 @@ import pytest
 from tests.support import tls_sockets
 from tests.support.eventually import eventually
 from tests.support.vnagent import kubelet_answers, running_agent
-from tests.support.vnagent.certificates import KEY, URI, VC_UID, named
+from tests.support.vnagent.certificates import URI, VC_UID, named
 from tests.support.vnagent.kubelet_answers import owned, pod_figures, tenant_uid
 from tests.support.vnagent.running_agent import FakeKubelet
 from vnagent.authz import thread_offload
@@ -20,6 +20,7 @@ from vnagent.protocol.errors import RequestRefusedError
 from vnagent.server import request
 
 OTHER = "22222222-0000-4000-8000-000000000000"
+OTHER_KEY = "default-b41df0-two"
 OWN = owned(vc_uid=VC_UID)
 GUEST = owned(2, vc_uid=OTHER, super_namespace="default-b41df0-two-web")
 PATHS = ("/stats/summary", "/metrics/resource", "/pods", "/runningpods/")
@@ -80,7 +81,7 @@ async def test_each_tenant_gets_its_own(tmp_path, path, recorded):
     async with running_agent.staged(tmp_path, node()) as set_up:
         status, headers, one = split(await set_up.send(asking(path)))
         _, _, two = split(
-            await set_up.send(asking(path), set_up.context(named(f"vc://{OTHER}/{KEY}")))
+            await set_up.send(asking(path), set_up.context(named(f"vc://{OTHER}/{OTHER_KEY}")))
         )
         third = named("vc://33333333-0000-4000-8000-000000000000/third")
         _, _, none = split(await set_up.send(asking(path), set_up.context(third)))
@@ -229,7 +230,7 @@ async def test_a_node_that_is_busy_says_so(tmp_path, monkeypatch, recorded):
     kubelet = node()
     kubelet.answer = gateway
     async with running_agent.staged(tmp_path, kubelet) as set_up:
-        context, other = set_up.context(), set_up.context(named(f"vc://{OTHER}/{KEY}"))
+        context, other = set_up.context(), set_up.context(named(f"vc://{OTHER}/{OTHER_KEY}"))
         raws = [asking(f"/stats/summary{query}") for query in ("", "?only_cpu_and_memory=true")]
         first = [asyncio.ensure_future(set_up.send(raw, context)) for raw in raws]
         await eventually(lambda: len(kubelet.asked) == singleflight.MAX_HELD_RESPONSES)
@@ -249,7 +250,7 @@ async def test_tenants_that_ask_together_share_an_answer(tmp_path):
     kubelet = node()
     kubelet.answer = gateway
     async with running_agent.staged(tmp_path, kubelet) as set_up:
-        contexts = [set_up.context(), set_up.context(named(f"vc://{OTHER}/{KEY}"))]
+        contexts = [set_up.context(), set_up.context(named(f"vc://{OTHER}/{OTHER_KEY}"))]
         raw = asking("/metrics/resource")
         scrapers = [asyncio.ensure_future(set_up.send(raw, each)) for each in contexts * 2]
         await eventually(lambda: set_up.streams.count == len(scrapers))

@@ -297,7 +297,7 @@ async def test_a_tenant_has_its_own_share_of_calls(tmp_path, monkeypatch, record
     async with astray(tmp_path, api_server(pods=[shop(), guest])) as set_up:
         found = [running_agent.status_of(await set_up.send(LOGS)) for _ in range(5)]
         assert found == [200, 200, 200, 429, 429]
-        theirs = await set_up.send(LOGS, set_up.context(named(f"vc://{other}/x")))
+        theirs = await set_up.send(LOGS, set_up.context(named(f"vc://{other}/default-b41df0-two")))
         assert running_agent.status_of(theirs) == 200
         assert len(set_up.api.asked) == 4
     assert recorded[3].result == "tenant_fast"
