@@ -23,7 +23,7 @@ from tests.chart.gate import AdmissionStage, refused, root, space, tenant, token
 from tests.support.grants import build_account
 from tests.support.helm import NAMESPACE, named, render
 from tests.support.names import fresh_name
-from vcmanager.plan.kubeconfig_readers import build_role_bindings
+from vcmanager.phases.root_namespace import build_role_bindings
 from vcmanager.runtime.options import AgentPodSettings
 from vcmanager.targets import agent_objects
 from vcmanager.targets.agent_objects import AgentDeployment

@@ -11,9 +11,9 @@ from typing import Any
 from kubeio import Object
 from tenancy import wellknown
 from tenancy.resources import SERVICES
-from vcmanager.phases import apply, etcd_identity, startup_order
+from vcmanager.phases import apply, etcd_identity, root_namespace, startup_order
 from vcmanager.phases.certificates import IssuedCertificates
-from vcmanager.plan import certificate_table, kubeconfig_readers, volume_claims
+from vcmanager.plan import certificate_table, volume_claims
 from vcmanager.plan.control_plane import ControlPlane, Manifest, PlanInput
 from vcmanager.plan.pki_secrets import DesiredSecrets
 from vcmanager.runtime import object_metadata
@@ -59,7 +59,7 @@ class OwnedObjects:
 
     async def write_role_bindings(self) -> None:
         """Write who may fetch the admin kubeconfig."""
-        bindings = kubeconfig_readers.build_role_bindings(self._wish.spec)
+        bindings = root_namespace.build_role_bindings(self._wish.spec)
         await self._apply_all([self._add_metadata(each) for each in bindings])
 
     async def write_workloads(self, plan: ControlPlane) -> None:

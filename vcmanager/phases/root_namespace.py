@@ -1,17 +1,22 @@
-"""The root namespace of a tenant.
+"""The root namespace of a tenant, and who may fetch the admin kubeconfig in it.
 
 Hazard: a namespace of that name may belong to someone else. It is the tenant's only if its marks
-name this VirtualCluster's UID. Any other namespace is never adopted and never deleted.
+name this VirtualCluster's UID. Any other namespace is never adopted and never deleted. Hazard: the
+RoleBinding must name the one role that gets the Secret of the admin kubeconfig. A wider role would
+open the private keys of the tenant's authorities.
 """
 
 from kubeio import Object, errors
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.resources import NAMESPACES
+from tenancy.resources import NAMESPACES, ROLE_BINDINGS
+from tenancy.specs import VirtualClusterSpec
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.runtime.object_metadata import is_subset
 
+KUBECONFIG_BINDING = "vc-kubeconfig-readers"
+"""Name of the RoleBinding."""
 _POD_SECURITY = "pod-security.kubernetes.io"
 
 
@@ -37,6 +42,27 @@ def build_namespace(tenant: Tenant, *, is_bundled: bool) -> Object:
             },
         },
     }
+
+
+def build_role_bindings(spec: VirtualClusterSpec) -> list[Object]:
+    """Return the RoleBinding for `spec.kubeconfigReaders`, or nothing for an empty list."""
+    if not spec.kubeconfig_readers:
+        return []
+    group = ROLE_BINDINGS.group
+    role = {"apiGroup": group, "kind": "ClusterRole", "name": wellknown.KUBECONFIG_READER_ROLE}
+    subjects = [
+        {"apiGroup": group, "kind": reader.kind, "name": reader.name}
+        for reader in spec.kubeconfig_readers
+    ]
+    return [
+        {
+            "apiVersion": ROLE_BINDINGS.api_version,
+            "kind": ROLE_BINDINGS.kind,
+            "metadata": {"name": KUBECONFIG_BINDING},
+            "roleRef": role,
+            "subjects": subjects,
+        }
+    ]
 
 
 def is_own_namespace(namespace: Object, tenant: Tenant) -> bool:

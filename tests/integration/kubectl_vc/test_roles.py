@@ -25,7 +25,7 @@ from tests.integration.kubectl_vc.test_create import finish
 from tests.support.eventually import eventually
 from tests.support.helm import named, render
 from tests.support.names import fresh_name
-from vcmanager.plan import kubeconfig_readers
+from vcmanager.phases import root_namespace
 
 EDIT, VERSIONS = "virtual-cluster-edit", "virtual-cluster-versions"
 KUBECONFIGS = "virtual-cluster-kubeconfigs"
@@ -122,7 +122,7 @@ async def play_manager(desk: UserTerminal, roles: dict[str, dict], name: str = "
     body = await eventually(named_reader)
     with contextlib.suppress(errors.AlreadyExists):
         await desk.client.create(CLUSTER_ROLES, roles[KUBECONFIGS])
-    (binding,) = kubeconfig_readers.build_role_bindings(parse_virtual_cluster(body).spec)
+    (binding,) = root_namespace.build_role_bindings(parse_virtual_cluster(body).spec)
     await desk.client.apply(
         ROLE_BINDINGS,
         {**binding, "metadata": {**binding["metadata"], "namespace": await desk.root(name)}},

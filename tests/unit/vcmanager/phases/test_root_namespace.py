@@ -2,6 +2,7 @@ import pytest
 
 from kubeio import errors
 from tenancy import ownership, wellknown
+from tenancy.specs import KubeconfigReader, VirtualClusterSpec
 from tests.support.vcmanager.factories import TENANT, RecordingClient, fake_means
 from vcmanager.phases import root_namespace
 from vcmanager.runtime.blocked import PhaseBlocked
@@ -91,3 +92,30 @@ async def test_authorities_are_recorded_once(found, verbs):
     client = RecordingClient()
     await root_namespace.mark_pki_initialised(fake_means(client), found)
     assert [verb for verb, _ in client.calls] == verbs
+
+
+def spec(*readers: tuple[str, str]) -> VirtualClusterSpec:
+    return VirtualClusterSpec(
+        cluster_version_name="v",
+        kubeconfig_readers=tuple(
+            KubeconfigReader(kind=kind, name=name)  # type: ignore[arg-type]
+            for kind, name in readers
+        ),
+    )
+
+
+def test_without_readers_there_is_no_binding():
+    assert root_namespace.build_role_bindings(spec()) == []
+
+
+def test_readers_are_bound_to_the_role_that_gets_one_secret():
+    (made,) = root_namespace.build_role_bindings(spec(("User", "ann"), ("Group", "team-a")))
+    assert made["roleRef"] == {
+        "apiGroup": "rbac.authorization.k8s.io",
+        "kind": "ClusterRole",
+        "name": "virtual-cluster-kubeconfigs",
+    }
+    assert [(each["kind"], each["name"]) for each in made["subjects"]] == [
+        ("User", "ann"),
+        ("Group", "team-a"),
+    ]
