@@ -5,6 +5,9 @@ not know clients.
 
 Hazard: the patch must contain only the few leaves that may change, and never a whole list of
 containers. The API refuses most changes of a pod.
+
+Hazard: the patch must name only containers that the twin records as the tenant's. Otherwise a
+tenant's API server could give its own image to a sidecar that the super cluster injected.
 """
 
 from collections.abc import Collection, Mapping
@@ -123,7 +126,8 @@ def build_running_patch(
         pod, tenant, super_namespace, containers=containers, passing=passing
     )
     metadata = object_meta.build_metadata_patch("Pod", twin["metadata"], desired)
-    spec = _build_spec_patch(pod["spec"], twin["spec"])
+    served = ephemeral_containers.list_served_names(twin)
+    spec = _build_spec_patch(pod["spec"], twin["spec"], served)
     if not metadata and not spec:
         return None
     body: Object = {"metadata": {"uid": twin["metadata"]["uid"], **metadata}}
@@ -151,7 +155,10 @@ def _list_template_containers(pod: Mapping[str, Any], twin: Mapping[str, Any]) -
     return [name for name in own if name in served]
 
 
-def _build_spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
+def _build_spec_patch(
+    own: Mapping[str, Any], there: Mapping[str, Any], served: Collection[str]
+) -> Object:
+    """Return the patch of the spec. Only containers of the names in `served` get an image."""
     walk, patch = FieldWalk(), dict[str, Any]()
     said = {field: own[field] for field in _MUTABLE_FIELDS if field in own}
     for kind in _CONTAINER_LISTS:
@@ -162,7 +169,11 @@ def _build_spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Objec
     if walk.problems:
         raise RejectedError(*walk.problems)
     for kind in _CONTAINER_LISTS:
-        images = {item["name"]: item.get("image") for item in there.get(kind) or ()}
+        images = {
+            item["name"]: item.get("image")
+            for item in there.get(kind) or ()
+            if item["name"] in served
+        }
         changed = [
             {"name": item["name"], "image": item["image"]}
             for item in own.get(kind) or ()
