@@ -5,7 +5,9 @@ to the tenant of the oldest Ingress in the super cluster that names it, or to th
 itself. Must not know how other tenants are notified that a host is free.
 
 Hazard: a rule must have a host, and the host must be the tenant's. One controller serves all
-tenants, so any other rule would receive traffic of other tenants.
+tenants, so any other rule would receive traffic of other tenants. The hosts in `tls` must be hosts
+of the rules. Otherwise a controller would serve the tenant's certificate for a host of another
+tenant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -92,11 +94,36 @@ def find_problems(
                 "must be set, because the rule would receive requests of other tenants. Set a host"
             )
             yield RejectionProblem(_RULE_NAME, path, text)
+    yield from _find_tls_problems(spec, own, view, is_for_all=is_for_all)
+
+
+def _find_tls_problems(
+    spec: Mapping[str, Any], own: Entry | None, view: TenantView, *, is_for_all: bool
+) -> Iterator[RejectionProblem]:
+    """Yield a problem for each host of a certificate that is no host of a rule.
+
+    A rule without a host, where the policy allows it, has every host that the tenant may have. An
+    entry without hosts stands for every host of the controller.
+    """
+    rules = as_mappings(spec.get("rules"))
+    in_rules = {str(rule.get("host") or "").lower() for rule in rules}
+    has_any_host = is_for_all and (not rules or "" in in_rules)
     for number, item in enumerate(as_mappings(spec.get("tls"))):
-        for index, host in enumerate(as_strings(item.get("hosts"))):
-            yield from _find_taken_problems(
-                host.lower(), f"spec.tls[{number}].hosts[{index}]", own, view
+        hosts, path = as_strings(item.get("hosts")), f"spec.tls[{number}].hosts"
+        if not hosts and not is_for_all:
+            text = (
+                "must be set, because the certificate would stand for hosts of other tenants. List"
+                " the hosts of the rules, or ask your platform administrator to set"
+                " spec.network.catchAllIngresses of the TenantPolicy"
             )
+            yield RejectionProblem(_RULE_NAME, path, text)
+        for index, host in enumerate(hosts):
+            where = f"{path}[{index}]"
+            if host.lower() not in in_rules and not has_any_host:
+                text = f"{host[:_MAX_LENGTH]} is no host of a rule. Add a rule with this host"
+                yield RejectionProblem(_RULE_NAME, where, text)
+            else:
+                yield from _find_rule_problems(host.lower(), where, own, view)
 
 
 def _find_rule_problems(
