@@ -19,13 +19,14 @@ from kubeio import Object
 from syncer.model import builtin_policy, object_meta
 from syncer.model.field_rules import ALLOW_SCALAR, FieldRule, FieldWalk, ListOfObjects
 from syncer.model.rejections import RejectedError
+from syncer.rules import container_limits
 from syncer.rules.pods import ephemeral_containers, pod_build, pod_status, scheduling
 from syncer.rules.pods.lifecycle import SuperPodState, TenantPodState
 from syncer.rules.pods.pod_fields import POD_SPEC
 from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE_POLICY, MetadataSpec, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, ImagesSpec, MetadataSpec, TenantPolicySpec
 
 LOST_REASON = "SuperPodLost"
 
@@ -110,12 +111,13 @@ def build_running_patch(
     tenant: Tenant,
     *,
     passing: MetadataSpec = BASELINE_POLICY.metadata,
+    images: ImagesSpec = BASELINE_POLICY.images,
     adding: Collection[str] = (),
 ) -> Object | None:
     """Return the strategic merge patch of the fields that may change on a running pod, or None.
 
     `adding` are the names of the ephemeral containers that are added immediately afterwards. Raises
-    RejectedError for a field that no pod may have.
+    RejectedError for a field that no pod may have, or for an image that is not in `images`.
     """
     super_namespace = twin["metadata"]["namespace"]
     containers = [
@@ -127,7 +129,7 @@ def build_running_patch(
     )
     metadata = object_meta.build_metadata_patch("Pod", twin["metadata"], desired)
     served = ephemeral_containers.list_served_names(twin)
-    spec = _build_spec_patch(pod["spec"], twin["spec"], served)
+    spec = _build_spec_patch(pod["spec"], twin["spec"], served, images)
     if not metadata and not spec:
         return None
     body: Object = {"metadata": {"uid": twin["metadata"]["uid"], **metadata}}
@@ -156,7 +158,10 @@ def _list_template_containers(pod: Mapping[str, Any], twin: Mapping[str, Any]) -
 
 
 def _build_spec_patch(
-    own: Mapping[str, Any], there: Mapping[str, Any], served: Collection[str]
+    own: Mapping[str, Any],
+    there: Mapping[str, Any],
+    served: Collection[str],
+    offered: ImagesSpec,
 ) -> Object:
     """Return the patch of the spec. Only containers of the names in `served` get an image."""
     walk, patch = FieldWalk(), dict[str, Any]()
@@ -179,6 +184,8 @@ def _build_spec_patch(
             for item in own.get(kind) or ()
             if item["name"] in images and item.get("image") != images[item["name"]]
         ]
+        for item in changed:
+            container_limits.check_changed_image(kind, item, offered)
         if changed:
             patch[kind] = changed
     deadline = own.get("activeDeadlineSeconds")

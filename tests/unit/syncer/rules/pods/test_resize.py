@@ -63,7 +63,7 @@ SIDECARS = ("istio-proxy", "vault-agent-init", "vc-hosts")
 @pytest.mark.parametrize("name", SIDECARS)
 @pytest.mark.parametrize("is_recorded", [True, False])
 def test_a_container_that_was_injected_is_never_changed(kind, name, is_recorded):
-    """SEC-05: a hostile API server names the sidecar of the super cluster in a running pod."""
+    """SEC-50: a hostile API server names the sidecar of the super cluster in a running pod."""
     twin, tenant_pod = build(pod()), pod()
     twin["metadata"]["uid"] = "below-uid"
     injected = {"name": name, "image": "mesh:1", "resources": {"limits": {"cpu": "2"}}}
