@@ -62,6 +62,18 @@ def _iterate_matching_hosts(host: str) -> Iterator[str]:
         yield _WILDCARD_PREFIX + ".".join(labels[number:])
 
 
+def write_certificate_hosts(spec: Mapping[str, Any]) -> None:
+    """Write the hosts of the rules into each entry of `tls` without hosts, in place.
+
+    Such an entry stands for every host of the controller (`IngressTLS.hosts` in the API), and so
+    for hosts of other tenants.
+    """
+    hosts = sorted({rule["host"] for rule in spec.get("rules") or () if rule.get("host")})
+    for item in spec.get("tls") or ():
+        if hosts and not item.get("hosts"):
+            item["hosts"] = hosts
+
+
 def find_malformed(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     """Yield a problem for each host that no API accepts, and for too many hosts."""
     rules, tls = as_mappings(spec.get("rules")), as_mappings(spec.get("tls"))
@@ -102,23 +114,14 @@ def _find_tls_problems(
 ) -> Iterator[RejectionProblem]:
     """Yield a problem for each host of a certificate that is no host of a rule.
 
-    A rule without a host, where the policy allows it, has every host that the tenant may have. An
-    entry without hosts stands for every host of the controller.
+    A rule without a host, where the policy allows it, has every host that the tenant may have.
     """
     rules = as_mappings(spec.get("rules"))
     in_rules = {str(rule.get("host") or "").lower() for rule in rules}
     has_any_host = is_for_all and (not rules or "" in in_rules)
     for number, item in enumerate(as_mappings(spec.get("tls"))):
-        hosts, path = as_strings(item.get("hosts")), f"spec.tls[{number}].hosts"
-        if not hosts and not is_for_all:
-            text = (
-                "must be set, because the certificate would stand for hosts of other tenants. List"
-                " the hosts of the rules, or ask your platform administrator to set"
-                " spec.network.catchAllIngresses of the TenantPolicy"
-            )
-            yield RejectionProblem(_RULE_NAME, path, text)
-        for index, host in enumerate(hosts):
-            where = f"{path}[{index}]"
+        for index, host in enumerate(as_strings(item.get("hosts"))):
+            where = f"spec.tls[{number}].hosts[{index}]"
             if host.lower() not in in_rules and not has_any_host:
                 text = f"{host[:_MAX_LENGTH]} is no host of a rule. Add a rule with this host"
                 yield RejectionProblem(_RULE_NAME, where, text)

@@ -106,6 +106,7 @@ def build_ingress(tenant_ingress: Mapping[str, Any], view: TenantView) -> Object
     for rule, own in zip(spec.get("rules") or (), said.get("rules") or (), strict=True):
         if own.get("host"):
             rule["host"] = own["host"]
+    ingress_hosts.write_certificate_hosts(spec)
     name = _resolve_class(said.get("ingressClassName"), view)
     return {
         "apiVersion": "networking.k8s.io/v1",

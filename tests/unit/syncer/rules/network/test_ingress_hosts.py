@@ -91,8 +91,7 @@ def test_a_host_that_others_have_is_refused(of, theirs, wanted):
         (["victim.example"], {}, True),
         (["own.example", "victim.example"], {}, True),
         (["*.example"], {}, True),
-        ([], {}, True),
-        ([], {"catchAllIngresses": "Allow"}, False),
+        ([], {}, False),
         (["victim.example"], {"catchAllIngresses": "Allow"}, True),
         (["own.example"], {"ingressHosts": ["example"]}, False),
         (["*.own.example"], {"ingressHosts": ["example"]}, True),
@@ -104,7 +103,18 @@ def test_a_host_of_a_certificate_is_a_host_of_a_rule(hosts, network, is_refused)
     if is_refused:
         assert refused(seen(**network), "own.example", tls=tls) == "ingress-host"
     else:
-        assert ingresses.build_ingress(ingress("own.example", tls=tls), seen(**network))
+        twin = ingresses.build_ingress(ingress("own.example", tls=tls), seen(**network))
+        assert twin["spec"]["tls"] == [{"hosts": hosts or ["own.example"], "secretName": "cert"}]
+
+
+def test_a_certificate_without_hosts_gets_those_of_the_rules():
+    view, tls = seen(catchAllIngresses="Allow"), [{"secretName": "cert"}, {"hosts": []}]
+    own = ingress("b.example", "a.example", "a.example", None, tls=tls)
+    twin = ingresses.build_ingress(own, view)
+    assert [item["hosts"] for item in twin["spec"]["tls"]] == [["a.example", "b.example"]] * 2
+    assert own["spec"]["tls"] == tls
+    twin = ingresses.build_ingress(ingress(None, tls=[{"secretName": "cert"}]), view)
+    assert twin["spec"]["tls"] == [{"secretName": "cert"}]
 
 
 def test_a_certificate_of_a_rule_without_hosts_is_judged_like_a_rule():
