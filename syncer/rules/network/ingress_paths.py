@@ -64,7 +64,8 @@ def _find_path_problems(
         yield RejectionProblem("ingress-path", f"{where}.pathType", advice)
         return
     if not is_specific and kind not in _PLAIN_TYPES:
-        yield RejectionProblem("ingress-path", f"{where}.pathType", "must be Exact or Prefix")
+        advice = "must be Exact or Prefix. Correct the object"
+        yield RejectionProblem("ingress-path", f"{where}.pathType", advice)
         return
     pattern = _SPECIFIC_PATH if is_specific else _PATH
     if text is None or (

@@ -104,7 +104,7 @@ def _check_message(message: str, case: RefusedCase, hidden: tuple[str, ...]) -> 
     problems = _PROBLEM.findall(message)
     mine = [text for text, rule in problems if rule == case.rule and text.startswith(case.path)]
     assert mine, message
-    assert all("; " in text or "use " in text for text in mine), f"no remedy: {message}"
+    assert all(". " in text or "use " in text for text in mine), f"no remedy: {message}"
     assert not [word for word in hidden if word in message]
 
 
