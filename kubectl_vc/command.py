@@ -105,7 +105,9 @@ def explain_errors() -> Iterator[None]:
 
 
 def _fail(text: str, code: int) -> None:
-    typer.echo(f"error: {text}", err=True)
+    from tenancy.control_characters import escape_control_characters
+
+    typer.echo(f"error: {escape_control_characters(text)}", err=True)
     raise typer.Exit(code)
 
 

@@ -8,6 +8,8 @@ from collections.abc import Iterable, Mapping, Sequence
 from datetime import datetime
 from typing import Any, Literal
 
+from tenancy.control_characters import escape_control_characters
+
 Condition = dict[str, Any]
 
 ConditionStatus = Literal["True", "False", "Unknown"]
@@ -16,12 +18,15 @@ ConditionStatus = Literal["True", "False", "Unknown"]
 def build_condition(
     kind: str, status: ConditionStatus, reason: str, message: str, *, now: str, generation: int
 ) -> Condition:
-    """Return one condition. `now` is RFC 3339, `reason` CamelCase, `message` a sentence."""
+    """Return one condition. `now` is RFC 3339, `reason` CamelCase, `message` a sentence.
+
+    Parts of a message may be a server's error text, so control characters are escaped.
+    """
     return {
         "type": kind,
         "status": status,
         "reason": reason,
-        "message": message,
+        "message": escape_control_characters(message),
         "lastTransitionTime": now,
         "observedGeneration": generation,
     }

@@ -12,7 +12,8 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tenancy import wellknown
+from tenancy import ingress_annotations, wellknown
+from tenancy.ingress_annotations import IngressController
 from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 
 SecurityLevel = Literal["privileged", "baseline", "restricted"]
@@ -22,6 +23,7 @@ ReclaimPolicy = Literal["Retain", "Delete"]
 NodeView = Literal["Minimal", "Standard", "Full"]
 NodeExposure = Literal["onDemand", "all"]
 AdmissionMode = Literal["Allow", "Refuse"]
+ImagePullMode = Literal["Tenant", "Always"]
 TenantWeight = Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 WILDCARD_NAME = "*"
@@ -103,6 +105,22 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     Tenants cannot name them in network policies and endpoints. The Service range and node addresses
     are known without this list.
     """
+    implementation_specific_paths: AdmissionMode = "Refuse"
+    """Whether a path of an Ingress may have the type that each controller interprets itself."""
+    external_name_backends: AdmissionMode = "Refuse"
+    """Whether an Ingress may name a Service of type ExternalName, which the controller resolves."""
+    ingress_annotations: tuple[IngressController, ...] = ()
+    """Curated sets of annotations of Ingresses that are synced."""
+
+
+class ImagesSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Images that a tenant's pods may use."""
+
+    registries: tuple[str, ...] = ()
+    """Registries, or repositories of one, such as `ghcr.io` and `ghcr.io/team`. Empty: any."""
+    pull_policy: ImagePullMode = "Tenant"
+    """`Always`: a kubelet asks the registry at each start, with the credentials of the pod.
+    `Tenant`: the `imagePullPolicy` of the container takes effect."""
 
 
 class MetadataSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -157,9 +175,30 @@ class HostsFileSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class PodsSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Additions to the pods of a tenant."""
+    """Additions to the pods of a tenant, and names that are reserved in them."""
 
     hosts_file: HostsFileSpec = HostsFileSpec()
+    reserved_container_names: tuple[str, ...] = (
+        "istio-proxy",
+        "istio-init",
+        "istio-validation",
+        "linkerd-proxy",
+        "linkerd-init",
+        "linkerd-network-validator",
+        "vault-agent",
+        "vault-agent-init",
+        "consul-dataplane",
+        "daprd",
+        "kuma-sidecar",
+        "kuma-init",
+        "datadog-agent-injected",
+        "azwi-proxy",
+    )
+    """Names that no container of a tenant may have, because the super cluster injects these.
+
+    An injector merges its container into one of the same name, and the tenant could then run
+    commands in it.
+    """
 
 
 class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -174,6 +213,7 @@ class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     daemon_sets: AdmissionMode = "Allow"
     storage: StorageSpec = StorageSpec()
     access: AccessSpec = AccessSpec()
+    images: ImagesSpec = ImagesSpec()
     weight: TenantWeight = 1
     """Number of its objects that the syncer reconciles in a row while other tenants wait."""
 
@@ -190,7 +230,10 @@ def get_policy_name(spec: VirtualClusterSpec) -> str:
 
 
 def parse_tenant_policy(body: Mapping[str, Any]) -> TenantPolicySpec:
-    """Return the typed view of a TenantPolicy's spec. Raises SpecProblemError."""
+    """Return the typed view of a TenantPolicy's spec. Raises SpecProblemError.
+
+    The annotations of Ingresses contain the keys of the sets in `network.ingressAnnotations`.
+    """
     where = f"TenantPolicy {body['metadata']['name']}"
     try:
         spec = msgspec.convert(body.get("spec") or {}, TenantPolicySpec)
@@ -201,4 +244,14 @@ def parse_tenant_policy(body: Mapping[str, Any]) -> TenantPolicySpec:
             f"{where} allows host ports at the restricted level, which excludes them. Set"
             " network.hostPorts to Refuse or security.level to baseline"
         )
-    return spec
+    return _expand_ingress_annotations(spec)
+
+
+def _expand_ingress_annotations(spec: TenantPolicySpec) -> TenantPolicySpec:
+    keys = ingress_annotations.list_keys(spec.network.ingress_annotations)
+    if not keys:
+        return spec
+    listed = spec.metadata.annotations
+    annotations = {**listed, "Ingress": (*listed.get("Ingress", ()), *keys)}
+    metadata = msgspec.structs.replace(spec.metadata, annotations=annotations)
+    return msgspec.structs.replace(spec, metadata=metadata)

@@ -3,6 +3,9 @@
 Owns the two streams. Must not know the verbs. Hazard: text for people must never reach a stream
 that a program reads. Therefore objects are written to `out` only, and every other method states its
 stream.
+
+Hazard: control characters in text of a server must be escaped. Otherwise an escape sequence in the
+message of a condition could rewrite the screen of the user.
 """
 
 import os
@@ -12,6 +15,7 @@ from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
 from kubectl_vc.output import durations
+from tenancy.control_characters import escape_control_characters
 
 if TYPE_CHECKING:
     from rich.live import Live
@@ -33,12 +37,13 @@ class Terminal:
 
     def print_result(self, text: str) -> None:
         """Print a result."""
+        text = escape_control_characters(text)
         self._out.write(text if text.endswith("\n") else f"{text}\n")
         self._out.flush()
 
     def print_warning(self, text: str) -> None:
         """Print a message that is not a result."""
-        self._err.write(f"{text}\n")
+        self._err.write(f"{escape_control_characters(text)}\n")
         self._err.flush()
 
     def create_progress(self) -> "Progress":
@@ -85,6 +90,7 @@ class Progress:
         `reason` identifies the condition. The text may change while the reason stays. The default
         is the text.
         """
+        text = escape_control_characters(text)
         self._waiting = text.removeprefix("waiting for ")  # messages of conditions have it
         self._reason = reason or self._waiting
 
@@ -99,7 +105,7 @@ class Progress:
 
     def _write_line(self, text: str) -> None:
         self._printed_at = self._clock()
-        self._out.write(f"{text} ({self.elapsed})\n")
+        self._out.write(f"{escape_control_characters(text)} ({self.elapsed})\n")
         self._out.flush()
 
 
@@ -153,7 +159,7 @@ class LiveProgress(Progress):
             return
         from rich.text import Text  # noqa: PLC0415
 
-        done = Text.assemble(("✓", "green"), f" {text} ({self.elapsed})")
+        done = Text.assemble(("✓", "green"), f" {escape_control_characters(text)} ({self.elapsed})")
         self._live.console.print(done, soft_wrap=True)
 
     def tick(self) -> None:

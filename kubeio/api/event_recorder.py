@@ -19,6 +19,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from telemetry import metrics
+from tenancy.control_characters import escape_control_characters
 from tenancy.resources import EVENTS
 
 EventSeverity = Literal["Normal", "Warning"]
@@ -84,6 +85,7 @@ class EventRecorder:
         `reason` is CamelCase with few values. `message` is a sentence for the object's owner.
         """
         reference = _build_reference(regarding)
+        message = escape_control_characters(message)
         message = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
         stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
         identity = _build_identity(reference, kind, reason, message)

@@ -15,7 +15,7 @@ from syncer.model.tenant_view import API_SERVICE
 from syncer.rules import disruption_budgets
 from syncer.rules.configuration import service_variables
 from syncer.rules.disruption_budgets import BUDGET
-from syncer.rules.network import ingress_hosts, ingresses, network_policies
+from syncer.rules.network import ingress_hosts, ingress_paths, ingresses, network_policies
 from syncer.rules.placement import target_node
 from syncer.rules.pods import token_specs
 from syncer.tenants.session import Session
@@ -42,6 +42,22 @@ def enqueue_tenant_dependents(
         _enqueue_ingress_dependents(session, old, new, low=low)
     elif kind == "Service":
         _enqueue_variables_of_service(session, old, new, low=low)
+        _enqueue_ingresses_of_service(session, old, new, low=low)
+
+
+def _enqueue_ingresses_of_service(
+    session: Session, old: Entry | None, new: Entry | None, *, low: bool
+) -> None:
+    """Queue the Ingresses of a namespace when one of its Services becomes an external name.
+
+    The policy decides whether an Ingress may name such a Service. Events are merged, so an Ingress
+    is queued for either state. The Ingresses are few, and each is only compared.
+    """
+    entry = new or old
+    if entry is None or not any(ingress_paths.is_external_name(each) for each in (old, new)):
+        return
+    for ingress in session.stores["Ingress"].list(entry.namespace):
+        session.enqueue(session.build_key("Ingress", entry.namespace, ingress.name), low=low)
 
 
 def enqueue_budgets_of_pod(

@@ -174,9 +174,12 @@ def _is_node_choice_outdated(pod: Object, twin: Object, session: Session) -> boo
 
 
 def _is_changed_in_super(pod: Object, twin: Object, session: Session) -> bool:
-    passing = session.view.policy.metadata
+    policy = session.view.policy
     try:
-        if pod_facts.build_running_patch(pod, twin, session.tenant, passing=passing) is not None:
+        patch = pod_facts.build_running_patch(
+            pod, twin, session.tenant, passing=policy.metadata, images=policy.images
+        )
+        if patch is not None:
             return True
         return resize.build_patch(pod, twin) is not None or bool(
             ephemeral_containers.list_added(pod, twin)

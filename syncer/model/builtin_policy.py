@@ -20,39 +20,21 @@ MAX_GATE_MESSAGE = 1024
 
 # --- labels and annotations -----------------------------------------------------------------------
 
-KUBERNETES_DOMAINS = ("kubernetes.io", "k8s.io")
-"""Domains with keys that change the behaviour of Kubernetes. Only the domains in
-`SYNCED_LABEL_DOMAINS` are synced."""
-
 SYNCED_LABEL_DOMAINS = frozenset(
     {
         "app.kubernetes.io",
         "apps.kubernetes.io",
         "batch.kubernetes.io",
+        "helm.sh",
         "statefulset.kubernetes.io",
     }
 )
-"""Label domains of Kubernetes that only describe an object. Selectors use them."""
+"""Domains of labels that only describe an object. A label of any other domain is not synced under
+its own key, unless a TenantPolicy lists the domain. Webhooks, queues, meshes and clouds of the
+super cluster act on labels of their domains."""
 
-TRIGGER_DOMAINS = (
-    "istio.io",
-    "linkerd.io",
-    "kuma.io",
-    "dapr.io",
-    "azure.workload.identity",
-    "datadoghq.com",
-    "opentelemetry.io",
-    "eks.amazonaws.com",
-    "iam.amazonaws.com",
-    "iam.gke.io",
-    "vault.hashicorp.com",
-    "consul.hashicorp.com",
-)
-"""Domains with labels that inject sidecars, grant cloud identities or steer agents of the super
-cluster."""
-
-TRIGGER_LABELS = frozenset({"aadpodidbinding", "istio-injection"})
-"""Labels without a prefix that have the same effects."""
+TRIGGER_LABELS = frozenset({"aadpodidbinding", "control-plane", "istio-injection"})
+"""Labels without a prefix that webhooks and agents of the super cluster act on."""
 
 SELECTED_KINDS = frozenset({"Pod"})
 """Kinds that selectors find by label in the super cluster. A label of these kinds that is not
@@ -71,7 +53,9 @@ SYNCED_ANNOTATIONS: Mapping[str, frozenset[str]] = {
     ),
     "Service": frozenset({"service.kubernetes.io/topology-mode"}),
 }
-"""Prefixed annotations that are synced, by kind. Annotations without a prefix are always synced."""
+"""Annotations that are synced, by kind. Annotations with neither a prefix nor a dot are always
+synced. A dotted key without a prefix can configure a container runtime, such as
+`io.katacontainers.config.hypervisor.kernel_params`."""
 
 ANNOTATION_BLOCKED_KINDS = frozenset({"Ingress", "Service"})
 """Kinds that are held back by an unknown prefixed annotation. Dropping `...internal: "true"` would

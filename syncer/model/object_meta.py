@@ -48,20 +48,27 @@ def _is_domain_in(domain: str, parents: Iterable[str]) -> bool:
     return any(domain == parent or domain.endswith(f".{parent}") for parent in parents)
 
 
+def is_plain_key(key: str) -> bool:
+    """Return whether a key has neither a prefix nor a dot.
+
+    Dotted keys without a prefix are names of the same kind as prefixed ones. Container runtimes and
+    network plugins read them, such as `io.kubernetes.cri-o.Devices` and `run.oci.handler`.
+    """
+    return "/" not in key and "." not in key
+
+
 def is_label_synced(key: str, passing: MetadataSpec = BASELINE_POLICY.metadata) -> bool:
-    """Return whether a tenant's label is synced."""
+    """Return whether a tenant's label is synced under its own key.
+
+    A plain label is synced, and a label of a listed domain. The policy lists a dotted label without
+    a prefix by its whole key.
+    """
+    if key.startswith(passing.opaque_prefixes) or wellknown.is_reserved_key(key):
+        return False
+    if is_plain_key(key) and key not in builtin_policy.TRIGGER_LABELS:
+        return True
     domain = wellknown.get_key_domain(key).lower()
-    if key.startswith(passing.opaque_prefixes):
-        return False
-    if not domain:
-        return key not in builtin_policy.TRIGGER_LABELS
-    if domain in passing.label_domains:
-        return not wellknown.is_reserved_key(key)
-    if wellknown.is_reserved_key(key) or _is_domain_in(domain, builtin_policy.TRIGGER_DOMAINS):
-        return False
-    return domain in builtin_policy.SYNCED_LABEL_DOMAINS or not _is_domain_in(
-        domain, builtin_policy.KUBERNETES_DOMAINS
-    )
+    return (domain or key) in passing.label_domains or domain in builtin_policy.SYNCED_LABEL_DOMAINS
 
 
 def is_annotation_synced(
@@ -69,11 +76,11 @@ def is_annotation_synced(
 ) -> bool:
     """Return whether a tenant's annotation is synced.
 
-    An annotation is synced if it has no prefix or is listed for its kind.
+    An annotation is synced if its key is plain or is listed for its kind.
     """
     if key.startswith(passing.opaque_prefixes):
         return False
-    if not wellknown.get_key_domain(key) or key in builtin_policy.SYNCED_ANNOTATIONS.get(kind, ()):
+    if is_plain_key(key) or key in builtin_policy.SYNCED_ANNOTATIONS.get(kind, ()):
         return True
     listed = (*passing.annotations.get(kind, ()), *passing.annotations.get(WILDCARD_NAME, ()))
     return (

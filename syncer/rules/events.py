@@ -19,6 +19,7 @@ from syncer.model.tenant_view import TenantView
 from syncer.rules.pods import ephemeral_containers
 from syncer.rules.storage import claim_status, claims
 from tenancy import ownership
+from tenancy.control_characters import escape_control_characters
 
 SYNCED_KINDS = frozenset({"Ingress", "PersistentVolumeClaim", "Pod", "Service"})
 """Kinds of twins whose Events are synced back to the tenant."""
@@ -100,7 +101,7 @@ def build_tenant_event(
             "uid": owner.uid,
             **({"fieldPath": about["fieldPath"]} if about.get("fieldPath") else {}),
         },
-        "message": sanitize_text(event.get("message")),
+        "message": escape_control_characters(sanitize_text(event.get("message"))),
         **{field: event[field] for field in _COPIED_FIELDS if event.get(field) is not None},
         **{field: sanitize_text(event[field]) for field in _SANITIZED_FIELDS if event.get(field)},
     }

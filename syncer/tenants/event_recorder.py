@@ -19,6 +19,7 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry
 from tenancy import wellknown
+from tenancy.control_characters import escape_control_characters
 from tenancy.resources import EVENTS, Resource
 
 _MAX_REMEMBERED = 4096
@@ -52,6 +53,7 @@ class TenantEventRecorder:
         If the tenant refuses the Event, it is lost. The sync goes on. After `repeat_seconds` the
         same Event is posted again, because its cause has occurred again.
         """
+        message = escape_control_characters(message)
         name, now = _build_name(entry, reason, message), time.monotonic()
         if now - self._recorded.get(name, -math.inf) < repeat_seconds:
             self._recorded.move_to_end(name)

@@ -109,6 +109,8 @@ def test_trusted_stays_at_the_baseline_level_and_opens_the_rest(shipped):
     assert found.sync.runtime_classes.matches("any", {})
     assert (found.network.host_ports, found.storage.image_volumes) == ("Allow", "Allow")
     assert found.nodes.view == "Full"
+    assert found.pods.reserved_container_names == ()
+    assert found.network.ingress_annotations == ("nginx", "traefik", "cert-manager")
 
 
 def test_conformance_is_what_the_suite_needs(shipped):

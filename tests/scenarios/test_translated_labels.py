@@ -30,11 +30,16 @@ HELD_BACK = (
     "sidecar.istio.io/inject",
     "istio-injection",
     "topology.kubernetes.io/zone",
+    "kueue.x-k8s.io/queue-name",
+    "example.com/team",
+    "strimzi.io/cluster",
+    "io.kubernetes.pod.namespace",
+    "control-plane",
     wellknown.VC_UID,
     wellknown.translate_label_key(GATEWAY),
     LONGEST,
 )
-SYNCED = ("app", "app.kubernetes.io/name", "strimzi.io/cluster", "pod-template-hash")
+SYNCED = ("app", "app.kubernetes.io/name", "helm.sh/chart", "pod-template-hash")
 VALUES: tuple[str | None, ...] = ("a", "b", "", None)
 """Values of the label on four pods. The last pod does not have it."""
 KEY = re.compile(r"[a-z0-9.-]{1,253}/[A-Za-z0-9]([A-Za-z0-9._-]{0,61}[A-Za-z0-9])?")

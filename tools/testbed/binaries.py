@@ -97,6 +97,12 @@ PROGRAMS = (
     GoProgram("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm"),
     GoProgram("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
     GoProgram("alerts", "prometheus", "virtual-cluster.local/testbed/prometheus", "prometheus"),
+    GoProgram(
+        "podsecurity",
+        "podsecurity",
+        "virtual-cluster.local/testbed/podsecurity",
+        "podsecurity",
+    ),
     GoProgram("crane", "crane", "github.com/google/go-containerregistry/cmd/crane", "crane"),
     GoProgram("e2e.test", "conformance", "k8s.io/kubernetes/test/e2e", "conformance", is_test=True),
     GoProgram("agnhost", "conformance", "k8s.io/kubernetes/test/images/agnhost", "conformance"),

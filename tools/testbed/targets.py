@@ -65,13 +65,14 @@ def _shipped_interpreter(progress: StepPrinter) -> None:
 _OWN, *_FURTHER = (minor.module for minor in versions.load().kubernetes)
 
 _PURE = Target()
+_PROPERTIES = Target(("podsecurity",))
 _DEMO = Target((*binaries.CLUSTER_GROUPS, _OWN), (_cluster_images,))
 _UP = _DEMO | Target(("metrics-server",), (_metrics_image,))
 _INTEGRATION = Target(
     ("etcd", "etcdutl", "coredns", "metrics-server", "helm", "prometheus", "kubernetes")
 )
 _NODE = _UP | Target(("kubectl",), (_shipped_interpreter,))
-_TEST = _INTEGRATION | _NODE
+_TEST = _INTEGRATION | _NODE | _PROPERTIES
 _THOROUGH = _TEST | Target(
     (*_FURTHER, "kwok", "cert-manager"), (_some_tenants_images, cert_manager.build)
 )
@@ -79,7 +80,7 @@ _BENCH = _UP | Target(("kwok",), (_shipped_interpreter,))
 
 TARGETS = {
     "unit": _PURE,
-    "properties": _PURE,
+    "properties": _PROPERTIES,
     "demo": _DEMO,
     "up": _UP,
     "integration": _INTEGRATION,

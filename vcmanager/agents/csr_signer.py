@@ -17,6 +17,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from tenancy import wellknown
+from tenancy.control_characters import escape_control_characters
 from tenancy.resources import CERTIFICATE_SIGNING_REQUESTS, PODS
 from vcmanager.agents import authorities
 from vcmanager.pki import bundles, requests
@@ -166,7 +167,8 @@ async def _write_condition(
     means: ReconcileContext, request: Object, kind: str, reason: str, message: str
 ) -> Object:
     status = request.get("status") or {}
-    condition = {"type": kind, "status": "True", "reason": reason, "message": message}
+    text = escape_control_characters(message)
+    condition = {"type": kind, "status": "True", "reason": reason, "message": text}
     conditions = [*(status.get("conditions") or ()), condition]
     return await means.super_client.replace(
         CERTIFICATE_SIGNING_REQUESTS,

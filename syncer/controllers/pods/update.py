@@ -97,13 +97,18 @@ def _build_patches(
     pod: Object, twin: Object, session: Session, adding: list[str]
 ) -> list[tuple[str, Object | None]]:
     """Return the patches by subresource. Raises RejectedError for malformed pods."""
-    passing = session.view.policy.metadata
+    policy = session.view.policy
     try:
         return [
             (
                 "",
                 pod_facts.build_running_patch(
-                    pod, twin, session.tenant, passing=passing, adding=adding
+                    pod,
+                    twin,
+                    session.tenant,
+                    passing=policy.metadata,
+                    images=policy.images,
+                    adding=adding,
                 ),
             ),
             ("resize", None if pod_facts.is_finished(twin) else resize.build_patch(pod, twin)),

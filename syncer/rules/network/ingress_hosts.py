@@ -5,7 +5,9 @@ to the tenant of the oldest Ingress in the super cluster that names it, or to th
 itself. Must not know how other tenants are notified that a host is free.
 
 Hazard: a rule must have a host, and the host must be the tenant's. One controller serves all
-tenants, so any other rule would receive traffic of other tenants.
+tenants, so any other rule would receive traffic of other tenants. The hosts in `tls` must be hosts
+of the rules. Otherwise a controller would serve the tenant's certificate for a host of another
+tenant.
 """
 
 from collections.abc import Iterable, Iterator, Mapping
@@ -60,6 +62,18 @@ def _iterate_matching_hosts(host: str) -> Iterator[str]:
         yield _WILDCARD_PREFIX + ".".join(labels[number:])
 
 
+def write_certificate_hosts(spec: Mapping[str, Any]) -> None:
+    """Write the hosts of the rules into each entry of `tls` without hosts, in place.
+
+    Such an entry stands for every host of the controller (`IngressTLS.hosts` in the API), and so
+    for hosts of other tenants.
+    """
+    hosts = sorted({rule["host"] for rule in spec.get("rules") or () if rule.get("host")})
+    for item in spec.get("tls") or ():
+        if hosts and not item.get("hosts"):
+            item["hosts"] = hosts
+
+
 def find_malformed(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     """Yield a problem for each host that no API accepts, and for too many hosts."""
     rules, tls = as_mappings(spec.get("rules")), as_mappings(spec.get("tls"))
@@ -92,11 +106,27 @@ def find_problems(
                 "must be set, because the rule would receive requests of other tenants. Set a host"
             )
             yield RejectionProblem(_RULE_NAME, path, text)
+    yield from _find_tls_problems(spec, own, view, is_for_all=is_for_all)
+
+
+def _find_tls_problems(
+    spec: Mapping[str, Any], own: Entry | None, view: TenantView, *, is_for_all: bool
+) -> Iterator[RejectionProblem]:
+    """Yield a problem for each host of a certificate that is no host of a rule.
+
+    A rule without a host, where the policy allows it, has every host that the tenant may have.
+    """
+    rules = as_mappings(spec.get("rules"))
+    in_rules = {str(rule.get("host") or "").lower() for rule in rules}
+    has_any_host = is_for_all and (not rules or "" in in_rules)
     for number, item in enumerate(as_mappings(spec.get("tls"))):
         for index, host in enumerate(as_strings(item.get("hosts"))):
-            yield from _find_taken_problems(
-                host.lower(), f"spec.tls[{number}].hosts[{index}]", own, view
-            )
+            where = f"spec.tls[{number}].hosts[{index}]"
+            if host.lower() not in in_rules and not has_any_host:
+                text = f"{host[:_MAX_LENGTH]} is no host of a rule. Add a rule with this host"
+                yield RejectionProblem(_RULE_NAME, where, text)
+            else:
+                yield from _find_rule_problems(host.lower(), where, own, view)
 
 
 def _find_rule_problems(

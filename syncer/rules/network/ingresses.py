@@ -26,7 +26,7 @@ from syncer.model.rejections import ForbiddenObjectError, RejectedError, Rejecti
 from syncer.model.replace_update import build_replacement
 from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_mapping, as_mappings
-from syncer.rules.network import ingress_hosts
+from syncer.rules.network import ingress_hosts, ingress_paths
 from tenancy.policies import WILDCARD_NAME
 
 INGRESS_CLASS = "IngressClass"
@@ -97,12 +97,16 @@ def build_ingress(tenant_ingress: Mapping[str, Any], view: TenantView) -> Object
     problems = walk.problems or list(ingress_hosts.find_malformed(said))
     if problems:
         raise RejectedError(*problems)
-    problems = list(ingress_hosts.find_problems(said, metadata, view))
+    problems = [
+        *ingress_hosts.find_problems(said, metadata, view),
+        *ingress_paths.find_problems(said, metadata, view),
+    ]
     if problems:
         raise ForbiddenObjectError(*problems)
     for rule, own in zip(spec.get("rules") or (), said.get("rules") or (), strict=True):
         if own.get("host"):
             rule["host"] = own["host"]
+    ingress_hosts.write_certificate_hosts(spec)
     name = _resolve_class(said.get("ingressClassName"), view)
     return {
         "apiVersion": "networking.k8s.io/v1",

@@ -42,8 +42,7 @@ class DnsResolver(NamedTuple):
     domain: str
     """The tenant's cluster domain."""
     allows_node_dns: bool
-    """Whether policy Default may use the node's own resolver. True if the tenant runs its own DNS,
-    or if the policy allows it."""
+    """Whether pods may use the node's own resolver. Only the TenantPolicy decides this."""
     additional_servers: tuple[str, ...] = ()
     """Further addresses, if the server is not the tenant's own."""
 
@@ -59,26 +58,38 @@ def resolver_of(view: TenantView) -> DnsResolver:
             allows_node_dns=view.policy.network.node_dns == "Allow",
         )
     service = view.stores["Service"].get(*DNS_SERVICE)
-    server = str(view.service_range[DNS_OFFSET]) if view.spec.dns == "managed" else ""
-    if service is not None:
-        server = (service.decode().get("spec") or {}).get("clusterIP") or server
+    allows_node_dns = view.policy.network.node_dns == "Allow"
+    # Without a DNS service a pod would get the resolver of its node. If the policy refuses that,
+    # the pod gets the address that a DNS service of the tenant is created with.
+    is_expected = view.spec.dns == "managed" or not allows_node_dns
+    expected = str(view.service_range[DNS_OFFSET]) if is_expected else ""
+    server = (service.decode().get("spec") or {}).get("clusterIP") if service is not None else ""
     return DnsResolver(
-        server="" if server == "None" else server,
+        server=expected if server in ("", "None", None) else server,
         domain=view.spec.cluster_domain,
-        allows_node_dns=view.spec.dns != "managed" or view.policy.network.node_dns == "Allow",
+        allows_node_dns=allows_node_dns,
     )
 
 
 def build_dns_config(
     spec: Mapping[str, Any], namespace: str, resolver: DnsResolver
 ) -> dict[str, Any]:
-    """Return `dnsPolicy` and `dnsConfig` of the super pod."""
+    """Return `dnsPolicy` and `dnsConfig` of the super pod.
+
+    Raises RejectedError if only the resolver of the node is left and the policy refuses it.
+    """
     policy = spec.get("dnsPolicy") or "ClusterFirst"
     own = spec.get("dnsConfig") or {}
     if policy == "ClusterFirst" and spec.get("hostNetwork"):
         policy = "Default"  # as a kubelet interprets it
     if policy == "None":
         return {"dnsPolicy": "None", "dnsConfig": _copy_dns_config(own)}
+    if not resolver.server and not resolver.allows_node_dns:
+        text = (
+            "would use the resolver of the node. Set dnsPolicy None with name servers of your own,"
+            " or ask your platform administrator to set spec.network.nodeDns of the TenantPolicy"
+        )
+        raise RejectedError(RejectionProblem("node-dns", "spec.dnsPolicy", text))
     if not resolver.server or (policy == "Default" and resolver.allows_node_dns):
         found: dict[str, Any] = {"dnsPolicy": "Default"}
         return {**found, "dnsConfig": _copy_dns_config(own)} if own else found

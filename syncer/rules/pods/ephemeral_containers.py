@@ -22,6 +22,7 @@ from syncer.model.rejections import (
     RejectionProblem,
     build_malformed_rejection,
 )
+from syncer.rules import container_limits
 from syncer.rules.pods import pod_build, security_levels
 from syncer.rules.pods.container_fields import CONTAINER
 from syncer.rules.pods.environment import FieldRefRewriter
@@ -149,8 +150,11 @@ def build_containers(
     problems += pod_build.find_mount_problems(pod["spec"], {EPHEMERAL_CONTAINERS_FIELD: found})
     problems += pod_build.find_address_problems({EPHEMERAL_CONTAINERS_FIELD: found}, facts.policy)
     problems += _find_target_problems(pod["spec"], found)
+    limited: Object = {EPHEMERAL_CONTAINERS_FIELD: found}
+    problems += container_limits.find_problems(limited, facts.policy)
     if problems:
         raise RejectedError(*problems)
+    container_limits.write_limits(limited, facts.policy)
     mirrors = FieldRefRewriter(pod["metadata"], facts.policy.metadata)
     pod_build.write_containers(found, pod["spec"], mirrors)
     return found

@@ -22,6 +22,7 @@ from syncer.model.rejections import (
     UnschedulableError,
 )
 from syncer.model.unstructured import as_strings
+from syncer.rules import container_limits
 from syncer.rules.pods import (
     dns,
     environment,
@@ -85,6 +86,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         *find_address_problems(spec, context.policy),
         *_find_owner_problems(metadata, context.policy),
         *token_specs.find_problems(spec),
+        *container_limits.find_problems(spec, context.policy),
     ]
     controller = object_meta.get_controller(metadata)
     controller_kind = str((controller or {}).get("kind", ""))
@@ -103,6 +105,8 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
     if choice is not None and choice.problem:
         raise UnschedulableError(choice.problem)
     notices += _find_reserved_keys(metadata)
+    notices += _find_dotted_annotations(metadata, context.policy.metadata)
+    notices += container_limits.write_limits(spec, context.policy)
     mirrors = FieldRefRewriter(metadata, context.policy.metadata)
     for kind in _CONTAINER_LISTS:
         write_containers(spec.get(kind) or (), tenant_spec, mirrors)
@@ -332,6 +336,22 @@ def _find_reserved_keys(metadata: Mapping[str, Any]) -> list[RejectionProblem]:
         for key in sorted(metadata.get("annotations") or {})
         if wellknown.is_reserved_key(key) and key != wellknown.ASSIGNED_CLUSTER  # the syncer's own
     ]
+
+
+def _find_dotted_annotations(
+    metadata: Mapping[str, Any], passing: MetadataSpec
+) -> list[RejectionProblem]:
+    """Return the notice of the dotted annotations without a prefix that are left out.
+
+    Prefixed annotations of pods are left out without a notice, because nearly every pod has some.
+    """
+    dotted = {
+        key: value
+        for key, value in (metadata.get("annotations") or {}).items()
+        if "/" not in key and not object_meta.is_plain_key(key)
+    }
+    found = object_meta.find_left_out_annotations("Pod", dotted, passing)
+    return [found] if found is not None else []
 
 
 def _find_owner_problems(

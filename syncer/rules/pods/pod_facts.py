@@ -5,6 +5,9 @@ not know clients.
 
 Hazard: the patch must contain only the few leaves that may change, and never a whole list of
 containers. The API refuses most changes of a pod.
+
+Hazard: the patch must name only containers that the twin records as the tenant's. Otherwise a
+tenant's API server could give its own image to a sidecar that the super cluster injected.
 """
 
 from collections.abc import Collection, Mapping
@@ -16,13 +19,14 @@ from kubeio import Object
 from syncer.model import builtin_policy, object_meta
 from syncer.model.field_rules import ALLOW_SCALAR, FieldRule, FieldWalk, ListOfObjects
 from syncer.model.rejections import RejectedError
+from syncer.rules import container_limits
 from syncer.rules.pods import ephemeral_containers, pod_build, pod_status, scheduling
 from syncer.rules.pods.lifecycle import SuperPodState, TenantPodState
 from syncer.rules.pods.pod_fields import POD_SPEC
 from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE_POLICY, MetadataSpec, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, ImagesSpec, MetadataSpec, TenantPolicySpec
 
 LOST_REASON = "SuperPodLost"
 
@@ -107,12 +111,13 @@ def build_running_patch(
     tenant: Tenant,
     *,
     passing: MetadataSpec = BASELINE_POLICY.metadata,
+    images: ImagesSpec = BASELINE_POLICY.images,
     adding: Collection[str] = (),
 ) -> Object | None:
     """Return the strategic merge patch of the fields that may change on a running pod, or None.
 
     `adding` are the names of the ephemeral containers that are added immediately afterwards. Raises
-    RejectedError for a field that no pod may have.
+    RejectedError for a field that no pod may have, or for an image that is not in `images`.
     """
     super_namespace = twin["metadata"]["namespace"]
     containers = [
@@ -123,7 +128,8 @@ def build_running_patch(
         pod, tenant, super_namespace, containers=containers, passing=passing
     )
     metadata = object_meta.build_metadata_patch("Pod", twin["metadata"], desired)
-    spec = _build_spec_patch(pod["spec"], twin["spec"])
+    served = ephemeral_containers.list_served_names(twin)
+    spec = _build_spec_patch(pod["spec"], twin["spec"], served, images)
     if not metadata and not spec:
         return None
     body: Object = {"metadata": {"uid": twin["metadata"]["uid"], **metadata}}
@@ -151,7 +157,13 @@ def _list_template_containers(pod: Mapping[str, Any], twin: Mapping[str, Any]) -
     return [name for name in own if name in served]
 
 
-def _build_spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Object:
+def _build_spec_patch(
+    own: Mapping[str, Any],
+    there: Mapping[str, Any],
+    served: Collection[str],
+    offered: ImagesSpec,
+) -> Object:
+    """Return the patch of the spec. Only containers of the names in `served` get an image."""
     walk, patch = FieldWalk(), dict[str, Any]()
     said = {field: own[field] for field in _MUTABLE_FIELDS if field in own}
     for kind in _CONTAINER_LISTS:
@@ -162,12 +174,18 @@ def _build_spec_patch(own: Mapping[str, Any], there: Mapping[str, Any]) -> Objec
     if walk.problems:
         raise RejectedError(*walk.problems)
     for kind in _CONTAINER_LISTS:
-        images = {item["name"]: item.get("image") for item in there.get(kind) or ()}
+        images = {
+            item["name"]: item.get("image")
+            for item in there.get(kind) or ()
+            if item["name"] in served
+        }
         changed = [
             {"name": item["name"], "image": item["image"]}
             for item in own.get(kind) or ()
             if item["name"] in images and item.get("image") != images[item["name"]]
         ]
+        for item in changed:
+            container_limits.check_changed_image(kind, item, offered)
         if changed:
             patch[kind] = changed
     deadline = own.get("activeDeadlineSeconds")

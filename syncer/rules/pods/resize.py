@@ -5,6 +5,9 @@ which is synced back with the status.
 
 Hazard: only the resources that the tenant sets may be compared. The admission of the super cluster
 may have added a default for an unset one, and the syncer would fight that default.
+
+Hazard: only containers that the twin records as the tenant's may be patched. Otherwise a tenant's
+API server could name a sidecar that the super cluster injected, and take its CPU or memory.
 """
 
 from collections.abc import Mapping
@@ -12,6 +15,7 @@ from typing import Any
 
 from kubeio import Object
 from syncer.model.rejections import RejectedError, RejectionProblem
+from syncer.rules.pods import ephemeral_containers
 
 _CONTAINER_LISTS = ("initContainers", "containers")
 _RESOURCE_FIELDS = ("limits", "requests")
@@ -20,8 +24,13 @@ _RESOURCE_FIELDS = ("limits", "requests")
 def build_patch(pod: Mapping[str, Any], twin: Mapping[str, Any]) -> Object | None:
     """Return the strategic merge patch of the twin's resources, or None. Raises RejectedError."""
     spec: Object = {}
+    served = ephemeral_containers.list_served_names(twin)
     for kind in _CONTAINER_LISTS:
-        there = {item["name"]: item.get("resources") or {} for item in twin["spec"].get(kind) or ()}
+        there = {
+            item["name"]: item.get("resources") or {}
+            for item in twin["spec"].get(kind) or ()
+            if item["name"] in served
+        }
         changed = [
             {"name": item["name"], "resources": found}
             for index, item in enumerate(pod["spec"].get(kind) or ())

@@ -43,6 +43,7 @@ pytestmark = pytest.mark.thorough
 REPOSITORY = product.REPOSITORY
 _RULE = re.compile(r'(?:Problem|Refuse|Only|_no_volume)\(\s*"([a-z-]+)"')
 NOT_HERE = {
+    "node-dns": "in a target without resolvers; unit/syncer/rules/pods/test_dns.py",
     "malformed": "the API server refuses what has no shape by itself",
     "unknown-field": "the API server leaves out what it does not know",
     "volume-mount": "the API server refuses it by itself",
@@ -55,7 +56,7 @@ NOT_HERE = {
     "hosts-file": "needs a policy with an image; a unit test has it",
 }
 """Rules that no object of this list can break."""
-_PROBLEM = re.compile(r"(?:^|; )((?:(?!\(rule ).)+) \(rule ([a-z-]+)\)", re.DOTALL)
+_PROBLEM = re.compile(r"(?:^|\. )((?:(?!\(rule ).)+) \(rule ([a-z-]+)\)", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +105,7 @@ def _check_message(message: str, case: RefusedCase, hidden: tuple[str, ...]) -> 
     problems = _PROBLEM.findall(message)
     mine = [text for text, rule in problems if rule == case.rule and text.startswith(case.path)]
     assert mine, message
-    assert all("; " in text or "use " in text for text in mine), f"no remedy: {message}"
+    assert all(". " in text or "use " in text for text in mine), f"no remedy: {message}"
     assert not [word for word in hidden if word in message]
 
 

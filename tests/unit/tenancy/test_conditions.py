@@ -33,3 +33,11 @@ def test_is_true_needs_the_condition_to_be_there():
     assert conditions.is_true([made("Ready", "True", "now")], "Ready")
     assert not conditions.is_true([made("Ready", "Unknown", "now")], "Ready")
     assert not conditions.is_true(None, "Ready")
+
+
+def test_a_message_has_no_control_characters():
+    """SEC-55: parts of a message are the text of a server's error."""
+    made = conditions.build_condition(
+        "Ready", "False", "Why", "etcd:\x1b[2J ok\n", now="now", generation=1
+    )
+    assert made["message"] == "etcd:\\u001b[2J ok\n"

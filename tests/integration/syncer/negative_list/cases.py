@@ -14,6 +14,7 @@ from kubeio import Object
 from tenancy.policies import (
     AccessSpec,
     ClassFilter,
+    ImagesSpec,
     NetworkSpec,
     NodesSpec,
     SecuritySpec,
@@ -40,6 +41,7 @@ TIGHT = TenantPolicySpec(
     network=NetworkSpec(service_types=("ClusterIP",)),
     daemon_sets="Refuse",
     access=AccessSpec(ephemeral_containers=False),
+    images=ImagesSpec(registries=("registry.example",)),
 )
 """What a super administrator may close besides."""
 

@@ -151,9 +151,15 @@ _BACKEND: Object = {"service": {"name": "web", "port": {"number": 80}}}
 _RESOURCE: Object = {"resource": {"apiGroup": "example.com", "kind": "Bucket", "name": "b"}}
 
 
-def _ingress(backend: Object = _BACKEND, host: str = "negative.example", **more: Any) -> Object:
-    path = {"path": "/", "pathType": "Prefix", "backend": backend}
-    rule = {**({"host": host} if host else {}), "http": {"paths": [path]}}
+def _ingress(
+    backend: Object = _BACKEND,
+    host: str = "negative.example",
+    path: str = "/",
+    kind: str = "Prefix",
+    **more: Any,
+) -> Object:
+    found = {"path": path, "pathType": kind, "backend": backend}
+    rule = {**({"host": host} if host else {}), "http": {"paths": [found]}}
     return {"ingressClassName": CLASS, "rules": [rule], **more}
 
 
@@ -179,6 +185,19 @@ def _ingresses() -> Iterator[RefusedCase]:
         ("spec.defaultBackend", _ingress(defaultBackend=_BACKEND)),
     ):
         yield of_ingress("ingress-host", path, bad, plain)
+    yield of_ingress(
+        "ingress-host",
+        "spec.tls[0].hosts[0]",
+        _ingress(tls=[{"hosts": ["other.example"]}]),
+        _ingress(tls=[{"hosts": ["negative.example"]}]),
+    )
+    where = "spec.rules[0].http.paths[0]"
+    for at, refused in (
+        (f"{where}.path", _ingress(path="/x;return")),
+        (f"{where}.path", _ingress(path="/x { return 200; }")),
+        (f"{where}.pathType", _ingress(kind="ImplementationSpecific")),
+    ):
+        yield of_ingress("ingress-path", at, refused, _ingress(path="/x", kind="Exact"))
     other = _ingress(ingressClassName="not-offered")
     yield of_ingress("ingress-class", "spec.ingressClassName", other, plain)
     yield of_ingress("ingresses", "spec", plain, plain, tight=True)

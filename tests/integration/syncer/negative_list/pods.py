@@ -148,9 +148,30 @@ def _references() -> Iterator[RefusedCase]:
         )
 
 
+def _containers() -> Iterator[RefusedCase]:
+    row = "containers, initContainers, ephemeralContainers"
+    for kind in ("containers", "initContainers"):
+
+        def named(name: str, kind: str = kind) -> Object:
+            main = {"name": "main", "image": IMAGE}
+            return {"containers": [main], kind: [{"name": name, "image": IMAGE}]}
+
+        at = f"spec.{kind}[0].name"
+        yield _of_pod(row, "reserved-container", at, named("istio-proxy"), named("own-proxy"))
+    yield _of_pod(
+        "image",
+        "image-registry",
+        "spec.containers[0].image",
+        {"containers": [{"name": "main", "image": "evil.example/x:1"}]},
+        {},
+        tight=True,
+    )
+
+
 def cases() -> Iterator[RefusedCase]:
     """Yield them."""
     yield from _placement()
+    yield from _containers()
     yield from _references()
     full = tuple(f"example.com/{number}" for number in range(17))
     for path, bad in (

@@ -118,3 +118,27 @@ def test_a_moving_line_never_wraps(monkeypatch):
     assert any("waiting for etcd" in line for line in lines)
     assert all(len(line) <= 40 for line in lines)
     assert not any(line.startswith("x") for line in lines)  # the rest of a line that wrapped
+
+
+EVIL = "\x1b]0;title\x07\x1b[2Jgone\r\x9b1A"
+SHOWN = "\\u001b]0;title\\u0007\\u001b[2Jgone\\u000d\\u009b1A"
+
+
+@pytest.mark.parametrize("moves", [True, False])
+def test_no_text_of_a_server_moves_the_terminal(monkeypatch, moves):
+    """SEC-55: results, warnings, steps and what is waited for."""
+    monkeypatch.setenv("TERM", "xterm")
+    out, err, clock = TerminalScreen() if moves else io.StringIO(), io.StringIO(), TerminalClock()
+    terminal = Terminal(out, err, clock=clock)
+    terminal.print_result(EVIL)
+    terminal.print_warning(EVIL)
+    assert (out.getvalue(), err.getvalue()) == (f"{SHOWN}\n", f"{SHOWN}\n")
+    with terminal.create_progress() as progress:
+        progress.set_waiting(EVIL)
+        clock.now = 20.0
+        progress.tick()
+        progress.finish_step(EVIL)
+    assert "\x07" not in out.getvalue()
+    assert "\x1b]0" not in out.getvalue()
+    assert "\x9b" not in out.getvalue()
+    assert f"{SHOWN} (20s)" in out.getvalue()

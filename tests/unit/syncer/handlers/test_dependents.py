@@ -48,6 +48,29 @@ def test_a_namespace_wakes_the_policies_that_select_namespaces():
     assert queued(world, "NetworkPolicy") == ["chosen"]
 
 
+@pytest.mark.parametrize("before", ["ExternalName", "ClusterIP", None])
+@pytest.mark.parametrize("after", ["ExternalName", "ClusterIP", None])
+def test_a_service_that_is_or_was_an_external_name_wakes_the_ingresses_of_its_namespace(
+    before, after
+):
+    """SEC-51: the policy decides whether they may name it."""
+    world = SessionWorld()
+    TenantEvents(world.session).subscribe()
+    world.tenant_has("Ingress", "i", spec={})
+    world.tenant_has("Ingress", "elsewhere", namespace="other", spec={})
+    entry = None
+    if before is not None:
+        entry = world.tenant_has("Service", "s", spec={"type": before})
+    queued(world, "Ingress")
+    if after is not None:
+        changed = {"resourceVersion": "77"}
+        world.tenant_has("Service", "s", spec={"type": after}, metadata=changed)
+    elif entry is not None:
+        world.session.stores["Service"].discard(entry, live=True)
+    expected = ["i"] if "ExternalName" in (before, after) else []
+    assert queued(world, "Ingress") == expected
+
+
 def test_an_ingress_needs_its_secrets_for_as_long_as_it_names_them():
     world = SessionWorld()
     TenantEvents(world.session).subscribe()

@@ -29,10 +29,10 @@ TABLES = st.dictionaries(KEYS, VALUES, max_size=8)
         "apps.kubernetes.io/pod-index",
         "batch.kubernetes.io/job-name",
         "statefulset.kubernetes.io/pod-name",
-        "example.com/team",
-        "myk8s.io/x",
-        "notkubernetes.io/x",
-        "kubernetes.io.example.com/x",
+        "batch.kubernetes.io/job-completion-index",
+        "helm.sh/chart",
+        "k8s-app",
+        "controller-revision-hash",
     ],
 )
 def test_labels_that_pass(key):
@@ -94,9 +94,24 @@ def test_what_is_opaque_holds_nothing_back(kind):
         "tenancy.x-k8s.io/vcuid",
         "sub.tenancy.x-k8s.io/x",
         "Tenancy.X-K8s.io/vcuid",
+        "example.com/team",
+        "myk8s.io/x",
+        "notkubernetes.io/x",
+        "kubernetes.io.example.com/x",
+        "sub.helm.sh/x",
+        "helm.sh.example.com/x",
+        "kueue.x-k8s.io/queue-name",
+        "webhooks.kyverno.io/exclude",
+        "admission.example.com/ignore",
+        "argocd.argoproj.io/instance",
+        "topology.kubernetes.io/zone",
+        "io.kubernetes.pod.namespace",
+        "io.cilium.k8s.policy.name",
+        "control-plane",
     ],
 )
 def test_labels_that_stay_above(key):
+    """SEC-52: webhooks, queues, meshes and network plugins act on such labels."""
     assert not object_meta.is_label_synced(key)
 
 
@@ -104,6 +119,12 @@ def test_labels_that_stay_above(key):
     ("kind", "key", "passes"),
     [
         ("Pod", "note", True),
+        ("Pod", "io.katacontainers.config.hypervisor.kernel_params", False),
+        ("Pod", "io.kubernetes.cri-o.Devices", False),
+        ("Pod", "run.oci.handler", False),
+        ("Pod", "cpu-quota.crio.io", False),
+        ("Pod", "dev.gvisor.spec.mount.v.share", False),
+        ("Ingress", "some.dotted.key", False),
         ("Pod", "kubectl.kubernetes.io/default-container", True),
         ("Pod", "kubectl.kubernetes.io/restartedAt", True),
         ("Pod", builtin_policy.LAST_APPLIED, False),
@@ -116,6 +137,7 @@ def test_labels_that_stay_above(key):
     ],
 )
 def test_annotations_pass_by_exact_key_and_kind(kind, key, passes):
+    """SEC-52: container runtimes act on dotted keys without a prefix."""
     assert object_meta.is_annotation_synced(kind, key) is passes
 
 

@@ -19,11 +19,17 @@ def policy(**spec: Any) -> TenantPolicySpec:
 
 METADATA = policy(
     metadata={
-        "labelDomains": ["istio.io", "node.kubernetes.io", wellknown.DOMAIN],
+        "labelDomains": [
+            *("istio.io", "node.kubernetes.io", "io.cilium.name", "control-plane"),
+            wellknown.DOMAIN,
+        ],
         "annotations": {
             "Service": ["cloud.example/internal"],
             "*": ["everywhere.example/a", f"{wellknown.DOMAIN}/uid"],
-            "Pod": ["kubectl.kubernetes.io/last-applied-configuration"],
+            "Pod": [
+                "kubectl.kubernetes.io/last-applied-configuration",
+                "io.katacontainers.config.runtime.x",
+            ],
         },
     }
 ).metadata
@@ -35,7 +41,10 @@ METADATA = policy(
         ("istio.io/rev", True),
         ("node.kubernetes.io/x", True),
         ("sub.istio.io/rev", False),  # domains are compared whole
-        ("notistio.io/rev", True),
+        ("notistio.io/rev", False),
+        ("io.cilium.name", True),  # a dotted label without a prefix is listed whole
+        ("io.cilium.other", False),
+        ("control-plane", True),
         ("kubernetes.io/x", False),
         (f"{wellknown.DOMAIN}/vcuid", False),  # never, whatever a policy says
     ],
@@ -50,6 +59,8 @@ def test_labels_of_listed_domains_pass(key, passes):
         ("Service", "cloud.example/internal", True),
         ("Pod", "cloud.example/internal", False),
         ("Pod", "everywhere.example/a", True),
+        ("Pod", "io.katacontainers.config.runtime.x", True),
+        ("Service", "io.katacontainers.config.runtime.x", False),
         ("Pod", f"{wellknown.DOMAIN}/uid", False),
         ("Pod", "kubectl.kubernetes.io/last-applied-configuration", False),
     ],

@@ -26,3 +26,14 @@ async def test_an_event_is_posted_again_after_its_time(
             STORAGE_CLASSES, entry, reason="SyncReverted", message="x", **repeat
         )
     assert world.told() == ["SyncReverted"] * events
+
+
+async def test_a_message_has_no_control_characters():
+    """SEC-55: a refusal of the super cluster quotes what a tenant wrote."""
+    world = SessionWorld()
+    entry = world.tenant_has("StorageClass", "gold", namespace="")
+    await world.session.event_recorder.record(
+        STORAGE_CLASSES, entry, reason="SyncRejected", message="bad \x1b[2J"
+    )
+    (body,) = [body for body in world.above.bodies if body and body.get("reason")]
+    assert body["message"] == "bad \\u001b[2J"

@@ -78,8 +78,51 @@ def test_a_host_that_others_have_is_refused(of, theirs, wanted):
     below(view, "else.example", theirs, of=of)
     assert refused(view, "own.example", wanted) == "host-taken"
     tls = [{"hosts": ["own.example", wanted], "secretName": "cert"}]
-    assert refused(view, "own.example", tls=tls) == "host-taken"
+    assert refused(view, "own.example", tls=tls) == "ingress-host"
+    assert refused(view, "own.example", wanted, tls=tls) == "host-taken"
     assert ingresses.build_ingress(ingress("own.example", "shop.example.org"), view)
+
+
+@pytest.mark.parametrize(
+    ("hosts", "network", "is_refused"),
+    [
+        (["own.example"], {}, False),
+        (["OWN.example"], {}, False),
+        (["victim.example"], {}, True),
+        (["own.example", "victim.example"], {}, True),
+        (["*.example"], {}, True),
+        ([], {}, False),
+        (["victim.example"], {"catchAllIngresses": "Allow"}, True),
+        (["own.example"], {"ingressHosts": ["example"]}, False),
+        (["*.own.example"], {"ingressHosts": ["example"]}, True),
+    ],
+)
+def test_a_host_of_a_certificate_is_a_host_of_a_rule(hosts, network, is_refused):
+    """SEC-51: judged like the host of a rule."""
+    tls = [{"hosts": hosts, "secretName": "cert"}]
+    if is_refused:
+        assert refused(seen(**network), "own.example", tls=tls) == "ingress-host"
+    else:
+        twin = ingresses.build_ingress(ingress("own.example", tls=tls), seen(**network))
+        assert twin["spec"]["tls"] == [{"hosts": hosts or ["own.example"], "secretName": "cert"}]
+
+
+def test_a_certificate_without_hosts_gets_those_of_the_rules():
+    view, tls = seen(catchAllIngresses="Allow"), [{"secretName": "cert"}, {"hosts": []}]
+    own = ingress("b.example", "a.example", "a.example", None, tls=tls)
+    twin = ingresses.build_ingress(own, view)
+    assert [item["hosts"] for item in twin["spec"]["tls"]] == [["a.example", "b.example"]] * 2
+    assert own["spec"]["tls"] == tls
+    twin = ingresses.build_ingress(ingress(None, tls=[{"secretName": "cert"}]), view)
+    assert twin["spec"]["tls"] == [{"secretName": "cert"}]
+
+
+def test_a_certificate_of_a_rule_without_hosts_is_judged_like_a_rule():
+    view = seen(catchAllIngresses="Allow", ingressHosts=["own.example"])
+    tls = [{"hosts": ["a.own.example"], "secretName": "cert"}]
+    assert ingresses.build_ingress(ingress(None, tls=tls), view)
+    tls = [{"hosts": ["victim.example"], "secretName": "cert"}]
+    assert refused(view, None, tls=tls) == "ingress-host"
 
 
 def test_hosts_of_the_tenants_own_are_shared_among_its_ingresses():

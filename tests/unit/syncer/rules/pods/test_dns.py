@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import dataclasses
 import subprocess
 from pathlib import Path
 from typing import Any
@@ -13,14 +14,15 @@ from syncer.rules.pods import dns, pod_build, pod_facts
 from syncer.rules.pods.dns import DnsResolver
 from tenancy.policies import HostsFileSpec, PodsSpec, TenantPolicySpec
 from tests.support.syncer.pods import FACTS, TENANT, build, pod
+from tests.support.syncer.tenant_views import add, policy, view
 
 RESOLVER = DnsResolver(server="10.96.8.10", domain="cluster.local", allows_node_dns=False)
 
 
-@pytest.mark.parametrize("policy", ["ClusterFirst", "ClusterFirstWithHostNet", None])
-def test_names_are_resolved_by_the_tenants_server(policy):
+@pytest.mark.parametrize("named", ["ClusterFirst", "ClusterFirstWithHostNet", None])
+def test_names_are_resolved_by_the_tenants_server(named):
     own = {"searches": ["corp", "cluster.local"], "options": [{"name": "ndots", "value": "2"}]}
-    found = dns.build_dns_config({"dnsPolicy": policy, "dnsConfig": own}, "web", RESOLVER)
+    found = dns.build_dns_config({"dnsPolicy": named, "dnsConfig": own}, "web", RESOLVER)
     assert found == {
         "dnsPolicy": "None",
         "dnsConfig": {
@@ -48,6 +50,38 @@ def test_the_nodes_resolver_is_only_for_tenants_with_dns_of_their_own():
     }
 
 
+@pytest.mark.parametrize("mode", ["managed", "tenant", "none"])
+@pytest.mark.parametrize("address", [None, "10.96.8.77", "None"])
+@pytest.mark.parametrize("wanted", ["ClusterFirst", "Default"])
+def test_no_mode_of_dns_opens_the_resolver_of_the_node(mode, address, wanted):
+    """SEC-54: the owner of a VirtualCluster sets `spec.dns`, and no policy."""
+    own = view(dns=mode)
+    if address is not None:
+        spec = {"clusterIP": address}
+        add(own.stores["Service"], "kube-dns", namespace="kube-system", spec=spec)
+    resolver = dns.resolver_of(own)
+    assert not resolver.allows_node_dns
+    found = dns.build_dns_config({"dnsPolicy": wanted}, "web", resolver)
+    server = "10.96.8.77" if address == "10.96.8.77" else "10.96.8.10"
+    assert (found["dnsPolicy"], found["dnsConfig"]["nameservers"]) == ("None", [server])
+    allowing = dataclasses.replace(own, policy=policy(network={"nodeDns": "Allow"}))
+    found = dns.build_dns_config({"dnsPolicy": "Default"}, "web", dns.resolver_of(allowing))
+    assert found == {"dnsPolicy": "Default"}
+    if mode != "managed" and server == "10.96.8.10":
+        resolver = dns.resolver_of(allowing)
+        found = dns.build_dns_config({"dnsPolicy": "ClusterFirst"}, "web", resolver)
+        assert found == {"dnsPolicy": "Default"}
+
+
+def test_a_pod_that_has_only_the_resolver_of_the_node_left_is_refused():
+    none = DnsResolver(server="", domain="cluster.local", allows_node_dns=False)
+    for wanted in ("ClusterFirst", "Default", "ClusterFirstWithHostNet"):
+        with pytest.raises(RejectedError, match=r"spec\.network\.nodeDns of the TenantPolicy"):
+            dns.build_dns_config({"dnsPolicy": wanted}, "web", none)
+    own = {"dnsPolicy": "None", "dnsConfig": {"nameservers": ["192.0.2.1"]}}
+    assert dns.build_dns_config(own, "web", none) == own
+
+
 def test_all_resolvers_of_another_super_cluster_are_asked_in_their_order():
     there = DnsResolver(
         server="10.98.0.10",
@@ -56,8 +90,8 @@ def test_all_resolvers_of_another_super_cluster_are_asked_in_their_order():
         additional_servers=("10.98.0.11", "::7"),
     )
     own = {"nameservers": ["10.98.0.11"]}
-    for policy in ("Default", "ClusterFirst"):
-        found = dns.build_dns_config({"dnsPolicy": policy, "dnsConfig": own}, "web", there)
+    for named in ("Default", "ClusterFirst"):
+        found = dns.build_dns_config({"dnsPolicy": named, "dnsConfig": own}, "web", there)
         assert found["dnsPolicy"] == "None"
         assert found["dnsConfig"]["nameservers"] == ["10.98.0.10", "10.98.0.11", "::7"]
 

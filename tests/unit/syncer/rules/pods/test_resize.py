@@ -7,8 +7,9 @@ from typing import Any
 import pytest
 
 from syncer.model.rejections import RejectedError
-from syncer.rules.pods import resize
-from tests.support.syncer.pods import build, pod
+from syncer.rules.pods import pod_facts, resize
+from tenancy import wellknown
+from tests.support.syncer.pods import TENANT, build, pod
 
 # --- resources ------------------------------------------------------------------------------------
 
@@ -50,3 +51,37 @@ def test_resources_of_the_whole_pod_are_carried_too():
 def test_malformed_resources_are_refused(own):
     with pytest.raises(RejectedError):
         resized(own, {})
+
+
+# --- containers that the super cluster injected ---------------------------------------------------
+
+CONTAINER_LISTS = ("initContainers", "containers")
+SIDECARS = ("istio-proxy", "vault-agent-init", "vc-hosts")
+
+
+@pytest.mark.parametrize("kind", CONTAINER_LISTS)
+@pytest.mark.parametrize("name", SIDECARS)
+@pytest.mark.parametrize("is_recorded", [True, False])
+def test_a_container_that_was_injected_is_never_changed(kind, name, is_recorded):
+    """SEC-50: a hostile API server names the sidecar of the super cluster in a running pod."""
+    twin, tenant_pod = build(pod()), pod()
+    twin["metadata"]["uid"] = "below-uid"
+    injected = {"name": name, "image": "mesh:1", "resources": {"limits": {"cpu": "2"}}}
+    twin["spec"][kind] = [*(twin["spec"].get(kind) or ()), injected]
+    if not is_recorded:
+        del twin["metadata"]["annotations"][wellknown.CONTAINERS]
+    evil = {"name": name, "image": "evil:1", "resources": {"limits": {"cpu": "1m"}}}
+    tenant_pod["spec"][kind] = [*(tenant_pod["spec"].get(kind) or ()), evil]
+    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
+    assert patch is None or "spec" not in patch
+    assert resize.build_patch(tenant_pod, twin) is None
+
+
+def test_an_image_of_the_tenants_own_container_is_synced_beside_a_sidecar():
+    twin, tenant_pod = build(pod()), pod()
+    twin["metadata"]["uid"] = "below-uid"
+    twin["spec"]["containers"].append({"name": "istio-proxy", "image": "mesh:1"})
+    tenant_pod["spec"]["containers"][0]["image"] = "own:2"
+    patch = pod_facts.build_running_patch(tenant_pod, twin, TENANT)
+    assert patch is not None
+    assert patch["spec"] == {"containers": [{"name": "main", "image": "own:2"}]}
