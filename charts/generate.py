@@ -11,12 +11,18 @@ edited by hand is overwritten.
 import argparse
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from charts import kinds_page, readme
-from syncer.rbac import SUPER_RBAC_RULES, TARGET_RBAC_RULES, TENANT_RBAC_RULES
+from syncer.rbac import (
+    CREDENTIAL_RBAC_RULES,
+    NAMESPACE_RBAC_RULES,
+    SUPER_RBAC_RULES,
+    TARGET_RBAC_RULES,
+    TENANT_RBAC_RULES,
+)
 from tenancy import wellknown
 from tenancy.rbac import InvalidRbacRuleError, RbacRule
 from vcmanager.rbac import RBAC_RULES as MANAGER_ACCESS
@@ -28,6 +34,7 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
 TENANT_ROLE = Path("clusterversions/bootstrap/syncer-role.yaml")
 TARGET_ROLE = Path("clusterversions/targets/cluster-role.yaml")
+TARGET_NAMESPACE_ROLE = Path("clusterversions/targets/namespace-role.yaml")
 TARGET_AGENT_ROLES = {
     mode: Path(f"clusterversions/targets/agent-role-{mode}.yaml") for mode in TARGET_AGENT_ACCESS
 }
@@ -43,11 +50,21 @@ class ChartComponent:
     account: str
     table: str
     rows: tuple[RbacRule, ...]
+    unbound: Mapping[str, tuple[RbacRule, ...]] = field(default_factory=dict)
+    """ClusterRoles without a binding, by name. A component binds them in single namespaces."""
 
 
 COMPONENTS = (
     ChartComponent(wellknown.MANAGER, "vcmanager/rbac.py", tuple(MANAGER_ACCESS)),
-    ChartComponent(wellknown.SYNCER, "syncer/rbac.py", tuple(SUPER_RBAC_RULES)),
+    ChartComponent(
+        wellknown.SYNCER,
+        "syncer/rbac.py",
+        tuple(SUPER_RBAC_RULES),
+        {
+            wellknown.SYNCER_NAMESPACE_ROLE: NAMESPACE_RBAC_RULES,
+            wellknown.SYNCER_CREDENTIAL_ROLE: CREDENTIAL_RBAC_RULES,
+        },
+    ),
     ChartComponent(wellknown.AGENT, "vnagent/rbac.py", tuple(AGENT_ACCESS)),
     ChartComponent(wellknown.TARGET_AGENT, "vnagent/rbac.py", tuple(TARGET_HOME_RBAC_RULES)),
 )
@@ -62,6 +79,9 @@ def build_files() -> dict[Path, str]:
         **found,
         TENANT_ROLE: _build_cluster_role(wellknown.SYNCER_USER, tuple(TENANT_RBAC_RULES)),
         TARGET_ROLE: _build_cluster_role("virtual-cluster:target", tuple(TARGET_RBAC_RULES)),
+        TARGET_NAMESPACE_ROLE: _build_cluster_role(
+            wellknown.SYNCER_NAMESPACE_ROLE, tuple(NAMESPACE_RBAC_RULES)
+        ),
         **{
             path: _build_cluster_role(
                 "virtual-cluster:target-agent", TARGET_AGENT_ACCESS[mode], table="vnagent/rbac.py"
@@ -112,6 +132,8 @@ def _build_chart_file(component: ChartComponent) -> str:
         documents += _build_role(
             "Role", component.account, component.account, narrow, namespaced=True
         )
+    for role, rows in component.unbound.items():
+        documents += _build_role("ClusterRole", role, component.account, rows, namespaced=False)[:1]
     return _build_header(component.table) + "---\n".join(documents)
 
 

@@ -147,6 +147,14 @@ def build_accounts_namespace(home: str) -> str:
     return f"virtual-cluster-{home[:_SHORT_UID_CHARACTERS]}"
 
 
+def build_namespace_role(accounts_namespace: str) -> str:
+    """Return the name of the ClusterRole in a target with the syncer's rights to Secrets.
+
+    `accounts_namespace` is the namespace of the home cluster's ServiceAccounts in the target.
+    """
+    return f"{wellknown.SYNCER_NAMESPACE_ROLE}:{accounts_namespace}"
+
+
 def parse_spec(body: Mapping[str, Any]) -> SuperClusterSpec:
     """Return the typed view of a SuperCluster's spec. Raises SpecProblemError."""
     name = str(body["metadata"]["name"])

@@ -70,6 +70,27 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "Creates Services of control planes. The one named kubernetes reserves the service range.",
     ),
     RbacRule(
+        "rbac.authorization.k8s.io",
+        ("rolebindings",),
+        ("get", "create", "patch"),
+        "Lets the syncer read its kubeconfig in each root namespace.",
+    ),
+    RbacRule(
+        "rbac.authorization.k8s.io",
+        ("clusterroles",),
+        ("bind",),
+        "Binds this one role, which reads one Secret.",
+        names=(wellknown.SYNCER_CREDENTIAL_ROLE,),
+    ),
+    RbacRule(
+        "rbac.authorization.k8s.io",
+        ("roles",),
+        ("get", "patch"),
+        "Keeps the list of the Secrets of targets that the syncer reads.",
+        names=(wellknown.SYNCER_TARGETS_ROLE,),
+        namespaced=True,
+    ),
+    RbacRule(
         "apps",
         ("statefulsets", "deployments"),
         ("get", "list", "watch", "create", "patch", "delete"),

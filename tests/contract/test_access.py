@@ -10,13 +10,21 @@ import yaml
 
 from charts import generate, readme
 from clusterversions import catalog
+from tenancy import wellknown
 from tenancy.rbac import InvalidRbacRuleError, RbacRule
 from tenancy.super_clusters import AccessMode
 
+BOUND = {
+    ("vc-syncer", (wellknown.SYNCER_NAMESPACE_ROLE,)),
+    ("vc-manager", (wellknown.SYNCER_CREDENTIAL_ROLE,)),
+}
+"""Roles that a component may bind, each by its name. ADR 32."""
 TABLES = {
     **{each.account: each.rows for each in generate.COMPONENTS},
     "tenant": tuple(generate.TENANT_RBAC_RULES),
     "target": tuple(generate.TARGET_RBAC_RULES),
+    "namespace of a tenant": tuple(generate.NAMESPACE_RBAC_RULES),
+    "root namespace": tuple(generate.CREDENTIAL_RBAC_RULES),
     **{f"target agent, {mode}": rows for mode, rows in generate.TARGET_AGENT_ACCESS.items()},
 }
 
@@ -42,9 +50,20 @@ def test_a_table_says_something_and_says_it_once(table):
 def test_nobody_may_give_himself_more(table):
     """What these allow is everything, whatever else the table says."""
     for row in TABLES[table]:
-        assert not {"escalate", "bind", "impersonate"} & set(row.verbs), row
-        if row.group == "rbac.authorization.k8s.io":
-            assert set(row.verbs) <= {"get", "list", "watch"}, row
+        assert not {"escalate", "impersonate"} & set(row.verbs), row
+        if "bind" in row.verbs:
+            assert (table, row.names) in BOUND, row
+        elif row.group == "rbac.authorization.k8s.io":
+            may_write = {("rolebindings", "create"), ("rolebindings", "patch")}
+            if row.names == (wellknown.SYNCER_TARGETS_ROLE,) and row.namespaced:
+                may_write.add(("roles", "patch"))  # no right that its writer lacks
+            writes = {
+                (resource, verb)
+                for resource in row.resources
+                for verb in row.verbs
+                if verb not in ("get", "list", "watch")
+            }
+            assert writes <= may_write, row
         if "serviceaccounts/token" in row.resources:
             assert table == "tenant", row
 
@@ -67,8 +86,19 @@ def test_a_target_grants_less_than_the_home_cluster():
     assert (found["kind"], len(found["rules"])) == ("ClusterRole", len(generate.TARGET_RBAC_RULES))
     assert {*generate.TARGET_RBAC_RULES} < {*TABLES["vc-syncer"]}
     granted = {each for row in generate.TARGET_RBAC_RULES for each in row.resources}
-    assert {"namespaces", "pods", "secrets", "networkpolicies"} <= granted
-    assert not granted & {"services", "leases", "virtualclusters", "persistentvolumes"}
+    assert {"namespaces", "pods", "rolebindings", "networkpolicies"} <= granted
+    assert not granted & {"secrets", "clusterroles", "services", "leases", "virtualclusters", "persistentvolumes"}
+
+
+@pytest.mark.parametrize("table", ["vc-syncer", "target"])
+def test_the_syncer_reads_secrets_of_no_namespace_by_its_cluster_role(table):
+    granted = {resource for row in TABLES[table] for resource in row.resources}
+    assert "secrets" not in granted
+    (row,) = generate.NAMESPACE_RBAC_RULES
+    assert row.resources == ("secrets",)
+    (own,) = generate.CREDENTIAL_RBAC_RULES
+    assert own.names == (wellknown.SYNCER_KUBECONFIG,)
+    assert not {*own.verbs} - {"get", "list", "watch"}
 
 
 def test_each_mode_of_a_target_has_a_role_for_its_agent_and_nodes_are_for_one_alone():
