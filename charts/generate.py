@@ -9,6 +9,7 @@ edited by hand is overwritten.
 """
 
 import argparse
+import re
 import sys
 import textwrap
 from collections.abc import Iterable, Mapping, Sequence
@@ -38,6 +39,15 @@ TARGET_NAMESPACE_ROLE = Path("clusterversions/targets/namespace-role.yaml")
 TARGET_AGENT_ROLES = {
     mode: Path(f"clusterversions/targets/agent-role-{mode}.yaml") for mode in TARGET_AGENT_ACCESS
 }
+TARGET_POLICY = Path("clusterversions/targets/syncer-policy.yaml")
+SYNCER_POLICY = TEMPLATES / "syncer-policy.yaml"
+ACCOUNTS_NAMESPACE = "ACCOUNTS_NAMESPACE"
+"""Placeholder in the generated policy, which `kubectl vc target join` replaces."""
+_OWN_TOKEN = (
+    "variables.kind == '/serviceaccounts' && variables.subResource == 'token' && variables.place =="
+    f" '{ACCOUNTS_NAMESPACE}' && request.?name.orValue('') in ['{wellknown.SYNCER}',"
+    f" '{wellknown.AGENT}']"
+)
 README = Path("charts/virtual-cluster/README.md")
 KINDS_PAGE = Path("docs/kinds.md")
 WIDTH = 100
@@ -88,9 +98,27 @@ def build_files() -> dict[Path, str]:
             )
             for mode, path in TARGET_AGENT_ROLES.items()
         },
+        TARGET_POLICY: build_target_policy((ROOT / SYNCER_POLICY).read_text()),
         README: readme.build_readme(),
         KINDS_PAGE: kinds_page.build_page(),
     }
+
+
+def build_target_policy(template: str) -> str:
+    """Return the admission policy of the syncer's account for a target, from the chart's template.
+
+    The template has no conditions, so its few expressions are replaced here.
+    """
+    texts = dict(re.findall(r'{{- \$(\w+) := "(.*)" }}', template))
+    text = re.sub(r"^{{- /\*.*?\*/ -}}\n", "", template, flags=re.DOTALL)
+    text = re.sub(r"^{{- \$.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^  labels:\n +{{- include .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r'{{ printf \$(\w+) "(\w+)" }}', lambda found: texts[found[1]] % found[2], text)
+    text = text.replace("{{ .Release.Namespace }}", ACCOUNTS_NAMESPACE)
+    text = text.replace('expression: "false"', f"expression: >-\n        {_OWN_TOKEN}")
+    if "{{" in text:
+        raise ValueError(f"{SYNCER_POLICY} has an expression that is unknown here. Add it")
+    return _build_header(str(SYNCER_POLICY)) + text
 
 
 def list_stale(root: Path) -> list[Path]:

@@ -13,7 +13,7 @@ PLAN = TargetObjects(HOME_UID)
 
 
 def test_the_role_that_is_written_is_the_one_that_is_checked():
-    made = [body for _, body in PLAN.build_objects(lasting=False) if body["kind"] == "ClusterRole"]
+    made = [body for _, body in PLAN.build_objects() if body["kind"] == "ClusterRole"]
     roles = {each["metadata"]["name"]: each["rules"] for each in made}
     assert set(roles) == {PLAN.role_name, PLAN.agent_role_name}
     assert (
@@ -33,7 +33,7 @@ def test_the_role_that_is_written_is_the_one_that_is_checked():
 @pytest.mark.parametrize(("mode", "other"), [("apiserver", "agent"), ("agent", "apiserver")])
 def test_the_agents_role_is_that_of_the_mode(mode, other):
     """nodes/proxy, the broadest right that there is, is granted where a kubelet is asked."""
-    made = TargetObjects(HOME_UID, mode).build_objects(lasting=False)
+    made = TargetObjects(HOME_UID, mode).build_objects()
     (role,) = (
         body
         for _, body in made
@@ -57,7 +57,7 @@ def test_the_agents_role_is_that_of_the_mode(mode, other):
 
 def test_the_agents_account_has_the_agents_rights_alone():
     """Logs and streams; and vc-manager may make tokens for that account and for no other."""
-    made = PLAN.build_objects(lasting=False)
+    made = PLAN.build_objects()
     bound = {
         body["roleRef"]["name"]: [each["name"] for each in body["subjects"]]
         for _, body in made
@@ -78,7 +78,7 @@ def test_the_agents_account_has_the_agents_rights_alone():
 
 
 def test_what_is_made_there_bears_the_home_cluster():
-    made = PLAN.build_objects(lasting=True)
+    made = PLAN.build_objects()
     assert [body["kind"] for _, body in made] == [
         *("Namespace", "ServiceAccount", "ServiceAccount"),
         *("ClusterRole", "ClusterRoleBinding") * 2,

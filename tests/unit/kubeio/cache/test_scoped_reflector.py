@@ -7,6 +7,7 @@ import contextlib
 from collections.abc import AsyncIterator
 from typing import Any
 
+import orjson
 import pytest
 
 from kubeio import errors
@@ -15,7 +16,6 @@ from kubeio.cache.scoped_reflector import ScopedReflector
 from kubeio.cache.store import Store, StorePart, parse_entry
 from tenancy.resources import SECRETS
 from tests.support.eventually import eventually
-from tests.support.kubeio.reflectors import encode
 
 
 def secret(namespace: str, name: str) -> dict[str, Any]:
@@ -41,7 +41,7 @@ class GrantedApi:
             raise errors.Forbidden("secrets is forbidden", status=403)
         names = self.secrets.get(namespace, [])
         found = [secret(namespace, name) for name in names if field_selector[14:] in ("", name)]
-        return encode({"metadata": {"resourceVersion": "9"}, "items": found})
+        return orjson.dumps({"metadata": {"resourceVersion": "9"}, "items": found})
 
     @contextlib.asynccontextmanager
     async def watch(self, *_: Any, **__: Any) -> AsyncIterator[AsyncIterator[Any]]:
@@ -124,7 +124,7 @@ async def test_no_more_watches_than_the_limit(monkeypatch: pytest.MonkeyPatch):
 def test_a_list_of_one_part_removes_nothing_of_another():
     store = Store()
     for namespace, name in (("a", "one"), ("a", "two"), ("b", "one")):
-        entry = parse_entry(encode(secret(namespace, name)))
+        entry = parse_entry(orjson.dumps(secret(namespace, name)))
         StorePart(store, namespace).put(entry, live=True)
     assert (len(StorePart(store, "a")), len(StorePart(store, "a", "one"))) == (2, 1)
     StorePart(store, "a", "one").retain(())
