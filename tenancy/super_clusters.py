@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from tenancy import wellknown
 from tenancy.specs import InvalidSpecError
 
 HOME = "home"

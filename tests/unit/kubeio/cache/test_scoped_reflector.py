@@ -59,6 +59,7 @@ async def running(api: GrantedApi) -> AsyncIterator[tuple[ScopedReflector, list[
     told: list[str] = []
     reflector.subscribe(told.append)
     task = asyncio.ensure_future(reflector.run())
+    await asyncio.sleep(0)
     try:
         yield reflector, told
     finally:
