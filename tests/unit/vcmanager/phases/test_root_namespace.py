@@ -91,3 +91,12 @@ async def test_authorities_are_recorded_once(found, verbs):
     client = RecordingClient()
     await root_namespace.mark_pki_initialised(fake_means(client), found)
     assert [verb for verb, _ in client.calls] == verbs
+
+
+async def test_the_syncer_is_bound_to_read_its_kubeconfig():
+    client = RecordingClient()
+    await root_namespace.ensure_credential_access(fake_means(client), TENANT)
+    (body,) = client.bodies
+    assert (body["kind"], body["metadata"]["namespace"]) == ("RoleBinding", TENANT.root)
+    assert body["roleRef"]["name"] == wellknown.SYNCER_CREDENTIAL_ROLE
+    assert [each["name"] for each in body["subjects"]] == ["vc-syncer"]
