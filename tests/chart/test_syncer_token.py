@@ -126,7 +126,6 @@ async def test_a_tenant_whose_policy_is_privileged_has_such_pods(stage):
         ("restricted restricted", "baseline", False),
         ("restricted restricted", "restricted", True),
         ("privileged baseline", "privileged", True),
-        ("baseline baseline", "other", False),
     ],
 )
 async def test_the_level_of_a_namespace_is_at_most_that_of_its_policy(
