@@ -31,7 +31,13 @@ from vcmanager.agents import authorities, csr_signer, permissions
 from vcmanager.reconcilers import finalizers, node_address, orphan_sweep, syncer_access
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
 from vcmanager.runtime.context import ReconcileContext, TenantClients
-from vcmanager.runtime.keys import AGENT_ACCESS_KEY, AGENT_TRUST_KEY, SYNCER_ACCESS_KEY, ReconcileKey, ReconcileKind
+from vcmanager.runtime.keys import (
+    AGENT_ACCESS_KEY,
+    AGENT_TRUST_KEY,
+    SYNCER_ACCESS_KEY,
+    ReconcileKey,
+    ReconcileKind,
+)
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
 from vcmanager.targets import super_cluster as target
 from vcmanager.targets.clients import TargetClientCache

@@ -140,9 +140,8 @@ async def run_join(
             token=token,
             tls_server_name=shown.tls_server_name,
         )
-        declared = await _apply_super_cluster(
-            connection, plan, options, content, times, terminal
-        )
+        secret = manifests.build_secret(options.name, options.namespace, content, times)
+        declared = await _apply_super_cluster(connection, plan, options, secret, terminal)
         if not options.resolvers:
             terminal.print_result(f"note: {doctor.describe_missing_resolver(options.name)}")
         if wait:
@@ -389,12 +388,10 @@ async def _apply_super_cluster(
     connection: SuperConnection,
     plan: TargetObjects,
     options: JoinOptions,
-    content: bytes,
-    times: Mapping[str, str],
+    secret: Object,
     terminal: Terminal,
 ) -> Object:
     client = connection.super_client
-    secret = manifests.build_secret(options.name, options.namespace, content, times)
     await client.apply(SECRETS, secret, field_manager=FIELD_MANAGER)
     if options.kubelet_authorities:
         more = manifests.build_kubelet_secret(

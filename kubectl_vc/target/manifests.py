@@ -27,7 +27,6 @@ from tenancy.resources import (
     NAMESPACES,
     ROLE_BINDINGS,
     ROLES,
-    SECRETS,
     SERVICE_ACCOUNTS,
     SUPER_CLUSTERS,
     VALIDATING_ADMISSION_POLICIES,

@@ -207,7 +207,8 @@ class Session:
             and self.is_twin(super_x, tenant_x.uid)
             and has_security_level(super_x.labels, self.view.policy)
             and (
-                key.kind not in (SECRETS.kind, TOKEN) or self.super_cluster.secrets.is_readable(name)
+                key.kind not in (SECRETS.kind, TOKEN)
+                or self.super_cluster.secrets.is_readable(name)
             )
         ):
             return super_x

@@ -32,6 +32,7 @@ from tests.support.names import fresh_name
 
 pytestmark = pytest.mark.integration
 
+ADMISSION = "/apis/admissionregistration.k8s.io/v1"
 RBAC = "/apis/rbac.authorization.k8s.io/v1"
 ENFORCE = "pod-security.kubernetes.io/enforce"
 SYNCER = f"system:serviceaccount:{NAMESPACE}:vc-syncer"
@@ -239,13 +240,12 @@ def writes(stage: AdmissionStage) -> list[tuple[str, str, Object]]:
         ),
         (
             "DELETE",
-            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicies/virtual-cluster-syncer",
+            f"{ADMISSION}/validatingadmissionpolicies/virtual-cluster-syncer",
             {},
         ),
         (
             "DELETE",
-            "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolicybindings"
-            "/virtual-cluster-syncer-levels",
+            f"{ADMISSION}/validatingadmissionpolicybindings/virtual-cluster-syncer-levels",
             {},
         ),
         ("PATCH", "/api/v1/nodes/any", {"metadata": {"labels": {"a": "b"}}}),

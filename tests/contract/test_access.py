@@ -87,7 +87,14 @@ def test_a_target_grants_less_than_the_home_cluster():
     assert {*generate.TARGET_RBAC_RULES} < {*TABLES["vc-syncer"]}
     granted = {each for row in generate.TARGET_RBAC_RULES for each in row.resources}
     assert {"namespaces", "pods", "rolebindings", "networkpolicies"} <= granted
-    assert not granted & {"secrets", "clusterroles", "services", "leases", "virtualclusters", "persistentvolumes"}
+    assert not granted & {
+        "secrets",
+        "clusterroles",
+        "services",
+        "leases",
+        "virtualclusters",
+        "persistentvolumes",
+    }
 
 
 @pytest.mark.parametrize("table", ["vc-syncer", "target"])

@@ -64,9 +64,7 @@ def build_credential_access(tenant: Tenant, namespace: str) -> Object:
             "annotations": ownership.build_owner_annotations(tenant, "", ""),
         },
         "roleRef": {**role, "name": wellknown.SYNCER_CREDENTIAL_ROLE},
-        "subjects": [
-            {"kind": "ServiceAccount", "name": wellknown.SYNCER, "namespace": namespace}
-        ],
+        "subjects": [{"kind": "ServiceAccount", "name": wellknown.SYNCER, "namespace": namespace}],
     }
 
 
@@ -74,9 +72,7 @@ async def ensure_credential_access(means: ReconcileContext, tenant: Tenant) -> N
     """Create or restore the RoleBinding of the syncer in the root namespace."""
     wanted = build_credential_access(tenant, means.namespace)
     try:
-        found = await means.super_client.get(
-            ROLE_BINDINGS, wellknown.SYNCER, namespace=tenant.root
-        )
+        found = await means.super_client.get(ROLE_BINDINGS, wellknown.SYNCER, namespace=tenant.root)
     except errors.NotFound:
         found = None
     if not is_subset(wanted, found):

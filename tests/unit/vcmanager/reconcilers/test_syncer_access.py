@@ -68,7 +68,7 @@ def test_the_role_names_the_secrets_of_targets_and_no_others():
 def test_its_objects_and_their_causes_wake_the_key():
     body = syncer_access.build_levels({}, "vc-manager")
     assert keys.get_owner_key(body["metadata"]) == keys.SYNCER_ACCESS_KEY
-    assert wellknown.SYNCER_LEVELS == body["metadata"]["name"]
+    assert body["metadata"]["name"] == wellknown.SYNCER_LEVELS
 
 
 async def test_a_change_of_a_policy_or_a_target_wakes_the_key():

@@ -8,8 +8,8 @@ from typing import Any
 
 import pytest
 
-from kubeio import errors
 from kubectl_vc.target import manifests
+from kubeio import errors
 from tenancy import wellknown
 from tests.support.vcmanager.factories import RecordingClient, fake_means
 from vcmanager.targets import credential_renewal
@@ -18,12 +18,12 @@ NOW = fake_means(RecordingClient()).now()
 HOME = "d64ea0c0-0000-4000-8000-000000000000"
 
 
-def secret(due: timedelta | None, token: str = "old-token") -> dict[str, Any]:
-    content = manifests.build_kubeconfig(
-        "c2", server="https://10.0.0.5", ca=b"CA", token=token, tls_server_name=""
+def secret(due: timedelta | None, *, content: str = "old-token") -> dict[str, Any]:
+    kubeconfig = manifests.build_kubeconfig(
+        "c2", server="https://10.0.0.5", ca=b"CA", token=content, tls_server_name=""
     )
     times = {} if due is None else {wellknown.TOKEN_RENEW: (NOW + due).isoformat()}
-    body = manifests.build_secret("c2", "vc-manager", content, times)
+    body = manifests.build_secret("c2", "vc-manager", kubeconfig, times)
     body["metadata"] |= {"uid": "u", "resourceVersion": "7"}
     return body
 
@@ -83,7 +83,7 @@ async def test_another_secret_is_left_alone(due):
 
 
 async def test_a_secret_without_the_token_is_left_alone():
-    assert await renew(secret(timedelta(seconds=-1), token="another"), Target()) == []
+    assert await renew(secret(timedelta(seconds=-1), content="another"), Target()) == []
 
 
 async def test_a_refusal_leaves_the_old_token():
