@@ -1,8 +1,8 @@
 """Renewal of the credential that `kubectl vc target join` created.
 
 Owns the Secret's token and the annotations with its times. A Secret without them is not renewed,
-because its administrator chose an end or wrote it. Hazard: the token must be written from the answer into the
-Secret only, and only into the Secret from which its predecessor came.
+because its administrator chose an end or wrote it. Hazard: the token must be written from the
+answer into the Secret only, and only into the Secret from which its predecessor came.
 """
 
 import base64
