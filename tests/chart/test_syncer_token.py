@@ -67,6 +67,7 @@ READS = [
 
 @pytest.mark.parametrize("path", READS)
 async def test_what_is_not_a_tenants_is_not_read(stage, path):
+    """SEC-70, SEC-72: a 403 of RBAC."""
     found = path.format(release=NAMESPACE, root=stage.own.root)
     with pytest.raises(Forbidden):
         await stage.thief.raw("GET", found)
@@ -98,6 +99,7 @@ HOST_PODS: dict[str, Object] = {
 
 @pytest.mark.parametrize("case", HOST_PODS)
 async def test_a_pod_with_access_to_its_node_is_not_made_whatever_the_label_says(stage, case):
+    """SEC-71: host ports make the label privileged."""
     home, own = stage.namespace(stage.own), marked(stage.own)
     label = {"metadata": {"labels": {ENFORCE: "privileged"}}}
     await stage.admin.patch(NAMESPACES, home, label)  # as host ports need it
@@ -132,6 +134,7 @@ async def test_a_tenant_whose_policy_is_privileged_has_such_pods(stage):
 async def test_the_level_of_a_namespace_is_at_most_that_of_its_policy(
     stage, levels, label, is_allowed
 ):
+    """SEC-71: lower levels pass."""
     of = await stage.declare(levels)
     body = space(of)
     body["metadata"]["labels"][ENFORCE] = label
@@ -142,6 +145,7 @@ async def test_the_level_of_a_namespace_is_at_most_that_of_its_policy(
 
 
 async def test_a_level_is_not_raised_later_and_no_older_version_of_it_is_chosen(stage):
+    """SEC-71: by a patch."""
     home = stage.namespace(stage.own)
     for labels in ({ENFORCE: "privileged"}, {f"{ENFORCE}-version": "v1.25"}):
         patch = {"metadata": {"labels": labels}}
@@ -180,6 +184,7 @@ def merged(body: Object, change: Object) -> Object:
 
 @pytest.mark.parametrize("case", BINDINGS)
 async def test_the_account_binds_nothing_but_itself_to_its_one_role(stage, case):
+    """SEC-72: each field of the binding."""
     home = stage.namespace(stage.own)
     good = binding(home, wellknown.SYNCER_NAMESPACE_ROLE, name="vc-syncer", **marked(stage.own))
     bad = merged(good, BINDINGS[case])
@@ -255,6 +260,7 @@ def writes(stage: AdmissionStage) -> list[tuple[str, str, Object]]:
 
 
 async def test_what_is_outside_of_its_purpose_is_not_written(stage):
+    """SEC-72: writes with a 403."""
     attempts = writes(stage)
     assert len(attempts) + len(BINDINGS) + len(HOST_PODS) >= 30
     for verb, path, body in attempts:
@@ -276,6 +282,7 @@ async def may(stage: AdmissionStage, user: str, verb: str, namespace: str, name:
 
 
 async def test_the_keys_of_authorities_are_for_vc_manager_alone(stage):
+    """SEC-70: by a review for each account."""
     root, home = stage.own.root, stage.namespace(stage.own)
     accounts = [f"system:serviceaccount:{NAMESPACE}:{each}" for each in ACCOUNTS]
     others = [f"system:serviceaccount:{home}:vc-workload", f"system:serviceaccount:{root}:default"]
@@ -312,7 +319,7 @@ AUTHORITY_KEYS = (
 
 
 async def test_one_life_of_a_tenants_objects(stage):
-    """Everything that the syncer does for a tenant passes with the same token."""
+    """SEC-72: everything that the syncer does for a tenant passes with the same token."""
     of, thief = await stage.declare(), stage.thief
     answer = await thief.create(SELF_SUBJECT_REVIEWS, {"metadata": {}})
     assert answer["status"]["userInfo"]["username"] == SYNCER
@@ -343,6 +350,7 @@ async def test_one_life_of_a_tenants_objects(stage):
 
 
 async def test_its_kubeconfig_of_a_tenant_is_read_and_watched_by_name(stage):
+    """SEC-70: as the syncer watches it."""
     root, name = stage.own.root, wellknown.SYNCER_KUBECONFIG
     await stage.admin.create(SECRETS, {"metadata": {"name": name, "namespace": root}})
     await stage.thief.get(SECRETS, name, namespace=root)
@@ -354,6 +362,7 @@ async def test_its_kubeconfig_of_a_tenant_is_read_and_watched_by_name(stage):
 
 
 async def test_secrets_of_targets_are_read_as_vc_manager_lists_them(stage):
+    """SEC-70: one by one."""
     name = fresh_name("target")
     await stage.admin.create(SECRETS, {"metadata": {"name": name, "namespace": NAMESPACE}})
     with pytest.raises(Forbidden):

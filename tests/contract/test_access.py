@@ -99,6 +99,7 @@ def test_a_target_grants_less_than_the_home_cluster():
 
 @pytest.mark.parametrize("table", ["vc-syncer", "target"])
 def test_the_syncer_reads_secrets_of_no_namespace_by_its_cluster_role(table):
+    """SEC-70."""
     granted = {resource for row in TABLES[table] for resource in row.resources}
     assert "secrets" not in granted
     (row,) = generate.NAMESPACE_RBAC_RULES

@@ -57,6 +57,7 @@ async def renew(found: dict[str, Any], target: Target) -> list[Any]:
 
 
 async def test_a_token_past_half_of_its_life_is_replaced_in_its_secret():
+    """SEC-73."""
     target = Target()
     (body,) = await renew(secret(timedelta(seconds=-1)), target)
     assert target.asked == [
