@@ -23,6 +23,8 @@ ADJUSTED = "SyncAdjusted"
 """Reason of the Event that reports changed or omitted fields."""
 MAX_STORED_BYTES = 1_572_864
 """Maximum size in bytes of a stored object (`--max-request-bytes` of etcd)."""
+_LEVELS_POLICY = "virtual-cluster-syncer-levels"
+"""Admission policy that knows a tenant's level a moment later than the syncer (ADR 32)."""
 REFUSAL_ERRORS = (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge)
 """Errors of an API server that refuses a body."""
 
@@ -98,6 +100,11 @@ def _redact_message(problem: errors.ApiError, size: int) -> str:
     _, found, why = said.partition("violates PodSecurity ")
     if found:
         return f"{found}{why}"
+    if _LEVELS_POLICY in said:
+        return (
+            "A change of your TenantPolicy is not in effect yet. The object is synced afterwards."
+            " If this lasts, contact your platform administrator."
+        )
     if "exceeded quota" in said:
         return "The space of this cluster is used up. Contact your platform administrator."
     return "The super cluster rejected this object. Contact your platform administrator."

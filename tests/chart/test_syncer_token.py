@@ -25,7 +25,17 @@ from tenancy.resources import (
     SERVICE_ACCOUNTS,
     SERVICES,
 )
-from tests.chart.gate import GATE, LEVELS, SAMPLES, AdmissionStage, binding, marked, refused, space
+from tests.chart.gate import (
+    GATE,
+    LEVELS,
+    SAMPLES,
+    AdmissionStage,
+    binding,
+    marked,
+    record_levels,
+    refused,
+    space,
+)
 from tests.support.eventually import eventually
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
@@ -158,6 +168,19 @@ async def test_a_tenant_that_vc_manager_does_not_know_gets_no_namespace(stage):
     body = space(stage.own.__class__(name="x", namespace="default", uid="u", root="default-0-x"))
     with pytest.raises(Forbidden):
         await stage.thief.create(NAMESPACES, body, dry_run=True)
+
+
+async def test_without_the_record_of_levels_nothing_is_made(stage):
+    """SEC-71: the default is to refuse."""
+    name, own = wellknown.SYNCER_LEVELS, marked(stage.own)
+    await stage.admin.delete(CONFIG_MAPS, name, namespace=NAMESPACE)
+    try:
+        home, body = stage.namespace(stage.own), space(stage.own, "new")
+        await refused(lambda: stage.thief.create(NAMESPACES, body, dry_run=True), LEVELS)
+        await refused(lambda: stage.thief.create(PODS, pod(home, own), dry_run=True), LEVELS)
+    finally:
+        await record_levels(stage.admin, {stage.own.uid: "baseline baseline"})
+    await stage.wait_known(stage.own)
 
 
 BINDINGS: dict[str, Object] = {
