@@ -95,16 +95,16 @@ def _redact_message(problem: errors.ApiError, size: int) -> str:
             f"The object has {size} bytes as JSON with what is added where it runs. An API server"
             f" stores at most about {MAX_STORED_BYTES}. Make it smaller (rule too-large)."
         )
+    if _LEVELS_POLICY in said:  # a 422 while its parameter is missing
+        return (
+            "A change of your TenantPolicy is not in effect yet. The object is synced afterwards."
+            " If this lasts, contact your platform administrator."
+        )
     if not isinstance(problem, errors.Forbidden):
         return said
     _, found, why = said.partition("violates PodSecurity ")
     if found:
         return f"{found}{why}"
-    if _LEVELS_POLICY in said:
-        return (
-            "A change of your TenantPolicy is not in effect yet. The object is synced afterwards."
-            " If this lasts, contact your platform administrator."
-        )
     if "exceeded quota" in said:
         return "The space of this cluster is used up. Contact your platform administrator."
     return "The super cluster rejected this object. Contact your platform administrator."
