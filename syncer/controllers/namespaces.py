@@ -44,8 +44,8 @@ async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> R
 async def _ensure_secret_access(key: Key, tenant_x: Entry, session: Session) -> None:
     """Create the RoleBinding if the server refuses the Secrets of the super namespace.
 
-    One that exists and does not help was changed by a platform administrator. The watch repeats
-    its attempts, and the log has the server's answer.
+    A platform administrator may have changed an existing one. The watch then repeats its attempts,
+    and the log has the server's answer.
     """
     cluster, below = session.super_cluster, session.view.get_super_namespace(key.name)
     if not cluster.secrets.is_refused(below):

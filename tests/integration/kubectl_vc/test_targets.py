@@ -310,8 +310,9 @@ async def test_a_dry_run_writes_nothing(two: TwoClusterUser):
     kinds = [each["kind"] for each in yaml.safe_load_all(done.out)]
     assert kinds == [
         *("Namespace", "ServiceAccount", "ServiceAccount"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole"),
         *("ClusterRole", "ClusterRoleBinding") * 2,
-        *("Role", "RoleBinding", "Secret"),
+        *("Role", "RoleBinding"),
         *("Secret", "SuperCluster"),
     ]
     assert not await is_there(two.desk.client, SUPER_CLUSTERS, two.name)
