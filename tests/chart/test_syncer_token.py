@@ -12,6 +12,7 @@ from typing import Any
 import pytest
 
 from kubeio import Object
+from kubeio.api.client import Client
 from kubeio.errors import ApiError, Forbidden, Invalid
 from tenancy import names, wellknown
 from tenancy.resources import (
@@ -36,10 +37,13 @@ from tests.chart.gate import (
     record_levels,
     refused,
     space,
+    token,
 )
 from tests.support.eventually import eventually
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
+from vcmanager.phases import root_namespace
+from vcmanager.reconcilers import syncer_access
 
 pytestmark = pytest.mark.integration
 
@@ -410,3 +414,33 @@ async def test_secrets_of_targets_are_read_as_vc_manager_lists_them(stage):
     await eventually(lambda: stage.thief.get(SECRETS, name, namespace=NAMESPACE))
     with pytest.raises(Forbidden):
         await stage.thief.get(SECRETS, "vn-agent-client-ca", namespace=NAMESPACE)
+
+
+async def test_vc_manager_grants_the_syncer_its_credentials_and_nothing_else(server, stage):
+    """SEC-70: with the real token of vc-manager's account."""
+    target = {"metadata": {"name": "c2", "uid": "u"}, "spec": {"secretRef": {"name": "target-c2"}}}
+    role = syncer_access.build_targets_role([target], NAMESPACE)
+    levels = syncer_access.build_levels({stage.own.uid: BASELINE}, NAMESPACE)
+    bound = root_namespace.build_credential_access(stage.own, NAMESPACE)
+    metadata = {**bound["metadata"], "name": "other"}
+    other = {
+        **bound,
+        "metadata": metadata,
+        "roleRef": {**bound["roleRef"], "name": "cluster-admin"},
+    }
+    jobs = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
+    wider = {**role, "rules": [jobs]}
+    own = server.plane.endpoint_with_token(token=await token(stage.admin, "vc-manager"))
+    async with Client(own) as manager:
+        await manager.apply(ROLES, role, field_manager=wellknown.MANAGER)
+        await manager.apply(CONFIG_MAPS, levels, field_manager=wellknown.MANAGER, dry_run=True)
+        await manager.apply(ROLE_BINDINGS, bound, field_manager=wellknown.MANAGER)
+        with pytest.raises(Forbidden):
+            await manager.create(ROLE_BINDINGS, other)
+        with pytest.raises(Forbidden):
+            await manager.apply(ROLES, wider, field_manager=wellknown.MANAGER)
+    found = await stage.admin.get(ROLES, role["metadata"]["name"], namespace=NAMESPACE)
+    assert found["rules"] == role["rules"]
+
+
+BASELINE = syncer_access.TenantLevels("baseline", "baseline")
