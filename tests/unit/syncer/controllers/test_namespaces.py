@@ -4,7 +4,9 @@ from __future__ import annotations
 
 import pytest
 
+from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import namespaces
+from syncer.model.keys import TOKEN
 from syncer.rules import registry
 from tenancy import names, wellknown
 from tests.support.syncer.sessions import SessionWorld, is_counted, put
@@ -79,3 +81,19 @@ async def test_a_namespace_whose_secrets_are_refused_is_bound_and_watched_again(
     assert body["roleRef"]["name"] == wellknown.SYNCER_NAMESPACE_ROLE
     assert body["subjects"] == [await fetch_subject()]
     assert retried == [below]
+
+
+@pytest.mark.parametrize(("kind", "waits"), [("Secret", True), (TOKEN, True), ("ConfigMap", False)])
+def test_secrets_wait_until_those_of_their_namespace_may_be_read(monkeypatch, kind, waits):
+    world = SessionWorld()
+    world.ready()
+    session, key = world.session, world.key(kind, "web", "app")
+    powerless = {"automountServiceAccountToken": False}
+    world.super_has("ServiceAccount", names.WORKLOAD_ACCOUNT, **powerless)
+    assert session.get_ready_namespace(key)
+    monkeypatch.setattr(session.super_cluster.secrets, "is_readable", lambda _: False)
+    if waits:
+        with pytest.raises(NotReadyYet):
+            session.get_ready_namespace(key)
+    else:
+        assert session.get_ready_namespace(key)
