@@ -9,14 +9,21 @@ edited by hand is overwritten.
 """
 
 import argparse
+import re
 import sys
 import textwrap
-from collections.abc import Iterable, Sequence
-from dataclasses import dataclass
+from collections.abc import Iterable, Mapping, Sequence
+from dataclasses import dataclass, field
 from pathlib import Path
 
 from charts import kinds_page, readme
-from syncer.rbac import SUPER_RBAC_RULES, TARGET_RBAC_RULES, TENANT_RBAC_RULES
+from syncer.rbac import (
+    CREDENTIAL_RBAC_RULES,
+    NAMESPACE_RBAC_RULES,
+    SUPER_RBAC_RULES,
+    TARGET_RBAC_RULES,
+    TENANT_RBAC_RULES,
+)
 from tenancy import wellknown
 from tenancy.rbac import InvalidRbacRuleError, RbacRule
 from vcmanager.rbac import RBAC_RULES as MANAGER_ACCESS
@@ -28,9 +35,19 @@ ROOT = Path(__file__).resolve().parent.parent
 TEMPLATES = Path("charts/virtual-cluster/templates")
 TENANT_ROLE = Path("clusterversions/bootstrap/syncer-role.yaml")
 TARGET_ROLE = Path("clusterversions/targets/cluster-role.yaml")
+TARGET_NAMESPACE_ROLE = Path("clusterversions/targets/namespace-role.yaml")
 TARGET_AGENT_ROLES = {
     mode: Path(f"clusterversions/targets/agent-role-{mode}.yaml") for mode in TARGET_AGENT_ACCESS
 }
+TARGET_POLICY = Path("clusterversions/targets/syncer-policy.yaml")
+SYNCER_POLICY = TEMPLATES / "syncer-policy.yaml"
+ACCOUNTS_NAMESPACE = "ACCOUNTS_NAMESPACE"
+"""Placeholder in the generated policy, which `kubectl vc target join` replaces."""
+_OWN_TOKEN = (
+    "variables.kind == '/serviceaccounts' && variables.subResource == 'token' && variables.place =="
+    f" '{ACCOUNTS_NAMESPACE}' && request.?name.orValue('') in ['{wellknown.SYNCER}',"
+    f" '{wellknown.AGENT}']"
+)
 README = Path("charts/virtual-cluster/README.md")
 KINDS_PAGE = Path("docs/kinds.md")
 WIDTH = 100
@@ -43,11 +60,21 @@ class ChartComponent:
     account: str
     table: str
     rows: tuple[RbacRule, ...]
+    unbound: Mapping[str, tuple[RbacRule, ...]] = field(default_factory=dict)
+    """ClusterRoles without a binding, by name. A component binds them in single namespaces."""
 
 
 COMPONENTS = (
     ChartComponent(wellknown.MANAGER, "vcmanager/rbac.py", tuple(MANAGER_ACCESS)),
-    ChartComponent(wellknown.SYNCER, "syncer/rbac.py", tuple(SUPER_RBAC_RULES)),
+    ChartComponent(
+        wellknown.SYNCER,
+        "syncer/rbac.py",
+        tuple(SUPER_RBAC_RULES),
+        {
+            wellknown.SYNCER_NAMESPACE_ROLE: NAMESPACE_RBAC_RULES,
+            wellknown.SYNCER_CREDENTIAL_ROLE: CREDENTIAL_RBAC_RULES,
+        },
+    ),
     ChartComponent(wellknown.AGENT, "vnagent/rbac.py", tuple(AGENT_ACCESS)),
     ChartComponent(wellknown.TARGET_AGENT, "vnagent/rbac.py", tuple(TARGET_HOME_RBAC_RULES)),
 )
@@ -62,15 +89,36 @@ def build_files() -> dict[Path, str]:
         **found,
         TENANT_ROLE: _build_cluster_role(wellknown.SYNCER_USER, tuple(TENANT_RBAC_RULES)),
         TARGET_ROLE: _build_cluster_role("virtual-cluster:target", tuple(TARGET_RBAC_RULES)),
+        TARGET_NAMESPACE_ROLE: _build_cluster_role(
+            wellknown.SYNCER_NAMESPACE_ROLE, tuple(NAMESPACE_RBAC_RULES)
+        ),
         **{
             path: _build_cluster_role(
                 "virtual-cluster:target-agent", TARGET_AGENT_ACCESS[mode], table="vnagent/rbac.py"
             )
             for mode, path in TARGET_AGENT_ROLES.items()
         },
+        TARGET_POLICY: build_target_policy((ROOT / SYNCER_POLICY).read_text()),
         README: readme.build_readme(),
         KINDS_PAGE: kinds_page.build_page(),
     }
+
+
+def build_target_policy(template: str) -> str:
+    """Return the admission policy of the syncer's account for a target, from the chart's template.
+
+    The template has no conditions, so its few expressions are replaced here.
+    """
+    texts = dict(re.findall(r'{{- \$(\w+) := "(.*)" }}', template))
+    text = re.sub(r"^{{- /\*.*?\*/ -}}\n", "", template, flags=re.DOTALL)
+    text = re.sub(r"^{{- \$.*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r"^  labels:\n +{{- include .*\n", "", text, flags=re.MULTILINE)
+    text = re.sub(r'{{ printf \$(\w+) "(\w+)" }}', lambda found: texts[found[1]] % found[2], text)
+    text = text.replace("{{ .Release.Namespace }}", ACCOUNTS_NAMESPACE)
+    text = text.replace('expression: "false"', f"expression: >-\n        {_OWN_TOKEN}")
+    if "{{" in text:
+        raise ValueError(f"{SYNCER_POLICY} has an expression that is unknown here. Add it")
+    return _build_header(str(SYNCER_POLICY)) + text
 
 
 def list_stale(root: Path) -> list[Path]:
@@ -112,6 +160,8 @@ def _build_chart_file(component: ChartComponent) -> str:
         documents += _build_role(
             "Role", component.account, component.account, narrow, namespaced=True
         )
+    for role, rows in component.unbound.items():
+        documents += _build_role("ClusterRole", role, component.account, rows, namespaced=False)[:1]
     return _build_header(component.table) + "---\n".join(documents)
 
 

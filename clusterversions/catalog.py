@@ -95,6 +95,21 @@ def read_target_role() -> str:
 
 
 @functools.cache
+def read_target_namespace_role() -> str:
+    """Return the text of the ClusterRole that is bound in each super namespace of a target."""
+    return (_get_data_root() / "targets" / "namespace-role.yaml").read_text(encoding="utf-8")
+
+
+@functools.cache
+def read_target_policy() -> str:
+    """Return the text of the admission policy for the syncer's account in a target.
+
+    ACCOUNTS_NAMESPACE stands for the namespace of that account.
+    """
+    return (_get_data_root() / "targets" / "syncer-policy.yaml").read_text(encoding="utf-8")
+
+
+@functools.cache
 def read_target_agent_role(mode: str) -> str:
     """Return the text of the ClusterRole that another super cluster must grant our agent.
 

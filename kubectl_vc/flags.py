@@ -300,7 +300,7 @@ ExpiresFlag = Annotated[
         metavar="TIME",
         parser=parse_seconds,
         show_default=False,
-        help="Use a token that expires after this time, such as 720h (default: no expiry)",
+        help="Use a token that ends after this time, such as 720h (default: one that is renewed)",
     ),
 ]
 DrainFlag = Annotated[

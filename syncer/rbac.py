@@ -6,13 +6,15 @@ tables must contain exactly the verbs that the code uses. A missing verb is a 40
 cluster, and an unused verb is a security hole.
 """
 
-from collections.abc import Iterator
+from collections.abc import Iterable, Iterator
 
 from kubeio.cache.crd_reflector import crd_name
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.rules.registry import KINDS, SyncDirection, SyncedKind, UpdateMethod
 from syncer.safety.store_guard import CONFIG_MAP
+from tenancy import wellknown
 from tenancy.rbac import RbacRule
+from tenancy.resources import SECRETS
 
 _WATCH_VERBS = ("get", "list", "watch")
 _UPDATE_VERBS = {
@@ -22,8 +24,8 @@ _UPDATE_VERBS = {
 }
 
 
-def _build_super_rules() -> Iterator[RbacRule]:
-    for kind in KINDS:
+def _build_super_rules(kinds: Iterable[SyncedKind]) -> Iterator[RbacRule]:
+    for kind in kinds:
         yield RbacRule(
             kind.resource.group,
             (kind.resource.plural,),
@@ -69,8 +71,38 @@ def _build_mirror_rules(verbs: tuple[str, ...], why: str) -> Iterator[RbacRule]:
     )
 
 
+NAMESPACE_RBAC_RULES: tuple[RbacRule, ...] = tuple(
+    _build_super_rules(kind for kind in KINDS if kind.resource == SECRETS)
+)
+"""Rights in super namespaces only, by a RoleBinding in each. The syncer creates it (ADR 32)."""
+
+CREDENTIAL_RBAC_RULES: tuple[RbacRule, ...] = (
+    RbacRule(
+        "",
+        ("secrets",),
+        _WATCH_VERBS,
+        "Reads the syncer's kubeconfig of a tenant.",
+        names=(wellknown.SYNCER_KUBECONFIG,),
+    ),
+)
+"""Rights in root namespaces only, by a RoleBinding in each. vc-manager creates it."""
+
 SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
-    *_build_super_rules(),
+    *_build_super_rules(kind for kind in KINDS if kind.resource != SECRETS),
+    RbacRule(
+        "rbac.authorization.k8s.io",
+        ("rolebindings",),
+        ("create",),
+        "Binds the role for Secrets in each super namespace. The admission policy refuses all"
+        " others.",
+    ),
+    RbacRule(
+        "rbac.authorization.k8s.io",
+        ("clusterroles",),
+        ("bind",),
+        "Binds this one role, whose rights it does not have elsewhere.",
+        names=(wellknown.SYNCER_NAMESPACE_ROLE,),
+    ),
     *_build_mirror_rules(
         _WATCH_VERBS, "Reads objects that are shown to tenants if their policies allow it"
     ),
@@ -137,8 +169,8 @@ SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
         "tenancy.x-k8s.io",
         ("superclusters",),
         ("list", "watch", "patch"),
-        "Reads targets, and their Secrets in the components' namespace. Removes a used"
-        " confirmation (patch).",
+        "Reads targets, and removes a used confirmation (patch). vc-manager lets the syncer read"
+        " their Secrets.",
     ),
     RbacRule(
         "tenancy.x-k8s.io",
@@ -160,6 +192,7 @@ _TARGET_PLURALS = frozenset(
         *(kind.resource.plural for kind in KINDS if kind.is_in_targets),
         "events",
         "nodes",
+        "rolebindings",
         "serviceaccounts",
         "servicecidrs",
     }
@@ -173,7 +206,10 @@ TARGET_RBAC_RULES: tuple[RbacRule, ...] = tuple(
     for row in SUPER_RBAC_RULES
     if not row.namespaced and {each.partition("/")[0] for each in row.resources} <= _TARGET_PLURALS
 )
-"""Rights that a target must grant, also to vc-manager, which probes the target with them."""
+"""Rights that a target must grant, also to vc-manager, which probes the target with them.
+
+The right to bind the role for Secrets is added by `kubectl vc target join`, which names the role.
+"""
 
 TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
     *_build_tenant_rules(),

@@ -229,6 +229,15 @@ def get_policy_name(spec: VirtualClusterSpec) -> str:
     return spec.policy_ref.name if spec.policy_ref is not None else DEFAULT_POLICY_NAME
 
 
+def get_namespace_level(policy: TenantPolicySpec) -> SecurityLevel:
+    """Return the pod security level that the super cluster's own admission enforces.
+
+    A level other than privileged has no exception for host ports. If the policy allows host ports,
+    the syncer's table of pod fields and its admission policy are the only checks.
+    """
+    return "privileged" if policy.network.host_ports == "Allow" else policy.security.level
+
+
 def parse_tenant_policy(body: Mapping[str, Any]) -> TenantPolicySpec:
     """Return the typed view of a TenantPolicy's spec. Raises SpecProblemError.
 

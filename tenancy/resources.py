@@ -83,6 +83,20 @@ CUSTOM_RESOURCE_DEFINITIONS = Resource(
     "CustomResourceDefinition",
     namespaced=False,
 )
+VALIDATING_ADMISSION_POLICIES = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicies",
+    "ValidatingAdmissionPolicy",
+    namespaced=False,
+)
+VALIDATING_ADMISSION_POLICY_BINDINGS = Resource(
+    "admissionregistration.k8s.io",
+    "v1",
+    "validatingadmissionpolicybindings",
+    "ValidatingAdmissionPolicyBinding",
+    namespaced=False,
+)
 API_SERVICES = Resource(
     "apiregistration.k8s.io", "v1", "apiservices", "APIService", namespaced=False
 )

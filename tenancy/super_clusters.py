@@ -12,6 +12,7 @@ from typing import Any, Literal, TypeVar
 
 import msgspec
 
+from tenancy import wellknown
 from tenancy.specs import InvalidSpecError
 
 HOME = "home"
@@ -145,6 +146,14 @@ def build_accounts_namespace(home: str) -> str:
     `home` is the UID of that cluster's kube-system, because two home clusters may share a target.
     """
     return f"virtual-cluster-{home[:_SHORT_UID_CHARACTERS]}"
+
+
+def build_namespace_role(accounts_namespace: str) -> str:
+    """Return the name of the ClusterRole in a target with the syncer's rights to Secrets.
+
+    `accounts_namespace` is the namespace of the home cluster's ServiceAccounts in the target.
+    """
+    return f"{wellknown.SYNCER_NAMESPACE_ROLE}:{accounts_namespace}"
 
 
 def parse_spec(body: Mapping[str, Any]) -> SuperClusterSpec:

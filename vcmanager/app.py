@@ -28,10 +28,16 @@ from telemetry.probes import HealthProbes
 from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from vcmanager.agents import authorities, csr_signer, permissions
-from vcmanager.reconcilers import finalizers, node_address, orphan_sweep
+from vcmanager.reconcilers import finalizers, node_address, orphan_sweep, syncer_access
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
 from vcmanager.runtime.context import ReconcileContext, TenantClients
-from vcmanager.runtime.keys import AGENT_ACCESS_KEY, AGENT_TRUST_KEY, ReconcileKey, ReconcileKind
+from vcmanager.runtime.keys import (
+    AGENT_ACCESS_KEY,
+    AGENT_TRUST_KEY,
+    SYNCER_ACCESS_KEY,
+    ReconcileKey,
+    ReconcileKind,
+)
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
 from vcmanager.targets import super_cluster as target
 from vcmanager.targets.clients import TargetClientCache
@@ -52,6 +58,7 @@ _RECONCILE_FUNCTIONS: Mapping[
     "CertificateSigningRequest": csr_signer.reconcile_csr,
     "AgentTrust": authorities.reconcile_agent_trust,
     "AgentAccess": permissions.reconcile_agent_access,
+    "SyncerAccess": syncer_access.reconcile_syncer_access,
     "NodeAddress": node_address.reconcile_node_address,
     "SuperCluster": target.reconcile_super_cluster,
     "Departure": orphan_sweep.reconcile_orphans,
@@ -173,6 +180,7 @@ class _Manager:
             working = group.create_task(worker.run())
             self._queue.add(AGENT_TRUST_KEY)
             self._queue.add(AGENT_ACCESS_KEY)
+            self._queue.add(SYNCER_ACCESS_KEY)
             async with kopf_watches.run_watches(self._endpoint, self._queue.add) as failed:
                 _log.info("manager.started", version=self._options.version)
                 stopped = group.create_task(self._stop.wait())

@@ -70,6 +70,14 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "Creates Services of control planes. The one named kubernetes reserves the service range.",
     ),
     RbacRule(
+        "rbac.authorization.k8s.io",
+        ("roles",),
+        ("get", "patch"),
+        "Keeps the list of the Secrets of targets that the syncer reads.",
+        names=(wellknown.SYNCER_TARGETS_ROLE,),
+        namespaced=True,
+    ),
+    RbacRule(
         "apps",
         ("statefulsets", "deployments"),
         ("get", "list", "watch", "create", "patch", "delete"),
@@ -97,15 +105,16 @@ RBAC_RULES: tuple[RbacRule, ...] = (
     RbacRule(
         "rbac.authorization.k8s.io",
         ("rolebindings",),
-        ("list", "create", "patch", "delete"),
-        "Lets the users in spec.kubeconfigReaders get one Secret of their tenant's root namespace.",
+        ("get", "list", "create", "patch", "delete"),
+        "Lets the syncer and the users in spec.kubeconfigReaders get one Secret of a root"
+        " namespace.",
     ),
     RbacRule(
         "rbac.authorization.k8s.io",
         ("clusterroles",),
         ("bind",),
-        "Binds the one role that gets this Secret.",
-        names=(wellknown.KUBECONFIG_READER_ROLE,),
+        "Binds the two roles that each get one Secret.",
+        names=(wellknown.KUBECONFIG_READER_ROLE, wellknown.SYNCER_CREDENTIAL_ROLE),
     ),
     RbacRule(
         "",

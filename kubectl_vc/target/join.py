@@ -6,11 +6,11 @@ from the answer into the Secret only. Anyone who reads it elsewhere has the righ
 """
 
 import asyncio
-import base64
 import contextlib
 import dataclasses
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
+from datetime import UTC, datetime
 from urllib.parse import urlsplit
 
 from kubectl_vc.client.config_flags import ConfigFlags
@@ -19,15 +19,22 @@ from kubectl_vc.output import cli_errors, durations, printers
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.target import doctor, manifests
-from kubectl_vc.target.manifests import SYNCER_ACCOUNT, TOKEN_SECRET, TargetObjects
+from kubectl_vc.target.manifests import SYNCER_ACCOUNT, TargetObjects
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.api.yaml_writer import to_yaml
 from kubeio.config import loading, secret_kubeconfig
 from kubeio.config.endpoint import Endpoint
 from kubeio.http.rest import ClientOptions
-from tenancy import conditions, super_clusters
-from tenancy.resources import NAMESPACES, SECRETS, SERVICE_ACCOUNTS, SUPER_CLUSTERS
+from tenancy import conditions, super_clusters, wellknown
+from tenancy.resources import (
+    NAMESPACES,
+    SECRETS,
+    SERVICE_ACCOUNTS,
+    SUPER_CLUSTERS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
+)
 from tenancy.super_clusters import AccessMode, SuperClusterSpec
 
 FIELD_MANAGER = "kubectl-vc"
@@ -35,12 +42,15 @@ KUBELETS_FIELD_MANAGER = f"{FIELD_MANAGER}-kubelets"
 """Field manager of the kubelets' authorities. It differs because a manager's apply removes the
 fields that it no longer sends."""
 CONTEXT_FLAG = "--target-context"
-TOKEN_WAIT_SECONDS = 30.0
-"""Time limit in seconds for the target to write a token into its Secret."""
+TOKEN_SECONDS = 7 * 24 * 3600
+"""Lifetime in seconds of a token that vc-manager renews after half of it. A target stays usable
+while vc-manager is away for half of it. A target may shorten it.
+"""
 NAMESPACE_DELETION_SECONDS = 60.0
 """Time limit in seconds for the removal of an earlier account's namespace."""
 _POLL_SECONDS = 0.3
 _SYSTEM_NAMESPACE = "kube-system"
+_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,7 +70,9 @@ class JoinOptions:
     resolvers: Sequence[str]
     """IP addresses of the resolvers for tenants' pods in the target."""
     token_seconds: float
-    """Lifetime of the token in seconds. 0 stands for a token that does not expire."""
+    """Lifetime in seconds of a token that is not renewed. 0 stands for a token that vc-manager
+    renews.
+    """
     mode: AccessMode | None = None
     """None keeps the old value."""
     kubelet_authorities: bytes = b""
@@ -120,7 +132,7 @@ async def run_join(
             dry_run=True,
         )
         with attribute_to_target():
-            token = await _create_account(there, plan, options, terminal)
+            token, times = await _create_account(there, plan, options, terminal)
         content = manifests.build_kubeconfig(
             options.name,
             server=shown.server,
@@ -128,7 +140,8 @@ async def run_join(
             token=token,
             tls_server_name=shown.tls_server_name,
         )
-        declared = await _apply_super_cluster(connection, plan, options, content, terminal)
+        secret = manifests.build_secret(options.name, options.namespace, content, times)
+        declared = await _apply_super_cluster(connection, plan, options, secret, terminal)
         if not options.resolvers:
             terminal.print_result(f"note: {doctor.describe_missing_resolver(options.name)}")
         if wait:
@@ -252,7 +265,7 @@ def _keep_existing_settings(known: Object | None, options: JoinOptions) -> JoinO
 
 def _format_plan(plan: TargetObjects, options: JoinOptions, shown: Endpoint) -> str:
     """Return the objects that would be written, as YAML, without a token."""
-    there = [body for _, body in plan.build_objects(lasting=not options.token_seconds)]
+    there = [body for _, body in plan.build_objects()]
     content = manifests.build_kubeconfig(
         options.name,
         server=shown.server,
@@ -285,27 +298,71 @@ def _build_super_cluster(plan: TargetObjects, options: JoinOptions) -> Object:
 
 async def _create_account(
     target_client: Client, plan: TargetObjects, options: JoinOptions, terminal: Terminal
-) -> str:
-    """Write the account and its rights. Returns the account's token."""
+) -> tuple[str, Mapping[str, str]]:
+    """Write the account and its rights.
+
+    Returns the account's token, and the annotations by which vc-manager renews it.
+    """
     await _wait_for_namespace_deletion(target_client, plan.namespace)
-    for resource, body in plan.build_objects(lasting=not options.token_seconds):
-        await target_client.apply(resource, body, field_manager=FIELD_MANAGER)
+    has_policy = True
+    for resource, body in plan.build_objects():
         name = printers.format_full_name(resource, body["metadata"]["name"])
+        try:
+            await target_client.apply(resource, body, field_manager=FIELD_MANAGER)
+        except errors.NotFound:
+            if resource not in _POLICIES:
+                raise
+            has_policy = False
+            continue
         terminal.print_result(f"{name} applied in the target cluster")
-    if not options.token_seconds:
-        return await _fetch_lasting_token(target_client, plan.namespace)
+    if not has_policy:
+        terminal.print_warning(
+            "The target cluster has no ValidatingAdmissionPolicy, which needs Kubernetes 1.30."
+            " So the account may write in all its namespaces."
+        )
+    await _delete_lasting_token(target_client, plan)
     answer = await target_client.create(
         SERVICE_ACCOUNTS,
         {
             "apiVersion": "authentication.k8s.io/v1",
             "kind": "TokenRequest",
-            "spec": {"expirationSeconds": int(options.token_seconds)},
+            "spec": {"expirationSeconds": int(options.token_seconds or TOKEN_SECONDS)},
         },
         namespace=plan.namespace,
         name=SYNCER_ACCOUNT,
         subresource="token",
     )
-    return str(answer["status"]["token"])
+    status = answer["status"]
+    if options.token_seconds:
+        return str(status["token"]), {}
+    return str(status["token"]), _build_times(str(status["expirationTimestamp"]))
+
+
+_POLICIES = (VALIDATING_ADMISSION_POLICIES, VALIDATING_ADMISSION_POLICY_BINDINGS)
+
+
+def _build_times(expires: str) -> dict[str, str]:
+    """Return the annotations with the end of a token, and with the time of its renewal."""
+    now, end = datetime.now(UTC), datetime.fromisoformat(expires)
+    return {
+        wellknown.EXPIRES: end.strftime(_TIME_FORMAT),
+        wellknown.TOKEN_RENEW: (now + (end - now) / 2).strftime(_TIME_FORMAT),
+    }
+
+
+async def _delete_lasting_token(target_client: Client, plan: TargetObjects) -> None:
+    """Delete the token without an end that an earlier version created."""
+    with contextlib.suppress(errors.NotFound):
+        found = await target_client.get(
+            SECRETS, manifests.TOKEN_SECRET, namespace=plan.namespace, metadata_only=True
+        )
+        if plan.is_own_object(found["metadata"]):
+            await target_client.delete(
+                SECRETS,
+                manifests.TOKEN_SECRET,
+                namespace=plan.namespace,
+                uid=found["metadata"]["uid"],
+            )
 
 
 async def _wait_for_namespace_deletion(target_client: Client, namespace: str) -> None:
@@ -327,32 +384,14 @@ async def _wait_for_namespace_deletion(target_client: Client, namespace: str) ->
         ) from None
 
 
-async def _fetch_lasting_token(target_client: Client, namespace: str) -> str:
-    try:
-        async with asyncio.timeout(TOKEN_WAIT_SECONDS):
-            while True:
-                secret = await target_client.get(SECRETS, TOKEN_SECRET, namespace=namespace)
-                token = (secret.get("data") or {}).get("token")
-                if token:
-                    return base64.b64decode(token).decode()
-                await asyncio.sleep(_POLL_SECONDS)
-    except TimeoutError:
-        raise CliError(
-            f"the target cluster wrote no token into the Secret {namespace}/{TOKEN_SECRET} within"
-            f" {durations.format_elapsed(TOKEN_WAIT_SECONDS)}. Check that its controller manager"
-            " runs, or use --expires."
-        ) from None
-
-
 async def _apply_super_cluster(
     connection: SuperConnection,
     plan: TargetObjects,
     options: JoinOptions,
-    content: bytes,
+    secret: Object,
     terminal: Terminal,
 ) -> Object:
     client = connection.super_client
-    secret = manifests.build_secret(options.name, options.namespace, content)
     await client.apply(SECRETS, secret, field_manager=FIELD_MANAGER)
     if options.kubelet_authorities:
         more = manifests.build_kubelet_secret(

@@ -96,6 +96,8 @@ async def run_leave(
     terminal.print_warning(
         "The account in the target cluster still exists. Run there: kubectl delete"
         f" clusterrolebinding,clusterrole {plan.role_name} {plan.agent_role_name}"
+        f" {plan.namespace_role_name} --ignore-not-found && kubectl delete"
+        f" validatingadmissionpolicybinding,validatingadmissionpolicy {plan.policy_name}"
         f" --ignore-not-found && kubectl delete namespace {plan.namespace} --ignore-not-found"
     )
 
@@ -136,7 +138,7 @@ async def _delete_account(
     target_client: Client, plan: TargetObjects, terminal: Terminal, *, dry_run: bool
 ) -> None:
     """Delete the objects of a join in the target, the rights before the account."""
-    made = [each for each in plan.build_objects(lasting=False) if not each[0].namespaced]
+    made = [each for each in plan.build_objects() if not each[0].namespaced]
     for resource, body in reversed(made):
         name = body["metadata"]["name"]
         try:

@@ -27,18 +27,26 @@ from tenancy.resources import (
     NAMESPACES,
     ROLE_BINDINGS,
     ROLES,
-    SECRETS,
     SERVICE_ACCOUNTS,
     SUPER_CLUSTERS,
+    VALIDATING_ADMISSION_POLICIES,
+    VALIDATING_ADMISSION_POLICY_BINDINGS,
     Resource,
 )
-from tenancy.super_clusters import HOME, AccessMode, TaintEffect, build_accounts_namespace
+from tenancy.super_clusters import (
+    HOME,
+    AccessMode,
+    TaintEffect,
+    build_accounts_namespace,
+    build_namespace_role,
+)
 
 SYNCER_ACCOUNT = wellknown.SYNCER
 AGENT_ACCOUNT = wellknown.AGENT
 """Account of the agent that serves logs and streams. vc-manager makes its only tokens."""
 AGENT_TOKENS_ROLE = f"{AGENT_ACCOUNT}-tokens"
 TOKEN_SECRET = f"{SYNCER_ACCOUNT}-token"
+"""Secret in the target with a token that did not expire. Earlier versions created it."""
 KUBECONFIG_KEY = "kubeconfig"
 MANAGED_BY = {"app.kubernetes.io/managed-by": "kubectl-vc"}
 _TAINT_PATTERN = re.compile(r"([^=:]+)(?:=([^:]*))?:(\w+)")
@@ -72,25 +80,68 @@ class TargetObjects:
         """Name of the agent's ClusterRole and of its binding."""
         return f"virtual-cluster:target-agent:{self.home_identity[:_SHORT_UID_CHARACTERS]}"
 
-    def build_objects(self, *, lasting: bool) -> list[tuple[Resource, Object]]:
-        """Return all objects in the order of creation.
+    @property
+    def policy_name(self) -> str:
+        """Name of the admission policy and of its binding."""
+        return f"virtual-cluster-syncer-{self.home_identity[:_SHORT_UID_CHARACTERS]}"
 
-        `lasting` adds a token that does not expire.
-        """
+    @property
+    def namespace_role_name(self) -> str:
+        """Name of the ClusterRole that the syncer binds in each super namespace."""
+        return build_namespace_role(self.namespace)
+
+    def build_policy(self) -> list[tuple[Resource, Object]]:
+        """Return the admission policy of the account, and its binding."""
+        text = catalog.read_target_policy().replace("ACCOUNTS_NAMESPACE", self.namespace)
+        text = text.replace(wellknown.SYNCER_NAMESPACE_ROLE, self.namespace_role_name)
+        policy, binding = yaml.safe_load_all(text)
+        spec = {**binding["spec"], "policyName": self.policy_name}
+        return [
+            (
+                VALIDATING_ADMISSION_POLICIES,
+                self._build_object(
+                    VALIDATING_ADMISSION_POLICIES, self.policy_name, spec=policy["spec"]
+                ),
+            ),
+            (
+                VALIDATING_ADMISSION_POLICY_BINDINGS,
+                self._build_object(
+                    VALIDATING_ADMISSION_POLICY_BINDINGS, self.policy_name, spec=spec
+                ),
+            ),
+        ]
+
+    def build_objects(self) -> list[tuple[Resource, Object]]:
+        """Return all objects in the order of creation. The policy comes before the rights."""
         role = yaml.safe_load(catalog.read_target_role())["rules"]
+        namespace_role = yaml.safe_load(catalog.read_target_namespace_role())["rules"]
+        bind = {
+            "apiGroups": [CLUSTER_ROLES.group],
+            "resources": [CLUSTER_ROLES.plural],
+            "resourceNames": [self.namespace_role_name],
+            "verbs": ["bind"],
+        }
         agent_role = yaml.safe_load(catalog.read_target_agent_role(self.mode))["rules"]
         tokens = {
             "apiGroups": [""],
             "resources": ["serviceaccounts/token"],
-            "resourceNames": [AGENT_ACCOUNT],
+            "resourceNames": [AGENT_ACCOUNT, SYNCER_ACCOUNT],
             "verbs": ["create"],
         }
         no_token = {"automountServiceAccountToken": False}
-        made = [
+        return [
             (NAMESPACES, self._build_object(NAMESPACES, self.namespace)),
             (SERVICE_ACCOUNTS, self._build_object(SERVICE_ACCOUNTS, SYNCER_ACCOUNT, **no_token)),
             (SERVICE_ACCOUNTS, self._build_object(SERVICE_ACCOUNTS, AGENT_ACCOUNT, **no_token)),
-            (CLUSTER_ROLES, self._build_object(CLUSTER_ROLES, self.role_name, rules=role)),
+            *self.build_policy(),
+            (
+                CLUSTER_ROLES,
+                self._build_object(CLUSTER_ROLES, self.namespace_role_name, rules=namespace_role),
+            ),
+            (
+                CLUSTER_ROLES,
+                self._build_object(CLUSTER_ROLES, self.role_name, rules=[*role, bind]),
+            ),
             self._build_binding(
                 CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, self.role_name, SYNCER_ACCOUNT
             ),
@@ -104,15 +155,6 @@ class TargetObjects:
             (ROLES, self._build_object(ROLES, AGENT_TOKENS_ROLE, rules=[tokens])),
             self._build_binding(ROLE_BINDINGS, ROLES, AGENT_TOKENS_ROLE, SYNCER_ACCOUNT),
         ]
-        if lasting:
-            token = self._build_object(
-                SECRETS, TOKEN_SECRET, type="kubernetes.io/service-account-token"
-            )
-            token["metadata"]["annotations"] = {
-                "kubernetes.io/service-account.name": SYNCER_ACCOUNT
-            }
-            made.append((SECRETS, token))
-        return made
 
     def is_own_object(self, metadata: Mapping[str, Any]) -> bool:
         """Return whether an object in the target was made for this home cluster."""
@@ -146,8 +188,13 @@ def build_secret_name(name: str) -> str:
     return f"target-{name}"
 
 
-def build_secret(name: str, namespace: str, content: bytes) -> Object:
-    """Return the Secret with a target's kubeconfig."""
+def build_secret(
+    name: str, namespace: str, content: bytes, annotations: Mapping[str, str] | None = None
+) -> Object:
+    """Return the Secret with a target's kubeconfig.
+
+    The annotations have the times of its token, by which vc-manager renews it.
+    """
     return {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -155,6 +202,7 @@ def build_secret(name: str, namespace: str, content: bytes) -> Object:
             "name": build_secret_name(name),
             "namespace": namespace,
             "labels": dict(MANAGED_BY),
+            "annotations": dict(annotations or {}),
         },
         "type": "Opaque",
         "data": {KUBECONFIG_KEY: base64.b64encode(content).decode()},

@@ -22,7 +22,7 @@ import structlog
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
-from kubeio.cache.store import Entry, Store, StoreKey, parse_entry
+from kubeio.cache.store import Entry, Store, StoreKey, StorePart, parse_entry
 from kubeio.http import watch_decoder
 from kubeio.http.rest import WATCH_IDLE_SECONDS
 from kubeio.loop_budget import LoopBudget
@@ -106,19 +106,21 @@ class Reflector:
         self,
         client: Client,
         resource: Resource,
-        store: Store,
+        store: Store | StorePart,
         options: ReflectorOptions = DEFAULT_REFLECTOR_OPTIONS,
         *,
         loop_budget: LoopBudget | None = None,
         is_budget_spent: Callable[[], bool] | None = None,
         backoff: Backoff | None = None,
         sleep: Callable[[float], Awaitable[object]] = asyncio.sleep,
+        on_forbidden: Callable[[], None] | None = None,
     ) -> None:
         """Create the reflector. `run` starts it.
 
         `loop_budget` is the one of the event loop, and a watch begins in an iteration with budget
         left. After each object the reflector yields to the loop if `is_budget_spent` returns True.
-        Its default is `loop_budget.is_spent`.
+        Its default is `loop_budget.is_spent`. `on_forbidden` is called at the first 403 in a row,
+        which is then no warning.
         """
         self.store = store
         self.resource = resource
@@ -132,6 +134,8 @@ class Reflector:
         self.restarts = 0
         self.problem = ""
         """The last failure as a sentence, empty without a failure."""
+        self._is_last_forbidden = False
+        self._on_forbidden = on_forbidden
         self._client = client
         self._options = options
         self._reduce = options.reduce
@@ -162,6 +166,11 @@ class Reflector:
     def synced(self) -> bool:
         """Return whether the store has contained a complete list."""
         return self._synced.is_set()
+
+    @property
+    def is_forbidden(self) -> bool:
+        """Return whether the server refuses the collection with 403."""
+        return self._is_last_forbidden and bool(self.problem)
 
     async def wait_synced(self) -> None:
         """Wait for the first complete list."""
@@ -210,12 +219,23 @@ class Reflector:
         except errors.Timeout as problem:
             self._must_check_history = True
             await self._pause(str(problem), logging.INFO)
+        except errors.Forbidden as problem:
+            self._must_check_history = True
+            self._report_forbidden(problem)
+            await self._pause(str(problem), logging.INFO if self._on_forbidden else logging.WARNING)
         except (errors.ApiError, errors.Unavailable, errors.CredentialsError) as problem:
             self._must_check_history = True
+            self._is_last_forbidden = False
             await self._pause(str(problem), logging.WARNING)
         except (msgspec.MsgspecError, ValueError, LookupError, RecursionError) as problem:
             self._resume_version = ""
             await self._pause(f"an object cannot be read: {problem}", logging.WARNING)
+
+    def _report_forbidden(self, problem: errors.Forbidden) -> None:
+        is_news = not self.is_forbidden
+        self._is_last_forbidden, self.problem = True, str(problem)
+        if is_news and self._on_forbidden is not None:
+            self._on_forbidden()
 
     async def _run_until_stale(self) -> None:
         """Run one list or one watch, until `relist` interrupts it."""

@@ -240,6 +240,10 @@ class Store:
             return list(self._namespaces.get(namespace, {}).values())
         return [entry for names in self._namespaces.values() for entry in names.values()]
 
+    def count(self, namespace: str) -> int:
+        """Return the number of entries of a namespace."""
+        return len(self._namespaces.get(namespace, ()))
+
     def namespaces(self) -> Collection[str]:
         """Return the namespaces that have entries."""
         return tuple(self._namespaces)
@@ -327,3 +331,40 @@ def _is_same(old: Entry | None, new: Entry) -> bool:
         and old.resource_version == new.resource_version
         and bool(new.resource_version)
     )
+
+
+class StorePart:
+    """The entries of one namespace, or of one name in it, as the store of one reflector.
+
+    Several reflectors may so feed one store. A list of one of them removes entries of its own part
+    only.
+    """
+
+    def __init__(self, store: Store, namespace: str, name: str = "") -> None:
+        """Without `name` the part is the whole namespace."""
+        self.has_metadata_only = store.has_metadata_only
+        self.synced = False
+        """True after the first complete list of this part."""
+        self._store = store
+        self._namespace = namespace
+        self._name = name
+
+    def __len__(self) -> int:
+        """Return the number of entries of the part."""
+        if self._name:
+            return int(self._store.get(self._namespace, self._name) is not None)
+        return self._store.count(self._namespace)
+
+    def put(self, entry: Entry, *, live: bool) -> None:
+        """Store an entry. See `Store.put`."""
+        self._store.put(entry, live=live)
+
+    def discard(self, last: Entry, *, live: bool) -> None:
+        """Remove an entry. See `Store.discard`."""
+        self._store.discard(last, live=live)
+
+    def retain(self, keys: Collection[StoreKey]) -> None:
+        """Remove every entry of the part with a key that is not among `keys`."""
+        for entry in self._store.list(self._namespace):
+            if entry.key not in keys and self._name in ("", entry.name):
+                self._store.discard(entry, live=False)

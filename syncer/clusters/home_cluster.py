@@ -32,7 +32,7 @@ from syncer.rules.nodes.node_agents import (
     index_by_target,
 )
 from syncer.rules.registry import KINDS_BY_NAME, SyncedKind
-from tenancy import wellknown
+from tenancy import names, wellknown
 from tenancy.resources import (
     EVENTS,
     INGRESSES,
@@ -48,6 +48,10 @@ from tenancy.resources import (
 
 _FOREIGN_SELECTOR = f"!{wellknown.CONTROLLED}"
 _CREDENTIALS_SELECTOR = f"{wellknown.CREDENTIAL}={wellknown.CREDENTIAL_SYNCER}"
+_CREDENTIAL_BACKOFF_SECONDS = 5.0
+"""Longest retry delay in seconds for a tenant's kubeconfig. Until vc-manager has created the root
+namespace, the server refuses the watch.
+"""
 _AGENTS_SELECTOR = f"app.kubernetes.io/name in ({wellknown.AGENT},{wellknown.TARGET_AGENT})"
 
 
@@ -84,6 +88,13 @@ class HomeCluster(SuperCluster):
         self.super_clusters = Store()
         self.volumes = Store({BY_TENANT_INDEX: index_by_tenant})
         self.classes: Mapping[str, Store] = {mirror.resource.kind: Store() for mirror in MIRRORS}
+        self.credential_watches = self._create_scoped_reflector(
+            SECRETS,
+            self.credentials,
+            max_backoff_seconds=_CREDENTIAL_BACKOFF_SECONDS,
+            label_selector=_CREDENTIALS_SELECTOR,
+        )
+        self.virtual_clusters.subscribe(self._watch_credential_of)
         follow = self._create_reflector
         self.reflectors = (
             *self.reflectors,
@@ -98,7 +109,7 @@ class HomeCluster(SuperCluster):
                 has_bookmarks=False,
             ),
             follow(VIRTUAL_CLUSTERS, self.virtual_clusters),
-            follow(SECRETS, self.credentials, label_selector=_CREDENTIALS_SELECTOR),
+            self.credential_watches,
             follow(TENANT_POLICIES, self.policies),
             follow(SUPER_CLUSTERS, self.super_clusters),
             follow(PERSISTENT_VOLUMES, self.volumes),
@@ -109,6 +120,25 @@ class HomeCluster(SuperCluster):
                 for mirror in MIRRORS
             ),
         )
+
+    def _watch_credential_of(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        """Watch the syncer's kubeconfig of a tenant while its VirtualCluster exists.
+
+        A change of the VirtualCluster retries a refused watch, because vc-manager may have written
+        its RoleBinding.
+        """
+        for entry, follow in (
+            (old if new is None or (old is not None and old.uid != new.uid) else None, False),
+            (new, True),
+        ):
+            if entry is None:
+                continue
+            try:
+                root = names.build_root_namespace(entry.namespace, entry.name, entry.uid)
+            except names.InvalidNameError:
+                continue  # vc-manager reports it, and creates no root namespace
+            call = self.credential_watches.start if follow else self.credential_watches.stop
+            call(root, wellknown.SYNCER_KUBECONFIG)
 
     def _create_crd_reflector(self, mirror: MirroredKind) -> CrdReflector:
         return CrdReflector(

@@ -3,16 +3,19 @@
 Owns the watched resources of each super cluster, and the owner of each object. Resources that only
 the home cluster has are in `syncer.clusters.home_cluster`. Must not know sessions. Handlers
 subscribe. Hazard: only objects with the syncer's label are cached. A foreign object with the name
-of a twin stays unseen until a create conflicts with it.
+of a twin stays unseen until a create conflicts with it. Hazard: Secrets are cached only of the
+namespaces whose RoleBinding lets the syncer read them (ADR 32).
 """
 
 import asyncio
 from collections.abc import Iterable, Mapping
 from typing import Any
 
+from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector, ReflectorOptions
+from kubeio.cache.scoped_reflector import ScopedReflector
 from kubeio.cache.store import Entry, Store
 from kubeio.http import transport_protocol
 from kubeio.loop_budget import LoopBudget
@@ -24,7 +27,7 @@ from syncer.rules.configuration import service_variables
 from syncer.rules.network import ingress_hosts
 from syncer.rules.registry import KINDS, KINDS_BY_NAME, SyncedKind, get_reduction
 from telemetry.bounded_labels import BoundedLabels
-from tenancy import ownership, wellknown
+from tenancy import ownership, super_clusters, wellknown
 from tenancy.resources import (
     EVENTS,
     INGRESSES,
@@ -32,6 +35,9 @@ from tenancy.resources import (
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    ROLE_BINDINGS,
+    SECRETS,
+    SELF_SUBJECT_REVIEWS,
     SERVICE_ACCOUNTS,
     SERVICE_CIDRS,
     Resource,
@@ -62,6 +68,9 @@ MAX_LIST_BYTES = transport_protocol.MAX_RESPONSE_BYTES
 """Maximum size in bytes of one list of a target, which may be hostile. It is the size that one
 answer of any server may have. A larger list is not synced, and the SuperCluster reports it.
 """
+MAX_BACKOFF_SECONDS = 30.0
+"""Longest retry delay in seconds of a watch of Secrets that the server refuses."""
+_ACCOUNT_PREFIX = "system:serviceaccount:"
 MAX_METRIC_SIDES = 32
 """Maximum number of targets with a metric label of their own. Later ones share one label."""
 
@@ -73,6 +82,24 @@ _TARGET_SIDES = BoundedLabels(MAX_METRIC_SIDES, other="target-other", build="tar
 def get_metric_side(name: str, registration: str) -> str:
     """Return the metric label of a super cluster: `super`, or `target-NAME` in a bounded number."""
     return _TARGET_SIDES.get(name) if registration else "super"
+
+
+def build_subject(username: str) -> Object:
+    """Return a user as the subject of a RoleBinding."""
+    if username.startswith(_ACCOUNT_PREFIX):
+        namespace, _, name = username.removeprefix(_ACCOUNT_PREFIX).partition(":")
+        return {"kind": "ServiceAccount", "name": name, "namespace": namespace}
+    return {"apiGroup": ROLE_BINDINGS.group, "kind": "User", "name": username}
+
+
+def build_namespace_role(accounts_namespace: str, registration: str) -> str:
+    """Return the name of the ClusterRole with the rights to Secrets in a super cluster.
+
+    A target has one per home cluster, with the name of the namespace of its accounts.
+    """
+    if registration and accounts_namespace:
+        return super_clusters.build_namespace_role(accounts_namespace)
+    return wellknown.SYNCER_NAMESPACE_ROLE
 
 
 def index_by_tenant(entry: Entry) -> Iterable[str]:
@@ -130,7 +157,15 @@ class SuperCluster:
             if is_home
             else self.loop_budget.is_spent
         )
-        self.reflectors: tuple[Reflector | CrdReflector, ...] = (
+        self.secrets = self._create_scoped_reflector(
+            SECRETS,
+            self.stores[SECRETS.kind],
+            label_selector=synced,
+            reduce=get_reduction(SECRETS.kind),
+        )
+        self._subject: Object | None = None
+        self.stores[NAMESPACES.kind].subscribe(self._watch_secrets_of)
+        self.reflectors: tuple[Reflector | CrdReflector | ScopedReflector, ...] = (
             *(
                 self._create_reflector(
                     resource,
@@ -139,10 +174,12 @@ class SuperCluster:
                     reduce=get_reduction(resource.kind),
                 )
                 for resource in owned
+                if resource.kind != SECRETS.kind
             ),
             self._create_reflector(NODES, self.nodes),
             self._create_reflector(SERVICE_CIDRS, self.service_cidrs),
             self._create_reflector(EVENTS, self.events, has_bookmarks=False),
+            self.secrets,  # after the namespaces, which name its watches
         )
 
     def _create_reflector(self, resource: Resource, store: Store, **options: Any) -> Reflector:
@@ -155,6 +192,49 @@ class SuperCluster:
             loop_budget=self.loop_budget,
             is_budget_spent=self._is_budget_spent,
         )
+
+    def _create_scoped_reflector(
+        self,
+        resource: Resource,
+        store: Store,
+        *,
+        max_backoff_seconds: float = MAX_BACKOFF_SECONDS,
+        **options: Any,
+    ) -> ScopedReflector:
+        """Return the reflector of a cache that is readable in chosen namespaces only."""
+        return ScopedReflector(
+            self.client,
+            resource,
+            store,
+            ReflectorOptions(side=self._side, max_list_bytes=self._max_list_bytes, **options),
+            loop_budget=self.loop_budget,
+            is_budget_spent=self._is_budget_spent,
+            max_backoff_seconds=max_backoff_seconds,
+        )
+
+    def _watch_secrets_of(self, old: Entry | None, new: Entry | None, live: bool) -> None:
+        """Watch the Secrets of a super namespace while it exists.
+
+        A namespace that left the cache without being deleted has lost its labels, which are
+        restored.
+        """
+        if new is not None:
+            if old is None:
+                self.secrets.start(new.name)
+        elif old is not None and (old.deleting or not live):
+            self.secrets.stop(old.name)
+
+    async def fetch_subject(self) -> Object:
+        """Return the syncer's own account in the cluster, as the subject of a RoleBinding."""
+        if self._subject is None:
+            found = await self.client.create(SELF_SUBJECT_REVIEWS, {"metadata": {}})
+            self._subject = build_subject(found["status"]["userInfo"]["username"])
+        return self._subject
+
+    @property
+    def namespace_role(self) -> str:
+        """Name of the ClusterRole with the rights to Secrets. `fetch_subject` must have run."""
+        return build_namespace_role((self._subject or {}).get("namespace", ""), self.registration)
 
     @property
     def builder_stores(self) -> Mapping[str, Store]:

@@ -1,10 +1,12 @@
-"""Reconciler of namespaces: like any plain kind, then the account that its pods run as.
+"""Reconciler of namespaces: like any plain kind, then the syncer's access, then the pods' account.
 
-Owns the order: pods wait until the account exists. Hazard: an account with secrets or a mounted
+Owns the order: Secrets wait until the RoleBinding of the namespace lets the syncer read them, and
+pods wait until the account exists. Hazard: an account with secrets or a mounted
 token must be reset. Otherwise every pod of the namespace would get them.
 """
 
 from kubeio import errors
+from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, Result
 from syncer.controllers import sync_down
 from syncer.model.keys import Key
@@ -12,7 +14,7 @@ from syncer.rules import namespaces
 from syncer.rules.registry import SyncedKind
 from syncer.tenants.session import Session
 from tenancy import names
-from tenancy.resources import SERVICE_ACCOUNTS
+from tenancy.resources import ROLE_BINDINGS, SERVICE_ACCOUNTS
 
 
 async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> Result:
@@ -26,6 +28,7 @@ async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> R
         return verdict  # its own creation wakes this key
     if not session.is_twin(pair.super_x, tenant_x.uid):
         return verdict
+    await _ensure_secret_access(key, tenant_x, session)
     wanted = namespaces.build_workload_account(session.view, tenant_x.decode())
     live = session.get_super_store("ServiceAccount").get(below, names.WORKLOAD_ACCOUNT)
     if live is None:
@@ -36,6 +39,26 @@ async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> R
     elif not namespaces.is_account_powerless(live.decode()):
         return await _restore_account(key, wanted, session)
     return Done()
+
+
+async def _ensure_secret_access(key: Key, tenant_x: Entry, session: Session) -> None:
+    """Create the RoleBinding if the server refuses the Secrets of the super namespace.
+
+    A platform administrator may have changed an existing one. The watch then repeats its attempts,
+    and the log has the server's answer.
+    """
+    cluster, below = session.super_cluster, session.view.get_super_namespace(key.name)
+    if not cluster.secrets.is_refused(below):
+        return
+    subject = await cluster.fetch_subject()
+    wanted = namespaces.build_secret_access(
+        session.view, tenant_x.decode(), role=cluster.namespace_role, subject=subject
+    )
+    try:
+        await session.writer.create_super_object(key, ROLE_BINDINGS, wanted, is_part=True)
+    except errors.AlreadyExists:
+        return
+    cluster.secrets.start(below)
 
 
 async def _restore_account(key: Key, wanted: dict[str, object], session: Session) -> Result:

@@ -23,6 +23,8 @@ ADJUSTED = "SyncAdjusted"
 """Reason of the Event that reports changed or omitted fields."""
 MAX_STORED_BYTES = 1_572_864
 """Maximum size in bytes of a stored object (`--max-request-bytes` of etcd)."""
+_LEVELS_POLICY = "virtual-cluster-syncer-levels"
+"""Admission policy that knows a tenant's level a moment later than the syncer (ADR 32)."""
 REFUSAL_ERRORS = (errors.Forbidden, errors.Invalid, errors.BadRequest, errors.TooLarge)
 """Errors of an API server that refuses a body."""
 
@@ -92,6 +94,11 @@ def _redact_message(problem: errors.ApiError, size: int) -> str:
         return (
             f"The object has {size} bytes as JSON with what is added where it runs. An API server"
             f" stores at most about {MAX_STORED_BYTES}. Make it smaller (rule too-large)."
+        )
+    if _LEVELS_POLICY in said:  # a 422 while its parameter is missing
+        return (
+            "A change of your TenantPolicy is not in effect yet. The object is synced afterwards."
+            " If this lasts, contact your platform administrator."
         )
     if not isinstance(problem, errors.Forbidden):
         return said

@@ -40,6 +40,7 @@ class SuperEvents:
         for kind, store in below.stores.items():
             store.subscribe(partial(self._handle_super_object, kind))
         below.events.subscribe(self._handle_event)
+        below.secrets.subscribe(self._handle_secret_access)
         below.cidr_tracker.subscribe(self._handle_super_cidrs)
 
     def _handle_super_object(
@@ -74,6 +75,15 @@ class SuperEvents:
                 session, key, old, new
             ):
                 predicates.enqueue_pod(session, ClusterSide.SUPER, key, news, new)
+
+    def _handle_secret_access(self, namespace: str) -> None:
+        """Queue a namespace whose Secrets became readable, or are refused."""
+        entry = self.super_cluster.stores["Namespace"].get("", namespace)
+        key = self.super_cluster.get_key("Namespace", entry) if entry is not None else None
+        session = self.sessions.get(key.tenant) if key is not None else None
+        if key is not None and session is not None:
+            session.wake_waiters(key)
+            session.enqueue(key)
 
     def handle_pod(
         self,

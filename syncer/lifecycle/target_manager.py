@@ -18,7 +18,8 @@ from typing import Any
 import structlog
 
 from kubeio import errors
-from kubeio.cache.reflector import Reflector, ReflectorOptions
+from kubeio.cache.reflector import ReflectorOptions
+from kubeio.cache.scoped_reflector import ScopedReflector
 from kubeio.cache.store import Entry, Store
 from kubeio.config import secret_kubeconfig
 from kubeio.controller.worker import NotReadyYet
@@ -64,8 +65,13 @@ class TargetManager:
             "target", step=self._run_turn, max_retry_seconds=MAX_RETRY_SECONDS
         )
         self._metric_counts = TargetCounts(self.targets, self._count_declared)
-        self._group: asyncio.TaskGroup | None = None
-        self._secret_watch: asyncio.Task[None] | None = None
+        self._secret_watches = ScopedReflector(
+            home.client,
+            SECRETS,
+            self._secrets,
+            ReflectorOptions(metadata_only=True, side="super"),
+            loop_budget=home.loop_budget,
+        )
 
     def _count_declared(self) -> int:
         """Count the SuperClusters that are not being deleted, without the home cluster's."""
@@ -94,7 +100,7 @@ class TargetManager:
         await self._supervisor.run(self._subscribe_declared)
 
     def _subscribe_declared(self, group: asyncio.TaskGroup) -> None:
-        self._group = group
+        group.create_task(self._secret_watches.run(), name="target-secrets")
         self._declared.subscribe(self._handle_super_cluster, replay=True)
 
     def _handle_super_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
@@ -107,25 +113,24 @@ class TargetManager:
                 self._notify()
 
     def _watch_secrets(self) -> None:
-        """Start to watch the Secrets of the components' namespace, with the first target."""
-        assert self._group is not None  # noqa: S101 - handlers are subscribed by run
-        if self._secret_watch is None:
-            reflector = Reflector(
-                self._home.client,
-                SECRETS,
-                self._secrets,
-                ReflectorOptions(namespace=self._home.namespace, metadata_only=True, side="super"),
-                loop_budget=self._home.loop_budget,
-            )
-            self._secret_watch = self._group.create_task(reflector.run(), name="target-secrets")
+        """Watch the Secrets that SuperClusters name, one by one.
+
+        The syncer may read no other Secret of the components' namespace. vc-manager grants these.
+        """
+        namespace, watches = self._home.namespace, self._secret_watches
+        wanted = {name for each in self._declared.list() if (name := _get_secret_name(each))}
+        for name in watches.list_names(namespace):
+            if name not in wanted:
+                watches.stop(namespace, name)
+        for name in sorted(wanted):
+            watches.start(namespace, name)
 
     def _handle_secret(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         entry = new or old
         if entry is None:
             return
         for declared in self._declared.list():
-            ref = (declared.decode().get("spec") or {}).get("secretRef") or {}
-            if ref.get("name") == entry.name:
+            if _get_secret_name(declared) == entry.name:
                 self._supervisor.wake(declared.name)
 
     async def _run_turn(self, name: str, loop: SupervisedLoop) -> float | None:
@@ -238,6 +243,12 @@ class TargetManager:
                 target.update_plan(found)
             await loop.wait_next_change(seconds)
         loop.wake()
+
+
+def _get_secret_name(declared: Entry) -> str:
+    """Return the name of the Secret of a SuperCluster. Empty without one."""
+    ref = (declared.decode().get("spec") or {}).get("secretRef") or {}
+    return str(ref.get("name") or "")
 
 
 def _get_foreign_fields(entry: Entry) -> tuple[Any, ...]:

@@ -44,7 +44,7 @@ from tenancy.names import InvalidNameError
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
 
-KUBECONFIG_NAME = "syncer-kubeconfig"
+KUBECONFIG_NAME = wellknown.SYNCER_KUBECONFIG
 """Name of the Secret, and of its key, with the syncer's credential for a tenant."""
 
 MAX_RETRY_SECONDS = 10.0

@@ -13,8 +13,9 @@ from typing import Any
 from kubeio import Object
 from syncer.model.field_rules import DropField, FieldRule
 from syncer.model.tenant_view import TenantView
-from tenancy import names, ownership
-from tenancy.policies import SecurityLevel, TenantPolicySpec
+from tenancy import names, ownership, wellknown
+from tenancy.policies import TenantPolicySpec, get_namespace_level
+from tenancy.resources import ROLE_BINDINGS
 
 NAMESPACE: Mapping[str, FieldRule] = {
     "spec": DropField("its finalizers are your cluster's own matter"),
@@ -35,25 +36,16 @@ def build_namespace(tenant_namespace: Mapping[str, Any], view: TenantView) -> Ob
             "name": view.get_super_namespace(name),
             "labels": {
                 **ownership.build_owner_labels(view.tenant, name),
-                POD_SECURITY: get_security_level(view.policy),
+                POD_SECURITY: get_namespace_level(view.policy),
             },
             "annotations": ownership.build_owner_annotations(view.tenant, name, metadata["uid"]),
         },
     }
 
 
-def get_security_level(policy: TenantPolicySpec) -> SecurityLevel:
-    """Return the pod security level that the super cluster's own admission enforces.
-
-    A level other than privileged has no exception for host ports. If the policy allows host ports,
-    the pod table is the only check.
-    """
-    return "privileged" if policy.network.host_ports == "Allow" else policy.security.level
-
-
 def has_security_level(labels: Mapping[str, str], policy: TenantPolicySpec) -> bool:
     """Return whether a super namespace has the pod security level of the current policy."""
-    return labels.get(POD_SECURITY) == get_security_level(policy)
+    return labels.get(POD_SECURITY) == get_namespace_level(policy)
 
 
 def build_patch(live: Mapping[str, Any], twin: Object) -> Object | None:
@@ -85,6 +77,30 @@ def build_workload_account(view: TenantView, tenant_namespace: Mapping[str, Any]
             ),
         },
         "automountServiceAccountToken": False,
+    }
+
+
+def build_secret_access(
+    view: TenantView, tenant_namespace: Mapping[str, Any], *, role: str, subject: Object
+) -> Object:
+    """Return the RoleBinding by which the syncer may read and write Secrets of a super namespace.
+
+    `role` is the ClusterRole with these rights, `subject` the syncer's own account.
+    """
+    metadata = tenant_namespace["metadata"]
+    return {
+        "apiVersion": ROLE_BINDINGS.api_version,
+        "kind": ROLE_BINDINGS.kind,
+        "metadata": {
+            "name": wellknown.SYNCER,
+            "namespace": view.get_super_namespace(metadata["name"]),
+            "labels": ownership.build_owner_labels(view.tenant, metadata["name"]),
+            "annotations": ownership.build_owner_annotations(
+                view.tenant, metadata["name"], metadata["uid"]
+            ),
+        },
+        "roleRef": {"apiGroup": ROLE_BINDINGS.group, "kind": "ClusterRole", "name": role},
+        "subjects": [subject],
     }
 
 

@@ -17,7 +17,7 @@ from kubeio.resource_version import parse_revision
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.model import decide
 from syncer.model.decide import SuperState
-from syncer.model.keys import ASSIGNMENT, EVENT, Key, build_group
+from syncer.model.keys import ASSIGNMENT, EVENT, TOKEN, Key, build_group
 from syncer.model.pod_index import PodIndex
 from syncer.model.tenant_view import ServiceCidr, TargetNetwork, TenantView
 from syncer.rules.configuration.service_variables import ServiceVariables
@@ -43,6 +43,7 @@ from syncer.tenants.sanitizer import Sanitizer
 from syncer.tenants.waiters import Waiters
 from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
+from tenancy.resources import SECRETS
 
 
 class Session:
@@ -205,6 +206,10 @@ class Session:
             and account
             and self.is_twin(super_x, tenant_x.uid)
             and has_security_level(super_x.labels, self.view.policy)
+            and (
+                key.kind not in (SECRETS.kind, TOKEN)
+                or self.super_cluster.secrets.is_readable(name)
+            )
         ):
             return super_x
         self.add_waiter(space, key)

@@ -7,8 +7,9 @@ from pathlib import Path
 import pytest
 
 from kubeio.api.client import Client
+from tenancy import wellknown
 from tenancy.resources import NAMESPACES
-from tests.chart.gate import AdmissionStage, root, space, tenant, token
+from tests.chart.gate import AdmissionStage, bind, record_levels, root, space, tenant, token
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.helm import CHART, NAMESPACE, RELEASE, helm
 
@@ -50,7 +51,12 @@ async def stage(server: ChartApiServer) -> AsyncIterator[AdmissionStage]:
         stolen = plane.endpoint_with_token(token=await token(admin))
         async with Client(stolen) as thief:
             found = AdmissionStage(admin=admin, thief=thief, own=tenant(), foreign=tenant())
+            levels = {each.uid: "baseline baseline" for each in (found.own, found.foreign)}
+            await record_levels(admin, levels)
             for each in (found.own, found.foreign):
                 await admin.create(NAMESPACES, root(each))
+                await bind(admin, each.root, wellknown.SYNCER_CREDENTIAL_ROLE)
                 await admin.create(NAMESPACES, space(each))
+                await bind(admin, found.namespace(each), wellknown.SYNCER_NAMESPACE_ROLE)
+            await found.wait_known(found.own)
             yield found

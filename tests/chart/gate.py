@@ -4,19 +4,20 @@ from __future__ import annotations
 
 import copy
 import dataclasses
-from collections.abc import Awaitable, Callable
+from collections.abc import Awaitable, Callable, Mapping
 
 from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.errors import Forbidden
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.resources import SERVICE_ACCOUNTS, Resource
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS, Resource
 from tests.support.eventually import eventually
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
 
-GATE = "virtual-cluster-syncer"
+GATE = "'virtual-cluster-syncer'"
+LEVELS = "'virtual-cluster-syncer-levels'"
 _CONTAINER = {"name": "main", "image": "registry.example/app:1"}
 SAMPLES: dict[str, Object] = {
     "Pod": {"spec": {"containers": [_CONTAINER]}},
@@ -28,6 +29,14 @@ SAMPLES: dict[str, Object] = {
     "PersistentVolumeClaim": {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
     },
+    "RoleBinding": {
+        "roleRef": {
+            "apiGroup": "rbac.authorization.k8s.io",
+            "kind": "ClusterRole",
+            "name": wellknown.SYNCER_NAMESPACE_ROLE,
+        },
+        "subjects": [{"kind": "ServiceAccount", "name": "vc-syncer", "namespace": NAMESPACE}],
+    },
     "PersistentVolume": {
         "spec": {
             "accessModes": ["ReadWriteMany"],
@@ -38,6 +47,7 @@ SAMPLES: dict[str, Object] = {
     },
 }
 PREFIXES = {"PersistentVolume": names.VOLUME_PREFIX}
+NAMES = {"RoleBinding": wellknown.SYNCER}
 
 
 def tenant(name: str = "") -> Tenant:
@@ -63,6 +73,32 @@ def space(of: Tenant, namespace: str = "web") -> Object:
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": name, **metadata}}
 
 
+async def record_levels(admin: Client, levels: Mapping[str, str]) -> None:
+    """Record levels of tenants for the gate, as vc-manager does from their policies."""
+    head = {"apiVersion": "v1", "kind": "ConfigMap"}
+    body = {**head, "metadata": {"name": wellknown.SYNCER_LEVELS, "namespace": NAMESPACE}}
+    await admin.apply(CONFIG_MAPS, body, field_manager="tests")
+    await admin.patch(
+        CONFIG_MAPS, wellknown.SYNCER_LEVELS, {"data": dict(levels)}, namespace=NAMESPACE
+    )
+
+
+async def bind(admin: Client, namespace: str, role: str, *, name: str = "granted") -> None:
+    """Bind the syncer's account to a role in a namespace."""
+    await admin.create(ROLE_BINDINGS, binding(namespace, role, name=name))
+
+
+def binding(namespace: str, role: str, **metadata: object) -> Object:
+    """Return a binding of the syncer's account to a ClusterRole in a namespace."""
+    return {
+        "apiVersion": ROLE_BINDINGS.api_version,
+        "kind": ROLE_BINDINGS.kind,
+        "metadata": {"name": "granted", "namespace": namespace, **metadata},
+        "roleRef": {"apiGroup": ROLE_BINDINGS.group, "kind": "ClusterRole", "name": role},
+        "subjects": [{"kind": "ServiceAccount", "name": "vc-syncer", "namespace": NAMESPACE}],
+    }
+
+
 def root(of: Tenant) -> Object:
     """Return the root namespace of a tenant as vc-manager makes it."""
     metadata = marked(of, "")
@@ -81,7 +117,7 @@ def sample(resource: Resource, namespace: str, metadata: Object) -> Object:
         "apiVersion": resource.api_version,
         "kind": resource.kind,
         "metadata": {
-            "name": PREFIXES.get(resource.kind, "") + fresh_name("o"),
+            "name": NAMES.get(resource.kind) or PREFIXES.get(resource.kind, "") + fresh_name("o"),
             **place,
             **metadata,
         },
@@ -101,6 +137,19 @@ class AdmissionStage:
     def namespace(self, of: Tenant) -> str:
         """Return the name of a tenant's super namespace."""
         return names.build_super_namespace(of.root, of.uid, "web")
+
+    async def declare(self, levels: str = "baseline baseline") -> Tenant:
+        """Return another tenant without objects, once the gate knows its levels."""
+        made = tenant()
+        await record_levels(self.admin, {made.uid: levels})
+        await self.wait_known(made)
+        return made
+
+    async def wait_known(self, of: Tenant) -> None:
+        """Wait until the gate knows the levels of a tenant, which it watches."""
+        body = space(of, "restricted")
+        body["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] = "restricted"
+        await eventually(lambda: self.thief.create(NAMESPACES, body, dry_run=True))
 
 
 async def token(admin: Client, account: str = "vc-syncer") -> str:

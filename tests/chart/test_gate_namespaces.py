@@ -8,8 +8,9 @@ import pytest
 
 from kubeio import Object
 from tenancy import ownership, wellknown
+from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, SECRETS
-from tests.chart.gate import GATE, marked, refused, root, sample, space, tenant
+from tests.chart.gate import GATE, bind, marked, refused, root, sample, space, tenant
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
 
@@ -18,7 +19,7 @@ pytestmark = pytest.mark.integration
 
 @pytest.mark.parametrize("tenant_namespace", ["web", "x" * 37, "y-" * 20 + "y", "z" * 63])
 async def test_a_tenants_namespace_is_made_repaired_and_deleted(stage, tenant_namespace):
-    body = space(tenant(), tenant_namespace)
+    body = space(await stage.declare(), tenant_namespace)
     name = body["metadata"]["name"]
     made = await stage.thief.create(NAMESPACES, body)
     bare = {"metadata": {"labels": dict.fromkeys(body["metadata"]["labels"])}}
@@ -54,26 +55,26 @@ def changed(body: Object, field: str, **keys: str | None) -> Object:
     ],
 )
 async def test_a_namespace_whose_marks_do_not_agree_is_not_made(stage, field, keys):
-    body = changed(space(tenant()), field, **keys)
+    body = changed(space(stage.own, "new"), field, **keys)
     await refused(lambda: stage.thief.create(NAMESPACES, body, dry_run=True))
 
 
 async def test_a_namespace_without_a_level_of_pod_security_is_not_made(stage):
-    body = space(tenant())
+    body = space(stage.own, "new")
     del body["metadata"]["labels"]["pod-security.kubernetes.io/enforce"]
     await refused(lambda: stage.thief.create(NAMESPACES, body, dry_run=True))
 
 
-def renamed(name: str) -> Object:
+def renamed(of: Tenant, name: str) -> Object:
     """Return the namespace of a tenant under a name that is not its own."""
-    body = space(tenant())
+    body = space(of, "new")
     body["metadata"]["name"] = name
     return body
 
 
 @pytest.mark.parametrize("name", ["kube-other", "production", "default-abcdef-a-web"])
 async def test_a_namespace_of_another_name_is_not_made(stage, name):
-    body = renamed(name)
+    body = renamed(stage.own, name)
     await refused(lambda: stage.thief.create(NAMESPACES, body, dry_run=True))
 
 
@@ -123,7 +124,8 @@ async def test_a_root_namespace_takes_the_record_of_the_store_and_nothing_else(s
     await refused(lambda: stage.thief.delete(NAMESPACES, own, dry_run=True))
 
 
-async def test_secrets_of_root_namespaces_stay_out_of_reach(stage):
+async def test_secrets_of_root_namespaces_stay_out_of_reach_even_with_a_right(stage):
+    await bind(stage.admin, stage.own.root, wellknown.SYNCER_NAMESPACE_ROLE, name="wide")
     own = {"annotations": ownership.build_owner_annotations(stage.own, "", "x")}
     secret = sample(SECRETS, stage.own.root, {**marked(stage.own, ""), **own})
     await stage.admin.create(SECRETS, secret)

@@ -11,7 +11,6 @@ import yaml
 
 from kubeio import Object
 from kubeio.api.client import Client
-from syncer.rbac import SUPER_RBAC_RULES
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
@@ -22,7 +21,7 @@ from tenancy.resources import (
 )
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
-from tests.support.grants import grant, guard
+from tests.support.grants import grant_syncer, grant_target_secrets, guard
 from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
@@ -61,9 +60,10 @@ async def install_crds(below: Client) -> None:
 async def install(below: Client, user: str, *, gate: bool) -> None:
     """Install our kinds and the syncer's user in the super cluster."""
     await install_crds(below)
-    await grant(below, SUPER_RBAC_RULES, user)
+    await grant_syncer(below, user)
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
     await below.create(NAMESPACES, space)
+    await grant_target_secrets(below, user, HOME)
     if gate:
         await guard(below, user)
     await eventually(lambda: below.list(VIRTUAL_CLUSTERS), within=30)

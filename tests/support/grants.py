@@ -10,6 +10,12 @@ from collections.abc import Iterable, Sequence
 
 from kubeio import Object
 from kubeio.api.client import Client
+from syncer.rbac import (
+    CREDENTIAL_RBAC_RULES,
+    NAMESPACE_RBAC_RULES,
+    SUPER_RBAC_RULES,
+    TARGET_RBAC_RULES,
+)
 from tenancy import wellknown
 from tenancy.rbac import RbacRule
 from tenancy.resources import CLUSTER_ROLE_BINDINGS, CLUSTER_ROLES, ROLE_BINDINGS, ROLES, Resource
@@ -73,10 +79,50 @@ async def grant(
         await client.apply(_RESOURCES[body["kind"]], body, field_manager="tests")
 
 
+async def grant_syncer(client: Client, user: str) -> None:
+    """Grant a user the rights of the syncer's account in the home cluster.
+
+    The RoleBindings that vc-manager creates in root namespaces hold in the whole cluster here.
+    """
+    await grant(client, [row for row in SUPER_RBAC_RULES if not row.namespaced], user)
+    await _create_namespace_role(client)
+    named = build_user(user)
+    for body in build_grant(
+        build_rules(CREDENTIAL_RBAC_RULES), named, name=wellknown.SYNCER_CREDENTIAL_ROLE
+    ):
+        await client.apply(_RESOURCES[body["kind"]], body, field_manager="tests")
+
+
+async def grant_target_secrets(client: Client, user: str, namespace: str) -> None:
+    """Let a user read all Secrets of a namespace. vc-manager grants those of SuperClusters only."""
+    rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]}
+    for body in build_grant(
+        [rule], build_user(user), name=wellknown.SYNCER_TARGETS_ROLE, namespace=namespace
+    ):
+        await client.apply(_RESOURCES[body["kind"]], body, field_manager="tests")
+
+
+async def grant_target(client: Client, user: str) -> None:
+    """Grant a user the rights of the account in a target, as `kubectl vc target join` does."""
+    bind = [row for row in SUPER_RBAC_RULES if row.verbs == ("bind",)]
+    await grant(client, [*TARGET_RBAC_RULES, *bind], user)
+    await _create_namespace_role(client)
+
+
+async def _create_namespace_role(client: Client) -> None:
+    role, _ = build_grant(
+        build_rules(NAMESPACE_RBAC_RULES), build_user(""), name=wellknown.SYNCER_NAMESPACE_ROLE
+    )
+    await client.apply(CLUSTER_ROLES, role, field_manager="tests")
+
+
 async def guard(
     client: Client, user: str = "", *, component: str = wellknown.SYNCER, values: str = ""
 ) -> None:
-    """Create the chart's admission policy of an account, or of a user in its place."""
+    """Create the chart's admission policy of an account, or of a user in its place.
+
+    The policy about levels is left out, because only vc-manager knows them.
+    """
     account = f"system:serviceaccount:{NAMESPACE}:{component}"
     template = f"templates/{component.removeprefix('vc-')}-policy.yaml"
     for body in render("--show-only", template, *(("--set-string", values) if values else ())):

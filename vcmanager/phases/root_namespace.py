@@ -74,6 +74,37 @@ def is_own_namespace(namespace: Object, tenant: Tenant) -> bool:
     )
 
 
+def build_credential_access(tenant: Tenant, namespace: str) -> Object:
+    """Return the RoleBinding by which the syncer reads its kubeconfig of the tenant.
+
+    `namespace` is that of the components.
+    """
+    role = {"apiGroup": ROLE_BINDINGS.group, "kind": "ClusterRole"}
+    return {
+        "apiVersion": ROLE_BINDINGS.api_version,
+        "kind": ROLE_BINDINGS.kind,
+        "metadata": {
+            "name": wellknown.SYNCER,
+            "namespace": tenant.root,
+            "labels": ownership.build_owner_labels(tenant, ""),
+            "annotations": ownership.build_owner_annotations(tenant, "", ""),
+        },
+        "roleRef": {**role, "name": wellknown.SYNCER_CREDENTIAL_ROLE},
+        "subjects": [{"kind": "ServiceAccount", "name": wellknown.SYNCER, "namespace": namespace}],
+    }
+
+
+async def ensure_credential_access(means: ReconcileContext, tenant: Tenant) -> None:
+    """Create or restore the RoleBinding of the syncer in the root namespace."""
+    wanted = build_credential_access(tenant, means.namespace)
+    try:
+        found = await means.super_client.get(ROLE_BINDINGS, wellknown.SYNCER, namespace=tenant.root)
+    except errors.NotFound:
+        found = None
+    if not is_subset(wanted, found):
+        await means.super_client.apply(ROLE_BINDINGS, wanted, field_manager=wellknown.MANAGER)
+
+
 async def ensure_root_namespace(
     means: ReconcileContext, tenant: Tenant, found: Object | None, *, is_bundled: bool
 ) -> Object:

@@ -235,6 +235,7 @@ async def _ensure_root_namespace(run: PhaseRun) -> PhaseResult:
         run.observed.namespace,
         is_bundled=run.plan_input.version.is_bundled,
     )
+    await root_namespace.ensure_credential_access(run.context, run.cluster.tenant)
     return _DONE
 
 

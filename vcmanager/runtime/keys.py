@@ -15,6 +15,7 @@ ReconcileKind = Literal[
     "CertificateSigningRequest",
     "AgentTrust",
     "AgentAccess",
+    "SyncerAccess",
     "NodeAddress",
     "SuperCluster",
     "Departure",
@@ -48,6 +49,9 @@ AGENT_TRUST_KEY = ReconcileKey("AgentTrust", "", "vn-agent")
 AGENT_ACCESS_KEY = ReconcileKey("AgentAccess", "", "vn-agent")
 """API calls that the policies permit to tenants, for the agents."""
 
+SYNCER_ACCESS_KEY = ReconcileKey("SyncerAccess", "", wellknown.SYNCER)
+"""Facts that limit the syncer's account: levels of tenants, and Secrets of targets."""
+
 
 def build_virtual_cluster_key(namespace: str, name: str) -> ReconcileKey:
     """Return the key of a VirtualCluster."""
@@ -64,6 +68,9 @@ def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:
     metadata = found["metadata"]
     return build_virtual_cluster_key(metadata["namespace"], metadata["name"])
 
+
+SYNCER_ACCESS_LABELS = {wellknown.CONTROLLED: "true", wellknown.COMPONENT: wellknown.SYNCER}
+"""Labels of the objects that limit the syncer's account, so that their changes are watched."""
 
 AGENT_TRUST_LABELS = {wellknown.CONTROLLED: "true", wellknown.COMPONENT: wellknown.AGENT}
 """Labels of the objects that the agents trust and read, so that their changes are watched."""
@@ -84,5 +91,7 @@ def get_owner_key(metadata: Mapping[str, Any]) -> ReconcileKey | None:
         return (
             AGENT_ACCESS_KEY if metadata.get("name") == wellknown.AGENT_ACCESS else AGENT_TRUST_KEY
         )
+    if labels.get(wellknown.COMPONENT) == wellknown.SYNCER and wellknown.VC_NAME not in labels:
+        return SYNCER_ACCESS_KEY
     namespace, name = labels.get(wellknown.VC_NAMESPACE), labels.get(wellknown.VC_NAME)
     return build_virtual_cluster_key(namespace, name) if namespace and name else None

@@ -171,8 +171,13 @@ def read_valid_token(
     return AgentToken(text, ends, renewal) if now < ends and _is_token(text) else None
 
 
-def parse_token_response(answer: Mapping[str, Any], now: datetime) -> AgentToken:
-    """Return the token of a TokenRequest. Raises NotMadeError if it is invalid. Pure."""
+def parse_token_response(
+    answer: Mapping[str, Any], now: datetime, seconds: int = TOKEN_SECONDS
+) -> AgentToken:
+    """Return the token of a TokenRequest for so many seconds.
+
+    Raises TokenNotCreatedError if it is invalid. Pure.
+    """
     status = answer.get("status") or {}
     text, ends = status.get("token"), None
     with contextlib.suppress(ValueError):
@@ -180,7 +185,7 @@ def parse_token_response(answer: Mapping[str, Any], now: datetime) -> AgentToken
     if not isinstance(text, str) or not _is_token(text) or ends is None or ends <= now:
         what = "the target cluster answered a token request with another object"
         raise TokenNotCreatedError("TokenCreateFailed", f"{what}. {_REMEDY_TEXT}")
-    left = min(ends - now, timedelta(seconds=TOKEN_SECONDS))
+    left = min(ends - now, timedelta(seconds=seconds))
     return AgentToken(text, ends, now + left / 2)
 
 

@@ -28,7 +28,13 @@ from tenancy.specs import InvalidSpecError
 from tenancy.super_clusters import HOME, ClusterRanges, SuperClusterSpec, SuperClusterStatus
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey
-from vcmanager.targets import agents, node_inventory, probe, super_cluster_conditions
+from vcmanager.targets import (
+    agents,
+    credential_renewal,
+    node_inventory,
+    probe,
+    super_cluster_conditions,
+)
 from vcmanager.targets.agents import AgentContext
 from vcmanager.targets.clients import CompletedProbe
 from vcmanager.targets.overlaps import PeerClusters, read_status
@@ -68,6 +74,8 @@ class _TargetReconcile:
     """None: no usable credential exists."""
     kubelet_authorities: bytes = b""
     """Certificate authorities of kubelets, from the Secret."""
+    secret: Object | None = None
+    """The Secret with the credential."""
     client: Client | None = None
     """None: the cluster is not reached, or refuses the credential."""
     home_identity: str = ""
@@ -96,6 +104,15 @@ async def reconcile_super_cluster(means: ReconcileContext, key: ReconcileKey) ->
         status_fields=_copy_status_fields(old),
     )
     await _check_target(this)
+    if this.client is not None and this.endpoint is not None and this.secret is not None:
+        await credential_renewal.renew_credential(
+            means,
+            this.client,
+            this.secret,
+            token=this.endpoint.token,
+            home=this.home_identity,
+            target=key.name,
+        )
     if key.name != HOME:
         this.conditions.set_condition(
             super_clusters.AGENT_READY,
@@ -306,6 +323,7 @@ async def _load_endpoint(this: _TargetReconcile) -> Endpoint | None:
     )
     try:
         secret = await means.super_client.get(SECRETS, ref.name, namespace=means.namespace)
+        this.secret = secret
         data = decode_data(secret.get("data") or {})
         this.kubelet_authorities = data.get(secret_kubeconfig.KUBELET_AUTHORITIES_KEY, b"")
         return secret_kubeconfig.parse_endpoint(

@@ -166,6 +166,7 @@ class _WatchHandlers:
             self._policies[uid] = policy
         if before != self._policies.get(uid):
             self._enqueue(keys.AGENT_ACCESS_KEY)
+            self._enqueue(keys.SYNCER_ACCESS_KEY)
         if self._seen.has_changed(resources.VIRTUAL_CLUSTERS, type, body):
             self._enqueue(keys.build_key_of_listed(body))
 
@@ -175,9 +176,11 @@ class _WatchHandlers:
     async def _on_super_cluster(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         if self._seen.has_changed(resources.SUPER_CLUSTERS, type, body):
             self._enqueue(ReconcileKey("SuperCluster", "", body["metadata"]["name"]))
+            self._enqueue(keys.SYNCER_ACCESS_KEY)
 
     async def _on_policy(self, **_: Any) -> None:
         self._enqueue(keys.AGENT_ACCESS_KEY)
+        self._enqueue(keys.SYNCER_ACCESS_KEY)
 
     async def _on_request(self, meta: Mapping[str, Any], **_: Any) -> None:
         self._enqueue(ReconcileKey("CertificateSigningRequest", "", meta["name"]))

@@ -19,7 +19,6 @@ from typing import TYPE_CHECKING, Any, cast
 
 from kubeio.api.client import Client
 from kubeio.errors import KubeError, NotFound
-from syncer.rbac import TARGET_RBAC_RULES
 from tenancy import wellknown
 from tenancy.resources import NODES, PODS
 from tests.chaos.oracles import Object, Violation
@@ -32,7 +31,7 @@ from tests.integration.syncer.far import NODE, TargetWorld, has_node, plane_of
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import SYNCER
 from tests.support.doubles import ObservedDoubles, observe
-from tests.support.grants import grant
+from tests.support.grants import grant_target
 
 if TYPE_CHECKING:
     from tests.chaos.processes.stage import DrillStage
@@ -108,7 +107,7 @@ async def join(stage: DrillStage, stack: AsyncExitStack) -> OutageTarget:
     stack.push_async_callback(plane.stop)
     await plane.start()
     there = await stack.enter_async_context(Client(plane.endpoint))
-    await grant(there, TARGET_RBAC_RULES, SYNCER)
+    await grant_target(there, SYNCER)
     await has_node(there)
     world = SimpleNamespace(below=stage.below, above=tenant.client, tenant=tenant.tenant)
     far = TargetWorld(world=cast(Any, world), plane=plane, there=there, name="c2")

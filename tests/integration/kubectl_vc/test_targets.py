@@ -8,6 +8,7 @@ import contextlib
 import json
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
@@ -17,14 +18,20 @@ from kubectl_vc.target.manifests import TargetObjects
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
+from kubeio.errors import Forbidden
+from tenancy import wellknown
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
+    CONFIG_MAPS,
     NAMESPACES,
+    ROLE_BINDINGS,
     SECRETS,
     SELF_SUBJECT_ACCESS_REVIEWS,
+    SERVICE_ACCOUNTS,
     SUPER_CLUSTERS,
 )
+from tests.chart.gate import marked, refused, space, tenant
 from tests.integration.kubectl_vc.conftest import UserTerminal
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.eventually import eventually
@@ -102,7 +109,7 @@ async def is_there(client: Client, resource, name: str) -> bool:
     return bool(found["items"])
 
 
-@pytest.mark.parametrize("token", [(), ("--expires", "1h")], ids=["lasting", "ending"])
+@pytest.mark.parametrize("token", [(), ("--expires", "1h")], ids=["renewed", "ending"])
 async def test_who_joins_has_an_account_with_what_is_needed_and_no_more(two: TwoClusterUser, token):
     """A0-07, A0-23, A1-03, A2-05."""
     done = await two.join(*token, "--label", "zone=z1", "--taint", "gpu=yes:NoSchedule")
@@ -126,11 +133,64 @@ async def test_who_joins_has_an_account_with_what_is_needed_and_no_more(two: Two
             plural, _, subresource = resource.partition("/")
             asked = {"group": group, "resource": plural, "verb": verb, "subresource": subresource}
             assert not await may(account, {"spec": {"resourceAttributes": asked}}), resource
-        for name, is_granted in (("vn-agent", True), ("vc-syncer", False), ("default", False)):
+        for name, is_granted in (("vn-agent", True), ("vc-syncer", True), ("default", False)):
             asked = {"resource": "serviceaccounts", "subresource": "token", "verb": "create"}
             asked |= {"namespace": two.plan.namespace, "name": name}
             review = {"spec": {"resourceAttributes": asked}}
             assert await may(account, review) is is_granted, name
+
+
+async def test_the_account_is_inside_the_gate_and_its_token_ends(two: TwoClusterUser):
+    """SEC-73: in the target as at home."""
+    assert (await two.join()).code == 0
+    name = f"target-{two.name}"
+    secret = await two.desk.client.get(SECRETS, name, namespace=two.desk.namespace)
+    times = secret["metadata"]["annotations"]
+    left = datetime.fromisoformat(times[wellknown.EXPIRES]) - datetime.now(UTC)
+    assert timedelta(days=6) < left <= timedelta(days=7)
+    assert times[wellknown.TOKEN_RENEW] < times[wellknown.EXPIRES]
+    of, token = tenant(), (await two.credentials()).token
+    body, own = space(of), marked(of)
+    below, policy = body["metadata"]["name"], f"'{two.plan.policy_name}'"
+    async with Client(two.other.endpoint_with_token(token=token)) as account:
+        foreign = {"metadata": {"name": "a", "namespace": "default", **own}}
+        await refused(lambda: account.create(CONFIG_MAPS, foreign, dry_run=True), policy)
+        for namespace in ("", "kube-system", "default", two.plan.namespace):
+            with pytest.raises(Forbidden):
+                await account.list(SECRETS, namespace=namespace)
+        made = await account.create(NAMESPACES, body)
+        bound = {
+            "metadata": {"name": "vc-syncer", "namespace": below, **own},
+            "roleRef": {
+                "apiGroup": ROLE_BINDINGS.group,
+                "kind": "ClusterRole",
+                "name": two.plan.namespace_role_name,
+            },
+            "subjects": [
+                {
+                    "kind": "ServiceAccount",
+                    "name": "vc-syncer",
+                    "namespace": two.plan.namespace,
+                }
+            ],
+        }
+        other = {**bound, "subjects": [{**bound["subjects"][0], "name": "vn-agent"}]}
+        await refused(lambda: account.create(ROLE_BINDINGS, other, dry_run=True), policy)
+        await account.create(ROLE_BINDINGS, bound)
+        await eventually(lambda: account.list(SECRETS, namespace=below))
+        head = {"metadata": {"name": "app", "namespace": below, **own}}
+        await account.create(SECRETS, head)
+        await account.delete(SECRETS, "app", namespace=below)
+        request = {"kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
+        for each in ("vc-syncer", "vn-agent"):
+            await account.create(
+                SERVICE_ACCOUNTS,
+                {"apiVersion": "authentication.k8s.io/v1", **request},
+                namespace=two.plan.namespace,
+                name=each,
+                subresource="token",
+            )
+        await account.delete(NAMESPACES, below, uid=made["metadata"]["uid"])
 
 
 async def may(client: Client, review) -> bool:
@@ -250,8 +310,9 @@ async def test_a_dry_run_writes_nothing(two: TwoClusterUser):
     kinds = [each["kind"] for each in yaml.safe_load_all(done.out)]
     assert kinds == [
         *("Namespace", "ServiceAccount", "ServiceAccount"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole"),
         *("ClusterRole", "ClusterRoleBinding") * 2,
-        *("Role", "RoleBinding", "Secret"),
+        *("Role", "RoleBinding"),
         *("Secret", "SuperCluster"),
     ]
     assert not await is_there(two.desk.client, SUPER_CLUSTERS, two.name)

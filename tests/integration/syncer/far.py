@@ -14,7 +14,6 @@ from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.errors import NotFound
 from syncer.clusters.target_cluster import TargetCluster
-from syncer.rbac import TARGET_RBAC_RULES
 from tenancy.resources import (
     NAMESPACES,
     NODES,
@@ -25,10 +24,10 @@ from tenancy.resources import (
     Resource,
 )
 from tests.integration.syncer.objects import running_status
-from tests.integration.syncer.rights import grant
 from tests.integration.syncer.world import HOME, SYNCER, SyncerWorld
 from tests.support.controlplane import ACCOUNTS, LocalControlPlane, serving
 from tests.support.eventually import eventually
+from tests.support.grants import grant_target
 from tests.support.names import fresh_name
 from tests.support.own_address import OWN
 
@@ -49,7 +48,7 @@ def plane_of(folder: Path) -> LocalControlPlane:
 
 def running(folder: Path) -> Iterator[LocalControlPlane]:
     """Run another cluster, in which the syncer may do what the role for targets says."""
-    with serving(plane_of(folder), lambda client: grant(client, TARGET_RBAC_RULES)) as plane:
+    with serving(plane_of(folder), lambda client: grant_target(client, SYNCER)) as plane:
         yield plane
 
 

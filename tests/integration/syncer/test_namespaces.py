@@ -3,10 +3,10 @@
 from __future__ import annotations
 
 from tenancy import names, wellknown
-from tenancy.resources import CONFIG_MAPS, EVENTS, NAMESPACES, PODS
+from tenancy.resources import CONFIG_MAPS, EVENTS, NAMESPACES, PODS, ROLE_BINDINGS
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.test_pods import gone
-from tests.integration.syncer.world import SyncerWorld
+from tests.integration.syncer.world import SYNCER, SyncerWorld
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -140,3 +140,17 @@ async def test_labels_of_a_tenant_namespace_never_arrive(synced: SyncerWorld):
     }
     assert live["metadata"]["labels"]["pod-security.kubernetes.io/enforce"] == "baseline"
     assert names.WORKLOAD_ACCOUNT
+
+
+async def test_the_syncer_binds_itself_to_the_secrets_of_a_namespace(synced: SyncerWorld):
+    """SEC-70: it has no right to them before."""
+    name = await synced.namespace()
+    below = synced.super_namespace(name)
+    found = await eventually(
+        lambda: synced.below.get(ROLE_BINDINGS, wellknown.SYNCER, namespace=below)
+    )
+    assert found["roleRef"]["name"] == wellknown.SYNCER_NAMESPACE_ROLE
+    assert [each["name"] for each in found["subjects"]] == [SYNCER]
+    secrets = synced.running[-1].home.secrets
+    await eventually(lambda: secrets.is_readable(below))
+    assert not secrets.is_readable(synced.tenant.root)

@@ -163,6 +163,7 @@ def test_what_never_goes_down_is_not_even_watched():
     made = {
         resource for row in SUPER_RBAC_RULES for resource in row.resources if "create" in row.verbs
     }
+    made.remove("rolebindings")  # one of the syncer's own, to which the gate holds it
     never = {
         "CSINode": "csinodes",
         "CertificateSigningRequest": "certificatesigningrequests",

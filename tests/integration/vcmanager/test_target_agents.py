@@ -131,7 +131,7 @@ class JoinedTarget:
         await self.declared(mode)
 
     async def joined(self, plan: TargetObjects) -> None:
-        for resource, body in plan.build_objects(lasting=False):
+        for resource, body in plan.build_objects():
             await self.yard.there.apply(resource, body, field_manager="test")
 
     async def declared(self, mode: AccessMode) -> None:
@@ -147,7 +147,7 @@ async def scene(yard: TwoClusterStage) -> JoinedTarget:  # noqa: F811 - the fixt
     yard.stage = replace(stage, means=means)
     home = await stage.admin.get(resources.NAMESPACES, "kube-system")
     plan = TargetObjects(home["metadata"]["uid"])
-    for resource, body in plan.build_objects(lasting=False):
+    for resource, body in plan.build_objects():
         await yard.there.apply(resource, body, field_manager="test")
     answer = await yard.there.create(
         resources.SERVICE_ACCOUNTS,
@@ -210,11 +210,11 @@ async def test_a_target_that_was_joined_before_says_what_to_do(scene: JoinedTarg
     assert await scene.secret() is None
     assert (await scene.deployment())["spec"]["replicas"] == 1
     await there.delete(resources.SERVICE_ACCOUNTS, "vn-agent", namespace=plan.namespace)
-    for resource, body in plan.build_objects(lasting=False):
+    for resource, body in plan.build_objects():
         if body["metadata"]["name"] == "vn-agent-tokens":
             await there.apply(resource, body, field_manager="test")
     await eventually(scene.said, until=lambda found: found[1] == "NoAccount")
-    for resource, body in plan.build_objects(lasting=False):
+    for resource, body in plan.build_objects():
         await there.apply(resource, body, field_manager="test")
     await scene.made()
     assert await scene.secret() is not None
@@ -223,7 +223,7 @@ async def test_a_target_that_was_joined_before_says_what_to_do(scene: JoinedTarg
 async def test_what_the_agents_account_lacks_is_named(scene: JoinedTarget):
     (role,) = [
         body
-        for resource, body in scene.plan.build_objects(lasting=False)
+        for resource, body in scene.plan.build_objects()
         if resource is resources.CLUSTER_ROLES
         and body["metadata"]["name"] == scene.plan.agent_role_name
     ]

@@ -31,7 +31,7 @@ from syncer.tenants.connection import TenantConnection
 from syncer.tenants.session import Session
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, TenantPolicySpec, get_namespace_level
 from tenancy.resources import NAMESPACES, Resource
 from tenancy.specs import parse_virtual_cluster
 from tests.support.memapi import api as memapi
@@ -281,7 +281,7 @@ class SessionWorld:
         }
         if kind == "Namespace":
             metadata |= {"name": metadata.pop("namespace")}
-            level = namespaces.get_security_level(self.session.view.policy)
+            level = get_namespace_level(self.session.view.policy)
             metadata["labels"] = {**metadata["labels"], namespaces.POD_SECURITY: level}
         extra = fields.pop("metadata", {})
         annotations = {**metadata["annotations"], **extra.pop("annotations", {})}

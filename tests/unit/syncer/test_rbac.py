@@ -3,9 +3,10 @@
 from __future__ import annotations
 
 from syncer.clusters.super_cluster import OWNED_RESOURCES
-from syncer.rbac import SUPER_RBAC_RULES, TENANT_RBAC_RULES
+from syncer.rbac import NAMESPACE_RBAC_RULES, SUPER_RBAC_RULES, TENANT_RBAC_RULES
 from syncer.rules.registry import KINDS, SyncDirection
 from syncer.tenants.connection import WATCHED_RESOURCES
+from tenancy.resources import SECRETS
 
 
 def may(rows, group: str, resource: str) -> set[str]:
@@ -22,7 +23,8 @@ def test_what_is_watched_may_be_watched():
     for resource, _, _ in WATCHED_RESOURCES:
         assert {"list", "watch"} <= may(TENANT_RBAC_RULES, resource.group, resource.plural)
     for resource in OWNED_RESOURCES:
-        assert {"list", "watch", "create"} <= may(SUPER_RBAC_RULES, resource.group, resource.plural)
+        rows = NAMESPACE_RBAC_RULES if resource == SECRETS else SUPER_RBAC_RULES
+        assert {"list", "watch", "create"} <= may(rows, resource.group, resource.plural)
 
 
 def test_status_goes_up_and_never_down():

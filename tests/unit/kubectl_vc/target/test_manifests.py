@@ -13,9 +13,13 @@ PLAN = TargetObjects(HOME_UID)
 
 
 def test_the_role_that_is_written_is_the_one_that_is_checked():
-    made = [body for _, body in PLAN.build_objects(lasting=False) if body["kind"] == "ClusterRole"]
+    made = [body for _, body in PLAN.build_objects() if body["kind"] == "ClusterRole"]
     roles = {each["metadata"]["name"]: each["rules"] for each in made}
-    assert set(roles) == {PLAN.role_name, PLAN.agent_role_name}
+    assert set(roles) == {PLAN.role_name, PLAN.agent_role_name, PLAN.namespace_role_name}
+    assert [rule["resources"] for rule in roles[PLAN.namespace_role_name]] == [["secrets"]]
+    assert "secrets" not in {each for rule in roles[PLAN.role_name] for each in rule["resources"]}
+    (bind,) = (rule for rule in roles[PLAN.role_name] if rule["verbs"] == ["bind"])
+    assert bind["resourceNames"] == [PLAN.namespace_role_name]
     assert (
         required_permissions.list_missing(
             required_permissions.list_required(), roles[PLAN.role_name]
@@ -33,7 +37,7 @@ def test_the_role_that_is_written_is_the_one_that_is_checked():
 @pytest.mark.parametrize(("mode", "other"), [("apiserver", "agent"), ("agent", "apiserver")])
 def test_the_agents_role_is_that_of_the_mode(mode, other):
     """nodes/proxy, the broadest right that there is, is granted where a kubelet is asked."""
-    made = TargetObjects(HOME_UID, mode).build_objects(lasting=False)
+    made = TargetObjects(HOME_UID, mode).build_objects()
     (role,) = (
         body
         for _, body in made
@@ -56,12 +60,12 @@ def test_the_agents_role_is_that_of_the_mode(mode, other):
 
 
 def test_the_agents_account_has_the_agents_rights_alone():
-    """Logs and streams; and vc-manager may make tokens for that account and for no other."""
-    made = PLAN.build_objects(lasting=False)
+    """Logs and streams; and vc-manager may make tokens for these two accounts and for no other."""
+    made = PLAN.build_objects()
     bound = {
         body["roleRef"]["name"]: [each["name"] for each in body["subjects"]]
         for _, body in made
-        if body["kind"].endswith("Binding")
+        if body["kind"].endswith("RoleBinding")
     }
     assert bound == {
         PLAN.role_name: ["vc-syncer"],
@@ -70,7 +74,7 @@ def test_the_agents_account_has_the_agents_rights_alone():
     }
     (rule,) = next(body["rules"] for _, body in made if body["kind"] == "Role")
     assert rule["resources"] == ["serviceaccounts/token"]
-    assert (rule["resourceNames"], rule["verbs"]) == (["vn-agent"], ["create"])
+    assert (rule["resourceNames"], rule["verbs"]) == (["vn-agent", "vc-syncer"], ["create"])
     needed = required_permissions.list_required_by_agent("apiserver")
     granted = {each.kubectl_name for each in needed}
     assert granted == {"pods", "pods/log", "pods/attach", "pods/exec", "pods/portforward"}
@@ -78,11 +82,12 @@ def test_the_agents_account_has_the_agents_rights_alone():
 
 
 def test_what_is_made_there_bears_the_home_cluster():
-    made = PLAN.build_objects(lasting=True)
+    made = PLAN.build_objects()
     assert [body["kind"] for _, body in made] == [
         *("Namespace", "ServiceAccount", "ServiceAccount"),
+        *("ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding", "ClusterRole"),
         *("ClusterRole", "ClusterRoleBinding") * 2,
-        *("Role", "RoleBinding", "Secret"),
+        *("Role", "RoleBinding"),
     ]
     for resource, body in made:
         assert PLAN.is_own_object(body["metadata"])
@@ -91,6 +96,16 @@ def test_what_is_made_there_bears_the_home_cluster():
     assert {body["metadata"]["name"] for _, body in made} >= {"virtual-cluster-d64ea0c0"}
     assert PLAN.namespace == super_clusters.build_accounts_namespace(HOME_UID)
     assert TargetObjects("another-uid").role_name != PLAN.role_name
+
+
+def test_the_policy_is_for_the_account_of_this_home_cluster_and_its_role():
+    (_, policy), (_, binding) = PLAN.build_policy()
+    text = str(policy["spec"])
+    assert f"system:serviceaccount:{PLAN.namespace}:vc-syncer" in text
+    assert f"'{PLAN.namespace_role_name}'" in text
+    assert "ACCOUNTS_NAMESPACE" not in text
+    assert "{{" not in text
+    assert binding["spec"]["policyName"] == policy["metadata"]["name"] == PLAN.policy_name
 
 
 def test_the_secret_holds_a_kubeconfig_that_vc_manager_takes():

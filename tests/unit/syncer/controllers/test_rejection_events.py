@@ -15,6 +15,10 @@ from tests.support.syncer.sessions import CONTAINERS, SessionWorld
     [
         ('pods "p" is forbidden: exceeded quota: gold, used: cpu=9', "is used up"),
         (
+            "pods p is forbidden: ValidatingAdmissionPolicy 'virtual-cluster-syncer-levels' says",
+            "not in effect yet",
+        ),
+        (
             'admission webhook "secret.example" denied the request: no',
             "object. Contact your platform administrator",
         ),

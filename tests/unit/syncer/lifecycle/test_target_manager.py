@@ -55,7 +55,16 @@ class ManualReflector:
     """A reflector whose events the test makes."""
 
     def __init__(self, *_: Any, **__: Any) -> None:
-        pass
+        self.started: list[tuple[str, str]] = []
+
+    def start(self, namespace: str, name: str) -> None:
+        self.started.append((namespace, name))
+
+    def stop(self, namespace: str, name: str) -> None:
+        self.started.remove((namespace, name))
+
+    def list_names(self, namespace: str) -> list[str]:
+        return [name for place, name in self.started if place == namespace]
 
     async def run(self) -> None:
         await asyncio.Event().wait()
@@ -99,7 +108,7 @@ class TargetManagerWorld:
 async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TargetManagerWorld]:
     RecordedTarget.made, RecordedTarget.fails = [], None
     monkeypatch.setattr(target_manager, "TargetCluster", RecordedTarget)
-    monkeypatch.setattr(target_manager, "Reflector", ManualReflector)
+    monkeypatch.setattr(target_manager, "ScopedReflector", ManualReflector)
     api = RecordingClient()
     keeper = TargetManager(
         HomeCluster(api, namespace="vc-manager"), subscribe_events=lambda _: None
@@ -113,9 +122,12 @@ async def yard(monkeypatch: pytest.MonkeyPatch) -> AsyncIterator[TargetManagerWo
 
 
 async def test_nothing_is_asked_of_secrets_before_there_is_a_target(yard: TargetManagerWorld):
-    assert yard.keeper._secret_watch is None
+    watches: Any = yard.keeper._secret_watches
+    assert watches.started == []
     await yard.declare()
-    assert yard.keeper._secret_watch is not None
+    assert ("vc-manager", "target-c2") in watches.started
+    await yard.declare(secretRef={"name": "another"})
+    assert {*watches.started} == {("vc-manager", "another")}
 
 
 async def test_a_target_is_followed_once_it_is_known_who_it_is(yard: TargetManagerWorld):

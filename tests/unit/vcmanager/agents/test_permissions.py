@@ -118,4 +118,4 @@ async def test_policies_and_bindings_wake_it_and_nothing_else_of_a_tenant_does()
     assert await tell("DELETED", cluster("one", "shops"))
     woken.clear()
     await handlers["tenantpolicies"]()
-    assert woken == [keys.AGENT_ACCESS_KEY]
+    assert woken == [keys.AGENT_ACCESS_KEY, keys.SYNCER_ACCESS_KEY]

@@ -119,3 +119,12 @@ def test_readers_are_bound_to_the_role_that_gets_one_secret():
         ("User", "ann"),
         ("Group", "team-a"),
     ]
+
+
+async def test_the_syncer_is_bound_to_read_its_kubeconfig():
+    client = RecordingClient()
+    await root_namespace.ensure_credential_access(fake_means(client), TENANT)
+    (body,) = client.bodies
+    assert (body["kind"], body["metadata"]["namespace"]) == ("RoleBinding", TENANT.root)
+    assert body["roleRef"]["name"] == wellknown.SYNCER_CREDENTIAL_ROLE
+    assert [each["name"] for each in body["subjects"]] == ["vc-syncer"]

@@ -49,7 +49,8 @@ def test_missing_rights_are_told_by_kind():
 def test_what_is_needed_is_what_the_role_for_targets_grants():
     needed = required_permissions.list_required()
     assert RequiredPermission("", "pods", "create") in needed
-    assert RequiredPermission("", "secrets", "list") in needed
+    assert RequiredPermission("rbac.authorization.k8s.io", "rolebindings", "create") in needed
+    assert not any(right.resource == "secrets" for right in needed)
     assert not {right.group for right in needed} & {"tenancy.x-k8s.io", "coordination.k8s.io"}
     assert not {right.resource for right in needed} & {"services", "persistentvolumes", "leases"}
 
