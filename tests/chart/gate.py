@@ -103,6 +103,7 @@ def root(of: Tenant) -> Object:
     """Return the root namespace of a tenant as vc-manager makes it."""
     metadata = marked(of, "")
     metadata["annotations"][wellknown.ROOT_NAMESPACE] = "true"
+    metadata["labels"]["pod-security.kubernetes.io/enforce"] = "baseline"
     return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": of.root, **metadata}}
 
 

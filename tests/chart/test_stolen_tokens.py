@@ -16,7 +16,6 @@ import pytest
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import resources, wellknown
-from tenancy.ownership import Tenant
 from tenancy.specs import KubeconfigReader, VirtualClusterSpec
 from tests.chart.conftest import ChartApiServer
 from tests.chart.gate import AdmissionStage, refused, root, space, tenant, token
@@ -138,11 +137,6 @@ def relabeled(namespace: Object, **labels: str | None) -> Object:
 
 
 LEVEL = "pod-security.kubernetes.io/enforce"
-
-
-def own_root(of: Tenant) -> Object:
-    """Return the root namespace as vc-manager writes it, with its Pod Security level."""
-    return relabeled(root(of), level="restricted")
 
 
 def agent_deployment(name: str = "far") -> Object:
@@ -274,18 +268,18 @@ async def test_the_managers_token_deletes_and_marks_no_other_namespace(stolen: S
     await delete(stage.own.root)
     await delete(stage.namespace(stage.own))
     fresh = tenant()
-    await create(own_root(fresh))
+    await create(root(fresh))
     for forged in (
         body("Namespace", fresh_name("n")),
-        relabeled(own_root(fresh), level="privileged"),
-        relabeled(own_root(fresh), level=None),
-        relabeled(own_root(fresh), vcuid="another"),
-        relabeled(own_root(fresh), controlled=None),
+        relabeled(root(fresh), level="privileged"),
+        relabeled(root(fresh), level=None),
+        relabeled(root(fresh), vcuid="another"),
+        relabeled(root(fresh), controlled=None),
         space(fresh),
-        {**own_root(fresh), "metadata": {**own_root(fresh)["metadata"], "name": "kube-x"}},
+        {**root(fresh), "metadata": {**root(fresh)["metadata"], "name": "kube-x"}},
     ):
         await refused(lambda f=forged: create(f), MANAGER)
-    marks = own_root(fresh)["metadata"]
+    marks = root(fresh)["metadata"]
     taken = {"metadata": {"labels": marks["labels"], "annotations": marks["annotations"]}}
     await refused(lambda: thief.patch(resources.NAMESPACES, other, taken, dry_run=True), MANAGER)
 
