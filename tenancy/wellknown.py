@@ -101,6 +101,8 @@ SERVICE_CIDR = f"{DOMAIN}/service-cidr"
 """Annotation of the root namespace's Service `kubernetes`: the service range that it claims."""
 PKI_INITIALISED = f"{DOMAIN}/pki-initialised"
 """Annotation of a root namespace, `true` once all authorities exist. They are never recreated."""
+ENCRYPTION_INITIALISED = f"{DOMAIN}/encryption-initialised"
+"""Annotation of a root namespace, `true` once it has encryption keys. They are never recreated."""
 
 # Identity of a tenant's etcd data (design: deletes and delete protection).
 STORE_UID = f"{DOMAIN}/store-uid"

@@ -16,6 +16,7 @@ from tenancy import wellknown
 from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
 from tenancy.specs import VirtualCluster
 from vcmanager.phases import (
+    api_server_secrets,
     certificate_requests,
     certificates,
     component_conditions,
@@ -31,7 +32,7 @@ from vcmanager.phases import (
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.pki import inventory
-from vcmanager.plan import certificate_table, external_endpoint, permanent_failures
+from vcmanager.plan import certificate_table, encryption, external_endpoint, permanent_failures
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
 from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
@@ -194,7 +195,9 @@ async def _observe_objects(run: PhaseRun) -> PhaseResult:
 
 async def _fetch_plan_input(run: PhaseRun) -> PhaseResult:
     is_new = tenant_bootstrap.is_new(run.body)
-    run.plan_input = await validation.fetch_plan_input(run.context, run.cluster, is_new=is_new)
+    found = await validation.fetch_plan_input(run.context, run.cluster, is_new=is_new)
+    has_keys = run.observed.get("Secret", encryption.SECRET) is not None
+    run.plan_input = replace(found, has_encryption_keys=has_keys)
     return _DONE
 
 
@@ -308,7 +311,10 @@ async def _issue_certificates(run: PhaseRun) -> PhaseResult:
 
 async def _write_mounted(run: PhaseRun) -> PhaseResult:
     """Write the Secrets and ConfigMaps that pods mount."""
-    await run.objects.write_mounted(run.plan, run.secrets, run.certificates)
+    others = await api_server_secrets.fetch_secrets(
+        run.context, run.plan_input, run.namespace, run.observed
+    )
+    await run.objects.write_mounted(run.plan, run.secrets, run.certificates, others)
     run.context.expiries.set_validities(run.plan_input.tenant.uid, run.secrets.validities)
     until = run.secrets.next_renewal.strftime("%Y-%m-%d")
     run.status.set_condition(
