@@ -116,7 +116,7 @@ async def test_the_first_install_makes_the_versions_too(server, client):
 async def test_the_first_install_makes_the_policies_and_each_shows_all_that_it_says(client):
     found = {
         name: await client.get(TENANT_POLICIES, name)
-        for name in ("baseline", "trusted", "conformance")
+        for name in ("baseline", "restricted", "trusted", "conformance")
     }
     assert parse_tenant_policy(found["baseline"]) == BASELINE_POLICY
     whole = msgspec.json.decode(msgspec.json.encode(BASELINE_POLICY))

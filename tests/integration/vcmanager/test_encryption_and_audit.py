@@ -1,6 +1,6 @@
 """Encryption at rest and the audit log of a tenant, by a real API server with the rendered files.
 
-T2-17: without them a node's disk or a snapshot has the Secrets in clear, and no request is recorded.
+T2-17: otherwise a node's disk or a snapshot has the Secrets in clear, and no request is recorded.
 """
 
 import asyncio
@@ -89,7 +89,8 @@ async def test_secrets_are_encrypted_in_etcd_and_another_provider_still_reads_th
     """T2-17."""
     version = fresh_name("cv")
     await stage.admin.create(
-        resources.CLUSTER_VERSIONS, cluster_version(version, kubernetesVersion="1.36", encryption={"provider": "aescbc"})
+        resources.CLUSTER_VERSIONS,
+        cluster_version(version, kubernetesVersion="1.36", encryption={"provider": "aescbc"}),
     )
     cluster = await stage.declare(clusterVersionName=version)
     flags = await written_api_server(stage, cluster, tmp_path)
@@ -129,7 +130,9 @@ async def test_a_request_leaves_a_line_with_its_user_and_without_the_secret(
     """T2-17."""
     version = fresh_name("cv")
     audit = {"level": "RequestResponse", "log": {"output": output}}
-    await stage.admin.create(resources.CLUSTER_VERSIONS, cluster_version(version, kubernetesVersion="1.36", audit=audit))
+    await stage.admin.create(
+        resources.CLUSTER_VERSIONS, cluster_version(version, kubernetesVersion="1.36", audit=audit)
+    )
     cluster = await stage.declare(clusterVersionName=version)
     flags = await written_api_server(stage, cluster, tmp_path)
     tenant = LocalControlPlane(tmp_path / "tenant", api_args=flags)
@@ -163,7 +166,8 @@ async def test_pull_secrets_and_the_audit_webhook_are_copied_by_type_alone(stage
             },
         )
     await stage.admin.create(
-        resources.CLUSTER_VERSIONS, cluster_version(version, kubernetesVersion="1.36", imagePullSecrets=[{"name": other}])
+        resources.CLUSTER_VERSIONS,
+        cluster_version(version, kubernetesVersion="1.36", imagePullSecrets=[{"name": other}]),
     )
     cluster = await stage.declare(clusterVersionName=version)
     await stage.work(cluster, 2)
