@@ -66,6 +66,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     opaque_meta_prefixes: tuple[str, ...] = ()
     targets: tuple[TargetGrant, ...] = ()
     """Super clusters that the tenant's pods may run in. Empty: only the home cluster."""
+    deletion_grace_period: str = "0s"
+    """Duration for which a deleted tenant is kept and can be undeleted, for example 24h."""
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

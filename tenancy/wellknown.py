@@ -120,6 +120,14 @@ CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
 It is the UID of the tenant's new kube-system, and confirms that its deletes are intended.
 """
 
+DELETION_PROTECTION = f"{DOMAIN}/deletion-protection"
+"""Label of a VirtualCluster, and of a namespace that holds such VirtualClusters: `enabled`.
+
+A policy of the chart refuses the DELETE of both. vc-manager sets the label of the namespace.
+"""
+DELETE_AFTER = f"{DOMAIN}/delete-after"
+"""Annotation of a VirtualCluster that is scheduled for deletion: the time, RFC 3339."""
+
 # Labels and annotations of tenant objects.
 VIRTUAL_NODE = f"{DOMAIN}/virtualnode"
 """Label, `true` on virtual nodes."""

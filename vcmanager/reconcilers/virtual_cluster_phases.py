@@ -24,6 +24,7 @@ from vcmanager.phases import (
     metrics_server,
     rollout,
     root_namespace,
+    scheduled_deletion,
     service_cidr,
     startup_order,
     tenant_bootstrap,
@@ -190,6 +191,13 @@ async def _parse_cluster(run: PhaseRun) -> PhaseResult:
 
 async def _observe_objects(run: PhaseRun) -> PhaseResult:
     run.observed = await observe_objects(run.context.super_client, run.cluster.tenant)
+    return _DONE
+
+
+async def _hold_scheduled_deletion(run: PhaseRun) -> PhaseResult:
+    await scheduled_deletion.hold_scheduled_deletion(
+        run.context, run.cluster, run.body, run.observed
+    )
     return _DONE
 
 
@@ -396,6 +404,7 @@ async def _publish_endpoint(run: PhaseRun) -> PhaseResult:
 PHASES = (
     Phase("ParseCluster", wellknown.READY, _parse_cluster),
     Phase("ObserveObjects", wellknown.READY, _observe_objects),
+    Phase("HoldScheduledDeletion", wellknown.READY, _hold_scheduled_deletion),
     Phase("FetchClusterVersion", wellknown.READY, _fetch_plan_input),
     Phase("CheckPlan", wellknown.READY, _check_plan),
     Phase("CheckVersionSkew", wellknown.READY, _check_version_skew),
