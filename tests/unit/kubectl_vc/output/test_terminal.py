@@ -118,3 +118,20 @@ def test_a_moving_line_never_wraps(monkeypatch):
     assert any("waiting for etcd" in line for line in lines)
     assert all(len(line) <= 40 for line in lines)
     assert not any(line.startswith("x") for line in lines)  # the rest of a line that wrapped
+
+
+class TypedText(io.StringIO):
+    """What a user types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_question_is_asked_of_a_user_at_a_terminal_alone():
+    """T2-12: a script is not held up, and its output has no question."""
+    out, err = io.StringIO(), io.StringIO()
+    assert Terminal(out, err, answers=TypedText("web\n")).ask("Name? ") == "web"
+    assert (out.getvalue(), err.getvalue()) == ("", "Name? ")
+    for answers in (None, io.StringIO("web\n")):
+        assert Terminal(out, err, answers=answers).ask("Name? ") is None
+    assert err.getvalue() == "Name? "
