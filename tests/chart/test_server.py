@@ -67,6 +67,8 @@ def resource_of(body: dict[str, Any]) -> Resource:
     group, _, version = body["apiVersion"].rpartition("/")
     kind = body["kind"]
     plural = f"{kind.lower()}s" if not kind.endswith("y") else f"{kind.lower()[:-1]}ies"
+    if kind.endswith("s"):
+        plural = f"{kind.lower()}es"
     return Resource(group, version, plural, kind, "namespace" in body["metadata"])
 
 

@@ -9,13 +9,13 @@ from typing import Any
 from kubeio import Object, errors
 from tenancy import wellknown
 from tenancy.resources import NAMESPACES, SECRETS
-from vcmanager.plan import audit, encryption, pod_settings
 from vcmanager.plan.control_plane import API_SERVER, PlanInput
 from vcmanager.runtime import object_metadata
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.runtime.object_metadata import add_metadata
 from vcmanager.runtime.observed import ObservedObjects
+from vcmanager.short_form import audit, encryption, pod_settings
 
 Manifest = dict[str, Any]
 

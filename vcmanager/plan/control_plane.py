@@ -19,11 +19,8 @@ from tenancy.specs import (
 )
 from vcmanager.pki.inventory import CertificateFacts
 from vcmanager.plan import (
-    audit,
     bundle_validation,
     coredns,
-    encryption,
-    pod_settings,
     service_cidrs,
     templates,
     upstream_bundles,
@@ -31,6 +28,7 @@ from vcmanager.plan import (
 )
 from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.runtime.options import OperatorSettings
+from vcmanager.short_form import audit, encryption, pod_settings
 
 Manifest = dict[str, Any]
 

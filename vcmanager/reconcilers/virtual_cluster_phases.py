@@ -33,7 +33,7 @@ from vcmanager.phases import (
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.pki import inventory
-from vcmanager.plan import certificate_table, encryption, external_endpoint, permanent_failures
+from vcmanager.plan import certificate_table, external_endpoint, permanent_failures
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
 from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
@@ -42,6 +42,7 @@ from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.observed import ObservedObjects, observe_objects
 from vcmanager.runtime.status import ReconcileStatus
+from vcmanager.short_form import encryption
 
 UNREADY_RETRY_SECONDS = 10.0
 """Retry interval in seconds of a tenant that is not ready.

@@ -6,8 +6,8 @@ import json
 import pytest
 
 from tenancy.control_plane_specs import EncryptionSpec
-from vcmanager.plan import encryption
 from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.short_form import encryption
 
 AESCBC, SECRETBOX = EncryptionSpec(provider="aescbc"), EncryptionSpec(provider="secretbox")
 

@@ -4,8 +4,9 @@ import pytest
 
 from tenancy.specs import ClusterVersionSpec, InvalidSpecError, parse_cluster_version
 from tests.support.vcmanager.factories import wish
-from vcmanager.plan import control_plane, pod_settings, service_cidrs
+from vcmanager.plan import control_plane, service_cidrs
 from vcmanager.plan.service_cidrs import ServiceRange
+from vcmanager.short_form import pod_settings
 
 SLICE = ServiceRange(service_cidrs.ip_network("10.96.8.0/22"))
 

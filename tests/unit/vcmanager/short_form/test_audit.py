@@ -7,8 +7,9 @@ import yaml
 
 from tenancy.specs import parse_cluster_version
 from tests.support.vcmanager.factories import wish
-from vcmanager.plan import audit, control_plane, service_cidrs
+from vcmanager.plan import control_plane, service_cidrs
 from vcmanager.plan.service_cidrs import ServiceRange
+from vcmanager.short_form import audit
 
 SLICE = ServiceRange(service_cidrs.ip_network("10.96.8.0/22"))
 
