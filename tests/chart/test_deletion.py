@@ -44,7 +44,7 @@ async def refusal(client: Client, resource: Any, name: str, namespace: str = "")
 async def test_a_protected_tenant_cannot_be_deleted_until_the_protection_is_removed(
     server: ChartApiServer,
 ):
-    """T2-12."""
+    """T2-12, SEC-85."""
     async with Client(server.plane.endpoint) as client:
         name = await declare(client, metadata={"labels": PROTECTED})
 
@@ -59,7 +59,7 @@ async def test_a_protected_tenant_cannot_be_deleted_until_the_protection_is_remo
 
 
 async def test_a_tenant_with_a_grace_period_is_deleted_by_vc_manager_alone(server: ChartApiServer):
-    """T2-12."""
+    """T2-12, SEC-85."""
     async with Client(server.plane.endpoint) as client:
         name = await declare(client, deletionGracePeriod="24h")
 
@@ -79,7 +79,7 @@ async def test_a_tenant_with_a_grace_period_is_deleted_by_vc_manager_alone(serve
 
 
 async def test_a_namespace_with_a_protected_tenant_cannot_be_deleted(server: ChartApiServer):
-    """T2-12."""
+    """T2-12, SEC-85."""
     async with Client(server.plane.endpoint) as client:
         name = fresh_name("team")
         await client.create(NAMESPACES, {"metadata": {"name": name, "labels": PROTECTED}})

@@ -217,7 +217,7 @@ async def test_deletion_waits_until_nothing_is_left(desk: UserTerminal):
 
 
 async def test_a_deletion_with_a_grace_period_is_scheduled_and_taken_back(desk: UserTerminal):
-    """T2-12."""
+    """T2-12, SEC-86."""
     await desk.make(deletionGracePeriod="24h")
     protection = {"metadata": {"labels": {wellknown.DELETION_PROTECTION: "enabled"}}}
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", protection, namespace=desk.namespace)
@@ -244,7 +244,7 @@ async def test_a_deletion_with_a_grace_period_is_scheduled_and_taken_back(desk: 
 
 
 async def test_deletion_clears_the_protection_that_create_sets(desk: UserTerminal):
-    """T2-12."""
+    """T2-12, SEC-85."""
     words = ("create", "web", "--cluster-version", VERSION, "-n", desk.namespace, "--no-wait")
     assert (await desk.run(*words)).code == 0
     assert deletion.is_protected((await desk.fetch())["metadata"]["labels"])

@@ -86,7 +86,7 @@ async def read_password(plane: LocalControlPlane, name: str) -> bytes:
 async def test_secrets_are_encrypted_in_etcd_and_another_provider_still_reads_them(
     stage: ManagerStage, tmp_path: Path
 ):
-    """T2-17."""
+    """T2-17, SEC-83."""
     version = fresh_name("cv")
     await stage.admin.create(
         resources.CLUSTER_VERSIONS,
@@ -127,7 +127,7 @@ async def test_secrets_are_encrypted_in_etcd_and_another_provider_still_reads_th
 async def test_a_request_leaves_a_line_with_its_user_and_without_the_secret(
     stage: ManagerStage, tmp_path: Path, output: str
 ):
-    """T2-17."""
+    """T2-17, SEC-84."""
     version = fresh_name("cv")
     audit = {"level": "RequestResponse", "log": {"output": output}}
     await stage.admin.create(

@@ -36,7 +36,7 @@ async def claims(stage: ManagerStage, cluster: Any) -> set[str]:
 async def test_a_scheduled_tenant_is_stopped_and_comes_back_with_all_that_it_had(
     stage: ManagerStage,
 ):
-    """T2-12."""
+    """T2-12, SEC-86."""
     cluster = await stage.declare(deletionGracePeriod="24h")
     await stage.bring_up(cluster)
     space = await super_namespace(stage, cluster, "default")
@@ -61,7 +61,7 @@ async def test_a_scheduled_tenant_is_stopped_and_comes_back_with_all_that_it_had
 
 
 async def test_at_the_end_of_the_grace_period_the_tenant_is_deleted(stage: ManagerStage):
-    """T2-12."""
+    """T2-12, SEC-86."""
     cluster = await stage.declare(deletionGracePeriod="1h")
     await stage.work(cluster, 2)
     await annotate(stage, cluster, datetime.now(UTC) + timedelta(minutes=30))
@@ -81,7 +81,7 @@ async def test_at_the_end_of_the_grace_period_the_tenant_is_deleted(stage: Manag
 async def test_the_namespace_of_a_protected_tenant_has_the_label_as_long_as_one_is_in_it(
     stage: ManagerStage,
 ):
-    """T2-12."""
+    """T2-12, SEC-85."""
 
     async def label() -> str | None:
         found = await stage.admin.get(resources.NAMESPACES, "default")

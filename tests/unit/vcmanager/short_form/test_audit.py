@@ -32,6 +32,7 @@ def test_the_default_is_metadata_in_the_log_of_the_container():
 
 @pytest.mark.parametrize("level", ["Metadata", "Request", "RequestResponse"])
 def test_bodies_with_credentials_are_never_recorded(level):
+    """SEC-84."""
     rules = json.loads(settings(level=level).policy)["rules"]
     assert rules[-1] == {"level": level}
     (credentials,) = [each for each in rules if "resources" in each]

@@ -71,6 +71,7 @@ def test_with_several_api_servers_a_new_key_decrypts_first_and_encrypts_later():
     ],
 )
 def test_lost_keys_are_never_replaced(existing):
+    """SEC-83."""
     with pytest.raises(PhaseBlocked) as caught:
         build(existing, AESCBC, is_initialised=True)
     assert caught.value.reason == "EncryptionKeysLost"

@@ -44,6 +44,7 @@ def go_limit(pod):
     ],
 )
 def test_every_component_has_a_memory_limit_and_a_go_limit_below_it(name, limit, go):
+    """SEC-80."""
     pod = pods()[name]
     assert container(pod)["resources"]["limits"] == {"memory": limit}
     assert container(pod)["resources"]["requests"].keys() == {"cpu", "memory"}

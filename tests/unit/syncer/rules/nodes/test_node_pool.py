@@ -57,6 +57,7 @@ def daemon_pod_affinity():
     ],
 )
 def test_every_pod_gets_the_pool_beside_its_own_terms(spec):
+    """SEC-81."""
     made = build(**spec).pod["spec"]
     assert made["nodeSelector"] == {**spec.get("nodeSelector", {}), **POOL.selector}
     assert made["tolerations"][-2:] == FORCED
@@ -70,6 +71,7 @@ def test_a_toleration_of_the_pool_is_no_reason_for_a_notice():
 
 
 def test_a_selector_against_the_pool_is_rejected_with_the_field_of_the_policy():
+    """SEC-81."""
     pool = NodesSpec(selector={"pool": "a"})
     ((rule, path, text),) = refused(nodes=pool, nodeSelector={"pool": "b"})
     assert (rule, path) == ("node-pool", "spec.nodeSelector[pool]")
@@ -117,6 +119,7 @@ SANDBOX = SecuritySpec(runtime_class_name="gvisor", host_users="Forbid")
 
 @pytest.mark.parametrize("spec", [{}, {"runtimeClassName": "gvisor"}, {"hostUsers": False}])
 def test_every_pod_gets_the_runtime_class_and_a_user_namespace(spec):
+    """SEC-82."""
     made = build(security=SANDBOX, **spec).pod["spec"]
     assert (made["runtimeClassName"], made["hostUsers"]) == ("gvisor", False)
 
@@ -130,6 +133,7 @@ def test_another_runtime_class_is_rejected_with_the_field_of_the_policy():
 
 @pytest.mark.parametrize("field", ["hostUsers", "hostNetwork", "hostPID", "hostIPC"])
 def test_what_the_api_server_refuses_with_user_namespaces_is_rejected_first(field):
+    """SEC-82."""
     level = SecuritySpec(level="privileged", host_users="Forbid")
     ((rule, path, text),) = refused(security=level, **{field: True})
     assert (rule, path) == ("host-users", f"spec.{field}")
