@@ -11,12 +11,15 @@ from vcmanager.runtime.context import ReconcileContext
 
 
 async def reconcile_namespace_protection(
-    means: ReconcileContext, namespace: str, *, protects: bool
+    means: ReconcileContext, body: Object, *, protects: bool
 ) -> None:
     """Add the label for a protected VirtualCluster, or remove it after the last one.
 
-    `protects` is whether the VirtualCluster of this reconcile exists and is protected.
+    `body` is the VirtualCluster of this reconcile. `protects` is whether it exists and is
+    protected. A refusal by the super cluster becomes an Event, because the tenant can do without
+    the label.
     """
+    namespace = body["metadata"]["namespace"]
     try:
         found = await means.super_client.get(NAMESPACES, namespace, metadata_only=True)
     except errors.NotFound:
@@ -31,12 +34,19 @@ async def reconcile_namespace_protection(
         if any(_is_protected(each) for each in page.get("items") or ()):
             return
     labels = {wellknown.DELETION_PROTECTION: deletion.PROTECTION_ENABLED if protects else None}
-    await means.super_client.patch(
-        NAMESPACES,
-        namespace,
-        {"metadata": {"uid": found["metadata"]["uid"], "labels": labels}},
-        field_manager=wellknown.MANAGER,
-    )
+    try:
+        await means.super_client.patch(
+            NAMESPACES,
+            namespace,
+            {"metadata": {"uid": found["metadata"]["uid"], "labels": labels}},
+            field_manager=wellknown.MANAGER,
+        )
+    except errors.Forbidden as problem:
+        message = (
+            f"The label {wellknown.DELETION_PROTECTION} of namespace {namespace} cannot be written:"
+            f" {problem}. Set it yourself."
+        )
+        means.recorder.record(body, "NamespaceNotLabelled", message, kind="Warning")
 
 
 def _is_protected(virtual_cluster: Object) -> bool:

@@ -86,11 +86,10 @@ async def _report_failure(
 async def _reconcile_existing(
     means: ReconcileContext, body: Object, report: ReconcileStatus
 ) -> Result:
-    metadata = body["metadata"]
     await deletion_protection.reconcile_namespace_protection(
         means,
-        metadata["namespace"],
-        protects=deletion.is_protected(metadata.get("labels") or {}),
+        body,
+        protects=deletion.is_protected(body["metadata"].get("labels") or {}),
     )
     run = PhaseRun(means, body, report)
     result = await run_phases(run, PHASES)
@@ -128,9 +127,7 @@ async def _reconcile_deleted(
         report.summarize(blocked=(held.reason, held.message), is_stalled=False, is_deleting=True)
         await _write_status(means, body, report)
         return RequeueAfter(held.retry_after or UNREADY_RETRY_SECONDS)
-    await deletion_protection.reconcile_namespace_protection(
-        means, body["metadata"]["namespace"], protects=False
-    )
+    await deletion_protection.reconcile_namespace_protection(means, body, protects=False)
     if tenant is not None:
         means.expiries.remove_owner(tenant.uid)
         orphan_sweep.schedule_sweep(means, body, tenant)
