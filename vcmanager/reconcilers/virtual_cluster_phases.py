@@ -24,7 +24,6 @@ from vcmanager.phases import (
     metrics_server,
     rollout,
     root_namespace,
-    scheduled_deletion,
     service_cidr,
     startup_order,
     tenant_bootstrap,
@@ -37,7 +36,7 @@ from vcmanager.plan import certificate_table, external_endpoint, permanent_failu
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
 from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
-from vcmanager.reconcilers import finalizers
+from vcmanager.reconcilers import finalizers, scheduled_deletion
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.observed import ObservedObjects, observe_objects
