@@ -226,7 +226,7 @@ async def delete(
 @app.command()
 @with_connection_flags
 async def undelete(*, access: ConfigFlags, name: flags.NameArgument) -> None:
-    """Take back the deletion of a virtual cluster within its grace period."""
+    """Take back a scheduled deletion of a virtual cluster."""
     from kubectl_vc.verbs import undelete as verb
 
     await verb.run_undelete(access, create_terminal(), name=name)
