@@ -48,8 +48,10 @@ async def run_delete(
         if asks and not is_deleting:
             _ask_for_name(terminal, name, namespace)
         grace = deletion.parse_grace_period((body.get("spec") or {}).get("deletionGracePeriod"))
+        known = deletion.parse_scheduled_time(body["metadata"].get("annotations") or {})
         if grace and not is_deleting:
-            body = await _schedule(connection, body, timedelta(0) if now else grace)
+            if known is None or now:  # a second delete does not put off the first
+                body = await _schedule(connection, body, timedelta(0) if now else grace)
             if not now:
                 moment = body["metadata"]["annotations"][wellknown.DELETE_AFTER]
                 terminal.print_result(

@@ -83,6 +83,8 @@ def _evaluate_workload(
         return ComponentCondition(False, "NotCreated", f"{name} has not been created yet")
     status, spec = workload.get("status") or {}, workload["spec"]
     wanted = spec.get("replicas", 1)
+    if wanted == 0:
+        return ComponentCondition(False, "Stopped", f"{name} is stopped, it has no replicas")
     observed = status.get("observedGeneration", 0) >= workload["metadata"].get("generation", 0)
     ready = status.get("readyReplicas", 0)
     updated = status.get("updatedReplicas", 0)
