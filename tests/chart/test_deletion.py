@@ -48,9 +48,9 @@ async def test_a_protected_tenant_cannot_be_deleted_until_the_protection_is_remo
     async with Client(server.plane.endpoint) as client:
         name = await declare(client, metadata={"labels": PROTECTED})
 
-        async def is_refused() -> None:
+        async def is_refused() -> bool:
             told = await refusal(client, VIRTUAL_CLUSTERS, name, "default")
-            assert "is protected from deletion. Delete it with kubectl vc delete" in told
+            return "is protected from deletion. Delete it with kubectl vc delete" in told
 
         await eventually(is_refused)  # a policy takes effect some moments after it was created
         patch = {"metadata": {"labels": {wellknown.DELETION_PROTECTION: "disabled"}}}
@@ -63,9 +63,9 @@ async def test_a_tenant_with_a_grace_period_is_deleted_by_vc_manager_alone(serve
     async with Client(server.plane.endpoint) as client:
         name = await declare(client, deletionGracePeriod="24h")
 
-        async def is_refused() -> None:
+        async def is_refused() -> bool:
             told = await refusal(client, VIRTUAL_CLUSTERS, name, "default")
-            assert "has a grace period. Delete it with kubectl vc delete" in told
+            return "has a grace period. Delete it with kubectl vc delete" in told
 
         await eventually(is_refused)
         stolen = server.plane.endpoint_with_token(token=await token(client, "vc-manager"))
@@ -84,10 +84,9 @@ async def test_a_namespace_with_a_protected_tenant_cannot_be_deleted(server: Cha
         name = fresh_name("team")
         await client.create(NAMESPACES, {"metadata": {"name": name, "labels": PROTECTED}})
 
-        async def is_refused() -> None:
-            assert "has a VirtualCluster that is protected" in await refusal(
-                client, NAMESPACES, name
-            )
+        async def is_refused() -> bool:
+            told = await refusal(client, NAMESPACES, name)
+            return "has a VirtualCluster that is protected" in told
 
         await eventually(is_refused)
         patch = {"metadata": {"labels": {wellknown.DELETION_PROTECTION: None}}}
