@@ -61,7 +61,7 @@ class AuditWebhook(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     secret_name: str
     """A Secret of type tenancy.x-k8s.io/audit-webhook in the components' namespace.
 
-    Its key `kubeconfig` says where events are sent.
+    Its key `kubeconfig` has the address and the credential of the receiver.
     """
 
 

@@ -113,7 +113,7 @@ def with_namespace(body: Mapping[str, Any], namespace: str, *, is_explicit: bool
     except names.InvalidNameError as problem:
         raise CliError(f"metadata.name: {problem}") from problem
     labels = metadata.get("labels") or {}
-    if isinstance(labels, dict):  # otherwise the API server says what is wrong
+    if isinstance(labels, dict):  # otherwise the API server reports the error
         # `disabled` in the manifest keeps the tenant unprotected.
         labels = {wellknown.DELETION_PROTECTION: deletion.PROTECTION_ENABLED, **labels}
     return {**body, "metadata": {**metadata, "namespace": chosen, "labels": labels}}
