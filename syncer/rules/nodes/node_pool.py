@@ -51,7 +51,9 @@ def list_tolerated_keys(nodes: NodesSpec) -> frozenset[str]:
     return frozenset(each.key for each in nodes.tolerations if each.key)
 
 
-def remove_pool_taints(taints: Iterable[dict[str, Any]], nodes: NodesSpec) -> list[dict[str, Any]]:
+def remove_pool_taints(
+    taints: Iterable[Mapping[str, Any]], nodes: NodesSpec
+) -> list[Mapping[str, Any]]:
     """Return the taints that remain on a virtual node.
 
     Every pod of the tenant tolerates the others. If a virtual node showed them, the tenant's
