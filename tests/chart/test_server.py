@@ -218,6 +218,7 @@ async def test_a_full_spec_passes_and_defaults_are_filled_in(client):
         pkiExpireDays=365,
         dns="none",
         metrics="managed",
+        deletionGracePeriod="24h",
         policyRef={"name": "baseline"},
         transparentMetaPrefixes=["k8s.net.status"],
         opaqueMetaPrefixes=["tenancy.x-k8s.io"],
@@ -231,6 +232,7 @@ async def test_a_full_spec_passes_and_defaults_are_filled_in(client):
         "pkiExpireDays": 90,
         "dns": "managed",
         "metrics": "none",
+        "deletionGracePeriod": "0s",
     }
 
 
