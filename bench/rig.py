@@ -99,7 +99,7 @@ def tenants(cluster: SuperKubectl) -> Iterator[dict[str, dict[str, float]]]:
         yield made
     finally:
         for name in made:
-            cluster.kubectl("vc", "delete", name)
+            cluster.kubectl("vc", "delete", name, "--yes")
 
 
 def create(

@@ -199,12 +199,15 @@ async def delete(
     access: ConfigFlags,
     name: flags.NameArgument,
     ignore_not_found: flags.IgnoreNotFoundFlag = False,
+    yes: flags.YesFlag = False,
+    now: flags.NowFlag = False,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
     """Delete a virtual cluster and all its pods and volumes.
 
-    Deletion works even if the tenant's own API does not.
+    On a terminal it asks for the name first. Deletion works even if the tenant's own API does not.
+    With a grace period (spec.deletionGracePeriod) the tenant is stopped and kept until then.
     """
     from kubectl_vc.verbs import delete as verb
 
@@ -215,7 +218,18 @@ async def delete(
         wait=wait,
         seconds=timeout,
         ignore_not_found=ignore_not_found,
+        asks=not yes,
+        now=now,
     )
+
+
+@app.command()
+@with_connection_flags
+async def undelete(*, access: ConfigFlags, name: flags.NameArgument) -> None:
+    """Take back a scheduled deletion of a virtual cluster."""
+    from kubectl_vc.verbs import undelete as verb
+
+    await verb.run_undelete(access, create_terminal(), name=name)
 
 
 @app.command("confirm-deletes")

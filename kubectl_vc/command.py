@@ -115,4 +115,4 @@ def create_terminal() -> "Terminal":
     """Return the terminal that results and errors are written to."""
     from kubectl_vc.output.terminal import Terminal
 
-    return Terminal(sys.stdout, sys.stderr)
+    return Terminal(sys.stdout, sys.stderr, answers=sys.stdin)

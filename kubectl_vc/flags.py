@@ -198,6 +198,12 @@ ClusterVersionFlag = Annotated[
 IgnoreNotFoundFlag = Annotated[
     bool, typer.Option("--ignore-not-found", help="Exit with code 0 if the object does not exist")
 ]
+YesFlag = Annotated[
+    bool, typer.Option("--yes", "-y", help="Do not ask for the name of the VirtualCluster")
+]
+NowFlag = Annotated[
+    bool, typer.Option("--now", help="Delete at once, without the grace period of the tenant")
+]
 ClientOnlyFlag = Annotated[
     bool, typer.Option("--client", help="Print the version of this program only")
 ]

@@ -24,6 +24,9 @@ NodeView = Literal["Minimal", "Standard", "Full"]
 NodeExposure = Literal["onDemand", "all"]
 AdmissionMode = Literal["Allow", "Refuse"]
 ImagePullMode = Literal["Tenant", "Always"]
+HostUsers = Literal["Allow", "Forbid"]
+TolerationOperator = Literal["Equal", "Exists"]
+TaintEffect = Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"]
 TenantWeight = Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 WILDCARD_NAME = "*"
@@ -31,9 +34,13 @@ WILDCARD_NAME = "*"
 
 
 class SecuritySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Security level of pods by the Pod Security Standards."""
+    """Security level of pods by the Pod Security Standards, and their sandbox."""
 
     level: SecurityLevel = "baseline"
+    runtime_class_name: str = ""
+    """RuntimeClass of the super cluster that every pod gets. Empty: pods may choose."""
+    host_users: HostUsers = "Allow"
+    """`Forbid`: every pod gets a user namespace of its own (hostUsers: false)."""
 
 
 class ClassFilter(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -73,12 +80,27 @@ class SyncSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     runtime_classes: ClassFilter = ClassFilter()
 
 
+class PoolToleration(msgspec.Struct, frozen=True, kw_only=True):
+    """A toleration, as in a pod."""
+
+    key: str = ""
+    """Taint key. Empty: every key, with the operator Exists."""
+    operator: TolerationOperator = "Equal"
+    value: str = ""
+    effect: TaintEffect = ""
+    """Empty: every effect."""
+
+
 class NodesSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """The tenant's view of the super nodes."""
+    """The tenant's nodes in the super cluster, and its view of them."""
 
     view: NodeView = "Standard"
     expose: NodeExposure = "onDemand"
     """`onDemand`: nodes that run a pod of the tenant. `all`: every node that may."""
+    selector: dict[str, str] = {}
+    """Labels of the nodes that may run the tenant's pods (node pool). Empty: every node."""
+    tolerations: tuple[PoolToleration, ...] = ()
+    """Tolerations that every pod of the tenant gets, for the taints of the node pool."""
 
 
 class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

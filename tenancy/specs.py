@@ -10,6 +10,12 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from tenancy import names
+from tenancy.control_plane_specs import (
+    AuditSpec,
+    ControlPlaneResources,
+    EncryptionSpec,
+    PullSecret,
+)
 from tenancy.ownership import Tenant
 
 _T = TypeVar("_T")
@@ -68,6 +74,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     targets: tuple[TargetGrant, ...] = ()
     """Super clusters that the tenant's pods may run in. Empty: only the home cluster."""
     kubeconfig_readers: tuple[KubeconfigReader, ...] = ()
+    deletion_grace_period: str = "0s"
+    """Duration for which a deleted tenant is kept and can be undeleted, for example 24h."""
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -103,6 +111,18 @@ class ClusterVersionSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     service_type: ApiServiceType = "NodePort"
     etcd_storage: EtcdStorage = EtcdStorage()
     extra_args: ExtraArgs = ExtraArgs()
+    resources: ControlPlaneResources = ControlPlaneResources()
+    node_selector: dict[str, str] = {}
+    tolerations: tuple[dict[str, Any], ...] = ()
+    priority_class_name: str = ""
+    """PriorityClass of the pods. Empty: the default of the installation."""
+    image_pull_secrets: tuple[PullSecret, ...] = ()
+    service_annotations: dict[str, str] = {}
+    """Annotations of the API server's Service, for example for a load balancer."""
+    encryption: EncryptionSpec | None = None
+    """None: Secrets are stored as they are."""
+    audit: AuditSpec | None = None
+    """None: no audit log."""
     etcd: ComponentBundle | None = None
     api_server: ComponentBundle | None = None
     controller_manager: ComponentBundle | None = None

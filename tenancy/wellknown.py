@@ -101,6 +101,8 @@ SERVICE_CIDR = f"{DOMAIN}/service-cidr"
 """Annotation of the root namespace's Service `kubernetes`: the service range that it claims."""
 PKI_INITIALISED = f"{DOMAIN}/pki-initialised"
 """Annotation of a root namespace, `true` once all authorities exist. They are never recreated."""
+ENCRYPTION_INITIALISED = f"{DOMAIN}/encryption-initialised"
+"""Annotation of a root namespace, `true` once it has encryption keys. They are never recreated."""
 
 # Identity of a tenant's etcd data (design: deletes and delete protection).
 STORE_UID = f"{DOMAIN}/store-uid"
@@ -117,6 +119,14 @@ CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
 
 It is the UID of the tenant's new kube-system, and confirms that its deletes are intended.
 """
+
+DELETION_PROTECTION = f"{DOMAIN}/deletion-protection"
+"""Label of a VirtualCluster, and of a namespace that holds such VirtualClusters: `enabled`.
+
+A policy of the chart refuses the DELETE of both. vc-manager sets the label of the namespace.
+"""
+DELETE_AFTER = f"{DOMAIN}/delete-after"
+"""Annotation of a VirtualCluster that is scheduled for deletion: the time, RFC 3339."""
 
 # Labels and annotations of tenant objects.
 VIRTUAL_NODE = f"{DOMAIN}/virtualnode"

@@ -34,7 +34,9 @@ async def _run(options: argparse.Namespace) -> int:
         app.ManagerOptions(
             namespace=options.namespace,
             settings=OperatorSettings(
-                registry=options.control_plane_registry, node_ports=options.node_ports
+                registry=options.control_plane_registry,
+                node_ports=options.node_ports,
+                priority_class=options.control_plane_priority_class,
             ),
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
@@ -70,6 +72,11 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--node-ports",
         default=env("NODE_PORTS", "30000-32767"),
         help="Node port range of the super cluster, which tenants use too",
+    )
+    parser.add_argument(
+        "--control-plane-priority-class",
+        default=env("CONTROL_PLANE_PRIORITY_CLASS", ""),
+        help="PriorityClass of control plane pods whose ClusterVersion names none",
     )
     parser.add_argument(
         "--port",

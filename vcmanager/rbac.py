@@ -12,8 +12,9 @@ RBAC_RULES: tuple[RbacRule, ...] = (
     RbacRule(
         "tenancy.x-k8s.io",
         ("virtualclusters",),
-        ("get", "list", "watch", "patch"),
-        "Reads tenants, and sets and removes its finalizer on them (patch).",
+        ("get", "list", "watch", "patch", "delete"),
+        "Reads tenants, sets and removes its finalizer on them (patch), and deletes a tenant after"
+        " its grace period.",
     ),
     RbacRule(
         "tenancy.x-k8s.io",

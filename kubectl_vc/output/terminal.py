@@ -31,9 +31,15 @@ class Terminal:
     """Output streams for a command's results and complaints."""
 
     def __init__(
-        self, out: TextIO, err: TextIO, *, clock: Callable[[], float] = time.monotonic
+        self,
+        out: TextIO,
+        err: TextIO,
+        *,
+        answers: TextIO | None = None,
+        clock: Callable[[], float] = time.monotonic,
     ) -> None:
-        self._out, self._err, self._clock = out, err, clock
+        """`answers` is the stream that a user types into. None: no user is there."""
+        self._out, self._err, self._answers, self._clock = out, err, answers, clock
 
     def print_result(self, text: str) -> None:
         """Print a result."""
@@ -45,6 +51,17 @@ class Terminal:
         """Print a message that is not a result."""
         self._err.write(f"{escape_control_characters(text)}\n")
         self._err.flush()
+
+    def ask(self, question: str) -> str | None:
+        """Return the line that the user types, or None if no user is at a terminal.
+
+        The question is written to the stream for errors, as kubectl does.
+        """
+        if self._answers is None or not self._answers.isatty():
+            return None
+        self._err.write(question)
+        self._err.flush()
+        return self._answers.readline().strip()
 
     def create_progress(self) -> "Progress":
         """Return the display of a wait, with a moving line if the output is a terminal."""

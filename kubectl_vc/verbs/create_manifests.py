@@ -17,7 +17,7 @@ import orjson
 import yaml
 
 from kubectl_vc.output.cli_errors import CliError
-from tenancy import names
+from tenancy import deletion, names, wellknown
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 
 MAX_BYTES = 3 * 1024 * 1024
@@ -93,7 +93,7 @@ def build_virtual_cluster(name: str, cluster_version: str) -> CreateManifest:
 
 
 def with_namespace(body: Mapping[str, Any], namespace: str, *, is_explicit: bool) -> dict[str, Any]:
-    """Return a VirtualCluster with its namespace, and its name checked by vc-manager's rule.
+    """Return a VirtualCluster with namespace and protection, its name checked by vc-manager's rule.
 
     `namespace` is the flag's value, or the context's default without the flag. Raises CliProblem.
     """
@@ -112,7 +112,11 @@ def with_namespace(body: Mapping[str, Any], namespace: str, *, is_explicit: bool
         names.build_root_namespace(chosen, metadata["name"], "")
     except names.InvalidNameError as problem:
         raise CliError(f"metadata.name: {problem}") from problem
-    return {**body, "metadata": {**metadata, "namespace": chosen}}
+    labels = metadata.get("labels") or {}
+    if isinstance(labels, dict):  # otherwise the API server reports the error
+        # `disabled` in the manifest keeps the tenant unprotected.
+        labels = {wellknown.DELETION_PROTECTION: deletion.PROTECTION_ENABLED, **labels}
+    return {**body, "metadata": {**metadata, "namespace": chosen, "labels": labels}}
 
 
 def _load_documents(content: bytes, where: str) -> list[Any]:

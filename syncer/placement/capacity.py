@@ -11,13 +11,13 @@ from typing import Any
 
 from kubeio.cache.store import Entry, Store
 from syncer.model.unstructured import as_mapping, as_mappings
-from syncer.rules.nodes import virtual_nodes
+from syncer.rules.nodes import node_pool, virtual_nodes
 from syncer.rules.placement import target_node
 from syncer.rules.placement.cluster_scheduler import NodeCapacity, ResourceAmounts, compute_requests
 from syncer.rules.placement.target_node import NodeShare, NodeTotals
 from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
-from tenancy.policies import NodeView
+from tenancy.policies import BASELINE_POLICY, NodesSpec, NodeView
 
 _ZERO_AMOUNTS = dict.fromkeys(target_node.SUMMED_RESOURCES, Decimal(0))
 
@@ -41,10 +41,13 @@ class ClusterCapacity:
         super_nodes.subscribe(self._handle_node, replay=True)
         super_pods.subscribe(self._handle_pod, replay=True)
 
-    def list_nodes(self, view: NodeView, name: str = "") -> Sequence[NodeCapacity]:
+    def list_nodes(
+        self, view: NodeView, name: str = "", pool: NodesSpec = BASELINE_POLICY.nodes
+    ) -> Sequence[NodeCapacity]:
         """Return the nodes that accept pods, with the labels that a tenant may select.
 
-        `name` is the tenant's name of each of them. Empty: their own names.
+        `name` is the tenant's name of each of them. Empty: their own names. `pool` is the tenant's
+        node pool. Taints that all its pods tolerate are left out.
         """
         known = self._node_capacities.get(view)
         if known is None:
@@ -53,8 +56,19 @@ class ClusterCapacity:
                 for entry in self._nodes.list()
                 if self._get_allocatable(entry.name)
             ]
-        free = [room._replace(free=self._get_free(room.name)) for room in known]
+        free = [
+            room._replace(
+                free=self._get_free(room.name),
+                taints=node_pool.remove_pool_taints(room.taints, pool),
+            )
+            for room in known
+            if self._is_in_pool(room.name, pool)
+        ]
         return [room._replace(name=name) for room in free] if name else free
+
+    def _is_in_pool(self, name: str, pool: NodesSpec) -> bool:
+        entry = self._nodes.get("", name)
+        return entry is not None and node_pool.is_in_pool(entry.labels, pool)
 
     def compute_free(self) -> ResourceAmounts:
         """Return the free capacity of all of them together, less the promised capacity."""

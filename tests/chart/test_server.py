@@ -67,6 +67,8 @@ def resource_of(body: dict[str, Any]) -> Resource:
     group, _, version = body["apiVersion"].rpartition("/")
     kind = body["kind"]
     plural = f"{kind.lower()}s" if not kind.endswith("y") else f"{kind.lower()[:-1]}ies"
+    if kind.endswith("s"):
+        plural = f"{kind.lower()}es"
     return Resource(group, version, plural, kind, "namespace" in body["metadata"])
 
 
@@ -116,7 +118,7 @@ async def test_the_first_install_makes_the_versions_too(server, client):
 async def test_the_first_install_makes_the_policies_and_each_shows_all_that_it_says(client):
     found = {
         name: await client.get(TENANT_POLICIES, name)
-        for name in ("baseline", "trusted", "conformance")
+        for name in ("baseline", "restricted", "trusted", "conformance")
     }
     assert parse_tenant_policy(found["baseline"]) == BASELINE_POLICY
     whole = msgspec.json.decode(msgspec.json.encode(BASELINE_POLICY))
@@ -216,6 +218,7 @@ async def test_a_full_spec_passes_and_defaults_are_filled_in(client):
         pkiExpireDays=365,
         dns="none",
         metrics="managed",
+        deletionGracePeriod="24h",
         policyRef={"name": "baseline"},
         transparentMetaPrefixes=["k8s.net.status"],
         opaqueMetaPrefixes=["tenancy.x-k8s.io"],
@@ -229,6 +232,7 @@ async def test_a_full_spec_passes_and_defaults_are_filled_in(client):
         "pkiExpireDays": 90,
         "dns": "managed",
         "metrics": "none",
+        "deletionGracePeriod": "0s",
     }
 
 

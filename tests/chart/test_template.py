@@ -134,7 +134,7 @@ def test_crds_and_versions_come_and_stay(usual):
     for kind, count in (
         ("CustomResourceDefinition", 4),
         ("ClusterVersion", 2),
-        ("TenantPolicy", 3),
+        ("TenantPolicy", 4),
     ):
         found = [each for each in usual if each["kind"] == kind]
         assert len(found) == count

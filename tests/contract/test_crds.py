@@ -12,7 +12,7 @@ import pytest
 import yaml
 
 from kubeio.config import secret_kubeconfig
-from tenancy import specs, super_clusters
+from tenancy import control_plane_specs, specs, super_clusters
 from tenancy.resources import (
     CLUSTER_VERSIONS,
     SUPER_CLUSTERS,
@@ -63,6 +63,12 @@ def test_coordinates_are_those_of_the_vocabulary(resource):
         (CLUSTER_VERSIONS, ("spec",), specs.ClusterVersionSpec),
         (CLUSTER_VERSIONS, ("spec", "etcdStorage"), specs.EtcdStorage),
         (CLUSTER_VERSIONS, ("spec", "extraArgs"), specs.ExtraArgs),
+        (CLUSTER_VERSIONS, ("spec", "resources"), control_plane_specs.ControlPlaneResources),
+        (CLUSTER_VERSIONS, ("spec", "resources", "dns"), control_plane_specs.ComponentResources),
+        (CLUSTER_VERSIONS, ("spec", "encryption"), control_plane_specs.EncryptionSpec),
+        (CLUSTER_VERSIONS, ("spec", "audit"), control_plane_specs.AuditSpec),
+        (CLUSTER_VERSIONS, ("spec", "audit", "log"), control_plane_specs.AuditLog),
+        (CLUSTER_VERSIONS, ("spec", "audit", "webhook"), control_plane_specs.AuditWebhook),
         (CLUSTER_VERSIONS, ("spec", "etcd"), specs.ComponentBundle),
         (CLUSTER_VERSIONS, ("spec", "apiServer"), specs.ComponentBundle),
         (CLUSTER_VERSIONS, ("spec", "controllerManager"), specs.ComponentBundle),
@@ -90,6 +96,18 @@ def _default(declared: Any) -> Any:
     if isinstance(declared.default, msgspec.Struct):
         return {}
     return [] if plain == () else plain
+
+
+@pytest.mark.parametrize(
+    ("path", "view"),
+    [
+        (("encryption", "provider"), control_plane_specs.EncryptionProvider),
+        (("audit", "level"), control_plane_specs.AuditLevel),
+        (("audit", "log", "output"), control_plane_specs.AuditOutput),
+    ],
+)
+def test_enumerations_inside_of_a_version_have_the_same_values(path, view):
+    assert schema(CLUSTER_VERSIONS, "spec", *path)["enum"] == [*get_args(view)]
 
 
 def test_the_network_and_the_taints_of_a_super_cluster_are_those_of_the_view():

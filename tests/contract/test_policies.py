@@ -1,4 +1,4 @@
-"""The CRD of TenantPolicy, its typed view and the three shipped objects say the same."""
+"""The CRD of TenantPolicy, its typed view and the shipped objects say the same."""
 
 from __future__ import annotations
 
@@ -98,6 +98,15 @@ def spec_of(objects: list[dict[str, Any]], name: str) -> TenantPolicySpec:
 
 def test_baseline_is_the_built_in_default(shipped):
     assert spec_of(shipped, policies.DEFAULT_POLICY_NAME) == BASELINE_POLICY
+
+
+def test_restricted_hides_more_and_allows_less_than_baseline(shipped):
+    found = spec_of(shipped, "restricted")
+    assert found.security.level == "restricted"
+    assert found.nodes.view == "Minimal"
+    assert found.network.service_types == ("ClusterIP", "LoadBalancer")
+    assert found.sync == BASELINE_POLICY.sync
+    assert found.storage == BASELINE_POLICY.storage
 
 
 def test_trusted_stays_at_the_baseline_level_and_opens_the_rest(shipped):

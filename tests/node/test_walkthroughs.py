@@ -76,7 +76,7 @@ class PageWalker:
 
     def leave(self) -> None:
         """End the tenant, which ends there first, and have one cluster as before."""
-        self.home.run("delete", "virtualcluster", "demo", "--wait=false")
+        self.home.run("vc", "delete", "demo", "--no-wait")
         there = self.kubectl(FAR)
         until(
             lambda: not there.names("namespaces", "-l", "tenancy.x-k8s.io/vcname=demo"),

@@ -98,6 +98,17 @@ async def test_every_node_is_shown_from_the_start_where_the_policy_exposes_all(e
     assert bool(world.above.writes("Node")) is is_all
 
 
+@pytest.mark.parametrize(("labels", "shown"), [({"pool": "a"}, True), ({"pool": "b"}, False)])
+async def test_only_nodes_of_the_pool_are_shown(labels, shown):
+    """SEC-81."""
+    world = SessionWorld(policy(nodes={"expose": "all", "selector": {"pool": "a"}}))
+    super_x = super_node()
+    super_x["metadata"] |= {"resourceVersion": "7", "labels": labels}
+    put(world.super_cluster.nodes, {"kind": "Node", **super_x})
+    await node_flow.reconcile_node(world.key(NODE, "", "n1"), world.session)
+    assert bool(world.above.writes("Node")) is shown
+
+
 CARRIED: dict[str, dict[str, Any]] = {
     "ConfigMap": {},
     "Secret": {},

@@ -144,7 +144,7 @@ def clear_away(super_shell: DemoShell) -> None:
                 f" Rename or delete it first (kubectl vc delete {TENANT})"
             )
         say(f"# An earlier run left the tenant {TENANT}; it goes first.\n")
-        super_shell.run("kubectl", "vc", "delete", TENANT)
+        super_shell.run("kubectl", "vc", "delete", TENANT, "--yes")
     TENANT_KUBECONFIG.unlink(missing_ok=True)
 
 

@@ -42,20 +42,26 @@ class OwnedObjects:
         )
 
     async def write_mounted(
-        self, plan: ControlPlane, material: DesiredSecrets, roots: IssuedCertificates
+        self,
+        plan: ControlPlane,
+        material: DesiredSecrets,
+        roots: IssuedCertificates,
+        others: Iterable[Manifest] = (),
     ) -> None:
-        """Write the Secrets and ConfigMaps that pods mount, and the table of certificates."""
+        """Write the Secrets and ConfigMaps that pods mount, and the table of certificates.
+
+        `others` are further Secrets.
+        """
+        secrets = [*material.secrets, *others]
         table = certificate_table.build_config_map(material.validities, self._wish.tenant.root)
         config_maps = [material.trust, *_filter_kinds(plan, "ConfigMap"), table]
         kept = roots.list_immutable()
         self._contents = {
-            **object_metadata.digest_contents([*material.secrets, *kept], "Secret"),
+            **object_metadata.digest_contents([*secrets, *kept], "Secret"),
             **object_metadata.digest_contents(config_maps, "ConfigMap"),
         }
         self._wanted += kept
-        await self._apply_all(
-            [self._add_metadata(each) for each in (*material.secrets, *config_maps)]
-        )
+        await self._apply_all([self._add_metadata(each) for each in (*secrets, *config_maps)])
 
     async def write_role_bindings(self) -> None:
         """Write who may fetch the admin kubeconfig."""

@@ -79,8 +79,8 @@ def _evaluate_workload(
     pods: Sequence[ComponentObject],
     warnings: Iterable[ComponentObject],
 ) -> ComponentCondition:
-    if workload is None:
-        return ComponentCondition(False, "NotCreated", f"{name} has not been created yet")
+    if workload is None or workload["spec"].get("replicas") == 0:
+        return _build_absent(name, workload)
     status, spec = workload.get("status") or {}, workload["spec"]
     wanted = spec.get("replicas", 1)
     observed = status.get("observedGeneration", 0) >= workload["metadata"].get("generation", 0)
@@ -101,6 +101,13 @@ def _evaluate_workload(
             False, "RollingOut", f"{name} is rolling out, {updated} of {wanted} done"
         )
     return ComponentCondition(False, "Starting", f"{name} is starting, {ready} of {wanted} ready")
+
+
+def _build_absent(name: str, workload: ComponentObject | None) -> ComponentCondition:
+    """Return the condition of a component without pods: not created, or scaled to zero."""
+    if workload is None:
+        return ComponentCondition(False, "NotCreated", f"{name} has not been created yet")
+    return ComponentCondition(False, "Stopped", f"{name} is stopped, it has no replicas")
 
 
 def _is_rolling_out_slowly(workload: ComponentObject) -> bool:

@@ -11,7 +11,12 @@ from typing import Any
 from clusterversions import catalog
 from tenancy import wellknown
 from tenancy.ownership import Tenant
-from tenancy.specs import ClusterVersionSpec, ComponentBundle, VirtualClusterSpec
+from tenancy.specs import (
+    ClusterVersionSpec,
+    ComponentBundle,
+    InvalidSpecError,
+    VirtualClusterSpec,
+)
 from vcmanager.pki.inventory import CertificateFacts
 from vcmanager.plan import (
     bundle_validation,
@@ -23,6 +28,7 @@ from vcmanager.plan import (
 )
 from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.runtime.options import OperatorSettings
+from vcmanager.short_form import audit, encryption, pod_settings
 
 Manifest = dict[str, Any]
 
@@ -108,6 +114,8 @@ class PlanInput:
     settings: OperatorSettings
     is_new: bool
     """Whether the tenant is unused, because its API has not answered so far."""
+    has_encryption_keys: bool = False
+    """Whether Secrets of the tenant may be encrypted already."""
 
 
 def build_plan(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:
@@ -146,6 +154,12 @@ def _plan_short_form(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:
 
 
 def _plan_bundles(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:
+    if wish.has_encryption_keys:
+        raise InvalidSpecError(
+            f"ClusterVersion {wish.version_name} has bundles, but Secrets of this tenant are"
+            " encrypted by spec.encryption of another ClusterVersion. Use a ClusterVersion of the"
+            " short form"
+        )
     bundles = get_bundles(wish.version)
     for component, bundle in bundles.items():
         bundle_validation.check_bundle(wish.version_name, component, bundle)
@@ -237,6 +251,14 @@ def _build_values(
         "controllers": catalog.build_controllers_flag(release.minor),
         "extra_args": release.extra_args,
         "runtime": _GO_RUNTIME_SETTINGS,
+        "audit": audit.build_audit(wish.version.audit),
+        "encryption_secret": encryption.SECRET
+        if wish.has_encryption_keys or wish.version.encryption is not None
+        else "",
+        "audit_webhook_secret": audit.WEBHOOK_SECRET,
+        **pod_settings.build_pod_values(
+            wish.version_name, wish.version, wish.settings.priority_class
+        ),
     }
 
 

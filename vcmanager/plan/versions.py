@@ -64,6 +64,13 @@ OWNED_FLAGS: Mapping[str, frozenset[str]] = {
             "kubelet-client-key",
             "kubelet-certificate-authority",
             "kubelet-preferred-address-types",
+            "encryption-provider-config",
+            "encryption-provider-config-automatic-reload",
+            "audit-policy-file",
+            "audit-log-path",
+            "audit-log-maxsize",
+            "audit-log-maxbackup",
+            "audit-webhook-config-file",
         }
     ),
     "controllerManager": frozenset(
@@ -89,6 +96,9 @@ OWNED_FLAGS: Mapping[str, frozenset[str]] = {
     ),
 }
 """Flags that only the manager may set, per component."""
+
+_REPLACEMENTS = {"audit": "Use spec.audit instead", "encryption": "Use spec.encryption instead"}
+"""Advice for flags that a field sets, by their first word."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -190,7 +200,7 @@ def _build_flags(where: str, part: str, flags: Mapping[str, str]) -> tuple[str, 
         if flag in OWNED_FLAGS[part]:
             raise InvalidSpecError(
                 f"{where}: extraArgs.{part} sets {flag}, which vc-manager sets for each tenant."
-                " Remove it"
+                f" {_REPLACEMENTS.get(flag.partition('-')[0], 'Remove it')}"
             )
     return tuple(f"--{flag}={value}" for flag, value in sorted(flags.items()))
 

@@ -10,13 +10,13 @@ import structlog
 
 from kubeio import Object, errors
 from kubeio.controller.worker import Done, RequeueAfter, Result
-from tenancy import wellknown
+from tenancy import deletion, wellknown
 from tenancy.names import InvalidNameError
 from tenancy.ownership import Tenant
 from tenancy.resources import VIRTUAL_CLUSTERS
 from tenancy.specs import InvalidSpecError, parse_virtual_cluster
 from vcmanager.phases import metrics_server
-from vcmanager.reconcilers import orphan_sweep, virtual_cluster_deletion
+from vcmanager.reconcilers import deletion_protection, orphan_sweep, virtual_cluster_deletion
 from vcmanager.reconcilers.virtual_cluster_phases import (
     PHASES,
     UNREADY_RETRY_SECONDS,
@@ -86,6 +86,11 @@ async def _report_failure(
 async def _reconcile_existing(
     means: ReconcileContext, body: Object, report: ReconcileStatus
 ) -> Result:
+    await deletion_protection.reconcile_namespace_protection(
+        means,
+        body,
+        protects=deletion.is_protected(body["metadata"].get("labels") or {}),
+    )
     run = PhaseRun(means, body, report)
     result = await run_phases(run, PHASES)
     if not isinstance(result, PhaseDone) and result.condition != wellknown.READY:
@@ -122,6 +127,7 @@ async def _reconcile_deleted(
         report.summarize(blocked=(held.reason, held.message), is_stalled=False, is_deleting=True)
         await _write_status(means, body, report)
         return RequeueAfter(held.retry_after or UNREADY_RETRY_SECONDS)
+    await deletion_protection.reconcile_namespace_protection(means, body, protects=False)
     if tenant is not None:
         means.expiries.remove_owner(tenant.uid)
         orphan_sweep.schedule_sweep(means, body, tenant)

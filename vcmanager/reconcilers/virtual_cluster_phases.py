@@ -16,6 +16,7 @@ from tenancy import wellknown
 from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
 from tenancy.specs import VirtualCluster
 from vcmanager.phases import (
+    api_server_secrets,
     certificate_requests,
     certificates,
     component_conditions,
@@ -35,11 +36,12 @@ from vcmanager.plan import certificate_table, external_endpoint, permanent_failu
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
 from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
-from vcmanager.reconcilers import finalizers
+from vcmanager.reconcilers import finalizers, scheduled_deletion
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.observed import ObservedObjects, observe_objects
 from vcmanager.runtime.status import ReconcileStatus
+from vcmanager.short_form import encryption
 
 UNREADY_RETRY_SECONDS = 10.0
 """Retry interval in seconds of a tenant that is not ready.
@@ -192,9 +194,18 @@ async def _observe_objects(run: PhaseRun) -> PhaseResult:
     return _DONE
 
 
+async def _hold_scheduled_deletion(run: PhaseRun) -> PhaseResult:
+    await scheduled_deletion.hold_scheduled_deletion(
+        run.context, run.cluster, run.body, run.observed
+    )
+    return _DONE
+
+
 async def _fetch_plan_input(run: PhaseRun) -> PhaseResult:
     is_new = tenant_bootstrap.is_new(run.body)
-    run.plan_input = await validation.fetch_plan_input(run.context, run.cluster, is_new=is_new)
+    found = await validation.fetch_plan_input(run.context, run.cluster, is_new=is_new)
+    has_keys = run.observed.get("Secret", encryption.SECRET) is not None
+    run.plan_input = replace(found, has_encryption_keys=has_keys)
     return _DONE
 
 
@@ -309,7 +320,10 @@ async def _issue_certificates(run: PhaseRun) -> PhaseResult:
 
 async def _write_mounted(run: PhaseRun) -> PhaseResult:
     """Write the Secrets and ConfigMaps that pods mount."""
-    await run.objects.write_mounted(run.plan, run.secrets, run.certificates)
+    others = await api_server_secrets.fetch_secrets(
+        run.context, run.plan_input, run.namespace, run.observed
+    )
+    await run.objects.write_mounted(run.plan, run.secrets, run.certificates, others)
     run.context.expiries.set_validities(run.plan_input.tenant.uid, run.secrets.validities)
     until = run.secrets.next_renewal.strftime("%Y-%m-%d")
     run.status.set_condition(
@@ -396,6 +410,7 @@ async def _publish_endpoint(run: PhaseRun) -> PhaseResult:
 PHASES = (
     Phase("ParseCluster", wellknown.READY, _parse_cluster),
     Phase("ObserveObjects", wellknown.READY, _observe_objects),
+    Phase("HoldScheduledDeletion", wellknown.READY, _hold_scheduled_deletion),
     Phase("FetchClusterVersion", wellknown.READY, _fetch_plan_input),
     Phase("CheckPlan", wellknown.READY, _check_plan),
     Phase("CheckVersionSkew", wellknown.READY, _check_version_skew),

@@ -17,6 +17,8 @@ class OperatorSettings:
     """Prefix of the control plane images."""
     node_ports: str = "30000-32767"
     """The super cluster's range of node ports. Tenants offer the same range."""
+    priority_class: str = ""
+    """PriorityClass of control planes without one of their own. Empty: the cluster's default."""
 
 
 class AgentPodSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

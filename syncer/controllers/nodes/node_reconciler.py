@@ -20,7 +20,7 @@ from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import reverted_edits
 from syncer.model import diff
 from syncer.model.keys import NODE, Key
-from syncer.rules.nodes import virtual_nodes
+from syncer.rules.nodes import node_pool, virtual_nodes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS, ClusterSide
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.parked_differences import TENANT_SIDE
@@ -98,13 +98,14 @@ async def _reconcile_locked(key: Key, session: Session) -> Result:
 
 
 def _is_node_wanted(below: Entry, shown: Entry | None, session: Session) -> bool:
-    if session.exposes_all_nodes or _is_about_to_be_named(below.name, session):
+    is_in_pool = node_pool.is_in_pool(below.labels, session.view.policy.nodes)
+    if (session.exposes_all_nodes and is_in_pool) or _is_about_to_be_named(below.name, session):
         return True
     pods = session.pods.list_pods_on_node(below.name)
     if shown is not None and shown.annotations.get(wellknown.UID) == below.uid:
         if pods:
             return True  # a finished pod keeps its node, without a twin
-        if session.node_index.has(below.name):
+        if is_in_pool and session.node_index.has(below.name):
             return True  # otherwise a cordoned node would return schedulable
     return any(_is_bound_to(below.name, *pod, session) for pod in pods)
 
@@ -136,7 +137,8 @@ async def _write_node(key: Key, super_node: Object, shown: Entry | None, session
     virtual = shown.decode() if shown is not None else None
     view, memory = session.view.policy.nodes.view, session.node_memory
     memory.forget_created(key.name)
-    wanted = virtual_nodes.build_node(super_node, view, virtual)
+    pool = session.view.policy.nodes
+    wanted = virtual_nodes.build_node(super_node, view, virtual, pool)
     agent = session.connection.home_cluster.agents.get_for_node(key.name)
     status = virtual_nodes.build_status(super_node, agent, view, virtual, now=datetime.now(UTC))
     for field in virtual_nodes.MIRRORED_FIELDS:
@@ -144,7 +146,7 @@ async def _write_node(key: Key, super_node: Object, shown: Entry | None, session
             status.pop(field, None)
 
     def build_own_part() -> Object:
-        return virtual_nodes.build_node(super_node, view)
+        return virtual_nodes.build_node(super_node, view, pool=pool)
 
     def build_own_status() -> Object:
         found = virtual_nodes.build_status(super_node, agent, view, now=_NO_TIME)
@@ -162,7 +164,7 @@ async def _write_node(key: Key, super_node: Object, shown: Entry | None, session
         )
         if written is not None and written.get("spec") is not None:
             virtual = written  # it contains the tenant's latest changes
-            wanted = virtual_nodes.build_node(super_node, view, virtual)
+            wanted = virtual_nodes.build_node(super_node, view, virtual, pool)
     elif virtual is not None:
         record_current(key, build_own_status, shown, session, "status")
     if virtual is None or not virtual_nodes.is_node_current(virtual, wanted):

@@ -48,14 +48,16 @@ def _build_candidate(grant: TargetGrant, tenant_x: Entry, session: Session) -> C
     )
     if there is None:
         return made._replace(refusal=_NOT_REACHED_YET)
-    inventory, view = there.super_cluster.capacity, session.view.policy.nodes.view
+    inventory, pool = there.super_cluster.capacity, session.view.policy.nodes
     if not isinstance(there, TargetSession):
-        return made._replace(nodes=inventory.list_nodes(view), free=inventory.compute_free())
+        return made._replace(
+            nodes=inventory.list_nodes(pool.view, pool=pool), free=inventory.compute_free()
+        )
     shown = session.stores["Node"].get("", target_node.build_node_name(grant.name))
     node = shown.decode() if shown is not None else {}
     resolver = dns.resolver_of(there.view)
     return made._replace(
-        nodes=inventory.list_nodes(view, target_node.build_node_name(grant.name)),
+        nodes=inventory.list_nodes(pool.view, target_node.build_node_name(grant.name), pool),
         free=inventory.compute_free(),
         labels=get_target_node_labels(there),
         taints=as_mappings(as_mapping(node.get("spec")).get("taints")),

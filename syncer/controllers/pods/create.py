@@ -263,6 +263,8 @@ def build_context(
             node_view=view.policy.nodes.view,
             tenant_changes=session.node_index.additions,
             is_class_shown=view.shows_class,
+            pool=view.policy.nodes,
+            runtime_class=view.policy.security.runtime_class_name,
         ),
         account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
         policy=view.policy,

@@ -18,9 +18,10 @@ from typing import Any
 from kubeio import Object
 from syncer.model import builtin_policy
 from syncer.model.unstructured import as_mapping, as_mappings
+from syncer.rules.nodes import node_pool
 from syncer.rules.nodes.node_agents import NodeAgent
 from tenancy import wellknown
-from tenancy.policies import NodeView
+from tenancy.policies import BASELINE_POLICY, NodesSpec, NodeView
 
 _CONDITION_FIELDS = ("type", "status", "reason", "message", "lastTransitionTime")
 _AMOUNT_FIELDS = ("allocatable", "capacity")
@@ -73,8 +74,11 @@ def build_node(
     super_node: Mapping[str, Any],
     view: NodeView = "Standard",
     virtual_node: Mapping[str, Any] | None = None,
+    pool: NodesSpec = BASELINE_POLICY.nodes,
 ) -> Object:
     """Return metadata and spec of the virtual node, for server-side apply.
+
+    `pool` is the tenant's node pool. Taints that all its pods tolerate are left out.
 
     The API treats the taints as one list with one owner, so the list includes the tenant's own
     taints.
@@ -83,7 +87,7 @@ def build_node(
     shown = filter_labels(metadata.get("labels") or {}, view)
     taints = [
         {key: taint[key] for key in ("key", "value", "effect") if taint.get(key)}
-        for taint in spec.get("taints") or ()
+        for taint in node_pool.remove_pool_taints(spec.get("taints") or (), pool)
     ]
     ours = {_build_taint_key(taint) for taint in taints}
     own = [

@@ -87,6 +87,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         *_find_owner_problems(metadata, context.policy),
         *token_specs.find_problems(spec),
         *container_limits.find_problems(spec, context.policy),
+        *security_levels.write_user_namespace(spec, context.policy),
     ]
     controller = object_meta.get_controller(metadata)
     controller_kind = str((controller or {}).get("kind", ""))

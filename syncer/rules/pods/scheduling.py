@@ -12,13 +12,14 @@ from typing import Any, NamedTuple
 
 from syncer.model import builtin_policy, label_selectors, object_meta
 from syncer.model.rejections import RejectionProblem
+from syncer.rules.nodes import node_pool
 from syncer.rules.nodes.tenant_node_changes import NO_CHANGES, TenantNodeChanges
 from syncer.rules.pods import node_selection, size_limits
 from syncer.rules.pods.node_selection import PREFERRED as _PREFERRED
 from syncer.rules.pods.node_selection import REQUIRED as _REQUIRED
 from syncer.rules.pods.node_selection import NodeSelection
 from tenancy import wellknown
-from tenancy.policies import BASELINE_POLICY, MetadataSpec, NodeView
+from tenancy.policies import BASELINE_POLICY, MetadataSpec, NodesSpec, NodeView
 
 Json = Any
 NODE_NAME_RULE = "node-name"
@@ -47,6 +48,10 @@ class SchedulingContext(NamedTuple):
     """Changes of the tenant to its nodes."""
     is_class_shown: Callable[[str, str], bool] = _shows_nothing
     """Return whether the policy shows a class, by kind and name."""
+    pool: NodesSpec = BASELINE_POLICY.nodes
+    """Node pool of the tenant, part of its policy."""
+    runtime_class: str = ""
+    """RuntimeClass that the policy forces. Empty: none."""
 
     def hides_label(self, key: str) -> bool:
         """Return whether the tenant's nodes hide a label."""
@@ -95,12 +100,14 @@ def rewrite_scheduling(
         _apply_label_keys(constraint.get("labelSelector"), keys, "In", labels)
         _translate_selector(constraint, passing)
     tolerations = spec.pop("tolerations", None) or ()
+    pool_keys = node_pool.list_tolerated_keys(placement.pool)
     kept, left_out = filter_tolerations(
-        tolerations, controller_kind, own=placement.tenant_changes.taint_keys
+        tolerations, controller_kind, own=pool_keys | placement.tenant_changes.taint_keys
     )
     left_out += _find_group_problems(tenant_spec)
     if kept:
         spec["tolerations"] = kept
+    refused += node_pool.write_pool(spec, placement.pool)
     if node := tenant_spec.get("nodeName"):
         _require_node(spec, node)
     return SchedulingResult(refused, left_out, choice)
@@ -212,8 +219,16 @@ def _write_classes(
     ):
         spec["priorityClassName"] = priority
     # Other priority classes have no meaning in the super cluster and are left out.
-    runtime = tenant_spec.get("runtimeClassName") or ""
-    if isinstance(runtime, str) and runtime and placement.is_class_shown("RuntimeClass", runtime):
+    runtime, forced = tenant_spec.get("runtimeClassName") or "", placement.runtime_class
+    if forced and runtime in ("", forced):
+        spec["runtimeClassName"] = forced
+    elif forced:
+        text = (
+            f"must be {forced}, which the TenantPolicy sets in security.runtimeClassName. Use that"
+        )
+        text += " class, or leave it out"
+        problems.append(RejectionProblem("runtime-class", "spec.runtimeClassName", text))
+    elif isinstance(runtime, str) and runtime and placement.is_class_shown("RuntimeClass", runtime):
         spec["runtimeClassName"] = runtime
     elif runtime:
         text = f"names {str(runtime)[:60]}, which is not offered. Leave it out, or use one that"

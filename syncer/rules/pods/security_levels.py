@@ -8,7 +8,9 @@ Hazard: a verdict is lifted by the name of its rule, so a new leaf must not reus
 liftable rule by mistake. Otherwise the leaf is lifted as well.
 """
 
+from collections.abc import Mapping
 from functools import lru_cache
+from typing import Any
 
 from syncer.model.field_rules import (
     ALLOW_MAP,
@@ -18,6 +20,7 @@ from syncer.model.field_rules import (
     ObjectFields,
     lift_rules,
 )
+from syncer.model.rejections import RejectionProblem
 from syncer.rules.pods.container_fields import FieldRules
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tenancy.policies import SecurityLevel, TenantPolicySpec
@@ -36,6 +39,7 @@ PRIVILEGED_RULES = HOST_PORT_RULES | {
 }
 """Rules that protect the node from a pod. None of them applies at the level privileged."""
 
+_HOST_NAMESPACE_FIELDS = ("hostNetwork", "hostPID", "hostIPC")
 _HOST_PATH_RULE = ObjectFields({"path": ALLOW_SCALAR, "type": ALLOW_SCALAR})
 _IMAGE_VOLUME_RULE = ObjectFields({"pullPolicy": ALLOW_SCALAR, "reference": ALLOW_SCALAR})
 
@@ -75,6 +79,37 @@ def _build_table(
     if csi_drivers:
         sources["csi"] = _build_csi_rule(csi_drivers)
     return {**found, "volumes": ListOfObjects(sources)}
+
+
+def write_user_namespace(spec: dict[str, Any], policy: TenantPolicySpec) -> list[RejectionProblem]:
+    """Write `hostUsers: false` into the spec of a super pod, in place, if the policy forbids true.
+
+    Returns a problem for each field that the API server refuses together with it.
+    """
+    if policy.security.host_users != "Forbid":
+        return []
+    cause = "because the TenantPolicy forbids host users in security.hostUsers"
+    problems = [
+        RejectionProblem("host-users", f"spec.{field}", f"must not be true, {cause}. Leave it out")
+        for field in ("hostUsers", *_HOST_NAMESPACE_FIELDS)
+        if spec.get(field)
+    ]
+    problems += [
+        RejectionProblem(
+            "host-users",
+            f"spec.{kind}[{container.get('name', '')}].volumeDevices",
+            f"must be empty, {cause}. Mount the volume with a file system",
+        )
+        for kind in ("initContainers", "containers")
+        for container in _list_containers(spec, kind)
+        if container.get("volumeDevices")
+    ]
+    spec["hostUsers"] = False
+    return problems
+
+
+def _list_containers(spec: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    return [each for each in spec.get(kind) or () if isinstance(each, dict)]
 
 
 def _build_csi_rule(drivers: tuple[str, ...]) -> ObjectFields:

@@ -3,11 +3,12 @@
 import asyncio
 import json
 import stat
+from datetime import UTC, datetime, timedelta
 
 import yaml
 
 from kubeio.api.client import Client
-from tenancy import ownership, wellknown
+from tenancy import deletion, ownership, wellknown
 from tenancy.resources import (
     NAMESPACES,
     NODES,
@@ -16,7 +17,7 @@ from tenancy.resources import (
     ROLES,
     VIRTUAL_CLUSTERS,
 )
-from tests.integration.kubectl_vc.conftest import UserTerminal
+from tests.integration.kubectl_vc.conftest import VERSION, UserTerminal
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
@@ -213,6 +214,48 @@ async def test_deletion_waits_until_nothing_is_left(desk: UserTerminal):
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", FREE, namespace=desk.namespace)
     done = await running.end()
     assert (done.code, done.out) == (0, "virtualcluster.tenancy.x-k8s.io/web deleted\n")
+
+
+async def test_a_deletion_with_a_grace_period_is_scheduled_and_taken_back(desk: UserTerminal):
+    """T2-12, SEC-86."""
+    await desk.make(deletionGracePeriod="24h")
+    protection = {"metadata": {"labels": {wellknown.DELETION_PROTECTION: "enabled"}}}
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", protection, namespace=desk.namespace)
+    none = await desk.run("undelete", "web", "-n", desk.namespace)
+    assert (none.code, "is not scheduled for deletion" in none.err) == (1, True)
+    done = await desk.run("delete", "web", "-n", desk.namespace)
+    assert done.code == 0
+    assert f"Take it back with `kubectl vc undelete web -n {desk.namespace}`" in done.out
+    metadata = (await desk.fetch())["metadata"]
+    assert "deletionTimestamp" not in metadata
+    left = datetime.fromisoformat(metadata["annotations"][wellknown.DELETE_AFTER])
+    assert timedelta(hours=23) < left - datetime.now(UTC) < timedelta(hours=25)
+    assert not deletion.is_protected(metadata.get("labels") or {})
+
+    undone = await desk.run("undelete", "web", "-n", desk.namespace)
+    assert undone.out == "virtualcluster.tenancy.x-k8s.io/web undeleted\n"
+    metadata = (await desk.fetch())["metadata"]
+    assert wellknown.DELETE_AFTER not in (metadata.get("annotations") or {})
+    assert deletion.is_protected(metadata["labels"])
+
+    await desk.run("delete", "web", "-n", desk.namespace, "--now", "--no-wait")
+    moment = (await desk.fetch())["metadata"]["annotations"][wellknown.DELETE_AFTER]
+    assert datetime.fromisoformat(moment) <= datetime.now(UTC)
+
+
+async def test_deletion_clears_the_protection_that_create_sets(desk: UserTerminal):
+    """T2-12, SEC-85."""
+    words = ("create", "web", "--cluster-version", VERSION, "-n", desk.namespace, "--no-wait")
+    assert (await desk.run(*words)).code == 0
+    assert deletion.is_protected((await desk.fetch())["metadata"]["labels"])
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", HELD, namespace=desk.namespace)
+    assert (await desk.run("delete", "web", "-n", desk.namespace, "--no-wait")).code == 0
+    metadata = (await desk.fetch())["metadata"]
+    assert "deletionTimestamp" in metadata
+    assert not deletion.is_protected(metadata.get("labels") or {})
+    done = await desk.run("undelete", "web", "-n", desk.namespace)
+    assert (done.code, "is being deleted already" in done.err) == (1, True)
+    await desk.client.patch(VIRTUAL_CLUSTERS, "web", FREE, namespace=desk.namespace)
 
 
 async def test_deletion_that_takes_too_long_says_what_is_left(desk: UserTerminal):

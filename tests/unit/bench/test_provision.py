@@ -23,7 +23,7 @@ class ProvisionedCluster:
             case ("vc", "create", name, *_):
                 self._meet.wait()
                 self.made.append(name)
-            case ("vc", "delete", name):
+            case ("vc", "delete", name, "--yes"):
                 self.deleted.append(name)
         return ""
 

@@ -30,7 +30,8 @@ def test_help_speaks_of_kubectl_vc_and_names_every_verb():
     done = invoke("--help")
     assert done.exit_code == 0
     assert "Usage: kubectl vc [OPTIONS] COMMAND" in done.output
-    for verb in ("create", "list", "get", "kubeconfig", "delete", "confirm-deletes", "version"):
+    named = ("create", "list", "get", "kubeconfig", "delete", "undelete", "confirm-deletes")
+    for verb in (*named, "version"):
         assert f"  {verb} " in done.output
     assert "..." not in done.output.partition("Commands:")[2]
 
@@ -157,6 +158,7 @@ def test_a_wrong_call_ends_with_2_and_says_why(words, told, monkeypatch, tmp_pat
         ("get", "", "-A"),
         ("kubeconfig", ""),
         ("delete", "", "--ignore-not-found"),
+        ("undelete", ""),
         ("confirm-deletes", ""),
         ("target", "join", "", "--target-context", "x"),
         ("target", "doctor", ""),

@@ -142,3 +142,20 @@ def test_no_text_of_a_server_moves_the_terminal(monkeypatch, moves):
     assert "\x1b]0" not in out.getvalue()
     assert "\x9b" not in out.getvalue()
     assert f"{SHOWN} (20s)" in out.getvalue()
+
+
+class TypedText(io.StringIO):
+    """What a user types at a terminal."""
+
+    def isatty(self) -> bool:
+        return True
+
+
+def test_a_question_is_asked_of_a_user_at_a_terminal_alone():
+    """T2-12: a script is not held up, and its output has no question."""
+    out, err = io.StringIO(), io.StringIO()
+    assert Terminal(out, err, answers=TypedText("web\n")).ask("Name? ") == "web"
+    assert (out.getvalue(), err.getvalue()) == ("", "Name? ")
+    for answers in (None, io.StringIO("web\n")):
+        assert Terminal(out, err, answers=answers).ask("Name? ") is None
+    assert err.getvalue() == "Name? "

@@ -216,3 +216,25 @@ def test_a_namespace_in_the_file_is_a_name_and_no_path(namespace):
 def test_a_version_by_flag_is_a_name_and_no_path():
     with pytest.raises(CliError, match=r"--cluster-version '\.\./x' is not a valid object name"):
         create_manifests.build_virtual_cluster("web", "../x")
+
+
+@pytest.mark.parametrize(
+    ("labels", "protection"),
+    [
+        (None, "enabled"),
+        ({"team": "a"}, "enabled"),
+        ({"tenancy.x-k8s.io/deletion-protection": "disabled"}, "disabled"),
+    ],
+)
+def test_a_tenant_is_protected_unless_its_manifest_says_otherwise(labels, protection):
+    """T2-12, SEC-85."""
+    metadata = {"name": "web", **({"labels": labels} if labels else {})}
+    made = create_manifests.with_namespace({"metadata": metadata}, "shop", is_explicit=False)
+    found = made["metadata"]["labels"]
+    assert found == {**(labels or {}), "tenancy.x-k8s.io/deletion-protection": protection}
+
+
+def test_labels_that_are_no_map_are_left_to_the_api_server():
+    body = {"metadata": {"name": "web", "labels": "a"}}
+    made = create_manifests.with_namespace(body, "shop", is_explicit=False)
+    assert made["metadata"]["labels"] == "a"

@@ -9,6 +9,7 @@ import orjson
 from kubeio.cache.store import Entry, Store, parse_entry
 from syncer.placement.capacity import ClusterCapacity
 from tenancy import wellknown
+from tenancy.policies import NodesSpec, PoolToleration
 
 
 def node(name: str = "n", *, ready: bool = True, **spec: Any) -> Entry:
@@ -56,6 +57,20 @@ def test_nodes_that_take_pods_count_with_the_labels_that_are_shown():
     nodes.discard(nodes.get("", "n"), live=True)  # type: ignore[arg-type]
     assert [each.name for each in inventory.list_nodes("Standard")] == ["more"]
     assert inventory.node_totals.allocatable["cpu"] == "4"
+
+
+def test_a_node_pool_leaves_its_nodes_without_the_taints_that_pods_tolerate():
+    """SEC-81: or no pod of the tenant would find a node, in a tenant with targets."""
+    taint = {"key": "pool", "value": "a", "effect": "NoSchedule"}
+    inventory, _, _ = made(node(taints=[taint]), node("other"))
+    fast = NodesSpec(selector={"hidden.example/rack": "7", "disk": "fast"})
+    tolerated = (PoolToleration(key="pool", operator="Exists"),)
+    rooms = inventory.list_nodes("Standard", pool=fast)
+    assert [len(room.taints) for room in rooms] == [1, 0]
+    pool = NodesSpec(selector=fast.selector, tolerations=tolerated)
+    assert [len(room.taints) for room in inventory.list_nodes("Standard", pool=pool)] == [0, 0]
+    elsewhere = NodesSpec(selector={"hidden.example/rack": "8"})
+    assert not inventory.list_nodes("Standard", pool=elsewhere)
 
 
 def test_our_pods_take_what_they_ask_until_they_end():

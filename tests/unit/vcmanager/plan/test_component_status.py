@@ -20,6 +20,7 @@ def test_nothing_is_there_yet():
         (workload(ready=1), True),
         (workload(replicas=3, ready=3), True),
         (workload(replicas=3, ready=2), False),
+        (workload(replicas=0), False),  # stopped for a scheduled deletion
         (workload(ready=0), False),
         (workload(ready=1, observedGeneration=0), False),
         (workload(ready=1, updatedReplicas=0), False),
