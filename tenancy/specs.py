@@ -60,6 +60,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     opaque_meta_prefixes: tuple[str, ...] = ()
     targets: tuple[TargetGrant, ...] = ()
     """Super clusters that the tenant's pods may run in. Empty: only the home cluster."""
+    suspend: bool = False
+    """True: the syncer does not sync the tenant. Its control plane and its pods keep running."""
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

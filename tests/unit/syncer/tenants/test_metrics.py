@@ -104,14 +104,23 @@ def test_tenants_are_counted_by_what_is_true_of_them():
         "d": CountedConnection(held=True),
         "e": CountedConnection(ready=False),
     }
-    counts = TenantCounts(links, lambda: 7)
+    counts = TenantCounts(links, lambda: 7, count_suspended=lambda: 2, count_too_large=lambda: 3)
     found = {
         condition: REGISTRY.get_sample_value("vc_tenants", {"condition": condition})
-        for condition in ("declared", "connected", "unreachable", "refusing", "deletes_held")
+        for condition in (
+            "declared",
+            "connected",
+            "unreachable",
+            "refusing",
+            "deletes_held",
+            "suspended",
+            "too_large",
+        )
     }
     assert counts
     assert found == {
         "declared": 7, "connected": 4, "unreachable": 1, "refusing": 1, "deletes_held": 1,
+        "suspended": 2, "too_large": 3,
     }  # fmt: skip
 
 
