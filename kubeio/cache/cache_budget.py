@@ -155,6 +155,8 @@ class CacheAccount:
         A list that is not complete replaces the cache later, so the larger of both counts.
         """
         budget, store, limit = self._budget, self.store, self._limit
+        if budget.overflow is not None:  # another cache, or the process, is at its limit
+            raise BudgetExceededError(f"{self.kind}: {budget.overflow.reason}")
         size, objects = store.size, len(store)
         if listed is not None:
             if listed.received > limit.listed_bytes:

@@ -23,8 +23,11 @@ The copies in the super cluster are cached as well, so a tenant may use twice it
 MAX_TENANT_OBJECTS = 200_000
 MAX_OBJECT_BYTES = 3 * MIB
 """Bytes of one object that is kept: the largest request that API servers accept."""
-MAX_TENANT_RESPONSE_BYTES = 16 * MIB
-"""Bytes of one answer of a tenant's API server. A larger page is read in smaller pages."""
+MAX_TENANT_RESPONSE_BYTES = 8 * MIB
+"""Bytes of one answer of a tenant's API server. A larger page is read in smaller pages.
+
+Ten answers of a tenant may be in work: eight of its keys, and two pages.
+"""
 MAX_TENANT_LINE_BYTES = 4 * MIB
 """Bytes of one watch event of a tenant. All its watches together may have 100 MiB in work."""
 AWAY_BASE_SECONDS = 240.0

@@ -31,6 +31,7 @@ def record(text: str) -> logging.LogRecord:
 
 
 def test_a_blocked_output_delays_no_caller_and_costs_the_newest_lines():
+    """REL-83."""
     stream = BlockedStream()
     handler = QueueingHandler(stream, max_lines=5)
     began = time.monotonic()

@@ -86,6 +86,7 @@ async def run(server: Server, options: ClientOptions | None = None):
 
 
 async def test_pages_without_an_end_are_cut_off_at_the_budget():
+    """REL-77."""
     pages = (([item(f"c{number}", 5_000, namespace="big")], "more") for number in itertools.count())
     server = Server(pages)
     budget, store, _ = await run(server)
@@ -115,6 +116,7 @@ async def test_a_streamed_list_without_an_end_is_cut_off():
 
 
 async def test_growth_by_watch_events_alone_is_cut_off():
+    """REL-77."""
     events = (("ADDED", item(f"c{number}", 1_000, 10 + number)) for number in itertools.count())
     server = Server([([item("first")], "")], events)
     budget, store, _ = await run(server)
@@ -266,7 +268,6 @@ async def test_a_limit_from_outside_names_the_largest_kind_and_only_the_first_is
     budget.exceed("another reason")
     assert budget.overflow is not None
     assert budget.overflow.describe() == (
-        "Secret in namespace n: the process has no memory."
-        f" This kind uses {account.size} bytes"
+        f"Secret in namespace n: the process has no memory. This kind uses {account.size} bytes"
     )
     assert issubclass(BudgetExceededError, errors.KubeError)

@@ -29,6 +29,7 @@ class Connection(SimpleNamespace):
 
 
 async def test_the_largest_goes_first_and_then_the_next_when_the_memory_stays():
+    """REL-77."""
     large, small = Connection(50 * MIB), Connection(20 * MIB)
     resident = 70 * MIB
     found: dict[str, Any] = {"small": small, "large": large}
