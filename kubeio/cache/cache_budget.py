@@ -20,6 +20,8 @@ from kubeio import errors
 from kubeio.cache.store import Entry, Store, measure_entry
 
 MIB = 1024 * 1024
+_MAX_NAME = 253
+"""Longest name of an object in characters."""
 CONCURRENT_PAGES = 2
 """Number of pages of paged lists that are in memory at the same time, per server."""
 
@@ -66,7 +68,7 @@ class CacheOverflow(msgspec.Struct, frozen=True, kw_only=True):
 
     def describe(self) -> str:
         """Return the overflow as a sentence."""
-        where = f" in namespace {self.namespace}" if self.namespace else ""
+        where = f" in namespace {_clean_name(self.namespace)}" if self.namespace else ""
         return f"{self.kind}{where}: {self.reason}. This kind uses {self.size} bytes"
 
 
@@ -144,8 +146,8 @@ class CacheAccount:
         """Raise BudgetExceededError if one object is too large."""
         if len(entry.body) > self._max_object_bytes:
             reason = (
-                f"the object {entry.name} has {len(entry.body)} bytes, more than the limit of"
-                f" {self._max_object_bytes}"
+                f"the object {_clean_name(entry.name)} has {len(entry.body)} bytes, more than"
+                f" the limit of {self._max_object_bytes}"
             )
             raise self._exceed((entry,), reason)
 
@@ -231,6 +233,11 @@ class ListedObjects:
         """Forget all objects."""
         self.found.clear()
         self.size = 0
+
+
+def _clean_name(name: str) -> str:
+    """Return a name as an API server would allow it, because a hostile one writes any text."""
+    return "".join(each if each.isprintable() else "?" for each in name[:_MAX_NAME])
 
 
 def _find_largest_namespace(entries: Iterable[Entry]) -> str:

@@ -266,19 +266,21 @@ class TenantManager:
         self.connections[uid] = link
         self._registry.add(session)
         try:
-            return await loop.run_connection(
+            problem = await loop.run_connection(
                 link.run(),
                 until=self._wait_until_ended(uid, plan.compute_digest(), loop, link),
                 beside=self._run_target_sessions(uid, link, plan) if plan.is_split else None,
                 drain=link.drain,
             )
+            if link.cache_budget.overflow is not None:
+                link.cache_budget.release()  # after the drain, so no key reads the caches
+            return problem
         finally:
             self.connections.pop(uid, None)
             self._registry.remove(session)
             self._queue.drop_group(session.group)
             link.assignments.release_all()
             self._away.record_end(uid, link.cache_budget)
-            link.cache_budget.release()
             _log.info("tenant.disconnected", tenant=plan.cluster.tenant.root)
 
     async def _run_target_sessions(

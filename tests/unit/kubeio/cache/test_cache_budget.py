@@ -16,6 +16,7 @@ from kubeio.cache.cache_budget import (
     CacheBudget,
     CacheLimit,
     CacheLimits,
+    CacheOverflow,
     ListedObjects,
 )
 from kubeio.cache.crd_reflector import CrdReflector
@@ -197,6 +198,12 @@ async def test_a_kind_that_comes_with_a_crd_is_charged_too():
             await asyncio.wait_for(reflector.run(), 20)
     assert raised.group_contains(BudgetExceededError)
     assert budget.overflow is not None
+
+
+def test_a_message_has_no_control_characters_of_a_hostile_server():
+    overflow = CacheOverflow(kind="Pod", namespace="a\x1b[2J" + "b" * 999, size=1, reason="r")
+    assert overflow.describe().startswith("Pod in namespace a?[2Jbbb")
+    assert len(overflow.describe()) < 300
 
 
 # Accounts.
