@@ -139,7 +139,7 @@ async def wait_reason(world: SyncerWorld, reason: str, seconds: float) -> Object
     """Return the condition Synced once it has a reason, or None after `seconds`."""
     ends = time.monotonic() + seconds
     while time.monotonic() < ends:
-        found = await world.condition(wellknown.SYNCED)
+        found: Object | None = await world.condition(wellknown.SYNCED)
         if found is not None and found["reason"] == reason:
             return found
         await asyncio.sleep(0.2)

@@ -266,7 +266,7 @@ class TenantManager:
         self.connections[uid] = link
         self._registry.add(session)
         try:
-            problem = await loop.run_connection(
+            failure = await loop.run_connection(
                 link.run(),
                 until=self._wait_until_ended(uid, plan.compute_digest(), loop, link),
                 beside=self._run_target_sessions(uid, link, plan) if plan.is_split else None,
@@ -274,7 +274,7 @@ class TenantManager:
             )
             if link.cache_budget.overflow is not None:
                 link.cache_budget.release()  # after the drain, so no key reads the caches
-            return problem
+            return failure
         finally:
             self.connections.pop(uid, None)
             self._registry.remove(session)
