@@ -215,6 +215,7 @@ async def _measure(
     await neighbour.measure(10)
     result: dict[str, Any] = {"idle": quantiles(await neighbour.measure(options.pods))}
     result["memory_idle"] = read_memory(process.pid)
+    _show_progress(result)
     if not options.no_control:
         await suspend(control, True)
         await wait_reason(control, "Suspended", 30)
@@ -222,9 +223,12 @@ async def _measure(
         await empty(control)
         await asyncio.sleep(_CALM_SECONDS)
         result["memory_before"] = read_memory(process.pid)
+        _show_progress(result)
     result["large"], result["policies_refused"] = await measure_during(neighbour, large, options)
     told = await wait_reason(large, "TooLarge", 60)
     result["told"] = told["message"] if told is not None else None
+    result["memory_told"] = read_memory(process.pid)
+    _show_progress(result)
     again = time.monotonic() + options.pause_seconds * 2
     found: list[float] = []
     while time.monotonic() < again:  # the next attempt reads all of it again
@@ -241,6 +245,11 @@ async def _measure(
         before = result["suspended"]["p99_ms"]
         result["ratio_to_suspended"] = round(result["large"]["p99_ms"] / before, 2)
     return result
+
+
+def _show_progress(result: dict[str, Any]) -> None:
+    """Print the results so far, because a run takes minutes."""
+    sys.stderr.write(f"{json.dumps(result)}\n")
 
 
 def main() -> int:
