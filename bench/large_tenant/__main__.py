@@ -131,6 +131,8 @@ async def empty(world: SyncerWorld) -> None:
             await world.above.raw("DELETE", path, deadline=600)
         except errors.ServerTimeout:
             continue  # the API server stops after a minute, and has deleted a part
+        except errors.ResponseTooLarge:
+            return  # the answer has the deleted objects, so all are deleted
         return
 
 
