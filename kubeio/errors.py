@@ -60,6 +60,10 @@ class Timeout(Unavailable):
     """No answer arrived within the deadline. The effect of the request is unknown."""
 
 
+class ResponseTooLarge(Unavailable):
+    """The server's answer, or one line of a watch, has more bytes than the client accepts."""
+
+
 class ApiError(KubeError):
     """The server answered and refused."""
 

@@ -10,17 +10,19 @@ from collections.abc import Sequence
 import uvloop
 
 from kubeio import errors
+from kubeio.cache.cache_budget import MIB
 from kubeio.config import loading
 from syncer import app
 from syncer.handlers import resync
 from syncer.model import tenant_view
+from syncer.safety import cache_limits, memory_guard
 from telemetry import logs
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until SIGTERM or SIGINT. Returns 0 after an orderly end."""
     options = _parse_options(arguments)
-    logs.configure_logging(options.log_level)
+    logs.configure_logging(options.log_level, is_queued=True)
     try:
         return uvloop.run(_run(options))
     except errors.CredentialsError as problem:
@@ -29,6 +31,8 @@ def main(arguments: Sequence[str] | None = None) -> int:
 
 
 async def _run(options: argparse.Namespace) -> int:
+    memory_limit = options.memory_limit_mib * MIB or memory_guard.read_cgroup_limit()
+    tenant_bytes = options.tenant_cache_mib * MIB or cache_limits.choose_tenant_bytes(memory_limit)
     endpoint = await loading.load_super_endpoint(options.kubeconfig, options.context)
     return await app.run_with_leader_election(
         app.SyncerOptions(
@@ -39,6 +43,12 @@ async def _run(options: argparse.Namespace) -> int:
             version=_read_version(),
             resync_seconds=options.resync_seconds,
             cluster_domain=options.cluster_domain,
+            memory_limit=memory_limit,
+            limits=cache_limits.TenantLimits(
+                cache=cache_limits.build_cache_limits(tenant_bytes),
+                away_base_seconds=options.tenant_pause_seconds,
+                away_max_seconds=max(cache_limits.AWAY_MAX_SECONDS, options.tenant_pause_seconds),
+            ),
         ),
         endpoint,
     )
@@ -69,6 +79,25 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         type=float,
         default=float(env("PATROL_SECONDS", str(resync.RESYNC_SECONDS))),
         help="Seconds between two resyncs, which find changes that events missed",
+    )
+    parser.add_argument(
+        "--memory-limit-mib",
+        type=int,
+        default=int(env("MEMORY_LIMIT_MIB", "0")),
+        help="Memory limit of the process in MiB. 0: the limit of its cgroup",
+    )
+    parser.add_argument(
+        "--tenant-cache-mib",
+        type=int,
+        default=int(env("TENANT_CACHE_MIB", "0")),
+        help="Limit in MiB of the caches of one tenant. 0: a quarter of the memory limit, and 256"
+        " at most",
+    )
+    parser.add_argument(
+        "--tenant-pause-seconds",
+        type=float,
+        default=float(env("TENANT_PAUSE_SECONDS", str(cache_limits.AWAY_BASE_SECONDS))),
+        help="First pause in seconds of a tenant that is over that limit",
     )
     parser.add_argument(
         "--port",

@@ -9,7 +9,7 @@ import asyncio
 import contextlib
 import signal
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 
 import structlog
 
@@ -24,10 +24,12 @@ from syncer.clusters.home_cluster import HomeCluster
 from syncer.handlers.dispatcher import Dispatcher, build_log_fields
 from syncer.handlers.home_events import HomeEvents
 from syncer.handlers.resync import RESYNC_SECONDS, Resync
+from syncer.lifecycle.memory_pressure import MemoryPressure
 from syncer.lifecycle.tenant_manager import TenantManager
 from syncer.model.keys import HOME, Key, build_group
 from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from syncer.rules.registry import KINDS_BY_NAME
+from syncer.safety.cache_limits import TenantLimits
 from telemetry import gc_tuning
 from telemetry.probes import HealthProbes
 from tenancy import wellknown
@@ -57,6 +59,10 @@ class SyncerOptions:
     resync_seconds: float = RESYNC_SECONDS
     cluster_domain: str = DEFAULT_CLUSTER_DOMAIN
     """DNS domain of the super cluster."""
+    memory_limit: int | None = None
+    """Memory limit of the process in bytes. None: no limit."""
+    limits: TenantLimits = field(default_factory=TenantLimits)
+    """Limits of every tenant."""
 
 
 class Syncer:
@@ -89,7 +95,8 @@ class Syncer:
             loop_budget=turns,
             kinds=KINDS_BY_NAME,
         )
-        self.tenants = TenantManager(self.home, self.queue)
+        self.tenants = TenantManager(self.home, self.queue, options.limits)
+        self.memory_pressure = MemoryPressure(self.tenants.connections, limit=options.memory_limit)
         self.targets = self.tenants.targets
 
     async def run(self, stop: asyncio.Event) -> None:
@@ -118,10 +125,11 @@ class Syncer:
                 keeping = group.create_task(self.tenants.run(), name="tenants")
                 rounds = group.create_task(patrol.run(), name="patrol")
                 following = group.create_task(self.targets.run(), name="targets")
+                measuring = group.create_task(self.memory_pressure.run(), name="memory")
                 await stopped
                 self.queue.close()
                 await asyncio.wait((working,), timeout=DRAIN_SECONDS)
-                for task in (working, keeping, rounds, following):
+                for task in (working, keeping, rounds, following, measuring):
                     task.cancel()
             watching.cancel()
         _log.info("syncer.stopped")

@@ -18,6 +18,8 @@ import orjson
 import structlog
 from structlog.typing import EventDict, Processor, WrappedLogger
 
+from telemetry.log_queue import QueueingHandler
+
 _SECRET_WORDS = ("token", "password", "authorization", "secret_data", "private_key", "client_key")
 _NOISY_LOGGERS = ("asyncio", "aiohttp", "kubernetes", "urllib3")
 """Libraries with INFO lines of no use here."""
@@ -32,11 +34,17 @@ It is called only when a line is written.
 
 
 def configure_logging(
-    level: str = "INFO", *, console: bool | None = None, stream: TextIO | None = None
+    level: str = "INFO",
+    *,
+    console: bool | None = None,
+    stream: TextIO | None = None,
+    is_queued: bool = False,
 ) -> None:
     """Set up logging for the whole process.
 
-    `console` None means columns if the stream is a terminal.
+    `console` None means columns if the stream is a terminal. With `is_queued` a thread writes the
+    lines, so that a blocked stream delays no caller. Lines that do not fit into its queue are
+    dropped and counted.
     """
     out = stream or sys.stderr
     if console is None:
@@ -65,7 +73,7 @@ def configure_logging(
             *_build_renderer(console),
         ],
     )
-    handler = logging.StreamHandler(out)
+    handler = QueueingHandler(out) if is_queued else logging.StreamHandler(out)
     handler.setFormatter(formatter)
     root = logging.getLogger()
     root.handlers[:] = [handler]

@@ -7,10 +7,16 @@ from input grows without end.
 """
 
 import weakref
-from collections.abc import Callable, Mapping
+from collections.abc import Callable, Iterable, Mapping
 
-from prometheus_client import Counter, Gauge, Histogram, disable_created_metrics
+from prometheus_client import REGISTRY, Counter, Gauge, Histogram, Metric, disable_created_metrics
+from prometheus_client.core import GaugeMetricFamily
+from prometheus_client.registry import Collector
 
+MAX_TENANT_LABELS = 20
+"""Number of the largest tenants with a label of their own. Their number is bounded, so the metric
+is as well.
+"""
 _FAST_BUCKETS = (0.001, 0.005, 0.01, 0.025, 0.05, 0.1, 0.25, 0.5, 1, 2.5, 5, 10, 30, 60)
 _LAG_BUCKETS = (0.005, 0.01, 0.02, 0.05, 0.1, 0.2, 0.5, 1, 2, 5, 10, 30, 60, 300)
 
@@ -38,6 +44,9 @@ CACHED_OBJECTS = Gauge(
     ["side", "resource"],
 )
 
+LOG_LINES_DROPPED = Counter(
+    "vc_log_lines_dropped", "Log lines that were dropped because the output did not accept them."
+)
 _QUEUE_DEPTH = Gauge("workqueue_depth", "Number of keys that wait in the queue.", ["name"])
 _QUEUE_ADDS = Counter("workqueue_adds", "Number of keys added to the queue.", ["name"])
 _QUEUE_RETRIES = Counter(
@@ -108,7 +117,8 @@ _TARGETS = Gauge(
 )
 _TENANTS = Gauge(
     "vc_tenants",
-    "Tenants with a true condition: declared, connected, unreachable, refusing, deletes_held.",
+    "Tenants with a true condition: declared, connected, unreachable, refusing, deletes_held,"
+    " suspended, too_large.",
     ["condition"],
 )
 _CERTIFICATE_EXPIRY = Gauge(
@@ -210,6 +220,48 @@ def register_tenant_counts(counts: Mapping[str, Callable[[], float]]) -> None:
     """Read these bound methods, by condition, at each scrape, as long as their owner lives."""
     for condition, method in counts.items():
         _TENANTS.labels(condition).set_function(_call_while_alive(method))
+
+
+class _TenantBytesCollector(Collector):
+    """Bytes of the caches of the largest tenants, read at each scrape."""
+
+    def __init__(self) -> None:
+        self._read: Callable[[], Mapping[str, float]] | None = None
+
+    def read_from(self, method: Callable[[], Mapping[str, float]]) -> None:
+        """Read a bound method, as long as its owner lives."""
+        weak = weakref.WeakMethod(method)
+
+        def read() -> Mapping[str, float]:
+            found = weak()
+            return found() if found is not None else {}
+
+        self._read = read
+
+    def collect(self) -> Iterable[Metric]:
+        """Return the metric. All tenants beyond the largest share one label."""
+        family = GaugeMetricFamily(
+            "vc_tenant_cache_bytes",
+            "Bytes that the caches of a tenant use in the syncer, for the largest tenants.",
+            labels=["tenant"],
+        )
+        sizes = self._read() if self._read is not None else {}
+        ordered = sorted(sizes.items(), key=lambda each: (-each[1], each[0]))
+        for tenant, size in ordered[:MAX_TENANT_LABELS]:
+            family.add_metric([tenant], size)
+        rest = ordered[MAX_TENANT_LABELS:]
+        if rest:
+            family.add_metric(["other"], sum(size for _, size in rest))
+        return (family,)
+
+
+_TENANT_BYTES = _TenantBytesCollector()
+REGISTRY.register(_TENANT_BYTES)
+
+
+def register_tenant_bytes(method: Callable[[], Mapping[str, float]]) -> None:
+    """Read the bytes by tenant from a bound method at each scrape, as long as its owner lives."""
+    _TENANT_BYTES.read_from(method)
 
 
 def register_target_counts(counts: Mapping[str, Callable[[], float]]) -> None:

@@ -76,6 +76,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     kubeconfig_readers: tuple[KubeconfigReader, ...] = ()
     deletion_grace_period: str = "0s"
     """Duration for which a deleted tenant is kept and can be undeleted, for example 24h."""
+    suspend: bool = False
+    """True: the syncer does not sync the tenant. Its control plane and its pods keep running."""
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -20,7 +20,7 @@ from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until a stop is requested. Return 0 after an orderly end."""
     options = _parse_options(arguments)
-    logs.configure_logging(options.log_level)
+    logs.configure_logging(options.log_level, is_queued=True)
     try:
         return uvloop.run(_run(options))
     except errors.CredentialsError as problem:

@@ -16,7 +16,7 @@ from vnagent.app import AgentProcess
 def main() -> int:
     """Run the agent until SIGTERM or SIGINT."""
     given = settings.parse_settings(sys.argv[1:], os.environ, _read_version())
-    logs.configure_logging(given.log_level)
+    logs.configure_logging(given.log_level, is_queued=True)
     prometheus_client.disable_created_metrics()  # type: ignore[no-untyped-call]  # noise
     # A stream needs two sockets. The usual soft limit of 1024 would allow only some hundred
     # streams.

@@ -12,6 +12,7 @@ from collections.abc import Callable
 
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
+from kubeio.cache.cache_budget import CacheBudget
 from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from kubeio.loop_budget import LoopBudget
@@ -40,13 +41,15 @@ class CrdReflector:
         store: Store,
         *,
         side: str = "",
+        cache_budget: CacheBudget | None = None,
         loop_budget: LoopBudget | None = None,
         is_budget_spent: Callable[[], bool] | None = None,
         on_served: Callable[[], None] = _ignore,
     ) -> None:
         """Set up the reflector.
 
-        `on_served` is called each time the collection has become complete.
+        `on_served` is called each time the collection has become complete. `cache_budget` is that
+        of the server.
         """
         self.resource = resource
         self.store = store
@@ -57,12 +60,18 @@ class CrdReflector:
         self._on_served = on_served
         definitions = Store()
         self._definitions = definitions
+        self._account = cache_budget.open_account(resource.kind, store) if cache_budget else None
         self._definition = Reflector(
             client,
             CUSTOM_RESOURCE_DEFINITIONS,
             definitions,
             ReflectorOptions(
-                field_selector=f"metadata.name={crd_name(resource)}", metadata_only=True, side=side
+                field_selector=f"metadata.name={crd_name(resource)}",
+                metadata_only=True,
+                side=side,
+                account=cache_budget.open_account(CUSTOM_RESOURCE_DEFINITIONS.kind, definitions)
+                if cache_budget
+                else None,
             ),
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,
@@ -131,7 +140,7 @@ class CrdReflector:
             self._client,
             self.resource,
             self.store,
-            ReflectorOptions(side=self._side),
+            ReflectorOptions(side=self._side, account=self._account),
             loop_budget=self._loop_budget,
             is_budget_spent=self._is_budget_spent,
             backoff=Backoff(base=0.5, ceiling=_MAX_BACKOFF_SECONDS),

@@ -11,6 +11,7 @@ with etcd restored to an older state would leave a resumed watch silent for hour
 """
 
 import asyncio
+import contextlib
 import logging
 import random
 from collections.abc import Awaitable, Callable
@@ -22,6 +23,7 @@ import structlog
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
+from kubeio.cache.cache_budget import BudgetExceededError, CacheAccount, ListedObjects
 from kubeio.cache.store import Entry, Store, StoreKey, StorePart, parse_entry
 from kubeio.http import watch_decoder
 from kubeio.http.rest import WATCH_IDLE_SECONDS
@@ -33,6 +35,8 @@ from tenancy.resources import Resource
 PAGE_SIZE = 500
 _PAGE_SIZE_LARGE = 25
 """Page size if only a part of each object is kept, because a whole page is in memory."""
+_PAGE_SIZE_DIVISOR = 5
+"""Divisor of the page size after a page that was larger than an answer may be."""
 _MAX_EMPTY_PAGES = 100
 """Pages in a row without a new object, after which a list is considered endless."""
 _WATCH_SECONDS_RANGE = (300, 600)  # the server ends a watch after a random time in between
@@ -94,6 +98,10 @@ class ReflectorOptions:
     """Seconds of silence after which a watch with bookmarks is broken."""
     max_list_bytes: int | None = None
     """Limit of the bytes of a list that are kept. A longer list fails. None: no limit."""
+    account: CacheAccount | None = None
+    """Account of the store in the budget of its server. Over it `run` raises BudgetExceededError.
+    None: no budget.
+    """
 
 
 DEFAULT_REFLECTOR_OPTIONS = ReflectorOptions()
@@ -139,6 +147,8 @@ class Reflector:
         self._client = client
         self._options = options
         self._reduce = options.reduce
+        self._account = options.account
+        self._page_size = PAGE_SIZE if options.reduce is None else _PAGE_SIZE_LARGE
         self._loop_budget = loop_budget or LoopBudget()
         self._is_budget_spent = is_budget_spent or self._loop_budget.is_spent
         self._idle_timeout, self._seconds = (
@@ -201,7 +211,10 @@ class Reflector:
             self._limit.reschedule(asyncio.get_running_loop().time())
 
     async def run(self) -> None:
-        """Keep the store equal to the collection until cancelled."""
+        """Keep the store equal to the collection until cancelled.
+
+        Raises BudgetExceededError if the server's budget is exceeded.
+        """
         try:
             while True:
                 await self._run_once()
@@ -223,6 +236,10 @@ class Reflector:
             self._must_check_history = True
             self._report_forbidden(problem)
             await self._pause(str(problem), logging.INFO if self._on_forbidden else logging.WARNING)
+        except errors.ResponseTooLarge as problem:
+            if self._account is not None:
+                raise self._account.exceed_response(problem) from None
+            await self._pause(str(problem), logging.WARNING)
         except (errors.ApiError, errors.Unavailable, errors.CredentialsError) as problem:
             self._must_check_history = True
             self._is_last_forbidden = False
@@ -305,8 +322,7 @@ class Reflector:
         loop = asyncio.get_running_loop()
         seconds = random.randint(*self._seconds)  # noqa: S311 - spreads reconnects, no secret
         started = loop.time()
-        found: dict[StoreKey, Entry] | None = {} if initial else None
-        size = 0
+        listed: ListedObjects | None = ListedObjects() if initial else None
         await self._loop_budget.wait_for_budget()  # a start opens hundreds, each with a handshake
         async with self._client.watch(
             self.resource,
@@ -321,19 +337,18 @@ class Reflector:
         ) as events:
             self.problem = ""  # the server watches, however late its next event is
             async for event in events:
-                if found is None:
+                if listed is None:
                     self._apply_event(event)
                 elif event.type != "BOOKMARK":
-                    size += self._collect_initial(found, event)
-                    self._check_list_size(size)
+                    self._collect_initial(listed, event)
                 else:
                     mark = _BOOKMARK_DECODER.decode(event.raw).metadata
                     if watch_decoder.INITIAL_EVENTS_END in (mark.annotations or {}):
-                        await self._replace_store(found, mark.resource_version)
-                        found = None
+                        await self._replace_store(listed, mark.resource_version)
+                        listed = None
                 if self._is_budget_spent():
                     await asyncio.sleep(0)
-        if found is not None:
+        if listed is not None:
             raise errors.Unavailable("the server ended a streamed list before its end")
         if loop.time() - started < seconds - 1:
             # An early end: the server stops, and may return with a restored etcd.
@@ -341,30 +356,37 @@ class Reflector:
             await self._pause("the server ended the watch early", logging.DEBUG)
 
     async def _list_pages(self) -> None:
-        found: dict[StoreKey, Entry] = {}
-        token, barren, size = "", 0, 0
+        listed = ListedObjects()
+        token, barren = "", 0
         while True:
-            known = len(found)
-            page = await self._fetch_page(
-                token, limit=PAGE_SIZE if self._reduce is None else _PAGE_SIZE_LARGE
-            )
-            for item in page.items or ():
-                entry = self._build_entry(item)
-                found[entry.key] = entry
-                size += len(entry.body)
-                self._check_list_size(size)
-                if self._is_budget_spent():
-                    await asyncio.sleep(0)
-            token = page.metadata.token
+            known = len(listed.found)
+            async with self._account.page_turns if self._account else contextlib.nullcontext():
+                page = await self._fetch_fitting_page(token)
+                for item in page.items or ():
+                    self._collect(listed, item)
+                    if self._is_budget_spent():
+                        await asyncio.sleep(0)
+                token, version = page.metadata.token, page.metadata.resource_version
+                del page
             if not token:
                 break
             # An empty page is allowed. A server that repeats its pages has no last one.
-            barren = 0 if len(found) > known else barren + 1
+            barren = 0 if len(listed.found) > known else barren + 1
             if barren == _MAX_EMPTY_PAGES:
                 raise errors.Unavailable(
                     f"the server's list does not end: {barren} pages without new objects"
                 )
-        await self._replace_store(found, page.metadata.resource_version)
+        await self._replace_store(listed, version)
+
+    async def _fetch_fitting_page(self, token: str) -> _Page:
+        """Fetch a page with fewer objects if they are too large for one answer."""
+        while True:
+            try:
+                return await self._fetch_page(token, limit=self._page_size)
+            except errors.ResponseTooLarge:
+                if self._page_size == 1:
+                    raise
+                self._page_size = max(1, self._page_size // _PAGE_SIZE_DIVISOR)
 
     async def _fetch_page(self, token: str, *, limit: int) -> _Page:
         return _PAGE_DECODER.decode(
@@ -380,14 +402,16 @@ class Reflector:
             )
         )
 
-    async def _replace_store(self, found: dict[StoreKey, Entry], resource_version: str) -> None:
+    async def _replace_store(self, listed: ListedObjects, resource_version: str) -> None:
         self._advance(resource_version, restart=True)
+        found = listed.found
         for entry in found.values():
             self.store.put(entry, live=False)
             if self._is_budget_spent():
                 await asyncio.sleep(0)
         self.store.retain(found.keys())
         self._count_objects()
+        self._charge()
         self._must_check_history = False
         self.problem = ""
         self.store.synced = True
@@ -406,14 +430,30 @@ class Reflector:
                 self.store.put(entry, live=True)
             self._events_metric.inc()
             self._count_objects()
+            self._charge()
         self._backoff.reset()
         self.problem = self._logged_problem = ""
 
     def _build_entry(self, raw: bytes | msgspec.Raw) -> Entry:
-        """Return the part of an object that is kept."""
+        """Return the part of an object that is kept. Raises BudgetExceededError."""
         resource = self.resource
         entry = parse_entry(raw, api_version=resource.api_version, kind=resource.kind)
-        return entry if self._reduce is None else self._reduce(entry)
+        if self._reduce is not None:
+            entry = self._reduce(entry)
+        if self._account is not None:
+            self._account.check_object(entry)
+        return entry
+
+    def _charge(self, listed: ListedObjects | None = None) -> None:
+        """Charge the server's budget. Raises BudgetExceededError, without the listed objects."""
+        if self._account is None:
+            return
+        try:
+            self._account.charge(listed)
+        except BudgetExceededError:
+            if listed is not None:
+                listed.clear()  # the error refers to frames that refer to the list
+            raise
 
     def _check_list_size(self, size: int) -> None:
         """Raise Unavailable if a list is larger than the limit and may not fit into memory."""
@@ -421,18 +461,21 @@ class Reflector:
         if limit is not None and size > limit:
             raise errors.Unavailable(f"the list has more than {limit} bytes")
 
-    def _collect_initial(
-        self, found: dict[StoreKey, Entry], event: watch_decoder.WatchEvent
-    ) -> int:
-        """Add an event of a streamed list to `found`. Returns the number of bytes that are kept."""
+    def _collect(self, listed: ListedObjects, raw: bytes | msgspec.Raw) -> None:
+        """Add an object to a list. Raises Unavailable or BudgetExceededError over a limit."""
+        listed.put(self._build_entry(raw), len(memoryview(raw)))
+        self._check_list_size(listed.kept)
+        self._charge(listed)
+
+    def _collect_initial(self, listed: ListedObjects, event: watch_decoder.WatchEvent) -> None:
+        """Add an event of a streamed list."""
         if not self.store.has_metadata_only:
-            return 0  # earlier objects are no news, and this store would not keep them
-        entry = self._build_entry(event.raw)
+            return  # earlier objects are no news, and this store would not keep them
         if event.type == "DELETED":
-            found.pop(entry.key, None)
+            listed.discard(self._build_entry(event.raw), len(event.raw))
+            self._charge(listed)
         else:
-            found[entry.key] = entry
-        return len(entry.body)
+            self._collect(listed, event.raw)
 
     def _advance(self, resource_version: str, *, restart: bool = False) -> None:
         if not resource_version:

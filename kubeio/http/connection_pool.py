@@ -16,7 +16,11 @@ from urllib.parse import urlsplit
 
 from kubeio import errors
 from kubeio.http import transport_protocol
-from kubeio.http.http1_connection import ConnectionBrokenError, Http1Connection
+from kubeio.http.http1_connection import (
+    AnswerTooLargeError,
+    ConnectionBrokenError,
+    Http1Connection,
+)
 from kubeio.http.keepalive import configure_keepalive
 from kubeio.http.tls_sessions import ResumingContext
 from kubeio.http.tls_stream import TlsTransport
@@ -99,6 +103,8 @@ class ConnectionPool:
             self._remember_session(connection)
         except TimeoutError as problem:
             raise transport_protocol.request_timed_out(request.where, timeout_seconds) from problem
+        except AnswerTooLargeError as problem:
+            raise errors.ResponseTooLarge(f"{request.where}: {problem}") from problem
         except ConnectionBrokenError as problem:
             raise errors.Unavailable(f"{request.where}: {problem}") from problem
         finally:

@@ -29,6 +29,10 @@ class ConnectionBrokenError(Exception):
     """The connection ended before the answer did, or the answer was invalid."""
 
 
+class AnswerTooLargeError(ConnectionBrokenError):
+    """The answer has more bytes than the limit, so its connection was closed."""
+
+
 class Http1Connection(asyncio.Protocol):
     """One connection and its current answer."""
 
@@ -293,7 +297,7 @@ class Http1Connection(asyncio.Protocol):
                 self._paused = True
                 self._transport.pause_reading()
         elif self._size > (self._max_response_bytes or transport_protocol.MAX_RESPONSE_BYTES):
-            raise ConnectionBrokenError(
+            raise AnswerTooLargeError(
                 transport_protocol.response_too_large(self._max_response_bytes)
             )
 

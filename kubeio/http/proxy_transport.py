@@ -175,7 +175,8 @@ async def _read_body(answer: aiohttp.ClientResponse, where: str, most: int | Non
         size += len(chunk)
         if size > (most or transport_protocol.MAX_RESPONSE_BYTES):
             answer.close()
-            raise errors.Unavailable(f"{where}: {transport_protocol.response_too_large(most)}")
+            problem = transport_protocol.response_too_large(most)
+            raise errors.ResponseTooLarge(f"{where}: {problem}")
         chunks.append(chunk)
     return b"".join(chunks)
 

@@ -58,6 +58,8 @@ class ClientOptions:
     """Called before each write. Raises errors.Fenced when writes are forbidden."""
     max_response_bytes: int | None = None
     """Limit of the bytes of one answer, if it is lower than the limit of every client."""
+    max_line_bytes: int | None = None
+    """Limit of the bytes of one event of a watch, if it is lower than that of every client."""
 
 
 DEFAULT_CLIENT_OPTIONS = ClientOptions()
@@ -133,7 +135,7 @@ class RestClient:
         answer = await self._open_stream(
             HttpRequest("GET", target, headers, None, where), idle_timeout
         )
-        events = _read_events(answer, where)
+        events = _read_events(answer, where, self.options.max_line_bytes)
         try:
             yield events
         finally:
@@ -241,16 +243,16 @@ async def _read_rest(answer: ResponseStream, where: str) -> bytes:
     while chunk := await answer.read():
         content += chunk
         if len(content) > watch_decoder.MAX_LINE_BYTES:
-            raise errors.Unavailable(
+            raise errors.ResponseTooLarge(
                 f"{where}: an answer of more than {watch_decoder.MAX_LINE_BYTES} bytes"
             )
     return content
 
 
 async def _read_events(
-    answer: ResponseStream, where: str
+    answer: ResponseStream, where: str, max_line_bytes: int | None
 ) -> AsyncGenerator[watch_decoder.WatchEvent, None]:
-    lines = watch_decoder.LineDecoder()
+    lines = watch_decoder.LineDecoder(max_line_bytes)
     while chunk := await answer.read():
         for line in lines.feed(chunk, where):
             yield watch_decoder.parse_event(line, where)

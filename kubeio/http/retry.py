@@ -34,8 +34,8 @@ def is_repeatable(problem: BaseException, *, idempotent: bool) -> bool:
         return problem.retry_after is not None
     if isinstance(problem, errors.ApiError):
         return idempotent and problem.status == 503 and problem.retry_after is not None
-    if isinstance(problem, errors.Timeout):
-        return False  # the deadline is used up
+    if isinstance(problem, errors.Timeout | errors.ResponseTooLarge):
+        return False  # the deadline is used up, or the next answer is as large
     return idempotent and isinstance(problem, errors.Unavailable)
 
 

@@ -47,17 +47,20 @@ _FRAME_DECODER = msgspec.json.Decoder(_Frame)
 class LineDecoder:
     """Splitter of a body into lines, for any size of chunks."""
 
-    def __init__(self) -> None:
-        """Start without pending bytes."""
+    def __init__(self, max_line_bytes: int | None = None) -> None:
+        """Start without pending bytes. `max_line_bytes` is the limit of one line."""
+        self._max_line_bytes = max_line_bytes or MAX_LINE_BYTES
         self._pending: list[bytes] = []
         self._size = 0
 
     def feed(self, chunk: bytes, where: str = "") -> list[bytes]:
-        """Return the lines that this chunk completes. Raises Unavailable for an endless line."""
+        """Return the lines that this chunk completes. Raises ResponseTooLarge for a long line."""
         head, *following = chunk.split(b"\n")
         self._size += len(head)
-        if self._size > MAX_LINE_BYTES:
-            raise errors.Unavailable(f"{where}: a line of more than {MAX_LINE_BYTES} bytes")
+        if self._size > self._max_line_bytes:
+            raise errors.ResponseTooLarge(
+                f"{where}: a line of more than {self._max_line_bytes} bytes"
+            )
         self._pending.append(head)
         if not following:
             return []

@@ -54,6 +54,24 @@ namespace, the server refuses the watch.
 """
 _AGENTS_SELECTOR = f"app.kubernetes.io/name in ({wellknown.AGENT},{wellknown.TARGET_AGENT})"
 
+BY_UID_INDEX = "uid"
+"""Index of VirtualClusters by UID."""
+BY_ROOT_INDEX = "root"
+"""Index of VirtualClusters by root namespace."""
+
+
+def index_by_uid(entry: Entry) -> Iterable[str]:
+    """Return the index values of a VirtualCluster: its UID."""
+    return (entry.uid,)
+
+
+def index_by_root_namespace(entry: Entry) -> Iterable[str]:
+    """Return the index values of a VirtualCluster: its root namespace. Decodes nothing."""
+    try:
+        return (names.build_root_namespace(entry.namespace, entry.name, entry.uid),)
+    except names.InvalidNameError:
+        return ()
+
 
 class HomeCluster(SuperCluster):
     """The home cluster."""
@@ -82,7 +100,9 @@ class HomeCluster(SuperCluster):
         self.agent_pods = Store({BY_NODE_INDEX: index_by_node, BY_TARGET_INDEX: index_by_target})
         self.agent_events = Store({BY_POD_INDEX: index_by_pod})
         self.agents = NodeAgents(self.agent_pods, self.agent_events)
-        self.virtual_clusters = Store()
+        self.virtual_clusters = Store(
+            {BY_UID_INDEX: index_by_uid, BY_ROOT_INDEX: index_by_root_namespace}
+        )
         self.credentials = Store()
         self.policies = Store()
         self.super_clusters = Store()

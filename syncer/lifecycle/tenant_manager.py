@@ -23,15 +23,18 @@ from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue
-from syncer.clusters.home_cluster import HomeCluster
+from syncer.clusters.home_cluster import BY_ROOT_INDEX, BY_UID_INDEX, HomeCluster
 from syncer.clusters.target_cluster import TargetCluster
 from syncer.handlers.split_tenant_events import SplitTenantEvents
 from syncer.handlers.target_events import TargetEvents
 from syncer.handlers.tenant_events import TenantEvents
+from syncer.lifecycle.away_tenants import AwayPause, AwayTenants
+from syncer.lifecycle.memory_pressure import trim_heap
 from syncer.lifecycle.supervisor import AT_ONCE, UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
 from syncer.model.keys import Key, parse_group
+from syncer.safety.cache_limits import TenantLimits
 from syncer.tenants import conditions, policy_binding
 from syncer.tenants.connection import MAX_CONCURRENT_FIRST_LISTS, TenantConnection
 from syncer.tenants.metrics import TenantCounts
@@ -83,7 +86,13 @@ class TenantPlan:
 class TenantManager:
     """All tenants."""
 
-    def __init__(self, home: HomeCluster, queue: FairQueue[Key]) -> None:
+    def __init__(
+        self, home: HomeCluster, queue: FairQueue[Key], limits: TenantLimits | None = None
+    ) -> None:
+        """`limits` are those of every tenant."""
+        self._limits = limits or TenantLimits()
+        self._away = AwayTenants(self._limits)
+        self._suspended: set[str] = set()
         self.targets = TargetManager(home, subscribe_events=self._subscribe_target)
         self.connections: dict[str, TenantConnection] = {}
         """Connections by UID of the VirtualCluster."""
@@ -91,7 +100,12 @@ class TenantManager:
         self._home = home
         self._queue = queue
         self._first_list_turns = asyncio.Semaphore(MAX_CONCURRENT_FIRST_LISTS)
-        self._metric_counts = TenantCounts(self.connections, self._count_declared)
+        self._metric_counts = TenantCounts(
+            self.connections,
+            self._count_declared,
+            count_suspended=lambda: len(self._suspended),
+            count_too_large=lambda: len(self._away.tenants - self.connections.keys()),
+        )
         self._target_sessions: dict[str, TargetSessions] = {}
         self._supervisor = Supervisor(
             "tenant", step=self._run_turn, max_retry_seconds=MAX_RETRY_SECONDS
@@ -136,22 +150,20 @@ class TenantManager:
 
     def _handle_credential(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         namespace = (new.namespace if new is not None else "") or (old.namespace if old else "")
-        for entry in self._home.virtual_clusters.list():
-            parsed = _parse_entry(entry)
-            if parsed is not None and parsed.tenant.root == namespace:
-                self._supervisor.wake(entry.uid)
+        for entry in self._home.virtual_clusters.index(BY_ROOT_INDEX, namespace):
+            self._supervisor.wake(entry.uid)
 
     def _handle_policy(self, *_: object) -> None:
         for entry in self._home.virtual_clusters.list():
             self._supervisor.wake(entry.uid)  # an equal plan changes nothing
 
     def _count_declared(self) -> int:
-        """Count the VirtualClusters that are not being deleted."""
-        return sum(not entry.deleting for entry in self._home.virtual_clusters.list())
+        """Count the VirtualClusters that are neither being deleted nor suspended."""
+        entries = self._home.virtual_clusters.list()
+        return sum(not entry.deleting and entry.uid not in self._suspended for entry in entries)
 
     def _get_entry(self, uid: str) -> Entry | None:
-        entries = self._home.virtual_clusters.list()
-        return next((entry for entry in entries if entry.uid == uid), None)
+        return next(iter(self._home.virtual_clusters.index(BY_UID_INDEX, uid)), None)
 
     async def _run_turn(self, uid: str, loop: SupervisedLoop) -> float | None:
         """Write the condition and run one connection, or report why there cannot be one.
@@ -164,23 +176,38 @@ class TenantManager:
             return None
         if entry.deleting and not await self._write_disengaged(entry):
             return loop.get_retry_seconds()
+        if self._update_suspended(entry):
+            is_said = await self._write_suspended(entry)
+            return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
         plan = self._build_plan(entry)
         if plan is None:
             is_said = await self._write_policy_missing(entry)
             return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
         problem = await self._run_connection(uid, plan, loop)
-        if problem:
+        pause = self._away.begin_pause(uid, asyncio.get_running_loop().time())
+        if pause is not None:
+            await self._write_too_large(uid, pause)
+        elif problem:
             _log.warning("tenant.not_connected", tenant=plan.cluster.tenant.root, problem=problem)
             await self._write_unreachable(uid, problem)
         # The condition is a change of the VirtualCluster, too. So only a different plan ends the
         # pause.
         with contextlib.suppress(TimeoutError):
-            async with asyncio.timeout(loop.get_retry_seconds()):
+            async with asyncio.timeout(pause.seconds if pause else loop.get_retry_seconds()):
                 await self._wait_until_changed(uid, plan.compute_digest(), loop)
         return AT_ONCE
 
+    def _update_suspended(self, entry: Entry) -> bool:
+        """Record and return whether a tenant is suspended."""
+        cluster = None if entry.deleting else _parse_entry(entry)
+        is_suspended = cluster is not None and cluster.spec.suspend
+        (self._suspended.add if is_suspended else self._suspended.discard)(entry.uid)
+        return is_suspended
+
     def _forget_tenant(self, uid: str) -> None:
         self._weights.pop(uid, None)
+        self._suspended.discard(uid)
+        self._away.forget(uid)
         for target in self.targets.targets.values():
             target.pod_loss_guard.forget_tenant(uid)
 
@@ -188,6 +215,8 @@ class TenantManager:
         """Return the configuration of a tenant's connection, or None while it cannot have one."""
         cluster = _parse_entry(entry)
         if cluster is None or cluster.deleting or not cluster.status.service_cidr:
+            return None
+        if cluster.spec.suspend:
             return None
         policy = policy_binding.resolve_policy(cluster.spec, self._home.policies)
         if isinstance(policy, PolicyUnavailable):
@@ -221,6 +250,7 @@ class TenantManager:
                 queue=self._queue,
                 loop_budget=self._first_list_turns,
                 is_split=plan.is_split,
+                limits=self._limits,
             )
             session = Session(
                 link,
@@ -236,17 +266,21 @@ class TenantManager:
         self.connections[uid] = link
         self._registry.add(session)
         try:
-            return await loop.run_connection(
+            failure = await loop.run_connection(
                 link.run(),
-                until=self._wait_until_changed(uid, plan.compute_digest(), loop),
+                until=self._wait_until_ended(uid, plan.compute_digest(), loop, link),
                 beside=self._run_target_sessions(uid, link, plan) if plan.is_split else None,
                 drain=link.drain,
             )
+            if link.cache_budget.overflow is not None:
+                link.cache_budget.release()  # after the drain, so no key reads the caches
+            return failure
         finally:
             self.connections.pop(uid, None)
             self._registry.remove(session)
             self._queue.drop_group(session.group)
             link.assignments.release_all()
+            self._away.record_end(uid, link.cache_budget)
             _log.info("tenant.disconnected", tenant=plan.cluster.tenant.root)
 
     async def _run_target_sessions(
@@ -271,6 +305,20 @@ class TenantManager:
         finally:
             self._target_sessions.pop(uid, None)
 
+    async def _wait_until_ended(
+        self, uid: str, digest: str, loop: SupervisedLoop, link: TenantConnection
+    ) -> None:
+        """Return when the tenant's plan differs, or the tenant is over its limits."""
+        changed = asyncio.ensure_future(self._wait_until_changed(uid, digest, loop))
+        exceeded = asyncio.ensure_future(link.cache_budget.exceeded.wait())
+        try:
+            await asyncio.wait((changed, exceeded), return_when=asyncio.FIRST_COMPLETED)
+            if changed.done():
+                changed.result()
+        finally:
+            changed.cancel()
+            exceeded.cancel()
+
     async def _wait_until_changed(self, uid: str, digest: str, loop: SupervisedLoop) -> None:
         """Return when the tenant's plan differs or no longer exists.
 
@@ -287,6 +335,21 @@ class TenantManager:
     async def _write_disengaged(self, entry: Entry) -> bool:
         message = "The VirtualCluster is being deleted, so nothing is synced."
         return await self._write_synced(entry, reason=conditions.DISENGAGED, message=message)
+
+    async def _write_suspended(self, entry: Entry) -> bool:
+        message = (
+            "spec.suspend is true, so nothing is synced. The control plane and running pods stay."
+            " Set spec.suspend to false to sync the tenant again."
+        )
+        return await self._write_synced(entry, reason=conditions.SUSPENDED, message=message)
+
+    async def _write_too_large(self, uid: str, pause: AwayPause) -> None:
+        entry = self._get_entry(uid)
+        if entry is None or entry.deleting:
+            return
+        trim_heap()
+        _log.warning("tenant.too_large", uid=uid, problem=pause.overflow.describe())
+        await self._write_synced(entry, reason=conditions.TOO_LARGE, message=pause.describe())
 
     async def _write_unreachable(self, uid: str, problem: str) -> None:
         entry = self._get_entry(uid)

@@ -17,6 +17,7 @@ from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import NotReadyYet
 from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import Fence
+from syncer.safety.cache_limits import MAX_TENANT_LINE_BYTES, MAX_TENANT_RESPONSE_BYTES
 
 REQUEST_DEADLINE_SECONDS = 5.0
 """Request timeout in seconds for such an API."""
@@ -156,6 +157,8 @@ class GuardedClient(Client):
         connections: int,
         user_agent: str,
         fence: Fence | None = None,
+        max_response_bytes: int | None = None,
+        max_line_bytes: int | None = None,
     ) -> None:
         super().__init__(
             endpoint,
@@ -164,6 +167,8 @@ class GuardedClient(Client):
                 connections=connections,
                 deadline=REQUEST_DEADLINE_SECONDS,
                 fence=fence,
+                max_response_bytes=max_response_bytes,
+                max_line_bytes=max_line_bytes,
             ),
         )
         self.breaker = CircuitBreaker(owner=owner)
@@ -177,7 +182,8 @@ class GuardedClient(Client):
         try:
             answer = await super()._object(method, path, **options)
         except errors.Unavailable as problem:
-            if isinstance(problem, errors.Timeout) or not isinstance(problem, errors.ApiError):
+            is_answer = isinstance(problem, errors.ApiError | errors.ResponseTooLarge)
+            if isinstance(problem, errors.Timeout) or not is_answer:
                 self.breaker.count_failure()
             else:
                 self.breaker.record_answer()  # a 500 of one webhook is no silence
@@ -194,7 +200,13 @@ class TenantClient(GuardedClient):
 
     def __init__(self, endpoint: Endpoint, *, user_agent: str, fence: Fence | None = None) -> None:
         super().__init__(
-            endpoint, owner="the tenant's", connections=8, user_agent=user_agent, fence=fence
+            endpoint,
+            owner="the tenant's",
+            connections=8,
+            user_agent=user_agent,
+            fence=fence,
+            max_response_bytes=MAX_TENANT_RESPONSE_BYTES,
+            max_line_bytes=MAX_TENANT_LINE_BYTES,
         )
         self.refused_writes = RefusedWrites()
 

@@ -27,6 +27,10 @@ REFUSING = "TenantRefusesWrites"
 """The tenant's API answers and refuses all writes. Causes are a webhook, or rights that were
 removed.
 """
+TOO_LARGE = "TooLarge"
+"""The tenant's objects use more memory of the syncer than one tenant may use."""
+SUSPENDED = "Suspended"
+"""`VirtualCluster.spec.suspend` is set."""
 NO_SUCH_TARGET = "NoSuchTarget"
 TARGETS_DECLARED = "Granted"
 STORE_CHANGED = "StoreChanged"

@@ -17,6 +17,7 @@ import structlog
 
 from kubeio import errors
 from kubeio.backoff import Backoff
+from kubeio.cache.cache_budget import CacheBudget
 from kubeio.cache.crd_reflector import CrdReflector
 from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, IndexFunction, Store
@@ -30,7 +31,8 @@ from syncer.placement.service_clusters import ServiceClusters
 from syncer.placement.target_grants import TargetGrants
 from syncer.rules.network import ingress_hosts
 from syncer.rules.registry import KINDS, get_reduction
-from syncer.rules.storage import claims
+from syncer.rules.storage import claims, volumes
+from syncer.safety.cache_limits import TenantLimits
 from syncer.safety.circuit_breaker import REQUEST_DEADLINE_SECONDS, TenantClient
 from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
 from syncer.safety.store_guard import EPOCH_DELAY_SECONDS, SYSTEM_NAMESPACE, StoreGuard
@@ -78,6 +80,7 @@ OPTIONAL_RESOURCES: tuple[Resource, ...] = tuple(
 """Resources that are watched in addition, in tenants that serve them."""
 _INDEXES: dict[str, dict[str, IndexFunction]] = {
     "Ingress": {ingress_hosts.BY_HOST_INDEX: ingress_hosts.index_by_host},
+    "PersistentVolume": {volumes.BY_CLAIM_INDEX: volumes.index_by_claim},
     "PersistentVolumeClaim": {claims.BY_VOLUME_INDEX: claims.index_by_volume},
 }
 
@@ -129,10 +132,12 @@ class TenantConnection:
         queue: FairQueue[Key],
         loop_budget: asyncio.Semaphore,
         is_split: bool = False,
+        limits: TenantLimits | None = None,
     ) -> None:
         """`is_split`: pods may run in other clusters than the home cluster.
 
-        `loop_budget` is shared by all tenants and has FIRST_LISTS_AT_ONCE places.
+        `loop_budget` is shared by all tenants and has FIRST_LISTS_AT_ONCE places. `limits` are
+        those of every tenant.
         """
         self.cluster = cluster
         self.tenant = cluster.tenant
@@ -148,6 +153,7 @@ class TenantConnection:
                 *OPTIONAL_RESOURCES,
             )
         }
+        self.cache_budget = CacheBudget((limits or TenantLimits()).cache)
         self._sessions: list[ConnectedSession] = []
         self.grants = TargetGrants(lambda: {each.name for each in self._sessions})
         assignments = Assignments if is_split else HomeAssignments
@@ -166,6 +172,9 @@ class TenantConnection:
                         field_selector=fields,
                         reduce=get_reduction(resource.kind),
                         side="tenant",
+                        account=self.cache_budget.open_account(
+                            resource.kind, self.stores[resource.kind]
+                        ),
                     ),
                     loop_budget=home.loop_budget,
                 )
@@ -177,6 +186,7 @@ class TenantConnection:
                     resource,
                     self.stores[resource.kind],
                     side="tenant",
+                    cache_budget=self.cache_budget,
                     loop_budget=home.loop_budget,
                     on_served=partial(self._handle_kind_served, resource.kind),
                 )

@@ -9,9 +9,16 @@ must be settled, otherwise it stays in memory.
 from collections.abc import Callable, Mapping
 from typing import Protocol
 
+from kubeio.cache.cache_budget import CacheBudget
 from syncer.model.keys import Key
 from syncer.safety.expectations import ClusterSide
-from telemetry.metrics import SyncMetrics, register_target_counts, register_tenant_counts
+from telemetry.metrics import (
+    SyncMetrics,
+    register_target_counts,
+    register_tenant_bytes,
+    register_tenant_counts,
+)
+from tenancy.ownership import Tenant
 
 _DIRECTIONS = {ClusterSide.SUPER: "down", ClusterSide.TENANT: "up"}
 _SIDES = {ClusterSide.SUPER: "super", ClusterSide.TENANT: "tenant"}
@@ -24,6 +31,8 @@ class TenantMetricsSource(Protocol):
     is_ready: bool
     problem: str
     refused_writes_problem: str
+    tenant: Tenant
+    cache_budget: CacheBudget
 
     @property
     def holds_deletes(self) -> bool:
@@ -89,11 +98,21 @@ class TenantCounts:
     """Number of tenants by state, counted at each scrape."""
 
     def __init__(
-        self, connections: Mapping[str, TenantMetricsSource], count_declared: Callable[[], int]
+        self,
+        connections: Mapping[str, TenantMetricsSource],
+        count_declared: Callable[[], int],
+        *,
+        count_suspended: Callable[[], int],
+        count_too_large: Callable[[], int],
     ) -> None:
-        """`count_declared` returns the number of tenants that should be synced."""
+        """`count_declared` returns the number of tenants that should be synced.
+
+        `count_too_large` returns the number of tenants that are disconnected because of their size.
+        """
         self._connections = connections
         self._count_declared = count_declared
+        self._count_suspended = count_suspended
+        self._count_too_large = count_too_large
         register_tenant_counts(
             {
                 "declared": self.count_declared,
@@ -101,8 +120,15 @@ class TenantCounts:
                 "unreachable": self.count_unreachable,
                 "refusing": self.count_refusing,
                 "deletes_held": self.count_deletes_held,
+                "suspended": self.count_suspended,
+                "too_large": self.count_too_large,
             }
         )
+        register_tenant_bytes(self.measure_caches)
+
+    def measure_caches(self) -> Mapping[str, float]:
+        """Return the bytes of the caches by tenant, named by its root namespace."""
+        return {link.tenant.root: link.cache_budget.size for link in self._connections.values()}
 
     def count_declared(self) -> float:
         """Count the VirtualClusters that are not being deleted."""
@@ -123,6 +149,14 @@ class TenantCounts:
     def count_deletes_held(self) -> float:
         """Count the tenants whose deletes wait for a confirmation by a platform administrator."""
         return sum(link.holds_deletes for link in self._connections.values())
+
+    def count_suspended(self) -> float:
+        """Count the tenants with `spec.suspend`."""
+        return self._count_suspended()
+
+    def count_too_large(self) -> float:
+        """Count the tenants that are disconnected because they use too much memory."""
+        return self._count_too_large()
 
 
 class TargetCounts:

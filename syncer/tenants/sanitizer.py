@@ -17,19 +17,23 @@ from kubeio.cache.store import Store
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.rules.placement import target_node
-from tenancy import ownership, wellknown
+from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 
 _LABEL_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9]*[a-z0-9])?")
 _NODE_PATTERN = re.compile(r"[a-z0-9](?:[-a-z0-9.]*[a-z0-9])?")
 _ROOT_PATTERN = re.compile(r".+-[0-9a-f]{6}-.+")
 """Form of the names of root namespaces and of super namespaces."""
-_ROOT_EXTRA_CHARACTERS = 8  # 2 hyphens and 6 digits between namespace and name
+_DIGEST_CHARACTERS = 6
+"""Characters between namespace and name in the name of a root namespace, without the hyphens."""
 _CONTAINER_WRITTEN_FIELDS = frozenset({"terminated"})
 """Fields that containers write themselves. A replacement would disclose to them which names exist.
 """
-_MAX_TEXT = 32_768
-"""Length in characters at which texts are cut, as API servers do with Events."""
+MAX_TEXT = 4096
+"""Length in characters at which texts are cut. Kubelets cut messages of containers there, too.
+
+A longer text delays the event loop of all tenants, because each word of it is looked up.
+"""
 NAMESPACE_PLACEHOLDER = "another-namespace"
 NODE_PLACEHOLDER = "another-node"
 AGENT_PLACEHOLDER = "node-agent"
@@ -49,9 +53,8 @@ class Sanitizer:
 
     def sanitize_text(self, text: str, *, node: str = "") -> str:
         """Return a text without foreign names. `node` is a node that the tenant may know."""
-        text = text[:_MAX_TEXT]
-        agents = {entry.name for entry in self._home.agent_pods.list()}
-        text = _LABEL_PATTERN.sub(lambda found: self._replace_label(found.group(), agents), text)
+        text = text[:MAX_TEXT]
+        text = _LABEL_PATTERN.sub(lambda found: self._replace_label(found.group()), text)
         return _NODE_PATTERN.sub(lambda found: self._replace_node(found.group(), node), text)
 
     def sanitize_status(self, body: Mapping[str, Any], *, node: str = "") -> Object:
@@ -75,9 +78,11 @@ class Sanitizer:
             for key, inner in value.items()
         }
 
-    def _replace_label(self, word: str, agents: set[str]) -> str:
-        if word in agents:
+    def _replace_label(self, word: str) -> str:
+        if self._home.agent_pods.get(self._home.namespace, word) is not None:
             return AGENT_PLACEHOLDER
+        if len(word) > names.MAX_LABEL:
+            return word  # no namespace has such a name
         if _ROOT_PATTERN.fullmatch(word) is None:
             return word
         entry = self._super_cluster.stores["Namespace"].get("", word)
@@ -89,13 +94,19 @@ class Sanitizer:
         return owner.namespace if owner is not None and is_own else NAMESPACE_PLACEHOLDER
 
     def _is_other_root(self, word: str) -> bool:
-        return any(
-            word.startswith(f"{entry.namespace}-")
-            and word.endswith(f"-{entry.name}")
-            and len(word) == len(entry.namespace) + len(entry.name) + _ROOT_EXTRA_CHARACTERS
-            for entry in self._home.virtual_clusters.list()
-            if entry.uid != self._tenant.uid
-        )
+        """Return whether a word is the root namespace of another tenant.
+
+        The number of lookups depends on the word alone, not on the number of tenants.
+        """
+        distance = _DIGEST_CHARACTERS + 1
+        for begin in range(1, len(word) - distance - 1):
+            if word[begin] != "-" or word[begin + distance] != "-":
+                continue
+            namespace, name = word[:begin], word[begin + distance + 1 :]
+            entry = self._home.virtual_clusters.get(namespace, name)
+            if entry is not None and entry.uid != self._tenant.uid:
+                return True
+        return False
 
     def _replace_node(self, word: str, known: str) -> str:
         # A node may have any word as its name. Words without digit, hyphen or dot are not looked

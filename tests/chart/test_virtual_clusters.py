@@ -314,6 +314,37 @@ async def test_only_who_may_use_a_target_sends_pods_there(server, stage):
         await refused(lambda: retarget("home", "payments", "other"), policy)
 
 
+async def test_only_who_may_suspend_a_tenant_stops_and_resumes_its_sync(server, stage):
+    user, right = fresh_name(USER), fresh_name("rightful")
+    await let(stage.admin, user, EDIT)
+    await let(stage.admin, right, EDIT, rule("virtualclusters", "suspend"))
+    policy = "virtual-cluster-suspend"
+    running, stopped = bound(), bound()
+    stopped["spec"]["suspend"] = True
+    for body in (running, stopped):
+        await stage.admin.create(VIRTUAL_CLUSTERS, body)
+
+    async def set_to(client: Client, body: Object, value: bool | None) -> object:
+        patch = {"spec": {"suspend": value, "pkiExpireDays": 30}}
+        name = body["metadata"]["name"]
+        return await client.patch(VIRTUAL_CLUSTERS, name, patch, namespace="default", dry_run=True)
+
+    async with (
+        Client(server.plane.endpoint_for(user)) as owner,
+        Client(server.plane.endpoint_for(right)) as operator,
+    ):
+        for body, same, other in ((running, False, True), (stopped, True, False)):
+            await set_to(owner, body, same)
+            told = await refused(lambda b=body, o=other: set_to(owner, b, o), policy)
+            assert "may not change spec.suspend" in told
+            await set_to(operator, body, other)
+        await refused(lambda: set_to(owner, stopped, None), policy)
+        await set_to(owner, running, None)
+        made = bound()
+        made["spec"]["suspend"] = True
+        await refused(lambda: owner.create(VIRTUAL_CLUSTERS, made, dry_run=True), policy)
+
+
 async def test_our_finalizer_is_taken_off_by_the_manager_or_by_right(server, stage):
     user, right = fresh_name(USER), fresh_name("rightful")
     await let(stage.admin, user, EDIT)

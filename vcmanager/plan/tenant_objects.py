@@ -55,7 +55,9 @@ async def apply_objects(tenant_client: Client, *, dns_address: str) -> None:
 async def has_controllers(tenant_client: Client) -> bool:
     """Return whether the tenant's controllers have worked: the default account is theirs."""
     try:
-        await tenant_client.get(resources.SERVICE_ACCOUNTS, "default", namespace="default")
+        await tenant_client.get(
+            resources.SERVICE_ACCOUNTS, "default", namespace="default", metadata_only=True
+        )
     except errors.NotFound:
         return False
     return True

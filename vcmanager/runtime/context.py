@@ -35,6 +35,13 @@ Relevant changes are watched, and a reconcile costs some 30 requests.
 """
 TENANT_DEADLINE_SECONDS = 5.0
 """Deadline in seconds of one request to a tenant. A tenant may be slow on purpose."""
+_MAX_TENANT_RESPONSE_BYTES = 1024 * 1024
+"""Bytes of one answer of a tenant. The manager's objects in a tenant are far smaller.
+
+A tenant may answer without end. Some seven requests to each tenant run at the same time.
+"""
+_MAX_TENANT_LINE_BYTES = 512 * 1024
+"""Bytes of one watch event of a tenant: metadata with the longest annotations, twice."""
 
 
 class TenantClients:
@@ -87,6 +94,8 @@ class TenantClients:
                 connections=8,
                 deadline=TENANT_DEADLINE_SECONDS,
                 fence=self._fence,
+                max_response_bytes=_MAX_TENANT_RESPONSE_BYTES,
+                max_line_bytes=_MAX_TENANT_LINE_BYTES,
             ),
         )
         await client.__aenter__()

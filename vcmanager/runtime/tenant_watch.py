@@ -9,8 +9,11 @@ import asyncio
 import contextlib
 from collections.abc import Callable, Sequence
 
+import structlog
+
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
+from kubeio.cache.cache_budget import MIB, BudgetExceededError, CacheBudget, CacheLimit, CacheLimits
 from kubeio.cache.reflector import Reflector, ReflectorOptions
 from kubeio.cache.store import Entry, Store
 from tenancy import wellknown
@@ -19,7 +22,17 @@ from tenancy.resources import Resource
 BACKOFF_RESET_SECONDS = 600.0
 """Quiet time in seconds after which the pause is reset to its base of about 1 s."""
 _BASE_DELAY_SECONDS, _MAX_DELAY_SECONDS = 1.0, 60.0
+PAUSE_SECONDS = 300.0
+"""Pause in seconds of the watches after a tenant sent more than the limits allow."""
+LIMITS = CacheLimits(
+    total=CacheLimit(max_bytes=2 * MIB, max_objects=1000),
+    each_kind=CacheLimit(max_bytes=MIB, max_objects=500),
+    max_object_bytes=MIB // 2,
+)
+"""Limits of the metadata of the manager's objects in a tenant, which has about ten of them."""
 _SELECTOR = f"{wellknown.BOOTSTRAP}=true"
+
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
 class TenantWatch:
@@ -33,18 +46,7 @@ class TenantWatch:
         self._backoff = Backoff(base=_BASE_DELAY_SECONDS, ceiling=_MAX_DELAY_SECONDS)
         self._last_change_at = float("-inf")
         self._due_timer: asyncio.TimerHandle | None = None
-        self._reflectors = []
-        for resource in resources:
-            store = Store()
-            store.subscribe(self._handle_event)
-            self._reflectors.append(
-                Reflector(
-                    client,
-                    resource,
-                    store,
-                    ReflectorOptions(label_selector=_SELECTOR, metadata_only=True, side="tenant"),
-                )
-            )
+        self._client, self._resources = client, resources
         self._running = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
@@ -56,9 +58,34 @@ class TenantWatch:
             await self._running
 
     async def _run(self) -> None:
+        """Watch until cancelled. A tenant over the limits is not watched for a while."""
+        while True:
+            budget = CacheBudget(LIMITS)
+            try:
+                await self._watch(budget)
+            except* BudgetExceededError as problem:
+                _log.warning(
+                    "tenant_watch.too_large",
+                    server=self._client.endpoint.title,
+                    problem=str(problem.exceptions[0]),
+                )
+            budget.release()
+            await asyncio.sleep(PAUSE_SECONDS)
+            self._on_changed()  # no watch has reported the changes meanwhile
+
+    async def _watch(self, budget: CacheBudget) -> None:
         async with asyncio.TaskGroup() as group:
-            for reflector in self._reflectors:
-                group.create_task(reflector.run(), name=f"lookout-{reflector.resource.plural}")
+            for resource in self._resources:
+                store = Store()
+                store.subscribe(self._handle_event)
+                options = ReflectorOptions(
+                    label_selector=_SELECTOR,
+                    metadata_only=True,
+                    side="tenant",
+                    account=budget.open_account(resource.kind, store),
+                )
+                reflector = Reflector(self._client, resource, store, options)
+                group.create_task(reflector.run(), name=f"lookout-{resource.plural}")
 
     def _handle_event(self, old: Entry | None, _: Entry | None, __: bool) -> None:
         if old is None:

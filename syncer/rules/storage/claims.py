@@ -30,7 +30,7 @@ from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.model.tenant_view import TenantView
 from syncer.rules.storage import volumes
 from tenancy import names, ownership, wellknown
-from tenancy.policies import WILDCARD_NAME
+from tenancy.policies import WILDCARD_NAME, TenantVolumes
 from tenancy.quantities import parse_quantity
 
 Json = Any
@@ -70,6 +70,7 @@ CLAIM_SPEC: Mapping[str, FieldRule] = {
         "claims", "must be a volume of your own, or a volume that is reserved for this claim"
     ),
 }
+_NO_TENANT_VOLUMES = TenantVolumes()
 _NO_VOLUME_TEXT = (
     "names a volume that was deleted or never offered. Leave it out, or name a volume of your own"
     " with an offered source"
@@ -151,13 +152,11 @@ def get_own_volume(metadata: Mapping[str, Any], name: str | None, view: TenantVi
     if name:
         entry = store.get("", name)
         return name if entry is not None and volumes.may_sync_down(entry, view) else ""
-    wanted = (metadata["namespace"], metadata["name"])
-    found = sorted(
-        entry.name
-        for entry in store.list()
-        if volumes.get_claim_reference(entry) == wanted and volumes.may_sync_down(entry, view)
-    )
-    return found[0] if found else ""
+    if view.policy.storage.tenant_volumes == _NO_TENANT_VOLUMES:
+        return ""  # no volume is synced, so no volume is decoded
+    wanted = f"{metadata['namespace']}/{metadata['name']}"
+    found = sorted(store.index(volumes.BY_CLAIM_INDEX, wanted), key=lambda entry: entry.name)
+    return next((entry.name for entry in found if volumes.may_sync_down(entry, view)), "")
 
 
 def _resolve_super_volume(

@@ -9,7 +9,7 @@ of the super cluster. A tenant sees a driver and a handle that gives no access.
 Hazard: only sources that the policy lists may be synced. Nodes mount whatever a tenant writes.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kubeio import Object
@@ -36,6 +36,8 @@ from tenancy.policies import TenantVolumes
 PLACEHOLDER_DRIVER = f"volumes.{wellknown.DOMAIN}"
 """Driver name that a tenant sees for every super volume without a CSI driver."""
 
+BY_CLAIM_INDEX = "claim"
+"""Index of tenant volumes by namespace and name of the claim that they are for."""
 _MOUNT_OPTIONS = frozenset(
     {
         "hard",
@@ -146,6 +148,15 @@ def get_claim_reference(entry: Entry) -> tuple[str, str] | None:
     if not isinstance(namespace, str) or not isinstance(name, str) or not namespace or not name:
         return None
     return (namespace, name)
+
+
+def index_by_claim(entry: Entry) -> Iterable[str]:
+    """Return the index values of a volume: the claim that it is for."""
+    try:
+        place = get_claim_reference(entry)
+    except ValueError:  # from a hostile API
+        return ()
+    return ("/".join(place),) if place is not None else ()
 
 
 def get_bound_super_claim(super_x: Entry, view: TenantView) -> Entry | None:

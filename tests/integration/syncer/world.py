@@ -270,14 +270,14 @@ class SyncerWorld:
         return dict(found) if found is not None else None
 
     @contextlib.asynccontextmanager
-    async def syncer(self, *, engaged: bool = True) -> AsyncIterator[Syncer]:
-        """Run a syncer for the length of a block."""
+    async def syncer(self, *, engaged: bool = True, **options: Any) -> AsyncIterator[Syncer]:
+        """Run a syncer for the length of a block, with further options of its command line."""
         endpoint = self.super_plane.endpoint_for(SYNCER)
         stop = asyncio.Event()
         async with Client(endpoint, ClientOptions(user_agent="syncer")) as client:
             syncer = Syncer(
                 client,
-                SyncerOptions(namespace=HOME, port=0, identity="test", version="test"),
+                SyncerOptions(namespace=HOME, port=0, identity="test", version="test", **options),
             )
             task = asyncio.create_task(syncer.run(stop))
             self.running.append(syncer)

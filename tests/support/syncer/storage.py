@@ -9,6 +9,7 @@ import orjson
 
 from kubeio.cache.store import Entry, Store, parse_entry
 from syncer.model.tenant_view import TenantView
+from syncer.rules.storage import volumes
 from tenancy import ownership
 from tenancy.ownership import Tenant
 from tenancy.policies import ClassFilter, StorageSpec, SyncSpec, TenantPolicySpec, TenantVolumes
@@ -48,7 +49,10 @@ def view(policy: TenantPolicySpec = POLICY, default: str = "gold") -> TenantView
         tenant=TENANT,
         spec=VirtualClusterSpec(cluster_version_name="v"),
         service_range=ipaddress.ip_network("10.96.8.0/22"),
-        stores={"PersistentVolumeClaim": Store(), "PersistentVolume": Store()},
+        stores={
+            "PersistentVolumeClaim": Store(),
+            "PersistentVolume": Store({volumes.BY_CLAIM_INDEX: volumes.index_by_claim}),
+        },
         policy=policy,
         super_stores=below,
     )

@@ -2,6 +2,9 @@
 
 from __future__ import annotations
 
+import gc
+from types import SimpleNamespace
+
 import pytest
 from prometheus_client import REGISTRY
 
@@ -104,15 +107,42 @@ def test_tenants_are_counted_by_what_is_true_of_them():
         "d": CountedConnection(held=True),
         "e": CountedConnection(ready=False),
     }
-    counts = TenantCounts(links, lambda: 7)
+    counts = TenantCounts(links, lambda: 7, count_suspended=lambda: 2, count_too_large=lambda: 3)
     found = {
         condition: REGISTRY.get_sample_value("vc_tenants", {"condition": condition})
-        for condition in ("declared", "connected", "unreachable", "refusing", "deletes_held")
+        for condition in (
+            "declared",
+            "connected",
+            "unreachable",
+            "refusing",
+            "deletes_held",
+            "suspended",
+            "too_large",
+        )
     }
     assert counts
     assert found == {
         "declared": 7, "connected": 4, "unreachable": 1, "refusing": 1, "deletes_held": 1,
+        "suspended": 2, "too_large": 3,
     }  # fmt: skip
+
+
+def test_the_largest_tenants_have_a_label_and_the_others_share_one():
+    links = {}
+    for number in range(25):
+        links[str(number)] = link = CountedConnection()
+        link.tenant = SimpleNamespace(root=f"t{number}")
+        link.cache_budget = SimpleNamespace(size=100 + number)
+    counts = TenantCounts(links, lambda: 0, count_suspended=lambda: 0, count_too_large=lambda: 0)
+
+    def size(tenant: str) -> float | None:
+        return REGISTRY.get_sample_value("vc_tenant_cache_bytes", {"tenant": tenant})
+
+    assert (size("t24"), size("t5"), size("t4")) == (124, 105, None)
+    assert size("other") == 100 + 101 + 102 + 103 + 104
+    del counts
+    gc.collect()
+    assert size("t24") is None, "another syncer of the same process does not report it"
 
 
 class CountedCluster:

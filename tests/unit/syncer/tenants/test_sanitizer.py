@@ -8,6 +8,7 @@ from kubeio import errors
 from syncer.controllers import rejection_events
 from syncer.handlers.resync import has_work
 from syncer.rules import registry
+from syncer.tenants import sanitizer
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tests.support.syncer.sessions import SessionWorld, put
@@ -68,6 +69,47 @@ def test_a_node_is_shown_if_its_uid_is(world: SessionWorld, uid: str, told: str)
     metadata = {"annotations": {wellknown.UID: uid}} if uid else {}
     world.tenant_has("Node", "node-7", namespace="", metadata=metadata)
     assert world.session.sanitizer.sanitize_text("it is on node-7") == f"it is on {told}"
+
+
+def test_the_work_for_a_text_does_not_grow_with_the_tenants(world: SessionWorld, monkeypatch):
+    """REL-76: a tenant may name an image as it likes, and kubelets repeat the name."""
+    clusters, lookups = world.super_cluster.virtual_clusters, []
+    for number in range(1000):
+        metadata = {"name": f"t{number}", "namespace": "default", "uid": f"u{number}"}
+        put(clusters, {"metadata": metadata | {"resourceVersion": "1"}})
+    find = clusters.get
+    monkeypatch.setattr(clusters, "get", lambda *key: lookups.append(key) or find(*key))
+    for store in (clusters, world.super_cluster.agent_pods):
+        monkeypatch.setattr(store, "list", None)
+    text = "a-000000-b default-0123ab-t7 " * 2000
+    clean = world.session.sanitizer.sanitize_text(text)
+    assert clean.startswith("a-000000-b another-namespace a-000000-b another-namespace ")
+    assert len(clean) < 2 * sanitizer.MAX_TEXT
+    assert len(lookups) < sanitizer.MAX_TEXT / 5
+    lookups.clear()
+    assert world.session.sanitizer.sanitize_text("-".join(["0" * 6] * 500))
+    assert lookups == [], "no namespace has so long a name"
+
+
+@pytest.mark.parametrize(
+    ("word", "is_foreign"),
+    [
+        ("default-0123ab-shop", True),
+        ("a-b-0123ab-c-d", True),
+        ("a-0123ab-b-0123ab-c", True),
+        ("default-b41df0-vc", False),
+        ("default-0123ab-shops", False),
+        ("xdefault-0123ab-shop", False),
+        ("-0123ab-", False),
+    ],
+)
+def test_a_root_namespace_is_found_by_its_parts(world: SessionWorld, word: str, is_foreign: bool):
+    places = (("default", "shop"), ("a-b", "c-d"), ("a-0123ab-b", "c"), ("default", "vc"))
+    for namespace, name in places:
+        uid = "vc-uid" if name == "vc" else f"uid-{name}"
+        metadata = {"name": name, "namespace": namespace, "uid": uid, "resourceVersion": "1"}
+        put(world.super_cluster.virtual_clusters, {"metadata": metadata})
+    assert world.session.sanitizer._is_other_root(word) is is_foreign
 
 
 @pytest.mark.parametrize("body", [{}, {"status": None}, {"status": {"message": None}}])

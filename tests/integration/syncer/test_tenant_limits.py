@@ -1,0 +1,105 @@
+"""A tenant that is too large or suspended: disconnected and told, beside one that goes on."""
+
+from __future__ import annotations
+
+from pathlib import Path
+
+from kubeio import Object
+from kubeio.cache.cache_budget import MIB
+from syncer.safety.cache_limits import TenantLimits, build_cache_limits
+from tenancy import wellknown
+from tenancy.resources import NETWORK_POLICIES, PODS, VIRTUAL_CLUSTERS
+from tests.integration.syncer.objects import pod
+from tests.integration.syncer.planes import own_world
+from tests.integration.syncer.world import SyncerWorld
+from tests.support.eventually import eventually
+
+LIMITS = TenantLimits(
+    cache=build_cache_limits(16 * MIB), away_base_seconds=2.0, away_max_seconds=4.0
+)
+"""A kind may use 4 MiB, which are some twenty of the policies below."""
+
+
+def large_policy(number: int) -> Object:
+    """Return a NetworkPolicy of 200 KB."""
+    metadata = {"name": f"p{number}", "annotations": {"example.com/x": "y" * 200_000}}
+    return {
+        "apiVersion": NETWORK_POLICIES.api_version,
+        "kind": "NetworkPolicy",
+        "metadata": metadata,
+        "spec": {"podSelector": {}},
+    }
+
+
+async def is_synced(world: SyncerWorld, reason: str) -> Object | None:
+    """Return the condition Synced if it has this reason."""
+    found = await world.condition(wellknown.SYNCED)
+    return found if found is not None and found["reason"] == reason else None
+
+
+async def works(world: SyncerWorld, space: str, name: str) -> None:
+    """Create a pod and wait for its twin."""
+    await world.above.create(PODS, pod(name), namespace=space)
+    await eventually(lambda: world.twin(PODS, space, name))
+
+
+async def test_a_tenant_that_is_too_large_is_told_and_recovers_and_the_neighbour_goes_on(
+    world: SyncerWorld, tmp_path: Path
+):
+    """REL-77: the objects come as watch events, and then in the list of the next attempt."""
+    async with (
+        own_world(world.super_plane, tmp_path / "large") as large,
+        world.syncer(limits=LIMITS) as syncer,
+    ):
+        large.running.append(syncer)
+        await eventually(large.is_engaged, within=30)
+        space, big = await world.namespace(), await large.namespace()
+        await works(large, big, "before")
+        for number in range(30):
+            await large.above.create(NETWORK_POLICIES, large_policy(number), namespace=big)
+        told = await eventually(lambda: is_synced(large, "TooLarge"), within=30)
+        assert told["status"] == "False"
+        assert f"NetworkPolicy in namespace {big}: more than {4 * MIB} bytes" in told["message"]
+        assert "Delete objects in the tenant" in told["message"]
+        await works(world, space, "beside")
+        again = await eventually(  # the next attempt reads the same objects in a list
+            lambda: is_synced(large, "TooLarge"),
+            until=lambda found: found is not None and found["message"] != told["message"],
+            within=30,
+        )
+        assert f"NetworkPolicy in namespace {big}" in again["message"]
+        assert await world.has_twin(PODS, space, "beside")
+        assert await large.has_twin(PODS, big, "before"), "its copies stay"
+        for number in range(30):
+            await large.above.delete(NETWORK_POLICIES, f"p{number}", namespace=big)
+        await eventually(lambda: is_synced(large, "Engaged"), within=60)
+        await works(large, big, "after")
+        large.running.clear()
+
+
+async def test_a_suspended_tenant_is_not_synced_until_it_is_resumed(
+    world: SyncerWorld, tmp_path: Path
+):
+    async with own_world(world.super_plane, tmp_path / "still") as still, world.syncer() as syncer:
+        still.running.append(syncer)
+        await eventually(still.is_engaged, within=30)
+        space = await still.namespace()
+
+        async def suspend(value: bool) -> None:
+            await still.below.patch(
+                VIRTUAL_CLUSTERS,
+                still.tenant.name,
+                {"spec": {"suspend": value}},
+                namespace=still.tenant.namespace,
+            )
+
+        await suspend(True)
+        told = await eventually(lambda: is_synced(still, "Suspended"))
+        assert told["status"] == "False"
+        await still.above.create(PODS, pod("web"), namespace=space)
+        await works(world, await world.namespace(), "beside")
+        assert not await still.has_twin(PODS, space, "web")
+        await suspend(False)
+        await eventually(lambda: still.twin(PODS, space, "web"), within=30)
+        await eventually(lambda: is_synced(still, "Engaged"))
+        still.running.clear()

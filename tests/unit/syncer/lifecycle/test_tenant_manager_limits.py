@@ -1,0 +1,194 @@
+"""Tenants that are suspended or over their limits: disconnected, told, and back by themselves."""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubeio.cache.cache_budget import MIB
+from kubeio.config import loading
+from kubeio.controller.fair_queue import FairQueue, QueueOptions
+from syncer.lifecycle import tenant_manager
+from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
+from syncer.model.keys import Key, build_group
+from syncer.safety import cache_limits
+from syncer.safety.cache_limits import TenantLimits
+from syncer.tenants import connection as connections
+from tests.support.syncer.sessions import BODY, CLUSTER, SessionWorld, put
+
+PLAN = TenantPlan(cluster=CLUSTER, kubeconfig=b"", service_range="10.96.8.0/22")
+REASON = "the syncer uses 9 of 10 bytes"
+
+
+@contextlib.asynccontextmanager
+async def managing(
+    world: SessionWorld, limits: TenantLimits | None = None, **replaced: Any
+) -> AsyncIterator[TenantManager]:
+    """Run the manager of the one tenant, with parts of it replaced."""
+    queue: FairQueue[Key] = FairQueue(QueueOptions(name="test", max_in_flight=8), group=build_group)
+    manager = TenantManager(world.super_cluster, queue, limits)
+    for name, function in replaced.items():
+        setattr(manager, name, function)
+    task = asyncio.ensure_future(manager.run())
+    await asyncio.sleep(0.2)
+    try:
+        yield manager
+    finally:
+        task.cancel()
+        with contextlib.suppress(asyncio.CancelledError):
+            await task
+
+
+def declare(world: SessionWorld, *, suspend: bool, revision: int = 1, **metadata: Any) -> None:
+    spec = {**BODY["spec"], "suspend": suspend}
+    metadata = {**BODY["metadata"], "resourceVersion": str(revision), **metadata}
+    put(world.super_cluster.virtual_clusters, {**BODY, "spec": spec, "metadata": metadata})
+
+
+def conditions_of(world: SessionWorld) -> list[dict[str, Any]]:
+    return [body["status"]["conditions"][0] for body in world.below.bodies]
+
+
+async def test_a_suspended_tenant_is_disconnected_at_once_and_connected_again(monkeypatch):
+    world = SessionWorld()
+    monkeypatch.setattr(loading, "load_tenant_kubeconfig", lambda *_, **__: world.link.client)
+    monkeypatch.setattr(connections, "TenantClient", lambda *_, **__: world.above)
+    running: list[str] = []
+
+    async def run(link: connections.TenantConnection) -> None:
+        running.append("start")
+        try:
+            await asyncio.Event().wait()
+        finally:
+            running.append("end")
+
+    monkeypatch.setattr(connections.TenantConnection, "run", run)
+    declare(world, suspend=False)
+
+    def plan(entry: Any) -> TenantPlan | None:
+        return None if (entry.decode()["spec"] or {}).get("suspend") else PLAN
+
+    async with managing(world, _build_plan=plan) as manager:
+        assert running == ["start"]
+        assert manager._metric_counts.count_declared() == 1
+        declare(world, suspend=True, revision=2)
+        await asyncio.sleep(0.1)
+        assert running == ["start", "end"]
+        (told,) = conditions_of(world)
+        assert (told["status"], told["reason"]) == ("False", "Suspended")
+        assert "Set spec.suspend to false" in told["message"]
+        assert manager._metric_counts.count_suspended() == 1
+        assert manager._metric_counts.count_declared() == 0
+        declare(world, suspend=False, revision=3)
+        await asyncio.sleep(0.1)
+        assert running == ["start", "end", "start"]
+        assert manager._metric_counts.count_suspended() == 0
+
+
+def test_a_suspended_tenant_has_no_plan():
+    world = SessionWorld()
+    queue: FairQueue[Key] = FairQueue(QueueOptions(name="test", max_in_flight=8), group=build_group)
+    manager = TenantManager(world.super_cluster, queue)
+    secret = {
+        "kind": "Secret",
+        "metadata": {
+            "namespace": CLUSTER.tenant.root,
+            "name": tenant_manager.KUBECONFIG_NAME,
+            "uid": "s",
+            "resourceVersion": "1",
+        },
+        "data": {tenant_manager.KUBECONFIG_NAME: "Y29uZmln"},
+    }
+    put(world.super_cluster.credentials, secret)
+    for suspend, revision in ((False, 1), (True, 2)):
+        declare(world, suspend=suspend, revision=revision)
+        (entry,) = world.super_cluster.virtual_clusters.list()
+        assert (manager._build_plan(entry) is None) is suspend
+
+
+async def test_a_suspended_tenant_that_is_deleted_is_reported_as_disengaged():
+    world = SessionWorld()
+    declare(world, suspend=True, deletionTimestamp="2026-01-01T00:00:00Z")
+    async with managing(world) as manager:
+        (told,) = conditions_of(world)
+        assert (told["status"], told["reason"]) == ("False", "Disengaged")
+        assert manager._metric_counts.count_suspended() == 0
+
+
+async def test_a_tenant_over_its_limits_is_told_stays_away_and_returns(monkeypatch):
+    world = SessionWorld()
+    monkeypatch.setattr(loading, "load_tenant_kubeconfig", lambda *_, **__: world.link.client)
+    monkeypatch.setattr(connections, "TenantClient", lambda *_, **__: world.above)
+    started: list[connections.TenantConnection] = []
+
+    async def run(link: connections.TenantConnection) -> None:
+        started.append(link)
+        if len(started) == 1:
+            put(link.stores["NetworkPolicy"], {"metadata": {"name": "p", "namespace": "big"}})
+            accounts = {each.kind: each for each in link.cache_budget._accounts}
+            accounts["NetworkPolicy"].charge()
+            link.cache_budget.exceed(REASON)
+        await asyncio.Event().wait()
+
+    monkeypatch.setattr(connections.TenantConnection, "run", run)
+    declare(world, suspend=False)
+    limits = TenantLimits(away_base_seconds=1.0, away_max_seconds=2.0)
+    async with managing(world, limits, _build_plan=lambda _: PLAN) as manager:
+        assert len(started) == 1
+        (told,) = conditions_of(world)
+        assert (told["status"], told["reason"]) == ("False", "TooLarge")
+        assert f"NetworkPolicy in namespace big: {REASON}. This kind uses" in told["message"]
+        assert manager._metric_counts.count_too_large() == 1
+        assert len(started[0].stores["NetworkPolicy"]) == 0, "its memory is released"
+        assert manager.connections == {}
+        world.declared([told])  # our own condition does not end the pause
+        await asyncio.sleep(0.1)
+        assert len(started) == 1
+        await asyncio.sleep(1.0)
+        assert len(started) == 2
+        assert manager._metric_counts.count_too_large() == 0
+
+
+@pytest.mark.parametrize(("root", "woken"), [(CLUSTER.tenant.root, True), ("other-root", False)])
+async def test_a_credential_wakes_its_own_tenant_and_decodes_no_other(root, woken, monkeypatch):
+    world = SessionWorld()
+    declare(world, suspend=False)
+    metadata = {"name": "other", "namespace": "default", "uid": "u2", "resourceVersion": "1"}
+    put(world.super_cluster.virtual_clusters, {**BODY, "metadata": metadata})
+    turns: list[str] = []
+
+    async def turn(uid: str, _: object) -> float:
+        turns.append(uid)
+        return float("inf")
+
+    async with managing(world) as manager:
+        manager._supervisor._step = turn
+        monkeypatch.setattr(tenant_manager, "_parse_entry", None)
+        secret = {"name": "syncer-kubeconfig", "namespace": root, "uid": "s"}
+        put(world.super_cluster.credentials, {"kind": "Secret", "metadata": secret})
+        await asyncio.sleep(0.05)
+        assert turns == ([CLUSTER.tenant.uid] if woken else [])
+
+
+# The table of limits.
+
+
+@pytest.mark.parametrize(
+    ("process", "tenant"), [(None, 256), (512 * MIB, 128), (1024 * MIB, 256), (8192 * MIB, 256)]
+)
+def test_a_tenant_has_at_most_a_quarter_of_the_process(process, tenant):
+    assert cache_limits.choose_tenant_bytes(process) == tenant * MIB
+
+
+def test_no_kind_may_use_more_than_the_sum():
+    limits = cache_limits.build_cache_limits(128 * MIB)
+    assert limits.total.max_bytes == 128 * MIB
+    for limit in (limits.each_kind, *limits.kinds.values()):
+        assert limit.max_bytes < limits.total.max_bytes
+        assert limit.listed_bytes >= 2 * limit.max_bytes
+    assert limits.kinds["Secret"].listed_bytes > 1024 * MIB, "a list of outlines may be long"
+    assert "NetworkPolicy" not in limits.kinds
