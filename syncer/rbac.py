@@ -12,6 +12,7 @@ from kubeio.cache.crd_reflector import crd_name
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.rules.registry import KINDS, SyncDirection, SyncedKind, UpdateMethod
 from syncer.safety.store_guard import CONFIG_MAP
+from tenancy import names
 from tenancy.rbac import RbacRule
 
 _WATCH_VERBS = ("get", "list", "watch")
@@ -98,6 +99,12 @@ SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
         ("serviceaccounts",),
         ("list", "watch", "create", "patch"),
         "Keeps one account without rights in each super namespace.",
+    ),
+    RbacRule(
+        "",
+        ("limitranges", "resourcequotas"),
+        ("list", "watch", "create", "update", "delete"),
+        "Writes the quota of a tenant into each super namespace, as a second check.",
     ),
     RbacRule("", ("nodes",), _WATCH_VERBS, "Reads nodes to show them as virtual nodes."),
     RbacRule(
@@ -204,6 +211,13 @@ TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
         ("patch",),
         "Increments its epoch.",
         names=(CONFIG_MAP,),
+    ),
+    RbacRule(
+        "",
+        ("configmaps",),
+        ("patch", "delete"),
+        "Shows the tenant its quota, and deletes the ConfigMap when there is none.",
+        names=(names.QUOTA,),
     ),
     RbacRule("", ("serviceaccounts",), _WATCH_VERBS, "Reads the ServiceAccounts of pods."),
     RbacRule(

@@ -137,6 +137,7 @@ async def _create_twin(kind: SyncedKind, key: Key, tenant_x: Entry, session: Ses
     """Build and create the twin."""
     if kind.resource.namespaced:
         session.get_ready_namespace(key)
+    session.quota.check_not_waiting(key)  # before the object is fetched
     if kind.reduce is not None:
         tenant_x = await live_reads.fetch_tenant_object(kind.resource, tenant_x, session)
     twin = await build_twin(kind, key, tenant_x, None, session)

@@ -33,6 +33,7 @@ from syncer.rules.registry import KINDS, get_reduction
 from syncer.rules.storage import claims
 from syncer.safety.circuit_breaker import REQUEST_DEADLINE_SECONDS, TenantClient
 from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
+from syncer.safety.quota_accountant import QuotaAccountant
 from syncer.safety.store_guard import EPOCH_DELAY_SECONDS, SYSTEM_NAMESPACE, StoreGuard
 from syncer.tenants.event_recorder import TenantEventRecorder
 from tenancy import names, ownership, wellknown
@@ -129,11 +130,14 @@ class TenantConnection:
         queue: FairQueue[Key],
         loop_budget: asyncio.Semaphore,
         is_split: bool = False,
+        quota: QuotaAccountant | None = None,
     ) -> None:
         """`is_split`: pods may run in other clusters than the home cluster.
 
-        `loop_budget` is shared by all tenants and has FIRST_LISTS_AT_ONCE places.
+        `loop_budget` is shared by all tenants and has FIRST_LISTS_AT_ONCE places. `quota` outlives
+        the connection. None: nothing is limited.
         """
+        self.quota = quota or QuotaAccountant()
         self.cluster = cluster
         self.tenant = cluster.tenant
         self.home_cluster = home

@@ -68,6 +68,7 @@ class Session:
         self.stores = connection.stores
         self.event_recorder = connection.event_recorder
         self.store_guard = connection.store_guard
+        self.quota = connection.quota
         self.super_cluster = super_cluster
         self.kinds = super_cluster.kinds
         self.super_client: ObjectReader = super_cluster.client
@@ -109,6 +110,7 @@ class Session:
             hot_loop_guard=self.hot_loop_guard,
             store_guard=self.store_guard,
             parked=self.parked,
+            quota=connection.quota,
             on_twin_written=connection.schedule_epoch,
         )
         self.proven_deletes = ProvenDeletes(

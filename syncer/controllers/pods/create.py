@@ -71,6 +71,7 @@ async def create_pod_twin(
         await rejection_events.report_rejected(kind, tenant_x, problems, session)
         return sync_down.RECONCILED
     super_namespace = await _get_ready_namespace(key, tenant_x, session)
+    session.quota.check_not_waiting(key)
     try:
         _refuse_home_only(pod, session)
         wanted_tokens = await _list_tokens(pod, session)
