@@ -86,6 +86,11 @@ async def report_refusal(
     raise refusal
 
 
+def is_own_quota(problem: errors.ApiError) -> bool:
+    """Return whether the ResourceQuota of the syncer refused a write."""
+    return f"exceeded quota: {names.QUOTA}," in problem.server_message
+
+
 def _redact_message(problem: errors.ApiError, size: int) -> str:
     """Return the public part of a refusal. The name of a quota or webhook is not for the tenant."""
     said = problem.server_message

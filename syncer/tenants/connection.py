@@ -54,6 +54,8 @@ handshakes, which compete for the processor. The lease must be renewed between t
 """
 FIRST_LISTS_TURN_SECONDS = 5.0
 """Time in seconds after which a slow tenant no longer keeps other tenants from opening watches."""
+STORE_FULL = "database space exceeded"
+"""Text of etcd's NOSPACE alarm in the answers of an API server."""
 UNREACHABLE_SECONDS = 15.0
 """Time in seconds that a watch may be broken before the condition reports it."""
 _HEALTH_CHECK_SECONDS = 5.0
@@ -205,6 +207,11 @@ class TenantConnection:
         self._parked_message = self.list_parked()
         self._store_key = Key(self.tenant.uid, HOME, TENANT_STATUS, "", "")
         self._must_restart = asyncio.Event()
+
+    @property
+    def is_store_full(self) -> bool:
+        """Whether the tenant's etcd refuses writes, because its database has reached its limit."""
+        return STORE_FULL in self.refused_writes_problem
 
     @property
     def sessions(self) -> Sequence[ConnectedSession]:

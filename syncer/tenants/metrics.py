@@ -24,6 +24,7 @@ class TenantMetricsSource(Protocol):
     is_ready: bool
     problem: str
     refused_writes_problem: str
+    is_store_full: bool
 
     @property
     def holds_deletes(self) -> bool:
@@ -100,6 +101,7 @@ class TenantCounts:
                 "connected": self.count_engaged,
                 "unreachable": self.count_unreachable,
                 "refusing": self.count_refusing,
+                "store_full": self.count_full_stores,
                 "deletes_held": self.count_deletes_held,
             }
         )
@@ -119,6 +121,10 @@ class TenantCounts:
     def count_refusing(self) -> float:
         """Count the tenants that keep refusing writes."""
         return sum(bool(link.refused_writes_problem) for link in self._connections.values())
+
+    def count_full_stores(self) -> float:
+        """Count the tenants whose etcd is full. It refuses all writes except deletes."""
+        return sum(link.is_store_full for link in self._connections.values())
 
     def count_deletes_held(self) -> float:
         """Count the tenants whose deletes wait for a confirmation by a platform administrator."""

@@ -85,6 +85,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         *find_address_problems(spec, context.policy),
         *_find_owner_problems(metadata, context.policy),
         *token_specs.find_problems(spec),
+        *size_limits.check_memory_volumes(spec, context.policy.quota),
     ]
     controller = object_meta.get_controller(metadata)
     controller_kind = str((controller or {}).get("kind", ""))
