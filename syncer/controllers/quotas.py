@@ -17,7 +17,6 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import LIMIT_RANGE, RESOURCE_QUOTA, SERVICE_VARIABLES, TOKEN, Key
-from syncer.rules import registry
 from syncer.rules.configuration import config_maps_secrets
 from syncer.rules.quota import quota_objects
 from syncer.rules.quota.quota_objects import MAX_REPORTED_OBJECTS, REPORT_NAMESPACE
@@ -59,7 +58,7 @@ async def hold_key(key: Key, problem: QuotaExceededError, session: Session) -> R
 
 def _list_concerned(key: Key, session: Session) -> list[tuple[Resource, Entry]]:
     """Return the tenant objects to report to: the object itself, or the pods that need it."""
-    kind = registry.KINDS_BY_NAME.get(key.kind)
+    kind = session.kinds.get(key.kind)
     if kind is not None:
         found = session.stores[key.kind].get(key.namespace, key.name)
         return [(kind.resource, found)] if found is not None else []

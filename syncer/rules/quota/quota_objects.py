@@ -126,14 +126,8 @@ def build_replacement(live: Mapping[str, Any], wanted: Object) -> Object | None:
     )
     if same_marks and _get_amounts(live) == _get_amounts(wanted):
         return None
-    return {
-        **wanted,
-        "metadata": {
-            **wanted["metadata"],
-            "uid": metadata["uid"],
-            "resourceVersion": metadata["resourceVersion"],
-        },
-    }
+    # Without a version, because the super cluster writes the status at each create.
+    return {**wanted, "metadata": {**wanted["metadata"], "uid": metadata["uid"]}}
 
 
 def _get_amounts(found: Mapping[str, Any]) -> object:

@@ -2,7 +2,6 @@
 
 from __future__ import annotations
 
-import dataclasses
 from typing import Any
 
 import pytest
@@ -129,6 +128,4 @@ def test_a_volume_in_memory_has_a_limit_where_memory_is_limited(
 def test_a_pod_with_unlimited_memory_volumes_is_refused():
     policy = TenantPolicySpec(quota={"memory": "1Gi"})
     with pytest.raises(RejectedError, match="memory-volume"):
-        pod_build.build_super_pod(
-            pod(volumes=[MEMORY_VOLUME]), dataclasses.replace(FACTS, policy=policy)
-        )
+        pod_build.build_super_pod(pod(volumes=[MEMORY_VOLUME]), FACTS._replace(policy=policy))
