@@ -7,6 +7,7 @@ Pure. The names are those of a Kubernetes ResourceQuota, with three additions: `
 Amounts are integers in thousandths, because sums of integers are exact.
 """
 
+import math
 import re
 from collections.abc import Mapping
 from typing import Annotated
@@ -110,7 +111,7 @@ def parse_amount(value: object) -> int:
         return 0
     if number >= MAX_AMOUNT:
         return MAX_AMOUNT
-    return min(-int(-number * THOUSANDTHS // 1), MAX_AMOUNT)
+    return min(math.ceil(number * THOUSANDTHS), MAX_AMOUNT)
 
 
 def parse_hard(spec: Mapping[str, QuotaAmount]) -> Hard:

@@ -19,7 +19,7 @@ from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import LIMIT_RANGE, RESOURCE_QUOTA, SERVICE_VARIABLES, TOKEN, Key
 from syncer.rules.configuration import config_maps_secrets
 from syncer.rules.quota import quota_objects
-from syncer.rules.quota.quota_objects import MAX_REPORTED_OBJECTS, REPORT_NAMESPACE
+from syncer.rules.quota.quota_objects import MAX_REPORTED_OBJECTS
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
@@ -75,12 +75,12 @@ def _list_concerned(key: Key, session: Session) -> list[tuple[Resource, Entry]]:
 async def reconcile_report(_: Key, session: Session) -> Result:
     """Write the ConfigMap that shows the tenant its quota, or delete it if there is none."""
     accountant = session.quota
-    entry = session.stores[CONFIG_MAPS.kind].get(REPORT_NAMESPACE, names.QUOTA)
-    if session.stores["Namespace"].get("", REPORT_NAMESPACE) is None:
+    entry = session.stores[CONFIG_MAPS.kind].get(*names.QUOTA_REPORT)
+    if session.stores["Namespace"].get("", names.QUOTA_REPORT[0]) is None:
         return Done()
     if not accountant.hard:
         if entry is not None and not entry.deleting:
-            key = session.build_key(CONFIG_MAPS.kind, REPORT_NAMESPACE, names.QUOTA)
+            key = session.build_key(CONFIG_MAPS.kind, *names.QUOTA_REPORT)
             await session.writer.delete_tenant_object(key, CONFIG_MAPS, entry)
         return Done()
     waiting = [

@@ -22,7 +22,7 @@ from syncer.rules.quota import quota_objects
 from syncer.rules.storage import claims, volumes
 from syncer.safety.expectations import ClusterSide, EventOrigin
 from syncer.tenants.session import Session
-from tenancy import wellknown
+from tenancy import names, wellknown
 from tenancy.resources import CONFIG_MAPS
 
 
@@ -83,7 +83,7 @@ class TenantEvents:
         elif news is EventOrigin.FOREIGN and new is not None:
             revision = parse_revision(new.resource_version)
             session.metrics.suspect_drift(ClusterSide.TENANT, key, revision)
-        if kind == CONFIG_MAPS.kind and entry.key == quota_objects.REPORT_KEY and live:
+        if kind == CONFIG_MAPS.kind and entry.key == names.QUOTA_REPORT and live:
             report = session.build_key(QUOTA_REPORT, "", "")
             session.queue.add_after(report, quota_objects.REPORT_SECONDS, low=True)
         if kind != "Pod":

@@ -37,9 +37,9 @@ from syncer.rules.quota.quota_objects import REPORT_SECONDS
 from syncer.safety.quota_accountant import QuotaAccountant
 from syncer.tenants import conditions, policy_binding
 from syncer.tenants.connection import MAX_CONCURRENT_FIRST_LISTS, TenantConnection
+from syncer.tenants.memory.quota_accountants import CLAIM, QuotaAccountants
 from syncer.tenants.metrics import TenantCounts
 from syncer.tenants.policy_binding import PolicyUnavailable
-from syncer.tenants.quotas import CLAIM, QuotaAccountants
 from syncer.tenants.session import Session, Sessions
 from syncer.tenants.session_registry import SessionRegistry
 from syncer.tenants.target_session import TargetSession

@@ -16,7 +16,7 @@ Hazard: each release must wake waiting keys. No timer tries them again before th
 import math
 from collections.abc import Callable, Collection, Iterator, Mapping
 from contextlib import contextmanager
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
@@ -63,7 +63,7 @@ class QuotaExceededError(errors.Forbidden):
         self.excesses = excesses
 
 
-@dataclass(slots=True)
+@dataclass(frozen=True, slots=True)
 class _Charge:
     observed: Usage = field(default_factory=lambda: NOTHING)
     observed_version: int = 0
@@ -159,10 +159,10 @@ class QuotaAccountant:
             return
         old = self._charges.get(key)
         version = parse_revision(resource_version)
-        charge = _Charge(amounts, version)
         if old is not None and old.reserved is not None and not 0 < old.reserved_version <= version:
-            charge.reserved, charge.reserved_version = old.reserved, old.reserved_version
-            charge.is_fresh = old.is_fresh
+            charge = replace(old, observed=amounts, observed_version=version)
+        else:
+            charge = _Charge(amounts, version)
         self._change(key, charge)
 
     def observe_version(self, key: Key, resource_version: str) -> None:
@@ -247,7 +247,7 @@ class QuotaAccountant:
         charge = self._charges.get(key)
         if charge is not None and charge.reserved is not None:
             if charge.is_fresh:
-                charge.is_fresh = False
+                self._charges[key] = replace(charge, is_fresh=False)
             elif is_done:
                 self.cancel(key)
         if is_done:

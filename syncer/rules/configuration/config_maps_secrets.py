@@ -18,7 +18,6 @@ from syncer.model.references import is_reserved_name
 from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.model.tenant_view import TenantView
 from syncer.rules.configuration import cache_transforms
-from syncer.rules.quota import quota_objects
 from tenancy import names
 
 WATCHED_SECRETS_SELECTOR = ",".join(
@@ -62,7 +61,7 @@ def build_tenant_name(super_name: str) -> str:
 
 def is_config_map_wanted(entry: Entry, view: TenantView) -> bool:
     """Return whether a ConfigMap is synced."""
-    if view.policy.sync.config_maps == "All" and entry.key != quota_objects.REPORT_KEY:
+    if view.policy.sync.config_maps == "All" and entry.key != names.QUOTA_REPORT:
         return True
     return view.is_referenced("ConfigMap", entry.namespace, entry.name)
 

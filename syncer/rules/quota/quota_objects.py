@@ -31,9 +31,6 @@ KINDS_OF_KEYS: Mapping[str, str] = {
     VOLUME: "PersistentVolumeClaim",
 }
 """Kind that a key is counted as, where the key has a kind of its own."""
-REPORT_NAMESPACE = "kube-public"
-REPORT_KEY = (REPORT_NAMESPACE, names.QUOTA)
-"""Namespace and name of the ConfigMap in the tenant that shows the quota."""
 REPORT_SECONDS = 10.0
 """Shortest interval in seconds between two reports. A burst of creates causes one report."""
 MAX_REPORTED_OBJECTS = 20
@@ -163,7 +160,7 @@ def build_report(
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
-        "metadata": {"name": names.QUOTA, "namespace": REPORT_NAMESPACE},
+        "metadata": {"name": names.QUOTA_REPORT[1], "namespace": names.QUOTA_REPORT[0]},
         "data": {
             "hard": "".join(f"{line}\n" for line in lines),
             "used": "".join(f"{line}\n" for line in spent),
