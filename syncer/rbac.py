@@ -103,7 +103,7 @@ SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
     RbacRule(
         "",
         ("limitranges", "resourcequotas"),
-        ("list", "watch", "create", "update", "delete"),
+        (*_WATCH_VERBS, "create", "update", "delete"),
         "Writes the quota of a tenant into each super namespace, as a second check.",
     ),
     RbacRule("", ("nodes",), _WATCH_VERBS, "Reads nodes to show them as virtual nodes."),

@@ -91,7 +91,11 @@ async def reconcile_report(_: Key, session: Session) -> Result:
         accountant.hard, accountant.count_used(), waiting, accountant.waiting_count
     )
     if entry is None or not config_maps_secrets.has_same_content(entry.decode(), wanted):
-        await session.writer.apply_unguarded(CONFIG_MAPS, wanted)
+        try:
+            await session.writer.apply_unguarded(CONFIG_MAPS, wanted)
+        except (errors.Forbidden, errors.Invalid) as problem:  # by a webhook of the tenant
+            _log.info("quota.report_refused", problem=str(problem))
+            return RequeueAfter(FOREIGN_RETRY_SECONDS)
     return Done()
 
 

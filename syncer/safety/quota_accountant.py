@@ -165,11 +165,16 @@ class QuotaAccountant:
             charge = _Charge(amounts, version)
         self._change(key, charge)
 
-    def observe_version(self, key: Key, resource_version: str) -> None:
-        """Record a newer version of an object with the same usage."""
+    def observe_version(self, key: Key, resource_version: str) -> bool:
+        """Record a newer version of an object with the same usage.
+
+        Returns False if no earlier version was recorded.
+        """
         charge = self._charges.get(key)
-        if charge is not None:
-            self.observe(key, charge.observed, resource_version)
+        if charge is None or not charge.observed:
+            return False
+        self.observe(key, charge.observed, resource_version)
+        return True
 
     # Charges of writes.
 

@@ -24,7 +24,10 @@ class TenantMetricsSource(Protocol):
     is_ready: bool
     problem: str
     refused_writes_problem: str
-    is_store_full: bool
+
+    @property
+    def is_store_full(self) -> bool:
+        """Whether the tenant's etcd refuses writes, because it is full."""
 
     @property
     def holds_deletes(self) -> bool:

@@ -74,9 +74,10 @@ class QuotaAccountants:
         for cluster in clusters:
             for kind in sorted(added & cluster.stores.keys()):
                 for entry in cluster.list_owned(kind, tenant.uid):
-                    key = cluster.get_key(kind, entry)
-                    if key is not None and cluster.stores[kind].get(*entry.key) is entry:
-                        self.observe(kind, key, entry)
+                    current = cluster.stores[kind].get(*entry.key)  # it may differ by now
+                    key = cluster.get_key(kind, current) if current is not None else None
+                    if key is not None and key.tenant == tenant.uid:
+                        self.observe(kind, key, current)
                     counted += 1
                     if counted % _ENTRIES_PER_STEP == 0:
                         await asyncio.sleep(0)
@@ -100,8 +101,12 @@ class QuotaAccountants:
         if entry is None:
             accountant.observe(key, None)
             return
-        if old is not None and old.uid == entry.uid and usage.is_usage_unchanged(kind, old, entry):
-            accountant.observe_version(key, entry.resource_version)
+        if (
+            old is not None
+            and old.uid == entry.uid
+            and usage.is_usage_unchanged(kind, old, entry)
+            and accountant.observe_version(key, entry.resource_version)
+        ):
             return
         found = _decode(entry) if usage.must_decode(kind) else {}
         accountant.observe(key, usage.compute_usage(kind, found), entry.resource_version)

@@ -11,9 +11,11 @@ import pytest
 
 from kubeio import Object
 from kubeio.errors import Forbidden
+from syncer.rules.quota.usage import compute_usage
 from syncer.safety.quota_accountant import QUOTA_EXCEEDED
-from tenancy import names
+from tenancy import names, wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
+from tenancy.quotas import format_amount
 from tenancy.resources import (
     CONFIG_MAPS,
     LIMIT_RANGES,
@@ -61,6 +63,13 @@ async def count(world: SyncerWorld, resource: Resource, *spaces: str) -> int:
     return found
 
 
+async def used(world: SyncerWorld, resource: Resource, name: str) -> int:
+    """Return what earlier tests left to the tenant in the super cluster, in thousandths."""
+    ours = f"{wellknown.VC_UID}={world.tenant.uid}"
+    found = (await world.below.list(resource, label_selector=ours))["items"] or ()
+    return sum(compute_usage(resource.kind, item).get(name, 0) for item in found)
+
+
 async def refusals(world: SyncerWorld, space: str) -> list[str]:
     """Return the messages about the quota in a tenant namespace."""
     return [
@@ -76,23 +85,26 @@ async def report(world: SyncerWorld) -> Mapping[str, str]:
 
 async def test_two_namespaces_are_each_below_and_together_above(world: SyncerWorld):
     """SEC-62: the tenant reads the reason, and a release lets the held object through."""
-    async with policed(world, policy({"requests.cpu": "1"})), world.syncer():
+    before = await used(world, PODS, "requests.cpu")
+    limit = f"{1000 + before}m"
+    async with policed(world, policy({"requests.cpu": limit})), world.syncer():
         one, two = await world.namespace(), await world.namespace()
         await world.above.create(PODS, pod("a", "600m"), namespace=one)
         await eventually(lambda: world.has_twin(PODS, one, "a"))
         await world.above.create(PODS, pod("b", "600m"), namespace=two)
         found = await eventually(lambda: refusals(world, two))
-        assert "requests.cpu: requested 600m, used 600m, limit 1" in found[0]
+        shown = [format_amount("cpu", each + before) for each in (600, 1000, 400)]
+        assert f"requests.cpu: requested 600m, used {shown[0]}, limit {shown[1]}" in found[0]
         assert "spec.quota" in found[0]
         await world.idle()
         assert not await world.has_twin(PODS, two, "b")
-        shown = await eventually(
-            lambda: report(world), until=lambda data: "b" in data["waiting"], within=30
+        data = await eventually(
+            lambda: report(world), until=lambda data: f"Pod {two}/b" in data["waiting"], within=30
         )
-        assert shown["hard"] == "requests.cpu: 1\n"
-        assert shown["used"] == "requests.cpu: 600m\n"
-        assert shown["left"] == "requests.cpu: 400m\n"
-        assert shown["waitingObjects"] == "1"
+        assert data["hard"] == f"requests.cpu: {shown[1]}\n"
+        assert data["used"] == f"requests.cpu: {shown[0]}\n"
+        assert data["left"] == "requests.cpu: 400m\n"
+        assert data["waitingObjects"] == "1"
         await world.above.delete(PODS, "a", namespace=one, grace_seconds=0)
         await eventually(lambda: world.has_twin(PODS, two, "b"))
         # The super cluster refuses the same without the syncer.
@@ -100,14 +112,17 @@ async def test_two_namespaces_are_each_below_and_together_above(world: SyncerWor
             lambda: world.twin(RESOURCE_QUOTAS, one, names.QUOTA),
             until=lambda found: (found.get("status") or {}).get("hard"),
         )
-        assert wall["spec"]["hard"] == {"requests.cpu": "1"}
+        assert wall["spec"]["hard"] == {"requests.cpu": shown[1]}
         with pytest.raises(Forbidden, match="exceeded quota"):
-            await world.below.create(PODS, pod("thief", "2"), namespace=world.super_namespace(one))
+            await world.below.create(
+                PODS, pod("thief", f"{2000 + before}m"), namespace=world.super_namespace(one)
+            )
 
 
 async def test_parallel_creates_never_exceed(world: SyncerWorld):
     """SEC-60."""
-    async with policed(world, policy({"services": LIMIT})), world.syncer():
+    before = await used(world, SERVICES, "services") // 1000
+    async with policed(world, policy({"services": LIMIT + before})), world.syncer():
         spaces = [await world.namespace() for _ in range(2)]
         seen = 0
         asked = [
@@ -145,15 +160,18 @@ async def test_parallel_creates_never_exceed(world: SyncerWorld):
 
 async def test_a_restart_neither_forgets_nor_counts_twice(world: SyncerWorld):
     """SEC-61."""
-    async with policed(world, policy({"pods": 3, "limits.memory": "2Gi"})):
+    before = await used(world, PODS, "pods")
+    memory = await used(world, PODS, "limits.memory")
+    quota = {"pods": 3 + before // 1000, "limits.memory": 2**31 + memory // 1000}
+    async with policed(world, policy(quota)):
         async with world.syncer():
             space = await world.namespace()
             for name in "ab":
                 await world.above.create(PODS, pod(name), namespace=space)
                 await eventually(lambda name=name: world.has_twin(PODS, space, name))
         async with world.syncer():
-            assert world.session.quota.get_used("pods") == 2000
-            assert world.session.quota.get_used("limits.memory") == 1024 * 2**20 * 1000
+            assert world.session.quota.get_used("pods") == 2000 + before
+            assert world.session.quota.get_used("limits.memory") == 2**30 * 1000 + memory
             for name in "cd":
                 await world.above.create(PODS, pod(name), namespace=space)
             await eventually(lambda: refusals(world, space))
@@ -168,7 +186,8 @@ async def test_a_restart_neither_forgets_nor_counts_twice(world: SyncerWorld):
 
 
 async def test_changes_are_charged_and_the_rest_of_the_object_goes_on(world: SyncerWorld):
-    quota = {"services.loadbalancers": 1, "services.nodeports": 1}
+    names_used = ("services.loadbalancers", "services.nodeports")
+    quota = {name: 1 + await used(world, SERVICES, name) // 1000 for name in names_used}
     async with policed(world, policy(quota)), world.syncer():
         space = await world.namespace()
         for name in ("one", "two"):
@@ -193,7 +212,9 @@ async def test_changes_are_charged_and_the_rest_of_the_object_goes_on(world: Syn
 
 async def test_a_retained_volume_still_counts(world: SyncerWorld):
     """SEC-63."""
-    async with policed(world, policy({"requests.storage": "3Gi"})), world.syncer():
+    before = await used(world, PERSISTENT_VOLUME_CLAIMS, "requests.storage")
+    quota = {"requests.storage": 3 * 2**30 + before // 1000}
+    async with policed(world, policy(quota)), world.syncer():
         space = await world.namespace()
         below = world.super_namespace(space)
         claim = {
@@ -206,7 +227,7 @@ async def test_a_retained_volume_still_counts(world: SyncerWorld):
         await world.above.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace=space)
         twin = await eventually(lambda: world.twin(PERSISTENT_VOLUME_CLAIMS, space, "data"))
         accountant = world.session.quota
-        assert accountant.get_used("requests.storage") == 2 * 2**30 * 1000
+        assert accountant.get_used("requests.storage") == 2 * 2**30 * 1000 + before
         name = f"retained-{twin['metadata']['uid'][:8]}"
         volume = {
             "metadata": {"name": name},
@@ -232,11 +253,11 @@ async def test_a_retained_volume_still_counts(world: SyncerWorld):
                 until=lambda there: not there,
             )
             await world.idle()
-            assert accountant.get_used("requests.storage") == 2 * 2**30 * 1000
+            assert accountant.get_used("requests.storage") == 2 * 2**30 * 1000 + before
         finally:
             await world.below.delete(PERSISTENT_VOLUMES, name)
         await eventually(
-            lambda: accountant.get_used("requests.storage"), until=lambda used: used == 0
+            lambda: accountant.get_used("requests.storage"), until=lambda found: found == before
         )
 
 
@@ -270,7 +291,8 @@ async def test_the_wall_is_kept_and_goes_with_the_quota(world: SyncerWorld):
 
 async def test_one_pod_cannot_bring_more_bytes_than_the_quota(world: SyncerWorld):
     """SEC-65: a Pending pod names more ConfigMaps than fit."""
-    quota = {"bytes/configmaps": "1Mi"}
+    before = await used(world, CONFIG_MAPS, "bytes/configmaps")
+    quota = {"bytes/configmaps": 2**20 + before // 1000}
     async with policed(world, policy(quota)), world.syncer():
         space = await world.namespace()
         for number in range(6):
