@@ -21,8 +21,8 @@ from syncer.rules.configuration import config_maps_secrets
 from syncer.rules.quota import quota_objects
 from syncer.rules.quota.quota_objects import MAX_REPORTED_OBJECTS
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.safety.guarded_writer import SUPER_SIDE
 from syncer.safety.hot_loop_guard import WriteScope
+from syncer.safety.parked_differences import SUPER_SIDE
 from syncer.safety.proven_deletes import DeleteTarget
 from syncer.safety.quota_accountant import QUOTA_EXCEEDED, QuotaExceededError
 from syncer.tenants.session import Session
@@ -140,7 +140,7 @@ async def reconcile_namespace_quota(key: Key, session: Session) -> Result:
     live, scope = entry.decode(), WriteScope(key, SUPER_SIDE)
     body = quota_objects.build_replacement(live, wanted)
     if body is None:
-        session.writer.clear_if_converged(key, SUPER_SIDE)
+        session.parked.clear_if_converged(key, SUPER_SIDE)
     else:
         await session.writer.update_super_object(scope, resource, body, before=live)
     return Done()
