@@ -56,6 +56,20 @@ async def hold_key(key: Key, problem: QuotaExceededError, session: Session) -> R
     return Done()
 
 
+async def report_held_need(tenant_x: Entry, need: Key, session: Session) -> bool:
+    """Report to a pod that the quota holds back an object that it needs. Returns False if not."""
+    problem = session.quota.get_refusal(need)
+    if problem is None:
+        return False
+    message = (
+        f"The pod waits for {need.kind} {need.name}, which exceeds the quota of this cluster:"
+        f" {problem}. Delete other objects, or ask your platform administrator for more:"
+        " spec.quota of the TenantPolicy (rule quota)."
+    )
+    await session.event_recorder.record(PODS, tenant_x, reason=QUOTA_EXCEEDED, message=message)
+    return True
+
+
 def _list_concerned(key: Key, session: Session) -> list[tuple[Resource, Entry]]:
     """Return the tenant objects to report to: the object itself, or the pods that need it."""
     kind = session.kinds.get(key.kind)

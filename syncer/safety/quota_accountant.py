@@ -273,17 +273,21 @@ class QuotaAccountant:
             self._wake_waiters(resource)
         self.on_changed()
 
+    def get_refusal(self, key: Key) -> QuotaExceededError | None:
+        """Return why a key waits, or None if it does not wait or enough was released since."""
+        problem = self._waiting.get(key)
+        if problem is None:
+            return None
+        first = problem.excesses[0]
+        return problem if first.requested > self._get_free(first.resource) else None
+
     def check_not_waiting(self, key: Key) -> None:
         """Raise the earlier QuotaExceededError of a key, unless enough was released since.
 
         Callers save the reads that precede a write.
         """
-        problem = self._waiting.get(key)
-        if problem is None:
-            return
-        if all(
-            excess.requested > self._get_free(excess.resource) for excess in problem.excesses[:1]
-        ):
+        problem = self.get_refusal(key)
+        if problem is not None:
             raise problem
         self.forget_waiter(key)
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubeio.controller.worker import Done
+from kubeio.controller.worker import Done, NotReadyYet
 from syncer.controllers import quotas
 from syncer.handlers.dispatcher import Dispatcher
 from syncer.model.keys import HOME, LIMIT_RANGE, QUOTA_REPORT, RESOURCE_QUOTA, TOKEN
@@ -73,6 +73,21 @@ async def test_pods_read_why_a_token_is_held():
     assert world.told() == [QUOTA_EXCEEDED]
     assert world.above.bodies[-1]["involvedObject"]["name"] == "p"
     assert world.session.waiters.list_waiters(token)  # it goes on waiting
+
+
+async def test_a_pod_reads_that_its_config_map_is_held():
+    world = limited(configmaps=0)
+    world.tenant_has("ConfigMap", "m", data={"k": "v"})
+    volumes = [{"name": "v", "configMap": {"name": "m"}}]
+    containers = [{"name": "c", "image": "i"}]
+    spec = {"volumes": volumes, "containers": containers, "automountServiceAccountToken": False}
+    world.tenant_has("Pod", "p", spec=spec, status={"phase": "Pending"})
+    await dispatcher(world).reconcile(world.key("ConfigMap", "web", "m"))
+    with pytest.raises(NotReadyYet):
+        await dispatcher(world).reconcile(world.key("Pod", "web", "p"))
+    assert world.told() == [QUOTA_EXCEEDED, QUOTA_EXCEEDED]
+    assert "waits for ConfigMap m" in world.above.bodies[-1]["message"]
+    assert world.below.writes() == []
 
 
 async def test_the_report_shows_what_is_used_and_is_written_on_a_difference_only():
