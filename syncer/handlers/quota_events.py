@@ -33,6 +33,8 @@ class QuotaEvents:
             self._super_cluster.volumes.subscribe(self._handle_volume)
 
     def _handle_object(self, kind: str, old: Entry | None, new: Entry | None, _: bool) -> None:
+        if kind not in self._accountants.counted_kinds:
+            return
         before, after = (
             self._super_cluster.get_key(kind, entry) if entry is not None else None
             for entry in (old, new)

@@ -42,6 +42,8 @@ class QuotaAccountants:
         self._schedule_report = schedule_report
         self._accountants: dict[str, QuotaAccountant] = {}
         self._uids_by_root: dict[str, str] = {}
+        self.counted_kinds: frozenset[str] = frozenset()
+        """Kinds that the quota of any tenant limits. Events of all other kinds cost nothing."""
 
     def get(self, uid: str) -> QuotaAccountant | None:
         """Return the accountant of a tenant that was connected."""
@@ -70,6 +72,7 @@ class QuotaAccountants:
         known = accountant.kinds
         accountant.set_hard(hard)
         added = accountant.kinds - known
+        self._collect_kinds()
         counted = 0
         for cluster in clusters:
             for kind in sorted(added & cluster.stores.keys()):
@@ -92,6 +95,11 @@ class QuotaAccountants:
         self._uids_by_root = {
             root: each for root, each in self._uids_by_root.items() if each != uid
         }
+        self._collect_kinds()
+
+    def _collect_kinds(self) -> None:
+        kinds = (each.kinds for each in self._accountants.values())
+        self.counted_kinds = frozenset().union(*kinds)
 
     def observe(self, kind: str, key: Key, entry: Entry | None, old: Entry | None = None) -> None:
         """Record what a cache shows of a super object."""
