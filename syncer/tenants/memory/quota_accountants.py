@@ -99,7 +99,7 @@ class QuotaAccountants:
 
     def _collect_kinds(self) -> None:
         kinds = (each.kinds for each in self._accountants.values())
-        self.counted_kinds = frozenset().union(*kinds)
+        self.counted_kinds = frozenset[str]().union(*kinds)
 
     def observe(self, kind: str, key: Key, entry: Entry | None, old: Entry | None = None) -> None:
         """Record what a cache shows of a super object."""
