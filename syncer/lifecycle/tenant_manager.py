@@ -136,6 +136,11 @@ class TenantManager:
         self._home.virtual_clusters.subscribe(self._handle_virtual_cluster, replay=True)
         self._home.credentials.subscribe(self._handle_credential)
         self._home.policies.subscribe(self._handle_policy)
+        self._home.super_clusters.subscribe(self._handle_super_cluster)
+
+    def _handle_super_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        if new is None and old is not None:
+            self.quotas.forget_cluster(old.name)
 
     def _handle_virtual_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         for entry in (old, new):

@@ -20,7 +20,7 @@ from dataclasses import dataclass, field, replace
 from itertools import islice
 from typing import Any, NamedTuple
 
-from kubeio import errors
+from kubeio import Object, errors
 from kubeio.resource_version import parse_revision
 from syncer.model.keys import Key
 from syncer.rules.quota import quota_objects, usage
@@ -115,6 +115,14 @@ class QuotaAccountant:
         self._queues: dict[str, dict[Key, None]] = {}
         self._woken: dict[Key, str] = {}
         self._defaults = NO_DEFAULTS
+        self._get_overhead: Callable[[str], Object] = lambda _: {}
+
+    def use_overheads(self, get_overhead: Callable[[str], Object]) -> None:
+        """Add the overhead of RuntimeClasses before a create, as the super cluster does.
+
+        `get_overhead` returns the amounts of a RuntimeClass by its name.
+        """
+        self._get_overhead = get_overhead
 
     def set_hard(self, hard: Hard) -> None:
         """Change the limits. Waiting keys are tried again."""
@@ -188,6 +196,8 @@ class QuotaAccountant:
         if body is None or kind not in self.kinds:
             yield write
             return
+        if kind == "Pod":
+            body = usage.add_overhead(body, self._get_overhead)
         self.reserve(key, usage.compute_usage(kind, body, self._defaults))
         try:
             yield write

@@ -97,6 +97,8 @@ class Session:
             connection.home_cluster,
             is_concerned=self.is_concerned_here,
         )
+        if self.is_home:  # targets show no classes
+            self.quota.use_overheads(self.view.get_overhead)
         self.metrics = TenantMetrics(self.queue.get_age)
         self.expectations = Expectations(on_write=self.metrics.observe_write)
         self.hot_loop_guard = HotLoopGuard()

@@ -57,6 +57,17 @@ def compute_usage(
         return usage
 
 
+def add_overhead(
+    pod: Mapping[str, Any], get_overhead: Callable[[str], Object]
+) -> Mapping[str, Any]:
+    """Return a pod with the overhead of its RuntimeClass, which the super cluster adds."""
+    spec = as_mapping(pod.get("spec"))
+    name = spec.get("runtimeClassName")
+    if not isinstance(name, str) or not name or spec.get("overhead"):
+        return pod
+    return {**pod, "spec": {**spec, "overhead": get_overhead(name)}}
+
+
 def must_decode(kind: str) -> bool:
     """Return whether the usage of a kind depends on the contents of its objects."""
     return kind == "Pod" or kind in _BY_KIND

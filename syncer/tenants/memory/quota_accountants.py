@@ -97,6 +97,11 @@ class QuotaAccountants:
         }
         self._collect_kinds()
 
+    def forget_cluster(self, name: str) -> None:
+        """Release the objects in a target that is no longer declared."""
+        for accountant in self._accountants.values():
+            accountant.retain(name, ())
+
     def _collect_kinds(self) -> None:
         kinds = (each.kinds for each in self._accountants.values())
         self.counted_kinds = frozenset[str]().union(*kinds)

@@ -289,6 +289,18 @@ def test_a_request_that_is_set_has_no_default():
     assert pod_usage.compute_total(pod(cpu("2")), "requests", defaults) == {"cpu": 2000}
 
 
+def test_the_overhead_of_a_runtime_class_counts_before_the_create():
+    overhead = {"sandbox": {"cpu": "250m"}}
+    found = pod(cpu("1"), runtimeClassName="sandbox")
+    whole = usage.add_overhead(found, lambda name: overhead.get(name, {}))
+    assert usage.compute_usage("Pod", whole)["cpu"] == 1250
+    for other in (pod(cpu("1")), pod(cpu("1"), runtimeClassName="none")):
+        same = usage.add_overhead(other, lambda name: overhead.get(name, {}))
+        assert usage.compute_usage("Pod", same)["cpu"] == 1000
+    written = pod(cpu("1"), runtimeClassName="sandbox", overhead={"cpu": "1"})
+    assert usage.add_overhead(written, lambda _: {"cpu": "9"}) is written
+
+
 def test_a_resize_is_counted_from_its_patch():
     before = pod(cpu("1"), init=[{**cpu("1"), "name": "first"}])
     body = {"spec": {"containers": [{"name": "c", "resources": {"requests": {"cpu": "3"}}}]}}

@@ -5,10 +5,11 @@ from __future__ import annotations
 from typing import Any
 
 import orjson
+import pytest
 
 from kubeio.cache.store import Store, parse_entry
 from syncer.handlers.quota_events import QuotaEvents
-from syncer.safety.quota_accountant import QuotaAccountant
+from syncer.safety.quota_accountant import QuotaAccountant, QuotaExceededError
 from syncer.tenants.memory.quota_accountants import QuotaAccountants
 from tenancy.quotas import parse_hard
 from tests.support.syncer.sessions import TENANT, SessionWorld
@@ -96,3 +97,30 @@ async def test_a_retained_volume_counts_from_the_end_of_its_claim():
     assert accountant.get_used("requests.storage") == 2 * GIB
     home.volumes.discard(volume("Retain"), live=True)
     assert accountant.get_used("requests.storage") == 0
+
+
+async def test_a_target_that_is_no_longer_declared_counts_nothing():
+    world, accountants = SessionWorld(), QuotaAccountants()
+    accountant = await start(world, accountants, pods=5)
+    accountant.observe(world.key("Pod", "web", "a"), {"pods": 1000}, "1")
+    away = world.key("Pod", "web", "b")._replace(super_cluster="east")
+    accountant.observe(away, {"pods": 1000}, "1")
+    accountants.forget_cluster("east")
+    assert accountant.get_used("pods") == 1000
+
+
+async def test_a_session_knows_the_overhead_of_runtime_classes():
+    world = SessionWorld()
+    accountant = world.session.quota
+    accountant.set_hard(parse_hard({"cpu": "1"}))
+    body = {
+        "metadata": {"name": "sandbox", "uid": "u", "resourceVersion": "1"},
+        "overhead": {"podFixed": {"cpu": "500m"}},
+    }
+    world.super_cluster.classes["RuntimeClass"].put(parse_entry(orjson.dumps(body)), live=True)
+    pod = {"spec": {**POD, "runtimeClassName": "sandbox"}}
+    with (
+        pytest.raises(QuotaExceededError, match="requested 1500m"),
+        accountant.charge(world.key("Pod", "web", "a"), "Pod", pod),
+    ):
+        pass
