@@ -26,12 +26,15 @@ def large(number: int) -> dict[str, Any]:
     return {"metadata": {"name": f"large-{number}"}, "data": {"k": VALUE}}
 
 
-async def call_etcd(plane: LocalControlPlane, path: str, **body: Any) -> None:
-    """Send a request to etcd, as etcdctl does."""
+async def call_etcd(plane: LocalControlPlane, path: str, **body: Any) -> Any:
+    """Send a request to etcd, as etcdctl does. Returns the answer."""
     url, data = f"{plane.etcd}/v3/{path}", json.dumps(body).encode()
     headers = {"Content-Type": "application/json"}
     asked = urllib.request.Request(url, data=data, headers=headers)  # noqa: S310 - loopback
-    await asyncio.to_thread(lambda: urllib.request.urlopen(asked, timeout=30).read())  # noqa: S310
+    answer = await asyncio.to_thread(
+        lambda: urllib.request.urlopen(asked, timeout=30).read()  # noqa: S310
+    )
+    return json.loads(answer)
 
 
 async def fill(client: Client) -> int:
@@ -69,7 +72,9 @@ async def test_a_full_etcd_accepts_deletes_and_is_freed_by_them(tmp_path: Path):
             revision = found["metadata"]["resourceVersion"]
             await call_etcd(plane, "kv/compaction", revision=revision, physical=True)
             await call_etcd(plane, "maintenance/defragment")
-            await call_etcd(plane, "maintenance/alarm", action="DEACTIVATE", alarm="NOSPACE")
+            alarms = (await call_etcd(plane, "maintenance/alarm", action="GET"))["alarms"]
+            assert [alarm["alarm"] for alarm in alarms] == ["NOSPACE"]
+            await call_etcd(plane, "maintenance/alarm", **{**alarms[0], "action": "DEACTIVATE"})
             await eventually(lambda: client.create(CONFIG_MAPS, large(200), namespace="default"))
     finally:
         await plane.stop()
