@@ -23,6 +23,7 @@ from kubeio.loop_budget import LoopBudget
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.handlers.dispatcher import Dispatcher, build_log_fields
 from syncer.handlers.home_events import HomeEvents
+from syncer.handlers.quota_events import QuotaEvents
 from syncer.handlers.resync import RESYNC_SECONDS, Resync
 from syncer.lifecycle.memory_pressure import MemoryPressure
 from syncer.lifecycle.tenant_manager import TenantManager
@@ -110,6 +111,7 @@ class Syncer:
             fields=build_log_fields,
         )
         everywhere = self.tenants.sessions
+        QuotaEvents(self.home, self.tenants.quotas).subscribe()
         HomeEvents(self.home, everywhere[HOME], everywhere).subscribe()
         patrol = Resync(self.tenants.sessions, period_seconds=self._options.resync_seconds)
         async with asyncio.TaskGroup() as group:

@@ -12,7 +12,7 @@ from kubeio.cache.crd_reflector import crd_name
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.rules.registry import KINDS, SyncDirection, SyncedKind, UpdateMethod
 from syncer.safety.store_guard import CONFIG_MAP
-from tenancy import wellknown
+from tenancy import names, wellknown
 from tenancy.rbac import RbacRule
 from tenancy.resources import SECRETS
 
@@ -131,6 +131,12 @@ SUPER_RBAC_RULES: tuple[RbacRule, ...] = (
         ("list", "watch", "create", "patch"),
         "Keeps one account without rights in each super namespace.",
     ),
+    RbacRule(
+        "",
+        ("limitranges", "resourcequotas"),
+        (*_WATCH_VERBS, "create", "update", "delete"),
+        "Writes the quota of a tenant into each super namespace, as a second check.",
+    ),
     RbacRule("", ("nodes",), _WATCH_VERBS, "Reads nodes to show them as virtual nodes."),
     RbacRule(
         "", ("events",), ("list", "watch"), "Reads Events about twins to copy them to the tenant."
@@ -240,6 +246,13 @@ TENANT_RBAC_RULES: tuple[RbacRule, ...] = (
         ("patch",),
         "Increments its epoch.",
         names=(CONFIG_MAP,),
+    ),
+    RbacRule(
+        "",
+        ("configmaps",),
+        ("patch", "delete"),
+        "Shows the tenant its quota, and deletes the ConfigMap when there is none.",
+        names=(names.QUOTA,),
     ),
     RbacRule("", ("serviceaccounts",), _WATCH_VERBS, "Reads the ServiceAccounts of pods."),
     RbacRule(

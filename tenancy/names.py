@@ -32,6 +32,13 @@ SERVICE_VARIABLES = "vc-service-variables"
 API_VARIABLES = "vc-api-variables"
 """ConfigMap with the variables of the tenant's API only, for pods without service links."""
 
+QUOTA = "vc-quota"
+"""ResourceQuota and LimitRange in each super namespace, and ConfigMap in a tenant that shows the
+quota."""
+
+QUOTA_REPORT = ("kube-public", QUOTA)
+"""Namespace and name of that ConfigMap."""
+
 VOLUME_PREFIX = "vc-volume-"
 """Prefix of the twins of volumes that tenants wrote, before a digest."""
 

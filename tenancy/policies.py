@@ -14,6 +14,7 @@ import msgspec
 
 from tenancy import ingress_annotations, wellknown
 from tenancy.ingress_annotations import IngressController
+from tenancy.quotas import DEFAULT_QUOTA, InvalidQuotaError, QuotaSpec, parse_hard
 from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 
 SecurityLevel = Literal["privileged", "baseline", "restricted"]
@@ -236,6 +237,8 @@ class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     storage: StorageSpec = StorageSpec()
     access: AccessSpec = AccessSpec()
     images: ImagesSpec = ImagesSpec()
+    quota: QuotaSpec = msgspec.field(default_factory=lambda: dict(DEFAULT_QUOTA))
+    """Limits of the tenant over all of its namespaces. Empty: no limit."""
     weight: TenantWeight = 1
     """Number of its objects that the syncer reconciles in a row while other tenants wait."""
 
@@ -270,6 +273,10 @@ def parse_tenant_policy(body: Mapping[str, Any]) -> TenantPolicySpec:
         spec = msgspec.convert(body.get("spec") or {}, TenantPolicySpec)
     except msgspec.ValidationError as problem:
         raise InvalidSpecError(f"{where}, spec: {problem}") from problem
+    try:
+        parse_hard(spec.quota)
+    except InvalidQuotaError as problem:
+        raise InvalidSpecError(f"{where}, spec.{problem}") from problem
     if spec.security.level == "restricted" and spec.network.host_ports == "Allow":
         raise InvalidSpecError(
             f"{where} allows host ports at the restricted level, which excludes them. Set"

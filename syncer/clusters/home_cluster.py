@@ -31,6 +31,7 @@ from syncer.rules.nodes.node_agents import (
     index_by_pod,
     index_by_target,
 )
+from syncer.rules.quota.retained_volumes import RETAINED_INDEX, index_by_retained_root
 from syncer.rules.registry import KINDS_BY_NAME, SyncedKind
 from tenancy import names, wellknown
 from tenancy.resources import (
@@ -106,7 +107,9 @@ class HomeCluster(SuperCluster):
         self.credentials = Store()
         self.policies = Store()
         self.super_clusters = Store()
-        self.volumes = Store({BY_TENANT_INDEX: index_by_tenant})
+        self.volumes = Store(
+            {BY_TENANT_INDEX: index_by_tenant, RETAINED_INDEX: index_by_retained_root}
+        )
         self.classes: Mapping[str, Store] = {mirror.resource.kind: Store() for mirror in MIRRORS}
         self.credential_watches = self._create_scoped_reflector(
             SECRETS,

@@ -19,7 +19,7 @@ from kubeio.cache.scoped_reflector import ScopedReflector
 from kubeio.cache.store import Entry, Store
 from kubeio.http import transport_protocol
 from kubeio.loop_budget import LoopBudget
-from syncer.model.keys import SERVICE_VARIABLES, TOKEN, Key
+from syncer.model.keys import LIMIT_RANGE, RESOURCE_QUOTA, SERVICE_VARIABLES, TOKEN, Key
 from syncer.model.super_cidrs import SuperCidrTracker
 from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from syncer.placement.capacity import ClusterCapacity
@@ -31,6 +31,7 @@ from tenancy import ownership, super_clusters, wellknown
 from tenancy.resources import (
     EVENTS,
     INGRESSES,
+    LIMIT_RANGES,
     NAMESPACES,
     NODES,
     POD_DISRUPTION_BUDGETS,
@@ -38,6 +39,7 @@ from tenancy.resources import (
     ROLE_BINDINGS,
     SECRETS,
     SELF_SUBJECT_REVIEWS,
+    RESOURCE_QUOTAS,
     SERVICE_ACCOUNTS,
     SERVICE_CIDRS,
     Resource,
@@ -55,7 +57,12 @@ of all other tenants.
 _SYNCED_SELECTOR = f"{wellknown.CONTROLLED}=true,{wellknown.NAMESPACE}"
 """Objects of tenant namespaces. Root namespaces, with their keys, stay out of memory."""
 
-OWNED_RESOURCES: tuple[Resource, ...] = (*(kind.resource for kind in KINDS), SERVICE_ACCOUNTS)
+OWNED_RESOURCES: tuple[Resource, ...] = (
+    *(kind.resource for kind in KINDS),
+    SERVICE_ACCOUNTS,
+    RESOURCE_QUOTAS,
+    LIMIT_RANGES,
+)
 """Kinds of which the syncer creates objects in the home cluster."""
 TARGET_RESOURCES: tuple[Resource, ...] = (
     *(kind.resource for kind in KINDS if kind.is_in_targets),
@@ -273,6 +280,8 @@ class SuperCluster:
             return None
         if kind in ("Namespace", "ServiceAccount"):
             return Key(tenant, self.name, "Namespace", "", namespace)
+        if kind in (RESOURCE_QUOTA, LIMIT_RANGE):
+            return Key(tenant, self.name, kind, namespace, entry.name)
         if kind == "Secret" and wellknown.TOKEN_SECONDS in entry.annotations:
             return Key(tenant, self.name, TOKEN, namespace, entry.name)
         if kind == "ConfigMap" and entry.name in service_variables.NAMES:

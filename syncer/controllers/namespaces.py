@@ -8,7 +8,7 @@ token must be reset. Otherwise every pod of the namespace would get them.
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, Result
-from syncer.controllers import sync_down
+from syncer.controllers import quotas, sync_down
 from syncer.model.keys import Key
 from syncer.rules import namespaces
 from syncer.rules.registry import SyncedKind
@@ -19,6 +19,12 @@ from tenancy.resources import ROLE_BINDINGS, SERVICE_ACCOUNTS
 
 async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> Result:
     """Reconcile one namespace and its account."""
+    verdict = await _reconcile_with_account(kind, key, session)
+    quotas.enqueue_namespace_quota(key.name, session)
+    return verdict
+
+
+async def _reconcile_with_account(kind: SyncedKind, key: Key, session: Session) -> Result:
     verdict = await sync_down.reconcile(kind, key, session)
     pair = sync_down.read_pair(kind, key, session)
     tenant_x, below = pair.tenant_x, session.view.get_super_namespace(key.name)

@@ -15,6 +15,7 @@ from kubeio.cache.store import Entry
 from syncer.model import diff, object_meta
 from syncer.model.rejections import SYNC_REJECTED, RejectionProblem
 from syncer.rules.registry import SyncedKind
+from syncer.safety.quota_accountant import QuotaExceededError
 from syncer.tenants.session import Session
 from tenancy import names
 
@@ -87,6 +88,11 @@ async def report_refusal(
     raise refusal
 
 
+def is_own_quota(problem: errors.ApiError) -> bool:
+    """Return whether the ResourceQuota of the syncer refused a write."""
+    return f"exceeded quota: {names.QUOTA}," in problem.server_message
+
+
 def _redact_message(problem: errors.ApiError, size: int) -> str:
     """Return the public part of a refusal. The name of a quota or webhook is not for the tenant."""
     said = problem.server_message
@@ -120,8 +126,11 @@ async def report_failed(
 ) -> None:
     """Report the admission message of the super cluster, without its names.
 
-    `twin` is the object that was refused, if it was written as a whole.
+    `twin` is the object that was refused, if it was written as a whole. A refusal by the tenant's
+    own quota is reported by `syncer.controllers.quotas`.
     """
+    if isinstance(problem, QuotaExceededError):
+        return
     size = len(tenant_x.body) if twin is None else len(orjson.dumps(twin))
     said = _redact_message(problem, size)
     namespace = tenant_x.namespace or tenant_x.name

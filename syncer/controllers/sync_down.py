@@ -47,6 +47,9 @@ from syncer.tenants.session import Session
 
 FOREIGN_RETRY_SECONDS = 60.0
 """Retry interval in seconds for a name that a foreign object has, because no watch shows it."""
+ATTEMPTS_BEFORE_EVENT = 4
+"""Number of attempts before the tenant is informed of a full ResourceQuota. The controller of the
+super cluster releases deleted objects with a delay."""
 RECONCILED = Done()
 NAME_TAKEN = "NameTaken"
 WAITING_FOR_DELETION = "WaitingForDeletion"
@@ -137,6 +140,7 @@ async def _create_twin(kind: SyncedKind, key: Key, tenant_x: Entry, session: Ses
     """Build and create the twin."""
     if kind.resource.namespaced:
         session.get_ready_namespace(key)
+    session.quota.check_not_waiting(key)  # before the object is fetched
     if kind.reduce is not None:
         tenant_x = await live_reads.fetch_tenant_object(kind.resource, tenant_x, session)
     twin = await build_twin(kind, key, tenant_x, None, session)
@@ -217,6 +221,11 @@ async def post_twin(
     except rejection_events.REFUSAL_ERRORS as problem:
         if problem.has_cause("NamespaceTerminating"):
             raise NotReadyYet("the super namespace is being deleted") from problem
+        if (
+            rejection_events.is_own_quota(problem)
+            and session.queue.count_requeues(key) < ATTEMPTS_BEFORE_EVENT
+        ):
+            raise NotReadyYet("the super cluster has not released deleted objects") from problem
         broken = rejections.parse_pod_security(problem.server_message)
         if broken is not None:
             await rejection_events.report_rejected(kind, tenant_x, (broken,), session)

@@ -12,6 +12,7 @@ from syncer.controllers import (
     events,
     mirrors,
     namespaces,
+    quotas,
     sync_down,
     tenant_status,
 )
@@ -31,7 +32,10 @@ from syncer.model.keys import (
     EVENT,
     HOME,
     LEASE,
+    LIMIT_RANGE,
     NODE,
+    QUOTA_REPORT,
+    RESOURCE_QUOTA,
     SERVICE_VARIABLES,
     TENANT_STATUS,
     TOKEN,
@@ -40,6 +44,7 @@ from syncer.model.keys import (
 )
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.rules.registry import KeyReconciler, SyncedKind
+from syncer.safety.quota_accountant import QuotaExceededError
 from syncer.tenants.session import Session, Sessions
 from syncer.tenants.target_session import TargetSession
 
@@ -58,6 +63,9 @@ _BY_KEY_KIND: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
     EVENT: events.reconcile_event,
     NODE: node_reconciler.reconcile_node,
     ASSIGNMENT: assign_cluster.reconcile_assignment,
+    RESOURCE_QUOTA: quotas.reconcile_namespace_quota,
+    LIMIT_RANGE: quotas.reconcile_namespace_quota,
+    QUOTA_REPORT: quotas.reconcile_report,
     TENANT_STATUS: tenant_status.reconcile_tenant_status,
     VOLUME: volumes.reconcile_volume,
     **{mirror.resource.kind: mirrors.reconcile_mirror for mirror in MIRRORS},
@@ -94,13 +102,20 @@ class Dispatcher:
         if pause > 0:
             return RequeueAfter(pause)
         session.keys_in_work.start()
+        verdict: Result | None = None
+        held = False
         try:
             if isinstance(session, TargetSession):
                 verdict = await _reconcile_in_target(key, session)
             else:
                 verdict = await _reconcile_at_home(key, session)
+        except QuotaExceededError as problem:
+            held = True
+            verdict = await quotas.hold_key(key, problem, session)
         finally:
             session.keys_in_work.finish()
+            if not held:
+                session.quota.finish_key(key, is_done=isinstance(verdict, Done))
             if session.expectations.finish_key(key):
                 sync_down.enqueue(session.kinds[key.kind], key, session)
         session.metrics.clear_suspicion(key)

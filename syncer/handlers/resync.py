@@ -20,6 +20,7 @@ from syncer.model.keys import (
     ADDRESS,
     ASSIGNMENT,
     NODE,
+    QUOTA_REPORT,
     SERVICE_VARIABLES,
     TOKEN,
     VOLUME,
@@ -37,7 +38,9 @@ from syncer.tenants.session import Session, Sessions
 RESYNC_SECONDS = 300.0
 _KEYS_PER_SLICE = 20  # keys per step, then other tasks run
 _SLICE_PAUSE_SECONDS = 0.02
-_ALWAYS_COMPARED = frozenset({TOKEN, SERVICE_VARIABLES, NODE, ADDRESS, VOLUME, ASSIGNMENT})
+_ALWAYS_COMPARED = frozenset(
+    {TOKEN, SERVICE_VARIABLES, NODE, ADDRESS, VOLUME, ASSIGNMENT, QUOTA_REPORT}
+)
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 

@@ -14,7 +14,7 @@ from syncer.clusters.super_cluster import SuperCluster
 from syncer.controllers.pods import reschedule
 from syncer.handlers import dependents, predicates
 from syncer.handlers.tenant_events import is_spec_changed, suspect_drift
-from syncer.model.keys import EVENT, TOKEN, Key
+from syncer.model.keys import EVENT, LIMIT_RANGE, RESOURCE_QUOTA, TOKEN, Key
 from syncer.model.references import is_reserved_name, list_references
 from syncer.rules import events
 from syncer.rules.configuration import service_variables
@@ -53,6 +53,8 @@ class SuperEvents:
             if key is None or session is None or key == before:
                 continue
             before = key
+            if kind in (RESOURCE_QUOTA, LIMIT_RANGE) and not is_spec_changed(old, new):
+                continue  # the super cluster counts in its status at each create
             news = session.expectations.observe_event(ClusterSide.SUPER, key, new)
             if news is EventOrigin.FOREIGN and is_spec_changed(old, new):
                 suspect_drift(session, ClusterSide.SUPER, key, old, new)

@@ -14,14 +14,16 @@ from kubeio.resource_version import parse_revision
 from syncer.controllers import sync_down
 from syncer.handlers import dependents, predicates
 from syncer.model import mirrored_kinds
-from syncer.model.keys import ADDRESS, NODE, TOKEN, VOLUME, Key
+from syncer.model.keys import ADDRESS, NODE, QUOTA_REPORT, TOKEN, VOLUME, Key
 from syncer.model.pod_index import PodIndexChanges
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
 from syncer.rules.pods import pod_facts
+from syncer.rules.quota import quota_objects
 from syncer.rules.storage import claims, volumes
 from syncer.safety.expectations import ClusterSide, EventOrigin
 from syncer.tenants.session import Session
-from tenancy import wellknown
+from tenancy import names, wellknown
+from tenancy.resources import CONFIG_MAPS
 
 
 class TenantEvents:
@@ -77,9 +79,13 @@ class TenantEvents:
         if is_spec_changed(old, new):
             session.queue.forget(key)  # a refused object may be accepted now: no delay applies
             session.hot_loop_guard.forget_key(key)
+            session.quota.forget_waiter(key)
         elif news is EventOrigin.FOREIGN and new is not None:
             revision = parse_revision(new.resource_version)
             session.metrics.suspect_drift(ClusterSide.TENANT, key, revision)
+        if kind == CONFIG_MAPS.kind and entry.key == names.QUOTA_REPORT and live:
+            report = session.build_key(QUOTA_REPORT, "", "")
+            session.queue.add_after(report, quota_objects.REPORT_SECONDS, low=True)
         if kind != "Pod":
             session.enqueue(key, low=not live)
         elif not self.is_assigned_elsewhere(key, new):

@@ -25,6 +25,7 @@ from kubeio.config import loading
 from kubeio.controller.fair_queue import FairQueue
 from syncer.clusters.home_cluster import BY_ROOT_INDEX, BY_UID_INDEX, HomeCluster
 from syncer.clusters.target_cluster import TargetCluster
+from syncer.handlers.quota_events import QuotaEvents
 from syncer.handlers.split_tenant_events import SplitTenantEvents
 from syncer.handlers.target_events import TargetEvents
 from syncer.handlers.tenant_events import TenantEvents
@@ -35,8 +36,12 @@ from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
 from syncer.model.keys import Key, parse_group
 from syncer.safety.cache_limits import TenantLimits
+from syncer.model.keys import HOME, QUOTA_REPORT, Key, parse_group
+from syncer.rules.quota.quota_objects import REPORT_SECONDS
+from syncer.safety.quota_accountant import QuotaAccountant
 from syncer.tenants import conditions, policy_binding
 from syncer.tenants.connection import MAX_CONCURRENT_FIRST_LISTS, TenantConnection
+from syncer.tenants.memory.quota_accountants import CLAIM, QuotaAccountants
 from syncer.tenants.metrics import TenantCounts
 from syncer.tenants.policy_binding import PolicyUnavailable
 from syncer.tenants.session import Session, Sessions
@@ -45,6 +50,7 @@ from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
 from tenancy.names import InvalidNameError
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
+from tenancy.quotas import parse_hard
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
 
 KUBECONFIG_NAME = wellknown.SYNCER_KUBECONFIG
@@ -94,6 +100,7 @@ class TenantManager:
         self._away = AwayTenants(self._limits)
         self._suspended: set[str] = set()
         self.targets = TargetManager(home, subscribe_events=self._subscribe_target)
+        self.quotas = QuotaAccountants(wake=queue.add, schedule_report=self._schedule_report)
         self.connections: dict[str, TenantConnection] = {}
         """Connections by UID of the VirtualCluster."""
         self._registry = SessionRegistry()
@@ -126,7 +133,15 @@ class TenantManager:
 
     def _subscribe_target(self, target: TargetCluster) -> None:
         """Subscribe the sessions with a target to its events."""
+        QuotaEvents(target.cluster, self.quotas).subscribe()
         TargetEvents(target, self._registry.of_cluster(target.name)).subscribe()
+
+    def _schedule_report(self, uid: str) -> None:
+        """Queue the report of a tenant's quota, at most once per interval."""
+        link = self.connections.get(uid)
+        if link is not None and link.is_ready:
+            key = Key(uid, HOME, QUOTA_REPORT, "", "")
+            self._queue.add_after(key, REPORT_SECONDS, low=True)
 
     async def run(self) -> None:
         """Keep tenants connected until cancelled. The super cluster's caches must be complete."""
@@ -136,6 +151,11 @@ class TenantManager:
         self._home.virtual_clusters.subscribe(self._handle_virtual_cluster, replay=True)
         self._home.credentials.subscribe(self._handle_credential)
         self._home.policies.subscribe(self._handle_policy)
+        self._home.super_clusters.subscribe(self._handle_super_cluster)
+
+    def _handle_super_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
+        if new is None and old is not None:
+            self.quotas.forget_cluster(old.name)
 
     def _handle_virtual_cluster(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         for entry in (old, new):
@@ -208,6 +228,7 @@ class TenantManager:
         self._weights.pop(uid, None)
         self._suspended.discard(uid)
         self._away.forget(uid)
+        self.quotas.forget(uid)
         for target in self.targets.targets.values():
             target.pod_loss_guard.forget_tenant(uid)
 
@@ -251,6 +272,7 @@ class TenantManager:
                 loop_budget=self._first_list_turns,
                 is_split=plan.is_split,
                 limits=self._limits,
+                quota=await self._start_quota(plan),
             )
             session = Session(
                 link,
@@ -282,6 +304,17 @@ class TenantManager:
             link.assignments.release_all()
             self._away.record_end(uid, link.cache_budget)
             _log.info("tenant.disconnected", tenant=plan.cluster.tenant.root)
+
+    async def _start_quota(self, plan: TenantPlan) -> QuotaAccountant:
+        """Return the accountant of a tenant, which counts the objects that exist already."""
+        targets = (target.cluster for target in self.targets.targets.values())
+        return await self.quotas.start(
+            plan.cluster.tenant,
+            parse_hard(plan.policy.quota),
+            (self._home, *targets),
+            volumes=self._home.volumes,
+            claims=self._home.stores[CLAIM],
+        )
 
     async def _run_target_sessions(
         self, uid: str, link: TenantConnection, plan: TenantPlan

@@ -125,14 +125,14 @@ def is_result_of_patch(before: Object, patch: Object, answer: Object) -> bool:
     The answer to a write that changed nothing can have the version of another writer's change that
     the cache has not received yet.
     """
-    wanted = _apply_merge_patch(before, patch)
+    wanted = apply_merge_patch(before, patch)
     return all(
         wanted.get(field) == answer.get(field)
         for field in (wanted.keys() | answer.keys()) - HEAD_FIELDS
     ) and _strip_version(wanted["metadata"]) == _strip_version(answer["metadata"])
 
 
-def _apply_merge_patch(there: Any, patch: Any) -> Any:
+def apply_merge_patch(there: Any, patch: Any) -> Any:
     """Return the result of a JSON merge patch (RFC 7386) on a value."""
     if not isinstance(patch, dict):
         return patch
@@ -141,7 +141,7 @@ def _apply_merge_patch(there: Any, patch: Any) -> Any:
         if value is None:
             found.pop(key, None)
         else:
-            found[key] = _apply_merge_patch(found.get(key), value)
+            found[key] = apply_merge_patch(found.get(key), value)
     return found
 
 

@@ -11,10 +11,12 @@ from dataclasses import dataclass, field
 from ipaddress import IPv4Network, IPv6Network
 from typing import NamedTuple
 
+from kubeio import Object
 from kubeio.cache.store import Entry, Store
 from syncer.model import mirrored_kinds
 from syncer.model.references import ObjectReference, ReferenceIndex
 from syncer.model.super_cidrs import SuperCidrs, return_no_cidrs
+from syncer.model.unstructured import as_mapping
 from tenancy import names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
@@ -90,6 +92,12 @@ class TenantView:
         return entry is not None and mirrored_kinds.is_selected(
             mirrored_kinds.MIRRORS_BY_KIND[kind], self.policy.sync, entry
         )
+
+    def get_overhead(self, runtime_class: str) -> Object:
+        """Return what a RuntimeClass of the super cluster adds to the requests of a pod."""
+        entry = self._get_class("RuntimeClass", runtime_class)
+        overhead = as_mapping(entry.decode().get("overhead")) if entry is not None else {}
+        return dict(as_mapping(overhead.get("podFixed")))
 
     def _get_class(self, kind: str, name: str) -> Entry | None:
         store = self.super_stores.get(kind)

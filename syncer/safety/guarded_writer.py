@@ -28,9 +28,11 @@ from kubeio.api.client import Client, PatchKind
 from kubeio.cache.store import Entry
 from syncer.model import diff
 from syncer.model.keys import Key
+from syncer.rules.quota import usage
 from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
 from syncer.safety.parked_differences import ParkedDifferences
+from syncer.safety.quota_accountant import QuotaAccountant
 from syncer.safety.store_guard import StoreGuard
 from tenancy import wellknown
 from tenancy.resources import Resource
@@ -52,6 +54,9 @@ class ObjectReader(Protocol):
 
 class GuardedWriter:
     """Writes of one session to its tenant and its super cluster.
+
+    A write that creates or changes a super object is charged to the tenant's quota first, and
+    raises QuotaExceededError if there is no room.
 
     | method | parked | expected event | hot loop guard | store guard |
     |---|---|---|---|---|
@@ -83,6 +88,7 @@ class GuardedWriter:
         hot_loop_guard: HotLoopGuard,
         store_guard: StoreGuard,
         parked: ParkedDifferences,
+        quota: QuotaAccountant | None = None,
         on_twin_written: Callable[[], None] = lambda: None,
     ) -> None:
         """`on_twin_written` schedules an increase of the store's epoch."""
@@ -92,6 +98,7 @@ class GuardedWriter:
         self._hot_loop_guard = hot_loop_guard
         self._store_guard = store_guard
         self._parked = parked
+        self._quota = quota or QuotaAccountant()
         self._on_twin_written = on_twin_written
 
     # Twins in the super cluster.
@@ -104,7 +111,9 @@ class GuardedWriter:
         Returns the answer if it lacks a field of `twin`, otherwise None.
         """
         _stamp_revision(twin, tenant_x)
-        written = await self._super_client.create(resource, twin, field_manager=_MANAGER)
+        with self._quota.charge(key, resource.kind, twin) as charge:
+            written = await self._super_client.create(resource, twin, field_manager=_MANAGER)
+            charge.settle(written)
         is_taken = not diff.find_lacking(twin, written)
         self._record_twin(key, written, tenant_x, taken=is_taken)
         _log.debug("super.created")
@@ -128,19 +137,26 @@ class GuardedWriter:
             return None
         if not scope.subresource:  # a subresource stores no annotations
             _stamp_revision(body, tenant_x)
-        if kind is None:
-            written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
-        else:
-            metadata = before["metadata"]
-            written = await self._super_client.patch(
-                resource,
-                metadata["name"],
-                body,
-                kind=kind,
-                namespace=metadata.get("namespace", ""),
-                subresource=scope.subresource,
-                field_manager=_MANAGER,
-            )
+        after = (
+            body
+            if kind is None
+            else usage.apply_patch(resource.kind, before, body, scope.subresource)
+        )
+        with self._quota.charge(scope.key, resource.kind, after) as charge:
+            if kind is None:
+                written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
+            else:
+                metadata = before["metadata"]
+                written = await self._super_client.patch(
+                    resource,
+                    metadata["name"],
+                    body,
+                    kind=kind,
+                    namespace=metadata.get("namespace", ""),
+                    subresource=scope.subresource,
+                    field_manager=_MANAGER,
+                )
+            charge.settle(written)
         self._record_twin(scope.key, written, tenant_x)
         _log.debug("super.changed", part=scope.subresource or "spec")
         await self._parked.count_attempt(
@@ -165,7 +181,9 @@ class GuardedWriter:
 
         `is_part`: its key is of another kind, whose caches do not show it. No event is expected.
         """
-        written = await self._super_client.create(resource, body, field_manager=_MANAGER)
+        with self._quota.charge(key, resource.kind, body) as charge:
+            written = await self._super_client.create(resource, body, field_manager=_MANAGER)
+            charge.settle(written)
         if is_part:
             self._hot_loop_guard.count_write(key)
         else:
@@ -173,7 +191,9 @@ class GuardedWriter:
 
     async def replace_super_object(self, key: Key, resource: Resource, body: Object) -> None:
         """Replace an object that no tenant object describes."""
-        written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
+        with self._quota.charge(key, resource.kind, body) as charge:
+            written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
+            charge.settle(written)
         self._record(ClusterSide.SUPER, key, written)
 
     async def update_super_object(
@@ -186,7 +206,9 @@ class GuardedWriter:
         """
         if self._parked.has(scope, body, before):
             return False
-        written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
+        with self._quota.charge(scope.key, resource.kind, body) as charge:
+            written = await self._super_client.replace(resource, body, field_manager=_MANAGER)
+            charge.settle(written)
         version = written["metadata"]["resourceVersion"]
         self._expectations.expect_update(ClusterSide.SUPER, scope.key, version)
         await self._parked.count_attempt(
@@ -449,7 +471,7 @@ class GuardedWriter:
         )
 
     def apply_unguarded(self, resource: Resource, body: Object) -> Awaitable[Object]:
-        """Apply a Lease."""
+        """Apply a Lease, or the report of the quota."""
         return self._tenant_client.apply(resource, body, field_manager=_MANAGER)
 
 

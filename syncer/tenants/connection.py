@@ -35,6 +35,7 @@ from syncer.rules.storage import claims, volumes
 from syncer.safety.cache_limits import TenantLimits
 from syncer.safety.circuit_breaker import REQUEST_DEADLINE_SECONDS, TenantClient
 from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
+from syncer.safety.quota_accountant import QuotaAccountant
 from syncer.safety.store_guard import EPOCH_DELAY_SECONDS, SYSTEM_NAMESPACE, StoreGuard
 from syncer.tenants.event_recorder import TenantEventRecorder
 from tenancy import names, ownership, wellknown
@@ -55,6 +56,8 @@ handshakes, which compete for the processor. The lease must be renewed between t
 """
 FIRST_LISTS_TURN_SECONDS = 5.0
 """Time in seconds after which a slow tenant no longer keeps other tenants from opening watches."""
+STORE_FULL = "database space exceeded"
+"""Text of etcd's NOSPACE alarm in the answers of an API server."""
 UNREACHABLE_SECONDS = 15.0
 """Time in seconds that a watch may be broken before the condition reports it."""
 _HEALTH_CHECK_SECONDS = 5.0
@@ -133,12 +136,14 @@ class TenantConnection:
         loop_budget: asyncio.Semaphore,
         is_split: bool = False,
         limits: TenantLimits | None = None,
+        quota: QuotaAccountant | None = None,
     ) -> None:
         """`is_split`: pods may run in other clusters than the home cluster.
 
         `loop_budget` is shared by all tenants and has FIRST_LISTS_AT_ONCE places. `limits` are
-        those of every tenant.
+        those of every tenant. `quota` outlives the connection. None: nothing is limited.
         """
+        self.quota = quota or QuotaAccountant()
         self.cluster = cluster
         self.tenant = cluster.tenant
         self.home_cluster = home
@@ -211,6 +216,11 @@ class TenantConnection:
         self._parked_message = self.list_parked()
         self._store_key = Key(self.tenant.uid, HOME, TENANT_STATUS, "", "")
         self._must_restart = asyncio.Event()
+
+    @property
+    def is_store_full(self) -> bool:
+        """Whether the tenant's etcd refuses writes, because its database has reached its limit."""
+        return STORE_FULL in self.refused_writes_problem
 
     @property
     def sessions(self) -> Sequence[ConnectedSession]:

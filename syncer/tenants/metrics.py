@@ -35,6 +35,10 @@ class TenantMetricsSource(Protocol):
     cache_budget: CacheBudget
 
     @property
+    def is_store_full(self) -> bool:
+        """Whether the tenant's etcd refuses writes, because it is full."""
+
+    @property
     def holds_deletes(self) -> bool:
         """Whether deletes are held."""
 
@@ -119,6 +123,7 @@ class TenantCounts:
                 "connected": self.count_engaged,
                 "unreachable": self.count_unreachable,
                 "refusing": self.count_refusing,
+                "store_full": self.count_full_stores,
                 "deletes_held": self.count_deletes_held,
                 "suspended": self.count_suspended,
                 "too_large": self.count_too_large,
@@ -145,6 +150,10 @@ class TenantCounts:
     def count_refusing(self) -> float:
         """Count the tenants that keep refusing writes."""
         return sum(bool(link.refused_writes_problem) for link in self._connections.values())
+
+    def count_full_stores(self) -> float:
+        """Count the tenants whose etcd is full. It refuses all writes except deletes."""
+        return sum(link.is_store_full for link in self._connections.values())
 
     def count_deletes_held(self) -> float:
         """Count the tenants whose deletes wait for a confirmation by a platform administrator."""

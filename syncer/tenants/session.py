@@ -69,6 +69,7 @@ class Session:
         self.stores = connection.stores
         self.event_recorder = connection.event_recorder
         self.store_guard = connection.store_guard
+        self.quota = connection.quota
         self.super_cluster = super_cluster
         self.kinds = super_cluster.kinds
         self.super_client: ObjectReader = super_cluster.client
@@ -97,6 +98,8 @@ class Session:
             connection.home_cluster,
             is_concerned=self.is_concerned_here,
         )
+        if self.is_home:  # targets show no classes
+            self.quota.use_overheads(self.view.get_overhead)
         self.metrics = TenantMetrics(self.queue.get_age)
         self.expectations = Expectations(on_write=self.metrics.observe_write)
         self.hot_loop_guard = HotLoopGuard()
@@ -110,6 +113,7 @@ class Session:
             hot_loop_guard=self.hot_loop_guard,
             store_guard=self.store_guard,
             parked=self.parked,
+            quota=connection.quota,
             on_twin_written=connection.schedule_epoch,
         )
         self.proven_deletes = ProvenDeletes(

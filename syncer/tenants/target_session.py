@@ -63,6 +63,13 @@ class TargetSession(Session):
             kind, entry, self.view, self.pods, self.get_super_store("Pod")
         )
 
+    def start(self) -> None:
+        """Start to reconcile, after releasing the quota of objects that were deleted meanwhile."""
+        owned = self.super_cluster.iterate_owned(self.tenant.uid)
+        keys = (self.super_cluster.get_key(kind, entry) for kind, entry in owned)
+        self.connection.quota.retain(self.name, {key for key in keys if key is not None})
+        super().start()
+
     def iterate_unassigned(self) -> Iterable[Key]:
         """Yield nothing, because the session with the home cluster assigns pods."""
         return ()

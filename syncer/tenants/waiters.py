@@ -33,6 +33,10 @@ class Waiters:
             waiters.pop()
             self._waiters -= 1
 
+    def list_waiters(self, dependency: Key) -> frozenset[Key]:
+        """Return the keys that wait for a dependency, which go on waiting."""
+        return frozenset(self._waiting_by_dependency.get(dependency, ()))
+
     def pop_waiters(self, dependency: Key) -> set[Key]:
         """Return and forget the keys that wait for a dependency."""
         waiters = self._waiting_by_dependency.pop(dependency, set())

@@ -139,6 +139,9 @@ async def test_the_first_install_makes_the_policies_and_each_shows_all_that_it_s
         ({"network": {"superRanges": ["10.0.0.1"]}}, "must be a network such as 10.244.0.0/16"),
         ({"network": {"serviceTypes": ["Other"]}}, "spec.network.serviceTypes[0]"),
         ({"access": {"logs": "no"}}, "spec.access.logs"),
+        ({"quota": {"pods": "many"}}, "spec.quota.pods"),
+        ({"quota": {"pods": -1}}, "spec.quota.pods"),
+        ({"quota": {"requests.cpu": "-1"}}, "spec.quota.requests.cpu"),
     ],
 )
 async def test_a_policy_that_cannot_be_meant_is_refused(client, spec, told):

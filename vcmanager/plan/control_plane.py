@@ -9,7 +9,7 @@ from dataclasses import dataclass
 from typing import Any
 
 from clusterversions import catalog
-from tenancy import wellknown
+from tenancy import quantities, wellknown
 from tenancy.ownership import Tenant
 from tenancy.specs import (
     ClusterVersionSpec,
@@ -54,6 +54,8 @@ _GO_RUNTIME_SETTINGS = {
 Idle threads and unused heap are most of the cost of an idle tenant. Upstream-shaped bundles have
 their own settings.
 """
+ETCD_QUOTA_PERCENT = 60
+"""Share of its volume that the database of etcd may have."""
 _TEMPLATE_SHAPES: Mapping[str, templates.TemplateShape] = {
     "services": templates.build_shape(
         ("Service", "etcd"), ("Service", "etcd-client"), ("Service", "apiserver-svc")
@@ -246,6 +248,7 @@ def _build_values(
         "dns_replicas": 2 if replicas > 1 else 1,
         "initial_cluster": upstream_bundles.build_initial_cluster("etcd", "etcd", replicas),
         "storage_size": wish.version.etcd_storage.size,
+        "etcd_quota_bytes": compute_etcd_quota(wish.version.etcd_storage.size),
         "storage_class": wish.version.etcd_storage.class_name,
         "images": versions.build_images(wish.settings.registry, release.versions),
         "controllers": catalog.build_controllers_flag(release.minor),
@@ -260,6 +263,15 @@ def _build_values(
             wish.version_name, wish.version, wish.settings.priority_class
         ),
     }
+
+
+def compute_etcd_quota(volume_size: str) -> int:
+    """Return the limit in bytes of an etcd database: 60 % of its volume. 0 for no quantity.
+
+    The rest is for the write-ahead log, for snapshots, and for a defragmentation.
+    """
+    size = quantities.parse_quantity(volume_size)
+    return int(size * ETCD_QUOTA_PERCENT / 100) if size is not None and size > 0 else 0
 
 
 def _build_certificate_facts(

@@ -14,7 +14,7 @@ from collections.abc import Iterator
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet, Result
-from syncer.controllers import adoption, rejection_events, sync_down
+from syncer.controllers import adoption, quotas, rejection_events, sync_down
 from syncer.controllers.pods import node_selection, pod_variables, tokens
 from syncer.model import builtin_policy
 from syncer.model.keys import NODE, SERVICE_VARIABLES, TOKEN, Key
@@ -71,6 +71,7 @@ async def create_pod_twin(
         await rejection_events.report_rejected(kind, tenant_x, problems, session)
         return sync_down.RECONCILED
     super_namespace = await _get_ready_namespace(key, tenant_x, session)
+    session.quota.check_not_waiting(key)
     try:
         _refuse_home_only(pod, session)
         wanted_tokens = await _list_tokens(pod, session)
@@ -292,6 +293,8 @@ async def wait_for_dependencies(
     pending = [dependency for dependency in missing if dependency is not None]
     for dependency in pending:
         session.add_waiter(dependency, key)
+        if await quotas.report_held_need(tenant_x, dependency, session):
+            continue
         if not _is_write_in_flight(dependency, session):
             session.queue.add(dependency, first=True)
     if pending:

@@ -37,6 +37,7 @@ from syncer.rules.registry import SyncedKind
 from syncer.rules.status_ownership import POD_OWNERSHIP
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.proven_deletes import DeleteTarget
+from syncer.safety.quota_accountant import QuotaExceededError
 from syncer.tenants.session import Session
 from syncer.tenants.target_session import TargetSession
 from tenancy.resources import PODS
@@ -154,6 +155,8 @@ async def _create_twin(both: ExistingPod) -> Result:
         return await create.create_pod_twin(
             both.kind, both.key, both.tenant_x, both.pod, both.session
         )
+    except QuotaExceededError:
+        raise  # no other super cluster has room either
     except errors.KubeError as problem:
         reschedule.record_failed_create(problem, both.tenant_x, both.session)
         raise

@@ -113,6 +113,7 @@ async def _create_token(key: Key, session: Session) -> Result:
         await adoption.find_vanished_twin(session.kinds[SECRETS.kind], key, session)
         return Done()
     session.get_ready_namespace(key)
+    session.quota.check_not_waiting(key)  # before a token is issued
     return await _request_and_write(key, token, None, session)
 
 

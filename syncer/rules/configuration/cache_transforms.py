@@ -29,6 +29,8 @@ MAX_ANNOTATION = 1024
 """Maximum length of an annotation that is kept. Longer ones are replaced by their digests."""
 CONTENT_DIGEST_FIELD = "contentDigest"
 """Field of an outline. No kind has a field of this name."""
+CONTENT_BYTES_FIELD = "contentBytes"
+"""Field of an outline with the size of the whole object, as `measure_bytes` returns it."""
 VALUE_FIELDS = ("data", "binaryData")
 _OMITTED_FIELDS = frozenset({*VALUE_FIELDS, "stringData", "metadata"})
 
@@ -77,6 +79,7 @@ def build_outline(found: Mapping[str, Any]) -> Object:
     return {
         **kept,
         "metadata": metadata,
+        CONTENT_BYTES_FIELD: measure_bytes(found),
         CONTENT_DIGEST_FIELD: _compute_digest(
             {key: found.get(key) or None for key in VALUE_FIELDS}
         ),
@@ -85,7 +88,29 @@ def build_outline(found: Mapping[str, Any]) -> Object:
 
 def strip_outline_fields(found: Mapping[str, Any]) -> Object:
     """Return a server's whole object without the fields that only outlines have."""
-    return {key: value for key, value in found.items() if key != CONTENT_DIGEST_FIELD}
+    return {
+        key: value
+        for key, value in found.items()
+        if key not in (CONTENT_DIGEST_FIELD, CONTENT_BYTES_FIELD)
+    }
+
+
+def measure_bytes(found: Mapping[str, Any]) -> int:
+    """Return the bytes of an object's values and annotations as JSON, names included.
+
+    Values of Secrets, and `binaryData`, are measured in base64. An outline reports its whole
+    object.
+    """
+    known = found.get(CONTENT_BYTES_FIELD)
+    if isinstance(known, int) and is_outline(found):
+        return known
+    parts = [as_mapping(found.get(field)) for field in VALUE_FIELDS]
+    parts.append(as_mapping(as_mapping(found.get("metadata")).get("annotations")))
+    return sum(
+        len(str(key).encode()) + len(str(value).encode())
+        for part in parts
+        for key, value in part.items()
+    )
 
 
 def _shorten_value(value: Any) -> Any:

@@ -61,7 +61,7 @@ def build_tenant_name(super_name: str) -> str:
 
 def is_config_map_wanted(entry: Entry, view: TenantView) -> bool:
     """Return whether a ConfigMap is synced."""
-    if view.policy.sync.config_maps == "All":
+    if view.policy.sync.config_maps == "All" and entry.key != names.QUOTA_REPORT:
         return True
     return view.is_referenced("ConfigMap", entry.namespace, entry.name)
 

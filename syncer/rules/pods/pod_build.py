@@ -88,6 +88,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         *token_specs.find_problems(spec),
         *container_limits.find_problems(spec, context.policy),
         *security_levels.write_user_namespace(spec, context.policy),
+        *size_limits.check_memory_volumes(spec, context.policy.quota),
     ]
     controller = object_meta.get_controller(metadata)
     controller_kind = str((controller or {}).get("kind", ""))

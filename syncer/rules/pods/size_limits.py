@@ -6,10 +6,11 @@ Hazard: every pod must be checked against the limits. Without a limit, one pod o
 delay all other tenants.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from syncer.model.rejections import RejectionProblem
+from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.configuration import service_variables
 
 MAX_LIST_ITEMS = 20_000
@@ -56,6 +57,36 @@ def check_affinity_size(terms: int, namespaces: int) -> list[RejectionProblem]:
         return []
     text = f"has {terms} terms of affinity to compare with {namespaces} namespaces. Use fewer"
     return [_build_problem(text)]
+
+
+def check_memory_volumes(spec: Mapping[str, Any], quota: Collection[str]) -> list[RejectionProblem]:
+    """Return a problem for each volume in memory that no limit bounds, where memory is limited.
+
+    Its contents count as memory of the container that writes them, and no request covers them.
+    With a quota of `limits.memory` each container has a limit.
+    """
+    if not {"memory", "requests.memory"} & set(quota) or "limits.memory" in quota:
+        return []
+    containers = [
+        *as_mappings(spec.get("containers")),
+        *as_mappings(spec.get("initContainers")),
+    ]
+    whole = as_mapping(as_mapping(spec.get("resources")).get("limits"))
+    if "memory" in whole or all(
+        "memory" in as_mapping(as_mapping(each.get("resources")).get("limits"))
+        for each in containers
+    ):
+        return []
+    text = (
+        "is in memory without a limit, and memory is limited by your quota. Set sizeLimit, or a"
+        " memory limit for each container"
+    )
+    return [
+        RejectionProblem("memory-volume", f"spec.volumes[{index}].emptyDir", text)
+        for index, volume in enumerate(as_mappings(spec.get("volumes")))
+        if as_mapping(volume.get("emptyDir")).get("medium") == "Memory"
+        and not volume["emptyDir"].get("sizeLimit")
+    ]
 
 
 def check_variables_size(size: int) -> list[RejectionProblem]:

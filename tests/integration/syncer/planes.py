@@ -24,6 +24,7 @@ _PROTECTIONS = (
     "persistentvolumeclaim-protection-controller",
     "persistentvolume-protection-controller",
 )
+_QUOTAS = "resourcequota-controller"
 _BINDER = "persistentvolume-binder-controller"
 
 
@@ -55,7 +56,7 @@ def super_plane_of(folder: Path, minor: str | None = None) -> LocalControlPlane:
         name="super",
         minor=minor,
         audit=True,
-        controllers=(_NAMESPACES, ACCOUNTS, _ROOT_CA, *_PROTECTIONS, _BINDER),
+        controllers=(_NAMESPACES, ACCOUNTS, _ROOT_CA, *_PROTECTIONS, _BINDER, _QUOTAS),
     )
 
 

@@ -11,7 +11,7 @@ import pytest
 from hypothesis import given, settings
 from hypothesis import strategies as st
 
-from syncer.model.diff import _apply_merge_patch
+from syncer.model.diff import apply_merge_patch
 from syncer.rules import registry, status_ownership
 from syncer.rules.nodes import virtual_nodes
 from syncer.rules.pods import pod_status
@@ -135,7 +135,7 @@ def sync(writer: Writer, kind: str, own: Body, live: Body, types: frozenset[str]
     """Write a status back as the syncer does; returns the types that it records."""
     patch = writer.patch(own, live, types)
     if patch is not None:
-        own["status"] = _apply_merge_patch(own.get("status") or {}, patch["status"])
+        own["status"] = apply_merge_patch(own.get("status") or {}, patch["status"])
     assert writer.patch(own, live, types) is None
     said = (live.get("status") or {}).get("conditions") or ()
     return status_ownership.list_synced_types(STATUS_OWNERS[kind], said)

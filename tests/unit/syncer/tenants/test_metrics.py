@@ -10,6 +10,7 @@ from prometheus_client import REGISTRY
 
 from syncer.model.keys import Key
 from syncer.safety.expectations import ClusterSide, Expectations
+from syncer.tenants.connection import STORE_FULL
 from syncer.tenants.metrics import TargetCounts, TenantCounts, TenantMetrics
 from tests.unit.syncer.safety.test_expectations import entry
 
@@ -97,6 +98,7 @@ class CountedConnection:
     def __init__(self, *, ready=True, problem="", refusing="", held=False):
         self.is_ready, self.problem, self.refused_writes_problem = ready, problem, refusing
         self.holds_deletes = held
+        self.is_store_full = STORE_FULL in refusing
 
 
 def test_tenants_are_counted_by_what_is_true_of_them():
@@ -106,6 +108,7 @@ def test_tenants_are_counted_by_what_is_true_of_them():
         "c": CountedConnection(refusing="pods/status"),
         "d": CountedConnection(held=True),
         "e": CountedConnection(ready=False),
+        "f": CountedConnection(refusing="etcdserver: mvcc: database space exceeded"),
     }
     counts = TenantCounts(links, lambda: 7, count_suspended=lambda: 2, count_too_large=lambda: 3)
     found = {
@@ -115,6 +118,7 @@ def test_tenants_are_counted_by_what_is_true_of_them():
             "connected",
             "unreachable",
             "refusing",
+            "store_full",
             "deletes_held",
             "suspended",
             "too_large",
@@ -122,8 +126,8 @@ def test_tenants_are_counted_by_what_is_true_of_them():
     }
     assert counts
     assert found == {
-        "declared": 7, "connected": 4, "unreachable": 1, "refusing": 1, "deletes_held": 1,
-        "suspended": 2, "too_large": 3,
+        "declared": 7, "connected": 5, "unreachable": 1, "refusing": 2, "store_full": 1,
+        "deletes_held": 1, "suspended": 2, "too_large": 3,
     }  # fmt: skip
 
 

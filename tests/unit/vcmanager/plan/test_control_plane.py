@@ -2,11 +2,12 @@
 
 from dataclasses import replace
 
+import msgspec
 import pytest
 import yaml
 
 from clusterversions import catalog
-from tenancy.specs import ClusterVersionSpec, EtcdStorage, InvalidSpecError
+from tenancy.specs import ClusterVersionSpec, EtcdStorage, ExtraArgs, InvalidSpecError
 from tests.support.vcmanager.factories import TENANT, bundled, wish
 from vcmanager.plan import control_plane, service_cidrs
 from vcmanager.plan.service_cidrs import ServiceRange
@@ -248,6 +249,29 @@ def test_the_volume_is_as_asked_for():
     assert claim["resources"]["requests"]["storage"] == "5Gi"
     default = workload(SHORT, "etcd")["spec"]["volumeClaimTemplates"][0]["spec"]
     assert "storageClassName" not in default
+
+
+@pytest.mark.parametrize(
+    ("size", "limit"),
+    [("2Gi", 1_288_490_188), ("10G", 6_000_000_000), ("", 0), ("large", 0), ("-1Gi", 0)],
+)
+def test_etcd_refuses_writes_before_its_volume_is_full(size: str, limit: int):
+    """SEC-66."""
+    assert control_plane.compute_etcd_quota(size) == limit
+
+
+def test_the_limit_of_etcd_follows_the_volume_and_can_be_set():
+    storage, flag = EtcdStorage(size="5Gi"), "--quota-backend-bytes="
+    version = ClusterVersionSpec(kubernetes_version="1.36", etcd_storage=storage)
+
+    def list_limits(given: ClusterVersionSpec) -> list[str]:
+        etcd = workload(control_plane.build_plan(wish(version=given), SLICE), "etcd")
+        args = etcd["spec"]["template"]["spec"]["containers"][0]["args"]
+        return [each.removeprefix(flag) for each in args if each.startswith(flag)]
+
+    assert list_limits(version) == [str(5 * 2**30 * 60 // 100)]
+    own = msgspec.structs.replace(version, extra_args=ExtraArgs(etcd={"quota-backend-bytes": "7"}))
+    assert list_limits(own)[-1] == "7"  # the last one takes effect
 
 
 def test_a_bad_domain_is_refused_in_both_shapes():

@@ -1,4 +1,5 @@
 import json
+import re
 
 import jinja2
 import pytest
@@ -115,6 +116,10 @@ def test_a_whole_control_plane_differs_only_in_the_intended_leaves(field: str, p
             version["etcdStorage"] = storage
         spec = controlplane_spec(version)
         made = control_plane.build_plan(wish(version=spec, registry=registry), slice_)
+        etcd = next(each for each in made.workloads if each["metadata"]["name"] == "etcd")
+        container = etcd["spec"]["template"]["spec"]["containers"][0]
+        number = re.compile(r"--quota-backend-bytes=[1-9][0-9]*")  # derived from a readable size
+        container["args"] = [each for each in container["args"] if not number.fullmatch(each)]
         return [*made.services, *made.workloads, *made.claims]
 
     expected = replaced(plan(marker), marker, payload)

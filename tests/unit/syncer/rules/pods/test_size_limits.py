@@ -8,6 +8,7 @@ import pytest
 
 from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.rules.pods import environment, pod_build, size_limits
+from tenancy.policies import TenantPolicySpec
 from tests.support.syncer.pods import FACTS, pod
 
 
@@ -92,3 +93,39 @@ def test_a_long_text_is_written_once_however_often_it_is_asked_for(monkeypatch):
     for _ in range(3):
         mirrors.rewrite_field_ref({"fieldPath": "metadata.annotations"})
     assert len(written) == 1
+
+
+MEMORY_CONTAINER = {"name": "c", "image": "i", "resources": {"limits": {"memory": "1Gi"}}}
+MEMORY_VOLUME: dict[str, Any] = {"name": "v", "emptyDir": {"medium": "Memory"}}
+
+
+@pytest.mark.parametrize(
+    ("quota", "volume", "container", "is_refused"),
+    [
+        ({"memory": "1Gi"}, MEMORY_VOLUME, containers(1)[0], True),
+        ({"requests.memory": "1Gi"}, MEMORY_VOLUME, containers(1)[0], True),
+        ({"limits.memory": "1Gi", "memory": "1Gi"}, MEMORY_VOLUME, containers(1)[0], False),
+        ({"memory": "1Gi"}, MEMORY_VOLUME, MEMORY_CONTAINER, False),
+        (
+            {"memory": "1Gi"},
+            {"name": "v", "emptyDir": {"medium": "Memory", "sizeLimit": "1Mi"}},
+            containers(1)[0],
+            False,
+        ),
+        ({"memory": "1Gi"}, {"name": "v", "emptyDir": {}}, containers(1)[0], False),
+        ({"pods": 1}, MEMORY_VOLUME, containers(1)[0], False),
+        ({}, MEMORY_VOLUME, containers(1)[0], False),
+    ],
+)
+def test_a_volume_in_memory_has_a_limit_where_memory_is_limited(
+    quota: dict[str, Any], volume: dict[str, Any], container: dict[str, Any], is_refused: bool
+):
+    spec = {"volumes": [volume], "containers": [container]}
+    found = size_limits.check_memory_volumes(spec, quota)
+    assert [problem.path for problem in found] == ["spec.volumes[0].emptyDir"] * is_refused
+
+
+def test_a_pod_with_unlimited_memory_volumes_is_refused():
+    policy = TenantPolicySpec(quota={"memory": "1Gi"})
+    with pytest.raises(RejectedError, match="memory-volume"):
+        pod_build.build_super_pod(pod(volumes=[MEMORY_VOLUME]), FACTS._replace(policy=policy))

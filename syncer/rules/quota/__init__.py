@@ -1,0 +1,1 @@
+"""Quota of a tenant: usage of objects, and the objects that show and enforce it."""
