@@ -22,6 +22,8 @@ ReclaimPolicy = Literal["Retain", "Delete"]
 NodeView = Literal["Minimal", "Standard", "Full"]
 NodeExposure = Literal["onDemand", "all"]
 AdmissionMode = Literal["Allow", "Refuse"]
+NetworkIsolation = Literal["Enforced", "Off"]
+EndpointMode = Literal["OwnPods", "Allow", "Refuse"]
 TenantWeight = Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 WILDCARD_NAME = "*"
@@ -103,6 +105,10 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     Tenants cannot name them in network policies and endpoints. The Service range and node addresses
     are known without this list.
     """
+    isolation: NetworkIsolation = "Enforced"
+    """Whether super namespaces have the default network policies. They separate tenants."""
+    endpoints: EndpointMode = "OwnPods"
+    """Addresses of pods that an EndpointSlice without a selector may name."""
 
 
 class MetadataSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

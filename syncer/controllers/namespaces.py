@@ -1,13 +1,14 @@
 """Reconciler of namespaces: like any plain kind, then the account that its pods run as.
 
-Owns the order: pods wait until the account exists. Hazard: an account with secrets or a mounted
-token must be reset. Otherwise every pod of the namespace would get them.
+Owns the order: pods wait until the account and the default network policies exist. Hazard: an
+account with secrets or a mounted token must be reset. Otherwise every pod of the namespace would
+get them.
 """
 
 from kubeio import errors
 from kubeio.controller.worker import Done, Result
 from syncer.controllers import sync_down
-from syncer.model.keys import Key
+from syncer.model.keys import DEFAULT_POLICY, Key
 from syncer.rules import namespaces
 from syncer.rules.registry import SyncedKind
 from syncer.tenants.session import Session
@@ -35,6 +36,8 @@ async def reconcile_namespace(kind: SyncedKind, key: Key, session: Session) -> R
             return await _restore_account(key, wanted, session)
     elif not namespaces.is_account_powerless(live.decode()):
         return await _restore_account(key, wanted, session)
+    for name in names.DEFAULT_POLICIES:
+        session.enqueue(session.build_key(DEFAULT_POLICY, key.name, name))
     return Done()
 
 

@@ -174,9 +174,13 @@ def _is_node_choice_outdated(pod: Object, twin: Object, session: Session) -> boo
 
 
 def _is_changed_in_super(pod: Object, twin: Object, session: Session) -> bool:
+    metadata = pod["metadata"]
+    labels = session.build_policy_labels(metadata["namespace"], metadata.get("labels") or {})
     passing = session.view.policy.metadata
     try:
-        if pod_facts.build_running_patch(pod, twin, session.tenant, passing=passing) is not None:
+        if pod_facts.build_running_patch(
+            pod, twin, session.tenant, passing=passing, policy_labels=labels
+        ):
             return True
         return resize.build_patch(pod, twin) is not None or bool(
             ephemeral_containers.list_added(pod, twin)

@@ -97,13 +97,20 @@ def _build_patches(
     pod: Object, twin: Object, session: Session, adding: list[str]
 ) -> list[tuple[str, Object | None]]:
     """Return the patches by subresource. Raises RejectedError for malformed pods."""
-    passing = session.view.policy.metadata
+    passing, metadata = session.view.policy.metadata, pod["metadata"]
     try:
         return [
             (
                 "",
                 pod_facts.build_running_patch(
-                    pod, twin, session.tenant, passing=passing, adding=adding
+                    pod,
+                    twin,
+                    session.tenant,
+                    passing=passing,
+                    adding=adding,
+                    policy_labels=session.build_policy_labels(
+                        metadata["namespace"], metadata.get("labels") or {}
+                    ),
                 ),
             ),
             ("resize", None if pod_facts.is_finished(twin) else resize.build_patch(pod, twin)),

@@ -25,6 +25,7 @@ from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, MetadataSpec, TenantPolicySpec
 
 LOST_REASON = "SuperPodLost"
+_NO_LABELS: Mapping[str, str] = {}
 
 
 def build_pod_state(
@@ -108,11 +109,13 @@ def build_running_patch(
     *,
     passing: MetadataSpec = BASELINE_POLICY.metadata,
     adding: Collection[str] = (),
+    policy_labels: Mapping[str, str] = _NO_LABELS,
 ) -> Object | None:
     """Return the strategic merge patch of the fields that may change on a running pod, or None.
 
-    `adding` are the names of the ephemeral containers that are added immediately afterwards. Raises
-    RejectedError for a field that no pod may have.
+    `adding` are the names of the ephemeral containers that are added immediately afterwards.
+    `policy_labels` are those of `PodBuildContext`. Raises RejectedError for a field that no pod may
+    have.
     """
     super_namespace = twin["metadata"]["namespace"]
     containers = [
@@ -120,7 +123,12 @@ def build_running_patch(
         *ephemeral_containers.list_recorded_names(pod, twin, adding),
     ]
     desired = pod_build.build_metadata(
-        pod, tenant, super_namespace, containers=containers, passing=passing
+        pod,
+        tenant,
+        super_namespace,
+        containers=containers,
+        passing=passing,
+        policy_labels=policy_labels,
     )
     metadata = object_meta.build_metadata_patch("Pod", twin["metadata"], desired)
     spec = _build_spec_patch(pod["spec"], twin["spec"])
