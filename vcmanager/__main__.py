@@ -14,6 +14,7 @@ from kubeio import errors
 from kubeio.config import loading
 from telemetry import logs
 from vcmanager import app
+from vcmanager.plan.network import root_policies
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
 
 
@@ -34,7 +35,10 @@ async def _run(options: argparse.Namespace) -> int:
         app.ManagerOptions(
             namespace=options.namespace,
             settings=OperatorSettings(
-                registry=options.control_plane_registry, node_ports=options.node_ports
+                registry=options.control_plane_registry,
+                node_ports=options.node_ports,
+                network_policies=options.network_policies == "true",
+                egress=options.egress,
             ),
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
@@ -70,6 +74,18 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--node-ports",
         default=env("NODE_PORTS", "30000-32767"),
         help="Node port range of the super cluster, which tenants use too",
+    )
+    parser.add_argument(
+        "--network-policies",
+        choices=("true", "false"),
+        default=env("NETWORK_POLICIES", "true"),
+        help="Whether the namespaces of control planes have NetworkPolicies",
+    )
+    parser.add_argument(
+        "--egress",
+        type=root_policies.parse_egress,
+        default=env("CONTROL_PLANE_EGRESS", ""),
+        help="Comma-separated private networks that API servers of tenants may connect to",
     )
     parser.add_argument(
         "--port",

@@ -59,7 +59,7 @@ async def delete_unwanted(
                 )
 
 
-_PRUNED_KINDS = ("StatefulSet", "Deployment", "Service", "ConfigMap", "Secret")
+_PRUNED_KINDS = ("StatefulSet", "Deployment", "Service", "ConfigMap", "Secret", "NetworkPolicy")
 
 
 async def _apply_one(means: ReconcileContext, manifest: Object) -> None:

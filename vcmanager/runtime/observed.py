@@ -26,6 +26,7 @@ OBSERVED_KINDS: Mapping[str, Resource] = {
         resources.DEPLOYMENTS,
         resources.PODS,
         resources.PERSISTENT_VOLUME_CLAIMS,
+        resources.NETWORK_POLICIES,
     )
 }
 """Resources that are read, by kind."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from tenancy.addresses import IPNetwork
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
@@ -17,6 +19,10 @@ class OperatorSettings:
     """Prefix of the control plane images."""
     node_ports: str = "30000-32767"
     """The super cluster's range of node ports. Tenants offer the same range."""
+    network_policies: bool = True
+    """Whether root namespaces have NetworkPolicies."""
+    egress: tuple[IPNetwork, ...] = ()
+    """Networks that the tenants' API servers may connect to, in addition to public addresses."""
 
 
 class AgentPodSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
