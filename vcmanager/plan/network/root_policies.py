@@ -122,8 +122,8 @@ def _build_policy(
     spec: Object = {
         "podSelector": dict(selector),
         "policyTypes": [each for each, found in rules.items() if found is not None],
-        # The API leaves an empty list out, so it would differ from the live policy.
-        **{each.lower(): found for each, found in rules.items() if found},
+        # An empty list is kept. Otherwise an added rule in the live policy would not be noticed.
+        **{each.lower(): found for each, found in rules.items() if found is not None},
     }
     return {
         "apiVersion": "networking.k8s.io/v1",

@@ -182,4 +182,4 @@ def test_each_pod_is_isolated_in_both_directions():
     isolation = root_policies.build_network_policies(wish())[0]
     assert isolation["spec"]["podSelector"] == {}
     assert isolation["spec"]["policyTypes"] == ["Ingress", "Egress"]
-    assert "ingress" not in isolation["spec"]
+    assert isolation["spec"]["ingress"] == []
