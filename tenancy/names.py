@@ -39,6 +39,18 @@ quota."""
 QUOTA_REPORT = ("kube-public", QUOTA)
 """Namespace and name of that ConfigMap."""
 
+ISOLATION_POLICY = "vc-isolation"
+"""NetworkPolicy of each super namespace that selects all pods and allows the control plane only."""
+
+DEFAULT_INGRESS_POLICY = "vc-default-ingress"
+"""NetworkPolicy for pods that no policy of the tenant selects for ingress."""
+
+DEFAULT_EGRESS_POLICY = "vc-default-egress"
+"""NetworkPolicy for pods that no policy of the tenant selects for egress."""
+
+DEFAULT_POLICIES = (ISOLATION_POLICY, DEFAULT_INGRESS_POLICY, DEFAULT_EGRESS_POLICY)
+"""Reserved names of the syncer's NetworkPolicies in a super namespace."""
+
 VOLUME_PREFIX = "vc-volume-"
 """Prefix of the twins of volumes that tenants wrote, before a digest."""
 

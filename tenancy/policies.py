@@ -28,6 +28,8 @@ ImagePullMode = Literal["Tenant", "Always"]
 HostUsers = Literal["Allow", "Forbid"]
 TolerationOperator = Literal["Equal", "Exists"]
 TaintEffect = Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"]
+NetworkIsolation = Literal["Enforced", "Off"]
+EndpointMode = Literal["OwnPods", "Allow", "Refuse"]
 TenantWeight = Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 WILDCARD_NAME = "*"
@@ -134,6 +136,10 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Whether an Ingress may name a Service of type ExternalName, which the controller resolves."""
     ingress_annotations: tuple[IngressController, ...] = ()
     """Curated sets of annotations of Ingresses that are synced."""
+    isolation: NetworkIsolation = "Enforced"
+    """Whether super namespaces have the default network policies. They separate tenants."""
+    endpoints: EndpointMode = "OwnPods"
+    """Addresses of pods that an EndpointSlice without a selector may name."""
 
 
 class ImagesSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -93,6 +93,13 @@ VOLUME = f"{DOMAIN}/volume"
 """Annotation of the twins of a tenant's own volume and of its claim: the tenant's name of it."""
 RECLAIM_POLICY = f"{DOMAIN}/reclaim-policy"
 """Annotation of a shown volume: the reclaim policy that the super volume had at the last write."""
+POLICED_INGRESS = f"{DOMAIN}/policed-ingress"
+"""Label of a super pod, `true` if a network policy of its tenant selects it for ingress.
+
+The default network policy of its namespace leaves such a pod out.
+"""
+POLICED_EGRESS = f"{DOMAIN}/policed-egress"
+"""The same for egress."""
 CONTROLLER = f"{DOMAIN}/controller"
 """Label of a super pod: UID of the tenant pod's controller, for spreading."""
 SECRETS_DIGEST = f"{DOMAIN}/secrets-digest"
@@ -256,6 +263,9 @@ METRICS_READY = "MetricsReady"
 """Whether `kubectl top` and autoscalers have their metrics API. A tenant is ready without it."""
 STORE_EPHEMERAL = "StoreEphemeral"
 """True when the etcd template has no volume. Then the loss of a pod is the loss of the tenant."""
+NETWORK_POLICIES_ENFORCED = "NetworkPoliciesEnforced"
+"""Whether the super cluster enforces NetworkPolicies, by a probe. Without it, tenants' pods reach
+each other."""
 SYNCED = "Synced"
 """Written by the syncer: the tenant is syncing, and all caches are complete."""
 TARGETS_GRANTED = "TargetsGranted"

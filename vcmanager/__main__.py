@@ -14,6 +14,7 @@ from kubeio import errors
 from kubeio.config import loading
 from telemetry import logs
 from vcmanager import app
+from vcmanager.plan.network import root_policies
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
 
 
@@ -37,6 +38,8 @@ async def _run(options: argparse.Namespace) -> int:
                 registry=options.control_plane_registry,
                 node_ports=options.node_ports,
                 priority_class=options.control_plane_priority_class,
+                network_policies=options.network_policies == "true",
+                egress=options.egress,
             ),
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
@@ -77,6 +80,18 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--control-plane-priority-class",
         default=env("CONTROL_PLANE_PRIORITY_CLASS", ""),
         help="PriorityClass of control plane pods whose ClusterVersion names none",
+    )
+    parser.add_argument(
+        "--network-policies",
+        choices=("true", "false"),
+        default=env("NETWORK_POLICIES", "true"),
+        help="Whether the namespaces of control planes have NetworkPolicies",
+    )
+    parser.add_argument(
+        "--egress",
+        type=root_policies.parse_egress,
+        default=env("CONTROL_PLANE_EGRESS", ""),
+        help="Comma-separated private networks that API servers of tenants may connect to",
     )
     parser.add_argument(
         "--port",

@@ -28,6 +28,7 @@ from telemetry.probes import HealthProbes
 from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from vcmanager.agents import authorities, csr_signer, permissions
+from vcmanager.phases.policy_enforcement import PolicyEnforcementProbe
 from vcmanager.reconcilers import finalizers, node_address, orphan_sweep, syncer_access
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
 from vcmanager.runtime.context import ReconcileContext, TenantClients
@@ -161,6 +162,7 @@ class _Manager:
                     TargetClientCache(user_agent=self._client.user_agent, fence=self._client.fence)
                 ),
                 agent_pods=options.agent_pods,
+                enforcement=PolicyEnforcementProbe(),
             )
             await self._run_workers(means, recorder)
 

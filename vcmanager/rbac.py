@@ -137,6 +137,12 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         names=("kubernetes",),
     ),
     RbacRule(
+        "networking.k8s.io",
+        ("networkpolicies",),
+        ("list", "watch", "create", "patch", "delete"),
+        "Separates control planes from the pods of other tenants.",
+    ),
+    RbacRule(
         "coordination.k8s.io",
         ("leases",),
         ("get", "create", "update"),

@@ -35,6 +35,7 @@ from syncer.rules.quota.retained_volumes import RETAINED_INDEX, index_by_retaine
 from syncer.rules.registry import KINDS_BY_NAME, SyncedKind
 from tenancy import names, wellknown
 from tenancy.resources import (
+    ENDPOINT_SLICES,
     EVENTS,
     INGRESSES,
     IP_ADDRESSES,
@@ -53,6 +54,8 @@ _CREDENTIAL_BACKOFF_SECONDS = 5.0
 """Longest retry delay in seconds for a tenant's kubeconfig. Until vc-manager has created the root
 namespace, the server refuses the watch.
 """
+_API_SLICES_SELECTOR = "kubernetes.io/service-name=kubernetes"
+"""Slices of the Service by which pods reach the API server of the home cluster."""
 _AGENTS_SELECTOR = f"app.kubernetes.io/name in ({wellknown.AGENT},{wellknown.TARGET_AGENT})"
 
 BY_UID_INDEX = "uid"
@@ -98,6 +101,8 @@ class HomeCluster(SuperCluster):
         self.namespace = namespace
         self.other_ingresses = Store({ingress_hosts.BY_HOST_INDEX: ingress_hosts.index_by_host})
         self.addresses = Store()
+        self.api_slices = Store()
+        self.cidr_tracker.add_api_slices(self.api_slices)
         self.agent_pods = Store({BY_NODE_INDEX: index_by_node, BY_TARGET_INDEX: index_by_target})
         self.agent_events = Store({BY_POD_INDEX: index_by_pod})
         self.agents = NodeAgents(self.agent_pods, self.agent_events)
@@ -123,6 +128,12 @@ class HomeCluster(SuperCluster):
             *self.reflectors,
             follow(INGRESSES, self.other_ingresses, label_selector=_FOREIGN_SELECTOR),
             follow(IP_ADDRESSES, self.addresses),
+            follow(
+                ENDPOINT_SLICES,
+                self.api_slices,
+                namespace="default",
+                label_selector=_API_SLICES_SELECTOR,
+            ),
             follow(PODS, self.agent_pods, namespace=namespace, label_selector=_AGENTS_SELECTOR),
             follow(
                 EVENTS,

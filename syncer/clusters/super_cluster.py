@@ -19,7 +19,15 @@ from kubeio.cache.scoped_reflector import ScopedReflector
 from kubeio.cache.store import Entry, Store
 from kubeio.http import transport_protocol
 from kubeio.loop_budget import LoopBudget
-from syncer.model.keys import LIMIT_RANGE, RESOURCE_QUOTA, SERVICE_VARIABLES, TOKEN, Key
+from syncer.model.keys import (
+    DEFAULT_POLICY,
+    LIMIT_RANGE,
+    RESOURCE_QUOTA,
+    SERVICE_VARIABLES,
+    TOKEN,
+    Key,
+)
+from syncer.model.references import is_reserved_name
 from syncer.model.super_cidrs import SuperCidrTracker
 from syncer.model.tenant_view import DEFAULT_CLUSTER_DOMAIN
 from syncer.placement.capacity import ClusterCapacity
@@ -286,6 +294,8 @@ class SuperCluster:
             return Key(tenant, self.name, TOKEN, namespace, entry.name)
         if kind == "ConfigMap" and entry.name in service_variables.NAMES:
             return Key(tenant, self.name, SERVICE_VARIABLES, namespace, entry.name)
+        if kind == "NetworkPolicy" and is_reserved_name(kind, entry.name):
+            return Key(tenant, self.name, DEFAULT_POLICY, namespace, entry.name)
         return Key(tenant, self.name, kind, namespace, self.kinds[kind].tenant_name(entry.name))
 
     def iterate_owned(self, tenant: str) -> Iterable[tuple[str, Entry]]:

@@ -1,15 +1,15 @@
 """Reconciler of namespaces: like any plain kind, then the syncer's access, then the pods' account.
 
-Owns the order: Secrets wait until the RoleBinding of the namespace lets the syncer read them, and
-pods wait until the account exists. Hazard: an account with secrets or a mounted
-token must be reset. Otherwise every pod of the namespace would get them.
+Owns the order: Secrets wait until the RoleBinding of the namespace lets the syncer read them. Pods
+wait until the account and the default network policies exist. Hazard: an account with secrets or a
+mounted token must be reset. Otherwise every pod of the namespace would get them.
 """
 
 from kubeio import errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, Result
 from syncer.controllers import quotas, sync_down
-from syncer.model.keys import Key
+from syncer.model.keys import DEFAULT_POLICY, Key
 from syncer.rules import namespaces
 from syncer.rules.registry import SyncedKind
 from syncer.tenants.session import Session
@@ -44,6 +44,8 @@ async def _reconcile_with_account(kind: SyncedKind, key: Key, session: Session) 
             return await _restore_account(key, wanted, session)
     elif not namespaces.is_account_powerless(live.decode()):
         return await _restore_account(key, wanted, session)
+    for name in names.DEFAULT_POLICIES:
+        session.enqueue(session.build_key(DEFAULT_POLICY, key.name, name))
     return Done()
 
 

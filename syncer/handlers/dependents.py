@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeio.cache.store import Entry
-from syncer.model.keys import NODE
+from syncer.model.keys import DEFAULT_POLICY, NODE
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference, build_user_name
 from syncer.model.tenant_view import API_SERVICE
 from syncer.rules import disruption_budgets
@@ -88,6 +88,29 @@ def _get_selector(budget: Entry | None) -> Mapping[str, Any] | None:
     if budget is None or budget.deleting:
         return None
     return disruption_budgets.get_selector(budget.decode())
+
+
+def enqueue_slices_of_pod(session: Session, old: Entry | None, new: Entry | None) -> None:
+    """Queue the slices that name an address which a super pod has acquired or released."""
+    entry = new or old
+    if entry is None:
+        return
+    for namespace, name in session.pod_addresses.set_pod(entry.key, new):
+        session.enqueue(session.build_key("EndpointSlice", namespace, name))
+
+
+def enqueue_pods_of_policy(
+    session: Session, old: Entry | None, new: Entry | None, *, low: bool
+) -> None:
+    """Queue the pods that a network policy of the tenant begins or ceases to select."""
+    entry, changed = new or old, session.policy_selectors.set(old, new)
+    if entry is None or not changed or not session.is_ready:
+        return
+    for pod in session.stores["Pod"].list(entry.namespace):
+        if any(each.selects(pod.labels) for each in changed):
+            key = session.build_key("Pod", *pod.key)
+            session.pod_memory.forget_pod(key)
+            session.enqueue(key, low=low)
 
 
 def _enqueue_all(session: Session, budgets: Iterable[Entry]) -> None:
@@ -180,6 +203,10 @@ def enqueue_users_of_cidrs(session: Session) -> None:
         is_there = kind in session.super_cluster.stores
         for entry in session.stores[kind].list() if is_there else ():
             session.enqueue(session.build_key(kind, entry.namespace, entry.name), low=True)
+    for entry in session.super_cluster.list_owned("NetworkPolicy", session.tenant.uid):
+        key = session.super_cluster.get_key("NetworkPolicy", entry)
+        if key is not None and key.kind == DEFAULT_POLICY:
+            session.enqueue(key, low=True)
 
 
 def _enqueue_namespace_dependents(

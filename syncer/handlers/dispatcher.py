@@ -16,7 +16,7 @@ from syncer.controllers import (
     sync_down,
     tenant_status,
 )
-from syncer.controllers.network import cluster_ips, services
+from syncer.controllers.network import cluster_ips, default_policies, services
 from syncer.controllers.nodes import node_reconciler, target_lease, target_node_reconciler
 from syncer.controllers.pods import (
     assign_cluster,
@@ -29,6 +29,7 @@ from syncer.controllers.storage import claims, volumes
 from syncer.model.keys import (
     ADDRESS,
     ASSIGNMENT,
+    DEFAULT_POLICY,
     EVENT,
     HOME,
     LEASE,
@@ -59,6 +60,7 @@ _BY_RECONCILER: Mapping[KeyReconciler, Callable[[SyncedKind, Key, Session], Awai
 _BY_KEY_KIND: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
     TOKEN: tokens.reconcile_token,
     SERVICE_VARIABLES: pod_variables.reconcile_service_variables,
+    DEFAULT_POLICY: default_policies.reconcile_default_policy,
     ADDRESS: cluster_ips.reconcile_address,
     EVENT: events.reconcile_event,
     NODE: node_reconciler.reconcile_node,
@@ -73,6 +75,7 @@ _BY_KEY_KIND: Mapping[str, Callable[[Key, Session], Awaitable[Result]]] = {
 _BY_KEY_KIND_AT_TARGETS: Mapping[str, Callable[[Key, TargetSession], Awaitable[Result]]] = {
     TOKEN: tokens.reconcile_token,
     SERVICE_VARIABLES: pod_variables.reconcile_service_variables,
+    DEFAULT_POLICY: default_policies.reconcile_default_policy,
     EVENT: events.reconcile_event,
     LEASE: target_lease.reconcile_lease,
     NODE: target_node_reconciler.reconcile_target_node,

@@ -12,7 +12,7 @@ from syncer.clusters.home_cluster import HomeCluster
 from syncer.handlers import dependents
 from syncer.handlers.super_events import SuperEvents
 from syncer.handlers.tenant_events import suspect_drift
-from syncer.model.keys import ADDRESS, NODE, VOLUME
+from syncer.model.keys import ADDRESS, NODE, VOLUME, Key
 from syncer.rules.network.cluster_ips import parse_address
 from syncer.rules.nodes.node_agents import index_by_target as served
 from syncer.rules.placement.target_node import build_node_name
@@ -54,6 +54,13 @@ class HomeEvents(SuperEvents):
             store.subscribe(self._handle_foreign_ingress)
         for kind, store in below.classes.items():
             store.subscribe(partial(self._handle_class, kind))
+
+    def handle_pod(
+        self, session: Session, key: Key, old: Entry | None, new: Entry | None, *, low: bool
+    ) -> None:
+        """Queue the objects that depend on a twin."""
+        super().handle_pod(session, key, old, new, low=low)
+        dependents.enqueue_slices_of_pod(session, old, new)
 
     def _handle_foreign_ingress(self, old: Entry | None, new: Entry | None, _: bool) -> None:
         dependents.enqueue_ingresses_of_hosts(self.sessions.values(), old, new)

@@ -177,10 +177,16 @@ def _is_node_choice_outdated(pod: Object, twin: Object, session: Session) -> boo
 
 
 def _is_changed_in_super(pod: Object, twin: Object, session: Session) -> bool:
-    policy = session.view.policy
+    policy, metadata = session.view.policy, pod["metadata"]
+    labels = session.build_policy_labels(metadata["namespace"], metadata.get("labels") or {})
     try:
         patch = pod_facts.build_running_patch(
-            pod, twin, session.tenant, passing=policy.metadata, images=policy.images
+            pod,
+            twin,
+            session.tenant,
+            passing=policy.metadata,
+            images=policy.images,
+            policy_labels=labels,
         )
         if patch is not None:
             return True

@@ -76,6 +76,10 @@ class TenantEvents:
         if kind == "Pod":
             self.index_pod(old, new, low=not live)
         dependents.enqueue_tenant_dependents(session, kind, old, new, low=not live)
+        if kind == "EndpointSlice":
+            session.pod_addresses.set_slice(entry.key, new)
+        elif kind == "NetworkPolicy":
+            dependents.enqueue_pods_of_policy(session, old, new, low=not live)
         if is_spec_changed(old, new):
             session.queue.forget(key)  # a refused object may be accepted now: no delay applies
             session.hot_loop_guard.forget_key(key)

@@ -28,6 +28,8 @@ TOKEN = "Token"  # noqa: S105 - a kind of key, not a credential
 """One token Secret. The name is that of the super Secret."""
 SERVICE_VARIABLES = "ServiceVariables"
 """One ConfigMap with service variables. The name is that of the super ConfigMap."""
+DEFAULT_POLICY = "DefaultPolicy"
+"""One default network policy of a super namespace. The name is that of the super NetworkPolicy."""
 ADDRESS = "IPAddress"
 """One Service IP of the super cluster in the tenant's service range. The name is the address."""
 EVENT = "Event"

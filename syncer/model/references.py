@@ -29,6 +29,8 @@ def is_reserved_name(kind: str, name: str) -> bool:
     """Return whether a tenant object's name is reserved for objects of the syncer."""
     if kind == "Secret":
         return name.startswith(names.TOKEN_SECRET_PREFIX)
+    if kind == "NetworkPolicy":
+        return name in names.DEFAULT_POLICIES
     return kind == "ConfigMap" and name in _RESERVED_CONFIG_MAPS
 
 

@@ -17,7 +17,7 @@ from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 import msgspec
 
 from kubeio.cache.store import Entry, Store
-from syncer.model.unstructured import as_mapping, as_strings
+from syncer.model.unstructured import as_mapping, as_mappings, as_strings
 
 CidrNetwork = IPv4Network | IPv6Network
 CidrAddress = IPv4Address | IPv6Address
@@ -28,6 +28,7 @@ class SuperCidrs:
     """Networks of the super cluster, each list without overlaps."""
 
     nodes: tuple[CidrNetwork, ...] = ()
+    """Addresses of nodes and of the API server."""
     pods: tuple[CidrNetwork, ...] = ()
     services: tuple[CidrNetwork, ...] = ()
 
@@ -69,17 +70,26 @@ class SuperCidrTracker:
     def __init__(self, nodes: Store, service_cidrs: Store) -> None:
         self._cidrs_by_node: dict[str, tuple[tuple[CidrNetwork, ...], tuple[CidrNetwork, ...]]] = {}
         self._service_cidrs = service_cidrs
+        self._api_slices = Store()
         self._current_cidrs: SuperCidrs | None = None
         self._handlers: list[Callable[[], None]] = []
         nodes.subscribe(self._handle_node)
         service_cidrs.subscribe(self._handle_service_cidrs)
+
+    def add_api_slices(self, api_slices: Store) -> None:
+        """Add the addresses of the API server, which may be no node."""
+        self._api_slices = api_slices
+        api_slices.subscribe(self._handle_service_cidrs)
 
     def get_current(self) -> SuperCidrs:
         """Return the current ranges."""
         if self._current_cidrs is None:
             self._current_cidrs = SuperCidrs(
                 nodes=collapse_networks(
-                    net for found, _ in self._cidrs_by_node.values() for net in found
+                    [
+                        *(net for found, _ in self._cidrs_by_node.values() for net in found),
+                        *(net for each in self._api_slices.list() for net in _read_slice(each)),
+                    ]
                 ),
                 pods=collapse_networks(
                     net for _, found in self._cidrs_by_node.values() for net in found
@@ -196,6 +206,11 @@ def _read_node_cidrs(entry: Entry) -> tuple[tuple[CidrNetwork, ...], tuple[CidrN
     shown = [a.address for a in node.status.addresses or () if a.type in _SHOWN_TYPES]
     pods = node.spec.pod_cidrs or [node.spec.pod_cidr]
     return parse_networks(shown), parse_networks(pods)
+
+
+def _read_slice(entry: Entry) -> tuple[CidrNetwork, ...]:
+    endpoints = as_mappings(entry.decode().get("endpoints"))
+    return parse_networks(text for each in endpoints for text in as_strings(each.get("addresses")))
 
 
 def _read_service_cidrs(entry: Entry) -> tuple[CidrNetwork, ...]:

@@ -15,7 +15,7 @@ from kubeio import Object
 from kubeio.cache.store import Entry, Store
 from syncer.model import mirrored_kinds
 from syncer.model.references import ObjectReference, ReferenceIndex
-from syncer.model.super_cidrs import SuperCidrs, return_no_cidrs
+from syncer.model.super_cidrs import CidrAddress, SuperCidrs, return_no_cidrs
 from syncer.model.unstructured import as_mapping
 from tenancy import names, wellknown
 from tenancy.ownership import Tenant
@@ -32,6 +32,11 @@ DEFAULT_CLUSTER_DOMAIN = "cluster.local"
 """Cluster domain of a super cluster without a configured one."""
 DNS_OFFSET = 10
 """Offset of the tenant's DNS service in its service range: the tenth address."""
+
+
+def return_false(_: CidrAddress) -> bool:
+    """Return False, because no pod is known."""
+    return False
 
 
 class TargetNetwork(NamedTuple):
@@ -62,6 +67,8 @@ class TenantView:
     """The super cluster's cluster domain."""
     get_super_cidrs: Callable[[], SuperCidrs] = return_no_cidrs
     """Return the current address ranges of the super cluster itself."""
+    is_own_pod: Callable[[CidrAddress], bool] = return_false
+    """Return whether a running super pod of the tenant has an address, which is not a node's."""
     get_target_network: Callable[[], TargetNetwork] | None = None
     """Return the settings of a target. None for the home cluster."""
 

@@ -240,6 +240,7 @@ KINDS: tuple[SyncedKind, ...] = (
         update_method=UpdateMethod.REPLACE,
         build=endpoint_slices.build_endpoint_slice,
         change=endpoint_slices.build_change,
+        find_adjustments=endpoint_slices.find_adjustments,
         is_wanted=endpoint_slices.is_wanted,
         tenant_labels=endpoint_slices.WATCHED_SELECTOR,
         is_hidden=endpoint_slices.is_hidden,

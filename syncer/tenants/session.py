@@ -17,12 +17,23 @@ from kubeio.resource_version import parse_revision
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.model import decide
 from syncer.model.decide import SuperState
-from syncer.model.keys import ASSIGNMENT, EVENT, TOKEN, Key, build_group
+from syncer.model.keys import (
+    ASSIGNMENT,
+    DEFAULT_POLICY,
+    EVENT,
+    TOKEN,
+    Key,
+    build_group,
+)
 from syncer.model.pod_index import PodIndex
+from syncer.model.super_cidrs import CidrAddress, CidrSet
 from syncer.model.tenant_view import ServiceCidr, TargetNetwork, TenantView
 from syncer.rules.configuration.service_variables import ServiceVariables
 from syncer.rules.events import EventBudget
 from syncer.rules.namespaces import has_security_level
+from syncer.rules.network import default_policies
+from syncer.rules.network.pod_addresses import PodAddresses
+from syncer.rules.network.policy_selectors import PolicySelectors
 from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.safety.guarded_writer import GuardedWriter, ObjectReader
 from syncer.safety.hot_loop_guard import HotLoopGuard
@@ -41,7 +52,7 @@ from syncer.tenants.metrics import TenantMetrics
 from syncer.tenants.node_index import NodeIndex
 from syncer.tenants.sanitizer import Sanitizer
 from syncer.tenants.waiters import Waiters
-from tenancy import wellknown
+from tenancy import names, wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.resources import SECRETS
 
@@ -89,6 +100,7 @@ class Session:
             super_stores=super_cluster.builder_stores,
             super_domain=super_cluster.domain,
             get_super_cidrs=super_cluster.cidr_tracker.get_current,
+            is_own_pod=self._is_own_pod,
             get_target_network=self._get_network_source(),
         )
         self._all_keys = AllKeys(
@@ -135,6 +147,8 @@ class Session:
         self.grace_timers = GraceTimers(self.now)
         self.lost_twins = LostTwins()
         self.service_variables = ServiceVariables()
+        self.policy_selectors = PolicySelectors()
+        self.pod_addresses = PodAddresses()
         self.synced_states = SyncedStates()
         self._twins_in_deletion: set[Key] = set()
         self.is_ready = False
@@ -215,10 +229,35 @@ class Session:
                 or self.super_cluster.secrets.is_readable(name)
             )
         ):
+            self._check_default_policies(key, name)
             return super_x
         self.add_waiter(space, key)
         self._request_namespace(space)
         raise NotReadyYet("the super namespace does not exist yet")
+
+    def _is_own_pod(self, address: CidrAddress) -> bool:
+        """Return whether a pod of the tenant has an address. A pod of the host has its node's."""
+        nodes = self.super_cluster.cidr_tracker.get_current().nodes
+        return self.pod_addresses.has(address) and not CidrSet(nodes).contains(address)
+
+    def _check_default_policies(self, key: Key, super_namespace: str) -> None:
+        """Raise Wait until the default network policies of a super namespace exist."""
+        if not default_policies.is_enforced(self.view):
+            return
+        store = self.get_super_store("NetworkPolicy")
+        for name in names.DEFAULT_POLICIES:
+            if store.get(super_namespace, name) is None:
+                awaited = self.build_key(DEFAULT_POLICY, key.namespace, name)
+                self.add_waiter(awaited, key)
+                self.queue.add(awaited, first=True)
+                raise NotReadyYet("the default network policies do not exist yet")
+
+    def build_policy_labels(self, namespace: str, labels: Mapping[str, str]) -> dict[str, str]:
+        """Return the labels of a super pod that the default network policies select by."""
+        policy = self.view.policy
+        if policy.sync.network_policies != "Allow" or not default_policies.is_enforced(self.view):
+            return {}
+        return self.policy_selectors.build_labels(namespace, labels)
 
     @property
     def is_target_unreachable(self) -> bool:
@@ -313,9 +352,19 @@ class Session:
     def start(self) -> None:
         """Start to reconcile, beginning with every key."""
         self.report_missing_pods()  # before any conclusion
+        self._fill_network_indexes()
         self.is_ready = True
         for key in self.list_all_keys():
             self.queue.add(key, low=True)
+
+    def _fill_network_indexes(self) -> None:
+        """Add the objects that the caches had before the session subscribed."""
+        for entry in self.super_cluster.list_owned("Pod", self.tenant.uid):
+            self.pod_addresses.set_pod(entry.key, entry)
+        for entry in self.stores["EndpointSlice"].list():
+            self.pod_addresses.set_slice(entry.key, entry)
+        for entry in self.stores["NetworkPolicy"].list():
+            self.policy_selectors.set(None, entry)
 
     def report_missing_pods(self) -> None:
         """Report the pods that should run in a target and do not. The home cluster needs none."""

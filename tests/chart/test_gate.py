@@ -6,6 +6,7 @@ that cannot be made from nothing needs a sample in `gate.SAMPLES`.
 
 from __future__ import annotations
 
+import dataclasses
 from collections.abc import Awaitable, Callable
 
 import pytest
@@ -13,11 +14,13 @@ import pytest
 from kubeio import Object
 from kubeio.api.client import Client
 from syncer.rbac import SUPER_RBAC_RULES
-from tenancy import names, resources
+from syncer.rules.network import default_policies
+from tenancy import names, resources, wellknown
 from tenancy.resources import CONFIG_MAPS, LEASES, NAMESPACES, SERVICE_ACCOUNTS, Resource
 from tests.chart.gate import SAMPLES, AdmissionStage, marked, refused, root, sample, tenant, token
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
+from tests.support.syncer.tenant_views import entry_of, network_view
 
 pytestmark = pytest.mark.integration
 
@@ -202,3 +205,33 @@ async def test_nobody_else_is_concerned(server, stage):
     own = server.plane.endpoint_with_token(token=await token(stage.admin, "vc-manager"))
     async with Client(own) as manager:
         await manager.create(NAMESPACES, root(tenant()), dry_run=True)
+
+
+ALLOWING_TOO_MUCH = (
+    {"ingress": [{}]},
+    {"egress": [{}]},
+    {"ingress": [{"from": [{"namespaceSelector": {}}]}]},
+    {"egress": [{"to": [{"namespaceSelector": {}, "podSelector": {}}]}]},
+    {
+        "ingress": [
+            {"from": [{"namespaceSelector": {"matchLabels": {wellknown.VC_UID: "foreign"}}}]}
+        ]
+    },
+)
+
+
+@pytest.mark.parametrize("rules", ALLOWING_TOO_MUCH, ids=str)
+async def test_a_network_policy_that_allows_other_tenants_is_refused(stage, rules):
+    home = stage.namespace(stage.own)
+    plain = sample(resources.NETWORK_POLICIES, home, marked(stage.own))
+    body = {**plain, "spec": {"podSelector": {}, **rules}}
+    await refused(lambda: stage.thief.create(resources.NETWORK_POLICIES, body, dry_run=True))
+
+
+async def test_the_network_policies_that_the_syncer_writes_pass(stage):
+    home = stage.namespace(stage.own)
+    view = dataclasses.replace(network_view(), tenant=stage.own)
+    space = entry_of({"metadata": {"name": "web", "uid": "web-uid"}})
+    for policy in default_policies.build_default_policies(space, view):
+        assert policy["metadata"]["namespace"] == home
+        await stage.thief.create(resources.NETWORK_POLICIES, policy, dry_run=True)

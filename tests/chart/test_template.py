@@ -7,8 +7,11 @@ import pytest
 import yaml
 
 from tenancy import wellknown
+from tests.support import policy_matrix
 from tests.support.helm import CHART, NAMESPACE, RELEASE, named, render
+from tests.support.policy_matrix import NetworkPod, NetworkPort
 from vcmanager.agents import authorities
+from vcmanager.plan.network import root_policies
 from vcmanager.runtime.options import AgentPodSettings
 from vnagent.authz import token_review
 from vnagent.limits import concurrency
@@ -22,7 +25,8 @@ VALUE_SETS = {
     "defaults": (),
     "everything off": (
         *("--set", "crds.install=false,clusterVersions.install=false,flowControl.enabled=false"),
-        *("--set", "tenantPolicies.install=false"),
+        *("--set", "tenantPolicies.install=false,networkPolicies.enabled=false"),
+        *("--set", "controlPlane.networkPolicies.enabled=false"),
         *("--set", "manager.priorityClassName=,syncer.priorityClassName="),
         *("--set", "agent.priorityClassName="),
     ),
@@ -30,6 +34,8 @@ VALUE_SETS = {
         *("--set", "image.registry=registry.example:5000/a/b,image.tag=v9,image.pullPolicy=Always"),
         *("--set", "image.pullSecrets[0].name=pull,controlPlane.image.registry=other.example/k"),
         *("--set", "controlPlane.nodePorts=31000-31999"),
+        *("--set", "controlPlane.networkPolicies.egress={10.9.0.0/16,10.8.0.1}"),
+        *("--set", "networkPolicies.scrapers[0].podSelector.matchLabels.app=prometheus"),
         *("--set", "manager.replicas=1,syncer.replicas=3,agent.maxUnavailable=3"),
         *("--set", "manager.nodeSelector.pool=system,manager.tolerations[0].operator=Exists"),
         *("--set", "syncer.clusterDomain=super.example"),
@@ -123,7 +129,7 @@ def test_everything_that_has_a_namespace_is_in_the_chart_s(objects):
     kinds = {
         *("Deployment", "DaemonSet", "ServiceAccount", "Role", "RoleBinding"),
         *("PodDisruptionBudget", "ConfigMap", "PrometheusRule", "PodMonitor"),
-        *("Service", "ServiceMonitor"),
+        *("Service", "ServiceMonitor", "NetworkPolicy"),
     }
     for each in objects:
         expected = NAMESPACE if each["kind"] in kinds else None
@@ -146,8 +152,53 @@ def test_what_is_switched_off_is_not_there():
     kinds = {each["kind"] for each in render(*VALUE_SETS["everything off"])}
     assert not kinds & {
         *("CustomResourceDefinition", "ClusterVersion", "FlowSchema"),
-        "PriorityLevelConfiguration",
+        *("PriorityLevelConfiguration", "NetworkPolicy"),
     }
+
+
+def peer(labels, namespace, namespace_labels, ip="10.244.0.9"):
+    """Return a pod that connects to a component."""
+    return NetworkPod(
+        ip=ip,
+        name="p",
+        namespace=namespace,
+        labels=labels,
+        namespace_labels={"kubernetes.io/metadata.name": namespace, **namespace_labels},
+    )
+
+
+TENANT_MARKS = {wellknown.VC_UID: "uid", wellknown.NAMESPACE: "web"}
+PEERS = {
+    "tenant pod": peer({}, "default-abc-vc-web", TENANT_MARKS),
+    "API server": peer({}, "default-abc-vc", {wellknown.VC_UID: "uid"}),
+    "scraper": peer({"app": "prometheus"}, "monitoring", {}),
+}
+PORTS = {wellknown.MANAGER: 8080, wellknown.SYNCER: 8080, wellknown.AGENT: 10552}
+
+
+@pytest.mark.parametrize("component", PORTS)
+def test_metrics_are_for_scrapers_and_agents_for_api_servers(usual, component):
+    policies = [each for each in usual if each["kind"] == "NetworkPolicy"]
+    labels = named(usual, "NetworkPolicy", component)["spec"]["podSelector"]["matchLabels"]
+    target = peer(labels, NAMESPACE, {}, "10.244.0.1")
+    for port in (PORTS[component], 10550):
+        passes = {
+            name
+            for name, source in PEERS.items()
+            if policy_matrix.may(policies, target, source, NetworkPort(port), "Ingress")
+        }
+        is_agent_port = component == wellknown.AGENT and port == 10550
+        is_metrics_port = port == PORTS[component]
+        assert passes == (
+            {"API server"} if is_agent_port else {"scraper"} if is_metrics_port else set()
+        )
+
+
+def test_settings_of_the_network_policies_of_root_namespaces(full):
+    (container,) = pod_of(named(full, "Deployment", wellknown.MANAGER))["containers"]
+    variables = {each["name"]: each.get("value") for each in container["env"]}
+    assert variables["NETWORK_POLICIES"] == "true"
+    assert root_policies.parse_egress(variables["CONTROL_PLANE_EGRESS"])
 
 
 def test_versions_are_made_after_their_kind_or_with_the_rest_once_it_is_known(usual):

@@ -59,7 +59,10 @@ async def delete_unwanted(
                 )
 
 
-_PRUNED_KINDS = ("StatefulSet", "Deployment", "Service", "ConfigMap", "Secret", "RoleBinding")
+_PRUNED_KINDS = (
+    *("StatefulSet", "Deployment", "Service", "ConfigMap", "Secret"),
+    *("RoleBinding", "NetworkPolicy"),
+)
 
 
 async def _apply_one(means: ReconcileContext, manifest: Object) -> None:

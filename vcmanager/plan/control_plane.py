@@ -92,6 +92,21 @@ class ControlPlane:
     is_ephemeral: bool
 
     @property
+    def selectors(self) -> dict[str, Mapping[str, Any]]:
+        """Return the selector of the pods of each component."""
+        return {
+            each["metadata"]["name"]: each["spec"]["selector"]
+            for each in (*self.workloads, *self.metrics)
+            if each["kind"] in ("StatefulSet", "Deployment")
+        }
+
+    @property
+    def api_port(self) -> int | str:
+        """Return the port of the API server in its pods, or its name."""
+        port: int | str = self.claims[0]["spec"]["ports"][0]["targetPort"]
+        return port
+
+    @property
     def components(self) -> tuple[str, ...]:
         """Return the names of the required workloads."""
         wanted = [ETCD, API_SERVER]

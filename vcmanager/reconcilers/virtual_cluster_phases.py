@@ -32,8 +32,13 @@ from vcmanager.phases import (
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.pki import inventory
-from vcmanager.plan import certificate_table, external_endpoint, permanent_failures
+from vcmanager.plan import (
+    certificate_table,
+    external_endpoint,
+    permanent_failures,
+)
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
+from vcmanager.plan.network import root_policies
 from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
 from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
 from vcmanager.reconcilers import finalizers, scheduled_deletion
@@ -118,6 +123,8 @@ class PhaseRun:
     """The root namespace."""
     service_range: ServiceRange = field(init=False)
     plan: ControlPlane = field(init=False)
+    nodes: list[Object] = field(init=False)
+    """Nodes of the super cluster."""
     objects: OwnedObjects = field(init=False)
     certificates: IssuedCertificates = field(init=False)
     secrets: DesiredSecrets = field(init=False)
@@ -276,9 +283,28 @@ async def _check_etcd_members(run: PhaseRun) -> PhaseResult:
     return _DONE
 
 
+async def _write_network_policies(run: PhaseRun) -> PhaseResult:
+    """Write the NetworkPolicies, before there are pods."""
+    run.nodes = (await run.context.super_client.list(NODES)).get("items") or []
+    run.objects = OwnedObjects(run.context, run.plan_input, run.observed)
+    if run.context.settings.network_policies:
+        policies = root_policies.build_network_policies(
+            root_policies.PolicyInput(
+                tenant=run.plan_input.tenant,
+                selectors=run.plan.selectors,
+                api_port=run.plan.api_port,
+                has_known_ports=not run.plan.is_bundled,
+                components_namespace=run.context.namespace,
+                networks=root_policies.read_super_networks(run.nodes, [run.super_range]),
+                egress=run.context.settings.egress,
+            )
+        )
+        await run.objects.write_additional(policies)
+    return _DONE
+
+
 async def _write_services(run: PhaseRun) -> PhaseResult:
     """Write the Services, and complete the plan with the addresses that they got."""
-    run.objects = OwnedObjects(run.context, run.plan_input, run.observed)
     service = await run.objects.write_services(run.plan)
     run.external = await _find_external_address(run, service)
     facts = replace(
@@ -291,9 +317,7 @@ async def _write_services(run: PhaseRun) -> PhaseResult:
 
 
 async def _find_external_address(run: PhaseRun, service: Object) -> ApiAddress | None:
-    nodes: list[Object] = []
-    if service["spec"].get("type") == "NodePort":
-        nodes = (await run.context.super_client.list(NODES)).get("items") or []
+    nodes = run.nodes if service["spec"].get("type") == "NodePort" else []
     return external_endpoint.find_external_address(
         service,
         internal=certificates.build_internal_address(run.plan),
@@ -394,6 +418,18 @@ async def _reconcile_metrics_api(run: PhaseRun) -> PhaseResult:
     return _DONE
 
 
+async def _probe_enforcement(run: PhaseRun) -> PhaseResult:
+    """Report whether the super cluster enforces NetworkPolicies."""
+    probe = run.context.enforcement
+    has_policies = run.context.settings.network_policies
+    if probe is None or not has_policies or run.plan.is_bundled:
+        return _DONE
+    result = await probe.probe(run.observed)
+    if result is not None:
+        run.status.set_condition(wellknown.NETWORK_POLICIES_ENFORCED, *result)
+    return _DONE
+
+
 async def _publish_endpoint(run: PhaseRun) -> PhaseResult:
     if run.external is None:
         return PhaseWaiting(
@@ -420,6 +456,7 @@ PHASES = (
     Phase("EnsureServiceRange", wellknown.READY, _ensure_service_range),
     Phase("BuildPlan", wellknown.READY, _build_plan),
     Phase("CheckEtcdMembers", wellknown.READY, _check_etcd_members),
+    Phase("WriteNetworkPolicies", wellknown.READY, _write_network_policies),
     Phase("WriteServices", wellknown.READY, _write_services),
     Phase("IssueCertificates", wellknown.CERTIFICATES_READY, _issue_certificates),
     Phase("WriteMounted", wellknown.READY, _write_mounted),
@@ -429,6 +466,7 @@ PHASES = (
     Phase("ReplaceOutdatedPods", wellknown.READY, _replace_outdated_pods),
     Phase("BootstrapTenant", wellknown.API_SERVER_READY, _bootstrap_tenant),
     Phase("ReconcileMetricsApi", wellknown.METRICS_READY, _reconcile_metrics_api),
+    Phase("ProbeEnforcement", wellknown.READY, _probe_enforcement),
     Phase("PublishEndpoint", wellknown.READY, _publish_endpoint),
 )
 """All phases, in order. A phase runs only after every earlier phase is done."""

@@ -25,7 +25,9 @@ from tenancy.ownership import Tenant
 from tenancy.resources import Resource
 from vcmanager.runtime.certificate_expiry import CertificateExpiries
 from vcmanager.runtime.keys import ReconcileKey
+from vcmanager.runtime.observed import ObservedObjects
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
+from vcmanager.runtime.status import StatusValue
 from vcmanager.runtime.tenant_watch import TenantWatch
 
 RESYNC_SECONDS = 36_000.0
@@ -147,6 +149,13 @@ class TargetClientProvider(Protocol):
         """Call `enqueue` with the name of a SuperCluster when its Secret changes."""
 
 
+class EnforcementProbe(Protocol):
+    """Probe of NetworkPolicies: `vcmanager.phases.policy_enforcement.PolicyEnforcementProbe`."""
+
+    async def probe(self, observed: ObservedObjects) -> tuple[StatusValue, str, str] | None:
+        """Return status, reason and message of the condition. None if there is no result."""
+
+
 @dataclass(frozen=True, slots=True)
 class DeletedTenant:
     """A tenant that has ended."""
@@ -178,6 +187,8 @@ class ReconcileContext:
     expiries: CertificateExpiries = field(default_factory=CertificateExpiries)
     deleted_tenants: dict[ReconcileKey, DeletedTenant] = field(default_factory=dict)
     """Tenants that have ended, until the orphan sweep has checked them once more."""
+    enforcement: EnforcementProbe | None = None
+    """Probe of the super cluster's NetworkPolicies. None: no probe."""
     syncer_lease_observer: LeaseObserver = field(default_factory=LeaseObserver)
     service_range_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Lock around the choice of a service range. Two tenants must not choose from the same list."""

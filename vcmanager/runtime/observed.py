@@ -27,6 +27,7 @@ OBSERVED_KINDS: Mapping[str, Resource] = {
         resources.PODS,
         resources.PERSISTENT_VOLUME_CLAIMS,
         resources.ROLE_BINDINGS,
+        resources.NETWORK_POLICIES,
     )
 }
 """Resources that are read, by kind."""

@@ -8,6 +8,8 @@ from typing import Any
 
 import msgspec
 
+from tenancy.addresses import IPNetwork
+
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class OperatorSettings:
@@ -19,6 +21,10 @@ class OperatorSettings:
     """The super cluster's range of node ports. Tenants offer the same range."""
     priority_class: str = ""
     """PriorityClass of control planes without one of their own. Empty: the cluster's default."""
+    network_policies: bool = True
+    """Whether root namespaces have NetworkPolicies."""
+    egress: tuple[IPNetwork, ...] = ()
+    """Networks that the tenants' API servers may connect to, in addition to public addresses."""
 
 
 class AgentPodSettings(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -28,12 +28,17 @@ OWN_CONDITIONS = (
     wellknown.DNS_READY,
     wellknown.METRICS_READY,
     wellknown.STORE_EPHEMERAL,
+    wellknown.NETWORK_POLICIES_ENFORCED,
     RECONCILING,
     STALLED,
 )
 _OPTIONAL_CONDITIONS = frozenset({wellknown.METRICS_READY})
 """Conditions of optional parts. Neither Ready nor Reconciling waits for them."""
-_NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {wellknown.STORE_EPHEMERAL, wellknown.READY}
+_NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {
+    wellknown.STORE_EPHEMERAL,
+    wellknown.NETWORK_POLICIES_ENFORCED,
+    wellknown.READY,
+}
 _DNS_START_WINDOW = timedelta(minutes=5)
 _SUMMARY_CONDITIONS = frozenset({wellknown.READY, RECONCILING, STALLED})
 _MAX_MESSAGE_LENGTH = 4096

@@ -37,6 +37,7 @@ CHILD_RESOURCES = (
     resources.SERVICES,
     resources.SECRETS,
     resources.CONFIG_MAPS,
+    resources.NETWORK_POLICIES,
 )
 """Kinds in root namespaces that wake the VirtualCluster they belong to."""
 

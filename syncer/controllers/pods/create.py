@@ -269,6 +269,7 @@ def build_context(
         ),
         account_uid=wanted_tokens[0].account_uid if wanted_tokens else "",
         policy=view.policy,
+        policy_labels=session.build_policy_labels(namespace, pod["metadata"].get("labels") or {}),
     )
 
 

@@ -97,7 +97,7 @@ def _build_patches(
     pod: Object, twin: Object, session: Session, adding: list[str]
 ) -> list[tuple[str, Object | None]]:
     """Return the patches by subresource. Raises RejectedError for malformed pods."""
-    policy = session.view.policy
+    policy, metadata = session.view.policy, pod["metadata"]
     try:
         return [
             (
@@ -109,6 +109,9 @@ def _build_patches(
                     passing=policy.metadata,
                     images=policy.images,
                     adding=adding,
+                    policy_labels=session.build_policy_labels(
+                        metadata["namespace"], metadata.get("labels") or {}
+                    ),
                 ),
             ),
             ("resize", None if pod_facts.is_finished(twin) else resize.build_patch(pod, twin)),

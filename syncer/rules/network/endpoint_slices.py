@@ -12,7 +12,7 @@ Otherwise the super cluster keeps sending traffic to the address. A slice that i
 leaves the twin as it is.
 """
 
-from collections.abc import Iterator, Mapping
+from collections.abc import Callable, Collection, Iterator, Mapping
 from typing import Any
 
 from kubeio import Object
@@ -30,10 +30,12 @@ from syncer.model.field_rules import (
 )
 from syncer.model.rejections import ForbiddenObjectError, RejectedError, RejectionProblem
 from syncer.model.replace_update import build_replacement
+from syncer.model.super_cidrs import CidrSet, SuperCidrs
 from syncer.model.tenant_view import TenantView
-from syncer.model.unstructured import as_mapping, as_mappings
-from syncer.rules.network import forbidden_addresses
-from tenancy import wellknown
+from syncer.model.unstructured import as_mapping, as_mappings, as_strings
+from syncer.rules.network import forbidden_addresses, pod_addresses, policy_peers
+from syncer.rules.network.pod_addresses import MAX_ADDRESSES
+from tenancy import addresses, wellknown
 
 SERVICE_NAME = "kubernetes.io/service-name"
 MANAGED_BY = "endpointslice.kubernetes.io/managed-by"
@@ -83,9 +85,6 @@ ENDPOINT_SLICE: Mapping[str, FieldRule] = {
     ),
 }
 _IDENTITY = frozenset({"apiVersion", "kind", "metadata"})
-MAX_ADDRESSES = 1000
-"""Maximum number of addresses in one slice: as many as the controllers of Kubernetes write into
-one."""
 
 
 def is_wanted(entry: Entry, view: TenantView) -> bool:
@@ -118,7 +117,8 @@ def build_endpoint_slice(tenant_slice: Mapping[str, Any], view: TenantView) -> O
     problems = problems or list(_find_size_problems(body))
     if problems:
         raise RejectedError(*problems)
-    problems = list(_find_address_problems(body, view))
+    ranges = view.get_super_cidrs()
+    problems = list(_find_address_problems(body, view, ranges))
     if problems:
         raise ForbiddenObjectError(*problems)
     for endpoint, own in zip(
@@ -127,6 +127,7 @@ def build_endpoint_slice(tenant_slice: Mapping[str, Any], view: TenantView) -> O
         node = own.get("nodeName")
         if isinstance(node, str) and node in view.list_shown_nodes():
             endpoint["nodeName"] = node
+    _leave_out_foreign_pods(body, view, ranges)
     return {
         "apiVersion": "discovery.k8s.io/v1",
         "kind": "EndpointSlice",
@@ -162,10 +163,83 @@ def _find_size_problems(body: Mapping[str, Any]) -> Iterator[RejectionProblem]:
         yield RejectionProblem("too-large", "endpoints", text)
 
 
-def _find_address_problems(body: Mapping[str, Any], view: TenantView) -> Iterator[RejectionProblem]:
-    taken = forbidden_addresses.list_super_cidrs(view)
+def find_adjustments(
+    tenant_slice: Mapping[str, Any], view: TenantView
+) -> Collection[RejectionProblem]:
+    """Return the first address that the twin leaves out, for an Event."""
+    foreign = _build_foreign_test(view, view.get_super_cidrs())
+    for number, endpoint in enumerate(as_mappings(tenant_slice.get("endpoints"))):
+        for index, address in enumerate(as_strings(endpoint.get("addresses"))):
+            if foreign(address):
+                text = f"{address[:60]} {_FOREIGN_POD_TEXT}"
+                path = f"endpoints[{number}].addresses[{index}]"
+                return (RejectionProblem("endpoint-address", path, text),)
+    return ()
+
+
+_FOREIGN_POD_TEXT = (
+    "is in the range of pods and is not the address of a running pod of this cluster, so it is left"
+    " out. Use an address of one of your pods, or one outside. Your platform administrator may"
+    " allow other addresses (spec.network.endpoints of the TenantPolicy)"
+)
+
+
+def _build_foreign_test(view: TenantView, ranges: SuperCidrs) -> Callable[[str], bool]:
+    """Return whether an address is in the range of pods, and no running pod of the tenant has it.
+
+    While the ranges of pods are unknown, every private address may be that of a pod.
+    """
+    if view.policy.network.endpoints != "OwnPods":
+        return lambda _: False
+    pods = CidrSet(policy_peers.list_pod_networks(view, ranges) or addresses.PRIVATE_NETWORKS)
+
+    def is_foreign(text: str) -> bool:
+        found = pod_addresses.parse_address(text)
+        if found is None:
+            return False
+        embedded = forbidden_addresses.expand_embedded_ipv4(found)
+        return any(pods.contains(each) for each in embedded) and not view.is_own_pod(found)
+
+    return is_foreign
+
+
+def _leave_out_foreign_pods(body: dict[str, Any], view: TenantView, ranges: SuperCidrs) -> None:
+    """Remove the addresses of foreign pods, in place. Raises ForbiddenObjectError without a rest.
+
+    The rest of a slice stays. Otherwise the end of one pod would make the others unreachable.
+    """
+    foreign, endpoints = _build_foreign_test(view, ranges), body.get("endpoints") or ()
+    kept: list[dict[str, Any]] = []
+    for endpoint in endpoints:
+        left = [text for text in endpoint["addresses"] if not foreign(text)]
+        if left:
+            kept.append({**endpoint, "addresses": left})
+    if endpoints and not kept:
+        first = endpoints[0]["addresses"]
+        text = f"{first[0] if first else ''} {_FOREIGN_POD_TEXT}"
+        raise ForbiddenObjectError(
+            RejectionProblem("endpoint-address", "endpoints[0].addresses[0]", text)
+        )
+    if "endpoints" in body:
+        body["endpoints"] = kept
+
+
+def _find_address_problems(
+    body: Mapping[str, Any], view: TenantView, ranges: SuperCidrs
+) -> Iterator[RejectionProblem]:
+    if view.policy.network.endpoints == "Refuse":
+        text = (
+            "is not offered to this cluster (spec.network.endpoints of the TenantPolicy). Use a"
+            " Service with a selector"
+        )
+        yield RejectionProblem("endpoints", "endpoints", text)
+        return
+    taken = forbidden_addresses.list_super_cidrs(view, ranges)
     for number, endpoint in enumerate(body.get("endpoints") or ()):
         for index, address in enumerate(endpoint["addresses"]):
+            found = pod_addresses.parse_address(address)
+            if found is not None and view.is_own_pod(found):
+                continue
             why = forbidden_addresses.find_problem(address, taken)
             if why:
                 text = f"{str(address)[:60]} {why}. Use an address of a pod, or one outside"

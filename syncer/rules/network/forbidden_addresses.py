@@ -9,20 +9,20 @@ forbidden address through the IPv6 form.
 import ipaddress
 from collections.abc import Iterator
 
-from syncer.model.super_cidrs import CidrAddress, CidrSet, parse_networks
+from syncer.model.super_cidrs import CidrAddress, CidrSet, SuperCidrs, parse_networks
 from syncer.model.tenant_view import TenantView
+from tenancy import addresses
 
 _LOCAL_NETWORKS = CidrSet(
-    parse_networks(
+    addresses.METADATA_NETWORKS
+    + parse_networks(
         (
             "0.0.0.0/8",
             "127.0.0.0/8",
-            "169.254.0.0/16",
             "224.0.0.0/4",
             "255.255.255.255/32",
             "::/128",
             "::1/128",
-            "fe80::/10",
             "ff00::/8",
         )
     )
@@ -45,22 +45,23 @@ def find_problem(text: object, taken: CidrSet) -> str:
         address = None
     if address is None or getattr(address, "scope_id", None):
         return "is no address"
-    for each in _expand_embedded_ipv4(address):
+    for each in expand_embedded_ipv4(address):
         if _LOCAL_NETWORKS.contains(each):
             return "is local to a machine"
+        if addresses.is_translated_locally(each):
+            return "is translated to another address"
         if taken.contains(each):
             return "belongs to the super cluster"
     return ""
 
 
-def list_super_cidrs(view: TenantView) -> CidrSet:
-    """Return the addresses that belong to the super cluster of a tenant."""
-    ranges = view.get_super_cidrs()
+def list_super_cidrs(view: TenantView, ranges: SuperCidrs) -> CidrSet:
+    """Return the addresses that belong to the super cluster of a tenant. `ranges` are its own."""
     listed = parse_networks(view.policy.network.super_ranges)
     return CidrSet((*ranges.nodes, *ranges.services, *listed, view.service_range))
 
 
-def _expand_embedded_ipv4(address: CidrAddress) -> Iterator[CidrAddress]:
+def expand_embedded_ipv4(address: CidrAddress) -> Iterator[CidrAddress]:
     """Yield an address, and the IPv4 address inside it."""
     yield address
     if isinstance(address, ipaddress.IPv6Address):

@@ -14,7 +14,6 @@ Otherwise all tenants wait.
 
 from collections.abc import Iterator, Mapping, Sequence
 from dataclasses import dataclass
-from enum import Enum
 from typing import Any
 
 import orjson
@@ -30,16 +29,15 @@ from syncer.model.field_rules import (
     ObjectFields,
 )
 from syncer.model.label_selectors import SELECTOR
+from syncer.model.references import is_reserved_name
 from syncer.model.rejections import ForbiddenObjectError, RejectedError, RejectionProblem
 from syncer.model.replace_update import build_replacement
-from syncer.model.super_cidrs import CidrSet, parse_networks
+from syncer.model.super_cidrs import CidrSet
 from syncer.model.tenant_view import TenantView
-from syncer.rules.network import ip_blocks, policy_size
+from syncer.rules.network import ip_blocks, policy_peers, policy_size
 from syncer.rules.network.ip_blocks import IpBlock
+from syncer.rules.network.policy_peers import PolicyDirection
 from tenancy import wellknown
-
-NAME_LABEL = "kubernetes.io/metadata.name"
-"""Label with the name of the namespace. Every API server sets it on each namespace."""
 
 _PEERS = ListOfObjects(
     {
@@ -61,35 +59,6 @@ NETWORK_POLICY_SPEC: Mapping[str, FieldRule] = {
 """Verdicts on a NetworkPolicySpec. Peers are walked by this table and then rewritten."""
 
 
-class PolicyDirection(Enum):
-    """List of rules of one direction: its policy type, its field, and the field of its peers."""
-
-    INGRESS = ("Ingress", "ingress", "from")
-    EGRESS = ("Egress", "egress", "to")
-
-    @property
-    def policy_type(self) -> str:
-        """Return the policy type."""
-        return self.value[0]
-
-    @property
-    def rules_field(self) -> str:
-        """Return the name of the field with the rules."""
-        return self.value[1]
-
-    @property
-    def peers_field(self) -> str:
-        """Return the name of the field with the peers of a rule."""
-        return self.value[2]
-
-
-_CONTROL_PLANE_PEERS = {
-    PolicyDirection.INGRESS: ("apiserver",),  # for webhooks, and Services by proxy
-    PolicyDirection.EGRESS: ("apiserver", "coredns"),
-}
-"""Components of the tenant's control plane that a policy never isolates its pods from."""
-
-
 def build_network_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a network policy. Raises RejectedError."""
     if view.policy.sync.network_policies != "Allow":
@@ -98,6 +67,9 @@ def build_network_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> 
             " administrator"
         )
         raise ForbiddenObjectError(RejectionProblem("network-policies", "spec", text))
+    if is_reserved_name("NetworkPolicy", tenant_policy["metadata"]["name"]):
+        text = "is a name that is reserved. Choose another"
+        raise RejectedError(RejectionProblem("reserved-name", "metadata.name", text))
     walk = FieldWalk()
     spec = walk.walk_fields(tenant_policy.get("spec") or {}, NETWORK_POLICY_SPEC, "spec")
     problems = (
@@ -174,8 +146,7 @@ class _PolicyContext:
     """Networks in which pods of any tenant may have their addresses. All networks if that is
     unknown."""
     subtracted: Mapping[PolicyDirection, CidrSet]
-    """Networks that blocks lose. For ingress the node addresses stay, because traffic through a
-    node port or a load balancer has the address of the node that it passed."""
+    """Networks that blocks lose."""
     namespaces: Mapping[str, Mapping[str, str]]
     """Labels of the tenant's namespaces, by super namespace."""
     budget: policy_size.PolicySizeBudget
@@ -183,16 +154,12 @@ class _PolicyContext:
 
 def _build_context(view: TenantView) -> _PolicyContext:
     ranges = view.get_super_cidrs()
-    pods = (*ranges.pods, *parse_networks(view.policy.network.super_ranges))
-    into = (*pods, *ranges.services)
+    pods = policy_peers.list_pod_networks(view, ranges)
     above = view.list_namespace_labels().items()
     return _PolicyContext(
         view,
         pods=CidrSet(pods or ip_blocks.ALL_ADDRESSES),
-        subtracted={
-            PolicyDirection.INGRESS: CidrSet(into),
-            PolicyDirection.EGRESS: CidrSet((*into, *ranges.nodes)),
-        },
+        subtracted=policy_peers.build_subtracted(view, ranges),
         namespaces={view.get_super_namespace(name): labels for name, labels in above},
         budget=policy_size.PolicySizeBudget(),
     )
@@ -212,7 +179,7 @@ def _build_spec(spec: Mapping[str, Any], view: TenantView) -> Object:
             rules = [rule for rule in found if rule is not None]
             twin[direction.rules_field] = [
                 *rules,
-                {direction.peers_field: [_build_control_plane_peer(direction, view)]},
+                {direction.peers_field: policy_peers.build_control_plane_peers(direction, view)},
             ]
     return twin
 
@@ -237,7 +204,7 @@ def _build_rule(
     found = [_build_selector_peer(peer, context) for peer in peers if "ipBlock" not in peer]
     rewritten = [peer for peer in found if peer is not None]
     if blocks and ip_blocks.is_covered(blocks, context.pods):
-        rewritten += _build_all_pods_peers(direction, context.view)
+        rewritten += policy_peers.build_all_pods_peers(direction, context.view)
     rewritten += [{"ipBlock": left} for block in blocks if (left := block.subtract(taken))]
     if not rewritten:
         return None
@@ -263,7 +230,7 @@ def _build_selector_peer(peer: Mapping[str, Any], context: _PolicyContext) -> Ob
     if selector is None:
         return pods
     if not selector.get("matchLabels") and not selector.get("matchExpressions"):
-        return {"namespaceSelector": _select_own_namespaces(context.view), **pods}
+        return {"namespaceSelector": policy_peers.select_own_namespaces(context.view), **pods}
     context.budget.take_compared(selector, len(context.namespaces))
     names = sorted(
         name
@@ -273,41 +240,6 @@ def _build_selector_peer(peer: Mapping[str, Any], context: _PolicyContext) -> Ob
     if not names:
         return None
     context.budget.take_rendered(len(names))
-    listed = {"key": NAME_LABEL, "operator": "In", "values": names}
+    listed = {"key": policy_peers.NAME_LABEL, "operator": "In", "values": names}
     mark = {wellknown.VC_UID: context.view.tenant.uid}
     return {"namespaceSelector": {"matchLabels": mark, "matchExpressions": [listed]}, **pods}
-
-
-def _select_own_namespaces(view: TenantView) -> Object:
-    """Return the selector of all super namespaces of the tenant. It excludes the control plane."""
-    return {
-        "matchLabels": {wellknown.VC_UID: view.tenant.uid},
-        "matchExpressions": [{"key": wellknown.NAMESPACE, "operator": "Exists"}],
-    }
-
-
-def _build_all_pods_peers(direction: PolicyDirection, view: TenantView) -> list[Object]:
-    """Return the peers for all pods that a plain cluster would have.
-
-    For ingress they include the super cluster's own pods, because its ingress controllers deliver
-    traffic from outside. They never include pods of another tenant.
-    """
-    own = {"namespaceSelector": _select_own_namespaces(view)}
-    if direction is PolicyDirection.EGRESS:
-        return [own]
-    nobodys = {"matchExpressions": [{"key": wellknown.VC_UID, "operator": "DoesNotExist"}]}
-    return [own, {"namespaceSelector": nobodys}]
-
-
-def _build_control_plane_peer(direction: PolicyDirection, view: TenantView) -> Object:
-    components = list(_CONTROL_PLANE_PEERS[direction])
-    return {
-        "namespaceSelector": {
-            "matchLabels": {NAME_LABEL: view.tenant.root, wellknown.VC_UID: view.tenant.uid}
-        },
-        "podSelector": {
-            "matchExpressions": [
-                {"key": wellknown.COMPONENT, "operator": "In", "values": components}
-            ]
-        },
-    }

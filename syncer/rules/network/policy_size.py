@@ -14,6 +14,9 @@ from syncer.model.rejections import RejectedError, RejectionProblem
 
 MAX_WRITTEN_ITEMS = 2000
 """Maximum number of rules, peers and exceptions of a policy together."""
+MAX_SELECTOR_ITEMS = 1000
+"""Maximum number of labels, expressions and values of the selector of a policy's pods. Each pod of
+the namespace is compared with it."""
 MAX_RENDERED_ITEMS = 20_000
 """Maximum number of networks and namespaces of the rendered policy."""
 MAX_COMPARED_LABELS = 100_000
@@ -26,6 +29,11 @@ def _build_problem(what: str) -> RejectionProblem:
 
 def check_written_size(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     """Yield a problem when a policy, walked by its table, has too many parts."""
+    selector = spec.get("podSelector") or {}
+    size = count_selector_items(selector)
+    if size > MAX_SELECTOR_ITEMS:
+        text = f"podSelector has {size} labels and values (limit {MAX_SELECTOR_ITEMS})"
+        yield _build_problem(text)
     count = 0
     for field, peers in (("ingress", "from"), ("egress", "to")):
         for rule in spec.get(field) or ():
@@ -36,6 +44,14 @@ def check_written_size(spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
                 count += len(excepts) if isinstance(excepts, list) else 0
     if count > MAX_WRITTEN_ITEMS:
         yield _build_problem(f"has {count} rules, peers and exceptions (limit {MAX_WRITTEN_ITEMS})")
+
+
+def count_selector_items(selector: Mapping[str, Any]) -> int:
+    """Return the number of labels, expressions and values of a walked selector."""
+    expressions = selector.get("matchExpressions") or ()
+    values = (item.get("values") or () for item in expressions)
+    count = sum(1 + (len(found) if isinstance(found, list) else 0) for found in values)
+    return len(selector.get("matchLabels") or ()) + count
 
 
 class PolicySizeBudget:

@@ -44,6 +44,7 @@ _NODE_ADDRESSES = ("status.hostIP", "status.hostIPs")
 _RESERVED_NAME_TEXT = "uses a name that is reserved. Choose another"
 _IMPOSSIBLE_NAME_TEXT = "is not a valid object name. Correct it"
 _MAX_SHOWN_CHARACTERS = 60
+_NO_LABELS: Mapping[str, str] = {}
 
 
 class PodBuildContext(NamedTuple):
@@ -56,6 +57,8 @@ class PodBuildContext(NamedTuple):
     scheduling: SchedulingContext
     account_uid: str
     policy: TenantPolicySpec = BASELINE_POLICY
+    policy_labels: Mapping[str, str] = _NO_LABELS
+    """Labels for the directions in which a network policy of the tenant selects the pod."""
 
 
 class BuiltPod(NamedTuple):
@@ -124,6 +127,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         context.super_namespace,
         mirrors,
         passing=context.policy.metadata,
+        policy_labels=context.policy_labels,
     )
     notices += object_meta.find_left_out("Pod", metadata, super_metadata, context.policy.metadata)
     if choice is not None:
@@ -142,11 +146,12 @@ def build_metadata(
     *,
     containers: Sequence[str] | None = None,
     passing: MetadataSpec = BASELINE_POLICY.metadata,
+    policy_labels: Mapping[str, str] = _NO_LABELS,
 ) -> Object:
     """Return the metadata that the super pod should have now. It applies to running pods as well.
 
     `containers` are the names of containers that the node agent may serve. The default is the
-    containers of the template.
+    containers of the template. `policy_labels` are those of `PodBuildContext`.
     """
     metadata = tenant_pod["metadata"]
     controller = object_meta.get_controller(metadata)
@@ -160,7 +165,7 @@ def build_metadata(
         metadata,
         super_namespace=super_namespace,
         passing=passing,
-        extra_labels=_build_controller_labels(controller),
+        extra_labels={**_build_controller_labels(controller), **policy_labels},
         extra_annotations={
             **mirrors.needed_annotations,
             wellknown.CONTAINERS: ",".join(containers),

@@ -29,6 +29,7 @@ from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, ImagesSpec, MetadataSpec, TenantPolicySpec
 
 LOST_REASON = "SuperPodLost"
+_NO_LABELS: Mapping[str, str] = {}
 
 
 def build_pod_state(
@@ -113,11 +114,13 @@ def build_running_patch(
     passing: MetadataSpec = BASELINE_POLICY.metadata,
     images: ImagesSpec = BASELINE_POLICY.images,
     adding: Collection[str] = (),
+    policy_labels: Mapping[str, str] = _NO_LABELS,
 ) -> Object | None:
     """Return the strategic merge patch of the fields that may change on a running pod, or None.
 
-    `adding` are the names of the ephemeral containers that are added immediately afterwards. Raises
-    RejectedError for a field that no pod may have, or for an image that is not in `images`.
+    `adding` are the names of the ephemeral containers that are added immediately afterwards.
+    `policy_labels` are those of `PodBuildContext`. Raises RejectedError for a field that no pod may
+    have, or for an image that is not in `images`.
     """
     super_namespace = twin["metadata"]["namespace"]
     containers = [
@@ -125,7 +128,12 @@ def build_running_patch(
         *ephemeral_containers.list_recorded_names(pod, twin, adding),
     ]
     desired = pod_build.build_metadata(
-        pod, tenant, super_namespace, containers=containers, passing=passing
+        pod,
+        tenant,
+        super_namespace,
+        containers=containers,
+        passing=passing,
+        policy_labels=policy_labels,
     )
     metadata = object_meta.build_metadata_patch("Pod", twin["metadata"], desired)
     served = ephemeral_containers.list_served_names(twin)

@@ -14,7 +14,7 @@ from urllib.parse import urlsplit
 import orjson
 
 from kubeio.http.transport_protocol import HttpRequest
-from tenancy import ownership, wellknown
+from tenancy import names, ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     EVENTS,
@@ -301,6 +301,7 @@ class WorldChecker:
                     resource is SERVICE_ACCOUNTS
                     or wellknown.TOKEN_SECONDS in metadata["annotations"]
                     or (resource is CONFIG_MAPS and metadata["name"] in variables.NAMES)
+                    or metadata["name"] in names.DEFAULT_POLICIES
                 ):
                     continue
                 place = f"{metadata.get('namespace', '')}/{metadata['name']}"

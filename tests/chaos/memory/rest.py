@@ -14,6 +14,7 @@ from tenancy import ownership, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     NAMESPACES,
+    NETWORK_POLICIES,
     NODES,
     PODS,
     SECRETS,
@@ -26,6 +27,8 @@ from tests.chaos.memory import shown, tokens, variables
 from tests.chaos.memory.judge import SYNCED, Object
 from tests.chaos.memory.kinds import OTHERS
 from tests.chaos.oracles import Violation, is_labelled, needs
+from tests.support import policy_matrix
+from tests.support.policy_matrix import NetworkPod
 
 if TYPE_CHECKING:
     from tests.chaos.memory.tenant import SimulatedTenant
@@ -189,3 +192,27 @@ def _more_differences(
         yield from (("different", text) for text in tokens.missing(world, twin))
         unseen = variables.problems(world, tenant, body, twin)
         yield from (("different", text) for text in unseen)
+        if is_labelled(twin["metadata"]):
+            yield from (("different", text) for text in _unlike_policies(tenant, body, twin))
+
+
+def _unlike_policies(tenant: SimulatedTenant, body: Object, twin: Object) -> Iterator[str]:
+    """Yield the directions in which a twin has a wrong mark of the tenant's network policies."""
+    metadata = body["metadata"]
+    pod = NetworkPod("192.0.2.1", metadata["name"], metadata["namespace"], _labels(body), {})
+    policies = [
+        found
+        for kind, found in tenant.alive.values()
+        if kind is NETWORK_POLICIES and "deletionTimestamp" not in found["metadata"]
+    ]
+    for direction, mark in (
+        ("Ingress", wellknown.POLICED_INGRESS),
+        ("Egress", wellknown.POLICED_EGRESS),
+    ):
+        wanted = any(policy_matrix.is_selected(each, pod, direction) for each in policies)
+        if wanted != (_labels(twin).get(mark) == "true"):
+            yield f"its mark for {direction} is not {wanted}, as the tenant's policies select it"
+
+
+def _labels(body: Object) -> Mapping[str, str]:
+    return body["metadata"].get("labels") or {}

@@ -260,7 +260,12 @@ async def test_a_policy_follows_the_namespaces_that_it_selects(synced: SyncerWor
     await synced.above.delete(NAMESPACES, other)
     await follows()
     await synced.idle()
-    found = [w.verb for w in synced.writes("super", since) if w.resource == "networkpolicies"]
+    below = synced.super_namespace(space)
+    found = [
+        w.verb
+        for w in synced.writes("super", since)
+        if (w.resource, w.namespace) == ("networkpolicies", below)
+    ]
     assert found == ["update"] * 4
 
 

@@ -83,6 +83,7 @@ async def test_a_second_look_writes_nothing(stage: ManagerStage):
             resources.SERVICES,
             resources.STATEFUL_SETS,
             resources.DEPLOYMENTS,
+            resources.NETWORK_POLICIES,
         ):
             page = await stage.admin.list(resource, namespace=stage.root(cluster))
             found += [each["metadata"]["resourceVersion"] for each in page["items"]]
@@ -124,7 +125,16 @@ async def test_what_somebody_changes_or_deletes_comes_back(stage: ManagerStage):
     )
     await stage.admin.delete(resources.SERVICES, "etcd", namespace=root)
     await stage.admin.delete(resources.CONFIG_MAPS, "trust", namespace=root)
+    opened = {"spec": {"ingress": [{}]}}
+    policies = resources.NETWORK_POLICIES
+    for name in ("isolation", "etcd"):
+        await stage.admin.patch(policies, name, opened, namespace=root)
+    await stage.admin.delete(policies, "apiserver", namespace=root)
     await stage.work(cluster)
+    for name in ("isolation", "etcd"):
+        policy = await stage.admin.get(policies, name, namespace=root)
+        assert policy["spec"].get("ingress") != [{}], name
+    assert "apiserver" in await stage.names_of(policies, cluster)
     restored = await stage.admin.get(resources.STATEFUL_SETS, "apiserver", namespace=root)
     assert restored["spec"]["replicas"] == 1
     assert "etcd" in await stage.names_of(resources.SERVICES, cluster)

@@ -69,7 +69,7 @@ async def test_a_cluster_version_wakes_itself(stage: ManagerStage, woken):
 
 @pytest.mark.parametrize(
     "resource",
-    [resources.SECRETS, resources.CONFIG_MAPS],
+    [resources.SECRETS, resources.CONFIG_MAPS, resources.NETWORK_POLICIES],
     ids=lambda resource: resource.plural,
 )
 @pytest.mark.parametrize("label", [wellknown.CONTROLLED, wellknown.VC_NAME, wellknown.VC_NAMESPACE])
@@ -79,6 +79,8 @@ async def test_what_is_in_a_root_namespace_wakes_its_virtual_cluster(
     tenant = Tenant(name=fresh_name(), namespace="default", uid="u", root="r")
     key = keys.build_virtual_cluster_key("default", tenant.name)
     body = {"metadata": {"name": tenant.name, "labels": ownership.build_owner_labels(tenant, "")}}
+    if resource is resources.NETWORK_POLICIES:
+        body["spec"] = {"podSelector": {"matchLabels": {"no": "pod"}}}
     await stage.admin.create(resource, body, namespace="default")
     await eventually(lambda: key in woken)
     woken.clear()

@@ -24,6 +24,7 @@ from syncer.model.keys import Key, build_group
 from syncer.model.tenant_view import API_SERVICE
 from syncer.rules import namespaces
 from syncer.rules.configuration import service_variables
+from syncer.rules.network import default_policies
 from syncer.safety.circuit_breaker import CircuitBreaker, RefusedWrites
 from syncer.safety.hot_loop_guard import WRITES_PER_WINDOW
 from syncer.safety.store_guard import StoreObservation
@@ -295,10 +296,24 @@ class SessionWorld:
         self.tenant_has("Namespace", namespace, namespace="")
         self.super_has("Namespace", namespace, namespace)
         self.super_has("ServiceAccount", "vc-workload", namespace)
+        self.has_default_policies(namespace)
         if self.session.stores["Service"].get(*API_SERVICE) is None:
             spec = {"clusterIP": "10.96.8.1", "ports": [{"name": "https", "port": 443}]}
             self.tenant_has("Service", API_SERVICE[1], API_SERVICE[0], spec=spec)
         self.has_service_variables(namespace)
+
+    def has_default_policies(self, namespace: str = "web") -> None:
+        """Have the default network policies of a namespace."""
+        space = self.session.stores["Namespace"].get("", namespace)
+        assert space is not None
+        view = self.session.view
+        for each in default_policies.build_default_policies(space, view):
+            name, spec = each["metadata"]["name"], each["spec"]
+            marks = {wellknown.SYNCED_KEYS: each["metadata"]["annotations"][wellknown.SYNCED_KEYS]}
+            metadata = {"annotations": marks}
+            self.super_has(
+                "NetworkPolicy", name, namespace, uid=space.uid, metadata=metadata, spec=spec
+            )
 
     def has_service_variables(self, namespace: str = "web") -> None:
         """Have the ConfigMaps with the variables of the Services that the tenant has now."""

@@ -8,7 +8,7 @@ from typing import Any
 import msgspec
 import orjson
 
-from kubeio.cache.store import Store, parse_entry
+from kubeio.cache.store import Entry, Store, parse_entry
 from syncer.model.super_cidrs import SuperCidrs, parse_networks
 from syncer.model.tenant_view import TenantView
 from tenancy import ownership
@@ -77,6 +77,11 @@ def object_of(kind: str, **fields: Any) -> dict[str, Any]:
     """Return a tenant object as the tenant's API hands it out."""
     metadata = {"name": "x", "namespace": "web", "uid": "u", **fields.pop("metadata", {})}
     return {"kind": kind, "metadata": metadata, **fields}
+
+
+def entry_of(body: dict[str, Any]) -> Entry:
+    """Return an object as a cache has it."""
+    return parse_entry(orjson.dumps(body))
 
 
 def as_live(twin: dict[str, Any], **fields: Any) -> dict[str, Any]:

@@ -15,6 +15,7 @@ from syncer.model.keys import TOKEN, Key
 from syncer.model.references import ACCOUNT_TOKEN, ObjectReference
 from syncer.rules import registry
 from syncer.rules.namespaces import build_workload_account
+from syncer.rules.network import default_policies
 from syncer.rules.pods.token_specs import TokenSpec
 from tenancy.resources import SECRETS, Resource
 from tests.support.syncer.sessions import CONTAINERS, TOKEN_MARKS, SessionWorld, put
@@ -177,6 +178,11 @@ async def test_no_pod_comes_into_a_namespace_that_is_left(monkeypatch):
     account = build_workload_account(far.view, space)
     account["metadata"] |= {"uid": "account", "resourceVersion": "61"}
     put(far.get_super_store("ServiceAccount"), account)
+    entry = far.stores["Namespace"].get("", "web")
+    assert entry is not None
+    for policy in default_policies.build_default_policies(entry, far.view):
+        policy["metadata"] |= {"uid": "policy", "resourceVersion": "62"}
+        put(far.get_super_store("NetworkPolicy"), policy)
     pod = key_of(far)
     assert far.get_ready_namespace(pod).name == twin["metadata"]["name"]
 

@@ -31,3 +31,16 @@ def test_a_node_without_any_address_says_nothing():
     put(nodes, {"metadata": {"name": "a", "uid": "a"}, "status": {"addresses": [{"address": 7}]}})
     put(nodes, node("b", "not-an-address", ""))
     assert ranges.get_current().nodes == ()
+
+
+def test_the_api_server_counts_as_a_node():
+    """Its address may be a load balancer's, which is that of no node."""
+    nodes, slices, calls = Store(), Store(), []
+    ranges = SuperCidrTracker(nodes, Store())
+    ranges.add_api_slices(slices)
+    ranges.subscribe(lambda: calls.append(1))
+    put(nodes, node("a", "192.0.2.7", ""))
+    endpoints = [{"addresses": ["203.0.113.1"]}, {"addresses": "malformed"}]
+    put(slices, {"metadata": {"name": "kubernetes", "uid": "k"}, "endpoints": endpoints})
+    assert ranges.get_current().nodes == parse_networks(("192.0.2.7", "203.0.113.1"))
+    assert len(calls) == 2

@@ -64,6 +64,7 @@ def new_run(super_client=None, observed=None, plan_input=None):
     )
     run.plan_input = plan_input or wish()
     run.service_range = SERVICE_RANGE
+    run.super_range = ip_network("10.96.0.0/16")
     run.plan = control_plane.build_plan(run.plan_input, SERVICE_RANGE)
     run.namespace = {"metadata": {}}
     return run
@@ -86,6 +87,8 @@ def test_every_phase_has_a_name_of_its_own():
         ("AddFinalizers", "EnsureRootNamespace"),
         ("EnsureRootNamespace", "EnsureServiceRange"),
         ("CheckEtcdMembers", "WriteServices"),
+        ("WriteNetworkPolicies", "WriteWorkloads"),
+        ("BootstrapTenant", "ProbeEnforcement"),
         ("WriteServices", "IssueCertificates"),
         ("IssueCertificates", "WriteMounted"),
         ("WriteMounted", "WriteWorkloads"),
@@ -218,6 +221,9 @@ class FinishedObjects:
 
     def __init__(self, *_):
         pass
+
+    async def write_additional(self, manifests):
+        """Have the policies."""
 
     async def write_services(self, _plan):
         return {"spec": {"clusterIP": "10.96.0.9"}}

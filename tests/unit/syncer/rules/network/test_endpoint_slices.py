@@ -12,6 +12,8 @@ from hypothesis import strategies as st
 
 from kubeio.cache.store import parse_entry
 from syncer.model.rejections import ForbiddenObjectError, RejectedError
+from syncer.model.super_cidrs import NO_CIDRS
+from syncer.model.tenant_view import TenantView
 from syncer.rules.network import endpoint_slices, forbidden_addresses
 from syncer.rules.network.endpoint_slices import (
     MANAGED_BY,
@@ -20,7 +22,7 @@ from syncer.rules.network.endpoint_slices import (
     TWIN_MANAGED_BY,
 )
 from tenancy import wellknown
-from tests.support.syncer.tenant_views import add, as_live, network_view, object_of, policy
+from tests.support.syncer.tenant_views import RANGES, add, as_live, network_view, object_of, policy
 
 
 def slice_of(*addresses: Any, **fields: Any) -> dict[str, Any]:
@@ -68,6 +70,13 @@ def test_nodes_are_named_only_when_the_tenant_has_them_and_objects_never():
     [
         "127.0.0.1",
         "169.254.169.254",
+        "100.100.100.200",
+        "168.63.129.16",
+        "192.0.0.192",
+        "fd00:ec2::254",
+        "fd20:ce::254",
+        "64:ff9b:1::1",
+        "64:ff9b::a9fe:a9fe",
         "0.0.0.0",  # noqa: S104 - an address, nobody binds to it
         "224.0.0.1",
         "192.0.2.7",
@@ -99,7 +108,79 @@ def test_addresses_that_take_the_slice_away(address):
 
 @pytest.mark.parametrize("address", ["198.51.100.7", "10.244.3.4", "10.1.2.3", "2001:db8::1"])
 def test_any_other_address_is_fine(address):
-    assert endpoint_slices.build_endpoint_slice(slice_of(address), network_view())
+    view = network_view(is_own_pod=lambda found: str(found) == "10.244.3.4")
+    twin = endpoint_slices.build_endpoint_slice(slice_of(address), view)
+    assert twin["endpoints"][0]["addresses"] == [address]
+    assert not endpoint_slices.find_adjustments(slice_of(address), view)
+
+
+OWN = "10.244.3.4"
+FOREIGN = "10.244.3.5"
+
+
+def owning(**fields: Any) -> TenantView:
+    """Return the view of a tenant with one pod."""
+    return network_view(is_own_pod=lambda found: str(found) == OWN, **fields)
+
+
+@pytest.mark.parametrize("address", [FOREIGN, f"::ffff:{FOREIGN}", f"::ffff:{OWN}"])
+def test_the_address_of_a_foreign_pod_is_left_out(address):
+    """SEC-42: also by its IPv6 form."""
+    tenant_slice = slice_of(address, OWN, "198.51.100.7")
+    twin = endpoint_slices.build_endpoint_slice(tenant_slice, owning())
+    assert twin["endpoints"][0]["addresses"] == [OWN, "198.51.100.7"]
+    (problem,) = endpoint_slices.find_adjustments(tenant_slice, owning())
+    assert (problem.rule, problem.path) == ("endpoint-address", "endpoints[0].addresses[0]")
+    assert "spec.network.endpoints" in problem.text
+
+
+def test_a_slice_of_foreign_pods_alone_is_taken_away():
+    with pytest.raises(ForbiddenObjectError, match=r"spec\.network\.endpoints"):
+        endpoint_slices.build_endpoint_slice(slice_of(FOREIGN), owning())
+    endpoints = [{"addresses": [FOREIGN]}, {"addresses": [OWN]}]
+    twin = endpoint_slices.build_endpoint_slice(slice_of(endpoints=endpoints), owning())
+    assert twin["endpoints"] == [{"addresses": [OWN]}]
+
+
+@pytest.mark.parametrize(
+    ("mode", "address", "passes"),
+    [
+        ("OwnPods", OWN, True),
+        ("OwnPods", FOREIGN, False),
+        ("OwnPods", "198.51.100.7", True),
+        ("Allow", FOREIGN, True),
+        ("Allow", "10.96.0.1", False),
+        ("Refuse", OWN, False),
+        ("Refuse", "198.51.100.7", False),
+    ],
+)
+def test_the_policy_decides_on_endpoints(mode, address, passes):
+    view = owning(policy=policy(network={"endpoints": mode}))
+    if passes:
+        assert endpoint_slices.build_endpoint_slice(slice_of(address), view)
+    else:
+        with pytest.raises(ForbiddenObjectError):
+            endpoint_slices.build_endpoint_slice(slice_of(address), view)
+
+
+@pytest.mark.parametrize(
+    ("address", "passes"), [("10.9.9.9", False), (OWN, True), ("8.8.8.8", True)]
+)
+def test_without_known_pod_ranges_private_addresses_are_of_pods(address, passes):
+    view = owning(ranges=NO_CIDRS)
+    if passes:
+        assert endpoint_slices.build_endpoint_slice(slice_of(address), view)
+    else:
+        with pytest.raises(ForbiddenObjectError):
+            endpoint_slices.build_endpoint_slice(slice_of(address), view)
+
+
+def test_own_pods_pass_in_the_listed_ranges():
+    """Else `superRanges` with the range of pods would refuse the tenant's own."""
+    view = owning(policy=policy(network={"superRanges": ["10.244.0.0/16"]}))
+    assert endpoint_slices.build_endpoint_slice(slice_of(OWN), view)
+    with pytest.raises(ForbiddenObjectError):
+        endpoint_slices.build_endpoint_slice(slice_of(FOREIGN), view)
 
 
 @given(st.ip_addresses())
@@ -117,7 +198,7 @@ def test_no_address_of_the_super_cluster_passes_in_any_clothes(address):
     is_local = address.is_loopback or address.is_link_local or address.is_unspecified
     for form in forms:
         reason = forbidden_addresses.find_problem(
-            str(form), forbidden_addresses.list_super_cidrs(view)
+            str(form), forbidden_addresses.list_super_cidrs(view, ranges)
         )
         assert reason or not (is_theirs or is_local)
 
@@ -125,7 +206,7 @@ def test_no_address_of_the_super_cluster_passes_in_any_clothes(address):
 @given(st.sampled_from(["10.96.0.0/16", "192.0.2.7/32", "127.0.0.0/8"]), st.integers(0, 2**24))
 def test_every_address_of_a_forbidden_range_is_refused(cidr: str, number: int):
     network = ipaddress.IPv4Network(cidr)
-    taken = forbidden_addresses.list_super_cidrs(network_view())
+    taken = forbidden_addresses.list_super_cidrs(network_view(), RANGES)
     address = network[number % network.num_addresses]
     for form in (address, f"::ffff:{address}"):
         assert forbidden_addresses.find_problem(str(form), taken)

@@ -52,5 +52,5 @@ def test_address_is_forbidden(address, problem):
 def test_super_cluster_has_nodes_services_and_listed_ranges(address, problem):
     listed = policy(network={"superRanges": ["198.51.100.0/24"]})
     view = dataclasses.replace(network_view(), policy=listed)
-    found = forbidden_addresses.list_super_cidrs(view)
+    found = forbidden_addresses.list_super_cidrs(view, view.get_super_cidrs())
     assert forbidden_addresses.find_problem(address, found) == problem

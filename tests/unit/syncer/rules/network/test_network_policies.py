@@ -252,7 +252,7 @@ def test_the_same_peer_counts_once():
     spec = twin_of(network_view(ranges=MANY_NODES), policyTypes=["Egress"], egress=[{"to": peers}])
     (rule,) = own_rules(spec, "egress")
     (block,) = [peer["ipBlock"] for peer in rule["to"] if "ipBlock" in peer]
-    assert len(block["except"]) == 1000
+    assert len([net for net in block["except"] if net.startswith("192.0.")]) == 1000
 
 
 @pytest.mark.parametrize(

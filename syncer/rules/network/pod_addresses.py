@@ -1,0 +1,117 @@
+"""Index of the addresses of a tenant's super pods, and of the slices that name them.
+
+Pure. Owns the index. Must not enqueue keys.
+
+Hazard: the address of a finished pod must not count, because the network plugin may give it to
+another tenant's pod. The finished pod may stay for days.
+"""
+
+import ipaddress
+from collections import defaultdict
+from collections.abc import Collection, Iterator
+from itertools import islice
+
+import msgspec
+
+from kubeio.cache.store import Entry, StoreKey
+from syncer.model.super_cidrs import CidrAddress
+from syncer.model.unstructured import as_mappings, as_strings
+
+MAX_ADDRESSES = 1000
+"""Maximum number of addresses in one slice: as many as the controllers of Kubernetes write into
+one."""
+
+
+_FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
+
+
+class _PodIp(msgspec.Struct):
+    ip: str = ""
+
+
+class _PodStatus(msgspec.Struct, rename={"pod_ip": "podIP", "pod_ips": "podIPs"}):
+    phase: str = ""
+    pod_ip: str = ""
+    pod_ips: list[_PodIp] | None = None
+
+
+class _Pod(msgspec.Struct):
+    status: _PodStatus | None = None
+
+
+_DECODER = msgspec.json.Decoder(_Pod)
+
+
+def parse_address(text: object) -> CidrAddress | None:
+    """Return an address, or None if the text is none."""
+    try:
+        return ipaddress.ip_address(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+
+
+class PodAddresses:
+    """Addresses of one tenant's super pods in one super cluster."""
+
+    def __init__(self) -> None:
+        self._addresses_by_pod: dict[StoreKey, frozenset[CidrAddress]] = {}
+        self._pods: defaultdict[CidrAddress, set[StoreKey]] = defaultdict(set)
+        self._addresses_by_slice: dict[StoreKey, frozenset[CidrAddress]] = {}
+        self._slices: defaultdict[CidrAddress, set[StoreKey]] = defaultdict(set)
+
+    def has(self, address: CidrAddress) -> bool:
+        """Return whether a running pod of the tenant has an address."""
+        return address in self._pods
+
+    def set_pod(self, pod: StoreKey, entry: Entry | None) -> Collection[StoreKey]:
+        """Update the index with a super pod. Return the slices that name a changed address."""
+        now = _read_pod_addresses(entry) if entry is not None else frozenset()
+        if now == self._addresses_by_pod.get(pod, frozenset()):
+            return ()
+        changed = _update(self._addresses_by_pod, self._pods, pod, now)
+        return {each for address in changed for each in self._slices.get(address, ())}
+
+    def set_slice(self, tenant_slice: StoreKey, entry: Entry | None) -> None:
+        """Update the index with an EndpointSlice of the tenant."""
+        now = frozenset(_read_slice_addresses(entry)) if entry is not None else frozenset()
+        _update(self._addresses_by_slice, self._slices, tenant_slice, now)
+
+
+def _update(
+    addresses: dict[StoreKey, frozenset[CidrAddress]],
+    users: defaultdict[CidrAddress, set[StoreKey]],
+    user: StoreKey,
+    now: frozenset[CidrAddress],
+) -> Collection[CidrAddress]:
+    """Record the addresses of a user. Return the added and removed ones."""
+    before = addresses.pop(user, frozenset())
+    if now:
+        addresses[user] = now
+    for address in before - now:
+        users[address].discard(user)
+        if not users[address]:
+            del users[address]
+    for address in now - before:
+        users[address].add(user)
+    return before ^ now
+
+
+def _read_pod_addresses(pod: Entry) -> frozenset[CidrAddress]:
+    try:
+        status = _DECODER.decode(pod.body).status or _PodStatus()
+    except msgspec.DecodeError:
+        return frozenset()
+    if status.phase in _FINISHED_PHASES:
+        return frozenset()
+    texts = [status.pod_ip, *(each.ip for each in status.pod_ips or ())]
+    return frozenset(each for each in map(parse_address, texts) if each is not None)
+
+
+def _read_slice_addresses(tenant_slice: Entry) -> Iterator[CidrAddress]:
+    """Yield the addresses of a slice, up to the number that a synced slice may have."""
+    endpoints = as_mappings(tenant_slice.decode().get("endpoints"))
+    texts = (text for each in endpoints for text in as_strings(each.get("addresses")))
+    for text in islice(texts, MAX_ADDRESSES):
+        address = parse_address(text)
+        if address is not None:
+            yield address

@@ -1,0 +1,153 @@
+"""Peers and networks that network policies of the super cluster share.
+
+Pure. Owns the pods and addresses that stand for a tenant, for its control plane and for the world
+outside of the super cluster. Must not know single policies.
+
+Hazard: no peer may include a pod of another tenant. Both the default policies and the tenant's own
+policies consist of these peers, and network policies only add up.
+"""
+
+from collections.abc import Iterable, Mapping
+from enum import Enum
+from urllib.parse import urlsplit
+
+from kubeio import Object
+from syncer.model.super_cidrs import CidrNetwork, CidrSet, SuperCidrs, parse_network, parse_networks
+from syncer.model.tenant_view import TenantView
+from syncer.rules.network import ip_blocks
+from syncer.rules.network.ip_blocks import IpBlock
+from tenancy import addresses, wellknown
+
+NAME_LABEL = "kubernetes.io/metadata.name"
+"""Label with the name of the namespace. Every API server sets it on each namespace."""
+
+
+class PolicyDirection(Enum):
+    """List of rules of one direction: its policy type, its field, and the field of its peers."""
+
+    INGRESS = ("Ingress", "ingress", "from")
+    EGRESS = ("Egress", "egress", "to")
+
+    @property
+    def policy_type(self) -> str:
+        """Return the policy type."""
+        return self.value[0]
+
+    @property
+    def rules_field(self) -> str:
+        """Return the name of the field with the rules."""
+        return self.value[1]
+
+    @property
+    def peers_field(self) -> str:
+        """Return the name of the field with the peers of a rule."""
+        return self.value[2]
+
+
+_CONTROL_PLANE_PEERS = {
+    PolicyDirection.INGRESS: ("apiserver",),  # for webhooks, and Services by proxy
+    PolicyDirection.EGRESS: ("apiserver", "coredns"),
+}
+"""Components of the tenant's control plane that a policy never isolates its pods from."""
+
+
+def list_pod_networks(view: TenantView, ranges: SuperCidrs) -> tuple[CidrNetwork, ...]:
+    """Return the networks in which pods of any tenant have their addresses. Empty if unknown."""
+    return (*ranges.pods, *parse_networks(view.policy.network.super_ranges))
+
+
+def build_subtracted(view: TenantView, ranges: SuperCidrs) -> Mapping[PolicyDirection, CidrSet]:
+    """Return the networks that blocks lose, by direction.
+
+    For ingress the node addresses stay, because traffic through a node port or a load balancer has
+    the address of the node that it passed. For egress, isolation also excludes private networks
+    while the ranges of pods are unknown.
+    """
+    pods = list_pod_networks(view, ranges)
+    into = (*pods, *ranges.services)
+    is_unknown = view.policy.network.isolation == "Enforced" and not pods
+    out_of = [
+        *into,
+        *ranges.nodes,
+        *addresses.METADATA_NETWORKS,
+        *(addresses.PRIVATE_NETWORKS if is_unknown else ()),
+    ]
+    return {
+        PolicyDirection.INGRESS: CidrSet(into),
+        PolicyDirection.EGRESS: CidrSet(
+            (*out_of, *addresses.list_nat64_networks((*into, *ranges.nodes)))
+        ),
+    }
+
+
+def build_world_peers(taken: CidrSet) -> list[Object]:
+    """Return the peers for every address that is not taken."""
+    blocks = (IpBlock(net).subtract(taken) for net in ip_blocks.ALL_ADDRESSES)
+    return [{"ipBlock": block} for block in blocks if block is not None]
+
+
+def select_own_namespaces(view: TenantView) -> Object:
+    """Return the selector of all super namespaces of the tenant. It excludes the control plane."""
+    return {
+        "matchLabels": {wellknown.VC_UID: view.tenant.uid},
+        "matchExpressions": [{"key": wellknown.NAMESPACE, "operator": "Exists"}],
+    }
+
+
+def select_other_namespaces() -> Object:
+    """Return the selector of the namespaces that belong to no tenant."""
+    return {"matchExpressions": [{"key": wellknown.VC_UID, "operator": "DoesNotExist"}]}
+
+
+def build_all_pods_peers(direction: PolicyDirection, view: TenantView) -> list[Object]:
+    """Return the peers for all pods that a plain cluster would have.
+
+    For ingress they include the super cluster's own pods, because its ingress controllers deliver
+    traffic from outside. They never include pods of another tenant.
+    """
+    own = {"namespaceSelector": select_own_namespaces(view)}
+    if direction is PolicyDirection.EGRESS:
+        return [own]
+    return [own, {"namespaceSelector": select_other_namespaces()}]
+
+
+def build_control_plane_peers(direction: PolicyDirection, view: TenantView) -> list[Object]:
+    """Return the peers for the tenant's API server and DNS.
+
+    In a target, where the root namespace does not exist, they include the known addresses.
+    """
+    components = list(_CONTROL_PLANE_PEERS[direction])
+    pods = {
+        "namespaceSelector": {
+            "matchLabels": {NAME_LABEL: view.tenant.root, wellknown.VC_UID: view.tenant.uid}
+        },
+        "podSelector": {
+            "matchExpressions": [
+                {"key": wellknown.COMPONENT, "operator": "In", "values": components}
+            ]
+        },
+    }
+    if direction is PolicyDirection.INGRESS:
+        return [pods]
+    return [pods, *_build_address_peers(_list_control_plane_addresses(view))]
+
+
+def _list_control_plane_addresses(view: TenantView) -> Iterable[str]:
+    if view.get_target_network is None:
+        return ()
+    network = view.get_target_network()
+    try:
+        host = urlsplit(network.endpoint).hostname or ""
+    except ValueError:
+        host = ""
+    return (host, *network.resolvers)
+
+
+def _build_address_peers(found: Iterable[str]) -> list[Object]:
+    nets = dict.fromkeys(net for net in map(parse_network, found) if net is not None)
+    return [{"ipBlock": {"cidr": str(net)}} for net in nets]
+
+
+def build_network_peers(found: Iterable[CidrNetwork]) -> list[Object]:
+    """Return a peer for each network."""
+    return [{"ipBlock": {"cidr": str(net)}} for net in found]

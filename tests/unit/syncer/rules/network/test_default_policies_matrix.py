@@ -1,0 +1,257 @@
+"""The default policies and the tenant's own together: the matrix of who may talk to whom."""
+
+from __future__ import annotations
+
+from typing import Any
+
+from hypothesis import event, example, given, settings
+from hypothesis import strategies as st
+
+from syncer.model.super_cidrs import NO_CIDRS, SuperCidrs
+from syncer.rules.network import default_policies, network_policies
+from syncer.rules.network.policy_selectors import PolicySelectors
+from tenancy.ownership import Tenant
+from tests.support import policy_matrix
+from tests.support.policy_matrix import NetworkHost, NetworkPod, NetworkPort
+from tests.support.syncer.tenant_views import (
+    NAME,
+    OTHER,
+    RANGES,
+    TENANT,
+    entry_of,
+    object_of,
+    policy,
+)
+from tests.unit.syncer.rules.network.test_network_policies_matrix import _WORLDS as WORLDS
+from tests.unit.syncer.rules.network.test_network_policies_matrix import (
+    INFRASTRUCTURE,
+    OUTSIDE,
+    PART_BLOCKS,
+    PORTS,
+    WHOLE_BLOCKS,
+    PolicyWorld,
+    above,
+    below,
+    of_the_root,
+    pairs,
+    policies,
+    seen,
+)
+
+BLOCKS = [*WHOLE_BLOCKS, *PART_BLOCKS]
+METADATA = [
+    NetworkHost(ip)
+    for ip in (
+        *("169.254.169.254", "100.100.100.200", "168.63.129.16", "192.0.0.192"),
+        *("fd00:ec2::254", "fd20:ce::254", "fe80::a9fe:a9fe", "64:ff9b::a9fe:a9fe"),
+        "64:ff9b:1::1",
+    )
+]
+CONTROLLER = NetworkPod(
+    ip="10.244.9.9",
+    name="ingress-controller",
+    namespace="ingress",
+    labels={},
+    namespace_labels={NAME: "ingress"},
+)
+EVERYTHING: list[dict[str, Any]] = [
+    object_of(
+        "NetworkPolicy",
+        metadata={"namespace": "web", "name": f"everything-{number}"},
+        spec={"podSelector": {}, "ingress": [ingress], "egress": [egress]},
+    )
+    for number, (ingress, egress) in enumerate(
+        [
+            ({}, {}),
+            ({"from": []}, {"to": []}),
+            (
+                {"from": [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]},
+                {"to": [{"ipBlock": {"cidr": "0.0.0.0/0"}}, {"ipBlock": {"cidr": "::/0"}}]},
+            ),
+            ({"from": [{"namespaceSelector": {}}]}, {"to": [{"namespaceSelector": {}}]}),
+        ]
+    )
+]
+DENY_ALL = object_of(
+    "NetworkPolicy",
+    metadata={"namespace": "web", "name": "deny-all"},
+    spec={"podSelector": {}, "policyTypes": ["Ingress", "Egress"]},
+)
+PLAIN: PolicyWorld = {"web": ({}, [{"app": "a"}, {}]), "db": ({}, [{}])}
+
+
+class IsolatedTenant:
+    """The super cluster's state of one tenant: twins of policies, defaults, and labelled pods."""
+
+    def __init__(
+        self,
+        world: PolicyWorld,
+        found: list[dict[str, Any]],
+        *,
+        tenant: Tenant = TENANT,
+        first: int = 0,
+        **fields: Any,
+    ) -> None:
+        self.tenant, self.view = tenant, seen(world, **fields)
+        object.__setattr__(self.view, "tenant", tenant)
+        self.found = [
+            {**each, "metadata": {**each["metadata"], "name": f"p{number}"}}
+            for number, each in enumerate(found)
+        ]
+        self.selectors = PolicySelectors()
+        for each in self.found:
+            self.selectors.set(None, entry_of(each))
+        self.twins = [network_policies.build_network_policy(each, self.view) for each in self.found]
+        self.defaults = [
+            each
+            for space in self.view.stores["Namespace"].list()
+            for each in default_policies.build_default_policies(space, self.view)
+        ]
+        self.own = above(world)
+        self.pods = [
+            self._label(pod, f"10.244.{first}.{pod.ip.split('.')[-1]}") for pod in self.own
+        ]
+
+    @property
+    def policies(self) -> list[dict[str, Any]]:
+        """Return all policies of the super cluster for the tenant."""
+        return [*self.twins, *self.defaults]
+
+    def _label(self, pod: NetworkPod, ip: str) -> NetworkPod:
+        twin = below(pod, self.tenant, ip)
+        marks = self.selectors.build_labels(pod.namespace, pod.labels)
+        return NetworkPod(
+            ip=twin.ip,
+            name=twin.name,
+            namespace=twin.namespace,
+            labels={**twin.labels, **marks},
+            namespace_labels=twin.namespace_labels,
+        )
+
+
+@settings(max_examples=60)
+@given(WORLDS, policies(BLOCKS), st.sampled_from([RANGES, NO_CIDRS]))
+@example(PLAIN, [DENY_ALL], RANGES)
+@example(PLAIN, EVERYTHING, RANGES)
+@example(PLAIN, EVERYTHING, NO_CIDRS)
+@example(PLAIN, [], RANGES)
+def test_no_policy_reaches_another_tenant_the_super_cluster_or_metadata(
+    world: PolicyWorld, found: list[dict[str, Any]], ranges: SuperCidrs
+):
+    """SEC-40: two tenants of the same shape, in a cluster with and without known ranges."""
+    one = IsolatedTenant(world, found, ranges=ranges)
+    two = IsolatedTenant(world, EVERYTHING, tenant=OTHER, first=1, ranges=ranges)
+    rules = [*one.policies, *two.policies]
+    others = [of_the_root(name, OTHER, "10.244.2.2") for name in ("apiserver", "coredns", "etcd")]
+    known = [*INFRASTRUCTURE, NetworkHost("64:ff9b::192.0.2.7")] if ranges is RANGES else []
+    hosts = [*METADATA, *known]
+    for pod in one.pods:
+        for port in PORTS:
+            for stranger in (*two.pods, *others):
+                assert not policy_matrix.allowed(rules, pod, stranger, port), (pod, stranger)
+            # Without known ranges, the policies of the root namespace alone hold its pods back.
+            for stranger in (*two.pods, *(others if ranges is RANGES else ())):
+                assert not policy_matrix.allowed(rules, stranger, pod, port), (stranger, pod)
+            for host in (*hosts, CONTROLLER, of_the_root("etcd", TENANT, "10.244.3.4")):
+                assert not policy_matrix.allowed(rules, pod, host, port), (pod, host)
+
+
+@settings(max_examples=60)
+@given(WORLDS, policies(BLOCKS))
+@example(PLAIN, [DENY_ALL])
+def test_never_wider_than_the_tenants_own_policies(world: PolicyWorld, found: list[dict[str, Any]]):
+    """SEC-41: a connection below is one that the tenant\'s own policies allow."""
+    tenant = IsolatedTenant(world, found)
+    twins = dict(zip([pod.name for pod in tenant.own], tenant.pods, strict=True))
+    for source, target in pairs(tenant.own):
+        for port in PORTS:
+            there = policy_matrix.allowed(
+                tenant.policies, twins[source.name], twins[target.name], port
+            )
+            own = policy_matrix.allowed(tenant.found, source, target, port)
+            event(f"allowed: {own}, {there}")
+            assert not there or own, (source, target, port)
+    for pod in tenant.own:
+        for host in OUTSIDE:
+            for port in PORTS:
+                out = policy_matrix.allowed(tenant.policies, twins[pod.name], host, port)
+                assert not out or policy_matrix.allowed(tenant.found, pod, host, port)
+                into = policy_matrix.allowed(tenant.policies, host, twins[pod.name], port)
+                assert not into or policy_matrix.allowed(tenant.found, host, pod, port)
+
+
+@settings(max_examples=60)
+@given(WORLDS, policies(WHOLE_BLOCKS))
+@example(PLAIN, [DENY_ALL])
+@example(PLAIN, [])
+def test_the_same_matrix_inside_a_tenant_with_default_policies(
+    world: PolicyWorld, found: list[dict[str, Any]]
+):
+    """The defaults deny nothing that the tenant allows to itself, to the world and from it."""
+    tenant = IsolatedTenant(world, found)
+    twins = dict(zip([pod.name for pod in tenant.own], tenant.pods, strict=True))
+    for source, target in pairs(tenant.own):
+        for port in PORTS:
+            there = policy_matrix.allowed(
+                tenant.policies, twins[source.name], twins[target.name], port
+            )
+            assert there == policy_matrix.allowed(tenant.found, source, target, port)
+    for pod in tenant.own:
+        for host in OUTSIDE:
+            for port in PORTS:
+                out = policy_matrix.allowed(tenant.policies, twins[pod.name], host, port)
+                assert out == policy_matrix.allowed(tenant.found, pod, host, port)
+                into = policy_matrix.allowed(tenant.policies, host, twins[pod.name], port)
+                assert into == policy_matrix.allowed(tenant.found, host, pod, port)
+
+
+@given(WORLDS, policies(BLOCKS))
+@example(PLAIN, [DENY_ALL])
+@example(PLAIN, [])
+def test_each_pod_reaches_its_dns_and_its_api(world: PolicyWorld, found: list[dict[str, Any]]):
+    tenant = IsolatedTenant(world, found)
+    for pod in tenant.pods:
+        for component in ("apiserver", "coredns"):
+            host = of_the_root(component, TENANT, "10.244.3.3")
+            assert policy_matrix.may(tenant.policies, pod, host, NetworkPort(53, "UDP"), "Egress")
+        api = of_the_root("apiserver", TENANT, "10.244.3.3")
+        assert policy_matrix.may(tenant.policies, pod, api, NetworkPort(8443), "Ingress")
+
+
+@given(WORLDS, policies(BLOCKS), policies(BLOCKS))
+def test_a_change_of_labels_or_policies_is_never_wider_than_both(
+    world: PolicyWorld, before: list[dict[str, Any]], after: list[dict[str, Any]]
+):
+    """SEC-41: between two states, a pod has the labels of either, and each policy may be there."""
+    old, new = IsolatedTenant(world, before), IsolatedTenant(world, after)
+    other = IsolatedTenant(world, EVERYTHING, tenant=OTHER, first=1)
+    for twins in (old.twins, new.twins, [], [*old.twins, *new.twins]):
+        rules = [*twins, *new.defaults, *other.policies]
+        for pod in (*old.pods, *new.pods):
+            for stranger in other.pods:
+                assert not policy_matrix.allowed(rules, pod, stranger, NetworkPort(80))
+                assert not policy_matrix.allowed(rules, stranger, pod, NetworkPort(80))
+
+
+def test_ingress_controllers_reach_pods_and_pods_do_not_reach_them():
+    tenant = IsolatedTenant(PLAIN, [])
+    for pod in tenant.pods:
+        assert policy_matrix.allowed(tenant.policies, CONTROLLER, pod, NetworkPort(80))
+        assert not policy_matrix.allowed(tenant.policies, pod, CONTROLLER, NetworkPort(80))
+
+
+def test_the_resolver_of_the_node_is_reached_where_the_policy_allows_it():
+    for node_dns in ("Allow", "Refuse"):
+        is_allowed = node_dns == "Allow"
+        view = seen(PLAIN, policy=policy(network={"nodeDns": node_dns}))
+        space = view.stores["Namespace"].list()[0]
+        rules = default_policies.build_default_policies(space, view)
+        pod = next(
+            twin
+            for twin in (below(each, TENANT) for each in above(PLAIN))
+            if twin.namespace == view.get_super_namespace(space.name)
+        )
+        for ip in ("192.0.2.7", "169.254.20.10"):
+            dns = NetworkPort(53, "UDP")
+            assert policy_matrix.allowed(rules, pod, NetworkHost(ip), dns) == is_allowed
+            assert not policy_matrix.allowed(rules, pod, NetworkHost(ip), NetworkPort(80))

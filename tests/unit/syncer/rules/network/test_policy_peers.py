@@ -1,0 +1,67 @@
+"""Peers of the tenant, of its control plane and of the world outside of the super cluster."""
+
+from __future__ import annotations
+
+from typing import Any
+
+import pytest
+
+from syncer.model.super_cidrs import NO_CIDRS, SuperCidrs, parse_networks
+from syncer.model.tenant_view import TargetNetwork
+from syncer.rules.network import policy_peers
+from syncer.rules.network.policy_peers import PolicyDirection
+from tests.support.syncer.tenant_views import RANGES, TENANT, network_view, policy
+
+INGRESS, EGRESS = PolicyDirection.INGRESS, PolicyDirection.EGRESS
+
+
+def is_taken(address: str, direction: PolicyDirection, ranges: SuperCidrs, **network: Any) -> bool:
+    """Return whether blocks of a direction lose an address."""
+    view = network_view(ranges=ranges, policy=policy(network=network))
+    taken = policy_peers.build_subtracted(view, ranges)[direction]
+    return bool(taken.count_overlapping(parse_networks((address,))[0]))
+
+
+@pytest.mark.parametrize(
+    ("address", "into", "out"),
+    [
+        ("10.244.0.7", True, True),
+        ("10.96.0.7", True, True),
+        ("192.0.2.7", False, True),
+        ("169.254.169.254", False, True),
+        ("fd00:ec2::254", False, True),
+        ("64:ff9b::8.8.8.8", False, True),
+        ("10.9.0.7", False, False),
+        ("8.8.8.8", False, False),
+    ],
+)
+def test_networks_that_blocks_lose(address: str, into: bool, out: bool):
+    assert is_taken(address, INGRESS, RANGES) == into
+    assert is_taken(address, EGRESS, RANGES) == out
+
+
+@pytest.mark.parametrize(
+    ("network", "is_private_taken"),
+    [({}, True), ({"isolation": "Off"}, False), ({"superRanges": ["10.244.0.0/16"]}, False)],
+)
+def test_private_networks_while_no_range_of_pods_is_known(network, is_private_taken: bool):
+    assert is_taken("10.9.0.7", EGRESS, NO_CIDRS, **network) == is_private_taken
+    assert not is_taken("10.9.0.7", INGRESS, NO_CIDRS, **network)
+
+
+def test_a_cluster_of_ipv6_alone_keeps_its_translator():
+    ranges = SuperCidrs(pods=parse_networks(("fd10::/48",)))
+    assert not is_taken("64:ff9b::8.8.8.8", EGRESS, ranges)
+    assert is_taken("64:ff9b::a9fe:a9fe", EGRESS, ranges)
+
+
+def test_the_control_plane_of_a_target_is_known_by_its_addresses():
+    network = TargetNetwork(endpoint="https://203.0.113.5:6443", resolvers=("203.0.113.53",))
+    view = network_view(get_target_network=lambda: network)
+    pods, *found = policy_peers.build_control_plane_peers(EGRESS, view)
+    assert [each["ipBlock"]["cidr"] for each in found] == ["203.0.113.5/32", "203.0.113.53/32"]
+    assert policy_peers.build_control_plane_peers(INGRESS, view)[1:] == []
+    assert pods["namespaceSelector"]["matchLabels"][policy_peers.NAME_LABEL] == TENANT.root
+    by_name = TargetNetwork(endpoint="https://api.example:6443", resolvers=())
+    view = network_view(get_target_network=lambda: by_name)
+    assert len(policy_peers.build_control_plane_peers(EGRESS, view)) == 1

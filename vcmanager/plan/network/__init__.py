@@ -1,0 +1,1 @@
+"""Network of a root namespace: who reaches which component of the control plane."""
