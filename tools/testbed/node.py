@@ -1,4 +1,8 @@
-"""One node: containerd, kubelet and kube-proxy, with their configuration.
+"""One node: containerd, kubelet, kube-proxy, NetworkPolicy controller, and their configuration.
+
+The controller of kube-network-policies accepts or drops the first packet of each connection. Its
+own rules need the nftables statement `queue`, which a kernel may lack (CONFIG_NFT_QUEUE). Therefore
+the rules here send packets to it by the older target NFQUEUE. The decisions are upstream's.
 
 Hazard: these programs must be started inside the node's space. The supervisor mounts private
 folders there over the fixed places that they write to (/var/lib/kubelet, /run/containerd,
@@ -59,6 +63,26 @@ sandbox = "{pause}"
 
 [plugins."io.containerd.cri.v1.images".registry]
 config_path = "{certs}"
+"""
+
+POLICY_CONTROLLER = "network-policies"
+_QUEUE_NUMBER = 100
+_CHAIN = "NETWORK-POLICIES"
+
+# Packets of the node's own root processes pass, as those of a kubelet's probes must. A pod's
+# packets come from another network namespace and have no owner here. Packets between two pods of a
+# node cross its bridge, and br_netfilter shows them to the rules.
+# Hazard: --queue-bypass must stay. With it every packet passes while the controller is stopped, and
+# `ClusterHandle.enforce` relies on that. Otherwise a stopped controller cuts the node off.
+POLICY_RULES = f"""\
+set -e
+table='iptables -w -t mangle'
+$table -N {_CHAIN} 2>/dev/null || $table -F {_CHAIN}
+$table -A {_CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN
+$table -A {_CHAIN} -m owner --uid-owner 0 -j RETURN
+$table -A {_CHAIN} -j NFQUEUE --queue-num {_QUEUE_NUMBER} --queue-bypass
+$table -C POSTROUTING -j {_CHAIN} 2>/dev/null || $table -A POSTROUTING -j {_CHAIN}
+exec "$@"
 """
 
 HOSTS = """\
@@ -154,6 +178,18 @@ def components(
             (str(binaries.path("kube-proxy", minor)), *flags(proxy)),
         ),
     ]
+
+
+def policy_controller(node: ClusterNode, places: ClusterFolders) -> ClusterProgram:
+    """Return a node's NetworkPolicy controller, which first sets the rules."""
+    arguments = {
+        "kubeconfig": places.pki / "admin.kubeconfig",
+        "hostname-override": node.name,
+        "nfqueue-id": _QUEUE_NUMBER,
+    }
+    program = [str(binaries.path(POLICY_CONTROLLER)), *flags(arguments)]
+    argv = ("/bin/sh", "-c", POLICY_RULES, "sh", *program)
+    return ClusterProgram(f"{node.space}/{POLICY_CONTROLLER}", node.space, argv)
 
 
 def _cni(topology: Topology, node: ClusterNode) -> dict[str, Any]:
