@@ -1,0 +1,55 @@
+"""Webhooks of the audit: what they match, and what the API server's errors mean."""
+
+from __future__ import annotations
+
+import pytest
+
+from kubectl_vc.audit import webhooks
+from kubectl_vc.audit.addresses import Endpoint
+from kubectl_vc.audit.probes import Answer, Target
+
+CALL = 'Internal error occurred: failed calling webhook "x": failed to call webhook: Post "u": '
+
+
+def test_a_webhook_matches_only_its_own_object_in_the_namespace_of_the_audit():
+    listed = [
+        Endpoint(Target.KUBELET, "192.0.2.1", 10250),
+        Endpoint(Target.METADATA, "fd00::1", 80),
+    ]
+    found = webhooks.build_configuration("vc-audit-1", "vc-audit-1", listed)["webhooks"]
+    assert [each["clientConfig"]["url"] for each in found] == [
+        "https://192.0.2.1:10250/",
+        "https://[fd00::1]:80/",
+    ]
+    for number, each in enumerate(found):
+        trigger = webhooks.build_trigger("vc-audit-1", number)
+        wanted = each["objectSelector"]["matchLabels"]
+        assert wanted.items() <= trigger["metadata"]["labels"].items()
+        assert each["namespaceSelector"]["matchLabels"] == {
+            "kubernetes.io/metadata.name": "vc-audit-1"
+        }
+    selectors = [tuple(each["objectSelector"]["matchLabels"].items()) for each in found]
+    assert len(set(selectors)) == len(selectors)
+
+
+@pytest.mark.parametrize(
+    ("message", "answer"),
+    [
+        ("dial tcp 10.0.0.1:80: connect: connection refused", Answer.REFUSED),
+        ("dial tcp 10.0.0.1:80: connect: no route to host", Answer.REFUSED),
+        ("dial tcp 10.0.0.1:80: connect: network is unreachable", Answer.REFUSED),
+        ("dial tcp 10.0.0.1:80: i/o timeout", Answer.TIMEOUT),
+        ("context deadline exceeded", Answer.TIMEOUT),
+        ("net/http: request canceled (Client.Timeout exceeded)", Answer.TIMEOUT),
+        ("tls: failed to verify certificate: x509: unknown authority", Answer.OPEN),
+        ("remote error: tls: certificate required", Answer.OPEN),
+        ("http: server gave HTTP response to HTTPS client", Answer.OPEN),
+        ("EOF", Answer.OPEN),
+    ],
+)
+def test_an_error_of_the_call_is_an_answer(message, answer):
+    assert webhooks.parse_answer(CALL + message) is answer
+
+
+def test_another_error_is_no_result():
+    assert webhooks.parse_answer("configmaps is forbidden: connection refused") is Answer.MISSING
