@@ -30,7 +30,7 @@ _ANSWERS = {answer.value: answer for answer in Answer}
 _SCRIPT = """\
 sleep {settle}
 probe() {{
-  said=$(nc -w {seconds} -e true "$2" "$3" 2>&1) && {{ echo "$1=open"; return; }}
+  said=$(nc -w {seconds} "$2" "$3" -e true 2>&1) && {{ echo "$1=open"; return; }}
   case "$said" in
     *"timed out"*) echo "$1=timeout" ;;
     *refused*|*nreachable*|*"No route"*) echo "$1=refused" ;;

@@ -37,7 +37,7 @@ def test_the_script_reports_each_endpoint(tmp_path):
     """Run with a shell and an `nc` of its own, which answers by the last digit of the address."""
     (tmp_path / "nc").write_text(
         "#!/bin/sh\n"
-        'case "$5" in\n'
+        'case "$3" in\n'
         "  10.0.0.0) exit 0 ;;\n"
         '  10.0.0.1) echo "nc: cannot connect: Connection refused" >&2 ;;\n'
         '  10.0.0.2) echo "nc: timed out" >&2 ;;\n'
