@@ -23,6 +23,8 @@ MARKS = {MANAGED_BY: MANAGER}
 """Labels of every object that an audit creates."""
 SERVER_LABELS = {**MARKS, "app.kubernetes.io/component": "server"}
 
+_SERVED = "/served"
+"""Folder of the server. It is empty."""
 _SETTLE_SECONDS = 5
 _CONNECT_SECONDS = 3
 _USER_ID = 65532
@@ -46,9 +48,11 @@ wait
 
 def build_server(name: str, image: str) -> Object:
     """Return a pod that answers on SERVER_PORT."""
-    command = ["httpd", "-f", "-p", str(SERVER_PORT), "-h", "/var"]
+    command = ["httpd", "-f", "-p", str(SERVER_PORT), "-h", _SERVED]
     pod = _build_pod(name, image, command, SERVER_LABELS)
+    pod["spec"]["volumes"] = [{"name": "empty", "emptyDir": {}}]
     container = pod["spec"]["containers"][0]
+    container["volumeMounts"] = [{"name": "empty", "mountPath": _SERVED}]
     container["ports"] = [{"name": "http", "containerPort": SERVER_PORT}]
     container["readinessProbe"] = {"tcpSocket": {"port": SERVER_PORT}, "periodSeconds": 1}
     return pod

@@ -29,6 +29,7 @@ _PRIVILEGED = {"pod-security.kubernetes.io/enforce": "privileged"}
 _SERVER_SECONDS = 120
 _PROBE_SECONDS = 120
 _WEBHOOK_TRIES = 10
+_PROXY_SECONDS = 8
 _PARALLEL_TRIGGERS = 8
 
 Answers = dict[tuple[Place, Endpoint], Answer]
@@ -228,7 +229,38 @@ async def _call_webhooks(
                     found[endpoint] = await _trigger(side, number)
 
             await asyncio.gather(*(call(*each) for each in enumerate(listed)))
+    silent = [each for each, answer in found.items() if answer is Answer.TIMEOUT]
+    found |= await _call_proxies(work, plan, [each for each in silent if webhooks.is_proxied(each)])
     return {each: found.get(each, Answer.MISSING) for each in listed}
+
+
+async def _call_proxies(
+    work: AuditStage, plan: AuditPlan, listed: list[Endpoint]
+) -> Mapping[Endpoint, Answer]:
+    """Return the results of plain HTTP from the API server. Without an answer it is a timeout."""
+    client = plan.own.client
+    hosts = list(dict.fromkeys(each.host for each in listed))
+    nodes = {host: f"{plan.name}-{number}" for number, host in enumerate(hosts)}
+
+    async def call(endpoint: Endpoint) -> Answer:
+        path = webhooks.build_proxy_path(nodes[endpoint.host], endpoint.port)
+        try:
+            await client.raw("GET", path, accept="*/*", repeatable=False, deadline=_PROXY_SECONDS)
+        except errors.ApiError as problem:
+            return webhooks.parse_proxied_answer(problem.status, problem.server_message)
+        except errors.Timeout:
+            return Answer.TIMEOUT
+        except errors.KubeError:
+            return Answer.MISSING
+        return Answer.OPEN
+
+    try:
+        for host, node in nodes.items():
+            await work.create(client, NODES, webhooks.build_proxied_node(node, host))
+    except errors.KubeError:
+        return dict.fromkeys(listed, Answer.MISSING)
+    found = await asyncio.gather(*(call(each) for each in listed))
+    return dict(zip(listed, found, strict=True))
 
 
 async def _trigger(side: TenantSide, number: int) -> Answer:

@@ -17,7 +17,7 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import conditions, names, ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.resources import NAMESPACES, PODS, Resource
+from tenancy.resources import NAMESPACES, NODES, PODS, Resource
 
 _POLL_SECONDS = 1.0
 _ACCOUNT_WAIT_SECONDS = 30
@@ -115,7 +115,7 @@ class AuditStage:
         """Delete what an audit left that was killed more than an hour ago."""
         selector = f"{prober.MANAGED_BY}={prober.MANAGER}"
         for client in clients:
-            for resource in (NAMESPACES, WEBHOOK_CONFIGURATIONS):
+            for resource in (NAMESPACES, NODES, WEBHOOK_CONFIGURATIONS):
                 found = await client.list(resource, label_selector=selector)
                 for item in found.get("items") or []:
                     created = datetime.fromisoformat(item["metadata"]["creationTimestamp"])

@@ -53,3 +53,30 @@ def test_an_error_of_the_call_is_an_answer(message, answer):
 
 def test_another_error_is_no_result():
     assert webhooks.parse_answer("configmaps is forbidden: connection refused") is Answer.MISSING
+
+
+@pytest.mark.parametrize(
+    ("status", "message", "answer"),
+    [
+        (503, "error trying to reach service: dial tcp 10.0.0.1:80: i/o timeout", Answer.TIMEOUT),
+        (503, "error trying to reach service: dial tcp: connection refused", Answer.REFUSED),
+        (503, "error trying to reach service: EOF", Answer.OPEN),
+        (404, "the server could not find the requested resource", Answer.OPEN),
+        (404, 'nodes "vc-audit-1-0" not found', Answer.MISSING),
+        (400, "address not allowed", Answer.MISSING),
+        (403, "nodes is forbidden", Answer.MISSING),
+        (500, "internal error", Answer.OPEN),
+    ],
+)
+def test_an_answer_through_the_proxy_is_the_servers_own(status, message, answer):
+    assert webhooks.parse_proxied_answer(status, message) is answer
+
+
+def test_a_node_proxies_to_each_address_that_the_api_server_allows():
+    assert webhooks.is_proxied(Endpoint(Target.COMPONENT, "10.0.0.1", 8080))
+    assert not webhooks.is_proxied(Endpoint(Target.METADATA, "169.254.169.254", 80))
+    node = webhooks.build_proxied_node("vc-audit-1-0", "10.0.0.1")
+    assert node["status"]["addresses"] == [{"type": "InternalIP", "address": "10.0.0.1"}]
+    assert node["spec"]["taints"][0]["effect"] == "NoSchedule"
+    path = webhooks.build_proxy_path("vc-audit-1-0", 8080)
+    assert path == "/api/v1/nodes/http:vc-audit-1-0:8080/proxy/"
