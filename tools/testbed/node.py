@@ -68,10 +68,13 @@ config_path = "{certs}"
 POLICY_CONTROLLER = "network-policies"
 _QUEUE_NUMBER = 100
 _CHAIN = "NETWORK-POLICIES"
+_BRIDGE = "cni0"
 
 # Packets of the node's own root processes pass, as those of a kubelet's probes must. A pod's
 # packets come from another network namespace and have no owner here. Packets between two pods of a
-# node cross its bridge, and br_netfilter shows them to the rules.
+# node cross its bridge, and br_netfilter shows them to the rules. The rule in INPUT is not
+# upstream's, which lets a pod reach its own node whatever its policies are. Calico and Cilium can
+# refuse that.
 # Hazard: --queue-bypass must stay. With it every packet passes while the controller is stopped, and
 # `ClusterHandle.enforce` relies on that. Otherwise a stopped controller cuts the node off.
 POLICY_RULES = f"""\
@@ -80,8 +83,11 @@ table='iptables -w -t mangle'
 $table -N {_CHAIN} 2>/dev/null || $table -F {_CHAIN}
 $table -A {_CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN
 $table -A {_CHAIN} -m owner --uid-owner 0 -j RETURN
-$table -A {_CHAIN} -j NFQUEUE --queue-num {_QUEUE_NUMBER} --queue-bypass
+queue='-j NFQUEUE --queue-num {_QUEUE_NUMBER} --queue-bypass'
+$table -A {_CHAIN} $queue
 $table -C POSTROUTING -j {_CHAIN} 2>/dev/null || $table -A POSTROUTING -j {_CHAIN}
+to_node='INPUT -i {_BRIDGE} -m conntrack --ctstate NEW'
+$table -C $to_node $queue 2>/dev/null || $table -A $to_node $queue
 exec "$@"
 """
 
@@ -196,7 +202,7 @@ def _cni(topology: Topology, node: ClusterNode) -> dict[str, Any]:
     # No masquerading: hub, host and other nodes have routes to the pods, and see their addresses.
     bridge = {
         "type": "bridge",
-        "bridge": "cni0",
+        "bridge": _BRIDGE,
         "isGateway": True,
         "ipMasq": False,
         "hairpinMode": True,
