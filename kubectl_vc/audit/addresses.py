@@ -17,6 +17,7 @@ from kubectl_vc.audit.probes import (
 )
 
 Items = Sequence[Mapping[str, Any]]
+NodesByName = Mapping[str, Mapping[str, Any]]
 _AGENT_PORT_NAME = "kubelet"
 """Name of the port of vn-agent that tenants' API servers use."""
 _KUBELET_PORT = 10250
@@ -24,7 +25,7 @@ _API_SERVICE_PORTS = (443, API_PORT)
 
 
 @dataclass(frozen=True, slots=True)
-class Endpoint:
+class TargetAddress:
     """One TCP address of a target."""
 
     target: Target
@@ -72,7 +73,7 @@ class SuperObjects:
 
 def find_endpoints(
     own: TenantObjects, decoy: TenantObjects, super_cluster: SuperObjects
-) -> list[Endpoint]:
+) -> list[TargetAddress]:
     """Return the addresses of all targets, each once."""
     nodes = _nodes_in_use(own, decoy, super_cluster)
     found = [
@@ -81,7 +82,7 @@ def find_endpoints(
         *_find_components(super_cluster.component_pods, nodes),
         *_find_super_api(super_cluster),
         *_find_kubelets(nodes),
-        *(Endpoint(Target.METADATA, host, port) for host, port in METADATA_ADDRESSES),
+        *(TargetAddress(Target.METADATA, host, port) for host, port in METADATA_ADDRESSES),
     ]
     return list(dict.fromkeys(found))
 
@@ -99,7 +100,7 @@ def _nodes_in_use(
     }
 
 
-def _find_own(own: TenantObjects) -> Iterator[Endpoint]:
+def _find_own(own: TenantObjects) -> Iterator[TargetAddress]:
     yield from _of_services(Target.OWN_POD, own.server_services)
     for pod in own.root_pods:
         ports = {port for _, port in _list_ports(pod)}
@@ -110,7 +111,9 @@ def _find_own(own: TenantObjects) -> Iterator[Endpoint]:
             yield from _of_pod(Target.OWN_ETCD_METRICS, pod, ETCD_PORTS)
 
 
-def _find_decoy(decoy: TenantObjects, nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[Endpoint]:
+def _find_decoy(
+    decoy: TenantObjects, nodes: Mapping[str, Mapping[str, Any]]
+) -> Iterator[TargetAddress]:
     yield from _of_pod(
         Target.DECOY_POD, decoy.server_pod, [port for _, port in _list_ports(decoy.server_pod)]
     )
@@ -121,7 +124,7 @@ def _find_decoy(decoy: TenantObjects, nodes: Mapping[str, Mapping[str, Any]]) ->
             if node is not None and port.get("nodePort"):
                 name = node["metadata"]["name"]
                 for host in _list_node_ips(node):
-                    yield Endpoint(Target.DECOY_NODE_PORT, host, port["nodePort"], name, name)
+                    yield TargetAddress(Target.DECOY_NODE_PORT, host, port["nodePort"], name, name)
     for pod in decoy.root_pods:
         ports = {port for _, port in _list_ports(pod)}
         if API_PORT in ports:
@@ -137,7 +140,9 @@ def _find_decoy(decoy: TenantObjects, nodes: Mapping[str, Mapping[str, Any]]) ->
     yield from _of_services(Target.DECOY_API_SERVICE, api_services)
 
 
-def _find_components(pods: Items, nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[Endpoint]:
+def _find_components(
+    pods: Items, nodes: Mapping[str, Mapping[str, Any]]
+) -> Iterator[TargetAddress]:
     """Yield the ports of one pod of each workload, on a node in use if there is one."""
     chosen: dict[str, Mapping[str, Any]] = {}
     for pod in sorted(pods, key=lambda pod: _get_node(pod) not in nodes):
@@ -150,36 +155,40 @@ def _find_components(pods: Items, nodes: Mapping[str, Mapping[str, Any]]) -> Ite
             yield from _of_pod(target, pod, [port])
 
 
-def _find_super_api(super_cluster: SuperObjects) -> Iterator[Endpoint]:
+def _find_super_api(super_cluster: SuperObjects) -> Iterator[TargetAddress]:
     yield from _of_services(Target.SUPER_API, super_cluster.api_services)
     for found in super_cluster.api_slices:
         for port in found.get("ports") or ():
             for each in found.get("endpoints") or ():
                 for host in each.get("addresses") or ():
-                    yield Endpoint(Target.SUPER_API, host, port["port"])
+                    yield TargetAddress(Target.SUPER_API, host, port["port"])
 
 
-def _find_kubelets(nodes: Mapping[str, Mapping[str, Any]]) -> Iterator[Endpoint]:
+def _find_kubelets(nodes: NodesByName) -> Iterator[TargetAddress]:
     for name, node in nodes.items():
         endpoints = (node.get("status") or {}).get("daemonEndpoints") or {}
         port = (endpoints.get("kubeletEndpoint") or {}).get("Port") or _KUBELET_PORT
         for host in _list_node_ips(node):
-            yield Endpoint(Target.KUBELET, host, port, name, name)
+            yield TargetAddress(Target.KUBELET, host, port, name, name)
 
 
-def _of_pod(target: Target, pod: Mapping[str, Any], ports: Iterable[int]) -> Iterator[Endpoint]:
+def _of_pod(
+    target: Target, pod: Mapping[str, Any], ports: Iterable[int]
+) -> Iterator[TargetAddress]:
     if host := _get_ip(pod):
         for port in ports:
-            yield Endpoint(target, host, port, _get_node(pod), pod["metadata"]["name"])
+            yield TargetAddress(target, host, port, _get_node(pod), pod["metadata"]["name"])
 
 
-def _of_services(target: Target, services: Items) -> Iterator[Endpoint]:
+def _of_services(target: Target, services: Items) -> Iterator[TargetAddress]:
     for service in services:
         host = service["spec"].get("clusterIP")
         if host and host != "None":
             for port in service["spec"].get("ports") or ():
                 if port.get("protocol", "TCP") == "TCP":
-                    yield Endpoint(target, host, port["port"], owner=service["metadata"]["name"])
+                    yield TargetAddress(
+                        target, host, port["port"], owner=service["metadata"]["name"]
+                    )
 
 
 def _list_ports(pod: Mapping[str, Any]) -> list[tuple[str, int]]:

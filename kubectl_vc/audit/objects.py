@@ -9,7 +9,7 @@ from kubectl_vc.audit import prober, stage
 from kubectl_vc.audit.addresses import SuperObjects
 from kubectl_vc.audit.judge import Verdict, judge_object
 from kubectl_vc.audit.probes import OBJECT_PROBES, AuditFacts, ObjectProbe
-from kubectl_vc.audit.report import ProbeResult
+from kubectl_vc.audit.report import AuditResult
 from kubectl_vc.audit.stage import AuditStage, TenantSide
 from kubeio import Object, errors
 from kubeio.api.client import Client
@@ -42,7 +42,7 @@ async def run_object_probes(
     policy: TenantPolicySpec,
     image: str,
     work: AuditStage,
-) -> list[ProbeResult]:
+) -> list[AuditResult]:
     """Create the objects of all rows in the tenant, and return the verdicts about their twins."""
     facts = AuditFacts(
         policy=policy,
@@ -180,8 +180,8 @@ def _name_namespace(own: TenantSide, probe: ObjectProbe) -> str:
     return f"{own.namespace}-{probe.name.removeprefix('forged-')}"
 
 
-def _build_result(probe: ObjectProbe, verdict: Verdict, note: str) -> ProbeResult:
-    return ProbeResult(
+def _build_result(probe: ObjectProbe, verdict: Verdict, note: str) -> AuditResult:
+    return AuditResult(
         probe=probe.name,
         source="tenant's API",
         target=f"{probe.resource.kind} in the super cluster",

@@ -12,7 +12,7 @@ import shlex
 from collections.abc import Mapping, Sequence
 from typing import Any
 
-from kubectl_vc.audit.addresses import Endpoint
+from kubectl_vc.audit.addresses import TargetAddress
 from kubectl_vc.audit.probes import Answer
 from kubeio import Object
 
@@ -32,8 +32,8 @@ _ANSWERS = {answer.value: answer for answer in Answer}
 _SCRIPT = """\
 sleep {settle}
 probe() {{
-  said=$(nc -w {seconds} "$2" "$3" -e true 2>&1) && {{ echo "$1=open"; return; }}
-  case "$said" in
+  output=$(nc -w {seconds} "$2" "$3" -e true 2>&1) && {{ echo "$1=open"; return; }}
+  case "$output" in
     *"timed out"*) echo "$1=timeout" ;;
     *refused*|*nreachable*|*"No route"*) echo "$1=refused" ;;
     *) echo "$1=no result" ;;
@@ -72,12 +72,14 @@ def build_service(name: str, kind: str) -> Object:
     }
 
 
-def build_prober(name: str, image: str, endpoints: Sequence[Endpoint]) -> Object:
+def build_prober(name: str, image: str, endpoints: Sequence[TargetAddress]) -> Object:
     """Return a pod that attempts a connection to each endpoint, and ends."""
     return _build_pod(name, image, ["sh", "-c", build_script(endpoints)], MARKS)
 
 
-def build_node_prober(name: str, image: str, node: str, endpoints: Sequence[Endpoint]) -> Object:
+def build_node_prober(
+    name: str, image: str, node: str, endpoints: Sequence[TargetAddress]
+) -> Object:
     """Return the same pod on the network of one node, as root without capabilities.
 
     Network policies let a node reach its own pods, as the kubelet does for its probes. Some
@@ -98,7 +100,7 @@ def build_plain_pod(name: str, image: str) -> Object:
     return _build_pod(name, image, ["true"], MARKS)
 
 
-def build_script(endpoints: Sequence[Endpoint]) -> str:
+def build_script(endpoints: Sequence[TargetAddress]) -> str:
     """Return the prober's shell script. Its output has one line `number=answer` per endpoint."""
     probes = "\n".join(
         f"probe {number} {shlex.quote(each.host)} {each.port} &"
@@ -107,7 +109,7 @@ def build_script(endpoints: Sequence[Endpoint]) -> str:
     return _SCRIPT.format(settle=_SETTLE_SECONDS, seconds=_CONNECT_SECONDS, probes=probes)
 
 
-def parse_answers(text: str, endpoints: Sequence[Endpoint]) -> dict[Endpoint, Answer]:
+def parse_answers(text: str, endpoints: Sequence[TargetAddress]) -> dict[TargetAddress, Answer]:
     """Return the answer of each endpoint from a prober's output. A missing line is no result."""
     found = dict(re.findall(r"^(\d+)=(.+)$", text, re.MULTILINE))
     return {

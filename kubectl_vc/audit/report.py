@@ -31,7 +31,7 @@ class UnprovedError(CliError):
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class ProbeResult:
+class AuditResult:
     """One row of the report."""
 
     probe: str
@@ -56,7 +56,7 @@ class IsolationReport:
     image: str
     started: str
     finished: str
-    results: Sequence[ProbeResult]
+    results: Sequence[AuditResult]
 
     @property
     def counts(self) -> Mapping[Verdict, int]:

@@ -11,11 +11,11 @@ from collections import defaultdict
 from collections.abc import AsyncIterator, Iterable, Mapping
 from dataclasses import dataclass
 
-from kubectl_vc.audit import addresses, objects, prober, stage, webhooks
-from kubectl_vc.audit.addresses import Endpoint, SuperObjects, TenantObjects
+from kubectl_vc.audit import addresses, objects, prober, quota, stage, webhooks
+from kubectl_vc.audit.addresses import SuperObjects, TargetAddress, TenantObjects
 from kubectl_vc.audit.judge import judge_packet
 from kubectl_vc.audit.probes import PACKET_PROBES, SOURCE_PROOFS, Answer, PacketProbe, Place, Target
-from kubectl_vc.audit.report import ProbeResult
+from kubectl_vc.audit.report import AuditResult
 from kubectl_vc.audit.stage import AuditStage, TenantSide
 from kubectl_vc.output.cli_errors import CliError
 from kubeio import Object, errors
@@ -32,7 +32,7 @@ _WEBHOOK_TRIES = 10
 _PROXY_SECONDS = 8
 _PARALLEL_TRIGGERS = 8
 
-Answers = dict[tuple[Place, Endpoint], Answer]
+Answers = dict[tuple[Place, TargetAddress], Answer]
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -48,7 +48,7 @@ class AuditPlan:
     policy: TenantPolicySpec
 
 
-async def run_probes(work: AuditStage, plan: AuditPlan) -> list[ProbeResult]:
+async def run_probes(work: AuditStage, plan: AuditPlan) -> list[AuditResult]:
     """Run all probes. Returns one result per row and address. Raises CliError without servers."""
     own, decoy = await asyncio.gather(_serve(work, plan, plan.own), _serve(work, plan, plan.decoy))
     super_cluster = await _fetch_super_objects(work.super_client, plan.manager_namespace)
@@ -66,12 +66,13 @@ async def run_probes(work: AuditStage, plan: AuditPlan) -> list[ProbeResult]:
             work=work,
         ),
     )
-    return [*judge_packets(endpoints, answers), *about_objects]
+    about_quota = await quota.run_quota_probe(work, plan.own, plan.policy, plan.image)
+    return [*judge_packets(endpoints, answers), *about_objects, about_quota]
 
 
-def judge_packets(endpoints: Iterable[Endpoint], answers: Answers) -> list[ProbeResult]:
+def judge_packets(endpoints: Iterable[TargetAddress], answers: Answers) -> list[AuditResult]:
     """Return the results of all rows. A row without an address is unknown, or absent if it may."""
-    by_target: dict[Target, list[Endpoint]] = defaultdict(list)
+    by_target: dict[Target, list[TargetAddress]] = defaultdict(list)
     for each in endpoints:
         by_target[each.target].append(each)
     proofs = {
@@ -88,19 +89,19 @@ def judge_packets(endpoints: Iterable[Endpoint], answers: Answers) -> list[Probe
     return [
         _judge_endpoint(probe, each, answers, proofs[probe.source])
         for probe in PACKET_PROBES
-        for each in by_target[probe.target] or [Endpoint(probe.target, "", 0)]
+        for each in by_target[probe.target] or [TargetAddress(probe.target, "", 0)]
     ]
 
 
 def _judge_endpoint(
-    probe: PacketProbe, endpoint: Endpoint, answers: Answers, source_proof: Answer
-) -> ProbeResult:
+    probe: PacketProbe, endpoint: TargetAddress, answers: Answers, source_proof: Answer
+) -> AuditResult:
     seen = answers.get((probe.source, endpoint), Answer.MISSING)
     control = Answer.MISSING
     if probe.control is not None:
         control = answers.get((probe.control, endpoint), Answer.MISSING)
     verdict, note = judge_packet(probe, seen, source_proof=source_proof, control=control)
-    return ProbeResult(
+    return AuditResult(
         probe=probe.name,
         source=str(probe.source),
         target=endpoint.describe() if endpoint.host else str(probe.target),
@@ -156,7 +157,7 @@ async def _fetch_super_objects(super_client: Client, manager_namespace: str) -> 
 
 
 async def _collect_answers(
-    work: AuditStage, plan: AuditPlan, own: TenantObjects, endpoints: list[Endpoint]
+    work: AuditStage, plan: AuditPlan, own: TenantObjects, endpoints: list[TargetAddress]
 ) -> Answers:
     """Return the answer of each endpoint to each place that a row names."""
     wanted = {
@@ -171,7 +172,7 @@ async def _collect_answers(
         for place in Place
     }
     home = str(own.server_pod["spec"].get("nodeName") or "")
-    by_node: dict[str, list[Endpoint]] = defaultdict(list)
+    by_node: dict[str, list[TargetAddress]] = defaultdict(list)
     for each in wanted[Place.NODE]:
         by_node[each.node or home].append(each)
     await work.create_namespace(work.super_client, plan.name, _PRIVILEGED)
@@ -195,15 +196,15 @@ async def _collect_answers(
 
 
 async def _run_prober(
-    work: AuditStage, client: Client, namespace: str, listed: list[Endpoint], plan: AuditPlan
-) -> Mapping[Endpoint, Answer]:
+    work: AuditStage, client: Client, namespace: str, listed: list[TargetAddress], plan: AuditPlan
+) -> Mapping[TargetAddress, Answer]:
     pod = prober.build_prober("prober", plan.image, listed)
     return await _run_pod(work, client, namespace, pod, listed)
 
 
 async def _run_pod(
-    work: AuditStage, client: Client, namespace: str, pod: Object, listed: list[Endpoint]
-) -> Mapping[Endpoint, Answer]:
+    work: AuditStage, client: Client, namespace: str, pod: Object, listed: list[TargetAddress]
+) -> Mapping[TargetAddress, Answer]:
     """Run a prober to its end. Without an end in time, no endpoint has a result."""
     text = ""
     with contextlib.suppress(errors.KubeError, TimeoutError):
@@ -214,17 +215,17 @@ async def _run_pod(
 
 
 async def _call_webhooks(
-    work: AuditStage, plan: AuditPlan, listed: list[Endpoint]
-) -> Mapping[Endpoint, Answer]:
+    work: AuditStage, plan: AuditPlan, listed: list[TargetAddress]
+) -> Mapping[TargetAddress, Answer]:
     """Return the results of the API server's connections."""
     side = plan.own
     configuration = webhooks.build_configuration(plan.name, side.namespace, listed)
-    found: dict[Endpoint, Answer] = {}
+    found: dict[TargetAddress, Answer] = {}
     with contextlib.suppress(errors.KubeError):
         async with _declared(work, side.client, configuration):
             at_once = asyncio.Semaphore(_PARALLEL_TRIGGERS)
 
-            async def call(number: int, endpoint: Endpoint) -> None:
+            async def call(number: int, endpoint: TargetAddress) -> None:
                 async with at_once:
                     found[endpoint] = await _trigger(side, number)
 
@@ -235,14 +236,14 @@ async def _call_webhooks(
 
 
 async def _call_proxies(
-    work: AuditStage, plan: AuditPlan, listed: list[Endpoint]
-) -> Mapping[Endpoint, Answer]:
+    work: AuditStage, plan: AuditPlan, listed: list[TargetAddress]
+) -> Mapping[TargetAddress, Answer]:
     """Return the results of plain HTTP from the API server. Without an answer it is a timeout."""
     client = plan.own.client
     hosts = list(dict.fromkeys(each.host for each in listed))
     nodes = {host: f"{plan.name}-{number}" for number, host in enumerate(hosts)}
 
-    async def call(endpoint: Endpoint) -> Answer:
+    async def call(endpoint: TargetAddress) -> Answer:
         path = webhooks.build_proxy_path(nodes[endpoint.host], endpoint.port)
         try:
             await client.raw("GET", path, accept="*/*", repeatable=False, deadline=_PROXY_SECONDS)

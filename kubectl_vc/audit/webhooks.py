@@ -15,7 +15,7 @@ writes of the tenant while the audit runs.
 from collections.abc import Sequence
 from ipaddress import ip_address
 
-from kubectl_vc.audit.addresses import Endpoint
+from kubectl_vc.audit.addresses import TargetAddress
 from kubectl_vc.audit.prober import MANAGER, MARKS
 from kubectl_vc.audit.probes import Answer
 from kubeio import Object
@@ -39,7 +39,7 @@ _REFUSED = ("connection refused", "no route to host", "unreachable")
 _TIMED_OUT = ("i/o timeout", "deadline exceeded", "Client.Timeout", "connection timed out")
 
 
-def build_configuration(name: str, namespace: str, endpoints: Sequence[Endpoint]) -> Object:
+def build_configuration(name: str, namespace: str, endpoints: Sequence[TargetAddress]) -> Object:
     """Return the configuration with one webhook for each endpoint."""
     return {
         "apiVersion": WEBHOOK_CONFIGURATIONS.api_version,
@@ -103,7 +103,7 @@ def build_proxied_node(name: str, host: str) -> Object:
     }
 
 
-def is_proxied(endpoint: Endpoint) -> bool:
+def is_proxied(endpoint: TargetAddress) -> bool:
     """Return whether an API server proxies to an address. It refuses link-local addresses."""
     address = ip_address(endpoint.host)
     return not (address.is_link_local or address.is_loopback or address.is_multicast)

@@ -77,19 +77,24 @@ _BRIDGE = "cni0"
 # refuse that.
 # Hazard: --queue-bypass must stay. With it every packet passes while the controller is stopped, and
 # `ClusterHandle.enforce` relies on that. Otherwise a stopped controller cuts the node off.
-POLICY_RULES = f"""\
-set -e
-table='iptables -w -t mangle'
-$table -N {_CHAIN} 2>/dev/null || $table -F {_CHAIN}
-$table -A {_CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN
-$table -A {_CHAIN} -m owner --uid-owner 0 -j RETURN
-queue='-j NFQUEUE --queue-num {_QUEUE_NUMBER} --queue-bypass'
-$table -A {_CHAIN} $queue
-$table -C POSTROUTING -j {_CHAIN} 2>/dev/null || $table -A POSTROUTING -j {_CHAIN}
-to_node='INPUT -i {_BRIDGE} -m conntrack --ctstate NEW'
-$table -C $to_node $queue 2>/dev/null || $table -A $to_node $queue
-exec "$@"
-"""
+_QUEUE = f"-j NFQUEUE --queue-num {_QUEUE_NUMBER} --queue-bypass"
+_TO_NODE = f"INPUT -i {_BRIDGE} -m conntrack --ctstate NEW {_QUEUE}"
+_RULES = (
+    f"-A {_CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN",
+    f"-A {_CHAIN} -m owner --uid-owner 0 -j RETURN",
+    f"-A {_CHAIN} {_QUEUE}",
+)
+_HOOKS = (f"POSTROUTING -j {_CHAIN}", _TO_NODE)
+_TABLE = "iptables -w -t mangle"
+POLICY_SCRIPT = "\n".join(
+    (
+        "set -e",
+        f"{_TABLE} -N {_CHAIN} 2>/dev/null || {_TABLE} -F {_CHAIN}",
+        *(f"{_TABLE} {rule}" for rule in _RULES),
+        *(f"{_TABLE} -C {hook} 2>/dev/null || {_TABLE} -A {hook}" for hook in _HOOKS),
+        'exec "$@"',
+    )
+)
 
 HOSTS = """\
 server = "{registry}"
@@ -194,7 +199,7 @@ def policy_controller(node: ClusterNode, places: ClusterFolders) -> ClusterProgr
         "nfqueue-id": _QUEUE_NUMBER,
     }
     program = [str(binaries.path(POLICY_CONTROLLER)), *flags(arguments)]
-    argv = ("/bin/sh", "-c", POLICY_RULES, "sh", *program)
+    argv = ("/bin/sh", "-c", POLICY_SCRIPT, "sh", *program)
     return ClusterProgram(f"{node.space}/{POLICY_CONTROLLER}", node.space, argv)
 
 

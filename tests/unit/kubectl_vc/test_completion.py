@@ -18,6 +18,7 @@ def test_the_verbs_come_from_the_command_line_itself():
             "version",
             "target",
             "certs",
+            "audit",
         ),
     }
     assert set(KNOWN["target"].subverbs) == {"join", "list", "doctor", "confirm", "leave"}

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from typing import Any
 
-from kubectl_vc.audit.addresses import Endpoint, SuperObjects, TenantObjects, find_endpoints
+from kubectl_vc.audit.addresses import SuperObjects, TargetAddress, TenantObjects, find_endpoints
 from kubectl_vc.audit.probes import METADATA_ADDRESSES, Target
 
 
@@ -117,7 +117,7 @@ def test_kubelets_are_those_of_the_nodes_in_use():
 
 def test_an_address_on_a_node_names_it_for_the_control():
     assert all(each.node for each in FOUND if each.target in (Target.KUBELET, Target.DECOY_API))
-    assert Endpoint(Target.METADATA, "fd00:ec2::254", 80).address == "[fd00:ec2::254]:80"
+    assert TargetAddress(Target.METADATA, "fd00:ec2::254", 80).address == "[fd00:ec2::254]:80"
 
 
 def test_no_address_occurs_twice():

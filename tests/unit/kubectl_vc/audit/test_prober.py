@@ -5,10 +5,10 @@ from __future__ import annotations
 import subprocess
 
 from kubectl_vc.audit import prober
-from kubectl_vc.audit.addresses import Endpoint
+from kubectl_vc.audit.addresses import TargetAddress
 from kubectl_vc.audit.probes import Answer, Target
 
-ENDPOINTS = [Endpoint(Target.DECOY_POD, f"10.0.0.{number}", 8080) for number in range(4)]
+ENDPOINTS = [TargetAddress(Target.DECOY_POD, f"10.0.0.{number}", 8080) for number in range(4)]
 
 
 def test_the_pods_of_tenants_have_the_restricted_level():

@@ -9,9 +9,9 @@ import pytest
 from kubectl_vc.audit import report as reports
 from kubectl_vc.audit.judge import Verdict
 from kubectl_vc.audit.report import (
+    AuditResult,
     HoleFoundError,
     IsolationReport,
-    ProbeResult,
     UnprovedError,
 )
 
@@ -20,7 +20,7 @@ FINISHED = "2026-11-28T01:02:03Z"
 
 def build(*verdicts: Verdict) -> IsolationReport:
     results = [
-        ProbeResult(
+        AuditResult(
             probe=f"probe-{number}",
             source="pod",
             target="decoy's pod 10.0.0.1:8080",

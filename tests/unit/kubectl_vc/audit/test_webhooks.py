@@ -5,7 +5,7 @@ from __future__ import annotations
 import pytest
 
 from kubectl_vc.audit import webhooks
-from kubectl_vc.audit.addresses import Endpoint
+from kubectl_vc.audit.addresses import TargetAddress
 from kubectl_vc.audit.probes import Answer, Target
 
 CALL = 'Internal error occurred: failed calling webhook "x": failed to call webhook: Post "u": '
@@ -13,8 +13,8 @@ CALL = 'Internal error occurred: failed calling webhook "x": failed to call webh
 
 def test_a_webhook_matches_only_its_own_object_in_the_namespace_of_the_audit():
     listed = [
-        Endpoint(Target.KUBELET, "192.0.2.1", 10250),
-        Endpoint(Target.METADATA, "fd00::1", 80),
+        TargetAddress(Target.KUBELET, "192.0.2.1", 10250),
+        TargetAddress(Target.METADATA, "fd00::1", 80),
     ]
     found = webhooks.build_configuration("vc-audit-1", "vc-audit-1", listed)["webhooks"]
     assert [each["clientConfig"]["url"] for each in found] == [
@@ -73,8 +73,8 @@ def test_an_answer_through_the_proxy_is_the_servers_own(status, message, answer)
 
 
 def test_a_node_proxies_to_each_address_that_the_api_server_allows():
-    assert webhooks.is_proxied(Endpoint(Target.COMPONENT, "10.0.0.1", 8080))
-    assert not webhooks.is_proxied(Endpoint(Target.METADATA, "169.254.169.254", 80))
+    assert webhooks.is_proxied(TargetAddress(Target.COMPONENT, "10.0.0.1", 8080))
+    assert not webhooks.is_proxied(TargetAddress(Target.METADATA, "169.254.169.254", 80))
     node = webhooks.build_proxied_node("vc-audit-1-0", "10.0.0.1")
     assert node["status"]["addresses"] == [{"type": "InternalIP", "address": "10.0.0.1"}]
     assert node["spec"]["taints"][0]["effect"] == "NoSchedule"
