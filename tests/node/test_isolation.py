@@ -40,7 +40,7 @@ ALLOW_ALL = {
 def metadata_server(super_cluster: SuperClusterAdmin) -> Iterator[None]:
     """A server at the metadata address, which nodes and pods reach by their default route."""
     enter = ["nsenter", f"--net=/proc/{super_cluster.cluster.pid_of(HUB)}/ns/net"]
-    subprocess.run([*enter, "ip", "address", "add", f"{METADATA}/32", "dev", "lo"], check=True)
+    subprocess.run([*enter, "ip", "address", "replace", f"{METADATA}/32", "dev", "lo"], check=True)
     server = [sys.executable, "-m", "http.server", "80", "--bind", METADATA]
     with subprocess.Popen([*enter, *server], cwd="/proc", stderr=subprocess.DEVNULL) as process:
         yield
