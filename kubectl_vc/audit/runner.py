@@ -1,15 +1,20 @@
 """Steps of an audit: server, probers, webhooks, objects, verdicts.
 
-Owns the order. The tables are in `probes`, the verdicts in `judge`. Hazard: a step that fails or
-takes too long must give no result, so that the verdict is unknown. It must never end the audit with
-a passed probe.
+Owns the order. The tables are in `probes`, the verdicts in `judge`.
+
+Hazard: a step that fails or takes too long must give no result, so that the verdict is unknown. It
+must never end the audit with a passed probe.
+
+Hazard: the controls must end before the first connection of a tenant. Otherwise a Service that
+kube-proxy has not set up yet would pass for a closed one.
 """
 
 import asyncio
 import contextlib
 from collections import defaultdict
-from collections.abc import AsyncIterator, Iterable, Mapping
+from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mapping
 from dataclasses import dataclass
+from functools import partial
 
 from kubectl_vc.audit import addresses, objects, prober, quota, stage, webhooks
 from kubectl_vc.audit.addresses import SuperObjects, TargetAddress, TenantObjects
@@ -33,6 +38,8 @@ _PROXY_SECONDS = 8
 _PARALLEL_TRIGGERS = 8
 
 Answers = dict[tuple[Place, TargetAddress], Answer]
+PlaceRun = tuple[Place, Callable[[], Awaitable[Mapping[TargetAddress, Answer]]]]
+"""A place, and the attempts from it."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -176,30 +183,30 @@ async def _collect_answers(
     for each in wanted[Place.NODE]:
         by_node[each.node or home].append(each)
     await work.create_namespace(work.super_client, plan.name, _PRIVILEGED)
-    pods = [
-        _run_prober(work, plan.own.client, plan.own.namespace, wanted[Place.TENANT_POD], plan),
-        _run_prober(work, plan.decoy.client, plan.decoy.namespace, wanted[Place.DECOY_POD], plan),
+    controls: list[PlaceRun] = [
+        (Place.DECOY_POD, partial(_run_prober, work, plan.decoy, wanted[Place.DECOY_POD], plan))
     ]
-    places = [Place.TENANT_POD, Place.DECOY_POD]
     for number, (node, listed) in enumerate(sorted(by_node.items())):
         pod = prober.build_node_prober(f"node-{number}", plan.image, node, listed)
-        pods.append(_run_pod(work, work.super_client, plan.name, pod, listed))
-        places.append(Place.NODE)
-    pods.append(_call_webhooks(work, plan, wanted[Place.TENANT_API]))
-    places.append(Place.TENANT_API)
-    found = await asyncio.gather(*pods)
-    return {
-        (place, endpoint): answer
-        for place, listed in zip(places, found, strict=True)
-        for endpoint, answer in listed.items()
-    }
+        run = partial(_run_pod, work, work.super_client, plan.name, pod, listed)
+        controls.append((Place.NODE, run))
+    sources: list[PlaceRun] = [
+        (Place.TENANT_POD, partial(_run_prober, work, plan.own, wanted[Place.TENANT_POD], plan)),
+        (Place.TENANT_API, partial(_call_webhooks, work, plan, wanted[Place.TENANT_API])),
+    ]
+    answers: Answers = {}
+    for step in (controls, sources):
+        found = await asyncio.gather(*(run() for _, run in step))
+        for (place, _), listed_answers in zip(step, found, strict=True):
+            answers |= {(place, each): answer for each, answer in listed_answers.items()}
+    return answers
 
 
 async def _run_prober(
-    work: AuditStage, client: Client, namespace: str, listed: list[TargetAddress], plan: AuditPlan
+    work: AuditStage, side: TenantSide, listed: list[TargetAddress], plan: AuditPlan
 ) -> Mapping[TargetAddress, Answer]:
     pod = prober.build_prober("prober", plan.image, listed)
-    return await _run_pod(work, client, namespace, pod, listed)
+    return await _run_pod(work, side.client, side.namespace, pod, listed)
 
 
 async def _run_pod(
