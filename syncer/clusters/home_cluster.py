@@ -34,6 +34,7 @@ from syncer.rules.nodes.node_agents import (
 from syncer.rules.registry import KINDS_BY_NAME, SyncedKind
 from tenancy import wellknown
 from tenancy.resources import (
+    ENDPOINT_SLICES,
     EVENTS,
     INGRESSES,
     IP_ADDRESSES,
@@ -87,6 +88,13 @@ class HomeCluster(SuperCluster):
         follow = self._create_reflector
         self.reflectors = (
             *self.reflectors,
+            # In other namespaces tenants have slices with this label.
+            follow(
+                ENDPOINT_SLICES,
+                self.api_slices,
+                namespace="default",
+                label_selector="kubernetes.io/service-name=kubernetes",
+            ),
             follow(INGRESSES, self.other_ingresses, label_selector=_FOREIGN_SELECTOR),
             follow(IP_ADDRESSES, self.addresses),
             follow(PODS, self.agent_pods, namespace=namespace, label_selector=_AGENTS_SELECTOR),

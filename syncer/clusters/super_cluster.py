@@ -116,7 +116,8 @@ class SuperCluster:
         }
         self.nodes = Store()
         self.service_cidrs = Store()
-        self.cidr_tracker = SuperCidrTracker(self.nodes, self.service_cidrs)
+        self.api_slices = Store()  # empty in targets, whose role reads no EndpointSlices
+        self.cidr_tracker = SuperCidrTracker(self.nodes, self.service_cidrs, self.api_slices)
         self.events = Store(
             has_metadata_only=False
         )  # each is handled on arrival and never looked up

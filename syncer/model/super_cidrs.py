@@ -1,4 +1,4 @@
-"""Address ranges of the super cluster itself: its nodes, pods and Services.
+"""Address ranges of the super cluster itself: its nodes, API servers, pods and Services.
 
 Owns the reading of these ranges from the caches of the super cluster, and reports changes. Must not
 know tenants.
@@ -28,6 +28,7 @@ class SuperCidrs:
     """Networks of the super cluster, each list without overlaps."""
 
     nodes: tuple[CidrNetwork, ...] = ()
+    """Addresses of nodes and of API servers, which may run on other machines."""
     pods: tuple[CidrNetwork, ...] = ()
     services: tuple[CidrNetwork, ...] = ()
 
@@ -66,20 +67,25 @@ _SHOWN_TYPES = frozenset({"InternalIP", "ExternalIP"})
 class SuperCidrTracker:
     """Current ranges of one super cluster."""
 
-    def __init__(self, nodes: Store, service_cidrs: Store) -> None:
+    def __init__(self, nodes: Store, service_cidrs: Store, api_slices: Store) -> None:
+        """`api_slices` has the EndpointSlices of the super cluster's Service `kubernetes`."""
         self._cidrs_by_node: dict[str, tuple[tuple[CidrNetwork, ...], tuple[CidrNetwork, ...]]] = {}
-        self._service_cidrs = service_cidrs
+        self._service_cidrs, self._api_slices = service_cidrs, api_slices
         self._current_cidrs: SuperCidrs | None = None
         self._handlers: list[Callable[[], None]] = []
         nodes.subscribe(self._handle_node)
-        service_cidrs.subscribe(self._handle_service_cidrs)
+        service_cidrs.subscribe(self._handle_change)
+        api_slices.subscribe(self._handle_change)
 
     def get_current(self) -> SuperCidrs:
         """Return the current ranges."""
         if self._current_cidrs is None:
             self._current_cidrs = SuperCidrs(
                 nodes=collapse_networks(
-                    net for found, _ in self._cidrs_by_node.values() for net in found
+                    [
+                        *(net for found, _ in self._cidrs_by_node.values() for net in found),
+                        *(net for entry in self._api_slices.list() for net in _read_slice(entry)),
+                    ]
                 ),
                 pods=collapse_networks(
                     net for _, found in self._cidrs_by_node.values() for net in found
@@ -110,7 +116,7 @@ class SuperCidrTracker:
             self._cidrs_by_node.pop(entry.name, None)
         self._notify()
 
-    def _handle_service_cidrs(self, _: Entry | None, __: Entry | None, ___: bool) -> None:
+    def _handle_change(self, _: Entry | None, __: Entry | None, ___: bool) -> None:
         self._notify()
 
     def _notify(self) -> None:
@@ -200,3 +206,11 @@ def _read_node_cidrs(entry: Entry) -> tuple[tuple[CidrNetwork, ...], tuple[CidrN
 
 def _read_service_cidrs(entry: Entry) -> tuple[CidrNetwork, ...]:
     return parse_networks(as_strings(as_mapping(entry.decode().get("spec")).get("cidrs")))
+
+
+def _read_slice(entry: Entry) -> tuple[CidrNetwork, ...]:
+    """Return the addresses in an EndpointSlice."""
+    endpoints = entry.decode().get("endpoints") or ()
+    return parse_networks(
+        address for each in endpoints for address in as_strings(as_mapping(each).get("addresses"))
+    )

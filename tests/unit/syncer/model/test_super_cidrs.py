@@ -10,7 +10,7 @@ from tests.support.syncer.sessions import put
 
 def test_the_ranges_follow_nodes_and_service_ranges():
     nodes, cidrs, calls = Store(), Store(), []
-    ranges = SuperCidrTracker(nodes, cidrs)
+    ranges = SuperCidrTracker(nodes, cidrs, Store())
     ranges.subscribe(lambda: calls.append(1))
     put(nodes, node("a", "192.0.2.7", "10.244.0.0/24"))
     last = put(nodes, node("b", "192.0.2.8", "10.244.1.0/24"))
@@ -27,7 +27,23 @@ def test_the_ranges_follow_nodes_and_service_ranges():
 
 def test_a_node_without_any_address_says_nothing():
     nodes = Store()
-    ranges = SuperCidrTracker(nodes, Store())
+    ranges = SuperCidrTracker(nodes, Store(), Store())
     put(nodes, {"metadata": {"name": "a", "uid": "a"}, "status": {"addresses": [{"address": 7}]}})
     put(nodes, node("b", "not-an-address", ""))
     assert ranges.get_current().nodes == ()
+
+
+def test_api_servers_on_other_machines_belong_to_the_nodes():
+    slices, calls = Store(), []
+    ranges = SuperCidrTracker(Store(), Store(), slices)
+    ranges.subscribe(lambda: calls.append(1))
+    put(
+        slices,
+        {
+            "metadata": {"name": "kubernetes", "namespace": "default", "uid": "k"},
+            "addressType": "IPv4",
+            "endpoints": [{"addresses": ["192.0.2.100"]}, {"addresses": ["192.0.2.102", 7]}],
+        },
+    )
+    assert ranges.get_current().nodes == parse_networks(("192.0.2.100", "192.0.2.102"))
+    assert calls == [1]
