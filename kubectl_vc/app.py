@@ -18,6 +18,8 @@ from kubectl_vc.output.cli_errors import UsageError
 from kubectl_vc.output.printers import OutputFormat
 
 PROGRAM = "kubectl vc"
+AUDIT_IMAGE = "docker.io/library/busybox:latest"
+"""Default image of the pods of an audit."""
 
 app = typer.Typer(
     name=PROGRAM,
@@ -244,6 +246,45 @@ async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> N
     from kubectl_vc.verbs import confirm_deletes as verb
 
     await verb.run_confirm_deletes(access, create_terminal(), name=name)
+
+
+@app.command()
+@with_connection_flags
+async def audit(
+    *,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    decoy: flags.DecoyFlag = "",
+    image: flags.ImageFlag = AUDIT_IMAGE,
+    manager_namespace: flags.ManagerNamespaceFlag = target_app.MANAGER_NAMESPACE,
+    output: flags.OutputFlag = OutputFormat.TABLE,
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+) -> None:
+    """Prove by packets and objects that a tenant is isolated.
+
+    Creates pods in the tenant, in a second tenant (the decoy) and on nodes, attempts forbidden
+    connections and objects, and removes everything. Each closed connection has a positive control.
+    Sets the condition IsolationProved of the VirtualCluster.
+
+    The exit code is 0 if the isolation is proved, 3 if there is a hole, 4 if a probe has no
+    verdict, 130 after an interruption, and 1 after any other failure.
+
+    Examples:
+
+      kubectl vc audit web --decoy shop
+
+      kubectl vc audit web -o json > web-isolation.json
+    """
+    from kubectl_vc.audit import verb
+
+    wishes = verb.AuditOptions(
+        decoy=decoy,
+        image=image,
+        manager_namespace=manager_namespace,
+        timeout_seconds=timeout,
+        form=output,
+    )
+    await verb.run_audit(access, create_terminal(), name=name, options=wishes)
 
 
 @app.command()

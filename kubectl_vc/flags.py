@@ -309,6 +309,22 @@ ExpiresFlag = Annotated[
         help="Use a token that ends after this time, such as 720h (default: one that is renewed)",
     ),
 ]
+DecoyFlag = Annotated[
+    str,
+    typer.Option(
+        "--decoy",
+        metavar="NAME",
+        show_default=False,
+        help="Another VirtualCluster in the same namespace, whose parts must be unreachable"
+        " (default: one is created and deleted)",
+    ),
+]
+ImageFlag = Annotated[
+    str,
+    typer.Option(
+        "--image", metavar="IMAGE", help="Image of the pods, with sh and BusyBox nc and httpd"
+    ),
+]
 DrainFlag = Annotated[
     bool,
     typer.Option(

@@ -63,10 +63,14 @@ class Terminal:
         self._err.flush()
         return self._answers.readline().strip()
 
-    def create_progress(self) -> "Progress":
-        """Return the display of a wait, with a moving line if the output is a terminal."""
-        moves = self._out.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
-        return LiveProgress(self._out, self._clock) if moves else Progress(self._out, self._clock)
+    def create_progress(self, *, to_errors: bool = False) -> "Progress":
+        """Return the display of a wait, with a moving line if the output is a terminal.
+
+        `to_errors` keeps standard output free for a document.
+        """
+        stream = self._err if to_errors else self._out
+        moves = stream.isatty() and os.environ.get("TERM", "") not in ("", "dumb")
+        return LiveProgress(stream, self._clock) if moves else Progress(stream, self._clock)
 
 
 class Progress:

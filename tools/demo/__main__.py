@@ -21,6 +21,8 @@ STATE = Path(".testbed")
 TENANT = "vc-1"
 DEMO_LABEL = "app.kubernetes.io/part-of=virtual-cluster-demo"
 """Mark that distinguishes it from a tenant of the same name that is in use."""
+AUDIT_EXIT_CODES = (0, 3, 4)
+"""Proved, a hole, and a probe without a verdict. The demo shows each."""
 TENANT_KUBECONFIG = STATE / f"{TENANT}.kubeconfig"
 
 
@@ -127,7 +129,17 @@ def transcript(super_shell: DemoShell, tenant: DemoShell, *, embedded: bool) -> 
     label = f"tenancy.x-k8s.io/vcname={TENANT}"
     super_shell.run("kubectl", "get", "pods", "-A", "-l", label, "-o", "wide")
     super_shell.run("kubectl", "vc", "get", TENANT)
+    audit(super_shell)
     farewell(super_shell, embedded=embedded)
+
+
+def audit(super_shell: DemoShell) -> None:
+    """Audit the tenant with a decoy. A cluster that enforces no network policies has holes."""
+    say(
+        "# Is it isolated? An audit tries what a hostile tenant would, with a second tenant as\n"
+        "# decoy. It takes two minutes, prints one row per probe, and removes what it made.\n"
+    )
+    super_shell.run_for_last_line("kubectl", "vc", "audit", TENANT, allowed=AUDIT_EXIT_CODES)
 
 
 def clear_away(super_shell: DemoShell) -> None:

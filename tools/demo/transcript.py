@@ -7,7 +7,7 @@ import os
 import shlex
 import subprocess
 import sys
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from dataclasses import dataclass, field
 from pathlib import Path
 
@@ -42,6 +42,16 @@ class DemoShell:
                 f"{shlex.join(words)} ended with {done.returncode}. See its output"
             )
         say("")
+
+    def run_for_last_line(self, *command: str, allowed: Collection[int]) -> None:
+        """Show a command and the last line of its output. Raises StepError for other exit codes."""
+        say(f"{self.prompt}$ {shlex.join(command)} | tail -n 1")
+        done = subprocess.run(command, env=self._env(), capture_output=True, text=True, check=False)
+        if done.returncode not in allowed:
+            raise TranscriptError(
+                f"{shlex.join(command)} ended with {done.returncode}: {done.stderr.strip()}"
+            )
+        say(f"{done.stdout.strip().rpartition(chr(10))[2]}\n")
 
     def read(self, *command: str) -> str:
         """Return a command's output without showing it. Raises StepError when it fails."""

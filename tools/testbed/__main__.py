@@ -44,7 +44,7 @@ def main(arguments: Sequence[str]) -> int:
 
 
 def _up(options: argparse.Namespace, progress: StepPrinter) -> None:
-    one = ClusterHandle(options.name, options.nodes, options.kubernetes)
+    one = ClusterHandle(options.name, options.nodes, options.kubernetes, enforces=options.enforce)
     beside = ClusterHandle(options.beside) if options.beside else None
     if beside is not None and not beside.is_up():
         raise TestbedError(f"there is no cluster {options.beside} to be beside. Start it first")
@@ -120,6 +120,11 @@ def _parser() -> argparse.ArgumentParser:
     up.add_argument("--nodes", type=int, choices=(1, 2), default=1)
     minors = [entry.minor for entry in versions.load().kubernetes]
     up.add_argument("--kubernetes", choices=minors, default=minors[0], help="its minor")
+    up.add_argument(
+        "--enforce",
+        action=argparse.BooleanOptionalAction,
+        help="enforce NetworkPolicies (default: if the kernel has NFQUEUE)",
+    )
     up.add_argument("--no-chart", action="store_true", help="an empty cluster")
     up.add_argument("--beside", metavar="NAME", help="a cluster that it and its pods reach")
     up.set_defaults(run=_up)

@@ -96,6 +96,12 @@ PROGRAMS = (
     ),
     GoProgram("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm"),
     GoProgram("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
+    GoProgram(
+        "network-policies",
+        "network-policies",
+        "virtual-cluster.local/testbed/network-policies",
+        "network-policies",
+    ),
     GoProgram("alerts", "prometheus", "virtual-cluster.local/testbed/prometheus", "prometheus"),
     GoProgram(
         "podsecurity",
@@ -119,7 +125,10 @@ PROGRAMS = (
     ),
 )
 
-CLUSTER_GROUPS = ("etcd", "containerd", "cni", "registry", "localpath", "coredns", "helm")
+CLUSTER_GROUPS = (
+    *("etcd", "containerd", "cni", "network-policies"),
+    *("registry", "localpath", "coredns", "helm"),
+)
 """Groups that every super cluster runs or is set up with, besides its Kubernetes minor."""
 _SOURCES = {
     "kwok": "sigs.k8s.io/kwok",

@@ -50,8 +50,18 @@ _NAME = re.compile(r"[a-z]([a-z0-9-]{0,28}[a-z0-9])?")
 class ClusterHandle:
     """One super cluster, identified by its name. The object itself has no state."""
 
-    def __init__(self, name: str = "super", nodes: int = 1, minor: str | None = None) -> None:
-        """Name a cluster. The numbers of nodes and the minor take effect at `up`."""
+    def __init__(
+        self,
+        name: str = "super",
+        nodes: int = 1,
+        minor: str | None = None,
+        *,
+        enforces: bool | None = None,
+    ) -> None:
+        """Name a cluster. The number of nodes, the minor and `enforces` take effect at `up`.
+
+        `enforces` is whether NetworkPolicies are enforced. None: if the kernel can.
+        """
         if not _NAME.fullmatch(name):
             raise TestbedError(
                 f"the cluster name {name!r} is not usable: up to 30 lower-case letters, digits "
@@ -60,6 +70,7 @@ class ClusterHandle:
         self.name = name
         self._nodes = nodes
         self._minor = versions.load().minor(minor).minor
+        self._enforces = enforces
         self.places = ClusterFolders(clusters_folder() / name)
         self.control = SupervisorClient(self.places.root)
 
@@ -85,6 +96,11 @@ class ClusterHandle:
     def minor(self) -> str:
         """Kubernetes minor of the running cluster, or of the next `up`."""
         return str((records.read(self.name) or {}).get("minor", self._minor))
+
+    @property
+    def enforces(self) -> bool:
+        """Whether the nodes of the running cluster enforce NetworkPolicies."""
+        return bool((records.read(self.name) or {}).get("enforces", False))
 
     @property
     def api(self) -> KubeApi:
@@ -121,6 +137,7 @@ class ClusterHandle:
         """
         progress = progress or StepPrinter()
         preflight.check(progress)
+        enforces = preflight.decide_enforcement(self._enforces, progress)
         binaries.build(binaries.for_cluster(self._minor), progress)
         stable = stable_images(progress)
         template = content.prepare(stable, progress)
@@ -145,7 +162,7 @@ class ClusterHandle:
                     f"a cluster {self.name} of another cache folder is running (processes"
                     f" {sorted(strangers)[:5]}). Remove it, or use another --name"
                 )
-            topology = self._claim_slot()
+            topology = self._claim_slot(enforces=enforces)
             limits.lift()
             with progress.step("namespaces, certificates and files"):
                 self._prepare(topology)
@@ -185,7 +202,7 @@ class ClusterHandle:
             self._start_node(one, ("containerd",))
             socket = Path(f"/proc/{pid}/root{node.CONTAINERD_SOCKET}")
             wait_for("containerd is not up", socket.exists, seconds=30, hint=self._diagnosis)
-            self._start_node(one, ("kubelet", "kube-proxy"))
+            self._start_node(one, self._node_programs())
             self._wait_for_nodes(60)
             self._describe(one, labels)
         return one.name
@@ -197,6 +214,21 @@ class ClusterHandle:
     def start(self, component: str) -> None:
         """Start a stopped component. Returns without waiting for it."""
         self.control.start(self._component(component))
+
+    def enforce(self, *, wanted: bool) -> None:
+        """Begin or end the enforcement of NetworkPolicies on every node.
+
+        Without its program the rules let every packet pass. Raises TestbedError if the cluster came
+        up without enforcement.
+        """
+        if not self.enforces:
+            raise TestbedError(
+                f"the cluster {self.name} came up without enforcement of NetworkPolicies. Remove it"
+                " and start it with `up --enforce`"
+            )
+        for one in self.topology.nodes:
+            name = f"{one.space}/{node.POLICY_CONTROLLER}"
+            self.start(name) if wanted else self.stop(name)
 
     def signal(self, component: str, number: int) -> None:
         """Send a signal to a component, for example SIGKILL or SIGSTOP."""
@@ -214,6 +246,8 @@ class ClusterHandle:
         ]
         for one in topology.nodes:
             found += node.components(topology, one, self.places, minor)
+            if self.enforces:
+                found.append(node.policy_controller(one, self.places))
         return {component.name: component for component in found}
 
     def pid_of(self, space: str) -> int:
@@ -264,6 +298,10 @@ class ClusterHandle:
         for program in programs:
             self.control.start(components[f"{one.space}/{program}"])
 
+    def _node_programs(self) -> tuple[str, ...]:
+        further = (node.POLICY_CONTROLLER,) if self.enforces else ()
+        return ("kubelet", "kube-proxy", *further)
+
     def _describe(self, one: ClusterNode, labels: Mapping[str, str]) -> None:
         """Set a node's pod range and labels, as a cloud's controllers would."""
         spec = {"podCIDR": str(one.pods), "podCIDRs": [str(one.pods)]}
@@ -288,7 +326,7 @@ class ClusterHandle:
 
     def _start_nodes(self, topology: Topology) -> None:
         for one in topology.nodes:
-            self._start_node(one, ("kubelet", "kube-proxy"))
+            self._start_node(one, self._node_programs())
         addons.install(self.api, topology)
         self._wait_for_nodes(60)
         for one in topology.nodes:
@@ -318,7 +356,7 @@ class ClusterHandle:
             lines.append(f"{name} ended with {status}: " + "\n  ".join(tail))
         return "\n".join([*lines, f"see {logs}"])
 
-    def _claim_slot(self) -> Topology:
+    def _claim_slot(self, *, enforces: bool) -> Topology:
         with cache.locked("slots"):
             routed = network.host_ranges()
             used = {record["slot"] for record in records.every()}
@@ -331,6 +369,7 @@ class ClusterHandle:
                         "slot": slot,
                         "nodes": self._nodes,
                         "minor": self._minor,
+                        "enforces": enforces,
                         "kubeconfig": str(self.kubeconfig),
                     }
                     records.write(self.name, {**record, "made": time.time()})

@@ -1,4 +1,8 @@
-"""One node: containerd, kubelet and kube-proxy, with their configuration.
+"""One node: containerd, kubelet, kube-proxy, NetworkPolicy controller, and their configuration.
+
+The controller of kube-network-policies accepts or drops the first packet of each connection. Its
+own rules need the nftables statement `queue`, which a kernel may lack (CONFIG_NFT_QUEUE). Therefore
+the rules here send packets to it by the older target NFQUEUE. The decisions are upstream's.
 
 Hazard: these programs must be started inside the node's space. The supervisor mounts private
 folders there over the fixed places that they write to (/var/lib/kubelet, /run/containerd,
@@ -60,6 +64,37 @@ sandbox = "{pause}"
 [plugins."io.containerd.cri.v1.images".registry]
 config_path = "{certs}"
 """
+
+POLICY_CONTROLLER = "network-policies"
+_QUEUE_NUMBER = 100
+_CHAIN = "NETWORK-POLICIES"
+_BRIDGE = "cni0"
+
+# Packets of the node's own root processes pass, as those of a kubelet's probes must. A pod's
+# packets come from another network namespace and have no owner here. Packets between two pods of a
+# node cross its bridge, and br_netfilter shows them to the rules. The rule in INPUT is not
+# upstream's, which lets a pod reach its own node whatever its policies are. Calico and Cilium can
+# refuse that.
+# Hazard: --queue-bypass must stay. With it every packet passes while the controller is stopped, and
+# `ClusterHandle.enforce` relies on that. Otherwise a stopped controller cuts the node off.
+_QUEUE = f"-j NFQUEUE --queue-num {_QUEUE_NUMBER} --queue-bypass"
+_TO_NODE = f"INPUT -i {_BRIDGE} -m conntrack --ctstate NEW {_QUEUE}"
+_RULES = (
+    f"-A {_CHAIN} -m conntrack --ctstate ESTABLISHED,RELATED -j RETURN",
+    f"-A {_CHAIN} -m owner --uid-owner 0 -j RETURN",
+    f"-A {_CHAIN} {_QUEUE}",
+)
+_HOOKS = (f"POSTROUTING -j {_CHAIN}", _TO_NODE)
+_TABLE = "iptables -w -t mangle"
+POLICY_SCRIPT = "\n".join(
+    (
+        "set -e",
+        f"{_TABLE} -N {_CHAIN} 2>/dev/null || {_TABLE} -F {_CHAIN}",
+        *(f"{_TABLE} {rule}" for rule in _RULES),
+        *(f"{_TABLE} -C {hook} 2>/dev/null || {_TABLE} -A {hook}" for hook in _HOOKS),
+        'exec "$@"',
+    )
+)
 
 HOSTS = """\
 server = "{registry}"
@@ -156,11 +191,23 @@ def components(
     ]
 
 
+def policy_controller(node: ClusterNode, places: ClusterFolders) -> ClusterProgram:
+    """Return a node's NetworkPolicy controller, which first sets the rules."""
+    arguments = {
+        "kubeconfig": places.pki / "admin.kubeconfig",
+        "hostname-override": node.name,
+        "nfqueue-id": _QUEUE_NUMBER,
+    }
+    program = [str(binaries.path(POLICY_CONTROLLER)), *flags(arguments)]
+    argv = ("/bin/sh", "-c", POLICY_SCRIPT, "sh", *program)
+    return ClusterProgram(f"{node.space}/{POLICY_CONTROLLER}", node.space, argv)
+
+
 def _cni(topology: Topology, node: ClusterNode) -> dict[str, Any]:
     # No masquerading: hub, host and other nodes have routes to the pods, and see their addresses.
     bridge = {
         "type": "bridge",
-        "bridge": "cni0",
+        "bridge": _BRIDGE,
         "isGateway": True,
         "ipMasq": False,
         "hairpinMode": True,

@@ -47,6 +47,8 @@ FEATURES = {
     "mount -t overlay overlay -o lowerdir=$PROBE/l,upperdir=$PROBE/u,workdir=$PROBE/w $PROBE/m",
     "cgroups": "test -e /sys/fs/cgroup/cgroup.controllers -o -e /sys/fs/cgroup/memory",
 }
+_QUEUE = "iptables -w -t mangle -A POSTROUTING -m owner --uid-owner 0 -j NFQUEUE --queue-bypass"
+_QUEUE_MODULES = ("xt_NFQUEUE", "xt_owner", "nfnetlink_queue")
 _MODULES = ("overlay", "veth", "bridge", "br_netfilter", "nf_tables", "nft_masq", "nft_chain_nat")
 
 GO_MINIMUM = (1, 26)
@@ -75,6 +77,35 @@ def check_go(go: str) -> None:
             f"{go} is {output or 'of unknown version'} and the pinned modules need Go {needed} or "
             "newer: install it from https://go.dev/dl/ and put it first on PATH"
         )
+
+
+def decide_enforcement(wanted: bool | None, progress: StepPrinter) -> bool:
+    """Return whether a new cluster enforces NetworkPolicies. None: if the kernel can.
+
+    Raises TestbedError if enforcement is wanted and the kernel lacks NFQUEUE.
+    """
+    if wanted is False or _can_queue_packets():
+        return wanted is not False
+    if wanted:
+        raise TestbedError(
+            "the kernel lacks NFQUEUE, which enforcement of NetworkPolicies needs. Load xt_NFQUEUE"
+            " and xt_owner, or use `up --no-enforce`"
+        )
+    progress.note("the kernel lacks NFQUEUE: NetworkPolicies are not enforced")
+    return False
+
+
+def _can_queue_packets() -> bool:
+    """Return whether the kernel hands packets to a program, which decides about each."""
+    for module in _QUEUE_MODULES if shutil.which("modprobe", path=_PATH) else ():
+        subprocess.run(["modprobe", "--quiet", module], check=False, capture_output=True)
+    result = subprocess.run(
+        ["unshare", "--net", "sh", "-c", _QUEUE],
+        capture_output=True,
+        check=False,
+        env={"PATH": _PATH},
+    )
+    return result.returncode == 0
 
 
 def _tools() -> None:

@@ -1,0 +1,71 @@
+"""Verdicts of probes: passed, failed, absent or unknown. Pure.
+
+Hazard: a closed connection must never pass without a passed positive control. It may come from a
+stopped server, a wrong address or a pod without a network.
+"""
+
+from enum import StrEnum
+
+from kubectl_vc.audit.probes import Answer, PacketProbe
+
+
+class Verdict(StrEnum):
+    """The verdict of one probe at one address."""
+
+    PASSED = "passed"
+    FAILED = "failed"
+    """A hole, or for an expected answer a connection that the tenant needs and lacks."""
+    ABSENT = "absent"
+    """The control proves that the cluster has no such server, or the policy allows it."""
+    UNKNOWN = "unknown"
+
+
+def judge_packet(
+    probe: PacketProbe, seen: Answer, *, source_proof: Answer, control: Answer
+) -> tuple[Verdict, str]:
+    """Return the verdict of a connection attempt, and its reason in words.
+
+    `source_proof` is the answer of the target that the source must reach. `control` is the answer
+    of the same address to the control place.
+    """
+    if probe.expected is Answer.OPEN:
+        return _judge_expected(seen)
+    if seen is Answer.OPEN:
+        return Verdict.FAILED, "the connection was accepted"
+    if problem := _find_problem(seen, source_proof):
+        return Verdict.UNKNOWN, problem
+    if control is Answer.OPEN:
+        return Verdict.PASSED, ""
+    if probe.may_be_absent and control is not Answer.MISSING:
+        return Verdict.ABSENT, f"no server answers: {control} from the {probe.control}"
+    return Verdict.UNKNOWN, f"the control failed: {control} from the {probe.control}"
+
+
+def _find_problem(seen: Answer, source_proof: Answer) -> str:
+    """Return the reason why a closed connection proves nothing. Empty without one."""
+    if seen is Answer.MISSING:
+        return "the prober reported no result"
+    if source_proof is not Answer.OPEN:
+        return f"the source reaches nothing: its own target was {source_proof}"
+    return ""
+
+
+def judge_object(*, is_hole: bool | None, control: bool) -> tuple[Verdict, str]:
+    """Return the verdict of an object, and its reason in words.
+
+    `is_hole` is whether the twin has the forbidden trait, or None without a twin. `control` is
+    whether a plain object that was created later has a twin.
+    """
+    if is_hole:
+        return Verdict.FAILED, "the super cluster has it"
+    if not control:
+        return Verdict.UNKNOWN, "the control failed: no plain pod was synced in time"
+    return Verdict.PASSED, "refused" if is_hole is None else "synced without it"
+
+
+def _judge_expected(seen: Answer) -> tuple[Verdict, str]:
+    if seen is Answer.OPEN:
+        return Verdict.PASSED, ""
+    if seen is Answer.MISSING:
+        return Verdict.UNKNOWN, "the prober reported no result"
+    return Verdict.FAILED, "the tenant needs this connection"

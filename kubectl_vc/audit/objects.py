@@ -1,0 +1,193 @@
+"""Probes about objects: what a tenant creates, and what reaches the super cluster of it."""
+
+import asyncio
+import contextlib
+from collections.abc import Iterable, Mapping
+from typing import Any
+
+from kubectl_vc.audit import prober, stage
+from kubectl_vc.audit.addresses import SuperObjects
+from kubectl_vc.audit.judge import Verdict, judge_object
+from kubectl_vc.audit.probes import OBJECT_PROBES, AuditFacts, ObjectProbe
+from kubectl_vc.audit.report import AuditResult
+from kubectl_vc.audit.stage import AuditStage, TenantSide
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from tenancy.ownership import Tenant
+from tenancy.policies import ClassFilter, TenantPolicySpec
+from tenancy.resources import (
+    ENDPOINT_SLICES,
+    EVENTS,
+    NAMESPACES,
+    PODS,
+    RUNTIME_CLASSES,
+    SERVICES,
+    STORAGE_CLASSES,
+)
+
+_PLAIN = "plain"
+_CONTROL_SECONDS = 60
+_LATE_SECONDS = 3
+"""Time in seconds after the control's twin in which a later twin of a probe still counts."""
+_NO_TWIN = "refused by the tenant's API server"
+
+
+async def run_object_probes(
+    super_client: Client,
+    *,
+    own: TenantSide,
+    decoy: Tenant,
+    decoy_pod: Mapping[str, Any],
+    super_cluster: SuperObjects,
+    policy: TenantPolicySpec,
+    image: str,
+    work: AuditStage,
+) -> list[AuditResult]:
+    """Create the objects of all rows in the tenant, and return the verdicts about their twins."""
+    facts = AuditFacts(
+        policy=policy,
+        decoy_uid=decoy.uid,
+        decoy_root=decoy.root,
+        decoy_pod_ip=str(decoy_pod["status"]["podIP"]),
+        super_api_ip=str(super_cluster.api_services[0]["spec"]["clusterIP"]),
+        storage_class=find_excluded_class(
+            await stage.list_items(super_client, STORAGE_CLASSES), policy.sync.storage_classes
+        ),
+        runtime_class=find_excluded_class(
+            await stage.list_items(super_client, RUNTIME_CLASSES), policy.sync.runtime_classes
+        ),
+    )
+    made: dict[str, Object | None] = {}
+    for probe in OBJECT_PROBES:
+        if probe.applies(facts):
+            made[probe.name] = await _create(work, own, probe, build_object(probe, facts, image))
+    control = await _wait_for_control(super_client, work, own, image)
+    notes = await _fetch_notes(own)
+    results = []
+    for probe in OBJECT_PROBES:
+        if probe.name not in made:
+            results.append(_build_result(probe, Verdict.ABSENT, "allowed by the policy, or absent"))
+            continue
+        twin = await _find_twin(super_client, own, probe, made[probe.name])
+        is_hole = None if twin is None else probe.is_hole(twin, facts)
+        verdict, note = judge_object(is_hole=is_hole, control=control)
+        if made[probe.name] is None and verdict is Verdict.PASSED:
+            note = _NO_TWIN
+        results.append(_build_result(probe, verdict, notes.get(probe.name) or note))
+    return results
+
+
+def build_object(probe: ObjectProbe, facts: AuditFacts, image: str) -> Object:
+    """Return the object of a row. A pod is a plain one with the row's changes."""
+    change = probe.change(facts)
+    metadata = {"name": probe.name, "labels": dict(prober.MARKS)}
+    body: Object = {
+        "apiVersion": probe.resource.api_version,
+        "kind": probe.resource.kind,
+        "metadata": metadata,
+    }
+    if probe.resource is PODS:
+        body = prober.build_plain_pod(probe.name, image)
+        container = body["spec"]["containers"][0]
+        if "container" in change:
+            changed = change.pop("container")
+            context = changed.pop("securityContext", None)
+            container |= changed
+            if context is not None:
+                container["securityContext"] = context
+        body["spec"] |= change.pop("spec", {})
+    if probe.resource is ENDPOINT_SLICES:
+        body["metadata"]["labels"]["kubernetes.io/service-name"] = probe.name
+    for key, value in (change.pop("metadata", None) or {}).items():
+        body["metadata"][key] = {**(body["metadata"].get(key) or {}), **value}
+    return {**body, **change}
+
+
+def find_excluded_class(items: Iterable[Mapping[str, Any]], chosen: ClassFilter) -> str:
+    """Return a class of the super cluster that the policy excludes. Empty without one."""
+    for each in items:
+        name, labels = each["metadata"]["name"], each["metadata"].get("labels") or {}
+        if not chosen.matches(name, labels):
+            return str(name)
+    return ""
+
+
+async def _create(
+    work: AuditStage, own: TenantSide, probe: ObjectProbe, body: Object
+) -> Object | None:
+    """Return the tenant's object, or None if its own API server refuses it."""
+    try:
+        if probe.resource is NAMESPACES:
+            name = _name_namespace(own, probe)
+            body["metadata"]["name"] = name
+            made = await work.create(own.client, NAMESPACES, body)
+            work.expect_removal(own.build_super_namespace(name))
+            return made
+        if probe.resource is ENDPOINT_SLICES:
+            service = {
+                "apiVersion": "v1",
+                "kind": "Service",
+                "metadata": {"name": probe.name, "labels": prober.MARKS},
+                "spec": {"ports": [{"port": 8080}]},
+            }
+            await work.create(own.client, SERVICES, service, own.namespace)
+        return await work.create(own.client, probe.resource, body, own.namespace)
+    except errors.ApiError:
+        return None
+
+
+async def _wait_for_control(
+    super_client: Client, work: AuditStage, own: TenantSide, image: str
+) -> bool:
+    """Return whether a plain pod, created after all others, is synced in time."""
+    with contextlib.suppress(errors.ApiError, TimeoutError):
+        async with asyncio.timeout(_CONTROL_SECONDS):
+            body = prober.build_plain_pod(_PLAIN, image)
+            pod = await work.create(own.client, PODS, body, own.namespace)
+            await stage.wait_for_twin(super_client, own, PODS, pod)
+        await asyncio.sleep(_LATE_SECONDS)
+        return True
+    return False
+
+
+async def _find_twin(
+    super_client: Client, own: TenantSide, probe: ObjectProbe, made: Object | None
+) -> Object | None:
+    if made is None:
+        return None
+    if probe.resource is not NAMESPACES:
+        return await stage.find_twin(super_client, own, probe.resource, made)
+    try:
+        return await super_client.get(
+            NAMESPACES, own.build_super_namespace(_name_namespace(own, probe))
+        )
+    except errors.NotFound:
+        return None
+
+
+async def _fetch_notes(own: TenantSide) -> dict[str, str]:
+    """Return the last warning of the syncer about each object, which names the policy's field."""
+    found: dict[str, str] = {}
+    with contextlib.suppress(errors.KubeError):
+        for event in await stage.list_items(own.client, EVENTS, own.namespace):
+            if event.get("type") == "Warning":
+                name = (event.get("involvedObject") or {}).get("name", "")
+                found[name] = " ".join(str(event.get("message") or "").split())
+    return found
+
+
+def _name_namespace(own: TenantSide, probe: ObjectProbe) -> str:
+    return f"{own.namespace}-{probe.name.removeprefix('forged-')}"
+
+
+def _build_result(probe: ObjectProbe, verdict: Verdict, note: str) -> AuditResult:
+    return AuditResult(
+        probe=probe.name,
+        source="tenant's API",
+        target=f"{probe.resource.kind} in the super cluster",
+        expected="not synced",
+        seen="synced" if verdict is Verdict.FAILED else "not synced",
+        control="plain pod",
+        verdict=verdict,
+        note=note,
+    )
