@@ -24,7 +24,7 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.backoff import Backoff
 from kubeio.cache.cache_budget import BudgetExceededError, CacheAccount, ListedObjects
-from kubeio.cache.store import Entry, Store, StoreKey, StorePart, parse_entry
+from kubeio.cache.store import Entry, Store, StorePart, parse_entry
 from kubeio.http import watch_decoder
 from kubeio.http.rest import WATCH_IDLE_SECONDS
 from kubeio.loop_budget import LoopBudget

@@ -44,10 +44,10 @@ from tenancy.resources import (
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
+    RESOURCE_QUOTAS,
     ROLE_BINDINGS,
     SECRETS,
     SELF_SUBJECT_REVIEWS,
-    RESOURCE_QUOTAS,
     SERVICE_ACCOUNTS,
     SERVICE_CIDRS,
     Resource,
@@ -288,14 +288,8 @@ class SuperCluster:
             return None
         if kind in ("Namespace", "ServiceAccount"):
             return Key(tenant, self.name, "Namespace", "", namespace)
-        if kind in (RESOURCE_QUOTA, LIMIT_RANGE):
-            return Key(tenant, self.name, kind, namespace, entry.name)
-        if kind == "Secret" and wellknown.TOKEN_SECONDS in entry.annotations:
-            return Key(tenant, self.name, TOKEN, namespace, entry.name)
-        if kind == "ConfigMap" and entry.name in service_variables.NAMES:
-            return Key(tenant, self.name, SERVICE_VARIABLES, namespace, entry.name)
-        if kind == "NetworkPolicy" and is_reserved_name(kind, entry.name):
-            return Key(tenant, self.name, DEFAULT_POLICY, namespace, entry.name)
+        if own := _get_own_kind(kind, entry):
+            return Key(tenant, self.name, own, namespace, entry.name)
         return Key(tenant, self.name, kind, namespace, self.kinds[kind].tenant_name(entry.name))
 
     def iterate_owned(self, tenant: str) -> Iterable[tuple[str, Entry]]:
@@ -318,3 +312,14 @@ class SuperCluster:
             return False
         owner = ownership.read_owner({"annotations": entry.annotations}, self.registration)
         return owner is not None and owner.vc_uid == vc_uid and owner.uid == uid
+
+
+def _get_own_kind(kind: str, entry: Entry) -> str:
+    """Return the kind of key of an object that the syncer adds to a tenant's, otherwise empty."""
+    if kind in (RESOURCE_QUOTA, LIMIT_RANGE):
+        return kind
+    if kind == "Secret" and wellknown.TOKEN_SECONDS in entry.annotations:
+        return TOKEN
+    if kind == "ConfigMap" and entry.name in service_variables.NAMES:
+        return SERVICE_VARIABLES
+    return DEFAULT_POLICY if kind == "NetworkPolicy" and is_reserved_name(kind, entry.name) else ""

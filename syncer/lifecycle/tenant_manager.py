@@ -34,10 +34,9 @@ from syncer.lifecycle.memory_pressure import trim_heap
 from syncer.lifecycle.supervisor import AT_ONCE, UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
-from syncer.model.keys import Key, parse_group
-from syncer.safety.cache_limits import TenantLimits
 from syncer.model.keys import HOME, QUOTA_REPORT, Key, parse_group
 from syncer.rules.quota.quota_objects import REPORT_SECONDS
+from syncer.safety.cache_limits import TenantLimits
 from syncer.safety.quota_accountant import QuotaAccountant
 from syncer.tenants import conditions, policy_binding
 from syncer.tenants.connection import MAX_CONCURRENT_FIRST_LISTS, TenantConnection

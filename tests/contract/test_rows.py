@@ -35,7 +35,19 @@ def test_the_committed_page_is_what_the_program_writes(one: RowsPage):
 def test_no_row_is_forgotten():
     asked = {
         "REL": [*range(1, 55), *range(76, 96)],
-        "SEC": [*range(1, 23), *range(40, 45), *range(50, 57), *range(60, 67), *range(70, 74), *range(80, 87), 203, 204, 209, 231, 233],
+        "SEC": [
+            *range(1, 23),
+            *range(40, 45),
+            *range(50, 57),
+            *range(60, 67),
+            *range(70, 74),
+            *range(80, 87),
+            203,
+            204,
+            209,
+            231,
+            233,
+        ],
         "V": [*range(1, 11)],
         "X": [26],
     }
