@@ -12,9 +12,10 @@ from typing import Annotated, Any, Literal
 
 import msgspec
 
-from tenancy import ingress_annotations, wellknown
-from tenancy.ingress_annotations import IngressController
-from tenancy.quotas import DEFAULT_QUOTA, InvalidQuotaError, QuotaSpec, parse_hard
+from tenancy import wellknown
+from tenancy.policy import ingress_annotations
+from tenancy.policy.ingress_annotations import IngressController
+from tenancy.policy.quotas import DEFAULT_QUOTA, InvalidQuotaError, QuotaSpec, parse_hard
 from tenancy.specs import InvalidSpecError, VirtualClusterSpec
 
 SecurityLevel = Literal["privileged", "baseline", "restricted"]

@@ -49,7 +49,7 @@ from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
 from tenancy.names import InvalidNameError
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
-from tenancy.quotas import parse_hard
+from tenancy.policy.quotas import parse_hard
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
 
 KUBECONFIG_NAME = wellknown.SYNCER_KUBECONFIG

@@ -26,7 +26,7 @@ from syncer.model.keys import Key
 from syncer.rules.quota import quota_objects, usage
 from syncer.rules.quota.pod_usage import NO_DEFAULTS
 from syncer.rules.quota.usage import NOTHING, Usage
-from tenancy.quotas import Hard, format_amount, get_kind
+from tenancy.policy.quotas import Hard, format_amount, get_kind
 
 QUOTA_EXCEEDED = "QuotaExceeded"
 """Reason of the Event about an object that is not written, because it exceeds the quota."""

@@ -25,6 +25,7 @@ TABLES = {
 
 
 BINDABLE = {
+    "target": {wellknown.SYNCER_NAMESPACE_ROLE},
     wellknown.SYNCER: {wellknown.SYNCER_NAMESPACE_ROLE},
     wellknown.MANAGER: {wellknown.KUBECONFIG_READER_ROLE, wellknown.SYNCER_CREDENTIAL_ROLE},
 }

@@ -11,8 +11,9 @@ from typing import Any
 from kubeio import Object
 from tenancy import wellknown
 from tenancy.resources import SERVICES
-from vcmanager.phases import apply, etcd_identity, root_namespace, startup_order
+from vcmanager.phases import apply, root_namespace, startup_order
 from vcmanager.phases.certificates import IssuedCertificates
+from vcmanager.phases.etcd import etcd_identity
 from vcmanager.plan import certificate_table, volume_claims
 from vcmanager.plan.control_plane import ControlPlane, Manifest, PlanInput
 from vcmanager.plan.pki_secrets import DesiredSecrets

@@ -20,7 +20,6 @@ from vcmanager.phases import (
     certificate_requests,
     certificates,
     component_conditions,
-    etcd_members,
     metrics_server,
     rollout,
     root_namespace,
@@ -30,6 +29,7 @@ from vcmanager.phases import (
     validation,
 )
 from vcmanager.phases.certificates import IssuedCertificates
+from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.pki import inventory
 from vcmanager.plan import (

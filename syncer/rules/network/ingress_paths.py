@@ -16,7 +16,7 @@ from kubeio.cache.store import Entry
 from syncer.model.rejections import RejectionProblem
 from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_mapping, as_mappings
-from tenancy import ingress_annotations
+from tenancy.policy import ingress_annotations
 
 MAX_PATH = 512
 """Maximum length of a path in characters."""

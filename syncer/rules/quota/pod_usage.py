@@ -12,7 +12,7 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from syncer.model.unstructured import as_mapping, as_mappings
-from tenancy.quotas import parse_amount
+from tenancy.policy.quotas import parse_amount
 
 Amounts = dict[str, int]
 """Thousandths by resource name."""

@@ -16,7 +16,7 @@ from syncer.model.keys import SERVICE_VARIABLES, TOKEN, VOLUME
 from syncer.model.tenant_view import TenantView
 from syncer.rules.quota.pod_usage import NO_DEFAULTS, DefaultResources
 from tenancy import names, ownership
-from tenancy.quotas import (
+from tenancy.policy.quotas import (
     BYTES_PREFIX,
     NAMESPACE_COUNT,
     Hard,

@@ -19,7 +19,7 @@ from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.configuration import cache_transforms
 from syncer.rules.quota import pod_usage
 from syncer.rules.quota.pod_usage import NO_DEFAULTS, DefaultResources
-from tenancy.quotas import (
+from tenancy.policy.quotas import (
     BYTES_PREFIX,
     COUNT_PREFIX,
     COUNTED_PLURALS,

@@ -21,7 +21,7 @@ from syncer.rules.quota.retained_volumes import RETAINED_INDEX, list_possible_ro
 from syncer.rules.quota.usage import NOTHING
 from syncer.safety.quota_accountant import QuotaAccountant
 from tenancy.ownership import Tenant
-from tenancy.quotas import Hard
+from tenancy.policy.quotas import Hard
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS
 
 CLAIM = PERSISTENT_VOLUME_CLAIMS.kind

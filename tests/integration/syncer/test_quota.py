@@ -15,7 +15,7 @@ from syncer.rules.quota.usage import compute_usage
 from syncer.safety.quota_accountant import QUOTA_EXCEEDED
 from tenancy import names, wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
-from tenancy.quotas import format_amount
+from tenancy.policy.quotas import format_amount
 from tenancy.resources import (
     CONFIG_MAPS,
     LIMIT_RANGES,

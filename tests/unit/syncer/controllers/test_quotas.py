@@ -13,7 +13,7 @@ from syncer.model.keys import HOME, LIMIT_RANGE, QUOTA_REPORT, RESOURCE_QUOTA, T
 from syncer.safety.quota_accountant import QUOTA_EXCEEDED, QuotaExceededError
 from tenancy import names
 from tenancy.policies import TenantPolicySpec
-from tenancy.quotas import parse_hard
+from tenancy.policy.quotas import parse_hard
 from tests.support.syncer.sessions import TENANT, SessionWorld
 
 PORTS: dict[str, Any] = {"type": "ClusterIP", "clusterIP": "10.96.8.9", "ports": [{"port": 80}]}

@@ -5,7 +5,7 @@ from __future__ import annotations
 from syncer.handlers.quota_events import QuotaEvents
 from syncer.tenants.memory.quota_accountants import QuotaAccountants
 from tenancy import wellknown
-from tenancy.quotas import parse_hard
+from tenancy.policy.quotas import parse_hard
 from tests.support.syncer.sessions import TENANT, SessionWorld, put
 
 

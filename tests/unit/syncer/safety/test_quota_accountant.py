@@ -11,7 +11,7 @@ from hypothesis import strategies as st
 from kubeio import errors
 from syncer.model.keys import HOME, Key
 from syncer.safety.quota_accountant import QuotaAccountant, QuotaExceededError
-from tenancy.quotas import parse_hard
+from tenancy.policy.quotas import parse_hard
 
 
 def key(name: str, kind: str = "Pod", cluster: str = HOME) -> Key:

@@ -179,6 +179,7 @@ def test_what_may_change_on_a_running_pod():
     injected = {"key": "injected", "operator": "Exists"}
     pod["spec"]["tolerations"] = [tolerated, {"key": "other", "operator": "Exists"}]
     twin["spec"]["tolerations"] = [injected]
+    twin["metadata"]["annotations"] = {wellknown.CONTAINERS: "main"}
     patch = pod_facts.build_running_patch(pod, twin, TENANT)
     assert patch is not None
     assert patch["metadata"]["uid"] == "below"

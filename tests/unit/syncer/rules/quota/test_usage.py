@@ -11,7 +11,7 @@ from kubeio.cache.store import Entry, parse_entry
 from syncer.rules.configuration import cache_transforms
 from syncer.rules.quota import pod_usage, quota_objects, usage
 from syncer.rules.quota.usage import MIN_OBJECT_BYTES
-from tenancy.quotas import parse_amount, parse_hard
+from tenancy.policy.quotas import parse_amount, parse_hard
 
 GIB = 2**30
 

@@ -11,7 +11,7 @@ from kubeio.cache.store import Store, parse_entry
 from syncer.handlers.quota_events import QuotaEvents
 from syncer.safety.quota_accountant import QuotaAccountant, QuotaExceededError
 from syncer.tenants.memory.quota_accountants import QuotaAccountants
-from tenancy.quotas import parse_hard
+from tenancy.policy.quotas import parse_hard
 from tests.support.syncer.sessions import TENANT, SessionWorld
 
 GIB = 2**30 * 1000

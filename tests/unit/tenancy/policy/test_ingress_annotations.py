@@ -4,8 +4,8 @@ from __future__ import annotations
 
 import pytest
 
-from tenancy import ingress_annotations
 from tenancy.policies import parse_tenant_policy
+from tenancy.policy import ingress_annotations
 
 DANGEROUS = ("snippet", "auth", "alias", "rewrite", "middleware", "canary", "mirror", "upstream")
 DANGEROUS += (

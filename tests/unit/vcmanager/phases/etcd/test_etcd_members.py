@@ -7,7 +7,7 @@ import yaml
 from clusterversions import catalog
 from tenancy.specs import ClusterVersionSpec
 from tests.support.vcmanager.factories import bundled, wish
-from vcmanager.phases import etcd_members
+from vcmanager.phases.etcd import etcd_members
 from vcmanager.plan import control_plane
 from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.runtime.blocked import PhaseBlocked

@@ -3,7 +3,7 @@
 import pytest
 
 from tests.support.vcmanager.factories import pod, workload
-from vcmanager.phases import etcd_identity
+from vcmanager.phases.etcd import etcd_identity
 from vcmanager.runtime.observed import ObservedObjects
 
 CLAIM = {"name": "data", "persistentVolumeClaim": {"claimName": "data-etcd-0"}}

@@ -8,9 +8,9 @@ import pytest
 from hypothesis import given
 from hypothesis import strategies as st
 
-from tenancy import quotas
 from tenancy.policies import TenantPolicySpec, parse_tenant_policy
-from tenancy.quotas import DEFAULT_QUOTA, MAX_AMOUNT, InvalidQuotaError
+from tenancy.policy import quotas
+from tenancy.policy.quotas import DEFAULT_QUOTA, MAX_AMOUNT, InvalidQuotaError
 from tenancy.specs import InvalidSpecError
 
 NAMES = {

@@ -1,0 +1,1 @@
+"""Parts of a TenantPolicy that have a table of their own."""

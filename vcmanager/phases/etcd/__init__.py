@@ -1,0 +1,1 @@
+"""Phases about the etcd of a tenant: its identity and its members."""
