@@ -55,7 +55,7 @@ NOT_HERE = {
     "hosts-file": "needs a policy with an image; a unit test has it",
 }
 """Rules that no object of this list can break."""
-_PROBLEM = re.compile(r"(?:^|; )((?:(?!\(rule ).)+) \(rule ([a-z-]+)\)", re.DOTALL)
+_PROBLEM = re.compile(r"(?:^|\. )((?:(?!\(rule ).)+) \(rule ([a-z-]+)\)", re.DOTALL)
 
 
 @pytest.fixture(scope="module")
@@ -104,7 +104,7 @@ def _check_message(message: str, case: RefusedCase, hidden: tuple[str, ...]) -> 
     problems = _PROBLEM.findall(message)
     mine = [text for text, rule in problems if rule == case.rule and text.startswith(case.path)]
     assert mine, message
-    assert all("; " in text or "use " in text for text in mine), f"no remedy: {message}"
+    assert all(". " in text or "use " in text for text in mine), f"no remedy: {message}"
     assert not [word for word in hidden if word in message]
 
 

@@ -133,7 +133,7 @@ ELSEWHERE: Mapping[str, str] = {
     ),
     "2b Gateway API routes": NEVER,
     "2c PVC deletion": (
-        f"{HERE}/test_claims.py::test_a_deleted_claim_takes_its_volume_out_of_sight"
+        f"{HERE}/test_claims.py::test_a_deleted_claim_leaves_its_volume_in_sight_as_released"
     ),
     "2c StorageClass, PriorityClass, RuntimeClass, IngressClass": (
         f"{HERE}/test_shown_kinds.py::test_life"
