@@ -41,7 +41,7 @@ class ComponentVersions:
 @functools.cache
 def list_minors() -> tuple[str, ...]:
     """Return the known minors, oldest first."""
-    return tuple(sorted(_load_document("minors"), key=_parse_minor))
+    return tuple(sorted(_load_document("minors"), key=_get_sort_key))
 
 
 def get_versions(minor: str) -> ComponentVersions:
@@ -62,9 +62,9 @@ def list_controllers(minor: str) -> tuple[ControllerEntry, ...]:
             reason=row["reason"],
         )
         for row in _load_document("controllers")
-        if _parse_minor(row.get("since", minor))
-        <= _parse_minor(minor)
-        <= _parse_minor(row.get("until", minor))
+        if _get_sort_key(row.get("since", minor))
+        <= _get_sort_key(minor)
+        <= _get_sort_key(row.get("until", minor))
     )
 
 
@@ -127,6 +127,14 @@ def _get_data_root() -> Traversable:
     return resources.files("clusterversions")
 
 
+def parse_minor(version: str) -> tuple[int, int] | None:
+    """Return `(1, 36)` of `1.36` or `v1.36.4+k3s1`, or None for an invalid version."""
+    parts = version.removeprefix("v").split(".")
+    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts[:2]):
+        return None
+    return (int(parts[0]), int(parts[1])) if max(map(len, parts[:2])) < 6 else None
+
+
 def _check_minor(minor: str) -> None:
     if minor not in list_minors():
         raise UnknownMinorError(
@@ -139,6 +147,6 @@ def _load_document(name: str) -> Any:
     return yaml.safe_load((_get_data_root() / f"{name}.yaml").read_text(encoding="utf-8"))
 
 
-def _parse_minor(minor: str) -> tuple[int, ...]:
+def _get_sort_key(minor: str) -> tuple[int, ...]:
     """Return the sort key of a minor."""
     return tuple(map(int, minor.split(".")))

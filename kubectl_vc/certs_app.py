@@ -6,19 +6,12 @@ must stay few. Each further one delays `--help`.
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
 
-import typer
-
 from kubectl_vc import flags
 from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.command import create_terminal, with_connection_flags
+from kubectl_vc.command import create_terminal, create_verb_group, with_connection_flags
 from kubectl_vc.output.printers import OutputFormat
 
-app = typer.Typer(
-    help="List and renew the certificates of a virtual cluster.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = create_verb_group("List and renew the certificates of a virtual cluster.")
 
 
 @app.command("list")

@@ -28,6 +28,16 @@ INTERRUPTED_EXIT_CODE = 130
 Verb = Callable[..., Coroutine[Any, Any, None]]
 
 
+def create_verb_group(text: str) -> typer.Typer:
+    """Return an empty group of verbs with its help."""
+    return typer.Typer(
+        help=text,
+        no_args_is_help=True,
+        rich_markup_mode=None,  # plain help as kubectl's, without loading rich
+        context_settings={"help_option_names": ["-h", "--help"]},
+    )
+
+
 def with_connection_flags(verb: Verb) -> Callable[..., None]:
     """Wrap a verb: add the connection flags as its argument `access`, run it, explain errors."""
     return _command(verb, inspect.signature(flags.build_connection_flags).parameters.values())

@@ -6,22 +6,15 @@ must stay few. Each further one delays `--help`.
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
 
-import typer
-
 from kubectl_vc import flags
 from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.command import create_terminal, without_namespace
+from kubectl_vc.command import create_terminal, create_verb_group, without_namespace
 from kubectl_vc.output.cli_errors import UsageError
 from kubectl_vc.output.printers import OutputFormat
 
 MANAGER_NAMESPACE = "vc-manager"
 
-app = typer.Typer(
-    help="Manage target clusters, which run pods of tenants.",
-    no_args_is_help=True,
-    rich_markup_mode=None,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
+app = create_verb_group("Manage target clusters, which run pods of tenants.")
 
 
 @app.command()

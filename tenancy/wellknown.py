@@ -6,6 +6,7 @@ Keys of upstream VirtualCluster keep their spelling.
 import base64
 import hashlib
 import re
+from datetime import timedelta
 
 DOMAIN = "tenancy.x-k8s.io"
 
@@ -230,12 +231,19 @@ CERTIFICATES = "vc-certificates"
 
 It is in the tenant's namespace kube-public, and in the root namespace.
 """
+CERTIFICATES_NAMESPACE = "kube-public"
+"""The namespace of that ConfigMap in the tenant. Every user of a tenant may read it."""
 CERTIFICATES_KEY = "certificates.json"
 """Its key: a JSON list of objects with name, kind, issued, expires and renewal."""
 RENEW_CERTIFICATES = f"{DOMAIN}/renew-certificates"
 """Annotation of that ConfigMap, and of a VirtualCluster: an RFC 3339 time.
 
 Certificates that were issued earlier are renewed.
+"""
+MIN_RENEWAL_AGE = timedelta(minutes=10)
+"""Age below which a request does not renew a certificate.
+
+A renewal restarts pods of the control plane. A tenant can request renewals as fast as a script.
 """
 KUBECONFIG_ROLE = f"{DOMAIN}/kubeconfig-role"
 """Label of a ClusterRoleBinding in a tenant: the role of one kubeconfig. Deleting it revokes."""

@@ -9,7 +9,7 @@ import asyncio
 import json
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from kubectl_vc.client import lookup
@@ -24,11 +24,8 @@ from kubeio.api.client import Client
 from tenancy import specs, wellknown
 from tenancy.resources import CONFIG_MAPS, VIRTUAL_CLUSTERS, Resource
 
-TENANT_NAMESPACE = "kube-public"
 _POLL_SECONDS = 1.0
 _AUTHORITY = "authority"
-MIN_AGE = timedelta(minutes=10)
-"""Age below which vc-manager does not renew a certificate by request."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -81,7 +78,7 @@ async def run_renew(
         requested = datetime.now(UTC).replace(microsecond=0)
         rows = [row for row in parse_rows(await _fetch_table(source)) if row.kind != _AUTHORITY]
         await _request(source, requested)
-        due = max((row.issued + MIN_AGE for row in rows), default=requested)
+        due = max((row.issued + wellknown.MIN_RENEWAL_AGE for row in rows), default=requested)
         if due > requested:
             terminal.print_warning(
                 f"The newest certificate of {source.shown} is younger than 10 min. It is renewed"
@@ -147,8 +144,10 @@ def build_table(rows: Sequence[CertificateRow], *, now: datetime) -> str:
 async def _find_source(connection: SuperConnection, name: str) -> CertificateSource:
     client = connection.super_client
     if not name:
-        table = (CONFIG_MAPS, TENANT_NAMESPACE, wellknown.CERTIFICATES)
-        return CertificateSource(client, TENANT_NAMESPACE, "this virtual cluster", table)
+        table = (CONFIG_MAPS, wellknown.CERTIFICATES_NAMESPACE, wellknown.CERTIFICATES)
+        return CertificateSource(
+            client, wellknown.CERTIFICATES_NAMESPACE, "this virtual cluster", table
+        )
     body = await lookup.fetch_virtual_cluster(connection, name)
     tenant = specs.parse_virtual_cluster(body).tenant
     shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, tenant.name, tenant.namespace)
@@ -164,7 +163,7 @@ async def _fetch_table(source: CertificateSource) -> Object:
     except errors.NotFound as problem:
         hint = (
             "Add NAME, or use the kubeconfig of a virtual cluster."
-            if source.namespace == TENANT_NAMESPACE
+            if source.namespace == wellknown.CERTIFICATES_NAMESPACE
             else "It has no certificates yet, or vc-manager is of an older version."
         )
         raise CliError(

@@ -5,7 +5,6 @@ certificate. Only a kubeconfig of one user name with one binding can be revoked,
 """
 
 import secrets
-from collections.abc import Mapping
 from dataclasses import dataclass
 from pathlib import Path
 
@@ -21,12 +20,10 @@ from kubectl_vc.verbs.kubeconfig import fetch_kubeconfig
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import loading
-from kubeio.http.rest import ClientOptions
+from kubeio.http.rest import DEFAULT_DEADLINE_SECONDS, ClientOptions
 from tenancy import wellknown
 from tenancy.resources import CLUSTER_ROLE_BINDINGS
 
-CLUSTER_ROLES: Mapping[str, str] = {"view": "view", "edit": "edit", "admin": "admin"}
-"""Kubernetes' own user-facing ClusterRoles, by the value of `--role`."""
 _RBAC = "rbac.authorization.k8s.io"
 _USER_PREFIX = "vc-kubeconfig:"
 _BINDING_PREFIX = "vc-kubeconfig-"
@@ -37,6 +34,7 @@ class ScopedOptions:
     """Flags of a kubeconfig with a role."""
 
     role: str
+    """Name of one of Kubernetes' user-facing ClusterRoles."""
     lifetime_seconds: int
     output: Path | None
     force: bool
@@ -111,11 +109,7 @@ def _build_binding(number: str, user: str, options: ScopedOptions) -> Object:
             "name": f"{_BINDING_PREFIX}{number}",
             "labels": {wellknown.KUBECONFIG_ROLE: options.role},
         },
-        "roleRef": {
-            "apiGroup": _RBAC,
-            "kind": "ClusterRole",
-            "name": CLUSTER_ROLES[options.role],
-        },
+        "roleRef": {"apiGroup": _RBAC, "kind": "ClusterRole", "name": options.role},
         "subjects": [{"apiGroup": _RBAC, "kind": "User", "name": user}],
     }
 
@@ -135,11 +129,8 @@ async def _fetch_base(access: ConfigFlags, name: str) -> bytes:
 
 def _connect_tenant(access: ConfigFlags, content: bytes) -> Client:
     endpoint = loading.load_tenant_kubeconfig(content)
-    if access.request_timeout_seconds:
-        options = ClientOptions(user_agent="kubectl-vc", deadline=access.request_timeout_seconds)
-    else:
-        options = ClientOptions(user_agent="kubectl-vc")
-    return Client(endpoint, options)
+    deadline = access.request_timeout_seconds or DEFAULT_DEADLINE_SECONDS
+    return Client(endpoint, ClientOptions(user_agent="kubectl-vc", deadline=deadline))
 
 
 def _read(path: Path) -> bytes:

@@ -64,7 +64,7 @@ def test_tenant_renews_its_own_kubeconfig(tenant_a: TenantAdmin, tmp_path: Path)
     assert "yes" in renewed.run("auth", "can-i", "*", "*")
 
 
-@pytest.mark.thorough
+@pytest.mark.slow
 @pytest.mark.timeout(1200)
 def test_tenant_renews_all_certificates_with_its_own_kubeconfig(tenant_a: TenantAdmin):
     before = rows(tenant_a)

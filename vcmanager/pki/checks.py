@@ -5,7 +5,7 @@ This module judges only what was read.
 """
 
 import hashlib
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Literal
 
 from cryptography import x509
@@ -14,6 +14,7 @@ from cryptography.hazmat.primitives import serialization
 from cryptography.hazmat.primitives.asymmetric import rsa
 from cryptography.x509.oid import ExtendedKeyUsageOID, NameOID
 
+from tenancy import wellknown
 from vcmanager.pki.authority import CLOCK_SKEW, CertificateSubject, KeyPair
 
 CertificateFault = Literal[
@@ -37,15 +38,8 @@ _PARSE_ERRORS = (
     x509.DuplicateExtension,
 )
 """Exceptions that files of other writers cause."""
-MIN_REQUEST_INTERVAL = timedelta(minutes=10)
-"""Age below which a request does not renew a certificate.
-
-A renewal restarts pods of the control plane. A tenant can request renewals as fast as a script.
-"""
 _LIFETIME_TOLERANCE = timedelta(hours=1)
 """How much longer than wanted a lifetime may be: clock skew and rounding."""
-
-_NEVER = datetime.max.replace(tzinfo=UTC)
 
 _USAGE_NAMES = {
     ExtendedKeyUsageOID.SERVER_AUTH: "server",
@@ -78,6 +72,7 @@ def find_leaf_fault(
         names, usages = _read_names(certificate), _read_usages(certificate)
     except _PARSE_ERRORS:
         return "unreadable"
+    on_request = find_requested_renewal(_read_issue_time(certificate), requested)
     faults: tuple[tuple[CertificateFault, bool], ...] = (
         ("key mismatch", certified != kept),
         ("foreign issuer", not _is_issued_by(certificate, issuer)),
@@ -89,7 +84,7 @@ def find_leaf_fault(
             certificate.not_valid_after_utc - now > lifetime + _LIFETIME_TOLERANCE,
         ),
         ("due for renewal", now >= compute_renewal(pair)),
-        ("renewal requested", now >= (find_requested_renewal(pair, requested) or _NEVER)),
+        ("renewal requested", on_request is not None and now >= on_request),
     )
     return next((fault for fault, is_so in faults if is_so), None)
 
@@ -127,21 +122,16 @@ def compute_renewal(pair: KeyPair) -> datetime:
     return begin + (end - begin) * 2 / 3
 
 
-def find_requested_renewal(pair: KeyPair, requested: datetime | None) -> datetime | None:
+def find_requested_renewal(issued: datetime, requested: datetime | None) -> datetime | None:
     """Return when a request renews a certificate, or None if it was issued after the request."""
-    issued = get_issue_time(pair)
     if requested is None or issued >= requested:
         return None
-    return issued + MIN_REQUEST_INTERVAL
+    return issued + wellknown.MIN_RENEWAL_AGE
 
 
 def get_issue_time(pair: KeyPair) -> datetime:
-    """Return when a certificate was issued. Its validity begins earlier, for clocks that are late.
-
-    The times in a certificate have no fractions of a second.
-    """
-    certificate = x509.load_pem_x509_certificate(pair.certificate)
-    return certificate.not_valid_before_utc + CLOCK_SKEW
+    """Return when a certificate was issued."""
+    return _read_issue_time(x509.load_pem_x509_certificate(pair.certificate))
 
 
 def get_expiry(pair: KeyPair) -> datetime:
@@ -176,6 +166,11 @@ class _VerifiedKeys:
 
 
 _VERIFIED_KEYS = _VerifiedKeys(4096)
+
+
+def _read_issue_time(certificate: x509.Certificate) -> datetime:
+    """Return the issue time. The validity begins earlier, for clocks that are late."""
+    return certificate.not_valid_before_utc + CLOCK_SKEW
 
 
 def _encode_public_key(key: object) -> bytes:

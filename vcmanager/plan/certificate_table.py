@@ -14,7 +14,6 @@ from tenancy import wellknown
 from vcmanager.pki import inventory
 from vcmanager.runtime.certificate_expiry import CertificateValidity
 
-NAMESPACE = "kube-public"
 _MAX_CLOCK_LEAD = timedelta(minutes=5)
 """Time by which the clock of a requester may be ahead. A later request is ignored."""
 _KUBECONFIG_SUFFIX = "-kubeconfig"
@@ -23,7 +22,7 @@ _HIDDEN = frozenset({f"{inventory.MANAGER}{_KUBECONFIG_SUFFIX}"})
 
 
 def build_config_map(
-    validities: Mapping[str, CertificateValidity], namespace: str = NAMESPACE
+    validities: Mapping[str, CertificateValidity], namespace: str = wellknown.CERTIFICATES_NAMESPACE
 ) -> Object:
     """Return the ConfigMap with the table, for the root namespace or the tenant."""
     rows = [

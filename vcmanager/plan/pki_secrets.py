@@ -141,11 +141,10 @@ def build_secrets(
         if pair is None or fault is not None:
             pair = authority.make_leaf(issuer, subject, lifetime=lifetime, now=now)
             renewed.append((name, fault or "missing"))
-        renewal = checks.compute_renewal(pair)
-        renewals.append(min(renewal, checks.find_requested_renewal(pair, requested) or renewal))
-        spans[name] = CertificateValidity(
-            checks.get_expiry(pair), renewals[-1], checks.get_issue_time(pair)
-        )
+        issued, renewal = checks.get_issue_time(pair), checks.compute_renewal(pair)
+        renewal = min(renewal, checks.find_requested_renewal(issued, requested) or renewal)
+        renewals.append(renewal)
+        spans[name] = CertificateValidity(checks.get_expiry(pair), renewal, issued)
         return pair
 
     for row in inventory.list_leaves(facts):

@@ -12,7 +12,6 @@ from clusterversions import catalog
 from tenancy.specs import ClusterVersionSpec, InvalidSpecError
 
 _RELEASE_PATTERN = re.compile(r"(?P<minor>[0-9]+\.[0-9]+)(?P<patch>\.[0-9]+)?")
-_VERSION_PATTERN = re.compile(r"v?(\d+)\.(\d+)")
 _FLAG_PATTERN = re.compile(r"[a-z0-9]+(-[a-z0-9]+)*")
 
 OWNED_FLAGS: Mapping[str, frozenset[str]] = {
@@ -154,15 +153,14 @@ def find_skew_problem(running: str, wanted: str) -> str | None:
     never answered. `wanted` is a version or a minor. A version that never became ready is not
     `running`, so it can be taken back.
     """
-    before, after = _parse_minor(running), _parse_minor(wanted)
+    before, after = catalog.parse_minor(running), catalog.parse_minor(wanted)
     if before is None or after is None or before[0] != after[0]:
         return None
     steps = after[1] - before[1]
     if steps < 0:
         return (
             f"Kubernetes {wanted} is older than {running}, which runs. A downgrade loses objects."
-            f" Use a ClusterVersion of {_format(before)}, or restore a snapshot into a new"
-            " VirtualCluster."
+            f" Use a ClusterVersion of {_format(before)}."
         )
     if steps > 1:
         return (
@@ -203,11 +201,6 @@ def _build_flags(where: str, part: str, flags: Mapping[str, str]) -> tuple[str, 
                 f" {_REPLACEMENTS.get(flag.partition('-')[0], 'Remove it')}"
             )
     return tuple(f"--{flag}={value}" for flag, value in sorted(flags.items()))
-
-
-def _parse_minor(version: str) -> tuple[int, int] | None:
-    match = _VERSION_PATTERN.match(version)
-    return (int(match[1]), int(match[2])) if match else None
 
 
 def _format(minor: tuple[int, int]) -> str:

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 from typing import Any, NamedTuple
 
+from clusterversions import catalog
 from kubeio import errors
 from tenancy import conditions, super_clusters
 from tenancy.conditions import Condition, ConditionStatus
@@ -203,16 +204,8 @@ def read_token_expiry(token: str) -> datetime | None:
         return None
 
 
-def parse_minor(version: str) -> tuple[int, int] | None:
-    """Return `(1, 36)` of `v1.36.4+k3s1`, or None for an invalid version."""
-    parts = version.removeprefix("v").split(".")
-    if len(parts) < 2 or not all(part.isascii() and part.isdigit() for part in parts[:2]):
-        return None
-    return (int(parts[0]), int(parts[1])) if max(map(len, parts[:2])) < 6 else None
-
-
 def _build_version_condition(version: str, home_version: str) -> ConditionBody:
-    minor, home = parse_minor(version), parse_minor(home_version)
+    minor, home = catalog.parse_minor(version), catalog.parse_minor(home_version)
     if minor is None or home is None:
         text = (
             f"{version[:60]!r} is not a Kubernetes version. Check `kubectl version` in the target"

@@ -87,7 +87,7 @@ async def test_a_policy_that_is_missing_engages_nobody_until_it_is_there(own: Sy
     async with own.syncer(engaged=False) as program:
         told = await synced(own, conditions.POLICY_MISSING)
         assert f"TenantPolicy {name}" in told["message"]
-        assert "create it" in told["message"]
+        assert "Create it" in told["message"]
         assert own.tenant.uid not in program.tenants.connections
         await policy(own, name)
         await synced(own, conditions.ENGAGED)

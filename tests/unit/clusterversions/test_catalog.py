@@ -79,3 +79,16 @@ def test_the_sample_is_a_cluster_version_of_upstreams_shape():
     sample = yaml.safe_load(catalog.read_sample("upstream-shape"))
     assert sample["kind"] == "ClusterVersion"
     assert set(sample["spec"]) == {"etcd", "apiServer", "controllerManager"}
+
+
+@pytest.mark.parametrize(
+    ("version", "minor"),
+    [
+        *(("1.36", (1, 36)), ("v1.36.4", (1, 36)), ("v1.36.4+k3s1", (1, 36))),
+        *(("v1.36.4-rc.1+abc", (1, 36)), ("v1.10.0", (1, 10))),
+        *(("", None), ("unknown", None), ("1", None), ("v1.x", None), ("1.-3", None)),
+        *(("1.\u0663\u0666", None), ("1.999999", None)),
+    ],
+)
+def test_a_minor_is_read_from_any_version(version, minor):
+    assert catalog.parse_minor(version) == minor
