@@ -125,6 +125,8 @@ async def test_the_first_install_makes_the_policies_and_each_shows_all_that_it_s
     assert found["baseline"]["spec"] == whole
     for body in found.values():
         told = msgspec.json.decode(msgspec.json.encode(parse_tenant_policy(body)))
+        if body["spec"]["network"]["ingressAnnotations"]:  # the only field that expands to others
+            told["metadata"]["annotations"].pop("Ingress")
         assert body["spec"] == told
 
 

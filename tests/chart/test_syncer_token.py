@@ -175,8 +175,13 @@ async def test_a_tenant_that_vc_manager_does_not_know_gets_no_namespace(stage):
         await stage.thief.create(NAMESPACES, body, dry_run=True)
 
 
-async def test_without_the_record_of_levels_nothing_is_made(stage):
-    """SEC-71: the default is to refuse."""
+def free_space() -> Object:
+    """Return a namespace without a tenant."""
+    return {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": fresh_name()}}
+
+
+async def test_without_the_record_of_levels_no_tenant_gets_anything(stage):
+    """SEC-71: the default is to refuse. Other users of the cluster notice nothing."""
     name, own = wellknown.SYNCER_LEVELS, marked(stage.own)
     await stage.admin.delete(CONFIG_MAPS, name, namespace=NAMESPACE)
     try:
@@ -191,6 +196,9 @@ async def test_without_the_record_of_levels_nothing_is_made(stage):
 
         await eventually(lambda: attempt(NAMESPACES, body))
         await eventually(lambda: attempt(PODS, pod(home, own)))
+        # The rest of the cluster does not depend on the record.
+        await stage.admin.create(NAMESPACES, free_space(), dry_run=True)
+        await stage.admin.create(PODS, pod("default", {}), dry_run=True)
     finally:
         await record_levels(stage.admin, {stage.own.uid: "baseline baseline"})
     await stage.wait_known(stage.own)
