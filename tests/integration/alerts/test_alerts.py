@@ -12,10 +12,13 @@ import pytest
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.api.leader_election import LeaderElector
+from kubeio.cache.cache_budget import CacheBudget
 from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.controller.worker import Done, Worker
-from syncer.tenants.metrics import TargetCounts
+from syncer.safety.cache_limits import build_cache_limits
+from syncer.tenants.metrics import TargetCounts, TenantCounts
 from tenancy import wellknown
+from tenancy.ownership import Tenant
 from tests.support.alerts import firing, rules, scraped
 from tests.support.memapi import clusters
 from tests.support.memapi.served import Served
@@ -177,9 +180,30 @@ def test_another_super_cluster_in_trouble(target, condition):
     assert counts
 
 
+class CountedConnection:
+    """A tenant's connection as far as its state is counted."""
+
+    def __init__(self, *, is_store_full: bool) -> None:
+        self.is_ready, self.is_store_full = True, is_store_full
+        self.problem = self.refused_writes_problem = ""
+        self.holds_deletes = False
+        self.tenant = Tenant(name="one", namespace="default", uid="u", root="one")
+        self.cache_budget = CacheBudget(build_cache_limits(2**20))
+
+
+@pytest.mark.parametrize("is_full", [False, True])
+def test_a_tenant_whose_store_is_full(is_full):
+    connections = {"one": CountedConnection(is_store_full=is_full)}
+    counts = TenantCounts(
+        connections, lambda: 1, count_suspended=lambda: 0, count_too_large=lambda: 0
+    )
+    assert (ALERT("StoreFull") in firing(scraped())) is is_full
+    assert counts
+
+
 def test_every_alert_is_made_to_fire_somewhere():
     from tests.integration.syncer.test_alerts import TROUBLES  # noqa: PLC0415
 
     here = {"SyncerDown", "ManagerDown", "ReconcileErrors", "CertificateExpiring", "AgentFailing"}
-    here.add("TargetInTrouble")
+    here |= {"StoreFull", "TargetInTrouble"}
     assert {ALERT(name) for name in here} | set(TROUBLES) == {rule["alert"] for rule in rules()}

@@ -131,7 +131,7 @@ SAMPLES: Mapping[str, KindSample] = {
     ),
     "Ingress": KindSample(
         body={"spec": {"rules": [rule("a.example")], "tls": [{"hosts": ["a.example"]}]}},
-        change={"spec": {"rules": [rule("b.example")]}},
+        change={"spec": {"rules": [rule("b.example")], "tls": [{"hosts": ["b.example"]}]}},
         removal={"spec": {"tls": None}},
         drift={"spec": {"rules": [rule("c.example")]}},
         at=("spec",),

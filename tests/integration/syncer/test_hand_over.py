@@ -117,7 +117,7 @@ async def test_a_holder_that_is_killed_is_followed_and_nothing_is_written_twice(
     made = Counter(
         write.place for write in (*first, *second) if write.verb == "create" and write.was_accepted
     )
-    assert set(made.values()) == {1}
+    assert [place for place, count in made.items() if count != 1] == []
     assert touched(first)
     assert touched(second)
     assert touched(first) & touched(second) == set()
@@ -151,7 +151,7 @@ async def test_a_container_that_is_started_again_goes_on_with_its_lease(stage: T
         if write.verb == "create" and write.was_accepted
     )
     assert len(made) >= BURST
-    assert set(made.values()) == {1}
+    assert [place for place, count in made.items() if count != 1] == []
 
 
 async def test_a_holder_that_slept_through_its_lease_writes_nothing_when_it_wakes(

@@ -12,7 +12,17 @@ from msgspec import structs
 
 from kubeio import Object
 from syncer.handlers import dispatcher
-from syncer.model.keys import ASSIGNMENT, EVENT, SERVICE_VARIABLES, TENANT_STATUS, TOKEN
+from syncer.model.keys import (
+    ASSIGNMENT,
+    DEFAULT_POLICY,
+    EVENT,
+    LIMIT_RANGE,
+    QUOTA_REPORT,
+    RESOURCE_QUOTA,
+    SERVICE_VARIABLES,
+    TENANT_STATUS,
+    TOKEN,
+)
 from syncer.model.mirrored_kinds import MIRRORS_BY_KIND as MIRRORED
 from tenancy import wellknown
 from tenancy.policies import NodesSpec
@@ -34,6 +44,10 @@ APART = {
     ASSIGNMENT: "is where a pod runs, and no object: test_seats",
     TOKEN: "is a Secret below and nothing above: test_shown",
     SERVICE_VARIABLES: "is a ConfigMap below and nothing above: test_services",
+    DEFAULT_POLICY: "is a NetworkPolicy below and nothing above: test_isolation",
+    RESOURCE_QUOTA: "is an object below and nothing above: test_quota",
+    LIMIT_RANGE: "is an object below and nothing above: test_quota",
+    QUOTA_REPORT: "is written by the syncer alone: test_quota",
 }
 SHOWN_KINDS = sorted({*dispatcher._BY_KEY_KIND} - {*APART})
 

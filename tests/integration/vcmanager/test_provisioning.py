@@ -465,22 +465,23 @@ async def test_the_admins_kubeconfig_holds_no_masters_certificate(stage: Manager
 async def test_readers_of_the_kubeconfig_are_bound_and_released(stage: ManagerStage):
     ann = {"kind": "User", "name": "ann"}
     cluster = await stage.declare(kubeconfigReaders=[ann])
-    await stage.work(cluster)
-    page = await stage.admin.list(resources.ROLE_BINDINGS, namespace=stage.root(cluster))
-    (binding,) = page["items"]
-    assert binding["roleRef"]["name"] == wellknown.KUBECONFIG_READER_ROLE
-    assert [each["name"] for each in binding["subjects"]] == ["ann"]
+    name = cluster["metadata"]["name"]
 
-    async def become(*readers: dict[str, str]) -> set[str]:
-        await stage.admin.patch(
-            resources.VIRTUAL_CLUSTERS,
-            cluster["metadata"]["name"],
-            {"spec": {"kubeconfigReaders": list(readers)}},
-            namespace="default",
-        )
+    async def read() -> set[str]:
         await stage.work(cluster)
         page = await stage.admin.list(resources.ROLE_BINDINGS, namespace=stage.root(cluster))
-        return {subject["name"] for each in page["items"] for subject in each["subjects"]}
+        return {
+            subject["name"]
+            for each in page["items"]
+            if each["roleRef"]["name"] == wellknown.KUBECONFIG_READER_ROLE
+            for subject in each["subjects"]
+        }
 
+    async def become(*readers: dict[str, str]) -> set[str]:
+        spec = {"spec": {"kubeconfigReaders": list(readers)}}
+        await stage.admin.patch(resources.VIRTUAL_CLUSTERS, name, spec, namespace="default")
+        return await read()
+
+    assert await read() == {"ann"}
     assert await become(ann, {"kind": "Group", "name": "team-a"}) == {"ann", "team-a"}
     assert await become() == set()
