@@ -6,6 +6,7 @@ and puts back what it stopped.
 
 import json
 import os
+import subprocess
 from collections.abc import Callable, Iterator
 from contextlib import contextmanager
 from dataclasses import dataclass
@@ -29,6 +30,18 @@ class SuperClusterAdmin:
 
     cluster: ClusterHandle
     kubectl: KubectlRunner
+
+    def curl_from_node(self, node: str, *words: str) -> subprocess.CompletedProcess[str]:
+        """Run curl in the network of a node. NetworkPolicies never close its own pods to a node."""
+        nodes = self.cluster.topology.nodes
+        space = next(each.space for each in nodes if each.name == node)
+        return subprocess.run(
+            ["nsenter", f"--net=/proc/{self.cluster.pid_of(space)}/ns/net", "curl", "--max-time"]
+            + ["10", "--silent", "--show-error", *words],
+            capture_output=True,
+            text=True,
+            check=False,
+        )
 
     def virtual_cluster(self, name: str) -> dict[str, Any]:
         """Return a VirtualCluster."""

@@ -171,7 +171,8 @@ def test_a_node_without_its_agent_says_so_and_takes_pods(
     user.apply(node_objects.sleeper("later", namespace=SPACE))
     user.run("-n", SPACE, "wait", "--for=condition=Ready", "pod/later", "--timeout=60s")
     for asked in (("logs", "later"), ("exec", "later", "--", "true")):
-        done = user.call("-n", SPACE, *asked, timeout=60)
+        # With enforced NetworkPolicies the API server gives up by its own limits: 30 and 60 s.
+        done = user.call("-n", SPACE, *asked, timeout=120)
         assert done.code == 1
         assert "dial" in done.err, done.err
     user.run("-n", SPACE, "delete", "pod", "later", timeout=60)

@@ -141,6 +141,7 @@ MUTANTS = [
 ]
 
 
+@pytest.mark.thorough
 @pytest.mark.parametrize(("opened", "holes"), MUTANTS)
 def test_a_mutant_policy_is_found(audit, super_cluster, tenants, opened, holes):
 
@@ -188,6 +189,7 @@ def everything_allowed(
             super_cluster.kubectl.call(*words)
 
 
+@pytest.mark.thorough
 def test_an_interrupted_audit_leaves_nothing(super_cluster, tenant_a, tenant_b):
     words = ("vc", "audit", tenant_a.name, "--decoy", tenant_b.name)
     for number in (signal.SIGINT, signal.SIGTERM):
