@@ -16,6 +16,7 @@ from tenancy.specs import (
     InvalidSpecError,
     VirtualCluster,
     parse_cluster_version,
+    parse_cluster_version_status,
     parse_virtual_cluster,
 )
 from vcmanager.plan import control_plane, service_cidrs, upstream_bundles, versions
@@ -56,6 +57,7 @@ async def fetch_plan_input(
         ) from None
     try:
         version = parse_cluster_version(body)
+        version_status = parse_cluster_version_status(body)
     except InvalidSpecError as problem:
         raise build_refusal("InvalidClusterVersion", str(problem)) from problem
     return PlanInput(
@@ -66,6 +68,7 @@ async def fetch_plan_input(
         external_domain=cluster.labels.get(wellknown.EXTERNAL_DOMAIN, ""),
         settings=means.settings,
         is_new=is_new,
+        version_status=version_status,
     )
 
 

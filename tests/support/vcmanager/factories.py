@@ -73,7 +73,7 @@ def workload(
         "metadata": {"name": name, "namespace": TENANT.root, "uid": f"uid-{name}", "generation": 1},
         "spec": {
             "replicas": replicas,
-            "template": {"metadata": {"labels": {"component-name": name}}},
+            "template": {"metadata": {"labels": {"component-name": name}}, "spec": {}},
         },
         "status": {**status, **more},
     }

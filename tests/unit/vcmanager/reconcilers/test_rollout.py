@@ -1,0 +1,191 @@
+"""Waves of many tenants: limit, stop, repair, pause, restart (issue 31, guarded upgrades)."""
+
+import random
+
+import pytest
+
+from kubeio import errors
+from kubeio.controller.worker import Done, RequeueAfter
+from telemetry import metrics
+from tests.support.vcmanager.rollouts import VERSION, RolloutStage
+from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
+from vcmanager.reconcilers import rollout
+from vcmanager.runtime.keys import build_rollout_key
+
+
+def sample(state):
+    labels = {"cluster_version": VERSION, "state": state}
+    return metrics.REGISTRY.get_sample_value("vc_rollout_tenants", labels)
+
+
+async def test_ten_tenants_change_two_at_a_time():
+    stage = RolloutStage(10, maxUnavailable="20%")
+    waves = 0
+    while set(stage.running.values()) != {2} or stage.down:
+        await stage.work_all()
+        assert 0 < len(stage.down) <= 2
+        assert stage.down == stage.api.marked
+        assert stage.api.condition["reason"] == "Progressing"
+        stage.come_back(*stage.down)
+        waves += 1
+        assert waves <= 10
+    await stage.work_all()
+    assert waves == 5
+    assert stage.api.marked == set()
+    assert (stage.api.condition["status"], stage.api.condition["reason"]) == ("True", "UpToDate")
+    assert await stage.reconcile_rollout() == Done()
+    assert (sample("current"), sample("waiting")) == (10, 0)
+
+
+async def test_a_tenant_that_does_not_come_back_stops_the_wave_until_it_is_mended():
+    stage = RolloutStage(5, maxUnavailable=1)
+    await stage.work_all()
+    assert stage.down == {"t0"}
+    stage.pass_time(minutes=16)
+    await stage.work_all()
+    assert stage.down == {"t0"}
+    assert stage.api.condition["reason"] == "DeadlineExceeded"
+    assert "default/t0" in stage.api.condition["message"]
+    assert stage.events.reasons == ["RolloutStopped"]
+    assert (sample("failed"), sample("waiting")) == (1, 4)
+    stage.pass_time(hours=5)
+    await stage.work_all()
+    assert [stage.running[f"t{each}"] for each in range(5)] == [2, 1, 1, 1, 1]
+    assert stage.events.reasons == ["RolloutStopped"]
+    stage.come_back("t0")
+    for _ in range(12):
+        await stage.work_all()
+        stage.come_back(*stage.down)
+    assert set(stage.running.values()) == {2}
+    assert sample("failed") == 0
+
+
+async def test_a_stopped_wave_goes_on_when_the_operator_says_so():
+    stage = RolloutStage(3, maxUnavailable=1)
+    await stage.work_all()
+    stage.pass_time(minutes=16)
+    await stage.work_all()
+    stage.api.version["spec"]["rollout"]["maxFailed"] = 1
+    await stage.work_all()
+    assert stage.down == {"t0", "t1"}
+    assert stage.api.condition["reason"] == "Progressing"
+
+
+@pytest.mark.parametrize(
+    ("spec", "reason"),
+    [
+        ({"paused": True}, "Paused"),
+        ({"window": {"start": "13:00", "durationMinutes": 60}}, "OutsideWindow"),
+    ],
+)
+async def test_nothing_begins_while_it_must_not(spec, reason):
+    stage = RolloutStage(3, **spec)
+    await stage.work_all()
+    assert not stage.down
+    assert stage.api.condition["reason"] == reason
+    assert isinstance(await stage.reconcile_rollout(), RequeueAfter)
+    stage.pass_time(minutes=90)
+    stage.api.version["spec"]["rollout"].pop("paused", None)
+    await stage.reconcile_rollout()
+    assert [each.name for each in stage.woken] == ["t0"]
+
+
+async def test_a_broken_tenant_is_repaired_while_the_wave_is_stopped():
+    stage = RolloutStage(3, maxUnavailable=1)
+    await stage.work_all()
+    stage.down.add("t2")
+    await stage.work("t2")
+    assert stage.running["t2"] == 1  # it may be back in a moment
+    stage.pass_time(minutes=3)
+    assert await stage.work("t2") is ControlPlaneChange.ROLLING_OUT
+    assert stage.api.marked == {"t0"}
+
+
+async def test_a_second_look_writes_nothing():
+    stage = RolloutStage(3, maxUnavailable=1)
+    await stage.work_all()
+    before = stage.api.version["metadata"]["resourceVersion"]
+    await stage.reconcile_rollout()
+    assert stage.api.version["metadata"]["resourceVersion"] == before
+
+
+async def test_two_processes_do_not_take_the_same_slot():
+    stage = RolloutStage(2, maxUnavailable=1)
+    await stage.reconcile_rollout()
+    fetch = stage.api.get
+
+    async def fetch_and_lose(resource, name, **more):
+        found = await fetch(resource, name, **more)
+        stage.api.get = fetch
+        await stage.work("t1")
+        return found
+
+    stage.api.get = fetch_and_lose
+    with pytest.raises(errors.Conflict):
+        await stage.work("t0")
+    assert stage.down == stage.api.marked == {"t1"}
+
+
+async def test_a_tenant_that_ends_or_leaves_gives_its_slot_back():
+    stage = RolloutStage(3, maxUnavailable=1)
+    await stage.work_all()
+    assert stage.api.marked == {"t0"}
+    del stage.api.tenants["t0"]
+    await stage.reconcile_rollout()
+    assert stage.api.marked == set()
+    assert [each.name for each in stage.woken] == ["t1"]
+    await stage.work("t1")
+    stage.api.tenants["t1"]["metadata"]["deletionTimestamp"] = "now"
+    await stage.reconcile_rollout()
+    assert stage.api.marked == set()
+
+
+async def test_a_waiting_tenant_costs_no_request_while_all_slots_are_taken():
+    stage = RolloutStage(50, maxUnavailable=1)
+    await stage.work_all()
+    before = stage.api.lists
+    for name in list(stage.api.tenants)[1:]:
+        assert await stage.work(name) is ControlPlaneChange.WAITING
+    assert stage.api.lists == before
+
+
+@pytest.mark.parametrize("seed", range(20))
+async def test_any_order_of_reconciles_and_restarts_keeps_the_limit_and_ends(seed):
+    """Means are built again for each reconcile, so nothing is kept in memory."""
+    chance = random.Random(seed)  # noqa: S311
+    limit = chance.randint(1, 3)
+    stage = RolloutStage(7, maxUnavailable=limit)
+    names = list(stage.api.tenants)
+    for _ in range(400):
+        match chance.randrange(8):
+            case 0:
+                await stage.reconcile_rollout()
+            case 1 if stage.down:
+                stage.come_back(chance.choice(sorted(stage.down)))
+            case 2 if chance.random() < 0.05:
+                stage.wanted += 1
+            case _:
+                await stage.work(chance.choice(names))
+        assert len(stage.down) <= limit
+        assert stage.down <= stage.api.marked
+    for _ in range(30):
+        await stage.work_all()
+        stage.come_back(*names)
+    assert set(stage.running.values()) == {stage.wanted}
+    assert stage.api.marked == set()
+
+
+async def test_without_the_cluster_version_there_are_no_metrics():
+    stage = RolloutStage(1)
+    await stage.reconcile_rollout()
+    assert sample("current") == 1
+    stage.api.version = {}
+    assert await rollout.reconcile_rollout(stage.means, build_rollout_key(VERSION)) == Done()
+    assert sample("current") is None
+
+
+async def test_an_invalid_cluster_version_is_left_to_its_tenants():
+    stage = RolloutStage(1)
+    stage.api.version["spec"]["kubernetesVersion"] = 1
+    assert await stage.reconcile_rollout() == Done()
+    assert "conditions" not in stage.api.version["status"]
