@@ -8,6 +8,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from clusterversions import version_skew
 from kubeio import Object, errors
 from tenancy import wellknown
 from tenancy.names import InvalidNameError
@@ -19,7 +20,7 @@ from tenancy.specs import (
     parse_cluster_version_status,
     parse_virtual_cluster,
 )
-from vcmanager.plan import control_plane, service_cidrs, upstream_bundles, versions
+from vcmanager.plan import control_plane, service_cidrs, upstream_bundles
 from vcmanager.plan.control_plane import PlanInput
 from vcmanager.plan.service_cidrs import ServiceNetwork
 from vcmanager.plan.templates import TemplateError
@@ -105,7 +106,7 @@ def check_version_skew(wish: PlanInput, running: str) -> None:
     `running` is the version that the tenant's API server last reported. Templates of bundles name
     no version, so they are not checked.
     """
-    problem = versions.find_skew_problem(running, wish.version.kubernetes_version)
+    problem = version_skew.find_skew_problem(running, wish.version.kubernetes_version)
     if problem is not None:
         raise build_refusal(
             "VersionSkew", f"spec.clusterVersionName: ClusterVersion {wish.version_name}: {problem}"
