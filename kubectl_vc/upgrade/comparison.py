@@ -56,7 +56,7 @@ class FlagChange:
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class VersionDifference:
-    """What changes for a tenant."""
+    """Changes for a tenant."""
 
     restarts: tuple[str, ...]
     """Components whose pods are recreated, in order."""

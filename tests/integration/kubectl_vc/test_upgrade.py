@@ -67,6 +67,7 @@ async def test_a_dry_run_explains_and_writes_nothing(desk: UserTerminal):
     ],
 )
 async def test_a_refused_upgrade_writes_nothing(desk: UserTerminal, number, minor, more, words):
+    """REL-113."""
     await running(desk, number)
     done = await upgrade(desk, await version(desk, minor, **more))
     assert done.code == 1

@@ -72,6 +72,7 @@ async def rollout(stage: ManagerStage, version: str, **later: float) -> tuple[st
 
 
 async def test_a_changed_version_reaches_one_tenant_at_a_time_and_stops(stage: ManagerStage):
+    """REL-110, REL-111."""
     version = await create_version(stage)
     first, second, third = [
         await stage.declare(clusterVersionName=version, dns="none") for _ in range(3)
@@ -109,6 +110,7 @@ async def test_a_changed_version_reaches_one_tenant_at_a_time_and_stops(stage: M
 
 
 async def test_a_certificate_is_renewed_while_the_tenant_waits(stage: ManagerStage):
+    """REL-112."""
     version = await create_version(stage)
     cluster = await stage.declare(clusterVersionName=version)
     await stage.bring_up(cluster)
@@ -139,6 +141,8 @@ async def test_a_certificate_is_renewed_while_the_tenant_waits(stage: ManagerSta
 async def test_an_upgrade_that_never_became_ready_is_taken_back_half_way(
     stage: ManagerStage, monkeypatch
 ):
+    """REL-113."""
+
     async def older() -> str:
         return "v1.35.4"
 

@@ -19,6 +19,7 @@ def sample(state):
 
 
 async def test_ten_tenants_change_two_at_a_time():
+    """REL-110."""
     stage = RolloutStage(10, maxUnavailable="20%")
     waves = 0
     while set(stage.running.values()) != {2} or stage.down:
@@ -38,6 +39,7 @@ async def test_ten_tenants_change_two_at_a_time():
 
 
 async def test_a_tenant_that_does_not_come_back_stops_the_wave_until_it_is_mended():
+    """REL-111."""
     stage = RolloutStage(5, maxUnavailable=1)
     await stage.work_all()
     assert stage.down == {"t0"}
@@ -61,6 +63,7 @@ async def test_a_tenant_that_does_not_come_back_stops_the_wave_until_it_is_mende
 
 
 async def test_a_stopped_wave_goes_on_when_the_operator_says_so():
+    """REL-111."""
     stage = RolloutStage(3, maxUnavailable=1)
     await stage.work_all()
     stage.pass_time(minutes=16)
@@ -151,7 +154,7 @@ async def test_a_waiting_tenant_costs_no_request_while_all_slots_are_taken():
 
 @pytest.mark.parametrize("seed", range(20))
 async def test_any_order_of_reconciles_and_restarts_keeps_the_limit_and_ends(seed):
-    """Means are built again for each reconcile, so nothing is kept in memory."""
+    """REL-110. Means are built again for each reconcile, so nothing is kept in memory."""
     chance = random.Random(seed)  # noqa: S311
     limit = chance.randint(1, 3)
     stage = RolloutStage(7, maxUnavailable=limit)
