@@ -104,10 +104,11 @@ class RolloutSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class RolloutSlot(msgspec.Struct, frozen=True, kw_only=True):
-    """Mark of a tenant whose control plane may change now."""
+    """Mark of a tenant whose control plane may change now.
 
-    namespace: str
-    name: str
+    It has no name, because users who may read ClusterVersions must not see the names of tenants.
+    """
+
     uid: str
     """UID of the VirtualCluster."""
     since: str

@@ -235,7 +235,7 @@ async def test_the_managers_token_marks_slots_and_changes_no_version(stolen: Sto
     spec = {"kubernetesVersion": "1.36"}
     version = body("ClusterVersion", name, api="tenancy.x-k8s.io/v1alpha1", spec=spec)
     await stolen.stage.admin.create(resources.CLUSTER_VERSIONS, version)
-    slot = {"namespace": "d", "name": "n", "uid": "u", "since": "2026-01-01T00:00:00Z"}
+    slot = {"uid": "u", "since": "2026-01-01T00:00:00Z"}
 
     async def patch(subresource: str = "", **fields: Any) -> object:
         return await stolen.manager.patch(

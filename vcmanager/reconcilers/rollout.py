@@ -66,10 +66,11 @@ async def reconcile_rollout(means: ReconcileContext, key: ReconcileKey) -> Resul
         now=slots.format_time(now),
         generation=version["metadata"].get("generation", 0),
     )
-    await _write_status(means, version, slots.encode_rollout(changed), condition)
+    failed = [build_key_of_listed(each) for each in users if _is_in(each, decision.failed)]
+    await _write_status(means, version, slots.encode_rollout(changed), condition, failed)
     _set_metrics(key.name, decision, tenants=len(users), marked=len(holders), waiting=len(waiting))
     for each in waiting:
-        if each["metadata"]["uid"] in decision.admitted:
+        if _is_in(each, decision.admitted):
             means.enqueue(build_key_of_listed(each))
     return RequeueAfter(_POLL_SECONDS) if waiting or holders else Done()
 
@@ -101,16 +102,14 @@ def build_condition(
 ) -> Condition:
     """Return the condition RolledOut of a ClusterVersion."""
     counts = f"Changing tenants: {len(holders)}. Waiting tenants: {waiting}."
-    failed = [f"{slot.namespace}/{slot.name}" for slot in holders if slot.uid in decision.failed]
     if not holders and not waiting:
         status, reason, message = "True", "UpToDate", "All tenants are up to date."
     elif decision.hold == "Stopped":
-        more = len(failed) - _MAX_SHOWN_TENANTS
-        shown = ", ".join(failed[:_MAX_SHOWN_TENANTS]) + (f" and {more} more" if more > 0 else "")
         status, reason = "False", "DeadlineExceeded"
         message = (
-            f"The rollout has stopped, because changed tenants are not ready within the deadline:"
-            f" {shown}. {counts} Repair these tenants, or raise spec.rollout.maxFailed."
+            f"The rollout has stopped. Changed tenants that are not ready within the deadline:"
+            f" {len(decision.failed)}. {counts} Repair these tenants, or raise"
+            " spec.rollout.maxFailed."
         )
     elif decision.hold in ("Paused", "OutsideWindow"):
         status, reason, message = "False", decision.hold, counts
@@ -127,8 +126,13 @@ def build_condition(
 
 
 async def _write_status(
-    means: ReconcileContext, version: Object, rollout: Mapping[str, Any], condition: Condition
+    means: ReconcileContext,
+    version: Object,
+    rollout: Mapping[str, Any],
+    condition: Condition,
+    failed: Sequence[ReconcileKey],
 ) -> None:
+    """Write the status if it differs. `failed` are the tenants beyond their deadline."""
     old = version.get("status") or {}
     known = old.get("conditions") or []
     before = conditions.find_condition(known, wellknown.ROLLED_OUT) or {}
@@ -137,9 +141,18 @@ async def _write_status(
     if old.get("rollout") == rollout and before == carried[0]:
         return
     await slots.write_rollout(means, version, {"rollout": rollout, "conditions": listed})
-    if condition["reason"] == "DeadlineExceeded" != before.get("reason"):
-        _log.warning("rollout.stopped", problem=condition["message"])
-        means.recorder.record(version, "RolloutStopped", condition["message"], kind="Warning")
+    if condition["reason"] != "DeadlineExceeded" or before.get("reason") == "DeadlineExceeded":
+        return
+    more = len(failed) - _MAX_SHOWN_TENANTS
+    shown = ", ".join(f"{each.namespace}/{each.name}" for each in failed[:_MAX_SHOWN_TENANTS])
+    message = f"{condition['message']} Tenants: {shown}{f' and {more} more' if more > 0 else ''}."
+    _log.warning("rollout.stopped", problem=message)
+    # The Event has the names and the condition has none: users may read a ClusterVersion.
+    means.recorder.record(version, "RolloutStopped", message, kind="Warning")
+
+
+def _is_in(body: Object, uids: frozenset[str]) -> bool:
+    return body["metadata"]["uid"] in uids
 
 
 def _set_metrics(

@@ -98,7 +98,7 @@ async def test_a_changed_version_reaches_one_tenant_at_a_time_and_stops(stage: M
     # The first one does not come back.
     reason, counts = await rollout(stage, version, seconds=90)
     assert reason == "DeadlineExceeded"
-    assert [slot["name"] for slot in counts["slots"]] == [first["metadata"]["name"]]
+    assert [slot["uid"] for slot in counts["slots"]] == [first["metadata"]["uid"]]
     await stage.work(second)
     assert not await has_flag(stage, second, "event-ttl")
     # It is mended, and the rollout goes on.

@@ -174,8 +174,10 @@ class RecordedEventRows:
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
+        self.messages: list[str] = []
 
-    def record(self, _body: Any, reason: str, _message: str, *, kind: str) -> None:
-        """Remember the reason."""
+    def record(self, _body: Any, reason: str, message: str, *, kind: str) -> None:
+        """Remember the reason and the message."""
         assert kind in ("Normal", "Warning")
         self.reasons.append(reason)
+        self.messages.append(message)

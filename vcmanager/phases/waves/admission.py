@@ -12,8 +12,8 @@ from typing import Literal
 
 from tenancy.control_plane_specs import RolloutSpec, RolloutWindow
 
-HoldReason = Literal["Paused", "Stopped", "OutsideWindow", "SlotsTaken"]
-"""Why a tenant waits, narrowest remedy first."""
+HoldReason = Literal["Stopped", "Paused", "OutsideWindow", "SlotsTaken"]
+"""Reason why a tenant waits. The first one that applies is reported."""
 
 _WEEKDAYS = ("Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun")
 
@@ -103,8 +103,8 @@ def is_within_window(window: RolloutWindow | None, now: datetime) -> bool:
 
 def _find_hold(spec: RolloutSpec, failed: int, free: int, now: datetime) -> HoldReason | None:
     rules: tuple[tuple[HoldReason, bool], ...] = (
+        ("Stopped", failed > spec.max_failed),  # first, because its alert must not end by a pause
         ("Paused", spec.paused),
-        ("Stopped", failed > spec.max_failed),
         ("OutsideWindow", not is_within_window(spec.window, now)),
         ("SlotsTaken", free == 0),
     )

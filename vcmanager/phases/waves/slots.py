@@ -82,16 +82,13 @@ async def acquire_slot(means: ReconcileContext, candidate: Candidate) -> str:
         rollout = parse_cluster_version_status(version).rollout
         users = await fetch_users(means, candidate.version_name, metadata_only=True)
         alive = drop_ended_slots(rollout.slots, users)
+        if any(slot.uid == candidate.tenant.uid for slot in alive):
+            return ""  # marked after the reconcile began
         spec = parse_cluster_version(version).rollout
         decision = _decide(means, candidate, alive, fleet=len(users), spec=spec)
         if decision.hold is not None:
             return describe_hold(candidate.version_name, decision.hold)
-        mark = RolloutSlot(
-            namespace=candidate.tenant.namespace,
-            name=candidate.tenant.name,
-            uid=candidate.tenant.uid,
-            since=format_time(means.now()),
-        )
+        mark = RolloutSlot(uid=candidate.tenant.uid, since=format_time(means.now()))
         changed = msgspec.structs.replace(rollout, tenants=len(users), slots=(*alive, mark))
         await write_rollout(means, version, {"rollout": encode_rollout(changed)})
     return ""

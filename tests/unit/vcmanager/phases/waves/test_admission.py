@@ -44,6 +44,7 @@ CLOSED = RolloutWindow(start="13:00", duration_minutes=60)
         ({"max_failed": 1}, [LATE, holder(), WAITING], {"late", "h"}, "SlotsTaken"),
         ({"deadline_seconds": 3600}, [LATE, WAITING], {"late"}, "SlotsTaken"),
         ({"paused": True}, [holder(), WAITING], {"h"}, "Paused"),
+        ({"paused": True}, [LATE, WAITING], {"late"}, "Stopped"),
         ({"window": CLOSED}, [holder(), WAITING], {"h"}, "OutsideWindow"),
         ({"paused": True}, [NEW, BROKEN, WAITING], {"new", "broken"}, "Paused"),
         ({"max_unavailable": 1}, [LATE, NEW, BROKEN], {"late", "new", "broken"}, "Stopped"),

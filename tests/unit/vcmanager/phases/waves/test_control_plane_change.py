@@ -16,7 +16,7 @@ from vcmanager.runtime.keys import build_rollout_key
 from vcmanager.runtime.observed import ObservedObjects
 from vcmanager.runtime.status import ReconcileStatus
 
-SLOT = RolloutSlot(namespace="default", name="vc-1", uid=TENANT.uid, since="2026-03-01T12:00:00Z")
+SLOT = RolloutSlot(uid=TENANT.uid, since="2026-03-01T12:00:00Z")
 PLAN = SimpleNamespace(workloads=(DESIRED,))
 CURRENT = {"observedGeneration": 1, "updatedReplicas": 1, "readyReplicas": 1}
 
@@ -90,7 +90,7 @@ def test_the_condition_leaves_the_tenant_ready(change):
 )
 async def test_the_end_of_a_change(marked, change, is_ready, is_released, is_queued):
     stage, later = RolloutStage(1), []
-    status = {"slots": [{"namespace": "d", "name": "n", "uid": TENANT.uid, "since": "s"}]}
+    status = {"slots": [{"uid": TENANT.uid, "since": "s"}]}
     stage.api.version["status"] = {"rollout": status}
     means = replace(stage.means, enqueue_after=lambda *each: later.append(each))
     await control_plane_change.finish_change(

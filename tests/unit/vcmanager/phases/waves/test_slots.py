@@ -1,5 +1,6 @@
 """Slots as marks in the status of a ClusterVersion."""
 
+from dataclasses import replace
 from datetime import timedelta
 
 import pytest
@@ -10,7 +11,7 @@ from tests.support.vcmanager.factories import NOW, TENANT
 from tests.support.vcmanager.rollouts import VERSION, RolloutStage
 from vcmanager.phases.waves import slots
 
-MARK = RolloutSlot(namespace="default", name="vc-1", uid=TENANT.uid, since=slots.format_time(NOW))
+MARK = RolloutSlot(uid=TENANT.uid, since=slots.format_time(NOW))
 
 
 def candidate(*, is_new=False, is_broken=False, rollout=None, **spec):
@@ -32,8 +33,6 @@ async def test_a_slot_is_marked_with_its_tenant_and_time():
         "waiting": 0,
         "slots": [
             {
-                "namespace": "default",
-                "name": "vc-1",
                 "uid": TENANT.uid,
                 "since": "2026-03-01T12:00:00Z",
             }
@@ -54,6 +53,16 @@ async def test_these_need_no_mark(each):
     stage = RolloutStage(3, paused=True)
     assert await slots.acquire_slot(stage.means, each) == ""
     assert stage.api.version["status"] == {}
+
+
+async def test_a_tenant_is_marked_once():
+    """The second reconcile began before the first mark was written."""
+    stage = RolloutStage(3)
+    mark = {"uid": "t0", "since": "2026-03-01T12:00:00Z"}
+    stage.api.version["status"] = {"rollout": {"slots": [mark]}}
+    tenant = replace(TENANT, name="t0", uid="t0")
+    assert await slots.acquire_slot(stage.means, replace(candidate(), tenant=tenant)) == ""
+    assert stage.api.version["metadata"]["resourceVersion"] == "1"
 
 
 async def test_a_tenant_that_waits_is_told_why():
@@ -103,7 +112,5 @@ def test_slots_end_with_their_tenants(metadata, is_kept):
 
 
 def test_a_slot_without_a_valid_time_begins_now():
-    (state,) = slots.build_holders(
-        [RolloutSlot(namespace="default", name="vc-1", uid="u", since="noon")], NOW
-    )
+    (state,) = slots.build_holders([RolloutSlot(uid="u", since="noon")], NOW)
     assert state.slot_since == NOW
