@@ -76,20 +76,23 @@ async def reconcile_rollout(means: ReconcileContext, key: ReconcileKey) -> Resul
 
 
 def list_waiting(users: Iterable[Object], holders: Iterable[RolloutSlot]) -> list[Object]:
-    """Return the VirtualClusters that wait for a slot, the longest waiting first."""
+    """Return the VirtualClusters that wait for a slot: ready ones first, the longest waiting first.
+
+    A tenant whose reconciles fail is not ready, and must not hold back the tenants behind it.
+    """
     marked = {slot.uid for slot in holders}
     found = []
     for each in users:
-        waits = conditions.find_condition(
-            (each.get("status") or {}).get("conditions"), wellknown.CONTROL_PLANE_UP_TO_DATE
-        )
+        listed = (each.get("status") or {}).get("conditions")
+        waits = conditions.find_condition(listed, wellknown.CONTROL_PLANE_UP_TO_DATE)
         if (
             waits is not None
             and waits.get("reason") == wellknown.WAITING_FOR_ROLLOUT
             and each["metadata"]["uid"] not in marked
         ):
-            found.append((str(waits.get("lastTransitionTime")), each["metadata"]["uid"], each))
-    return [each for _, _, each in sorted(found, key=lambda row: row[:2])]
+            rank = not conditions.is_true(listed, wellknown.READY), waits["lastTransitionTime"]
+            found.append((*rank, each["metadata"]["uid"], each))
+    return [row[-1] for row in sorted(found, key=lambda row: row[:-1])]
 
 
 def build_condition(

@@ -1,5 +1,7 @@
 """Waves of many tenants: limit, stop, repair, pause, restart (issue 31, guarded upgrades)."""
 
+import contextlib
+import itertools
 import random
 
 import pytest
@@ -7,7 +9,7 @@ import pytest
 from kubeio import errors
 from kubeio.controller.worker import Done, RequeueAfter
 from telemetry import metrics
-from tests.support.vcmanager.rollouts import VERSION, RolloutStage
+from tests.support.vcmanager.rollouts import VERSION, RolloutApi, RolloutStage
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.reconcilers import rollout
 from vcmanager.runtime.keys import build_rollout_key
@@ -177,6 +179,76 @@ async def test_any_order_of_reconciles_and_restarts_keeps_the_limit_and_ends(see
         stage.come_back(*names)
     assert set(stage.running.values()) == {stage.wanted}
     assert stage.api.marked == set()
+
+
+async def test_a_tenant_whose_reconciles_fail_does_not_hold_back_the_others():
+    stage = RolloutStage(3, paused=True)
+    await stage.work_all()
+    (ready,) = [
+        each for each in stage.api.tenants["t0"]["status"]["conditions"] if each["type"] == "Ready"
+    ]
+    ready["status"] = "False"
+    stage.api.version["spec"]["rollout"] = {"maxUnavailable": 1}
+    stage.woken.clear()
+    await stage.reconcile_rollout()
+    assert [each.name for each in stage.woken] == ["t1"]
+
+
+class CrashError(Exception):
+    """The process ends at a request."""
+
+
+class CrashingApi(RolloutApi):
+    """Ends the process at one request, before or after it has an effect."""
+
+    def __init__(self, *, at, is_done, **spec):
+        super().__init__(3, **spec)
+        self.left, self.is_done = at, is_done
+
+    async def get(self, *args, **more):
+        return await self._request(super().get(*args, **more))
+
+    async def list(self, *args, **more):
+        return await self._request(super().list(*args, **more))
+
+    async def patch(self, *args, **more):
+        return await self._request(super().patch(*args, **more))
+
+    async def _request(self, request):
+        self.left -= 1
+        if self.left == 0 and not self.is_done:
+            request.close()
+            raise CrashError
+        answer = await request
+        if self.left == 0:
+            raise CrashError
+        return answer
+
+
+@pytest.mark.parametrize("is_done", [False, True], ids=["before", "after"])
+async def test_a_crash_at_any_request_leaves_nothing_stuck(is_done):
+    """REL-110: an index sweep over all requests of a rollout to three tenants."""
+    points = 0
+    for at in itertools.count(1):
+        stage = RolloutStage(3, maxUnavailable=1)
+        stage.api = CrashingApi(at=at, is_done=is_done, maxUnavailable=1)
+        for _ in range(20):
+            for name in stage.api.tenants:
+                with contextlib.suppress(CrashError):
+                    await stage.work(name)
+                assert len(stage.down) <= 1
+                assert stage.down <= stage.api.marked
+            with contextlib.suppress(CrashError):
+                await stage.reconcile_rollout()
+            stage.come_back(*stage.down)
+        assert set(stage.running.values()) == {2}, at
+        assert stage.api.marked == set(), at
+        assert stage.api.condition["reason"] == "UpToDate", at
+        if stage.api.left > 0:
+            break
+        points += 1
+    print(f"crashed at {points} requests")
+    assert points > 20
 
 
 async def test_without_the_cluster_version_there_are_no_metrics():
