@@ -82,7 +82,7 @@ def compare_versions(before: ClusterVersionSpec, after: ClusterVersionSpec) -> V
         for change in compare_flags(each, _list_flags(before, each), _list_flags(after, each))
     )
     fields, restarted = _compare_fields(before, after)
-    restarted |= {each.component for each in (*images, *flags)}
+    restarted |= {each.component for each in images} | {each.component for each in flags}
     return VersionDifference(restarts=_sort(restarted), images=images, flags=flags, fields=fields)
 
 

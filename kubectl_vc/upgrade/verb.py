@@ -12,11 +12,7 @@ from typing import Any
 from clusterversions import catalog, version_skew
 from kubectl_vc.client import lookup, waiting
 from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.client.connection import (
-    DEFAULT_DEADLINE_SECONDS,
-    SuperConnection,
-    connect_super_cluster,
-)
+from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, printers
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
@@ -26,7 +22,7 @@ from kubectl_vc.verbs.kubeconfig_readers import ADMIN_KUBECONFIG
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import loading
-from kubeio.http.rest import ClientOptions
+from kubeio.http.rest import DEFAULT_DEADLINE_SECONDS, ClientOptions
 from tenancy import specs
 from tenancy.resources import CLUSTER_VERSIONS, SECRETS, VIRTUAL_CLUSTERS
 from tenancy.specs import ClusterVersionSpec, InvalidSpecError
