@@ -30,15 +30,15 @@ async def create_version(stage: ManagerStage, minor: str = "1.36") -> str:
     return name
 
 
-async def api_server(stage: ManagerStage, cluster: Object) -> Object:
-    container: Object = (
-        await stage.admin.get(STATEFUL_SETS, "apiserver", namespace=stage.root(cluster))
-    )["spec"]["template"]["spec"]["containers"][0]
+async def container_of(stage: ManagerStage, cluster: Object, name: str = "apiserver") -> Object:
+    container: Object = (await stage.admin.get(STATEFUL_SETS, name, namespace=stage.root(cluster)))[
+        "spec"
+    ]["template"]["spec"]["containers"][0]
     return container
 
 
 async def has_flag(stage: ManagerStage, cluster: Object, flag: str) -> bool:
-    container = await api_server(stage, cluster)
+    container = await container_of(stage, cluster)
     return flag in str(container)
 
 
@@ -109,6 +109,27 @@ async def test_a_changed_version_reaches_one_tenant_at_a_time_and_stops(stage: M
     assert (await rollout(stage, version))[0] == "UpToDate"
 
 
+async def test_another_registry_of_the_installation_reaches_one_tenant_at_a_time(
+    stage: ManagerStage,
+):
+    """REL-110: an upgrade of the chart, without a change of the ClusterVersion."""
+    version = await create_version(stage)
+    first, second = [await stage.declare(clusterVersionName=version, dns="none") for _ in range(2)]
+    for each in (first, second):
+        await stage.bring_up(each)
+        await finish(stage, each)
+    settings = replace(stage.means.settings, registry="registry.example/next")
+    upgraded = replace(stage, means=replace(stage.means, settings=settings))
+    for each in (first, second):
+        await upgraded.work(each)
+    images = [(await container_of(stage, each, "etcd"))["image"] for each in (first, second)]
+    assert ["/next/" in image for image in images] == [True, False]
+    assert await state(stage, second) == "WaitingForRollout"
+    for each in (first, second):
+        await finish(upgraded, each)
+        assert "/next/" in (await container_of(stage, each))["image"]
+
+
 async def test_a_certificate_is_renewed_while_the_tenant_waits(stage: ManagerStage):
     """REL-112."""
     version = await create_version(stage)
@@ -154,7 +175,7 @@ async def test_an_upgrade_that_never_became_ready_is_taken_back_half_way(
     metadata = cluster["metadata"]
     await pick(stage, metadata, new)
     await stage.work(cluster, times=2)
-    assert "v1.36" in (await api_server(stage, cluster))["image"]
+    assert "v1.36" in (await container_of(stage, cluster))["image"]
     manager = await stage.admin.get(
         STATEFUL_SETS, "controller-manager", namespace=stage.root(cluster)
     )
@@ -163,7 +184,7 @@ async def test_an_upgrade_that_never_became_ready_is_taken_back_half_way(
     assert (await stage.fresh(cluster))["status"]["version"] == "v1.35.4"
     await pick(stage, metadata, old)
     await stage.work(cluster)
-    assert "v1.35" in (await api_server(stage, cluster))["image"]
+    assert "v1.35" in (await container_of(stage, cluster))["image"]
     await finish(stage, cluster)
     reason, counts = await rollout(stage, new)
     assert (reason, counts["slots"]) == ("UpToDate", [])
