@@ -250,6 +250,39 @@ async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> N
 
 @app.command()
 @with_connection_flags
+async def upgrade(
+    *,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    cluster_version: flags.NewClusterVersionFlag,
+    dry_run: flags.DryRunFlag = False,
+    wait: flags.WaitFlag = True,
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+) -> None:
+    """Change the ClusterVersion of a virtual cluster.
+
+    Prints which components restart, which flags change, and which API versions that the new
+    version no longer has were requested in the tenant. Refuses a downgrade and a skipped minor.
+
+    The exit code is 0 if the upgrade is done, 1 if it was refused and nothing was written, and 5 if
+    it was written and did not finish.
+
+    Examples:
+
+      kubectl vc upgrade web --cluster-version v1.36 --dry-run
+
+      kubectl vc upgrade web --cluster-version v1.36 --timeout 15m
+    """
+    from kubectl_vc.upgrade import verb
+
+    options = verb.UpgradeOptions(
+        cluster_version=cluster_version, dry_run=dry_run, wait=wait, timeout_seconds=timeout
+    )
+    await verb.run_upgrade(access, create_terminal(), name=name, options=options)
+
+
+@app.command()
+@with_connection_flags
 async def audit(
     *,
     access: ConfigFlags,

@@ -195,6 +195,15 @@ ClusterVersionFlag = Annotated[
         help="ClusterVersion of the VirtualCluster NAME",
     ),
 ]
+NewClusterVersionFlag = Annotated[
+    str,
+    typer.Option(
+        "--cluster-version",
+        metavar="NAME",
+        show_default=False,
+        help="ClusterVersion that the VirtualCluster changes to",
+    ),
+]
 IgnoreNotFoundFlag = Annotated[
     bool, typer.Option("--ignore-not-found", help="Exit with code 0 if the object does not exist")
 ]

@@ -131,6 +131,16 @@ _CERTIFICATE_RENEWAL = Gauge(
     "Time at which the first certificate of this name is due for renewal. CAs are not renewed.",
     ["certificate"],
 )
+_ROLLOUT_TENANTS = Gauge(
+    "vc_rollout_tenants",
+    "Tenants of a ClusterVersion by state of its rollout: current, waiting, updating, failed.",
+    ["cluster_version", "state"],
+)
+_ROLLOUT_STOPPED = Gauge(
+    "vc_rollout_stopped",
+    "1 if the rollout of a ClusterVersion has stopped, because tenants exceeded their deadline.",
+    ["cluster_version"],
+)
 LOOP_LAG = Histogram(
     "vc_event_loop_lateness_seconds",
     "Delay of a timer of the event loop in seconds, measured once a second.",
@@ -281,6 +291,19 @@ def remove_certificate(name: str) -> None:
     """Remove the metrics of a name, because no such certificate exists."""
     for family in (_CERTIFICATE_EXPIRY, _CERTIFICATE_RENEWAL):
         family.remove_by_labels({"certificate": name})
+
+
+def set_rollout(cluster_version: str, counts: Mapping[str, int], *, is_stopped: bool) -> None:
+    """Set the tenants of a ClusterVersion by state, and whether its rollout has stopped."""
+    for state, count in counts.items():
+        _ROLLOUT_TENANTS.labels(cluster_version, state).set(count)
+    _ROLLOUT_STOPPED.labels(cluster_version).set(is_stopped)
+
+
+def remove_rollout(cluster_version: str) -> None:
+    """Remove the metrics of a ClusterVersion that no longer exists."""
+    for family in (_ROLLOUT_TENANTS, _ROLLOUT_STOPPED):
+        family.remove_by_labels({"cluster_version": cluster_version})
 
 
 def _call_while_alive(method: Callable[[], float]) -> Callable[[], float]:

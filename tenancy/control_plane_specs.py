@@ -1,6 +1,6 @@
-"""Typed views of the parts of `ClusterVersion.spec` about pods, encryption and audit logs.
+"""Typed views of the parts of `ClusterVersion.spec` about pods, encryption, audit logs and rollout.
 
-Only the short form has them. Must not know how a control plane is rendered.
+Only the short form has them, except `rollout`. Must not know how a control plane is rendered.
 """
 
 from typing import Annotated, Any, Literal
@@ -10,6 +10,7 @@ import msgspec
 EncryptionProvider = Literal["aescbc", "secretbox"]
 AuditLevel = Literal["None", "Metadata", "Request", "RequestResponse"]
 AuditOutput = Literal["Stdout", "File"]
+Weekday = Literal["Mon", "Tue", "Wed", "Thu", "Fri", "Sat", "Sun"]
 _PositiveInt = Annotated[int, msgspec.Meta(ge=1)]
 
 
@@ -75,3 +76,58 @@ class AuditSpec(msgspec.Struct, frozen=True, kw_only=True):
     log: AuditLog | None = None
     webhook: AuditWebhook | None = None
     """With neither `log` nor `webhook`, the log goes to stdout."""
+
+
+class RolloutWindow(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Time of a day or week in which tenants may begin a change of their control plane."""
+
+    start: str
+    """Time of the day in UTC, such as 22:00."""
+    duration_minutes: Annotated[int, msgspec.Meta(ge=1, le=1440)]
+    days: tuple[Weekday, ...] = ()
+    """Days on which the window begins. Empty: every day."""
+
+
+class RolloutSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """How a changed control plane is rolled out to the tenants of a ClusterVersion."""
+
+    max_unavailable: int | str = "10%"
+    """Number or percentage of tenants whose control plane changes at the same time. At least 1."""
+    max_failed: Annotated[int, msgspec.Meta(ge=0)] = 0
+    """Number of tenants that may exceed the deadline before the rollout stops."""
+    deadline_seconds: Annotated[int, msgspec.Meta(ge=60)] = 900
+    """Time in seconds in which a changed tenant must be ready again."""
+    paused: bool = False
+    """True: no further tenant begins. Tenants that have begun continue."""
+    window: RolloutWindow | None = None
+    """None: at any time."""
+
+
+class RolloutSlot(msgspec.Struct, frozen=True, kw_only=True):
+    """Mark of a tenant whose control plane may change now.
+
+    It has no name, because users who may read ClusterVersions must not see the names of tenants.
+    """
+
+    uid: str
+    """UID of the VirtualCluster."""
+    since: str
+    """RFC 3339. The deadline begins here."""
+
+
+class RolloutStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """State of a rollout, which vc-manager writes."""
+
+    tenants: int = 0
+    """Number of VirtualClusters that use the ClusterVersion."""
+    waiting: int = 0
+    """Number of tenants that wait for a slot."""
+    slots: tuple[RolloutSlot, ...] = ()
+    """Tenants that change now."""
+
+
+class ClusterVersionStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Fields of `ClusterVersion.status`."""
+
+    rollout: RolloutStatus = RolloutStatus()
+    conditions: tuple[dict[str, Any], ...] = ()

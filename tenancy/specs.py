@@ -12,9 +12,11 @@ import msgspec
 from tenancy import names
 from tenancy.control_plane_specs import (
     AuditSpec,
+    ClusterVersionStatus,
     ControlPlaneResources,
     EncryptionSpec,
     PullSecret,
+    RolloutSpec,
 )
 from tenancy.ownership import Tenant
 
@@ -125,6 +127,8 @@ class ClusterVersionSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """None: Secrets are stored as they are."""
     audit: AuditSpec | None = None
     """None: no audit log."""
+    rollout: RolloutSpec = RolloutSpec()
+    """How changes reach the tenants that use the ClusterVersion, in either shape."""
     etcd: ComponentBundle | None = None
     api_server: ComponentBundle | None = None
     controller_manager: ComponentBundle | None = None
@@ -233,6 +237,12 @@ def parse_cluster_version(body: Mapping[str, Any]) -> ClusterVersionSpec:
             f"{where} has no kubernetesVersion. Set it, for example to 1.36, or use bundles"
         )
     return spec
+
+
+def parse_cluster_version_status(body: Mapping[str, Any]) -> ClusterVersionStatus:
+    """Return the typed view of a ClusterVersion's status. Raises InvalidSpecError."""
+    where = f"ClusterVersion {body['metadata']['name']}, status"
+    return _convert_spec(body.get("status") or {}, ClusterVersionStatus, where)
 
 
 def _convert_spec(value: Any, to: type[_T], where: str) -> _T:

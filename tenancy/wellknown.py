@@ -274,6 +274,13 @@ STORE_EPHEMERAL = "StoreEphemeral"
 NETWORK_POLICIES_ENFORCED = "NetworkPoliciesEnforced"
 """Whether the super cluster enforces NetworkPolicies, by a probe. Without it, tenants' pods reach
 each other."""
+CONTROL_PLANE_UP_TO_DATE = "ControlPlaneUpToDate"
+"""Whether the control plane runs as its ClusterVersion and vc-manager describe it. False while its
+change waits for a slot or is rolled out. A tenant is ready meanwhile."""
+WAITING_FOR_ROLLOUT = "WaitingForRollout"
+"""Reason of ControlPlaneUpToDate: the tenant waits for a slot of its ClusterVersion."""
+ROLLED_OUT = "RolledOut"
+"""Condition of a ClusterVersion: whether all tenants that use it are up to date."""
 SYNCED = "Synced"
 """Written by the syncer: the tenant is syncing, and all caches are complete."""
 TARGETS_GRANTED = "TargetsGranted"

@@ -29,7 +29,7 @@ from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from vcmanager.agents import authorities, csr_signer, permissions
 from vcmanager.phases.policy_enforcement import PolicyEnforcementProbe
-from vcmanager.reconcilers import finalizers, node_address, orphan_sweep, syncer_access
+from vcmanager.reconcilers import finalizers, node_address, orphan_sweep, rollout, syncer_access
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
 from vcmanager.runtime.context import ReconcileContext, TenantClients
 from vcmanager.runtime.keys import (
@@ -56,6 +56,7 @@ _RECONCILE_FUNCTIONS: Mapping[
 ] = {
     "VirtualCluster": reconcile_virtual_cluster,
     "ClusterVersion": finalizers.reconcile_cluster_version,
+    "Rollout": rollout.reconcile_rollout,
     "CertificateSigningRequest": csr_signer.reconcile_csr,
     "AgentTrust": authorities.reconcile_agent_trust,
     "AgentAccess": permissions.reconcile_agent_access,

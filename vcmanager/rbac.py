@@ -30,6 +30,12 @@ RBAC_RULES: tuple[RbacRule, ...] = (
     ),
     RbacRule(
         "tenancy.x-k8s.io",
+        ("clusterversions/status",),
+        ("patch",),
+        "Marks which tenants of a version change now, and reports the state of the rollout.",
+    ),
+    RbacRule(
+        "tenancy.x-k8s.io",
         ("tenantpolicies",),
         ("list", "watch"),
         "Reads which calls each tenant's policy allows, for the node agents.",

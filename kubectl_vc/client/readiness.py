@@ -84,6 +84,26 @@ def assess_readiness(body: Mapping[str, Any]) -> Readiness:
     )
 
 
+@dataclass(frozen=True, slots=True)
+class ControlPlaneState:
+    """State of a change of the control plane."""
+
+    is_done: bool
+    message: str
+    """Message of the condition ControlPlaneUpToDate. Empty without a current one."""
+
+
+def assess_change(body: Mapping[str, Any]) -> ControlPlaneState:
+    """Return whether the control plane is as the present spec describes it."""
+    found = conditions.find_condition(
+        (body.get("status") or {}).get("conditions"), wellknown.CONTROL_PLANE_UP_TO_DATE
+    )
+    generation = (body.get("metadata") or {}).get("generation", 0)
+    if found is None or found.get("observedGeneration", 0) < generation:
+        return ControlPlaneState(is_done=False, message="")
+    return ControlPlaneState(found.get("status") == "True", str(found.get("message") or ""))
+
+
 def rank_condition(kind: str) -> tuple[int, str]:
     """Return a condition's sort key: the summary, then the parts, then all other conditions."""
     order = [wellknown.READY, *(part for part, _ in _CONDITION_PARTS if part != wellknown.READY)]

@@ -79,6 +79,65 @@ async def wait_ready(
     raise AssertionError("the states of an object end with its deletion")
 
 
+class UpdateUnfinishedError(CliError):
+    """The change of a control plane was written and is not finished. The exit code is 5."""
+
+    exit_code = 5
+
+
+async def wait_up_to_date(
+    super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
+) -> Object:
+    """Return the VirtualCluster once its control plane is up to date and ready.
+
+    Reports each step. Raises UpdateUnfinishedError if the VirtualCluster stalls, has a
+    permanent failure for GRACE_SECONDS, or is deleted, or after `seconds` (0: no limit).
+    """
+    metadata = body["metadata"]
+    namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
+    shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)
+    advice = f"Watch it with `kubectl vc get {name} -n {namespace}`."
+    text, failure = "", None
+    grace = asyncio.timeout(None)
+    try:
+        async with (
+            _build_timeout(seconds),
+            grace,
+            _tick_while_waiting(progress),
+            watch.watch_states(super_client, namespace, name) as states,
+        ):
+            async for current in states:
+                if current is None or current["metadata"]["uid"] != uid:
+                    raise UpdateUnfinishedError(f"{shown} was deleted during the change.")
+                state = readiness.assess_readiness(current)
+                if state.is_stalled:
+                    raise UpdateUnfinishedError(
+                        f"{shown} cannot be changed: {_describe_reason(state).removesuffix('.')}."
+                        f" {advice}"
+                    )
+                change = readiness.assess_change(current)
+                if change.is_done and state.is_ready:
+                    return current
+                failure = _update_grace(failure, state, grace)
+                told = change.message or str(state.blocker or "")
+                told = told or "vc-manager has not processed the change yet"
+                if told != text:
+                    text = told
+                    progress.finish_step(text)
+                blocker = f" {state.blocker}" if state.blocker and not state.is_ready else ""
+                progress.set_waiting(f"{text}{blocker}", reason=text)
+    except TimeoutError as problem:
+        if grace.expired():
+            raise UpdateUnfinishedError(
+                f"{shown} cannot be changed: {failure}. Waiting longer does not help. {advice}"
+            ) from problem
+        raise UpdateUnfinishedError(
+            f"{shown} is not changed after {durations.format_elapsed(seconds)}:"
+            f" {text.removesuffix('.')}. The change goes on. {advice}"
+        ) from problem
+    raise AssertionError("the states of an object end with its deletion")
+
+
 async def wait_deleted(
     super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
 ) -> None:

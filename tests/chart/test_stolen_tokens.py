@@ -230,6 +230,24 @@ async def test_the_managers_token_writes_nothing_outside_of_root_namespaces(stol
     assert tried >= 30
 
 
+async def test_the_managers_token_marks_slots_and_changes_no_version(stolen: StolenTokens):
+    name = fresh_name("version")
+    spec = {"kubernetesVersion": "1.36"}
+    version = body("ClusterVersion", name, api="tenancy.x-k8s.io/v1alpha1", spec=spec)
+    await stolen.stage.admin.create(resources.CLUSTER_VERSIONS, version)
+    slot = {"uid": "u", "since": "2026-01-01T00:00:00Z"}
+
+    async def patch(subresource: str = "", **fields: Any) -> object:
+        return await stolen.manager.patch(
+            resources.CLUSTER_VERSIONS, name, fields, subresource=subresource, dry_run=True
+        )
+
+    await patch("status", status={"rollout": {"slots": [slot]}})
+    await refused(lambda: patch(spec={"rollout": {"paused": False}}), MANAGER)
+    await refused(lambda: patch(spec={"kubernetesVersion": "1.35"}), MANAGER)
+    await refused(lambda: patch(metadata={"labels": {"a": "b"}}), MANAGER)
+
+
 async def test_the_managers_token_makes_no_account_s_token(stolen: StolenTokens):
     """SEC-203."""
     stage, thief = stolen.stage, stolen.manager

@@ -36,6 +36,7 @@ _VALUES = {
         *("declared", "connected", "unreachable", "refusing", "store_full", "deletes_held"),
     },
     ("vc_targets", "condition"): {"declared", "not_connected", "unreachable", "losses_held"},
+    ("vc_rollout_tenants", "state"): {"current", "waiting", "updating", "failed"},
     ("vc_agent_sessions_total", "result"): {each.value for each in (*RefusalReason, *StreamEnd)},
 }
 """Closed sets that alerts select from."""
@@ -97,9 +98,9 @@ def test_alerts_select_values_that_there_are(expression):
                     assert whole in closed
 
 
-def test_there_are_twelve_alerts_each_with_words_and_a_page():
+def test_there_are_thirteen_alerts_each_with_words_and_a_page():
     names = [rule["alert"] for rule in rules()]
-    assert len(set(names)) == 12
+    assert len(set(names)) == 13
     for rule in rules():
         assert rule["labels"]["severity"] in ("warning", "critical")
         assert {"summary", "description", "runbook_url"} <= rule["annotations"].keys()

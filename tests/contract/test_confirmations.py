@@ -33,6 +33,8 @@ MATCHES_TEXT = {
     "output/durations.py": "values of flags",
     "output/cli_errors.py": "refusals by the API server, which has no field for user and verb",
     "target/manifests.py": "values of flags",
+    "upgrade/comparison.py": "flags of bundles, and versions of Kubernetes",
+    "upgrade/deprecated_apis.py": "metrics of a tenant's API server",
 }
 """Modules of the command line that may match text, and which text that is."""
 

@@ -69,6 +69,10 @@ def test_coordinates_are_those_of_the_vocabulary(resource):
         (CLUSTER_VERSIONS, ("spec", "audit"), control_plane_specs.AuditSpec),
         (CLUSTER_VERSIONS, ("spec", "audit", "log"), control_plane_specs.AuditLog),
         (CLUSTER_VERSIONS, ("spec", "audit", "webhook"), control_plane_specs.AuditWebhook),
+        (CLUSTER_VERSIONS, ("spec", "rollout"), control_plane_specs.RolloutSpec),
+        (CLUSTER_VERSIONS, ("spec", "rollout", "window"), control_plane_specs.RolloutWindow),
+        (CLUSTER_VERSIONS, ("status",), control_plane_specs.ClusterVersionStatus),
+        (CLUSTER_VERSIONS, ("status", "rollout"), control_plane_specs.RolloutStatus),
         (CLUSTER_VERSIONS, ("spec", "etcd"), specs.ComponentBundle),
         (CLUSTER_VERSIONS, ("spec", "apiServer"), specs.ComponentBundle),
         (CLUSTER_VERSIONS, ("spec", "controllerManager"), specs.ComponentBundle),
@@ -165,7 +169,7 @@ def test_the_mode_says_what_each_does_and_needs():
     assert schema(SUPER_CLUSTERS, "spec", "mode")["default"] == "apiserver"
 
 
-@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, SUPER_CLUSTERS])
+@pytest.mark.parametrize("resource", [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS, SUPER_CLUSTERS])
 def test_conditions_are_a_list_by_type_that_two_writers_can_share(resource):
     conditions = schema(resource, "status", "conditions")
     assert conditions["x-kubernetes-list-type"] == "map"

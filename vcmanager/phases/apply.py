@@ -35,6 +35,17 @@ async def apply_changed(
     return len(stale)
 
 
+async def dry_run_apply(means: ReconcileContext, manifest: Mapping[str, Any]) -> Object:
+    """Return the object as an apply would leave it. Nothing is written."""
+    with _explain_errors(manifest):
+        return await means.super_client.apply(
+            OBSERVED_KINDS[manifest["kind"]],
+            dict(manifest),
+            field_manager=wellknown.MANAGER,
+            dry_run=True,
+        )
+
+
 async def create_missing(means: ReconcileContext, manifests: Iterable[Mapping[str, Any]]) -> None:
     """Create missing objects, and leave existing ones unchanged."""
     for manifest in manifests:

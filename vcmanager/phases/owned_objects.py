@@ -5,7 +5,7 @@ that was not passed to it as desired. A kind that is left out for now (a workloa
 must not exist yet.
 """
 
-from collections.abc import Iterable
+from collections.abc import Iterable, Mapping
 from typing import Any
 
 from kubeio import Object
@@ -20,7 +20,7 @@ from vcmanager.plan.pki_secrets import DesiredSecrets
 from vcmanager.runtime import object_metadata
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.runtime.object_metadata import DigestSource
-from vcmanager.runtime.observed import ObservedObjects
+from vcmanager.runtime.observed import OBSERVED_KINDS, ObservedObjects
 
 
 class OwnedObjects:
@@ -29,6 +29,9 @@ class OwnedObjects:
     def __init__(self, means: ReconcileContext, wish: PlanInput, snapshot: ObservedObjects) -> None:
         """Start without writes."""
         self.written_count = 0
+        self.is_held = False
+        """Whether running workloads, and the settings that they mount, stay as they are. Their
+        certificates are renewed, and missing objects are created."""
         self._means = means
         self._wish = wish
         self._snapshot = snapshot
@@ -57,7 +60,11 @@ class OwnedObjects:
         table = certificate_table.build_config_map(material.validities, self._wish.tenant.root)
         config_maps = [material.trust, *_filter_kinds(plan, "ConfigMap"), table]
         kept = roots.list_immutable()
+        if self.is_held:
+            secrets = list(material.secrets)
+            config_maps = [material.trust, table]
         self._contents = {
+            **(self._digest_observed() if self.is_held else {}),
             **object_metadata.digest_contents([*secrets, *kept], "Secret"),
             **object_metadata.digest_contents(config_maps, "ConfigMap"),
         }
@@ -80,6 +87,11 @@ class OwnedObjects:
                 continue
             reads = each["metadata"]["name"] in etcd_identity.STORE_READERS
             also = frozenset({object_metadata.STORE_SOURCE}) if reads else frozenset()
+            live = self._snapshot.get(each["kind"], each["metadata"]["name"])
+            if self.is_held and live is not None:
+                if not reads or identity is not None:
+                    await self._renew_mounted(live, contents, also)
+                continue
             made = object_metadata.add_metadata(each, self._wish.tenant, contents, also)
             is_held = startup_order.is_upgrade_held(each, sets, self._snapshot)
             if (reads and identity is None) or is_held:
@@ -88,6 +100,40 @@ class OwnedObjects:
                 due.append(made)
         await self._create_volume_claims(due)
         await self._apply_all(due)
+
+    async def _renew_mounted(
+        self, live: Object, contents: Mapping[DigestSource, str], also: frozenset[DigestSource]
+    ) -> None:
+        """Recreate the pods of a held workload if their certificates were renewed."""
+        template, metadata = live["spec"]["template"], live["metadata"]
+        digest = object_metadata.digest_mounted(template["spec"], contents, also)
+        known = ((template.get("metadata") or {}).get("annotations") or {}).get(
+            wellknown.SECRETS_DIGEST
+        )
+        if known in (digest, None) or "deletionTimestamp" in metadata:
+            return
+        annotations = {wellknown.SECRETS_DIGEST: digest}
+        await self._means.super_client.patch(
+            OBSERVED_KINDS[live["kind"]],
+            metadata["name"],
+            {
+                "metadata": {"uid": metadata["uid"]},
+                "spec": {"template": {"metadata": {"annotations": annotations}}},
+            },
+            namespace=metadata["namespace"],
+            field_manager=wellknown.MANAGER,
+        )
+        self.written_count += 1
+
+    def _digest_observed(self) -> dict[DigestSource, str]:
+        """Return the digests of the Secrets and ConfigMaps as they are."""
+        return {
+            source: digest
+            for kind in ("Secret", "ConfigMap")
+            for source, digest in object_metadata.digest_contents(
+                self._snapshot.get_by_name(kind).values(), kind
+            ).items()
+        }
 
     async def _create_volume_claims(self, due: list[Manifest]) -> None:
         """Create the claims of new StatefulSets. The controller creates later ones."""
@@ -109,7 +155,12 @@ class OwnedObjects:
         )
 
     async def delete_unwanted(self, kept: Iterable[Object] = ()) -> None:
-        """Delete own objects that are no longer desired, except `kept`."""
+        """Delete own objects that are no longer desired, except `kept`.
+
+        A held workload may still need what is no longer desired.
+        """
+        if self.is_held:
+            return
         wanted = [*self._wanted, *kept]
         # The admin kubeconfig stays while no external address is known.
         wanted += [

@@ -53,9 +53,7 @@ def is_upgrade_held(
     dependency = snapshot.get("StatefulSet", before)
     if dependency is None or before not in wanted:
         return False
-    return _list_images(wanted[before]) != _list_images(dependency) or not _is_rolled_out(
-        dependency
-    )
+    return _list_images(wanted[before]) != _list_images(dependency) or not is_rolled_out(dependency)
 
 
 def is_api_ready(snapshot: ObservedObjects) -> bool:
@@ -64,19 +62,26 @@ def is_api_ready(snapshot: ObservedObjects) -> bool:
     return workload is not None and (workload.get("status") or {}).get("readyReplicas", 0) > 0
 
 
-def _list_images(workload: Mapping[str, Any]) -> list[str]:
-    pod = workload["spec"]["template"]["spec"]
-    return [str(each.get("image", "")) for each in pod.get("containers") or ()]
-
-
-def _is_rolled_out(workload: Mapping[str, Any]) -> bool:
+def is_updated(workload: Mapping[str, Any]) -> bool:
+    """Return whether all pods of a workload have its template."""
     status: Mapping[str, int] = workload.get("status") or {}
     replicas: int = workload["spec"].get("replicas", 1)
     return (
         status.get("observedGeneration", 0) >= workload["metadata"].get("generation", 0)
         and status.get("updatedReplicas", 0) >= replicas
-        and status.get("readyReplicas", 0) >= replicas
     )
+
+
+def is_rolled_out(workload: Mapping[str, Any]) -> bool:
+    """Return whether all pods of a workload have its template and are ready."""
+    status: Mapping[str, int] = workload.get("status") or {}
+    replicas: int = workload["spec"].get("replicas", 1)
+    return is_updated(workload) and status.get("readyReplicas", 0) >= replicas
+
+
+def _list_images(workload: Mapping[str, Any]) -> list[str]:
+    pod = workload["spec"]["template"]["spec"]
+    return [str(each.get("image", "")) for each in pod.get("containers") or ()]
 
 
 def _is_component_running(snapshot: ObservedObjects, component: str) -> bool:

@@ -8,6 +8,7 @@ import copy
 from collections.abc import Mapping
 from typing import Any
 
+from clusterversions import version_skew
 from kubeio import Object, errors
 from tenancy import wellknown
 from tenancy.names import InvalidNameError
@@ -16,9 +17,10 @@ from tenancy.specs import (
     InvalidSpecError,
     VirtualCluster,
     parse_cluster_version,
+    parse_cluster_version_status,
     parse_virtual_cluster,
 )
-from vcmanager.plan import control_plane, service_cidrs, upstream_bundles, versions
+from vcmanager.plan import control_plane, service_cidrs, upstream_bundles
 from vcmanager.plan.control_plane import PlanInput
 from vcmanager.plan.service_cidrs import ServiceNetwork
 from vcmanager.plan.templates import TemplateError
@@ -56,6 +58,7 @@ async def fetch_plan_input(
         ) from None
     try:
         version = parse_cluster_version(body)
+        version_status = parse_cluster_version_status(body)
     except InvalidSpecError as problem:
         raise build_refusal("InvalidClusterVersion", str(problem)) from problem
     return PlanInput(
@@ -66,6 +69,7 @@ async def fetch_plan_input(
         external_domain=cluster.labels.get(wellknown.EXTERNAL_DOMAIN, ""),
         settings=means.settings,
         is_new=is_new,
+        version_status=version_status,
     )
 
 
@@ -102,7 +106,7 @@ def check_version_skew(wish: PlanInput, running: str) -> None:
     `running` is the version that the tenant's API server last reported. Templates of bundles name
     no version, so they are not checked.
     """
-    problem = versions.find_skew_problem(running, wish.version.kubernetes_version)
+    problem = version_skew.find_skew_problem(running, wish.version.kubernetes_version)
     if problem is not None:
         raise build_refusal(
             "VersionSkew", f"spec.clusterVersionName: ClusterVersion {wish.version_name}: {problem}"

@@ -5,11 +5,12 @@ Must not know which objects exist. Hazard: a change here rolls out to every tena
 """
 
 from collections.abc import Mapping
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from typing import Any
 
 from clusterversions import catalog
 from tenancy import quantities, wellknown
+from tenancy.control_plane_specs import ClusterVersionStatus
 from tenancy.ownership import Tenant
 from tenancy.specs import (
     ClusterVersionSpec,
@@ -133,6 +134,8 @@ class PlanInput:
     """Whether the tenant is unused, because its API has not answered so far."""
     has_encryption_keys: bool = False
     """Whether Secrets of the tenant may be encrypted already."""
+    version_status: ClusterVersionStatus = field(default_factory=ClusterVersionStatus)
+    """Status of the ClusterVersion when the reconcile began."""
 
 
 def build_plan(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:

@@ -9,7 +9,7 @@ from kubeio.controller.worker import Done, RequeueAfter, Result
 from tenancy import wellknown
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS, Resource
 from vcmanager.runtime.context import ReconcileContext
-from vcmanager.runtime.keys import ReconcileKey, build_key_of_listed
+from vcmanager.runtime.keys import ReconcileKey, build_key_of_listed, build_rollout_key
 
 _RETRY_SECONDS = 60.0
 _MAX_SHOWN_TENANTS = 5
@@ -24,6 +24,7 @@ async def reconcile_cluster_version(means: ReconcileContext, key: ReconcileKey) 
     users = [build_key_of_listed(each) for each in page.get("items") or ()]
     for user in users:
         means.enqueue(user)
+    means.enqueue(build_rollout_key(key.name))
     try:
         version = await means.super_client.get(CLUSTER_VERSIONS, key.name)
     except errors.NotFound:

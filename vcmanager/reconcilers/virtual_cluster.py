@@ -16,6 +16,7 @@ from tenancy.ownership import Tenant
 from tenancy.resources import VIRTUAL_CLUSTERS
 from tenancy.specs import InvalidSpecError, parse_virtual_cluster
 from vcmanager.phases import metrics_server
+from vcmanager.phases.waves import control_plane_change
 from vcmanager.reconcilers import deletion_protection, orphan_sweep, virtual_cluster_deletion
 from vcmanager.reconcilers.virtual_cluster_phases import (
     PHASES,
@@ -109,6 +110,10 @@ async def _reconcile_existing(
         old=body.get("status") or {},
     )
     await _write_status(means, body, report)
+    if isinstance(result, PhaseDone) and run.is_planned:
+        await control_plane_change.finish_change(
+            means, run.plan_input, run.change, is_ready=report.is_true(wellknown.READY)
+        )
     if not isinstance(result, PhaseDone):
         return RequeueAfter(result.retry_after)
     if not report.is_settled:

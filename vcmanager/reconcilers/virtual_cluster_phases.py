@@ -31,6 +31,8 @@ from vcmanager.phases import (
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.owned_objects import OwnedObjects
+from vcmanager.phases.waves import control_plane_change
+from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.pki import inventory
 from vcmanager.plan import (
     certificate_table,
@@ -128,6 +130,10 @@ class PhaseRun:
     objects: OwnedObjects = field(init=False)
     certificates: IssuedCertificates = field(init=False)
     secrets: DesiredSecrets = field(init=False)
+    mounted_secrets: list[Object] = field(init=False)
+    """Secrets that pods mount, beside those with certificates."""
+    change: ControlPlaneChange = ControlPlaneChange.NONE
+    """State of the control plane's change."""
 
     def get_requeue_delay(self) -> float:
         """Return the seconds until the next reconcile. Valid after every phase is done."""
@@ -342,11 +348,28 @@ async def _issue_certificates(run: PhaseRun) -> PhaseResult:
     return _DONE
 
 
-async def _write_mounted(run: PhaseRun) -> PhaseResult:
-    """Write the Secrets and ConfigMaps that pods mount."""
-    others = await api_server_secrets.fetch_secrets(
+async def _admit_change(run: PhaseRun) -> PhaseResult:
+    """Hold a change of the running control plane until the rollout admits the tenant."""
+    run.mounted_secrets = await api_server_secrets.fetch_secrets(
         run.context, run.plan_input, run.namespace, run.observed
     )
+    run.change, message = await control_plane_change.admit_change(
+        run.context,
+        run.plan_input,
+        run.plan,
+        body=run.body,
+        snapshot=run.observed,
+        mounted_secrets=run.mounted_secrets,
+    )
+    run.objects.is_held = run.change is ControlPlaneChange.WAITING
+    if not run.plan_input.is_new:
+        control_plane_change.set_condition(run.status, run.change, message)
+    return _DONE
+
+
+async def _write_mounted(run: PhaseRun) -> PhaseResult:
+    """Write the Secrets and ConfigMaps that pods mount."""
+    others = run.mounted_secrets
     await run.objects.write_mounted(run.plan, run.secrets, run.certificates, others)
     run.context.expiries.set_validities(run.plan_input.tenant.uid, run.secrets.validities)
     until = run.secrets.next_renewal.strftime("%Y-%m-%d")
@@ -459,6 +482,7 @@ PHASES = (
     Phase("WriteNetworkPolicies", wellknown.READY, _write_network_policies),
     Phase("WriteServices", wellknown.READY, _write_services),
     Phase("IssueCertificates", wellknown.CERTIFICATES_READY, _issue_certificates),
+    Phase("AdmitChange", wellknown.READY, _admit_change),
     Phase("WriteMounted", wellknown.READY, _write_mounted),
     Phase("WriteRoleBindings", wellknown.READY, _write_role_bindings),
     Phase("WriteWorkloads", wellknown.READY, _write_workloads),

@@ -192,3 +192,6 @@ class ReconcileContext:
     syncer_lease_observer: LeaseObserver = field(default_factory=LeaseObserver)
     service_range_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
     """Lock around the choice of a service range. Two tenants must not choose from the same list."""
+    rollout_lock: asyncio.Lock = field(default_factory=asyncio.Lock)
+    """Lock around the choice of a slot. Two tenants must not take the same one. A second process
+    is stopped by the resourceVersion of the ClusterVersion."""

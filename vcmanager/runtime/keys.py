@@ -12,6 +12,7 @@ from tenancy import wellknown
 ReconcileKind = Literal[
     "VirtualCluster",
     "ClusterVersion",
+    "Rollout",
     "CertificateSigningRequest",
     "AgentTrust",
     "AgentAccess",
@@ -56,6 +57,11 @@ SYNCER_ACCESS_KEY = ReconcileKey("SyncerAccess", "", wellknown.SYNCER)
 def build_virtual_cluster_key(namespace: str, name: str) -> ReconcileKey:
     """Return the key of a VirtualCluster."""
     return ReconcileKey("VirtualCluster", namespace, name)
+
+
+def build_rollout_key(cluster_version: str) -> ReconcileKey:
+    """Return the key of the rollout to the tenants of a ClusterVersion."""
+    return ReconcileKey("Rollout", "", cluster_version)
 
 
 def build_deleted_tenant_key(namespace: str, uid: str) -> ReconcileKey:

@@ -29,11 +29,14 @@ def add_metadata(
     tenant: Tenant,
     contents: Mapping[DigestSource, str],
     also: frozenset[DigestSource] = frozenset(),
+    *,
+    mounted: str | None = None,
 ) -> Manifest:
     """Return a manifest with labels, and for workloads the digest of what their pods mount.
 
     `contents` has the digest of each Secret and ConfigMap of the root namespace. `also` names
-    further sources whose change recreates the pods, although the pods do not mount them.
+    further sources whose change recreates the pods, although the pods do not mount them. `mounted`
+    is the digest itself, if it is known.
     """
     made = copy.deepcopy(manifest)
     labels = ownership.build_owner_labels(tenant, "")
@@ -44,17 +47,29 @@ def add_metadata(
         template = made["spec"]["template"]
         inner = template.setdefault("metadata", {})
         inner["labels"] = {**(inner.get("labels") or {}), **labels}
-        sources = sorted(list_mounted_sources(template["spec"]) | also)
-        parts = [f"{kind}/{name}={contents.get((kind, name), '')}" for kind, name in sources]
+        if mounted is None:
+            mounted = digest_mounted(template["spec"], contents, also)
         inner["annotations"] = {
             **(inner.get("annotations") or {}),
-            wellknown.SECRETS_DIGEST: compute_digest(parts),
+            wellknown.SECRETS_DIGEST: mounted,
         }
     metadata["annotations"] = {
         **(metadata.get("annotations") or {}),
         wellknown.LAST_WRITTEN_DIGEST: compute_digest(made),
     }
     return made
+
+
+def digest_mounted(
+    pod_spec: Mapping[str, Any],
+    contents: Mapping[DigestSource, str],
+    also: frozenset[DigestSource] = frozenset(),
+) -> str:
+    """Return the digest of what a pod mounts, and of the sources in `also`."""
+    sources = sorted(list_mounted_sources(pod_spec) | also)
+    return compute_digest(
+        [f"{kind}/{name}={contents.get((kind, name), '')}" for kind, name in sources]
+    )
 
 
 def list_mounted_sources(pod_spec: Mapping[str, Any]) -> set[DigestSource]:

@@ -29,6 +29,7 @@ OWN_CONDITIONS = (
     wellknown.METRICS_READY,
     wellknown.STORE_EPHEMERAL,
     wellknown.NETWORK_POLICIES_ENFORCED,
+    wellknown.CONTROL_PLANE_UP_TO_DATE,
     RECONCILING,
     STALLED,
 )
@@ -37,6 +38,7 @@ _OPTIONAL_CONDITIONS = frozenset({wellknown.METRICS_READY})
 _NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {
     wellknown.STORE_EPHEMERAL,
     wellknown.NETWORK_POLICIES_ENFORCED,
+    wellknown.CONTROL_PLANE_UP_TO_DATE,
     wellknown.READY,
 }
 _DNS_START_WINDOW = timedelta(minutes=5)
@@ -140,6 +142,10 @@ class ReconcileStatus:
             return True
         since = conditions.parse_transition_time(before)
         return since is not None and datetime.fromisoformat(self.now) - since < _DNS_START_WINDOW
+
+    def is_true(self, kind: str) -> bool:
+        """Return whether a condition is set and True."""
+        return self._conditions.get(kind, {}).get("status") == "True"
 
     @property
     def is_settled(self) -> bool:

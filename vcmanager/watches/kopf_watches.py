@@ -171,8 +171,9 @@ class _WatchHandlers:
         if self._seen.has_changed(resources.VIRTUAL_CLUSTERS, type, body):
             self._enqueue(keys.build_key_of_listed(body))
 
-    async def _on_cluster_version(self, meta: Mapping[str, Any], **_: Any) -> None:
-        self._enqueue(ReconcileKey("ClusterVersion", "", meta["name"]))
+    async def _on_cluster_version(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        if self._seen.has_changed(resources.CLUSTER_VERSIONS, type, body):
+            self._enqueue(ReconcileKey("ClusterVersion", "", body["metadata"]["name"]))
 
     async def _on_super_cluster(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         if self._seen.has_changed(resources.SUPER_CLUSTERS, type, body):

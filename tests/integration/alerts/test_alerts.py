@@ -17,6 +17,7 @@ from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from kubeio.controller.worker import Done, Worker
 from syncer.safety.cache_limits import build_cache_limits
 from syncer.tenants.metrics import TargetCounts, TenantCounts
+from telemetry import metrics
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tests.support.alerts import firing, rules, scraped
@@ -201,9 +202,20 @@ def test_a_tenant_whose_store_is_full(is_full):
     assert counts
 
 
+@pytest.mark.parametrize("is_stopped", [False, True])
+def test_a_rollout_that_has_stopped(is_stopped):
+    metrics.set_rollout("v1.36", {"waiting": 3, "failed": int(is_stopped)}, is_stopped=is_stopped)
+    try:
+        found = firing(scraped()).get(ALERT("RolloutStopped"), [])
+        assert [alert.labels["cluster_version"] for alert in found] == ["v1.36"] * is_stopped
+    finally:
+        metrics.remove_rollout("v1.36")
+    assert ALERT("RolloutStopped") not in firing(scraped())
+
+
 def test_every_alert_is_made_to_fire_somewhere():
     from tests.integration.syncer.test_alerts import TROUBLES  # noqa: PLC0415
 
     here = {"SyncerDown", "ManagerDown", "ReconcileErrors", "CertificateExpiring", "AgentFailing"}
-    here |= {"StoreFull", "TargetInTrouble"}
+    here |= {"StoreFull", "TargetInTrouble", "RolloutStopped"}
     assert {ALERT(name) for name in here} | set(TROUBLES) == {rule["alert"] for rule in rules()}

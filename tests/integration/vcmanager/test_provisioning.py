@@ -38,7 +38,7 @@ async def test_everything_is_made_and_the_tenant_becomes_ready(stage: ManagerSta
     assert status["observedGeneration"] == 1
     assert status["version"].startswith("v1.36.")
     conditions = {each["type"]: each["status"] for each in status["conditions"]}
-    assert conditions == dict.fromkeys([*COMPONENTS, "Ready"], "True")
+    assert conditions == dict.fromkeys([*COMPONENTS, "ControlPlaneUpToDate", "Ready"], "True")
     assert await stage.names_of(resources.STATEFUL_SETS, cluster) == {
         "etcd",
         "apiserver",

@@ -73,7 +73,7 @@ def workload(
         "metadata": {"name": name, "namespace": TENANT.root, "uid": f"uid-{name}", "generation": 1},
         "spec": {
             "replicas": replicas,
-            "template": {"metadata": {"labels": {"component-name": name}}},
+            "template": {"metadata": {"labels": {"component-name": name}}, "spec": {}},
         },
         "status": {**status, **more},
     }
@@ -174,8 +174,10 @@ class RecordedEventRows:
 
     def __init__(self) -> None:
         self.reasons: list[str] = []
+        self.messages: list[str] = []
 
-    def record(self, _body: Any, reason: str, _message: str, *, kind: str) -> None:
-        """Remember the reason."""
+    def record(self, _body: Any, reason: str, message: str, *, kind: str) -> None:
+        """Remember the reason and the message."""
         assert kind in ("Normal", "Warning")
         self.reasons.append(reason)
+        self.messages.append(message)

@@ -16,6 +16,7 @@ LABELS = {
     "name", "controller", "result", "method", "code", "side", "resource", "reason", "kind",
     "component", "direction", "tenant", "condition", "phase", "route", "authority", "le",
     "certificate",
+    "cluster_version", "state",  # administrators create ClusterVersions; their series end with them
 }  # fmt: skip
 
 

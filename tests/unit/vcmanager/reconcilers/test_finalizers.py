@@ -87,6 +87,6 @@ async def test_cluster_version_stays_while_tenants_use_it(found, users, result, 
     key = ReconcileKey("ClusterVersion", "", "v")
     outcome = await finalizers.reconcile_cluster_version(means, key)
     assert outcome == result if result is not None else isinstance(outcome, RequeueAfter)
-    assert len(woken) == users
+    assert [each.kind for each in woken] == ["VirtualCluster"] * users + ["Rollout"]
     assert bool(client.calls) is released
     assert recorder.reasons == reasons

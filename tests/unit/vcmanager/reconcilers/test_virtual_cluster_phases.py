@@ -22,6 +22,8 @@ from vcmanager.phases import (
     startup_order,
     tenant_bootstrap,
 )
+from vcmanager.phases.waves import control_plane_change
+from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.pki import inventory
 from vcmanager.plan import control_plane, external_endpoint
 from vcmanager.plan.pki_secrets import ApiAddress
@@ -90,7 +92,8 @@ def test_every_phase_has_a_name_of_its_own():
         ("WriteNetworkPolicies", "WriteWorkloads"),
         ("BootstrapTenant", "ProbeEnforcement"),
         ("WriteServices", "IssueCertificates"),
-        ("IssueCertificates", "WriteMounted"),
+        ("IssueCertificates", "AdmitChange"),
+        ("AdmitChange", "WriteMounted"),
         ("WriteMounted", "WriteWorkloads"),
         ("WriteWorkloads", "ReplaceOutdatedPods"),
         ("ReplaceOutdatedPods", "BootstrapTenant"),
@@ -303,6 +306,10 @@ async def test_pods_are_replaced_while_a_later_phase_waits(
             raise PhaseBlocked("Unreachable", "the tenant does not answer")
         return "v1.36.0"
 
+    async def admit_change(*_, **__):
+        return ControlPlaneChange.NONE, "up to date"
+
+    monkeypatch.setattr(control_plane_change, "admit_change", admit_change)
     monkeypatch.setattr(tenant_bootstrap, "bootstrap_tenant", bootstrap_tenant)
     monkeypatch.setattr(external_endpoint, "find_external_address", lambda *_, **__: None)
     api = workload("apiserver", ready=1, updateRevision="new")

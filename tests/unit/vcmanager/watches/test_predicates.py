@@ -117,6 +117,13 @@ def test_the_conditions_of_a_virtual_cluster_are_no_news_and_its_spec_is():
     assert is_news(resources.VIRTUAL_CLUSTERS, body, of(body, metadata__finalizers=["x"]))
 
 
+def test_the_slots_of_a_cluster_version_are_no_news_and_its_spec_is():
+    """Each slot would wake all tenants of the ClusterVersion."""
+    body = {"metadata": {"uid": "1", "generation": 1}}
+    assert not is_news(resources.CLUSTER_VERSIONS, body, of(body, status__rollout={"tenants": 3}))
+    assert is_news(resources.CLUSTER_VERSIONS, body, of(body, metadata__generation=2))
+
+
 def test_the_syncers_marks_on_a_root_namespace_are_no_news():
     body = {"metadata": {"uid": "1", "annotations": {"a": "b"}}}
     marked = of(body, metadata__annotations={"a": "b", wellknown.STORE_REVISION: "7"})

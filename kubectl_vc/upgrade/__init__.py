@@ -1,0 +1,1 @@
+"""`kubectl vc upgrade`: another ClusterVersion for a tenant, checked and explained first."""
