@@ -20,10 +20,16 @@ class AwayPause:
 
     def describe(self) -> str:
         """Return the message of the condition."""
-        return (
-            f"The tenant is too large, so nothing is synced. {self.overflow.describe()}. Delete"
-            f" objects in the tenant. The next attempt is in {self.seconds:.0f} s."
-        )
+        message = describe_overflow(self.overflow)
+        return f"{message} The next attempt is in {self.seconds:.0f} s."
+
+
+def describe_overflow(overflow: CacheOverflow) -> str:
+    """Return what happened and what the tenant can do."""
+    return (
+        f"The tenant is too large, so nothing is synced. {overflow.describe()}. Delete"
+        " objects in the tenant."
+    )
 
 
 class AwayTenants:

@@ -31,6 +31,7 @@ from syncer.handlers.target_events import TargetEvents
 from syncer.handlers.tenant_events import TenantEvents
 from syncer.lifecycle.away_tenants import AwayPause, AwayTenants
 from syncer.lifecycle.memory_pressure import trim_heap
+from syncer.lifecycle.overflow_events import report_overflow
 from syncer.lifecycle.supervisor import AT_ONCE, UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.lifecycle.target_manager import TargetManager
 from syncer.lifecycle.target_sessions import TargetSessions
@@ -263,9 +264,12 @@ class TenantManager:
             self._home.loop_budget.wait_for_budget()
         )  # at start all tenants do this, for milliseconds each
         try:
+            endpoint = loading.load_tenant_kubeconfig(
+                plan.kubeconfig, name=plan.cluster.tenant.root
+            )
             link = TenantConnection(
                 plan.cluster,
-                loading.load_tenant_kubeconfig(plan.kubeconfig, name=plan.cluster.tenant.root),
+                endpoint,
                 home=self._home,
                 queue=self._queue,
                 loop_budget=self._first_list_turns,
@@ -295,6 +299,7 @@ class TenantManager:
             )
             if link.cache_budget.overflow is not None:
                 link.cache_budget.release()  # after the drain, so no key reads the caches
+                await report_overflow(endpoint, link.cache_budget.overflow)
             return failure
         finally:
             self.connections.pop(uid, None)

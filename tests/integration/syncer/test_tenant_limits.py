@@ -37,6 +37,12 @@ async def is_synced(world: SyncerWorld, reason: str) -> Object | None:
     return found if found is not None and found["reason"] == reason else None
 
 
+async def overflow_event(world: SyncerWorld) -> Object | None:
+    """Return an Event in the tenant about its size."""
+    found = await world.events("default")
+    return next((event for event in found if event["reason"] == "TooLarge"), None)
+
+
 async def works(world: SyncerWorld, space: str, name: str) -> None:
     """Create a pod and wait for its twin."""
     await world.above.create(PODS, pod(name), namespace=space)
@@ -61,6 +67,9 @@ async def test_a_tenant_that_is_too_large_is_told_and_recovers_and_the_neighbour
         assert told["status"] == "False"
         assert f"NetworkPolicy in namespace {big}: more than {4 * MIB} bytes" in told["message"]
         assert "Delete objects in the tenant" in told["message"]
+        event = await eventually(lambda: overflow_event(large), within=30)
+        assert event["involvedObject"]["name"] == big
+        assert f"NetworkPolicy in namespace {big}: more than {4 * MIB} bytes" in event["message"]
         await works(world, space, "beside")
         again = await eventually(  # the next attempt reads the same objects in a list
             lambda: is_synced(large, "TooLarge"),
