@@ -71,7 +71,11 @@ class OwnedObjects:
 
     async def write_workloads(self, plan: ControlPlane) -> None:
         """Write the workloads that may start. Readers of etcd need all of its members."""
-        identity = etcd_identity.compute_store_identity(self._snapshot)
+        identity = (
+            plan.store_identity
+            if plan.has_member_config
+            else etcd_identity.compute_store_identity(self._snapshot)
+        )
         contents = {**self._contents, object_metadata.STORE_SOURCE: identity or ""}
         due: list[Manifest] = []
         sets = {each["metadata"]["name"]: each for each in _filter_kinds(plan, "StatefulSet")}

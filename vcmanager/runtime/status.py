@@ -29,6 +29,8 @@ OWN_CONDITIONS = (
     wellknown.METRICS_READY,
     wellknown.STORE_EPHEMERAL,
     wellknown.NETWORK_POLICIES_ENFORCED,
+    wellknown.STORE_FILLING,
+    wellknown.ETCD_MEMBERS_READY,
     RECONCILING,
     STALLED,
 )
@@ -37,6 +39,8 @@ _OPTIONAL_CONDITIONS = frozenset({wellknown.METRICS_READY})
 _NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {
     wellknown.STORE_EPHEMERAL,
     wellknown.NETWORK_POLICIES_ENFORCED,
+    wellknown.STORE_FILLING,
+    wellknown.ETCD_MEMBERS_READY,
     wellknown.READY,
 }
 _DNS_START_WINDOW = timedelta(minutes=5)
@@ -217,7 +221,7 @@ def iterate_events(
             yield "Warning", each["reason"], each["message"]
 
 
-_WARNING_CONDITIONS = frozenset({STALLED, wellknown.STORE_EPHEMERAL})
+_WARNING_CONDITIONS = frozenset({STALLED, wellknown.STORE_EPHEMERAL, wellknown.STORE_FILLING})
 _ANNOUNCED_CONDITIONS = frozenset(
     {
         wellknown.READY,
