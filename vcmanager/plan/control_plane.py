@@ -314,6 +314,7 @@ def _build_certificate_facts(
         etcd_replicas=etcd_replicas,
         has_dns=_needs_dns(wish),
         has_metrics=_needs_metrics(wish),
+        has_scrapers=bool(wish.settings.scrapers),
         api_service=api_service,
         etcd_service=etcd_service,
     )

@@ -12,7 +12,8 @@ from kubeio.config.endpoint import Endpoint
 from telemetry import metrics
 from vcmanager.runtime.keys import ReconcileKey
 
-_CONDITIONS = ("observed", "unreachable", "degraded", "filling", "no_space")
+CONDITIONS = ("observed", "unreachable", "degraded", "filling", "no_space")
+"""Labels of the metric `vc_stores`."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -141,5 +142,5 @@ class StoreRecords:
             "no_space": sum(1 for each in found if each.filling_reason == "NoSpace"),
         }
         metrics.set_store_used_ratio(max((each.used_ratio for each in found), default=0.0))
-        for condition in _CONDITIONS:
+        for condition in CONDITIONS:
             metrics.set_store_count(condition, counts[condition])

@@ -310,7 +310,7 @@ async def writing(etcd: HostedEtcd) -> AsyncIterator[Writer]:
 
 
 async def test_one_member_becomes_three_and_one_again_under_writes(tmp_path: Path):
-    """REL-97."""
+    """REL-121."""
     async with hosted(tmp_path, replicas=1) as etcd:
         first = etcd.pods[0].pid
         identity = etcd.plan and etcd.plan.identity
@@ -327,7 +327,7 @@ async def test_one_member_becomes_three_and_one_again_under_writes(tmp_path: Pat
 
 @pytest.mark.parametrize("which", ["leader", "follower"])
 async def test_a_member_that_lost_its_disk_is_replaced_under_writes(tmp_path: Path, which: str):
-    """REL-96."""
+    """REL-120."""
     async with hosted(tmp_path, replicas=3) as etcd:
         await etcd.work()  # the list is guarded from now on
         assert etcd.plan is not None
@@ -366,7 +366,7 @@ async def test_without_a_quorum_the_manager_changes_nothing(tmp_path: Path):
 
 
 async def test_a_full_etcd_is_reported_and_accepts_writes_when_there_is_room(tmp_path: Path):
-    """REL-98."""
+    """REL-122."""
     value = "x" * 900_000
     async with hosted(tmp_path, replicas=1, limit=16 * 2**20) as etcd:
         for number in range(60):

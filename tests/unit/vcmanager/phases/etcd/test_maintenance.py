@@ -57,7 +57,7 @@ def store(*sizes, leader=0, alarmed=(), away=()):
     ],
 )
 def test_one_member_at_a_time_is_defragmented_and_the_alarm_ends_with_room(found, expected):
-    """REL-98."""
+    """REL-122."""
     step = choose_maintenance_step(found)
     assert (step.action, step.member.id if step.member is not None else None) == expected
 
@@ -82,7 +82,7 @@ def test_an_etcd_that_does_not_report_its_limit_is_left_alone():
     ],
 )
 def test_filling_is_reported_before_the_limit_and_does_not_flap(found, was_filling, expected):
-    """REL-98."""
+    """REL-122."""
     result = compute_filling(found, was_filling=was_filling)
     assert result is not None
     assert result[:2] == expected

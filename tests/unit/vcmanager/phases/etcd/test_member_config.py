@@ -63,7 +63,7 @@ ALL = tuple(map(member, range(3)))
     ],
 )
 def test_the_list_follows_etcds_own(inputs, members, replicas):
-    """REL-96."""
+    """REL-120."""
     desired, config, known, fields = inputs
     found = planned(desired, config, known, **fields)
     only = {"initial-cluster": "member-0=https://etcd-0.etcd:2380"} | {
@@ -76,7 +76,7 @@ def test_the_list_follows_etcds_own(inputs, members, replicas):
 
 @pytest.mark.parametrize("config", [ONE, GUARDED])
 def test_only_the_joining_pod_finds_its_name(config):
-    """REL-96."""
+    """REL-120."""
     joining = member(1, is_learner=True, is_started=False)
     found = planned(3, config, report(ALL[0], joining, ALL[2], answered=(0, 2)))
     assert found.replicas == 3

@@ -140,7 +140,7 @@ LEARNER = member(1, is_learner=True)
     ],
 )
 def test_the_next_step_follows_from_what_etcd_reports(wanted, found, expected):
-    """REL-96, REL-97."""
+    """REL-120, REL-121."""
     step = choose_membership_step(wanted, found)
     ordinal = step.member.ordinal if step.member is not None else step.ordinal
     assert (step.action, ordinal) == expected
@@ -356,5 +356,5 @@ def check_script(script: tuple[int, list[tuple[str, int]]]) -> None:
 @settings(deadline=None)
 @given(SCRIPTS)
 def test_no_own_step_costs_the_quorum_and_the_end_is_as_desired(script):
-    """REL-96, REL-97."""
+    """REL-120, REL-121."""
     check_script(script)
