@@ -1,4 +1,4 @@
-"""Scrape settings in docs/monitoring.md, against the ports, labels and Secrets of control planes."""
+"""Scrape settings in docs/monitoring.md, against the ports, labels and Secrets of pods."""
 
 from __future__ import annotations
 

@@ -150,7 +150,7 @@ def list_leaves(facts: CertificateFacts) -> tuple[LeafCertificate, ...]:
 
 
 def _list_scraper_leaves() -> tuple[LeafCertificate, ...]:
-    """Return the certificate with which Prometheus reads the API server's metrics, and no more.
+    """Return the certificate with which Prometheus reads the metrics of the API server.
 
     Kubernetes binds the group to the ClusterRole `system:monitoring`.
     """

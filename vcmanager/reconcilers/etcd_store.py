@@ -15,7 +15,7 @@ from vcmanager.phases.etcd import maintenance, membership
 from vcmanager.phases.etcd.etcd_api import EtcdApi
 from vcmanager.phases.etcd.membership import StoreStep
 from vcmanager.runtime.context import ReconcileContext
-from vcmanager.runtime.etcd_stores import DesiredStore, StoreObservation, StoreReport
+from vcmanager.runtime.etcd_stores import DesiredStore, EtcdObservation, StoreReport
 from vcmanager.runtime.keys import ReconcileKey
 
 CHECK_SECONDS = 300.0
@@ -50,7 +50,7 @@ async def reconcile_store(means: ReconcileContext, key: ReconcileKey) -> Result:
     return RequeueAfter(delay)
 
 
-def choose_step(desired: DesiredStore, found: StoreObservation) -> StoreStep:
+def choose_step(desired: DesiredStore, found: EtcdObservation) -> StoreStep:
     """Return the next step: members first, and maintenance while the members are as desired."""
     if not found.members:
         return StoreStep(action="wait")
@@ -59,7 +59,7 @@ def choose_step(desired: DesiredStore, found: StoreObservation) -> StoreStep:
 
 
 def build_report(
-    desired: DesiredStore, found: StoreObservation, step: StoreStep, *, was_filling: bool
+    desired: DesiredStore, found: EtcdObservation, step: StoreStep, *, was_filling: bool
 ) -> StoreReport:
     """Return the conclusion from a check and its step."""
     if not found.members:

@@ -34,7 +34,6 @@ from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.pki import inventory
 from vcmanager.plan import (
     certificate_table,
-    disruption_budgets,
     external_endpoint,
     permanent_failures,
 )
@@ -310,12 +309,6 @@ async def _write_network_policies(run: PhaseRun) -> PhaseResult:
     return _DONE
 
 
-async def _write_disruption_budgets(run: PhaseRun) -> PhaseResult:
-    budgets = disruption_budgets.build_disruption_budgets(run.plan.workloads)
-    await run.objects.write_additional(budgets)
-    return _DONE
-
-
 async def _write_services(run: PhaseRun) -> PhaseResult:
     """Write the Services, and complete the plan with the addresses that they got."""
     service = await run.objects.write_services(run.plan)
@@ -480,7 +473,6 @@ PHASES = (
     Phase("BuildPlan", wellknown.READY, _build_plan),
     Phase("CheckEtcdMembers", wellknown.READY, _check_etcd_members),
     Phase("WriteNetworkPolicies", wellknown.READY, _write_network_policies),
-    Phase("WriteDisruptionBudgets", wellknown.READY, _write_disruption_budgets),
     Phase("WriteServices", wellknown.READY, _write_services),
     Phase("IssueCertificates", wellknown.CERTIFICATES_READY, _issue_certificates),
     Phase("WriteMounted", wellknown.READY, _write_mounted),

@@ -49,7 +49,7 @@ class MemberStatus:
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class StoreObservation:
+class EtcdObservation:
     """One check of an etcd. Statuses are by member ID, of the members that answered."""
 
     members: tuple[Member, ...] = ()

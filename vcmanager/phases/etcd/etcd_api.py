@@ -21,7 +21,7 @@ from kubeio.api.client import Client
 from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import Fence
 from vcmanager.phases.etcd.membership import StoreStep
-from vcmanager.runtime.etcd_stores import DesiredStore, Member, MemberStatus, StoreObservation
+from vcmanager.runtime.etcd_stores import DesiredStore, EtcdObservation, Member, MemberStatus
 
 _DEADLINE_SECONDS = 4.0
 _DEFRAGMENT_SECONDS = 120.0
@@ -66,7 +66,7 @@ class EtcdApi:
         """Close all connections."""
         await self._stack.aclose()
 
-    async def observe(self) -> StoreObservation:
+    async def observe(self) -> EtcdObservation:
         """Return what the members answer. A member that does not answer is left out."""
         answers = await asyncio.gather(*map(self._fetch_status, self._clients))
         statuses: dict[str, MemberStatus] = {}
@@ -89,7 +89,7 @@ class EtcdApi:
                 )
             except errors.KubeError:
                 continue
-            return StoreObservation(
+            return EtcdObservation(
                 members=tuple(self._parse_member(each) for each in listed.get("members") or ()),
                 statuses=statuses,
                 alarmed=frozenset(
@@ -98,7 +98,7 @@ class EtcdApi:
                     if each.get("alarm") == _NO_SPACE
                 ),
             )
-        return StoreObservation(statuses=statuses)
+        return EtcdObservation(statuses=statuses)
 
     async def carry_out(self, step: StoreStep) -> None:
         """Carry out a step of the last observation. Raises KubeError if etcd refuses it."""

@@ -10,7 +10,7 @@ it refuses every write.
 """
 
 from vcmanager.phases.etcd.membership import StoreStep, is_healthy
-from vcmanager.runtime.etcd_stores import MemberStatus, StoreObservation
+from vcmanager.runtime.etcd_stores import EtcdObservation, MemberStatus
 
 FILLING_PERCENT = 75
 """Share of the limit that the data may use before StoreFilling is True."""
@@ -29,7 +29,7 @@ _FREE_ALARMED_PERCENT = 5
 _STEP = 5
 
 
-def choose_maintenance_step(found: StoreObservation) -> StoreStep:
+def choose_maintenance_step(found: EtcdObservation) -> StoreStep:
     """Return the next step of a store with the desired members: defragment, disarm or settled."""
     if not found.members or not all(is_healthy(each, found) for each in found.members):
         return StoreStep(action="settled")
@@ -46,7 +46,7 @@ def choose_maintenance_step(found: StoreObservation) -> StoreStep:
     return StoreStep(action="settled")
 
 
-def compute_filling(found: StoreObservation, *, was_filling: bool) -> tuple[bool, str, str] | None:
+def compute_filling(found: EtcdObservation, *, was_filling: bool) -> tuple[bool, str, str] | None:
     """Return value, reason and message of StoreFilling. None if no member reported its limit.
 
     The message has steps of 5 %, so that it does not change with every object.

@@ -15,7 +15,7 @@ from collections.abc import Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from vcmanager.runtime.etcd_stores import DesiredStore, Member, StoreObservation
+from vcmanager.runtime.etcd_stores import DesiredStore, EtcdObservation, Member
 
 Action = Literal["settled", "wait", "add", "promote", "remove", "transfer", "defragment", "disarm"]
 
@@ -38,7 +38,7 @@ def compute_quorum(voters: int) -> int:
     return voters // 2 + 1
 
 
-def choose_membership_step(desired: DesiredStore, found: StoreObservation) -> StoreStep:
+def choose_membership_step(desired: DesiredStore, found: EtcdObservation) -> StoreStep:
     """Return the next step. `settled` means that the members are as desired."""
     voters = [each for each in found.members if not each.is_learner]
     healthy = {each.id for each in voters if is_healthy(each, found)}
@@ -77,13 +77,13 @@ def choose_membership_step(desired: DesiredStore, found: StoreObservation) -> St
     return StoreStep(action="settled")
 
 
-def is_healthy(member: Member, found: StoreObservation) -> bool:
+def is_healthy(member: Member, found: EtcdObservation) -> bool:
     """Return whether a member answers and has a leader."""
     status = found.statuses.get(member.id)
     return status is not None and status.has_leader
 
 
-def _handle_learner(desired: DesiredStore, found: StoreObservation, member: Member) -> StoreStep:
+def _handle_learner(desired: DesiredStore, found: EtcdObservation, member: Member) -> StoreStep:
     name = f"etcd-{member.ordinal}"
     is_lost = member.is_started and member.ordinal in desired.lost
     if member.ordinal is None or member.ordinal >= desired.replicas:
@@ -115,7 +115,7 @@ def _handle_learner(desired: DesiredStore, found: StoreObservation, member: Memb
 
 
 def _remove_surplus(
-    desired: DesiredStore, found: StoreObservation, voters: list[Member], target: Member
+    desired: DesiredStore, found: EtcdObservation, voters: list[Member], target: Member
 ) -> StoreStep:
     reason, name = "Scaling", f"etcd-{target.ordinal}"
     staying = [each for each in voters if each is not target]

@@ -1,7 +1,7 @@
 import pytest
 
 from vcmanager.phases.etcd.maintenance import choose_maintenance_step, compute_filling
-from vcmanager.runtime.etcd_stores import Member, MemberStatus, StoreObservation
+from vcmanager.runtime.etcd_stores import EtcdObservation, Member, MemberStatus
 
 LIMIT = 1000 * 2**20
 
@@ -23,9 +23,7 @@ def store(*sizes, leader=0, alarmed=(), away=()):
         for number, (size, used) in enumerate(sizes)
         if number not in away
     }
-    return StoreObservation(
-        members=members, statuses=statuses, alarmed=frozenset(map(str, alarmed))
-    )
+    return EtcdObservation(members=members, statuses=statuses, alarmed=frozenset(map(str, alarmed)))
 
 
 @pytest.mark.parametrize(
@@ -65,7 +63,7 @@ def test_one_member_at_a_time_is_defragmented_and_the_alarm_ends_with_room(found
 def test_an_etcd_that_does_not_report_its_limit_is_left_alone():
     status = MemberStatus(has_leader=True, is_leader=True, size=10, used=1)
     members = (Member(id="0", peer_url="u", ordinal=0),)
-    found = StoreObservation(members=members, statuses={"0": status})
+    found = EtcdObservation(members=members, statuses={"0": status})
     assert choose_maintenance_step(found).action == "settled"
     assert compute_filling(found, was_filling=False) is None
 

@@ -19,9 +19,9 @@ from vcmanager.phases.etcd.membership import (
 )
 from vcmanager.runtime.etcd_stores import (
     DesiredStore,
+    EtcdObservation,
     Member,
     MemberStatus,
-    StoreObservation,
     StoreReport,
 )
 from vcmanager.runtime.keys import ReconcileKey
@@ -38,13 +38,13 @@ def desired(replicas: int, **fields: Any) -> DesiredStore:
     return DesiredStore(owner=OWNER, endpoints={}, peer_urls=(), replicas=replicas, **fields)
 
 
-def observed(*members: Member, healthy: str, leader: int = 0) -> StoreObservation:
+def observed(*members: Member, healthy: str, leader: int = 0) -> EtcdObservation:
     """Return an observation. `healthy` has the ordinals that answer."""
     statuses = {
         f"id-{ordinal}": MemberStatus(has_leader=True, is_leader=int(ordinal) == leader)
         for ordinal in healthy
     }
-    return StoreObservation(members=members, statuses=statuses)
+    return EtcdObservation(members=members, statuses=statuses)
 
 
 VOTERS = tuple(member(number) for number in range(3))
@@ -209,15 +209,15 @@ class ModelEtcd:
                 self.data[ordinal] = joining[0].id
                 self.members[joining[0].id] = replace(joining[0], is_started=True)
 
-    def observe(self) -> StoreObservation:
+    def observe(self) -> EtcdObservation:
         if not self.has_quorum():
-            return StoreObservation()
+            return EtcdObservation()
         statuses = {
             each.id: MemberStatus(has_leader=True, is_leader=each.ordinal == self.leader)
             for each in self.members.values()
             if self.answers(each)
         }
-        return StoreObservation(members=tuple(self.members.values()), statuses=statuses)
+        return EtcdObservation(members=tuple(self.members.values()), statuses=statuses)
 
     def lost(self) -> frozenset[int]:
         """Return the pods that exit because of an empty volume."""
@@ -227,7 +227,7 @@ class ModelEtcd:
             if found is None and ordinal < self.pods and ordinal not in self.away
         )
 
-    def reconcile_pods(self, found: StoreObservation) -> None:
+    def reconcile_pods(self, found: EtcdObservation) -> None:
         """Write ConfigMap and StatefulSet, and delete volumes, as the manager does."""
         answered = list_ordinals(each for each in found.members if each.id in found.statuses)
         report = StoreReport(

@@ -7,7 +7,7 @@ from clusterversions import catalog
 from tenancy.specs import ClusterVersionSpec
 from tests.support.vcmanager.factories import TENANT, bundled, wish
 from vcmanager.plan import control_plane
-from vcmanager.plan.disruption_budgets import build_disruption_budgets
+from vcmanager.plan.availability.disruption_budgets import build_disruption_budgets
 from vcmanager.plan.service_cidrs import ServiceRange
 
 SLICE = ServiceRange(ip_network("10.96.8.0/22"))
