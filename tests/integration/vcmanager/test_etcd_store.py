@@ -23,6 +23,8 @@ import trustme
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
+from tenancy import resources
+from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 from tests.support.vcmanager.factories import TENANT, RecordingClient, fake_means
@@ -32,7 +34,7 @@ from vcmanager.phases.etcd.member_config import MemberInput, MemberPlan
 from vcmanager.phases.etcd.membership import list_ordinals
 from vcmanager.reconcilers import etcd_store
 from vcmanager.runtime import keys
-from vcmanager.runtime.etcd_stores import DesiredStore, StoreReport
+from vcmanager.runtime.etcd_stores import DesiredStore, Member, StoreReport
 
 pytestmark = pytest.mark.integration
 
@@ -388,3 +390,102 @@ async def test_a_full_etcd_is_reported_and_accepts_writes_when_there_is_room(tmp
             report = await etcd.work()
         assert (report.is_filling, report.filling_reason) == (False, "SpaceLeft")
         await etcd.call(0, "kv/put", key=encode("a"), value=encode("b"))
+
+
+def listed(*ordinals: int, joining: int | None = None) -> StoreReport:
+    """Return a report of etcd's list, in which one member may not have started."""
+    members = tuple(
+        Member(
+            id=str(each),
+            peer_url=member_config.build_peer_url(each),
+            ordinal=each,
+            is_learner=each == joining,
+            is_started=each != joining,
+        )
+        for each in ordinals
+    )
+    answered = frozenset(ordinals) - {joining}
+    return StoreReport(
+        members=members, answered=answered, reason="Scaling", message="m", is_ready=False
+    )
+
+
+async def test_pods_and_volumes_follow_etcds_list_under_the_managers_rights(stage: ManagerStage):
+    """REL-121: the pods of before are never restarted, and a volume ends after its member."""
+    name = "one-or-three"
+    version = cluster_version(name, kubernetesVersion="1.36", serviceType="ClusterIP")
+    await stage.admin.create(resources.CLUSTER_VERSIONS, version)
+    cluster = await stage.declare(clusterVersionName=name)
+    await stage.bring_up(cluster)
+    root, uid = stage.root(cluster), cluster["metadata"]["uid"]
+
+    async def wanted(replicas: int) -> None:
+        body = {"spec": {"replicas": replicas}}
+        await stage.admin.patch(resources.CLUSTER_VERSIONS, name, body)
+
+    async def pods_of(component: str) -> dict[str, str]:
+        page = await stage.admin.list(resources.PODS, namespace=root)
+        return {
+            each["metadata"]["name"]: each["metadata"]["uid"]
+            for each in page["items"]
+            if each["metadata"]["name"].startswith(component)
+        }
+
+    async def follow(report: StoreReport | None, pods: int) -> dict[str, str]:
+        """Reconcile with a report until there are so many etcd pods. Returns the ConfigMap."""
+        if report is not None:
+            stage.means.stores.set_report(uid, report)
+
+        async def settled() -> bool:
+            await stage.work(cluster)
+            await stage.run_pods(cluster)
+            await stage.end_pods(cluster)
+            etcd = await stage.admin.get(resources.STATEFUL_SETS, "etcd", namespace=root)
+            return (etcd["spec"]["replicas"], len(await pods_of("etcd"))) == (pods, pods)
+
+        await eventually(settled)
+        await stage.work(cluster, times=2)
+        found = await stage.admin.get(resources.CONFIG_MAPS, "etcd-members", namespace=root)
+        return dict(found["data"])
+
+    await stage.work(cluster, times=2)
+    first, servers = await pods_of("etcd"), await pods_of("apiserver")
+    identity = (await follow(None, 1))["store-identity"]
+    await wanted(3)
+    assert (await follow(None, 1))["initial-cluster-state"] == "new", "etcd was not read"
+    assert (await follow(listed(0), 1))["store-identity"] == identity
+    data = await follow(listed(0, 1, joining=1), 2)
+    assert data["initial-cluster-state"] == "existing"
+    assert member_config.is_joining(1, data)
+    assert not member_config.is_joining(0, data)
+    data = await follow(listed(0, 1, 2, joining=2), 3)
+    assert [member_config.is_joining(each, data) for each in range(3)] == [False, False, True]
+    data = await follow(listed(0, 1, 2), 3)
+    assert not any(member_config.is_joining(each, data) for each in range(3))
+    condition = await stage.condition(cluster, "EtcdMembersReady")
+    assert condition is not None
+    assert (condition["status"], condition["reason"]) == ("False", "Scaling")
+    assert (await stage.condition(cluster, "Ready") or {})["status"] == "True"
+    assert {"data-etcd-0", "data-etcd-1", "data-etcd-2"} == await stage.names_of(
+        resources.PERSISTENT_VOLUME_CLAIMS, cluster
+    )
+    assert first.items() <= (await pods_of("etcd")).items()
+    assert servers.items() <= (await pods_of("apiserver")).items()
+
+    await wanted(1)
+    await follow(listed(0, 1, 2), 3)
+    await follow(listed(0, 1), 2)
+
+    async def claims() -> set[str]:
+        await stage.work(cluster)
+        return await stage.names_of(resources.PERSISTENT_VOLUME_CLAIMS, cluster)
+
+    await eventually(claims, until=lambda found: found == {"data-etcd-0", "data-etcd-1"})
+    await follow(listed(0), 1)
+    await eventually(claims, until=lambda found: found == {"data-etcd-0"})
+    data = await follow(listed(0), 1)
+    assert (data["initial-cluster-state"], data["store-identity"]) == ("new", identity)
+    assert await pods_of("etcd") == first
+    desired = stage.means.stores.get_desired(uid)
+    assert desired is not None
+    assert (desired.replicas, desired.occupied) == (1, frozenset())

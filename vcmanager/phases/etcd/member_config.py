@@ -16,6 +16,8 @@ import re
 from collections.abc import Collection, Mapping
 from dataclasses import dataclass
 
+import orjson
+
 from kubeio import Object
 from vcmanager.phases.etcd.membership import list_ordinals
 from vcmanager.plan import upstream_bundles
@@ -24,7 +26,7 @@ from vcmanager.runtime.etcd_stores import Member, StoreReport
 CONFIG_MAP = "etcd-members"
 MAX_REPLICAS = 3
 LOST_DATA_MESSAGE = "couldn't find local name"
-"""Text of etcd's last log line if it has no data and its name is not in the list."""
+"""Beginning of the error in etcd's last line if it has no data and its name is not in the list."""
 _CLUSTER, _STATE = "initial-cluster", "initial-cluster-state"
 _IDENTITY, _VOLUMES = "store-identity", "store-volumes"
 _ORDINAL = re.compile(r"=https://etcd-([0-9]+)\.etcd:")
@@ -108,10 +110,26 @@ def is_data_lost(pod: Object) -> bool:
         if container.get("name") != upstream_bundles.ETCD or "running" in found:
             continue
         for state in (found, container.get("lastState") or {}):
-            message = (state.get("terminated") or {}).get("message") or ""
-            if LOST_DATA_MESSAGE in message:
+            lines = str((state.get("terminated") or {}).get("message") or "").splitlines()
+            if any(map(_is_lost_data_line, lines)):
                 return True
     return False
+
+
+def _is_lost_data_line(line: str) -> bool:
+    """Return whether etcd ended with this line.
+
+    Other lines quote names of the tenant's objects, which may have the same text.
+    """
+    try:
+        found = orjson.loads(line)
+    except orjson.JSONDecodeError:
+        return False
+    return (
+        isinstance(found, dict)
+        and found.get("level") == "fatal"
+        and str(found.get("error")).startswith(LOST_DATA_MESSAGE)
+    )
 
 
 def is_joining(ordinal: int, config: Mapping[str, str] | None) -> bool:

@@ -1,5 +1,6 @@
 import copy
 import dataclasses
+import json
 from ipaddress import ip_network
 from types import SimpleNamespace
 
@@ -136,7 +137,8 @@ def config_map(members):
 def pod(ordinal, *, ip="10.0.0.1", lost=False):
     made = factories.pod(f"etcd-{ordinal}", "etcd", podIP=ip)
     if lost:
-        exit_ = {"terminated": {"message": """"error":"couldn't find local name \\"etcd-1\\" in"""}}
+        line = {"level": "fatal", "error": "couldn't find local name"}
+        exit_ = {"terminated": {"message": json.dumps(line)}}
         made["status"]["containerStatuses"] = [
             {"name": "etcd", "state": {"waiting": {}}, "lastState": exit_}
         ]

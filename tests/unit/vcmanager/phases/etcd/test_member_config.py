@@ -133,6 +133,7 @@ def test_readers_do_not_restart_by_a_change_from_one_to_three_and_back():
     assert found.data["initial-cluster-state"] == "new"
 
 
+QUOTED = """{"level":"fatal","error":"x","key":"/registry/clusterroles/couldn't find local name"}"""
 LOST = """{"level":"fatal","error":"couldn't find local name \\"etcd-1\\" in the initial"}"""
 
 
@@ -143,6 +144,10 @@ LOST = """{"level":"fatal","error":"couldn't find local name \\"etcd-1\\" in the
         ({"terminated": {"message": LOST}}, {}, True),
         ({"running": {}}, {"terminated": {"message": LOST}}, False),
         ({"waiting": {}}, {"terminated": {"message": "another fault"}}, False),
+        ({"waiting": {}}, {"terminated": {"message": 'ut off"}\n' + LOST}}, True),
+        ({"waiting": {}}, {"terminated": {"message": LOST.replace("fatal", "warn")}}, False),
+        ({"waiting": {}}, {"terminated": {"message": QUOTED}}, False),
+        ({"waiting": {}}, {"terminated": {"message": LOST[:-9]}}, False),
         ({"waiting": {}}, {"terminated": {}}, False),
         ({}, {}, False),
     ],
