@@ -152,6 +152,8 @@ def test_a_foreign_member_counts_and_is_left_alone():
     foreign = Member(id="id-9", peer_url="https://other:2380", ordinal=None)
     found = observed(*VOTERS, foreign, healthy="01")
     assert choose_membership_step(desired(3), found).reason == "NoQuorum"
+    step = choose_membership_step(desired(3), observed(*VOTERS[:2], foreign, healthy="09"))
+    assert step.reason == "MemberUnhealthy", "none is added while another one is missing"
     assert choose_membership_step(desired(3), observed(*VOTERS, foreign, healthy="0129")) == (
         StoreStep(action="settled")
     )
