@@ -393,7 +393,8 @@ async def _check_store(run: PhaseRun) -> PhaseResult:
         tenant = run.plan_input.tenant
         await etcd_members.pass_on(run.context, tenant, run.plan, run.observed, run.secrets)
         report = run.context.stores.get_report(tenant.uid)
-        etcd_members.report_store(run.status, report, run.body.get("status") or {})
+        old = run.body.get("status") or {}
+        etcd_members.report_store(run.status, report, old, replicas=run.plan.etcd_replicas)
     return _DONE
 
 

@@ -127,12 +127,18 @@ async def pass_on(
 
 
 def report_store(
-    status: ReconcileStatus, report: StoreReport | None, old: Mapping[str, Any]
+    status: ReconcileStatus, report: StoreReport | None, old: Mapping[str, Any], *, replicas: int
 ) -> None:
     """Set the conditions of the store by the last report. Before the first one, repeat the old.
 
-    `old` is the status so far.
+    `old` is the status so far, and `replicas` the desired number of members. A report from before
+    a change of that number is not repeated as ready.
     """
+    if report is not None and report.is_ready:
+        count = len(report.members)
+        if list_ordinals(report.members) != set(range(replicas)):
+            message = f"The number of etcd members changes from {count} to {replicas}."
+            report = replace(report, is_ready=False, reason="Scaling", message=message)
     if report is not None:
         value = {True: "True", False: "False", None: "Unknown"}[report.is_ready]
         status.set_condition(

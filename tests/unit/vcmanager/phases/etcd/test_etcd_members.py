@@ -276,8 +276,17 @@ def test_conditions_follow_the_last_report_and_outlive_a_restart_of_the_manager(
         ]
     }
     status = ReconcileStatus(generation=1, now="2026-03-01T12:00:00Z")
-    etcd_members.report_store(status, known, old)
+    etcd_members.report_store(status, known, old, replicas=1)
     status.summarize(blocked=None, is_stalled=False, is_deleting=False)
     found = {each["type"]: each for each in status.build_status({})["conditions"]}
     assert found.pop("Ready")["status"] == "True"
     assert {kind: (each["status"], each["reason"]) for kind, each in found.items()} == expected
+
+
+@pytest.mark.parametrize(("replicas", "ready"), [(1, "True"), (3, "False")])
+def test_a_report_from_before_a_change_is_not_ready(replicas, ready):
+    status = ReconcileStatus(generation=1, now="2026-03-01T12:00:00Z")
+    etcd_members.report_store(status, report(member(0)), {}, replicas=replicas)
+    status.summarize(blocked=None, is_stalled=False, is_deleting=False)
+    found = {each["type"]: each["status"] for each in status.build_status({})["conditions"]}
+    assert found == {"Ready": "True", "EtcdMembersReady": ready}
