@@ -213,12 +213,10 @@ def _map_leftover_claims(
     ordinals = list_ordinals(report.members) if report is not None else frozenset()
     if not ordinals:
         return {}
-    claims = {
-        member_config.get_ordinal(name): claim
-        for name, claim in snapshot.get_by_name("PersistentVolumeClaim").items()
-        if name.startswith(_CLAIM_PREFIX)
-    }
-    return {number: claim for number, claim in claims.items() if number > max(ordinals)}
+    found = snapshot.get_by_name("PersistentVolumeClaim")
+    beyond = range(max(ordinals) + 1, control_plane.MAX_REPLICAS)
+    names = {number: f"{_CLAIM_PREFIX}{number}" for number in beyond}
+    return {number: found[name] for number, name in names.items() if name in found}
 
 
 async def _delete_leftover_claims(

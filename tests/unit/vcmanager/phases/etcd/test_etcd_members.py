@@ -222,7 +222,7 @@ async def test_running_pods_are_passed_on_with_their_names_and_credentials():
 async def test_volumes_are_deleted_only_without_a_member_and_a_pod(
     pods, replicas, members, deleted
 ):
-    claims = [claim(number) for number in range(3)]
+    claims = [claim(number) for number in (0, 1, 2, 3, "restore-1")]  # two of others
     found = observed(*map(pod, pods), claims=claims, replicas=replicas)
     client, desired, _ = await passed_on(found, report(*map(member, members)))
     assert {name for _, name in client.calls} == {f"data-etcd-{number}" for number in deleted}
