@@ -20,6 +20,10 @@ from vcmanager.runtime.etcd_stores import DesiredStore, EtcdObservation, Member
 Action = Literal["settled", "wait", "add", "promote", "remove", "transfer", "defragment", "disarm"]
 
 
+VOLUME_OCCUPIED = "VolumeOccupied"
+"""Reason of a step that waits for the deletion of an old volume."""
+
+
 @dataclass(frozen=True, slots=True, kw_only=True)
 class StoreStep:
     """The next step, with its reason for the condition EtcdMembersReady."""
@@ -149,7 +153,7 @@ def _add_missing(
     if ordinal in desired.occupied:
         return StoreStep(
             action="wait",
-            reason="VolumeOccupied",
+            reason=VOLUME_OCCUPIED,
             message=f"Waiting for the deletion of the old volume of pod etcd-{ordinal}.",
         )
     return StoreStep(

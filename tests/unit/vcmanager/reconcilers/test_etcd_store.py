@@ -215,3 +215,10 @@ async def test_space_is_returned_by_the_member_itself_and_the_alarm_names_it(che
     body = {"action": "DEACTIVATE", "memberID": "101", "alarm": "NOSPACE"}
     assert gateway.calls == [(2, "maintenance/alarm", body)]
     assert (found.report.is_filling, found.report.filling_reason) == (True, "NoSpace")
+
+
+async def test_the_end_of_an_old_volume_is_noticed_although_claims_are_not_watched(check):
+    wanted = desired(3, 1, occupied=frozenset({1}))
+    for _ in range(3):
+        found = await check(Gateway(0), wanted)
+        assert (found.queued, found.delay) == ([OWNER], 5)
