@@ -43,8 +43,10 @@ async def reconcile_store(means: ReconcileContext, key: ReconcileKey) -> Result:
             delay = _STEP_SECONDS if await _carry_out(api, key, step) else _WAIT_SECONDS
     was_filling = before is not None and bool(before.is_filling)
     report = build_report(desired, found, step, was_filling=was_filling)
-    # Claims are not watched, so the end of an old volume is noticed by a reconcile only.
-    if means.stores.set_report(uid, report) or step.reason == membership.VOLUME_OCCUPIED:
+    # Claims are not watched, so the end of an old volume is noticed by a reconcile only. A member
+    # that answers has its data, so the pods that were read are outdated.
+    is_outdated = step.reason == membership.VOLUME_OCCUPIED or desired.lost & report.answered
+    if means.stores.set_report(uid, report) or is_outdated:
         means.enqueue(desired.owner)
     if not found.members:
         delay = _UNREACHABLE_SECONDS

@@ -114,7 +114,8 @@ def _handle_learner(desired: DesiredStore, found: EtcdObservation, member: Membe
     return StoreStep(
         action="wait",
         reason="MemberStarting",
-        message=f"Waiting for the pod {name} of a new etcd member.",
+        message=f"Waiting for the pod {name} of a new etcd member. If its log contains `permanently"
+        f" removed`, delete its claim data-{name} and the pod.",
     )
 
 

@@ -222,3 +222,10 @@ async def test_the_end_of_an_old_volume_is_noticed_although_claims_are_not_watch
     for _ in range(3):
         found = await check(Gateway(0), wanted)
         assert (found.queued, found.delay) == ([OWNER], 5)
+
+
+async def test_a_member_that_answers_did_not_lose_its_data_so_its_pod_is_read_again(check):
+    for _ in range(2):
+        found = await check(Gateway(0, 1, 2), desired(3, 3, lost=frozenset({1})))
+        assert (found.queued, found.report.reason) == ([OWNER], "AsDesired")
+    assert (await check(Gateway(0, 1, 2), desired(3, 3))).queued == []
