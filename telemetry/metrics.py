@@ -141,6 +141,21 @@ _ROLLOUT_STOPPED = Gauge(
     "1 if the rollout of a ClusterVersion has stopped, because tenants exceeded their deadline.",
     ["cluster_version"],
 )
+_STORES = Gauge(
+    "vc_stores",
+    "Tenants whose etcd is in a state: observed, unreachable, degraded, filling, no_space.",
+    ["condition"],
+)
+_STORE_USED_RATIO = Gauge(
+    "vc_store_used_ratio",
+    "Data in the fullest etcd of all tenants, as a share of its limit.",
+)
+_STORE_STEPS = Counter(
+    "vc_store_steps",
+    "Changes of etcd by vc-manager, by action (add, promote, remove, transfer, defragment, disarm)"
+    " and result (success, error).",
+    ["action", "result"],
+)
 LOOP_LAG = Histogram(
     "vc_event_loop_lateness_seconds",
     "Delay of a timer of the event loop in seconds, measured once a second.",
@@ -224,6 +239,21 @@ class SyncMetrics:
         if count is None:
             count = self._drift_counters[place] = _DRIFT_REPAIRED.labels(*place).inc
         count()
+
+
+def set_store_count(condition: str, count: int) -> None:
+    """Set the number of tenants whose etcd is in a state."""
+    _STORES.labels(condition).set(count)
+
+
+def set_store_used_ratio(ratio: float) -> None:
+    """Set the used share of the fullest etcd."""
+    _STORE_USED_RATIO.set(ratio)
+
+
+def count_store_step(action: str, result: str) -> None:
+    """Count a change of an etcd."""
+    _STORE_STEPS.labels(action, result).inc()
 
 
 def register_tenant_counts(counts: Mapping[str, Callable[[], float]]) -> None:

@@ -6,6 +6,7 @@ import os
 import socket
 import sys
 from collections.abc import Sequence
+from typing import Any
 
 import msgspec
 import uvloop
@@ -40,6 +41,7 @@ async def _run(options: argparse.Namespace) -> int:
                 priority_class=options.control_plane_priority_class,
                 network_policies=options.network_policies == "true",
                 egress=options.egress,
+                scrapers=options.scrapers,
             ),
             port=options.port,
             identity=os.environ.get("POD_NAME", socket.gethostname()),
@@ -94,6 +96,12 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         help="Comma-separated private networks that API servers of tenants may connect to",
     )
     parser.add_argument(
+        "--scrapers",
+        type=_parse_scrapers,
+        default=env("CONTROL_PLANE_SCRAPERS") or "[]",
+        help="NetworkPolicy peers that may read the metrics of tenants' etcd, as a JSON list",
+    )
+    parser.add_argument(
         "--port",
         type=int,
         default=int(env("PORT", "8080")),
@@ -113,6 +121,13 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
 def _parse_agent_pods(text: str) -> AgentPodSettings:
     try:
         return msgspec.json.decode(text, type=AgentPodSettings)
+    except msgspec.MsgspecError as problem:
+        raise argparse.ArgumentTypeError(str(problem)) from problem
+
+
+def _parse_scrapers(text: str) -> tuple[dict[str, Any], ...]:
+    try:
+        return msgspec.json.decode(text, type=tuple[dict[str, Any], ...])
     except msgspec.MsgspecError as problem:
         raise argparse.ArgumentTypeError(str(problem)) from problem
 

@@ -29,7 +29,14 @@ from tenancy import wellknown
 from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from vcmanager.agents import authorities, csr_signer, permissions
 from vcmanager.phases.policy_enforcement import PolicyEnforcementProbe
-from vcmanager.reconcilers import finalizers, node_address, orphan_sweep, rollout, syncer_access
+from vcmanager.reconcilers import (
+    etcd_store,
+    finalizers,
+    node_address,
+    orphan_sweep,
+    rollout,
+    syncer_access,
+)
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
 from vcmanager.runtime.context import ReconcileContext, TenantClients
 from vcmanager.runtime.keys import (
@@ -64,6 +71,7 @@ _RECONCILE_FUNCTIONS: Mapping[
     "NodeAddress": node_address.reconcile_node_address,
     "SuperCluster": target.reconcile_super_cluster,
     "Departure": orphan_sweep.reconcile_orphans,
+    "Store": etcd_store.reconcile_store,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

@@ -149,6 +149,12 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "Separates control planes from the pods of other tenants.",
     ),
     RbacRule(
+        "policy",
+        ("poddisruptionbudgets",),
+        ("list", "create", "patch", "delete"),
+        "Lets a drain evict one replica of etcd and of the API server at a time.",
+    ),
+    RbacRule(
         "coordination.k8s.io",
         ("leases",),
         ("get", "create", "update"),

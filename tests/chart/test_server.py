@@ -180,13 +180,15 @@ async def test_an_upgrade_adopts_changes_and_leaves_the_identity(server, client)
     server.helm("upgrade", RELEASE, str(CHART), "--reset-values")
 
 
-async def test_the_members_of_a_store_are_for_life(client):
+async def test_the_members_of_a_store_are_one_or_three_and_may_change(client):
+    """REL-121."""
     made = await client.create(CLUSTER_VERSIONS, cluster_version(kubernetesVersion="1.36"))
     name = made["metadata"]["name"]
-    same = {"spec": {"replicas": 1, "serviceType": "NodePort"}}
-    await client.patch(CLUSTER_VERSIONS, name, same)
-    with pytest.raises(Invalid, match="replicas cannot be changed"):
-        await client.patch(CLUSTER_VERSIONS, name, {"spec": {"replicas": 3}})
+    for replicas in (1, 3, None, 3, 1):
+        await client.patch(CLUSTER_VERSIONS, name, {"spec": {"replicas": replicas}})
+    for replicas in (0, 2, 5):
+        with pytest.raises(Invalid, match="replicas"):
+            await client.patch(CLUSTER_VERSIONS, name, {"spec": {"replicas": replicas}})
 
 
 async def test_removal_keeps_tenants_and_a_new_install_takes_them_over(server, client):

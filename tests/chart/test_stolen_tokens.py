@@ -159,6 +159,8 @@ WRITES_OUTSIDE = [
     ("ConfigMap", "SPACE", {}),
     ("ConfigMap", NAMESPACE, {}),
     ("PersistentVolumeClaim", "kube-system", {}),
+    ("PodDisruptionBudget", "kube-system", {"spec": {"maxUnavailable": 0}}),
+    ("PodDisruptionBudget", "SPACE", {"spec": {"maxUnavailable": 0}}),
     ("Pod", "kube-system", {"spec": POD}),
     ("Pod", "ROOT", {"spec": POD}),
     ("ServiceAccount", "ROOT", {}),

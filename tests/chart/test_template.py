@@ -10,6 +10,7 @@ from tenancy import wellknown
 from tests.support import policy_matrix
 from tests.support.helm import CHART, NAMESPACE, RELEASE, named, render
 from tests.support.policy_matrix import NetworkPod, NetworkPort
+from vcmanager import __main__ as main
 from vcmanager.agents import authorities
 from vcmanager.plan.network import root_policies
 from vcmanager.runtime.options import AgentPodSettings
@@ -35,6 +36,7 @@ VALUE_SETS = {
         *("--set", "image.pullSecrets[0].name=pull,controlPlane.image.registry=other.example/k"),
         *("--set", "controlPlane.nodePorts=31000-31999"),
         *("--set", "controlPlane.networkPolicies.egress={10.9.0.0/16,10.8.0.1}"),
+        *("--set", "controlPlane.networkPolicies.scrapers[0].podSelector.matchLabels.app=p"),
         *("--set", "networkPolicies.scrapers[0].podSelector.matchLabels.app=prometheus"),
         *("--set", "manager.replicas=1,syncer.replicas=3,agent.maxUnavailable=3"),
         *("--set", "manager.nodeSelector.pool=system,manager.tolerations[0].operator=Exists"),
@@ -199,6 +201,8 @@ def test_settings_of_the_network_policies_of_root_namespaces(full):
     variables = {each["name"]: each.get("value") for each in container["env"]}
     assert variables["NETWORK_POLICIES"] == "true"
     assert root_policies.parse_egress(variables["CONTROL_PLANE_EGRESS"])
+    scrapers = main._parse_scrapers(variables["CONTROL_PLANE_SCRAPERS"])
+    assert scrapers == ({"podSelector": {"matchLabels": {"app": "p"}}},)
 
 
 def test_versions_are_made_after_their_kind_or_with_the_rest_once_it_is_known(usual):

@@ -72,7 +72,7 @@ async def delete_unwanted(
 
 _PRUNED_KINDS = (
     *("StatefulSet", "Deployment", "Service", "ConfigMap", "Secret"),
-    *("RoleBinding", "NetworkPolicy"),
+    *("RoleBinding", "NetworkPolicy", "PodDisruptionBudget"),
 )
 
 

@@ -15,6 +15,7 @@ from vcmanager.phases import apply, root_namespace, startup_order
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.etcd import etcd_identity
 from vcmanager.plan import certificate_table, volume_claims
+from vcmanager.plan.availability import disruption_budgets
 from vcmanager.plan.control_plane import ControlPlane, Manifest, PlanInput
 from vcmanager.plan.pki_secrets import DesiredSecrets
 from vcmanager.runtime import object_metadata
@@ -77,8 +78,16 @@ class OwnedObjects:
         await self._apply_all([self._add_metadata(each) for each in bindings])
 
     async def write_workloads(self, plan: ControlPlane) -> None:
-        """Write the workloads that may start. Readers of etcd need all of its members."""
-        identity = etcd_identity.compute_store_identity(self._snapshot)
+        """Write the workloads that may start, and their disruption budgets.
+
+        Readers of etcd need all of its members.
+        """
+        await self.write_additional(disruption_budgets.build_disruption_budgets(plan.workloads))
+        identity = (
+            plan.store_identity
+            if plan.has_member_config
+            else etcd_identity.compute_store_identity(self._snapshot)
+        )
         contents = {**self._contents, object_metadata.STORE_SOURCE: identity or ""}
         due: list[Manifest] = []
         sets = {each["metadata"]["name"]: each for each in _filter_kinds(plan, "StatefulSet")}

@@ -90,7 +90,7 @@ class PolicyEnforcementProbe:
         if not etcd or not api:
             return self._result
         is_etcd_reached, is_api_reached = await asyncio.gather(
-            self._connect(etcd, root_policies.ETCD_PORTS[0]), self._connect(api, 6443)
+            self._connect(etcd, root_policies.ETCD_PEER_PORT), self._connect(api, 6443)
         )
         self._result = conclude(is_etcd_reached=is_etcd_reached, is_api_reached=is_api_reached)
         self._expires = now + PROBE_INTERVAL_SECONDS

@@ -65,6 +65,8 @@ class CertificateFacts:
     etcd_replicas: int = 1
     has_dns: bool = True
     has_metrics: bool = False
+    has_scrapers: bool = False
+    """Whether the super cluster's Prometheus reads the metrics of the control plane."""
     api_service: str = "apiserver-svc"
     etcd_service: str = "etcd"
     etcd_set: str = "etcd"
@@ -143,6 +145,21 @@ def list_leaves(facts: CertificateFacts) -> tuple[LeafCertificate, ...]:
             ),
         ),
         *(_list_metrics_leaves(facts) if facts.has_metrics else ()),
+        *(_list_scraper_leaves() if facts.has_scrapers else ()),
+    )
+
+
+def _list_scraper_leaves() -> tuple[LeafCertificate, ...]:
+    """Return the certificate with which Prometheus reads the metrics of the API server.
+
+    Kubernetes binds the group to the ClusterRole `system:monitoring`.
+    """
+    return (
+        LeafCertificate(
+            secret="apiserver-scraper-client",  # noqa: S106
+            authority=CLIENT,
+            subject=_build_user("tenancy:scraper", "system:monitoring"),
+        ),
     )
 
 

@@ -55,6 +55,11 @@ _GO_RUNTIME_SETTINGS = {
 Idle threads and unused heap are most of the cost of an idle tenant. Upstream-shaped bundles have
 their own settings.
 """
+MAX_REPLICAS = 3
+"""Members of etcd that its certificate is for, whatever the number is now.
+
+Otherwise a change of the number would renew the certificate and restart all members.
+"""
 ETCD_QUOTA_PERCENT = 60
 """Share of its volume that the database of etcd may have."""
 _TEMPLATE_SHAPES: Mapping[str, templates.TemplateShape] = {
@@ -91,6 +96,12 @@ class ControlPlane:
     has_controller_manager: bool
     is_bundled: bool
     is_ephemeral: bool
+    etcd_replicas: int = 1
+    """Desired members of etcd. The StatefulSet has another number while it changes."""
+    has_member_config: bool = False
+    """Whether etcd pods read their members from a ConfigMap, so that the number can change."""
+    store_identity: str | None = None
+    """Identity of the etcd data, if `has_member_config`. None: unknown for now."""
 
     @property
     def selectors(self) -> dict[str, Mapping[str, Any]]:
@@ -163,13 +174,15 @@ def _plan_short_form(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:
         ),
         metrics=_build_metrics(wish, slice_, values),
         certificate_facts=_build_certificate_facts(
-            wish, slice_, wish.version.replicas, "etcd", "apiserver-svc"
+            wish, slice_, MAX_REPLICAS, "etcd", "apiserver-svc"
         ),
         service_type=wish.version.service_type,
         api_service="apiserver-svc",
         has_controller_manager=True,
         is_bundled=False,
         is_ephemeral=False,
+        etcd_replicas=wish.version.replicas,
+        has_member_config=True,
     )
 
 
@@ -264,7 +277,6 @@ def _build_values(
         # One pod of a StatefulSet is never two: it needs no lease that is renewed day and night.
         "leader_elect": "true" if replicas > 1 else "false",
         "dns_replicas": 2 if replicas > 1 else 1,
-        "initial_cluster": upstream_bundles.build_initial_cluster("etcd", "etcd", replicas),
         "storage_size": wish.version.etcd_storage.size,
         "etcd_quota_bytes": compute_etcd_quota(wish.version.etcd_storage.size),
         "storage_class": wish.version.etcd_storage.class_name,
@@ -305,6 +317,7 @@ def _build_certificate_facts(
         etcd_replicas=etcd_replicas,
         has_dns=_needs_dns(wish),
         has_metrics=_needs_metrics(wish),
+        has_scrapers=bool(wish.settings.scrapers),
         api_service=api_service,
         etcd_service=etcd_service,
     )

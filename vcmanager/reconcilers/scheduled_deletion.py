@@ -30,6 +30,8 @@ async def hold_scheduled_deletion(
     moment = deletion.parse_scheduled_time(cluster.annotations)
     if moment is None:
         return
+    # A stopped etcd is no alert. Its members are in the ConfigMap until an undelete.
+    means.stores.remove(cluster.tenant.uid)
     if moment <= means.now():
         await _delete(means, body)
         raise PhaseBlocked("Deleting", "The grace period is over. The tenant is being deleted.")

@@ -135,6 +135,7 @@ async def _reconcile_deleted(
     await deletion_protection.reconcile_namespace_protection(means, body, protects=False)
     if tenant is not None:
         means.expiries.remove_owner(tenant.uid)
+        means.stores.remove(tenant.uid)
         orphan_sweep.schedule_sweep(means, body, tenant)
     version = (body.get("spec") or {}).get("clusterVersionName")
     if version:

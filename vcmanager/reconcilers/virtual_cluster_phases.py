@@ -285,7 +285,12 @@ async def _build_plan(run: PhaseRun) -> PhaseResult:
 
 
 async def _check_etcd_members(run: PhaseRun) -> PhaseResult:
-    etcd_members.check_replicas(run.plan, run.observed, run.plan_input.version_name)
+    """Check the number of etcd members, or plan its change, before anything is written."""
+    if run.plan.has_member_config:
+        report = run.context.stores.get_report(run.plan_input.tenant.uid)
+        run.plan = etcd_members.plan_members(run.plan, run.observed, report)
+    else:
+        etcd_members.check_replicas(run.plan, run.observed, run.plan_input.version_name)
     return _DONE
 
 
@@ -303,6 +308,7 @@ async def _write_network_policies(run: PhaseRun) -> PhaseResult:
                 components_namespace=run.context.namespace,
                 networks=root_policies.read_super_networks(run.nodes, [run.super_range]),
                 egress=run.context.settings.egress,
+                scrapers=run.context.settings.scrapers,
             )
         )
         await run.objects.write_additional(policies)
@@ -404,6 +410,17 @@ async def _replace_outdated_pods(run: PhaseRun) -> PhaseResult:
     return _DONE
 
 
+async def _check_store(run: PhaseRun) -> PhaseResult:
+    """Pass the input of the checks of etcd on, and report their last conclusion."""
+    if run.plan.has_member_config:
+        tenant = run.plan_input.tenant
+        await etcd_members.pass_on(run.context, tenant, run.plan, run.observed, run.secrets)
+        report = run.context.stores.get_report(tenant.uid)
+        old = run.body.get("status") or {}
+        etcd_members.report_store(run.status, report, old, replicas=run.plan.etcd_replicas)
+    return _DONE
+
+
 async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
     """Connect to the tenant and write the manager's objects, as soon as its API is ready."""
     if not startup_order.is_api_ready(run.observed):
@@ -488,6 +505,7 @@ PHASES = (
     Phase("WriteWorkloads", wellknown.READY, _write_workloads),
     # Before the phases that often cannot continue, because these may need the new pods.
     Phase("ReplaceOutdatedPods", wellknown.READY, _replace_outdated_pods),
+    Phase("CheckStore", wellknown.READY, _check_store),
     Phase("BootstrapTenant", wellknown.API_SERVER_READY, _bootstrap_tenant),
     Phase("ReconcileMetricsApi", wellknown.METRICS_READY, _reconcile_metrics_api),
     Phase("ProbeEnforcement", wellknown.READY, _probe_enforcement),

@@ -24,6 +24,7 @@ from kubeio.http.transport_protocol import Fence
 from tenancy.ownership import Tenant
 from tenancy.resources import Resource
 from vcmanager.runtime.certificate_expiry import CertificateExpiries
+from vcmanager.runtime.etcd_stores import StoreRecords
 from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.runtime.observed import ObservedObjects
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
@@ -187,6 +188,7 @@ class ReconcileContext:
     expiries: CertificateExpiries = field(default_factory=CertificateExpiries)
     deleted_tenants: dict[ReconcileKey, DeletedTenant] = field(default_factory=dict)
     """Tenants that have ended, until the orphan sweep has checked them once more."""
+    stores: StoreRecords = field(default_factory=StoreRecords)
     enforcement: EnforcementProbe | None = None
     """Probe of the super cluster's NetworkPolicies. None: no probe."""
     syncer_lease_observer: LeaseObserver = field(default_factory=LeaseObserver)

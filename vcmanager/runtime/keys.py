@@ -20,6 +20,7 @@ ReconcileKind = Literal[
     "NodeAddress",
     "SuperCluster",
     "Departure",
+    "Store",
 ]
 
 
@@ -67,6 +68,11 @@ def build_rollout_key(cluster_version: str) -> ReconcileKey:
 def build_deleted_tenant_key(namespace: str, uid: str) -> ReconcileKey:
     """Return the key of a deleted VirtualCluster. A new one may have its name by now."""
     return ReconcileKey("Departure", namespace, uid)
+
+
+def build_store_key(namespace: str, uid: str) -> ReconcileKey:
+    """Return the key of the etcd of a VirtualCluster."""
+    return ReconcileKey("Store", namespace, uid)
 
 
 def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:

@@ -28,6 +28,7 @@ OBSERVED_KINDS: Mapping[str, Resource] = {
         resources.PERSISTENT_VOLUME_CLAIMS,
         resources.ROLE_BINDINGS,
         resources.NETWORK_POLICIES,
+        resources.POD_DISRUPTION_BUDGETS,
     )
 }
 """Resources that are read, by kind."""

@@ -23,6 +23,8 @@ class OperatorSettings:
     """PriorityClass of control planes without one of their own. Empty: the cluster's default."""
     network_policies: bool = True
     """Whether root namespaces have NetworkPolicies."""
+    scrapers: tuple[dict[str, Any], ...] = ()
+    """NetworkPolicy peers that may read the metrics of etcd. Empty: nothing may."""
     egress: tuple[IPNetwork, ...] = ()
     """Networks that the tenants' API servers may connect to, in addition to public addresses."""
 

@@ -30,6 +30,8 @@ OWN_CONDITIONS = (
     wellknown.STORE_EPHEMERAL,
     wellknown.NETWORK_POLICIES_ENFORCED,
     wellknown.CONTROL_PLANE_UP_TO_DATE,
+    wellknown.STORE_FILLING,
+    wellknown.ETCD_MEMBERS_READY,
     RECONCILING,
     STALLED,
 )
@@ -39,6 +41,8 @@ _NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {
     wellknown.STORE_EPHEMERAL,
     wellknown.NETWORK_POLICIES_ENFORCED,
     wellknown.CONTROL_PLANE_UP_TO_DATE,
+    wellknown.STORE_FILLING,
+    wellknown.ETCD_MEMBERS_READY,
     wellknown.READY,
 }
 _DNS_START_WINDOW = timedelta(minutes=5)
@@ -223,7 +227,7 @@ def iterate_events(
             yield "Warning", each["reason"], each["message"]
 
 
-_WARNING_CONDITIONS = frozenset({STALLED, wellknown.STORE_EPHEMERAL})
+_WARNING_CONDITIONS = frozenset({STALLED, wellknown.STORE_EPHEMERAL, wellknown.STORE_FILLING})
 _ANNOUNCED_CONDITIONS = frozenset(
     {
         wellknown.READY,

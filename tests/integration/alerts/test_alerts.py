@@ -25,6 +25,8 @@ from tests.support.memapi import clusters
 from tests.support.memapi.served import Served
 from vcmanager.pki import authority, checks
 from vcmanager.runtime.certificate_expiry import CertificateExpiries, CertificateValidity
+from vcmanager.runtime.etcd_stores import DesiredStore, Member, StoreRecords, StoreReport
+from vcmanager.runtime.keys import AGENT_TRUST_KEY
 from vnagent.authz.client_identity import ClientIdentity
 from vnagent.protocol.errors import RefusalReason
 from vnagent.protocol.routes import Route, RouteVerb
@@ -213,9 +215,42 @@ def test_a_rollout_that_has_stopped(is_stopped):
     assert ALERT("RolloutStopped") not in firing(scraped())
 
 
+def store(**fields):
+    """Return a report of an etcd, which is well unless told otherwise."""
+    members = (Member(id="1", peer_url="u", ordinal=0),)
+    given = {"reason": "R", "message": "m", "is_ready": True, "members": members, **fields}
+    return StoreReport(**given)
+
+
+@pytest.mark.parametrize(
+    ("found", "alerts"),
+    [
+        (store(), set()),
+        (store(is_ready=None, members=()), {("StoreDegraded", "unreachable")}),
+        (store(is_ready=False), {("StoreDegraded", "degraded")}),
+        (store(is_filling=True), {("StoreFilling", None)}),
+        (store(is_filling=False), set()),
+    ],
+)
+def test_an_etcd_that_fills_or_lacks_a_member(found, alerts):
+    stores = StoreRecords()
+    desired = DesiredStore(owner=AGENT_TRUST_KEY, endpoints={}, peer_urls=(), replicas=1)
+    for uid, each in (("well", store()), ("ill", found)):
+        stores.set_desired(uid, desired)
+        stores.set_report(uid, each)
+    fired = firing(scraped())
+    assert alerts == {
+        (name, alert.labels.get("condition"))
+        for name in ("StoreDegraded", "StoreFilling")
+        for alert in fired.get(ALERT(name), [])
+    }
+    stores.remove("ill")
+    assert not {ALERT("StoreDegraded"), ALERT("StoreFilling")} & set(firing(scraped()))
+
+
 def test_every_alert_is_made_to_fire_somewhere():
     from tests.integration.syncer.test_alerts import TROUBLES  # noqa: PLC0415
 
     here = {"SyncerDown", "ManagerDown", "ReconcileErrors", "CertificateExpiring", "AgentFailing"}
-    here |= {"StoreFull", "TargetInTrouble", "RolloutStopped"}
+    here |= {"StoreFull", "TargetInTrouble", "RolloutStopped", "StoreFilling", "StoreDegraded"}
     assert {ALERT(name) for name in here} | set(TROUBLES) == {rule["alert"] for rule in rules()}

@@ -426,3 +426,16 @@ async def test_who_may_not_read_pods_reads_no_figures_of_them(real: MetricsTenan
         await is_reached(real, admin)
         with pytest.raises(errors.Forbidden):
             await client.raw("GET", f"{API}/pods")
+
+
+async def test_the_group_of_the_scraper_reads_metrics_and_nothing_else(inside: LocalControlPlane):
+    facts = replace(FACTS, has_scrapers=True)
+    leaves = {each.secret: each.subject for each in inventory.list_leaves(facts)}
+    subject = leaves["apiserver-scraper-client"]
+    (group,) = subject.organizations
+    endpoint = inside.endpoint_for(subject.common_name, group=group)
+    async with Client(endpoint) as client:
+        assert b"apiserver_request_total" in await client.raw("GET", "/metrics", accept="*/*")
+        for resource in (resources.NAMESPACES, resources.SECRETS, resources.NODES):
+            with pytest.raises(errors.Forbidden):
+                await client.list(resource)

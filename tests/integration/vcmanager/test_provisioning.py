@@ -71,6 +71,19 @@ async def test_everything_is_made_and_the_tenant_becomes_ready(stage: ManagerSta
     }
 
 
+async def test_three_replicas_have_budgets_and_a_second_look_writes_none(stage: ManagerStage):
+    version = cluster_version(
+        "three", kubernetesVersion="1.36", serviceType="ClusterIP", replicas=3
+    )
+    await stage.admin.apply(resources.CLUSTER_VERSIONS, version, field_manager="tests")
+    cluster = await stage.declare(clusterVersionName="three")
+    await stage.work(cluster, times=2)
+    page = await stage.admin.list(resources.POD_DISRUPTION_BUDGETS, namespace=stage.root(cluster))
+    assert {each["metadata"]["name"] for each in page["items"]} == {"etcd", "apiserver"}
+    assert [each["spec"]["maxUnavailable"] for each in page["items"]] == [1, 1]
+    assert [each["metadata"]["generation"] for each in page["items"]] == [1, 1]
+
+
 async def test_a_second_look_writes_nothing(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)

@@ -15,7 +15,7 @@ PREFIXES = ("vc_", "workqueue_", "controller_runtime_", "rest_client_", "leader_
 LABELS = {
     "name", "controller", "result", "method", "code", "side", "resource", "reason", "kind",
     "component", "direction", "tenant", "condition", "phase", "route", "authority", "le",
-    "certificate",
+    "certificate", "action",
     "cluster_version", "state",  # administrators create ClusterVersions; their series end with them
 }  # fmt: skip
 

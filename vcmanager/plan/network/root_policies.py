@@ -24,6 +24,7 @@ Selector = Mapping[str, Any]
 
 ETCD, API_SERVER, DNS, METRICS = "etcd", "apiserver", "coredns", "metrics-server"
 ETCD_PORTS = (2379, 2380)
+ETCD_CLIENT_PORT, ETCD_PEER_PORT, ETCD_METRICS_PORT = 2379, 2380, 2381
 DNS_PORT = 1053
 """Port of CoreDNS in its pods."""
 _NAME_LABEL = "kubernetes.io/metadata.name"
@@ -53,6 +54,8 @@ class PolicyInput:
     components_namespace: str
     """Namespace of vc-manager, the syncer and the node agents."""
     networks: SuperNetworks
+    scrapers: tuple[Mapping[str, Any], ...] = ()
+    """Peers that may read the metrics of etcd, which have no authentication."""
     egress: tuple[IPNetwork, ...] = ()
     """Further networks that API servers may connect to, for webhooks and identity providers."""
 
@@ -83,7 +86,7 @@ def build_network_policies(wish: PolicyInput) -> list[Object]:
     ]
     ports = {"ports": _list_ports(ETCD_PORTS, "TCP")} if wish.has_known_ports else {}
     parts: dict[str, dict[str, list[Object]]] = {
-        ETCD: {"ingress": [{"from": root, **ports}]},
+        ETCD: {"ingress": [{"from": root, **ports}, *_build_etcd_rules(wish)]},
         API_SERVER: {
             "ingress": [
                 {
@@ -146,6 +149,21 @@ def _build_outside_peers(networks: SuperNetworks) -> list[Object]:
     """
     no_tenant = {"matchExpressions": [{"key": wellknown.VC_UID, "operator": "DoesNotExist"}]}
     return [{"namespaceSelector": no_tenant}, *_build_blocks(networks.pods)]
+
+
+def _build_etcd_rules(wish: PolicyInput) -> list[Object]:
+    """Return the rules of etcd for vc-manager, which has a client certificate, and for scrapers."""
+    manager = {
+        "namespaceSelector": {"matchLabels": {_NAME_LABEL: wish.components_namespace}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": wellknown.MANAGER}},
+    }
+    found: list[Object] = []
+    if wish.has_known_ports:
+        found.append({"from": [manager], "ports": _list_ports((ETCD_CLIENT_PORT,), "TCP")})
+        if wish.scrapers:
+            scrapers = [dict(each) for each in wish.scrapers]
+            found.append({"from": scrapers, "ports": _list_ports((ETCD_METRICS_PORT,), "TCP")})
+    return found
 
 
 def _build_agents_rule(wish: PolicyInput) -> Object:

@@ -69,7 +69,8 @@ async def write(snapshot, *, is_held, value="old"):
     super_client = RecordingClient()
     objects = OwnedObjects(fake_means(super_client), wish(), snapshot)
     objects.is_held = is_held
-    plan = SimpleNamespace(workloads=(workload("etcd:2"), setting("new")))
+    made = (workload("etcd:2"), setting("new"))
+    plan = SimpleNamespace(workloads=made, has_member_config=False)
     material = SimpleNamespace(secrets=(certificate(value),), trust=TRUST, validities={})
     await objects.write_mounted(plan, material, ROOTS)
     await objects.write_workloads(plan)

@@ -41,7 +41,7 @@ class Network:
         return (host, port) in self.accepted
 
 
-ETCD, API = ("10.244.0.1", 2379), ("10.244.0.2", 6443)
+ETCD, API = ("10.244.0.1", 2380), ("10.244.0.2", 6443)
 
 
 @pytest.mark.parametrize(

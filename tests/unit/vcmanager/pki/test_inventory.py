@@ -59,6 +59,17 @@ def test_each_purpose_has_an_authority_of_its_own():
     assert inventory.AGENT_CLIENT not in inventory.AUTHORITIES
 
 
+def test_a_scraper_has_a_certificate_only_if_one_is_named():
+    assert "apiserver-scraper-client" not in LEAVES
+    leaves = {
+        each.secret: each for each in inventory.list_leaves(replace(FACTS, has_scrapers=True))
+    }
+    scraper = leaves["apiserver-scraper-client"]
+    assert (scraper.authority, scraper.subject.usages) == ("client", {"client"})
+    # Kubernetes binds this group to `system:monitoring`.
+    assert scraper.subject.organizations == ("system:monitoring",)
+
+
 def test_agents_learn_who_calls_from_the_uri_alone():
     subject = LEAVES["apiserver-kubelet-client"].subject
     assert subject.list_alternative_names() == {f"URI:vc://{UID}/{ROOT}"}

@@ -1,5 +1,6 @@
 """The grace period of a scheduled deletion (T2-12, SEC-86)."""
 
+import contextlib
 from datetime import timedelta
 
 import pytest
@@ -45,9 +46,9 @@ OBSERVED = ObservedObjects(
 )
 
 
-async def hold(super_client, found):
+async def hold(super_client, found, means=None):
     await hold_scheduled_deletion(
-        fake_means(super_client), parse_virtual_cluster(found), found, OBSERVED
+        means or fake_means(super_client), parse_virtual_cluster(found), found, OBSERVED
     )
 
 
@@ -69,6 +70,18 @@ async def test_during_the_grace_period_only_the_own_workloads_are_stopped():
     assert moment in caught.value.message
     assert super_client.calls == [("patch", "etcd"), ("patch", "coredns")]
     assert all(each["spec"] == {"replicas": 0} for each in super_client.bodies)
+
+
+async def test_a_stopped_etcd_is_not_checked_and_raises_no_alert():
+    means = fake_means(RecordingClient())
+    for annotations, is_kept in (
+        ({}, True),
+        ({wellknown.DELETE_AFTER: "2100-01-01T00:00:00Z"}, False),
+    ):
+        means.stores.set_desired(TENANT.uid, "desired")
+        with contextlib.suppress(PhaseBlocked):
+            await hold(means.super_client, body(**annotations), means)
+        assert (means.stores.get_desired(TENANT.uid) is not None) is is_kept
 
 
 async def test_at_the_end_the_virtual_cluster_is_deleted():

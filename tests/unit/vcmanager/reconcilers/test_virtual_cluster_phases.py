@@ -3,13 +3,16 @@ from ipaddress import ip_network
 from types import SimpleNamespace
 
 import pytest
+import yaml
 
+from clusterversions import catalog
 from kubeio import errors
 from tenancy import wellknown
 from tests.support.vcmanager.factories import (
     NOW,
     TENANT,
     RecordingClient,
+    bundled,
     fake_means,
     pod,
     wish,
@@ -211,7 +214,8 @@ async def test_nothing_is_written_while_the_store_would_be_split():
     etcd = workload("etcd", replicas=3)
     etcd["spec"]["template"]["spec"] = {"containers": [{"args": []}]}
     observed = ObservedObjects(namespace=None, objects={"StatefulSet": {"etcd": etcd}})
-    result = await write(new_run(super_client, observed))
+    sample = yaml.safe_load(catalog.read_sample("upstream-shape"))
+    result = await write(new_run(super_client, observed, plan_input=bundled(sample)))
     assert isinstance(result, PhaseStalled)
     assert (result.condition, result.reason) == (wellknown.READY, "EtcdReplicasChanged")
     assert super_client.calls == []

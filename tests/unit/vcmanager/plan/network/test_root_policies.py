@@ -3,6 +3,7 @@
 from __future__ import annotations
 
 import ipaddress
+from dataclasses import replace
 from typing import Any
 
 import pytest
@@ -91,6 +92,9 @@ INTO: list[tuple[str, Any, int, bool]] = [
     *[("etcd", each, 2379, False) for each in (*STRANGERS, workload(), OUTSIDE, NODE)],
     *[("etcd", each, 2381, False) for each in (*STRANGERS, workload(), pod("apiserver"))],
     *[("etcd", component_of_ours("vc-syncer"), port, False) for port in (2379, 2381)],
+    ("etcd", component_of_ours("vc-manager"), 2379, True),
+    *[("etcd", component_of_ours("vc-manager"), port, False) for port in (2380, 2381)],
+    ("etcd", component_of_ours("vc-manager", "elsewhere"), 2379, False),
     *[("apiserver", each, 6443, True) for each in (workload(), pod("coredns"), OUTSIDE, NODE)],
     ("apiserver", component_of_ours("vc-syncer"), 6443, True),
     *[("apiserver", each, 6443, False) for each in STRANGERS],
@@ -183,3 +187,21 @@ def test_each_pod_is_isolated_in_both_directions():
     assert isolation["spec"]["podSelector"] == {}
     assert isolation["spec"]["policyTypes"] == ["Ingress", "Egress"]
     assert isolation["spec"]["ingress"] == []
+
+
+def test_metrics_of_etcd_are_open_to_the_named_scrapers_alone():
+    scraper = {
+        "namespaceSelector": {"matchLabels": {NAME: "monitoring"}},
+        "podSelector": {"matchLabels": {"app.kubernetes.io/name": "prometheus"}},
+    }
+    found = root_policies.build_network_policies(replace(wish(), scrapers=(scraper,)))
+    for source, port, passes in (
+        (component_of_ours("prometheus", "monitoring"), 2381, True),
+        (component_of_ours("prometheus", "monitoring"), 2379, False),
+        (component_of_ours("other", "monitoring"), 2381, False),
+        (component_of_ours("prometheus", "elsewhere"), 2381, False),
+        (workload(), 2381, False),
+    ):
+        assert passes == policy_matrix.may(
+            found, pod("etcd"), source, NetworkPort(port), "Ingress"
+        ), (source, port)

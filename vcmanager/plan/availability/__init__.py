@@ -1,0 +1,1 @@
+"""Objects that keep the replicas of control planes available."""
