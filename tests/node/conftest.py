@@ -4,6 +4,7 @@ Hazard: the machine holds one cluster at a time; tests share it, so each test us
 and puts back what it stopped.
 """
 
+import contextlib
 import json
 import os
 import subprocess
@@ -42,6 +43,18 @@ class SuperClusterAdmin:
             text=True,
             check=False,
         )
+
+    @contextlib.contextmanager
+    def without_enforcement(self) -> Iterator[None]:
+        """Let all packets pass, as in a cluster whose network plugin ignores NetworkPolicies."""
+        was_enforced = self.cluster.enforces
+        if was_enforced:
+            self.cluster.enforce(wanted=False)
+        try:
+            yield
+        finally:
+            if was_enforced:
+                self.cluster.enforce(wanted=True)
 
     def virtual_cluster(self, name: str) -> dict[str, Any]:
         """Return a VirtualCluster."""
