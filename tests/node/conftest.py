@@ -4,7 +4,6 @@ Hazard: the machine holds one cluster at a time; tests share it, so each test us
 and puts back what it stopped.
 """
 
-import contextlib
 import json
 import os
 import subprocess
@@ -44,7 +43,7 @@ class SuperClusterAdmin:
             check=False,
         )
 
-    @contextlib.contextmanager
+    @contextmanager
     def without_enforcement(self) -> Iterator[None]:
         """Let all packets pass, as in a cluster whose network plugin ignores NetworkPolicies."""
         was_enforced = self.cluster.enforces
