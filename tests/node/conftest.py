@@ -43,6 +43,18 @@ class SuperClusterAdmin:
             check=False,
         )
 
+    @contextmanager
+    def without_enforcement(self) -> Iterator[None]:
+        """Let all packets pass, as in a cluster whose network plugin ignores NetworkPolicies."""
+        was_enforced = self.cluster.enforces
+        if was_enforced:
+            self.cluster.enforce(wanted=False)
+        try:
+            yield
+        finally:
+            if was_enforced:
+                self.cluster.enforce(wanted=True)
+
     def virtual_cluster(self, name: str) -> dict[str, Any]:
         """Return a VirtualCluster."""
         return self.kubectl.get("virtualcluster", name)

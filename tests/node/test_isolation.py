@@ -104,11 +104,8 @@ def test_with_enforcement_the_isolation_is_proved(audit, super_cluster, tenant_a
 
 
 def test_without_enforcement_each_hole_is_reported(audit, super_cluster, tenant_a):
-    super_cluster.cluster.enforce(wanted=False)
-    try:
+    with super_cluster.without_enforcement():
         document = audit(3)
-    finally:
-        super_cluster.cluster.enforce(wanted=True)
     answered = by_verdict(document, "failed")
     absent = (by_verdict(document, "absent") & NEGATIVES) - answered
     assert answered | absent >= NEGATIVES
