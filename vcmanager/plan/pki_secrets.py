@@ -136,12 +136,12 @@ def build_secrets(
         name: str, pair: KeyPair | None, issuer: KeyPair, subject: authority.CertificateSubject
     ) -> KeyPair:
         fault = checks.find_leaf_fault(
-            pair, subject, issuer, lifetime=lifetime, now=now, requested=requested
+            pair, subject, issuer, lifetime=lifetime, now=now, requested=requested, owner=facts.uid
         )
         if pair is None or fault is not None:
             pair = authority.make_leaf(issuer, subject, lifetime=lifetime, now=now)
             renewed.append((name, fault or "missing"))
-        issued, renewal = checks.get_issue_time(pair), checks.compute_renewal(pair)
+        issued, renewal = checks.get_issue_time(pair), checks.compute_renewal(pair, facts.uid)
         renewal = min(renewal, checks.find_requested_renewal(issued, requested) or renewal)
         renewals.append(renewal)
         spans[name] = CertificateValidity(checks.get_expiry(pair), renewal, issued)

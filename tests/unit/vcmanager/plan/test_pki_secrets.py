@@ -106,12 +106,12 @@ def test_all_secrets_are_made_once_and_then_kept_to_the_byte(roots):
 
 
 def test_the_next_renewal_is_the_earliest(roots):
-    assert material(roots).next_renewal - NOW < timedelta(days=61)
+    assert material(roots).next_renewal - NOW < timedelta(days=67)
     assert material(roots).next_renewal - NOW > timedelta(days=59)
 
 
 def test_everything_is_renewed_when_two_thirds_are_over(roots):
-    later = material(everything(roots), now=NOW + timedelta(days=61))
+    later = material(everything(roots), now=NOW + timedelta(days=67))
     assert {fault for _, fault in later.renewed_secrets} == {"due for renewal"}
     assert len(later.renewed_secrets) == len(everything(roots)) - len(roots)
 
