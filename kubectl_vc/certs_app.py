@@ -48,8 +48,8 @@ async def renew(
 ) -> None:
     """Renew the certificates of a virtual cluster now.
 
-    etcd and the API server do not restart. Authorities are not renewed. Existing kubeconfigs stay valid until their own end. A certificate younger than 10 min is renewed once
-    it has that age.
+    etcd and the API server do not restart. Authorities are not renewed. Existing kubeconfigs stay
+    valid until their own end. A certificate younger than 10 min is renewed once it has that age.
 
     With NAME, the kubeconfig is that of the super cluster. Without NAME, it is the tenant's own.
     """

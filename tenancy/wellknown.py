@@ -240,6 +240,17 @@ RENEW_CERTIFICATES = f"{DOMAIN}/renew-certificates"
 
 Certificates that were issued earlier are renewed.
 """
+ROTATIONS_KEY = "rotations.json"
+"""Another key of that ConfigMap: a JSON list of objects with authority, stage and until."""
+ROTATE_PREFIX = f"rotate.{DOMAIN}/"
+"""Prefix of annotations of a VirtualCluster. The rest is an authority, the value an RFC 3339 time.
+
+A rotation of that authority starts, if the last one was requested earlier.
+"""
+FORCE_DROP_PREFIX = f"force-drop.{DOMAIN}/"
+"""As `ROTATE_PREFIX`: the old authority is dropped although clients may still use it."""
+AUTHORITY_ROTATION = f"{DOMAIN}/authority-rotation"
+"""Annotation of the Secret of an authority: JSON with stage, settled and requested."""
 MIN_RENEWAL_AGE = timedelta(minutes=10)
 """Age below which a request does not renew a certificate.
 

@@ -4,7 +4,7 @@ A tenant requests by an annotation of the table. The request is copied to the Vi
 next reconcile renews. Hazard: the tenant controls the annotation. Only its time is copied.
 """
 
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 
 from kubeio import Object, errors
 from kubeio.api.client import Client
@@ -12,6 +12,7 @@ from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, VIRTUAL_CLUSTERS
 from vcmanager.plan import certificate_table
+from vcmanager.plan.certificate_table import RotationRow
 from vcmanager.runtime.certificate_expiry import CertificateValidity
 from vcmanager.runtime.context import ReconcileContext
 
@@ -22,12 +23,14 @@ async def exchange(
     body: Object,
     tenant: Tenant,
     validities: Mapping[str, CertificateValidity],
+    *,
+    rotations: Iterable[RotationRow] = (),
 ) -> None:
     """Write the table in the tenant, and copy a newer request to the VirtualCluster.
 
     A tenant that rejects the table is no failure: it only loses its own view.
     """
-    table = certificate_table.build_config_map(validities)
+    table = certificate_table.build_config_map(validities, rotations=rotations)
     table["metadata"]["labels"] = {wellknown.BOOTSTRAP: "true"}
     try:
         shown = await tenant_client.apply(CONFIG_MAPS, table, field_manager=wellknown.MANAGER)

@@ -15,6 +15,7 @@ from vcmanager.phases import apply, root_namespace, startup_order
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.etcd import etcd_identity
 from vcmanager.plan import certificate_table, volume_claims
+from vcmanager.plan.certificate_table import RotationRow
 from vcmanager.plan.control_plane import ControlPlane, Manifest, PlanInput
 from vcmanager.plan.pki_secrets import DesiredSecrets
 from vcmanager.runtime import object_metadata
@@ -29,11 +30,18 @@ class OwnedObjects:
     def __init__(self, means: ReconcileContext, wish: PlanInput, snapshot: ObservedObjects) -> None:
         """Start without writes."""
         self.written_count = 0
+        self.held_count = 0
+        """Workloads that keep an earlier template for now."""
         self._means = means
         self._wish = wish
         self._snapshot = snapshot
         self._wanted: list[Manifest] = []
         self._contents: dict[DigestSource, str] = {}
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Return whether the snapshot had every desired object as it must be."""
+        return self.written_count == 0 and self.held_count == 0
 
     async def write_services(self, plan: ControlPlane) -> Object:
         """Write the Services. Return the current one of the API server."""
@@ -48,13 +56,16 @@ class OwnedObjects:
         material: DesiredSecrets,
         roots: IssuedCertificates,
         others: Iterable[Manifest] = (),
+        rotations: Iterable[RotationRow] = (),
     ) -> None:
         """Write the Secrets and ConfigMaps that pods mount, and the table of certificates.
 
         `others` are further Secrets.
         """
         secrets = [*material.secrets, *others]
-        table = certificate_table.build_config_map(material.validities, self._wish.tenant.root)
+        table = certificate_table.build_config_map(
+            material.validities, self._wish.tenant.root, rotations
+        )
         config_maps = [material.trust, *_filter_kinds(plan, "ConfigMap"), table]
         kept = roots.list_immutable()
         self._contents = {
@@ -77,6 +88,7 @@ class OwnedObjects:
         sets = {each["metadata"]["name"]: each for each in _filter_kinds(plan, "StatefulSet")}
         for each in _filter_kinds(plan, "StatefulSet", "Deployment"):
             if not startup_order.may_create(each, self._snapshot):
+                self.held_count += 1
                 continue
             reads = each["metadata"]["name"] in etcd_identity.STORE_READERS
             also = frozenset({object_metadata.STORE_SOURCE}) if reads else frozenset()
@@ -84,6 +96,7 @@ class OwnedObjects:
             is_held = startup_order.is_upgrade_held(each, sets, self._snapshot)
             if (reads and identity is None) or is_held:
                 self._wanted.append(made)  # kept as it is
+                self.held_count += 1
             else:
                 due.append(made)
         await self._create_volume_claims(due)

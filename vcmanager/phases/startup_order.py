@@ -58,6 +58,15 @@ def is_upgrade_held(
     )
 
 
+def is_all_rolled_out(snapshot: ObservedObjects) -> bool:
+    """Return whether every pod of every workload has the present template and is ready."""
+    return all(
+        _is_rolled_out(each) and (each.get("status") or {}).get("replicas", 0) <= _replicas(each)
+        for kind in ("StatefulSet", "Deployment")
+        for each in snapshot.get_by_name(kind).values()
+    )
+
+
 def is_api_ready(snapshot: ObservedObjects) -> bool:
     """Return whether the tenant's API is ready."""
     workload = snapshot.get("StatefulSet", control_plane.API_SERVER)
@@ -71,12 +80,17 @@ def _list_images(workload: Mapping[str, Any]) -> list[str]:
 
 def _is_rolled_out(workload: Mapping[str, Any]) -> bool:
     status: Mapping[str, int] = workload.get("status") or {}
-    replicas: int = workload["spec"].get("replicas", 1)
+    replicas = _replicas(workload)
     return (
         status.get("observedGeneration", 0) >= workload["metadata"].get("generation", 0)
         and status.get("updatedReplicas", 0) >= replicas
         and status.get("readyReplicas", 0) >= replicas
     )
+
+
+def _replicas(workload: Mapping[str, Any]) -> int:
+    replicas: int = workload["spec"].get("replicas", 1)
+    return replicas
 
 
 def _is_component_running(snapshot: ObservedObjects, component: str) -> bool:

@@ -119,6 +119,17 @@ def find_keys_fault(pair: KeyPair) -> CertificateFault | None:
     return None if public == derived else "key mismatch"
 
 
+def is_readable(pem: bytes) -> bool:
+    """Return whether a file has a certificate or a public key."""
+    for load in (x509.load_pem_x509_certificate, serialization.load_pem_public_key):
+        try:
+            load(pem)
+        except _PARSE_ERRORS:
+            continue
+        return True
+    return False
+
+
 def compute_renewal(pair: KeyPair, owner: str = "") -> datetime:
     """Return when a certificate is renewed: after two thirds of its life, plus a jitter.
 

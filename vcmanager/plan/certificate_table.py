@@ -5,14 +5,27 @@ key or a certificate. Every user of a tenant may read its namespace kube-public.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kubeio import Object
 from tenancy import wellknown
 from vcmanager.pki import inventory
+from vcmanager.pki.rotation import RotatedName, RotationRequest, Stage
 from vcmanager.runtime.certificate_expiry import CertificateValidity
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotationRow:
+    """One rotation that is not complete."""
+
+    authority: RotatedName
+    stage: Stage
+    until: datetime | None
+    """When the stage ends. None until every program has the files of the stage."""
+
 
 _MAX_CLOCK_LEAD = timedelta(minutes=5)
 """Time by which the clock of a requester may be ahead. A later request is ignored."""
@@ -22,9 +35,15 @@ _HIDDEN = frozenset({f"{inventory.MANAGER}{_KUBECONFIG_SUFFIX}"})
 
 
 def build_config_map(
-    validities: Mapping[str, CertificateValidity], namespace: str = wellknown.CERTIFICATES_NAMESPACE
+    validities: Mapping[str, CertificateValidity],
+    namespace: str = wellknown.CERTIFICATES_NAMESPACE,
+    rotations: Iterable[RotationRow] = (),
 ) -> Object:
     """Return the ConfigMap with the table, for the root namespace or the tenant."""
+    stages = [
+        {"authority": row.authority, "stage": row.stage, "until": _format(row.until)}
+        for row in rotations
+    ]
     rows = [
         {
             "name": name,
@@ -40,7 +59,10 @@ def build_config_map(
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": wellknown.CERTIFICATES, "namespace": namespace},
-        "data": {wellknown.CERTIFICATES_KEY: json.dumps(rows, indent=1)},
+        "data": {
+            wellknown.CERTIFICATES_KEY: json.dumps(rows, indent=1),
+            **({wellknown.ROTATIONS_KEY: json.dumps(stages, indent=1)} if stages else {}),
+        },
     }
 
 
@@ -50,14 +72,30 @@ def parse_request(body: Mapping[str, Any], now: datetime) -> datetime | None:
     A text that is no time counts as no request, and so does a time in the future. Otherwise a
     tenant's certificates would be renewed again and again until that time.
     """
+    requested = _parse_time(body, wellknown.RENEW_CERTIFICATES, now)
+    return min(requested, now) if requested is not None else None
+
+
+def parse_rotation_request(
+    body: Mapping[str, Any], name: RotatedName, now: datetime
+) -> RotationRequest:
+    """Return the requests for one authority in the annotations of an object.
+
+    Invalid times and times in the future count as no request.
+    """
+    return RotationRequest(
+        start=_parse_time(body, f"{wellknown.ROTATE_PREFIX}{name}", now),
+        force_drop=_parse_time(body, f"{wellknown.FORCE_DROP_PREFIX}{name}", now),
+    )
+
+
+def _parse_time(body: Mapping[str, Any], annotation: str, now: datetime) -> datetime | None:
     annotations = body["metadata"].get("annotations") or {}
     try:
-        requested = datetime.fromisoformat(str(annotations.get(wellknown.RENEW_CERTIFICATES, "")))
+        found = datetime.fromisoformat(str(annotations.get(annotation, "")))
     except ValueError:
         return None
-    if requested.tzinfo is None or requested > now + _MAX_CLOCK_LEAD:
-        return None
-    return min(requested, now)
+    return None if found.tzinfo is None or found > now + _MAX_CLOCK_LEAD else found
 
 
 def _get_kind(name: str, validity: CertificateValidity) -> str:

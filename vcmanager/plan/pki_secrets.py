@@ -15,7 +15,7 @@ from typing import Any
 from tenancy import wellknown
 from vcmanager.agents.authorities import CLIENT_CA_NAME as AGENT_AUTHORITY
 from vcmanager.agents.authorities import AgentAuthorities
-from vcmanager.pki import authority, bundles, checks, inventory
+from vcmanager.pki import authority, bundles, checks, inventory, rotated_secrets
 from vcmanager.pki.authority import KeyPair
 from vcmanager.pki.inventory import AuthorityName, CertificateFacts
 from vcmanager.plan import upstream_bundles
@@ -42,7 +42,7 @@ class DesiredSecrets:
     secrets: tuple[Manifest, ...]
     trust: Manifest
     serving: bytes
-    """Certificate of the authority behind the tenant's servers."""
+    """Trusted certificates of the authority behind the tenant's servers."""
     renewed_secrets: tuple[tuple[str, checks.CertificateFault], ...]
     """Renewed Secrets, each with its reason."""
     next_renewal: datetime
@@ -102,6 +102,18 @@ def read_authorities(
     return found
 
 
+def read_trust(secrets: ExistingSecrets, agents: AgentAuthorities) -> dict[AuthorityName, bytes]:
+    """Return the trusted certificates of each authority. A rotation has two of one authority.
+
+    `advance_rotations` has checked the Secrets.
+    """
+    found: dict[AuthorityName, bytes] = {
+        name: rotated_secrets.read_rotation(name, secrets[secret])[1].build_trust()
+        for name, secret in inventory.AUTHORITIES.items()
+    }
+    return {**found, inventory.AGENT_CLIENT: agents.client.certificate}
+
+
 def build_secrets(
     secrets: ExistingSecrets,
     facts: CertificateFacts,
@@ -120,6 +132,7 @@ def build_secrets(
     Certificates that were issued before `requested` are renewed. Without an external address there
     is no kubeconfig for the tenant's admin yet.
     """
+    trust = read_trust(secrets, agents)
     made: list[Manifest] = []
     renewed: list[tuple[str, checks.CertificateFault]] = []
     spans = {
@@ -168,55 +181,60 @@ def build_secrets(
             user=login.subject.common_name,
             server=address.server,
             server_name=address.server_name,
-            authority=roots[inventory.SERVING].certificate,
+            authority=trust[inventory.SERVING],
         )
         made.append(
             bundles.build_kubeconfig_secret(login.secret, facts.root, login.credential, document)
         )
     if is_bundled:
-        made += _build_component_roots(facts.root, roots)
+        made += _build_component_roots(facts.root, roots, trust)
     return DesiredSecrets(
         secrets=tuple(made),
-        trust=_build_trust(facts.root, roots, agents),
-        serving=roots[inventory.SERVING].certificate,
+        trust=_build_trust(facts.root, trust, agents),
+        serving=trust[inventory.SERVING],
         renewed_secrets=tuple(renewed),
         next_renewal=min(renewals),
         validities=spans,
     )
 
 
-def _build_component_roots(root: str, roots: Mapping[AuthorityName, KeyPair]) -> list[Manifest]:
+def _build_component_roots(
+    root: str, roots: Mapping[AuthorityName, KeyPair], trust: Mapping[AuthorityName, bytes]
+) -> list[Manifest]:
     """Return the Secrets behind the `root-ca` volumes of upstream's bundles, one per component."""
-    etcd, client = roots[inventory.ETCD], roots[inventory.CLIENT]
     return [
         bundles.build_trust_secret(
-            upstream_bundles.get_root_secret(upstream_bundles.ETCD), root, etcd.certificate
+            upstream_bundles.get_root_secret(upstream_bundles.ETCD), root, trust[inventory.ETCD]
         ),
         bundles.build_trust_secret(
-            upstream_bundles.get_root_secret(upstream_bundles.API_SERVER), root, client.certificate
+            upstream_bundles.get_root_secret(upstream_bundles.API_SERVER),
+            root,
+            trust[inventory.CLIENT],
         ),
         # The controller manager signs the tenant's requests, so it alone has the key.
         bundles.build_key_pair_secret(
-            upstream_bundles.get_root_secret(upstream_bundles.CONTROLLER_MANAGER), root, client
+            upstream_bundles.get_root_secret(upstream_bundles.CONTROLLER_MANAGER),
+            root,
+            roots[inventory.CLIENT],
         ),
     ]
 
 
 def _build_trust(
-    root: str, roots: Mapping[AuthorityName, KeyPair], agents: AgentAuthorities
+    root: str, trust: Mapping[AuthorityName, bytes], agents: AgentAuthorities
 ) -> Manifest:
     certificates = {
-        "serving.crt": roots[inventory.SERVING],
-        "client.crt": roots[inventory.CLIENT],
-        "etcd.crt": roots[inventory.ETCD],
-        "front-proxy.crt": roots[inventory.FRONT_PROXY],
-        "agents.crt": agents.serving,
+        "serving.crt": trust[inventory.SERVING],
+        "client.crt": trust[inventory.CLIENT],
+        "etcd.crt": trust[inventory.ETCD],
+        "front-proxy.crt": trust[inventory.FRONT_PROXY],
+        "agents.crt": agents.serving.certificate,
     }
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": inventory.TRUST, "namespace": root},
-        "data": {key: pair.certificate.decode() for key, pair in certificates.items()},
+        "data": {key: certificate.decode() for key, certificate in certificates.items()},
     }
 
 

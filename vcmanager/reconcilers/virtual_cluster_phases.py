@@ -17,6 +17,7 @@ from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
 from tenancy.specs import VirtualCluster
 from vcmanager.phases import (
     api_server_secrets,
+    authority_rotation,
     certificate_requests,
     certificates,
     component_conditions,
@@ -28,6 +29,7 @@ from vcmanager.phases import (
     tenant_bootstrap,
     validation,
 )
+from vcmanager.phases.authority_rotation import Rotations
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.owned_objects import OwnedObjects
@@ -114,6 +116,7 @@ class PhaseRun:
     """Whether `plan` is set."""
     external: ApiAddress | None = None
     """Address of the API for clients outside, None while there is none."""
+    rotations: Rotations = field(default_factory=Rotations)
     tenant_client: Client | None = None
     """None until the tenant's API server is ready."""
     cluster: VirtualCluster = field(init=False)
@@ -133,7 +136,8 @@ class PhaseRun:
         """Return the seconds until the next reconcile. Valid after every phase is done."""
         if self.plan_input.is_new:
             return _FIRST_USE_RETRY_SECONDS
-        left = (self.secrets.next_renewal - self.context.now()).total_seconds()
+        due = self.rotations.compute_next(self.secrets.next_renewal, self.context.now())
+        left = (due - self.context.now()).total_seconds()
         return min(RESYNC_SECONDS, max(1.0, left))
 
     async def set_component_conditions(self) -> None:
@@ -331,6 +335,9 @@ async def _issue_certificates(run: PhaseRun) -> PhaseResult:
     run.certificates = await certificates.create_authorities(
         run.context, run.plan_input, run.plan, run.namespace, run.observed
     )
+    run.certificates, run.rotations = await authority_rotation.advance_rotations(
+        run.context, run.plan_input, run.certificates, run.body
+    )
     run.secrets = certificates.build_secrets(
         run.context,
         run.plan_input,
@@ -347,14 +354,15 @@ async def _write_mounted(run: PhaseRun) -> PhaseResult:
     others = await api_server_secrets.fetch_secrets(
         run.context, run.plan_input, run.namespace, run.observed
     )
-    await run.objects.write_mounted(run.plan, run.secrets, run.certificates, others)
+    rows = run.rotations.list_rows()
+    await run.objects.write_mounted(run.plan, run.secrets, run.certificates, others, rotations=rows)
     run.context.expiries.set_validities(run.plan_input.tenant.uid, run.secrets.validities)
     until = run.secrets.next_renewal.strftime("%Y-%m-%d")
     run.status.set_condition(
         wellknown.CERTIFICATES_READY,
         "True",
         "Issued",
-        f"All certificates are valid. The next renewal is on {until}.",
+        f"All certificates are valid. The next renewal is on {until}.{run.rotations.describe()}",
     )
     return _DONE
 
@@ -398,7 +406,12 @@ async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
     )
     run.tenant_client = client
     await certificate_requests.exchange(
-        run.context, client, run.body, run.plan_input.tenant, run.secrets.validities
+        run.context,
+        client,
+        run.body,
+        run.plan_input.tenant,
+        run.secrets.validities,
+        rotations=run.rotations.list_rows(),
     )
     return _DONE
 
@@ -443,6 +456,13 @@ async def _publish_endpoint(run: PhaseRun) -> PhaseResult:
     return _DONE
 
 
+async def _settle_rotations(run: PhaseRun) -> PhaseResult:
+    run.rotations = await authority_rotation.settle_rotations(
+        run.context, run.rotations, run.certificates, run.objects, run.observed
+    )
+    return _DONE
+
+
 PHASES = (
     Phase("ParseCluster", wellknown.READY, _parse_cluster),
     Phase("ObserveObjects", wellknown.READY, _observe_objects),
@@ -468,5 +488,7 @@ PHASES = (
     Phase("ReconcileMetricsApi", wellknown.METRICS_READY, _reconcile_metrics_api),
     Phase("ProbeEnforcement", wellknown.READY, _probe_enforcement),
     Phase("PublishEndpoint", wellknown.READY, _publish_endpoint),
+    # The last one, because it needs all others to be done.
+    Phase("SettleRotations", wellknown.READY, _settle_rotations),
 )
 """All phases, in order. A phase runs only after every earlier phase is done."""

@@ -16,12 +16,14 @@ from tests.support.vcmanager.factories import (
     workload,
 )
 from vcmanager.phases import (
+    authority_rotation,
     certificate_requests,
     certificates,
     metrics_server,
     startup_order,
     tenant_bootstrap,
 )
+from vcmanager.phases.authority_rotation import Rotations
 from vcmanager.pki import inventory
 from vcmanager.plan import control_plane, external_endpoint
 from vcmanager.plan.pki_secrets import ApiAddress
@@ -96,6 +98,7 @@ def test_every_phase_has_a_name_of_its_own():
         ("ReplaceOutdatedPods", "BootstrapTenant"),
         ("BootstrapTenant", "ReconcileMetricsApi"),
         ("ReconcileMetricsApi", "PublishEndpoint"),
+        ("PublishEndpoint", "SettleRotations"),
     ],
 )
 def test_phases_have_this_order(first, then):
@@ -222,13 +225,15 @@ class FinishedObjects:
     def __init__(self, *_):
         pass
 
+    is_unchanged = False
+
     async def write_additional(self, manifests):
         """Have the policies."""
 
     async def write_services(self, _plan):
         return {"spec": {"clusterIP": "10.96.0.9"}}
 
-    async def write_mounted(self, *_):
+    async def write_mounted(self, *_, **__):
         pass
 
     async def write_role_bindings(self):
@@ -262,8 +267,11 @@ def finished(monkeypatch):
     async def bootstrap_tenant(*_, **__):
         return "v1.36.0"
 
-    async def exchange(*_):
+    async def exchange(*_, **__):
         return None
+
+    async def advance_rotations(_context, _wish, issued, _body):
+        return issued, Rotations()
 
     async def reconcile_metrics_api(client, *_, **__):
         reconciled.append(client)
@@ -273,6 +281,7 @@ def finished(monkeypatch):
     )
     address = ApiAddress(server="https://192.0.2.1:6443")
     monkeypatch.setattr(certificates, "create_authorities", create_authorities)
+    monkeypatch.setattr(authority_rotation, "advance_rotations", advance_rotations)
     monkeypatch.setattr(certificates, "build_secrets", lambda *_, **__: secrets)
     monkeypatch.setattr(external_endpoint, "find_external_address", lambda *_, **__: address)
     monkeypatch.setattr(virtual_cluster_phases, "OwnedObjects", FinishedObjects)
