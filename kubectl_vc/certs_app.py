@@ -11,7 +11,7 @@ from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.command import create_terminal, create_verb_group, with_connection_flags
 from kubectl_vc.output.printers import OutputFormat
 
-app = create_verb_group("List and renew the certificates of a virtual cluster.")
+app = create_verb_group("Manage the certificates of a virtual cluster.")
 
 
 @app.command("list")
@@ -56,3 +56,42 @@ async def renew(
     from kubectl_vc.verbs import certs as verb
 
     await verb.run_renew(access, create_terminal(), name=name, wait=wait, seconds=timeout)
+
+
+@app.command()
+@with_connection_flags
+async def rotate(
+    *,
+    access: ConfigFlags,
+    name: flags.OptionalNameArgument = "",
+    authority: flags.AuthoritiesFlag = None,
+    force_drop: flags.ForceDropFlag = None,
+    manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
+) -> None:
+    """Replace authorities of a virtual cluster, in stages.
+
+    First every program trusts both. Then the new authority issues all certificates. At last the old
+    one is dropped. Each stage waits for all pods, and for a minimum time. Without --authority, all
+    authorities of the virtual cluster are replaced. The kubeconfig is that of the super cluster.
+
+    --force-drop ends that time for one authority. Clients that still use the old one are refused
+    from then on.
+
+    Examples:
+
+      kubectl vc certs rotate web --authority client
+
+      kubectl vc certs rotate web --force-drop client
+    """
+    from kubectl_vc.verbs import rotate_authorities as verb
+
+    await verb.run_rotate(
+        access,
+        create_terminal(),
+        verb.RotateOptions(
+            name=name,
+            authorities=tuple(each.value for each in authority or ()),
+            force_drop=force_drop.value if force_drop else "",
+            manager_namespace=manager_namespace,
+        ),
+    )

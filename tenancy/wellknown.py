@@ -242,6 +242,12 @@ Certificates that were issued earlier are renewed.
 """
 ROTATIONS_KEY = "rotations.json"
 """Another key of that ConfigMap: a JSON list of objects with authority, stage and until."""
+TENANT_AUTHORITIES = ("serving", "client", "etcd", "front-proxy", "service-account")
+"""Authorities of one tenant that can be rotated. The last one is a pair of keys."""
+AGENT_CLIENT_AUTHORITY = "agent-client"
+"""The authority of all tenants' certificates for agents."""
+AGENT_CLIENT_AUTHORITY_SECRET = "vn-agent-client-ca"  # noqa: S105 - a name
+"""Its Secret, in the manager's namespace. Annotations of the Secret request a rotation."""
 ROTATE_PREFIX = f"rotate.{DOMAIN}/"
 """Prefix of annotations of a VirtualCluster. The rest is an authority, the value an RFC 3339 time.
 

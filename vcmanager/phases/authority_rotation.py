@@ -19,7 +19,6 @@ from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.pki import authority, inventory, rotated_secrets, rotation
 from vcmanager.pki.authority import KeyPair
 from vcmanager.pki.rotation import RotatedName, RotationRequest, RotationState
-from vcmanager.plan import certificate_table
 from vcmanager.plan.certificate_table import RotationRow
 from vcmanager.plan.control_plane import PlanInput
 from vcmanager.runtime.blocked import PhaseBlocked
@@ -78,7 +77,7 @@ async def advance_rotations(
         if secret is None:
             continue
         state, keys = _read(name, secret)
-        request = certificate_table.parse_rotation_request(body, name, now)
+        request = rotated_secrets.parse_request(body, name, now)
         move = rotation.choose_move(
             state, request, rotation.WAITS[name], now=now, lifetime=lifetime
         )

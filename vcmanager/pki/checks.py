@@ -119,6 +119,15 @@ def find_keys_fault(pair: KeyPair) -> CertificateFault | None:
     return None if public == derived else "key mismatch"
 
 
+def is_issued_by(pem: bytes, issuer: KeyPair) -> bool:
+    """Return whether a readable certificate is of an authority."""
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+    except _PARSE_ERRORS:
+        return False
+    return _is_issued_by(certificate, x509.load_pem_x509_certificate(issuer.certificate))
+
+
 def is_readable(pem: bytes) -> bool:
     """Return whether a file has a certificate or a public key."""
     for load in (x509.load_pem_x509_certificate, serialization.load_pem_public_key):

@@ -6,7 +6,7 @@ writes would leave an authority in no stage.
 
 import json
 from collections.abc import Mapping
-from datetime import datetime
+from datetime import datetime, timedelta
 from typing import Any
 
 from tenancy import wellknown
@@ -19,6 +19,7 @@ from vcmanager.pki.rotation import (
     TRUST_BOTH,
     AuthorityKeys,
     RotatedName,
+    RotationRequest,
     RotationState,
     Stage,
 )
@@ -33,6 +34,8 @@ OTHER_CERTIFICATE_KEY = "other.crt"
 OTHER_PRIVATE_KEY_KEY = "other.key"
 
 
+_MAX_CLOCK_LEAD = timedelta(minutes=5)
+"""Time by which the clock of a requester may be ahead. A later request is ignored."""
 _STAGES: Mapping[str, Stage] = {each: each for each in (STABLE, TRUST_BOTH, ISSUE_NEW)}
 
 
@@ -105,6 +108,27 @@ def build_state_patch(secret: Mapping[str, Any], state: RotationState) -> dict[s
             "annotations": {wellknown.AUTHORITY_ROTATION: json.dumps(document)},
         }
     }
+
+
+def parse_request(body: Mapping[str, Any], name: RotatedName, now: datetime) -> RotationRequest:
+    """Return the requests for one authority in the annotations of an object.
+
+    Invalid times and times in the future count as no request.
+    """
+    return RotationRequest(
+        start=parse_time(body, f"{wellknown.ROTATE_PREFIX}{name}", now),
+        force_drop=parse_time(body, f"{wellknown.FORCE_DROP_PREFIX}{name}", now),
+    )
+
+
+def parse_time(body: Mapping[str, Any], annotation: str, now: datetime) -> datetime | None:
+    """Return the time in an annotation, or None if it is invalid or in the future."""
+    annotations = body["metadata"].get("annotations") or {}
+    try:
+        found = datetime.fromisoformat(str(annotations.get(annotation, "")))
+    except ValueError:
+        return None
+    return None if found.tzinfo is None or found > now + _MAX_CLOCK_LEAD else found
 
 
 def _read_state(secret: Mapping[str, Any]) -> RotationState:

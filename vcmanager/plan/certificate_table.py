@@ -7,13 +7,13 @@ key or a certificate. Every user of a tenant may read its namespace kube-public.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import UTC, datetime
 from typing import Any
 
 from kubeio import Object
 from tenancy import wellknown
-from vcmanager.pki import inventory
-from vcmanager.pki.rotation import RotatedName, RotationRequest, Stage
+from vcmanager.pki import inventory, rotated_secrets
+from vcmanager.pki.rotation import RotatedName, Stage
 from vcmanager.runtime.certificate_expiry import CertificateValidity
 
 
@@ -27,8 +27,6 @@ class RotationRow:
     """When the stage ends. None until every program has the files of the stage."""
 
 
-_MAX_CLOCK_LEAD = timedelta(minutes=5)
-"""Time by which the clock of a requester may be ahead. A later request is ignored."""
 _KUBECONFIG_SUFFIX = "-kubeconfig"
 _HIDDEN = frozenset({f"{inventory.MANAGER}{_KUBECONFIG_SUFFIX}"})
 """Certificates of the product itself. A tenant cannot do anything about them."""
@@ -72,30 +70,8 @@ def parse_request(body: Mapping[str, Any], now: datetime) -> datetime | None:
     A text that is no time counts as no request, and so does a time in the future. Otherwise a
     tenant's certificates would be renewed again and again until that time.
     """
-    requested = _parse_time(body, wellknown.RENEW_CERTIFICATES, now)
+    requested = rotated_secrets.parse_time(body, wellknown.RENEW_CERTIFICATES, now)
     return min(requested, now) if requested is not None else None
-
-
-def parse_rotation_request(
-    body: Mapping[str, Any], name: RotatedName, now: datetime
-) -> RotationRequest:
-    """Return the requests for one authority in the annotations of an object.
-
-    Invalid times and times in the future count as no request.
-    """
-    return RotationRequest(
-        start=_parse_time(body, f"{wellknown.ROTATE_PREFIX}{name}", now),
-        force_drop=_parse_time(body, f"{wellknown.FORCE_DROP_PREFIX}{name}", now),
-    )
-
-
-def _parse_time(body: Mapping[str, Any], annotation: str, now: datetime) -> datetime | None:
-    annotations = body["metadata"].get("annotations") or {}
-    try:
-        found = datetime.fromisoformat(str(annotations.get(annotation, "")))
-    except ValueError:
-        return None
-    return None if found.tzinfo is None or found > now + _MAX_CLOCK_LEAD else found
 
 
 def _get_kind(name: str, validity: CertificateValidity) -> str:

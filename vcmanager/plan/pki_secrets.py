@@ -111,7 +111,7 @@ def read_trust(secrets: ExistingSecrets, agents: AgentAuthorities) -> dict[Autho
         name: rotated_secrets.read_rotation(name, secrets[secret])[1].build_trust()
         for name, secret in inventory.AUTHORITIES.items()
     }
-    return {**found, inventory.AGENT_CLIENT: agents.client.certificate}
+    return {**found, inventory.AGENT_CLIENT: agents.client_trust}
 
 
 def build_secrets(

@@ -10,8 +10,10 @@ from cryptography import x509
 from kubeio import Object
 from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import ManagerStage
+from vcmanager.agents import authorities
 from vcmanager.pki import bundles, rotated_secrets, rotation
 from vcmanager.pki.rotation import RotatedName
+from vcmanager.runtime import keys
 
 DAY = timedelta(days=1)
 
@@ -71,9 +73,9 @@ async def test_all_authorities_of_a_tenant_rotate_in_stages(stage: ManagerStage)
 
     await stage.work(cluster)
     for name in names:
-        state, keys = await stage_of(stage, cluster, name)
+        state, pairs = await stage_of(stage, cluster, name)
         assert (state.stage, state.settled) == ("trust-both", None)
-        assert keys.current == first[name]
+        assert pairs.current == first[name]
     files = await trust(stage, cluster)
     assert {key: count(value) for key, value in files.items()} == {
         "agents.crt": 1,
@@ -98,10 +100,10 @@ async def test_all_authorities_of_a_tenant_rotate_in_stages(stage: ManagerStage)
     later = at(stage, now + 2 * DAY)
     await later.work(cluster)
     for name in names:
-        state, keys = await stage_of(stage, cluster, name)
+        state, pairs = await stage_of(stage, cluster, name)
         assert state.stage == "issue-new"
-        assert keys.current != first[name]
-        assert keys.other.certificate == first[name].certificate
+        assert pairs.current != first[name]
+        assert pairs.other.certificate == first[name].certificate
     authority = (await stage_of(stage, cluster, "serving"))[1].current
     leaf = bundles.read_key_pair(await stage.secret(cluster, "apiserver-ca"))
     x509.load_pem_x509_certificate(leaf.certificate).verify_directly_issued_by(
@@ -156,3 +158,55 @@ async def test_a_request_without_a_valid_time_starts_nothing(stage: ManagerStage
     )
     await stage.work(cluster)
     assert (await stage_of(stage, cluster, "etcd"))[0] == rotation.RotationState()
+
+
+async def test_the_agents_client_authority_rotates_for_all_tenants(stage: ManagerStage):
+    cluster = await stage.declare()
+    await stage.bring_up(cluster)
+    place = {"namespace": stage.means.namespace}
+    name = wellknown.AGENT_CLIENT_AUTHORITY_SECRET
+
+    async def read():
+        secret = await stage.admin.get(resources.SECRETS, name, **place)
+        return rotated_secrets.read_rotation("agent-client", secret)
+
+    async def annotate(prefix: str):
+        stamp = {f"{prefix}agent-client": datetime.now(UTC).isoformat()}
+        body = {"metadata": {"annotations": stamp}}
+        await stage.admin.patch(resources.SECRETS, name, body, **place)
+
+    async def reconcile(now: datetime, times: int = 2):
+        for _ in range(times):
+            await authorities.reconcile_agent_trust(at(stage, now).means, keys.AGENT_TRUST_KEY)
+
+    async def trusted() -> int:
+        found = await stage.admin.get(resources.CONFIG_MAPS, wellknown.AGENT_CLIENT_TRUST, **place)
+        return count(found["data"]["client-ca.crt"])
+
+    now = datetime.now(UTC)
+    await annotate(wellknown.ROTATE_PREFIX)
+    await reconcile(now)
+    state, pairs = await read()
+    assert (state.stage, state.settled is not None, await trusted()) == ("trust-both", True, 2)
+    old = pairs.current
+    await reconcile(now + DAY, times=1)
+    state, pairs = await read()
+    assert (state.stage, pairs.current != old) == ("issue-new", True)
+
+    # A tenant with a certificate of the old authority keeps it, even with force.
+    await annotate(wellknown.FORCE_DROP_PREFIX)
+    await reconcile(now + 9 * DAY, times=3)
+    assert (await read())[0].settled is None
+    await stage.work(cluster)
+    leaf = bundles.read_key_pair(await stage.secret(cluster, "apiserver-kubelet-client"))
+    x509.load_pem_x509_certificate(leaf.certificate).verify_directly_issued_by(
+        x509.load_pem_x509_certificate(pairs.current.certificate)
+    )
+    others = await stage.admin.list(resources.VIRTUAL_CLUSTERS)
+    for other in others["items"]:
+        await stage.work(other)
+    await reconcile(now + 10 * DAY, times=1)
+    assert (await read())[0].settled is not None
+    await reconcile(now + 12 * DAY)
+    assert (await read())[0].stage == "stable"
+    assert await trusted() == 1
