@@ -262,6 +262,13 @@ MIN_RENEWAL_AGE = timedelta(minutes=10)
 
 A renewal restarts pods of the control plane. A tenant can request renewals as fast as a script.
 """
+REPLACED_KUBECONFIG_ENDS = f"{DOMAIN}/replaced-kubeconfig-ends"
+"""Annotation of the Secret of the admin kubeconfig: RFC 3339 times, with commas between.
+
+At each of them a certificate ends that the Secret had before. A file of that time is still in use.
+"""
+KUBECONFIG_END_WARNING = timedelta(days=14)
+"""Time before the end of a replaced kubeconfig at which the tenant gets Events."""
 KUBECONFIG_ROLE = f"{DOMAIN}/kubeconfig-role"
 """Label of a ClusterRoleBinding in a tenant: the role of one kubeconfig. Deleting it revokes."""
 ADMINS_GROUP = "tenancy:admins"

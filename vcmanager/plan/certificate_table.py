@@ -7,7 +7,7 @@ key or a certificate. Every user of a tenant may read its namespace kube-public.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kubeio import Object
@@ -62,6 +62,47 @@ def build_config_map(
             **({wellknown.ROTATIONS_KEY: json.dumps(stages, indent=1)} if stages else {}),
         },
     }
+
+
+def build_end_events(
+    table: Object, ends: Iterable[datetime], *, lifetime: timedelta, now: datetime
+) -> list[Object]:
+    """Return an Event for each replaced admin kubeconfig that ends soon.
+
+    `table` is the ConfigMap in the tenant, and `lifetime` the life of a kubeconfig. An API server
+    deletes an Event after an hour, and the next reconcile creates it again under the same name.
+    """
+    lead = min(wellknown.KUBECONFIG_END_WARNING, lifetime / 3)
+    metadata, stamp = table["metadata"], _format(now)
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{metadata['name']}.{int(end.timestamp()):x}",
+                "namespace": metadata["namespace"],
+            },
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata.get("uid", ""),
+            },
+            "type": "Warning",
+            "reason": "KubeconfigEnds",
+            "message": (
+                f"An admin kubeconfig that was handed out earlier ends on {end:%Y-%m-%d}. Renew the"
+                " file with `kubectl vc kubeconfig --renew FILE`, or fetch a new one."
+            ),
+            "source": {"component": wellknown.MANAGER},
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }
+        for end in ends
+        if now < end <= now + lead
+    ]
 
 
 def parse_request(body: Mapping[str, Any], now: datetime) -> datetime | None:

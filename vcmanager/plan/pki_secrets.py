@@ -7,6 +7,7 @@ initialised.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -21,6 +22,9 @@ from vcmanager.pki.inventory import AuthorityName, CertificateFacts
 from vcmanager.plan import upstream_bundles
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.certificate_expiry import CertificateValidity
+
+_MAX_REPLACED_ENDS = 5
+"""Replaced kubeconfigs that are remembered. A tenant can request renewals often."""
 
 Manifest = dict[str, Any]
 ExistingSecrets = Mapping[str, Mapping[str, Any]]
@@ -46,6 +50,8 @@ class DesiredSecrets:
     renewed_secrets: tuple[tuple[str, checks.CertificateFault], ...]
     """Renewed Secrets, each with its reason."""
     next_renewal: datetime
+    replaced_ends: tuple[datetime, ...]
+    """Ends of admin kubeconfigs that were replaced, and that users may still have as a file."""
     validities: Mapping[str, CertificateValidity]
     """Expiry and renewal by name of the Secret, authorities included."""
 
@@ -164,6 +170,7 @@ def build_secrets(
         kept = bundles.read_key_pair(secrets.get(row.secret))
         pair = build_leaf(row.secret, kept, roots[row.authority], row.subject)
         made.append(bundles.build_key_pair_secret(row.secret, facts.root, pair))
+    replaced_ends: tuple[datetime, ...] = ()
     for login in inventory.list_logins(facts):
         address = external if login.external else internal
         if address is None:
@@ -183,9 +190,15 @@ def build_secrets(
             server_name=address.server_name,
             authority=trust[inventory.SERVING],
         )
-        made.append(
-            bundles.build_kubeconfig_secret(login.secret, facts.root, login.credential, document)
+        manifest = bundles.build_kubeconfig_secret(
+            login.secret, facts.root, login.credential, document
         )
+        if login.external:
+            replaced_ends = _list_replaced_ends(secret, old, pair, now)
+        if login.external and replaced_ends:
+            text = ",".join(end.isoformat() for end in replaced_ends)
+            manifest["metadata"]["annotations"] = {wellknown.REPLACED_KUBECONFIG_ENDS: text}
+        made.append(manifest)
     if is_bundled:
         made += _build_component_roots(facts.root, roots, trust)
     return DesiredSecrets(
@@ -194,8 +207,24 @@ def build_secrets(
         serving=trust[inventory.SERVING],
         renewed_secrets=tuple(renewed),
         next_renewal=min(renewals),
+        replaced_ends=replaced_ends,
         validities=spans,
     )
+
+
+def _list_replaced_ends(
+    secret: Mapping[str, Any] | None, old: KeyPair | None, new: KeyPair, now: datetime
+) -> tuple[datetime, ...]:
+    """Return the ends of replaced certificates that are still valid, the latest ones."""
+    annotations = (secret["metadata"].get("annotations") or {}) if secret is not None else {}
+    ends: set[datetime] = set()
+    for text in annotations.get(wellknown.REPLACED_KUBECONFIG_ENDS, "").split(","):
+        with contextlib.suppress(ValueError):
+            ends.add(datetime.fromisoformat(text))
+    if old is not None and old != new and checks.is_readable(old.certificate):
+        ends.add(checks.get_expiry(old))
+    known = sorted(end for end in ends if end.tzinfo is not None and end > now)
+    return tuple(known[-_MAX_REPLACED_ENDS:])
 
 
 def _build_component_roots(

@@ -7,6 +7,7 @@ worker. A phase returns why it cannot continue, and a watch event of what is mis
 
 from collections.abc import Awaitable, Callable, Iterable
 from dataclasses import dataclass, field, replace
+from datetime import timedelta
 
 import structlog
 
@@ -412,6 +413,8 @@ async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
         run.plan_input.tenant,
         run.secrets.validities,
         rotations=run.rotations.list_rows(),
+        replaced_ends=run.secrets.replaced_ends,
+        lifetime=timedelta(days=run.plan_input.spec.pki_expire_days),
     )
     return _DONE
 

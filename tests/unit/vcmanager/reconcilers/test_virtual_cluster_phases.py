@@ -277,7 +277,12 @@ def finished(monkeypatch):
         reconciled.append(client)
 
     secrets = SimpleNamespace(
-        next_renewal=NOW, renewed_secrets=(), secrets=(KUBECONFIG,), validities={}, serving=b""
+        next_renewal=NOW,
+        replaced_ends=(),
+        renewed_secrets=(),
+        secrets=(KUBECONFIG,),
+        validities={},
+        serving=b"",
     )
     address = ApiAddress(server="https://192.0.2.1:6443")
     monkeypatch.setattr(certificates, "create_authorities", create_authorities)
