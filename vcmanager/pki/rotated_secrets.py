@@ -22,6 +22,7 @@ from vcmanager.pki.rotation import (
     RotationRequest,
     RotationState,
     Stage,
+    join_pem,
 )
 
 ROTATED_SECRETS: Mapping[RotatedName, str] = {
@@ -82,8 +83,9 @@ def build_patch(
     name: RotatedName, secret: Mapping[str, Any], state: RotationState, keys: AuthorityKeys
 ) -> dict[str, Any]:
     """Return the merge patch that stores stage and keys, for exactly this version of the Secret."""
-    certificate = keys.build_trust() if name == SERVICE_ACCOUNT else keys.current.certificate
-    other = keys.other
+    certificate, other = keys.current.certificate, keys.other
+    if name == SERVICE_ACCOUNT and other is not None:
+        certificate = join_pem(certificate, other.certificate)
     data: dict[str, str | None] = {
         bundles.CERTIFICATE_KEY: bundles.encode_base64(certificate),
         bundles.PRIVATE_KEY_KEY: bundles.encode_base64(keys.current.key),

@@ -92,11 +92,18 @@ class AuthorityKeys:
     """The next authority in the stage trust-both. In issue-new the old one, without its key."""
 
     def build_trust(self) -> bytes:
-        """Return all trusted certificates, or public keys, as PEM."""
+        """Return all trusted certificates as PEM, in the same order in both stages with two.
+
+        Programs that read the file once are then not restarted when the new authority issues.
+        """
         if self.other is None:
             return self.current.certificate
-        first = self.current.certificate
-        return first + (b"" if first.endswith(b"\n") else b"\n") + self.other.certificate
+        return join_pem(*sorted((self.current.certificate, self.other.certificate)))
+
+
+def join_pem(first: bytes, second: bytes) -> bytes:
+    """Return two PEM documents as one."""
+    return first + (b"" if first.endswith(b"\n") else b"\n") + second
 
 
 def choose_move(

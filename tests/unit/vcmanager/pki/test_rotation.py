@@ -88,7 +88,7 @@ def test_the_old_key_is_removed_as_soon_as_the_new_one_signs():
         "issue", state("trust-both", NOW), keys, made=pair("c"), start=NOW
     )
     assert after == state("issue-new")
-    assert (keys.current, keys.build_trust()) == (pair("b"), b"b\na\n")
+    assert (keys.current, keys.build_trust()) == (pair("b"), b"a\nb\n")
     assert keys.other is not None
     assert keys.other.key == b""
     after, keys = rotation.apply_move("drop", after, keys, made=pair("c"), start=NOW)
