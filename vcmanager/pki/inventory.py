@@ -202,7 +202,7 @@ def list_logins(facts: CertificateFacts) -> tuple[KubeconfigLogin, ...]:
     )
 
 
-def build_authority_common_name(name: AuthorityName, uid: str) -> str:
+def build_authority_common_name(name: str, uid: str) -> str:
     """Return the subject of an authority, which differs between tenants."""
     return f"{name}-authority {uid}"
 

@@ -26,7 +26,10 @@ from vcmanager.pki.rotation import (
 )
 
 ROTATED_SECRETS: Mapping[RotatedName, str] = {
-    **inventory.AUTHORITIES,
+    inventory.SERVING: inventory.AUTHORITIES[inventory.SERVING],
+    inventory.CLIENT: inventory.AUTHORITIES[inventory.CLIENT],
+    inventory.ETCD: inventory.AUTHORITIES[inventory.ETCD],
+    inventory.FRONT_PROXY: inventory.AUTHORITIES[inventory.FRONT_PROXY],
     SERVICE_ACCOUNT: inventory.SERVICE_ACCOUNT_KEYS,
 }
 """Each authority of one tenant and its Secret. The agents' authority is the manager's own."""
