@@ -35,7 +35,7 @@ class RotateOptions:
 
 
 @dataclass(frozen=True, slots=True)
-class RotationRow:
+class PrintedRotation:
     """One rotation that is not complete."""
 
     authority: str
@@ -62,12 +62,12 @@ async def run_rotate(access: ConfigFlags, terminal: Terminal, options: RotateOpt
             await _request(connection, options, terminal)
 
 
-def parse_rotations(table: Mapping[str, Any]) -> list[RotationRow]:
+def parse_rotations(table: Mapping[str, Any]) -> list[PrintedRotation]:
     """Return the rotations in the ConfigMap. Raises CliError."""
     text = (table.get("data") or {}).get(wellknown.ROTATIONS_KEY) or "[]"
     try:
         return [
-            RotationRow(str(item["authority"]), str(item["stage"]), str(item["until"]))
+            PrintedRotation(str(item["authority"]), str(item["stage"]), str(item["until"]))
             for item in json.loads(text)
         ]
     except (KeyError, TypeError, ValueError) as problem:
@@ -78,7 +78,7 @@ def parse_rotations(table: Mapping[str, Any]) -> list[RotationRow]:
         ) from problem
 
 
-def build_rotation_table(rows: Sequence[RotationRow]) -> str:
+def build_rotation_table(rows: Sequence[PrintedRotation]) -> str:
     """Return the table of rotations, empty without one."""
     if not rows:
         return ""
@@ -97,7 +97,7 @@ def build_annotations(options: RotateOptions, now: datetime) -> dict[str, str]:
     return {f"{wellknown.ROTATE_PREFIX}{name}": stamp for name in names}
 
 
-def check_force(rows: Sequence[RotationRow], name: str, shown: str) -> None:
+def check_force(rows: Sequence[PrintedRotation], name: str, shown: str) -> None:
     """Raise CliError unless the authority is in the stage before the drop."""
     stage = next((row.stage for row in rows if row.authority == name), "stable")
     if stage != _LAST_STAGE:

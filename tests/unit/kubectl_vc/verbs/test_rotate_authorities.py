@@ -11,13 +11,13 @@ from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.output.cli_errors import CliError, UsageError
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs import rotate_authorities
-from kubectl_vc.verbs.rotate_authorities import RotateOptions, RotationRow
+from kubectl_vc.verbs.rotate_authorities import PrintedRotation, RotateOptions
 from tenancy import wellknown
 from vcmanager.pki import rotation
 
 NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
 STAMP = "2026-11-28T12:00:00+00:00"
-ROWS = [RotationRow("client", "issue-new", STAMP), RotationRow("etcd", "trust-both", "")]
+ROWS = [PrintedRotation("client", "issue-new", STAMP), PrintedRotation("etcd", "trust-both", "")]
 
 
 def options(*authorities, name="web", force_drop=""):
