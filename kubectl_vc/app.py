@@ -289,7 +289,7 @@ async def audit(
     name: flags.NameArgument,
     decoy: flags.DecoyFlag = "",
     image: flags.ImageFlag = AUDIT_IMAGE,
-    manager_namespace: flags.ManagerNamespaceFlag = target_app.MANAGER_NAMESPACE,
+    manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
     output: flags.OutputFlag = OutputFormat.TABLE,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:

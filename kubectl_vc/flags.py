@@ -14,6 +14,19 @@ from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.output import durations
 from kubectl_vc.output.printers import OutputFormat
 
+MANAGER_NAMESPACE = "vc-manager"
+
+
+class RotatedAuthority(StrEnum):
+    """Authority that can be rotated."""
+
+    SERVING = "serving"
+    CLIENT = "client"
+    ETCD = "etcd"
+    FRONT_PROXY = "front-proxy"
+    SERVICE_ACCOUNT = "service-account"
+    AGENT_CLIENT = "agent-client"
+
 
 class SuperClusterMode(StrEnum):
     """`SuperCluster.spec.mode`."""
@@ -259,6 +272,23 @@ ManagerNamespaceFlag = Annotated[
     str,
     typer.Option(
         "--manager-namespace", metavar="NAME", help="Namespace of the components, for the Secret"
+    ),
+]
+AuthoritiesFlag = Annotated[
+    list[RotatedAuthority] | None,
+    typer.Option(
+        "--authority",
+        show_default=False,
+        help="Authority to replace, may be repeated. agent-client belongs to all virtual clusters"
+        " and needs no NAME.",
+    ),
+]
+ForceDropFlag = Annotated[
+    RotatedAuthority | None,
+    typer.Option(
+        "--force-drop",
+        show_default=False,
+        help="Drop the old authority of this kind, although clients may still use it",
     ),
 ]
 LabelsFlag = Annotated[

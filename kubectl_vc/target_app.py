@@ -12,8 +12,6 @@ from kubectl_vc.command import create_terminal, create_verb_group, without_names
 from kubectl_vc.output.cli_errors import UsageError
 from kubectl_vc.output.printers import OutputFormat
 
-MANAGER_NAMESPACE = "vc-manager"
-
 app = create_verb_group("Manage target clusters, which run pods of tenants.")
 
 
@@ -27,7 +25,7 @@ async def join(
     target_context: flags.TargetContextFlag = "",
     server: flags.ServerFlag = "",
     tls_server_name: flags.TlsServerNameFlag = "",
-    manager_namespace: flags.ManagerNamespaceFlag = MANAGER_NAMESPACE,
+    manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
     label: flags.LabelsFlag = None,
     taint: flags.TaintsFlag = None,
     resolver: flags.ResolversFlag = None,
@@ -127,7 +125,7 @@ async def leave(
     name: flags.TargetNameArgument,
     target_kubeconfig: flags.TargetKubeconfigFlag = "",
     target_context: flags.TargetContextFlag = "",
-    manager_namespace: flags.ManagerNamespaceFlag = MANAGER_NAMESPACE,
+    manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
     ignore_not_found: flags.IgnoreNotFoundFlag = False,
     drain: flags.DrainFlag = False,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,

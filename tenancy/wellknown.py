@@ -240,11 +240,35 @@ RENEW_CERTIFICATES = f"{DOMAIN}/renew-certificates"
 
 Certificates that were issued earlier are renewed.
 """
+ROTATIONS_KEY = "rotations.json"
+"""Another key of that ConfigMap: a JSON list of objects with authority, stage and until."""
+TENANT_AUTHORITIES = ("serving", "client", "etcd", "front-proxy", "service-account")
+"""Authorities of one tenant that can be rotated. The last one is a pair of keys."""
+AGENT_CLIENT_AUTHORITY = "agent-client"
+"""The authority of all tenants' certificates for agents."""
+AGENT_CLIENT_AUTHORITY_SECRET = "vn-agent-client-ca"  # noqa: S105 - a name
+"""Its Secret, in the manager's namespace. Annotations of the Secret request a rotation."""
+ROTATE_PREFIX = f"rotate.{DOMAIN}/"
+"""Prefix of annotations of a VirtualCluster. The rest is an authority, the value an RFC 3339 time.
+
+A rotation of that authority starts, if the last one was requested earlier.
+"""
+FORCE_DROP_PREFIX = f"force-drop.{DOMAIN}/"
+"""As `ROTATE_PREFIX`: the old authority is dropped although clients may still use it."""
+AUTHORITY_ROTATION = f"{DOMAIN}/authority-rotation"
+"""Annotation of the Secret of an authority: JSON with stage, settled and requested."""
 MIN_RENEWAL_AGE = timedelta(minutes=10)
 """Age below which a request does not renew a certificate.
 
 A renewal restarts pods of the control plane. A tenant can request renewals as fast as a script.
 """
+REPLACED_KUBECONFIG_ENDS = f"{DOMAIN}/replaced-kubeconfig-ends"
+"""Annotation of the Secret of the admin kubeconfig: RFC 3339 times, with commas between.
+
+At each of them a certificate ends that the Secret had before. A file of that time is still in use.
+"""
+KUBECONFIG_END_WARNING = timedelta(days=14)
+"""Time before the end of a replaced kubeconfig at which the tenant gets Events."""
 KUBECONFIG_ROLE = f"{DOMAIN}/kubeconfig-role"
 """Label of a ClusterRoleBinding in a tenant: the role of one kubeconfig. Deleting it revokes."""
 ADMINS_GROUP = "tenancy:admins"

@@ -19,6 +19,7 @@ from kubectl_vc.output import cli_errors, durations, printers
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.verbs import rotate_authorities
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import specs, wellknown
@@ -66,7 +67,8 @@ async def run_list(
     if form is OutputFormat.NAME:
         terminal.print_result("".join(f"{row.name}\n" for row in rows))
         return
-    terminal.print_result(build_table(rows, now=datetime.now(UTC)))
+    stages = rotate_authorities.build_rotation_table(rotate_authorities.parse_rotations(table))
+    terminal.print_result(build_table(rows, now=datetime.now(UTC)) + stages)
 
 
 async def run_renew(

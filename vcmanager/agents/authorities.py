@@ -6,7 +6,7 @@ while any object records that there was one.
 """
 
 from collections.abc import Callable
-from dataclasses import dataclass
+from dataclasses import dataclass, field
 from datetime import datetime
 
 from kubeio import Object, errors
@@ -14,8 +14,9 @@ from kubeio.api.client import Client
 from kubeio.controller.worker import NotReadyYet, RequeueAfter, Result
 from tenancy import wellknown
 from tenancy.resources import CONFIG_MAPS, SECRETS, VIRTUAL_CLUSTERS
-from vcmanager.pki import authority, bundles, checks
+from vcmanager.pki import authority, bundles, checks, inventory, rotated_secrets, rotation
 from vcmanager.pki.authority import KeyPair
+from vcmanager.pki.rotation import RotationState
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.certificate_expiry import CertificateValidity
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
@@ -35,6 +36,10 @@ class AgentAuthorities:
 
     client: KeyPair
     serving: KeyPair
+    client_trust: bytes = b""
+    """Certificates that agents trust. A rotation of the client authority has two."""
+    client_secret: Object = field(default_factory=dict, repr=False)
+    """The Secret of the client authority, with the stage of its rotation."""
 
 
 async def reconcile_agent_trust(means: ReconcileContext, _key: ReconcileKey) -> Result:
@@ -47,13 +52,82 @@ async def reconcile_agent_trust(means: ReconcileContext, _key: ReconcileKey) -> 
     except PhaseBlocked as held:
         raise NotReadyYet(held.message, _RETRY_SECONDS) from held
     pairs = {CLIENT_CA_NAME: found.client, SERVING_CA_NAME: found.serving}
+    moved = await _advance_rotation(means, found.client_secret)
     spans = {name: CertificateValidity(checks.get_expiry(pair)) for name, pair in pairs.items()}
     means.expiries.set_validities(wellknown.AGENT, spans)
     # Tenants' certificates for the agents, and their trust in agents, depend on the authorities.
     page = await means.super_client.list(VIRTUAL_CLUSTERS, metadata_only=True)
     for each in page.get("items") or ():
         means.enqueue(build_key_of_listed(each))
-    return RequeueAfter(RESYNC_SECONDS)
+    return RequeueAfter(min(RESYNC_SECONDS, moved))
+
+
+async def _advance_rotation(means: ReconcileContext, secret: Object) -> float:
+    """Settle the stage of the client authority, or make the move that is due.
+
+    Return the seconds until the next attempt. The Secret is watched, so a move queues the key.
+    """
+    state, keys = _read_rotation(secret)
+    now = means.now()
+    request = rotated_secrets.parse_request(secret, inventory.AGENT_CLIENT, now)
+    waits = rotation.WAITS[inventory.AGENT_CLIENT]
+    move = rotation.choose_move(state, request, waits, now=now)
+    if move is not None:
+        made = authority.make_authority(CLIENT_CA_NAME, now=now)
+        state, keys = rotation.apply_move(move, state, keys, made=made, start=request.start)
+        patch = rotated_secrets.build_patch(inventory.AGENT_CLIENT, secret, state, keys)
+    elif state.stage == rotation.STABLE:
+        return RESYNC_SECONDS
+    elif state.settled is None and await _is_settled(means, state, keys):
+        state = rotation.settle(state, now)
+        patch = rotated_secrets.build_state_patch(secret, state)
+    else:
+        due = rotation.compute_due(state, request, waits)
+        return max(1.0, (due - now).total_seconds()) if due is not None else _RETRY_SECONDS
+    try:
+        await means.super_client.patch(
+            SECRETS,
+            CLIENT_CA_NAME,
+            patch,
+            namespace=means.namespace,
+            field_manager=wellknown.MANAGER,
+        )
+    except errors.Conflict:
+        return 1.0
+    return _RETRY_SECONDS
+
+
+async def _is_settled(
+    means: ReconcileContext, state: RotationState, keys: rotation.AuthorityKeys
+) -> bool:
+    """Return whether every tenant has certificates of the new authority, if it issues already.
+
+    The trust of agents was published before. They read it again within the wait of the stage.
+    """
+    if state.stage == rotation.TRUST_BOTH:
+        return True
+    for name in inventory.AGENT_CLIENT_SECRETS:
+        page = await means.super_client.list(SECRETS, field_selector=f"metadata.name={name}")
+        for each in page.get("items") or ():
+            is_tenants = wellknown.VC_UID in (each["metadata"].get("labels") or {})
+            certificate = bundles.read_data(each, bundles.CERTIFICATE_KEY)
+            if is_tenants and not checks.is_issued_by(certificate, keys.current):
+                return False
+    return True
+
+
+def _read_rotation(secret: Object) -> tuple[RotationState, rotation.AuthorityKeys]:
+    try:
+        return rotated_secrets.read_rotation(inventory.AGENT_CLIENT, secret)
+    except rotated_secrets.InvalidRotationError as problem:
+        metadata = secret["metadata"]
+        raise PhaseBlocked(
+            "AgentAuthorityBroken",
+            f"The Secret {metadata['namespace']}/{metadata['name']} has no usable rotation"
+            f" ({problem}). Restore it.",
+            condition=wellknown.CERTIFICATES_READY,
+            needs_admin=True,
+        ) from None
 
 
 async def load_authorities(
@@ -64,13 +138,18 @@ async def load_authorities(
     Raises Held when an existing authority was deleted or is broken.
     """
     published = await _get_config_map(super_client, namespace)
+    secret = await _get_or_create(
+        super_client, namespace, CLIENT_CA_NAME, now=now(), may_create=published is None
+    )
+    serving = await _get_or_create(
+        super_client, namespace, SERVING_CA_NAME, now=now(), may_create=published is None
+    )
+    _, keys = _read_rotation(secret)
     found = AgentAuthorities(
-        client=await _get_or_create(
-            super_client, namespace, CLIENT_CA_NAME, now=now(), may_create=published is None
-        ),
-        serving=await _get_or_create(
-            super_client, namespace, SERVING_CA_NAME, now=now(), may_create=published is None
-        ),
+        client=keys.current,
+        serving=_read_pair(serving, SERVING_CA_NAME, namespace),
+        client_trust=keys.build_trust(),
+        client_secret=secret,
     )
     await _publish_authorities(super_client, namespace, found, published)
     return found
@@ -87,7 +166,8 @@ async def _get_config_map(super_client: Client, namespace: str) -> Object | None
 
 async def _get_or_create(
     super_client: Client, namespace: str, name: str, *, now: datetime, may_create: bool
-) -> KeyPair:
+) -> Object:
+    """Return the Secret of a usable authority."""
     try:
         secret = await super_client.get(SECRETS, name, namespace=namespace)
     except errors.NotFound:
@@ -107,6 +187,16 @@ async def _get_or_create(
             secret = await super_client.create(SECRETS, manifest, field_manager=wellknown.MANAGER)
         except errors.AlreadyExists:  # another key of this manager was faster
             secret = await super_client.get(SECRETS, name, namespace=namespace)
+    _read_pair(secret, name, namespace)
+    labels = {"metadata": {"labels": dict(AGENT_TRUST_LABELS)}}
+    if not is_subset(labels, secret):  # restored by hand without labels, so not watched
+        await super_client.patch(
+            SECRETS, name, labels, namespace=namespace, field_manager=wellknown.MANAGER
+        )
+    return secret
+
+
+def _read_pair(secret: Object, name: str, namespace: str) -> KeyPair:
     pair = bundles.read_key_pair(secret)
     fault = checks.find_authority_fault(pair) if pair is not None else "missing"
     if pair is None or fault is not None:
@@ -115,11 +205,6 @@ async def _get_or_create(
             f"The Secret {namespace}/{name} has no usable CA ({fault}). Restore it.",
             condition=wellknown.CERTIFICATES_READY,
             needs_admin=True,
-        )
-    labels = {"metadata": {"labels": dict(AGENT_TRUST_LABELS)}}
-    if not is_subset(labels, secret):  # restored by hand without labels, so not watched
-        await super_client.patch(
-            SECRETS, name, labels, namespace=namespace, field_manager=wellknown.MANAGER
         )
     return pair
 
@@ -140,7 +225,7 @@ async def _publish_authorities(
             "labels": dict(AGENT_TRUST_LABELS),
         },
         "data": {
-            CLIENT_KEY: found.client.certificate.decode(),
+            CLIENT_KEY: found.client_trust.decode(),
             SERVING_KEY: found.serving.certificate.decode(),
         },
     }

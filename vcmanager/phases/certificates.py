@@ -30,7 +30,7 @@ class IssuedCertificates:
     secrets: dict[str, Object]
 
     def list_immutable(self) -> list[Object]:
-        """Return the Secrets that are never written again."""
+        """Return the Secrets that only a rotation writes again."""
         names = (*inventory.AUTHORITIES.values(), inventory.SERVICE_ACCOUNT_KEYS)
         return [self.secrets[name] for name in names if name in self.secrets]
 

@@ -16,6 +16,7 @@ from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.etcd import etcd_identity
 from vcmanager.plan import certificate_table, volume_claims
 from vcmanager.plan.availability import disruption_budgets
+from vcmanager.plan.certificate_table import RotationRow
 from vcmanager.plan.control_plane import ControlPlane, Manifest, PlanInput
 from vcmanager.plan.pki_secrets import DesiredSecrets
 from vcmanager.runtime import object_metadata
@@ -33,11 +34,18 @@ class OwnedObjects:
         self.is_held = False
         """Whether running workloads, and the settings that they mount, stay as they are. Their
         certificates are renewed, and missing objects are created."""
+        self.held_count = 0
+        """Workloads that keep an earlier template for now."""
         self._means = means
         self._wish = wish
         self._snapshot = snapshot
         self._wanted: list[Manifest] = []
         self._contents: dict[DigestSource, str] = {}
+
+    @property
+    def is_unchanged(self) -> bool:
+        """Return whether the snapshot had every desired object as it must be."""
+        return self.written_count == 0 and self.held_count == 0
 
     async def write_services(self, plan: ControlPlane) -> Object:
         """Write the Services. Return the current one of the API server."""
@@ -52,13 +60,16 @@ class OwnedObjects:
         material: DesiredSecrets,
         roots: IssuedCertificates,
         others: Iterable[Manifest] = (),
+        rotations: Iterable[RotationRow] = (),
     ) -> None:
         """Write the Secrets and ConfigMaps that pods mount, and the table of certificates.
 
         `others` are further Secrets.
         """
         secrets = [*material.secrets, *others]
-        table = certificate_table.build_config_map(material.validities, self._wish.tenant.root)
+        table = certificate_table.build_config_map(
+            material.validities, self._wish.tenant.root, rotations
+        )
         config_maps = [material.trust, *_filter_kinds(plan, "ConfigMap"), table]
         kept = roots.list_immutable()
         if self.is_held:
@@ -93,18 +104,22 @@ class OwnedObjects:
         sets = {each["metadata"]["name"]: each for each in _filter_kinds(plan, "StatefulSet")}
         for each in _filter_kinds(plan, "StatefulSet", "Deployment"):
             if not startup_order.may_create(each, self._snapshot):
+                self.held_count += 1
                 continue
             reads = each["metadata"]["name"] in etcd_identity.STORE_READERS
             also = frozenset({object_metadata.STORE_SOURCE}) if reads else frozenset()
             live = self._snapshot.get(each["kind"], each["metadata"]["name"])
             if self.is_held and live is not None:
-                if not reads or identity is not None:
+                if reads and identity is None:
+                    self.held_count += 1
+                else:
                     await self._renew_mounted(live, contents, also)
                 continue
             made = object_metadata.add_metadata(each, self._wish.tenant, contents, also)
             is_held = startup_order.is_upgrade_held(each, sets, self._snapshot)
             if (reads and identity is None) or is_held:
                 self._wanted.append(made)  # kept as it is
+                self.held_count += 1
             else:
                 due.append(made)
         await self._create_volume_claims(due)
@@ -115,7 +130,7 @@ class OwnedObjects:
     ) -> None:
         """Recreate the pods of a held workload if their certificates were renewed."""
         template, metadata = live["spec"]["template"], live["metadata"]
-        digest = object_metadata.digest_mounted(template["spec"], contents, also)
+        digest = object_metadata.digest_mounted(metadata["name"], template["spec"], contents, also)
         known = ((template.get("metadata") or {}).get("annotations") or {}).get(
             wellknown.SECRETS_DIGEST
         )

@@ -56,6 +56,15 @@ def is_upgrade_held(
     return _list_images(wanted[before]) != _list_images(dependency) or not is_rolled_out(dependency)
 
 
+def is_all_rolled_out(snapshot: ObservedObjects) -> bool:
+    """Return whether every pod of every workload has the present template and is ready."""
+    return all(
+        is_rolled_out(each) and (each.get("status") or {}).get("replicas", 0) <= _replicas(each)
+        for kind in ("StatefulSet", "Deployment")
+        for each in snapshot.get_by_name(kind).values()
+    )
+
+
 def is_api_ready(snapshot: ObservedObjects) -> bool:
     """Return whether the tenant's API is ready."""
     workload = snapshot.get("StatefulSet", control_plane.API_SERVER)
@@ -65,7 +74,7 @@ def is_api_ready(snapshot: ObservedObjects) -> bool:
 def is_updated(workload: Mapping[str, Any]) -> bool:
     """Return whether all pods of a workload have its template."""
     status: Mapping[str, int] = workload.get("status") or {}
-    replicas: int = workload["spec"].get("replicas", 1)
+    replicas = _replicas(workload)
     return (
         status.get("observedGeneration", 0) >= workload["metadata"].get("generation", 0)
         and status.get("updatedReplicas", 0) >= replicas
@@ -75,13 +84,17 @@ def is_updated(workload: Mapping[str, Any]) -> bool:
 def is_rolled_out(workload: Mapping[str, Any]) -> bool:
     """Return whether all pods of a workload have its template and are ready."""
     status: Mapping[str, int] = workload.get("status") or {}
-    replicas: int = workload["spec"].get("replicas", 1)
-    return is_updated(workload) and status.get("readyReplicas", 0) >= replicas
+    return is_updated(workload) and status.get("readyReplicas", 0) >= _replicas(workload)
 
 
 def _list_images(workload: Mapping[str, Any]) -> list[str]:
     pod = workload["spec"]["template"]["spec"]
     return [str(each.get("image", "")) for each in pod.get("containers") or ()]
+
+
+def _replicas(workload: Mapping[str, Any]) -> int:
+    replicas: int = workload["spec"].get("replicas", 1)
+    return replicas
 
 
 def _is_component_running(snapshot: ObservedObjects, component: str) -> bool:

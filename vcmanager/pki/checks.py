@@ -41,6 +41,9 @@ _PARSE_ERRORS = (
 _LIFETIME_TOLERANCE = timedelta(hours=1)
 """How much longer than wanted a lifetime may be: clock skew and rounding."""
 
+_RENEWAL_JITTER = 0.2
+"""Share of the time between the first possible renewal and the end, for the jitter."""
+
 _USAGE_NAMES = {
     ExtendedKeyUsageOID.SERVER_AUTH: "server",
     ExtendedKeyUsageOID.CLIENT_AUTH: "client",
@@ -55,10 +58,11 @@ def find_leaf_fault(
     lifetime: timedelta,
     now: datetime,
     requested: datetime | None = None,
+    owner: str = "",
 ) -> CertificateFault | None:
     """Return why a leaf must be renewed, or None.
 
-    A leaf that was issued before `requested` is renewed.
+    A leaf that was issued before `requested` is renewed. `owner` is the UID for the jitter.
     """
     if pair is None:
         return "missing"
@@ -83,7 +87,7 @@ def find_leaf_fault(
             "lifetime too long",
             certificate.not_valid_after_utc - now > lifetime + _LIFETIME_TOLERANCE,
         ),
-        ("due for renewal", now >= compute_renewal(pair)),
+        ("due for renewal", now >= compute_renewal(pair, owner)),
         ("renewal requested", on_request is not None and now >= on_request),
     )
     return next((fault for fault, is_so in faults if is_so), None)
@@ -115,11 +119,43 @@ def find_keys_fault(pair: KeyPair) -> CertificateFault | None:
     return None if public == derived else "key mismatch"
 
 
-def compute_renewal(pair: KeyPair) -> datetime:
-    """Return when two thirds of a certificate's life are over."""
+def is_issued_by(pem: bytes, issuer: KeyPair) -> bool:
+    """Return whether a readable certificate is of an authority."""
+    try:
+        certificate = x509.load_pem_x509_certificate(pem)
+    except _PARSE_ERRORS:
+        return False
+    return _is_issued_by(certificate, x509.load_pem_x509_certificate(issuer.certificate))
+
+
+def is_readable(pem: bytes) -> bool:
+    """Return whether a file has a certificate or a public key."""
+    for load in (x509.load_pem_x509_certificate, serialization.load_pem_public_key):
+        try:
+            load(pem)
+        except _PARSE_ERRORS:
+            continue
+        return True
+    return False
+
+
+def compute_renewal(pair: KeyPair, owner: str = "") -> datetime:
+    """Return when a certificate is renewed: after two thirds of its life, plus a jitter.
+
+    The jitter is a share of the first fifth of the time that is left, from the owner's UID. Tenants
+    that were created together would otherwise restart together. Without an owner it is 0.
+    """
     certificate = x509.load_pem_x509_certificate(pair.certificate)
     begin, end = certificate.not_valid_before_utc, certificate.not_valid_after_utc
-    return begin + (end - begin) * 2 / 3
+    window = (end - begin) / 3
+    return end - window + window * _RENEWAL_JITTER * _compute_fraction(owner)
+
+
+def _compute_fraction(owner: str) -> float:
+    """Return a number from 0 to 1 that stays the same for an owner."""
+    if not owner:
+        return 0.0
+    return int.from_bytes(hashlib.sha256(owner.encode()).digest()[:4]) / 2**32
 
 
 def find_requested_renewal(issued: datetime, requested: datetime | None) -> datetime | None:

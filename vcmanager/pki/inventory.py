@@ -28,6 +28,9 @@ AUTHORITIES: dict[AuthorityName, str] = {
 }
 """Each authority of a tenant and the Secret that keeps it. The agents' are the manager's own."""
 
+AGENT_CLIENT_SECRETS = ("apiserver-kubelet-client", "metrics-server-agent-client")
+"""Secrets of a tenant with certificates of the agents' client authority."""
+
 ETCD_CLIENT_SERVICE = "etcd-client"
 """Service by which the API server reaches any ready member."""
 
@@ -216,7 +219,7 @@ def list_logins(facts: CertificateFacts) -> tuple[KubeconfigLogin, ...]:
     )
 
 
-def build_authority_common_name(name: AuthorityName, uid: str) -> str:
+def build_authority_common_name(name: str, uid: str) -> str:
     """Return the subject of an authority, which differs between tenants."""
     return f"{name}-authority {uid}"
 

@@ -5,26 +5,43 @@ key or a certificate. Every user of a tenant may read its namespace kube-public.
 """
 
 import json
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kubeio import Object
 from tenancy import wellknown
-from vcmanager.pki import inventory
+from vcmanager.pki import inventory, rotated_secrets
+from vcmanager.pki.rotation import RotatedName, Stage
 from vcmanager.runtime.certificate_expiry import CertificateValidity
 
-_MAX_CLOCK_LEAD = timedelta(minutes=5)
-"""Time by which the clock of a requester may be ahead. A later request is ignored."""
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RotationRow:
+    """One rotation that is not complete."""
+
+    authority: RotatedName
+    stage: Stage
+    until: datetime | None
+    """When the stage ends. None until every program has the files of the stage."""
+
+
 _KUBECONFIG_SUFFIX = "-kubeconfig"
 _HIDDEN = frozenset({f"{inventory.MANAGER}{_KUBECONFIG_SUFFIX}"})
 """Certificates of the product itself. A tenant cannot do anything about them."""
 
 
 def build_config_map(
-    validities: Mapping[str, CertificateValidity], namespace: str = wellknown.CERTIFICATES_NAMESPACE
+    validities: Mapping[str, CertificateValidity],
+    namespace: str = wellknown.CERTIFICATES_NAMESPACE,
+    rotations: Iterable[RotationRow] = (),
 ) -> Object:
     """Return the ConfigMap with the table, for the root namespace or the tenant."""
+    stages = [
+        {"authority": row.authority, "stage": row.stage, "until": _format(row.until)}
+        for row in rotations
+    ]
     rows = [
         {
             "name": name,
@@ -40,8 +57,52 @@ def build_config_map(
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": wellknown.CERTIFICATES, "namespace": namespace},
-        "data": {wellknown.CERTIFICATES_KEY: json.dumps(rows, indent=1)},
+        "data": {
+            wellknown.CERTIFICATES_KEY: json.dumps(rows, indent=1),
+            **({wellknown.ROTATIONS_KEY: json.dumps(stages, indent=1)} if stages else {}),
+        },
     }
+
+
+def build_end_events(
+    table: Object, ends: Iterable[datetime], *, lifetime: timedelta, now: datetime
+) -> list[Object]:
+    """Return an Event for each replaced admin kubeconfig that ends soon.
+
+    `table` is the ConfigMap in the tenant, and `lifetime` the life of a kubeconfig. An API server
+    deletes an Event after an hour, and the next reconcile creates it again under the same name.
+    """
+    lead = min(wellknown.KUBECONFIG_END_WARNING, lifetime / 3)
+    metadata, stamp = table["metadata"], _format(now)
+    return [
+        {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {
+                "name": f"{metadata['name']}.{int(end.timestamp()):x}",
+                "namespace": metadata["namespace"],
+            },
+            "involvedObject": {
+                "apiVersion": "v1",
+                "kind": "ConfigMap",
+                "name": metadata["name"],
+                "namespace": metadata["namespace"],
+                "uid": metadata.get("uid", ""),
+            },
+            "type": "Warning",
+            "reason": "KubeconfigEnds",
+            "message": (
+                f"An admin kubeconfig that was handed out earlier ends on {end:%Y-%m-%d}. Renew the"
+                " file with `kubectl vc kubeconfig --renew FILE`, or fetch a new one."
+            ),
+            "source": {"component": wellknown.MANAGER},
+            "firstTimestamp": stamp,
+            "lastTimestamp": stamp,
+            "count": 1,
+        }
+        for end in ends
+        if now < end <= now + lead
+    ]
 
 
 def parse_request(body: Mapping[str, Any], now: datetime) -> datetime | None:
@@ -50,14 +111,8 @@ def parse_request(body: Mapping[str, Any], now: datetime) -> datetime | None:
     A text that is no time counts as no request, and so does a time in the future. Otherwise a
     tenant's certificates would be renewed again and again until that time.
     """
-    annotations = body["metadata"].get("annotations") or {}
-    try:
-        requested = datetime.fromisoformat(str(annotations.get(wellknown.RENEW_CERTIFICATES, "")))
-    except ValueError:
-        return None
-    if requested.tzinfo is None or requested > now + _MAX_CLOCK_LEAD:
-        return None
-    return min(requested, now)
+    requested = rotated_secrets.parse_time(body, wellknown.RENEW_CERTIFICATES, now)
+    return min(requested, now) if requested is not None else None
 
 
 def _get_kind(name: str, validity: CertificateValidity) -> str:

@@ -7,6 +7,7 @@ initialised.
 """
 
 import asyncio
+import contextlib
 from collections.abc import Mapping
 from dataclasses import dataclass
 from datetime import datetime, timedelta
@@ -15,12 +16,15 @@ from typing import Any
 from tenancy import wellknown
 from vcmanager.agents.authorities import CLIENT_CA_NAME as AGENT_AUTHORITY
 from vcmanager.agents.authorities import AgentAuthorities
-from vcmanager.pki import authority, bundles, checks, inventory
+from vcmanager.pki import authority, bundles, checks, inventory, rotated_secrets
 from vcmanager.pki.authority import KeyPair
 from vcmanager.pki.inventory import AuthorityName, CertificateFacts
 from vcmanager.plan import upstream_bundles
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.certificate_expiry import CertificateValidity
+
+_MAX_REPLACED_ENDS = 5
+"""Replaced kubeconfigs that are remembered. A tenant can request renewals often."""
 
 Manifest = dict[str, Any]
 ExistingSecrets = Mapping[str, Mapping[str, Any]]
@@ -42,10 +46,12 @@ class DesiredSecrets:
     secrets: tuple[Manifest, ...]
     trust: Manifest
     serving: bytes
-    """Certificate of the authority behind the tenant's servers."""
+    """Trusted certificates of the authority behind the tenant's servers."""
     renewed_secrets: tuple[tuple[str, checks.CertificateFault], ...]
     """Renewed Secrets, each with its reason."""
     next_renewal: datetime
+    replaced_ends: tuple[datetime, ...]
+    """Ends of admin kubeconfigs that were replaced, and that users may still have as a file."""
     validities: Mapping[str, CertificateValidity]
     """Expiry and renewal by name of the Secret, authorities included."""
 
@@ -102,6 +108,18 @@ def read_authorities(
     return found
 
 
+def read_trust(secrets: ExistingSecrets, agents: AgentAuthorities) -> dict[AuthorityName, bytes]:
+    """Return the trusted certificates of each authority. A rotation has two of one authority.
+
+    `advance_rotations` has checked the Secrets.
+    """
+    found: dict[AuthorityName, bytes] = {
+        name: rotated_secrets.read_rotation(name, secrets[secret])[1].build_trust()
+        for name, secret in inventory.AUTHORITIES.items()
+    }
+    return {**found, inventory.AGENT_CLIENT: agents.client_trust}
+
+
 def build_secrets(
     secrets: ExistingSecrets,
     facts: CertificateFacts,
@@ -120,6 +138,7 @@ def build_secrets(
     Certificates that were issued before `requested` are renewed. Without an external address there
     is no kubeconfig for the tenant's admin yet.
     """
+    trust = read_trust(secrets, agents)
     made: list[Manifest] = []
     renewed: list[tuple[str, checks.CertificateFault]] = []
     spans = {
@@ -136,12 +155,12 @@ def build_secrets(
         name: str, pair: KeyPair | None, issuer: KeyPair, subject: authority.CertificateSubject
     ) -> KeyPair:
         fault = checks.find_leaf_fault(
-            pair, subject, issuer, lifetime=lifetime, now=now, requested=requested
+            pair, subject, issuer, lifetime=lifetime, now=now, requested=requested, owner=facts.uid
         )
         if pair is None or fault is not None:
             pair = authority.make_leaf(issuer, subject, lifetime=lifetime, now=now)
             renewed.append((name, fault or "missing"))
-        issued, renewal = checks.get_issue_time(pair), checks.compute_renewal(pair)
+        issued, renewal = checks.get_issue_time(pair), checks.compute_renewal(pair, facts.uid)
         renewal = min(renewal, checks.find_requested_renewal(issued, requested) or renewal)
         renewals.append(renewal)
         spans[name] = CertificateValidity(checks.get_expiry(pair), renewal, issued)
@@ -151,6 +170,7 @@ def build_secrets(
         kept = bundles.read_key_pair(secrets.get(row.secret))
         pair = build_leaf(row.secret, kept, roots[row.authority], row.subject)
         made.append(bundles.build_key_pair_secret(row.secret, facts.root, pair))
+    replaced_ends: tuple[datetime, ...] = ()
     for login in inventory.list_logins(facts):
         address = external if login.external else internal
         if address is None:
@@ -168,55 +188,82 @@ def build_secrets(
             user=login.subject.common_name,
             server=address.server,
             server_name=address.server_name,
-            authority=roots[inventory.SERVING].certificate,
+            authority=trust[inventory.SERVING],
         )
-        made.append(
-            bundles.build_kubeconfig_secret(login.secret, facts.root, login.credential, document)
+        manifest = bundles.build_kubeconfig_secret(
+            login.secret, facts.root, login.credential, document
         )
+        if login.external:
+            replaced_ends = _list_replaced_ends(secret, old, pair, now)
+        if login.external and replaced_ends:
+            text = ",".join(end.isoformat() for end in replaced_ends)
+            manifest["metadata"]["annotations"] = {wellknown.REPLACED_KUBECONFIG_ENDS: text}
+        made.append(manifest)
     if is_bundled:
-        made += _build_component_roots(facts.root, roots)
+        made += _build_component_roots(facts.root, roots, trust)
     return DesiredSecrets(
         secrets=tuple(made),
-        trust=_build_trust(facts.root, roots, agents),
-        serving=roots[inventory.SERVING].certificate,
+        trust=_build_trust(facts.root, trust, agents),
+        serving=trust[inventory.SERVING],
         renewed_secrets=tuple(renewed),
         next_renewal=min(renewals),
+        replaced_ends=replaced_ends,
         validities=spans,
     )
 
 
-def _build_component_roots(root: str, roots: Mapping[AuthorityName, KeyPair]) -> list[Manifest]:
+def _list_replaced_ends(
+    secret: Mapping[str, Any] | None, old: KeyPair | None, new: KeyPair, now: datetime
+) -> tuple[datetime, ...]:
+    """Return the ends of replaced certificates that are still valid, the latest ones."""
+    annotations = (secret["metadata"].get("annotations") or {}) if secret is not None else {}
+    ends: set[datetime] = set()
+    for text in annotations.get(wellknown.REPLACED_KUBECONFIG_ENDS, "").split(","):
+        with contextlib.suppress(ValueError):
+            ends.add(datetime.fromisoformat(text))
+    if old is not None and old != new and checks.is_readable(old.certificate):
+        ends.add(checks.get_expiry(old))
+    known = sorted(end for end in ends if end.tzinfo is not None and end > now)
+    return tuple(known[-_MAX_REPLACED_ENDS:])
+
+
+def _build_component_roots(
+    root: str, roots: Mapping[AuthorityName, KeyPair], trust: Mapping[AuthorityName, bytes]
+) -> list[Manifest]:
     """Return the Secrets behind the `root-ca` volumes of upstream's bundles, one per component."""
-    etcd, client = roots[inventory.ETCD], roots[inventory.CLIENT]
     return [
         bundles.build_trust_secret(
-            upstream_bundles.get_root_secret(upstream_bundles.ETCD), root, etcd.certificate
+            upstream_bundles.get_root_secret(upstream_bundles.ETCD), root, trust[inventory.ETCD]
         ),
         bundles.build_trust_secret(
-            upstream_bundles.get_root_secret(upstream_bundles.API_SERVER), root, client.certificate
+            upstream_bundles.get_root_secret(upstream_bundles.API_SERVER),
+            root,
+            trust[inventory.CLIENT],
         ),
         # The controller manager signs the tenant's requests, so it alone has the key.
         bundles.build_key_pair_secret(
-            upstream_bundles.get_root_secret(upstream_bundles.CONTROLLER_MANAGER), root, client
+            upstream_bundles.get_root_secret(upstream_bundles.CONTROLLER_MANAGER),
+            root,
+            roots[inventory.CLIENT],
         ),
     ]
 
 
 def _build_trust(
-    root: str, roots: Mapping[AuthorityName, KeyPair], agents: AgentAuthorities
+    root: str, trust: Mapping[AuthorityName, bytes], agents: AgentAuthorities
 ) -> Manifest:
     certificates = {
-        "serving.crt": roots[inventory.SERVING],
-        "client.crt": roots[inventory.CLIENT],
-        "etcd.crt": roots[inventory.ETCD],
-        "front-proxy.crt": roots[inventory.FRONT_PROXY],
-        "agents.crt": agents.serving,
+        "serving.crt": trust[inventory.SERVING],
+        "client.crt": trust[inventory.CLIENT],
+        "etcd.crt": trust[inventory.ETCD],
+        "front-proxy.crt": trust[inventory.FRONT_PROXY],
+        "agents.crt": agents.serving.certificate,
     }
     return {
         "apiVersion": "v1",
         "kind": "ConfigMap",
         "metadata": {"name": inventory.TRUST, "namespace": root},
-        "data": {key: pair.certificate.decode() for key, pair in certificates.items()},
+        "data": {key: certificate.decode() for key, certificate in certificates.items()},
     }
 
 

@@ -18,14 +18,14 @@ from tenancy.specs import InvalidSpecError, parse_virtual_cluster
 from vcmanager.phases import metrics_server
 from vcmanager.phases.waves import control_plane_change
 from vcmanager.reconcilers import deletion_protection, orphan_sweep, virtual_cluster_deletion
-from vcmanager.reconcilers.virtual_cluster_phases import (
-    PHASES,
+from vcmanager.reconcilers.phase_run import (
     UNREADY_RETRY_SECONDS,
     PhaseDone,
     PhaseRun,
     PhaseStalled,
     run_phases,
 )
+from vcmanager.reconcilers.virtual_cluster_phases import PHASES
 from vcmanager.runtime import status as statuses
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import ReconcileContext

@@ -1,25 +1,23 @@
 """Phases of the reconcile of one VirtualCluster, as one table in their order.
 
-Owns `PHASES`, the loop over them, and the results that a phase passes to later phases. Must not
-write the status of the VirtualCluster. Hazard: a phase must not wait, because it would block a
-worker. A phase returns why it cannot continue, and a watch event of what is missing queues the key.
+Owns `PHASES`. Must not write the status of the VirtualCluster. Hazard: a phase must not wait,
+because it would block a worker. A phase returns why it cannot continue, and a watch event of what
+is missing queues the key.
 """
 
-from collections.abc import Awaitable, Callable, Iterable
-from dataclasses import dataclass, field, replace
+from dataclasses import replace
+from datetime import timedelta
 
 import structlog
 
-from kubeio import Object, errors
-from kubeio.api.client import Client
+from kubeio import Object
 from tenancy import wellknown
 from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
-from tenancy.specs import VirtualCluster
 from vcmanager.phases import (
     api_server_secrets,
+    authority_rotation,
     certificate_requests,
     certificates,
-    component_conditions,
     metrics_server,
     rollout,
     root_namespace,
@@ -28,7 +26,6 @@ from vcmanager.phases import (
     tenant_bootstrap,
     validation,
 )
-from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.waves import control_plane_change
@@ -37,181 +34,41 @@ from vcmanager.pki import inventory
 from vcmanager.plan import (
     certificate_table,
     external_endpoint,
-    permanent_failures,
 )
-from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.plan.network import root_policies
-from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
-from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange
+from vcmanager.plan.pki_secrets import ApiAddress
 from vcmanager.reconcilers import finalizers, scheduled_deletion
-from vcmanager.runtime.blocked import PhaseBlocked
-from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
-from vcmanager.runtime.observed import ObservedObjects, observe_objects
-from vcmanager.runtime.status import ReconcileStatus
+from vcmanager.reconcilers.phase_run import (
+    DONE,
+    Phase,
+    PhaseResult,
+    PhaseRun,
+    PhaseWaiting,
+)
+from vcmanager.runtime.observed import observe_objects
 from vcmanager.short_form import encryption
 
-UNREADY_RETRY_SECONDS = 10.0
-"""Retry interval in seconds of a tenant that is not ready.
-
-Events with the cause of a failed pod start queue no key.
-"""
-_FORBIDDEN_RETRY_SECONDS = 30.0
 _ENDPOINT_RETRY_SECONDS = 5.0
-_FIRST_USE_RETRY_SECONDS = 1.0
-"""Delay in seconds until settings for the time before a tenant's first use are reverted."""
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
-
-
-@dataclass(frozen=True, slots=True)
-class PhaseDone:
-    """The phase is complete, so the next phase may run."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseWaiting:
-    """The phase waits for a change that needs no administrator. No later phase may run."""
-
-    condition: str
-    """Type of the condition that is False meanwhile."""
-    reason: str
-    message: str
-    retry_after: float
-    """Seconds until the next attempt, if no watch event queues the key earlier."""
-
-
-@dataclass(frozen=True, slots=True, kw_only=True)
-class PhaseStalled:
-    """The phase waits for a change by an administrator. No later phase may run."""
-
-    condition: str
-    """Type of the condition that is False meanwhile."""
-    reason: str
-    message: str
-    retry_after: float
-    """Seconds until the next attempt, if no watch event queues the key earlier."""
-
-
-PhaseResult = PhaseDone | PhaseWaiting | PhaseStalled
-PhaseFunction = Callable[["PhaseRun"], Awaitable[PhaseResult]]
-"""A phase: it observes, decides and acts, and can be repeated.
-
-A helper of a phase raises PhaseBlocked instead of returning a result.
-"""
-
-_DONE = PhaseDone()
-
-
-@dataclass(slots=True)
-class PhaseRun:
-    """One run of the phases for one VirtualCluster. A phase may read what earlier phases set."""
-
-    context: ReconcileContext
-    body: Object
-    """The VirtualCluster."""
-    status: ReconcileStatus
-    observed: ObservedObjects = field(default_factory=lambda: ObservedObjects(namespace=None))
-    """Objects of the root namespace when the run began."""
-    is_planned: bool = False
-    """Whether `plan` is set."""
-    external: ApiAddress | None = None
-    """Address of the API for clients outside, None while there is none."""
-    tenant_client: Client | None = None
-    """None until the tenant's API server is ready."""
-    cluster: VirtualCluster = field(init=False)
-    plan_input: PlanInput = field(init=False)
-    super_range: ServiceNetwork = field(init=False)
-    namespace: Object = field(init=False)
-    """The root namespace."""
-    service_range: ServiceRange = field(init=False)
-    plan: ControlPlane = field(init=False)
-    nodes: list[Object] = field(init=False)
-    """Nodes of the super cluster."""
-    objects: OwnedObjects = field(init=False)
-    certificates: IssuedCertificates = field(init=False)
-    secrets: DesiredSecrets = field(init=False)
-    mounted_secrets: list[Object] = field(init=False)
-    """Secrets that pods mount, beside those with certificates."""
-    change: ControlPlaneChange = ControlPlaneChange.NONE
-    """State of the control plane's change."""
-
-    def get_requeue_delay(self) -> float:
-        """Return the seconds until the next reconcile. Valid after every phase is done."""
-        if self.plan_input.is_new:
-            return _FIRST_USE_RETRY_SECONDS
-        left = (self.secrets.next_renewal - self.context.now()).total_seconds()
-        return min(RESYNC_SECONDS, max(1.0, left))
-
-    async def set_component_conditions(self) -> None:
-        """Add the condition of each component, if the root namespace or a plan exists."""
-        if self.is_planned or self.observed.namespace:
-            await component_conditions.set_component_conditions(
-                self.context, self.status, self.observed, self.plan if self.is_planned else None
-            )
-
-
-@dataclass(frozen=True, slots=True)
-class Phase:
-    """One row of the table of phases."""
-
-    name: str
-    condition: str
-    """Type of the condition that is False while the phase cannot continue.
-
-    The result of a phase may name another one.
-    """
-    run: PhaseFunction
-
-
-async def run_phases(run: PhaseRun, phases: Iterable[Phase]) -> PhaseResult:
-    """Run phases in order, until one cannot continue. Return the result of the last that ran."""
-    for phase in phases:
-        result = await _run_phase(phase, run)
-        if not isinstance(result, PhaseDone):
-            _log.debug("tenant.phase_not_done", phase=phase.name, reason=result.reason)
-            return result
-    return _DONE
-
-
-async def _run_phase(phase: Phase, run: PhaseRun) -> PhaseResult:
-    try:
-        return await phase.run(run)
-    except PhaseBlocked as problem:
-        result = PhaseStalled if problem.needs_admin else PhaseWaiting
-        return result(
-            condition=problem.condition or phase.condition,
-            reason=problem.reason,
-            message=problem.message,
-            retry_after=problem.retry_after or UNREADY_RETRY_SECONDS,
-        )
-    except errors.Forbidden as problem:
-        # A quota or a policy of the super cluster. Its message helps, and it may end at any time.
-        run.status.failing_conditions.add(wellknown.READY)
-        failure = permanent_failures.find_failure("Forbidden", str(problem))
-        return PhaseWaiting(
-            condition=wellknown.READY,
-            reason=failure.reason if failure is not None else "Forbidden",
-            message=f"{problem}; {failure.remedy}" if failure is not None else str(problem),
-            retry_after=_FORBIDDEN_RETRY_SECONDS,
-        )
 
 
 async def _parse_cluster(run: PhaseRun) -> PhaseResult:
     run.cluster = validation.parse_cluster(run.body)
     run.status.cluster_namespace = run.cluster.tenant.root
-    return _DONE
+    return DONE
 
 
 async def _observe_objects(run: PhaseRun) -> PhaseResult:
     run.observed = await observe_objects(run.context.super_client, run.cluster.tenant)
-    return _DONE
+    return DONE
 
 
 async def _hold_scheduled_deletion(run: PhaseRun) -> PhaseResult:
     await scheduled_deletion.hold_scheduled_deletion(
         run.context, run.cluster, run.body, run.observed
     )
-    return _DONE
+    return DONE
 
 
 async def _fetch_plan_input(run: PhaseRun) -> PhaseResult:
@@ -219,26 +76,26 @@ async def _fetch_plan_input(run: PhaseRun) -> PhaseResult:
     found = await validation.fetch_plan_input(run.context, run.cluster, is_new=is_new)
     has_keys = run.observed.get("Secret", encryption.SECRET) is not None
     run.plan_input = replace(found, has_encryption_keys=has_keys)
-    return _DONE
+    return DONE
 
 
 async def _check_plan(run: PhaseRun) -> PhaseResult:
     """Check that a plan is possible, before anything is created."""
     run.super_range = await validation.fetch_super_range(run.context)
     validation.check_plan(run.plan_input, run.super_range)
-    return _DONE
+    return DONE
 
 
 async def _check_version_skew(run: PhaseRun) -> PhaseResult:
     running = str((run.body.get("status") or {}).get("version") or "")
     validation.check_version_skew(run.plan_input, running)
-    return _DONE
+    return DONE
 
 
 async def _dry_run_bundles(run: PhaseRun) -> PhaseResult:
     if run.observed.namespace is None:
         await validation.dry_run_bundles(run.context, run.plan_input)
-    return _DONE
+    return DONE
 
 
 async def _add_finalizers(run: PhaseRun) -> PhaseResult:
@@ -249,7 +106,7 @@ async def _add_finalizers(run: PhaseRun) -> PhaseResult:
         CLUSTER_VERSIONS, run.plan_input.version_name, metadata_only=True
     )
     await finalizers.add_finalizer(context, CLUSTER_VERSIONS, version)
-    return _DONE
+    return DONE
 
 
 async def _ensure_root_namespace(run: PhaseRun) -> PhaseResult:
@@ -260,7 +117,7 @@ async def _ensure_root_namespace(run: PhaseRun) -> PhaseResult:
         is_bundled=run.plan_input.version.is_bundled,
     )
     await root_namespace.ensure_credential_access(run.context, run.cluster.tenant)
-    return _DONE
+    return DONE
 
 
 async def _ensure_service_range(run: PhaseRun) -> PhaseResult:
@@ -268,7 +125,7 @@ async def _ensure_service_range(run: PhaseRun) -> PhaseResult:
         run.context, run.plan_input, run.observed, run.super_range
     )
     run.status.service_cidr = str(run.service_range)
-    return _DONE
+    return DONE
 
 
 async def _build_plan(run: PhaseRun) -> PhaseResult:
@@ -281,7 +138,7 @@ async def _build_plan(run: PhaseRun) -> PhaseResult:
             "NoVolume",
             "The etcd template has no volume, so the loss of its pod deletes the tenant's data.",
         )
-    return _DONE
+    return DONE
 
 
 async def _check_etcd_members(run: PhaseRun) -> PhaseResult:
@@ -291,7 +148,7 @@ async def _check_etcd_members(run: PhaseRun) -> PhaseResult:
         run.plan = etcd_members.plan_members(run.plan, run.observed, report)
     else:
         etcd_members.check_replicas(run.plan, run.observed, run.plan_input.version_name)
-    return _DONE
+    return DONE
 
 
 async def _write_network_policies(run: PhaseRun) -> PhaseResult:
@@ -312,7 +169,7 @@ async def _write_network_policies(run: PhaseRun) -> PhaseResult:
             )
         )
         await run.objects.write_additional(policies)
-    return _DONE
+    return DONE
 
 
 async def _write_services(run: PhaseRun) -> PhaseResult:
@@ -325,7 +182,7 @@ async def _write_services(run: PhaseRun) -> PhaseResult:
         dialed_host=external_endpoint.find_dialed_host(run.external, run.plan_input.spec.targets),
     )
     run.plan = replace(run.plan, certificate_facts=facts)
-    return _DONE
+    return DONE
 
 
 async def _find_external_address(run: PhaseRun, service: Object) -> ApiAddress | None:
@@ -343,6 +200,9 @@ async def _issue_certificates(run: PhaseRun) -> PhaseResult:
     run.certificates = await certificates.create_authorities(
         run.context, run.plan_input, run.plan, run.namespace, run.observed
     )
+    run.certificates, run.rotations = await authority_rotation.advance_rotations(
+        run.context, run.plan_input, run.certificates, run.body
+    )
     run.secrets = certificates.build_secrets(
         run.context,
         run.plan_input,
@@ -351,7 +211,7 @@ async def _issue_certificates(run: PhaseRun) -> PhaseResult:
         external=run.external,
         requested=certificate_table.parse_request(run.body, run.context.now()),
     )
-    return _DONE
+    return DONE
 
 
 async def _admit_change(run: PhaseRun) -> PhaseResult:
@@ -370,33 +230,34 @@ async def _admit_change(run: PhaseRun) -> PhaseResult:
     run.objects.is_held = run.change is ControlPlaneChange.WAITING
     if not run.plan_input.is_new:
         control_plane_change.set_condition(run.status, run.change, message)
-    return _DONE
+    return DONE
 
 
 async def _write_mounted(run: PhaseRun) -> PhaseResult:
     """Write the Secrets and ConfigMaps that pods mount."""
     others = run.mounted_secrets
-    await run.objects.write_mounted(run.plan, run.secrets, run.certificates, others)
+    rows = run.rotations.list_rows()
+    await run.objects.write_mounted(run.plan, run.secrets, run.certificates, others, rotations=rows)
     run.context.expiries.set_validities(run.plan_input.tenant.uid, run.secrets.validities)
     until = run.secrets.next_renewal.strftime("%Y-%m-%d")
     run.status.set_condition(
         wellknown.CERTIFICATES_READY,
         "True",
         "Issued",
-        f"All certificates are valid. The next renewal is on {until}.",
+        f"All certificates are valid. The next renewal is on {until}.{run.rotations.describe()}",
     )
-    return _DONE
+    return DONE
 
 
 async def _write_role_bindings(run: PhaseRun) -> PhaseResult:
     await run.objects.write_role_bindings()
-    return _DONE
+    return DONE
 
 
 async def _write_workloads(run: PhaseRun) -> PhaseResult:
     await run.objects.write_workloads(run.plan)
     await run.objects.delete_unwanted(metrics_server.list_kept_objects(run.plan, run.observed))
-    return _DONE
+    return DONE
 
 
 async def _replace_outdated_pods(run: PhaseRun) -> PhaseResult:
@@ -407,7 +268,7 @@ async def _replace_outdated_pods(run: PhaseRun) -> PhaseResult:
             objects=run.objects.written_count,
             certificates=[f"{name}: {fault}" for name, fault in run.secrets.renewed_secrets],
         )
-    return _DONE
+    return DONE
 
 
 async def _check_store(run: PhaseRun) -> PhaseResult:
@@ -418,13 +279,13 @@ async def _check_store(run: PhaseRun) -> PhaseResult:
         report = run.context.stores.get_report(tenant.uid)
         old = run.body.get("status") or {}
         etcd_members.report_store(run.status, report, old, replicas=run.plan.etcd_replicas)
-    return _DONE
+    return DONE
 
 
 async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
     """Connect to the tenant and write the manager's objects, as soon as its API is ready."""
     if not startup_order.is_api_ready(run.observed):
-        return _DONE
+        return DONE
     name = f"{inventory.MANAGER}-kubeconfig"
     secret = next(each for each in run.secrets.secrets if each["metadata"]["name"] == name)
     client = await tenant_bootstrap.connect_tenant(
@@ -438,9 +299,16 @@ async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
     )
     run.tenant_client = client
     await certificate_requests.exchange(
-        run.context, client, run.body, run.plan_input.tenant, run.secrets.validities
+        run.context,
+        client,
+        run.body,
+        run.plan_input.tenant,
+        run.secrets.validities,
+        rotations=run.rotations.list_rows(),
+        replaced_ends=run.secrets.replaced_ends,
+        lifetime=timedelta(days=run.plan_input.spec.pki_expire_days),
     )
-    return _DONE
+    return DONE
 
 
 async def _reconcile_metrics_api(run: PhaseRun) -> PhaseResult:
@@ -455,7 +323,7 @@ async def _reconcile_metrics_api(run: PhaseRun) -> PhaseResult:
             authority=run.secrets.serving,
             report=run.status,
         )
-    return _DONE
+    return DONE
 
 
 async def _probe_enforcement(run: PhaseRun) -> PhaseResult:
@@ -463,11 +331,11 @@ async def _probe_enforcement(run: PhaseRun) -> PhaseResult:
     probe = run.context.enforcement
     has_policies = run.context.settings.network_policies
     if probe is None or not has_policies or run.plan.is_bundled:
-        return _DONE
+        return DONE
     result = await probe.probe(run.observed)
     if result is not None:
         run.status.set_condition(wellknown.NETWORK_POLICIES_ENFORCED, *result)
-    return _DONE
+    return DONE
 
 
 async def _publish_endpoint(run: PhaseRun) -> PhaseResult:
@@ -480,7 +348,14 @@ async def _publish_endpoint(run: PhaseRun) -> PhaseResult:
             retry_after=_ENDPOINT_RETRY_SECONDS,
         )
     run.status.endpoint = run.external.server
-    return _DONE
+    return DONE
+
+
+async def _settle_rotations(run: PhaseRun) -> PhaseResult:
+    run.rotations = await authority_rotation.settle_rotations(
+        run.context, run.rotations, run.certificates, run.objects, run.observed
+    )
+    return DONE
 
 
 PHASES = (
@@ -510,5 +385,7 @@ PHASES = (
     Phase("ReconcileMetricsApi", wellknown.METRICS_READY, _reconcile_metrics_api),
     Phase("ProbeEnforcement", wellknown.READY, _probe_enforcement),
     Phase("PublishEndpoint", wellknown.READY, _publish_endpoint),
+    # The last one, because it needs all others to be done.
+    Phase("SettleRotations", wellknown.READY, _settle_rotations),
 )
 """All phases, in order. A phase runs only after every earlier phase is done."""

@@ -1,18 +1,19 @@
 """Ownership labels and content digests of the objects of a control plane.
 
 Owns labels, the digest of an object and the digest of what a pod mounts. Pure. Hazard: the digest
-of the mounted Secrets in the pod template turns a renewed certificate into a rollout. Pods keep old
-files if their volume kind is missing here.
+of the mounted files in the pod template turns a change of them into a rollout. It must have every
+file that its program reads only once. Pods keep old files if their volume kind is missing here.
 """
 
 import copy
 import hashlib
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Iterator, Mapping
 from typing import Any
 
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
+from vcmanager.pki import reloaded_files
 
 Manifest = dict[str, Any]
 DigestSource = tuple[str, str]
@@ -34,9 +35,9 @@ def add_metadata(
 ) -> Manifest:
     """Return a manifest with labels, and for workloads the digest of what their pods mount.
 
-    `contents` has the digest of each Secret and ConfigMap of the root namespace. `also` names
-    further sources whose change recreates the pods, although the pods do not mount them. `mounted`
-    is the digest itself, if it is known.
+    Files that the program reads again are not part of it. `contents` has the digest of each Secret
+    and ConfigMap of the root namespace. `also` names further sources whose change recreates the
+    pods, although the pods do not mount them. `mounted` is the digest itself, if it is known.
     """
     made = copy.deepcopy(manifest)
     labels = ownership.build_owner_labels(tenant, "")
@@ -48,7 +49,7 @@ def add_metadata(
         inner = template.setdefault("metadata", {})
         inner["labels"] = {**(inner.get("labels") or {}), **labels}
         if mounted is None:
-            mounted = digest_mounted(template["spec"], contents, also)
+            mounted = digest_mounted(metadata["name"], template["spec"], contents, also)
         inner["annotations"] = {
             **(inner.get("annotations") or {}),
             wellknown.SECRETS_DIGEST: mounted,
@@ -61,12 +62,13 @@ def add_metadata(
 
 
 def digest_mounted(
+    component: str,
     pod_spec: Mapping[str, Any],
     contents: Mapping[DigestSource, str],
     also: frozenset[DigestSource] = frozenset(),
 ) -> str:
-    """Return the digest of what a pod mounts, and of the sources in `also`."""
-    sources = sorted(list_mounted_sources(pod_spec) | also)
+    """Return the digest of the files that a program reads once, and of the sources in `also`."""
+    sources = sorted(list_read_once_sources(component, pod_spec, contents) | also)
     return compute_digest(
         [f"{kind}/{name}={contents.get((kind, name), '')}" for kind, name in sources]
     )
@@ -82,12 +84,41 @@ def list_mounted_sources(pod_spec: Mapping[str, Any]) -> set[DigestSource]:
     return found
 
 
+def list_read_once_sources(
+    component: str, pod_spec: Mapping[str, Any], contents: Mapping[DigestSource, str]
+) -> set[DigestSource]:
+    """Return the mounted files that the program reads only once.
+
+    A volume of which all files are read once counts as a whole. Otherwise the name of a source is
+    `NAME/KEY`.
+    """
+    found: set[DigestSource] = set()
+    for volume in pod_spec.get("volumes") or ():
+        projected = (volume.get("projected") or {}).get("sources") or ()
+        for source in (volume, *projected):
+            for kind, name in _list_volume_sources(source):
+                files = dict(_iterate_files(source, kind, name, contents))
+                once = {
+                    key
+                    for key, path in files.items()
+                    if not reloaded_files.is_reloaded(component, pod_spec, volume["name"], path)
+                }
+                if once == files.keys() and not _list_items(source, kind):
+                    found.add((kind, name))
+                else:
+                    found |= {(kind, f"{name}/{key}") for key in once}
+    return found
+
+
 def digest_contents(objects: Iterable[Mapping[str, Any]], kind: str) -> dict[DigestSource, str]:
-    """Return the digest of the data of each Secret or ConfigMap."""
-    return {
-        (kind, each["metadata"]["name"]): compute_digest([each.get("data"), each.get("binaryData")])
-        for each in objects
-    }
+    """Return the digest of the data of each Secret or ConfigMap, and of each of its keys."""
+    found: dict[DigestSource, str] = {}
+    for each in objects:
+        name = each["metadata"]["name"]
+        found[kind, name] = compute_digest([each.get("data"), each.get("binaryData")])
+        values = {**(each.get("data") or {}), **(each.get("binaryData") or {})}
+        found |= {(kind, f"{name}/{key}"): compute_digest(value) for key, value in values.items()}
+    return found
 
 
 def is_up_to_date(desired: Mapping[str, Any], live: Mapping[str, Any] | None) -> bool:
@@ -136,3 +167,23 @@ def _list_volume_sources(volume: Mapping[str, Any]) -> set[DigestSource]:
     if config_map.get("name"):
         found.add(("ConfigMap", config_map["name"]))
     return found
+
+
+def _iterate_files(
+    volume: Mapping[str, Any], kind: str, name: str, contents: Mapping[DigestSource, str]
+) -> Iterator[tuple[str, str]]:
+    """Yield key and relative path of each file of a source."""
+    items = _list_items(volume, kind)
+    if items:
+        yield from ((item["key"], item["path"]) for item in items)
+        return
+    prefix = f"{name}/"
+    for known, path in contents:
+        if known == kind and path.startswith(prefix):
+            key = path.removeprefix(prefix)
+            yield key, key
+
+
+def _list_items(volume: Mapping[str, Any], kind: str) -> list[Mapping[str, Any]]:
+    source = volume.get("secret" if kind == "Secret" else "configMap") or {}
+    return list(source.get("items") or ())

@@ -82,7 +82,7 @@ async def test_a_broken_root_is_never_written_over(stage: ManagerStage):
     assert found["reason"] == "AuthorityBroken"
 
 
-async def test_renewal_is_a_rollout_of_those_who_mount_it(stage: ManagerStage):
+async def test_a_renewal_rolls_only_programs_that_read_their_files_once(stage: ManagerStage):
     cluster = await stage.declare()
     await stage.bring_up(cluster)
     names = ("etcd", "apiserver", "controller-manager")
@@ -91,17 +91,21 @@ async def test_renewal_is_a_rollout_of_those_who_mount_it(stage: ManagerStage):
     await later(stage, days=59).work(cluster)
     assert await data(stage, cluster) == before
     assert [await digest(stage, cluster, name) for name in names] == digests
-    await later(stage, days=61).work(cluster)
+    await later(stage, days=67).work(cluster)
     after = await data(stage, cluster)
     assert {each for each in after if after[each] == before[each]} == set(ROOTS)
-    assert not set(digests) & {await digest(stage, cluster, name) for name in names}
+    # Only the kubeconfig of the controller manager is not read again.
+    kept = [await digest(stage, cluster, name) for name in names]
+    assert kept[:2] == digests[:2]
+    assert kept[2] != digests[2]
 
 
 async def test_the_next_look_is_when_a_certificate_is_due(stage: ManagerStage):
     cluster = await stage.declare(pkiExpireDays=1)
     await stage.bring_up(cluster)
     near = await later(stage, hours=15, minutes=55).work(cluster)
-    assert 1 <= near.after <= 300
+    # Renewed 16 h after the start, plus up to a fifth of the 8 h that are left.
+    assert 1 <= near.after <= 300 + 8 * 3600 / 5
 
 
 async def test_a_shorter_life_takes_effect_at_once(stage: ManagerStage):

@@ -11,6 +11,7 @@ import re
 import ssl
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, replace
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
@@ -32,7 +33,9 @@ from tests.integration.vcmanager.conftest import ManagerStage
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
-from vcmanager.pki import bundles
+from vcmanager.pki import authority, bundles, inventory
+from vcmanager.pki.authority import KeyPair
+from vcmanager.pki.inventory import CertificateFacts
 from vcmanager.plan import tenant_objects
 
 PROGRAMS = {
@@ -52,6 +55,8 @@ class HostTenant:
     api_port: int
     etcd_port: int
     processes: list[ProgramProcess]
+    folder: Path
+    """A folder per component, with the files of its pod."""
 
     @property
     def server(self) -> str:
@@ -156,6 +161,7 @@ async def on_host(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIt
         api_port=api_port,
         etcd_port=etcd_port,
         processes=processes,
+        folder=folder,
     )
     try:
         async with Client(await tenant.endpoint("manager")) as manager:
@@ -387,3 +393,79 @@ async def test_tokens_name_the_tenants_own_issuer_and_end_when_they_say(tenant: 
         found = yaml.safe_load(await client.raw("GET", "/.well-known/openid-configuration"))
         assert found["issuer"] == claims["iss"]
         assert found["jwks_uri"] == f"{claims['iss']}/openid/v1/jwks"
+
+
+async def served_certificate(port: int, client: tuple[bytes, bytes], folder: Path) -> bytes:
+    """Return the certificate, in DER, that a server shows."""
+    context = ssl.create_default_context()
+    context.check_hostname = False
+    context.verify_mode = ssl.CERT_NONE
+    file = folder / "asking.pem"
+    file.write_bytes(b"".join(client))
+    context.load_cert_chain(file)
+    _, writer = await asyncio.open_connection("127.0.0.1", port, ssl=context)
+    shown = writer.get_extra_info("ssl_object").getpeercert(binary_form=True)
+    writer.close()
+    with contextlib.suppress(OSError):
+        await writer.wait_closed()
+    return shown
+
+
+def replace_files(folder: Path, made: KeyPair) -> None:
+    """Replace certificate and key at once, as the kubelet does."""
+    for name, value in (("tls.crt", made.certificate), ("tls.key", made.key)):
+        (folder / f"{name}.next").write_bytes(value)
+    for name in ("tls.crt", "tls.key"):
+        (folder / f"{name}.next").replace(folder / name)
+
+
+@pytest.mark.parametrize("tenant", ["short"], indirect=True)
+async def test_renewed_files_are_served_without_a_restart(tenant: HostTenant, tmp_path: Path):
+    """The rows of `reloaded_files` for servers and for clients of etcd, with the real programs."""
+    facts = CertificateFacts(
+        root=tenant.stage.root(tenant.cluster),
+        uid=tenant.cluster["metadata"]["uid"],
+        name="t",
+        domain="cluster.local",
+        api_address="10.0.0.1",
+    )
+    leaves = {row.secret: row for row in inventory.list_leaves(facts)}
+    now, day = datetime.now(UTC), timedelta(days=1)
+    own = await tenant.pair("apiserver-etcd-client")
+    asker = (own.certificate, own.key)
+    for secret, place, root, port in (
+        ("etcd-ca", "etcd/etc/kubernetes/pki/etcd", "etcd-authority", tenant.etcd_port),
+        ("apiserver-ca", "apiserver/etc/kubernetes/pki/apiserver", "root-ca", tenant.api_port),
+    ):
+        before = await served_certificate(port, asker, tmp_path)
+        issuer = await tenant.pair(root)
+        made = authority.make_leaf(issuer, leaves[secret].subject, lifetime=day, now=now)
+        replace_files(tenant.folder / place, made)
+        wanted = ssl.PEM_cert_to_DER_cert(made.certificate.decode())
+        assert before != wanted
+
+        async def is_served(port=port, wanted=wanted):
+            return await served_certificate(port, asker, tmp_path) == wanted
+
+        await eventually(is_served, within=90)
+    # A new client authority is trusted beside the old one, with no restart.
+    fresh = authority.make_authority("fresh", now=now)
+    trust = tenant.folder / "apiserver/etc/kubernetes/pki/trust/client.crt"
+    (trust.parent / "next").write_bytes(trust.read_bytes() + fresh.certificate)
+    (trust.parent / "next").replace(trust)
+    admin = await tenant.endpoint("admin")
+    subject = authority.CertificateSubject(
+        common_name="x", organizations=("tenancy:admins",), usages=frozenset({"client"})
+    )
+    leaf = authority.make_leaf(fresh, subject, lifetime=day, now=now)
+    other = replace(admin, client_cert=leaf.certificate, client_key=leaf.key)
+    async with Client(admin) as old, Client(other) as new:
+
+        async def is_admitted():
+            with contextlib.suppress(errors.Unauthorized):
+                return (await who(new))["username"] == "x"
+            return False
+
+        await eventually(is_admitted, within=90)
+        assert (await who(old))["username"] == "admin"
+    assert not any(process.has_ended for process in tenant.processes)

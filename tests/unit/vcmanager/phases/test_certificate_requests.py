@@ -68,3 +68,23 @@ async def test_only_a_newer_time_is_copied(request_time, known, is_copied):
 )
 async def test_tenant_that_rejects_the_table_stays_ready(problem):
     assert await exchange(LATER.isoformat(), problem=problem) == []
+
+
+async def test_events_of_ending_kubeconfigs_are_created_and_a_refusal_is_ignored():
+    created = []
+
+    class Tenant(FakeTenant):
+        async def create(self, _resource, body, **_):
+            created.append(body["reason"])
+            raise errors.AlreadyExists("it is there")
+
+    await certificate_requests.exchange(
+        fake_means(RecordingClient()),
+        Tenant(""),
+        {"metadata": {}},
+        TENANT,
+        VALIDITIES,
+        replaced_ends=[NOW + timedelta(days=3), NOW + timedelta(days=80)],
+        lifetime=timedelta(days=90),
+    )
+    assert created == ["KubeconfigEnds"]

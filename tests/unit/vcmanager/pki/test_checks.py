@@ -142,3 +142,13 @@ def test_a_request_renews_older_certificates_of_ten_minutes(requested, age, expe
     """Times are in minutes after the certificate was issued."""
     at = None if requested is None else NOW + timedelta(minutes=requested)
     assert fault(LEAF, now=NOW + timedelta(minutes=age), requested=at) == expected
+
+
+def test_renewals_of_tenants_are_spread_over_a_fifth_of_the_window():
+    pair = authority.make_authority("x", now=NOW)
+    earliest, end = checks.compute_renewal(pair), checks.get_expiry(pair)
+    found = [checks.compute_renewal(pair, f"uid-{number}") for number in range(200)]
+    shares = sorted((each - earliest) / (end - earliest) for each in found)
+    assert 0 <= shares[0] < 0.02
+    assert 0.18 < shares[-1] <= 0.2
+    assert found[0] == checks.compute_renewal(pair, "uid-0")

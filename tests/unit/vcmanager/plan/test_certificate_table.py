@@ -53,3 +53,18 @@ def test_request_is_a_time_that_is_not_in_the_future(text, expected):
     annotations = {} if text is None else {wellknown.RENEW_CERTIFICATES: text}
     body = {"metadata": {"annotations": annotations}}
     assert certificate_table.parse_request(body, NOW) == expected
+
+
+@pytest.mark.parametrize(
+    ("days_left", "life_days", "is_due"),
+    [(13, 90, True), (15, 90, False), (-1, 90, False), (5, 12, False), (3, 12, True)],
+)
+def test_the_end_of_a_replaced_kubeconfig_is_an_event(days_left, life_days, is_due):
+    shown = {"metadata": {"name": "vc-certificates", "namespace": "kube-public", "uid": "u"}}
+    ends = [NOW + timedelta(days=days_left)]
+    lifetime = timedelta(days=life_days)
+    found = certificate_table.build_end_events(shown, ends, lifetime=lifetime, now=NOW)
+    assert len(found) == is_due
+    for event in found:
+        assert f"{ends[0]:%Y-%m-%d}" in event["message"]
+        assert event["involvedObject"]["uid"] == "u"

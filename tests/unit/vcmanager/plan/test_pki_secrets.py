@@ -106,12 +106,12 @@ def test_all_secrets_are_made_once_and_then_kept_to_the_byte(roots):
 
 
 def test_the_next_renewal_is_the_earliest(roots):
-    assert material(roots).next_renewal - NOW < timedelta(days=61)
+    assert material(roots).next_renewal - NOW < timedelta(days=67)
     assert material(roots).next_renewal - NOW > timedelta(days=59)
 
 
 def test_everything_is_renewed_when_two_thirds_are_over(roots):
-    later = material(everything(roots), now=NOW + timedelta(days=61))
+    later = material(everything(roots), now=NOW + timedelta(days=67))
     assert {fault for _, fault in later.renewed_secrets} == {"due for renewal"}
     assert len(later.renewed_secrets) == len(everything(roots)) - len(roots)
 
@@ -200,3 +200,24 @@ def test_a_request_for_young_certificates_is_due_when_they_are_ten_minutes_old(r
     )
     assert made.renewed_secrets == ()
     assert made.next_renewal == NOW + timedelta(minutes=10)
+
+
+def test_the_end_of_a_replaced_admin_kubeconfig_is_remembered_until_it_is_over(roots):
+    first = everything(roots)
+    assert "annotations" not in first["admin-kubeconfig"]["metadata"]
+    renewed = everything({**first}, now=NOW + timedelta(days=67))
+    end = NOW + timedelta(days=90)
+    kept = material(renewed, now=NOW + timedelta(days=80))
+    assert kept.replaced_ends == (end,)
+    text = renewed["admin-kubeconfig"]["metadata"]["annotations"]
+    assert text == {"tenancy.x-k8s.io/replaced-kubeconfig-ends": end.isoformat()}
+    assert "annotations" not in renewed["syncer-kubeconfig"]["metadata"]
+    assert material(renewed, now=NOW + timedelta(days=91)).replaced_ends == ()
+
+
+def test_few_replaced_kubeconfigs_are_remembered(roots):
+    secrets = everything(roots)
+    for hour in range(1, 9):
+        now = NOW + timedelta(hours=hour)
+        secrets = everything(secrets, now=now, requested=now)
+    assert len(material(secrets, now=NOW + timedelta(hours=9)).replaced_ends) == 5

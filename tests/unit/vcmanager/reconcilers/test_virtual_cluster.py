@@ -14,7 +14,7 @@ from tests.support.vcmanager.factories import (
 from vcmanager.phases import validation
 from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.reconcilers import virtual_cluster, virtual_cluster_deletion
-from vcmanager.reconcilers.virtual_cluster_phases import PhaseDone, PhaseRun
+from vcmanager.reconcilers.phase_run import PhaseDone, PhaseRun
 from vcmanager.runtime import keys
 
 KEY = keys.build_virtual_cluster_key(TENANT.namespace, TENANT.name)

@@ -19,12 +19,14 @@ from tests.support.vcmanager.factories import (
     workload,
 )
 from vcmanager.phases import (
+    authority_rotation,
     certificate_requests,
     certificates,
     metrics_server,
     startup_order,
     tenant_bootstrap,
 )
+from vcmanager.phases.authority_rotation import Rotations
 from vcmanager.phases.waves import control_plane_change
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.pki import inventory
@@ -32,8 +34,7 @@ from vcmanager.plan import control_plane, external_endpoint
 from vcmanager.plan.pki_secrets import ApiAddress
 from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.reconcilers import virtual_cluster_phases
-from vcmanager.reconcilers.virtual_cluster_phases import (
-    PHASES,
+from vcmanager.reconcilers.phase_run import (
     Phase,
     PhaseDone,
     PhaseRun,
@@ -41,6 +42,7 @@ from vcmanager.reconcilers.virtual_cluster_phases import (
     PhaseWaiting,
     run_phases,
 )
+from vcmanager.reconcilers.virtual_cluster_phases import PHASES
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import RESYNC_SECONDS
 from vcmanager.runtime.observed import ObservedObjects
@@ -102,6 +104,7 @@ def test_every_phase_has_a_name_of_its_own():
         ("ReplaceOutdatedPods", "BootstrapTenant"),
         ("BootstrapTenant", "ReconcileMetricsApi"),
         ("ReconcileMetricsApi", "PublishEndpoint"),
+        ("PublishEndpoint", "SettleRotations"),
     ],
 )
 def test_phases_have_this_order(first, then):
@@ -229,13 +232,15 @@ class FinishedObjects:
     def __init__(self, *_):
         pass
 
+    is_unchanged = False
+
     async def write_additional(self, manifests):
         """Have the policies."""
 
     async def write_services(self, _plan):
         return {"spec": {"clusterIP": "10.96.0.9"}}
 
-    async def write_mounted(self, *_):
+    async def write_mounted(self, *_, **__):
         pass
 
     async def write_role_bindings(self):
@@ -269,17 +274,26 @@ def finished(monkeypatch):
     async def bootstrap_tenant(*_, **__):
         return "v1.36.0"
 
-    async def exchange(*_):
+    async def exchange(*_, **__):
         return None
+
+    async def advance_rotations(_context, _wish, issued, _body):
+        return issued, Rotations()
 
     async def reconcile_metrics_api(client, *_, **__):
         reconciled.append(client)
 
     secrets = SimpleNamespace(
-        next_renewal=NOW, renewed_secrets=(), secrets=(KUBECONFIG,), validities={}, serving=b""
+        next_renewal=NOW,
+        replaced_ends=(),
+        renewed_secrets=(),
+        secrets=(KUBECONFIG,),
+        validities={},
+        serving=b"",
     )
     address = ApiAddress(server="https://192.0.2.1:6443")
     monkeypatch.setattr(certificates, "create_authorities", create_authorities)
+    monkeypatch.setattr(authority_rotation, "advance_rotations", advance_rotations)
     monkeypatch.setattr(certificates, "build_secrets", lambda *_, **__: secrets)
     monkeypatch.setattr(external_endpoint, "find_external_address", lambda *_, **__: address)
     monkeypatch.setattr(virtual_cluster_phases, "OwnedObjects", FinishedObjects)

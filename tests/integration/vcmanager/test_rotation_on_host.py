@@ -1,0 +1,257 @@
+"""A whole rotation under the real programs, while clients ask ten times a second.
+
+Two API servers, one etcd and one controller manager run on loopback with the files of their pods. A
+program is restarted only if the digest in its pod template changed. All waits are seconds.
+"""
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator
+from dataclasses import dataclass, field, replace
+from datetime import timedelta
+from pathlib import Path
+
+import pytest
+
+from kubeio import Object, errors
+from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
+from tenancy import resources, wellknown
+from tests.integration.vcmanager.conftest import ManagerStage
+from tests.integration.vcmanager.test_on_host import HostTenant, materialise, start, who
+from tests.integration.vcmanager.test_rotation import request, stage_of
+from tests.support.eventually import eventually
+from tests.support.processes import ProgramProcess, free_port
+from vcmanager.pki import rotated_secrets, rotation
+from vcmanager.pki.rotation import RotationWaits
+from vcmanager.plan import tenant_objects
+
+_WAIT = timedelta(seconds=5)
+_API_SERVERS = 2
+
+
+@dataclass
+class HostPlane:
+    """The programs, their ports, and the digest of the files that each was started with."""
+
+    stage: ManagerStage
+    cluster: Object
+    folder: Path
+    ports: dict[str, int] = field(default_factory=dict)
+    running: dict[str, ProgramProcess] = field(default_factory=dict)
+    digests: dict[str, str] = field(default_factory=dict)
+    restarts: dict[str, int] = field(default_factory=dict)
+    ready: list[str] = field(default_factory=list)
+    """API servers that the Service would lead to."""
+
+    def __post_init__(self) -> None:
+        for name in ("etcd", "peer", "metrics", *self.list_api_servers()):
+            self.ports[name] = free_port()
+
+    @staticmethod
+    def list_api_servers() -> list[str]:
+        return [f"apiserver-{number}" for number in range(_API_SERVERS)]
+
+    async def endpoint(self, credential: str, server: str = "apiserver-0") -> Endpoint:
+        tenant = HostTenant(
+            stage=self.stage,
+            cluster=self.cluster,
+            api_port=self.ports[server],
+            etcd_port=self.ports["etcd"],
+            processes=[],
+            folder=self.folder,
+        )
+        return await tenant.endpoint(credential)
+
+    def get_ready_server(self) -> str:
+        return f"https://127.0.0.1:{self.ports[self.ready[0]]}"
+
+    async def update(self) -> None:
+        """Write the files of all pods, and restart the programs whose template changed."""
+        programs = {"etcd": "etcd", **dict.fromkeys(self.list_api_servers(), "apiserver")}
+        for name, component in {**programs, "controller-manager": "controller-manager"}.items():
+            root = self.stage.root(self.cluster)
+            found = await self.stage.admin.get(resources.STATEFUL_SETS, component, namespace=root)
+            await materialise(self.stage, root, found, self.folder / name)
+            digest = found["spec"]["template"]["metadata"]["annotations"][wellknown.SECRETS_DIGEST]
+            if component == "controller-manager":
+                self.point_at_api()
+            if self.digests.get(name) == digest:
+                continue
+            self.digests[name] = digest
+            await self.restart(name, found)
+
+    def point_at_api(self) -> None:
+        path = self.folder / "controller-manager/etc/kubernetes/kubeconfig"
+        file = path / "controller-manager-kubeconfig"
+        lines = file.read_text().split("\n")
+        server = f"    server: https://127.0.0.1:{self.ports['apiserver-0']}"
+        file.write_text("\n".join(server if "server: " in line else line for line in lines))
+
+    async def restart(self, name: str, found: Object) -> None:
+        if name in self.ready:
+            self.ready.remove(name)
+        before = self.running.pop(name, None)
+        if before is not None:
+            await before.stop(patience=10.0)
+            self.restarts[name] = self.restarts.get(name, 0) + 1
+        self.running[name] = start(found, self.folder / name, **self.build_flags(name))
+        if name.startswith("apiserver"):
+            await self.wait_ready(name)
+            self.ready.append(name)
+
+    async def wait_ready(self, name: str) -> None:
+        async def is_ready():
+            if self.running[name].has_ended:
+                raise RuntimeError(self.running[name].tail())
+            async with Client(await self.endpoint("manager", name)) as client:
+                return await client.raw("GET", "/readyz")
+
+        await eventually(is_ready, within=60)
+
+    def build_flags(self, name: str) -> dict[str, str]:
+        client = f"https://127.0.0.1:{self.ports['etcd']}"
+        peer = f"https://127.0.0.1:{self.ports['peer']}"
+        if name == "etcd":
+            return {
+                "data-dir": str(self.folder / "data"),
+                "listen-client-urls": client,
+                "advertise-client-urls": client,
+                "listen-peer-urls": peer,
+                "initial-advertise-peer-urls": peer,
+                "initial-cluster": f"etcd-0={peer}",
+                "listen-metrics-urls": f"http://127.0.0.1:{self.ports['metrics']}",
+            }
+        if name == "controller-manager":
+            return {"secure-port": "0", "leader-elect": "false"}
+        return {
+            "bind-address": "127.0.0.1",
+            "secure-port": str(self.ports[name]),
+            "etcd-servers": client,
+            "endpoint-reconciler-type": "none",
+        }
+
+
+@contextlib.asynccontextmanager
+async def running(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIterator[HostPlane]:
+    plane = HostPlane(stage, cluster, folder)
+    try:
+        await plane.update()
+        async with Client(await plane.endpoint("manager")) as manager:
+            await tenant_objects.apply_objects(manager, dns_address="")
+            await eventually(lambda: tenant_objects.has_controllers(manager), within=60)
+        yield plane
+    finally:
+        for process in plane.running.values():
+            await process.stop(patience=3.0)
+
+
+@dataclass
+class Asker:
+    """Asks with credentials of the present stage and of the one before, on new connections."""
+
+    plane: HostPlane
+    known: list[list[Endpoint]] = field(default_factory=list)
+    asked: int = 0
+    failures: list[str] = field(default_factory=list)
+
+    async def learn(self) -> None:
+        """Fetch the kubeconfig, if it changed. The token stays until the programs are updated."""
+        admin = await self.plane.endpoint("admin")
+        if not self.known:
+            self.known.append([admin])
+            await self.renew_token()
+        elif self.known[-1][0] != admin:
+            self.known.append([admin, *self.known[-1][1:]])
+
+    async def renew_token(self) -> None:
+        """Request a token with the last kubeconfig, as a kubelet does for its pods."""
+        admin = self.known[-1][0]
+        async with Client(replace(admin, server=self.plane.get_ready_server())) as client:
+            made = await client.create(
+                resources.SERVICE_ACCOUNTS,
+                {"spec": {"expirationSeconds": 3600}},
+                namespace="default",
+                name="default",
+                subresource="token",
+            )
+        token = Endpoint(server=admin.server, ca=admin.ca, token=made["status"]["token"])
+        self.known[-1][1:] = [token]
+
+    async def run(self, stop: asyncio.Event) -> None:
+        while not stop.is_set():
+            for stage in self.known[-2:]:
+                for endpoint in stage:
+                    await self.ask(endpoint)
+            await asyncio.sleep(0.1)
+
+    async def ask(self, endpoint: Endpoint) -> None:
+        """Ask one API server, and the next one if the connection is refused."""
+        self.asked += 1
+        problem: Exception | None = None
+        for name in [*self.plane.ready]:
+            server = f"https://127.0.0.1:{self.plane.ports[name]}"
+            try:
+                async with Client(replace(endpoint, server=server)) as client:
+                    await who(client)
+            except errors.Unavailable as failure:
+                problem = failure
+            except errors.KubeError as failure:
+                problem = failure
+                break
+            else:
+                return
+        self.failures.append(f"{type(problem).__name__}: {problem}")
+
+
+async def is_refused(endpoint: Endpoint) -> bool:
+    try:
+        async with Client(endpoint) as client:
+            await who(client)
+    except errors.KubeError:
+        return True
+    return False
+
+
+async def test_no_request_fails_while_all_authorities_rotate(
+    stage: ManagerStage, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
+):
+    names = tuple(rotated_secrets.ROTATED_SECRETS)
+    waits = {name: RotationWaits(trust=_WAIT, drop=_WAIT) for name in rotation.WAITS}
+    monkeypatch.setattr(rotation, "WAITS", waits)
+    cluster = await stage.declare(dns="none")
+    await stage.bring_up(cluster)
+    stages: set[str] = set()
+    async with running(stage, cluster, tmp_path) as plane:
+        asker, stop = Asker(plane), asyncio.Event()
+        await asker.learn()
+        asking = asyncio.ensure_future(asker.run(stop))
+        await request(stage, cluster, *names)
+        for _ in range(400):
+            # The pods get their files, and are ready, before the manager sees that.
+            await stage.work(cluster)
+            await asker.learn()
+            await plane.update()
+            await asker.renew_token()
+            await stage.end_pods(cluster)
+            with contextlib.suppress(errors.NotFound):  # a Deployment was faster
+                await stage.run_pods(cluster)
+            states = [(await stage_of(stage, cluster, name))[0] for name in names]
+            stages |= {state.stage for state in states}
+            if all(state.stage == "stable" and state.requested for state in states):
+                break
+            await asyncio.sleep(0.1)
+        await stage.work(cluster)
+        await plane.update()
+        await asyncio.sleep(3)
+        stop.set()
+        await asking
+        print(f"{asker.asked} requests, {len(asker.failures)} failed, restarts {plane.restarts}")
+        print("\n".join(sorted({failure[:300] for failure in asker.failures})))
+        assert stages == {"trust-both", "issue-new", "stable"}
+        assert asker.failures == []
+        assert asker.asked > 200
+        # Neither the first kubeconfig nor the first token opens anything.
+        for endpoint in asker.known[0]:
+            trusting = replace(endpoint, ca=asker.known[-1][0].ca)
+            await eventually(lambda trusting=trusting: is_refused(trusting), within=90)

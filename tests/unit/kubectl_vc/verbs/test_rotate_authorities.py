@@ -1,0 +1,93 @@
+"""`kubectl vc certs rotate`: what is requested, and what is refused before."""
+
+import io
+import json
+from datetime import UTC, datetime
+
+import pytest
+
+from kubectl_vc import flags
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.output.cli_errors import CliError, UsageError
+from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.verbs import rotate_authorities
+from kubectl_vc.verbs.rotate_authorities import PrintedRotation, RotateOptions
+from tenancy import wellknown
+from vcmanager.pki import rotation
+
+NOW = datetime(2026, 11, 28, 12, tzinfo=UTC)
+STAMP = "2026-11-28T12:00:00+00:00"
+ROWS = [PrintedRotation("client", "issue-new", STAMP), PrintedRotation("etcd", "trust-both", "")]
+
+
+def options(*authorities, name="web", force_drop=""):
+    return RotateOptions(
+        name=name, authorities=authorities, force_drop=force_drop, manager_namespace="vc-manager"
+    )
+
+
+def test_the_flag_names_the_authorities_of_the_manager():
+    known = {*wellknown.TENANT_AUTHORITIES, wellknown.AGENT_CLIENT_AUTHORITY}
+    assert {each.value for each in flags.RotatedAuthority} == known == set(rotation.WAITS)
+
+
+@pytest.mark.parametrize(
+    ("given", "annotations"),
+    [
+        (options("client"), {"rotate.tenancy.x-k8s.io/client": STAMP}),
+        (options(force_drop="client"), {"force-drop.tenancy.x-k8s.io/client": STAMP}),
+        (
+            options(),
+            {
+                f"rotate.tenancy.x-k8s.io/{name}": STAMP
+                for name in ("serving", "client", "etcd", "front-proxy", "service-account")
+            },
+        ),
+    ],
+)
+def test_a_request_is_one_annotation_per_authority(given, annotations):
+    assert rotate_authorities.build_annotations(given, NOW) == annotations
+
+
+@pytest.mark.parametrize(
+    "given",
+    [
+        options("agent-client"),
+        options("agent-client", "etcd", name=""),
+        options("etcd", name=""),
+        options(name=""),
+    ],
+)
+async def test_the_agents_authority_belongs_to_no_virtual_cluster(given):
+    with pytest.raises(UsageError):
+        await rotate_authorities.run_rotate(
+            ConfigFlags(), Terminal(io.StringIO(), io.StringIO()), given
+        )
+
+
+@pytest.mark.parametrize("name", ["etcd", "serving"])
+def test_an_old_authority_is_dropped_only_after_the_new_one_issues(name):
+    rotate_authorities.check_force(ROWS, "client", "VirtualCluster web")
+    with pytest.raises(CliError, match="only in the stage issue-new"):
+        rotate_authorities.check_force(ROWS, name, "VirtualCluster web")
+
+
+def test_stages_are_shown_under_the_certificates():
+    table = {
+        "data": {
+            wellknown.ROTATIONS_KEY: json.dumps(
+                [{"authority": "client", "stage": "issue-new", "until": STAMP}]
+            )
+        }
+    }
+    rows = rotate_authorities.parse_rotations(table)
+    assert rows == ROWS[:1]
+    assert "client" in rotate_authorities.build_rotation_table(rows)
+    assert rotate_authorities.build_rotation_table([]) == ""
+    with pytest.raises(CliError, match="Delete it"):
+        rotate_authorities.parse_rotations(
+            {
+                "metadata": {"name": "x", "namespace": "y"},
+                "data": {wellknown.ROTATIONS_KEY: "[1]"},
+            }
+        )

@@ -1,0 +1,158 @@
+"""Rotation of a tenant's authorities, one stage after the other.
+
+Owns the reads and writes. `vcmanager.pki.rotation` decides. Hazard: a stage is settled only by a
+reconcile that wrote nothing and saw every workload rolled out. Otherwise a crash after the write of
+a stage would let the next stage begin before any program has the files of this one.
+"""
+
+import asyncio
+from collections.abc import Mapping
+from dataclasses import dataclass, field, replace
+from datetime import datetime, timedelta
+
+from kubeio import Object, errors
+from tenancy import wellknown
+from tenancy.resources import SECRETS
+from vcmanager.phases import startup_order
+from vcmanager.phases.certificates import IssuedCertificates
+from vcmanager.phases.owned_objects import OwnedObjects
+from vcmanager.pki import authority, inventory, rotated_secrets, rotation
+from vcmanager.pki.authority import KeyPair
+from vcmanager.pki.rotation import RotatedName, RotationRequest, RotationState
+from vcmanager.plan.certificate_table import RotationRow
+from vcmanager.plan.control_plane import PlanInput
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.context import ReconcileContext
+from vcmanager.runtime.observed import ObservedObjects
+
+_UNSETTLED_RETRY = timedelta(seconds=10)
+"""Retry interval while a stage is not settled, for rollouts that no watch event ends."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class Rotations:
+    """Stage of each authority of a tenant after this reconcile."""
+
+    states: Mapping[RotatedName, RotationState] = field(default_factory=dict)
+    requests: Mapping[RotatedName, RotationRequest] = field(default_factory=dict)
+    lifetime: timedelta = timedelta(0)
+    """Life of the certificates that vc-manager signs for this tenant."""
+
+    def list_rows(self) -> list[RotationRow]:
+        """Return the rotations that are not complete."""
+        return [
+            RotationRow(authority=name, stage=state.stage, until=self._compute_due(name))
+            for name, state in self.states.items()
+            if state.stage != rotation.STABLE
+        ]
+
+    def compute_next(self, renewal: datetime, now: datetime) -> datetime:
+        """Return when the next move is due, or `renewal` if that is earlier."""
+        due = (row.until or now + _UNSETTLED_RETRY for row in self.list_rows())
+        return min([renewal, *due])
+
+    def describe(self) -> str:
+        """Return a sentence for each rotation that is not complete, each after a space."""
+        return "".join(
+            f" The authority {row.authority} is in the stage {row.stage} of its rotation."
+            for row in self.list_rows()
+        )
+
+    def _compute_due(self, name: RotatedName) -> datetime | None:
+        return rotation.compute_due(
+            self.states[name], self.requests[name], rotation.WAITS[name], lifetime=self.lifetime
+        )
+
+
+async def advance_rotations(
+    context: ReconcileContext, wish: PlanInput, issued: IssuedCertificates, body: Object
+) -> tuple[IssuedCertificates, Rotations]:
+    """Make the moves that are due. Raises PhaseBlocked."""
+    secrets, now = dict(issued.secrets), context.now()
+    lifetime = timedelta(days=wish.spec.pki_expire_days)
+    states: dict[RotatedName, RotationState] = {}
+    requests: dict[RotatedName, RotationRequest] = {}
+    for name, secret_name in rotated_secrets.ROTATED_SECRETS.items():
+        secret = secrets.get(secret_name)
+        if secret is None:
+            continue
+        state, keys = _read(name, secret)
+        request = rotated_secrets.parse_request(body, name, now)
+        move = rotation.choose_move(
+            state, request, rotation.WAITS[name], now=now, lifetime=lifetime
+        )
+        if move is not None:
+            made = await _make(name, wish.tenant.uid, now) if move == "start" else keys.current
+            state, keys = rotation.apply_move(move, state, keys, made=made, start=request.start)
+            patch = rotated_secrets.build_patch(name, secret, state, keys)
+            secrets[secret_name] = await _patch(context, secret, patch)
+            context.recorder.record(
+                body,
+                "AuthorityRotated",
+                f"The rotation of the authority {name} is in the stage {state.stage}.",
+                kind="Normal",
+            )
+        states[name], requests[name] = state, request
+    found = Rotations(states=states, requests=requests, lifetime=lifetime)
+    return replace(issued, secrets=secrets), found
+
+
+async def settle_rotations(
+    context: ReconcileContext,
+    rotations: Rotations,
+    issued: IssuedCertificates,
+    objects: OwnedObjects,
+    observed: ObservedObjects,
+) -> Rotations:
+    """Record that every program runs with the files of the present stages, if this is so."""
+    if not objects.is_unchanged or not startup_order.is_all_rolled_out(observed):
+        return rotations
+    states = dict(rotations.states)
+    for name, state in rotations.states.items():
+        settled = rotation.settle(state, context.now())
+        if settled is state:
+            continue
+        secret = issued.secrets[rotated_secrets.ROTATED_SECRETS[name]]
+        await _patch(context, secret, rotated_secrets.build_state_patch(secret, settled))
+        states[name] = settled
+    return replace(rotations, states=states)
+
+
+def _read(name: RotatedName, secret: Object) -> tuple[RotationState, rotation.AuthorityKeys]:
+    try:
+        return rotated_secrets.read_rotation(name, secret)
+    except rotated_secrets.InvalidRotationError as problem:
+        metadata = secret["metadata"]
+        raise PhaseBlocked(
+            "AuthorityBroken",
+            f"The Secret {metadata['name']} in namespace {metadata['namespace']} has no usable"
+            f" rotation ({problem}). Restore it from a backup, because vc-manager cannot recreate"
+            " it.",
+            condition=wellknown.CERTIFICATES_READY,
+            needs_admin=True,
+        ) from None
+
+
+async def _make(name: RotatedName, uid: str, now: datetime) -> KeyPair:
+    if name == rotation.SERVICE_ACCOUNT:
+        return await asyncio.to_thread(authority.make_service_account_keys)  # 0.1 s
+    return authority.make_authority(inventory.build_authority_common_name(name, uid), now=now)
+
+
+async def _patch(context: ReconcileContext, secret: Object, patch: Object) -> Object:
+    metadata = secret["metadata"]
+    try:
+        return await context.super_client.patch(
+            SECRETS,
+            metadata["name"],
+            patch,
+            namespace=metadata["namespace"],
+            field_manager=f"{wellknown.MANAGER}-pki",
+        )
+    except errors.Conflict:
+        raise PhaseBlocked(
+            "CertificatesPending",
+            f"The Secret {metadata['name']} was changed meanwhile. vc-manager reads it again.",
+            condition=wellknown.CERTIFICATES_READY,
+            retry_after=0.1,
+        ) from None
