@@ -80,8 +80,16 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "rbac.authorization.k8s.io",
         ("roles",),
         ("get", "patch"),
-        "Keeps the list of the Secrets of targets that the syncer reads.",
-        names=(wellknown.SYNCER_TARGETS_ROLE,),
+        "Keeps the levels of tenants, and the list of Secrets of targets that the syncer reads.",
+        names=(wellknown.SYNCER_TARGETS_ROLE, wellknown.SYNCER_LEVELS_ROLE),
+        namespaced=True,
+    ),
+    RbacRule(
+        wellknown.DOMAIN,
+        (wellknown.POD_SECURITY_LEVELS,),
+        ("run", "run-privileged", "label-restricted", "label-baseline", "label-privileged"),
+        "Grants each tenant's pod security level to the syncer. RBAC lets no account grant more"
+        " than it has.",
         namespaced=True,
     ),
     RbacRule(

@@ -101,7 +101,7 @@ def _redact_message(problem: errors.ApiError, size: int) -> str:
             f"The object has {size} bytes as JSON with what is added where it runs. An API server"
             f" stores at most about {MAX_STORED_BYTES}. Make it smaller (rule too-large)."
         )
-    if _LEVELS_POLICY in said:  # a 422 while its parameter is missing
+    if _LEVELS_POLICY in said:
         return (
             "A change of your TenantPolicy is not in effect yet. The object is synced afterwards."
             " If this lasts, contact your platform administrator."

@@ -11,7 +11,6 @@ from tenancy import wellknown
 from tenancy.resources import NAMESPACES
 from tests.chart.gate import AdmissionStage, bind, record_levels, root, space, tenant, token
 from tests.support.controlplane import LocalControlPlane, serving
-from tests.support.eventually import eventually
 from tests.support.helm import CHART, NAMESPACE, RELEASE, helm
 
 
@@ -57,8 +56,7 @@ async def stage(server: ChartApiServer) -> AsyncIterator[AdmissionStage]:
             for each in (found.own, found.foreign):
                 await admin.create(NAMESPACES, root(each))
                 await bind(admin, each.root, wellknown.SYNCER_CREDENTIAL_ROLE)
-                # The API server finds the record of levels a moment after it is written.
-                await eventually(lambda each=each: admin.create(NAMESPACES, space(each)))
+                await admin.create(NAMESPACES, space(each))
                 await bind(admin, found.namespace(each), wellknown.SYNCER_NAMESPACE_ROLE)
             await found.wait_known(found.own)
             yield found

@@ -11,10 +11,11 @@ from kubeio.api.client import Client
 from kubeio.errors import Forbidden
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
-from tenancy.resources import CONFIG_MAPS, NAMESPACES, ROLE_BINDINGS, SERVICE_ACCOUNTS, Resource
+from tenancy.resources import NAMESPACES, ROLE_BINDINGS, ROLES, SERVICE_ACCOUNTS, Resource
 from tests.support.eventually import eventually
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
+from vcmanager.reconcilers import syncer_access
 
 GATE = "'virtual-cluster-syncer'"
 LEVELS = "'virtual-cluster-syncer-levels'"
@@ -75,12 +76,18 @@ def space(of: Tenant, namespace: str = "web") -> Object:
 
 async def record_levels(admin: Client, levels: Mapping[str, str]) -> None:
     """Record levels of tenants for the gate, as vc-manager does from their policies."""
-    head = {"apiVersion": "v1", "kind": "ConfigMap"}
-    body = {**head, "metadata": {"name": wellknown.SYNCER_LEVELS, "namespace": NAMESPACE}}
-    await admin.apply(CONFIG_MAPS, body, field_manager="tests")
-    await admin.patch(
-        CONFIG_MAPS, wellknown.SYNCER_LEVELS, {"data": dict(levels)}, namespace=NAMESPACE
-    )
+    found = await admin.get(ROLES, wellknown.SYNCER_LEVELS_ROLE, namespace=NAMESPACE)
+    for uid, pair in levels.items():
+        wanted = syncer_access.TenantLevels(*pair.split())
+        made = syncer_access.build_levels_role({uid: wanted}, NAMESPACE)
+        found["rules"] = [*(found.get("rules") or ()), *made["rules"]]
+    await write_rules(admin, found["rules"])
+
+
+async def write_rules(admin: Client, rules: list[Object]) -> None:
+    """Replace the record of levels."""
+    name = wellknown.SYNCER_LEVELS_ROLE
+    await admin.patch(ROLES, name, {"rules": rules}, namespace=NAMESPACE)
 
 
 async def bind(admin: Client, namespace: str, role: str, *, name: str = "granted") -> None:

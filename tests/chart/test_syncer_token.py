@@ -13,7 +13,7 @@ import pytest
 
 from kubeio import Object
 from kubeio.api.client import Client
-from kubeio.errors import ApiError, Forbidden, Invalid
+from kubeio.errors import ApiError, Forbidden
 from tenancy import names, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
@@ -38,6 +38,7 @@ from tests.chart.gate import (
     refused,
     space,
     token,
+    write_rules,
 )
 from tests.support.eventually import eventually
 from tests.support.helm import NAMESPACE
@@ -182,15 +183,15 @@ def free_space() -> Object:
 
 async def test_without_the_record_of_levels_no_tenant_gets_anything(stage):
     """SEC-71: the default is to refuse. Other users of the cluster notice nothing."""
-    name, own = wellknown.SYNCER_LEVELS, marked(stage.own)
-    await stage.admin.delete(CONFIG_MAPS, name, namespace=NAMESPACE)
+    own = marked(stage.own)
+    await write_rules(stage.admin, [])
     try:
         home, body = stage.namespace(stage.own), space(stage.own, "new")
 
         async def attempt(resource: Resource, body: Object) -> bool:
             try:
                 await stage.thief.create(resource, body, dry_run=True)
-            except (Forbidden, Invalid) as problem:  # 422: the policy has no parameter
+            except Forbidden as problem:
                 return LEVELS in problem.server_message
             return False
 
@@ -261,7 +262,6 @@ def writes(stage: AdmissionStage) -> list[tuple[str, str, Object]]:
     }
     rules = [{"apiGroups": [""], "resources": ["secrets"], "verbs": ["get"]}]
     accounts = f"/api/v1/namespaces/{NAMESPACE}/serviceaccounts"
-    merge = {"data": {stage.own.uid: "privileged privileged"}}
     return [
         *[
             ("POST", f"/api/v1/namespaces/{place}/secrets", secret)
@@ -269,8 +269,8 @@ def writes(stage: AdmissionStage) -> list[tuple[str, str, Object]]:
         ],
         ("PATCH", f"/api/v1/namespaces/{root}/secrets/syncer-kubeconfig", {"data": {}}),
         ("DELETE", f"/api/v1/namespaces/{root}/secrets/syncer-kubeconfig", {}),
-        ("PATCH", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vc-syncer-levels", merge),
-        ("DELETE", f"/api/v1/namespaces/{NAMESPACE}/configmaps/vc-syncer-levels", {}),
+        ("PATCH", f"{RBAC}/namespaces/{NAMESPACE}/roles/vc-syncer-levels", {"rules": rules}),
+        ("DELETE", f"{RBAC}/namespaces/{NAMESPACE}/roles/vc-syncer-levels", {}),
         ("POST", f"{RBAC}/clusterrolebindings", wide),
         ("POST", f"{RBAC}/clusterroles", {"metadata": {"name": "mine"}, "rules": rules}),
         ("POST", f"{RBAC}/namespaces/{home}/roles", {"metadata": {"name": "m"}, "rules": rules}),
@@ -428,7 +428,7 @@ async def test_vc_manager_grants_the_syncer_its_credentials_and_nothing_else(ser
     """SEC-70: with the real token of vc-manager's account."""
     target = {"metadata": {"name": "c2", "uid": "u"}, "spec": {"secretRef": {"name": "target-c2"}}}
     role = syncer_access.build_targets_role([target], NAMESPACE)
-    levels = syncer_access.build_levels({stage.own.uid: BASELINE}, NAMESPACE)
+    levels = syncer_access.build_levels_role({stage.own.uid: BASELINE}, NAMESPACE)
     bound = root_namespace.build_credential_access(stage.own, NAMESPACE)
     metadata = {**bound["metadata"], "name": "other"}
     other = {
@@ -441,7 +441,7 @@ async def test_vc_manager_grants_the_syncer_its_credentials_and_nothing_else(ser
     own = server.plane.endpoint_with_token(token=await token(stage.admin, "vc-manager"))
     async with Client(own) as manager:
         await manager.apply(ROLES, role, field_manager=wellknown.MANAGER)
-        await manager.apply(CONFIG_MAPS, levels, field_manager=wellknown.MANAGER, dry_run=True)
+        await manager.apply(ROLES, levels, field_manager=wellknown.MANAGER, dry_run=True)
         await manager.apply(ROLE_BINDINGS, bound, field_manager=wellknown.MANAGER)
         with pytest.raises(Forbidden):
             await manager.create(ROLE_BINDINGS, other)

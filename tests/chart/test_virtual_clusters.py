@@ -301,8 +301,9 @@ async def test_only_who_may_use_a_target_sends_pods_there(server, stage):
 
 async def test_only_who_may_suspend_a_tenant_stops_and_resumes_its_sync(server, stage):
     user, right = fresh_name(USER), fresh_name("rightful")
-    await let(stage.admin, user, EDIT)
-    await let(stage.admin, right, EDIT, rule("virtualclusters", "suspend"))
+    use = rule("clusterversions", "use")
+    await let(stage.admin, user, EDIT, use)
+    await let(stage.admin, right, EDIT, use, rule("virtualclusters", "suspend"))
     policy = "virtual-cluster-suspend"
     running, stopped = bound(), bound()
     stopped["spec"]["suspend"] = True

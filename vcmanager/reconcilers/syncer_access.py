@@ -1,6 +1,6 @@
 """Limits of the syncer's account that RBAC and its admission policy cannot know by themselves.
 
-Owns a ConfigMap with the pod security level of each tenant, by which the admission policy of ADR 32
+Owns a Role with the pod security level of each tenant, by which the admission policy of ADR 32
 judges, and a Role with the Secrets of targets. Both are in the manager's namespace. Hazard: the
 default is to refuse. A tenant or a policy that cannot be read is left out, and the admission policy
 refuses namespaces and pods of tenants that are left out.
@@ -23,17 +23,18 @@ from tenancy.policies import (
     parse_tenant_policy,
 )
 from tenancy.resources import (
-    CONFIG_MAPS,
     ROLES,
     SUPER_CLUSTERS,
     TENANT_POLICIES,
     VIRTUAL_CLUSTERS,
-    Resource,
 )
 from tenancy.specs import InvalidSpecError, parse_virtual_cluster
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
-from vcmanager.runtime.keys import SYNCER_ACCESS_LABELS, ReconcileKey
+from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.runtime.object_metadata import is_subset
+
+_ORDER: tuple[SecurityLevel, ...] = ("restricted", "baseline", "privileged")
+"""The levels of the Pod Security Standards, the strictest one first."""
 
 
 class TenantLevels(NamedTuple):
@@ -46,30 +47,29 @@ class TenantLevels(NamedTuple):
 
 
 async def reconcile_syncer_access(means: ReconcileContext, _key: ReconcileKey) -> Result:
-    """Update the ConfigMap and the Role."""
+    """Update the two Roles."""
     super_client = means.super_client
     # Policies first: a tenant with a policy created in between is refused until the next reconcile.
     policies = await super_client.list(TENANT_POLICIES)
     clusters = await super_client.list(VIRTUAL_CLUSTERS)
     targets = await super_client.list(SUPER_CLUSTERS)
     levels = compute_levels(policies.get("items") or (), clusters.get("items") or ())
-    await _ensure(means, CONFIG_MAPS, build_levels(levels, means.namespace))
-    await _ensure(means, ROLES, build_targets_role(targets.get("items") or (), means.namespace))
+    await _ensure(means, build_levels_role(levels, means.namespace))
+    await _ensure(means, build_targets_role(targets.get("items") or (), means.namespace))
     return RequeueAfter(RESYNC_SECONDS)
 
 
-async def _ensure(means: ReconcileContext, resource: Resource, wanted: Object) -> None:
+async def _ensure(means: ReconcileContext, wanted: Object) -> None:
     metadata = wanted["metadata"]
     try:
         found = await means.super_client.get(
-            resource, metadata["name"], namespace=metadata["namespace"]
+            ROLES, metadata["name"], namespace=metadata["namespace"]
         )
     except errors.NotFound:
         found = {}
-    # The maps must be equal: a tenant that is deleted must leave the ConfigMap.
-    part = "data" if "data" in wanted else "rules"
-    if not is_subset(wanted, found) or (found.get(part) or type(wanted[part])()) != wanted[part]:
-        await means.super_client.apply(resource, wanted, field_manager=wellknown.MANAGER)
+    # The rules must be equal: a tenant that is deleted must leave the Role.
+    if not is_subset(wanted, found) or (found.get("rules") or []) != wanted["rules"]:
+        await means.super_client.apply(ROLES, wanted, field_manager=wellknown.MANAGER)
 
 
 def compute_levels(
@@ -96,18 +96,28 @@ def compute_levels(
     return found
 
 
-def build_levels(levels: dict[str, TenantLevels], namespace: str) -> Object:
-    """Return the ConfigMap: the two levels of each tenant, by its UID."""
-    return {
-        "apiVersion": "v1",
-        "kind": "ConfigMap",
-        "metadata": {
-            "name": wellknown.SYNCER_LEVELS,
-            "namespace": namespace,
-            "labels": dict(SYNCER_ACCESS_LABELS),
-        },
-        "data": {uid: " ".join(pair) for uid, pair in sorted(levels.items())},
-    }
+def build_levels_role(levels: dict[str, TenantLevels], namespace: str) -> Object:
+    """Return the Role with one rule for all tenants of the same levels, by UID."""
+    by_levels: dict[TenantLevels, list[str]] = {}
+    for uid, pair in levels.items():
+        by_levels.setdefault(pair, []).append(uid)
+    rules = [
+        {
+            "apiGroups": [wellknown.DOMAIN],
+            "resources": [wellknown.POD_SECURITY_LEVELS],
+            "resourceNames": sorted(uids),
+            "verbs": list_verbs(pair),
+        }
+        for pair, uids in sorted(by_levels.items())
+    ]
+    return _build_role(wellknown.SYNCER_LEVELS_ROLE, namespace, rules)
+
+
+def list_verbs(levels: TenantLevels) -> list[str]:
+    """Return the verbs of a tenant with these levels, as the admission policy checks them."""
+    labels = _ORDER[: _ORDER.index(levels.namespace) + 1]
+    is_privileged = levels.pods == "privileged"
+    return ["run", *["run-privileged"] * is_privileged, *(f"label-{each}" for each in labels)]
 
 
 def build_targets_role(targets: Iterable[Object], namespace: str) -> Object:
@@ -126,9 +136,14 @@ def build_targets_role(targets: Iterable[Object], namespace: str) -> Object:
         "resourceNames": sorted(secrets),
         "verbs": ["get", "list", "watch"],
     }
+    rules = [rule] if secrets else []
+    return _build_role(wellknown.SYNCER_TARGETS_ROLE, namespace, rules)
+
+
+def _build_role(name: str, namespace: str, rules: list[Object]) -> Object:
     return {
         "apiVersion": ROLES.api_version,
         "kind": ROLES.kind,
-        "metadata": {"name": wellknown.SYNCER_TARGETS_ROLE, "namespace": namespace},
-        "rules": [rule] if secrets else [],
+        "metadata": {"name": name, "namespace": namespace},
+        "rules": rules,
     }

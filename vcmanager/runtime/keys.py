@@ -81,9 +81,6 @@ def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:
     return build_virtual_cluster_key(metadata["namespace"], metadata["name"])
 
 
-SYNCER_ACCESS_LABELS = {wellknown.CONTROLLED: "true", wellknown.COMPONENT: wellknown.SYNCER}
-"""Labels of the objects that limit the syncer's account, so that their changes are watched."""
-
 AGENT_TRUST_LABELS = {wellknown.CONTROLLED: "true", wellknown.COMPONENT: wellknown.AGENT}
 """Labels of the objects that the agents trust and read, so that their changes are watched."""
 
@@ -103,7 +100,5 @@ def get_owner_key(metadata: Mapping[str, Any]) -> ReconcileKey | None:
         return (
             AGENT_ACCESS_KEY if metadata.get("name") == wellknown.AGENT_ACCESS else AGENT_TRUST_KEY
         )
-    if labels.get(wellknown.COMPONENT) == wellknown.SYNCER and wellknown.VC_NAME not in labels:
-        return SYNCER_ACCESS_KEY
     namespace, name = labels.get(wellknown.VC_NAMESPACE), labels.get(wellknown.VC_NAME)
     return build_virtual_cluster_key(namespace, name) if namespace and name else None

@@ -65,10 +65,26 @@ def test_the_role_names_the_secrets_of_targets_and_no_others():
     assert syncer_access.build_targets_role([target("home", None)], "vc-manager")["rules"] == []
 
 
-def test_its_objects_and_their_causes_wake_the_key():
-    body = syncer_access.build_levels({}, "vc-manager")
-    assert keys.get_owner_key(body["metadata"]) == keys.SYNCER_ACCESS_KEY
-    assert body["metadata"]["name"] == wellknown.SYNCER_LEVELS
+@pytest.mark.parametrize(
+    ("levels", "verbs"),
+    [
+        (("restricted", "restricted"), ["run", "label-restricted"]),
+        (("baseline", "baseline"), ["run", "label-restricted", "label-baseline"]),
+        (
+            ("privileged", "baseline"),
+            ["run", "label-restricted", "label-baseline", "label-privileged"],
+        ),
+        (
+            ("privileged", "privileged"),
+            ["run", "run-privileged", "label-restricted", "label-baseline", "label-privileged"],
+        ),
+    ],
+)
+def test_a_tenant_may_have_its_level_and_those_below(levels, verbs):
+    found = {uid: syncer_access.TenantLevels(*levels) for uid in ("two", "one")}
+    (rule,) = syncer_access.build_levels_role(found, "vc-manager")["rules"]
+    assert (rule["resourceNames"], rule["verbs"]) == (["one", "two"], verbs)
+    assert syncer_access.build_levels_role({}, "vc-manager")["rules"] == []
 
 
 async def test_a_change_of_a_policy_or_a_target_wakes_the_key():
@@ -87,4 +103,5 @@ async def test_both_objects_are_written_once():
     means = fake_means(client)
     found = await syncer_access.reconcile_syncer_access(means, keys.SYNCER_ACCESS_KEY)
     assert isinstance(found, RequeueAfter)
-    assert [body["kind"] for body in client.bodies] == ["ConfigMap", "Role"]
+    names = [body["metadata"]["name"] for body in client.bodies]
+    assert names == [wellknown.SYNCER_LEVELS_ROLE, wellknown.SYNCER_TARGETS_ROLE]
