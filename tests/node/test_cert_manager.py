@@ -17,6 +17,7 @@ from collections.abc import Iterator
 
 import pytest
 
+from tenancy import names
 from tests.node.conftest import SuperClusterAdmin, TenantAdmin
 from tests.support import policy_matrix
 from tests.support.kubectl import until
@@ -172,8 +173,9 @@ def test_nothing_of_its_machinery_is_in_the_super_cluster(
         assert [name for name in found if "cert-manager" in name or "webhook" in name] == [], kind
     spaces = (installed.super_namespace(HOME), installed.super_namespace(SPACE))
     for space in spaces:
-        for kind in ("roles", "rolebindings", "deployments", "replicasets", "leases"):
+        for kind in ("roles", "deployments", "replicasets", "leases"):
             assert kubectl.names(kind, "-n", space) == [], (space, kind)
+        assert kubectl.names("rolebindings", "-n", space) == ["vc-syncer"]
         assert kubectl.names("serviceaccounts", "-n", space) == ["default", "vc-workload"]
     # No pod mounts the certificate that was issued, nor what helm remembers.
     assert kubectl.names("pods", "-n", spaces[0]) == installed.kubectl.names("pods", "-n", HOME)
@@ -206,7 +208,11 @@ def test_its_policy_leaves_the_way_to_the_api_and_to_dns_and_no_other(
     }
     space = installed.super_namespace(HOME)
     policies = super_cluster.kubectl.items("networkpolicies", "-n", space)
-    assert [policy["metadata"]["name"] for policy in policies] == ["deny-all"]
+    found = {policy["metadata"]["name"] for policy in policies}
+    assert found == {
+        "deny-all",
+        *names.DEFAULT_POLICIES,
+    }  # ours select no pod that deny-all selects
     own = hosts(super_cluster, labels, space)
     assert len(own) == 3
     root = hosts(super_cluster, labels, installed.root)
