@@ -144,13 +144,14 @@ async def test_a_certificate_is_renewed_while_the_tenant_waits(stage: ManagerSta
     await stage.work(cluster)
     assert await state(stage, cluster) == "WaitingForRollout"
     root = stage.root(cluster)
-    before = await stage.admin.get(STATEFUL_SETS, "apiserver", namespace=root)
+    # The controller manager reads its kubeconfig only once, so that a new one restarts it.
+    before = await stage.admin.get(STATEFUL_SETS, "controller-manager", namespace=root)
     await stage.work(cluster)
-    again = await stage.admin.get(STATEFUL_SETS, "apiserver", namespace=root)
+    again = await stage.admin.get(STATEFUL_SETS, "controller-manager", namespace=root)
     assert again["metadata"]["resourceVersion"] == before["metadata"]["resourceVersion"]
-    await stage.admin.delete(resources.SECRETS, "apiserver-etcd-client", namespace=root)
+    await stage.admin.delete(resources.SECRETS, "controller-manager-kubeconfig", namespace=root)
     await stage.work(cluster)
-    after = await stage.admin.get(STATEFUL_SETS, "apiserver", namespace=root)
+    after = await stage.admin.get(STATEFUL_SETS, "controller-manager", namespace=root)
     assert after["spec"]["template"]["metadata"] != before["spec"]["template"]["metadata"]
     assert after["spec"]["template"]["spec"] == before["spec"]["template"]["spec"]
     assert await state(stage, cluster) == "WaitingForRollout"
