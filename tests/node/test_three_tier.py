@@ -152,8 +152,17 @@ def test_a_tenant_differs_from_the_super_cluster_by_the_tracked_list(
 
 
 @pytest.mark.parametrize("side", ["straight", "tenant"])
-def test_the_tiers_reach_one_another(request: pytest.FixtureRequest, side: str):
+def test_the_tiers_reach_one_another(
+    request: pytest.FixtureRequest, super_cluster: SuperClusterAdmin, side: str
+):
+    """Only the middle reaches the store: a NetworkPolicy of the application says so."""
     place: ApplicationSide = request.getfixturevalue(side)
-    words = ("exec", "deployment/web", "-c", "web", "--", "wget", "-qO-")
+    words = ("exec", "deployment/web", "-c", "web", "--", "wget", "-T", "5", "-qO-")
     assert place.run(*words, "http://api:8000").strip() == "orders of db-0"
-    assert place.run(*words, "http://db-1.db:8080/orders").strip() == "orders of db-1"
+    store = "http://db-1.db:8080/orders"
+    if super_cluster.cluster.enforces:
+        done = place.kubectl.call("-n", place.namespace, *words, store)
+        assert "timed out" in done.err, done
+    fetch = f"import urllib.request as r; print(r.urlopen('{store}', timeout=5).read().decode())"
+    read = ("exec", "deployment/api", "-c", "api", "--", "python3", "-c", fetch)
+    assert place.run(*read).strip() == "orders of db-1"

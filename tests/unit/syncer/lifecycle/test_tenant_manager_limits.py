@@ -9,8 +9,9 @@ from typing import Any
 
 import pytest
 
-from kubeio.cache.cache_budget import MIB
+from kubeio.cache.cache_budget import MIB, CacheOverflow
 from kubeio.config import loading
+from kubeio.config.endpoint import Endpoint
 from kubeio.controller.fair_queue import FairQueue, QueueOptions
 from syncer.lifecycle import tenant_manager
 from syncer.lifecycle.tenant_manager import TenantManager, TenantPlan
@@ -124,6 +125,12 @@ async def test_a_tenant_over_its_limits_is_told_stays_away_and_returns(monkeypat
     monkeypatch.setattr(loading, "load_tenant_kubeconfig", lambda *_, **__: world.link.client)
     monkeypatch.setattr(connections, "TenantClient", lambda *_, **__: world.above)
     started: list[connections.TenantConnection] = []
+    reported: list[str] = []
+
+    async def report(_: Endpoint, overflow: CacheOverflow) -> None:
+        reported.append(overflow.kind)
+
+    monkeypatch.setattr(tenant_manager, "report_overflow", report)
 
     async def run(link: connections.TenantConnection) -> None:
         started.append(link)
@@ -142,6 +149,7 @@ async def test_a_tenant_over_its_limits_is_told_stays_away_and_returns(monkeypat
         (told,) = conditions_of(world)
         assert (told["status"], told["reason"]) == ("False", "TooLarge")
         assert f"NetworkPolicy in namespace big: {REASON}. This kind uses" in told["message"]
+        assert reported == ["NetworkPolicy"]
         assert manager._metric_counts.count_too_large() == 1
         assert len(started[0].stores["NetworkPolicy"]) == 0, "its memory is released"
         assert manager.connections == {}
