@@ -31,9 +31,7 @@ class ChartApiServer:
 @pytest.fixture(scope="session")
 def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[ChartApiServer]:
     folder = tmp_path_factory.mktemp("chart")
-    plane = LocalControlPlane(
-        folder, name="chart", controllers=("clusterrole-aggregation-controller",)
-    )
+    plane = LocalControlPlane(folder, name="chart")
     with serving(plane):
         kubeconfig = folder / "kubeconfig"
         kubeconfig.write_bytes(plane.kubeconfig())

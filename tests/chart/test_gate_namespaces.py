@@ -10,7 +10,17 @@ from kubeio import Object
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import NAMESPACES, SECRETS
-from tests.chart.gate import GATE, bind, marked, refused, root, sample, space, tenant
+from tests.chart.gate import (
+    GATE,
+    bind,
+    marked,
+    record_levels,
+    refused,
+    root,
+    sample,
+    space,
+    tenant,
+)
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
 
@@ -55,6 +65,7 @@ def changed(body: Object, field: str, **keys: str | None) -> Object:
     ],
 )
 async def test_a_namespace_whose_marks_do_not_agree_is_not_made(stage, field, keys):
+    await record_levels(stage.admin, {"other": "baseline baseline"})
     body = changed(space(stage.own, "new"), field, **keys)
     await refused(lambda: stage.thief.create(NAMESPACES, body, dry_run=True))
 
