@@ -189,6 +189,8 @@ def everything_allowed(
 @pytest.mark.thorough
 def test_an_interrupted_audit_leaves_nothing(super_cluster, tenant_a, tenant_b):
     words = ("vc", "audit", tenant_a.name, "--decoy", tenant_b.name)
+    # A job in the background inherits SIGINT as ignored, and would pass that on.
+    signal.signal(signal.SIGINT, signal.default_int_handler)
     for number in (signal.SIGINT, signal.SIGTERM):
         with super_cluster.kubectl.running(*words) as running:
             until(lambda: leftovers(super_cluster, tenant_a), "the audit's namespace")
