@@ -156,6 +156,14 @@ _STORE_STEPS = Counter(
     " and result (success, error).",
     ["action", "result"],
 )
+_SNAPSHOTS = Counter(
+    "vc_snapshots", "Snapshots of tenants' etcd, by result: success or error.", ["result"]
+)
+_SNAPSHOT_SCHEDULES = Gauge(
+    "vc_snapshot_schedules",
+    "Tenants with a schedule of snapshots: scheduled, and overdue by two intervals.",
+    ["condition"],
+)
 LOOP_LAG = Histogram(
     "vc_event_loop_lateness_seconds",
     "Delay of a timer of the event loop in seconds, measured once a second.",
@@ -249,6 +257,16 @@ def set_store_count(condition: str, count: int) -> None:
 def set_store_used_ratio(ratio: float) -> None:
     """Set the used share of the fullest etcd."""
     _STORE_USED_RATIO.set(ratio)
+
+
+def count_snapshot(result: str) -> None:
+    """Count a snapshot that ended. `result` is `success` or `error`."""
+    _SNAPSHOTS.labels(result).inc()
+
+
+def set_snapshot_schedules(condition: str, count: int) -> None:
+    """Set the number of tenants whose schedule of snapshots is in a state."""
+    _SNAPSHOT_SCHEDULES.labels(condition).set(count)
 
 
 def count_store_step(action: str, result: str) -> None:

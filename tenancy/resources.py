@@ -40,6 +40,9 @@ TENANT_POLICIES = Resource(
 SUPER_CLUSTERS = Resource(
     "tenancy.x-k8s.io", "v1alpha1", "superclusters", "SuperCluster", namespaced=False
 )
+VIRTUAL_CLUSTER_SNAPSHOTS = Resource(
+    "tenancy.x-k8s.io", "v1alpha1", "virtualclustersnapshots", "VirtualClusterSnapshot"
+)
 
 NAMESPACES = _core_resource("namespaces", "Namespace", namespaced=False)
 NODES = _core_resource("nodes", "Node", namespaced=False)
@@ -56,6 +59,7 @@ PERSISTENT_VOLUME_CLAIMS = _core_resource("persistentvolumeclaims", "PersistentV
 DEPLOYMENTS = Resource("apps", "v1", "deployments", "Deployment")
 STATEFUL_SETS = Resource("apps", "v1", "statefulsets", "StatefulSet")
 DAEMON_SETS = Resource("apps", "v1", "daemonsets", "DaemonSet")
+JOBS = Resource("batch", "v1", "jobs", "Job")
 LEASES = Resource("coordination.k8s.io", "v1", "leases", "Lease")
 ENDPOINT_SLICES = Resource("discovery.k8s.io", "v1", "endpointslices", "EndpointSlice")
 SERVICE_CIDRS = Resource("networking.k8s.io", "v1", "servicecidrs", "ServiceCIDR", namespaced=False)

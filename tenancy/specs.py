@@ -19,6 +19,7 @@ from tenancy.control_plane_specs import (
     RolloutSpec,
 )
 from tenancy.ownership import Tenant
+from tenancy.snapshot_specs import RestoreStatus, SnapshotSchedule
 
 _T = TypeVar("_T")
 ApiServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer"]
@@ -80,6 +81,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """Duration for which a deleted tenant is kept and can be undeleted, for example 24h."""
     suspend: bool = False
     """True: the syncer does not sync the tenant. Its control plane and its pods keep running."""
+    snapshot_schedule: SnapshotSchedule | None = None
+    """None: snapshots are created by hand only."""
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -179,6 +182,8 @@ class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     """Other super clusters that may contain objects of the tenant."""
     held_store: HeldStore | None = None
     """None while deletes are not held."""
+    restore: RestoreStatus | None = None
+    """None: no snapshot was ever restored."""
     conditions: tuple[dict[str, Any], ...] = ()
 
 
@@ -192,6 +197,8 @@ class VirtualCluster(msgspec.Struct, frozen=True, kw_only=True):
     annotations: dict[str, str]
     labels: dict[str, str]
     deleting: bool
+    created: str = ""
+    """`metadata.creationTimestamp`, RFC 3339."""
 
 
 def parse_virtual_cluster(body: Mapping[str, Any]) -> VirtualCluster:
@@ -217,6 +224,7 @@ def parse_virtual_cluster(body: Mapping[str, Any]) -> VirtualCluster:
         annotations=metadata.get("annotations") or {},
         labels=metadata.get("labels") or {},
         deleting="deletionTimestamp" in metadata,
+        created=metadata.get("creationTimestamp") or "",
     )
 
 

@@ -136,6 +136,18 @@ A policy of the chart refuses the DELETE of both. vc-manager sets the label of t
 DELETE_AFTER = f"{DOMAIN}/delete-after"
 """Annotation of a VirtualCluster that is scheduled for deletion: the time, RFC 3339."""
 
+RESTORE_SNAPSHOT = f"{DOMAIN}/restore-snapshot"
+"""Annotation of a VirtualCluster: `NAME@TIME`, the request to restore a VirtualClusterSnapshot.
+
+The syncer disconnects while it is set. vc-manager removes it at the end of the restore.
+"""
+COMPARE_SNAPSHOT = f"{DOMAIN}/compare-snapshot"
+"""Annotation of a VirtualClusterSnapshot: the time of a request to compare it with its tenant."""
+SNAPSHOT_SCHEDULE = f"{DOMAIN}/snapshot-schedule"
+"""Label of a VirtualClusterSnapshot of a schedule: the name of its VirtualCluster."""
+RESTORING = "Restoring"
+"""Reason of the conditions Ready and Synced while a snapshot is restored."""
+
 # Labels and annotations of tenant objects.
 VIRTUAL_NODE = f"{DOMAIN}/virtualnode"
 """Label, `true` on virtual nodes."""

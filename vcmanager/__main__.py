@@ -17,11 +17,15 @@ from telemetry import logs
 from vcmanager import app
 from vcmanager.plan.network import root_policies
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
+from vcmanager.snapshots import worker
 
 
 def main(arguments: Sequence[str] | None = None) -> int:
     """Run until a stop is requested. Return 0 after an orderly end."""
-    options = _parse_options(arguments)
+    words = list(sys.argv[1:] if arguments is None else arguments)
+    if words[:1] == [worker.PROGRAM]:
+        return worker.main(words[1:])
+    options = _parse_options(words)
     logs.configure_logging(options.log_level, is_queued=True)
     try:
         return uvloop.run(_run(options))
@@ -38,6 +42,8 @@ async def _run(options: argparse.Namespace) -> int:
             settings=OperatorSettings(
                 registry=options.control_plane_registry,
                 node_ports=options.node_ports,
+                own_image=options.own_image,
+                own_image_pull_policy=options.own_image_pull_policy,
                 priority_class=options.control_plane_priority_class,
                 network_policies=options.network_policies == "true",
                 egress=options.egress,
@@ -77,6 +83,16 @@ def _parse_options(arguments: Sequence[str] | None) -> argparse.Namespace:
         "--node-ports",
         default=env("NODE_PORTS", "30000-32767"),
         help="Node port range of the super cluster, which tenants use too",
+    )
+    parser.add_argument(
+        "--own-image",
+        default=env("OWN_IMAGE", ""),
+        help="Image of this program, for the Jobs of snapshots",
+    )
+    parser.add_argument(
+        "--own-image-pull-policy",
+        default=env("OWN_IMAGE_PULL_POLICY", "IfNotPresent"),
+        help="Pull policy of that image",
     )
     parser.add_argument(
         "--control-plane-priority-class",

@@ -26,7 +26,12 @@ from kubeio.controller.worker import Result, Worker
 from kubeio.http.rest import ClientOptions
 from telemetry.probes import HealthProbes
 from tenancy import wellknown
-from tenancy.resources import SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
+from tenancy.resources import (
+    SUPER_CLUSTERS,
+    TENANT_POLICIES,
+    VIRTUAL_CLUSTER_SNAPSHOTS,
+    VIRTUAL_CLUSTERS,
+)
 from vcmanager.agents import authorities, csr_signer, permissions
 from vcmanager.phases.policy_enforcement import PolicyEnforcementProbe
 from vcmanager.reconcilers import (
@@ -37,6 +42,8 @@ from vcmanager.reconcilers import (
     rollout,
     syncer_access,
 )
+from vcmanager.reconcilers.snapshots.schedule import reconcile_schedule
+from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
 from vcmanager.runtime.context import ReconcileContext, TenantClients
 from vcmanager.runtime.keys import (
@@ -72,6 +79,8 @@ _RECONCILE_FUNCTIONS: Mapping[
     "SuperCluster": target.reconcile_super_cluster,
     "Departure": orphan_sweep.reconcile_orphans,
     "Store": etcd_store.reconcile_store,
+    "Snapshot": reconcile_snapshot,
+    "SnapshotSchedule": reconcile_schedule,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -221,7 +230,12 @@ class _Manager:
         """Return True if the manager's kinds are served, False after a stop request."""
         if self._stop.is_set():
             return False
-        for kind in (VIRTUAL_CLUSTERS, TENANT_POLICIES, SUPER_CLUSTERS):
+        for kind in (
+            VIRTUAL_CLUSTERS,
+            TENANT_POLICIES,
+            SUPER_CLUSTERS,
+            VIRTUAL_CLUSTER_SNAPSHOTS,
+        ):
             await self._client.list(kind, limit=1)
         return True
 

@@ -24,6 +24,19 @@ RBAC_RULES: tuple[RbacRule, ...] = (
     ),
     RbacRule(
         "tenancy.x-k8s.io",
+        ("virtualclustersnapshots",),
+        ("get", "list", "watch", "create", "patch", "delete"),
+        "Reads snapshots, keeps its finalizer on them (patch), and creates and deletes those of"
+        " schedules.",
+    ),
+    RbacRule(
+        "tenancy.x-k8s.io",
+        ("virtualclustersnapshots/status",),
+        ("patch",),
+        "Writes the manifest and the conditions of snapshots.",
+    ),
+    RbacRule(
+        "tenancy.x-k8s.io",
         ("clusterversions",),
         ("get", "list", "watch", "patch"),
         "Reads which control plane to run, and protects versions in use by a finalizer (patch).",
@@ -104,6 +117,12 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         ("get", "list", "watch", "delete"),
         "Reads why a component is not ready, and restarts pods with the strategy OnDelete"
         " (delete).",
+    ),
+    RbacRule(
+        "batch",
+        ("jobs",),
+        ("get", "create", "delete"),
+        "Runs the Jobs that save, check, restore and delete snapshots in root namespaces.",
     ),
     RbacRule(
         "",

@@ -56,6 +56,9 @@ from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluste
 KUBECONFIG_NAME = wellknown.SYNCER_KUBECONFIG
 """Name of the Secret, and of its key, with the syncer's credential for a tenant."""
 
+_RESTORE_PHASES = frozenset({"Stopping", "Restoring"})
+"""Phases of a restore in which the tenant must not be synced."""
+
 MAX_RETRY_SECONDS = 10.0
 """Longest delay in seconds before the next connection of a tenant."""
 
@@ -199,6 +202,9 @@ class TenantManager:
         if self._update_suspended(entry):
             is_said = await self._write_suspended(entry)
             return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
+        if (request := _get_restore(entry)) is not None:
+            is_said = await self._write_restoring(entry, request)
+            return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
         plan = self._build_plan(entry)
         if plan is None:
             is_said = await self._write_policy_missing(entry)
@@ -237,7 +243,7 @@ class TenantManager:
         cluster = _parse_entry(entry)
         if cluster is None or cluster.deleting or not cluster.status.service_cidr:
             return None
-        if cluster.spec.suspend:
+        if cluster.spec.suspend or _get_restore(entry) is not None:
             return None
         policy = policy_binding.resolve_policy(cluster.spec, self._home.policies)
         if isinstance(policy, PolicyUnavailable):
@@ -380,6 +386,13 @@ class TenantManager:
         )
         return await self._write_synced(entry, reason=conditions.SUSPENDED, message=message)
 
+    async def _write_restoring(self, entry: Entry, request: str) -> bool:
+        message = (
+            f"The tenant's etcd is being restored ({request}), so nothing is synced. Running pods"
+            " stay."
+        )
+        return await self._write_synced(entry, reason=wellknown.RESTORING, message=message)
+
     async def _write_too_large(self, uid: str, pause: AwayPause) -> None:
         entry = self._get_entry(uid)
         if entry is None or entry.deleting:
@@ -433,6 +446,21 @@ def _decode_value(text: str) -> bytes:
         return base64.b64decode(text, validate=True)
     except binascii.Error:
         return b""
+
+
+def _get_restore(entry: Entry) -> str | None:
+    """Return the request whose restore has stopped the tenant, or None.
+
+    vc-manager replaces the etcd only after the condition Synced has this request.
+    """
+    asked = entry.annotations.get(wellknown.RESTORE_SNAPSHOT)
+    if not asked or entry.deleting:
+        return None
+    cluster = _parse_entry(entry)
+    restore = cluster.status.restore if cluster is not None else None
+    if restore is None or restore.phase not in _RESTORE_PHASES or restore.request != asked:
+        return None
+    return asked
 
 
 def _parse_entry(entry: Entry) -> VirtualCluster | None:

@@ -37,6 +37,7 @@ _VALUES = {
         *("declared", "connected", "unreachable", "refusing", "store_full", "deletes_held"),
     },
     ("vc_stores", "condition"): {*etcd_stores.CONDITIONS},
+    ("vc_snapshot_schedules", "condition"): {"scheduled", "overdue"},
     ("vc_targets", "condition"): {"declared", "not_connected", "unreachable", "losses_held"},
     ("vc_rollout_tenants", "state"): {"current", "waiting", "updating", "failed"},
     ("vc_agent_sessions_total", "result"): {each.value for each in (*RefusalReason, *StreamEnd)},

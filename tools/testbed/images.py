@@ -47,7 +47,7 @@ def recipes() -> list[ImageRecipe]:
         ImageRecipe(PAUSE, "base", _pause),
         ImageRecipe(BUSYBOX, "base", _busybox),
         ImageRecipe(PYTHON, "base", _python),
-        of_programs(f"{PREFIX}/etcd:{etcd}", "etcd", "etcd", "etcdctl"),
+        of_programs(f"{PREFIX}/etcd:{etcd}", "etcd", "etcd", "etcdctl", "etcdutl"),
         of_programs(f"{PREFIX}/coredns:{coredns}", "coredns", "coredns"),
         replace(
             of_programs(f"{PREFIX}/metrics-server:v{metrics}", "metrics-server", "metrics-server"),

@@ -7,6 +7,7 @@ ClusterVersion that sets them would break every tenant that uses it, so they are
 import re
 from collections.abc import Mapping
 from dataclasses import dataclass, replace
+from typing import Any
 
 from clusterversions import catalog
 from tenancy.specs import ClusterVersionSpec, InvalidSpecError
@@ -159,6 +160,13 @@ def build_images(registry: str, versions: catalog.ComponentVersions) -> dict[str
         "coredns": f"{prefix}coredns:{versions.coredns}",
         "metrics_server": f"{prefix}metrics-server:v{versions.metrics_server}",
     }
+
+
+def get_image_tag(stateful_set: Mapping[str, Any]) -> str:
+    """Return the tag of the image of the first container. Empty if it has none."""
+    image = str(stateful_set["spec"]["template"]["spec"]["containers"][0].get("image", ""))
+    name, _, tag = image.partition("@")[0].rpartition(":")
+    return tag if name and "/" not in tag else ""
 
 
 def _build_flags(where: str, part: str, flags: Mapping[str, str]) -> tuple[str, ...]:

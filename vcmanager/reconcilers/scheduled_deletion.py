@@ -35,7 +35,7 @@ async def hold_scheduled_deletion(
     if moment <= means.now():
         await _delete(means, body)
         raise PhaseBlocked("Deleting", "The grace period is over. The tenant is being deleted.")
-    await _stop_control_plane(means, observed)
+    await stop_control_plane(means, observed)
     raise PhaseBlocked(
         DELETION_SCHEDULED,
         f"The tenant is deleted at {deletion.format_time(moment)}. Its control plane is stopped,"
@@ -65,7 +65,7 @@ async def _delete(means: ReconcileContext, body: Object) -> None:
         return
 
 
-async def _stop_control_plane(means: ReconcileContext, observed: ObservedObjects) -> None:
+async def stop_control_plane(means: ReconcileContext, observed: ObservedObjects) -> None:
     """Scale the workloads to zero. The claims of etcd stay."""
     for resource in (STATEFUL_SETS, DEPLOYMENTS):
         for name, found in observed.get_by_name(resource.kind).items():

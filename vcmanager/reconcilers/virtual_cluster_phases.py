@@ -45,6 +45,7 @@ from vcmanager.reconcilers.phase_run import (
     PhaseRun,
     PhaseWaiting,
 )
+from vcmanager.reconcilers.snapshots import restore
 from vcmanager.runtime.observed import observe_objects
 from vcmanager.short_form import encryption
 
@@ -68,6 +69,11 @@ async def _hold_scheduled_deletion(run: PhaseRun) -> PhaseResult:
     await scheduled_deletion.hold_scheduled_deletion(
         run.context, run.cluster, run.body, run.observed
     )
+    return DONE
+
+
+async def _hold_restore(run: PhaseRun) -> PhaseResult:
+    await restore.hold_restore(run.context, run.cluster, run.body, run.observed, run.status)
     return DONE
 
 
@@ -362,6 +368,7 @@ PHASES = (
     Phase("ParseCluster", wellknown.READY, _parse_cluster),
     Phase("ObserveObjects", wellknown.READY, _observe_objects),
     Phase("HoldScheduledDeletion", wellknown.READY, _hold_scheduled_deletion),
+    Phase("HoldRestore", wellknown.READY, _hold_restore),
     Phase("FetchClusterVersion", wellknown.READY, _fetch_plan_input),
     Phase("CheckPlan", wellknown.READY, _check_plan),
     Phase("CheckVersionSkew", wellknown.READY, _check_version_skew),

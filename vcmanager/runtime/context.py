@@ -28,6 +28,7 @@ from vcmanager.runtime.etcd_stores import StoreRecords
 from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.runtime.observed import ObservedObjects
 from vcmanager.runtime.options import AgentPodSettings, OperatorSettings
+from vcmanager.runtime.snapshot_schedules import SnapshotSchedules
 from vcmanager.runtime.status import StatusValue
 from vcmanager.runtime.tenant_watch import TenantWatch
 
@@ -189,6 +190,7 @@ class ReconcileContext:
     deleted_tenants: dict[ReconcileKey, DeletedTenant] = field(default_factory=dict)
     """Tenants that have ended, until the orphan sweep has checked them once more."""
     stores: StoreRecords = field(default_factory=StoreRecords)
+    snapshot_schedules: SnapshotSchedules = field(default_factory=SnapshotSchedules)
     enforcement: EnforcementProbe | None = None
     """Probe of the super cluster's NetworkPolicies. None: no probe."""
     syncer_lease_observer: LeaseObserver = field(default_factory=LeaseObserver)

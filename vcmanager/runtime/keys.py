@@ -21,6 +21,8 @@ ReconcileKind = Literal[
     "SuperCluster",
     "Departure",
     "Store",
+    "Snapshot",
+    "SnapshotSchedule",
 ]
 
 
@@ -73,6 +75,16 @@ def build_deleted_tenant_key(namespace: str, uid: str) -> ReconcileKey:
 def build_store_key(namespace: str, uid: str) -> ReconcileKey:
     """Return the key of the etcd of a VirtualCluster."""
     return ReconcileKey("Store", namespace, uid)
+
+
+def build_snapshot_key(namespace: str, name: str) -> ReconcileKey:
+    """Return the key of a VirtualClusterSnapshot."""
+    return ReconcileKey("Snapshot", namespace, name)
+
+
+def build_schedule_key(namespace: str, name: str) -> ReconcileKey:
+    """Return the key of the snapshot schedule of a VirtualCluster."""
+    return ReconcileKey("SnapshotSchedule", namespace, name)
 
 
 def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:

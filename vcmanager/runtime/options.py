@@ -19,6 +19,9 @@ class OperatorSettings:
     """Prefix of the control plane images."""
     node_ports: str = "30000-32767"
     """The super cluster's range of node ports. Tenants offer the same range."""
+    own_image: str = ""
+    """Image of vc-manager, for the Jobs of snapshots. Empty: there are no snapshots."""
+    own_image_pull_policy: str = "IfNotPresent"
     priority_class: str = ""
     """PriorityClass of control planes without one of their own. Empty: the cluster's default."""
     network_policies: bool = True

@@ -67,6 +67,8 @@ class ReconcileStatus:
     endpoint: str = ""
     service_cidr: str = ""
     version: str = ""
+    restore: dict[str, Any] | None = None
+    """`status.restore`. None: as before."""
     failing_conditions: set[str] = field(default_factory=set)
     """Types of conditions with a failure, as opposed to unfinished work."""
     _conditions: dict[str, Condition] = field(default_factory=dict)
@@ -179,8 +181,10 @@ class ReconcileStatus:
             "serviceCidr": self.service_cidr or old.get("serviceCidr", ""),
             "version": self.version or old.get("version", ""),
         }
+        restore = self.restore or old.get("restore")
         return {
             **{key: text for key, text in texts.items() if text},
+            **({"restore": restore} if restore else {}),
             "observedGeneration": self.generation,
             "conditions": made,
         }

@@ -149,6 +149,7 @@ class _WatchHandlers:
         """Return all watched resources, each with its event handler."""
         return [
             (resources.VIRTUAL_CLUSTERS, self._on_virtual_cluster),
+            (resources.VIRTUAL_CLUSTER_SNAPSHOTS, self._on_snapshot),
             (resources.CLUSTER_VERSIONS, self._on_cluster_version),
             (resources.TENANT_POLICIES, self._on_policy),
             (resources.SUPER_CLUSTERS, self._on_super_cluster),
@@ -169,7 +170,14 @@ class _WatchHandlers:
             self._enqueue(keys.AGENT_ACCESS_KEY)
             self._enqueue(keys.SYNCER_ACCESS_KEY)
         if self._seen.has_changed(resources.VIRTUAL_CLUSTERS, type, body):
-            self._enqueue(keys.build_key_of_listed(body))
+            key = keys.build_key_of_listed(body)
+            self._enqueue(key)
+            self._enqueue(keys.build_schedule_key(key.namespace, key.name))
+
+    async def _on_snapshot(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
+        if self._seen.has_changed(resources.VIRTUAL_CLUSTER_SNAPSHOTS, type, body):
+            metadata = body["metadata"]
+            self._enqueue(keys.build_snapshot_key(metadata["namespace"], metadata["name"]))
 
     async def _on_cluster_version(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         if self._seen.has_changed(resources.CLUSTER_VERSIONS, type, body):

@@ -129,6 +129,8 @@ _REDUCE_FUNCTIONS: Mapping[Resource, Callable[[WatchedBody], object]] = {
     resources.VIRTUAL_CLUSTERS: _reduce_virtual_cluster,
     # Without the status: each change of it would wake every tenant of the ClusterVersion.
     resources.CLUSTER_VERSIONS: _strip_metadata,
+    # Without the status, which only the woken reconcile writes.
+    resources.VIRTUAL_CLUSTER_SNAPSHOTS: _strip_metadata,
     resources.SUPER_CLUSTERS: _reduce_super_cluster,
     resources.NAMESPACES: _reduce_root_namespace,
     resources.STATEFUL_SETS: _reduce_workload,

@@ -44,6 +44,7 @@ CONTROLLERS = (
     "garbage-collector-controller",
     "namespace-controller",
     "persistentvolumeclaim-protection-controller",
+    "job-controller",
 )
 _PATIENCE = 60.0
 _numbers = itertools.count(1)
@@ -292,7 +293,9 @@ async def stage(plane: LocalControlPlane, inside: LocalControlPlane) -> AsyncIte
         tenants = SinglePlaneClients(tenant)
         means = ReconcileContext(
             super_client=manager,
-            settings=OperatorSettings(registry="registry.example/vc"),
+            settings=OperatorSettings(
+                registry="registry.example/vc", own_image="registry.example/vc-manager:1"
+            ),
             namespace=NAMESPACE,
             recorder=recorder,
             now=lambda: datetime.now(UTC),

@@ -149,6 +149,11 @@ def _build_new(replicas: int) -> dict[str, str]:
     return {_CLUSTER: cluster, _STATE: "new"}
 
 
+def build_single_patch() -> dict[str, str | None]:
+    """Return the patch of the data for a store that was restored as a single member."""
+    return {**_build_new(1), _IDENTITY: None, _VOLUMES: None}
+
+
 def _build_guarded(members: tuple[Member, ...]) -> dict[str, str]:
     entries = [
         f"{f'etcd-{each.ordinal}' if not each.is_started else f'member-{number}'}={each.peer_url}"

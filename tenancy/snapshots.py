@@ -1,0 +1,122 @@
+"""Typed view of a VirtualClusterSnapshot, and the request to restore one. Pure.
+
+A restore is requested by an annotation of the VirtualCluster: the name of the snapshot, and the
+time of the request (docs/adr/0037).
+"""
+
+import hashlib
+import re
+from collections.abc import Mapping
+from dataclasses import dataclass
+from datetime import datetime, timedelta
+from typing import Any
+
+import msgspec
+
+from tenancy import deletion, wellknown
+from tenancy.snapshot_specs import DEFAULT_CLAIM, SnapshotSpec, SnapshotStatus
+from tenancy.specs import InvalidSpecError
+
+_CLAIM_NAME = re.compile(r"snapshots(-[a-z0-9-]{0,40}[a-z0-9])?")
+_OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
+    """A VirtualClusterSnapshot with its identity."""
+
+    namespace: str
+    name: str
+    uid: str
+    generation: int
+    created: str
+    labels: dict[str, str]
+    annotations: dict[str, str]
+    deleting: bool
+    spec: SnapshotSpec
+    status: SnapshotStatus
+
+    @property
+    def file_name(self) -> str:
+        """Return the name of the file in the volume."""
+        return f"{self.uid}.db"
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreRequest:
+    """A request to restore a snapshot in place."""
+
+    text: str
+    """Value of the annotation. Another value is another request."""
+    snapshot: str
+    """Name of the snapshot, in the namespace of the VirtualCluster."""
+
+    @property
+    def job_name(self) -> str:
+        """Return the name of the Job that restores."""
+        return f"restore-{hashlib.sha256(self.text.encode()).hexdigest()[:10]}"
+
+
+def parse_snapshot(body: Mapping[str, Any]) -> Snapshot:
+    """Return the typed view of a VirtualClusterSnapshot. Raises InvalidSpecError."""
+    metadata = body["metadata"]
+    where = f"VirtualClusterSnapshot {metadata['namespace']}/{metadata['name']}"
+    try:
+        spec = msgspec.convert(body.get("spec") or {}, SnapshotSpec)
+        status = msgspec.convert(body.get("status") or {}, SnapshotStatus)
+    except msgspec.ValidationError as problem:
+        raise InvalidSpecError(f"{where}: {problem}") from problem
+    claim = spec.storage.persistent_volume_claim.claim_name
+    if not _CLAIM_NAME.fullmatch(claim):
+        raise InvalidSpecError(
+            f"{where}: the claim {claim!r} in spec.storage is not allowed. Use {DEFAULT_CLAIM}, or"
+            f" a name that begins with {DEFAULT_CLAIM}-"
+        )
+    return Snapshot(
+        namespace=metadata["namespace"],
+        name=metadata["name"],
+        uid=metadata["uid"],
+        generation=metadata.get("generation", 0),
+        created=metadata.get("creationTimestamp", ""),
+        labels=metadata.get("labels") or {},
+        annotations=metadata.get("annotations") or {},
+        deleting="deletionTimestamp" in metadata,
+        spec=spec,
+        status=status,
+    )
+
+
+def format_restore_request(snapshot: str, moment: datetime) -> str:
+    """Return the value of the annotation."""
+    return f"{snapshot}@{deletion.format_time(moment)}"
+
+
+def parse_restore_request(annotations: Mapping[str, str]) -> RestoreRequest | None:
+    """Return the request. None without one, and for a value that names no snapshot."""
+    text = annotations.get(wellknown.RESTORE_SNAPSHOT, "")
+    name, separator, _ = text.partition("@")
+    if not separator or not _OBJECT_NAME.fullmatch(name):
+        return None
+    return RestoreRequest(text=text, snapshot=name)
+
+
+def compute_expiry(snapshot: Snapshot) -> datetime | None:
+    """Return the time at which the retention of a complete snapshot ends, or None."""
+    kept = deletion.parse_grace_period(snapshot.spec.retention.keep_for)
+    if kept <= timedelta(0) or not snapshot.status.completed_at:
+        return None
+    try:
+        return datetime.fromisoformat(snapshot.status.completed_at) + kept
+    except ValueError:
+        return None
+
+
+def choose_surplus(snapshots: list[Snapshot], keep: int) -> list[Snapshot]:
+    """Return the snapshots of a schedule that exceed the number to keep, oldest first.
+
+    Failed snapshots are no reason to delete a complete one. They are deleted when as many newer
+    ones exist.
+    """
+    newest = sorted(snapshots, key=lambda each: (each.created, each.name), reverse=True)
+    complete = [each for each in newest if each.status.phase == "Complete"]
+    failed = [each for each in newest if each.status.phase == "Failed"]
+    return [*reversed(failed[keep:]), *reversed(complete[keep:])]

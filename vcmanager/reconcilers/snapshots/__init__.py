@@ -1,0 +1,1 @@
+"""Reconciles of VirtualClusterSnapshots, their schedules, and restores."""

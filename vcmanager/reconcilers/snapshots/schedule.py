@@ -1,0 +1,87 @@
+"""Snapshots of a schedule: created when they are due, and deleted when there are more than enough.
+
+Hazard: only snapshots with the label of the schedule are deleted. A snapshot that a person created
+is never one of them.
+"""
+
+import contextlib
+
+import msgspec
+
+from kubeio import errors
+from kubeio.controller.worker import Done, RequeueAfter, Result
+from tenancy import snapshots, wellknown
+from tenancy.names import InvalidNameError
+from tenancy.resources import VIRTUAL_CLUSTER_SNAPSHOTS, VIRTUAL_CLUSTERS
+from tenancy.snapshots import Snapshot
+from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
+from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
+from vcmanager.runtime.keys import ReconcileKey
+from vcmanager.snapshots import schedules
+
+_MIN_SECONDS = 30.0
+
+
+async def reconcile_schedule(means: ReconcileContext, key: ReconcileKey) -> Result:
+    """Create and delete the snapshots of one VirtualCluster's schedule."""
+    identity = f"{key.namespace}/{key.name}"
+    cluster = await _fetch_cluster(means, key)
+    schedule = cluster.spec.snapshot_schedule if cluster is not None else None
+    if cluster is None or schedule is None or cluster.deleting:
+        means.snapshot_schedules.remove(identity)
+        return Done()
+    existing = await _list_snapshots(means, key)
+    plan = schedules.plan_schedule(
+        schedule,
+        existing,
+        cluster_name=key.name,
+        cluster_created=cluster.created,
+        now=means.now(),
+    )
+    is_restoring = snapshots.parse_restore_request(cluster.annotations) is not None
+    if plan.create and not is_restoring:
+        body = {
+            "apiVersion": VIRTUAL_CLUSTER_SNAPSHOTS.api_version,
+            "kind": VIRTUAL_CLUSTER_SNAPSHOTS.kind,
+            "metadata": {
+                "name": plan.create,
+                "namespace": key.namespace,
+                "labels": {wellknown.SNAPSHOT_SCHEDULE: key.name},
+            },
+            "spec": {
+                "virtualClusterName": key.name,
+                "storage": msgspec.to_builtins(schedule.storage),
+            },
+        }
+        with contextlib.suppress(errors.AlreadyExists):
+            await means.super_client.create(
+                VIRTUAL_CLUSTER_SNAPSHOTS, body, field_manager=wellknown.MANAGER
+            )
+    for each in plan.surplus:
+        with contextlib.suppress(errors.NotFound):
+            await means.super_client.delete(
+                VIRTUAL_CLUSTER_SNAPSHOTS, each.name, namespace=key.namespace, uid=each.uid
+            )
+    means.snapshot_schedules.set(identity, is_overdue=plan.is_overdue)
+    return RequeueAfter(min(RESYNC_SECONDS, max(_MIN_SECONDS, plan.next_seconds)))
+
+
+async def _fetch_cluster(means: ReconcileContext, key: ReconcileKey) -> VirtualCluster | None:
+    try:
+        body = await means.super_client.get(VIRTUAL_CLUSTERS, key.name, namespace=key.namespace)
+        return parse_virtual_cluster(body)
+    except (errors.NotFound, InvalidNameError, InvalidSpecError):
+        return None
+
+
+async def _list_snapshots(means: ReconcileContext, key: ReconcileKey) -> list[Snapshot]:
+    page = await means.super_client.list(
+        VIRTUAL_CLUSTER_SNAPSHOTS,
+        namespace=key.namespace,
+        label_selector=f"{wellknown.SNAPSHOT_SCHEDULE}={key.name}",
+    )
+    found: list[Snapshot] = []
+    for each in page.get("items") or ():
+        with contextlib.suppress(InvalidSpecError):
+            found.append(snapshots.parse_snapshot(each))
+    return [each for each in found if not each.deleting]

@@ -1,0 +1,1 @@
+"""Snapshots of tenants' etcd: decisions, Jobs and the program in their pods."""

@@ -1,0 +1,331 @@
+"""Jobs of snapshots in a root namespace, and the results of their pods.
+
+Pure. Owns the shape of the pods. Image and placement of etcd's own containers are those of the live
+StatefulSet of etcd, so a Job runs wherever etcd may run. Must not know when a Job is needed.
+
+Hazard: the admission policy of vc-manager's account lets no other shape pass. A pod has no token,
+no host namespace and no host path.
+
+Hazard: the volume of snapshots is often local to one node. The first Job of a tenant therefore runs
+on the node of etcd-0. Otherwise no pod could mount the data of etcd and the snapshots together.
+"""
+
+import json
+from collections.abc import Iterable, Mapping
+from dataclasses import dataclass
+from typing import Any
+
+from kubeio import Object
+from tenancy import quantities, wellknown
+from tenancy.ownership import Tenant, build_owner_labels
+from tenancy.snapshots import Snapshot
+from vcmanager.snapshots import worker
+
+COMPONENT = "snapshot"
+SNAPSHOT_FOLDER = "/snapshots"
+ETCD_FOLDER = "/var/lib/etcd"
+REVISION_BUMP = 1_000_000_000
+"""Number by which a restore raises the revision. Kubernetes documents it: clients must never see a
+revision again that they saw with other content."""
+DEADLINE_SECONDS = 900
+"""Time in seconds after which a Job fails. The tenant is stopped during a restore."""
+_KEPT_SECONDS = 3600
+"""Time in seconds for which a finished Job is kept, if vc-manager did not delete it."""
+VOLUME_FACTOR = 4
+"""Size of the volume of snapshots as a multiple of the volume of etcd."""
+_CERTIFICATES = "/etc/kubernetes/pki"
+_ETCD = "etcd"
+_CLIENT_SECRET = "apiserver-etcd-client"  # noqa: S105 - a name
+_DATA_CLAIM = "data-etcd-0"
+_UNIT = 1024 * 1024
+_COPIED_POD_FIELDS = (
+    *("nodeSelector", "tolerations", "priorityClassName", "imagePullSecrets", "securityContext"),
+)
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobContext:
+    """What all Jobs of one tenant need."""
+
+    tenant: Tenant
+    etcd: Object
+    """The live StatefulSet of etcd."""
+    image: str
+    """Image of vc-manager, which has the program `snapshot-file`."""
+    image_pull_policy: str = "IfNotPresent"
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class JobResult:
+    """State of a Job."""
+
+    is_done: bool
+    is_failed: bool = False
+    output: Mapping[str, Any] | None = None
+    """Result that the last container wrote."""
+    reason: str = ""
+    message: str = ""
+
+
+def build_claim(context: JobContext, name: str) -> Object:
+    """Return the claim for snapshots, of the class of etcd's volume and a multiple of its size."""
+    template = context.etcd["spec"]["volumeClaimTemplates"][0]["spec"]
+    size = quantities.parse_quantity(template["resources"]["requests"]["storage"]) or 0
+    requests = {"storage": f"{max(1, int(size * VOLUME_FACTOR / _UNIT))}Mi"}
+    storage = template.get("storageClassName")
+    return {
+        "apiVersion": "v1",
+        "kind": "PersistentVolumeClaim",
+        "metadata": {
+            "name": name,
+            "namespace": context.tenant.root,
+            "labels": build_owner_labels(context.tenant, ""),
+        },
+        "spec": {
+            "accessModes": ["ReadWriteOnce"],
+            "resources": {"requests": requests},
+            **({"storageClassName": storage} if storage else {}),
+        },
+    }
+
+
+def build_save_job(
+    context: JobContext, snapshot: Snapshot, manifest: Mapping[str, Any], *, name: str
+) -> Object:
+    """Return the Job that saves a snapshot and its manifest."""
+    save = _build_etcd_container(
+        context,
+        "save",
+        [
+            "etcdctl",
+            "--endpoints=https://etcd-client:2379",
+            *_build_client_flags("--"),
+            "snapshot",
+            "save",
+            _build_path(snapshot),
+        ],
+    )
+    record = _build_worker_container(context, "record", [_build_path(snapshot)])
+    record["env"] = [{"name": "SNAPSHOT_MANIFEST", "value": json.dumps(manifest, sort_keys=True)}]
+    return _build_job(context, snapshot, name, [save, record], is_client=True)
+
+
+def build_compare_job(context: JobContext, snapshot: Snapshot, *, name: str) -> Object:
+    """Return the Job that compares a snapshot with the running etcd."""
+    arguments = [
+        _build_path(snapshot),
+        f"--sha256={_get_checksum(snapshot)}",
+        "--endpoint=https://etcd-client:2379",
+        *_build_client_flags("--"),
+    ]
+    compare = _build_worker_container(context, "compare", arguments)
+    return _build_job(context, snapshot, name, [compare], is_client=True)
+
+
+def build_check_job(context: JobContext, snapshot: Snapshot, *, name: str) -> Object:
+    """Return the Job that checks a snapshot while the tenant runs."""
+    arguments = [_build_path(snapshot), f"--sha256={_get_checksum(snapshot)}"]
+    return _build_job(
+        context, snapshot, name, [_build_worker_container(context, "verify", arguments)]
+    )
+
+
+def build_delete_job(context: JobContext, snapshot: Snapshot, *, name: str) -> Object:
+    """Return the Job that deletes the files of a snapshot."""
+    return _build_job(
+        context,
+        snapshot,
+        name,
+        [_build_worker_container(context, "delete", [_build_path(snapshot)])],
+    )
+
+
+def build_restore_job(context: JobContext, snapshot: Snapshot, *, name: str) -> Object:
+    """Return the Job that replaces the data of a stopped etcd by a snapshot with one member."""
+    path, folder = _build_path(snapshot), f"--data-dir={ETCD_FOLDER}"
+    peer = "https://etcd-0.etcd:2380"
+    restore = [
+        *("etcdutl", "snapshot", "restore", path, f"--data-dir={ETCD_FOLDER}/restored"),
+        *("--name=etcd-0", f"--initial-cluster=etcd-0={peer}"),
+        f"--initial-advertise-peer-urls={peer}",
+        f"--initial-cluster-token={context.tenant.uid}",
+        *(f"--bump-revision={REVISION_BUMP}", "--mark-compacted"),
+    ]
+    checksum = f"--sha256={_get_checksum(snapshot)}"
+    containers = [
+        _build_worker_container(context, "verify", [path, checksum, folder]),
+        _build_etcd_container(context, "restore", restore),
+        _build_worker_container(context, "swap", [folder]),
+    ]
+    return _build_job(context, snapshot, name, containers, has_data=True)
+
+
+def read_result(job: Object | None, pods: Iterable[Object]) -> JobResult:
+    """Return the state of a Job from its conditions and its pods."""
+    if job is None:
+        return JobResult(is_done=False)
+    ended = {
+        each["type"]: each
+        for each in (job.get("status") or {}).get("conditions") or ()
+        if each.get("status") == "True"
+    }
+    if "Complete" in ended:
+        return JobResult(is_done=True, output=_read_output(pods))
+    if "Failed" in ended:
+        reason, message = explain_failure(pods)
+        found = ended["Failed"]
+        return JobResult(
+            is_done=True,
+            is_failed=True,
+            reason=reason or str(found.get("reason") or worker.FAILED),
+            message=message or str(found.get("message") or "the Job failed"),
+        )
+    return JobResult(is_done=False)
+
+
+def explain_failure(pods: Iterable[Object]) -> tuple[str, str]:
+    """Return reason and message of the container that failed. Empty texts if none reports one."""
+    for pod in pods:
+        status = pod.get("status") or {}
+        for kind in ("initContainerStatuses", "containerStatuses"):
+            for container in status.get(kind) or ():
+                ended = (container.get("state") or {}).get("terminated") or {}
+                text = str(ended.get("message") or "").strip()
+                if ended.get("exitCode", 0) == 0:
+                    continue
+                found = _parse_output(text)
+                if found.get("reason"):
+                    return str(found["reason"]), str(found.get("message", ""))
+                if "no space left on device" in text:
+                    return worker.VOLUME_FULL, "the volume of snapshots is full"
+                last = text.splitlines()[-1] if text else f"exit code {ended.get('exitCode')}"
+                return worker.FAILED, f"{container.get('name')}: {last}"
+    return "", ""
+
+
+def describe_pending(pods: Iterable[Object]) -> str:
+    """Return why the pod of a Job does not start, or an empty text."""
+    for pod in pods:
+        for each in (pod.get("status") or {}).get("conditions") or ():
+            if each.get("type") == "PodScheduled" and each.get("status") == "False":
+                return str(each.get("message") or "")
+    return ""
+
+
+def _read_output(pods: Iterable[Object]) -> Mapping[str, Any]:
+    for pod in pods:
+        for container in (pod.get("status") or {}).get("containerStatuses") or ():
+            ended = (container.get("state") or {}).get("terminated") or {}
+            if ended.get("exitCode") == 0 and ended.get("message"):
+                return _parse_output(str(ended["message"]))
+    return {}
+
+
+def _parse_output(text: str) -> Mapping[str, Any]:
+    try:
+        found = json.loads(text)
+    except ValueError:
+        return {}
+    return found if isinstance(found, dict) else {}
+
+
+def _build_path(snapshot: Snapshot) -> str:
+    return f"{SNAPSHOT_FOLDER}/{snapshot.file_name}"
+
+
+def _get_checksum(snapshot: Snapshot) -> str:
+    return snapshot.status.manifest.sha256 if snapshot.status.manifest is not None else ""
+
+
+def _build_client_flags(dashes: str) -> list[str]:
+    return [
+        f"{dashes}cacert={_CERTIFICATES}/trust/etcd.crt",
+        f"{dashes}cert={_CERTIFICATES}/etcd/tls.crt",
+        f"{dashes}key={_CERTIFICATES}/etcd/tls.key",
+    ]
+
+
+def _build_etcd_container(context: JobContext, name: str, command: list[str]) -> Object:
+    etcd = context.etcd["spec"]["template"]["spec"]["containers"][0]
+    policy = etcd.get("imagePullPolicy", "IfNotPresent")
+    return {"name": name, "image": etcd["image"], "imagePullPolicy": policy, "command": command}
+
+
+def _build_worker_container(context: JobContext, step: str, arguments: list[str]) -> Object:
+    return {
+        "name": step,
+        "image": context.image,
+        "imagePullPolicy": context.image_pull_policy,
+        "args": [worker.PROGRAM, step, *arguments],
+    }
+
+
+def _build_job(
+    context: JobContext,
+    snapshot: Snapshot,
+    name: str,
+    containers: list[Object],
+    *,
+    is_client: bool = False,
+    has_data: bool = False,
+) -> Object:
+    """Return a Job whose containers run one after the other.
+
+    `is_client`: its pod connects to etcd. `has_data`: its pod mounts the data of etcd.
+    """
+    pod = context.etcd["spec"]["template"]["spec"]
+    labels = {**build_owner_labels(context.tenant, ""), wellknown.COMPONENT: COMPONENT}
+    claim = snapshot.spec.storage.persistent_volume_claim.claim_name
+    volumes: list[Object] = [{"name": "snapshots", "persistentVolumeClaim": {"claimName": claim}}]
+    mounts: list[Object] = [{"name": "snapshots", "mountPath": SNAPSHOT_FOLDER}]
+    if is_client:
+        secret = {"secretName": _CLIENT_SECRET, "defaultMode": 0o440}
+        items = [{"key": "etcd.crt", "path": "etcd.crt"}]
+        volumes += [
+            {"name": "certificates", "secret": secret},
+            {"name": "trust", "configMap": {"name": "trust", "items": items}},
+        ]
+        mounts += [
+            {"name": "certificates", "mountPath": f"{_CERTIFICATES}/etcd", "readOnly": True},
+            {"name": "trust", "mountPath": f"{_CERTIFICATES}/trust", "readOnly": True},
+        ]
+    if has_data:
+        volumes.append({"name": "data", "persistentVolumeClaim": {"claimName": _DATA_CLAIM}})
+        mounts.append({"name": "data", "mountPath": ETCD_FOLDER})
+    for each in containers:
+        each["volumeMounts"] = mounts
+        each["terminationMessagePolicy"] = "FallbackToLogsOnError"
+        each["resources"] = {"requests": {"cpu": "20m", "memory": "64Mi"}}
+        each["securityContext"] = {
+            "allowPrivilegeEscalation": False,
+            "readOnlyRootFilesystem": True,
+            "capabilities": {"drop": ["ALL"]},
+        }
+    term = {
+        "topologyKey": "kubernetes.io/hostname",
+        "labelSelector": {"matchLabels": {wellknown.COMPONENT: _ETCD}},
+    }
+    near = {"podAffinity": {"requiredDuringSchedulingIgnoredDuringExecution": [term]}}
+    return {
+        "apiVersion": "batch/v1",
+        "kind": "Job",
+        "metadata": {"name": name, "namespace": context.tenant.root, "labels": labels},
+        "spec": {
+            "backoffLimit": 0,
+            "activeDeadlineSeconds": DEADLINE_SECONDS,
+            "ttlSecondsAfterFinished": _KEPT_SECONDS,
+            "template": {
+                "metadata": {"labels": labels},
+                "spec": {
+                    "restartPolicy": "Never",
+                    "automountServiceAccountToken": False,
+                    "enableServiceLinks": False,
+                    **{field: pod[field] for field in _COPIED_POD_FIELDS if pod.get(field)},
+                    **({"affinity": near} if is_client else {}),
+                    "initContainers": containers[:-1],
+                    "containers": containers[-1:],
+                    "volumes": volumes,
+                },
+            },
+        },
+    }

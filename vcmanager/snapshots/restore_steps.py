@@ -1,0 +1,181 @@
+"""Next step of the restore of a snapshot in place.
+
+Pure. The steps are decided from what exists, so an interrupted restore goes on where it was.
+
+Hazard: nothing may be stopped before the snapshot was checked, and the data of etcd may be replaced
+only after etcd has stopped and the syncer has disconnected. A connected syncer would read the
+restored etcd with the memory of the present one.
+"""
+
+from dataclasses import dataclass
+from enum import Enum, auto
+
+from tenancy.snapshot_specs import RestorePhase
+from tenancy.snapshots import Snapshot
+from vcmanager.snapshots.jobs import JobResult
+
+
+class RestoreStep(Enum):
+    """Next step."""
+
+    FAIL = auto()
+    """Record the failure. The tenant continues with its present data."""
+    CREATE_CHECK = auto()
+    """Create the Job that checks the snapshot. The tenant runs."""
+    WAIT = auto()
+    STOP = auto()
+    """Stop the control plane."""
+    CREATE_RESTORE = auto()
+    """Create the Job that replaces the data."""
+    FINISH = auto()
+    """Hold deletes, let etcd start with one member, and record the end."""
+
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class RestoreFacts:
+    """All inputs of the decision."""
+
+    snapshot: Snapshot | None
+    """None: it does not exist."""
+    tenant_uid: str
+    kubernetes_version: str
+    """Version of the running control plane. Empty: unknown."""
+    etcd_version: str
+    has_etcd: bool
+    """Whether the tenant has an etcd of the short form."""
+    has_claim: bool
+    encryption_digest: str
+    """Digest of the present encryption keys. Empty: none."""
+    check: JobResult | None
+    """None: the Job does not exist."""
+    restore: JobResult | None
+    is_connected: bool
+    """Whether the syncer may still be connected to the tenant."""
+    is_running: bool
+    """Whether a component has replicas or pods."""
+
+
+@dataclass(frozen=True, slots=True)
+class RestoreDecision:
+    """A step, with the phase, reason and message that the status reports."""
+
+    step: RestoreStep
+    phase: RestorePhase
+    reason: str
+    message: str
+
+
+ENCRYPTION_SECRET = "encryption-keys"  # noqa: S105 - a name
+
+
+def decide_restore(facts: RestoreFacts) -> RestoreDecision:
+    """Return the next step."""
+    if facts.restore is not None:
+        return _judge_restore(facts.restore)
+    refusal = find_refusal(facts)
+    if refusal is not None:
+        return _fail(*refusal)
+    if facts.check is None:
+        message = "The snapshot is being checked. The tenant runs."
+        return RestoreDecision(RestoreStep.CREATE_CHECK, "Checking", "Checking", message)
+    if not facts.check.is_done:
+        message = facts.check.message or "Waiting for the Job that checks the snapshot."
+        return _wait("Checking", message)
+    if facts.check.is_failed:
+        return _fail(facts.check.reason, f"{facts.check.message}. The tenant was not stopped.")
+    return _stop_and_replace(facts)
+
+
+def _judge_restore(job: JobResult) -> RestoreDecision:
+    if not job.is_done:
+        return _wait("Restoring", job.message or "Waiting for the Job that restores.")
+    if job.is_failed:
+        return _fail(job.reason, f"{job.message}. The tenant has its present data.")
+    message = (
+        "The snapshot is restored. Deletes in the super cluster wait for `kubectl vc"
+        " confirm-deletes`."
+    )
+    return RestoreDecision(RestoreStep.FINISH, "Complete", "Restored", message)
+
+
+def _stop_and_replace(facts: RestoreFacts) -> RestoreDecision:
+    if facts.is_connected:
+        return _wait("Stopping", "Waiting for the syncer to disconnect from the tenant.")
+    if facts.is_running:
+        message = "Waiting for the pods of the control plane to end."
+        return RestoreDecision(RestoreStep.STOP, "Stopping", "Stopping", message)
+    message = "The data of etcd is being replaced."
+    return RestoreDecision(RestoreStep.CREATE_RESTORE, "Restoring", "Restoring", message)
+
+
+def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
+    """Return reason and message why a snapshot cannot be restored, or None."""
+    snapshot = facts.snapshot
+    if snapshot is None:
+        return "SnapshotNotFound", "The VirtualClusterSnapshot does not exist."
+    where = f"VirtualClusterSnapshot {snapshot.name}"
+    manifest = snapshot.status.manifest
+    if snapshot.deleting or snapshot.status.phase != "Complete" or manifest is None:
+        return "SnapshotNotComplete", f"{where} is not complete. Choose another one."
+    claim = snapshot.spec.storage.persistent_volume_claim.claim_name
+    minor, running = _get_minor(manifest.kubernetes_version), _get_minor(facts.kubernetes_version)
+    etcd, present = _parse_version(manifest.etcd_version), _parse_version(facts.etcd_version)
+    rows = (
+        (
+            manifest.virtual_cluster_uid != facts.tenant_uid,
+            "OtherTenant",
+            f"{where} is of another VirtualCluster. Its files were deleted with that one.",
+        ),
+        (
+            not facts.has_etcd,
+            "NotSupported",
+            "Only tenants of a ClusterVersion of the short form can be restored.",
+        ),
+        (
+            not facts.has_claim,
+            "ClaimMissing",
+            f"The PersistentVolumeClaim {claim} of {where} does not exist.",
+        ),
+        (
+            bool(minor and running) and minor != running,
+            "OtherKubernetesMinor",
+            (
+                f"{where} is of Kubernetes {minor}, and the tenant runs {running}. Change the"
+                f" ClusterVersion of the tenant to {minor} first."
+            ),
+        ),
+        (
+            bool(etcd and present) and etcd[:2] > present[:2],
+            "OtherEtcdVersion",
+            (
+                f"{where} is of etcd {manifest.etcd_version}, which is newer than"
+                f" {facts.etcd_version} of the tenant."
+            ),
+        ),
+        (
+            bool(manifest.secrets.get(ENCRYPTION_SECRET)) and not facts.encryption_digest,
+            "EncryptionKeysMissing",
+            (
+                f"{where} has encrypted Secrets, and the Secret {ENCRYPTION_SECRET} with their keys"
+                " does not exist."
+            ),
+        ),
+    )
+    return next(((reason, message) for applies, reason, message in rows if applies), None)
+
+
+def _fail(reason: str, message: str) -> RestoreDecision:
+    return RestoreDecision(RestoreStep.FAIL, "Failed", reason, message)
+
+
+def _wait(phase: RestorePhase, message: str) -> RestoreDecision:
+    return RestoreDecision(RestoreStep.WAIT, phase, phase, message)
+
+
+def _get_minor(version: str) -> str:
+    return ".".join(version.removeprefix("v").split(".")[:2])
+
+
+def _parse_version(text: str) -> tuple[int, ...]:
+    parts = text.removeprefix("v").partition("-")[0].split(".")
+    return tuple(int(each) for each in parts if each.isdecimal())
