@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from kubectl_vc import certs_app, flags, target_app
+from kubectl_vc import certs_app, flags, snapshot_app, target_app
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.command import create_terminal, with_connection_flags, without_namespace
 from kubectl_vc.output.cli_errors import UsageError
@@ -31,6 +31,7 @@ app = typer.Typer(
 )
 app.add_typer(target_app.app, name="target")
 app.add_typer(certs_app.app, name="certs")
+app.add_typer(snapshot_app.app, name="snapshot")
 
 
 def main() -> None:
@@ -246,6 +247,38 @@ async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> N
     from kubectl_vc.verbs import confirm_deletes as verb
 
     await verb.run_confirm_deletes(access, create_terminal(), name=name)
+
+
+@app.command()
+@with_connection_flags
+async def restore(
+    *,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    source: flags.FromFlag,
+    dry_run: flags.DryRunFlag = False,
+    yes: flags.YesFlag = False,
+    wait: flags.WaitFlag = True,
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+) -> None:
+    """Restore a snapshot of a virtual cluster in place.
+
+    The snapshot is checked first. Then the control plane stops, its etcd is replaced, and it starts
+    again. Running pods stay. Nothing is deleted in the super cluster until `kubectl vc
+    confirm-deletes`. On a terminal it asks for the name first.
+
+    Examples:
+
+      kubectl vc restore web --from before-upgrade --dry-run
+
+      kubectl vc restore web --from before-upgrade
+    """
+    from kubectl_vc.snapshot import restore as verb
+
+    options = verb.RestoreOptions(
+        snapshot=source, dry_run=dry_run, asks=not yes, wait=wait, timeout_seconds=timeout
+    )
+    await verb.run_restore(access, create_terminal(), name=name, options=options)
 
 
 @app.command()

@@ -42,6 +42,7 @@ class WordKind(Enum):
     CONTEXT = "context"
     CLUSTER_VERSION = "cluster version"
     TARGET = "super cluster"
+    SNAPSHOT = "snapshot"
     FORMAT = "format"
     MODE = "mode"
     FILE = "file"
@@ -82,12 +83,20 @@ _FLAG_VALUES: Mapping[str, WordKind] = {
     "--target-context": WordKind.CONTEXT,
     "--target-kubeconfig": WordKind.FILE,
     "--kubelet-ca": WordKind.FILE,
+    "--from": WordKind.SNAPSHOT,
     "--mode": WordKind.MODE,
     "--cluster-version": WordKind.CLUSTER_VERSION,
     "--filename": WordKind.FILE,
     "-f": WordKind.FILE,
     "--kubeconfig": WordKind.FILE,
 }
+
+_GROUP_NAMES: Mapping[str, WordKind] = {
+    "target": WordKind.TARGET,
+    "snapshot": WordKind.SNAPSHOT,
+    "snapshot list": WordKind.NAME,
+}
+"""Kind of the objects that the verbs of a group name. Other groups name VirtualClusters."""
 
 
 def main() -> None:
@@ -153,8 +162,9 @@ def list_candidates(
 
 
 def _build_verb(name: str, command: Any, names: WordKind = WordKind.NAME) -> CompletionVerb:
+    of_group = _GROUP_NAMES.get(name, WordKind.NAME)
     inner = {
-        each: _build_verb(each, found, WordKind.TARGET)
+        each: _build_verb(each, found, _GROUP_NAMES.get(f"{name} {each}", of_group))
         for each, found in getattr(command, "commands", {}).items()
     }
     options = [
@@ -229,6 +239,7 @@ async def _fetch_names(wanted: WordKind, access: ConfigFlags) -> list[str]:
         CLUSTER_VERSIONS,
         NAMESPACES,
         SUPER_CLUSTERS,
+        VIRTUAL_CLUSTER_SNAPSHOTS,
         VIRTUAL_CLUSTERS,
     )
 
@@ -239,6 +250,7 @@ async def _fetch_names(wanted: WordKind, access: ConfigFlags) -> list[str]:
         WordKind.NAMESPACE: NAMESPACES,
         WordKind.CLUSTER_VERSION: CLUSTER_VERSIONS,
         WordKind.TARGET: SUPER_CLUSTERS,
+        WordKind.SNAPSHOT: VIRTUAL_CLUSTER_SNAPSHOTS,
     }
     resource = resources.get(wanted)
     if resource is None:

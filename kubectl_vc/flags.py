@@ -291,6 +291,51 @@ ForceDropFlag = Annotated[
         help="Drop the old authority of this kind, although clients may still use it",
     ),
 ]
+SnapshotArgument = Annotated[
+    str,
+    typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualClusterSnapshot"),
+]
+OptionalTenantArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[NAME]",
+        show_default=False,
+        help="Name of the VirtualCluster (default: all of the namespace)",
+    ),
+]
+SnapshotNameFlag = Annotated[
+    str,
+    typer.Option(
+        "--snapshot",
+        metavar="NAME",
+        show_default=False,
+        help="Name of the snapshot (default: name of the VirtualCluster and the time)",
+    ),
+]
+ClaimFlag = Annotated[
+    str,
+    typer.Option(
+        "--claim",
+        metavar="NAME",
+        help="PersistentVolumeClaim in the root namespace: snapshots, or a name with the prefix"
+        " snapshots-",
+    ),
+]
+KeepForFlag = Annotated[
+    str,
+    typer.Option(
+        "--keep-for",
+        metavar="TIME",
+        show_default=False,
+        help="Delete the snapshot after this time, such as 168h (default: never)",
+    ),
+]
+FromFlag = Annotated[
+    str,
+    typer.Option(
+        "--from", metavar="NAME", show_default=False, help="VirtualClusterSnapshot to restore"
+    ),
+]
 LabelsFlag = Annotated[
     list[str] | None,
     typer.Option(

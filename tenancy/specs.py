@@ -19,7 +19,7 @@ from tenancy.control_plane_specs import (
     RolloutSpec,
 )
 from tenancy.ownership import Tenant
-from tenancy.snapshot_specs import RestoreStatus, SnapshotSchedule
+from tenancy.snapshots.specs import RestoreStatus, SnapshotSchedule
 
 _T = TypeVar("_T")
 ApiServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer"]

@@ -114,8 +114,11 @@ def body(kind: str, name: str, namespace: str = "", api: str = "v1", **fields: A
 
 
 def workload(kind: str, namespace: str, name: str = "etcd", **pod: Any) -> Object:
-    """Return a StatefulSet or Deployment with fields of its pods."""
+    """Return a StatefulSet, Deployment or Job with fields of its pods."""
     labels = {"a": "b"}
+    if kind == "Job":
+        pod_spec = {**copy.deepcopy(POD), "restartPolicy": "Never", **pod}
+        return body(kind, name, namespace, "batch/v1", spec={"template": {"spec": pod_spec}})
     spec = {
         "selector": {"matchLabels": labels},
         "template": {"metadata": {"labels": labels}, "spec": {**copy.deepcopy(POD), **pod}},
@@ -219,6 +222,7 @@ async def test_the_managers_token_writes_nothing_outside_of_root_namespaces(stol
     for kind, resource in (
         ("StatefulSet", resources.STATEFUL_SETS),
         ("Deployment", resources.DEPLOYMENTS),
+        ("Job", resources.JOBS),
     ):
         for namespace in ("kube-system", "default", NAMESPACE, home):
             made = workload(kind, namespace)
@@ -248,6 +252,54 @@ async def test_the_managers_token_marks_slots_and_changes_no_version(stolen: Sto
     await refused(lambda: patch(spec={"rollout": {"paused": False}}), MANAGER)
     await refused(lambda: patch(spec={"kubernetesVersion": "1.35"}), MANAGER)
     await refused(lambda: patch(metadata={"labels": {"a": "b"}}), MANAGER)
+
+
+async def test_the_managers_token_creates_snapshots_of_schedules_only(stolen: StolenTokens):
+    name, api = fresh_name("tenant"), "tenancy.x-k8s.io/v1alpha1"
+    kind, resource = "VirtualClusterSnapshot", resources.VIRTUAL_CLUSTER_SNAPSHOTS
+    thief = stolen.manager
+
+    def snapshot(**labels: str) -> Object:
+        made = body(kind, fresh_name("s"), "default", api, spec={"virtualClusterName": name})
+        made["metadata"]["labels"] = labels
+        return made
+
+    await thief.create(resource, snapshot(**{wellknown.SNAPSHOT_SCHEDULE: name}), dry_run=True)
+    for labels in ({}, {wellknown.SNAPSHOT_SCHEDULE: "another"}):
+        made = snapshot(**labels)
+        await refused(lambda b=made: thief.create(resource, b, dry_run=True), MANAGER)
+    own = await stolen.stage.admin.create(resource, snapshot())
+    target = own["metadata"]["name"]
+
+    async def patch(subresource: str = "", **fields: Any) -> object:
+        return await thief.patch(
+            resource, target, fields, namespace="default", subresource=subresource, dry_run=True
+        )
+
+    await patch("status", status={"phase": "Failed"})
+    await patch(metadata={"finalizers": [wellknown.FINALIZER]})
+    await refused(lambda: patch(spec={"retention": {"keepFor": "1h"}}), MANAGER)
+
+
+async def test_the_managers_token_ends_a_restore_and_requests_none(stolen: StolenTokens):
+    name = fresh_name("tenant")
+    made = body("VirtualCluster", name, "default", "tenancy.x-k8s.io/v1alpha1")
+    made["spec"] = {"clusterVersionName": "v1.36"}
+    made["metadata"]["annotations"] = {wellknown.RESTORE_SNAPSHOT: "a@t", "team/note": "kept"}
+    await stolen.stage.admin.create(resources.VIRTUAL_CLUSTERS, made)
+
+    async def patch(**annotations: str | None) -> object:
+        return await stolen.manager.patch(
+            resources.VIRTUAL_CLUSTERS,
+            name,
+            {"metadata": {"annotations": annotations}},
+            namespace="default",
+            dry_run=True,
+        )
+
+    await patch(**{wellknown.RESTORE_SNAPSHOT: None})
+    await refused(lambda: patch(**{wellknown.RESTORE_SNAPSHOT: "b@t"}), MANAGER)
+    await refused(lambda: patch(**{"team/note": None}), MANAGER)
 
 
 async def test_the_managers_token_makes_no_account_s_token(stolen: StolenTokens):
@@ -339,6 +391,7 @@ async def test_pods_of_control_planes_have_one_shape(stolen: StolenTokens, pod: 
     for kind, resource in (
         ("StatefulSet", resources.STATEFUL_SETS),
         ("Deployment", resources.DEPLOYMENTS),
+        ("Job", resources.JOBS),
     ):
         made = workload(kind, namespace, fresh_name("w"), **pod)
         await refused(lambda r=resource, b=made: thief.apply(r, b, field_manager="t"), MANAGER)
@@ -394,6 +447,7 @@ async def test_one_life_of_a_tenant_passes(stolen: StolenTokens):
         (resources.SERVICES, body("Service", "etcd", own, spec={"ports": [{"port": 1}]})),
         (resources.STATEFUL_SETS, tokens),
         (resources.DEPLOYMENTS, workload("Deployment", own)),
+        (resources.JOBS, workload("Job", own, "save")),
         (
             resources.PERSISTENT_VOLUME_CLAIMS,
             {**body("PersistentVolumeClaim", "c", own), **SPECS["PersistentVolumeClaim"]},

@@ -17,8 +17,10 @@ from tenancy.resources import (
     CLUSTER_VERSIONS,
     SUPER_CLUSTERS,
     TENANT_POLICIES,
+    VIRTUAL_CLUSTER_SNAPSHOTS,
     VIRTUAL_CLUSTERS,
 )
+from tenancy.snapshots import specs as snapshot_fields
 from vcmanager.runtime import status
 from vnagent.upstream import kubelet
 
@@ -40,7 +42,13 @@ def schema(resource, *path: str) -> dict[str, Any]:
     return node
 
 
-ALL = [VIRTUAL_CLUSTERS, CLUSTER_VERSIONS, TENANT_POLICIES, SUPER_CLUSTERS]
+ALL = [
+    VIRTUAL_CLUSTERS,
+    CLUSTER_VERSIONS,
+    TENANT_POLICIES,
+    SUPER_CLUSTERS,
+    VIRTUAL_CLUSTER_SNAPSHOTS,
+]
 
 
 @pytest.mark.parametrize("resource", ALL)
@@ -60,6 +68,14 @@ def test_coordinates_are_those_of_the_vocabulary(resource):
     [
         (VIRTUAL_CLUSTERS, ("spec",), specs.VirtualClusterSpec),
         (VIRTUAL_CLUSTERS, ("spec", "policyRef"), specs.PolicyRef),
+        (VIRTUAL_CLUSTERS, ("spec", "snapshotSchedule"), snapshot_fields.SnapshotSchedule),
+        (VIRTUAL_CLUSTERS, ("status", "restore"), snapshot_fields.RestoreStatus),
+        (VIRTUAL_CLUSTER_SNAPSHOTS, ("spec",), snapshot_fields.SnapshotSpec),
+        (VIRTUAL_CLUSTER_SNAPSHOTS, ("spec", "storage"), snapshot_fields.SnapshotStorage),
+        (VIRTUAL_CLUSTER_SNAPSHOTS, ("spec", "retention"), snapshot_fields.SnapshotRetention),
+        (VIRTUAL_CLUSTER_SNAPSHOTS, ("status",), snapshot_fields.SnapshotStatus),
+        (VIRTUAL_CLUSTER_SNAPSHOTS, ("status", "manifest"), snapshot_fields.SnapshotManifest),
+        (VIRTUAL_CLUSTER_SNAPSHOTS, ("status", "comparison"), snapshot_fields.SnapshotComparison),
         (CLUSTER_VERSIONS, ("spec",), specs.ClusterVersionSpec),
         (CLUSTER_VERSIONS, ("spec", "etcdStorage"), specs.EtcdStorage),
         (CLUSTER_VERSIONS, ("spec", "extraArgs"), specs.ExtraArgs),

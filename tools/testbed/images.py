@@ -21,7 +21,7 @@ BUSYBOX = "docker.io/library/busybox:latest"
 PYTHON = "docker.io/library/python:3-slim"
 FURTHER = ("metrics-server", "kubernetes")
 """Groups of programs with images that only some tenants need."""
-FOR_TENANTS = ("etcd", "coredns", *FURTHER)
+FOR_TENANTS = ("etcd", "etcdutl", "coredns", *FURTHER)
 """Groups of programs in tenants' control planes."""
 
 

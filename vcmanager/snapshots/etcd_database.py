@@ -28,7 +28,6 @@ _BRANCH_FLAG, _LEAF_FLAG, _BUCKET_FLAG = 0x01, 0x02, 0x01
 _DIGEST_SIZE = 32
 _SECTOR = 512
 """Size in bytes of which a database is a multiple. A remainder of 32 is etcd's checksum."""
-_MAX_DEPTH = 64
 _CHUNK = 1024 * 1024
 _REVISION_SIZE = 17
 
@@ -73,7 +72,12 @@ class EtcdDatabase:
             self._file.close()
             raise DatabaseError(f"{path.name} is empty") from problem
         self._page_size, self._root = 0, 0
-        self._read_meta(path.name)
+        self._visited: set[int] = set()
+        try:
+            self._read_meta(path.name)
+        except DatabaseError:
+            self.__exit__()
+            raise
 
     def __enter__(self) -> Self:
         """Return the open database."""
@@ -86,6 +90,7 @@ class EtcdDatabase:
 
     def read_live_keys(self) -> tuple[int, dict[str, int]]:
         """Return the highest revision, and the revision of the last change of each live key."""
+        self._visited.clear()
         highest = 0
         live: dict[str, int] = {}
         for key, value in self._iterate_bucket(b"key"):
@@ -118,7 +123,7 @@ class EtcdDatabase:
             raise DatabaseError(f"{name} is no etcd database")
 
     def _iterate_bucket(self, name: bytes) -> Iterator[tuple[bytes, bytes]]:
-        for key, value, flags in self._iterate_tree(self._root, 0):
+        for key, value, flags in self._iterate_tree(self._root):
             if key == name and flags & _BUCKET_FLAG:
                 if len(value) < _BUCKET.size:
                     break
@@ -126,13 +131,14 @@ class EtcdDatabase:
                 if not root:  # a small bucket is stored inline
                     yield from ((k, v) for k, v, _ in _iterate_leaf(value[_BUCKET.size :]))
                 else:
-                    yield from ((k, v) for k, v, _ in self._iterate_tree(root, 0))
+                    yield from ((k, v) for k, v, _ in self._iterate_tree(root))
                 return
         raise DatabaseError(f"the bucket {name.decode()} is missing")
 
-    def _iterate_tree(self, page_id: int, depth: int) -> Iterator[tuple[bytes, bytes, int]]:
-        if depth > _MAX_DEPTH:
-            raise DatabaseError("the pages of the database form a circle")
+    def _iterate_tree(self, page_id: int) -> Iterator[tuple[bytes, bytes, int]]:
+        if page_id in self._visited:
+            raise DatabaseError("a page of the database is used twice")
+        self._visited.add(page_id)
         start = page_id * self._page_size
         _, flags, count, overflow = self._unpack(_PAGE_HEADER, start)
         page = self._data[start : start + (overflow + 1) * self._page_size]
@@ -141,7 +147,7 @@ class EtcdDatabase:
                 at = _PAGE_HEADER.size + number * _ELEMENT_SIZE
                 if at + _ELEMENT_SIZE > len(page):
                     raise DatabaseError("a page of the database is cut off")
-                yield from self._iterate_tree(_BRANCH.unpack_from(page, at)[2], depth + 1)
+                yield from self._iterate_tree(_BRANCH.unpack_from(page, at)[2])
         elif flags & _LEAF_FLAG:
             yield from _iterate_leaf(page)
         else:

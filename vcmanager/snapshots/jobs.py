@@ -18,7 +18,7 @@ from typing import Any
 from kubeio import Object
 from tenancy import quantities, wellknown
 from tenancy.ownership import Tenant, build_owner_labels
-from tenancy.snapshots import Snapshot
+from tenancy.snapshots.view import Snapshot
 from vcmanager.snapshots import worker
 
 COMPONENT = "snapshot"
@@ -45,7 +45,7 @@ _COPIED_POD_FIELDS = (
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class JobContext:
-    """What all Jobs of one tenant need."""
+    """Inputs of all Jobs of one tenant."""
 
     tenant: Tenant
     etcd: Object

@@ -10,8 +10,8 @@ restored etcd with the memory of the present one.
 from dataclasses import dataclass
 from enum import Enum, auto
 
-from tenancy.snapshot_specs import RestorePhase
-from tenancy.snapshots import Snapshot
+from tenancy.snapshots.specs import RestorePhase
+from tenancy.snapshots.view import Snapshot
 from vcmanager.snapshots.jobs import JobResult
 
 

@@ -7,9 +7,10 @@ neither skip a snapshot nor create one twice.
 from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
 
-from tenancy import deletion, snapshots
-from tenancy.snapshot_specs import SnapshotSchedule
-from tenancy.snapshots import Snapshot
+from tenancy import deletion
+from tenancy.snapshots import view
+from tenancy.snapshots.specs import SnapshotSchedule
+from tenancy.snapshots.view import Snapshot
 
 MIN_INTERVAL = timedelta(minutes=10)
 OVERDUE_INTERVALS = 2
@@ -19,7 +20,7 @@ _MAX_NAME = 253
 
 @dataclass(frozen=True, slots=True, kw_only=True)
 class SchedulePlan:
-    """What is due."""
+    """Snapshots to create and to delete."""
 
     create: str
     """Name of the snapshot to create. Empty: none is due."""
@@ -47,7 +48,7 @@ def plan_schedule(
     is_due = due <= now and not is_running
     return SchedulePlan(
         create=_build_name(cluster_name, now) if is_due else "",
-        surplus=tuple(snapshots.choose_surplus(existing, schedule.keep)),
+        surplus=tuple(view.choose_surplus(existing, schedule.keep)),
         is_overdue=now - max(saved, default=began) > OVERDUE_INTERVALS * interval,
         next_seconds=interval.total_seconds() if is_due else (due - now).total_seconds(),
     )

@@ -11,9 +11,10 @@ from dataclasses import dataclass
 from datetime import datetime
 from typing import Any, Literal
 
-from tenancy import snapshots, wellknown
-from tenancy.snapshot_specs import SnapshotComparison, SnapshotManifest, SnapshotPhase
-from tenancy.snapshots import Snapshot
+from tenancy import wellknown
+from tenancy.snapshots import view
+from tenancy.snapshots.specs import SnapshotComparison, SnapshotManifest, SnapshotPhase
+from tenancy.snapshots.view import Snapshot
 from vcmanager.snapshots.jobs import JobResult
 
 StepAction = Literal["none", "create_claim", "create_job"]
@@ -151,7 +152,7 @@ def get_comparison_request(snapshot: Snapshot) -> str:
 
 def is_expired(snapshot: Snapshot, now: datetime) -> bool:
     """Return whether the retention of a complete snapshot has ended."""
-    expiry = snapshots.compute_expiry(snapshot)
+    expiry = view.compute_expiry(snapshot)
     return expiry is not None and expiry <= now
 
 

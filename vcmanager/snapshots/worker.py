@@ -41,7 +41,7 @@ _ENOSPC = 28
 
 
 class WorkerError(Exception):
-    """The step cannot be carried out. `reason` is CamelCase."""
+    """The step failed. `reason` is CamelCase."""
 
     def __init__(self, reason: str, message: str) -> None:
         """Store the parts."""

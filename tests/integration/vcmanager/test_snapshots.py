@@ -22,6 +22,7 @@ from tests.integration.vcmanager.conftest import ManagerStage
 from tests.integration.vcmanager.test_on_host import materialise, start
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
+from vcmanager.pki import inventory
 from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.runtime import keys
 
@@ -253,6 +254,7 @@ async def store(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[HostStore]
 async def test_a_restored_tenant_has_the_data_of_the_snapshot_and_a_higher_revision(
     store: HostStore,
 ):
+    """REL-74."""
     store.etcdctl("put", POD_A, "saved")
     snapshot = await store.save("first")
     status = snapshot["status"]
@@ -261,7 +263,10 @@ async def test_a_restored_tenant_has_the_data_of_the_snapshot_and_a_higher_revis
     assert manifest["virtualClusterUID"] == store.cluster["metadata"]["uid"]
     assert manifest["objects"] == 1
     assert manifest["revision"] == store.revision
-    assert set(manifest["secrets"]) >= {"root-ca", "client-ca"} or manifest["secrets"]
+    assert set(manifest["secrets"]) == {
+        *inventory.AUTHORITIES.values(),
+        inventory.SERVICE_ACCOUNT_KEYS,
+    }
     file = store.folder / "snapshots" / f"{snapshot['metadata']['uid']}.db"
     beside = json.loads(file.with_suffix(".json").read_text())
     assert beside["sha256"] == manifest["sha256"]
@@ -296,6 +301,7 @@ async def test_a_restored_tenant_has_the_data_of_the_snapshot_and_a_higher_revis
 
 
 async def test_a_changed_file_is_refused_and_the_tenant_runs_on(store: HostStore):
+    """REL-74."""
     store.etcdctl("put", POD_A, "saved")
     snapshot = await store.save("broken")
     file = store.folder / "snapshots" / f"{snapshot['metadata']['uid']}.db"

@@ -13,7 +13,7 @@ from typing import Any
 
 from kubeio import Object, errors
 from kubeio.resource_version import parse_revision
-from tenancy import conditions, snapshots, wellknown
+from tenancy import conditions, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
     LEASES,
@@ -22,9 +22,10 @@ from tenancy.resources import (
     VIRTUAL_CLUSTER_SNAPSHOTS,
     VIRTUAL_CLUSTERS,
 )
-from tenancy.snapshot_specs import RestoreStatus
-from tenancy.snapshots import RestoreRequest, Snapshot
-from tenancy.specs import InvalidSpecError, VirtualCluster
+from tenancy.snapshots import view
+from tenancy.snapshots.specs import RestoreStatus
+from tenancy.snapshots.view import RestoreRequest, Snapshot
+from tenancy.specs import VirtualCluster
 from vcmanager.phases.etcd import member_config
 from vcmanager.plan import control_plane, versions
 from vcmanager.reconcilers.scheduled_deletion import stop_control_plane
@@ -58,7 +59,7 @@ async def hold_restore(
     Raises PhaseBlocked while the tenant is stopped.
     """
     old = cluster.status.restore or RestoreStatus()
-    request = snapshots.parse_restore_request(cluster.annotations)
+    request = view.parse_restore_request(cluster.annotations)
     if request is None:
         return
     root = cluster.tenant.root
@@ -193,8 +194,8 @@ async def _fetch_snapshot(
         body = await means.super_client.get(
             VIRTUAL_CLUSTER_SNAPSHOTS, request.snapshot, namespace=cluster.tenant.namespace
         )
-        return snapshots.parse_snapshot(body)
-    except (errors.NotFound, InvalidSpecError):
+        return view.parse_snapshot(body)
+    except (errors.NotFound, view.InvalidSnapshotError):
         return None
 
 

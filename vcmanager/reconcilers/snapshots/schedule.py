@@ -10,10 +10,11 @@ import msgspec
 
 from kubeio import errors
 from kubeio.controller.worker import Done, RequeueAfter, Result
-from tenancy import snapshots, wellknown
+from tenancy import wellknown
 from tenancy.names import InvalidNameError
 from tenancy.resources import VIRTUAL_CLUSTER_SNAPSHOTS, VIRTUAL_CLUSTERS
-from tenancy.snapshots import Snapshot
+from tenancy.snapshots import view
+from tenancy.snapshots.view import Snapshot
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey
@@ -38,7 +39,7 @@ async def reconcile_schedule(means: ReconcileContext, key: ReconcileKey) -> Resu
         cluster_created=cluster.created,
         now=means.now(),
     )
-    is_restoring = snapshots.parse_restore_request(cluster.annotations) is not None
+    is_restoring = view.parse_restore_request(cluster.annotations) is not None
     if plan.create and not is_restoring:
         body = {
             "apiVersion": VIRTUAL_CLUSTER_SNAPSHOTS.api_version,
@@ -82,6 +83,6 @@ async def _list_snapshots(means: ReconcileContext, key: ReconcileKey) -> list[Sn
     )
     found: list[Snapshot] = []
     for each in page.get("items") or ():
-        with contextlib.suppress(InvalidSpecError):
-            found.append(snapshots.parse_snapshot(each))
+        with contextlib.suppress(view.InvalidSnapshotError):
+            found.append(view.parse_snapshot(each))
     return [each for each in found if not each.deleting]

@@ -13,7 +13,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from telemetry import metrics
-from tenancy import conditions, snapshots, wellknown
+from tenancy import conditions, wellknown
 from tenancy.names import InvalidNameError
 from tenancy.resources import (
     PERSISTENT_VOLUME_CLAIMS,
@@ -22,8 +22,9 @@ from tenancy.resources import (
     VIRTUAL_CLUSTER_SNAPSHOTS,
     VIRTUAL_CLUSTERS,
 )
-from tenancy.snapshot_specs import DEFAULT_CLAIM
-from tenancy.snapshots import Snapshot
+from tenancy.snapshots import view
+from tenancy.snapshots.specs import DEFAULT_CLAIM
+from tenancy.snapshots.view import Snapshot
 from tenancy.specs import InvalidSpecError, VirtualCluster, parse_virtual_cluster
 from vcmanager.phases.etcd import member_config
 from vcmanager.pki import inventory
@@ -54,8 +55,8 @@ async def reconcile_snapshot(means: ReconcileContext, key: ReconcileKey) -> Resu
     except errors.NotFound:
         return Done()
     try:
-        snapshot = snapshots.parse_snapshot(body)
-    except InvalidSpecError as problem:
+        snapshot = view.parse_snapshot(body)
+    except view.InvalidSnapshotError as problem:
         if "deletionTimestamp" in body["metadata"]:
             await finalizers.remove_finalizer(means, VIRTUAL_CLUSTER_SNAPSHOTS, body)
             return Done()
@@ -144,7 +145,7 @@ async def _reconcile_ended(
     request = snapshot_steps.get_comparison_request(snapshot)
     if request and snapshot.status.phase == COMPLETE:
         return await _compare(means, body, snapshot, cluster, request)
-    expiry = snapshots.compute_expiry(snapshot)
+    expiry = view.compute_expiry(snapshot)
     if expiry is None:
         return Done()
     return RequeueAfter(min(RESYNC_SECONDS, max(1.0, (expiry - now).total_seconds())))
@@ -245,7 +246,11 @@ async def _fetch_etcd(means: ReconcileContext, root: str) -> Object | None:
 
 async def _fetch_secrets(means: ReconcileContext, root: str) -> dict[str, Object]:
     """Return the Secrets with CAs and keys that exist, by name."""
-    names = {*inventory.AUTHORITIES.values(), restore_steps.ENCRYPTION_SECRET}
+    names = {
+        *inventory.AUTHORITIES.values(),
+        inventory.SERVICE_ACCOUNT_KEYS,
+        restore_steps.ENCRYPTION_SECRET,
+    }
     page = await means.super_client.list(SECRETS, namespace=root)
     return {
         each["metadata"]["name"]: each

@@ -55,6 +55,7 @@ def test_no_handler_makes_kopf_write_to_an_object():
     watched = {handler.selector.plural for handler in registry._watching.get_all_handlers()}
     assert watched == {
         "virtualclusters",
+        "virtualclustersnapshots",
         "clusterversions",
         "tenantpolicies",
         "superclusters",

@@ -41,7 +41,7 @@ class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
 
 class SnapshotManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a snapshot is of, and the checksums of its parts."""
+    """Origin of a snapshot, and the checksums of its parts."""
 
     virtual_cluster_uid: str = msgspec.field(default="", name="virtualClusterUID")
     virtual_cluster_spec_sha256: str = msgspec.field(default="", name="virtualClusterSpecSHA256")
@@ -59,7 +59,7 @@ class SnapshotManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
 
 
 class SnapshotComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """What a restore would change, in numbers of objects by resource."""
+    """Changes by a restore, in numbers of objects by resource."""
 
     requested: str = ""
     removed: dict[str, int] = {}

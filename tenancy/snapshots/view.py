@@ -14,11 +14,14 @@ from typing import Any
 import msgspec
 
 from tenancy import deletion, wellknown
-from tenancy.snapshot_specs import DEFAULT_CLAIM, SnapshotSpec, SnapshotStatus
-from tenancy.specs import InvalidSpecError
+from tenancy.snapshots.specs import DEFAULT_CLAIM, SnapshotSpec, SnapshotStatus
 
 _CLAIM_NAME = re.compile(r"snapshots(-[a-z0-9-]{0,40}[a-z0-9])?")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
+
+
+class InvalidSnapshotError(ValueError):
+    """A VirtualClusterSnapshot cannot be read. The message names the object and the field."""
 
 
 class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
@@ -57,17 +60,17 @@ class RestoreRequest:
 
 
 def parse_snapshot(body: Mapping[str, Any]) -> Snapshot:
-    """Return the typed view of a VirtualClusterSnapshot. Raises InvalidSpecError."""
+    """Return the typed view of a VirtualClusterSnapshot. Raises InvalidSnapshotError."""
     metadata = body["metadata"]
     where = f"VirtualClusterSnapshot {metadata['namespace']}/{metadata['name']}"
     try:
         spec = msgspec.convert(body.get("spec") or {}, SnapshotSpec)
         status = msgspec.convert(body.get("status") or {}, SnapshotStatus)
     except msgspec.ValidationError as problem:
-        raise InvalidSpecError(f"{where}: {problem}") from problem
+        raise InvalidSnapshotError(f"{where}: {problem}") from problem
     claim = spec.storage.persistent_volume_claim.claim_name
     if not _CLAIM_NAME.fullmatch(claim):
-        raise InvalidSpecError(
+        raise InvalidSnapshotError(
             f"{where}: the claim {claim!r} in spec.storage is not allowed. Use {DEFAULT_CLAIM}, or"
             f" a name that begins with {DEFAULT_CLAIM}-"
         )

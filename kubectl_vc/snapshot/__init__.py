@@ -1,0 +1,1 @@
+"""Verbs of `kubectl vc snapshot` and `kubectl vc restore`."""

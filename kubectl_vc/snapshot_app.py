@@ -1,0 +1,80 @@
+"""`kubectl vc snapshot`: the verbs about snapshots of virtual clusters.
+
+Owns their flags. Must not know how a verb works. Hazard: as in `kubectl_vc.app`, imports at the top
+must stay few. Each further one delays `--help`.
+"""
+
+# ruff: noqa: PLC0415 - each verb is imported when it is called, see above
+
+from kubectl_vc import flags
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.command import create_terminal, create_verb_group, with_connection_flags
+from kubectl_vc.output.printers import OutputFormat
+
+app = create_verb_group("Save and restore the etcd of a virtual cluster.")
+
+
+@app.command()
+@with_connection_flags
+async def create(
+    *,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    snapshot: flags.SnapshotNameFlag = "",
+    claim: flags.ClaimFlag = "snapshots",
+    keep_for: flags.KeepForFlag = "",
+    wait: flags.WaitFlag = True,
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+) -> None:
+    """Save the etcd of a virtual cluster.
+
+    The files are in a volume in its root namespace. They are deleted with the virtual cluster.
+
+    Examples:
+
+      kubectl vc snapshot create web --snapshot before-upgrade
+    """
+    from kubectl_vc.snapshot import snapshots as verbs
+
+    options = verbs.SaveOptions(
+        snapshot=snapshot, claim=claim, keep_for=keep_for, wait=wait, timeout_seconds=timeout
+    )
+    await verbs.run_create(access, create_terminal(), name=name, options=options)
+
+
+@app.command("list")
+@with_connection_flags
+async def list_all(
+    *,
+    access: ConfigFlags,
+    name: flags.OptionalTenantArgument = "",
+    everywhere: flags.AllNamespaces = False,
+    output: flags.OutputFlag = OutputFormat.TABLE,
+) -> None:
+    """List snapshots, of all virtual clusters in the namespace or of one."""
+    from kubectl_vc.snapshot import snapshots as verbs
+
+    await verbs.run_list(access, create_terminal(), name=name, everywhere=everywhere, form=output)
+
+
+@app.command()
+@with_connection_flags
+async def get(
+    *,
+    access: ConfigFlags,
+    snapshot: flags.SnapshotArgument,
+    output: flags.OutputFlag = OutputFormat.TABLE,
+) -> None:
+    """Show a snapshot with its manifest of checksums."""
+    from kubectl_vc.snapshot import snapshots as verbs
+
+    await verbs.run_get(access, create_terminal(), snapshot=snapshot, form=output)
+
+
+@app.command()
+@with_connection_flags
+async def delete(*, access: ConfigFlags, snapshot: flags.SnapshotArgument) -> None:
+    """Delete a snapshot with its files."""
+    from kubectl_vc.snapshot import snapshots as verbs
+
+    await verbs.run_delete(access, create_terminal(), snapshot=snapshot)

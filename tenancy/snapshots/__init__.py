@@ -1,0 +1,1 @@
+"""Vocabulary of VirtualClusterSnapshots: fields, view, and the request to restore one."""

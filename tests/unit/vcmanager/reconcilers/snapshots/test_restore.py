@@ -1,0 +1,183 @@
+"""Writes of a restore, step by step: what is stopped, raised, reset and removed."""
+
+from types import SimpleNamespace
+
+import pytest
+
+from kubeio import errors
+from tenancy import wellknown
+from tenancy.snapshots.view import parse_restore_request
+from tenancy.specs import parse_virtual_cluster
+from tests.support.vcmanager.factories import (
+    TENANT,
+    RecordedEventRows,
+    RecordingClient,
+    fake_means,
+    pod,
+)
+from tests.support.vcmanager.snapshots import live_etcd, snapshot_body
+from vcmanager.reconcilers.snapshots import restore
+from vcmanager.runtime.blocked import PhaseBlocked
+from vcmanager.runtime.observed import ObservedObjects
+from vcmanager.runtime.status import ReconcileStatus
+
+REQUEST = "first@2026-03-01T12:00:00Z"
+JOB = parse_restore_request({wellknown.RESTORE_SNAPSHOT: REQUEST}).job_name
+SYNCED_FALSE = {
+    "type": "Synced",
+    "status": "False",
+    "reason": "Restoring",
+    "message": f"The tenant's etcd is being restored ({REQUEST}), so nothing is synced.",
+}
+
+
+def body(restore_status=None, synced=None, *, request=REQUEST):
+    status = {"version": "v1.36.1", "conditions": [synced or SYNCED_FALSE]}
+    if restore_status:
+        status["restore"] = restore_status
+    annotations = {wellknown.RESTORE_SNAPSHOT: request} if request else {}
+    return {
+        "metadata": {
+            "name": TENANT.name,
+            "namespace": TENANT.namespace,
+            "uid": TENANT.uid,
+            "resourceVersion": "7",
+            "annotations": annotations,
+        },
+        "spec": {"clusterVersionName": "v1.36"},
+        "status": status,
+    }
+
+
+def ended_job(kind):
+    conditions = [{"type": kind, "status": "True", "reason": kind, "message": "late"}]
+    return {"metadata": {"name": "job"}, "status": {"conditions": conditions if kind else []}}
+
+
+def observed(*, replicas=1, pods=True, claims=("data-etcd-0", "snapshots")):
+    etcd = live_etcd()
+    etcd["metadata"]["annotations"] = {wellknown.LAST_WRITTEN_DIGEST: "d"}
+    etcd["spec"]["replicas"] = replicas
+    found = {name: {"metadata": {"name": name, "uid": f"uid-{name}"}} for name in claims}
+    return ObservedObjects(
+        namespace=None,
+        objects={
+            "StatefulSet": {"etcd": etcd},
+            "ConfigMap": {"etcd-members": {"metadata": {"name": "etcd-members"}, "data": {}}},
+            "PersistentVolumeClaim": found,
+            "Pod": {"etcd-0": pod("etcd-0", "etcd")} if pods else {"j": pod("j", "snapshot")},
+        },
+    )
+
+
+async def run(jobs, found, view):
+    """Run the phase. Returns the client, the phase of `status.restore`, and whether it held."""
+    root = {"metadata": {"uid": "r", "resourceVersion": "3", "annotations": {}}}
+    root["metadata"]["annotations"][wellknown.STORE_EPOCH] = "4"
+    client = RecordingClient({"first": snapshot_body(), TENANT.root: root, **jobs})
+    events, queued = RecordedEventRows(), []
+    means = fake_means(client, recorder=events, later=lambda *row: queued.append(row))
+    dropped = []
+
+    async def drop(uid):
+        dropped.append(uid)
+
+    object.__setattr__(means, "tenant_clients", SimpleNamespace(drop=drop))
+    status = ReconcileStatus(generation=1, now="2026-03-01T12:00:00Z")
+    reason = ""
+    try:
+        await restore.hold_restore(means, parse_virtual_cluster(found), found, view, status)
+    except PhaseBlocked as blocked:
+        reason = blocked.reason
+    assert reason in ("", "Restoring")
+    return SimpleNamespace(
+        client=client,
+        phase=(status.restore or {}).get("phase"),
+        is_held=bool(reason),
+        events=events.reasons,
+        queued=queued,
+        dropped=dropped,
+    )
+
+
+CHECKED = {f"{JOB}-check": ended_job("Complete")}
+
+
+@pytest.mark.parametrize(
+    ("jobs", "view", "phase", "held", "calls"),
+    [
+        ({}, observed(), "Checking", False, [("create", f"{JOB}-check")]),
+        ({f"{JOB}-check": ended_job("")}, observed(), "Checking", False, []),
+        ({f"{JOB}-check": ended_job("Failed")}, observed(), "Failed", False, []),
+        (CHECKED, observed(), "Stopping", True, [("patch", "etcd")]),
+        (CHECKED, observed(replicas=0), "Stopping", True, []),
+        (CHECKED, observed(replicas=0, pods=False), "Restoring", True, [("create", JOB)]),
+        (
+            {**CHECKED, JOB: ended_job("Complete")},
+            observed(replicas=0, pods=False, claims=("data-etcd-0", "data-etcd-1", "snapshots")),
+            "Complete",
+            True,
+            [("patch", TENANT.root), ("patch", "etcd-members"), ("delete", "data-etcd-1")],
+        ),
+        ({**CHECKED, JOB: ended_job("Failed")}, observed(replicas=0), "Failed", False, []),
+    ],
+)
+async def test_each_step_writes_only_what_it_must(jobs, view, phase, held, calls):
+    found = await run(jobs, body(), view)
+    assert (found.phase, found.is_held) == (phase, held)
+    assert found.client.calls == calls
+    assert bool(found.queued) is not held
+    assert bool(found.events) is (phase == "Failed")
+
+
+async def test_deletes_are_held_before_the_members_are_reset():
+    found = await run(
+        {**CHECKED, JOB: ended_job("Complete")}, body(), observed(replicas=0, pods=False)
+    )
+    raised, members = found.client.bodies
+    assert raised["metadata"]["annotations"] == {wellknown.STORE_EPOCH: "1004"}
+    assert raised["metadata"]["resourceVersion"] == "3"
+    assert members["data"]["initial-cluster"] == "etcd-0=https://etcd-0.etcd:2380"
+    assert members["data"]["store-identity"] is None
+
+
+@pytest.mark.parametrize(
+    ("synced", "connected"),
+    [
+        (SYNCED_FALSE, False),
+        ({**SYNCED_FALSE, "message": "an earlier restore (first@2026-02-01T00:00:00Z)"}, True),
+        ({**SYNCED_FALSE, "reason": "TenantUnreachable"}, True),
+        ({**SYNCED_FALSE, "status": "True"}, True),
+    ],
+)
+async def test_only_this_request_in_the_condition_proves_a_disconnect(synced, connected):
+    cluster = parse_virtual_cluster(body(synced=synced))
+    request = parse_restore_request(cluster.annotations)
+    assert request is not None
+    assert restore.is_disconnected(cluster, request) is not connected
+
+
+@pytest.mark.parametrize("phase", ["Complete", "Failed"])
+async def test_after_the_result_is_recorded_the_request_is_removed(phase):
+    recorded = {"request": REQUEST, "phase": phase}
+    found = await run({}, body(recorded), observed())
+    assert not found.is_held
+    assert found.client.calls == [
+        ("delete", JOB),
+        ("delete", f"{JOB}-check"),
+        ("patch", TENANT.name),
+    ]
+    removed = found.client.bodies[-1]["metadata"]
+    assert removed["annotations"] == {wellknown.RESTORE_SNAPSHOT: None}
+    assert removed["resourceVersion"] == "7"
+
+
+async def test_without_a_request_nothing_is_read_or_written():
+    client = RecordingClient()
+    client.problems = {("get", "first"): errors.NotFound("x")}
+    found = body({"request": REQUEST, "phase": "Complete"}, request="")
+    status = ReconcileStatus(generation=1, now="2026-03-01T12:00:00Z")
+    await restore.hold_restore(
+        fake_means(client), parse_virtual_cluster(found), found, observed(), status
+    )
+    assert client.calls == []

@@ -1,0 +1,124 @@
+"""Shape and results of the Jobs of snapshots."""
+
+import pytest
+
+from tenancy import wellknown
+from tests.support.vcmanager.factories import TENANT
+from tests.support.vcmanager.snapshots import SNAPSHOT_UID, live_etcd, make_snapshot
+from vcmanager.snapshots import jobs
+from vcmanager.snapshots.jobs import JobContext
+
+CONTEXT = JobContext(tenant=TENANT, etcd=live_etcd(), image="registry.example/vc-manager:1")
+BUILD = {
+    "save": lambda context: jobs.build_save_job(context, make_snapshot(), {"a": 1}, name="x"),
+    "compare": lambda context: jobs.build_compare_job(context, make_snapshot(), name="x"),
+    "check": lambda context: jobs.build_check_job(context, make_snapshot(), name="x"),
+    "delete": lambda context: jobs.build_delete_job(context, make_snapshot(), name="x"),
+    "restore": lambda context: jobs.build_restore_job(context, make_snapshot(), name="x"),
+}
+MOUNTED = {
+    "save": {"snapshots", "certificates", "trust"},
+    "compare": {"snapshots", "certificates", "trust"},
+    "check": {"snapshots"},
+    "delete": {"snapshots"},
+    "restore": {"snapshots", "data"},
+}
+
+
+@pytest.mark.parametrize("purpose", BUILD)
+def test_a_pod_has_no_token_and_mounts_only_what_it_needs(purpose):
+    job = BUILD[purpose](CONTEXT)
+    pod = job["spec"]["template"]["spec"]
+    assert pod["automountServiceAccountToken"] is False
+    assert pod["restartPolicy"] == "Never"
+    assert {each["name"] for each in pod["volumes"]} == MOUNTED[purpose]
+    for container in (*pod["initContainers"], *pod["containers"]):
+        assert container["securityContext"]["allowPrivilegeEscalation"] is False
+        assert container["terminationMessagePolicy"] == "FallbackToLogsOnError"
+    assert job["spec"]["template"]["metadata"]["labels"][wellknown.COMPONENT] == "snapshot"
+
+
+def test_a_restore_raises_the_revision_and_has_one_member():
+    pod = jobs.build_restore_job(CONTEXT, make_snapshot(), name="x")["spec"]["template"]["spec"]
+    verify, restore = pod["initContainers"]
+    assert f"--sha256={'ab' * 32}" in verify["args"]
+    assert f"/snapshots/{SNAPSHOT_UID}.db" in restore["command"]
+    assert "--bump-revision=1000000000" in restore["command"]
+    assert "--mark-compacted" in restore["command"]
+    assert "--initial-cluster=etcd-0=https://etcd-0.etcd:2380" in restore["command"]
+    assert [each["name"] for each in pod["containers"]] == ["swap"]
+
+
+def test_image_and_placement_are_those_of_etcd():
+    etcd = live_etcd(
+        nodeSelector={"pool": "control"}, imagePullSecrets=[{"name": "pull"}], hostNetwork=True
+    )
+    job = jobs.build_restore_job(
+        JobContext(tenant=TENANT, etcd=etcd, image="vc-manager:1"), make_snapshot(), name="x"
+    )
+    pod = job["spec"]["template"]["spec"]
+    assert pod["nodeSelector"] == {"pool": "control"}
+    assert pod["imagePullSecrets"] == [{"name": "pull"}]
+    assert "hostNetwork" not in pod
+    images = {each["name"]: each["image"] for each in pod["initContainers"]}
+    assert images == {"verify": "vc-manager:1", "restore": "registry.example/vc/etcd:3.7.3"}
+
+
+def test_the_claim_has_the_class_and_four_times_the_size_of_etcd():
+    claim = jobs.build_claim(CONTEXT, "snapshots")
+    assert claim["spec"]["storageClassName"] == "fast"
+    assert claim["spec"]["resources"]["requests"]["storage"] == "8192Mi"
+
+
+def pod(code=0, message="", kind="containerStatuses"):
+    ended = {"exitCode": code, "message": message}
+    return {"status": {kind: [{"name": "save", "state": {"terminated": ended}}]}}
+
+
+def job(kind=""):
+    listed = [{"type": kind, "status": "True", "reason": "DeadlineExceeded", "message": "late"}]
+    return {"status": {"conditions": listed if kind else []}}
+
+
+@pytest.mark.parametrize(
+    ("found", "pods", "reason", "words"),
+    [
+        (job("Failed"), [], "DeadlineExceeded", "late"),
+        (
+            job("Failed"),
+            [pod(1, '{"reason": "ChecksumMismatch", "message": "other"}')],
+            "ChecksumMismatch",
+            "other",
+        ),
+        (
+            job("Failed"),
+            [pod(1, "Error: write /snapshots/x: no space left on device", "initContainerStatuses")],
+            "VolumeFull",
+            "volume of snapshots is full",
+        ),
+        (
+            job("Failed"),
+            [pod(1, "first\ndeadline exceeded")],
+            "SnapshotJobFailed",
+            "save: deadline exceeded",
+        ),
+        (job("Failed"), [pod(137)], "SnapshotJobFailed", "exit code 137"),
+        (job("Failed"), [pod(1, '["no", "object"]')], "SnapshotJobFailed", "no"),
+    ],
+)
+def test_a_failed_job_says_why(found, pods, reason, words):
+    result = jobs.read_result(found, pods)
+    assert (result.is_done, result.is_failed, result.reason) == (True, True, reason)
+    assert words in result.message
+
+
+def test_the_output_is_that_of_the_last_container():
+    assert not jobs.read_result(job(), [pod()]).is_done
+    result = jobs.read_result(job("Complete"), [pod(0, '{"sha256": "ab"}')])
+    assert (result.is_failed, result.output) == (False, {"sha256": "ab"})
+
+
+def test_a_pod_without_a_node_says_why():
+    waiting = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}
+    assert jobs.describe_pending([{"status": {"conditions": [waiting]}}]) == "0/1 nodes"
+    assert not jobs.describe_pending([pod()])

@@ -1,0 +1,92 @@
+"""Order of a restore, and each refusal before anything is stopped."""
+
+from dataclasses import replace
+
+import pytest
+
+from tests.support.vcmanager.factories import TENANT
+from tests.support.vcmanager.snapshots import make_snapshot
+from vcmanager.snapshots.jobs import JobResult
+from vcmanager.snapshots.restore_steps import RestoreFacts, RestoreStep, decide_restore
+
+GOOD = JobResult(is_done=True)
+RUNNING = JobResult(is_done=False)
+BAD = JobResult(is_done=True, is_failed=True, reason="ChecksumMismatch", message="other bytes")
+FACTS = RestoreFacts(
+    snapshot=make_snapshot(),
+    tenant_uid=TENANT.uid,
+    kubernetes_version="v1.36.4",
+    etcd_version="3.7.3",
+    has_etcd=True,
+    has_claim=True,
+    encryption_digest="",
+    check=None,
+    restore=None,
+    is_connected=True,
+    is_running=True,
+)
+
+
+@pytest.mark.parametrize(
+    ("changes", "step", "phase"),
+    [
+        ({}, RestoreStep.CREATE_CHECK, "Checking"),
+        ({"check": RUNNING}, RestoreStep.WAIT, "Checking"),
+        ({"check": BAD}, RestoreStep.FAIL, "Failed"),
+        ({"check": GOOD}, RestoreStep.WAIT, "Stopping"),
+        ({"check": GOOD, "is_connected": False}, RestoreStep.STOP, "Stopping"),
+        (
+            {"check": GOOD, "is_connected": False, "is_running": False},
+            RestoreStep.CREATE_RESTORE,
+            "Restoring",
+        ),
+        # A running tenant stays connected until it stops, whatever order the two facts change in.
+        ({"check": GOOD, "is_running": False}, RestoreStep.WAIT, "Stopping"),
+        ({"check": GOOD, "restore": RUNNING}, RestoreStep.WAIT, "Restoring"),
+        ({"check": GOOD, "restore": GOOD}, RestoreStep.FINISH, "Complete"),
+        ({"check": GOOD, "restore": BAD}, RestoreStep.FAIL, "Failed"),
+        # The Job decides, even if the snapshot was deleted meanwhile.
+        ({"snapshot": None, "restore": GOOD}, RestoreStep.FINISH, "Complete"),
+        ({"snapshot": None, "restore": RUNNING}, RestoreStep.WAIT, "Restoring"),
+    ],
+)
+def test_the_next_step(changes, step, phase):
+    decision = decide_restore(replace(FACTS, **changes))
+    assert (decision.step, decision.phase) == (step, phase)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"snapshot": None}, "SnapshotNotFound"),
+        ({"snapshot": make_snapshot("Failed")}, "SnapshotNotComplete"),
+        ({"snapshot": make_snapshot("Running")}, "SnapshotNotComplete"),
+        ({"tenant_uid": "another"}, "OtherTenant"),
+        ({"has_etcd": False}, "NotSupported"),
+        ({"has_claim": False}, "ClaimMissing"),
+        ({"kubernetes_version": "v1.37.0"}, "OtherKubernetesMinor"),
+        ({"etcd_version": "3.6.9"}, "OtherEtcdVersion"),
+        (
+            {"snapshot": make_snapshot(secrets={"encryption-keys": "ab"})},
+            "EncryptionKeysMissing",
+        ),
+    ],
+)
+def test_a_refusal_names_the_reason_and_stops_nothing(changes, reason):
+    decision = decide_restore(replace(FACTS, check=GOOD, is_connected=False, **changes))
+    assert (decision.step, decision.reason) == (RestoreStep.FAIL, reason)
+    assert decision.message.endswith(".")
+
+
+@pytest.mark.parametrize(
+    "changes",
+    [
+        {"kubernetes_version": ""},
+        {"etcd_version": "3.8.0"},
+        {"etcd_version": ""},
+        {"snapshot": make_snapshot(secrets={"encryption-keys": "a"}), "encryption_digest": "b"},
+    ],
+)
+def test_what_is_no_refusal(changes):
+    decision = decide_restore(replace(FACTS, **changes))
+    assert decision.step is RestoreStep.CREATE_CHECK
