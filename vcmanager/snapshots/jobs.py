@@ -11,7 +11,7 @@ on the node of etcd-0. Otherwise no pod could mount the data of etcd and the sna
 """
 
 import json
-from collections.abc import Iterable, Mapping
+from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
 from typing import Any
 
@@ -28,7 +28,9 @@ REVISION_BUMP = 1_000_000_000
 """Number by which a restore raises the revision. Kubernetes documents it: clients must never see a
 revision again that they saw with other content."""
 DEADLINE_SECONDS = 900
-"""Time in seconds after which a Job fails. The tenant is stopped during a restore."""
+"""Time in seconds after which a Job fails."""
+START_SECONDS = 300.0
+"""Time in seconds in which the pod of a restore must start. The tenant is stopped meanwhile."""
 _KEPT_SECONDS = 3600
 """Time in seconds for which a finished Job is kept, if vc-manager did not delete it."""
 VOLUME_FACTOR = 4
@@ -61,6 +63,10 @@ class JobResult:
 
     is_done: bool
     is_failed: bool = False
+    has_started: bool = True
+    """Whether a container of its pod has started."""
+    is_before_last: bool = False
+    """Whether a container before the last one failed, so that the last one never started."""
     output: Mapping[str, Any] | None = None
     """Result that the last container wrote."""
     reason: str = ""
@@ -160,7 +166,7 @@ def build_restore_job(context: JobContext, snapshot: Snapshot, *, name: str) -> 
     return _build_job(context, snapshot, name, containers, has_data=True)
 
 
-def read_result(job: Object | None, pods: Iterable[Object]) -> JobResult:
+def read_result(job: Object | None, pods: Sequence[Object]) -> JobResult:
     """Return the state of a Job from its conditions and its pods."""
     if job is None:
         return JobResult(is_done=False)
@@ -177,10 +183,23 @@ def read_result(job: Object | None, pods: Iterable[Object]) -> JobResult:
         return JobResult(
             is_done=True,
             is_failed=True,
+            is_before_last=has_failed_early(pods),
             reason=reason or str(found.get("reason") or worker.FAILED),
             message=message or str(found.get("message") or "the Job failed"),
         )
-    return JobResult(is_done=False)
+    return JobResult(is_done=False, has_started=_has_started(pods))
+
+
+def has_failed_early(pods: Iterable[Object]) -> bool:
+    """Return whether a container before the last one failed. A pod that is missing proves nothing.
+
+    Kubernetes deletes the pods of a Job that exceeds its deadline.
+    """
+    return any(
+        ((each.get("state") or {}).get("terminated") or {}).get("exitCode", 0) != 0
+        for pod in pods
+        for each in (pod.get("status") or {}).get("initContainerStatuses") or ()
+    )
 
 
 def explain_failure(pods: Iterable[Object]) -> tuple[str, str]:
@@ -197,7 +216,8 @@ def explain_failure(pods: Iterable[Object]) -> tuple[str, str]:
                 if found.get("reason"):
                     return str(found["reason"]), str(found.get("message", ""))
                 if "no space left on device" in text:
-                    return worker.VOLUME_FULL, "the volume of snapshots is full"
+                    place = "etcd" if container.get("name") == "restore" else "snapshots"
+                    return worker.VOLUME_FULL, f"the volume of {place} is full"
                 last = text.splitlines()[-1] if text else f"exit code {ended.get('exitCode')}"
                 return worker.FAILED, f"{container.get('name')}: {last}"
     return "", ""
@@ -210,6 +230,15 @@ def describe_pending(pods: Iterable[Object]) -> str:
             if each.get("type") == "PodScheduled" and each.get("status") == "False":
                 return str(each.get("message") or "")
     return ""
+
+
+def _has_started(pods: Iterable[Object]) -> bool:
+    return any(
+        (each.get("state") or {}).keys() & {"running", "terminated"}
+        for pod in pods
+        for kind in ("initContainerStatuses", "containerStatuses")
+        for each in (pod.get("status") or {}).get(kind) or ()
+    )
 
 
 def _read_output(pods: Iterable[Object]) -> Mapping[str, Any]:
@@ -271,7 +300,8 @@ def _build_job(
 ) -> Object:
     """Return a Job whose containers run one after the other.
 
-    `is_client`: its pod connects to etcd. `has_data`: its pod mounts the data of etcd.
+    `is_client`: its pod connects to etcd. `has_data`: its pod mounts the data of etcd. Such a pod
+    has no deadline, because Kubernetes would end it in the middle of a change, and without a trace.
     """
     pod = context.etcd["spec"]["template"]["spec"]
     labels = {**build_owner_labels(context.tenant, ""), wellknown.COMPONENT: COMPONENT}
@@ -312,12 +342,13 @@ def _build_job(
         "metadata": {"name": name, "namespace": context.tenant.root, "labels": labels},
         "spec": {
             "backoffLimit": 0,
-            "activeDeadlineSeconds": DEADLINE_SECONDS,
+            **({} if has_data else {"activeDeadlineSeconds": DEADLINE_SECONDS}),
             "ttlSecondsAfterFinished": _KEPT_SECONDS,
             "template": {
                 "metadata": {"labels": labels},
                 "spec": {
                     "restartPolicy": "Never",
+                    "terminationGracePeriodSeconds": 0,
                     "automountServiceAccountToken": False,
                     "enableServiceLinks": False,
                     **{field: pod[field] for field in _COPIED_POD_FIELDS if pod.get(field)},

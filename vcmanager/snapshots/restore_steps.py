@@ -5,6 +5,10 @@ Pure. The steps are decided from what exists, so an interrupted restore goes on 
 Hazard: nothing may be stopped before the snapshot was checked, and the data of etcd may be replaced
 only after etcd has stopped and the syncer has disconnected. A connected syncer would read the
 restored etcd with the memory of the present one.
+
+Hazard: once the Job that replaces the data exists, etcd may start only when it is known which data
+it has. A Job that failed before its last container changed nothing. After any other failure the Job
+runs again, because each of its steps can be repeated.
 """
 
 from dataclasses import dataclass
@@ -12,7 +16,7 @@ from enum import Enum, auto
 
 from tenancy.snapshots.specs import RestorePhase
 from tenancy.snapshots.view import Snapshot
-from vcmanager.snapshots.jobs import JobResult
+from vcmanager.snapshots.jobs import START_SECONDS, JobResult
 
 
 class RestoreStep(Enum):
@@ -25,8 +29,12 @@ class RestoreStep(Enum):
     WAIT = auto()
     STOP = auto()
     """Stop the control plane."""
+    ANNOUNCE = auto()
+    """Record that the data will be replaced. From then on the request cannot be withdrawn."""
     CREATE_RESTORE = auto()
     """Create the Job that replaces the data."""
+    DELETE_JOB = auto()
+    """Delete the Job that replaces the data, and wait until its pod is deleted."""
     FINISH = auto()
     """Hold deletes, let etcd start with one member, and record the end."""
 
@@ -53,6 +61,12 @@ class RestoreFacts:
     """Whether the syncer may still be connected to the tenant."""
     is_running: bool
     """Whether a component has replicas or pods."""
+    job_age: float = 0.0
+    """Age in seconds of the Job that replaces the data."""
+    is_announced: bool = False
+    """Whether the status has the phase Restoring for this request."""
+    last_reason: str = ""
+    """Reason in the status, if it is announced."""
 
 
 @dataclass(frozen=True, slots=True)
@@ -65,37 +79,66 @@ class RestoreDecision:
     message: str
 
 
+NOT_STARTED = "JobNotStarted"
+RETRYING = "Retrying"
+"""Reason after a failure in the middle. Until the end it is unknown which data etcd has."""
 ENCRYPTION_SECRET = "encryption-keys"  # noqa: S105 - a name
 
 
 def decide_restore(facts: RestoreFacts) -> RestoreDecision:
     """Return the next step."""
     if facts.restore is not None:
-        return _judge_restore(facts.restore)
+        return _judge_restore(facts, facts.restore)
+    if facts.is_announced:
+        return _start_job(facts)
     refusal = find_refusal(facts)
     if refusal is not None:
         return _fail(*refusal)
-    if facts.check is None:
+    return _judge_check(facts, facts.check)
+
+
+def _judge_check(facts: RestoreFacts, check: JobResult | None) -> RestoreDecision:
+    if check is None:
         message = "The snapshot is being checked. The tenant runs."
         return RestoreDecision(RestoreStep.CREATE_CHECK, "Checking", "Checking", message)
-    if not facts.check.is_done:
-        message = facts.check.message or "Waiting for the Job that checks the snapshot."
-        return _wait("Checking", message)
-    if facts.check.is_failed:
-        return _fail(facts.check.reason, f"{facts.check.message}. The tenant was not stopped.")
+    if not check.is_done:
+        return _wait("Checking", check.message or "Waiting for the Job that checks the snapshot.")
+    if check.is_failed:
+        return _fail(check.reason, f"{check.message}. The tenant was not stopped.")
     return _stop_and_replace(facts)
 
 
-def _judge_restore(job: JobResult) -> RestoreDecision:
+def _judge_restore(facts: RestoreFacts, job: JobResult) -> RestoreDecision:
     if not job.is_done:
-        return _wait("Restoring", job.message or "Waiting for the Job that restores.")
+        if not job.has_started and facts.job_age > START_SECONDS:
+            message = f"The pod of the Job did not start: {job.message or 'no reason is reported'}"
+            return RestoreDecision(RestoreStep.DELETE_JOB, "Restoring", NOT_STARTED, message)
+        message = job.message or "Waiting for the Job that restores."
+        reason = RETRYING if facts.last_reason == RETRYING else "Restoring"
+        return RestoreDecision(RestoreStep.WAIT, "Restoring", reason, message)
     if job.is_failed:
-        return _fail(job.reason, f"{job.message}. The tenant has its present data.")
+        if job.is_before_last and facts.last_reason != RETRYING:
+            return _fail(job.reason, f"{job.message}. The tenant has its present data.")
+        message = f"The Job is repeated, because it failed while it replaced data: {job.message}."
+        return RestoreDecision(RestoreStep.DELETE_JOB, "Restoring", RETRYING, message)
     message = (
         "The snapshot is restored. Deletes in the super cluster wait for `kubectl vc"
         " confirm-deletes`."
     )
     return RestoreDecision(RestoreStep.FINISH, "Complete", "Restored", message)
+
+
+def _start_job(facts: RestoreFacts) -> RestoreDecision:
+    """Return the step of a request that is announced and has no Job."""
+    if facts.last_reason == NOT_STARTED:
+        message = "The pod of the Job did not start in time. The tenant has its present data."
+        return _fail(NOT_STARTED, message)
+    reason = RETRYING if facts.last_reason == RETRYING else "Restoring"
+    if facts.is_running:  # started by another client meanwhile
+        message = "Waiting for the pods of the control plane to end."
+        return RestoreDecision(RestoreStep.STOP, "Restoring", reason, message)
+    message = "The data of etcd is being replaced."
+    return RestoreDecision(RestoreStep.CREATE_RESTORE, "Restoring", reason, message)
 
 
 def _stop_and_replace(facts: RestoreFacts) -> RestoreDecision:
@@ -105,7 +148,7 @@ def _stop_and_replace(facts: RestoreFacts) -> RestoreDecision:
         message = "Waiting for the pods of the control plane to end."
         return RestoreDecision(RestoreStep.STOP, "Stopping", "Stopping", message)
     message = "The data of etcd is being replaced."
-    return RestoreDecision(RestoreStep.CREATE_RESTORE, "Restoring", "Restoring", message)
+    return RestoreDecision(RestoreStep.ANNOUNCE, "Restoring", "Restoring", message)
 
 
 def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:

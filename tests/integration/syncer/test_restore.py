@@ -9,6 +9,7 @@ from pathlib import Path
 import pytest
 
 from kubeio import Object
+from syncer.safety.store_guard import StoreGuard
 from tenancy import wellknown
 from tenancy.resources import NAMESPACES, SERVICES, VIRTUAL_CLUSTERS
 from tests.chaos.processes import snapshots
@@ -41,13 +42,19 @@ async def report(world: SyncerWorld, phase: str, request: str | None = REQUEST) 
     await world.below.patch(VIRTUAL_CLUSTERS, name, body, namespace=namespace)
 
 
+async def leave_epoch(_: StoreGuard) -> None:
+    """Stand for the 15 s in which the epoch is not increased yet."""
+
+
 async def test_a_restore_within_seconds_of_a_write_holds_deletes_until_a_person_confirms(
-    own: SyncerWorld, tmp_path: Path
+    own: SyncerWorld, tmp_path: Path, monkeypatch: pytest.MonkeyPatch
 ):
     """REL-74, T2-38: the epoch was not increased since the snapshot, and the revision is bumped."""
     async with own.syncer():
         space = await furnish(own)
         await snapshots.save(own.tenant_plane, tmp_path / "s.db")
+        counting = StoreGuard.advance_epoch
+        monkeypatch.setattr(StoreGuard, "advance_epoch", leave_epoch)
         await own.above.create(SERVICES, service("late"), namespace=space)
         await eventually(lambda: own.twin(SERVICES, space, "late"))
         since = own.mark("super")
@@ -61,6 +68,7 @@ async def test_a_restore_within_seconds_of_a_write_holds_deletes_until_a_person_
             until=lambda found: found is not None and found["reason"] == wellknown.RESTORING,
         )
         assert REQUEST in condition["message"]
+        monkeypatch.setattr(StoreGuard, "advance_epoch", counting)
 
         await snapshots.restore(
             own.tenant_plane, tmp_path / "s.db", "restored", bump=snapshots.BUMP

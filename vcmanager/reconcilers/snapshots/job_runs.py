@@ -7,8 +7,10 @@ never used for another purpose.
 import contextlib
 from collections.abc import Iterable
 from dataclasses import replace
+from datetime import datetime
 
 from kubeio import Object, errors
+from kubeio.api.client import PropagationPolicy
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import JOBS, PODS
@@ -54,8 +56,23 @@ async def create_job(means: ReconcileContext, job: Object) -> None:
         await means.super_client.create(JOBS, job, field_manager=wellknown.MANAGER)
 
 
-async def delete_jobs(means: ReconcileContext, root: str, names: Iterable[str]) -> None:
+def compute_age(job: Object | None, now: datetime) -> float:
+    """Return the age of a Job in seconds, and 0 for no Job."""
+    text = (job or {}).get("metadata", {}).get("creationTimestamp") or ""
+    try:
+        return (now - datetime.fromisoformat(text)).total_seconds()
+    except ValueError:
+        return 0.0
+
+
+async def delete_jobs(
+    means: ReconcileContext,
+    root: str,
+    names: Iterable[str],
+    *,
+    propagation: PropagationPolicy = "Background",
+) -> None:
     """Delete Jobs with their pods."""
     for name in names:
         with contextlib.suppress(errors.NotFound):
-            await means.super_client.delete(JOBS, name, namespace=root, propagation="Background")
+            await means.super_client.delete(JOBS, name, namespace=root, propagation=propagation)

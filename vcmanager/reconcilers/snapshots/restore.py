@@ -59,7 +59,7 @@ async def hold_restore(
     Raises PhaseBlocked while the tenant is stopped.
     """
     old = cluster.status.restore or RestoreStatus()
-    request = view.parse_restore_request(cluster.annotations)
+    request = get_active_request(cluster)
     if request is None:
         return
     root = cluster.tenant.root
@@ -88,6 +88,18 @@ async def hold_restore(
     raise PhaseBlocked(wellknown.RESTORING, decision.message, retry_after=_RETRY_SECONDS)
 
 
+def get_active_request(cluster: VirtualCluster) -> RestoreRequest | None:
+    """Return the request to work on.
+
+    Hazard: from the phase Restoring on it is the one in the status, even if the annotation was
+    removed or changed. Otherwise etcd would start while a Job replaces its data.
+    """
+    old = cluster.status.restore
+    if old is not None and old.phase == "Restoring":
+        return view.parse_restore_request({wellknown.RESTORE_SNAPSHOT: old.request})
+    return view.parse_restore_request(cluster.annotations)
+
+
 async def _carry_out(
     means: ReconcileContext,
     cluster: VirtualCluster,
@@ -98,12 +110,17 @@ async def _carry_out(
     step: RestoreStep,
 ) -> None:
     etcd, snapshot = observed.get("StatefulSet", control_plane.ETCD), facts.snapshot
-    if step in (RestoreStep.STOP, RestoreStep.CREATE_RESTORE):
+    if step in (RestoreStep.STOP, RestoreStep.ANNOUNCE, RestoreStep.CREATE_RESTORE):
         # A stopped etcd is no alert, and its last report names members that no longer exist.
         means.stores.remove(cluster.tenant.uid)
         await means.tenant_clients.drop(cluster.tenant.uid)
     if step is RestoreStep.STOP:
         await stop_control_plane(means, observed)
+    elif step is RestoreStep.DELETE_JOB:
+        # The Job stays until its pod is deleted.
+        await job_runs.delete_jobs(
+            means, cluster.tenant.root, (request.job_name,), propagation="Foreground"
+        )
     elif step is RestoreStep.FINISH:
         await _raise_epoch(means, cluster)
         await _reset_members(means, cluster, observed)
@@ -126,7 +143,9 @@ async def _collect_facts(
 ) -> RestoreFacts:
     root = cluster.tenant.root
     _, check = await job_runs.fetch_job(means, root, f"{request.job_name}{_CHECK_SUFFIX}")
-    _, restore = await job_runs.fetch_job(means, root, request.job_name)
+    job, restore = await job_runs.fetch_job(means, root, request.job_name)
+    old = cluster.status.restore
+    is_announced = old is not None and (old.request, old.phase) == (request.text, "Restoring")
     etcd = observed.get("StatefulSet", control_plane.ETCD)
     claim = snapshot.spec.storage.persistent_volume_claim.claim_name if snapshot else ""
     encryption = observed.get("Secret", restore_steps.ENCRYPTION_SECRET)
@@ -145,11 +164,17 @@ async def _collect_facts(
         restore=restore,
         is_connected=await _is_connected(means, cluster, request),
         is_running=has_running_component(observed),
+        job_age=job_runs.compute_age(job, means.now()),
+        is_announced=is_announced,
+        last_reason=old.reason if old is not None and is_announced else "",
     )
 
 
 def has_running_component(observed: ObservedObjects) -> bool:
-    """Return whether an own workload has replicas, or a pod of a component exists."""
+    """Return whether an own workload has replicas, or a pod of a component exists.
+
+    Pods without the label of a component are not waited for. They mount no data of etcd.
+    """
     has_replicas = any(
         wellknown.LAST_WRITTEN_DIGEST in (each["metadata"].get("annotations") or {})
         and each["spec"].get("replicas", 1) != 0
@@ -157,7 +182,7 @@ def has_running_component(observed: ObservedObjects) -> bool:
         for each in observed.get_by_name(kind).values()
     )
     return has_replicas or any(
-        (pod["metadata"].get("labels") or {}).get(wellknown.COMPONENT) != jobs.COMPONENT
+        (pod["metadata"].get("labels") or {}).get(wellknown.COMPONENT) not in (None, jobs.COMPONENT)
         for pod in observed.get_by_name("Pod").values()
     )
 
@@ -250,7 +275,10 @@ async def _reset_members(
 
 
 async def _remove_request(means: ReconcileContext, body: Object) -> None:
-    """Remove the annotation in the version that was read, so that a newer request stays."""
+    """Remove the annotation in the version that was read, so that a newer request stays.
+
+    A stale version raises Conflict, and the next reconcile reads the newer request.
+    """
     metadata = body["metadata"]
     await means.super_client.patch(
         VIRTUAL_CLUSTERS,

@@ -200,6 +200,8 @@ async def _delete_files(
         and not (cluster is not None and cluster.deleting)
         and await _has_claim(means, root, claim)
     )
+    if cluster is not None and _is_being_restored(cluster, snapshot):
+        return RequeueAfter(_PENDING_SECONDS)
     if cluster is not None and etcd is not None and has_files:
         name = _build_job_name("delete", snapshot)
         await job_runs.delete_jobs(means, root, (_build_job_name("snapshot", snapshot),))
@@ -217,6 +219,15 @@ async def _delete_files(
             return RequeueAfter(_PENDING_SECONDS)
     await finalizers.remove_finalizer(means, VIRTUAL_CLUSTER_SNAPSHOTS, body)
     return Done()
+
+
+def _is_being_restored(cluster: VirtualCluster, snapshot: Snapshot) -> bool:
+    """Return whether a restore that cannot be withdrawn needs the files."""
+    restore = cluster.status.restore
+    if restore is None or restore.phase not in ("Stopping", "Restoring"):
+        return False
+    request = view.parse_restore_request({wellknown.RESTORE_SNAPSHOT: restore.request})
+    return request is not None and request.snapshot == snapshot.name and not cluster.deleting
 
 
 async def _fetch_cluster(means: ReconcileContext, snapshot: Snapshot) -> Object | None:

@@ -112,6 +112,22 @@ def test_a_failed_job_says_why(found, pods, reason, words):
     assert words in result.message
 
 
+def test_only_an_early_failure_proves_that_the_last_container_never_started():
+    early = jobs.read_result(job("Failed"), [pod(1, "x", "initContainerStatuses")])
+    assert early.is_before_last
+    for pods in ([pod(1, "x")], []):
+        assert not jobs.read_result(job("Failed"), pods).is_before_last
+
+
+def test_a_pod_with_data_has_no_deadline_and_starts_or_not():
+    assert "activeDeadlineSeconds" not in BUILD["restore"](CONTEXT)["spec"]
+    assert BUILD["save"](CONTEXT)["spec"]["activeDeadlineSeconds"] == 900
+    waiting = {"status": {"initContainerStatuses": [{"state": {"waiting": {"reason": "x"}}}]}}
+    assert not jobs.read_result(job(), [waiting]).has_started
+    running = {"status": {"initContainerStatuses": [{"state": {"running": {}}}]}}
+    assert jobs.read_result(job(), [waiting, running]).has_started
+
+
 def test_the_output_is_that_of_the_last_container():
     assert not jobs.read_result(job(), [pod()]).is_done
     result = jobs.read_result(job("Complete"), [pod(0, '{"sha256": "ab"}')])

@@ -12,6 +12,8 @@ from vcmanager.snapshots.restore_steps import RestoreFacts, RestoreStep, decide_
 GOOD = JobResult(is_done=True)
 RUNNING = JobResult(is_done=False)
 BAD = JobResult(is_done=True, is_failed=True, reason="ChecksumMismatch", message="other bytes")
+EARLY = replace(BAD, is_before_last=True)
+WAITS = JobResult(is_done=False, has_started=False, message="0/1 nodes")
 FACTS = RestoreFacts(
     snapshot=make_snapshot(),
     tenant_uid=TENANT.uid,
@@ -37,14 +39,29 @@ FACTS = RestoreFacts(
         ({"check": GOOD, "is_connected": False}, RestoreStep.STOP, "Stopping"),
         (
             {"check": GOOD, "is_connected": False, "is_running": False},
+            RestoreStep.ANNOUNCE,
+            "Restoring",
+        ),
+        # Whatever becomes of the snapshot, an announced restore goes on.
+        (
+            {"is_announced": True, "is_running": False, "snapshot": None},
             RestoreStep.CREATE_RESTORE,
             "Restoring",
         ),
+        ({"is_announced": True}, RestoreStep.STOP, "Restoring"),
         # A running tenant stays connected until it stops, whatever order the two facts change in.
         ({"check": GOOD, "is_running": False}, RestoreStep.WAIT, "Stopping"),
         ({"check": GOOD, "restore": RUNNING}, RestoreStep.WAIT, "Restoring"),
         ({"check": GOOD, "restore": GOOD}, RestoreStep.FINISH, "Complete"),
-        ({"check": GOOD, "restore": BAD}, RestoreStep.FAIL, "Failed"),
+        # Only a failure before the last container proves that the data is the present one.
+        ({"restore": EARLY}, RestoreStep.FAIL, "Failed"),
+        ({"restore": BAD}, RestoreStep.DELETE_JOB, "Restoring"),
+        ({"restore": EARLY, "last_reason": "Retrying"}, RestoreStep.DELETE_JOB, "Restoring"),
+        # A pod that never started is deleted first, and then the tenant starts.
+        ({"restore": WAITS, "job_age": 299.0}, RestoreStep.WAIT, "Restoring"),
+        ({"restore": WAITS, "job_age": 301.0}, RestoreStep.DELETE_JOB, "Restoring"),
+        ({"restore": RUNNING, "job_age": 9000.0}, RestoreStep.WAIT, "Restoring"),
+        ({"is_announced": True, "last_reason": "JobNotStarted"}, RestoreStep.FAIL, "Failed"),
         # The Job decides, even if the snapshot was deleted meanwhile.
         ({"snapshot": None, "restore": GOOD}, RestoreStep.FINISH, "Complete"),
         ({"snapshot": None, "restore": RUNNING}, RestoreStep.WAIT, "Restoring"),
@@ -90,3 +107,10 @@ def test_a_refusal_names_the_reason_and_stops_nothing(changes, reason):
 def test_what_is_no_refusal(changes):
     decision = decide_restore(replace(FACTS, **changes))
     assert decision.step is RestoreStep.CREATE_CHECK
+
+
+def test_after_a_failure_in_the_middle_the_reason_stays_until_the_end():
+    facts = replace(FACTS, is_announced=True, is_running=False, last_reason="Retrying")
+    assert decide_restore(facts).reason == "Retrying"
+    assert decide_restore(replace(facts, restore=RUNNING)).reason == "Retrying"
+    assert decide_restore(replace(facts, restore=GOOD)).phase == "Complete"

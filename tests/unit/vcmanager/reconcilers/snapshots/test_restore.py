@@ -111,7 +111,7 @@ CHECKED = {f"{JOB}-check": ended_job("Complete")}
         ({f"{JOB}-check": ended_job("Failed")}, observed(), "Failed", False, []),
         (CHECKED, observed(), "Stopping", True, [("patch", "etcd")]),
         (CHECKED, observed(replicas=0), "Stopping", True, []),
-        (CHECKED, observed(replicas=0, pods=False), "Restoring", True, [("create", JOB)]),
+        (CHECKED, observed(replicas=0, pods=False), "Restoring", True, []),
         (
             {**CHECKED, JOB: ended_job("Complete")},
             observed(replicas=0, pods=False, claims=("data-etcd-0", "data-etcd-1", "snapshots")),
@@ -119,7 +119,13 @@ CHECKED = {f"{JOB}-check": ended_job("Complete")}
             True,
             [("patch", TENANT.root), ("patch", "etcd-members"), ("delete", "data-etcd-1")],
         ),
-        ({**CHECKED, JOB: ended_job("Failed")}, observed(replicas=0), "Failed", False, []),
+        (
+            {**CHECKED, JOB: ended_job("Failed")},
+            observed(replicas=0),
+            "Restoring",
+            True,
+            [("delete", JOB)],
+        ),
     ],
 )
 async def test_each_step_writes_only_what_it_must(jobs, view, phase, held, calls):
@@ -181,3 +187,29 @@ async def test_without_a_request_nothing_is_read_or_written():
         fake_means(client), parse_virtual_cluster(found), found, observed(), status
     )
     assert client.calls == []
+
+
+@pytest.mark.parametrize("annotation", [REQUEST, "", "other@2026-03-02T00:00:00Z"])
+async def test_an_announced_restore_goes_on_whatever_the_annotation_is(annotation):
+    announced = {"request": REQUEST, "phase": "Restoring", "reason": "Restoring"}
+    found = await run({}, body(announced, request=annotation), observed(replicas=0, pods=False))
+    assert (found.phase, found.is_held) == ("Restoring", True)
+    assert found.client.calls == [("create", JOB)]
+
+
+@pytest.mark.parametrize("annotation", ["", "other@2026-03-02T00:00:00Z"])
+async def test_before_that_a_request_can_be_withdrawn_or_changed(annotation):
+    stopping = {"request": REQUEST, "phase": "Stopping"}
+    found = await run(CHECKED, body(stopping, request=annotation), observed(replicas=0))
+    assert found.phase == ("Failed" if annotation else None)
+    assert not found.is_held
+
+
+async def test_a_pod_of_a_person_in_the_root_namespace_delays_nothing():
+    view = observed(replicas=0, pods=False)
+    debug = pod("debug", "x")
+    del debug["metadata"]["labels"]
+    view.objects["Pod"]["debug"] = debug
+    assert not restore.has_running_component(view)
+    view.objects["Pod"]["etcd-0"] = pod("etcd-0", "etcd")
+    assert restore.has_running_component(view)
