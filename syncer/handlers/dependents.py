@@ -203,6 +203,19 @@ def enqueue_users_of_cidrs(session: Session) -> None:
         is_there = kind in session.super_cluster.stores
         for entry in session.stores[kind].list() if is_there else ():
             session.enqueue(session.build_key(kind, entry.namespace, entry.name), low=True)
+    _enqueue_default_policies(session)
+
+
+def enqueue_default_policies_of_service(
+    session: Session, old: Entry | None, new: Entry | None
+) -> None:
+    """Queue the default policies when a super Service acquires or releases a node port."""
+    entry = new or old
+    if entry is not None and session.node_ports.set_service(entry.key, new) and session.is_ready:
+        _enqueue_default_policies(session)
+
+
+def _enqueue_default_policies(session: Session) -> None:
     for entry in session.super_cluster.list_owned("NetworkPolicy", session.tenant.uid):
         key = session.super_cluster.get_key("NetworkPolicy", entry)
         if key is not None and key.kind == DEFAULT_POLICY:

@@ -64,10 +64,7 @@ class SuperEvents:
                 self._handle_deleted(session, key, old, kind=kind, live=live)
                 if news is EventOrigin.FOREIGN and kind in session.kinds and not old.deleting:
                     session.lost_twins.record_vanished_twin(key, old.key)  # or lost its labels
-            if kind == "Pod":
-                self.handle_pod(session, key, old, new, low=not live)
-            elif kind == BUDGET:
-                dependents.enqueue_budgets_of_budget(session, key.namespace, old, new)
+            self._enqueue_dependents(session, key, old, new, kind=kind, live=live)
             session.wake_waiters(key)
             if not (live and kind == "Pod"):
                 session.enqueue(key, low=not live)
@@ -77,6 +74,24 @@ class SuperEvents:
                 session, key, old, new
             ):
                 predicates.enqueue_pod(session, ClusterSide.SUPER, key, news, new)
+
+    def _enqueue_dependents(
+        self,
+        session: Session,
+        key: Key,
+        old: Entry | None,
+        new: Entry | None,
+        *,
+        kind: str,
+        live: bool,
+    ) -> None:
+        """Queue the objects that depend on a super object."""
+        if kind == "Pod":
+            self.handle_pod(session, key, old, new, low=not live)
+        elif kind == BUDGET:
+            dependents.enqueue_budgets_of_budget(session, key.namespace, old, new)
+        elif kind == "Service":
+            dependents.enqueue_default_policies_of_service(session, old, new)
 
     def _handle_secret_access(self, namespace: str) -> None:
         """Queue a namespace whose Secrets became readable, or are refused."""

@@ -69,6 +69,8 @@ class TenantView:
     """Return the current address ranges of the super cluster itself."""
     is_own_pod: Callable[[CidrAddress], bool] = return_false
     """Return whether a running super pod of the tenant has an address, which is not a node's."""
+    list_node_ports: Callable[[], Collection[tuple[str, int]]] = tuple
+    """Return protocol and number of each node port of the tenant's super Services, in order."""
     get_target_network: Callable[[], TargetNetwork] | None = None
     """Return the settings of a target. None for the home cluster."""
 

@@ -32,6 +32,7 @@ from syncer.rules.configuration.service_variables import ServiceVariables
 from syncer.rules.events import EventBudget
 from syncer.rules.namespaces import has_security_level
 from syncer.rules.network import default_policies
+from syncer.rules.network.node_ports import NodePorts
 from syncer.rules.network.pod_addresses import PodAddresses
 from syncer.rules.network.policy_selectors import PolicySelectors
 from syncer.safety.expectations import ClusterSide, Expectations
@@ -90,6 +91,8 @@ class Session:
         self.node_index = NodeIndex(
             self._list_shown_nodes(), super_cluster.nodes, policy.nodes.view
         )
+        self.pod_addresses = PodAddresses()
+        self.node_ports = NodePorts()
         self.view = TenantView(
             tenant=self.tenant,
             spec=connection.cluster.spec,
@@ -101,6 +104,7 @@ class Session:
             super_domain=super_cluster.domain,
             get_super_cidrs=super_cluster.cidr_tracker.get_current,
             is_own_pod=self._is_own_pod,
+            list_node_ports=self.node_ports.list_ports,
             get_target_network=self._get_network_source(),
         )
         self._all_keys = AllKeys(
@@ -148,7 +152,6 @@ class Session:
         self.lost_twins = LostTwins()
         self.service_variables = ServiceVariables()
         self.policy_selectors = PolicySelectors()
-        self.pod_addresses = PodAddresses()
         self.synced_states = SyncedStates()
         self._twins_in_deletion: set[Key] = set()
         self.is_ready = False
@@ -361,6 +364,8 @@ class Session:
         """Add the objects that the caches had before the session subscribed."""
         for entry in self.super_cluster.list_owned("Pod", self.tenant.uid):
             self.pod_addresses.set_pod(entry.key, entry)
+        for entry in self.super_cluster.list_owned("Service", self.tenant.uid):
+            self.node_ports.set_service(entry.key, entry)
         for entry in self.stores["EndpointSlice"].list():
             self.pod_addresses.set_slice(entry.key, entry)
         for entry in self.stores["NetworkPolicy"].list():

@@ -12,7 +12,7 @@ tenant selects. Otherwise the tenant's own denials have no effect.
 from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import object_meta
-from syncer.model.super_cidrs import CidrSet, parse_networks
+from syncer.model.super_cidrs import CidrNetwork, CidrSet, parse_networks
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import ip_blocks, policy_peers
 from syncer.rules.network.policy_peers import PolicyDirection
@@ -97,7 +97,30 @@ def _build_rules(direction: PolicyDirection, view: TenantView) -> list[Object]:
     ]
     if direction is PolicyDirection.EGRESS and _uses_node_dns(view):
         rules.append({direction.peers_field: _build_node_dns_peers(view), "ports": _DNS_PORTS})
+    if direction is PolicyDirection.EGRESS:
+        rules += _build_node_port_rules(direction, view)
     return rules
+
+
+def _build_node_port_rules(direction: PolicyDirection, view: TenantView) -> list[Object]:
+    """Return the rule for the tenant's own node ports on all nodes, if it has any.
+
+    A node port of another node is closed otherwise, although any client outside can reach it.
+    """
+    ports, nodes = view.list_node_ports(), _list_node_networks(view)
+    if not ports or not nodes:  # a rule without peers allows every address
+        return []
+    return [
+        {
+            direction.peers_field: policy_peers.build_network_peers(nodes),
+            "ports": [{"port": port, "protocol": protocol} for protocol, port in ports],
+        }
+    ]
+
+
+def _list_node_networks(view: TenantView, *further: CidrNetwork) -> list[CidrNetwork]:
+    nodes = CidrSet((*view.get_super_cidrs().nodes, *further))
+    return [net for whole in ip_blocks.ALL_ADDRESSES for net in nodes.list_overlapping(whole)]
 
 
 def _uses_node_dns(view: TenantView) -> bool:
@@ -111,9 +134,8 @@ def _uses_node_dns(view: TenantView) -> bool:
 
 def _build_node_dns_peers(view: TenantView) -> list[Object]:
     """Return the peers for the resolvers of the super cluster: on nodes, or its own pods."""
-    nodes = CidrSet((*view.get_super_cidrs().nodes, *_LINK_LOCAL_NETWORKS))
-    found = [net for whole in ip_blocks.ALL_ADDRESSES for net in nodes.list_overlapping(whole)]
+    networks = _list_node_networks(view, *_LINK_LOCAL_NETWORKS)
     return [
         {"namespaceSelector": policy_peers.select_other_namespaces()},
-        *policy_peers.build_network_peers(found),
+        *policy_peers.build_network_peers(networks),
     ]

@@ -255,3 +255,23 @@ def test_the_resolver_of_the_node_is_reached_where_the_policy_allows_it():
             dns = NetworkPort(53, "UDP")
             assert policy_matrix.allowed(rules, pod, NetworkHost(ip), dns) == is_allowed
             assert not policy_matrix.allowed(rules, pod, NetworkHost(ip), NetworkPort(80))
+
+
+def test_only_the_tenants_own_node_ports_are_open_on_nodes():
+    """A node is `192.0.2.7` in the ranges, and has other tenants' node ports, too."""
+    for ranges, is_open in ((RANGES, True), (NO_CIDRS, False)):
+        view = seen(PLAIN, ranges=ranges)
+        object.__setattr__(view, "list_node_ports", lambda: [("TCP", 30080)])
+        space = view.stores["Namespace"].list()[0]
+        rules = default_policies.build_default_policies(space, view)
+        pod = next(
+            twin
+            for twin in (below(each, TENANT) for each in above(PLAIN))
+            if twin.namespace == view.get_super_namespace(space.name)
+        )
+        node, other = NetworkHost("192.0.2.7"), NetworkHost("10.244.1.1")
+        if is_open:
+            assert policy_matrix.allowed(rules, pod, node, NetworkPort(30080))
+            for port in (NetworkPort(30080, "UDP"), NetworkPort(30081), NetworkPort(10250)):
+                assert not policy_matrix.allowed(rules, pod, node, port)
+        assert not policy_matrix.allowed(rules, pod, other, NetworkPort(30080))
