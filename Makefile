@@ -32,7 +32,7 @@ FOR ?= thorough
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup prepare check static format generate docs unit properties agent-properties integration node test thorough thorough-properties thorough-integration thorough-node changed landing slow conformance mutants up demo down push bench bench-all clean
+.PHONY: help setup prepare check static format generate docs release unit properties agent-properties integration node test thorough thorough-properties thorough-integration thorough-node changed landing slow conformance mutants up demo down push bench bench-all clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
@@ -87,6 +87,10 @@ generate: .venv/ready ## write the chart's RBAC, docs/kinds.md and docs/referenc
 	@"$(PYTHON)" -m venv --clear .venv-docs
 	@.venv-docs/bin/pip install --quiet --require-hashes -r tools/docs/requirements.lock
 	@touch $@
+
+# The same files for the same commit; the second and later builds need no network.
+release: .venv/ready ## all files of a release in dist/release: wheel, chart, images, plugin, bill of materials, checksums
+	@$(BIN)/python -m tools.release
 
 # Strict: a broken link, a missing heading or a page that no section lists fails the build.
 docs: .venv-docs/ready ## the documentation site in dist/site, strict; some seconds
