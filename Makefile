@@ -32,7 +32,7 @@ FOR ?= thorough
 # Or each worker compiles every module again.
 unexport PYTHONDONTWRITEBYTECODE
 
-.PHONY: help setup prepare check static format generate unit properties agent-properties integration node test thorough thorough-properties thorough-integration thorough-node changed landing slow conformance mutants up demo down push bench bench-all clean
+.PHONY: help setup prepare check static format generate docs release unit properties agent-properties integration node test thorough thorough-properties thorough-integration thorough-node changed landing slow conformance mutants up demo down push bench bench-all clean
 
 help: ## list the tasks
 	@grep -hE '^[a-z-]+:.*##' $(MAKEFILE_LIST) | sed -E 's/:.*## /	/' | expand -t 18
@@ -67,18 +67,35 @@ check: .venv/ready ## format, lint, types, layers, unit and contract tests; unde
 	@$(MAKE) --no-print-directory static & static=$$!; \
 		$(call tried,-q -n $(WORKERS) --hypothesis-profile=quick,tests/unit tests/scenarios tests/contract); wait $$static
 
-static: .venv/ready ## of these: format, lint, layers and types
+static: .venv/ready ## of these: format, lint, layers and types; and the documentation site
 	@$(BIN)/ruff format --check .
 	@$(BIN)/ruff check .
 	@$(BIN)/lint-imports
 	@$(BIN)/mypy
+	@$(MAKE) --no-print-directory docs
 
 format: .venv/ready ## format and mend what the linter can
 	@$(BIN)/ruff format .
 	@$(BIN)/ruff check --fix .
 
-generate: .venv/ready ## write the chart's RBAC and docs/kinds.md from the code's tables
+generate: .venv/ready ## write the chart's RBAC, docs/kinds.md and docs/reference from the code
 	@$(BIN)/python -m charts.generate
+	@$(BIN)/python -m tools.reference
+
+.venv-docs/ready: tools/docs/requirements.lock
+	@echo "making .venv-docs from tools/docs/requirements.lock"
+	@"$(PYTHON)" -m venv --clear .venv-docs
+	@.venv-docs/bin/pip install --quiet --require-hashes -r tools/docs/requirements.lock
+	@touch $@
+
+# The same files for the same commit; the second and later builds need no network.
+release: .venv/ready ## all files of a release in dist/release: wheel, chart, images, plugin, bill of materials, checksums
+	@$(BIN)/python -m tools.release
+
+# Strict: a broken link, a missing heading or a page that no section lists fails the build.
+docs: .venv-docs/ready ## the documentation site in dist/site, strict; some seconds
+	@.venv-docs/bin/sphinx-build -q -n -W --keep-going -c tools/docs -d dist/site-cache . dist/site
+	@echo "open dist/site/docs/README.html"
 
 unit: .venv/ready ## pure tests
 	$(call prepare,unit)
@@ -160,4 +177,4 @@ bench-all: .venv/ready ## every measurement that needs no installed cluster; 60 
 	@$(BIN)/python -m bench.everything $(if $(SMALL),--small) $(ARGS)
 
 clean: ## remove what the build left in this folder (not the cache)
-	@rm -rf .venv .venv-mutants mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist
+	@rm -rf .venv .venv-mutants .venv-docs mutants .mypy_cache .ruff_cache .pytest_cache .import_linter_cache .hypothesis dist

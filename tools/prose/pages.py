@@ -6,7 +6,13 @@ from collections.abc import Iterator
 from pathlib import Path
 
 _ROOT_PAGES = (*("README.md", "SECURITY.md", "CONTRIBUTING.md", "CHANGELOG.md", "ARCHITECTURE.md"),)
-_FOLDERS = ("docs", "docs/runbooks", "docs/walkthroughs", "charts/virtual-cluster")
+_FOLDERS = (
+    "docs",
+    "docs/runbooks",
+    "docs/tutorials",
+    "docs/walkthroughs",
+    "charts/virtual-cluster",
+)
 
 
 def strict(root: Path) -> Iterator[Path]:

@@ -100,7 +100,7 @@ def layer(inputs: str, entries: Callable[[], Iterable[LayerEntry]]) -> Blob:
         scratch = cache.folder("oci", "blobs", "sha256") / f".layer-{os.getpid()}"
         with scratch.open("wb") as output:
             hashing = _Hashing(output)
-            _write_tar(hashing, entries())
+            write_tar(hashing, entries())
         blob = Blob(f"sha256:{hashing.digest}", scratch.stat().st_size)
         scratch.rename(blob.path)
         cache.write_atomic(_note(inputs), blob.digest)
@@ -171,7 +171,7 @@ def write_archive(images: Iterable[Image], output: IO[bytes]) -> None:
         LayerEntry(f"blobs/sha256/{digest.removeprefix('sha256:')}", source=blob.path, mode=0o644)
         for digest, blob in sorted(blobs.items())
     ]
-    _write_tar(output, entries)
+    write_tar(output, entries)
 
 
 def index(images: Iterable[Image]) -> dict[str, Any]:
@@ -201,7 +201,8 @@ def tree(root: Path, prefix: str = "") -> Iterable[LayerEntry]:
                 yield LayerEntry(inner, mode, source=path, uid=uid, gid=gid)
 
 
-def _write_tar(output: Any, entries: Iterable[LayerEntry]) -> None:
+def write_tar(output: Any, entries: Iterable[LayerEntry]) -> None:
+    """Write an archive without times and without names of users."""
     with tarfile.open(fileobj=output, mode="w|", format=tarfile.PAX_FORMAT, bufsize=1 << 20) as tar:
         for entry in entries:
             member = tarfile.TarInfo(entry.name)

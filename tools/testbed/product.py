@@ -124,6 +124,11 @@ def images_below(base: Path, progress: StepPrinter) -> list[Image]:
     ]
 
 
+def install(extra: str, target: Path, python: str) -> None:
+    """Install the libraries of an extra of pyproject.toml for a minor of Python, as locked."""
+    _install(target, _requirements(extra), python)
+
+
 def _requirements(extra: str) -> list[str]:
     project = tomllib.loads((REPOSITORY / "pyproject.toml").read_text())["project"]
     return [*project["dependencies"], *project["optional-dependencies"][extra]]
@@ -143,8 +148,11 @@ def _libraries_layer(base: Path, inputs: str, requirements: list[str]) -> Blob:
     return oci.layer(inputs, entries)
 
 
-def _install(target: Path, requirements: list[str]) -> None:
-    """Install wheels for the image's Python, and check them against the lock file's digests."""
+def _install(target: Path, requirements: list[str], python: str | None = None) -> None:
+    """Install wheels for a minor of Python, and check them against the lock file's digests.
+
+    Without a minor they are for the Python of the images.
+    """
     lock = (REPOSITORY / "requirements.lock").read_text()
     constraints = target.with_suffix(".constraints")
     pins = re.findall(r"^([A-Za-z0-9._-]+==[^\s;\\]+)", lock, re.MULTILINE)
@@ -157,7 +165,7 @@ def _install(target: Path, requirements: list[str]) -> None:
             *(*_pip(), "install", "--quiet", "--disable-pip-version-check"),
             *("--target", str(target), "--constraint", str(constraints), "--report", str(report)),
             *("--only-binary", ":all:", "--implementation", "cp", "--no-compile"),
-            *("--python-version", versions.load().base.python, "--ignore-installed"),
+            *("--python-version", python or versions.load().base.python, "--ignore-installed"),
             *(word for name in platforms for word in ("--platform", name)),
             *("--platform", f"manylinux2014_{machine}"),
             *requirements,

@@ -1,0 +1,1 @@
+"""Configuration of the documentation site, and the versions of its generator."""

@@ -1,0 +1,1 @@
+"""The files of a release: wheel, chart, images, plugin, bill of materials and checksums."""
