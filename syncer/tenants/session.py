@@ -32,8 +32,8 @@ from syncer.rules.configuration.service_variables import ServiceVariables
 from syncer.rules.events import EventBudget
 from syncer.rules.namespaces import has_security_level
 from syncer.rules.network import default_policies
-from syncer.rules.network.node_ports import NodePorts
-from syncer.rules.network.pod_addresses import PodAddresses
+from syncer.rules.network.indexes.node_ports import NodePorts
+from syncer.rules.network.indexes.pod_addresses import PodAddresses
 from syncer.rules.network.policy_selectors import PolicySelectors
 from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.safety.guarded_writer import GuardedWriter, ObjectReader

@@ -33,8 +33,9 @@ from syncer.model.replace_update import build_replacement
 from syncer.model.super_cidrs import CidrSet, SuperCidrs
 from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_mapping, as_mappings, as_strings
-from syncer.rules.network import forbidden_addresses, pod_addresses, policy_peers
-from syncer.rules.network.pod_addresses import MAX_ADDRESSES
+from syncer.rules.network import forbidden_addresses, policy_peers
+from syncer.rules.network.indexes import pod_addresses
+from syncer.rules.network.indexes.pod_addresses import MAX_ADDRESSES
 from tenancy import addresses, wellknown
 
 SERVICE_NAME = "kubernetes.io/service-name"

@@ -8,7 +8,7 @@ from typing import Any
 import pytest
 
 from kubeio.cache.store import Entry
-from syncer.rules.network.pod_addresses import MAX_ADDRESSES, PodAddresses
+from syncer.rules.network.indexes.pod_addresses import MAX_ADDRESSES, PodAddresses
 from tests.support.syncer.tenant_views import entry_of, object_of
 
 ADDRESS = ipaddress.ip_address("10.244.3.4")

@@ -2,7 +2,7 @@
 
 from __future__ import annotations
 
-from syncer.rules.network.node_ports import NodePorts
+from syncer.rules.network.indexes.node_ports import NodePorts
 from tests.support.syncer.tenant_views import entry_of, object_of
 
 

@@ -1,0 +1,1 @@
+"""Indexes of one tenant's super objects that network rules read."""
