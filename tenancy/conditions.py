@@ -5,7 +5,7 @@ fields.
 """
 
 from collections.abc import Iterable, Mapping, Sequence
-from datetime import datetime
+from datetime import UTC, datetime
 from typing import Any, Literal
 
 from tenancy.control_characters import escape_control_characters
@@ -56,6 +56,11 @@ def parse_transition_time(found: Mapping[str, Any]) -> datetime | None:
     except (KeyError, TypeError, ValueError):
         return None
     return when if when.tzinfo is not None else None
+
+
+def format_time(moment: datetime) -> str:
+    """Return a time as API servers write it: RFC 3339 in UTC, in whole seconds."""
+    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def carry_transition_times(

@@ -31,11 +31,6 @@ def parse_grace_period(text: Any) -> timedelta:
     return timedelta(seconds=sum(int(number) * _UNIT_SECONDS[unit] for number, unit in parts))
 
 
-def format_time(moment: datetime) -> str:
-    """Return a time as the annotation records it, in whole seconds."""
-    return moment.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
-
-
 def parse_scheduled_time(annotations: Mapping[str, str]) -> datetime | None:
     """Return the time at which a VirtualCluster is to be deleted, None if it is not scheduled.
 

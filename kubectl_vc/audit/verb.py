@@ -30,7 +30,7 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.config import loading
 from kubeio.http.rest import ClientOptions
-from tenancy import policies, specs
+from tenancy import conditions, policies, specs
 from tenancy.policies import TenantPolicySpec
 from tenancy.resources import TENANT_POLICIES, VIRTUAL_CLUSTERS
 
@@ -212,4 +212,4 @@ def _full_name(body: Mapping[str, Any]) -> str:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return conditions.format_time(datetime.now(UTC))

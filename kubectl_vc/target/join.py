@@ -50,7 +50,6 @@ NAMESPACE_DELETION_SECONDS = 60.0
 """Time limit in seconds for the removal of an earlier account's namespace."""
 _POLL_SECONDS = 0.3
 _SYSTEM_NAMESPACE = "kube-system"
-_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -345,8 +344,8 @@ def _build_times(expires: str) -> dict[str, str]:
     """Return the annotations with the end of a token, and with the time of its renewal."""
     now, end = datetime.now(UTC), datetime.fromisoformat(expires)
     return {
-        wellknown.EXPIRES: end.strftime(_TIME_FORMAT),
-        wellknown.TOKEN_RENEW: (now + (end - now) / 2).strftime(_TIME_FORMAT),
+        wellknown.EXPIRES: conditions.format_time(end),
+        wellknown.TOKEN_RENEW: conditions.format_time(now + (end - now) / 2),
     }
 
 

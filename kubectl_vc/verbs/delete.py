@@ -14,7 +14,7 @@ from kubectl_vc.output import cli_errors, printers
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
 from kubeio import Object, errors
-from tenancy import deletion, wellknown
+from tenancy import conditions, deletion, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 _MANAGER = "kubectl-vc"
@@ -83,7 +83,7 @@ def _ask_for_name(terminal: Terminal, name: str, namespace: str) -> None:
 
 async def _schedule(connection: SuperConnection, body: Object, grace: timedelta) -> Object:
     """Record when vc-manager deletes a VirtualCluster. Return it with the annotation."""
-    moment = deletion.format_time(datetime.now(UTC) + grace)
+    moment = conditions.format_time(datetime.now(UTC) + grace)
     return await _patch(
         connection,
         body,

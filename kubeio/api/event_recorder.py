@@ -19,6 +19,7 @@ import structlog
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from telemetry import metrics
+from tenancy.conditions import format_time
 from tenancy.control_characters import escape_control_characters
 from tenancy.resources import EVENTS
 
@@ -87,7 +88,7 @@ class EventRecorder:
         reference = _build_reference(regarding)
         message = escape_control_characters(message)
         message = message if len(message) <= MAX_MESSAGE else message[: MAX_MESSAGE - 1] + "…"
-        stamp = self._now().astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+        stamp = format_time(self._now())
         identity = _build_identity(reference, kind, reason, message)
         news = self._pending.get(identity)
         if news is not None:

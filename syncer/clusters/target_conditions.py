@@ -103,7 +103,7 @@ def _losses_held(loss: Loss | None, entry: Entry) -> Condition:
 
 
 def _now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return conditions.format_time(datetime.now(UTC))
 
 
 def _is_stale_confirmation(confirmation: str, entry: Entry) -> bool:

@@ -113,7 +113,7 @@ def get_other_conditions(entry: Entry) -> list[Condition]:
 
 
 def _format_now() -> str:
-    return datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    return conditions.format_time(datetime.now(UTC))
 
 
 def has_synced(entry: Entry) -> bool:

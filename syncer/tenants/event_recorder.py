@@ -19,6 +19,7 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from kubeio.cache.store import Entry
 from tenancy import wellknown
+from tenancy.conditions import format_time
 from tenancy.control_characters import escape_control_characters
 from tenancy.resources import EVENTS, Resource
 
@@ -90,7 +91,7 @@ def _build_name(entry: Entry, reason: str, message: str) -> str:
 
 
 def _build_reference(resource: Resource, entry: Entry) -> Object:
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = format_time(datetime.now(UTC))
     return {
         "apiVersion": "v1",
         "kind": "Event",

@@ -13,7 +13,7 @@ from typing import Any
 
 import msgspec
 
-from tenancy import deletion, wellknown
+from tenancy import conditions, deletion, wellknown
 from tenancy.snapshots.specs import DEFAULT_CLAIM, SnapshotSpec, SnapshotStatus
 
 _CLAIM_NAME = re.compile(r"snapshots(-[a-z0-9-]{0,40}[a-z0-9])?")
@@ -90,7 +90,7 @@ def parse_snapshot(body: Mapping[str, Any]) -> Snapshot:
 
 def format_restore_request(snapshot: str, moment: datetime) -> str:
     """Return the value of the annotation."""
-    return f"{snapshot}@{deletion.format_time(moment)}"
+    return f"{snapshot}@{conditions.format_time(moment)}"
 
 
 def parse_restore_request(annotations: Mapping[str, str]) -> RestoreRequest | None:

@@ -7,6 +7,7 @@ may describe a problem that is over. Only recent Events are used.
 from datetime import datetime, timedelta
 
 from kubeio import Object
+from tenancy.conditions import format_time
 from tenancy.resources import EVENTS
 from vcmanager.plan import component_status, control_plane
 from vcmanager.plan.component_status import ComponentCondition
@@ -82,7 +83,7 @@ async def _fetch_events(
         await means.super_client.list(EVENTS, namespace=namespace, field_selector=selector)
         for selector in selectors
     ]
-    since = (means.now() - _RECENT_EVENTS_WINDOW).strftime("%Y-%m-%dT%H:%M:%SZ")
+    since = format_time(means.now() - _RECENT_EVENTS_WINDOW)
     return [
         event
         for page in pages

@@ -7,11 +7,12 @@ key or a certificate. Every user of a tenant may read its namespace kube-public.
 import json
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
+from datetime import datetime, timedelta
 from typing import Any
 
 from kubeio import Object
 from tenancy import wellknown
+from tenancy.conditions import format_time
 from vcmanager.pki import inventory, rotated_secrets
 from vcmanager.pki.rotation import RotatedName, Stage
 from vcmanager.runtime.certificate_expiry import CertificateValidity
@@ -122,4 +123,4 @@ def _get_kind(name: str, validity: CertificateValidity) -> str:
 
 
 def _format(time: datetime | None) -> str:
-    return time.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if time is not None else ""
+    return format_time(time) if time is not None else ""

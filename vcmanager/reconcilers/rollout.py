@@ -63,7 +63,7 @@ async def reconcile_rollout(means: ReconcileContext, key: ReconcileKey) -> Resul
         decision,
         holders,
         waiting=len(waiting),
-        now=slots.format_time(now),
+        now=conditions.format_time(now),
         generation=version["metadata"].get("generation", 0),
     )
     failed = [build_key_of_listed(each) for each in users if _is_in(each, decision.failed)]

@@ -7,7 +7,7 @@ tenant must be unchanged when the deletion is taken back.
 from datetime import datetime
 
 from kubeio import Object, errors
-from tenancy import deletion, wellknown
+from tenancy import conditions, deletion, wellknown
 from tenancy.resources import DEPLOYMENTS, STATEFUL_SETS, VIRTUAL_CLUSTERS
 from tenancy.specs import VirtualCluster
 from vcmanager.runtime.blocked import PhaseBlocked
@@ -38,7 +38,7 @@ async def hold_scheduled_deletion(
     await stop_control_plane(means, observed)
     raise PhaseBlocked(
         DELETION_SCHEDULED,
-        f"The tenant is deleted at {deletion.format_time(moment)}. Its control plane is stopped,"
+        f"The tenant is deleted at {conditions.format_time(moment)}. Its control plane is stopped,"
         " and its pods and volumes are kept until then. `kubectl vc undelete` takes the deletion"
         " back.",
         retry_after=_compute_retry_delay(moment, means.now()),

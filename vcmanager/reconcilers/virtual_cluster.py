@@ -10,7 +10,7 @@ import structlog
 
 from kubeio import Object, errors
 from kubeio.controller.worker import Done, RequeueAfter, Result
-from tenancy import deletion, wellknown
+from tenancy import conditions, deletion, wellknown
 from tenancy.names import InvalidNameError
 from tenancy.ownership import Tenant
 from tenancy.resources import VIRTUAL_CLUSTERS
@@ -47,7 +47,7 @@ async def reconcile_virtual_cluster(means: ReconcileContext, key: ReconcileKey) 
     body = {"apiVersion": VIRTUAL_CLUSTERS.api_version, "kind": VIRTUAL_CLUSTERS.kind, **body}
     report = ReconcileStatus(
         generation=body["metadata"].get("generation", 0),
-        now=means.now().strftime("%Y-%m-%dT%H:%M:%SZ"),
+        now=conditions.format_time(means.now()),
     )
     act = _reconcile_deleted if "deletionTimestamp" in body["metadata"] else _reconcile_existing
     try:

@@ -23,6 +23,7 @@ from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
 from kubeio.config.endpoint import Endpoint
 from tenancy import wellknown
+from tenancy.conditions import format_time
 from tenancy.resources import DEPLOYMENTS, SECRETS, SERVICE_ACCOUNTS, Resource
 from tenancy.super_clusters import AccessMode, build_accounts_namespace
 from vcmanager.runtime.context import ReconcileContext
@@ -46,7 +47,6 @@ CHECK_SECONDS = 300.0
 """Seconds between checks of the token's rights. The next constant: while some are missing."""
 UNHEALTHY_CHECK_SECONDS = 30.0
 _TOKEN_PATTERN = re.compile(r"[A-Za-z0-9._~+/-]{1,16384}=*")
-_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _REMEDY_TEXT = "Until then, logs, exec and port-forward of pods in the target fail."
 _MODE_TEXTS: Mapping[AccessMode, str] = {
     "apiserver": "through its API server (mode apiserver)",
@@ -249,7 +249,7 @@ def _build_not_renewed(said: ConditionBody, held: AgentToken | None) -> Conditio
     if held is None:
         return said
     return said._replace(
-        message=f"{said.message} The current token expires on {held.expires:{_TIME_FORMAT}}."
+        message=f"{said.message} The current token expires on {format_time(held.expires)}."
     )
 
 
@@ -258,13 +258,11 @@ async def _write_objects(
 ) -> None:
     wanted = build_secret(agent, servers, made.text)
     wanted["metadata"]["annotations"] = {
-        wellknown.EXPIRES: made.expires.strftime(_TIME_FORMAT),
-        wellknown.TOKEN_RENEW: made.renewal.strftime(_TIME_FORMAT),
+        wellknown.EXPIRES: format_time(made.expires),
+        wellknown.TOKEN_RENEW: format_time(made.renewal),
     }
     await means.super_client.apply(SECRETS, wanted, field_manager=wellknown.MANAGER)
-    _log.info(
-        "target.agent_token_created", target=agent.name, expires=f"{made.expires:{_TIME_FORMAT}}"
-    )
+    _log.info("target.agent_token_created", target=agent.name, expires=format_time(made.expires))
 
 
 async def _request_token(client: Client, context: AgentContext, now: datetime) -> AgentToken:

@@ -16,6 +16,7 @@ from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
 from tenancy import wellknown
+from tenancy.conditions import format_time
 from tenancy.resources import SECRETS, SERVICE_ACCOUNTS
 from tenancy.super_clusters import build_accounts_namespace
 from vcmanager.runtime.context import ReconcileContext
@@ -23,7 +24,6 @@ from vcmanager.targets import agents
 
 TOKEN_SECONDS = 7 * 24 * 3600
 """Lifetime in seconds of a renewed token, the same as that of a join. A target may shorten it."""
-_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
@@ -91,8 +91,8 @@ async def renew_credential(
             return
         metadata = secret["metadata"]
         times = {
-            wellknown.EXPIRES: made.expires.strftime(_TIME_FORMAT),
-            wellknown.TOKEN_RENEW: made.renewal.strftime(_TIME_FORMAT),
+            wellknown.EXPIRES: format_time(made.expires),
+            wellknown.TOKEN_RENEW: format_time(made.renewal),
         }
         body = {
             "metadata": {

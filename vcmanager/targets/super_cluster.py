@@ -388,7 +388,7 @@ async def _write_status(this: _TargetReconcile) -> None:
     metadata = this.body["metadata"]
     old = this.body.get("status") or {}
     generation = metadata.get("generation", 0)
-    now = this.means.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = conditions.format_time(this.means.now())
     listed = this.conditions.build_conditions(now=now, generation=generation)
     said = conditions.carry_transition_times(old.get("conditions"), listed)
     facts = {**this.status_fields, "observedGeneration": generation}

@@ -19,6 +19,7 @@ from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.tenants.session import Session
 from syncer.tenants.target_session import TargetSession
 from tenancy import wellknown
+from tenancy.conditions import format_time
 
 
 async def ensure_target_node(key: Key, session: Session) -> None:
@@ -96,7 +97,7 @@ async def _write_target_node(
         version=target.version,
         problem=target.problem if is_away else "",
         agent=session.connection.home_cluster.agents.get_target_address(target.registration),
-        now=datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+        now=format_time(datetime.now(UTC)),
         virtual_node=virtual,
     )
     if virtual is None or not target_node.is_status_current(virtual, status):

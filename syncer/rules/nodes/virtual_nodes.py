@@ -21,6 +21,7 @@ from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules.nodes import node_pool
 from syncer.rules.nodes.node_agents import NodeAgent
 from tenancy import wellknown
+from tenancy.conditions import format_time
 from tenancy.policies import BASELINE_POLICY, NodesSpec, NodeView
 
 _CONDITION_FIELDS = ("type", "status", "reason", "message", "lastTransitionTime")
@@ -28,7 +29,6 @@ _AMOUNT_FIELDS = ("allocatable", "capacity")
 MIRRORED_FIELDS = ("declaredFeatures", "features")
 """Fields that are synced back unchanged, if the tenant's API knows them."""
 _DIGEST_LENGTH = 16
-_TIME_FORMAT = "%Y-%m-%dT%H:%M:%SZ"
 _REMOVABLE_FIELDS = ("declaredFeatures", "features")
 """Fields that a node may lose."""
 _NODE_INFO_FIELDS = (
@@ -227,7 +227,7 @@ def _build_kubelet_direct_condition(
         "status": status,
         "reason": reason,
         "message": message,
-        "lastTransitionTime": before.get("lastTransitionTime") or now.strftime(_TIME_FORMAT),
+        "lastTransitionTime": before.get("lastTransitionTime") or format_time(now),
     }
 
 

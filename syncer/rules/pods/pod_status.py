@@ -23,6 +23,7 @@ from syncer.rules import status_ownership
 from syncer.rules.pods import ephemeral_containers
 from syncer.rules.status_ownership import POD_OWNERSHIP
 from tenancy import wellknown
+from tenancy.conditions import format_time
 
 _NEVER_SYNCED_UP = frozenset(
     {
@@ -215,7 +216,7 @@ def build_not_ready_patch(
     there = next((item for item in conditions if item["type"] == "Ready"), None)
     if there is None or there.get("status") != "True":
         return None
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = format_time(datetime.now(UTC))
     said = {"status": "False", "reason": reason, "message": message, "lastTransitionTime": now}
     listed = [{**item, **said} if item is there else dict(item) for item in conditions]
     return {
@@ -235,7 +236,7 @@ def build_unschedulable_patch(tenant_pod: Mapping[str, Any], message: str) -> Ob
     is_new = there.get("status") != said["status"] or not _normalize_time(
         there.get("lastTransitionTime")
     )
-    now = datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = format_time(datetime.now(UTC))
     wanted["lastTransitionTime"] = now if is_new else there["lastTransitionTime"]
     others = [dict(item) for item in conditions if item["type"] != said["type"]]
     return {
@@ -329,6 +330,6 @@ def _normalize_time(value: Any) -> str:
     """Return a time in the format of API servers. Empty if invalid."""
     try:
         found = datetime.fromisoformat(value)
-        return found.astimezone(UTC).strftime("%Y-%m-%dT%H:%M:%SZ") if found.tzinfo else ""
+        return format_time(found) if found.tzinfo else ""
     except (OverflowError, TypeError, ValueError):
         return ""

@@ -5,13 +5,13 @@ from datetime import UTC, datetime, timedelta
 from typing import Any
 
 from kubeio import errors
-from tenancy import deletion, resources, wellknown
+from tenancy import conditions, resources, wellknown
 from tests.integration.vcmanager.conftest import ManagerStage
 from tests.integration.vcmanager.test_deletion import is_there, super_namespace
 
 
 async def annotate(stage: ManagerStage, cluster: Any, moment: datetime | None) -> None:
-    value = deletion.format_time(moment) if moment is not None else None
+    value = conditions.format_time(moment) if moment is not None else None
     await stage.admin.patch(
         resources.VIRTUAL_CLUSTERS,
         cluster["metadata"]["name"],

@@ -5,7 +5,7 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from kubeio import errors
-from tenancy import wellknown
+from tenancy import conditions, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import CLUSTER_VERSIONS
 from tenancy.specs import parse_cluster_version, parse_cluster_version_status
@@ -128,7 +128,7 @@ class RolloutStage:
     def _report(
         self, body: dict[str, Any], name: str, change: ControlPlaneChange, message: str
     ) -> None:
-        report = ReconcileStatus(generation=1, now=slots.format_time(self.now))
+        report = ReconcileStatus(generation=1, now=conditions.format_time(self.now))
         control_plane_change.set_condition(report, change, message or "changing")
         blocked = ("Down", "not ready") if name in self.down else None
         report.summarize(blocked=blocked, is_stalled=False, is_deleting=False, old=body["status"])

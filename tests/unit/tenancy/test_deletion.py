@@ -4,7 +4,7 @@ from datetime import UTC, datetime, timedelta
 
 import pytest
 
-from tenancy import deletion, wellknown
+from tenancy import conditions, deletion, wellknown
 
 
 @pytest.mark.parametrize(
@@ -28,7 +28,7 @@ def test_a_grace_period_is_a_duration_and_anything_else_is_none(text, seconds):
 
 def test_the_time_of_a_deletion_is_read_as_it_was_written():
     moment = datetime(2026, 3, 1, 12, 30, 15, tzinfo=UTC)
-    written = {wellknown.DELETE_AFTER: deletion.format_time(moment)}
+    written = {wellknown.DELETE_AFTER: conditions.format_time(moment)}
     assert deletion.parse_scheduled_time(written) == moment
 
 

@@ -88,7 +88,7 @@ async def acquire_slot(means: ReconcileContext, candidate: Candidate) -> str:
         decision = _decide(means, candidate, alive, fleet=len(users), spec=spec)
         if decision.hold is not None:
             return describe_hold(candidate.version_name, decision.hold)
-        mark = RolloutSlot(uid=candidate.tenant.uid, since=format_time(means.now()))
+        mark = RolloutSlot(uid=candidate.tenant.uid, since=conditions.format_time(means.now()))
         changed = msgspec.structs.replace(rollout, tenants=len(users), slots=(*alive, mark))
         await write_rollout(means, version, {"rollout": encode_rollout(changed)})
     return ""
@@ -136,11 +136,6 @@ def describe_hold(version_name: str, hold: HoldReason) -> str:
         f"ClusterVersion {version_name}: {_HOLD_MESSAGES[hold]}. The change of the control plane"
         " waits, and the tenant runs as before."
     )
-
-
-def format_time(moment: datetime) -> str:
-    """Return a time in RFC 3339."""
-    return moment.strftime("%Y-%m-%dT%H:%M:%SZ")
 
 
 def encode_rollout(rollout: RolloutStatus) -> dict[str, Any]:

@@ -311,7 +311,7 @@ async def _write_status(
 ) -> None:
     """Write phase, condition and times."""
     old = body.get("status") or {}
-    now = means.now().strftime("%Y-%m-%dT%H:%M:%SZ")
+    now = conditions.format_time(means.now())
     value = {"Complete": "True", "Failed": "False"}.get(decision.phase, "Unknown")
     condition = conditions.build_condition(
         COMPLETE,

@@ -5,7 +5,7 @@ from datetime import timedelta
 
 import pytest
 
-from tenancy import deletion, wellknown
+from tenancy import conditions, wellknown
 from tenancy.specs import parse_virtual_cluster
 from tests.support.vcmanager.factories import NOW, TENANT, RecordingClient, fake_means, workload
 from vcmanager.reconcilers.scheduled_deletion import hold_scheduled_deletion
@@ -61,7 +61,7 @@ async def test_without_a_time_nothing_is_held(annotations):
 
 async def test_during_the_grace_period_only_the_own_workloads_are_stopped():
     super_client = RecordingClient()
-    moment = deletion.format_time(NOW + timedelta(seconds=90))
+    moment = conditions.format_time(NOW + timedelta(seconds=90))
     with pytest.raises(PhaseBlocked) as caught:
         await hold(super_client, body(**{wellknown.DELETE_AFTER: moment}))
     assert caught.value.reason == "DeletionScheduled"
@@ -86,7 +86,7 @@ async def test_a_stopped_etcd_is_not_checked_and_raises_no_alert():
 
 async def test_at_the_end_the_virtual_cluster_is_deleted():
     super_client = RecordingClient()
-    moment = deletion.format_time(NOW)
+    moment = conditions.format_time(NOW)
     with pytest.raises(PhaseBlocked) as caught:
         await hold(super_client, body(**{wellknown.DELETE_AFTER: moment}))
     assert caught.value.reason == "Deleting"

@@ -4,7 +4,7 @@ from datetime import timedelta
 
 import pytest
 
-from tenancy.deletion import format_time
+from tenancy.conditions import format_time
 from tenancy.snapshots import view
 from tenancy.snapshots.specs import SnapshotSchedule
 from tests.support.vcmanager.factories import NOW

@@ -5,13 +5,13 @@ from datetime import timedelta
 
 import pytest
 
-from tenancy import wellknown
+from tenancy import conditions, wellknown
 from tenancy.control_plane_specs import RolloutSlot, RolloutSpec, RolloutStatus
 from tests.support.vcmanager.factories import NOW, TENANT
 from tests.support.vcmanager.rollouts import VERSION, RolloutStage
 from vcmanager.phases.waves import slots
 
-MARK = RolloutSlot(uid=TENANT.uid, since=slots.format_time(NOW))
+MARK = RolloutSlot(uid=TENANT.uid, since=conditions.format_time(NOW))
 
 
 def candidate(*, is_new=False, is_broken=False, rollout=None, **spec):
@@ -87,7 +87,7 @@ async def test_a_slot_is_released_once():
     [("True", 9, False), ("False", 1, False), ("False", 2, True), ("Unknown", 9, True)],
 )
 def test_broken_is_what_is_not_ready_for_some_time(status, minutes, is_broken):
-    since = slots.format_time(NOW - timedelta(minutes=minutes))
+    since = conditions.format_time(NOW - timedelta(minutes=minutes))
     ready = {"type": wellknown.READY, "status": status, "lastTransitionTime": since}
     assert slots.is_broken({"status": {"conditions": [ready]}}, NOW) is is_broken
 
