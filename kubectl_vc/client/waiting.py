@@ -41,12 +41,7 @@ async def wait_ready(
     failure: readiness.BlockingCondition | None = None
     grace = asyncio.timeout(None)
     try:
-        async with (
-            _build_timeout(seconds),
-            grace,
-            _tick_while_waiting(progress),
-            watch.watch_states(super_client, namespace, name) as states,
-        ):
+        async with _watch_until(super_client, body, progress, seconds, grace) as states:
             async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
                     raise CliError(f"{shown} was deleted before it was ready. Create it again.")
@@ -100,12 +95,7 @@ async def wait_up_to_date(
     text, failure = "", None
     grace = asyncio.timeout(None)
     try:
-        async with (
-            _build_timeout(seconds),
-            grace,
-            _tick_while_waiting(progress),
-            watch.watch_states(super_client, namespace, name) as states,
-        ):
+        async with _watch_until(super_client, body, progress, seconds, grace) as states:
             async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
                     raise UpdateUnfinishedError(f"{shown} was deleted during the change.")
@@ -149,11 +139,7 @@ async def wait_deleted(
     namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
     left = "its objects in the super cluster are being deleted"
     try:
-        async with (
-            _build_timeout(seconds),
-            _tick_while_waiting(progress),
-            watch.watch_states(super_client, namespace, name) as states,
-        ):
+        async with _watch_until(super_client, body, progress, seconds) as states:
             async for current in states:
                 if current is None or current["metadata"]["uid"] != uid:
                     return
@@ -203,8 +189,26 @@ def _describe_remaining(body: Mapping[str, Any]) -> str:
     return str(found.get("message") or "") if found is not None else ""
 
 
-def _build_timeout(seconds: float) -> asyncio.Timeout:
-    return asyncio.timeout(seconds or None)
+@contextlib.asynccontextmanager
+async def _watch_until(
+    super_client: Client,
+    body: Mapping[str, Any],
+    progress: Progress,
+    seconds: float,
+    grace: asyncio.Timeout | None = None,
+) -> AsyncIterator[AsyncIterator[Object | None]]:
+    """Yield the states of a VirtualCluster, with a display that ticks.
+
+    Raises TimeoutError after `seconds` (0: no limit), or when `grace` expires.
+    """
+    metadata = body["metadata"]
+    async with (
+        asyncio.timeout(seconds or None),
+        grace or asyncio.timeout(None),
+        _tick_while_waiting(progress),
+        watch.watch_states(super_client, metadata["namespace"], metadata["name"]) as states,
+    ):
+        yield states
 
 
 @contextlib.asynccontextmanager
