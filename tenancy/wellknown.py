@@ -336,6 +336,9 @@ TARGETS_GRANTED = "TargetsGranted"
 DELETES_HELD = "DeletesHeld"
 """Written by the syncer: etcd is lost or restored to an older state, and downward deletes wait."""
 
+TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
+"""Phases of a pod that has ended. Its containers do not run again."""
+
 # Reasons of conditions of components. A person must change something, in this cluster or elsewhere.
 IMAGE_NOT_FOUND = "ImageNotFound"
 INVALID_IMAGE_NAME = "InvalidImageName"

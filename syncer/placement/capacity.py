@@ -15,7 +15,6 @@ from syncer.rules.nodes import node_pool, virtual_nodes
 from syncer.rules.placement import target_node
 from syncer.rules.placement.cluster_scheduler import NodeCapacity, ResourceAmounts, compute_requests
 from syncer.rules.placement.target_node import NodeShare, NodeTotals
-from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, NodesSpec, NodeView
 
@@ -144,7 +143,7 @@ class ClusterCapacity:
             return
         self._reserved.pop(new.annotations.get(wellknown.UID, ""), None)
         pod = new.decode()
-        if as_mapping(pod.get("status")).get("phase") in TERMINAL_PHASES:
+        if as_mapping(pod.get("status")).get("phase") in wellknown.TERMINAL_PHASES:
             return
         spec = as_mapping(pod.get("spec"))
         node = spec.get("nodeName") or ""

@@ -24,7 +24,6 @@ from syncer.model.rejections import ForbiddenObjectError, RejectedError, Rejecti
 from syncer.model.replace_update import build_replacement
 from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_count, as_mapping
-from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
 
 BUDGET = "PodDisruptionBudget"
@@ -163,7 +162,7 @@ def list_selected_pods(
         entry
         for entry in view.list_super_pods(namespace)
         if label_selectors.matches(selector, entry.labels)
-        and as_mapping(entry.decode().get("status")).get("phase") not in TERMINAL_PHASES
+        and as_mapping(entry.decode().get("status")).get("phase") not in wellknown.TERMINAL_PHASES
     ]
 
 

@@ -109,7 +109,7 @@ def _find_pod_problem(pod: Mapping[str, Any], account: str) -> str:
     names = {account, labels.get(_APP_LABEL), pod["spec"].get("serviceAccountName")}
     if len(names) > 1 or account not in _AGENT_ACCOUNTS:
         return "the pod that the requester's token is bound to is not an agent"
-    if "deletionTimestamp" in pod["metadata"] or status.get("phase") in ("Succeeded", "Failed"):
+    if "deletionTimestamp" in pod["metadata"] or status.get("phase") in wellknown.TERMINAL_PHASES:
         return "the agent pod is being deleted"
     return ""
 

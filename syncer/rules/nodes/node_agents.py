@@ -25,7 +25,6 @@ BY_TARGET_INDEX = "target"
 """Index of the pods of target agents, by the UID of the SuperCluster that they serve."""
 BY_POD_INDEX = "pod"
 """Index of agents' Events by the UID of the pod that they are about."""
-_TERMINAL_PHASES = ("Failed", "Succeeded")
 
 
 @dataclass(frozen=True, slots=True)
@@ -103,7 +102,7 @@ class NodeAgents:
 def _get_address(pod: Entry) -> str:
     """Return the address of a running pod. Empty if it is not reachable."""
     status = pod.decode().get("status") or {}
-    is_over = pod.deleting or status.get("phase") in _TERMINAL_PHASES
+    is_over = pod.deleting or status.get("phase") in wellknown.TERMINAL_PHASES
     return "" if is_over else str(status.get("podIP") or "")
 
 

@@ -23,7 +23,6 @@ from syncer.rules import container_limits
 from syncer.rules.pods import ephemeral_containers, pod_build, pod_status, scheduling
 from syncer.rules.pods.lifecycle import SuperPodState, TenantPodState
 from syncer.rules.pods.pod_fields import POD_SPEC
-from syncer.rules.pods.pod_status import TERMINAL_PHASES
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, ImagesSpec, MetadataSpec, TenantPolicySpec
@@ -46,7 +45,7 @@ def build_pod_state(
         node=spec.get("nodeName") or "",
         deleting=bool(metadata.get("deletionTimestamp")),
         grace_seconds=get_grace_seconds(pod),
-        is_terminal=phase in TERMINAL_PHASES,
+        is_terminal=phase in wellknown.TERMINAL_PHASES,
         had_twin=had_twin or phase != "Pending" or bool(status.get("startTime")),
         was_twin_deleted=was_taken,
         is_lost=phase == "Failed" and status.get("reason") == LOST_REASON,
@@ -72,7 +71,7 @@ def get_grace_seconds(pod: Mapping[str, Any]) -> int | None:
 
 def is_finished(pod: Mapping[str, Any]) -> bool:
     """Return whether all containers of a pod have ended for good."""
-    return (pod.get("status") or {}).get("phase") in TERMINAL_PHASES
+    return (pod.get("status") or {}).get("phase") in wellknown.TERMINAL_PHASES
 
 
 def has_scheduling_gates(pod: Mapping[str, Any]) -> bool:

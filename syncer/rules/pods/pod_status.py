@@ -41,7 +41,6 @@ _CONTAINER_LIST_BY_STATUS = {
     "containerStatuses": "containers",
     "ephemeralContainerStatuses": "ephemeralContainers",
 }
-TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 def build_status(

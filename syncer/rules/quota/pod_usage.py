@@ -12,12 +12,12 @@ from collections.abc import Mapping
 from typing import Any, NamedTuple
 
 from syncer.model.unstructured import as_mapping, as_mappings
+from tenancy import wellknown
 from tenancy.policy.quotas import parse_amount
 
 Amounts = dict[str, int]
 """Thousandths by resource name."""
 
-_TERMINAL_PHASES = frozenset({"Succeeded", "Failed"})
 _HUGE_PAGES = "hugepages-"
 _STATUS_FIELDS = ("containerStatuses", "initContainerStatuses")
 
@@ -34,7 +34,7 @@ NO_DEFAULTS = DefaultResources({}, {})
 
 def is_terminal(pod: Mapping[str, Any]) -> bool:
     """Return whether a pod has ended. It uses nothing but its place in the store."""
-    return as_mapping(pod.get("status")).get("phase") in _TERMINAL_PHASES
+    return as_mapping(pod.get("status")).get("phase") in wellknown.TERMINAL_PHASES
 
 
 def compute_pod_usage(pod: Mapping[str, Any], defaults: DefaultResources = NO_DEFAULTS) -> Amounts:

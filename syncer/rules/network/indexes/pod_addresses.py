@@ -16,13 +16,11 @@ import msgspec
 from kubeio.cache.store import Entry, StoreKey
 from syncer.model.super_cidrs import CidrAddress
 from syncer.model.unstructured import as_mappings, as_strings
+from tenancy import wellknown
 
 MAX_ADDRESSES = 1000
 """Maximum number of addresses in one slice: as many as the controllers of Kubernetes write into
 one."""
-
-
-_FINISHED_PHASES = frozenset({"Succeeded", "Failed"})
 
 
 class _PodIp(msgspec.Struct):
@@ -101,7 +99,7 @@ def _read_pod_addresses(pod: Entry) -> frozenset[CidrAddress]:
         status = _DECODER.decode(pod.body).status or _PodStatus()
     except msgspec.DecodeError:
         return frozenset()
-    if status.phase in _FINISHED_PHASES:
+    if status.phase in wellknown.TERMINAL_PHASES:
         return frozenset()
     texts = [status.pod_ip, *(each.ip for each in status.pod_ips or ())]
     return frozenset(each for each in map(parse_address, texts) if each is not None)
