@@ -12,7 +12,7 @@ from enum import Enum
 from urllib.parse import urlsplit
 
 from kubeio import Object
-from syncer.model.super_cidrs import CidrNetwork, CidrSet, SuperCidrs, parse_network, parse_networks
+from syncer.model.super_cidrs import CidrNetwork, CidrSet, SuperCidrs, parse_networks
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import ip_blocks
 from syncer.rules.network.ip_blocks import IpBlock
@@ -129,7 +129,8 @@ def build_control_plane_peers(direction: PolicyDirection, view: TenantView) -> l
     }
     if direction is PolicyDirection.INGRESS:
         return [pods]
-    return [pods, *_build_address_peers(_list_control_plane_addresses(view))]
+    known = parse_networks(_list_control_plane_addresses(view))
+    return [pods, *build_network_peers(dict.fromkeys(known))]
 
 
 def _list_control_plane_addresses(view: TenantView) -> Iterable[str]:
@@ -141,11 +142,6 @@ def _list_control_plane_addresses(view: TenantView) -> Iterable[str]:
     except ValueError:
         host = ""
     return (host, *network.resolvers)
-
-
-def _build_address_peers(found: Iterable[str]) -> list[Object]:
-    nets = dict.fromkeys(net for net in map(parse_network, found) if net is not None)
-    return [{"ipBlock": {"cidr": str(net)}} for net in nets]
 
 
 def build_network_peers(found: Iterable[CidrNetwork]) -> list[Object]:
