@@ -44,11 +44,7 @@ _OWN_CONDITIONS = (wellknown.STORE_FILLING, wellknown.ETCD_MEMBERS_READY)
 def check_replicas(plan: ControlPlane, snapshot: ObservedObjects, version_name: str) -> None:
     """Refuse a plan with another number of members than the store has. Raises Held."""
     live = snapshot.get("StatefulSet", control_plane.ETCD)
-    planned = next(
-        each
-        for each in plan.workloads
-        if (each["kind"], each["metadata"]["name"]) == ("StatefulSet", control_plane.ETCD)
-    )
+    planned = _find_etcd(plan)
     if live is None or get_member_count(live) == get_member_count(planned):
         return
     raise PhaseBlocked(

@@ -24,7 +24,6 @@ from vcmanager.plan import upstream_bundles
 from vcmanager.runtime.etcd_stores import Member, StoreReport
 
 CONFIG_MAP = "etcd-members"
-MAX_REPLICAS = 3
 LOST_DATA_MESSAGE = "couldn't find local name"
 """Beginning of the error in etcd's last line if it has no data and its name is not in the list."""
 _CLUSTER, _STATE = "initial-cluster", "initial-cluster-state"

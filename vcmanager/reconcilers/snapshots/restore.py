@@ -259,7 +259,7 @@ async def _reset_members(
         namespace=root,
         field_manager=wellknown.MANAGER,
     )
-    for ordinal in range(1, member_config.MAX_REPLICAS):
+    for ordinal in range(1, control_plane.MAX_REPLICAS):
         claim: dict[str, Any] | None = observed.get("PersistentVolumeClaim", f"data-etcd-{ordinal}")
         if claim is None:
             continue
