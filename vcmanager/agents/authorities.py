@@ -23,7 +23,7 @@ from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import AGENT_TRUST_LABELS, ReconcileKey, build_key_of_listed
 from vcmanager.runtime.object_metadata import is_subset
 
-CLIENT_CA_NAME = "vn-agent-client-ca"
+CLIENT_CA_NAME = wellknown.AGENT_CLIENT_AUTHORITY_SECRET
 SERVING_CA_NAME = "vn-agent-serving-ca"
 CLIENT_KEY = "client-ca.crt"
 SERVING_KEY = "serving-ca.crt"

@@ -14,7 +14,6 @@ from datetime import datetime, timedelta
 from typing import Any
 
 from tenancy import wellknown
-from vcmanager.agents.authorities import CLIENT_CA_NAME as AGENT_AUTHORITY
 from vcmanager.agents.authorities import AgentAuthorities
 from vcmanager.pki import authority, bundles, checks, inventory, rotated_secrets
 from vcmanager.pki.authority import KeyPair
@@ -142,7 +141,7 @@ def build_secrets(
     made: list[Manifest] = []
     renewed: list[tuple[str, checks.CertificateFault]] = []
     spans = {
-        AGENT_AUTHORITY
+        wellknown.AGENT_CLIENT_AUTHORITY_SECRET
         if name == inventory.AGENT_CLIENT
         else inventory.AUTHORITIES[name]: CertificateValidity(
             checks.get_expiry(pair), issued=checks.get_issue_time(pair)
