@@ -14,7 +14,7 @@ from kubeio import Object, errors
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from telemetry import metrics
 from tenancy import conditions, wellknown
-from tenancy.conditions import Condition
+from tenancy.conditions import Condition, ConditionStatus
 from tenancy.control_plane_specs import RolloutSlot
 from tenancy.resources import CLUSTER_VERSIONS
 from tenancy.specs import InvalidSpecError, parse_cluster_version, parse_cluster_version_status
@@ -105,6 +105,7 @@ def build_condition(
 ) -> Condition:
     """Return the condition RolledOut of a ClusterVersion."""
     counts = f"Changing tenants: {len(holders)}. Waiting tenants: {waiting}."
+    status: ConditionStatus
     if not holders and not waiting:
         status, reason, message = "True", "UpToDate", "All tenants are up to date."
     elif decision.hold == "Stopped":
@@ -120,7 +121,7 @@ def build_condition(
         status, reason, message = "False", "Progressing", counts
     return conditions.build_condition(
         wellknown.ROLLED_OUT,
-        "True" if status == "True" else "False",
+        status,
         reason,
         message,
         now=now,
