@@ -12,16 +12,12 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.specs import VirtualCluster
-from vcmanager.phases import (
-    component_conditions,
-)
+from vcmanager.phases import component_conditions
 from vcmanager.phases.authority_rotation import Rotations
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
-from vcmanager.plan import (
-    permanent_failures,
-)
+from vcmanager.plan import permanent_failures
 from vcmanager.plan.control_plane import ControlPlane, PlanInput
 from vcmanager.plan.pki_secrets import ApiAddress, DesiredSecrets
 from vcmanager.plan.service_cidrs import ServiceNetwork, ServiceRange

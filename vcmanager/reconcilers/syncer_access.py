@@ -22,12 +22,7 @@ from tenancy.policies import (
     get_policy_name,
     parse_tenant_policy,
 )
-from tenancy.resources import (
-    ROLES,
-    SUPER_CLUSTERS,
-    TENANT_POLICIES,
-    VIRTUAL_CLUSTERS,
-)
+from tenancy.resources import ROLES, SUPER_CLUSTERS, TENANT_POLICIES, VIRTUAL_CLUSTERS
 from tenancy.specs import InvalidSpecError, parse_virtual_cluster
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey

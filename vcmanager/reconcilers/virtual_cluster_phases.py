@@ -31,10 +31,7 @@ from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.waves import control_plane_change
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.pki import inventory
-from vcmanager.plan import (
-    certificate_table,
-    external_endpoint,
-)
+from vcmanager.plan import certificate_table, external_endpoint
 from vcmanager.plan.network import root_policies
 from vcmanager.plan.pki_secrets import ApiAddress
 from vcmanager.reconcilers import finalizers, scheduled_deletion
