@@ -117,8 +117,8 @@ _TARGETS = Gauge(
 )
 _TENANTS = Gauge(
     "vc_tenants",
-    "Tenants with a true condition: declared, connected, unreachable, refusing, deletes_held,"
-    " suspended, too_large.",
+    "Tenants with a true condition: declared, connected, unreachable, refusing, store_full,"
+    " deletes_held, suspended, too_large.",
     ["condition"],
 )
 _CERTIFICATE_EXPIRY = Gauge(
