@@ -78,9 +78,9 @@ class PacketProbe:
 
 def _closed(
     name: str, target: Target, control: Place, *, may_be_absent: bool = False
-) -> tuple[PacketProbe, PacketProbe]:
+) -> tuple[PacketProbe, ...]:
     """Return the rows from a pod and from the API server. Neither may reach the target."""
-    return tuple(  # type: ignore[return-value]  # of two
+    return tuple(
         PacketProbe(f"{name}-from-{word}", source, target, Answer.REFUSED, control, may_be_absent)
         for word, source in (("pod", Place.TENANT_POD), ("api", Place.TENANT_API))
     )
@@ -182,6 +182,22 @@ def _is_privileged(facts: AuditFacts) -> bool:
     return facts.policy.security.level == "privileged"
 
 
+def _is_confined(facts: AuditFacts) -> bool:
+    return not _is_privileged(facts)
+
+
+def _host_namespace(word: str) -> ObjectProbe:
+    """Return the row of a pod that asks for a namespace of its node, such as `Network`."""
+    field = f"host{word}"
+    return ObjectProbe(
+        f"host-{word.lower()}",
+        PODS,
+        _pod(**{field: True}),
+        lambda pod, _: bool(pod["spec"].get(field)),
+        _is_confined,
+    )
+
+
 def _label(body: SuperObject, key: str) -> Any:
     return (body["metadata"].get("labels") or {}).get(key)
 
@@ -194,42 +210,24 @@ OBJECT_PROBES: tuple[ObjectProbe, ...] = (
         PODS,
         _pod(volumes=[{"name": "host", "hostPath": {"path": "/etc"}}]),
         lambda pod, _: any("hostPath" in each for each in pod["spec"].get("volumes") or ()),
-        lambda facts: not _is_privileged(facts),
+        _is_confined,
     ),
-    ObjectProbe(
-        "host-network",
-        PODS,
-        _pod(hostNetwork=True),
-        lambda pod, _: bool(pod["spec"].get("hostNetwork")),
-        lambda facts: not _is_privileged(facts),
-    ),
-    ObjectProbe(
-        "host-pid",
-        PODS,
-        _pod(hostPID=True),
-        lambda pod, _: bool(pod["spec"].get("hostPID")),
-        lambda facts: not _is_privileged(facts),
-    ),
-    ObjectProbe(
-        "host-ipc",
-        PODS,
-        _pod(hostIPC=True),
-        lambda pod, _: bool(pod["spec"].get("hostIPC")),
-        lambda facts: not _is_privileged(facts),
-    ),
+    _host_namespace("Network"),
+    _host_namespace("PID"),
+    _host_namespace("IPC"),
     ObjectProbe(
         "privileged-container",
         PODS,
         lambda _: {"container": {"securityContext": {"privileged": True}}},
         lambda pod, _: bool(_container(pod, "securityContext", "privileged")),
-        lambda facts: not _is_privileged(facts),
+        _is_confined,
     ),
     ObjectProbe(
         "added-capability",
         PODS,
         lambda _: {"container": {"securityContext": {"capabilities": {"add": ["SYS_ADMIN"]}}}},
         lambda pod, _: bool(_container(pod, "securityContext", "capabilities", "add")),
-        lambda facts: not _is_privileged(facts),
+        _is_confined,
     ),
     ObjectProbe(
         "host-port",
@@ -316,6 +314,6 @@ OBJECT_PROBES: tuple[ObjectProbe, ...] = (
         lambda found, facts: any(
             facts.decoy_pod_ip in each.get("addresses", ()) for each in found.get("endpoints") or ()
         ),
-        lambda facts: getattr(facts.policy.network, "endpoints", "OwnPods") != "Allow",
+        lambda facts: facts.policy.network.endpoints != "Allow",
     ),
 )

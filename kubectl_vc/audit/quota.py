@@ -34,7 +34,7 @@ async def run_quota_probe(
     work: AuditStage, own: TenantSide, policy: TenantPolicySpec, image: str
 ) -> AuditResult:
     """Create one pod in each of two namespaces, and return the verdict about their twins."""
-    limit = find_limit(getattr(policy, "quota", None) or {})
+    limit = find_limit(policy.quota)
     if limit is None:
         return _build_result(Verdict.ABSENT, "the policy has no quota of cpu or memory")
     name, hard = limit

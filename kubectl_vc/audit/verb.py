@@ -22,6 +22,7 @@ from kubectl_vc.audit.stage import AuditStage, TenantSide
 from kubectl_vc.client import lookup, waiting
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
+from kubectl_vc.command import INTERRUPTED_EXIT_CODE
 from kubectl_vc.output.cli_errors import CliError, UsageError
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
@@ -33,8 +34,6 @@ from kubeio.http.rest import ClientOptions
 from tenancy import conditions, policies, specs
 from tenancy.policies import TenantPolicySpec
 from tenancy.resources import TENANT_POLICIES, VIRTUAL_CLUSTERS
-
-INTERRUPTED_EXIT_CODE = 130
 
 
 class AuditInterruptedError(CliError):
