@@ -94,13 +94,14 @@ def build_credential_access(tenant: Tenant, namespace: str) -> Object:
     }
 
 
-async def ensure_credential_access(means: ReconcileContext, tenant: Tenant) -> None:
-    """Create or restore the RoleBinding of the syncer in the root namespace."""
+async def ensure_credential_access(
+    means: ReconcileContext, tenant: Tenant, found: Object | None
+) -> None:
+    """Create or restore the RoleBinding of the syncer in the root namespace.
+
+    `found` is the observed RoleBinding of that name.
+    """
     wanted = build_credential_access(tenant, means.namespace)
-    try:
-        found = await means.super_client.get(ROLE_BINDINGS, wellknown.SYNCER, namespace=tenant.root)
-    except errors.NotFound:
-        found = None
     if not is_subset(wanted, found):
         await means.super_client.apply(ROLE_BINDINGS, wanted, field_manager=wellknown.MANAGER)
 

@@ -119,7 +119,9 @@ async def _ensure_root_namespace(run: PhaseRun) -> PhaseResult:
         run.observed.namespace,
         is_bundled=run.plan_input.version.is_bundled,
     )
-    await root_namespace.ensure_credential_access(run.context, run.cluster.tenant)
+    await root_namespace.ensure_credential_access(
+        run.context, run.cluster.tenant, run.observed.get("RoleBinding", wellknown.SYNCER)
+    )
     return DONE
 
 

@@ -123,8 +123,14 @@ def test_readers_are_bound_to_the_role_that_gets_one_secret():
 
 async def test_the_syncer_is_bound_to_read_its_kubeconfig():
     client = RecordingClient()
-    await root_namespace.ensure_credential_access(fake_means(client), TENANT)
+    means = fake_means(client)
+    await root_namespace.ensure_credential_access(means, TENANT, None)
     (body,) = client.bodies
     assert (body["kind"], body["metadata"]["namespace"]) == ("RoleBinding", TENANT.root)
     assert body["roleRef"]["name"] == wellknown.SYNCER_CREDENTIAL_ROLE
     assert [each["name"] for each in body["subjects"]] == ["vc-syncer"]
+    await root_namespace.ensure_credential_access(means, TENANT, body)
+    assert len(client.bodies) == 1
+    changed = {**body, "roleRef": {**body["roleRef"], "name": "admin"}}
+    await root_namespace.ensure_credential_access(means, TENANT, changed)
+    assert len(client.bodies) == 2
