@@ -1,4 +1,4 @@
-"""Check of addresses that can mean another machine. Pure.
+"""Addresses and networks as texts, and the check that an address can be another machine's. Pure.
 
 Must not know the caller or its purpose.
 
@@ -50,6 +50,33 @@ _IPV4_IN_IPV6_NETWORKS = tuple(
     map(ipaddress.IPv6Network, ("64:ff9b::/96", "::ffff:0:0:0/96", "::/96"))
 )
 """NAT64 (RFC 6052), SIIT (RFC 2765), and IPv4-compatible addresses (RFC 4291)."""
+
+
+def parse_network(text: str) -> IPNetwork | None:
+    """Return a CIDR or an address as a network. None if it is neither."""
+    if "%" in text:
+        return None  # a scope has a meaning on one machine only
+    try:
+        return ipaddress.ip_network(text, strict=False)
+    except ValueError:
+        return None
+
+
+def parse_networks(found: Iterable[str]) -> tuple[IPNetwork, ...]:
+    """Return the networks of texts. Texts that are no network are left out."""
+    return tuple(net for net in map(parse_network, found) if net is not None)
+
+
+def collapse_networks(found: Iterable[IPNetwork]) -> tuple[IPNetwork, ...]:
+    """Return the same addresses as the fewest networks, IPv4 first."""
+    fours: list[ipaddress.IPv4Network] = []
+    sixes: list[ipaddress.IPv6Network] = []
+    for net in found:
+        if isinstance(net, ipaddress.IPv4Network):
+            fours.append(net)
+        else:
+            sixes.append(net)
+    return (*ipaddress.collapse_addresses(fours), *ipaddress.collapse_addresses(sixes))
 
 
 def check_remote_address(address: IPAddress) -> str:

@@ -188,6 +188,8 @@ The value is the UID of the home cluster's kube-system.
 CREDENTIAL = f"{DOMAIN}/credential"
 """Label of kubeconfig Secrets in root namespaces: `admin`, `syncer`, `manager`, ..."""
 CREDENTIAL_SYNCER = "syncer"
+NAMESPACE_NAME = "kubernetes.io/metadata.name"
+"""Label with the name of the namespace. Every API server sets it on each namespace."""
 COMPONENT = "component-name"
 """Label of control plane pods, as upstream's bundles write it: etcd, apiserver, ..."""
 

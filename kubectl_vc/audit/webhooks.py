@@ -19,6 +19,7 @@ from kubectl_vc.audit.addresses import TargetAddress
 from kubectl_vc.audit.prober import MANAGER, MARKS
 from kubectl_vc.audit.probes import Answer
 from kubeio import Object
+from tenancy import wellknown
 from tenancy.resources import NODES, Resource
 
 WEBHOOK_CONFIGURATIONS = Resource(
@@ -58,7 +59,7 @@ def build_configuration(name: str, namespace: str, endpoints: Sequence[TargetAdd
                         "scope": "Namespaced",
                     }
                 ],
-                "namespaceSelector": {"matchLabels": {"kubernetes.io/metadata.name": namespace}},
+                "namespaceSelector": {"matchLabels": {wellknown.NAMESPACE_NAME: namespace}},
                 "objectSelector": {"matchLabels": {_LABEL: str(number)}},
                 "failurePolicy": "Fail",
                 "sideEffects": "None",

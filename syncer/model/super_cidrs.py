@@ -8,19 +8,18 @@ them by itself, an administrator must list them in the policy (superRanges). Oth
 address pods of the super cluster.
 """
 
-import ipaddress
 from bisect import bisect_left, bisect_right
 from collections.abc import Callable, Iterable
 from dataclasses import dataclass
-from ipaddress import IPv4Address, IPv4Network, IPv6Address, IPv6Network
 
 import msgspec
 
 from kubeio.cache.store import Entry, Store
 from syncer.model.unstructured import as_mapping, as_mappings, as_strings
+from tenancy.addresses import IPAddress, IPNetwork, collapse_networks, parse_networks
 
-CidrNetwork = IPv4Network | IPv6Network
-CidrAddress = IPv4Address | IPv6Address
+CidrNetwork = IPNetwork
+CidrAddress = IPAddress
 
 
 @dataclass(frozen=True, slots=True)
@@ -168,33 +167,6 @@ class CidrSet:
     def _find_positions(self, net: CidrNetwork) -> tuple[int, int]:
         low = bisect_left(self._last_addresses[net.version], int(net.network_address))
         return low, bisect_right(self._first_addresses[net.version], int(net.broadcast_address))
-
-
-def parse_network(text: str) -> CidrNetwork | None:
-    """Return a CIDR or an address as a network. None if it is neither."""
-    if "%" in text:
-        return None  # a scope has a meaning on one machine only
-    try:
-        return ipaddress.ip_network(text, strict=False)
-    except ValueError:
-        return None
-
-
-def parse_networks(found: Iterable[str]) -> tuple[CidrNetwork, ...]:
-    """Return the networks of texts. Texts that are no network are left out."""
-    return tuple(net for net in map(parse_network, found) if net is not None)
-
-
-def collapse_networks(found: Iterable[CidrNetwork]) -> tuple[CidrNetwork, ...]:
-    """Return the same addresses as the fewest networks, IPv4 first."""
-    fours: list[IPv4Network] = []
-    sixes: list[IPv6Network] = []
-    for net in found:
-        if isinstance(net, IPv4Network):
-            fours.append(net)
-        else:
-            sixes.append(net)
-    return (*ipaddress.collapse_addresses(fours), *ipaddress.collapse_addresses(sixes))
 
 
 def _read_node_cidrs(entry: Entry) -> tuple[tuple[CidrNetwork, ...], tuple[CidrNetwork, ...]]:

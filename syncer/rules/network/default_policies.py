@@ -12,7 +12,7 @@ tenant selects. Otherwise the tenant's own denials have no effect.
 from kubeio import Object
 from kubeio.cache.store import Entry
 from syncer.model import object_meta
-from syncer.model.super_cidrs import CidrNetwork, CidrSet, parse_networks
+from syncer.model.super_cidrs import CidrNetwork, CidrSet
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import ip_blocks, policy_peers
 from syncer.rules.network.policy_peers import PolicyDirection
@@ -31,7 +31,7 @@ _DNS_PORTS = [
     for port in addresses.DNS_PORTS
     for protocol in ("UDP", "TCP")
 ]
-_LINK_LOCAL_NETWORKS = parse_networks(("169.254.0.0/16", "fe80::/10"))
+_LINK_LOCAL_NETWORKS = addresses.parse_networks(("169.254.0.0/16", "fe80::/10"))
 """Networks of a resolver that each node runs for itself."""
 
 

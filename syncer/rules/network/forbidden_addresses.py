@@ -9,13 +9,13 @@ forbidden address through the IPv6 form.
 import ipaddress
 from collections.abc import Iterator
 
-from syncer.model.super_cidrs import CidrAddress, CidrSet, SuperCidrs, parse_networks
+from syncer.model.super_cidrs import CidrAddress, CidrSet, SuperCidrs
 from syncer.model.tenant_view import TenantView
 from tenancy import addresses
 
 _LOCAL_NETWORKS = CidrSet(
     addresses.METADATA_NETWORKS
-    + parse_networks(
+    + addresses.parse_networks(
         (
             "0.0.0.0/8",
             "127.0.0.0/8",
@@ -57,7 +57,7 @@ def find_problem(text: object, taken: CidrSet) -> str:
 
 def list_super_cidrs(view: TenantView, ranges: SuperCidrs) -> CidrSet:
     """Return the addresses that belong to the super cluster of a tenant. `ranges` are its own."""
-    listed = parse_networks(view.policy.network.super_ranges)
+    listed = addresses.parse_networks(view.policy.network.super_ranges)
     return CidrSet((*ranges.nodes, *ranges.services, *listed, view.service_range))
 
 

@@ -12,13 +12,8 @@ from dataclasses import dataclass
 from ipaddress import IPv4Network, IPv6Network
 
 from kubeio import Object
-from syncer.model.super_cidrs import (
-    CidrNetwork,
-    CidrSet,
-    collapse_networks,
-    parse_network,
-    parse_networks,
-)
+from syncer.model.super_cidrs import CidrNetwork, CidrSet
+from tenancy.addresses import collapse_networks, parse_network, parse_networks
 
 ALL_ADDRESSES = parse_networks(("0.0.0.0/0", "::/0"))
 _IPV4_MAPPED = IPv6Network("::ffff:0:0/96")

@@ -240,6 +240,6 @@ def _build_selector_peer(peer: Mapping[str, Any], context: _PolicyContext) -> Ob
     if not names:
         return None
     context.budget.take_rendered(len(names))
-    listed = {"key": policy_peers.NAME_LABEL, "operator": "In", "values": names}
+    listed = {"key": wellknown.NAMESPACE_NAME, "operator": "In", "values": names}
     mark = {wellknown.VC_UID: context.view.tenant.uid}
     return {"namespaceSelector": {"matchLabels": mark, "matchExpressions": [listed]}, **pods}

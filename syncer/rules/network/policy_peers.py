@@ -12,14 +12,11 @@ from enum import Enum
 from urllib.parse import urlsplit
 
 from kubeio import Object
-from syncer.model.super_cidrs import CidrNetwork, CidrSet, SuperCidrs, parse_networks
+from syncer.model.super_cidrs import CidrNetwork, CidrSet, SuperCidrs
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import ip_blocks
 from syncer.rules.network.ip_blocks import IpBlock
 from tenancy import addresses, wellknown
-
-NAME_LABEL = "kubernetes.io/metadata.name"
-"""Label with the name of the namespace. Every API server sets it on each namespace."""
 
 
 class PolicyDirection(Enum):
@@ -53,7 +50,7 @@ _CONTROL_PLANE_PEERS = {
 
 def list_pod_networks(view: TenantView, ranges: SuperCidrs) -> tuple[CidrNetwork, ...]:
     """Return the networks in which pods of any tenant have their addresses. Empty if unknown."""
-    return (*ranges.pods, *parse_networks(view.policy.network.super_ranges))
+    return (*ranges.pods, *addresses.parse_networks(view.policy.network.super_ranges))
 
 
 def build_subtracted(view: TenantView, ranges: SuperCidrs) -> Mapping[PolicyDirection, CidrSet]:
@@ -119,7 +116,10 @@ def build_control_plane_peers(direction: PolicyDirection, view: TenantView) -> l
     components = list(_CONTROL_PLANE_PEERS[direction])
     pods = {
         "namespaceSelector": {
-            "matchLabels": {NAME_LABEL: view.tenant.root, wellknown.VC_UID: view.tenant.uid}
+            "matchLabels": {
+                wellknown.NAMESPACE_NAME: view.tenant.root,
+                wellknown.VC_UID: view.tenant.uid,
+            }
         },
         "podSelector": {
             "matchExpressions": [
@@ -129,7 +129,7 @@ def build_control_plane_peers(direction: PolicyDirection, view: TenantView) -> l
     }
     if direction is PolicyDirection.INGRESS:
         return [pods]
-    known = parse_networks(_list_control_plane_addresses(view))
+    known = addresses.parse_networks(_list_control_plane_addresses(view))
     return [pods, *build_network_peers(dict.fromkeys(known))]
 
 

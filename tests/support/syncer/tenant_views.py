@@ -9,9 +9,10 @@ import msgspec
 import orjson
 
 from kubeio.cache.store import Entry, Store, parse_entry
-from syncer.model.super_cidrs import SuperCidrs, parse_networks
+from syncer.model.super_cidrs import SuperCidrs
 from syncer.model.tenant_view import TenantView
 from tenancy import ownership
+from tenancy.addresses import parse_networks
 from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.specs import VirtualClusterSpec

@@ -27,3 +27,14 @@ def test_what_means_no_other_machine_is_told(text):
 )
 def test_what_can_be_another_machine_is_fine(text):
     assert addresses.check_remote_address(ipaddress.ip_address(text)) == ""
+
+
+def test_texts_are_networks_or_left_out():
+    texts = ("10.0.1.7/24", "192.0.2.7", "fe80::1%eth0", "a.example", "", "fd00::/8")
+    found = addresses.parse_networks(texts)
+    assert [*map(str, found)] == ["10.0.1.0/24", "192.0.2.7/32", "fd00::/8"]
+
+
+def test_networks_are_collapsed_with_ipv4_first():
+    nets = addresses.parse_networks(("fd00::/8", "10.0.1.0/24", "10.0.0.0/24", "10.0.0.7"))
+    assert [*map(str, addresses.collapse_networks(nets))] == ["10.0.0.0/23", "fd00::/8"]

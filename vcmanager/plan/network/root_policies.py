@@ -27,7 +27,6 @@ ETCD_PORTS = (2379, 2380)
 ETCD_CLIENT_PORT, ETCD_PEER_PORT, ETCD_METRICS_PORT = 2379, 2380, 2381
 DNS_PORT = 1053
 """Port of CoreDNS in its pods."""
-_NAME_LABEL = "kubernetes.io/metadata.name"
 _ALL_NETWORKS = tuple(map(ipaddress.ip_network, ("0.0.0.0/0", "::/0")))
 
 
@@ -66,9 +65,15 @@ def read_super_networks(nodes: Iterable[Object], services: Iterable[IPNetwork]) 
     pods: list[IPNetwork] = []
     for node in nodes:
         spec, status = node.get("spec") or {}, node.get("status") or {}
-        pods += _parse_networks(spec.get("podCIDRs") or [spec.get("podCIDR")])
-        found += _parse_networks(each.get("address") for each in status.get("addresses") or ())
-    return SuperNetworks(nodes=_collapse(found), pods=_collapse(pods), services=_collapse(services))
+        pods += addresses.parse_networks(spec.get("podCIDRs") or [spec.get("podCIDR") or ""])
+        found += addresses.parse_networks(
+            each.get("address") or "" for each in status.get("addresses") or ()
+        )
+    return SuperNetworks(
+        nodes=addresses.collapse_networks(found),
+        pods=addresses.collapse_networks(pods),
+        services=addresses.collapse_networks(services),
+    )
 
 
 def build_network_policies(wish: PolicyInput) -> list[Object]:
@@ -154,7 +159,7 @@ def _build_outside_peers(networks: SuperNetworks) -> list[Object]:
 def _build_etcd_rules(wish: PolicyInput) -> list[Object]:
     """Return the rules of etcd for vc-manager, which has a client certificate, and for scrapers."""
     manager = {
-        "namespaceSelector": {"matchLabels": {_NAME_LABEL: wish.components_namespace}},
+        "namespaceSelector": {"matchLabels": {wellknown.NAMESPACE_NAME: wish.components_namespace}},
         "podSelector": {"matchLabels": {"app.kubernetes.io/name": wellknown.MANAGER}},
     }
     found: list[Object] = []
@@ -173,7 +178,7 @@ def _build_agents_rule(wish: PolicyInput) -> Object:
         "values": [wellknown.AGENT, wellknown.TARGET_AGENT],
     }
     peer = {
-        "namespaceSelector": {"matchLabels": {_NAME_LABEL: wish.components_namespace}},
+        "namespaceSelector": {"matchLabels": {wellknown.NAMESPACE_NAME: wish.components_namespace}},
         "podSelector": {"matchExpressions": [agents]},
     }
     return {"to": [peer], "ports": _list_ports((wellknown.AGENT_PORT,), "TCP")}
@@ -196,7 +201,7 @@ def _build_world_peers(wish: PolicyInput) -> list[Object]:
 
 def _build_blocks(taken: Iterable[IPNetwork]) -> list[Object]:
     """Return the peers for every address outside of these networks."""
-    left_out = _collapse(taken)
+    left_out = addresses.collapse_networks(taken)
     blocks: list[Object] = []
     for whole in _ALL_NETWORKS:
         inner = [str(net) for net in left_out if net.version == whole.version]
@@ -213,21 +218,3 @@ def parse_egress(text: str) -> tuple[IPNetwork, ...]:
     return tuple(
         ipaddress.ip_network(each.strip(), strict=False) for each in text.split(",") if each.strip()
     )
-
-
-def _parse_networks(found: Iterable[Any]) -> list[IPNetwork]:
-    """Return the networks of texts. Host names and other texts are left out."""
-    nets: list[IPNetwork] = []
-    for text in found:
-        try:
-            nets.append(ipaddress.ip_network(str(text), strict=False))
-        except ValueError:
-            continue
-    return nets
-
-
-def _collapse(found: Iterable[IPNetwork]) -> tuple[IPNetwork, ...]:
-    nets = list(found)
-    fours = [net for net in nets if isinstance(net, ipaddress.IPv4Network)]
-    sixes = [net for net in nets if isinstance(net, ipaddress.IPv6Network)]
-    return (*ipaddress.collapse_addresses(fours), *ipaddress.collapse_addresses(sixes))

@@ -3,7 +3,8 @@
 from __future__ import annotations
 
 from kubeio.cache.store import Store
-from syncer.model.super_cidrs import SuperCidrTracker, parse_networks
+from syncer.model.super_cidrs import SuperCidrTracker
+from tenancy.addresses import parse_networks
 from tests.support.syncer.nodes import node
 from tests.support.syncer.sessions import put
 

@@ -2,8 +2,9 @@ import dataclasses
 
 import pytest
 
-from syncer.model.super_cidrs import CidrSet, parse_networks
+from syncer.model.super_cidrs import CidrSet
 from syncer.rules.network import forbidden_addresses
+from tenancy.addresses import parse_networks
 from tests.support.syncer.tenant_views import network_view, policy
 
 LOCAL = "is local to a machine"

@@ -1,7 +1,8 @@
 import pytest
 
-from syncer.model.super_cidrs import CidrSet, parse_networks
+from syncer.model.super_cidrs import CidrSet
 from syncer.rules.network import ip_blocks
+from tenancy.addresses import parse_networks
 
 
 def nets(*texts):

@@ -7,10 +7,11 @@ from typing import Any
 import pytest
 
 from syncer.model.rejections import ForbiddenObjectError, RejectedError
-from syncer.model.super_cidrs import SuperCidrs, parse_networks
+from syncer.model.super_cidrs import SuperCidrs
 from syncer.model.tenant_view import TenantView
 from syncer.rules.network import network_policies
 from tenancy import wellknown
+from tenancy.addresses import parse_networks
 from tests.support.syncer.tenant_views import (
     NAME,
     TENANT,

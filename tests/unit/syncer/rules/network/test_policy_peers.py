@@ -6,10 +6,12 @@ from typing import Any
 
 import pytest
 
-from syncer.model.super_cidrs import NO_CIDRS, SuperCidrs, parse_networks
+from syncer.model.super_cidrs import NO_CIDRS, SuperCidrs
 from syncer.model.tenant_view import TargetNetwork
 from syncer.rules.network import policy_peers
 from syncer.rules.network.policy_peers import PolicyDirection
+from tenancy import wellknown
+from tenancy.addresses import parse_networks
 from tests.support.syncer.tenant_views import RANGES, TENANT, network_view, policy
 
 INGRESS, EGRESS = PolicyDirection.INGRESS, PolicyDirection.EGRESS
@@ -61,7 +63,7 @@ def test_the_control_plane_of_a_target_is_known_by_its_addresses():
     pods, *found = policy_peers.build_control_plane_peers(EGRESS, view)
     assert [each["ipBlock"]["cidr"] for each in found] == ["203.0.113.5/32", "203.0.113.53/32"]
     assert policy_peers.build_control_plane_peers(INGRESS, view)[1:] == []
-    assert pods["namespaceSelector"]["matchLabels"][policy_peers.NAME_LABEL] == TENANT.root
+    assert pods["namespaceSelector"]["matchLabels"][wellknown.NAMESPACE_NAME] == TENANT.root
     by_name = TargetNetwork(endpoint="https://api.example:6443", resolvers=())
     view = network_view(get_target_network=lambda: by_name)
     assert len(policy_peers.build_control_plane_peers(EGRESS, view)) == 1
