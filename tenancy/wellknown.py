@@ -233,6 +233,8 @@ KUBELET_DIRECT = f"{DOMAIN}/KubeletDirect"
 whether its agent calls the kubelet itself, or the reason why not.
 """
 
+API_SERVER_PORT = 6443
+"""Port of a tenant's API server in its pods, in the short form."""
 AGENT_PORT = 10550
 AGENT_SERVING_SIGNER = f"{DOMAIN}/vn-agent-serving"
 """signerName of the CSRs for an agent pod's serving certificate."""

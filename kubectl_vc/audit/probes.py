@@ -131,7 +131,7 @@ METADATA_ADDRESSES: tuple[tuple[str, int], ...] = (
 ETCD_PORTS = (2380, 2381)
 """Ports of an etcd pod besides the client port: peers, and metrics."""
 ETCD_CLIENT_PORT = 2379
-API_PORT = 6443
+API_PORT = wellknown.API_SERVER_PORT
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -15,15 +15,14 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter, Result
-from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import LIMIT_RANGE, RESOURCE_QUOTA, SERVICE_VARIABLES, TOKEN, Key
 from syncer.rules.configuration import config_maps_secrets
 from syncer.rules.quota import quota_objects
 from syncer.rules.quota.quota_objects import MAX_REPORTED_OBJECTS
+from syncer.safety import proven_deletes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.parked_differences import SUPER_SIDE
-from syncer.safety.proven_deletes import DeleteTarget
 from syncer.safety.quota_accountant import QUOTA_EXCEEDED, QuotaExceededError
 from syncer.tenants.session import Session
 from tenancy import names
@@ -193,12 +192,5 @@ async def _create(key: Key, wanted: Object, session: Session) -> Result:
 
 
 async def _delete(key: Key, entry: Entry, session: Session) -> None:
-    await session.proven_deletes.delete_proven(
-        DeleteTarget(
-            key=key,
-            resource=_RESOURCES[key.kind],
-            entry=entry,
-            grounds=DeleteGrounds.UNWANTED,
-            has_tenant_twin=False,
-        )
-    )
+    target = proven_deletes.build_own_target(key, _RESOURCES[key.kind], entry)
+    await session.proven_deletes.delete_proven(target)

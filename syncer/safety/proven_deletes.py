@@ -50,6 +50,17 @@ class DeleteTarget(NamedTuple):
     """Whether a tenant object with this metadata counts as absent. Its watch leaves it out."""
 
 
+def build_own_target(key: Key, resource: Resource, entry: Entry) -> DeleteTarget:
+    """Return an unwanted object of the syncer itself. No tenant object has the key's name."""
+    return DeleteTarget(
+        key=key,
+        resource=resource,
+        entry=entry,
+        grounds=DeleteGrounds.UNWANTED,
+        has_tenant_twin=False,
+    )
+
+
 class _SentDelete(NamedTuple):
     uid: str
     forced: bool

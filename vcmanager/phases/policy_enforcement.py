@@ -13,6 +13,7 @@ import contextlib
 from collections.abc import Awaitable, Callable
 from typing import NamedTuple
 
+from tenancy import wellknown
 from vcmanager.plan.network import root_policies
 from vcmanager.plan.network.root_policies import API_SERVER, ETCD
 from vcmanager.runtime.observed import ObservedObjects
@@ -90,7 +91,8 @@ class PolicyEnforcementProbe:
         if not etcd or not api:
             return self._result
         is_etcd_reached, is_api_reached = await asyncio.gather(
-            self._connect(etcd, root_policies.ETCD_PEER_PORT), self._connect(api, 6443)
+            self._connect(etcd, root_policies.ETCD_PEER_PORT),
+            self._connect(api, wellknown.API_SERVER_PORT),
         )
         self._result = conclude(is_etcd_reached=is_etcd_reached, is_api_reached=is_api_reached)
         self._expires = now + PROBE_INTERVAL_SECONDS

@@ -169,7 +169,7 @@ def _plan_short_form(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:
             wish,
             slice_,
             selector={wellknown.COMPONENT: API_SERVER},
-            port=6443,
+            port=wellknown.API_SERVER_PORT,
             is_reached_early=_publishes_unready(wish),
         ),
         metrics=_build_metrics(wish, slice_, values),

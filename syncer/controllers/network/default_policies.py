@@ -12,13 +12,12 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import adoption, sync_down
-from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import Key
 from syncer.rules.network import default_policies, network_policies
+from syncer.safety import proven_deletes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.parked_differences import SUPER_SIDE
-from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy.resources import NETWORK_POLICIES
 
@@ -92,12 +91,6 @@ async def _delete(key: Key, entry: Entry | None, session: Session) -> Result:
     if entry is None:
         await adoption.find_vanished_twin(session.kinds[NETWORK_POLICIES.kind], key, session)
     elif not entry.deleting and session.tenant.owns({"annotations": entry.annotations}):
-        target = DeleteTarget(
-            key=key,
-            resource=NETWORK_POLICIES,
-            entry=entry,
-            grounds=DeleteGrounds.UNWANTED,
-            has_tenant_twin=False,
-        )
+        target = proven_deletes.build_own_target(key, NETWORK_POLICIES, entry)
         await session.proven_deletes.delete_proven(target)
     return Done()

@@ -14,15 +14,14 @@ from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
 from syncer.controllers import adoption, live_reads, rejection_events, sync_down
-from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import SERVICE_VARIABLES, Key
 from syncer.model.references import ObjectReference
 from syncer.model.tenant_view import API_SERVICE
 from syncer.rules.configuration import cache_transforms, config_maps_secrets, service_variables
+from syncer.safety import proven_deletes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.parked_differences import SUPER_SIDE
-from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy import names
 from tenancy.resources import CONFIG_MAPS, PODS
@@ -196,13 +195,7 @@ async def _delete(
 ) -> None:
     """Delete a ConfigMap that was made immutable, unless that is parked."""
     key = scope.key
-    target = DeleteTarget(
-        key=key,
-        resource=CONFIG_MAPS,
-        entry=entry,
-        grounds=DeleteGrounds.UNWANTED,
-        has_tenant_twin=False,
-    )
+    target = proven_deletes.build_own_target(key, CONFIG_MAPS, entry)
     with session.mark_leaving(key, entry):
         await session.proven_deletes.delete_unless_parked(
             scope, target, body, before=live, tenant_x=None

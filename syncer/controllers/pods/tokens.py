@@ -15,13 +15,12 @@ from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, RequeueAfter, Result
 from syncer.controllers import adoption
 from syncer.controllers.sync_down import is_used_in_super
-from syncer.model.decide import DeleteGrounds
 from syncer.model.keys import TOKEN, Key
 from syncer.model.references import ACCOUNT_TOKEN, POD_TOKEN, ObjectReference
 from syncer.rules.pods import token_specs
 from syncer.rules.pods.token_specs import TokenSpec
+from syncer.safety import proven_deletes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
-from syncer.safety.proven_deletes import DeleteTarget
 from syncer.tenants.session import Session
 from tenancy.resources import SECRETS, SERVICE_ACCOUNTS
 
@@ -95,13 +94,7 @@ async def _renew_token(
 async def _delete_token(
     key: Key, entry: Entry, session: Session, *, is_still: Callable[[], bool] = lambda: True
 ) -> None:
-    target = DeleteTarget(
-        key=key,
-        resource=SECRETS,
-        entry=entry,
-        grounds=DeleteGrounds.UNWANTED,
-        has_tenant_twin=False,
-    )
+    target = proven_deletes.build_own_target(key, SECRETS, entry)
     with session.mark_leaving(key, entry):
         await session.proven_deletes.delete_proven(target, is_still=is_still)
 

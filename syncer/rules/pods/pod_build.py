@@ -44,7 +44,7 @@ _NODE_ADDRESSES = ("status.hostIP", "status.hostIPs")
 _RESERVED_NAME_TEXT = "uses a name that is reserved. Choose another"
 _IMPOSSIBLE_NAME_TEXT = "is not a valid object name. Correct it"
 _MAX_SHOWN_CHARACTERS = 60
-_NO_LABELS: Mapping[str, str] = {}
+NO_LABELS: Mapping[str, str] = {}
 
 
 class PodBuildContext(NamedTuple):
@@ -57,7 +57,7 @@ class PodBuildContext(NamedTuple):
     scheduling: SchedulingContext
     account_uid: str
     policy: TenantPolicySpec = BASELINE_POLICY
-    policy_labels: Mapping[str, str] = _NO_LABELS
+    policy_labels: Mapping[str, str] = NO_LABELS
     """Labels for the directions in which a network policy of the tenant selects the pod."""
 
 
@@ -146,7 +146,7 @@ def build_metadata(
     *,
     containers: Sequence[str] | None = None,
     passing: MetadataSpec = BASELINE_POLICY.metadata,
-    policy_labels: Mapping[str, str] = _NO_LABELS,
+    policy_labels: Mapping[str, str] = NO_LABELS,
 ) -> Object:
     """Return the metadata that the super pod should have now. It applies to running pods as well.
 

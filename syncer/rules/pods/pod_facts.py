@@ -28,7 +28,6 @@ from tenancy.ownership import Tenant
 from tenancy.policies import BASELINE_POLICY, ImagesSpec, MetadataSpec, TenantPolicySpec
 
 LOST_REASON = "SuperPodLost"
-_NO_LABELS: Mapping[str, str] = {}
 
 
 def build_pod_state(
@@ -113,7 +112,7 @@ def build_running_patch(
     passing: MetadataSpec = BASELINE_POLICY.metadata,
     images: ImagesSpec = BASELINE_POLICY.images,
     adding: Collection[str] = (),
-    policy_labels: Mapping[str, str] = _NO_LABELS,
+    policy_labels: Mapping[str, str] = pod_build.NO_LABELS,
 ) -> Object | None:
     """Return the strategic merge patch of the fields that may change on a running pod, or None.
 
