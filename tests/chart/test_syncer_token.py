@@ -211,7 +211,7 @@ BINDINGS: dict[str, Object] = {
     "another account": {"subjects": [{"kind": "ServiceAccount", "name": "x", "namespace": "y"}]},
     "a group": {"subjects": [{"kind": "Group", "name": "system:authenticated"}]},
     "a user": {"subjects": [{"kind": "User", "name": "me"}]},
-    "nobody": {"subjects": []},
+    "no subjects": {"subjects": []},
     "another name": {"metadata": {"name": "mine"}},
 }
 

@@ -1,4 +1,4 @@
-"""`kubectl vc upgrade` against a real API server. Nobody reconciles: the test writes conditions."""
+"""`kubectl vc upgrade` against a real API server without vc-manager: the test writes conditions."""
 
 import pytest
 

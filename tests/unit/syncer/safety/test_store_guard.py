@@ -331,7 +331,7 @@ async def test_a_mirror_is_tried_thrice_and_then_stays_due():
 
     async def refuse(*args, **options):
         refused.append(args[2]["metadata"]["resourceVersion"])
-        raise errors.Conflict("somebody wrote")
+        raise errors.Conflict("another write came first")
 
     below.patch = refuse
     with pytest.raises(errors.Conflict):

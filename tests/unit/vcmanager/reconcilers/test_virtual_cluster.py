@@ -85,7 +85,7 @@ async def test_the_first_problem_counts_when_it_cannot_be_said_either():
 
 async def test_a_conflict_is_tried_again_without_a_word():
     super_client = RecordingClient({TENANT.name: cluster()})
-    super_client.problems["get", TENANT.root] = errors.Conflict("somebody wrote")
+    super_client.problems["get", TENANT.root] = errors.Conflict("another write came first")
     with pytest.raises(errors.Conflict):
         await virtual_cluster.reconcile_virtual_cluster(fake_means(super_client), KEY)
     assert super_client.calls == []

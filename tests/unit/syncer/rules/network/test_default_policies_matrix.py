@@ -1,4 +1,4 @@
-"""The default policies and the tenant's own together: the matrix of who may talk to whom."""
+"""The default policies and the tenant's own together: the matrix of all pairs of pods."""
 
 from __future__ import annotations
 

@@ -1,4 +1,4 @@
-"""Network policies mean below what they mean above: the matrix of who may talk to whom."""
+"""Network policies mean the same in the super cluster: the matrix of all pairs of pods."""
 
 from __future__ import annotations
 
