@@ -27,6 +27,7 @@ _RESTARTED_BY_FIELD: Mapping[str, frozenset[str]] = {
     "encryption": frozenset({API_SERVER}),
     "audit": frozenset({API_SERVER}),
     "etcd_storage": frozenset({ETCD}),
+    "replicas": frozenset(),
     "service_type": frozenset(),
     "service_annotations": frozenset(),
 }
@@ -97,6 +98,20 @@ def compare_flags(
     )
 
 
+def count_etcd_members(spec: ClusterVersionSpec) -> int:
+    """Return the number of etcd members, of a bundle by its flag `--initial-cluster`."""
+    if not spec.is_bundled:
+        return spec.replicas
+    words = _list_words(spec.etcd)
+    for word, following in zip(words, [*words[1:], ""], strict=True):
+        flag, equals, value = word.partition("=")
+        members = value if equals else following
+        if flag == "--initial-cluster" and members:
+            return len(members.split(","))
+    stateful_set = spec.etcd.statefulset if spec.etcd is not None else {}
+    return int((stateful_set.get("spec") or {}).get("replicas", 1))
+
+
 def _resolve_images(spec: ClusterVersionSpec) -> dict[str, str]:
     match = _RELEASE.fullmatch(spec.kubernetes_version)
     versions = catalog.get_versions(match["minor"] if match else spec.kubernetes_version)
@@ -118,8 +133,11 @@ def _list_flags(spec: ClusterVersionSpec, component: str) -> dict[str, str]:
     if component == API_SERVER:
         return dict(spec.extra_args.api_server)
     minor = ".".join(spec.kubernetes_version.split(".")[:2])
-    controllers = {"controllers": catalog.build_controllers_flag(minor)}
-    return {**controllers, **spec.extra_args.controller_manager}
+    flags = {
+        "controllers": catalog.build_controllers_flag(minor),
+        "leader-elect": "true" if spec.replicas > 1 else "false",
+    }
+    return {**flags, **spec.extra_args.controller_manager}
 
 
 def _compare_fields(
@@ -173,13 +191,16 @@ def _get_images(bundle: ComponentBundle | None) -> str:
     return ", ".join(str(each.get("image", "")) for each in _list_containers(bundle)) or "none"
 
 
-def _parse_flags(bundle: ComponentBundle | None) -> dict[str, str]:
-    words = [
+def _list_words(bundle: ComponentBundle | None) -> list[str]:
+    return [
         str(word)
         for each in _list_containers(bundle)
         for word in (*(each.get("command") or ()), *(each.get("args") or ()))
     ]
-    found = (_FLAG.fullmatch(word) for word in words)
+
+
+def _parse_flags(bundle: ComponentBundle | None) -> dict[str, str]:
+    found = (_FLAG.fullmatch(word) for word in _list_words(bundle))
     return {each["name"]: each["value"] or "" for each in found if each}
 
 

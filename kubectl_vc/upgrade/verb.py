@@ -88,11 +88,14 @@ def check_upgrade(
     problem = version_skew.find_skew_problem(running, after.kubernetes_version)
     if problem is not None:
         raise CliError(f"{shown}: {problem} Nothing was changed.")
-    if before is not None and before.replicas != after.replicas:
+    if before is None or not after.is_bundled:
+        return  # vc-manager changes the members of the short form (docs/adr/0039)
+    live, planned = comparison.count_etcd_members(before), comparison.count_etcd_members(after)
+    if live != planned:
         raise CliError(
-            f"{shown} has replicas {after.replicas}, and the tenant has {before.replicas}. The"
-            " number of etcd members cannot change. Use a ClusterVersion with the same replicas."
-            " Nothing was changed."
+            f"{shown} asks for {planned} etcd members, but this tenant has {live}. The number"
+            " cannot change, because that would split its etcd. Use a ClusterVersion with"
+            f" {live}, or create a new VirtualCluster for {planned}. Nothing was changed."
         )
 
 

@@ -3,7 +3,12 @@
 import pytest
 
 from clusterversions import catalog
-from kubectl_vc.upgrade.comparison import FlagChange, ImageChange, compare_versions
+from kubectl_vc.upgrade.comparison import (
+    FlagChange,
+    ImageChange,
+    compare_versions,
+    count_etcd_members,
+)
 from tenancy.specs import parse_cluster_version
 
 ALL = ("etcd", "apiserver", "controller-manager", "coredns", "metrics-server")
@@ -52,6 +57,26 @@ def test_a_minor_changes_images_and_the_list_of_controllers():
     assert found.restarts[:2] == ("apiserver", "controller-manager")
     lists = [catalog.build_controllers_flag(minor) for minor in ("1.35", "1.36")]
     assert bool(found.flags) is (lists[0] != lists[1])
+
+
+def test_replicas_restart_the_controller_manager_for_its_leader_election():
+    found = compare_versions(short(), short(replicas=3))
+    assert found.restarts == ("controller-manager",)
+    assert found.flags == (FlagChange("controller-manager", "leader-elect", "false", "true"),)
+    assert found.fields == ("replicas",)
+
+
+@pytest.mark.parametrize(
+    ("args", "members"),
+    [
+        (("--initial-cluster=a=https://a:2380,b=https://b:2380",), 2),
+        (("--initial-cluster", "a=https://a:2380,b=https://b:2380,c=https://c:2380"), 3),
+        (("--initial-cluster-state=new",), 1),
+    ],
+)
+def test_members_of_a_bundle_are_those_of_its_flag(args, members):
+    assert count_etcd_members(version(etcd=bundle(*args), apiServer=bundle())) == members
+    assert count_etcd_members(short(replicas=3)) == 3
 
 
 def test_flags_are_added_changed_and_removed():

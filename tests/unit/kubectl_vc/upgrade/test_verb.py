@@ -5,11 +5,23 @@ import pytest
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.upgrade import verb
 from kubectl_vc.upgrade.comparison import FlagChange, ImageChange, VersionDifference
-from tenancy.specs import ClusterVersionSpec
+from tenancy.specs import ClusterVersionSpec, ComponentBundle
 
 
 def version(minor="1.36", **more):
     return ClusterVersionSpec(kubernetes_version=minor, **more)
+
+
+def bundle(members, *, replicas=None):
+    """Return a version in upstream's shape, with the members in etcd's flag or in `replicas`."""
+    listed = ",".join(f"etcd-{number}=https://etcd-{number}:2380" for number in range(members))
+    args = [] if replicas else [f"--initial-cluster={listed}"]
+    spec = {
+        "replicas": replicas or 1,
+        "template": {"spec": {"containers": [{"name": "etcd", "command": ["etcd"], "args": args}]}},
+    }
+    etcd = ComponentBundle(statefulset={"spec": spec})
+    return ClusterVersionSpec(etcd=etcd, api_server=ComponentBundle(statefulset={}))
 
 
 @pytest.mark.parametrize(
@@ -21,7 +33,15 @@ def version(minor="1.36", **more):
         ("v1.35.4", None, version(), None),
         ("v1.36.4", version(), version("1.35"), "A downgrade loses objects"),
         ("v1.34.1", version("1.34"), version(), "Upgrade one minor at a time"),
-        ("v1.36.4", version(), version(replicas=3), "has replicas 3, and the tenant has 1"),
+        ("v1.36.4", version(), version(replicas=3), None),
+        ("v1.36.4", version(replicas=3), version(), None),
+        ("v1.36.4", bundle(1), version(replicas=3), None),
+        ("v1.36.4", bundle(3), bundle(3), None),
+        ("v1.36.4", version(replicas=3), bundle(3), None),
+        ("v1.36.4", None, bundle(3), None),
+        ("v1.36.4", bundle(1), bundle(3), "asks for 3 etcd members, but this tenant has 1"),
+        ("v1.36.4", bundle(3), bundle(0, replicas=1), "create a new VirtualCluster for 1"),
+        ("v1.36.4", version(), bundle(3), "Use a ClusterVersion with 1,"),
     ],
 )
 def test_what_vc_manager_would_refuse_is_refused_first(running, before, after, words):
