@@ -276,9 +276,10 @@ FORCE_DROP_PREFIX = f"force-drop.{DOMAIN}/"
 AUTHORITY_ROTATION = f"{DOMAIN}/authority-rotation"
 """Annotation of the Secret of an authority: JSON with stage, settled and requested."""
 MIN_RENEWAL_AGE = timedelta(minutes=10)
-"""Age below which a request does not renew a certificate.
+"""Age at which a requested renewal of a certificate begins. For a younger one the request waits.
 
-A renewal restarts pods of the control plane. A tenant can request renewals as fast as a script.
+A renewal restarts the controller manager, CoreDNS and the metrics-server. A tenant can request
+renewals as fast as a script.
 """
 REPLACED_KUBECONFIG_ENDS = f"{DOMAIN}/replaced-kubeconfig-ends"
 """Annotation of the Secret of the admin kubeconfig: RFC 3339 times, with commas between.

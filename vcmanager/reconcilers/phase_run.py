@@ -101,8 +101,8 @@ class PhaseRun:
     """The root namespace."""
     service_range: ServiceRange = field(init=False)
     plan: ControlPlane = field(init=False)
-    nodes: list[Object] = field(init=False)
-    """Nodes of the super cluster."""
+    nodes: list[Object] | None = field(init=False, default=None)
+    """Nodes of the super cluster, once a phase has listed them."""
     objects: OwnedObjects = field(init=False)
     certificates: IssuedCertificates = field(init=False)
     secrets: DesiredSecrets = field(init=False)

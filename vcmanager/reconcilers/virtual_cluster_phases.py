@@ -158,9 +158,9 @@ async def _check_etcd_members(run: PhaseRun) -> PhaseResult:
 
 async def _write_network_policies(run: PhaseRun) -> PhaseResult:
     """Write the NetworkPolicies, before there are pods."""
-    run.nodes = (await run.context.super_client.list(NODES)).get("items") or []
     run.objects = OwnedObjects(run.context, run.plan_input, run.observed)
     if run.context.settings.network_policies:
+        nodes = await _list_nodes(run)
         policies = root_policies.build_network_policies(
             root_policies.PolicyInput(
                 tenant=run.plan_input.tenant,
@@ -168,13 +168,20 @@ async def _write_network_policies(run: PhaseRun) -> PhaseResult:
                 api_port=run.plan.api_port,
                 has_known_ports=not run.plan.is_bundled,
                 components_namespace=run.context.namespace,
-                networks=root_policies.read_super_networks(run.nodes, [run.super_range]),
+                networks=root_policies.read_super_networks(nodes, [run.super_range]),
                 egress=run.context.settings.egress,
                 scrapers=run.context.settings.scrapers,
             )
         )
         await run.objects.write_additional(policies)
     return DONE
+
+
+async def _list_nodes(run: PhaseRun) -> list[Object]:
+    """Return the nodes of the super cluster. They may be thousands, so a run lists them once."""
+    if run.nodes is None:
+        run.nodes = (await run.context.super_client.list(NODES)).get("items") or []
+    return run.nodes
 
 
 async def _write_services(run: PhaseRun) -> PhaseResult:
@@ -191,7 +198,7 @@ async def _write_services(run: PhaseRun) -> PhaseResult:
 
 
 async def _find_external_address(run: PhaseRun, service: Object) -> ApiAddress | None:
-    nodes = run.nodes if service["spec"].get("type") == "NodePort" else []
+    nodes = await _list_nodes(run) if service["spec"].get("type") == "NodePort" else []
     return external_endpoint.find_external_address(
         service,
         internal=certificates.build_internal_address(run.plan),

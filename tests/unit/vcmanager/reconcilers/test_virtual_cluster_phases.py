@@ -1,3 +1,4 @@
+from dataclasses import replace
 from datetime import timedelta
 from ipaddress import ip_network
 from types import SimpleNamespace
@@ -310,6 +311,36 @@ async def test_a_finished_control_plane_is_published(finished):
     assert await write(run) == PhaseDone()
     assert run.status.endpoint == "https://192.0.2.1:6443"
     assert run.status.version == "v1.36.0"
+
+
+@pytest.mark.parametrize(
+    ("policies", "service_type", "lists"),
+    [
+        (True, "NodePort", 1),
+        (True, "LoadBalancer", 1),
+        (False, "NodePort", 1),
+        (False, "LoadBalancer", 0),
+    ],
+)
+async def test_nodes_are_listed_once_if_needed(
+    finished, monkeypatch, policies, service_type, lists
+):
+    listed = []
+
+    class NodeClient(RecordingClient):
+        async def list(self, resource, **_):
+            listed.append(resource.plural)
+            return {"items": []}
+
+    async def write_services(*_):
+        return {"spec": {"clusterIP": "10.96.0.9", "type": service_type}}
+
+    monkeypatch.setattr(FinishedObjects, "write_services", write_services)
+    run = new_run(NodeClient())
+    settings = replace(run.context.settings, network_policies=policies)
+    run.context = replace(run.context, settings=settings)
+    assert await write(run) == PhaseDone()
+    assert listed.count("nodes") == lists
 
 
 @pytest.mark.parametrize(
