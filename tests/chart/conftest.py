@@ -10,6 +10,7 @@ from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.resources import NAMESPACES
 from tests.chart.gate import AdmissionStage, bind, record_levels, root, space, tenant, token
+from tests.chart.stolen_tokens import StolenTokens, steal_tokens
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.helm import CHART, NAMESPACE, RELEASE, helm
 
@@ -58,3 +59,10 @@ async def stage(server: ChartApiServer) -> AsyncIterator[AdmissionStage]:
                 await bind(admin, found.namespace(each), wellknown.SYNCER_NAMESPACE_ROLE)
             await found.wait_known(found.own)
             yield found
+
+
+@pytest.fixture
+async def stolen(server: ChartApiServer, stage: AdmissionStage) -> AsyncIterator[StolenTokens]:
+    """Two tenants, and a client with each stolen token."""
+    async with steal_tokens(server.plane, stage) as found:
+        yield found

@@ -1,4 +1,4 @@
-"""What a thief can do with the token of vc-manager or of an agent: nothing outside its purpose.
+"""What a thief can do with the token of vc-manager: nothing outside its purpose.
 
 The thief's account is bound to cluster-admin here, so the admission policy alone refuses. Reads
 have no admission: the rights that the chart grants are tried for them.
@@ -7,19 +7,15 @@ have no admission: the rights that the chart grants are tried for them.
 from __future__ import annotations
 
 import copy
-from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from typing import Any
 
 import pytest
 
-from kubeio import Object, errors
-from kubeio.api.client import Client
+from kubeio import Object
 from tenancy import resources, wellknown
 from tenancy.specs import KubeconfigReader, VirtualClusterSpec
-from tests.chart.conftest import ChartApiServer
-from tests.chart.gate import AdmissionStage, refused, root, space, tenant, token
-from tests.support.grants import build_account
+from tests.chart.gate import AdmissionStage, refused, root, space, tenant
+from tests.chart.stolen_tokens import BY_KIND, CONTAINER, MANAGER, POD, RBAC, StolenTokens, body
 from tests.support.helm import NAMESPACE, named, render
 from tests.support.names import fresh_name
 from vcmanager.phases.root_namespace import build_role_bindings
@@ -28,89 +24,6 @@ from vcmanager.targets import agent_objects
 from vcmanager.targets.agent_objects import AgentDeployment
 
 pytestmark = pytest.mark.integration
-
-MANAGER, AGENT = "virtual-cluster-manager", "virtual-cluster-agent"
-RBAC = "rbac.authorization.k8s.io"
-CONTAINER = {"name": "etcd", "image": "registry.example/etcd:1"}
-POD: Object = {
-    "automountServiceAccountToken": False,
-    "containers": [CONTAINER],
-    "volumes": [{"name": "data", "emptyDir": {}}, {"name": "ca", "secret": {"secretName": "x"}}],
-}
-
-
-@dataclass(frozen=True, kw_only=True)
-class StolenTokens:
-    """Two tenants, and a client with each stolen token."""
-
-    stage: AdmissionStage
-    manager: Client
-    agent: Client
-    node: str
-    """Node that the agent's token is bound to."""
-
-
-async def bound_token(admin: Client, node: str) -> str:
-    """Return a token of the agent's account that is bound to a pod on a node."""
-    name = fresh_name("vn-agent")
-    pod = {
-        "apiVersion": "v1",
-        "kind": "Pod",
-        "metadata": {"name": name, "namespace": NAMESPACE},
-        "spec": {
-            "serviceAccountName": "vn-agent",
-            "nodeName": node,
-            "containers": [{"name": "vn-agent", "image": "x"}],
-        },
-    }
-    made = await admin.create(resources.PODS, pod)
-    reference = {"kind": "Pod", "apiVersion": "v1", "name": name, "uid": made["metadata"]["uid"]}
-    request = {
-        "apiVersion": "authentication.k8s.io/v1",
-        "kind": "TokenRequest",
-        "spec": {"expirationSeconds": 3600, "boundObjectRef": reference},
-    }
-    answer = await admin.create(
-        resources.SERVICE_ACCOUNTS,
-        request,
-        namespace=NAMESPACE,
-        name="vn-agent",
-        subresource="token",
-    )
-    return str(answer["status"]["token"])
-
-
-@pytest.fixture
-async def stolen(server: ChartApiServer, stage: AdmissionStage) -> AsyncIterator[StolenTokens]:
-    admin, node = stage.admin, fresh_name("node")
-    await admin.create(resources.NODES, {"metadata": {"name": node}})
-    names = [fresh_name("wide") for _ in range(2)]
-    for name, account in zip(names, ("vc-manager", "vn-agent"), strict=True):
-        await admin.create(
-            resources.CLUSTER_ROLE_BINDINGS,
-            {
-                "apiVersion": f"{RBAC}/v1",
-                "kind": "ClusterRoleBinding",
-                "metadata": {"name": name},
-                "roleRef": {"apiGroup": RBAC, "kind": "ClusterRole", "name": "cluster-admin"},
-                "subjects": [build_account(account, NAMESPACE)],
-            },
-        )
-    plane = server.plane
-    manager = plane.endpoint_with_token(token=await token(admin, "vc-manager"))
-    agent = plane.endpoint_with_token(token=await bound_token(admin, node))
-    try:
-        async with Client(manager) as first, Client(agent) as second:
-            yield StolenTokens(stage=stage, manager=first, agent=second, node=node)
-    finally:
-        for name in names:
-            await admin.delete(resources.CLUSTER_ROLE_BINDINGS, name)
-
-
-def body(kind: str, name: str, namespace: str = "", api: str = "v1", **fields: Any) -> Object:
-    """Return an object."""
-    place = {"namespace": namespace} if namespace else {}
-    return {"apiVersion": api, "kind": kind, "metadata": {"name": name, **place}, **fields}
 
 
 def workload(kind: str, namespace: str, name: str = "etcd", **pod: Any) -> Object:
@@ -188,9 +101,6 @@ WRITES_OUTSIDE = [
         },
     ),
 ]
-BY_KIND = {
-    each.kind: each for each in vars(resources).values() if isinstance(each, resources.Resource)
-}
 SPECS: dict[str, Object] = {
     "PersistentVolumeClaim": {
         "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}}
@@ -471,104 +381,6 @@ async def test_a_service_of_a_control_plane_catches_no_address(stolen: StolenTok
     await refused(
         lambda: stolen.manager.apply(resources.SERVICES, made, field_manager="t"), MANAGER
     )
-
-
-def stream(namespace: str, pod: str, subresource: str) -> str:
-    """Return the path of a stream."""
-    query = {"exec": "?command=sh", "attach": "?stdout=true"}.get(subresource, "")
-    return f"/api/v1/namespaces/{namespace}/pods/{pod}/{subresource}{query}"
-
-
-async def passes(attempt: Any, policy: str) -> None:
-    """Try, and accept each answer but the policy's: there are no kubelets here."""
-    told = ""
-    try:
-        await attempt()
-    except errors.ApiError as problem:
-        told = problem.server_message
-    assert policy not in told, told
-
-
-@pytest.mark.parametrize("subresource", ["exec", "attach", "portforward"])
-async def test_the_agents_token_opens_streams_in_namespaces_of_tenants_only(
-    stolen: StolenTokens, subresource: str
-):
-    """SEC-204."""
-    stage, home = stolen.stage, stolen.stage.namespace(stolen.stage.own)
-    for namespace in ("kube-system", "default", NAMESPACE, stage.own.root, home):
-        name = fresh_name("p")
-        await stage.admin.create(resources.PODS, body("Pod", name, namespace, spec=POD))
-        path = stream(namespace, name, subresource)
-        if namespace == home:
-            await passes(lambda p=path: stolen.agent.raw("POST", p), AGENT)
-        else:
-            told = await refused(lambda p=path: stolen.agent.raw("POST", p), AGENT)
-            assert f"{namespace} is not one" in told
-
-
-async def test_the_agents_token_calls_its_own_node_only(stolen: StolenTokens):
-    """SEC-204."""
-    other = fresh_name("other")
-    await stolen.stage.admin.create(resources.NODES, body("Node", other))
-    for name in (other, "missing"):
-        told = await refused(
-            lambda n=name: stolen.agent.raw("GET", f"/api/v1/nodes/{n}/proxy/pods"), AGENT
-        )
-        assert f"its token names '{stolen.node}'" in told
-    own = f"/api/v1/nodes/{stolen.node}/proxy/pods"
-    await passes(lambda: stolen.agent.raw("GET", own), AGENT)
-
-
-AGENT_WRITES = [
-    ("Secret", "kube-system", {}),
-    ("Secret", NAMESPACE, {}),
-    ("Secret", "SPACE", {}),
-    ("ConfigMap", NAMESPACE, {}),
-    ("ConfigMap", "SPACE", {}),
-    ("Pod", "SPACE", {"spec": POD}),
-    ("Pod", "kube-system", {"spec": POD}),
-    ("Service", "SPACE", {"spec": {"ports": [{"port": 80}]}}),
-    ("ServiceAccount", NAMESPACE, {}),
-    ("Namespace", "", {}),
-    ("Node", "", {}),
-    ("ClusterRole", "", {"rules": []}),
-    ("Lease", NAMESPACE, {}),
-    (
-        "Event",
-        "default",
-        {"involvedObject": {"kind": "Pod", "name": "vn-agent-x", "namespace": "default"}},
-    ),
-    (
-        "Event",
-        NAMESPACE,
-        {"involvedObject": {"kind": "Secret", "name": "vn-agent-x", "namespace": NAMESPACE}},
-    ),
-]
-
-
-async def test_the_agents_token_writes_nothing(stolen: StolenTokens):
-    """SEC-204."""
-    home = stolen.stage.namespace(stolen.stage.own)
-    for kind, place, fields in AGENT_WRITES:
-        resource, namespace = BY_KIND[kind], home if place == "SPACE" else place
-        made = body(kind, fresh_name("o"), namespace, resource.api_version, **fields)
-        await refused(lambda r=resource, b=made: stolen.agent.create(r, b, dry_run=True), AGENT)
-    for resource, name, namespace in (
-        (resources.NAMESPACES, home, ""),
-        (resources.NODES, stolen.node, ""),
-        (resources.PODS, "victim", home),
-    ):
-        if resource is resources.PODS:
-            await stolen.stage.admin.create(resource, body("Pod", name, namespace, spec=POD))
-        await refused(
-            lambda r=resource, n=name, ns=namespace: stolen.agent.delete(
-                r, n, namespace=ns, dry_run=True
-            ),
-            AGENT,
-        )
-    event = body("Event", fresh_name("e"), NAMESPACE)
-    event["involvedObject"] = {"kind": "Pod", "name": "vn-agent-x", "namespace": NAMESPACE}
-    await stolen.agent.create(BY_KIND["Event"], event, dry_run=True)
 
 
 READS = {
