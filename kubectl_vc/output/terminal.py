@@ -112,7 +112,8 @@ class Progress:
         is the text.
         """
         text = escape_control_characters(text)
-        self._waiting = text.removeprefix("waiting for ")  # messages of conditions have it
+        # Messages of conditions have the first words already.
+        self._waiting = text.removeprefix("waiting for ").removeprefix("Waiting for ")
         self._reason = reason or self._waiting
 
     def tick(self) -> None:

@@ -117,7 +117,7 @@ def _parser() -> argparse.ArgumentParser:
 
     up = commands.add_parser("up", help="bring a super cluster up")
     up.add_argument("--name", default="super")
-    up.add_argument("--nodes", type=int, choices=(1, 2), default=1)
+    up.add_argument("--nodes", type=int, choices=(1, 2, 3), default=1)
     minors = [entry.minor for entry in versions.load().kubernetes]
     up.add_argument("--kubernetes", choices=minors, default=minors[0], help="its minor")
     up.add_argument(

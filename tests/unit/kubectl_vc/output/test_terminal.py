@@ -46,7 +46,7 @@ def test_a_pipe_hears_what_is_waited_for_when_it_has_heard_nothing_for_a_while()
         progress.set_waiting("etcd: ContainerCreating")
         for clock.now in (1.0, 9.0):
             progress.tick()
-        progress.set_waiting("waiting for etcd: ImagePullBackOff")
+        progress.set_waiting("Waiting for etcd: ImagePullBackOff")
         assert out.getvalue() == ""
         for clock.now in range(10, 90):
             progress.tick()
