@@ -36,6 +36,7 @@ _PROBE_SECONDS = 120
 _WEBHOOK_TRIES = 10
 _PROXY_SECONDS = 8
 _PARALLEL_TRIGGERS = 8
+_PARALLEL_PROXIES = 16
 
 Answers = dict[tuple[Place, TargetAddress], Answer]
 PlaceRun = tuple[Place, Callable[[], Awaitable[Mapping[TargetAddress, Answer]]]]
@@ -249,11 +250,16 @@ async def _call_proxies(
     client = plan.own.client
     hosts = list(dict.fromkeys(each.host for each in listed))
     nodes = {host: f"{plan.name}-{number}" for number, host in enumerate(hosts)}
+    # A call that waits for a free connection would have no result.
+    at_once = asyncio.Semaphore(_PARALLEL_PROXIES)
 
     async def call(endpoint: TargetAddress) -> Answer:
         path = webhooks.build_proxy_path(nodes[endpoint.host], endpoint.port)
         try:
-            await client.raw("GET", path, accept="*/*", repeatable=False, deadline=_PROXY_SECONDS)
+            async with at_once:
+                await client.raw(
+                    "GET", path, accept="*/*", repeatable=False, deadline=_PROXY_SECONDS
+                )
         except errors.ApiError as problem:
             return webhooks.parse_proxied_answer(problem.status, problem.server_message)
         except errors.Timeout:
