@@ -11,7 +11,7 @@ from typing import Annotated
 
 import typer
 
-from kubectl_vc import certs_app, flags, snapshot_app, target_app
+from kubectl_vc import certs_app, diagnosis_app, flags, snapshot_app, target_app
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.command import create_terminal, with_connection_flags, without_namespace
 from kubectl_vc.output.cli_errors import UsageError
@@ -32,6 +32,7 @@ app = typer.Typer(
 app.add_typer(target_app.app, name="target")
 app.add_typer(certs_app.app, name="certs")
 app.add_typer(snapshot_app.app, name="snapshot")
+app.add_typer(diagnosis_app.app)  # without a name: its verbs are verbs of kubectl vc itself
 
 
 def main() -> None:

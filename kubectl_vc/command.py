@@ -43,6 +43,13 @@ def with_connection_flags(verb: Verb) -> Callable[..., None]:
     return _command(verb, inspect.signature(flags.build_connection_flags).parameters.values())
 
 
+def with_object_namespace(verb: Verb) -> Callable[..., None]:
+    """Wrap a verb about one object of a tenant: its `--namespace` is that of the object."""
+    parameters = inspect.signature(flags.build_connection_flags).parameters
+    namespace = parameters["namespace"].replace(annotation=flags.ObjectNamespaceFlag)
+    return _command(verb, {**parameters, "namespace": namespace}.values())
+
+
 def without_namespace(verb: Verb) -> Callable[..., None]:
     """Wrap a verb about cluster-scoped objects: its help has no `--namespace`."""
     parameters = inspect.signature(flags.build_connection_flags).parameters

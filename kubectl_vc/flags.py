@@ -64,6 +64,17 @@ NamespaceFlag = Annotated[
         help="Namespace of the VirtualCluster (default: namespace of the context)",
     ),
 ]
+ObjectNamespaceFlag = Annotated[
+    str,
+    typer.Option(
+        "--namespace",
+        "-n",
+        metavar="NAME",
+        show_default=False,
+        help="Namespace of the object in the tenant (default: default)",
+    ),
+]
+"""For verbs about one object of a tenant."""
 UnusedNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", hidden=True)]
 """For verbs about cluster-scoped objects. As kubectl does, they accept the flag and ignore it."""
 KubeconfigFlag = Annotated[

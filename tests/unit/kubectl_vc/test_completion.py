@@ -10,6 +10,7 @@ def test_the_verbs_come_from_the_command_line_itself():
     assert set(KNOWN) == {
         *("create", "list", "get", "kubeconfig", "delete", "undelete", "confirm-deletes"),
         *("version", "target", "certs", "audit", "upgrade", "snapshot", "restore"),
+        *("why", "doctor", "policy", "debug"),
     }
     assert set(KNOWN["target"].subverbs) == {"join", "list", "doctor", "confirm", "leave"}
     assert KNOWN["get"].takes_name

@@ -1,0 +1,1 @@
+"""Diagnosis of objects and installations: collected facts, and tables of the causes that hold."""

@@ -1,0 +1,79 @@
+"""Collection of the facts of `kubectl vc doctor` from the super cluster. It writes nothing."""
+
+import asyncio
+from datetime import UTC, datetime
+
+from kubectl_vc.client.permissive_reader import PermissiveReader
+from kubectl_vc.diagnosis.installation_facts import (
+    InstallationFacts,
+    ReadableBodies,
+    TenantControlPlane,
+)
+from kubectl_vc.diagnosis.object_facts import Body
+from kubeio.api.client import Client
+from tenancy import wellknown
+from tenancy.ownership import Tenant
+from tenancy.resources import (
+    CLUSTER_VERSIONS,
+    CONFIG_MAPS,
+    CUSTOM_RESOURCE_DEFINITIONS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    EVENTS,
+    LEASES,
+    NODES,
+    PERSISTENT_VOLUME_CLAIMS,
+    PODS,
+    SERVICE_CIDRS,
+    STORAGE_CLASSES,
+    SUPER_CLUSTERS,
+    TENANT_POLICIES,
+    Resource,
+)
+
+
+async def collect_installation_facts(
+    super_client: Client, manager_namespace: str
+) -> InstallationFacts:
+    """Return the facts of the installation. Raises KubeError if the API does not answer."""
+    reader = PermissiveReader(super_client)
+
+    async def read(resource: Resource, namespace: str = "", fields: str = "") -> ReadableBodies:
+        found = await reader.list(resource, namespace, field_selector=fields)
+        return found if reader.is_known(resource, namespace) else None
+
+    fields = {
+        "custom_resource_definitions": read(CUSTOM_RESOURCE_DEFINITIONS),
+        "deployments": read(DEPLOYMENTS, manager_namespace),
+        "leases": read(LEASES, manager_namespace),
+        "daemon_sets": read(DAEMON_SETS, manager_namespace),
+        "pods": read(PODS, manager_namespace),
+        "agent_events": read(EVENTS, manager_namespace, f"reason={wellknown.UPSTREAM_API_SERVER}"),
+        "nodes": read(NODES),
+        "storage_classes": read(STORAGE_CLASSES),
+        "service_cidrs": read(SERVICE_CIDRS),
+        "cluster_versions": read(CLUSTER_VERSIONS),
+        "tenant_policies": read(TENANT_POLICIES),
+        "super_clusters": read(SUPER_CLUSTERS),
+    }
+    found = dict(zip(fields, await asyncio.gather(*fields.values()), strict=True))
+    return InstallationFacts(now=datetime.now(UTC), manager_namespace=manager_namespace, **found)
+
+
+async def collect_control_plane(
+    super_client: Client, virtual_cluster: Body, tenant: Tenant
+) -> TenantControlPlane:
+    """Return the facts about one tenant."""
+    reader, root = PermissiveReader(super_client), tenant.root
+    pods, claims, certificates = await asyncio.gather(
+        reader.list(PODS, root),
+        reader.list(PERSISTENT_VOLUME_CLAIMS, root),
+        reader.get(CONFIG_MAPS, wellknown.CERTIFICATES, root),
+    )
+    table = [certificates] if certificates is not None else []
+    return TenantControlPlane(
+        virtual_cluster=virtual_cluster,
+        pods=pods if reader.is_known(PODS, root) else None,
+        claims=claims if reader.is_known(PERSISTENT_VOLUME_CLAIMS, root) else None,
+        certificates=table if reader.is_known(CONFIG_MAPS, root) else None,
+    )

@@ -1,0 +1,80 @@
+"""Kinds that `kubectl vc why` understands, by the names that kubectl knows. Pure."""
+
+from dataclasses import dataclass
+
+from kubectl_vc.output.cli_errors import UsageError
+from tenancy import names
+from tenancy.resources import (
+    CONFIG_MAPS,
+    DAEMON_SETS,
+    DEPLOYMENTS,
+    INGRESSES,
+    JOBS,
+    NAMESPACES,
+    NETWORK_POLICIES,
+    PERSISTENT_VOLUME_CLAIMS,
+    POD_DISRUPTION_BUDGETS,
+    PODS,
+    SECRETS,
+    SERVICES,
+    STATEFUL_SETS,
+    Resource,
+)
+
+REPLICA_SETS = Resource("apps", "v1", "replicasets", "ReplicaSet")
+WORKLOADS = frozenset({"Deployment", "ReplicaSet", "StatefulSet", "DaemonSet", "Job"})
+"""Kinds that are diagnosed by their pods. They have no copy themselves."""
+
+_SHORT_NAMES: tuple[tuple[Resource, tuple[str, ...]], ...] = (
+    (PODS, ("po",)),
+    (SERVICES, ("svc",)),
+    (PERSISTENT_VOLUME_CLAIMS, ("pvc",)),
+    (CONFIG_MAPS, ("cm",)),
+    (SECRETS, ()),
+    (INGRESSES, ("ing",)),
+    (NETWORK_POLICIES, ("netpol",)),
+    (POD_DISRUPTION_BUDGETS, ("pdb",)),
+    (NAMESPACES, ("ns",)),
+    (DEPLOYMENTS, ("deploy",)),
+    (REPLICA_SETS, ("rs",)),
+    (STATEFUL_SETS, ("sts",)),
+    (DAEMON_SETS, ("ds",)),
+    (JOBS, ()),
+)
+RESOURCES: dict[str, Resource] = {
+    spelling: resource
+    for resource, short in _SHORT_NAMES
+    for spelling in (resource.kind.lower(), resource.plural, *short)
+}
+COPIED_KINDS = frozenset({resource.kind for resource, _ in _SHORT_NAMES}) - WORKLOADS
+"""Kinds of this table that have a copy in the super cluster."""
+
+
+@dataclass(frozen=True, slots=True)
+class ObjectName:
+    """Kind and name of the object that a user asks about."""
+
+    resource: Resource
+    name: str
+
+
+def parse_object_name(text: str) -> ObjectName:
+    """Return the object of `KIND/NAME`. Raises UsageError."""
+    kind, slash, name = text.partition("/")
+    if not slash or not kind or not name:
+        raise UsageError(f"{text!r} is not KIND/NAME. Write it like pod/web.")
+    resource = RESOURCES.get(kind.lower().partition(".")[0])
+    if resource is None:
+        known = ", ".join(sorted(each.kind.lower() for each, _ in _SHORT_NAMES))
+        raise UsageError(f"the kind {kind!r} is not known. Use one of: {known}.")
+    if not names.is_dns_subdomain(name):
+        raise UsageError(f"{name!r} is not a valid object name. Correct the name after the slash.")
+    return ObjectName(resource, name)
+
+
+def parse_tenant_name(text: str) -> tuple[str, str]:
+    """Return namespace and name of `[NAMESPACE/]NAME`. The namespace may be empty."""
+    namespace, slash, name = text.rpartition("/")
+    if (slash and not names.is_dns_label(namespace)) or not names.is_dns_label(name):
+        raise UsageError(f"--vc {text!r} is not a VirtualCluster. Write NAME or NAMESPACE/NAME.")
+    return namespace, name

@@ -1,0 +1,1 @@
+"""Decisions about objects by a TenantPolicy, without a cluster."""

@@ -1,0 +1,47 @@
+"""TenantPolicies that the chart installs, for decisions without a cluster.
+
+Pure data. A contract test compares it with `charts/virtual-cluster/values.yaml`.
+"""
+
+from collections.abc import Mapping
+from typing import Any
+
+_OPEN_SYNC: Mapping[str, Any] = {
+    "configMaps": "All",
+    "secrets": "All",
+    "blockingDisruptionBudgets": "Allow",
+    "priorityClasses": {"names": ["*"]},
+    "runtimeClasses": {"names": ["*"]},
+}
+_OPEN_NETWORK: Mapping[str, Any] = {
+    "hostPorts": "Allow",
+    "catchAllIngresses": "Allow",
+    "implementationSpecificPaths": "Allow",
+    "externalNameBackends": "Allow",
+}
+
+BUILTIN_POLICIES: Mapping[str, Mapping[str, Any]] = {
+    "baseline": {},
+    "restricted": {
+        "security": {"level": "restricted"},
+        "images": {"pullPolicy": "Always"},
+        "nodes": {"view": "Minimal"},
+        "network": {"serviceTypes": ["ClusterIP", "LoadBalancer"]},
+    },
+    "trusted": {
+        "sync": _OPEN_SYNC,
+        "nodes": {"view": "Full"},
+        "network": {**_OPEN_NETWORK, "ingressAnnotations": ["nginx", "traefik", "cert-manager"]},
+        "pods": {"reservedContainerNames": []},
+        "storage": {"imageVolumes": "Allow"},
+    },
+    "conformance": {
+        "security": {"level": "privileged"},
+        "sync": _OPEN_SYNC,
+        "nodes": {"view": "Full", "expose": "all"},
+        "network": {**_OPEN_NETWORK, "nodeDns": "Allow"},
+        "pods": {"reservedContainerNames": []},
+        "storage": {"imageVolumes": "Allow"},
+    },
+}
+"""Specs by the name of the policy."""

@@ -1,0 +1,78 @@
+"""`kubectl vc doctor`: the collection of its facts, and its table."""
+
+from typing import Any
+
+import pytest
+
+from kubectl_vc.client.connection import SuperConnection
+from kubectl_vc.diagnosis import doctor
+from kubectl_vc.output.cli_errors import CliError
+from kubeio import errors
+from tenancy.resources import NODES
+from tests.support.kubectl_vc.installation_faults import SOUND
+from tests.support.kubectl_vc.object_faults import virtual_cluster
+
+ITEMS = {
+    "CustomResourceDefinition": SOUND.custom_resource_definitions,
+    "Deployment": SOUND.deployments,
+    "Lease": SOUND.leases,
+    "DaemonSet": SOUND.daemon_sets,
+    "Pod": SOUND.pods,
+    "Node": SOUND.nodes,
+    "StorageClass": SOUND.storage_classes,
+    "ServiceCIDR": SOUND.service_cidrs,
+    "ClusterVersion": SOUND.cluster_versions,
+    "TenantPolicy": SOUND.tenant_policies,
+    "SuperCluster": SOUND.super_clusters,
+}
+
+
+class StubClient:
+    """Answers reads with a sound installation, and refuses some kinds."""
+
+    def __init__(self, refused: str = "") -> None:
+        self.refused = refused
+
+    async def get(self, resource: Any, *_: Any, **__: Any) -> dict[str, Any]:
+        if resource.kind == "VirtualCluster":
+            return virtual_cluster()
+        raise errors.NotFound("none", status=404, reason="NotFound")
+
+    async def list(self, resource: Any, **_: Any) -> dict[str, Any]:
+        if resource.kind == self.refused:
+            raise errors.Forbidden("no", status=403, reason="Forbidden")
+        return {"items": list(ITEMS.get(resource.kind) or ())}
+
+
+async def check(name: str = "", refused: str = ""):
+    """Return the checks of a sound installation by their names."""
+    connection = SuperConnection(StubClient(refused), "default", is_explicit=False)  # type: ignore[arg-type]
+    return {each.check: each for each in await doctor.check_links(connection, name, "vc-manager")}
+
+
+async def test_each_fact_reaches_its_check():
+    found = await check()
+    # The Leases of the fixture are old by the clock of this machine.
+    assert {name for name, each in found.items() if each.state != "ok"} == {
+        *("manager-lease", "syncer-lease"),
+    }
+
+
+async def test_tenant_follows_the_installation():
+    found = await check("web")
+    assert [*found][-1] == "network"
+    assert found["sync"].state == "ok"
+    assert found["certificates"].state == "note"
+
+
+async def test_refused_kind_is_unknown():
+    found = await check(refused=NODES.kind)
+    assert found["nodes"].state == "unknown"
+    assert found["crds"].state == "ok"
+
+
+async def test_table_and_error_name_the_broken_link():
+    found = list((await check()).values())
+    assert doctor.build_table(found).splitlines()[0].split() == ["CHECK", "RESULT", "MESSAGE"]
+    with pytest.raises(CliError, match="^manager-lease: .* Next: kubectl -n vc-manager logs"):
+        doctor.raise_for_broken_link(found)

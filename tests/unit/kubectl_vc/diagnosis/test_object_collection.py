@@ -1,0 +1,120 @@
+"""Facts of `kubectl vc why`: what a pod needs, and the pod of a workload."""
+
+from typing import Any
+
+from kubectl_vc.diagnosis import object_collection
+from kubectl_vc.diagnosis.object_kinds import parse_object_name
+from kubeio import errors
+from tenancy.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS
+from tests.support.kubectl_vc.object_faults import NOT_READY, event, pod
+
+NEEDY = {
+    "metadata": {"name": "web"},
+    "spec": {
+        "serviceAccountName": "robot",
+        "containers": [
+            {
+                "envFrom": [{"configMapRef": {"name": "a"}}, {"secretRef": {"name": "b"}}],
+                "env": [
+                    {"name": "X", "valueFrom": {"configMapKeyRef": {"name": "c", "key": "k"}}},
+                    {"name": "Y", "valueFrom": {"secretKeyRef": {"name": "d", "optional": True}}},
+                    {"name": "Z", "value": "plain"},
+                ],
+            }
+        ],
+        "volumes": [
+            {"name": "v", "configMap": {"name": "e"}},
+            {"name": "w", "secret": {"secretName": "f"}},
+            {"name": "x", "projected": {"sources": [{"secret": {"name": "g"}}]}},
+            {"name": "y", "persistentVolumeClaim": {"claimName": "h"}},
+            {"name": "z", "ephemeral": {}},
+            {"name": "e", "ephemeral": {"volumeClaimTemplate": {}}},
+        ],
+    },
+}
+
+
+def test_needs_of_a_pod_are_all_references_that_are_not_optional():
+    assert object_collection.list_needs(NEEDY) == [
+        (SERVICE_ACCOUNTS, "robot"),
+        (CONFIG_MAPS, "a"),
+        (SECRETS, "b"),
+        (CONFIG_MAPS, "c"),
+        (CONFIG_MAPS, "e"),
+        (SECRETS, "f"),
+        (SECRETS, "g"),
+    ]
+    assert object_collection.list_needs({"metadata": {}, "spec": {}}) == []
+
+
+def test_claims_of_a_pod_include_those_of_ephemeral_volumes():
+    assert object_collection.list_claim_names(NEEDY) == ["h", "web-e"]
+
+
+class StubTenant:
+    """A tenant's API with some objects by kind and name."""
+
+    def __init__(self, **objects: list[dict[str, Any]]) -> None:
+        self.objects = objects
+
+    async def get(self, resource: Any, name: str, **_: Any) -> dict[str, Any]:
+        for each in self.objects.get(resource.kind, ()):
+            if each["metadata"]["name"] == name:
+                return each
+        raise errors.NotFound("none", status=404, reason="NotFound")
+
+    async def list(self, resource: Any, **_: Any) -> dict[str, Any]:
+        return {"items": self.objects.get(resource.kind, [])}
+
+
+DEPLOYMENT = {
+    "metadata": {"name": "web", "uid": "d", "creationTimestamp": "2026-11-28T00:00:00Z"},
+    "spec": {"selector": {"matchLabels": {"app": "web"}}},
+}
+
+
+async def collect(wanted: str, **objects: list[dict[str, Any]]):
+    """Return the facts of a tenant with some objects."""
+    client: Any = StubTenant(**objects)
+    name = parse_object_name(wanted)
+    return await object_collection.collect_tenant_facts(client, name, "shop")
+
+
+async def test_workload_is_replaced_by_its_first_pod_that_is_not_ready():
+    pods = [pod(name="good"), pod(NOT_READY, name="bad")]
+    found = await collect("deploy/web", Deployment=[DEPLOYMENT], Pod=pods)
+    assert (found.kind, found.name) == (PODS.kind, "bad")
+
+
+async def test_workload_without_pods_has_the_events_of_its_replica_sets():
+    owned = {"metadata": {"name": "web-1", "uid": "r", "ownerReferences": [{"uid": "d"}]}}
+    events = [event("FailedCreate", "quota", uid="r"), event("Other", "x", uid="z")]
+    found = await collect(
+        "deployment/web", Deployment=[DEPLOYMENT], ReplicaSet=[owned], Event=events
+    )
+    assert found.kind == "Deployment"
+    assert [each["reason"] for each in found.tenant_events] == ["FailedCreate"]
+
+
+async def test_missing_needs_are_listed():
+    body = NEEDY | {"metadata": {"name": "web", "uid": "u"}}
+    found = await collect(
+        "pod/web", Pod=[body], ConfigMap=[{"metadata": {"name": name}} for name in "ace"]
+    )
+    assert found.missing_needs == (
+        "PersistentVolumeClaim h",
+        "PersistentVolumeClaim web-e",
+        "ServiceAccount robot",
+        *("Secret b", "Secret f", "Secret g"),
+    )
+
+
+async def test_events_of_an_earlier_object_of_the_name_are_left_out():
+    events = [event("Old", "x", uid="before"), event("New", "y", uid="u")]
+    found = await collect("pod/web", Pod=[pod()], Event=events)
+    assert [each["reason"] for each in found.tenant_events] == ["New"]
+
+
+async def test_absent_object_has_no_facts():
+    found = await collect("pod/web", **{EVENTS.kind: []})
+    assert found.tenant_object is None

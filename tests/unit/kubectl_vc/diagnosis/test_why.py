@@ -1,0 +1,83 @@
+"""`kubectl vc why`: its arguments, and what its report has."""
+
+import json
+from dataclasses import replace
+
+import pytest
+from typer.testing import CliRunner
+
+from kubectl_vc.app import app
+from kubectl_vc.diagnosis import why
+from kubectl_vc.diagnosis.layer_table import diagnose
+from kubectl_vc.diagnosis.layers import LAYERS
+from tests.support.kubectl_vc.object_faults import bare, both, event, facts, pod, super_facts
+
+REFUSED = event("SyncRejected", "spec.hostNetwork must not be true.", syncer=True, seconds=120)
+
+
+@pytest.mark.parametrize(
+    ("words", "code", "said"),
+    [
+        (("why", "pod"), 2, "is not KIND/NAME"),
+        (("why", "/web"), 2, "is not KIND/NAME"),
+        (("why", "pod/"), 2, "is not KIND/NAME"),
+        (("why", "widget/web"), 2, "is not known. Use one of"),
+        (("why", "pod/A_B"), 2, "is not a valid object name"),
+        (("why", "pod/a/b"), 2, "is not a valid object name"),
+        (("why", ""), 2, "is empty"),
+        (("why", "pod/web", "--as-tenant"), 2, "--as-tenant needs --vc"),
+        (("why", "pod/web", "--vc", "A"), 2, "is not a VirtualCluster"),
+        (("why", "pod/web", "--vc", "/web"), 2, "is not a VirtualCluster"),
+        (("why", "pod/web", "--vc", "web", "-n", "A"), 2, "is not a namespace"),
+        (("why", "pod/web", "-o", "yaml"), 2, "text or JSON"),
+        (("why", "pod/web", "--kubeconfig", "/none"), 1, "/none"),
+        (("doctor", "-o", "name"), 2, "table or JSON"),
+        (("doctor", ""), 2, "NAME is empty"),
+        (("doctor", "--kubeconfig", "/none"), 1, "/none"),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(words, code, said):
+    done = CliRunner().invoke(app, list(words))
+    assert said in done.stderr
+    assert done.exit_code == code
+    assert done.stderr.startswith("error: ")
+    assert done.stderr.count("\n") == 1
+
+
+def report(found):
+    """Return the lines of a report by their heads."""
+    lines = why.build_report(found, diagnose(found, LAYERS)).splitlines()
+    return {head.strip(): text.strip() for head, _, text in (line.partition(":") for line in lines)}
+
+
+def test_report_of_a_refused_pod():
+    found = report(facts(bare(), super_facts(), tenant_events=[REFUSED]))
+    assert found["Object"] == "Pod shop/web"
+    assert found["Wanted since"] == "2026-11-28T11:50:00Z (10m ago)"
+    assert found["Copy"] == "none"
+    assert found["Node"] == "none"
+    assert found["Last Event"].startswith("SyncRejected (2m")
+    assert found["Held by"] == "policy"
+    assert found["Reason"].endswith("spec.hostNetwork must not be true.")
+    assert found["Next"] == "kubectl describe pod web -n shop"
+
+
+def test_report_of_a_sound_pod():
+    found = report(both(pod()))
+    assert found["Held by"] == "nothing"
+    assert "Next" not in found
+
+
+def test_document_of_a_tenant_has_no_copy():
+    found = both(pod())
+    document = why.build_document(found, diagnose(found, LAYERS))
+    assert document["copy"]
+    hidden = replace(found, super_facts=None)
+    document = why.build_document(hidden, diagnose(hidden, LAYERS))
+    assert "copy" not in document
+    assert json.dumps(document)
+
+
+def test_unreadable_sides_are_unknown():
+    found = report(facts(None, super_facts(is_copy_known=False), is_tenant_known=False))
+    assert (found["Tenant"], found["Copy"]) == ("unknown", "unknown")

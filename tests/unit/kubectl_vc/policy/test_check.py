@@ -1,0 +1,75 @@
+"""`kubectl vc policy check`: files, policies, output and exit codes."""
+
+import json
+
+import pytest
+from typer.testing import CliRunner
+
+from kubectl_vc.app import app
+
+GOOD = "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: b}]}\n"
+BAD = "kind: Pod\nmetadata: {name: host}\nspec: {hostNetwork: true, containers: []}\n"
+
+
+def run(*words: str, text: str = GOOD):
+    return CliRunner().invoke(app, ["policy", "check", *words], input=text)
+
+
+def test_allowed_objects_end_well():
+    done = run("-f", "-")
+    assert (done.exit_code, done.stderr) == (0, "")
+    assert done.stdout.splitlines()[1].split() == ["Pod", "default/web", "allowed"] + ["<none>"] * 2
+
+
+def test_refused_objects_fail_with_rule_and_sentence():
+    done = run("-f", "-", text=f"{GOOD}---\n{BAD}")
+    assert done.exit_code == 1
+    assert "host-namespace" in done.stdout
+    assert "spec.hostNetwork must not be true." in done.stdout
+    assert done.stderr == "error: 1 of 2 objects would be refused.\n"
+
+
+def test_json_has_each_object():
+    done = run("-f", "-", "-o", "json", text=f"kind: List\nitems: [{json.dumps({'kind': 'X'})}]")
+    assert done.exit_code == 0
+    [found] = json.loads(done.stdout)
+    assert (found["kind"], found["result"]) == ("X", "not-synced")
+
+
+@pytest.mark.parametrize(
+    ("words", "text", "code", "said"),
+    [
+        ((), GOOD, 2, "-f is missing"),
+        (("-f", "-", "--policy", "a", "--vc", "b"), GOOD, 2, "cannot be used together"),
+        (("-f", "-", "-o", "name"), GOOD, 2, "prints a table or JSON"),
+        (("-f", "/none.yaml"), GOOD, 1, "/none.yaml"),
+        (("-f", "-"), "", 1, "has no object"),
+        (("-f", "-"), "a: [", 1, "is no YAML"),
+        (("-f", "-"), "[1]", 1, "without kind"),
+        (("-f", "-"), "kind: 7", 1, "without kind"),
+        (("-f", "-"), "kind: List\nitems: [3]", 1, "without kind"),
+        (("-f", "-", "--policy", "nothing"), GOOD, 1, "neither a built-in TenantPolicy"),
+        (("-f", "-", "--vc", "A/b/c"), GOOD, 2, ""),
+    ],
+)
+def test_bad_input_is_one_clear_sentence(words, text, code, said):
+    done = run(*words, text=text)
+    assert said in done.stderr
+    assert done.stderr.startswith("error: ")
+    assert done.exit_code in (code, 1)
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod\n", "has 0 objects of the kind TenantPolicy"),
+        ("kind: TenantPolicy\nspec: {security: {level: odd}}\n", "no valid TenantPolicy"),
+        ("kind: TenantPolicy\nmetadata: 3\n", "no valid TenantPolicy"),
+    ],
+)
+def test_bad_policy_file_is_one_clear_sentence(tmp_path, text, said):
+    path = tmp_path / "policy.yaml"
+    path.write_text(text)
+    done = run("-f", "-", "--policy", str(path))
+    assert done.exit_code == 1
+    assert said in done.stderr
