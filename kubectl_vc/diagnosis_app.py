@@ -168,7 +168,7 @@ async def doctor(
 
       kubectl vc doctor web -o json
     """
-    from kubectl_vc.diagnosis import doctor as verb
+    from kubectl_vc.installation import doctor as verb
 
     await verb.run_doctor(
         access, create_terminal(), name=name, manager_namespace=manager_namespace, form=output
@@ -196,7 +196,7 @@ async def collect(
     """
     if output is None:
         raise UsageError("-o is missing. Add -o FILE.tar.gz for the archive.")
-    from kubectl_vc.diagnosis import debug_bundle as verb
+    from kubectl_vc.debug import debug_bundle as verb
 
     options = verb.BundleOptions(output=output, force=force, manager_namespace=manager_namespace)
     await verb.run_collect(access, create_terminal(), name=name, options=options)

@@ -1,1 +1,1 @@
-"""Diagnosis of objects and installations: collected facts, and tables of the causes that hold."""
+"""Diagnosis of objects of a tenant: collected facts, and tables of the layers that hold."""

@@ -2,8 +2,8 @@
 
 from typing import Any
 
-from kubectl_vc.diagnosis.installation_checks import CRD_NAMES, DEFAULT_CLASS_KEY
-from kubectl_vc.diagnosis.installation_facts import InstallationFacts
+from kubectl_vc.installation.installation_checks import CRD_NAMES, DEFAULT_CLASS_KEY
+from kubectl_vc.installation.installation_facts import InstallationFacts
 from tests.support.kubectl_vc.object_faults import NOW, condition, lease, node
 
 

@@ -9,8 +9,8 @@ from typer.testing import CliRunner
 
 from kubectl_vc.app import app
 from kubectl_vc.client.connection import SuperConnection
-from kubectl_vc.diagnosis import debug_bundle
-from kubectl_vc.diagnosis.debug_bundle import BundleWriter
+from kubectl_vc.debug import debug_bundle
+from kubectl_vc.debug.debug_bundle import BundleWriter
 from kubeio import errors
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, VIRTUAL_CLUSTERS
 from tests.support.kubectl_vc.object_faults import virtual_cluster

@@ -19,7 +19,8 @@ from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.client.permissive_reader import PermissiveReader
-from kubectl_vc.diagnosis import doctor, redaction
+from kubectl_vc.debug import redaction
+from kubectl_vc.installation import doctor
 from kubectl_vc.output import files
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs import version

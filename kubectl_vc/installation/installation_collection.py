@@ -4,12 +4,12 @@ import asyncio
 from datetime import UTC, datetime
 
 from kubectl_vc.client.permissive_reader import PermissiveReader
-from kubectl_vc.diagnosis.installation_facts import (
+from kubectl_vc.diagnosis.object_facts import Body
+from kubectl_vc.installation.installation_facts import (
     InstallationFacts,
     ReadableBodies,
     TenantControlPlane,
 )
-from kubectl_vc.diagnosis.object_facts import Body
 from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.ownership import Tenant

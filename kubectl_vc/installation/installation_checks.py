@@ -1,7 +1,5 @@
 """Checks of the installation: from the CRDs to the targets. Pure."""
 
-from kubectl_vc.diagnosis.check_table import LinkCheck, LinkState
-from kubectl_vc.diagnosis.installation_facts import InstallationFacts, ReadableBodies
 from kubectl_vc.diagnosis.object_facts import (
     Body,
     find_waiting,
@@ -13,6 +11,8 @@ from kubectl_vc.diagnosis.object_facts import (
 )
 from kubectl_vc.diagnosis.pod_layers import IMAGE_REASONS
 from kubectl_vc.diagnosis.tenant_layers import STALE_LEASE_SECONDS
+from kubectl_vc.installation.check_table import LinkCheck, LinkState
+from kubectl_vc.installation.installation_facts import InstallationFacts, ReadableBodies
 from tenancy import conditions, super_clusters, wellknown
 from tenancy.resources import (
     CLUSTER_VERSIONS,

@@ -4,7 +4,7 @@ import json
 
 import pytest
 
-from kubectl_vc.diagnosis.redaction import REDACTED, redact_object, redact_text
+from kubectl_vc.debug.redaction import REDACTED, redact_object, redact_text
 
 PLANTED = "hunter2plantedvalue"
 JWT = "eyJhbGciOiJSUzI1NiJ9.eyJpc3MiOiJrdWJlcm5ldGVzIn0.c2lnbmF0dXJlLXBsYW50ZWQ"

@@ -5,7 +5,7 @@ from typing import Any
 import pytest
 
 from kubectl_vc.client.connection import SuperConnection
-from kubectl_vc.diagnosis import doctor
+from kubectl_vc.installation import doctor
 from kubectl_vc.output.cli_errors import CliError
 from kubeio import errors
 from tenancy.resources import NODES
@@ -74,5 +74,5 @@ async def test_refused_kind_is_unknown():
 async def test_table_and_error_name_the_broken_link():
     found = list((await check()).values())
     assert doctor.build_table(found).splitlines()[0].split() == ["CHECK", "RESULT", "MESSAGE"]
-    with pytest.raises(CliError, match="^manager-lease: .* Next: kubectl -n vc-manager logs"):
+    with pytest.raises(CliError, match=r"^manager-lease: .* Next: kubectl -n vc-manager logs"):
         doctor.raise_for_broken_link(found)

@@ -4,9 +4,6 @@ import json
 from collections.abc import Callable
 from datetime import datetime, timedelta
 
-from kubectl_vc.diagnosis.check_table import LinkCheck, LinkState
-from kubectl_vc.diagnosis.installation_checks import find_image_problem
-from kubectl_vc.diagnosis.installation_facts import InstallationFacts, TenantControlPlane
 from kubectl_vc.diagnosis.object_facts import (
     Body,
     ObjectFacts,
@@ -17,6 +14,9 @@ from kubectl_vc.diagnosis.object_facts import (
     get_status,
 )
 from kubectl_vc.diagnosis.tenant_layers import TENANT_LAYERS
+from kubectl_vc.installation.check_table import LinkCheck, LinkState
+from kubectl_vc.installation.installation_checks import find_image_problem
+from kubectl_vc.installation.installation_facts import InstallationFacts, TenantControlPlane
 from tenancy import conditions, wellknown
 
 CERTIFICATE_WARNING = timedelta(days=14)

@@ -4,9 +4,9 @@ from dataclasses import replace
 
 import pytest
 
-from kubectl_vc.diagnosis import doctor
-from kubectl_vc.diagnosis.check_table import run_checks
-from kubectl_vc.diagnosis.installation_checks import INSTALLATION_CHECKS
+from kubectl_vc.installation import doctor
+from kubectl_vc.installation.check_table import run_checks
+from kubectl_vc.installation.installation_checks import INSTALLATION_CHECKS
 from kubectl_vc.output.cli_errors import CliError
 from tests.support.kubectl_vc.installation_faults import (
     SOUND,

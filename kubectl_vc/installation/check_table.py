@@ -4,7 +4,7 @@ from collections.abc import Callable, Iterable
 from dataclasses import dataclass
 from typing import Literal
 
-from kubectl_vc.diagnosis.installation_facts import InstallationFacts
+from kubectl_vc.installation.installation_facts import InstallationFacts
 
 DoctorState = Literal["ok", "note", "wrong", "unknown"]
 

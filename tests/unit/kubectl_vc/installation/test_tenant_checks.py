@@ -6,10 +6,10 @@ from datetime import timedelta
 
 import pytest
 
-from kubectl_vc.diagnosis import doctor
-from kubectl_vc.diagnosis.check_table import run_checks
-from kubectl_vc.diagnosis.installation_facts import TenantControlPlane
-from kubectl_vc.diagnosis.tenant_checks import TENANT_CHECKS
+from kubectl_vc.installation import doctor
+from kubectl_vc.installation.check_table import run_checks
+from kubectl_vc.installation.installation_facts import TenantControlPlane
+from kubectl_vc.installation.tenant_checks import TENANT_CHECKS
 from tenancy import wellknown
 from tests.support.kubectl_vc.installation_faults import SOUND, named
 from tests.support.kubectl_vc.object_faults import NOW, ago, claim, condition, virtual_cluster

@@ -10,10 +10,10 @@ from dataclasses import asdict, replace
 from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
-from kubectl_vc.diagnosis import installation_collection
-from kubectl_vc.diagnosis.check_table import CheckedLink, run_checks
-from kubectl_vc.diagnosis.installation_checks import INSTALLATION_CHECKS
-from kubectl_vc.diagnosis.tenant_checks import TENANT_CHECKS
+from kubectl_vc.installation import installation_collection
+from kubectl_vc.installation.check_table import CheckedLink, run_checks
+from kubectl_vc.installation.installation_checks import INSTALLATION_CHECKS
+from kubectl_vc.installation.tenant_checks import TENANT_CHECKS
 from kubectl_vc.output import printers
 from kubectl_vc.output.cli_errors import CliError, UsageError
 from kubectl_vc.output.printers import OutputFormat

@@ -1,0 +1,1 @@
+"""Archives for bug reports, without secrets."""

@@ -1,0 +1,1 @@
+"""Checks of an installation and its tenants, link by link."""
