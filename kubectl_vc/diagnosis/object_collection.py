@@ -79,12 +79,14 @@ async def collect_tenant_facts(client: Client, wanted: ObjectName, namespace: st
         return facts
     claims, missing = await _collect_needs(reader, body, place)
     node = get_spec(body).get("nodeName")
+    node_body = await reader.get(NODES, node) if node else None
     return replace(
         facts,
         tenant_claims=claims,
         claim_events=await _list_claim_events(reader, claims, place),
         missing_needs=missing,
-        tenant_node=await reader.get(NODES, node) if node else None,
+        tenant_node=node_body,
+        is_tenant_node_known=reader.is_known(NODES),
     )
 
 

@@ -62,6 +62,8 @@ class ObjectFacts:
     tenant_events: Sequence[Body] = ()
     """Events about the object, oldest first."""
     tenant_node: Body | None = None
+    is_tenant_node_known: bool = True
+    """False if the user may not read nodes of the tenant."""
     tenant_claims: Sequence[Body] = ()
     claim_events: Sequence[Body] = ()
     """Events about the claims of the pod, oldest first."""

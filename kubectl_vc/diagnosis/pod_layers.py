@@ -159,7 +159,8 @@ def _find_node(facts: ObjectFacts, pod: Body) -> LayerFinding | None:
     found = facts.super_facts
     if not name or get_status(pod).get("phase") in ("Succeeded", "Failed"):
         return None
-    if found is not None and not found.is_node_known:
+    is_known = found.is_node_known if found is not None else facts.is_tenant_node_known
+    if not is_known:
         return None
     command = f"kubectl describe node {name}"
     if facts.node is None:

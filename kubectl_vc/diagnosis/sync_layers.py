@@ -137,13 +137,13 @@ def _find_finalizer(facts: ObjectFacts) -> LayerFinding | None:
 
 
 def _find_rejected_create(facts: ObjectFacts) -> LayerFinding | None:
-    if facts.kind == "Pod" and facts.has_placed_copy:
+    if facts.has_placed_copy:
         return None  # the Event is about a later change, see CHANGE_LAYERS
     return _find_syncer_event(facts, SYNC_REJECTED)
 
 
 def _find_quota(facts: ObjectFacts) -> LayerFinding | None:
-    if facts.kind == "Pod" and facts.has_placed_copy:
+    if facts.has_placed_copy:
         return None
     found = _find_syncer_event(facts, QUOTA_EXCEEDED)
     if found is not None:
@@ -159,7 +159,7 @@ def _find_quota(facts: ObjectFacts) -> LayerFinding | None:
 
 
 def _find_held_create(facts: ObjectFacts) -> LayerFinding | None:
-    if facts.kind == "Pod" and facts.has_placed_copy:
+    if facts.has_placed_copy:
         return None
     return _find_syncer_event(
         facts,
@@ -171,7 +171,7 @@ def _find_held_create(facts: ObjectFacts) -> LayerFinding | None:
 
 
 def _find_failed_create(facts: ObjectFacts) -> LayerFinding | None:
-    if facts.kind == "Pod" and facts.has_placed_copy:
+    if facts.has_placed_copy:
         return None
     return _find_syncer_event(facts, SYNC_FAILED)
 

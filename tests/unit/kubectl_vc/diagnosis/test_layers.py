@@ -369,6 +369,16 @@ def test_tenant_sees_the_same_layer_by_its_own_facts(name):
         (both(pod(), unknown=("nodes",), is_agent_known=False), "unknown"),
         (of_kind("Service", SERVICE | {"spec": {}}, SERVICE | {"spec": {}}), "none"),
         (both(pod(), node=node("Unknown"), is_node_known=False), "none"),
+        (facts(pod(), tenant_node=None, is_tenant_node_known=False), "none"),
+        (
+            of_kind(
+                "Service",
+                SERVICE | {"spec": {}},
+                SERVICE | {"spec": {}},
+                tenant_events=[event("WaitingForDeletion", "over", syncer=True)],
+            ),
+            "none",
+        ),
     ],
 )
 def test_sound_object_is_not_held(found, layer):

@@ -1,16 +1,33 @@
 """`kubectl vc why`: its arguments, and what its report has."""
 
+import contextlib
+import io
 import json
 from dataclasses import replace
+from typing import Any
 
 import pytest
 from typer.testing import CliRunner
 
 from kubectl_vc.app import app
-from kubectl_vc.diagnosis import why
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.client.connection import SuperConnection
+from kubectl_vc.diagnosis import tenant_access, why
 from kubectl_vc.diagnosis.layer_table import diagnose
 from kubectl_vc.diagnosis.layers import LAYERS
-from tests.support.kubectl_vc.object_faults import bare, both, event, facts, pod, super_facts
+from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.terminal import Terminal
+from tenancy.resources import PODS
+from tests.support.kubectl_vc.object_faults import (
+    bare,
+    both,
+    event,
+    facts,
+    node,
+    pod,
+    super_facts,
+    virtual_cluster,
+)
 
 REFUSED = event("SyncRejected", "spec.hostNetwork must not be true.", syncer=True, seconds=120)
 
@@ -76,6 +93,41 @@ def test_document_of_a_tenant_has_no_copy():
     document = why.build_document(hidden, diagnose(hidden, LAYERS))
     assert "copy" not in document
     assert json.dumps(document)
+
+
+async def test_tenant_view_reads_nothing_of_the_super_cluster(monkeypatch):
+    """Only the VirtualCluster and the kubeconfig are read, before the tenant's own API."""
+    read: list[str] = []
+
+    class SuperClient:
+        async def get(self, resource: Any, *_: Any, **__: Any) -> dict[str, Any]:
+            read.append(resource.kind)
+            return virtual_cluster()
+
+    class TenantClient:
+        async def get(self, resource: Any, *_: Any, **__: Any) -> dict[str, Any]:
+            return pod() if resource is PODS else node()
+
+        async def list(self, *_: Any, **__: Any) -> dict[str, Any]:
+            return {"items": []}
+
+    @contextlib.asynccontextmanager
+    async def connect_super(*_: Any):
+        yield SuperConnection(SuperClient(), "default", is_explicit=False)  # type: ignore[arg-type]
+
+    @contextlib.asynccontextmanager
+    async def connect_tenant(*_: Any):
+        yield TenantClient()
+
+    monkeypatch.setattr(why, "connect_super_cluster", connect_super)
+    monkeypatch.setattr(tenant_access, "connect_tenant", connect_tenant)
+    out = io.StringIO()
+    options = why.WhyOptions(
+        virtual_cluster="web", as_tenant=True, manager_namespace="m", form=OutputFormat.JSON
+    )
+    await why.run_why(ConfigFlags(), Terminal(out, out), wanted="pod/web", options=options)
+    assert read == ["VirtualCluster"]
+    assert json.loads(out.getvalue())["layer"] == "none"
 
 
 def test_unreadable_sides_are_unknown():
