@@ -159,8 +159,8 @@ async def doctor(
 ) -> None:
     """Check the installation, and with NAME one virtual cluster.
 
-    Names the first broken link and the next command. What you may not read is unknown. The exit
-    code is 1 if a link is broken.
+    Names the first broken link and the next command. Facts that you may not read are unknown. The
+    exit code is 1 if a link is broken.
 
     Examples:
 
