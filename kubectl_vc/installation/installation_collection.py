@@ -2,6 +2,7 @@
 
 import asyncio
 from datetime import UTC, datetime
+from typing import Any
 
 from kubectl_vc.client.permissive_reader import PermissiveReader
 from kubectl_vc.diagnosis.object_facts import Body
@@ -56,7 +57,8 @@ async def collect_installation_facts(
         "tenant_policies": read(TENANT_POLICIES),
         "super_clusters": read(SUPER_CLUSTERS),
     }
-    found = dict(zip(fields, await asyncio.gather(*fields.values()), strict=True))
+    read_all = await asyncio.gather(*fields.values())
+    found: dict[str, Any] = dict(zip(fields, read_all, strict=True))
     return InstallationFacts(now=datetime.now(UTC), manager_namespace=manager_namespace, **found)
 
 
