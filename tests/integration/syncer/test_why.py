@@ -16,7 +16,7 @@ from typer.testing import CliRunner
 from kubectl_vc.app import app
 from kubeio import errors
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
-from tenancy.resources import LEASES, PERSISTENT_VOLUME_CLAIMS, PODS, SECRETS, SERVICES
+from tenancy.resources import LEASES, PODS, SECRETS, SERVICES
 from tests.integration.syncer.objects import pod
 from tests.integration.syncer.world import HOME, SyncerWorld, policed
 from tests.support.eventually import eventually
@@ -143,19 +143,15 @@ async def test_faults_of_pods_are_named_by_their_layer(synced: SyncerWorld, aske
 
 async def test_quota_is_named(world: SyncerWorld, asker: Asker):
     policy = msgspec.convert(
-        {**msgspec.to_builtins(BASELINE_POLICY), "quota": {"persistentvolumeclaims": "0"}},
-        TenantPolicySpec,
+        {**msgspec.to_builtins(BASELINE_POLICY), "quota": {"services": "0"}}, TenantPolicySpec
     )
-    claim = {
-        "metadata": {"name": "data"},
-        "spec": {"accessModes": ["ReadWriteOnce"], "resources": {"requests": {"storage": "1Gi"}}},
-    }
+    body = {"metadata": {"name": "web"}, "spec": {"ports": [{"port": 80}]}}
     async with policed(world, policy), world.syncer():
         space = await world.namespace()
-        await world.above.create(PERSISTENT_VOLUME_CLAIMS, claim, namespace=space)
+        await world.above.create(SERVICES, body, namespace=space)
         await wait_for_event(world, space, "QuotaExceeded")
-        found = await asker.ask("pvc/data", space)
-        assert found["layer"] == "quota"
+        found = await asker.ask("svc/web", space)
+        assert (found["layer"], found["copy"]) == ("quota", "none")
         assert "spec.quota" in found["reason"]
         assert found["tenantLayers"] == ["quota", "quota"]
 
