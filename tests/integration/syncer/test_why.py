@@ -2,19 +2,24 @@
 
 from __future__ import annotations
 
-import asyncio
 import base64
 import contextlib
+import io
 import json
+from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
 
 import msgspec
 import pytest
-from typer.testing import CliRunner
 
-from kubectl_vc.app import app
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.diagnosis import why
+from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.printers import OutputFormat
+from kubectl_vc.output.terminal import Terminal
 from kubeio import errors
+from tenancy import wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.resources import LEASES, PODS, SECRETS, SERVICES
 from tests.integration.syncer.objects import pod
@@ -53,30 +58,49 @@ class Asker:
         with contextlib.suppress(errors.AlreadyExists):
             await self.world.below.create(SECRETS, body, namespace=self.world.tenant.root)
 
-    async def run(self, *words: str) -> Any:
-        """Run the verb."""
-        return await asyncio.to_thread(CliRunner().invoke, app, ["why", *words])
+    async def renew_lease(self, renewed: datetime) -> None:
+        """Write the Lease of the syncer, which the program writes and its class does not."""
+        stamp = renewed.strftime("%Y-%m-%dT%H:%M:%S.000000Z")
+        body = {
+            "apiVersion": LEASES.api_version,
+            "kind": LEASES.kind,
+            "metadata": {"name": wellknown.SYNCER, "namespace": HOME},
+            "spec": {"holderIdentity": "test", "leaseDurationSeconds": 7, "renewTime": stamp},
+        }
+        await self.world.below.apply(LEASES, body, field_manager="test")
+
+    async def run(self, side: str, wanted: str, namespace: str = "", **options: Any) -> str:
+        """Run the verb with the kubeconfig of a side, and return its output.
+
+        The verb runs in this loop, because the syncer of the test logs to standard output.
+        """
+        out = io.StringIO()
+        values: dict[str, Any] = {
+            "virtual_cluster": "",
+            "as_tenant": False,
+            "manager_namespace": HOME,
+            "form": OutputFormat.JSON,
+        }
+        flags = ConfigFlags(kubeconfig=str(self.folder / side), namespace=namespace)
+        await why.run_why(
+            flags, Terminal(out, out), wanted=wanted, options=why.WhyOptions(**values | options)
+        )
+        return out.getvalue()
 
     async def ask(self, wanted: str, namespace: str) -> dict[str, Any]:
         """Return the report of the super view, after a check of both views of the tenant."""
         tenant = self.world.tenant
-        known = ("--kubeconfig", str(self.folder / "super"))
-        where = (wanted, "-n", namespace, "-o", "json")
-        by_super = (*where, *known, "--vc", f"{tenant.namespace}/{tenant.name}")
-        done = await self.run(*by_super)
-        assert (done.exit_code, done.stderr) == (0, "")
-        found: dict[str, Any] = json.loads(done.stdout)
-        for words in (
-            (*by_super, "--as-tenant"),
-            (*where, "--kubeconfig", str(self.folder / "tenant")),
+        known = {"virtual_cluster": f"{tenant.namespace}/{tenant.name}"}
+        found: dict[str, Any] = json.loads(await self.run("super", wanted, namespace, **known))
+        found["tenantLayers"] = []
+        for shown in (
+            await self.run("super", wanted, namespace, as_tenant=True, **known),
+            await self.run("tenant", wanted, namespace),
         ):
-            hidden = await self.run(*words)
-            assert (hidden.exit_code, hidden.stderr) == (0, "")
-            assert tenant.root not in hidden.stdout
-            assert tenant.uid not in hidden.stdout
-            assert self.world.super_namespace(namespace) not in hidden.stdout
-            assert "copy" not in json.loads(hidden.stdout)
-            found.setdefault("tenantLayers", []).append(json.loads(hidden.stdout)["layer"])
+            for hidden in (tenant.root, tenant.uid, self.world.super_namespace(namespace)):
+                assert hidden not in shown
+            assert "copy" not in json.loads(shown)
+            found["tenantLayers"].append(json.loads(shown)["layer"])
         return found
 
 
@@ -85,6 +109,7 @@ async def asker(world: SyncerWorld, tmp_path: Path) -> Asker:
     """A user with the rights of an administrator."""
     found = Asker(world, tmp_path)
     await found.publish_kubeconfig()
+    await found.renew_lease(datetime.now(UTC))
     return found
 
 
@@ -136,6 +161,7 @@ async def test_faults_of_pods_are_named_by_their_layer(synced: SyncerWorld, aske
     assert found["tenantLayers"] == ["image", "image"]
 
     await synced.start_pod(space, "needy", node)
+    await asker.renew_lease(datetime.now(UTC))
     found = await asker.ask("pod/needy", space)
     assert (found["layer"], found["held"]) == ("node-agent", True)
     assert found["tenantLayers"] == ["none", "none"]
@@ -180,8 +206,7 @@ async def test_parked_write_is_named(synced: SyncerWorld, asker: Asker):
 async def test_stopped_syncer_is_named_before_its_effects(world: SyncerWorld, asker: Asker):
     async with world.syncer():
         space = await world.namespace()
-    stale = {"spec": {"holderIdentity": "gone", "renewTime": "2026-01-01T00:00:00.000000Z"}}
-    await world.below.patch(LEASES, "vc-syncer", stale, namespace=HOME)
+    await asker.renew_lease(datetime.now(UTC) - timedelta(minutes=5))
     await world.above.create(PODS, pod("late"), namespace=space)
     found = await asker.ask("pod/late", space)
     assert (found["layer"], found["copy"]) == ("syncer", "none")
@@ -190,10 +215,9 @@ async def test_stopped_syncer_is_named_before_its_effects(world: SyncerWorld, as
 
 
 async def test_missing_object_and_tenant_are_errors(synced: SyncerWorld, asker: Asker):
-    known = ("--kubeconfig", str(asker.folder / "super"))
-    done = await asker.run("pod/none", *known, "--vc", f"{synced.tenant.namespace}/none")
-    assert (done.exit_code, "was not found" in done.stderr) == (1, True)
+    with pytest.raises(CliError, match="was not found"):
+        await asker.run("super", "pod/none", virtual_cluster=f"{synced.tenant.namespace}/none")
     tenant = f"{synced.tenant.namespace}/{synced.tenant.name}"
-    done = await asker.run("pod/none", *known, "--vc", tenant)
-    assert done.exit_code == 1
-    assert "Pod default/none was not found in the virtual cluster" in done.stderr
+    for options in ({}, {"as_tenant": True}):
+        with pytest.raises(CliError, match="Pod default/none was not found in the virtual"):
+            await asker.run("super", "pod/none", virtual_cluster=tenant, **options)
