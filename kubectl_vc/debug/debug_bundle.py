@@ -6,10 +6,9 @@ writer for this reason.
 """
 
 import contextlib
-import io
 import json
-import tarfile
-import time
+import shutil
+import tempfile
 from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from pathlib import Path
@@ -51,6 +50,7 @@ from tenancy.resources import (
     Resource,
 )
 
+_FOLDER = "vc-debug"
 LOG_LINES = 2000
 MAX_LOG_BYTES = 1 << 20
 MAX_PODS = 50
@@ -80,34 +80,34 @@ class BundleOptions:
 
 
 class BundleWriter:
-    """Writes redacted files into an archive in memory."""
+    """Collects redacted files, and packs them into an archive."""
 
     def __init__(self) -> None:
-        self._buffer = io.BytesIO()
-        self._archive = tarfile.open(fileobj=self._buffer, mode="w:gz")  # noqa: SIM115 - see close
-        self._count = 0
+        self._files: dict[str, bytes] = {}
 
     @property
     def count(self) -> int:
         """Return the number of files."""
-        return self._count
+        return len(self._files)
 
     def add_text(self, name: str, text: str) -> None:
         """Add a text without secrets."""
-        content = redaction.redact_text(text).encode()
-        entry = tarfile.TarInfo(f"vc-debug/{name}")
-        entry.size, entry.mtime, entry.mode = len(content), int(time.time()), 0o600
-        self._archive.addfile(entry, io.BytesIO(content))
-        self._count += 1
+        self._files[name] = redaction.redact_text(text).encode()
 
     def add_objects(self, name: str, bodies: Sequence[Mapping[str, Any]]) -> None:
         """Add objects without secrets, as a YAML list."""
         self.add_text(name, to_yaml({"items": [redaction.redact_object(each) for each in bodies]}))
 
-    def close(self) -> bytes:
-        """Return the archive."""
-        self._archive.close()
-        return self._buffer.getvalue()
+    def pack(self) -> bytes:
+        """Return the archive. It is packed in a directory that only the user can read."""
+        with tempfile.TemporaryDirectory(prefix="vc-debug-") as folder:
+            for name, content in self._files.items():
+                path = Path(folder) / _FOLDER / name
+                path.parent.mkdir(parents=True, exist_ok=True)
+                path.write_bytes(content)
+                path.chmod(0o600)
+            packed = shutil.make_archive(f"{folder}/bundle", "gztar", folder, _FOLDER)
+            return Path(packed).read_bytes()
 
 
 async def run_collect(
@@ -118,7 +118,7 @@ async def run_collect(
     writer = BundleWriter()
     async with connect_super_cluster(access) as connection:
         unread = await collect(connection, writer, name, options.manager_namespace)
-    content = writer.close()
+    content = writer.pack()
     files.write_private(options.output, content, force=options.force)
     if unread:
         terminal.print_warning(f"Not collected: {'. '.join(unread)}.")

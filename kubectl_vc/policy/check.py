@@ -67,7 +67,7 @@ async def run_check(access: ConfigFlags, terminal: Terminal, options: CheckOptio
         raise RefusedError(f"{refused} of {len(found)} objects would be refused.")
 
 
-def parse_objects(text: str, source: str) -> Iterator[Mapping[str, Any]]:
+def parse_objects(text: bytes, source: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a manifest, also those inside of a List. Raises CliError."""
     try:
         documents = [each for each in yaml.safe_load_all(text) if each is not None]

@@ -70,12 +70,13 @@ async def collect(name: str = "", **changed: Any) -> tuple[dict[str, str], StubC
     client.refused = set(changed.get("refused", ()))
     connection = SuperConnection(client, "default", is_explicit=False)  # type: ignore[arg-type]
     unread = await debug_bundle.collect(connection, writer, name, "vc-manager")
-    with tarfile.open(fileobj=io.BytesIO(writer.close())) as archive:
+    with tarfile.open(fileobj=io.BytesIO(writer.pack())) as archive:
         found = {
             each.name: archive.extractfile(each).read().decode()  # type: ignore[union-attr]
             for each in archive.getmembers()
+            if each.isfile()
         }
-        assert {each.mode for each in archive.getmembers()} == {0o600}
+        assert {each.mode for each in archive.getmembers() if each.isfile()} == {0o600}
     return found, client, unread
 
 
