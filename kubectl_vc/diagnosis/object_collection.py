@@ -108,7 +108,10 @@ async def collect_super_facts(
     *,
     manager_namespace: str,
 ) -> SuperFacts:
-    """Return the facts of the super cluster about the object of `facts`."""
+    """Return the facts of the home cluster about the object of `facts`.
+
+    The copy of a tenant with targets may be in one of them, which is not read. Then it is unknown.
+    """
     reader = PermissiveReader(super_client)
     resource = object_kinds.RESOURCES[facts.kind.lower()]
     super_namespace = names.build_super_namespace(
@@ -131,12 +134,14 @@ async def collect_super_facts(
     super_facts = SuperFacts(
         virtual_cluster=virtual_cluster,
         super_namespace=super_namespace,
-        is_copy_known=reader.is_known(resource, place),
+        is_copy_known=reader.is_known(resource, place) and not (copy is None and targets),
         copy=copy,
         copy_events=events,
         is_lease_known=reader.is_known(LEASES, manager_namespace),
         syncer_lease=lease,
         targets=targets,
+        is_node_known=False,
+        is_agent_known=False,
         unknown=reader.unknown,
     )
     if resource is not PODS or copy is None:

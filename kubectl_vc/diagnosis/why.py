@@ -205,7 +205,8 @@ def _describe_copy(facts: ObjectFacts) -> str:
     if found is None or facts.kind not in object_kinds.COPIED_KINDS:
         return ""
     if found.copy is None:
-        return "none" if found.is_copy_known else "unknown"
+        elsewhere = "not in the home cluster" if found.targets else "unknown"
+        return "none" if found.is_copy_known else elsewhere
     metadata = get_metadata(found.copy)
     place = _join(str(metadata.get("namespace") or ""), str(metadata.get("name") or ""))
     return f"{facts.kind} {place}, {_describe_state(found.copy)}"

@@ -370,6 +370,7 @@ def test_tenant_sees_the_same_layer_by_its_own_facts(name):
         (of_kind("Service", SERVICE | {"spec": {}}, SERVICE | {"spec": {}}), "none"),
         (both(pod(), node=node("Unknown"), is_node_known=False), "none"),
         (facts(pod(), tenant_node=None, is_tenant_node_known=False), "none"),
+        (facts(pod(), super_facts(is_copy_known=False, node=None, is_node_known=False)), "none"),
         (
             of_kind(
                 "Service",

@@ -5,8 +5,18 @@ from typing import Any
 from kubectl_vc.diagnosis import object_collection
 from kubectl_vc.diagnosis.object_kinds import parse_object_name
 from kubeio import errors
+from tenancy import wellknown
+from tenancy.ownership import Tenant
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, SERVICE_ACCOUNTS
-from tests.support.kubectl_vc.object_faults import NOT_READY, event, pod
+from tests.support.kubectl_vc.installation_faults import named
+from tests.support.kubectl_vc.object_faults import (
+    NOT_READY,
+    event,
+    facts,
+    node,
+    pod,
+    virtual_cluster,
+)
 
 NEEDY = {
     "metadata": {"name": "web"},
@@ -113,6 +123,33 @@ async def test_events_of_an_earlier_object_of_the_name_are_left_out():
     events = [event("Old", "x", uid="before"), event("New", "y", uid="u")]
     found = await collect("pod/web", Pod=[pod()], Event=events)
     assert [each["reason"] for each in found.tenant_events] == ["New"]
+
+
+async def collect_super(targets: list[str], **objects: list[dict[str, Any]]):
+    """Return the facts of the super cluster about the pod shop/web."""
+    body = virtual_cluster(spec={"targets": [{"name": name} for name in targets]})
+    tenant = Tenant(name="web", namespace="default", uid="vc", root="root")
+    client: Any = StubTenant(**objects)
+    return await object_collection.collect_super_facts(
+        client, body, tenant, facts(pod()), manager_namespace="vc-manager"
+    )
+
+
+def owned(vc_uid: str) -> dict[str, Any]:
+    """Return a super pod of a tenant."""
+    return pod(annotations={wellknown.VC_UID: vc_uid, wellknown.UID: "u"})
+
+
+async def test_copy_is_recognised_by_its_owner():
+    assert (await collect_super([], Pod=[owned("vc")], Node=[node()])).copy is not None
+    found = await collect_super([], Pod=[owned("other")])
+    assert (found.copy, found.is_copy_known, found.is_node_known) == (None, True, False)
+
+
+async def test_copy_of_a_tenant_with_targets_may_be_in_one_of_them():
+    assert not (await collect_super(["t1"], SuperCluster=[named("t1")])).is_copy_known
+    assert (await collect_super(["home"])).is_copy_known
+    assert (await collect_super(["t1"], Pod=[owned("vc")], Node=[node()])).is_copy_known
 
 
 async def test_absent_object_has_no_facts():
