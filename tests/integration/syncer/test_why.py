@@ -123,6 +123,7 @@ async def wait_for_event(world: SyncerWorld, namespace: str, reason: str) -> Non
 
 
 async def test_faults_of_pods_are_named_by_their_layer(synced: SyncerWorld, asker: Asker):
+    """SEC-250."""
     space = await synced.namespace()
     create = synced.above.create
     await create(PODS, pod("refused", hostNetwork=True), namespace=space)

@@ -82,6 +82,7 @@ async def collect(name: str = "", **changed: Any) -> tuple[dict[str, str], StubC
 
 @pytest.mark.parametrize("name", ["", "web"])
 async def test_no_planted_secret_is_in_the_archive(name):
+    """SEC-251."""
     found, client, unread = await collect(name)
     assert unread == []
     assert SECRETS.kind not in client.read

@@ -69,6 +69,7 @@ TEXTS = [
 
 @pytest.mark.parametrize("name", OBJECTS)
 def test_planted_secret_is_removed_from_objects(name):
+    """SEC-251."""
     shown = json.dumps(redact_object(OBJECTS[name]))
     assert PLANTED not in shown
     assert "c2lnbmF0dXJlLXBsYW50ZWQ" not in shown

@@ -389,6 +389,7 @@ def test_sound_object_is_not_held(found, layer):
 
 @pytest.mark.parametrize("name", SUPER_FAULTS)
 def test_tenant_view_has_no_name_of_the_super_cluster(name):
+    """SEC-250."""
     found, _ = SUPER_FAULTS[name]
     hidden = replace(found, super_facts=None)
     if hidden.tenant_object is None:

@@ -96,7 +96,7 @@ def test_document_of_a_tenant_has_no_copy():
 
 
 async def test_tenant_view_reads_nothing_of_the_super_cluster(monkeypatch):
-    """Only the VirtualCluster and the kubeconfig are read, before the tenant's own API."""
+    """SEC-250: only the VirtualCluster and the kubeconfig are read, before the tenant's own API."""
     read: list[str] = []
 
     class SuperClient:
