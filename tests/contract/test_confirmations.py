@@ -30,6 +30,7 @@ CHART = product.REPOSITORY / "charts" / "virtual-cluster"
 CRDS = CHART / "files" / "crds"
 CLI = product.REPOSITORY / "kubectl_vc"
 MATCHES_TEXT = {
+    "debug/redaction.py": "forms of secrets in logs and objects",
     "output/durations.py": "values of flags",
     "output/cli_errors.py": "refusals by the API server, which has no field for user and verb",
     "target/manifests.py": "values of flags",

@@ -47,6 +47,8 @@ def test_no_row_is_forgotten():
             209,
             231,
             233,
+            250,
+            251,
         ],
         "V": [*range(1, 11)],
         "X": [26],
