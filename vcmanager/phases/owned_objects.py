@@ -104,6 +104,7 @@ class OwnedObjects:
         sets = {each["metadata"]["name"]: each for each in _filter_kinds(plan, "StatefulSet")}
         for each in _filter_kinds(plan, "StatefulSet", "Deployment"):
             if not startup_order.may_create(each, self._snapshot):
+                self._wanted.append(each)  # a stopped workload is kept
                 self.held_count += 1
                 continue
             reads = each["metadata"]["name"] in etcd_identity.STORE_READERS

@@ -13,7 +13,7 @@ An upgrade has the same order, which Kubernetes' version skew policy demands
 the upgrade at its component.
 """
 
-from collections.abc import Mapping
+from collections.abc import Collection, Mapping
 from typing import Any
 
 from vcmanager.plan import control_plane
@@ -24,16 +24,37 @@ _STARTS_AFTER = {
     control_plane.CONTROLLER_MANAGER: control_plane.API_SERVER,
 }
 
+_STOPPED_LAST = (control_plane.API_SERVER, control_plane.ETCD)
+"""Components that other components need, in the order in which they stop."""
+
 
 def may_create(workload: Mapping[str, Any], snapshot: ObservedObjects) -> bool:
-    """Return whether a workload exists already, or its dependency runs."""
+    """Return whether a workload exists already, or its dependency runs.
+
+    A workload with 0 replicas counts as missing, because it starts when the tenant wakes.
+    """
     name = workload["metadata"]["name"]
-    if snapshot.get(workload["kind"], name) is not None or name == control_plane.ETCD:
+    existing = snapshot.get(workload["kind"], name)
+    is_stopped = existing is not None and existing["spec"].get("replicas") == 0
+    if (existing is not None and not is_stopped) or name == control_plane.ETCD:
         return True
     before = _STARTS_AFTER.get(name)
     return (before is not None and _is_component_running(snapshot, before)) or is_api_ready(
         snapshot
     )
+
+
+def list_stoppable(scaled: Collection[str], active: Collection[str]) -> list[str]:
+    """Return the workloads that may stop now, in the reverse order of the start.
+
+    `scaled` has the names of the workloads with replicas, and `active` those with replicas or pods.
+    A component stops only when no pod of the components that need it exists.
+    """
+    due = [name for name in active if name not in _STOPPED_LAST]
+    for name in _STOPPED_LAST:
+        if not due:
+            due = [name] if name in active else []
+    return [name for name in due if name in scaled]
 
 
 def is_upgrade_held(
@@ -100,7 +121,7 @@ def _replicas(workload: Mapping[str, Any]) -> int:
 def _is_component_running(snapshot: ObservedObjects, component: str) -> bool:
     """Return whether every container of every pod of a component runs."""
     workload = snapshot.get("StatefulSet", component)
-    wanted = workload["spec"].get("replicas", 1) if workload is not None else 1
+    wanted = max(1, workload["spec"].get("replicas", 1) if workload is not None else 1)
     statuses = [
         (pod.get("status") or {}).get("containerStatuses") or ()
         for pod in snapshot.iterate_pods(component)

@@ -7,9 +7,10 @@ tenant must be unchanged when the deletion is taken back.
 from datetime import datetime
 
 from kubeio import Object, errors
-from tenancy import conditions, deletion, wellknown
-from tenancy.resources import DEPLOYMENTS, STATEFUL_SETS, VIRTUAL_CLUSTERS
+from tenancy import conditions, deletion
+from tenancy.resources import VIRTUAL_CLUSTERS
 from tenancy.specs import VirtualCluster
+from vcmanager.reconcilers.control_plane_stop import stop_control_plane
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.runtime.observed import ObservedObjects
@@ -63,20 +64,3 @@ async def _delete(means: ReconcileContext, body: Object) -> None:
         )
     except errors.NotFound:
         return
-
-
-async def stop_control_plane(means: ReconcileContext, observed: ObservedObjects) -> None:
-    """Scale the workloads to zero. The claims of etcd stay."""
-    for resource in (STATEFUL_SETS, DEPLOYMENTS):
-        for name, found in observed.get_by_name(resource.kind).items():
-            metadata = found["metadata"]
-            is_ours = wellknown.LAST_WRITTEN_DIGEST in (metadata.get("annotations") or {})
-            if not is_ours or found["spec"].get("replicas") == 0:
-                continue
-            await means.super_client.patch(
-                resource,
-                name,
-                {"metadata": {"uid": metadata["uid"]}, "spec": {"replicas": 0}},
-                namespace=metadata["namespace"],
-                field_manager=wellknown.MANAGER,
-            )

@@ -14,7 +14,6 @@ from tenancy import conditions, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
     DEPLOYMENTS,
-    LEASES,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     PERSISTENT_VOLUMES,
@@ -24,6 +23,7 @@ from tenancy.resources import (
 )
 from vcmanager.phases import root_namespace
 from vcmanager.reconcilers import finalizers
+from vcmanager.reconcilers.control_plane_stop import is_syncer_running
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.targets import tenant_cleanup
@@ -102,11 +102,7 @@ def describe_remaining(namespaces: Iterable[Mapping[str, Any]]) -> str:
 async def _remove_finalizer(means: ReconcileContext, body: Object) -> None:
     if is_disengaged(body.get("status") or {}):
         return
-    try:
-        lease = await means.super_client.get(LEASES, wellknown.SYNCER, namespace=means.namespace)
-    except errors.NotFound:
-        lease = None
-    if means.syncer_lease_observer.is_held(lease):
+    if await is_syncer_running(means):
         raise _build_deleting("the syncer has not disconnected from the tenant yet")
 
 

@@ -55,7 +55,7 @@ async def admit_change(
         spec=wish.version.rollout,
         rollout=wish.version_status.rollout,
         is_new=wish.is_new,
-        is_broken=slots.is_broken(body, means.now()),
+        is_broken=slots.is_broken(body, means.now()) or _is_starting(workloads, snapshot),
     )
     if not pending:
         # Pods that are not ready are reported by their own conditions, except after a change.
@@ -91,6 +91,19 @@ async def finish_change(
         await slots.release_slot(means, wish.version_name, wish.tenant.uid)
     if has_slot or change is ControlPlaneChange.WAITING:
         means.enqueue_after(keys.build_rollout_key(wish.version_name), _COALESCE_SECONDS)
+
+
+def _is_starting(workloads: Iterable[Mapping[str, Any]], snapshot: ObservedObjects) -> bool:
+    """Return whether a workload is scaled to zero and is to start, for example after a sleep.
+
+    Such a tenant serves no client. A wait for a slot would keep it stopped.
+    """
+    return any(
+        each["spec"].get("replicas", 1) != 0
+        and (live := snapshot.get(each["kind"], each["metadata"]["name"])) is not None
+        and live["spec"].get("replicas", 1) == 0
+        for each in workloads
+    )
 
 
 def _list_names(workloads: Iterable[Mapping[str, Any]]) -> list[tuple[str, str]]:

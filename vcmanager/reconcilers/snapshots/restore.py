@@ -16,7 +16,6 @@ from kubeio.resource_version import parse_revision
 from tenancy import conditions, wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
-    LEASES,
     NAMESPACES,
     PERSISTENT_VOLUME_CLAIMS,
     VIRTUAL_CLUSTER_SNAPSHOTS,
@@ -28,7 +27,11 @@ from tenancy.snapshots.view import RestoreRequest, Snapshot
 from tenancy.specs import VirtualCluster
 from vcmanager.phases.etcd import member_config
 from vcmanager.plan import control_plane, versions
-from vcmanager.reconcilers.scheduled_deletion import stop_control_plane
+from vcmanager.reconcilers.control_plane_stop import (
+    has_running_component,
+    is_syncer_running,
+    stop_in_order,
+)
 from vcmanager.reconcilers.snapshots import job_runs
 from vcmanager.runtime import keys, object_metadata
 from vcmanager.runtime.blocked import PhaseBlocked
@@ -115,7 +118,7 @@ async def _carry_out(
         means.stores.remove(cluster.tenant.uid)
         await means.tenant_clients.drop(cluster.tenant.uid)
     if step is RestoreStep.STOP:
-        await stop_control_plane(means, observed)
+        await stop_in_order(means, observed)
     elif step is RestoreStep.DELETE_JOB:
         # The Job stays until its pod is deleted.
         await job_runs.delete_jobs(
@@ -170,23 +173,6 @@ async def _collect_facts(
     )
 
 
-def has_running_component(observed: ObservedObjects) -> bool:
-    """Return whether an own workload has replicas, or a pod of a component exists.
-
-    Pods without the label of a component are not waited for. They mount no data of etcd.
-    """
-    has_replicas = any(
-        wellknown.LAST_WRITTEN_DIGEST in (each["metadata"].get("annotations") or {})
-        and each["spec"].get("replicas", 1) != 0
-        for kind in ("StatefulSet", "Deployment")
-        for each in observed.get_by_name(kind).values()
-    )
-    return has_replicas or any(
-        (pod["metadata"].get("labels") or {}).get(wellknown.COMPONENT) not in (None, jobs.COMPONENT)
-        for pod in observed.get_by_name("Pod").values()
-    )
-
-
 def is_disconnected(cluster: VirtualCluster, request: RestoreRequest) -> bool:
     """Return whether the syncer reports that it is not connected because of this request.
 
@@ -203,13 +189,7 @@ def is_disconnected(cluster: VirtualCluster, request: RestoreRequest) -> bool:
 async def _is_connected(
     means: ReconcileContext, cluster: VirtualCluster, request: RestoreRequest
 ) -> bool:
-    if is_disconnected(cluster, request):
-        return False
-    try:
-        lease = await means.super_client.get(LEASES, wellknown.SYNCER, namespace=means.namespace)
-    except errors.NotFound:
-        lease = None
-    return means.syncer_lease_observer.is_held(lease)
+    return not is_disconnected(cluster, request) and await is_syncer_running(means)
 
 
 async def _fetch_snapshot(

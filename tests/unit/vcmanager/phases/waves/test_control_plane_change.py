@@ -26,13 +26,14 @@ def wanted(*, marked=False):
     return replace(wish(), version_status=ClusterVersionStatus(rollout=rollout))
 
 
-async def admit(monkeypatch, pending, *, marked=False, status=CURRENT, **spec):
+async def admit(monkeypatch, pending, *, marked=False, status=CURRENT, replicas=1, **spec):
     async def list_pending_changes(*_, **__):
         return pending
 
     monkeypatch.setattr(pending_changes, "list_pending_changes", list_pending_changes)
     live = {**running(), "status": status}
     live["metadata"]["generation"] = 1
+    live["spec"] = {**live["spec"], "replicas": replicas}
     return await control_plane_change.admit_change(
         RolloutStage(1, **spec).means,
         wanted(marked=marked),
@@ -57,6 +58,8 @@ async def admit(monkeypatch, pending, *, marked=False, status=CURRENT, **spec):
         ([], {"status": {**CURRENT, "observedGeneration": 0}}, ControlPlaneChange.ROLLING_OUT),
         (["StatefulSet etcd"], {}, ControlPlaneChange.ROLLING_OUT),
         (["StatefulSet etcd"], {"paused": True}, ControlPlaneChange.WAITING),
+        # A tenant that wakes serves no client, so its change does not wait.
+        (["StatefulSet etcd"], {"paused": True, "replicas": 0}, ControlPlaneChange.ROLLING_OUT),
         (["StatefulSet etcd"], {"paused": True, "marked": True}, ControlPlaneChange.ROLLING_OUT),
     ],
 )

@@ -16,6 +16,7 @@ from tests.support.vcmanager.factories import (
     pod,
 )
 from tests.support.vcmanager.snapshots import live_etcd, snapshot_body
+from vcmanager.reconcilers import control_plane_stop
 from vcmanager.reconcilers.snapshots import restore
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.observed import ObservedObjects
@@ -210,6 +211,6 @@ async def test_a_pod_of_a_person_in_the_root_namespace_delays_nothing():
     debug = pod("debug", "x")
     del debug["metadata"]["labels"]
     view.objects["Pod"]["debug"] = debug
-    assert not restore.has_running_component(view)
+    assert not control_plane_stop.has_running_component(view)
     view.objects["Pod"]["etcd-0"] = pod("etcd-0", "etcd")
-    assert restore.has_running_component(view)
+    assert control_plane_stop.has_running_component(view)
