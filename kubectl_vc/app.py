@@ -236,6 +236,52 @@ async def undelete(*, access: ConfigFlags, name: flags.NameArgument) -> None:
     await verb.run_undelete(access, create_terminal(), name=name)
 
 
+@app.command()
+@with_connection_flags
+async def sleep(
+    *,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    workloads: flags.SleepingWorkloadsFlag = flags.SleepingWorkloadsChoice.KEEP,
+    dry_run: flags.DryRunFlag = False,
+    wait: flags.WaitFlag = True,
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+) -> None:
+    """Stop a virtual cluster and keep its data.
+
+    Its pods run on. With --workloads scale-to-zero they are stopped, and their controllers create
+    others when the virtual cluster wakes. A pod without a controller has failed then.
+
+    Examples:
+
+      kubectl vc sleep web
+
+      kubectl vc sleep web --workloads scale-to-zero
+    """
+    from kubectl_vc.verbs import sleep as verb
+
+    options = verb.SleepOptions(dry_run=dry_run, wait=wait, timeout_seconds=timeout)
+    choice = workloads.get_spec_value()
+    await verb.run_sleep(access, create_terminal(), name=name, workloads=choice, options=options)
+
+
+@app.command()
+@with_connection_flags
+async def wake(
+    *,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    dry_run: flags.DryRunFlag = False,
+    wait: flags.WaitFlag = True,
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+) -> None:
+    """Start a virtual cluster that is asleep."""
+    from kubectl_vc.verbs import sleep as verb
+
+    options = verb.SleepOptions(dry_run=dry_run, wait=wait, timeout_seconds=timeout)
+    await verb.run_wake(access, create_terminal(), name=name, options=options)
+
+
 @app.command("confirm-deletes")
 @with_connection_flags
 async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> None:

@@ -6,7 +6,7 @@ delay `--help`.
 
 from enum import StrEnum
 from pathlib import Path
-from typing import Annotated, Any
+from typing import Annotated, Any, Literal
 
 import typer
 
@@ -145,6 +145,23 @@ KubeconfigPathFlag = Annotated[
         show_default=False,
         help="File for the tenant's kubeconfig, with mode 0600",
     ),
+]
+
+
+class SleepingWorkloadsChoice(StrEnum):
+    """Choice for the pods of a virtual cluster that sleeps."""
+
+    KEEP = "keep"
+    SCALE_TO_ZERO = "scale-to-zero"
+
+    def get_spec_value(self) -> Literal["Keep", "ScaleToZero"]:
+        """Return the value of `spec.sleep.workloads`."""
+        return "Keep" if self is SleepingWorkloadsChoice.KEEP else "ScaleToZero"
+
+
+SleepingWorkloadsFlag = Annotated[
+    SleepingWorkloadsChoice,
+    typer.Option("--workloads", help="Pods of the virtual cluster: let them run, or stop them"),
 ]
 
 

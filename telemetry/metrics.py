@@ -118,7 +118,7 @@ _TARGETS = Gauge(
 _TENANTS = Gauge(
     "vc_tenants",
     "Tenants with a true condition: declared, connected, unreachable, refusing, store_full,"
-    " deletes_held, suspended, too_large.",
+    " deletes_held, suspended, too_large. An asleep tenant counts as suspended.",
     ["condition"],
 )
 _CERTIFICATE_EXPIRY = Gauge(

@@ -31,6 +31,15 @@ def parse_grace_period(text: Any) -> timedelta:
     return timedelta(seconds=sum(int(number) * _UNIT_SECONDS[unit] for number, unit in parts))
 
 
+def parse_time(text: Any) -> datetime | None:
+    """Return an RFC 3339 time with its zone, or None for anything else."""
+    try:
+        moment = datetime.fromisoformat(text) if isinstance(text, str) else None
+    except ValueError:
+        return None
+    return moment if moment is not None and moment.tzinfo is not None else None
+
+
 def parse_scheduled_time(annotations: Mapping[str, str]) -> datetime | None:
     """Return the time at which a VirtualCluster is to be deleted, None if it is not scheduled.
 

@@ -26,8 +26,10 @@ ApiServiceType = Literal["ClusterIP", "NodePort", "LoadBalancer"]
 DnsMode = Literal["managed", "tenant", "none"]
 MetricsMode = Literal["managed", "none"]
 PodsMode = Literal["all", "elected"]
-VirtualClusterPhase = Literal["Pending", "Running", "Error"]
-"""Values of `status.phase` that vc-manager writes, the same as upstream's."""
+VirtualClusterPhase = Literal["Pending", "Running", "Asleep", "Error"]
+"""Values of `status.phase` that vc-manager writes. All but Asleep are upstream's."""
+SleepingWorkloads = Literal["Keep", "ScaleToZero"]
+"""Pods of a sleeping tenant: they run on, or they are stopped."""
 
 
 class InvalidSpecError(ValueError):
@@ -60,6 +62,12 @@ class KubeconfigReader(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+class SleepSpec(msgspec.Struct, frozen=True, kw_only=True):
+    """`VirtualCluster.spec.sleep`. A tenant with it is asleep: its control plane is stopped."""
+
+    workloads: SleepingWorkloads = "Keep"
+
+
 class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """`VirtualCluster.spec`."""
 
@@ -83,6 +91,12 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """True: the syncer does not sync the tenant. Its control plane and its pods keep running."""
     snapshot_schedule: SnapshotSchedule | None = None
     """None: snapshots are created by hand only."""
+    sleep: SleepSpec | None = None
+    """None: the tenant is awake."""
+    paused_until: str = ""
+    """RFC 3339 time until which vc-manager does not change the control plane. Empty: not paused."""
+    expires_at: str = ""
+    """RFC 3339 time at which the VirtualCluster is deleted. Empty: never."""
 
 
 class EtcdStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

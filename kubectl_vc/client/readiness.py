@@ -104,6 +104,14 @@ def assess_change(body: Mapping[str, Any]) -> ControlPlaneState:
     return ControlPlaneState(found.get("status") == "True", str(found.get("message") or ""))
 
 
+def find_current_ready(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the condition Ready of the present generation. Empty if there is none."""
+    found = conditions.find_condition((body.get("status") or {}).get("conditions"), wellknown.READY)
+    generation = (body.get("metadata") or {}).get("generation", 0)
+    is_current = found is not None and found.get("observedGeneration", 0) >= generation
+    return found if found is not None and is_current else {}
+
+
 def rank_condition(kind: str) -> tuple[int, str]:
     """Return a condition's sort key: the summary, then the parts, then all other conditions."""
     order = [wellknown.READY, *(part for part, _ in _CONDITION_PARTS if part != wellknown.READY)]

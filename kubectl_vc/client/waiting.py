@@ -128,6 +128,41 @@ async def wait_up_to_date(
     raise AssertionError("the states of an object end with its deletion")
 
 
+async def wait_asleep(
+    super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
+) -> None:
+    """Return once the control plane of a VirtualCluster has no pod.
+
+    Raises CliError if the VirtualCluster is deleted or woken, or after `seconds` (0: no limit).
+    """
+    metadata = body["metadata"]
+    namespace, name, uid = metadata["namespace"], metadata["name"], metadata["uid"]
+    shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)
+    text = "vc-manager has not processed the change yet"
+    try:
+        async with (
+            asyncio.timeout(seconds or None),
+            _tick_while_waiting(progress),
+            watch.watch_states(super_client, namespace, name) as states,
+        ):
+            async for current in states:
+                if current is None or current["metadata"]["uid"] != uid:
+                    raise CliError(f"{shown} was deleted before it was asleep.")
+                if (current.get("spec") or {}).get("sleep") is None:
+                    raise CliError(f"{shown} was woken before it was asleep.")
+                ready = readiness.find_current_ready(current)
+                if ready.get("reason") == wellknown.ASLEEP:
+                    return
+                text = str(ready.get("message") or "") or text
+                progress.set_waiting(text, reason=str(ready.get("reason") or ""))
+    except TimeoutError as problem:
+        raise CliError(
+            f"{shown} is not asleep after {durations.format_elapsed(seconds)}:"
+            f" {text.removesuffix('.')}. It goes on falling asleep. Watch it with `kubectl vc get"
+            f" {name} -n {namespace}`."
+        ) from problem
+
+
 async def wait_deleted(
     super_client: Client, body: Mapping[str, Any], *, seconds: float, progress: Progress
 ) -> None:

@@ -65,6 +65,9 @@ async def run_upgrade(
             terminal.print_result(f"{shown} not changed (dry run)")
             return
         body = await _write(connection, body, after_name)
+        if body["spec"].get("sleep") is not None:
+            terminal.print_result(f"{shown} is asleep, and is upgraded when it wakes")
+            return
         if options.wait:
             with terminal.create_progress() as progress:
                 await waiting.wait_up_to_date(

@@ -30,6 +30,7 @@ from syncer.handlers.split_tenant_events import SplitTenantEvents
 from syncer.handlers.target_events import TargetEvents
 from syncer.handlers.tenant_events import TenantEvents
 from syncer.lifecycle.away_tenants import AwayPause, AwayTenants
+from syncer.lifecycle.inactive_tenants import find_inactivity, stop_pods
 from syncer.lifecycle.memory_pressure import trim_heap
 from syncer.lifecycle.overflow_events import report_overflow
 from syncer.lifecycle.supervisor import AT_ONCE, UNTIL_CHANGED, SupervisedLoop, Supervisor
@@ -101,7 +102,7 @@ class TenantManager:
         """`limits` are those of every tenant."""
         self._limits = limits or TenantLimits()
         self._away = AwayTenants(self._limits)
-        self._suspended: set[str] = set()
+        self._inactive: set[str] = set()
         self.targets = TargetManager(home, subscribe_events=self._subscribe_target)
         self.quotas = QuotaAccountants(wake=queue.add, schedule_report=self._schedule_report)
         self.connections: dict[str, TenantConnection] = {}
@@ -113,7 +114,7 @@ class TenantManager:
         self._metric_counts = TenantCounts(
             self.connections,
             self._count_declared,
-            count_suspended=lambda: len(self._suspended),
+            count_suspended=lambda: len(self._inactive),
             count_too_large=lambda: len(self._away.tenants - self.connections.keys()),
         )
         self._target_sessions: dict[str, TargetSessions] = {}
@@ -181,9 +182,9 @@ class TenantManager:
             self._supervisor.wake(entry.uid)  # an equal plan changes nothing
 
     def _count_declared(self) -> int:
-        """Count the VirtualClusters that are neither being deleted nor suspended."""
+        """Count the VirtualClusters that are neither being deleted nor suspended nor asleep."""
         entries = self._home.virtual_clusters.list()
-        return sum(not entry.deleting and entry.uid not in self._suspended for entry in entries)
+        return sum(not entry.deleting and entry.uid not in self._inactive for entry in entries)
 
     def _get_entry(self, uid: str) -> Entry | None:
         return next(iter(self._home.virtual_clusters.index(BY_UID_INDEX, uid)), None)
@@ -199,12 +200,13 @@ class TenantManager:
             return None
         if entry.deleting and not await self._write_disengaged(entry):
             return loop.get_retry_seconds()
-        if self._update_suspended(entry):
-            is_said = await self._write_suspended(entry)
-            return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
+        is_inactive = self._update_inactive(entry)
+        # First, because vc-manager waits for this reason also if the tenant is asleep.
         if (request := _get_restore(entry)) is not None:
             is_said = await self._write_restoring(entry, request)
             return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
+        if is_inactive:
+            return await self._report_inactive(entry) or loop.get_retry_seconds()
         plan = self._build_plan(entry)
         if plan is None:
             is_said = await self._write_policy_missing(entry)
@@ -223,16 +225,16 @@ class TenantManager:
                 await self._wait_until_changed(uid, plan.compute_digest(), loop)
         return AT_ONCE
 
-    def _update_suspended(self, entry: Entry) -> bool:
-        """Record and return whether a tenant is suspended."""
+    def _update_inactive(self, entry: Entry) -> bool:
+        """Record and return whether a tenant is suspended or asleep."""
         cluster = None if entry.deleting else _parse_entry(entry)
-        is_suspended = cluster is not None and cluster.spec.suspend
-        (self._suspended.add if is_suspended else self._suspended.discard)(entry.uid)
-        return is_suspended
+        is_inactive = cluster is not None and find_inactivity(cluster.spec) is not None
+        (self._inactive.add if is_inactive else self._inactive.discard)(entry.uid)
+        return is_inactive
 
     def _forget_tenant(self, uid: str) -> None:
         self._weights.pop(uid, None)
-        self._suspended.discard(uid)
+        self._inactive.discard(uid)
         self._away.forget(uid)
         self.quotas.forget(uid)
         for target in self.targets.targets.values():
@@ -243,7 +245,7 @@ class TenantManager:
         cluster = _parse_entry(entry)
         if cluster is None or cluster.deleting or not cluster.status.service_cidr:
             return None
-        if cluster.spec.suspend or _get_restore(entry) is not None:
+        if find_inactivity(cluster.spec) is not None or _get_restore(entry) is not None:
             return None
         policy = policy_binding.resolve_policy(cluster.spec, self._home.policies)
         if isinstance(policy, PolicyUnavailable):
@@ -379,12 +381,20 @@ class TenantManager:
         message = "The VirtualCluster is being deleted, so nothing is synced."
         return await self._write_synced(entry, reason=conditions.DISENGAGED, message=message)
 
-    async def _write_suspended(self, entry: Entry) -> bool:
-        message = (
-            "spec.suspend is true, so nothing is synced. The control plane and running pods stay."
-            " Set spec.suspend to false to sync the tenant again."
-        )
-        return await self._write_synced(entry, reason=conditions.SUSPENDED, message=message)
+    async def _report_inactive(self, entry: Entry) -> float | None:
+        """Report why a tenant is not synced, and stop its pods if its sleep asks for it.
+
+        Returns the seconds until the next turn, or None if a request failed.
+        """
+        cluster = _parse_entry(entry)
+        found = find_inactivity(cluster.spec) if cluster is not None else None
+        if found is None:
+            return None
+        if not await self._write_synced(entry, reason=found.reason, message=found.message):
+            return None
+        if not found.stops_pods:
+            return UNTIL_CHANGED
+        return await stop_pods(self._home, entry.uid)
 
     async def _write_restoring(self, entry: Entry, request: str) -> bool:
         message = (

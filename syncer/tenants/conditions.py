@@ -31,6 +31,8 @@ TOO_LARGE = "TooLarge"
 """The tenant's objects use more memory of the syncer than one tenant may use."""
 SUSPENDED = "Suspended"
 """`VirtualCluster.spec.suspend` is set."""
+ASLEEP = wellknown.ASLEEP
+"""`VirtualCluster.spec.sleep` is set. vc-manager waits for it before it stops the API server."""
 NO_SUCH_TARGET = "NoSuchTarget"
 TARGETS_DECLARED = "Granted"
 STORE_CHANGED = "StoreChanged"

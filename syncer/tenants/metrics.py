@@ -160,7 +160,7 @@ class TenantCounts:
         return sum(link.holds_deletes for link in self._connections.values())
 
     def count_suspended(self) -> float:
-        """Count the tenants with `spec.suspend`."""
+        """Count the tenants with `spec.suspend` or `spec.sleep`."""
         return self._count_suspended()
 
     def count_too_large(self) -> float:

@@ -212,6 +212,43 @@ async def test_the_managers_token_ends_a_restore_and_requests_none(stolen: Stole
     await refused(lambda: patch(**{"team/note": None}), MANAGER)
 
 
+async def test_the_managers_token_deletes_no_tenant_before_its_expiry(stolen: StolenTokens):
+    """SEC-210."""
+    protected = {wellknown.DELETION_PROTECTION: "enabled"}
+    expires, earlier = "2026-01-02T00:00:00Z", "2026-01-01T23:59:59Z"
+    rows: tuple[tuple[dict[str, str], str, str, bool], ...] = (
+        ({}, expires, expires, True),
+        ({}, expires, "2026-01-03T00:00:00Z", True),
+        ({}, expires, earlier, False),
+        ({}, "", expires, False),
+        (protected, expires, expires, False),
+    )
+    for labels, moment, after, is_allowed in rows:
+        name = fresh_name("tenant")
+        made = body("VirtualCluster", name, "default", "tenancy.x-k8s.io/v1alpha1")
+        made["spec"] = {"clusterVersionName": "v1.36"} | ({"expiresAt": moment} if moment else {})
+        made["metadata"]["labels"] = labels
+        await stolen.stage.admin.create(resources.VIRTUAL_CLUSTERS, made)
+
+        async def patch(name: str = name, **fields: Any) -> object:
+            return await stolen.manager.patch(
+                resources.VIRTUAL_CLUSTERS, name, fields, namespace="default", dry_run=True
+            )
+
+        asked = {"annotations": {wellknown.DELETE_AFTER: after}}
+        if is_allowed:
+            await patch(metadata=asked)
+        else:
+            await refused(lambda p=patch, m=asked: p(metadata=m), MANAGER)
+        for wrong in (
+            {"metadata": {"annotations": {wellknown.DELETE_AFTER: after, "team/note": "x"}}},
+            {"metadata": {**asked, "labels": {"a": "b"}}},
+            {"metadata": asked, "spec": {"expiresAt": earlier}},
+            {"spec": {"expiresAt": earlier}},
+        ):
+            await refused(lambda p=patch, w=wrong: p(**w), MANAGER)
+
+
 async def test_the_managers_token_makes_no_account_s_token(stolen: StolenTokens):
     """SEC-203."""
     stage, thief = stolen.stage, stolen.manager

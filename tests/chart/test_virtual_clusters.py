@@ -331,6 +331,55 @@ async def test_only_who_may_suspend_a_tenant_stops_and_resumes_its_sync(server, 
         await refused(lambda: owner.create(VIRTUAL_CLUSTERS, made, dry_run=True), policy)
 
 
+async def test_only_who_may_delete_a_tenant_changes_its_expiry(server, stage):
+    """SEC-211."""
+    user, right = fresh_name(USER), fresh_name("rightful")
+    use = rule("clusterversions", "use")
+    changing = rule("virtualclusters", "get", "create", "update", "patch")
+    await let(stage.admin, user, changing, use)
+    await let(stage.admin, right, EDIT, use)
+    policy, moment = "virtual-cluster-expiry", "2100-01-01T00:00:00Z"
+    endless, ending = bound(), bound()
+    ending["spec"]["expiresAt"] = moment
+    for body in (endless, ending):
+        await stage.admin.create(VIRTUAL_CLUSTERS, body)
+
+    async def set_to(client: Client, body: Object, value: str | None) -> object:
+        patch = {"spec": {"expiresAt": value, "sleep": {}}}
+        name = body["metadata"]["name"]
+        return await client.patch(VIRTUAL_CLUSTERS, name, patch, namespace="default", dry_run=True)
+
+    async with (
+        Client(server.plane.endpoint_for(user)) as owner,
+        Client(server.plane.endpoint_for(right)) as operator,
+    ):
+        rows = (
+            (endless, None, moment),
+            (ending, moment, None),
+            (ending, moment, "2026-01-01T00:00:00Z"),
+        )
+        for body, same, other in rows:
+            await set_to(owner, body, same)
+            told = await refused(lambda b=body, o=other: set_to(owner, b, o), policy)
+            assert "may not change spec.expiresAt" in told
+            await set_to(operator, body, other)
+
+
+@pytest.mark.parametrize(
+    ("field", "value"),
+    [
+        ("expiresAt", "tomorrow"),
+        ("pausedUntil", "1h"),
+        ("sleep", {"workloads": "Delete"}),
+    ],
+)
+async def test_times_and_choices_that_mean_nothing_are_refused(stage, field, value):
+    body = bound()
+    body["spec"][field] = value
+    with pytest.raises(errors.Invalid, match=field):
+        await stage.admin.create(VIRTUAL_CLUSTERS, body, dry_run=True)
+
+
 async def test_our_finalizer_is_taken_off_by_the_manager_or_by_right(server, stage):
     user, right = fresh_name(USER), fresh_name("rightful")
     await let(stage.admin, user, EDIT)

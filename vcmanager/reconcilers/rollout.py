@@ -89,6 +89,8 @@ def list_waiting(users: Iterable[Object], holders: Iterable[RolloutSlot]) -> lis
             waits is not None
             and waits.get("reason") == wellknown.WAITING_FOR_ROLLOUT
             and each["metadata"]["uid"] not in marked
+            # A paused tenant takes no slot, so it must not be the next one.
+            and not conditions.is_true(listed, wellknown.PAUSED)
         ):
             rank = not conditions.is_true(listed, wellknown.READY), waits["lastTransitionTime"]
             found.append((*rank, each["metadata"]["uid"], each))

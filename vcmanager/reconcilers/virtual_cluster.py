@@ -17,7 +17,12 @@ from tenancy.resources import VIRTUAL_CLUSTERS
 from tenancy.specs import InvalidSpecError, parse_virtual_cluster
 from vcmanager.phases import metrics_server
 from vcmanager.phases.waves import control_plane_change
-from vcmanager.reconcilers import deletion_protection, orphan_sweep, virtual_cluster_deletion
+from vcmanager.reconcilers import (
+    deletion_protection,
+    orphan_sweep,
+    scheduled_times,
+    virtual_cluster_deletion,
+)
 from vcmanager.reconcilers.phase_run import (
     UNREADY_RETRY_SECONDS,
     PhaseDone,
@@ -92,6 +97,22 @@ async def _reconcile_existing(
         body,
         protects=deletion.is_protected(body["metadata"].get("labels") or {}),
     )
+    if await scheduled_times.schedule_expired(means, body, report):
+        return RequeueAfter(0.0)  # the annotation that was written is read then
+    pause = scheduled_times.get_pause(body, means.now())
+    if pause is not None:
+        report.carry_over_all(body.get("status") or {})
+        report.set_condition(wellknown.PAUSED, "True", "PausedUntil", pause.message)
+        report.set_condition(wellknown.READY, "False", wellknown.PAUSED, pause.message)
+        await _write_status(means, body, report)
+        return scheduled_times.limit_requeue(RequeueAfter(pause.seconds), body, means.now())
+    result = await _run_all_phases(means, body, report)
+    return scheduled_times.limit_requeue(result, body, means.now())
+
+
+async def _run_all_phases(
+    means: ReconcileContext, body: Object, report: ReconcileStatus
+) -> RequeueAfter:
     run = PhaseRun(means, body, report)
     result = await run_phases(run, PHASES)
     if not isinstance(result, PhaseDone) and result.condition != wellknown.READY:
@@ -102,7 +123,8 @@ async def _reconcile_existing(
             result.message,
             is_failure=isinstance(result, PhaseStalled),
         )
-    await run.set_component_conditions()
+    if isinstance(result, PhaseDone) or result.reason != wellknown.ASLEEP:
+        await run.set_component_conditions()  # an asleep tenant has no component
     report.summarize(
         blocked=None if isinstance(result, PhaseDone) else (result.reason, result.message),
         is_stalled=isinstance(result, PhaseStalled),
@@ -114,6 +136,8 @@ async def _reconcile_existing(
         await control_plane_change.finish_change(
             means, run.plan_input, run.change, is_ready=report.is_true(wellknown.READY)
         )
+    if run.tenant_client is not None:
+        await scheduled_times.announce_expiry(means, run.tenant_client, body)
     if not isinstance(result, PhaseDone):
         return RequeueAfter(result.retry_after)
     if not report.is_settled:

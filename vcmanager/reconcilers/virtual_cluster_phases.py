@@ -34,7 +34,7 @@ from vcmanager.pki import inventory
 from vcmanager.plan import certificate_table, external_endpoint
 from vcmanager.plan.network import root_policies
 from vcmanager.plan.pki_secrets import ApiAddress
-from vcmanager.reconcilers import finalizers, scheduled_deletion
+from vcmanager.reconcilers import finalizers, scheduled_deletion, sleep
 from vcmanager.reconcilers.phase_run import (
     DONE,
     Phase,
@@ -71,6 +71,11 @@ async def _hold_scheduled_deletion(run: PhaseRun) -> PhaseResult:
 
 async def _hold_restore(run: PhaseRun) -> PhaseResult:
     await restore.hold_restore(run.context, run.cluster, run.body, run.observed, run.status)
+    return DONE
+
+
+async def _hold_sleep(run: PhaseRun) -> PhaseResult:
+    await sleep.hold_sleep(run.context, run.cluster, run.body, run.observed)
     return DONE
 
 
@@ -375,6 +380,7 @@ PHASES = (
     Phase("ObserveObjects", wellknown.READY, _observe_objects),
     Phase("HoldScheduledDeletion", wellknown.READY, _hold_scheduled_deletion),
     Phase("HoldRestore", wellknown.READY, _hold_restore),
+    Phase("HoldSleep", wellknown.READY, _hold_sleep),
     Phase("FetchClusterVersion", wellknown.READY, _fetch_plan_input),
     Phase("CheckPlan", wellknown.READY, _check_plan),
     Phase("CheckVersionSkew", wellknown.READY, _check_version_skew),

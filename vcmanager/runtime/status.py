@@ -32,6 +32,8 @@ OWN_CONDITIONS = (
     wellknown.CONTROL_PLANE_UP_TO_DATE,
     wellknown.STORE_FILLING,
     wellknown.ETCD_MEMBERS_READY,
+    wellknown.PAUSED,
+    wellknown.EXPIRING,
     RECONCILING,
     STALLED,
 )
@@ -43,6 +45,8 @@ _NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {
     wellknown.CONTROL_PLANE_UP_TO_DATE,
     wellknown.STORE_FILLING,
     wellknown.ETCD_MEMBERS_READY,
+    wellknown.PAUSED,
+    wellknown.EXPIRING,
     wellknown.READY,
 }
 _DNS_START_WINDOW = timedelta(minutes=5)
@@ -90,6 +94,18 @@ class ReconcileStatus:
             generation=self.generation,
         )
 
+    def carry_over_all(self, old: Mapping[str, Any]) -> None:
+        """Repeat all old conditions, the summaries too, because nothing was checked.
+
+        They keep their generation. Otherwise a change of the spec would seem to be complete.
+        """
+        for each in old.get("conditions") or ():
+            kind = each.get("type")
+            if kind not in OWN_CONDITIONS or kind == wellknown.PAUSED or kind in self._conditions:
+                continue
+            self.set_condition(kind, each["status"], each["reason"], each["message"])
+            self._conditions[kind]["observedGeneration"] = each.get("observedGeneration", 0)
+
     def carry_over(self, old: Mapping[str, Any]) -> None:
         """Repeat the old conditions of what was not checked this time.
 
@@ -125,6 +141,8 @@ class ReconcileStatus:
                 return
         reason, message = blocked or (missing[0]["reason"], missing[0]["message"])
         self.set_condition(wellknown.READY, "False", reason, message)  # unless it is already True
+        if reason == wellknown.ASLEEP:
+            return  # as the spec wants it, so nothing is in progress
         if is_stalled:
             self.set_condition(STALLED, "True", reason, message)
         else:
@@ -197,6 +215,8 @@ class ReconcileStatus:
         ready = self._conditions[wellknown.READY]
         if ready["status"] == "True":
             return "Running", "TenantControlPlaneRunning", _RUNNING_MESSAGE
+        if ready["reason"] == wellknown.ASLEEP:
+            return "Asleep", wellknown.ASLEEP, ready["message"]
         if STALLED in self._conditions:
             return "Error", "TenantControlPlaneError", ready["message"]
         if old.get("phase") == "Running":
@@ -227,11 +247,15 @@ def iterate_events(
             continue
         if each["status"] == "True" and kind in _ANNOUNCED_CONDITIONS:
             yield "Normal", kind, each["message"]
+        elif kind == wellknown.READY and each["reason"] == wellknown.ASLEEP:
+            yield "Normal", wellknown.ASLEEP, each["message"]
         elif kind in failing or (kind in _WARNING_CONDITIONS and each["status"] == "True"):
             yield "Warning", each["reason"], each["message"]
 
 
-_WARNING_CONDITIONS = frozenset({STALLED, wellknown.STORE_EPHEMERAL, wellknown.STORE_FILLING})
+_WARNING_CONDITIONS = frozenset(
+    {STALLED, wellknown.STORE_EPHEMERAL, wellknown.STORE_FILLING, wellknown.EXPIRING}
+)
 _ANNOUNCED_CONDITIONS = frozenset(
     {
         wellknown.READY,

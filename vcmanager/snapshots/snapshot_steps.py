@@ -27,6 +27,7 @@ class SaveFacts:
     has_cluster: bool
     is_supported: bool
     """Whether the ClusterVersion is of the short form, and vc-manager knows its own image."""
+    is_asleep: bool
     is_etcd_ready: bool
     has_claim: bool
     may_create_claim: bool
@@ -69,6 +70,14 @@ def decide_save(facts: SaveFacts, snapshot: Snapshot) -> SaveDecision:
             ),
         ),
         (facts.job is not None, SaveDecision("Running", "Running", running)),
+        (
+            facts.is_asleep,
+            SaveDecision(
+                "Pending",
+                wellknown.ASLEEP,
+                f"VirtualCluster {tenant} is asleep. The snapshot is saved when it wakes.",
+            ),
+        ),
         (
             not facts.is_etcd_ready,
             SaveDecision(

@@ -113,6 +113,16 @@ async def test_an_upgrade_that_does_not_finish_has_its_own_code(desk: UserTermin
     assert (again.code, "already" in again.out) == (0, True)
 
 
+async def test_an_asleep_tenant_is_upgraded_when_it_wakes(desk: UserTerminal):
+    await running(desk, "v1.36.4")
+    await desk.run("sleep", "web", "-n", desk.namespace, "--no-wait")
+    name = await version(desk, "1.36.4")
+    done = await upgrade(desk, name)
+    assert done.code == 0, done.err
+    assert done.out.endswith("web is asleep, and is upgraded when it wakes\n")
+    assert await chosen(desk) == name
+
+
 async def test_a_version_that_is_not_there_is_an_error(desk: UserTerminal):
     await running(desk, "v1.36.4")
     done = await upgrade(desk, "nothing")

@@ -9,7 +9,7 @@ KNOWN = completion.list_verbs()
 def test_the_verbs_come_from_the_command_line_itself():
     assert set(KNOWN) == {
         *("create", "list", "get", "kubeconfig", "delete", "undelete", "confirm-deletes"),
-        *("version", "target", "certs", "audit", "upgrade", "snapshot", "restore"),
+        *("version", "target", "certs", "audit", "upgrade", "snapshot", "restore", "sleep", "wake"),
         *("why", "doctor", "policy", "debug"),
     }
     assert set(KNOWN["target"].subverbs) == {"join", "list", "doctor", "confirm", "leave"}

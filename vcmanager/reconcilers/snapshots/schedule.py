@@ -40,7 +40,8 @@ async def reconcile_schedule(means: ReconcileContext, key: ReconcileKey) -> Resu
         now=means.now(),
     )
     is_restoring = view.parse_restore_request(cluster.annotations) is not None
-    if plan.create and not is_restoring:
+    is_asleep = cluster.spec.sleep is not None
+    if plan.create and not is_restoring and not is_asleep:
         body = {
             "apiVersion": VIRTUAL_CLUSTER_SNAPSHOTS.api_version,
             "kind": VIRTUAL_CLUSTER_SNAPSHOTS.kind,
@@ -63,7 +64,7 @@ async def reconcile_schedule(means: ReconcileContext, key: ReconcileKey) -> Resu
             await means.super_client.delete(
                 VIRTUAL_CLUSTER_SNAPSHOTS, each.name, namespace=key.namespace, uid=each.uid
             )
-    means.snapshot_schedules.set(identity, is_overdue=plan.is_overdue)
+    means.snapshot_schedules.set(identity, is_overdue=plan.is_overdue and not is_asleep)
     return RequeueAfter(min(RESYNC_SECONDS, max(_MIN_SECONDS, plan.next_seconds)))
 
 

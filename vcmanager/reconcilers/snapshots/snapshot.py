@@ -85,6 +85,7 @@ async def _save(
     facts = SaveFacts(
         has_cluster=cluster is not None and not cluster.deleting,
         is_supported=bool(means.settings.own_image) and (etcd is None or _is_short_form(etcd)),
+        is_asleep=cluster is not None and cluster.spec.sleep is not None,
         is_etcd_ready=etcd is not None and (etcd.get("status") or {}).get("readyReplicas", 0) > 0,
         has_claim=await _has_claim(means, root, claim),
         may_create_claim=claim == DEFAULT_CLAIM,

@@ -19,6 +19,7 @@ from syncer.model.keys import Key, build_group
 from syncer.safety import cache_limits
 from syncer.safety.cache_limits import TenantLimits
 from syncer.tenants import connection as connections
+from tenancy import wellknown
 from tests.support.syncer.sessions import BODY, CLUSTER, SessionWorld, put
 
 PLAN = TenantPlan(cluster=CLUSTER, kubeconfig=b"", service_range="10.96.8.0/22")
@@ -51,7 +52,7 @@ def declare(world: SessionWorld, *, suspend: bool, revision: int = 1, **metadata
 
 
 def conditions_of(world: SessionWorld) -> list[dict[str, Any]]:
-    return [body["status"]["conditions"][0] for body in world.below.bodies]
+    return [body["status"]["conditions"][0] for body in world.below.bodies if body]
 
 
 async def test_a_suspended_tenant_is_disconnected_at_once_and_connected_again(monkeypatch):
@@ -200,3 +201,52 @@ def test_no_kind_may_use_more_than_the_sum():
         assert limit.listed_bytes >= 2 * limit.max_bytes
     assert limits.kinds["Secret"].listed_bytes > 1024 * MIB, "a list of outlines may be long"
     assert "NetworkPolicy" not in limits.kinds
+
+
+# Tenants that sleep.
+
+
+def put_to_sleep(world: SessionWorld, workloads: str, revision: int = 1, **more: Any) -> None:
+    spec = {**BODY["spec"], "sleep": {"workloads": workloads}}
+    metadata = {**BODY["metadata"], "resourceVersion": str(revision)}
+    put(world.super_cluster.virtual_clusters, {**BODY, "spec": spec, "metadata": metadata, **more})
+
+
+@pytest.mark.parametrize(("workloads", "deleted"), [("Keep", False), ("ScaleToZero", True)])
+async def test_an_asleep_tenant_is_not_connected_and_keeps_its_copies(workloads, deleted):
+    """REL-133."""
+    world = SessionWorld()
+    pod = {"name": "web", "namespace": "space", "uid": "p"}
+    pod["labels"] = {wellknown.VC_UID: CLUSTER.tenant.uid}  # type: ignore[assignment]
+    world.below.has("Namespace", "space", {})
+    body = {"kind": "Pod", "metadata": pod, "spec": {}, "status": {}}
+    put(world.super_cluster.stores["Pod"], body)
+    put_to_sleep(world, workloads)
+    async with managing(world) as manager:
+        (told,) = conditions_of(world)
+        assert (told["status"], told["reason"]) == ("False", "Asleep")
+        assert manager._metric_counts.count_suspended() == 1
+        assert manager._metric_counts.count_declared() == 0
+        assert manager.connections == {}
+    deletes = [asked for asked in world.below.asked if asked[0] == "delete"]
+    assert deletes == ([("delete", "Pod", "web")] if deleted else [])
+
+
+def test_an_asleep_tenant_has_no_plan():
+    world = SessionWorld()
+    put_to_sleep(world, "Keep")
+    queue: FairQueue[Key] = FairQueue(QueueOptions(name="test", max_in_flight=8), group=build_group)
+    (entry,) = world.super_cluster.virtual_clusters.list()
+    assert TenantManager(world.super_cluster, queue)._build_plan(entry) is None
+
+
+async def test_a_restore_of_an_asleep_tenant_has_its_own_reason():
+    """Otherwise vc-manager would wait for it for ever."""
+    world = SessionWorld()
+    request = "first@2026-03-01T12:00:00Z"
+    metadata = {**BODY["metadata"], "annotations": {wellknown.RESTORE_SNAPSHOT: request}}
+    status = {**BODY["status"], "restore": {"request": request, "phase": "Stopping"}}
+    put_to_sleep(world, "ScaleToZero", metadata=metadata, status=status)
+    async with managing(world):
+        (told,) = conditions_of(world)
+    assert (told["reason"], request in told["message"]) == ("Restoring", True)

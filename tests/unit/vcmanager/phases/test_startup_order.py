@@ -93,3 +93,42 @@ def test_an_upgrade_waits_for_the_dependency(etcd_now, api_now, api_wanted, is_h
     snapshot = ObservedObjects(namespace=None, objects=objects)
     assert startup_order.is_upgrade_held(wanted["apiserver"], wanted, snapshot) is is_held
     assert not startup_order.is_upgrade_held(wanted["etcd"], wanted, snapshot)
+
+
+@pytest.mark.parametrize(
+    ("name", "component", "pods", "expected"),
+    [
+        ("etcd", "etcd", [], True),
+        ("apiserver", "etcd", [], False),
+        ("apiserver", "etcd", [pod("etcd-0", "etcd", **RUNNING)], True),
+        ("controller-manager", "apiserver", [], False),
+        ("controller-manager", "apiserver", [pod("a-0", "apiserver", **RUNNING)], True),
+    ],
+)
+def test_a_stopped_workload_starts_after_its_dependency(name, component, pods, expected):
+    """REL-130."""
+    stopped = workload(name, replicas=0)
+    found = snapshot(stopped, *([workload(component, replicas=0)] * (name != component)), pods=pods)
+    assert startup_order.may_create(stopped, found) is expected
+
+
+@pytest.mark.parametrize(
+    ("scaled", "pods", "expected"),
+    [
+        (
+            ["etcd", "apiserver", "controller-manager", "coredns"],
+            [],
+            {"controller-manager", "coredns"},
+        ),
+        (["etcd", "apiserver", "coredns"], ["controller-manager"], {"coredns"}),
+        (["etcd", "apiserver"], ["controller-manager"], set()),
+        (["etcd", "apiserver"], ["apiserver"], {"apiserver"}),
+        (["etcd"], ["apiserver"], set()),
+        (["etcd"], ["etcd"], {"etcd"}),
+        ([], ["etcd"], set()),
+        ([], [], set()),
+    ],
+)
+def test_components_stop_in_the_reverse_order(scaled, pods, expected):
+    """REL-130."""
+    assert set(startup_order.list_stoppable(scaled, {*scaled, *pods})) == expected

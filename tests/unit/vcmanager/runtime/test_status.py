@@ -227,3 +227,49 @@ def test_starting_is_no_news_and_failing_is():
 def test_stalling_is_a_warning():
     stalled = report(held=("InvalidSpec", "wrong"), stalled=True)
     assert ("Warning", "InvalidSpec", "wrong") in news(stalled, {})
+
+
+ASLEEP = (wellknown.ASLEEP, "The tenant is asleep.")
+
+
+def test_an_asleep_tenant_is_as_desired_and_not_ready():
+    """REL-132."""
+    document = report(held=ASLEEP).build_status({"phase": "Running"})
+    assert (document["phase"], document["reason"]) == (wellknown.ASLEEP, wellknown.ASLEEP)
+    found = by_type(document)
+    assert (found[wellknown.READY]["status"], found[wellknown.READY]["reason"]) == (
+        *("False", wellknown.ASLEEP),
+    )
+    assert not {status.RECONCILING, status.STALLED} & set(found)
+    assert report(held=ASLEEP).is_settled
+    assert report(*STARTING).build_status(document)["phase"] == "Pending"
+    assert report(*READY).build_status(document)["phase"] == "Running"
+
+
+def test_falling_asleep_is_progress_and_being_asleep_is_news_once():
+    falling = report(held=("FallingAsleep", "Waiting."))
+    document = falling.build_status({"phase": "Running"})
+    assert document["phase"] == "Running"
+    assert by_type(document)[status.RECONCILING]["status"] == "True"
+    assert news(report(held=ASLEEP), document) == [("Normal", *ASLEEP)]
+    assert news(report(held=ASLEEP), report(held=ASLEEP).build_status({})) == []
+
+
+def test_a_pause_repeats_the_old_conditions_and_their_times():
+    old = report(*READY, now=THEN).build_status({})
+    paused = ReconcileStatus(generation=3, now=NOW)
+    paused.carry_over_all(old)
+    paused.set_condition(wellknown.PAUSED, "True", "PausedUntil", "until tomorrow")
+    document = paused.build_status(old)
+    found = by_type(document)
+    assert (document["phase"], found[wellknown.READY]["status"]) == ("Running", "True")
+    assert found[wellknown.READY]["lastTransitionTime"] == THEN
+    assert found[wellknown.READY]["observedGeneration"] == 2, "the new spec is not carried out"
+    assert found[wellknown.PAUSED]["observedGeneration"] == document["observedGeneration"] == 3
+    assert wellknown.PAUSED not in by_type(report(*READY).build_status(document))
+
+
+def test_an_expiry_is_a_warning_and_does_not_end_readiness():
+    expiring = report((wellknown.EXPIRING, "True", "ExpiresSoon"), *READY)
+    assert by_type(expiring.build_status({}))[wellknown.READY]["status"] == "True"
+    assert ("Warning", "ExpiresSoon", "Expiring ExpiresSoon") in news(expiring, {})

@@ -15,6 +15,7 @@ from vcmanager.snapshots.snapshot_steps import SaveFacts
 FACTS = SaveFacts(
     has_cluster=True,
     is_supported=True,
+    is_asleep=False,
     is_etcd_ready=True,
     has_claim=True,
     may_create_claim=True,
@@ -39,6 +40,7 @@ DONE = JobResult(is_done=True, output={"sha256": "ab"})
         ),
         ({"has_cluster": False}, "Failed", "VirtualClusterNotFound", "none"),
         ({"is_supported": False}, "Failed", "NotSupported", "none"),
+        ({"is_asleep": True, "is_etcd_ready": False}, "Pending", "Asleep", "none"),
         ({"is_etcd_ready": False}, "Pending", "EtcdNotReady", "none"),
         ({"has_claim": False}, "Pending", "CreatingClaim", "create_claim"),
         ({"has_claim": False, "may_create_claim": False}, "Pending", "ClaimMissing", "none"),

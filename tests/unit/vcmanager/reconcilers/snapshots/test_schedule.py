@@ -76,3 +76,12 @@ async def test_during_a_restore_no_snapshot_is_created():
     annotations = {wellknown.RESTORE_SNAPSHOT: "first@2026-03-01T12:00:00Z"}
     client, _, _ = await run(cluster(annotations=annotations))
     assert client.calls == []
+
+
+async def test_of_an_asleep_tenant_no_snapshot_is_created_and_none_is_overdue():
+    found = cluster(creationTimestamp="2026-02-01T00:00:00Z")
+    for sleep, created in ((None, True), ({"workloads": "Keep"}, False)):
+        found["spec"]["sleep"] = sleep
+        client, _, means = await run(found)
+        assert bool(client.calls) is created
+        assert set(means.snapshot_schedules._overdue.values()) == {created}
