@@ -25,7 +25,7 @@ STALE_LEASE_SECONDS = 60.0
 Leases last 7 s. The rest allows for the clock of the user's machine.
 """
 
-_PAUSE_REASONS = frozenset({"Suspended", "Paused", "Asleep", "Sleeping"})
+_PAUSE_REASONS = frozenset({"Suspended", wellknown.ASLEEP})
 """Reasons of the condition Synced of a tenant that is not synced by intention."""
 _POLICY_REASONS = frozenset({"PolicyMissing", "PolicyUnreadable"})
 _NO_CONDITION: Body = {}
@@ -84,10 +84,17 @@ def _find_restore(_: ObjectFacts, found: SuperFacts) -> LayerFinding | None:
 def _find_pause(_: ObjectFacts, found: SuperFacts) -> LayerFinding | None:
     synced = _get_condition(found, wellknown.SYNCED)
     is_paused = synced.get("status") == "False" and synced.get("reason") in _PAUSE_REASONS
-    if not get_spec(found.virtual_cluster).get("suspend") and not is_paused:
+    spec = get_spec(found.virtual_cluster)
+    if not spec.get("suspend") and not spec.get("sleep") and not is_paused:
         return None
     said = get_message(synced) if is_paused else ""
     metadata = get_metadata(found.virtual_cluster)
+    if not spec.get("suspend") and spec.get("sleep"):
+        return LayerFinding(
+            f"The virtual cluster is asleep, and nothing is synced. {said}".rstrip(),
+            f"kubectl vc wake {name_tenant(found)}",
+            str(synced.get("lastTransitionTime") or ""),
+        )
     return LayerFinding(
         f"The virtual cluster is paused, and nothing is synced. {said}".rstrip(),
         f"kubectl -n {metadata.get('namespace')} patch virtualcluster {metadata.get('name')}"

@@ -74,6 +74,7 @@ SUPER_FAULTS: dict[str, tuple[ObjectFacts, str]] = {
         "restore",
     ),
     "suspended": (with_tenant(virtual_cluster(spec={"suspend": True})), "paused"),
+    "asleep": (with_tenant(virtual_cluster(spec={"sleep": {"workloads": "Keep"}})), "paused"),
     "suspended by condition": (with_tenant(not_engaged("Suspended")), "paused"),
     "vc-manager never saw it": (
         with_tenant({**virtual_cluster(), "status": {}}),
