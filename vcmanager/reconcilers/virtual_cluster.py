@@ -102,6 +102,8 @@ async def _reconcile_existing(
             result.message,
             is_failure=isinstance(result, PhaseStalled),
         )
+    if not isinstance(result, PhaseDone):
+        report.carry_over(body.get("status") or {}, statuses.ACCESS_CONDITIONS)
     await run.set_component_conditions()
     report.summarize(
         blocked=None if isinstance(result, PhaseDone) else (result.reason, result.message),
@@ -136,6 +138,8 @@ async def _reconcile_deleted(
     if tenant is not None:
         means.expiries.remove_owner(tenant.uid)
         means.stores.remove(tenant.uid)
+        for kind in (wellknown.SYNCED, wellknown.DELETES_HELD):
+            means.sync_states.pop((tenant.uid, kind), None)
         orphan_sweep.schedule_sweep(means, body, tenant)
     version = (body.get("spec") or {}).get("clusterVersionName")
     if version:
