@@ -1,6 +1,7 @@
 """Users of an OIDC provider in a tenant, by `spec.auth`, with a real API server.
 
-The issuer is a small one of the tests, with real keys and discovery over TLS.
+One test has a certified provider (oidc-provider of npm). The others have a small issuer of the
+tests, with real keys and discovery over TLS. It also signs what a good provider never signs.
 """
 
 from __future__ import annotations
@@ -17,12 +18,18 @@ from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import ManagerStage
+from tests.support import oidc_provider
 from tests.support.controlplane import LocalControlPlane, running
-from tests.support.oidc_issuer import OidcIssuer, serving_issuer
+from tests.support.oidc_issuer import AUDIENCE, OidcIssuer, serving_issuer
 from vcmanager.plan.access import authentication_config
 
 CONFIG = (authentication_config.CONFIG_MAP, authentication_config.KEY)
 VIEWERS = "oidc:viewers"
+CLAIMS = {"username": "sub", "groups": "groups"}
+RBAC = "rbac.authorization.k8s.io"
+
+
+USERS = {"alice": ["viewers"], "bob": ["guests"]}
 
 
 @pytest.fixture
@@ -108,19 +115,15 @@ async def tenant(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[Tenant]:
     path.write_text(await made.file())
     async with running(plane), Client(plane.endpoint) as client:
         stage.tenants.client = client
+        rule = {"apiGroups": [""], "resources": ["pods"], "verbs": ["list"]}
+        await client.create(
+            resources.CLUSTER_ROLES, {"metadata": {"name": "viewers"}, "rules": [rule]}
+        )
+        role = {"apiGroup": RBAC, "kind": "ClusterRole", "name": "viewers"}
+        subject = {"apiGroup": RBAC, "kind": "Group", "name": VIEWERS}
         await client.create(
             resources.CLUSTER_ROLE_BINDINGS,
-            {
-                "metadata": {"name": "viewers"},
-                "roleRef": {
-                    "apiGroup": "rbac.authorization.k8s.io",
-                    "kind": "ClusterRole",
-                    "name": "view",
-                },
-                "subjects": [
-                    {"apiGroup": "rbac.authorization.k8s.io", "kind": "Group", "name": VIEWERS}
-                ],
-            },
+            {"metadata": {"name": "viewers"}, "roleRef": role, "subjects": [subject]},
         )
         yield made
         await stage.tear_down(cluster)
@@ -129,6 +132,30 @@ async def tenant(stage: ManagerStage, tmp_path: Path) -> AsyncIterator[Tenant]:
 async def refused(problem: type[errors.ApiError], tenant: Tenant, token: str) -> None:
     with pytest.raises(problem):
         await tenant.list_pods(token)
+
+
+def build_authenticator(url: str, authority: str) -> dict[str, Any]:
+    """Return an entry of `spec.auth.jwt` with a prefix for users and groups."""
+    mapped = {name: {"claim": claim, "prefix": "oidc:"} for name, claim in CLAIMS.items()}
+    issuer = {"url": url, "audiences": [AUDIENCE], "certificateAuthority": authority}
+    return {"issuer": issuer, "claimMappings": mapped}
+
+
+@pytest.mark.skipif(not oidc_provider.is_available(), reason="node and npm are not installed")
+async def test_a_user_signs_in_at_a_certified_provider_whose_keys_rotate(
+    tenant: Tenant, tmp_path: Path
+):
+    folder = tmp_path / "provider"
+    folder.mkdir()
+    with oidc_provider.running_provider(folder, USERS) as provider:
+        await tenant.set_auth(build_authenticator(provider.url, provider.authority))
+        await tenant.settle("InUse")
+        before = await asyncio.to_thread(provider.sign_in, "alice")
+        await tenant.list_pods(before)
+        await refused(errors.Forbidden, tenant, await asyncio.to_thread(provider.sign_in, "bob"))
+        await asyncio.to_thread(provider.start)  # with a new key
+        await tenant.list_pods(await asyncio.to_thread(provider.sign_in, "alice"))
+        await refused(errors.Unauthorized, tenant, before)
 
 
 async def test_a_user_of_a_group_signs_in_and_keys_rotate(tenant: Tenant, issuer: OidcIssuer):
@@ -163,19 +190,16 @@ async def test_a_user_of_a_group_signs_in_and_keys_rotate(tenant: Tenant, issuer
     await refused(errors.Unauthorized, tenant, issuer.sign("alice", ("viewers",)))
 
 
-@pytest.mark.parametrize(
-    ("user", "groups"),
-    [
-        ("system:kube-controller-manager", ()),
-        ("tenancy:vc-manager", ()),
-        ("admin", ()),
-        ("alice", ("system:masters",)),
-        ("alice", ("viewers", "tenancy:admins")),
-    ],
-)
-async def test_no_token_is_a_reserved_identity(
-    tenant: Tenant, issuer: OidcIssuer, user: str, groups: tuple[str, ...]
-):
+RESERVED: list[tuple[str, tuple[str, ...]]] = [
+    ("system:kube-controller-manager", ()),
+    ("tenancy:vc-manager", ()),
+    ("admin", ()),
+    ("alice", ("system:masters",)),
+    ("alice", ("viewers", "tenancy:admins")),
+]
+
+
+async def test_no_token_is_a_reserved_identity(tenant: Tenant, issuer: OidcIssuer):
     """SEC-240."""
     mappings = {
         "username": {"claim": "sub", "prefix": ""},
@@ -184,7 +208,8 @@ async def test_no_token_is_a_reserved_identity(
     await tenant.set_auth(issuer.authenticator(**mappings))
     await tenant.settle("InUse")
     await refused(errors.Forbidden, tenant, issuer.sign("alice", ("viewers",)))
-    await refused(errors.Unauthorized, tenant, issuer.sign(user, groups))
+    for user, groups in RESERVED:
+        await refused(errors.Unauthorized, tenant, issuer.sign(user, groups))
 
 
 def with_expression(issuer: OidcIssuer, text: str) -> dict[str, Any]:
