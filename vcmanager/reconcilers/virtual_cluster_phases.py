@@ -201,7 +201,9 @@ async def _write_services(run: PhaseRun) -> PhaseResult:
 
 
 async def _find_external_address(run: PhaseRun, service: Object) -> ApiAddress | None:
-    nodes = await _list_nodes(run) if service["spec"].get("type") == "NodePort" else []
+    is_by_node = service["spec"].get("type") == "NodePort"
+    has_name = bool(run.plan_input.spec.endpoint.hostname)
+    nodes = await _list_nodes(run) if is_by_node and not has_name else []
     return external_endpoint.find_external_address(
         service,
         internal=certificates.build_internal_address(run.plan),
