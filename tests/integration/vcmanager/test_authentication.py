@@ -150,8 +150,9 @@ async def test_a_user_signs_in_at_a_certified_provider_whose_keys_rotate(
     with oidc_provider.running_provider(folder, USERS) as provider:
         await tenant.set_auth(build_authenticator(provider.url, provider.authority))
         await tenant.settle("InUse")
+        # The API server keeps an accepted token for 10 s, so the old one is not used before.
         before = await asyncio.to_thread(provider.sign_in, "alice")
-        await tenant.list_pods(before)
+        await tenant.list_pods(await asyncio.to_thread(provider.sign_in, "alice"))
         await refused(errors.Forbidden, tenant, await asyncio.to_thread(provider.sign_in, "bob"))
         await asyncio.to_thread(provider.start)  # with a new key
         await tenant.list_pods(await asyncio.to_thread(provider.sign_in, "alice"))

@@ -17,6 +17,10 @@ from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 
 HOST = "shop.example.com"
+PLAIN = {
+    "issuer": {"url": "http://a.example.com", "audiences": ["a"]},
+    "claimMappings": {"username": {"claim": "sub", "prefix": ""}},
+}
 
 
 async def set_spec(stage: ManagerStage, cluster: Object, **spec: Any) -> None:
@@ -134,10 +138,7 @@ async def test_a_host_name_is_in_the_certificate_and_in_the_kubeconfig(
         ({"endpoint": {"port": 443}}, "needs endpoint.hostname"),
         ({"kubeconfigSecrets": ["Flux"]}, "Unsupported value"),
         ({"kubeconfigSecrets": ["ArgoCD", "ArgoCD"]}, "Duplicate"),
-        (
-            {"auth": {"jwt": [{"issuer": {"url": "http://a.example.com", "audiences": ["a"]}}]}},
-            "https",
-        ),
+        ({"auth": {"jwt": [PLAIN]}}, "https"),
         ({"auth": {"jwt": [{"issuer": {"audiences": ["a"]}}]}}, "Required value"),
     ],
 )
