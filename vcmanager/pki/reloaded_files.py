@@ -51,7 +51,7 @@ The rest of the file is read once (k8s.io/apiserver/pkg/server/options/authentic
 
 def get_read_once_data(kind: str, manifest: Mapping[str, Any]) -> Any:
     """Return the `data` of a Secret or ConfigMap without the lines that a program reads again."""
-    data = manifest.get("data")
+    data: Any = manifest.get("data")
     if (kind, manifest["metadata"]["name"]) != ("ConfigMap", AUTHENTICATION_CONFIG_MAP):
         return data
     file = (data or {}).get(AUTHENTICATION_KEY)

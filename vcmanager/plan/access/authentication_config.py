@@ -84,4 +84,5 @@ def compute_hash(file: str) -> str:
 
 
 def _is_config_map(manifest: Mapping[str, Any]) -> bool:
-    return manifest["kind"] == "ConfigMap" and manifest["metadata"]["name"] == CONFIG_MAP
+    found = (manifest["kind"], manifest["metadata"]["name"])
+    return found == ("ConfigMap", CONFIG_MAP)
