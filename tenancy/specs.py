@@ -10,6 +10,7 @@ from typing import Any, Literal, TypeVar
 import msgspec
 
 from tenancy import names
+from tenancy.access.specs import AuthSpec, EndpointSpec, KubeconfigFormat
 from tenancy.control_plane_specs import (
     AuditSpec,
     ClusterVersionStatus,
@@ -85,6 +86,11 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     targets: tuple[TargetGrant, ...] = ()
     """Super clusters that the tenant's pods may run in. Empty: only the home cluster."""
     kubeconfig_readers: tuple[KubeconfigReader, ...] = ()
+    auth: AuthSpec | None = None
+    """None: certificates and ServiceAccounts are the only logins."""
+    endpoint: EndpointSpec = EndpointSpec()
+    kubeconfig_secrets: tuple[KubeconfigFormat, ...] = ()
+    """Forms of the admin kubeconfig that are written beside the VirtualCluster. Empty: none."""
     deletion_grace_period: str = "0s"
     """Duration for which a deleted tenant is kept and can be undeleted, for example 24h."""
     suspend: bool = False

@@ -185,6 +185,11 @@ TARGET_OF = f"{DOMAIN}/target-of"
 The value is the UID of the home cluster's kube-system.
 """
 
+KUBECONFIG_SECRETS = f"{DOMAIN}/kubeconfig-secrets"
+"""Label of a namespace in which `spec.kubeconfigSecrets` may write: `enabled`.
+
+Also the label of such a Secret: the UID of its VirtualCluster.
+"""
 CREDENTIAL = f"{DOMAIN}/credential"
 """Label of kubeconfig Secrets in root namespaces: `admin`, `syncer`, `manager`, ..."""
 CREDENTIAL_SYNCER = "syncer"
@@ -338,6 +343,10 @@ PAUSED = "Paused"
 """Whether `spec.pausedUntil` keeps vc-manager from changing the control plane."""
 EXPIRING = "Expiring"
 """True in the last 24 h before `spec.expiresAt`, and after it while the deletion is held."""
+AUTHENTICATION_READY = "AuthenticationReady"
+"""Whether the tenant's API server uses `spec.auth`. Absent without `spec.auth`."""
+KUBECONFIG_SECRETS_READY = "KubeconfigSecretsReady"
+"""Whether the Secrets of `spec.kubeconfigSecrets` exist. Absent without that field."""
 SYNCED = "Synced"
 """Written by the syncer: the tenant is syncing, and all caches are complete."""
 TARGETS_GRANTED = "TargetsGranted"

@@ -40,6 +40,7 @@ from vcmanager.reconcilers import (
     node_address,
     orphan_sweep,
     rollout,
+    sync_events,
     syncer_access,
 )
 from vcmanager.reconcilers.snapshots.schedule import reconcile_schedule
@@ -81,6 +82,7 @@ _RECONCILE_FUNCTIONS: Mapping[
     "Store": etcd_store.reconcile_store,
     "Snapshot": reconcile_snapshot,
     "SnapshotSchedule": reconcile_schedule,
+    "SyncEvents": sync_events.reconcile_sync_events,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)

@@ -75,7 +75,8 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "",
         ("secrets",),
         ("get", "list", "watch", "create", "patch", "delete"),
-        "Keeps CAs, certificates and kubeconfigs of tenants in their root namespaces.",
+        "Keeps CAs, certificates and kubeconfigs of tenants in their root namespaces, and the"
+        " kubeconfigs that spec.kubeconfigSecrets asks for.",
     ),
     RbacRule(
         "",

@@ -9,7 +9,7 @@ repeated, so its result is unknown.
 
 import contextlib
 import re
-from collections.abc import AsyncIterator, Mapping
+from collections.abc import AsyncIterator, Mapping, Sequence
 from types import TracebackType
 from typing import Literal, Self
 from urllib.parse import quote
@@ -335,6 +335,13 @@ class Client:
             repeatable=repeatable,
             deadline=deadline,
         )
+
+    async def find_lines(self, path: str, *, start: bytes, max_bytes: int) -> Sequence[bytes]:
+        """Return the lines of a text, such as `/metrics`, that begin with `start`.
+
+        Raises ResponseTooLarge if the text has more than `max_bytes`, and TimeoutError.
+        """
+        return await self._transport.find_lines(path, start=start, max_bytes=max_bytes)
 
     async def version(self) -> str:
         """Return the server's gitVersion, such as `v1.36.4`."""

@@ -142,6 +142,30 @@ class RestClient:
             await events.aclose()
             answer.abort()
 
+    async def find_lines(self, path: str, *, start: bytes, max_bytes: int) -> list[bytes]:
+        """Return the lines of an answer that begin with `start`. The rest is not stored.
+
+        Raises ResponseTooLarge if the answer has more than `max_bytes`.
+        """
+        where = self.describe_request("GET", path)
+        headers = [*self._headers, ("Accept", "text/plain")]
+        request = HttpRequest("GET", self._build_target(path, None), headers, None, where)
+        found: list[bytes] = []
+        size, lines = 0, watch_decoder.LineDecoder(self.options.max_line_bytes)
+        async with asyncio.timeout(self.options.deadline):
+            answer = await self._open_stream(request, self.options.deadline)
+            try:
+                while chunk := await answer.read():
+                    size += len(chunk)
+                    if size > max_bytes:
+                        raise errors.ResponseTooLarge(
+                            f"{where}: an answer of more than {max_bytes} bytes"
+                        )
+                    found += [line for line in lines.feed(chunk, where) if line.startswith(start)]
+            finally:
+                answer.abort()
+        return found
+
     def describe_request(self, method: str, path: str) -> str:
         """Return the description of a request for messages, without the query."""
         return f"{self.endpoint.title}: {method} {path}"

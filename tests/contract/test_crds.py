@@ -4,6 +4,7 @@ import ast
 import inspect
 import re
 import textwrap
+from collections.abc import Iterator
 from pathlib import Path
 from typing import Any, get_args, get_origin
 
@@ -13,6 +14,7 @@ import yaml
 
 from kubeio.config import secret_kubeconfig
 from tenancy import control_plane_specs, specs, super_clusters
+from tenancy.access import specs as access_specs
 from tenancy.resources import (
     CLUSTER_VERSIONS,
     SUPER_CLUSTERS,
@@ -63,41 +65,43 @@ def test_coordinates_are_those_of_the_vocabulary(resource):
     assert crd(resource)["metadata"]["annotations"]["helm.sh/resource-policy"] == "keep"
 
 
-@pytest.mark.parametrize(
-    ("resource", "path", "view"),
-    [
-        (VIRTUAL_CLUSTERS, ("spec",), specs.VirtualClusterSpec),
-        (VIRTUAL_CLUSTERS, ("spec", "policyRef"), specs.PolicyRef),
-        (VIRTUAL_CLUSTERS, ("spec", "snapshotSchedule"), snapshot_fields.SnapshotSchedule),
-        (VIRTUAL_CLUSTERS, ("status", "restore"), snapshot_fields.RestoreStatus),
-        (VIRTUAL_CLUSTER_SNAPSHOTS, ("spec",), snapshot_fields.SnapshotSpec),
-        (VIRTUAL_CLUSTER_SNAPSHOTS, ("spec", "storage"), snapshot_fields.SnapshotStorage),
-        (VIRTUAL_CLUSTER_SNAPSHOTS, ("spec", "retention"), snapshot_fields.SnapshotRetention),
-        (VIRTUAL_CLUSTER_SNAPSHOTS, ("status",), snapshot_fields.SnapshotStatus),
-        (VIRTUAL_CLUSTER_SNAPSHOTS, ("status", "manifest"), snapshot_fields.SnapshotManifest),
-        (VIRTUAL_CLUSTER_SNAPSHOTS, ("status", "comparison"), snapshot_fields.SnapshotComparison),
-        (CLUSTER_VERSIONS, ("spec",), specs.ClusterVersionSpec),
-        (CLUSTER_VERSIONS, ("spec", "etcdStorage"), specs.EtcdStorage),
-        (CLUSTER_VERSIONS, ("spec", "extraArgs"), specs.ExtraArgs),
-        (CLUSTER_VERSIONS, ("spec", "resources"), control_plane_specs.ControlPlaneResources),
-        (CLUSTER_VERSIONS, ("spec", "resources", "dns"), control_plane_specs.ComponentResources),
-        (CLUSTER_VERSIONS, ("spec", "encryption"), control_plane_specs.EncryptionSpec),
-        (CLUSTER_VERSIONS, ("spec", "audit"), control_plane_specs.AuditSpec),
-        (CLUSTER_VERSIONS, ("spec", "audit", "log"), control_plane_specs.AuditLog),
-        (CLUSTER_VERSIONS, ("spec", "audit", "webhook"), control_plane_specs.AuditWebhook),
-        (CLUSTER_VERSIONS, ("spec", "rollout"), control_plane_specs.RolloutSpec),
-        (CLUSTER_VERSIONS, ("spec", "rollout", "window"), control_plane_specs.RolloutWindow),
-        (CLUSTER_VERSIONS, ("status",), control_plane_specs.ClusterVersionStatus),
-        (CLUSTER_VERSIONS, ("status", "rollout"), control_plane_specs.RolloutStatus),
-        (CLUSTER_VERSIONS, ("spec", "etcd"), specs.ComponentBundle),
-        (CLUSTER_VERSIONS, ("spec", "apiServer"), specs.ComponentBundle),
-        (CLUSTER_VERSIONS, ("spec", "controllerManager"), specs.ComponentBundle),
-        (SUPER_CLUSTERS, ("spec",), super_clusters.SuperClusterSpec),
-        (SUPER_CLUSTERS, ("spec", "secretRef"), super_clusters.SecretRef),
-        (SUPER_CLUSTERS, ("status",), super_clusters.SuperClusterStatus),
-        (SUPER_CLUSTERS, ("status", "network"), super_clusters.ClusterRanges),
-    ],
-)
+VIEWS = [
+    (VIRTUAL_CLUSTERS, ("spec",), specs.VirtualClusterSpec),
+    (VIRTUAL_CLUSTERS, ("spec", "policyRef"), specs.PolicyRef),
+    (VIRTUAL_CLUSTERS, ("spec", "snapshotSchedule"), snapshot_fields.SnapshotSchedule),
+    (VIRTUAL_CLUSTERS, ("spec", "auth"), access_specs.AuthSpec),
+    (VIRTUAL_CLUSTERS, ("spec", "endpoint"), access_specs.EndpointSpec),
+    (VIRTUAL_CLUSTERS, ("status", "restore"), snapshot_fields.RestoreStatus),
+    (VIRTUAL_CLUSTER_SNAPSHOTS, ("spec",), snapshot_fields.SnapshotSpec),
+    (VIRTUAL_CLUSTER_SNAPSHOTS, ("spec", "storage"), snapshot_fields.SnapshotStorage),
+    (VIRTUAL_CLUSTER_SNAPSHOTS, ("spec", "retention"), snapshot_fields.SnapshotRetention),
+    (VIRTUAL_CLUSTER_SNAPSHOTS, ("status",), snapshot_fields.SnapshotStatus),
+    (VIRTUAL_CLUSTER_SNAPSHOTS, ("status", "manifest"), snapshot_fields.SnapshotManifest),
+    (VIRTUAL_CLUSTER_SNAPSHOTS, ("status", "comparison"), snapshot_fields.SnapshotComparison),
+    (CLUSTER_VERSIONS, ("spec",), specs.ClusterVersionSpec),
+    (CLUSTER_VERSIONS, ("spec", "etcdStorage"), specs.EtcdStorage),
+    (CLUSTER_VERSIONS, ("spec", "extraArgs"), specs.ExtraArgs),
+    (CLUSTER_VERSIONS, ("spec", "resources"), control_plane_specs.ControlPlaneResources),
+    (CLUSTER_VERSIONS, ("spec", "resources", "dns"), control_plane_specs.ComponentResources),
+    (CLUSTER_VERSIONS, ("spec", "encryption"), control_plane_specs.EncryptionSpec),
+    (CLUSTER_VERSIONS, ("spec", "audit"), control_plane_specs.AuditSpec),
+    (CLUSTER_VERSIONS, ("spec", "audit", "log"), control_plane_specs.AuditLog),
+    (CLUSTER_VERSIONS, ("spec", "audit", "webhook"), control_plane_specs.AuditWebhook),
+    (CLUSTER_VERSIONS, ("spec", "rollout"), control_plane_specs.RolloutSpec),
+    (CLUSTER_VERSIONS, ("spec", "rollout", "window"), control_plane_specs.RolloutWindow),
+    (CLUSTER_VERSIONS, ("status",), control_plane_specs.ClusterVersionStatus),
+    (CLUSTER_VERSIONS, ("status", "rollout"), control_plane_specs.RolloutStatus),
+    (CLUSTER_VERSIONS, ("spec", "etcd"), specs.ComponentBundle),
+    (CLUSTER_VERSIONS, ("spec", "apiServer"), specs.ComponentBundle),
+    (CLUSTER_VERSIONS, ("spec", "controllerManager"), specs.ComponentBundle),
+    (SUPER_CLUSTERS, ("spec",), super_clusters.SuperClusterSpec),
+    (SUPER_CLUSTERS, ("spec", "secretRef"), super_clusters.SecretRef),
+    (SUPER_CLUSTERS, ("status",), super_clusters.SuperClusterStatus),
+    (SUPER_CLUSTERS, ("status", "network"), super_clusters.ClusterRanges),
+]
+
+
+@pytest.mark.parametrize(("resource", "path", "view"), VIEWS)
 def test_the_fields_of_the_schema_are_those_of_the_view(resource, path, view):
     node = schema(resource, *path)
     fields = {each.encode_name: each for each in msgspec.structs.fields(view)}
@@ -106,6 +110,30 @@ def test_the_fields_of_the_schema_are_those_of_the_view(resource, path, view):
     for name, inside in node["properties"].items():
         if "default" in inside:
             assert inside["default"] == _default(fields[name])
+
+
+WITHOUT_DEFAULT = {
+    ("ClusterVersion", "replicas"): "It belongs to the short form, which excludes bundles.",
+    ("ClusterVersion", "serviceType"): "It belongs to the short form, which excludes bundles.",
+    ("ClusterVersion", "level"): "It excludes audit.policy.",
+}
+"""Fields whose presence has a meaning, so that their default is in the description only."""
+
+
+@pytest.mark.parametrize(("resource", "path", "view"), VIEWS)
+def test_defaults_of_the_code_are_in_the_schema(resource, path, view):
+    """Otherwise `kubectl get -o yaml` does not show what takes effect."""
+    node = schema(resource, *path)
+    missing = [
+        each.encode_name
+        for each in msgspec.structs.fields(view)
+        if path[0] == "spec"
+        and not each.required
+        and _default(each) not in (None, "", [], {})
+        and "default" not in node["properties"][each.encode_name]
+        and (resource.kind, each.encode_name) not in WITHOUT_DEFAULT
+    ]
+    assert missing == []
 
 
 def _default(declared: Any) -> Any:
@@ -208,6 +236,63 @@ def test_the_columns_of_upstream_are_kept():
     assert crd(VIRTUAL_CLUSTERS)["spec"]["names"]["shortNames"] == ["vc"]
     assert crd(CLUSTER_VERSIONS)["spec"]["names"]["shortNames"] == ["cv"]
     assert crd(TENANT_POLICIES)["spec"]["names"]["shortNames"] == ["tpol"]
+    assert crd(SUPER_CLUSTERS)["spec"]["names"]["shortNames"] == ["scl"]  # sc is StorageClass
+
+
+def test_the_columns_of_a_tenant_are_what_its_administrator_needs_first():
+    columns = crd(VIRTUAL_CLUSTERS)["spec"]["versions"][0]["additionalPrinterColumns"]
+    shown = {each["name"] for each in columns if not each.get("priority")}
+    assert {"Ready", "Synced", "Policy", "Version", "Endpoint"} <= shown
+
+
+@pytest.mark.parametrize(
+    ("path", "view"),
+    [
+        ((), access_specs.JwtAuthenticator),
+        (("issuer",), access_specs.Issuer),
+        (("claimMappings",), access_specs.ClaimMappings),
+        (("claimMappings", "username"), access_specs.PrefixedClaim),
+        (("claimMappings", "groups"), access_specs.PrefixedClaim),
+        (("claimMappings", "uid"), access_specs.ClaimOrExpression),
+        (("claimMappings", "extra", "[]"), access_specs.ExtraMapping),
+        (("claimValidationRules", "[]"), access_specs.ClaimValidationRule),
+        (("userValidationRules", "[]"), access_specs.UserValidationRule),
+    ],
+)
+def test_the_fields_of_an_issuer_are_those_of_the_view(path, view):
+    node = schema(VIRTUAL_CLUSTERS, "spec", "auth", "jwt")["items"]
+    for step in path:
+        node = node["items"] if step == "[]" else node["properties"][step]
+    fields = {each.encode_name: each for each in msgspec.structs.fields(view)}
+    assert set(node["properties"]) == set(fields)
+    assert set(node.get("required", ())) == {name for name, each in fields.items() if each.required}
+
+
+def _iterate_properties(node: dict[str, Any], path: str) -> Iterator[tuple[str, dict[str, Any]]]:
+    for name, each in (node.get("properties") or {}).items():
+        yield f"{path}.{name}", each
+        yield from _iterate_properties(each, f"{path}.{name}")
+    for key in ("items", "additionalProperties"):
+        if isinstance(node.get(key), dict):
+            yield from _iterate_properties(node[key], f"{path}[]")
+
+
+TYPE_FIELDS = {".apiVersion", ".kind", ".metadata", ".metadata.name"}
+
+
+@pytest.mark.parametrize("resource", ALL)
+def test_every_field_is_described(resource):
+    """`kubectl explain` shows the descriptions."""
+    found = dict(_iterate_properties(schema(resource), ""))
+    missing = {path for path, node in found.items() if not node.get("description")}
+    assert missing <= TYPE_FIELDS
+
+
+@pytest.mark.parametrize("resource", ALL)
+def test_every_column_is_described(resource):
+    columns = crd(resource)["spec"]["versions"][0]["additionalPrinterColumns"]
+    missing = [each["name"] for each in columns if not each.get("description")]
+    assert missing == ["Age"]
 
 
 def rules(node: Any) -> list[dict[str, Any]]:

@@ -66,7 +66,10 @@ async def fetch_plan_input(
         spec=cluster.spec,
         version_name=name,
         version=version,
-        external_domain=cluster.labels.get(wellknown.EXTERNAL_DOMAIN, ""),
+        external_domains=(
+            cluster.labels.get(wellknown.EXTERNAL_DOMAIN, ""),
+            cluster.spec.endpoint.hostname,
+        ),
         settings=means.settings,
         is_new=is_new,
         version_status=version_status,

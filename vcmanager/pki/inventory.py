@@ -62,7 +62,8 @@ class CertificateFacts:
     """First address of the tenant's service range."""
     service_address: str = ""
     """ClusterIP of apiserver-svc."""
-    external_domain: str = ""
+    external_domains: tuple[str, ...] = ()
+    """Further DNS names of the API. Empty ones are ignored."""
     dialed_host: str = ""
     """Host by which pods in other clusters dial the API, their only name of it. Empty: none do."""
     etcd_replicas: int = 1
@@ -248,7 +249,7 @@ def _list_api_names(facts: CertificateFacts) -> tuple[str, ...]:
         f"{service}.{facts.root}",
         f"{service}.{facts.root}.svc",
         facts.name,
-        facts.external_domain,
+        *facts.external_domains,
         "" if _is_address(facts.dialed_host) else facts.dialed_host,
     )
 

@@ -40,6 +40,26 @@ Every other file is read once, such as the ServiceAccount keys and the CAs of et
 """
 
 
+AUTHENTICATION_CONFIG_MAP, AUTHENTICATION_KEY = "apiserver-config", "authentication.yaml"
+"""ConfigMap and key of the authentication configuration of an API server."""
+ISSUERS_LINE = "\njwt: "
+"""Start of its last line: the issuers. The API server reads them again within some minutes.
+
+The rest of the file is read once (k8s.io/apiserver/pkg/server/options/authentication.go).
+"""
+
+
+def get_read_once_data(kind: str, manifest: Mapping[str, Any]) -> Any:
+    """Return the `data` of a Secret or ConfigMap without the lines that a program reads again."""
+    data: Any = manifest.get("data")
+    if (kind, manifest["metadata"]["name"]) != ("ConfigMap", AUTHENTICATION_CONFIG_MAP):
+        return data
+    file = (data or {}).get(AUTHENTICATION_KEY)
+    if not isinstance(file, str) or ISSUERS_LINE not in file:
+        return data
+    return {**data, AUTHENTICATION_KEY: file.partition(ISSUERS_LINE)[0] + "\n"}
+
+
 def is_reloaded(component: str, pod_spec: Mapping[str, Any], volume: str, path: str) -> bool:
     """Return whether the program reads a file of a volume again after it changed.
 

@@ -139,7 +139,8 @@ class PlanInput:
     spec: VirtualClusterSpec
     version_name: str
     version: ClusterVersionSpec
-    external_domain: str
+    external_domains: tuple[str, ...]
+    """Further DNS names of the API. Empty ones are ignored."""
     settings: OperatorSettings
     is_new: bool
     """Whether the tenant is unused, because its API has not answered so far."""
@@ -313,7 +314,7 @@ def _build_certificate_facts(
         name=wish.tenant.name,
         domain=wish.spec.cluster_domain,
         api_address=slice_.api_address,
-        external_domain=wish.external_domain,
+        external_domains=wish.external_domains,
         etcd_replicas=etcd_replicas,
         has_dns=_needs_dns(wish),
         has_metrics=_needs_metrics(wish),

@@ -10,11 +10,13 @@ from collections.abc import Iterable, Mapping
 from typing import Any
 from urllib.parse import urlsplit
 
+from tenancy.access.specs import EndpointSpec
 from tenancy.specs import TargetGrant
 from tenancy.super_clusters import HOME
 from vcmanager.plan.pki_secrets import ApiAddress
 
 EndpointObject = Mapping[str, Any]
+NO_ENDPOINT = EndpointSpec()
 
 
 def find_external_address(
@@ -24,17 +26,22 @@ def find_external_address(
     server_name: str,
     nodes: Iterable[EndpointObject] = (),
     known: str = "",
+    wanted: EndpointSpec = NO_ENDPOINT,
 ) -> ApiAddress | None:
     """Return the address, or None while there is none yet.
 
-    `known` is the published URL. It stays while it is still right, so that a kubeconfig does not
-    change because a node was added.
+    A host name in `wanted` is the address at once, because it is in the certificate. `known` is
+    the published URL. It stays while it is still right, so that a kubeconfig does not change
+    because a node was added.
     """
     spec = service["spec"]
     kind = spec.get("type", "ClusterIP")
+    port = spec["ports"][0]
+    if wanted.hostname:
+        number = wanted.port or (port.get("nodePort") if kind == "NodePort" else port["port"])
+        return ApiAddress(server=build_url(wanted.hostname, number)) if number else None
     if kind == "ClusterIP":
         return internal
-    port = spec["ports"][0]
     if kind == "LoadBalancer":
         balancer = (service.get("status") or {}).get("loadBalancer") or {}
         urls = [

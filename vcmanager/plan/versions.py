@@ -55,6 +55,7 @@ OWNED_FLAGS: Mapping[str, frozenset[str]] = {
             "service-account-issuer",
             "service-account-extend-token-expiration",
             "authentication-config",
+            "anonymous-auth",
             "etcd-prefix",
             "requestheader-client-ca-file",
             "requestheader-allowed-names",
@@ -99,6 +100,8 @@ OWNED_FLAGS: Mapping[str, frozenset[str]] = {
 
 _REPLACEMENTS = {"audit": "Use spec.audit instead", "encryption": "Use spec.encryption instead"}
 """Advice for flags that a field sets, by their first word."""
+_OIDC_PREFIX = "oidc-"
+"""Prefix of flags that `--authentication-config` excludes."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -175,6 +178,12 @@ def _build_flags(where: str, part: str, flags: Mapping[str, str]) -> tuple[str, 
             raise InvalidSpecError(
                 f"{where}: extraArgs.{part} has the flag {flag!r}. Write flags without leading"
                 " dashes, for example event-ttl"
+            )
+        if part == "apiServer" and flag.startswith(_OIDC_PREFIX):
+            raise InvalidSpecError(
+                f"{where}: extraArgs.{part} sets {flag}. The API server does not start with it,"
+                " because each tenant has an authentication configuration file. Use spec.auth of"
+                " the VirtualCluster instead"
             )
         if flag in OWNED_FLAGS[part]:
             raise InvalidSpecError(

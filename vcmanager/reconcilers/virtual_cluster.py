@@ -123,6 +123,8 @@ async def _run_all_phases(
             result.message,
             is_failure=isinstance(result, PhaseStalled),
         )
+    if not isinstance(result, PhaseDone):
+        report.carry_over(body.get("status") or {}, statuses.ACCESS_CONDITIONS)
     if isinstance(result, PhaseDone) or result.reason != wellknown.ASLEEP:
         await run.set_component_conditions()  # an asleep tenant has no component
     report.summarize(
@@ -160,6 +162,8 @@ async def _reconcile_deleted(
     if tenant is not None:
         means.expiries.remove_owner(tenant.uid)
         means.stores.remove(tenant.uid)
+        for kind in (wellknown.SYNCED, wellknown.DELETES_HELD):
+            means.sync_states.pop((tenant.uid, kind), None)
         orphan_sweep.schedule_sweep(means, body, tenant)
     version = (body.get("spec") or {}).get("clusterVersionName")
     if version:

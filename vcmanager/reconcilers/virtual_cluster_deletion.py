@@ -22,6 +22,7 @@ from tenancy.resources import (
     VIRTUAL_CLUSTERS,
 )
 from vcmanager.phases import root_namespace
+from vcmanager.phases.access import kubeconfig_secrets
 from vcmanager.reconcilers import finalizers
 from vcmanager.reconcilers.control_plane_stop import is_syncer_running
 from vcmanager.runtime.blocked import PhaseBlocked
@@ -52,6 +53,7 @@ async def delete_tenant(means: ReconcileContext, body: Object, tenant: Tenant | 
         # Once more: a syncer that died in the middle may have created one after the last check.
         await _delete_super_namespaces(means, tenant)
         await means.tenant_clients.drop(tenant.uid)
+        await kubeconfig_secrets.delete_secrets(means, tenant, body)
     await finalizers.remove_finalizer(means, VIRTUAL_CLUSTERS, body)
 
 

@@ -11,6 +11,7 @@ from datetime import timedelta
 import structlog
 
 from kubeio import Object
+from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
 from vcmanager.phases import (
@@ -26,12 +27,14 @@ from vcmanager.phases import (
     tenant_bootstrap,
     validation,
 )
+from vcmanager.phases.access import authentication, kubeconfig_secrets
 from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.waves import control_plane_change
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
-from vcmanager.pki import inventory
+from vcmanager.pki import bundles, inventory
 from vcmanager.plan import certificate_table, external_endpoint
+from vcmanager.plan.access.tool_secrets import KubeconfigParts
 from vcmanager.plan.network import root_policies
 from vcmanager.plan.pki_secrets import ApiAddress
 from vcmanager.reconcilers import finalizers, scheduled_deletion, sleep
@@ -203,13 +206,16 @@ async def _write_services(run: PhaseRun) -> PhaseResult:
 
 
 async def _find_external_address(run: PhaseRun, service: Object) -> ApiAddress | None:
-    nodes = await _list_nodes(run) if service["spec"].get("type") == "NodePort" else []
+    is_by_node = service["spec"].get("type") == "NodePort"
+    has_name = bool(run.plan_input.spec.endpoint.hostname)
+    nodes = await _list_nodes(run) if is_by_node and not has_name else []
     return external_endpoint.find_external_address(
         service,
         internal=certificates.build_internal_address(run.plan),
         server_name=f"{run.plan.api_service}.{run.plan.certificate_facts.root}",
         nodes=nodes,
         known=(run.body.get("status") or {}).get("endpoint", ""),
+        wanted=run.plan_input.spec.endpoint,
     )
 
 
@@ -229,6 +235,22 @@ async def _issue_certificates(run: PhaseRun) -> PhaseResult:
         requested=certificate_table.parse_request(run.body, run.context.now()),
     )
     return DONE
+
+
+async def _plan_authentication(run: PhaseRun) -> PhaseResult:
+    """Plan the issuers of `spec.auth`, as far as they may be written."""
+    run.plan = await authentication.plan_authentication(
+        run.plan_input, run.plan, run.observed, run.status, lambda: _connect_tenant(run)
+    )
+    return DONE
+
+
+async def _connect_tenant(run: PhaseRun) -> Client:
+    name = f"{inventory.MANAGER}-kubeconfig"
+    secret = next(each for each in run.secrets.secrets if each["metadata"]["name"] == name)
+    return await tenant_bootstrap.connect_tenant(
+        run.context, run.plan_input, run.plan, secret=secret
+    )
 
 
 async def _admit_change(run: PhaseRun) -> PhaseResult:
@@ -303,11 +325,7 @@ async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
     """Connect to the tenant and write the manager's objects, as soon as its API is ready."""
     if not startup_order.is_api_ready(run.observed):
         return DONE
-    name = f"{inventory.MANAGER}-kubeconfig"
-    secret = next(each for each in run.secrets.secrets if each["metadata"]["name"] == name)
-    client = await tenant_bootstrap.connect_tenant(
-        run.context, run.plan_input, run.plan, secret=secret
-    )
+    client = await _connect_tenant(run)
     run.status.version = await tenant_bootstrap.bootstrap_tenant(
         client,
         run.plan,
@@ -325,6 +343,19 @@ async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
         replaced_ends=run.secrets.replaced_ends,
         lifetime=timedelta(days=run.plan_input.spec.pki_expire_days),
     )
+    return DONE
+
+
+async def _report_authentication(run: PhaseRun) -> PhaseResult:
+    if run.tenant_client is not None:
+        await authentication.report_authentication(
+            run.plan_input,
+            run.plan,
+            run.status,
+            run.body.get("status") or {},
+            client=run.tenant_client,
+            is_held=run.objects.is_held,
+        )
     return DONE
 
 
@@ -368,6 +399,22 @@ async def _publish_endpoint(run: PhaseRun) -> PhaseResult:
     return DONE
 
 
+async def _write_kubeconfig_secrets(run: PhaseRun) -> PhaseResult:
+    """Write the admin kubeconfig beside the VirtualCluster, in the forms that the spec names."""
+    spec, secret = run.plan_input.spec, f"{inventory.ADMIN}-kubeconfig"
+    if run.external is not None and kubeconfig_secrets.may_have_secrets(spec, run.body):
+        (found,) = (each for each in run.secrets.secrets if each["metadata"]["name"] == secret)
+        parts = KubeconfigParts(
+            document=bundles.read_data(found, secret),
+            address=run.external,
+            authority=run.secrets.serving,
+        )
+        await kubeconfig_secrets.reconcile_secrets(
+            run.context, run.plan_input.tenant, spec, parts, run.status
+        )
+    return DONE
+
+
 async def _settle_rotations(run: PhaseRun) -> PhaseResult:
     run.rotations = await authority_rotation.settle_rotations(
         run.context, run.rotations, run.certificates, run.objects, run.observed
@@ -393,6 +440,7 @@ PHASES = (
     Phase("WriteNetworkPolicies", wellknown.READY, _write_network_policies),
     Phase("WriteServices", wellknown.READY, _write_services),
     Phase("IssueCertificates", wellknown.CERTIFICATES_READY, _issue_certificates),
+    Phase("PlanAuthentication", wellknown.AUTHENTICATION_READY, _plan_authentication),
     Phase("AdmitChange", wellknown.READY, _admit_change),
     Phase("WriteMounted", wellknown.READY, _write_mounted),
     Phase("WriteRoleBindings", wellknown.READY, _write_role_bindings),
@@ -401,9 +449,11 @@ PHASES = (
     Phase("ReplaceOutdatedPods", wellknown.READY, _replace_outdated_pods),
     Phase("CheckStore", wellknown.READY, _check_store),
     Phase("BootstrapTenant", wellknown.API_SERVER_READY, _bootstrap_tenant),
+    Phase("ReportAuthentication", wellknown.AUTHENTICATION_READY, _report_authentication),
     Phase("ReconcileMetricsApi", wellknown.METRICS_READY, _reconcile_metrics_api),
     Phase("ProbeEnforcement", wellknown.READY, _probe_enforcement),
     Phase("PublishEndpoint", wellknown.READY, _publish_endpoint),
+    Phase("WriteKubeconfigSecrets", wellknown.KUBECONFIG_SECRETS_READY, _write_kubeconfig_secrets),
     # The last one, because it needs all others to be done.
     Phase("SettleRotations", wellknown.READY, _settle_rotations),
 )

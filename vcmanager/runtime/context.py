@@ -190,6 +190,8 @@ class ReconcileContext:
     deleted_tenants: dict[ReconcileKey, DeletedTenant] = field(default_factory=dict)
     """Tenants that have ended, until the orphan sweep has checked them once more."""
     stores: StoreRecords = field(default_factory=StoreRecords)
+    sync_states: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
+    """Last status and reason of the syncer's conditions, by UID of the VirtualCluster and type."""
     snapshot_schedules: SnapshotSchedules = field(default_factory=SnapshotSchedules)
     enforcement: EnforcementProbe | None = None
     """Probe of the super cluster's NetworkPolicies. None: no probe."""

@@ -23,6 +23,7 @@ ReconcileKind = Literal[
     "Store",
     "Snapshot",
     "SnapshotSchedule",
+    "SyncEvents",
 ]
 
 
@@ -85,6 +86,11 @@ def build_snapshot_key(namespace: str, name: str) -> ReconcileKey:
 def build_schedule_key(namespace: str, name: str) -> ReconcileKey:
     """Return the key of the snapshot schedule of a VirtualCluster."""
     return ReconcileKey("SnapshotSchedule", namespace, name)
+
+
+def build_sync_events_key(namespace: str, name: str) -> ReconcileKey:
+    """Return the key of the Events about the syncer's conditions of a VirtualCluster."""
+    return ReconcileKey("SyncEvents", namespace, name)
 
 
 def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:

@@ -111,12 +111,15 @@ def list_read_once_sources(
 
 
 def digest_contents(objects: Iterable[Mapping[str, Any]], kind: str) -> dict[DigestSource, str]:
-    """Return the digest of the data of each Secret or ConfigMap, and of each of its keys."""
+    """Return the digest of the data of each Secret or ConfigMap, and of each of its keys.
+
+    Lines that a program reads again are left out (`reloaded_files.get_read_once_data`).
+    """
     found: dict[DigestSource, str] = {}
     for each in objects:
-        name = each["metadata"]["name"]
-        found[kind, name] = compute_digest([each.get("data"), each.get("binaryData")])
-        values = {**(each.get("data") or {}), **(each.get("binaryData") or {})}
+        name, data = each["metadata"]["name"], reloaded_files.get_read_once_data(kind, each)
+        found[kind, name] = compute_digest([data, each.get("binaryData")])
+        values = {**(data or {}), **(each.get("binaryData") or {})}
         found |= {(kind, f"{name}/{key}"): compute_digest(value) for key, value in values.items()}
     return found
 

@@ -34,11 +34,21 @@ OWN_CONDITIONS = (
     wellknown.ETCD_MEMBERS_READY,
     wellknown.PAUSED,
     wellknown.EXPIRING,
+    wellknown.AUTHENTICATION_READY,
+    wellknown.KUBECONFIG_SECRETS_READY,
     RECONCILING,
     STALLED,
 )
-_OPTIONAL_CONDITIONS = frozenset({wellknown.METRICS_READY})
+_OPTIONAL_CONDITIONS = frozenset(
+    {
+        wellknown.METRICS_READY,
+        wellknown.AUTHENTICATION_READY,
+        wellknown.KUBECONFIG_SECRETS_READY,
+    }
+)
 """Conditions of optional parts. Neither Ready nor Reconciling waits for them."""
+ACCESS_CONDITIONS = frozenset({wellknown.AUTHENTICATION_READY, wellknown.KUBECONFIG_SECRETS_READY})
+"""Conditions that stay when a reconcile ends early. Otherwise their return would post an Event."""
 _NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {
     wellknown.STORE_EPHEMERAL,
     wellknown.NETWORK_POLICIES_ENFORCED,
@@ -106,13 +116,14 @@ class ReconcileStatus:
             self.set_condition(kind, each["status"], each["reason"], each["message"])
             self._conditions[kind]["observedGeneration"] = each.get("observedGeneration", 0)
 
-    def carry_over(self, old: Mapping[str, Any]) -> None:
-        """Repeat the old conditions of what was not checked this time.
+    def carry_over(self, old: Mapping[str, Any], kinds: Collection[str] = ()) -> None:
+        """Repeat the old conditions of what was not checked this time, or those of some types.
 
         Server-side apply removes each condition that is left out.
         """
+        wanted = kinds or [each for each in OWN_CONDITIONS if each not in _SUMMARY_CONDITIONS]
         for each in old.get("conditions") or ():
-            if each.get("type") in OWN_CONDITIONS and each["type"] not in _SUMMARY_CONDITIONS:
+            if each.get("type") in wanted:
                 self.set_condition(each["type"], each["status"], each["reason"], each["message"])
 
     def summarize(
@@ -166,6 +177,10 @@ class ReconcileStatus:
             return True
         since = conditions.parse_transition_time(before)
         return since is not None and datetime.fromisoformat(self.now) - since < _DNS_START_WINDOW
+
+    def get_condition(self, kind: str) -> Condition | None:
+        """Return a condition, or None if it is not set."""
+        return self._conditions.get(kind)
 
     def is_true(self, kind: str) -> bool:
         """Return whether a condition is set and True."""
@@ -264,6 +279,8 @@ _ANNOUNCED_CONDITIONS = frozenset(
         wellknown.CONTROLLER_MANAGER_READY,
         wellknown.DNS_READY,
         wellknown.METRICS_READY,
+        wellknown.AUTHENTICATION_READY,
+        wellknown.KUBECONFIG_SECRETS_READY,
     }
 )
 

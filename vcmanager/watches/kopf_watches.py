@@ -142,6 +142,8 @@ class _WatchHandlers:
         """Name of the policy of each VirtualCluster, by UID."""
         self._owners: dict[str, ReconcileKey] = {}
         """Key of the owner of each object in a root namespace, by UID."""
+        self._sync_states: dict[str, tuple[str, ...]] = {}
+        """State of the syncer's conditions of each VirtualCluster, by UID."""
         self._addresses: dict[str, set[str]] = {}
         """Addresses of each node, by name."""
 
@@ -169,6 +171,12 @@ class _WatchHandlers:
         if before != self._policies.get(uid):
             self._enqueue(keys.AGENT_ACCESS_KEY)
             self._enqueue(keys.SYNCER_ACCESS_KEY)
+        state = self._sync_states.pop(uid, None)
+        if type != "DELETED":
+            self._sync_states[uid] = predicates.get_sync_state(body)
+            if state != self._sync_states[uid]:
+                metadata = body["metadata"]
+                self._enqueue(keys.build_sync_events_key(metadata["namespace"], metadata["name"]))
         if self._seen.has_changed(resources.VIRTUAL_CLUSTERS, type, body):
             key = keys.build_key_of_listed(body)
             self._enqueue(key)

@@ -52,6 +52,16 @@ def get_policy_name(body: WatchedBody) -> str:
     return str(((body.get("spec") or {}).get("policyRef") or {}).get("name", ""))
 
 
+def get_sync_state(body: WatchedBody) -> tuple[str, ...]:
+    """Return status and reason of the syncer's conditions of a VirtualCluster."""
+    listed = (body.get("status") or {}).get("conditions")
+    found = (
+        conditions.find_condition(listed, kind) or {}
+        for kind in (wellknown.SYNCED, wellknown.DELETES_HELD)
+    )
+    return tuple(str(each.get(key, "")) for each in found for key in ("status", "reason"))
+
+
 def _strip_metadata(body: WatchedBody) -> dict[str, Any]:
     found = body["metadata"]
     wanted = ("generation", "labels", "annotations", "finalizers", "deletionTimestamp")

@@ -28,14 +28,14 @@ FACTS = CertificateFacts(
     domain="cluster.local",
     api_address="10.96.4.1",
     service_address="10.111.2.3",
-    external_domain="vc.example.org",
+    external_domains=("vc.example.org",),
 )
 
 
 def wish(
     *,
     version: ClusterVersionSpec | None = None,
-    external_domain: str = "",
+    external_domains: tuple[str, ...] = (),
     registry: str = "registry.example/vc",
     is_new: bool = False,
     **spec: Any,
@@ -46,7 +46,7 @@ def wish(
         spec=VirtualClusterSpec(cluster_version_name="v1.36", **spec),
         version_name="v1.36",
         version=version or ClusterVersionSpec(kubernetes_version="1.36"),
-        external_domain=external_domain,
+        external_domains=external_domains,
         settings=OperatorSettings(registry=registry),
         is_new=is_new,
     )

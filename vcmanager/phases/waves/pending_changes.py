@@ -11,6 +11,7 @@ from kubeio import Object
 from tenancy import wellknown
 from tenancy.ownership import Tenant
 from vcmanager.phases import apply
+from vcmanager.pki import reloaded_files
 from vcmanager.runtime import object_metadata
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.runtime.observed import ObservedObjects
@@ -72,6 +73,11 @@ def _strip_digest(workload: Mapping[str, Any]) -> dict[str, Any]:
 
 
 def _has_other_content(desired: Manifest, live: Object | None) -> bool:
-    return live is not None and any(
-        (desired.get(field) or {}) != (live.get(field) or {}) for field in ("data", "binaryData")
+    if live is None:
+        return False
+    before, after = (
+        reloaded_files.get_read_once_data(desired["kind"], each) or {} for each in (live, desired)
+    )
+    return bool(before != after) or (desired.get("binaryData") or {}) != (
+        live.get("binaryData") or {}
     )

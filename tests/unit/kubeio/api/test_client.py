@@ -271,6 +271,34 @@ async def test_a_silent_watch_ends():
             await follow()
 
 
+async def test_lines_of_a_long_text_are_found_without_the_rest():
+    async def handler(request, answer):
+        await answer.json(b"".join(b'other_%d 1\nmine{a="%d"} 2\n' % (n, n) for n in range(2000)))
+
+    async with misbehaving(handler) as server, Client(server.endpoint) as client:
+        found = await client.find_lines("/metrics", start=b"mine", max_bytes=100_000)
+        assert (len(found), found[7]) == (2000, b'mine{a="7"} 2')
+        assert server.requests[0].path == "/metrics"
+        with pytest.raises(errors.ResponseTooLarge, match="more than 1000 bytes"):
+            await client.find_lines("/metrics", start=b"mine", max_bytes=1000)
+
+
+async def test_a_refused_text_is_an_error_and_a_silent_one_ends():
+    async def handler(request, answer):
+        if request.path == "/refused":
+            await answer.json({"kind": "Status", "reason": "Forbidden"}, code=403)
+        else:
+            await answer.begin()
+            await answer.hang()
+
+    options = ClientOptions(deadline=0.3)
+    async with misbehaving(handler) as server, Client(server.endpoint, options) as client:
+        with pytest.raises(errors.Forbidden):
+            await client.find_lines("/refused", start=b"", max_bytes=10)
+        with pytest.raises((errors.Timeout, TimeoutError)):
+            await client.find_lines("/metrics", start=b"", max_bytes=10)
+
+
 async def test_leaving_a_watch_closes_its_connection():
     closed = asyncio.Event()
 

@@ -1,5 +1,6 @@
 import pytest
 
+from tenancy.access.specs import EndpointSpec
 from tenancy.specs import TargetGrant
 from vcmanager.plan import external_endpoint
 from vcmanager.plan.pki_secrets import ApiAddress
@@ -30,6 +31,24 @@ def external(found, nodes=(), known=""):
     return external_endpoint.find_external_address(
         found, internal=INTERNAL, server_name=NAME, nodes=nodes, known=known
     )
+
+
+@pytest.mark.parametrize(
+    ("found", "port", "server"),
+    [
+        (service("NodePort", node_port=31000), 0, "https://a.example.com:31000"),
+        (service("NodePort", node_port=31000), 443, "https://a.example.com:443"),
+        (service("LoadBalancer"), 0, "https://a.example.com:6443"),
+        (service("ClusterIP"), 0, "https://a.example.com:6443"),
+        (service("NodePort"), 0, None),
+    ],
+)
+def test_a_host_name_is_the_address_and_needs_no_other_name(found, port, server):
+    wanted = EndpointSpec(hostname="a.example.com", port=port)
+    address = external_endpoint.find_external_address(
+        found, internal=INTERNAL, server_name=NAME, wanted=wanted
+    )
+    assert address == (ApiAddress(server=server) if server else None)
 
 
 @pytest.mark.parametrize(

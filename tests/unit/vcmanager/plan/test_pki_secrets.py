@@ -122,7 +122,7 @@ def test_an_expired_tenant_is_repaired_without_its_help(roots):
 
 
 def test_only_the_certificate_whose_names_changed_is_renewed(roots):
-    changed = replace(FACTS, external_domain="other.example.org")
+    changed = replace(FACTS, external_domains=("other.example.org",))
     assert material(everything(roots), facts=changed).renewed_secrets == (
         ("apiserver-ca", "other names"),
     )

@@ -58,6 +58,7 @@ def test_what_cannot_be_meant_is_named(spec, sentence):
         *(("api_server", f"service-account-{word}") for word in ("key-file", "issuer")),
         ("api_server", "service-account-extend-token-expiration"),
         ("api_server", "authentication-config"),
+        ("api_server", "anonymous-auth"),
         ("api_server", "etcd-prefix"),
         ("controller_manager", "requestheader-client-ca-file"),
         *(
@@ -72,6 +73,14 @@ def test_what_cannot_be_meant_is_named(spec, sentence):
 def test_flags_that_carry_a_tenants_trust_are_the_managers(part, flag):
     with pytest.raises(InvalidSpecError, match=f"sets {flag}, which vc-manager sets"):
         versions.resolve_release("v", short("1.36", extra_args=ExtraArgs(**{part: {flag: "x"}})))
+
+
+@pytest.mark.parametrize("flag", ["oidc-issuer-url", "oidc-client-id", "oidc-groups-prefix"])
+def test_flags_of_oidc_are_refused_with_the_field_that_replaces_them(flag):
+    given = ExtraArgs(api_server={flag: "x"})
+    with pytest.raises(InvalidSpecError, match=r"Use spec\.auth of the VirtualCluster") as caught:
+        versions.resolve_release("v", short("1.36", extra_args=given))
+    assert f"sets {flag}. The API server does not start with it" in str(caught.value)
 
 
 def test_extra_arguments_become_flags_in_a_stable_order():

@@ -116,8 +116,11 @@ def test_phases_report_conditions_of_the_manager():
     named = {phase.name: phase.condition for phase in PHASES if phase.condition != wellknown.READY}
     assert named == {
         "IssueCertificates": wellknown.CERTIFICATES_READY,
+        "PlanAuthentication": wellknown.AUTHENTICATION_READY,
         "BootstrapTenant": wellknown.API_SERVER_READY,
+        "ReportAuthentication": wellknown.AUTHENTICATION_READY,
         "ReconcileMetricsApi": wellknown.METRICS_READY,
+        "WriteKubeconfigSecrets": wellknown.KUBECONFIG_SECRETS_READY,
     }
 
 

@@ -49,8 +49,8 @@ def running(desired=DESIRED, mounted="old certificates"):
     return live
 
 
-async def pending(live, desired=DESIRED, config=CONFIG):
-    objects = {"ConfigMap": {"apiserver-config": CONFIG}}
+async def pending(live, desired=DESIRED, config=CONFIG, live_config=CONFIG):
+    objects = {"ConfigMap": {"apiserver-config": live_config}}
     if live is not None:
         objects["StatefulSet"] = {"apiserver": live}
     super_client = DefaultingClient()
@@ -110,6 +110,16 @@ async def test_what_another_client_changed_is_a_change():
 async def test_the_content_of_a_mounted_setting_is_a_change():
     config = {**CONFIG, "data": {"authentication.yaml": "b"}}
     assert await pending(running(), config=config) == (["StatefulSet apiserver"], [])
+
+
+async def test_issuers_of_logins_wait_for_no_slot():
+    """The API server reads them again by itself."""
+    config = {**CONFIG, "data": {"authentication.yaml": "a\njwt: [{}]\n"}}
+    basis = {**CONFIG, "data": {"authentication.yaml": "a\n"}}
+    assert (await pending(running(), config=config, live_config=basis))[0] == []
+    assert (await pending(running(), config=basis, live_config=config))[0] == []
+    audit = {**config, "data": {**config["data"], "audit-policy.yaml": "b"}}
+    assert (await pending(running(), config=audit, live_config=basis))[0] != []
 
 
 @pytest.mark.parametrize("config", [CONFIG, {**CONFIG, "metadata": {"name": "not-mounted"}}])

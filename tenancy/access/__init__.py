@@ -1,0 +1,1 @@
+"""Access to a tenant's API: logins, host name, and kubeconfig Secrets for tools."""

@@ -1,0 +1,1 @@
+"""Phases for the access to a tenant's API."""
