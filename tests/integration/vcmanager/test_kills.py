@@ -286,6 +286,11 @@ async def delete(killed: KilledStage, cluster: Object) -> None:
         await asyncio.sleep(0.05)
     else:
         raise AssertionError(f"stuck: {await killed.stage.fresh(cluster)}")
+    # One plane stands for all tenants, and the next one has another service range.
+    with contextlib.suppress(errors.NotFound):
+        await killed.stage.tenants.client.delete(
+            resources.SERVICES, "kube-dns", namespace="kube-system"
+        )
     page = await admin.list(
         resources.NAMESPACES, label_selector=f"{wellknown.VC_UID}={metadata['uid']}"
     )

@@ -129,10 +129,18 @@ async def test_all_authorities_of_a_tenant_rotate_in_stages(stage: ManagerStage)
         namespace="default",
     )
     last = at(stage, now + 4 * DAY)
+    for _ in range(300):
+        await last.work(cluster)
+        state, _ = await stage_of(stage, cluster, "service-account")
+        if state.held:
+            break
+        await stage.end_pods(cluster)
+        with contextlib.suppress(errors.NotFound):  # a Deployment was faster
+            await stage.run_pods(cluster)
+        await asyncio.sleep(0.1)
+    assert "default/ci (never seen in use)" in state.held
+    assert state.stage == "issue-new"
     await last.work(cluster)
-    await roll(last, cluster)
-    await last.work(cluster, times=3)
-    assert (await stage_of(stage, cluster, "service-account"))[0].stage == "issue-new"
     table = await stage.tenants.client.get(
         resources.CONFIG_MAPS, wellknown.CERTIFICATES, namespace=wellknown.CERTIFICATES_NAMESPACE
     )

@@ -127,6 +127,6 @@ async def test_a_kill_in_a_restore_leaves_the_data_of_the_snapshot(
     store: HostStore, switch: KillSwitch
 ):
     """REL-165."""
-    points = await sweep_restores(store, switch, 20)
+    points = await sweep_restores(store, switch, 8)
     print(f"restore: vc-manager was killed at {points} points")
     assert points > 0
