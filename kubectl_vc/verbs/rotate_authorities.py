@@ -42,6 +42,8 @@ class PrintedRotation:
     stage: str
     until: str
     """Empty until every program has the files of the stage."""
+    held: str = ""
+    """Why the old authority is not dropped."""
 
 
 async def run_rotate(access: ConfigFlags, terminal: Terminal, options: RotateOptions) -> None:
@@ -67,7 +69,12 @@ def parse_rotations(table: Mapping[str, Any]) -> list[PrintedRotation]:
     text = (table.get("data") or {}).get(wellknown.ROTATIONS_KEY) or "[]"
     try:
         return [
-            PrintedRotation(str(item["authority"]), str(item["stage"]), str(item["until"]))
+            PrintedRotation(
+                str(item["authority"]),
+                str(item["stage"]),
+                str(item["until"]),
+                str(item.get("held", "")),
+            )
             for item in json.loads(text)
         ]
     except (KeyError, TypeError, ValueError) as problem:
@@ -82,10 +89,20 @@ def build_rotation_table(rows: Sequence[PrintedRotation]) -> str:
     """Return the table of rotations, empty without one."""
     if not rows:
         return ""
-    return "\n" + printers.format_table(
+    table = printers.format_table(
         ["authority", "stage", "until"],
-        [[row.authority, row.stage, row.until or "waits for pods"] for row in rows],
+        [
+            [row.authority, row.stage, "held" if row.held else row.until or "waits for pods"]
+            for row in rows
+        ],
     )
+    held = [
+        f"The old authority {row.authority} is not dropped: {row.held}. Remove the cause, or use"
+        f" --force-drop {row.authority}."
+        for row in rows
+        if row.held
+    ]
+    return "\n".join(["", table, *held])
 
 
 def build_annotations(options: RotateOptions, now: datetime) -> dict[str, str]:

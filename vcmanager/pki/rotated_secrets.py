@@ -105,6 +105,9 @@ def build_state_patch(secret: Mapping[str, Any], state: RotationState) -> dict[s
         "stage": state.stage,
         "settled": _format(state.settled),
         "requested": _format(state.requested),
+        "signedUntil": _format(state.signed_until),
+        "cleared": _format(state.cleared),
+        "held": state.held,
     }
     return {
         "metadata": {
@@ -146,6 +149,10 @@ def _read_state(secret: Mapping[str, Any]) -> RotationState:
             stage=_STAGES[found["stage"]],
             settled=_parse(found["settled"]),
             requested=_parse(found["requested"]),
+            # An older version of vc-manager does not write these.
+            signed_until=_parse(found.get("signedUntil", "")),
+            cleared=_parse(found.get("cleared", "")),
+            held=str(found.get("held", "")),
         )
     except (ValueError, TypeError, KeyError) as problem:
         raise InvalidRotationError(

@@ -44,6 +44,8 @@ class RotationWaits:
     """Until the old authority is dropped. Clients with old credentials get new ones meanwhile."""
     is_lifetime: bool = False
     """Whether the old authority is also kept for the life of a certificate that it signed."""
+    needs_census: bool = False
+    """Whether the old authority is also kept until no credential without an end is left of it."""
 
 
 WAITS: Mapping[RotatedName, RotationWaits] = {
@@ -55,7 +57,7 @@ WAITS: Mapping[RotatedName, RotationWaits] = {
     # Extension API servers read the ConfigMap extension-apiserver-authentication.
     inventory.FRONT_PROXY: RotationWaits(trust=timedelta(minutes=15), drop=timedelta(minutes=15)),
     # Kubelets renew a pod's token after 80 % of its life, which is 1 h unless a pod asks for more.
-    SERVICE_ACCOUNT: RotationWaits(trust=PROPAGATION, drop=timedelta(hours=24)),
+    SERVICE_ACCOUNT: RotationWaits(trust=PROPAGATION, drop=timedelta(hours=24), needs_census=True),
     # Agents of all tenants. A tenant that cannot be reconciled keeps an old certificate.
     inventory.AGENT_CLIENT: RotationWaits(trust=timedelta(minutes=15), drop=timedelta(hours=24)),
 }
@@ -71,6 +73,12 @@ class RotationState:
     """When every program ran with the files of the stage. None: not yet."""
     requested: datetime | None = None
     """Time of the request that the present or last rotation serves."""
+    signed_until: datetime | None = None
+    """End of the last handed-out credential of the old authority. None: no such credential."""
+    cleared: datetime | None = None
+    """When no credential without an end was left of the old authority. None: not yet."""
+    held: str = ""
+    """Result of the last census that found one."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -124,9 +132,19 @@ def choose_move(
         )
         return "start" if is_new else None
     due = compute_due(state, request, waits, lifetime=lifetime)
-    if due is None or now < due:
+    if due is None or now < due or is_census_due(state, request, waits, now=now):
         return None
     return "issue" if state.stage == TRUST_BOTH else "drop"
+
+
+def is_census_due(
+    state: RotationState, request: RotationRequest, waits: RotationWaits, *, now: datetime
+) -> bool:
+    """Return whether only the census holds the drop of the old authority."""
+    if state.stage != ISSUE_NEW or not waits.needs_census or state.cleared is not None:
+        return False
+    due = compute_due(state, request, waits)
+    return due is not None and now >= due and not is_forced(state, request)
 
 
 def compute_due(
@@ -143,7 +161,8 @@ def compute_due(
         return state.settled + waits.trust
     if is_forced(state, request):
         return state.settled + PROPAGATION
-    return state.settled + (max(waits.drop, lifetime) if waits.is_lifetime else waits.drop)
+    due = state.settled + (max(waits.drop, lifetime) if waits.is_lifetime else waits.drop)
+    return due if state.signed_until is None else max(due, state.signed_until)
 
 
 def is_forced(state: RotationState, request: RotationRequest) -> bool:
@@ -156,9 +175,18 @@ def is_forced(state: RotationState, request: RotationRequest) -> bool:
 
 
 def apply_move(
-    move: Move, state: RotationState, keys: AuthorityKeys, *, made: KeyPair, start: datetime | None
+    move: Move,
+    state: RotationState,
+    keys: AuthorityKeys,
+    *,
+    made: KeyPair,
+    start: datetime | None,
+    signed_until: datetime | None = None,
 ) -> tuple[RotationState, AuthorityKeys]:
-    """Return state and keys after a move. `made` is used by the move `start` only."""
+    """Return state and keys after a move.
+
+    `made` is used by the move `start` only, and `signed_until` by the move `issue`.
+    """
     if move == "start":
         next_state = RotationState(stage=TRUST_BOTH, requested=start)
         return next_state, replace(keys, other=made)
@@ -166,9 +194,9 @@ def apply_move(
         if keys.other is None:
             raise ValueError("the next authority is missing")
         old = KeyPair(keys.current.certificate, b"")
-        next_state = replace(state, stage=ISSUE_NEW, settled=None)
+        next_state = replace(state, stage=ISSUE_NEW, settled=None, signed_until=signed_until)
         return next_state, AuthorityKeys(current=keys.other, other=old)
-    return replace(state, stage=STABLE, settled=None), replace(keys, other=None)
+    return RotationState(requested=state.requested), replace(keys, other=None)
 
 
 def settle(state: RotationState, now: datetime) -> RotationState:

@@ -26,6 +26,8 @@ class RotationRow:
     stage: Stage
     until: datetime | None
     """When the stage ends. None until every program has the files of the stage."""
+    held: str = ""
+    """Why the old authority is not dropped although the stage would end."""
 
 
 _KUBECONFIG_SUFFIX = "-kubeconfig"
@@ -40,7 +42,12 @@ def build_config_map(
 ) -> Object:
     """Return the ConfigMap with the table, for the root namespace or the tenant."""
     stages = [
-        {"authority": row.authority, "stage": row.stage, "until": _format(row.until)}
+        {
+            "authority": row.authority,
+            "stage": row.stage,
+            "until": _format(row.until),
+            **({"held": row.held} if row.held else {}),
+        }
         for row in rotations
     ]
     rows = [

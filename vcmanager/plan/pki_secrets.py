@@ -211,6 +211,18 @@ def build_secrets(
     )
 
 
+def find_handed_out_end(secret: Mapping[str, Any] | None, now: datetime) -> datetime | None:
+    """Return when the last admin kubeconfig ends that users may have, or None without one."""
+    if secret is None:
+        return None
+    data = bundles.read_data(secret, secret["metadata"]["name"])
+    pair = bundles.read_kubeconfig_key_pair(data)
+    ends = list(_list_replaced_ends(secret, None, pair, now)) if pair is not None else []
+    if pair is not None and checks.is_readable(pair.certificate):
+        ends.append(checks.get_expiry(pair))
+    return max(ends, default=None)
+
+
 def _list_replaced_ends(
     secret: Mapping[str, Any] | None, old: KeyPair | None, new: KeyPair, now: datetime
 ) -> tuple[datetime, ...]:

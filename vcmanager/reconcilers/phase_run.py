@@ -13,9 +13,9 @@ from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.specs import VirtualCluster
 from vcmanager.phases import component_conditions
-from vcmanager.phases.authority_rotation import Rotations
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
+from vcmanager.phases.rotations.authority_rotation import Rotations
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.plan import permanent_failures
 from vcmanager.plan.control_plane import ControlPlane, PlanInput

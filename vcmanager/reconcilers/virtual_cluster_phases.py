@@ -16,7 +16,6 @@ from tenancy import wellknown
 from tenancy.resources import CLUSTER_VERSIONS, NODES, VIRTUAL_CLUSTERS
 from vcmanager.phases import (
     api_server_secrets,
-    authority_rotation,
     certificate_requests,
     certificates,
     metrics_server,
@@ -30,6 +29,7 @@ from vcmanager.phases import (
 from vcmanager.phases.access import authentication, kubeconfig_secrets
 from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.owned_objects import OwnedObjects
+from vcmanager.phases.rotations import authority_rotation
 from vcmanager.phases.waves import control_plane_change
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.pki import bundles, inventory
@@ -417,7 +417,12 @@ async def _write_kubeconfig_secrets(run: PhaseRun) -> PhaseResult:
 
 async def _settle_rotations(run: PhaseRun) -> PhaseResult:
     run.rotations = await authority_rotation.settle_rotations(
-        run.context, run.rotations, run.certificates, run.objects, run.observed
+        run.context,
+        run.rotations,
+        run.certificates,
+        run.objects,
+        run.observed,
+        tenant_client=run.tenant_client,
     )
     return DONE
 

@@ -21,7 +21,7 @@ from kubeio.api.event_recorder import EventRecorder
 from kubeio.config.endpoint import Endpoint
 from kubeio.controller.worker import Result
 from tenancy import names, resources, wellknown
-from tests.support import grants
+from tests.support import grants, played_kubelet
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.declared_tenants import install_crds
 from tests.support.processes import free_port
@@ -198,39 +198,7 @@ class ManagerStage:
 
     async def run_pods(self, cluster: Object) -> None:
         """Play kubelet: every pod of a root namespace is bound, started and ready."""
-        root = self.root(cluster)
-        page = await self.admin.list(resources.PODS, namespace=root)
-        for pod in page.get("items") or ():
-            containers = [
-                {
-                    "name": each["name"],
-                    "image": each["image"],
-                    "imageID": each["image"],
-                    "containerID": f"test://{pod['metadata']['uid']}/{each['name']}",
-                    "ready": True,
-                    "started": True,
-                    "restartCount": 0,
-                    "state": {"running": {"startedAt": "2026-01-01T00:00:00Z"}},
-                }
-                for each in pod["spec"]["containers"]
-            ]
-            ready = {"status": "True", "lastTransitionTime": "2026-01-01T00:00:00Z"}
-            status = {
-                "phase": "Running",
-                "podIP": "10.0.0.1",
-                "podIPs": [{"ip": "10.0.0.1"}],
-                "containerStatuses": containers,
-                "conditions": [
-                    {"type": kind, **ready} for kind in ("PodScheduled", "ContainersReady", "Ready")
-                ],
-            }
-            await self.admin.patch(
-                resources.PODS,
-                pod["metadata"]["name"],
-                {"status": status},
-                namespace=root,
-                subresource="status",
-            )
+        await played_kubelet.run_pods(self.admin, self.root(cluster))
 
     async def bring_up(self, cluster: Object) -> None:
         """Work and run pods in turn until the VirtualCluster is ready."""
@@ -265,16 +233,7 @@ class ManagerStage:
 
     async def end_pods(self, cluster: Object) -> None:
         """Play kubelet: pods that are asked to end are gone."""
-        page = await self.admin.list(resources.PODS, namespace=self.root(cluster))
-        for pod in page.get("items") or ():
-            if "deletionTimestamp" in pod["metadata"]:
-                with contextlib.suppress(errors.NotFound):  # the manager was faster
-                    await self.admin.delete(
-                        resources.PODS,
-                        pod["metadata"]["name"],
-                        namespace=pod["metadata"]["namespace"],
-                        grace_seconds=0,
-                    )
+        await played_kubelet.end_pods(self.admin, self.root(cluster))
 
 
 @pytest.fixture

@@ -115,8 +115,43 @@ async def test_all_authorities_of_a_tenant_rotate_in_stages(stage: ManagerStage)
     condition = await stage.condition(cluster, "CertificatesReady")
     assert "issue-new" in condition["message"]
 
-    # The client authority is kept for 90 days, and the others are dropped after a day.
-    await at(stage, now + 4 * DAY).work(cluster)
+    # The client authority is kept for 90 days, and the others are dropped after a day. A token of
+    # the old ServiceAccount key without an end holds that key.
+    token = await stage.tenants.client.create(
+        resources.SECRETS,
+        {
+            "metadata": {
+                "name": "ci",
+                "annotations": {"kubernetes.io/service-account.name": "default"},
+            },
+            "type": "kubernetes.io/service-account-token",
+        },
+        namespace="default",
+    )
+    last = at(stage, now + 4 * DAY)
+    for _ in range(300):
+        await last.work(cluster)
+        state, _ = await stage_of(stage, cluster, "service-account")
+        if state.held:
+            break
+        await stage.end_pods(cluster)
+        with contextlib.suppress(errors.NotFound):  # a Deployment was faster
+            await stage.run_pods(cluster)
+        await asyncio.sleep(0.1)
+    assert "default/ci (never seen in use)" in state.held
+    assert state.stage == "issue-new"
+    await last.work(cluster)
+    table = await stage.tenants.client.get(
+        resources.CONFIG_MAPS, wellknown.CERTIFICATES, namespace=wellknown.CERTIFICATES_NAMESPACE
+    )
+    assert "default/ci (never seen in use)" in table["data"][wellknown.ROTATIONS_KEY]
+    condition = await stage.condition(cluster, "CertificatesReady")
+    assert "service-account" in condition["message"]
+    assert "is not dropped: Secrets of the tenant" in condition["message"]
+    await stage.tenants.client.delete(
+        resources.SECRETS, token["metadata"]["name"], namespace="default"
+    )
+    await last.work(cluster, times=2)
     stages = {name: (await stage_of(stage, cluster, name))[0].stage for name in names}
     assert stages == {**dict.fromkeys(names, "stable"), "client": "issue-new"}
     await roll(at(stage, now + 4 * DAY), cluster)

@@ -84,6 +84,11 @@ def test_stages_are_shown_under_the_certificates():
     assert rows == ROWS[:1]
     assert "client" in rotate_authorities.build_rotation_table(rows)
     assert rotate_authorities.build_rotation_table([]) == ""
+    held = rotate_authorities.build_rotation_table(
+        [rotate_authorities.PrintedRotation("service-account", "issue-new", STAMP, "web/ci")]
+    )
+    assert "service-account   issue-new   held" in held
+    assert "not dropped: web/ci. Remove the cause, or use --force-drop service-account." in held
     with pytest.raises(CliError, match="Delete it"):
         rotate_authorities.parse_rotations(
             {

@@ -1,6 +1,6 @@
 """The stages of a rotation, as a table, and under crashes at any point."""
 
-from dataclasses import dataclass, field
+from dataclasses import dataclass, field, replace
 from datetime import timedelta
 
 import pytest
@@ -19,6 +19,7 @@ from vcmanager.pki.rotation import (
 
 MINUTE = timedelta(minutes=1)
 WAITS = RotationWaits(trust=10 * MINUTE, drop=60 * MINUTE)
+COUNTED = RotationWaits(trust=10 * MINUTE, drop=60 * MINUTE, needs_census=True)
 LIFELONG = RotationWaits(trust=10 * MINUTE, drop=60 * MINUTE, is_lifetime=True)
 BEFORE = NOW - timedelta(days=1)
 START = RotationRequest(start=NOW)
@@ -65,6 +66,44 @@ def test_the_old_authority_is_kept_for_the_life_of_what_it_signed():
     assert found == NOW + 90 * MINUTE
     assert rotation.compute_due(state("issue-new", NOW), START, LIFELONG) == NOW + 60 * MINUTE
     assert rotation.compute_due(state("issue-new", NOW), FORCED, LIFELONG) == NOW + 5 * MINUTE
+
+
+def test_the_old_authority_is_kept_until_its_last_known_kubeconfig_ends():
+    """REL-164: a lower spec.pkiExpireDays does not end the kubeconfigs of before."""
+    before = replace(state("issue-new", NOW), signed_until=NOW + 300 * MINUTE)
+    assert rotation.compute_due(before, START, LIFELONG) == NOW + 300 * MINUTE
+    assert rotation.choose_move(before, START, LIFELONG, now=NOW + 299 * MINUTE) is None
+    assert rotation.choose_move(before, START, LIFELONG, now=NOW + 300 * MINUTE) == "drop"
+    assert rotation.choose_move(before, FORCED, LIFELONG, now=NOW + 5 * MINUTE) == "drop"
+
+
+@pytest.mark.parametrize(
+    ("request_", "minutes", "cleared", "is_due", "move"),
+    [
+        (START, 59, None, False, None),
+        (START, 60, None, True, None),
+        (START, 9999, None, True, None),
+        (START, 60, NOW, False, "drop"),
+        (START, 59, NOW, False, None),
+        (FORCED, 5, None, False, "drop"),
+        (STALE_FORCE, 60, None, True, None),
+    ],
+)
+def test_a_counted_authority_is_dropped_after_its_census_or_by_force(
+    request_, minutes, cleared, is_due, move
+):
+    before, now = replace(state("issue-new", NOW), cleared=cleared), NOW + minutes * MINUTE
+    assert rotation.is_census_due(before, request_, COUNTED, now=now) == is_due
+    assert rotation.choose_move(before, request_, COUNTED, now=now) == move
+    assert not rotation.is_census_due(before, request_, WAITS, now=now)
+
+
+def test_a_drop_forgets_what_was_counted():
+    before = replace(state("issue-new", NOW), cleared=NOW, signed_until=NOW)
+    after, _ = rotation.apply_move(
+        "drop", before, AuthorityKeys(current=pair("b")), made=pair("c"), start=NOW
+    )
+    assert after == state("stable")
 
 
 def test_each_authority_has_its_waits():

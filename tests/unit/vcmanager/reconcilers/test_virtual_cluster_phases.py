@@ -20,14 +20,14 @@ from tests.support.vcmanager.factories import (
     workload,
 )
 from vcmanager.phases import (
-    authority_rotation,
     certificate_requests,
     certificates,
     metrics_server,
     startup_order,
     tenant_bootstrap,
 )
-from vcmanager.phases.authority_rotation import Rotations
+from vcmanager.phases.rotations import authority_rotation
+from vcmanager.phases.rotations.authority_rotation import Rotations
 from vcmanager.phases.waves import control_plane_change
 from vcmanager.phases.waves.control_plane_change import ControlPlaneChange
 from vcmanager.pki import inventory

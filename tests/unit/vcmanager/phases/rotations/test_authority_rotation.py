@@ -10,9 +10,9 @@ import pytest
 from kubeio import errors
 from tenancy import wellknown
 from tests.support.vcmanager.factories import FACTS, NOW, RecordingClient, fake_means, wish
-from vcmanager.phases import authority_rotation
 from vcmanager.phases.certificates import IssuedCertificates
-from vcmanager.pki import rotated_secrets, rotation
+from vcmanager.phases.rotations import authority_rotation
+from vcmanager.pki import authority, bundles, inventory, rotated_secrets, rotation
 from vcmanager.plan import pki_secrets
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.observed import ObservedObjects
@@ -128,3 +128,106 @@ async def test_a_stage_is_settled_when_nothing_was_written_and_all_pods_are_new(
     # The next reconcile moves on from what was stored.
     _, _, later = await advance(store, cluster("etcd"), NOW + timedelta(hours=1))
     assert later.states["etcd"].stage == ("issue-new" if is_settled else "trust-both")
+
+
+async def settled_at_issue_new(secrets, name):
+    """Bring one authority to the settled stage issue-new, and return the store and that time."""
+    store, now = Store(secrets), NOW
+    for _ in range(2):
+        means, issued, rotations = await advance(store, cluster(name), now)
+        await authority_rotation.settle_rotations(means, rotations, issued, UNCHANGED, ROLLED_OUT)
+        now += timedelta(hours=25)
+    means, issued, rotations = await advance(store, cluster(name), now)
+    await authority_rotation.settle_rotations(means, rotations, issued, UNCHANGED, ROLLED_OUT)
+    return store, now
+
+
+UNCHANGED = SimpleNamespace(is_unchanged=True)
+ROLLED_OUT = replace(EMPTY, objects={"StatefulSet": {"etcd": workload(1)}})
+
+
+async def test_a_token_secret_of_the_old_key_holds_the_drop_until_it_is_deleted(secrets):
+    """REL-164."""
+    store, now = await settled_at_issue_new(secrets, "service-account")
+    tenant = RecordingClient()
+    tenant.listed = [
+        {
+            "metadata": {
+                "namespace": "web",
+                "name": "ci",
+                "creationTimestamp": "2020-01-01T00:00:00Z",
+            }
+        }
+    ]
+    now += timedelta(hours=25)
+    for _ in range(2):
+        means, issued, rotations = await advance(store, cluster("service-account"), now)
+        after = await authority_rotation.settle_rotations(
+            means, rotations, issued, UNCHANGED, ROLLED_OUT, tenant_client=tenant
+        )
+        assert after.states["service-account"].stage == "issue-new"
+        assert "web/ci (never seen in use)" in after.describe()
+        stored, _ = rotated_secrets.read_rotation(
+            "service-account", store.secrets["serviceaccount-rsa"]
+        )
+        assert after.list_rows()[0].held == stored.held
+    # The next reconcile shows it before it counts again, and writes it once.
+    store.patched.clear()
+    _, _, rotations = await advance(store, cluster("service-account"), now)
+    assert "web/ci" in rotations.describe()
+    await authority_rotation.settle_rotations(
+        means, rotations, issued, UNCHANGED, ROLLED_OUT, tenant_client=tenant
+    )
+    assert store.patched == []
+    assert after.compute_next(now + timedelta(days=9), now) == now + timedelta(minutes=10)
+    tenant.listed = []
+    await authority_rotation.settle_rotations(
+        means, rotations, issued, UNCHANGED, ROLLED_OUT, tenant_client=tenant
+    )
+    _, _, rotations = await advance(store, cluster("service-account"), now)
+    assert rotations.states["service-account"].stage == "stable"
+
+
+async def test_an_unreachable_tenant_holds_the_drop(secrets):
+    store, now = await settled_at_issue_new(secrets, "service-account")
+    means, issued, rotations = await advance(
+        store, cluster("service-account"), now + timedelta(hours=25)
+    )
+    after = await authority_rotation.settle_rotations(
+        means, rotations, issued, UNCHANGED, ROLLED_OUT, tenant_client=None
+    )
+    assert "is not ready" in after.describe()
+    assert after.states["service-account"].cleared is None
+
+
+async def test_the_end_of_the_handed_out_kubeconfig_is_recorded_when_the_new_authority_issues(
+    secrets,
+):
+    """REL-164."""
+    store = Store(secrets)
+    end = NOW + timedelta(days=365)
+    login = authority.make_leaf(
+        bundles.read_key_pair(secrets["client-authority"]),
+        inventory.list_logins(FACTS)[0].subject,
+        lifetime=timedelta(days=365),
+        now=NOW,
+    )
+    document = bundles.build_kubeconfig(
+        login,
+        cluster="a",
+        user="admin",
+        server="https://a",
+        server_name="",
+        authority=bundles.read_key_pair(secrets["root-ca"]).certificate,
+    )
+    secrets["admin-kubeconfig"] = bundles.build_kubeconfig_secret(
+        "admin-kubeconfig", FACTS.root, "admin", document
+    )
+    means, issued, rotations = await advance(store, cluster("client"))
+    await authority_rotation.settle_rotations(means, rotations, issued, UNCHANGED, ROLLED_OUT)
+    _, _, rotations = await advance(store, cluster("client"), NOW + timedelta(hours=1))
+    state = rotations.states["client"]
+    assert state.stage == "issue-new"
+    assert abs(state.signed_until - end) < timedelta(minutes=10)
+    stored, _ = rotated_secrets.read_rotation("client", store.secrets["client-authority"])
+    assert stored == state

@@ -11,14 +11,17 @@ from dataclasses import dataclass, field, replace
 from datetime import datetime, timedelta
 
 from kubeio import Object, errors
+from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.resources import SECRETS
 from vcmanager.phases import startup_order
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
+from vcmanager.phases.rotations import token_census
 from vcmanager.pki import authority, inventory, rotated_secrets, rotation
 from vcmanager.pki.authority import KeyPair
 from vcmanager.pki.rotation import RotatedName, RotationRequest, RotationState
+from vcmanager.plan import pki_secrets
 from vcmanager.plan.certificate_table import RotationRow
 from vcmanager.plan.control_plane import PlanInput
 from vcmanager.runtime.blocked import PhaseBlocked
@@ -27,6 +30,9 @@ from vcmanager.runtime.observed import ObservedObjects
 
 _UNSETTLED_RETRY = timedelta(seconds=10)
 """Retry interval while a stage is not settled, for rollouts that no watch event ends."""
+_CENSUS_RETRY = timedelta(minutes=10)
+"""Retry interval while the old authority is held by the census. vc-manager does not watch its
+clients."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -41,20 +47,29 @@ class Rotations:
     def list_rows(self) -> list[RotationRow]:
         """Return the rotations that are not complete."""
         return [
-            RotationRow(authority=name, stage=state.stage, until=self._compute_due(name))
+            RotationRow(
+                authority=name,
+                stage=state.stage,
+                until=self._compute_due(name),
+                held=state.held,
+            )
             for name, state in self.states.items()
             if state.stage != rotation.STABLE
         ]
 
     def compute_next(self, renewal: datetime, now: datetime) -> datetime:
         """Return when the next move is due, or `renewal` if that is earlier."""
-        due = (row.until or now + _UNSETTLED_RETRY for row in self.list_rows())
+        due = (
+            now + _CENSUS_RETRY if row.held else row.until or now + _UNSETTLED_RETRY
+            for row in self.list_rows()
+        )
         return min([renewal, *due])
 
     def describe(self) -> str:
         """Return a sentence for each rotation that is not complete, each after a space."""
         return "".join(
-            f" The authority {row.authority} is in the stage {row.stage} of its rotation."
+            f" The authority {row.authority} is in the stage {row.stage} of its rotation"
+            + (f", and is not dropped: {row.held}." if row.held else ".")
             for row in self.list_rows()
         )
 
@@ -83,7 +98,14 @@ async def advance_rotations(
         )
         if move is not None:
             made = await _make(name, wish.tenant.uid, now) if move == "start" else keys.current
-            state, keys = rotation.apply_move(move, state, keys, made=made, start=request.start)
+            state, keys = rotation.apply_move(
+                move,
+                state,
+                keys,
+                made=made,
+                start=request.start,
+                signed_until=_find_signed_end(name, secrets, now),
+            )
             patch = rotated_secrets.build_patch(name, secret, state, keys)
             secrets[secret_name] = await _patch(context, secret, patch)
             context.recorder.record(
@@ -103,8 +125,13 @@ async def settle_rotations(
     issued: IssuedCertificates,
     objects: OwnedObjects,
     observed: ObservedObjects,
+    *,
+    tenant_client: Client | None = None,
 ) -> Rotations:
-    """Record that every program runs with the files of the present stages, if this is so."""
+    """Record that every program runs with the files of the present stages, if this is so.
+
+    Then count the clients of an old authority whose drop is due.
+    """
     if not objects.is_unchanged or not startup_order.is_all_rolled_out(observed):
         return rotations
     states = dict(rotations.states)
@@ -115,7 +142,26 @@ async def settle_rotations(
         secret = issued.secrets[rotated_secrets.ROTATED_SECRETS[name]]
         await _patch(context, secret, rotated_secrets.build_state_patch(secret, settled))
         states[name] = settled
+    for name, state in states.items():
+        request, waits = rotations.requests[name], rotation.WAITS[name]
+        if not rotation.is_census_due(state, request, waits, now=context.now()):
+            continue
+        held = await token_census.find_hold(tenant_client, state.settled)
+        counted = replace(state, held=held, cleared=None if held else context.now())
+        if counted != state:
+            secret = issued.secrets[rotated_secrets.ROTATED_SECRETS[name]]
+            await _patch(context, secret, rotated_secrets.build_state_patch(secret, counted))
+            states[name] = counted
     return replace(rotations, states=states)
+
+
+def _find_signed_end(
+    name: RotatedName, secrets: Mapping[str, Object], now: datetime
+) -> datetime | None:
+    """Return the end of the last handed-out credential that the present authority has signed."""
+    if name != inventory.CLIENT:
+        return None
+    return pki_secrets.find_handed_out_end(secrets.get(f"{inventory.ADMIN}-kubeconfig"), now)
 
 
 def _read(name: RotatedName, secret: Object) -> tuple[RotationState, rotation.AuthorityKeys]:

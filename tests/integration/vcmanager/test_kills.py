@@ -1,0 +1,332 @@
+"""vc-manager killed at each of its requests, in each operation on a tenant: an index sweep.
+
+After each kill a new process goes on. The end must be that of a run without a kill, with nothing
+stuck and nothing left over. Kills at requests to etcd are in the unit tests of the etcd store.
+"""
+
+from __future__ import annotations
+
+import asyncio
+import contextlib
+from collections.abc import AsyncIterator, Awaitable, Callable, Sequence
+from dataclasses import dataclass, field, replace
+from datetime import UTC, datetime, timedelta
+
+import pytest
+
+from kubeio import Object, errors
+from tenancy import resources, wellknown
+from tenancy.ownership import Tenant
+from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
+from tests.support.vcmanager import kills
+from tests.support.vcmanager.kills import KilledError, KillSwitch
+from vcmanager.phases import startup_order
+from vcmanager.pki import bundles, checks, rotated_secrets
+from vcmanager.runtime.observed import observe_objects
+
+BOUNDED_POINTS = 6
+"""Points of one sweep in a run that is not thorough, for each of before and after."""
+_MOST_TURNS = 400
+ROTATED = ("serving", "etcd", "front-proxy", "service-account")
+KINDS = (
+    resources.SECRETS,
+    resources.CONFIG_MAPS,
+    resources.SERVICES,
+    resources.STATEFUL_SETS,
+    resources.DEPLOYMENTS,
+    resources.NETWORK_POLICIES,
+    resources.ROLE_BINDINGS,
+)
+
+
+@dataclass(kw_only=True)
+class KilledStage:
+    """The stage, whose manager may be killed once in an operation."""
+
+    stage: ManagerStage
+    switch: KillSwitch
+    now: datetime = field(default_factory=lambda: datetime.now(UTC))
+
+    async def work(self, cluster: Object) -> bool:
+        """Reconcile once. Return False after a kill, with a new process for the next time."""
+        present = replace(self.stage, means=replace(self.stage.means, now=lambda: self.now))
+        try:
+            with self.switch.counting():
+                await present.work(cluster)
+        except KilledError:
+            self.stage = replace(self.stage, means=kills.forget(self.stage.means))
+            return False
+        return True
+
+    async def rest(self, cluster: Object) -> None:
+        """Work until a reconcile changes nothing and every pod has the present template."""
+        for _ in range(_MOST_TURNS):
+            before = await self.list_versions(cluster)
+            is_alive = await self.work(cluster)
+            is_calm = is_alive and await self.list_versions(cluster) == before
+            if is_calm and await self._is_rolled_out(cluster):
+                return
+            with contextlib.suppress(errors.NotFound):  # a controller was faster
+                await self.stage.end_pods(cluster)
+                await self.stage.run_pods(cluster)
+            await asyncio.sleep(0.02)
+        raise AssertionError(f"stuck: {(await self.stage.fresh(cluster)).get('status')}")
+
+    async def _is_rolled_out(self, cluster: Object) -> bool:
+        metadata = cluster["metadata"]
+        tenant = Tenant(
+            name=metadata["name"],
+            namespace=metadata["namespace"],
+            uid=metadata["uid"],
+            root=self.stage.root(cluster),
+        )
+        observed = await observe_objects(self.stage.admin, tenant)
+        ready = await self.stage.condition(cluster, "Ready")
+        return (
+            startup_order.is_all_rolled_out(observed)
+            and ready is not None
+            and ready["status"] == "True"
+        )
+
+    async def list_names(self, cluster: Object) -> set[str]:
+        """Return the objects of the root namespace, by kind and name."""
+        return set(await self.list_versions(cluster))
+
+    async def list_versions(self, cluster: Object) -> dict[str, str]:
+        """Return the version of each object of the root namespace, by kind and name."""
+        found = {}
+        for resource in KINDS:
+            page = await self.stage.admin.list(resource, namespace=self.stage.root(cluster))
+            for each in page.get("items") or ():
+                metadata = each["metadata"]
+                found[f"{resource.kind}/{metadata['name']}"] = metadata["resourceVersion"]
+        return found
+
+
+@pytest.fixture
+async def killed(stage: ManagerStage) -> AsyncIterator[KilledStage]:
+    switch = KillSwitch()
+    with switch.watching(stage.manager, stage.tenants.client):
+        yield KilledStage(stage=stage, switch=switch)
+
+
+Operation = Callable[[KilledStage, Object], Awaitable[None]]
+
+
+async def annotate(killed: KilledStage, cluster: Object, *annotations: str) -> None:
+    stamps = {each: killed.now.isoformat() for each in annotations}
+    await killed.stage.admin.patch(
+        resources.VIRTUAL_CLUSTERS,
+        cluster["metadata"]["name"],
+        {"metadata": {"annotations": stamps}},
+        namespace="default",
+    )
+
+
+async def renew(killed: KilledStage, cluster: Object) -> None:
+    """Renew all certificates by a request."""
+    killed.now += timedelta(hours=1)
+    requested = killed.now
+    await annotate(killed, cluster, wellknown.RENEW_CERTIFICATES)
+    killed.now += timedelta(minutes=5)
+    await killed.rest(cluster)
+    for name in ("apiserver-ca", "etcd-ca", "front-proxy-ca"):
+        pair = bundles.read_key_pair(await killed.stage.secret(cluster, name))
+        assert pair is not None
+        assert checks.get_issue_time(pair) >= requested.replace(microsecond=0), name
+
+
+async def rotate(killed: KilledStage, cluster: Object) -> None:
+    """Rotate authorities and the ServiceAccount key, through all stages."""
+    names = {name: rotated_secrets.ROTATED_SECRETS[name] for name in ROTATED}  # type: ignore[index]
+    before = {name: (await killed.stage.secret(cluster, names[name]))["data"] for name in names}
+    killed.now += timedelta(hours=1)
+    await annotate(killed, cluster, *(f"{wellknown.ROTATE_PREFIX}{name}" for name in names))
+    for _ in range(12):
+        await killed.rest(cluster)
+        killed.now += timedelta(days=2)
+        secrets = {name: await killed.stage.secret(cluster, names[name]) for name in names}
+        states = {
+            name: rotated_secrets.read_rotation(name, secret)[0]  # type: ignore[arg-type]
+            for name, secret in secrets.items()
+        }
+        if all(
+            state.stage == "stable" and secrets[name]["data"] != before[name]
+            for name, state in states.items()
+        ):
+            break
+    else:
+        raise AssertionError(f"stuck: {states}")
+    await killed.rest(cluster)
+    for name in names:
+        assert set((await killed.stage.secret(cluster, names[name]))["data"]) == set(before[name])
+
+
+async def change_version(killed: KilledStage, cluster: Object) -> None:
+    """Change to a ClusterVersion with other flags of every component, and so other templates."""
+    found = await killed.stage.fresh(cluster)
+    wanted = "kills-b" if found["spec"]["clusterVersionName"] == "kills-a" else "kills-a"
+    patch = {"spec": {"clusterVersionName": wanted}}
+    await killed.stage.admin.patch(
+        resources.VIRTUAL_CLUSTERS, cluster["metadata"]["name"], patch, namespace="default"
+    )
+    await killed.rest(cluster)
+    flag = f"--v={VERBOSITY[wanted]}"
+    for name in ("apiserver", "controller-manager"):
+        stateful_set = await killed.stage.admin.get(
+            resources.STATEFUL_SETS, name, namespace=killed.stage.root(cluster)
+        )
+        assert flag in stateful_set["spec"]["template"]["spec"]["containers"][0]["args"], name
+    version = await killed.stage.admin.get(resources.CLUSTER_VERSIONS, wanted)
+    rollout = (version.get("status") or {}).get("rollout") or {}
+    uids = [slot.get("uid") for slot in rollout.get("slots") or ()]
+    assert cluster["metadata"]["uid"] not in uids
+
+
+VERBOSITY = {"kills-a": "1", "kills-b": "3"}
+
+
+async def declare_versions(stage: ManagerStage) -> None:
+    for name, level in VERBOSITY.items():
+        spec = {"apiServer": {"v": level}, "controllerManager": {"v": level}}
+        version = cluster_version(
+            name, kubernetesVersion="1.36", serviceType="ClusterIP", extraArgs=spec
+        )
+        await stage.admin.apply(resources.CLUSTER_VERSIONS, version, field_manager="tests")
+
+
+def choose_points(calls: int, *, most: int) -> Sequence[int]:
+    """Return the numbers of requests to kill at: all, or some that are spread evenly."""
+    stride = max(1, -(-calls // most))
+    return range(1, calls + 1, stride)
+
+
+async def sweep(killed: KilledStage, operation: Operation, cluster: Object, *, most: int) -> int:
+    """Repeat an operation on one tenant with a kill at each point. Return the number of points."""
+    killed.switch.arm(0, is_done=False)
+    await operation(killed, cluster)
+    calls, names, points = killed.switch.calls, await killed.list_names(cluster), 0
+    identity = await record_identity(killed, cluster)
+    for at in choose_points(calls, most=most):
+        for is_done in (False, True):
+            killed.switch.arm(at, is_done=is_done)
+            await operation(killed, cluster)
+            points += killed.switch.has_struck
+            assert await killed.list_names(cluster) == names, (at, is_done)
+            assert await record_identity(killed, cluster) == identity, (at, is_done)
+    return points
+
+
+async def record_identity(killed: KilledStage, cluster: Object) -> dict[str, str]:
+    """Return what no operation may replace."""
+    root, admin = killed.stage.root(cluster), killed.stage.admin
+    found = {"namespace": (await admin.get(resources.NAMESPACES, root))["metadata"]["uid"]}
+    for resource in (
+        resources.STATEFUL_SETS,
+        resources.SERVICES,
+        resources.PERSISTENT_VOLUME_CLAIMS,
+    ):
+        for each in (await admin.list(resource, namespace=root))["items"]:
+            found[f"{resource.kind}/{each['metadata']['name']}"] = each["metadata"]["uid"]
+    return found
+
+
+OPERATIONS: dict[str, Operation] = {
+    "renew": renew,
+    "rotate": rotate,
+    "change of version": change_version,
+}
+
+
+async def swept(killed: KilledStage, name: str, most: int) -> None:
+    await declare_versions(killed.stage)
+    cluster = await killed.stage.declare(clusterVersionName="kills-a")
+    await killed.rest(cluster)
+    points = await sweep(killed, OPERATIONS[name], cluster, most=most)
+    print(f"{name}: vc-manager was killed at {points} points")
+    assert points > 0
+
+
+async def create_and_delete(killed: KilledStage, most: int) -> None:
+    """Create and delete a tenant for each point: the kill comes in the one and in the other."""
+    counts = {}
+    for at, is_done in ((0, False), *pairs(most)):
+        killed.switch.arm(0 if not counts else place(at, counts["create"], most), is_done=is_done)
+        cluster = await killed.stage.declare()
+        await killed.rest(cluster)
+        created, names = killed.switch.calls, await killed.list_names(cluster)
+        killed.switch.arm(0 if not counts else place(at, counts["delete"], most), is_done=is_done)
+        await delete(killed, cluster)
+        if not counts:
+            counts, wanted = {"create": created, "delete": killed.switch.calls}, names
+        assert names == wanted, (at, is_done)
+    print(f"create and delete: {counts} requests, killed at {2 * len(pairs(most))} points")
+
+
+def pairs(most: int) -> list[tuple[int, bool]]:
+    return [(at, is_done) for at in range(most) for is_done in (False, True)]
+
+
+def place(at: int, calls: int, most: int) -> int:
+    """Return the number of the request for point `at` of `most`."""
+    return 1 + at * (calls - 1) // max(1, most - 1)
+
+
+async def delete(killed: KilledStage, cluster: Object) -> None:
+    """Delete a VirtualCluster, until nothing of it is left."""
+    admin, metadata = killed.stage.admin, cluster["metadata"]
+    await admin.delete(resources.VIRTUAL_CLUSTERS, metadata["name"], namespace="default")
+    for _ in range(_MOST_TURNS):
+        await killed.work(cluster)
+        try:
+            await killed.stage.fresh(cluster)
+        except errors.NotFound:
+            break
+        await killed.stage.end_pods(cluster)
+        await asyncio.sleep(0.05)
+    else:
+        raise AssertionError(f"stuck: {await killed.stage.fresh(cluster)}")
+    # One plane stands for all tenants, and the next one has another service range.
+    with contextlib.suppress(errors.NotFound):
+        await killed.stage.tenants.client.delete(
+            resources.SERVICES, "kube-dns", namespace="kube-system"
+        )
+    page = await admin.list(
+        resources.NAMESPACES, label_selector=f"{wellknown.VC_UID}={metadata['uid']}"
+    )
+    left = [each for each in page["items"] if "deletionTimestamp" not in each["metadata"]]
+    assert left == []
+
+
+@pytest.mark.timeout(900)
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_a_kill_in_an_operation_leaves_nothing_stuck_or_over(killed: KilledStage, name: str):
+    """REL-165."""
+    await swept(killed, name, BOUNDED_POINTS)
+
+
+@pytest.mark.timeout(900)
+async def test_a_kill_in_the_creation_or_deletion_leaves_nothing_stuck_or_over(
+    killed: KilledStage,
+):
+    """REL-165."""
+    await create_and_delete(killed, BOUNDED_POINTS)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(7200)
+@pytest.mark.parametrize("name", OPERATIONS)
+async def test_a_kill_at_every_request_of_an_operation_leaves_nothing_stuck_or_over(
+    killed: KilledStage, name: str
+):
+    """REL-165."""
+    await swept(killed, name, 100_000)
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(7200)
+async def test_a_kill_at_many_requests_of_the_creation_leaves_nothing_stuck_or_over(
+    killed: KilledStage,
+):
+    """REL-165."""
+    await create_and_delete(killed, 60)

@@ -1,0 +1,132 @@
+"""vc-manager killed at its requests while it saves and restores a tenant's etcd, which is real."""
+
+from __future__ import annotations
+
+from collections.abc import Iterator
+from dataclasses import replace
+from typing import Any
+
+import pytest
+
+from kubeio import Object
+from tenancy import resources, wellknown
+from tests.integration.vcmanager.test_kills import choose_points
+from tests.integration.vcmanager.test_snapshots import POD_A, POD_B, HostStore, store
+from tests.support.vcmanager import kills
+from tests.support.vcmanager.kills import KilledError, KillSwitch
+
+__all__ = ["store"]
+
+BOUNDED_POINTS = 3
+"""Points of one sweep in a run that is not thorough, for each of before and after."""
+
+
+@pytest.fixture
+def switch(store: HostStore) -> Iterator[KillSwitch]:
+    found = KillSwitch()
+    with found.watching(store.stage.manager):
+        yield found
+
+
+def start_again(store: HostStore) -> None:
+    store.stage = replace(store.stage, means=kills.forget(store.stage.means))
+
+
+def has_ended(status: Object) -> bool:
+    return status.get("phase") in ("Complete", "Failed")
+
+
+async def save(store: HostStore, switch: KillSwitch, name: str) -> Object:
+    """Create a snapshot. A new process goes on after a kill."""
+    with switch.counting():
+        try:
+            return await store.save(name)
+        except KilledError:
+            start_again(store)
+        return await store.settle(name, has_ended)
+
+
+async def restore(store: HostStore, switch: KillSwitch, name: str) -> Object:
+    """Restore a snapshot. A new process goes on after a kill."""
+    with switch.counting():
+        try:
+            return await store.restore(name)
+        except KilledError:
+            start_again(store)
+        body = await store.stage.fresh(store.cluster)
+        if wellknown.RESTORE_SNAPSHOT in (body["metadata"].get("annotations") or {}):
+            return await store.restore(name)
+        found: Object = body["status"]["restore"]
+        return found
+
+
+async def list_jobs(store: HostStore) -> list[str]:
+    page = await store.stage.admin.list(resources.JOBS, namespace=store.stage.root(store.cluster))
+    items = page.get("items") or ()
+    return [each["metadata"]["name"] for each in items if not is_ending(each)]
+
+
+def is_ending(body: dict[str, Any]) -> bool:
+    return "deletionTimestamp" in body["metadata"]
+
+
+async def sweep_saves(store: HostStore, switch: KillSwitch, most: int) -> int:
+    """Save with a kill at each point. Each snapshot is whole, and no Job is left."""
+    store.etcdctl("put", POD_A, "saved")
+    switch.arm(0, is_done=False)
+    whole = (await save(store, switch, "calm"))["status"]
+    calls, points = switch.calls, 0
+    for at in choose_points(calls, most=most):
+        for is_done in (False, True):
+            switch.arm(at, is_done=is_done)
+            found = await save(store, switch, f"at-{at}-{is_done}".lower())
+            assert found["status"]["phase"] == "Complete", (at, is_done, found["status"])
+            assert set(found["status"]["manifest"]) == set(whole["manifest"]), (at, is_done)
+            assert found["status"]["manifest"]["objects"] == whole["manifest"]["objects"]
+            points += switch.has_struck
+    assert await list_jobs(store) == []
+    return points
+
+
+async def sweep_restores(store: HostStore, switch: KillSwitch, most: int) -> int:
+    """Restore with a kill at each point. The data are those of the snapshot each time."""
+    store.etcdctl("put", POD_A, "saved")
+    switch.arm(0, is_done=False)
+    await save(store, switch, "first")
+    calls = points = 0
+    for at, is_done in ((0, False), *((n, d) for n in range(most) for d in (False, True))):
+        store.etcdctl("del", POD_A)
+        store.etcdctl("put", POD_B, "later")
+        strike = 1 + at * (calls - 1) // max(1, most - 1) if calls else 0
+        switch.arm(strike, is_done=is_done)
+        result = await restore(store, switch, "first")
+        calls = calls or switch.calls
+        points += switch.has_struck
+        assert (result["phase"], result["reason"]) == ("Complete", "Restored"), (strike, is_done)
+        store.run_etcd()
+        await store.wait_for_etcd()
+        assert "saved" in store.etcdctl("get", POD_A), (strike, is_done)
+        assert not store.etcdctl("get", POD_B), (strike, is_done)
+        switch.arm(0, is_done=False)
+        await store.stage.bring_up(store.cluster)
+        assert await list_jobs(store) == [], (strike, is_done)
+    return points
+
+
+@pytest.mark.timeout(1200)
+async def test_a_kill_in_a_snapshot_leaves_a_whole_one(store: HostStore, switch: KillSwitch):
+    """REL-165."""
+    points = await sweep_saves(store, switch, BOUNDED_POINTS)
+    print(f"snapshot: vc-manager was killed at {points} points")
+    assert points > 0
+
+
+@pytest.mark.thorough
+@pytest.mark.timeout(7200)
+async def test_a_kill_in_a_restore_leaves_the_data_of_the_snapshot(
+    store: HostStore, switch: KillSwitch
+):
+    """REL-165."""
+    points = await sweep_restores(store, switch, 8)
+    print(f"restore: vc-manager was killed at {points} points")
+    assert points > 0
