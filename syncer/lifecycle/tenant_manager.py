@@ -199,11 +199,13 @@ class TenantManager:
             return None
         if entry.deleting and not await self._write_disengaged(entry):
             return loop.get_retry_seconds()
-        if self._update_suspended(entry):
-            is_said = await self._write_suspended(entry)
-            return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
+        is_suspended = self._update_suspended(entry)
+        # A restore waits for its own condition, also if the tenant is suspended.
         if (request := _get_restore(entry)) is not None:
             is_said = await self._write_restoring(entry, request)
+            return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
+        if is_suspended:
+            is_said = await self._write_suspended(entry)
             return UNTIL_CHANGED if is_said else loop.get_retry_seconds()
         plan = self._build_plan(entry)
         if plan is None:

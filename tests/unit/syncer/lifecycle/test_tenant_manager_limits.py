@@ -19,6 +19,7 @@ from syncer.model.keys import Key, build_group
 from syncer.safety import cache_limits
 from syncer.safety.cache_limits import TenantLimits
 from syncer.tenants import connection as connections
+from tenancy import wellknown
 from tests.support.syncer.sessions import BODY, CLUSTER, SessionWorld, put
 
 PLAN = TenantPlan(cluster=CLUSTER, kubeconfig=b"", service_range="10.96.8.0/22")
@@ -118,6 +119,28 @@ async def test_a_suspended_tenant_that_is_deleted_is_reported_as_disengaged():
         (told,) = conditions_of(world)
         assert (told["status"], told["reason"]) == ("False", "Disengaged")
         assert manager._metric_counts.count_suspended() == 0
+
+
+async def test_a_suspended_tenant_that_is_restored_reports_the_request():
+    """vc-manager waits for this condition before it replaces the etcd."""
+    world = SessionWorld()
+    request = "s@2026-11-28T08:00:00Z"
+    body = {
+        **BODY,
+        "spec": {**BODY["spec"], "suspend": True},
+        "metadata": {
+            **BODY["metadata"],
+            "resourceVersion": "1",
+            "annotations": {wellknown.RESTORE_SNAPSHOT: request},
+        },
+        "status": {"restore": {"request": request, "phase": "Stopping"}},
+    }
+    put(world.super_cluster.virtual_clusters, body)
+    async with managing(world) as manager:
+        (told,) = conditions_of(world)
+        assert (told["status"], told["reason"]) == ("False", wellknown.RESTORING)
+        assert request in told["message"]
+        assert manager._metric_counts.count_suspended() == 1
 
 
 async def test_a_tenant_over_its_limits_is_told_stays_away_and_returns(monkeypatch):
