@@ -301,14 +301,17 @@ async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> N
 async def restore(
     *,
     access: ConfigFlags,
-    name: flags.NameArgument,
-    source: flags.FromFlag,
+    name: flags.RestoredNameArgument = "",
+    source: flags.FromFlag = "",
+    file: flags.FromFileFlag = "",
+    new_name: flags.AsFlag = "",
+    image: flags.TransferImageFlag = "",
     dry_run: flags.DryRunFlag = False,
     yes: flags.YesFlag = False,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
-    """Restore a snapshot of a virtual cluster in place.
+    """Restore a snapshot in place, or into a new virtual cluster.
 
     The snapshot is checked first. Then the control plane stops, its etcd is replaced, and it starts
     again. Running pods stay. Nothing is deleted in the super cluster until `kubectl vc
@@ -319,13 +322,44 @@ async def restore(
       kubectl vc restore web --from before-upgrade --dry-run
 
       kubectl vc restore web --from before-upgrade
+
+      kubectl vc restore --as-new copy --from before-upgrade
     """
+    from pathlib import Path
+
+    from kubectl_vc.snapshot import fork
     from kubectl_vc.snapshot import restore as verb
 
+    if new_name:
+        if name or dry_run:
+            raise UsageError("--as-new starts a new virtual cluster. Remove NAME and --dry-run.")
+        forked = fork.ForkOptions(
+            new_name=new_name,
+            snapshot=source,
+            file=Path(file) if file else None,
+            image=image,
+            timeout_seconds=timeout,
+        )
+        await fork.run_fork(access, create_terminal(), options=forked)
+        return
+    if not name or not source or file:
+        raise UsageError("Name the virtual cluster, and the snapshot with --from.")
     options = verb.RestoreOptions(
         snapshot=source, dry_run=dry_run, asks=not yes, wait=wait, timeout_seconds=timeout
     )
     await verb.run_restore(access, create_terminal(), name=name, options=options)
+
+
+@app.command("confirm-start")
+@with_connection_flags
+async def confirm_start(*, access: ConfigFlags, name: flags.NameArgument) -> None:
+    """Start a virtual cluster of `restore --as-new`.
+
+    It is suspended until then. This command sets spec.suspend to false.
+    """
+    from kubectl_vc.snapshot import fork
+
+    await fork.run_confirm_start(access, create_terminal(), name=name)
 
 
 @app.command()

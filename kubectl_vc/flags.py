@@ -358,6 +358,61 @@ KeepForFlag = Annotated[
         help="Delete the snapshot after this time, such as 168h (default: never)",
     ),
 ]
+SnapshotFileFlag = Annotated[
+    str,
+    typer.Option(
+        "--output", "-o", metavar="FILE", show_default=False, help="File to write the snapshot to"
+    ),
+]
+ForceFileFlag = Annotated[bool, typer.Option("--force", help="Replace existing files")]
+TransferImageFlag = Annotated[
+    str,
+    typer.Option(
+        "--image",
+        metavar="IMAGE",
+        show_default=False,
+        help="Image of the pod that reads the volume (default: image of the Deployment vc-manager)",
+    ),
+]
+ImportedFileArgument = Annotated[
+    str, typer.Argument(metavar="FILE", show_default=False, help="File that was exported")
+]
+ForClusterFlag = Annotated[
+    str,
+    typer.Option(
+        "--for", metavar="NAME", show_default=False, help="VirtualCluster of the snapshot"
+    ),
+]
+ImportedNameFlag = Annotated[
+    str,
+    typer.Option("--snapshot", metavar="NAME", show_default=False, help="Name of the snapshot"),
+]
+RestoredNameArgument = Annotated[
+    str,
+    typer.Argument(
+        metavar="[NAME]",
+        show_default=False,
+        help="Name of the VirtualCluster to restore in place",
+    ),
+]
+FromFileFlag = Annotated[
+    str,
+    typer.Option(
+        "--from-file",
+        metavar="FILE",
+        show_default=False,
+        help="With --as-new: file that was exported, instead of --from",
+    ),
+]
+AsFlag = Annotated[
+    str,
+    typer.Option(
+        "--as-new",
+        metavar="NEW",
+        show_default=False,
+        help="Create this VirtualCluster from the snapshot. It is suspended until confirm-start",
+    ),
+]
 FromFlag = Annotated[
     str,
     typer.Option(

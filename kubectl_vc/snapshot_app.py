@@ -6,6 +6,8 @@ must stay few. Each further one delays `--help`.
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
 
+from pathlib import Path
+
 from kubectl_vc import flags
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.command import create_terminal, create_verb_group, with_connection_flags
@@ -78,3 +80,63 @@ async def delete(*, access: ConfigFlags, snapshot: flags.SnapshotArgument) -> No
     from kubectl_vc.snapshot import snapshots as verbs
 
     await verbs.run_delete(access, create_terminal(), snapshot=snapshot)
+
+
+@app.command()
+@with_connection_flags
+async def export(
+    *,
+    access: ConfigFlags,
+    snapshot: flags.SnapshotArgument,
+    output: flags.SnapshotFileFlag,
+    force: flags.ForceFileFlag = False,
+    image: flags.TransferImageFlag = "",
+) -> None:
+    """Write a snapshot to a local file, and its manifest beside it.
+
+    A pod in the root namespace mounts the volume, and its file is read with your rights: create for
+    jobs and pods/exec in the root namespace. The SHA-256 is checked.
+
+    Examples:
+
+      kubectl vc snapshot export before-upgrade -o web.db
+    """
+    from kubectl_vc.snapshot import transfer as verbs
+
+    await verbs.run_export(
+        access,
+        create_terminal(),
+        snapshot=snapshot,
+        output=Path(output),
+        force=force,
+        image=image,
+    )
+
+
+@app.command("import")
+@with_connection_flags
+async def import_file(
+    *,
+    access: ConfigFlags,
+    file: flags.ImportedFileArgument,
+    name: flags.ForClusterFlag,
+    snapshot: flags.ImportedNameFlag,
+    claim: flags.ClaimFlag = "snapshots",
+    image: flags.TransferImageFlag = "",
+    timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+) -> None:
+    """Create a snapshot from a file that was exported.
+
+    The manifest FILE.json must be beside the file. The file is uploaded with your rights, as for
+    export.
+
+    Examples:
+
+      kubectl vc snapshot import web.db --for web --snapshot from-file
+    """
+    from kubectl_vc.snapshot import transfer as verbs
+
+    options = verbs.ImportOptions(
+        file=Path(file), snapshot=snapshot, claim=claim, image=image, timeout_seconds=timeout
+    )
+    await verbs.run_import(access, create_terminal(), name=name, options=options)

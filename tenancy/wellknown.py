@@ -143,6 +143,8 @@ The syncer disconnects while it is set. vc-manager removes it at the end of the 
 """
 COMPARE_SNAPSHOT = f"{DOMAIN}/compare-snapshot"
 """Annotation of a VirtualClusterSnapshot: the time of a request to compare it with its tenant."""
+UPLOADED_SNAPSHOT = f"{DOMAIN}/uploaded-snapshot"
+"""Annotation of an imported VirtualClusterSnapshot: SHA-256 of the file that was uploaded."""
 SNAPSHOT_SCHEDULE = f"{DOMAIN}/snapshot-schedule"
 """Label of a VirtualClusterSnapshot of a schedule: the name of its VirtualCluster."""
 RESTORING = "Restoring"

@@ -38,6 +38,16 @@ def write_private(path: Path, content: bytes, *, force: bool) -> None:
             stream.write(content)
             stream.flush()
             os.fsync(stream.fileno())
+        publish(scratch, path, force=force)
+    except OSError as problem:
+        raise CliError(f"{path} cannot be written: {problem.strerror}") from problem
+    finally:
+        scratch.unlink(missing_ok=True)
+
+
+def publish(scratch: Path, path: Path, *, force: bool) -> None:
+    """Link a finished file to its path. Without `force`, never replace another file."""
+    try:
         if force:
             scratch.replace(path)
         else:
@@ -46,8 +56,11 @@ def write_private(path: Path, content: bytes, *, force: bool) -> None:
         raise _build_exists_error(path) from problem
     except OSError as problem:
         raise CliError(f"{path} cannot be written: {problem.strerror}") from problem
-    finally:
-        scratch.unlink(missing_ok=True)
+
+
+def discard(scratch: Path) -> None:
+    """Delete a temporary file, if it still exists."""
+    scratch.unlink(missing_ok=True)
 
 
 def _build_exists_error(path: Path) -> CliError:

@@ -53,31 +53,47 @@ async def run_restore(
             return
         if options.asks:
             _ask_for_name(terminal, name, connection.namespace, options.snapshot)
-        request = await _request(connection, body, options.snapshot)
         if not options.wait:
+            await _request(connection, body, options.snapshot)
             terminal.print_result(f"{shown} is being restored")
             return
-        with terminal.create_progress() as progress:
-            restore = await _wait(connection, name, request, options, progress)
-    check_result(cli_errors.describe_object(VIRTUAL_CLUSTERS, name, ""), restore)
+        await request_and_wait(connection, terminal, body, options)
     terminal.print_result(
         f"{shown} restored from {options.snapshot}. Deletes in the super cluster are held until"
         f" `kubectl vc confirm-deletes {name}`."
     )
 
 
+async def request_and_wait(
+    connection: SuperConnection, terminal: Terminal, body: Object, options: RestoreOptions
+) -> None:
+    """Request a restore, and wait until it has ended. Raises CliError if it failed."""
+    name = body["metadata"]["name"]
+    request = await _request(connection, body, options.snapshot)
+    with terminal.create_progress() as progress:
+        restore = await _wait(connection, name, request, options, progress)
+    check_result(cli_errors.describe_object(VIRTUAL_CLUSTERS, name, ""), restore)
+
+
 def check_snapshot(body: Mapping[str, Any], snapshot: Mapping[str, Any]) -> None:
-    """Raise CliError unless a snapshot is complete and of this VirtualCluster."""
+    """Raise CliError unless a snapshot is complete and of this VirtualCluster.
+
+    A suspended VirtualCluster may also start from an imported snapshot of another one.
+    """
     verbs.check_complete(snapshot)
     manifest = (snapshot.get("status") or {}).get("manifest") or {}
     metadata = snapshot["metadata"]
-    if manifest.get("virtualClusterUID") != body["metadata"]["uid"]:
+    is_start = "imported" in (snapshot.get("spec") or {}) and (body.get("spec") or {}).get(
+        "suspend"
+    )
+    if manifest.get("virtualClusterUID") != body["metadata"]["uid"] and not is_start:
         shown = cli_errors.describe_object(
             VIRTUAL_CLUSTER_SNAPSHOTS, metadata["name"], metadata.get("namespace", "")
         )
         raise CliError(
             f"{shown} is of another VirtualCluster with UID"
-            f" {manifest.get('virtualClusterUID')}. It can be restored there only."
+            f" {manifest.get('virtualClusterUID')}. It can be restored there only. Use --as-new"
+            " to start a new VirtualCluster from it."
         )
 
 

@@ -9,6 +9,8 @@ import msgspec
 
 DEFAULT_CLAIM = "snapshots"
 """Claim in the root namespace that vc-manager creates if it is missing."""
+DEFAULT_CREDENTIALS = "snapshots-s3"
+DEFAULT_REGION = "us-east-1"
 SnapshotPhase = Literal["Pending", "Running", "Complete", "Failed"]
 RestorePhase = Literal["Checking", "Stopping", "Restoring", "Complete", "Failed"]
 
@@ -19,10 +21,28 @@ class ClaimStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     claim_name: str = DEFAULT_CLAIM
 
 
-class SnapshotStorage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Place of the files of a snapshot."""
+class S3Storage(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A bucket of a server with the API of Amazon S3."""
+
+    endpoint: str
+    """URL with https and without a path."""
+    bucket: str
+    prefix: str = ""
+    """Prefix of the keys, empty or with a slash at its end."""
+    region: str = DEFAULT_REGION
+    credentials_secret_name: str = DEFAULT_CREDENTIALS
+    """Secret in the root namespace with accessKeyID and secretAccessKey."""
+    ca_secret_name: str = ""
+    """Secret in the root namespace with ca.crt. Empty: the authorities of vc-manager's image."""
+
+
+class SnapshotStorage(
+    msgspec.Struct, frozen=True, kw_only=True, rename="camel", omit_defaults=True
+):
+    """Place of the files of a snapshot: a bucket if there is one, otherwise a claim."""
 
     persistent_volume_claim: ClaimStorage = ClaimStorage()
+    s3: S3Storage | None = None
 
 
 class SnapshotRetention(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -30,14 +50,6 @@ class SnapshotRetention(msgspec.Struct, frozen=True, kw_only=True, rename="camel
 
     keep_for: str = ""
     """Duration such as 168h, after the completion. Empty: until it is deleted."""
-
-
-class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
-    """Fields of `VirtualClusterSnapshot.spec`."""
-
-    virtual_cluster_name: str
-    storage: SnapshotStorage = SnapshotStorage()
-    retention: SnapshotRetention = SnapshotRetention()
 
 
 class SnapshotManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -56,6 +68,22 @@ class SnapshotManifest(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     objects: int = 0
     secrets: dict[str, str] = {}
     """SHA-256 of the data of each Secret with a CA or with keys, by name."""
+
+
+class ImportedSnapshot(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """A snapshot whose file exists already, and is uploaded to the claim."""
+
+    manifest: SnapshotManifest
+
+
+class SnapshotSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Fields of `VirtualClusterSnapshot.spec`."""
+
+    virtual_cluster_name: str
+    storage: SnapshotStorage = SnapshotStorage()
+    retention: SnapshotRetention = SnapshotRetention()
+    imported: ImportedSnapshot | None = None
+    """None: vc-manager saves the tenant's etcd."""
 
 
 class SnapshotComparison(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

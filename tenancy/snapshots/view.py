@@ -17,6 +17,16 @@ from tenancy import conditions, deletion, wellknown
 from tenancy.snapshots.specs import DEFAULT_CLAIM, SnapshotSpec, SnapshotStatus
 
 _CLAIM_NAME = re.compile(r"snapshots(-[a-z0-9-]{0,40}[a-z0-9])?")
+_S3_FIELDS = {
+    "endpoint": re.compile(r"https://[A-Za-z0-9.-]{1,253}(:[0-9]{1,5})?"),
+    "bucket": re.compile(r"[a-z0-9][a-z0-9.-]{1,61}[a-z0-9]"),
+    "prefix": re.compile(r"([A-Za-z0-9_-][A-Za-z0-9_.-]{0,62}/){0,8}"),
+    "region": re.compile(r"[a-z0-9-]{1,32}"),
+    "credentials_secret_name": _CLAIM_NAME,
+    "ca_secret_name": re.compile(rf"({_CLAIM_NAME.pattern})?"),
+}
+"""Allowed values. Names of Secrets have the prefix of claims, so that no key of the tenant fits."""
+_SHA256 = re.compile(r"[0-9a-f]{64}")
 _OBJECT_NAME = re.compile(r"[a-z0-9]([-a-z0-9.]{0,251}[a-z0-9])?")
 
 
@@ -40,8 +50,14 @@ class Snapshot(msgspec.Struct, frozen=True, kw_only=True):
 
     @property
     def file_name(self) -> str:
-        """Return the name of the file in the volume."""
+        """Return the name of the file in the volume, and of its key in a bucket."""
         return f"{self.uid}.db"
+
+    @property
+    def claim_name(self) -> str:
+        """Return the name of the claim with the file. Empty: it is in a bucket."""
+        storage = self.spec.storage
+        return "" if storage.s3 is not None else storage.persistent_volume_claim.claim_name
 
 
 @dataclass(frozen=True, slots=True)
@@ -73,6 +89,18 @@ def parse_snapshot(body: Mapping[str, Any]) -> Snapshot:
         raise InvalidSnapshotError(
             f"{where}: the claim {claim!r} in spec.storage is not allowed. Use {DEFAULT_CLAIM}, or"
             f" a name that begins with {DEFAULT_CLAIM}-"
+        )
+    s3 = spec.storage.s3
+    for field, allowed in _S3_FIELDS.items() if s3 is not None else ():
+        if not allowed.fullmatch(getattr(s3, field)):
+            raise InvalidSnapshotError(
+                f"{where}: {field} {getattr(s3, field)!r} in spec.storage.s3 is not allowed"
+            )
+    if spec.imported is not None and (
+        s3 is not None or not _SHA256.fullmatch(spec.imported.manifest.sha256)
+    ):
+        raise InvalidSnapshotError(
+            f"{where}: spec.imported needs the SHA-256 of the file, and a claim in spec.storage"
         )
     return Snapshot(
         namespace=metadata["namespace"],

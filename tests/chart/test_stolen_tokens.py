@@ -178,6 +178,9 @@ async def test_the_managers_token_creates_snapshots_of_schedules_only(stolen: St
     for labels in ({}, {wellknown.SNAPSHOT_SCHEDULE: "another"}):
         made = snapshot(**labels)
         await refused(lambda b=made: thief.create(resource, b, dry_run=True), MANAGER)
+    imported = snapshot(**{wellknown.SNAPSHOT_SCHEDULE: name})
+    imported["spec"]["imported"] = {"manifest": {"sha256": "ab" * 32}}
+    await refused(lambda: thief.create(resource, imported, dry_run=True), MANAGER)
     own = await stolen.stage.admin.create(resource, snapshot())
     target = own["metadata"]["name"]
 

@@ -69,7 +69,10 @@ _PROPERTIES = Target(("podsecurity",))
 _DEMO = Target((*binaries.CLUSTER_GROUPS, _OWN), (_cluster_images,))
 _UP = _DEMO | Target(("metrics-server",), (_metrics_image,))
 _INTEGRATION = Target(
-    ("etcd", "etcdutl", "coredns", "metrics-server", "helm", "prometheus", "kubernetes")
+    (
+        *("etcd", "etcdutl", "coredns", "metrics-server", "helm", "prometheus", "kubernetes"),
+        "s3",
+    )
 )
 _NODE = _UP | Target(("kubectl",), (_shipped_interpreter,))
 _TEST = _INTEGRATION | _NODE | _PROPERTIES

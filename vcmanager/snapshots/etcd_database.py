@@ -104,6 +104,29 @@ class EtcdDatabase:
                 live[name] = int.from_bytes(key[:8], "big")
         return highest, live
 
+    def list_buckets(self) -> list[bytes]:
+        """Return the names of all buckets."""
+        self._visited.clear()
+        return [key for key, _, flags in self._iterate_tree(self._root) if flags & _BUCKET_FLAG]
+
+    def iterate_bucket(self, name: bytes) -> Iterator[tuple[bytes, bytes]]:
+        """Yield the entries of a bucket in the order of their keys. Not two iterations at once."""
+        self._visited.clear()
+        yield from self._iterate_bucket(name)
+
+    def read_live_entries(self) -> dict[str, bytes]:
+        """Return the key of the last entry of each live key, in the bucket `key`."""
+        live: dict[str, bytes] = {}
+        for key, value in self.iterate_bucket(b"key"):
+            if len(key) < _REVISION_SIZE:
+                raise DatabaseError("the bucket of keys has an entry without a revision")
+            name = _read_first_field(value).decode(errors="surrogateescape")
+            if key[_REVISION_SIZE:] == b"t":
+                live.pop(name, None)
+            else:
+                live[name] = key
+        return live
+
     def _read_meta(self, name: str) -> None:
         """Find the newer of the two meta pages that is intact."""
         best = -1
@@ -116,7 +139,7 @@ class EtcdDatabase:
             magic, version, page_size, _, root, _, _, _, transaction = self._unpack(_META, at)
             found = self._data[at : at + _META.size]
             (checksum,) = struct.unpack_from("<Q", self._data, at + _META.size)
-            is_intact = (magic, version, checksum) == (_MAGIC, _VERSION, _hash_fnv(found))
+            is_intact = (magic, version, checksum) == (_MAGIC, _VERSION, compute_fnv(found))
             if is_intact and transaction > best:
                 best, self._page_size, self._root = transaction, page_size, root
         if best < 0 or self._page_size < _SECTOR:
@@ -207,7 +230,7 @@ def _read_first_field(message: bytes) -> bytes:
     raise DatabaseError("an entry of the database cannot be read")
 
 
-def _hash_fnv(content: bytes) -> int:
+def compute_fnv(content: bytes) -> int:
     """Return the FNV-1a hash with 64 bits, which bbolt has in its meta pages."""
     value = 0xCBF29CE484222325
     for each in content:

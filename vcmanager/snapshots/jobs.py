@@ -19,7 +19,7 @@ from kubeio import Object
 from tenancy import quantities, wellknown
 from tenancy.ownership import Tenant, build_owner_labels
 from tenancy.snapshots.view import Snapshot
-from vcmanager.snapshots import worker
+from vcmanager.snapshots import file_store, worker
 
 COMPONENT = "snapshot"
 SNAPSHOT_FOLDER = "/snapshots"
@@ -36,6 +36,7 @@ _KEPT_SECONDS = 3600
 VOLUME_FACTOR = 4
 """Size of the volume of snapshots as a multiple of the volume of etcd."""
 _CERTIFICATES = "/etc/kubernetes/pki"
+_S3_FOLDER = "/etc/kubernetes/s3"
 _ETCD = "etcd"
 _CLIENT_SECRET = "apiserver-etcd-client"  # noqa: S105 - a name
 _DATA_CLAIM = "data-etcd-0"
@@ -111,9 +112,17 @@ def build_save_job(
             _build_path(snapshot),
         ],
     )
-    record = _build_worker_container(context, "record", [_build_path(snapshot)])
-    record["env"] = [{"name": "SNAPSHOT_MANIFEST", "value": json.dumps(manifest, sort_keys=True)}]
+    record = _build_record_container(context, snapshot, manifest, [_build_path(snapshot)])
     return _build_job(context, snapshot, name, [save, record], is_client=True)
+
+
+def build_record_job(
+    context: JobContext, snapshot: Snapshot, manifest: Mapping[str, Any], *, name: str
+) -> Object:
+    """Return the Job that checks an uploaded file and writes its manifest."""
+    arguments = [_build_path(snapshot), f"--sha256={manifest['sha256']}"]
+    record = _build_record_container(context, snapshot, manifest, arguments)
+    return _build_job(context, snapshot, name, [record])
 
 
 def build_compare_job(context: JobContext, snapshot: Snapshot, *, name: str) -> Object:
@@ -124,44 +133,62 @@ def build_compare_job(context: JobContext, snapshot: Snapshot, *, name: str) -> 
         "--endpoint=https://etcd-client:2379",
         *_build_client_flags("--"),
     ]
+    arguments += build_s3_flags(snapshot)
     compare = _build_worker_container(context, "compare", arguments)
     return _build_job(context, snapshot, name, [compare], is_client=True)
 
 
-def build_check_job(context: JobContext, snapshot: Snapshot, *, name: str) -> Object:
-    """Return the Job that checks a snapshot while the tenant runs."""
-    arguments = [_build_path(snapshot), f"--sha256={_get_checksum(snapshot)}"]
-    return _build_job(
-        context, snapshot, name, [_build_worker_container(context, "verify", arguments)]
-    )
+def build_check_job(
+    context: JobContext, snapshot: Snapshot, *, name: str, fork_range: str = ""
+) -> Object:
+    """Return the Job that checks a snapshot, or whether it can be forked, while the tenant runs."""
+    arguments = [
+        _build_path(snapshot),
+        f"--sha256={_get_checksum(snapshot)}",
+        *build_s3_flags(snapshot),
+    ]
+    containers = [_build_worker_container(context, "verify", arguments)]
+    if fork_range:
+        path = _build_path(snapshot)
+        fork = [path, f"--out={path}{worker.FORK_SUFFIX}", f"--service-range={fork_range}"]
+        containers.append(_build_worker_container(context, "fork", fork))
+    return _build_job(context, snapshot, name, containers)
 
 
 def build_delete_job(context: JobContext, snapshot: Snapshot, *, name: str) -> Object:
     """Return the Job that deletes the files of a snapshot."""
+    arguments = [_build_path(snapshot), *build_s3_flags(snapshot)]
     return _build_job(
-        context,
-        snapshot,
-        name,
-        [_build_worker_container(context, "delete", [_build_path(snapshot)])],
+        context, snapshot, name, [_build_worker_container(context, "delete", arguments)]
     )
 
 
-def build_restore_job(context: JobContext, snapshot: Snapshot, *, name: str) -> Object:
-    """Return the Job that replaces the data of a stopped etcd by a snapshot with one member."""
+def build_restore_job(
+    context: JobContext, snapshot: Snapshot, *, name: str, fork_range: str = ""
+) -> Object:
+    """Return the Job that replaces the data of a stopped etcd by a snapshot with one member.
+
+    `fork_range`: the service range of a tenant that starts from the snapshot of another one.
+    """
     path, folder = _build_path(snapshot), f"--data-dir={ETCD_FOLDER}"
+    source = f"{path}{worker.FORK_SUFFIX}" if fork_range else path
     peer = "https://etcd-0.etcd:2380"
     restore = [
-        *("etcdutl", "snapshot", "restore", path, f"--data-dir={ETCD_FOLDER}/restored"),
+        *("etcdutl", "snapshot", "restore", source, f"--data-dir={ETCD_FOLDER}/restored"),
         *("--name=etcd-0", f"--initial-cluster=etcd-0={peer}"),
         f"--initial-advertise-peer-urls={peer}",
         f"--initial-cluster-token={context.tenant.uid}",
         *(f"--bump-revision={REVISION_BUMP}", "--mark-compacted"),
     ]
-    checksum = f"--sha256={_get_checksum(snapshot)}"
+    verify = [path, f"--sha256={_get_checksum(snapshot)}", folder, *build_s3_flags(snapshot)]
+    fork = [path, f"--out={source}", f"--service-range={fork_range}"]
     containers = [
-        _build_worker_container(context, "verify", [path, checksum, folder]),
+        _build_worker_container(context, "verify", verify),
+        *([_build_worker_container(context, "fork", fork)] if fork_range else ()),
         _build_etcd_container(context, "restore", restore),
-        _build_worker_container(context, "swap", [folder]),
+        _build_worker_container(
+            context, "swap", [folder, *([f"--fork={source}"] if fork_range else ())]
+        ),
     ]
     return _build_job(context, snapshot, name, containers, has_data=True)
 
@@ -184,7 +211,7 @@ def read_result(job: Object | None, pods: Sequence[Object]) -> JobResult:
             is_done=True,
             is_failed=True,
             is_before_last=has_failed_early(pods),
-            reason=reason or str(found.get("reason") or worker.FAILED),
+            reason=reason or str(found.get("reason") or file_store.FAILED),
             message=message or str(found.get("message") or "the Job failed"),
         )
     return JobResult(is_done=False, has_started=_has_started(pods))
@@ -217,9 +244,9 @@ def explain_failure(pods: Iterable[Object]) -> tuple[str, str]:
                     return str(found["reason"]), str(found.get("message", ""))
                 if "no space left on device" in text:
                     place = "etcd" if container.get("name") == "restore" else "snapshots"
-                    return worker.VOLUME_FULL, f"the volume of {place} is full"
+                    return file_store.VOLUME_FULL, f"the volume of {place} is full"
                 last = text.splitlines()[-1] if text else f"exit code {ended.get('exitCode')}"
-                return worker.FAILED, f"{container.get('name')}: {last}"
+                return file_store.FAILED, f"{container.get('name')}: {last}"
     return "", ""
 
 
@@ -289,6 +316,53 @@ def _build_worker_container(context: JobContext, step: str, arguments: list[str]
     }
 
 
+def _build_record_container(
+    context: JobContext, snapshot: Snapshot, manifest: Mapping[str, Any], arguments: list[str]
+) -> Object:
+    found = _build_worker_container(context, "record", [*arguments, *build_s3_flags(snapshot)])
+    found["env"] = [{"name": "SNAPSHOT_MANIFEST", "value": json.dumps(manifest, sort_keys=True)}]
+    return found
+
+
+def build_s3_flags(snapshot: Snapshot) -> list[str]:
+    """Return the flags of a step about the bucket. Empty without a bucket."""
+    s3 = snapshot.spec.storage.s3
+    if s3 is None:
+        return []
+    found = [
+        f"--s3-endpoint={s3.endpoint}",
+        f"--s3-bucket={s3.bucket}",
+        f"--s3-prefix={s3.prefix}",
+        f"--s3-region={s3.region}",
+        f"--s3-credentials={_S3_FOLDER}/credentials",
+        f"--s3-credentials-secret={s3.credentials_secret_name}",
+    ]
+    return found + ([f"--s3-ca={_S3_FOLDER}/ca/ca.crt"] if s3.ca_secret_name else [])
+
+
+def _build_s3_volumes(snapshot: Snapshot) -> tuple[list[Object], list[Object]]:
+    """Return the volumes with the credentials, and their mounts.
+
+    They are optional, so that a missing Secret is a failure of the Job that names it.
+    """
+    s3 = snapshot.spec.storage.s3
+    secrets = {"credentials": s3.credentials_secret_name, "ca": s3.ca_secret_name} if s3 else {}
+    volumes = [
+        {
+            "name": f"s3-{each}",
+            "secret": {"secretName": secret, "optional": True, "defaultMode": 0o440},
+        }
+        for each, secret in secrets.items()
+        if secret
+    ]
+    mounts = [
+        {"name": f"s3-{each}", "mountPath": f"{_S3_FOLDER}/{each}", "readOnly": True}
+        for each, secret in secrets.items()
+        if secret
+    ]
+    return volumes, mounts
+
+
 def _build_job(
     context: JobContext,
     snapshot: Snapshot,
@@ -305,9 +379,12 @@ def _build_job(
     """
     pod = context.etcd["spec"]["template"]["spec"]
     labels = {**build_owner_labels(context.tenant, ""), wellknown.COMPONENT: COMPONENT}
-    claim = snapshot.spec.storage.persistent_volume_claim.claim_name
-    volumes: list[Object] = [{"name": "snapshots", "persistentVolumeClaim": {"claimName": claim}}]
+    claim = snapshot.claim_name
+    source: Object = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
+    volumes: list[Object] = [{"name": "snapshots", **source}]
     mounts: list[Object] = [{"name": "snapshots", "mountPath": SNAPSHOT_FOLDER}]
+    s3_volumes, s3_mounts = _build_s3_volumes(snapshot)
+    volumes += s3_volumes
     if is_client:
         secret = {"secretName": _CLIENT_SECRET, "defaultMode": 0o440}
         items = [{"key": "etcd.crt", "path": "etcd.crt"}]
@@ -323,7 +400,8 @@ def _build_job(
         volumes.append({"name": "data", "persistentVolumeClaim": {"claimName": _DATA_CLAIM}})
         mounts.append({"name": "data", "mountPath": ETCD_FOLDER})
     for each in containers:
-        each["volumeMounts"] = mounts
+        # etcd's own containers need no credentials of the bucket.
+        each["volumeMounts"] = mounts if "command" in each else [*mounts, *s3_mounts]
         each["terminationMessagePolicy"] = "FallbackToLogsOnError"
         each["resources"] = {"requests": {"cpu": "20m", "memory": "64Mi"}}
         each["securityContext"] = {

@@ -63,6 +63,8 @@ class RestoreFacts:
     """Whether a component has replicas or pods."""
     job_age: float = 0.0
     """Age in seconds of the Job that replaces the data."""
+    is_held: bool = False
+    """Whether `spec.suspend` keeps the syncer disconnected. Only then a fork is possible."""
     is_announced: bool = False
     """Whether the status has the phase Restoring for this request."""
     last_reason: str = ""
@@ -121,6 +123,9 @@ def _judge_restore(facts: RestoreFacts, job: JobResult) -> RestoreDecision:
             return _fail(job.reason, f"{job.message}. The tenant has its present data.")
         message = f"The Job is repeated, because it failed while it replaced data: {job.message}."
         return RestoreDecision(RestoreStep.DELETE_JOB, "Restoring", RETRYING, message)
+    if is_fork(facts):
+        message = "The tenant has the data of the snapshot. `kubectl vc confirm-start` starts it."
+        return RestoreDecision(RestoreStep.FINISH, "Complete", "Restored", message)
     message = (
         "The snapshot is restored. Deletes in the super cluster wait for `kubectl vc"
         " confirm-deletes`."
@@ -160,14 +165,25 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
     manifest = snapshot.status.manifest
     if snapshot.deleting or snapshot.status.phase != "Complete" or manifest is None:
         return "SnapshotNotComplete", f"{where} is not complete. Choose another one."
-    claim = snapshot.spec.storage.persistent_volume_claim.claim_name
+    claim = snapshot.claim_name
     minor, running = _get_minor(manifest.kubernetes_version), _get_minor(facts.kubernetes_version)
     etcd, present = _parse_version(manifest.etcd_version), _parse_version(facts.etcd_version)
     rows = (
         (
-            manifest.virtual_cluster_uid != facts.tenant_uid,
+            is_fork(facts) and not (snapshot.spec.imported and facts.is_held),
             "OtherTenant",
-            f"{where} is of another VirtualCluster. Its files were deleted with that one.",
+            (
+                f"{where} is of another VirtualCluster. Use `kubectl vc restore --as-new` to start"
+                " a new one from it."
+            ),
+        ),
+        (
+            is_fork(facts) and bool(manifest.secrets.get(ENCRYPTION_SECRET)),
+            "EncryptedData",
+            (
+                f"{where} has encrypted Secrets, and their keys are of another VirtualCluster. Save"
+                " a snapshot after encryption was turned off and the Secrets were written again."
+            ),
         ),
         (
             not facts.has_etcd,
@@ -205,6 +221,12 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
         ),
     )
     return next(((reason, message) for applies, reason, message in rows if applies), None)
+
+
+def is_fork(facts: RestoreFacts) -> bool:
+    """Return whether the snapshot is of another tenant than the one that is restored."""
+    manifest = facts.snapshot.status.manifest if facts.snapshot is not None else None
+    return manifest is not None and manifest.virtual_cluster_uid != facts.tenant_uid
 
 
 def _fail(reason: str, message: str) -> RestoreDecision:

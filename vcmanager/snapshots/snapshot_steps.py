@@ -17,6 +17,7 @@ from tenancy.snapshots.specs import SnapshotComparison, SnapshotManifest, Snapsh
 from tenancy.snapshots.view import Snapshot
 from vcmanager.snapshots.jobs import JobResult
 
+WAITING_FOR_FILE = "WaitingForFile"
 StepAction = Literal["none", "create_claim", "create_job"]
 
 
@@ -30,7 +31,10 @@ class SaveFacts:
     is_asleep: bool
     is_etcd_ready: bool
     has_claim: bool
+    """Whether the claim exists, or none is needed."""
     may_create_claim: bool
+    is_uploaded: bool = True
+    """Whether the file of an imported snapshot is on the claim."""
     job: JobResult | None
 
 
@@ -49,7 +53,7 @@ def decide_save(facts: SaveFacts, snapshot: Snapshot) -> SaveDecision:
     if facts.job is not None and facts.job.is_done:
         return _judge_result(facts.job)
     tenant = snapshot.spec.virtual_cluster_name
-    claim = snapshot.spec.storage.persistent_volume_claim.claim_name
+    claim, is_imported = snapshot.claim_name, snapshot.spec.imported is not None
     running = (facts.job.message if facts.job is not None else "") or "The snapshot is being saved."
     rows = (
         (
@@ -71,7 +75,7 @@ def decide_save(facts: SaveFacts, snapshot: Snapshot) -> SaveDecision:
         ),
         (facts.job is not None, SaveDecision("Running", "Running", running)),
         (
-            facts.is_asleep,
+            facts.is_asleep and not is_imported,
             SaveDecision(
                 "Pending",
                 wellknown.ASLEEP,
@@ -79,7 +83,7 @@ def decide_save(facts: SaveFacts, snapshot: Snapshot) -> SaveDecision:
             ),
         ),
         (
-            not facts.is_etcd_ready,
+            not facts.is_etcd_ready and not is_imported,
             SaveDecision(
                 "Pending",
                 "EtcdNotReady",
@@ -104,9 +108,24 @@ def decide_save(facts: SaveFacts, snapshot: Snapshot) -> SaveDecision:
                 "create_claim",
             ),
         ),
+        (
+            is_imported and not facts.is_uploaded,
+            SaveDecision(
+                "Pending",
+                WAITING_FOR_FILE,
+                "Waiting for the file. `kubectl vc snapshot import` uploads it.",
+            ),
+        ),
     )
     otherwise = SaveDecision("Running", "Running", running, "create_job")
     return next((decision for applies, decision in rows if applies), otherwise)
+
+
+def is_uploaded(snapshot: Snapshot) -> bool:
+    """Return whether the file of an imported snapshot was uploaded with the announced SHA-256."""
+    imported = snapshot.spec.imported
+    uploaded = snapshot.annotations.get(wellknown.UPLOADED_SNAPSHOT)
+    return imported is None or uploaded == imported.manifest.sha256
 
 
 def _judge_result(job: JobResult) -> SaveDecision:

@@ -10,24 +10,28 @@ can be repeated after the pod was killed.
 
 import argparse
 import base64
+import hashlib
+import ipaddress
 import json
 import os
 import shutil
 import ssl
 import sys
 import urllib.request
-from collections.abc import Mapping, Sequence
+from collections.abc import Callable, Mapping, Sequence
 from pathlib import Path
 from typing import Any
 
-from vcmanager.snapshots import etcd_database
+from vcmanager.snapshots import etcd_database, etcd_fork, file_store, s3_client
 from vcmanager.snapshots.etcd_database import DatabaseError, EtcdDatabase
+from vcmanager.snapshots.file_store import CHECKSUM_MISMATCH, FAILED, VOLUME_FULL, WorkerError
+from vcmanager.snapshots.file_transfer import hold, receive, send
+from vcmanager.snapshots.fork_rules import ForkRefusedError
+from vcmanager.snapshots.s3_client import S3Client
 
 PROGRAM = "snapshot-file"
-CHECKSUM_MISMATCH = "ChecksumMismatch"
-SNAPSHOT_MISSING = "SnapshotFileMissing"
-VOLUME_FULL = "VolumeFull"
-FAILED = "SnapshotJobFailed"
+FORK_SUFFIX = ".fork"
+"""End of the name of the file that a new tenant starts from."""
 _MANIFEST_VARIABLE = "SNAPSHOT_MANIFEST"
 _MARGIN_BYTES = 160 * 1024 * 1024
 """Free space in bytes that a restore needs beside the database, for two files of the write-ahead
@@ -40,32 +44,44 @@ _REQUEST_SECONDS = 30.0
 _ENOSPC = 28
 
 
-class WorkerError(Exception):
-    """The step failed. `reason` is CamelCase."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        """Store the parts."""
-        super().__init__(message)
-        self.reason = reason
-
-
 def main(arguments: Sequence[str]) -> int:
     """Run one step. Return 0, or 1 after a failure that the termination message reports."""
     options = _parse(arguments)
     try:
-        result = options.step(options)
+        result = _run(options)
     except WorkerError as problem:
         return _report({"reason": problem.reason, "message": str(problem)}, code=1)
     except OSError as problem:
         reason = VOLUME_FULL if problem.errno == _ENOSPC else FAILED
         return _report({"reason": reason, "message": str(problem)}, code=1)
-    return _report(result, code=0)
+    return 0 if options.step is send else _report(result, code=0)
+
+
+def _run(options: argparse.Namespace) -> dict[str, Any]:
+    """Run a step. Files of a bucket are downloaded before it, and uploaded after it."""
+    step: Callable[[argparse.Namespace], dict[str, Any]] = options.step
+    if not getattr(options, "s3_endpoint", ""):
+        return step(options)
+    client, path = S3Client(s3_client.read_bucket(options)), options.file
+    if step is delete:
+        for each in (path, get_manifest_path(path)):
+            client.delete(each.name)
+        return {"deleted": True}
+    if step is not record and not path.exists():
+        client.download(path)
+    result = step(options)
+    if step is record:
+        # The small file is the first one, because a server that refuses may cut off a large one.
+        manifest = get_manifest_path(path)
+        client.upload(manifest, hashlib.sha256(manifest.read_bytes()).hexdigest())
+        client.upload(path, result["sha256"])
+    return result
 
 
 def record(options: argparse.Namespace) -> dict[str, Any]:
     """Write the manifest beside a saved snapshot, and return the part that was measured."""
     path: Path = options.file
-    checksum, size = _check_file(path, "")
+    checksum, size = file_store.check_file(path, options.sha256)
     with EtcdDatabase(path) as database:
         revision, live = database.read_live_keys()
     measured = {
@@ -76,13 +92,15 @@ def record(options: argparse.Namespace) -> dict[str, Any]:
     }
     known = json.loads(os.environ.get(_MANIFEST_VARIABLE) or "{}")
     counts = etcd_database.count_by_resource(live)
-    _write_durably(get_manifest_path(path), json.dumps({**known, **measured, "resources": counts}))
+    file_store.write_durably(
+        get_manifest_path(path), json.dumps({**known, **measured, "resources": counts})
+    )
     return measured
 
 
 def verify(options: argparse.Namespace) -> dict[str, Any]:
     """Check a snapshot. With a data folder, also make room for the restored data in it."""
-    checksum, size = _check_file(options.file, options.sha256)
+    checksum, size = file_store.check_file(options.file, options.sha256)
     if options.data_dir is not None:
         _prepare_data_dir(options.data_dir, size)
     return {"sha256": checksum, "sizeBytes": size}
@@ -98,25 +116,40 @@ def swap(options: argparse.Namespace) -> dict[str, Any]:
                 shutil.rmtree(replaced)
             data.rename(replaced)
         restored.rename(data)
-        _sync(folder)
+        file_store.sync_folder(folder)
     if not data.exists():
         raise WorkerError(FAILED, f"{folder} has no restored data")
     if replaced.exists():
         shutil.rmtree(replaced)
+    if options.fork is not None:
+        options.fork.unlink(missing_ok=True)
     return {"restored": True}
 
 
 def delete(options: argparse.Namespace) -> dict[str, Any]:
     """Delete a snapshot with its manifest."""
     path: Path = options.file
-    for each in (path, get_manifest_path(path), path.with_name(f"{path.name}.part")):
+    others = (path.with_name(f"{path.name}{end}") for end in (".part", FORK_SUFFIX))
+    for each in (path, get_manifest_path(path), *others):
         each.unlink(missing_ok=True)
     return {"deleted": True}
 
 
+def fork(options: argparse.Namespace) -> dict[str, Any]:
+    """Write the snapshot that a new tenant starts from, beside the snapshot of the old one."""
+    try:
+        return etcd_fork.fork_database(
+            options.file, options.out, ipaddress.ip_network(options.service_range)
+        )
+    except DatabaseError as problem:
+        raise WorkerError(CHECKSUM_MISMATCH, str(problem)) from problem
+    except ForkRefusedError as problem:
+        raise WorkerError(problem.reason, str(problem)) from problem
+
+
 def compare(options: argparse.Namespace) -> dict[str, Any]:
     """Return what a restore would change: the keys of a snapshot and of the running etcd."""
-    _check_file(options.file, options.sha256)
+    file_store.check_file(options.file, options.sha256)
     with EtcdDatabase(options.file) as database:
         _, saved = database.read_live_keys()
     return compare_keys(saved, _fetch_live_keys(options))
@@ -147,29 +180,12 @@ def get_manifest_path(path: Path) -> Path:
     return path.with_suffix(".json")
 
 
-def _check_file(path: Path, expected: str) -> tuple[str, int]:
-    try:
-        checksum, size = etcd_database.compute_checksum(path)
-    except FileNotFoundError as problem:
-        message = f"the volume has no file {path.name}"
-        raise WorkerError(SNAPSHOT_MISSING, message) from problem
-    except DatabaseError as problem:
-        raise WorkerError(CHECKSUM_MISMATCH, str(problem)) from problem
-    if expected and checksum != expected:
-        raise WorkerError(
-            CHECKSUM_MISMATCH,
-            f"{path.name} has the SHA-256 {checksum}, and the snapshot was recorded with"
-            f" {expected}",
-        )
-    return checksum, size
-
-
 def _prepare_data_dir(folder: Path, size: int) -> None:
     """Undo an interrupted restore, and check the free space. The present data stays."""
     data, restored, replaced = folder / "data", folder / "restored", folder / "replaced"
     if replaced.exists() and not data.exists():
         replaced.rename(data)
-        _sync(folder)
+        file_store.sync_folder(folder)
     for each in (restored, replaced):
         if each.exists():
             shutil.rmtree(each)
@@ -211,28 +227,9 @@ def _fetch_live_keys(options: argparse.Namespace) -> dict[str, int]:
         start = keys[-1][0] + b"\0"
 
 
-def _write_durably(path: Path, text: str) -> None:
-    part = path.with_name(f"{path.name}.part")
-    with part.open("w") as file:
-        file.write(text)
-        file.flush()
-        os.fsync(file.fileno())
-    part.rename(path)
-    _sync(path.parent)
-
-
-def _sync(folder: Path) -> None:
-    """Write the entries of a folder to the disk. A rename may be lost otherwise."""
-    handle = os.open(folder, os.O_RDONLY)
-    try:
-        os.fsync(handle)
-    finally:
-        os.close(handle)
-
-
 def _report(result: Mapping[str, Any], *, code: int) -> int:
     text = json.dumps(result)
-    sys.stdout.write(f"{text}\n")
+    (sys.stderr if code else sys.stdout).write(f"{text}\n")
     path = os.environ.get("TERMINATION_LOG", "/dev/termination-log")
     if os.path.exists(path):  # noqa: PTH110 - a device file
         with open(path, "w") as file:  # noqa: PTH123
@@ -243,17 +240,30 @@ def _report(result: Mapping[str, Any], *, code: int) -> int:
 def _parse(arguments: Sequence[str]) -> argparse.Namespace:
     parser = argparse.ArgumentParser(prog=f"vc-manager {PROGRAM}")
     steps = parser.add_subparsers(required=True)
-    for step in (record, verify, swap, delete, compare):
+    for step in (record, verify, fork, swap, delete, compare, hold, send, receive):
         one = steps.add_parser(step.__name__)
         one.set_defaults(step=step)
-        if step is not swap:
+        if step not in (swap, hold):
             one.add_argument("file", type=Path)
-        if step in (verify, compare):
+        if step in (record, verify, compare, receive):
             one.add_argument("--sha256", default="")
         if step in (verify, swap):
             one.add_argument("--data-dir", type=Path, required=step is swap)
+        if step is swap:
+            one.add_argument("--fork", type=Path)
         if step is compare:
             one.add_argument("--endpoint", required=True)
             for flag in ("--cacert", "--cert", "--key"):
                 one.add_argument(flag, default="")
+        if step in (record, verify, compare, delete, send):
+            for flag in ("endpoint", "bucket", "prefix", "region", "credentials-secret"):
+                one.add_argument(f"--s3-{flag}", default="")
+            one.add_argument("--s3-credentials", type=Path)
+            one.add_argument("--s3-ca", type=Path)
+        if step is fork:
+            one.add_argument("--out", type=Path, required=True)
+            one.add_argument("--service-range", required=True)
+        for only, flag in ((hold, "--seconds"), (send, "--offset"), (receive, "--size")):
+            if step is only:
+                one.add_argument(flag, type=int, required=True)
     return parser.parse_args(arguments)

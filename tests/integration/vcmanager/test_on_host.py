@@ -95,7 +95,12 @@ async def materialise(stage: ManagerStage, root: str, stateful_set: Object, fold
                 if kind not in source:
                     continue
                 name = source[kind].get("secretName") or source[kind]["name"]
-                found = await stage.admin.get(resource, name, namespace=root)
+                try:
+                    found = await stage.admin.get(resource, name, namespace=root)
+                except errors.NotFound:
+                    if source[kind].get("optional"):
+                        continue
+                    raise
                 for item in source[kind].get("items") or [
                     {"key": key, "path": key} for key in found["data"]
                 ]:

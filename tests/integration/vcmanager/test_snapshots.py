@@ -7,12 +7,15 @@ containers of a Job as processes, with the folders of the volumes on the host.
 import asyncio
 import json
 import os
+import re
+import shutil
 import subprocess
 import sys
 from collections.abc import AsyncIterator
 from dataclasses import dataclass, field
 from pathlib import Path
 from typing import Any
+from uuid import uuid4
 
 import pytest
 
@@ -42,6 +45,8 @@ class HostStore:
     process: ProgramProcess | None = None
     flags: dict[str, str] = field(default_factory=dict)
     stateful_set: Object = field(default_factory=dict)
+    snapshots: Path = Path()
+    """Folder of the volume of snapshots in the pod that runs."""
 
     def run_etcd(self) -> None:
         """Start etcd on the volume."""
@@ -100,6 +105,9 @@ class HostStore:
 
     async def _run_pod(self, root: str, pod: Object) -> None:
         place = self.folder / "job"
+        shutil.rmtree(place, ignore_errors=True)
+        is_empty = any("emptyDir" in each for each in pod["spec"]["volumes"])
+        self.snapshots = self.folder / (f"empty-{uuid4()}" if is_empty else "snapshots")
         await materialise(self.stage, root, {"spec": {"template": {"spec": pod["spec"]}}}, place)
         states: dict[str, list[Object]] = {"initContainerStatuses": [], "containerStatuses": []}
         code = 0
@@ -139,10 +147,8 @@ class HostStore:
         )
         for old, new in replaced:
             words = [word.replace(old, new) for word in words]
-        words = [
-            f"{self.folder}{word}" if word.startswith("/snapshots/") else word for word in words
-        ]
-        (self.folder / "snapshots").mkdir(exist_ok=True)
+        words = [re.sub("(^|=)/snapshots/", rf"\g<1>{self.snapshots}/", word) for word in words]
+        self.snapshots.mkdir(exist_ok=True)
         log = self.folder / "termination.log"
         log.write_text("")
         program = (
@@ -186,9 +192,9 @@ class HostStore:
             await asyncio.sleep(0.1)
         raise AssertionError(f"not settled: {found.get('status')}")
 
-    async def restore(self, snapshot: str) -> Object:
+    async def restore(self, snapshot: str, moment: str = "2026-11-28T08:00:00Z") -> Object:
         """Request a restore and return `status.restore` when the request has been removed."""
-        request = f"{snapshot}@2026-11-28T08:00:00Z"
+        request = f"{snapshot}@{moment}"
         name = self.cluster["metadata"]["name"]
         annotations = {wellknown.RESTORE_SNAPSHOT: request}
         await self.stage.admin.patch(

@@ -27,6 +27,8 @@ ETCD_PORTS = (2379, 2380)
 ETCD_CLIENT_PORT, ETCD_PEER_PORT, ETCD_METRICS_PORT = 2379, 2380, 2381
 DNS_PORT = 1053
 """Port of CoreDNS in its pods."""
+_SNAPSHOT = "snapshot"
+"""Label of the pods of Jobs with snapshots, and name of their policy. They may reach a bucket."""
 _ALL_NETWORKS = tuple(map(ipaddress.ip_network, ("0.0.0.0/0", "::/0")))
 
 
@@ -111,6 +113,11 @@ def build_network_policies(wish: PolicyInput) -> list[Object]:
             "egress": [_build_agents_rule(wish)],
         },
     }
+    if wish.has_known_ports:  # snapshots are saved in the short form only
+        pods = {"matchLabels": {wellknown.COMPONENT: _SNAPSHOT}}
+        found.append(
+            _build_policy(wish, _SNAPSHOT, pods, egress=[{"to": _build_world_peers(wish)}])
+        )
     for component, rules in parts.items():
         selector = wish.selectors.get(component)
         if selector is not None:

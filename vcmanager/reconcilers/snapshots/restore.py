@@ -125,15 +125,19 @@ async def _carry_out(
             means, cluster.tenant.root, (request.job_name,), propagation="Foreground"
         )
     elif step is RestoreStep.FINISH:
-        await _raise_epoch(means, cluster)
+        await _raise_epoch(means, cluster, is_fork=restore_steps.is_fork(facts))
         await _reset_members(means, cluster, observed)
     elif etcd is not None and snapshot is not None:
         context = job_runs.build_context(means, cluster.tenant, etcd)
+        fork_range = cluster.status.service_cidr if restore_steps.is_fork(facts) else ""
         if step is RestoreStep.CREATE_CHECK:
             name = f"{request.job_name}{_CHECK_SUFFIX}"
-            await job_runs.create_job(means, jobs.build_check_job(context, snapshot, name=name))
+            job = jobs.build_check_job(context, snapshot, name=name, fork_range=fork_range)
+            await job_runs.create_job(means, job)
         elif step is RestoreStep.CREATE_RESTORE:
-            job = jobs.build_restore_job(context, snapshot, name=request.job_name)
+            job = jobs.build_restore_job(
+                context, snapshot, name=request.job_name, fork_range=fork_range
+            )
             await job_runs.create_job(means, job)
 
 
@@ -150,7 +154,7 @@ async def _collect_facts(
     old = cluster.status.restore
     is_announced = old is not None and (old.request, old.phase) == (request.text, "Restoring")
     etcd = observed.get("StatefulSet", control_plane.ETCD)
-    claim = snapshot.spec.storage.persistent_volume_claim.claim_name if snapshot else ""
+    claim = snapshot.claim_name if snapshot else ""
     encryption = observed.get("Secret", restore_steps.ENCRYPTION_SECRET)
     return RestoreFacts(
         snapshot=snapshot,
@@ -159,7 +163,7 @@ async def _collect_facts(
         etcd_version=versions.get_image_tag(etcd) if etcd is not None else "",
         has_etcd=etcd is not None
         and observed.get("ConfigMap", member_config.CONFIG_MAP) is not None,
-        has_claim=observed.get("PersistentVolumeClaim", claim) is not None,
+        has_claim=not claim or observed.get("PersistentVolumeClaim", claim) is not None,
         encryption_digest=object_metadata.compute_digest(encryption.get("data"))
         if encryption is not None
         else "",
@@ -168,6 +172,7 @@ async def _collect_facts(
         is_connected=await _is_connected(means, cluster, request),
         is_running=has_running_component(observed),
         job_age=job_runs.compute_age(job, means.now()),
+        is_held=cluster.spec.suspend,
         is_announced=is_announced,
         last_reason=old.reason if old is not None and is_announced else "",
     )
@@ -204,10 +209,15 @@ async def _fetch_snapshot(
         return None
 
 
-async def _raise_epoch(means: ReconcileContext, cluster: VirtualCluster) -> None:
-    """Raise the record of the store, so that the syncer finds an older copy and holds deletes."""
+async def _raise_epoch(means: ReconcileContext, cluster: VirtualCluster, *, is_fork: bool) -> None:
+    """Raise the record of the store, so that the syncer finds an older copy and holds deletes.
+
+    A new tenant that was never synced has no record, and no copies to protect.
+    """
     found = await means.super_client.get(NAMESPACES, cluster.tenant.root, metadata_only=True)
     metadata = found["metadata"]
+    if is_fork and not (metadata.get("annotations") or {}).get(wellknown.STORE_UID):
+        return
     known = parse_revision((metadata.get("annotations") or {}).get(wellknown.STORE_EPOCH, ""))
     await means.super_client.patch(
         NAMESPACES,

@@ -8,6 +8,7 @@ import json
 from collections.abc import Mapping
 from typing import Any
 
+import msgspec
 import structlog
 
 from kubeio import Object, errors
@@ -34,6 +35,7 @@ from vcmanager.reconcilers.snapshots import job_runs
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.snapshots import jobs, restore_steps, snapshot_steps
+from vcmanager.snapshots.jobs import JobContext
 from vcmanager.snapshots.snapshot_steps import SaveDecision, SaveFacts
 
 COMPLETE = "Complete"
@@ -81,7 +83,7 @@ async def _save(
     root = cluster.tenant.root if cluster is not None else ""
     etcd = await _fetch_etcd(means, root)
     job, result = await job_runs.fetch_job(means, root, name) if root else (None, None)
-    claim = snapshot.spec.storage.persistent_volume_claim.claim_name
+    claim = snapshot.claim_name
     facts = SaveFacts(
         has_cluster=cluster is not None and not cluster.deleting,
         is_supported=bool(means.settings.own_image) and (etcd is None or _is_short_form(etcd)),
@@ -89,6 +91,7 @@ async def _save(
         is_etcd_ready=etcd is not None and (etcd.get("status") or {}).get("readyReplicas", 0) > 0,
         has_claim=await _has_claim(means, root, claim),
         may_create_claim=claim == DEFAULT_CLAIM,
+        is_uploaded=snapshot_steps.is_uploaded(snapshot),
         job=result,
     )
     decision = snapshot_steps.decide_save(facts, snapshot)
@@ -101,15 +104,8 @@ async def _save(
                 field_manager=wellknown.MANAGER,
             )
         elif decision.action == "create_job":
-            manifest = snapshot_steps.build_manifest(
-                cluster_body,
-                await _fetch_secrets(means, root),
-                kubernetes_version=cluster.status.version,
-                etcd_version=versions.get_image_tag(etcd),
-            )
-            await job_runs.create_job(
-                means, jobs.build_save_job(context, snapshot, manifest, name=name)
-            )
+            job_body = await _build_save_job(means, context, snapshot, cluster_body, name=name)
+            await job_runs.create_job(means, job_body)
     measured = (result.output or {}) if result is not None else {}
     manifest = snapshot_steps.merge_manifest(_read_manifest(job), measured)
     await _write_status(
@@ -128,6 +124,28 @@ async def _save(
     if decision.action == "create_claim":
         return RequeueAfter(0.0)
     return RequeueAfter(_PENDING_SECONDS if decision.phase == "Pending" else _RUNNING_SECONDS)
+
+
+async def _build_save_job(
+    means: ReconcileContext,
+    context: JobContext,
+    snapshot: Snapshot,
+    cluster_body: Object,
+    *,
+    name: str,
+) -> Object:
+    """Return the Job that saves a snapshot, or that records an uploaded one."""
+    imported = snapshot.spec.imported
+    if imported is not None:
+        known: Object = msgspec.to_builtins(imported.manifest)
+        return jobs.build_record_job(context, snapshot, known, name=name)
+    manifest = snapshot_steps.build_manifest(
+        cluster_body,
+        await _fetch_secrets(means, context.tenant.root),
+        kubernetes_version=str((cluster_body.get("status") or {}).get("version") or ""),
+        etcd_version=versions.get_image_tag(context.etcd),
+    )
+    return jobs.build_save_job(context, snapshot, manifest, name=name)
 
 
 async def _reconcile_ended(
@@ -191,13 +209,14 @@ async def _delete_files(
     root = cluster.tenant.root if cluster is not None else ""
     etcd = await _fetch_etcd(means, root)
     manifest = snapshot.status.manifest
+    is_movable = snapshot.spec.imported is not None or snapshot.spec.storage.s3 is not None
     is_here = cluster is not None and (
-        manifest is None or manifest.virtual_cluster_uid == cluster.tenant.uid
+        manifest is None or is_movable or manifest.virtual_cluster_uid == cluster.tenant.uid
     )
-    claim = snapshot.spec.storage.persistent_volume_claim.claim_name
+    claim = snapshot.claim_name
     has_files = (
         is_here
-        and snapshot.status.phase != "Pending"
+        and (snapshot.status.phase != "Pending" or is_movable)
         and not (cluster is not None and cluster.deleting)
         and await _has_claim(means, root, claim)
     )
@@ -272,9 +291,12 @@ async def _fetch_secrets(means: ReconcileContext, root: str) -> dict[str, Object
 
 
 async def _has_claim(means: ReconcileContext, root: str, name: str) -> bool:
-    """Return whether a claim exists. Claims are listed, because vc-manager may not get them."""
-    if not root:
-        return False
+    """Return whether a claim exists, or none is named.
+
+    Claims are listed, because vc-manager may not get them.
+    """
+    if not root or not name:
+        return bool(root)
     page = await means.super_client.list(
         PERSISTENT_VOLUME_CLAIMS, namespace=root, field_selector=f"metadata.name={name}"
     )

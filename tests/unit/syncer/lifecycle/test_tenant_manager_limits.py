@@ -121,6 +121,28 @@ async def test_a_suspended_tenant_that_is_deleted_is_reported_as_disengaged():
         assert manager._metric_counts.count_suspended() == 0
 
 
+async def test_a_suspended_tenant_that_is_restored_reports_the_request():
+    """vc-manager waits for this condition before it replaces the etcd."""
+    world = SessionWorld()
+    request = "s@2026-11-28T08:00:00Z"
+    body = {
+        **BODY,
+        "spec": {**BODY["spec"], "suspend": True},
+        "metadata": {
+            **BODY["metadata"],
+            "resourceVersion": "1",
+            "annotations": {wellknown.RESTORE_SNAPSHOT: request},
+        },
+        "status": {"restore": {"request": request, "phase": "Stopping"}},
+    }
+    put(world.super_cluster.virtual_clusters, body)
+    async with managing(world) as manager:
+        (told,) = conditions_of(world)
+        assert (told["status"], told["reason"]) == ("False", wellknown.RESTORING)
+        assert request in told["message"]
+        assert manager._metric_counts.count_suspended() == 1
+
+
 async def test_a_tenant_over_its_limits_is_told_stays_away_and_returns(monkeypatch):
     world = SessionWorld()
     monkeypatch.setattr(loading, "load_tenant_kubeconfig", lambda *_, **__: world.link.client)

@@ -61,3 +61,48 @@ def test_a_completion_that_is_no_time_never_expires():
     body["spec"]["retention"] = {"keepFor": "1h"}
     body["status"]["completedAt"] = "yesterday"
     assert view.compute_expiry(view.parse_snapshot(body)) is None
+
+
+S3 = {"endpoint": "https://s3.example.com:9000", "bucket": "tenants"}
+
+
+@pytest.mark.parametrize(
+    ("changes", "field"),
+    [
+        ({}, ""),
+        ({"prefix": "a/b/"}, ""),
+        ({"caSecretName": "snapshots-ca"}, ""),
+        ({"endpoint": "http://s3.example.com"}, "endpoint"),
+        ({"endpoint": "https://s3.example.com/path"}, "endpoint"),
+        ({"endpoint": "https://user@s3.example.com"}, "endpoint"),
+        ({"bucket": "a/../b"}, "bucket"),
+        ({"prefix": "no-slash"}, "prefix"),
+        ({"prefix": "../"}, "prefix"),
+        ({"prefix": "/"}, "prefix"),
+        ({"region": "a b"}, "region"),
+        ({"credentialsSecretName": "serving-ca"}, "credentials_secret_name"),
+        ({"caSecretName": "serving-ca"}, "ca_secret_name"),
+    ],
+)
+def test_a_bucket_names_no_secret_of_the_control_plane_and_no_other_key(changes, field):
+    body = snapshot_body()
+    body["spec"]["storage"] = {"s3": {**S3, **changes}}
+    if not field:
+        assert view.parse_snapshot(body).claim_name == ""
+        return
+    with pytest.raises(view.InvalidSnapshotError, match=f": {field} "):
+        view.parse_snapshot(body)
+
+
+@pytest.mark.parametrize(
+    ("sha256", "storage", "is_allowed"),
+    [("ab" * 32, {}, True), ("ab", {}, False), ("ab" * 32, {"s3": S3}, False)],
+)
+def test_an_imported_snapshot_has_a_checksum_and_a_claim(sha256, storage, is_allowed):
+    body = snapshot_body()
+    body["spec"].update(storage=storage, imported={"manifest": {"sha256": sha256}})
+    if is_allowed:
+        assert view.parse_snapshot(body).spec.imported is not None
+        return
+    with pytest.raises(view.InvalidSnapshotError, match=r"spec\.imported"):
+        view.parse_snapshot(body)

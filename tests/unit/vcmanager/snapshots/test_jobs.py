@@ -3,8 +3,14 @@
 import pytest
 
 from tenancy import wellknown
+from tenancy.snapshots import view
 from tests.support.vcmanager.factories import TENANT
-from tests.support.vcmanager.snapshots import SNAPSHOT_UID, live_etcd, make_snapshot
+from tests.support.vcmanager.snapshots import (
+    SNAPSHOT_UID,
+    live_etcd,
+    make_snapshot,
+    snapshot_body,
+)
 from vcmanager.snapshots import jobs
 from vcmanager.snapshots.jobs import JobContext
 
@@ -138,3 +144,69 @@ def test_a_pod_without_a_node_says_why():
     waiting = {"type": "PodScheduled", "status": "False", "message": "0/1 nodes"}
     assert jobs.describe_pending([{"status": {"conditions": [waiting]}}]) == "0/1 nodes"
     assert not jobs.describe_pending([pod()])
+
+
+def in_bucket(**s3: str):
+    """Return a snapshot in a bucket."""
+    body = snapshot_body()
+    wanted = {"endpoint": "https://s3.example.com", "bucket": "tenants", "prefix": "a/"}
+    body["spec"]["storage"] = {"s3": {**wanted, **s3}}
+    return view.parse_snapshot(body)
+
+
+IN_BUCKET = {
+    "save": lambda found: jobs.build_save_job(CONTEXT, found, {"a": 1}, name="x"),
+    "compare": lambda found: jobs.build_compare_job(CONTEXT, found, name="x"),
+    "check": lambda found: jobs.build_check_job(CONTEXT, found, name="x"),
+    "delete": lambda found: jobs.build_delete_job(CONTEXT, found, name="x"),
+    "restore": lambda found: jobs.build_restore_job(CONTEXT, found, name="x"),
+}
+
+
+@pytest.mark.parametrize("purpose", IN_BUCKET)
+def test_only_our_own_containers_have_the_credentials_of_a_bucket(purpose):
+    pod = IN_BUCKET[purpose](in_bucket(caSecretName="snapshots-ca"))["spec"]["template"]["spec"]
+    volumes = {each["name"]: each for each in pod["volumes"]}
+    assert volumes["snapshots"] == {"name": "snapshots", "emptyDir": {}}
+    assert volumes["s3-credentials"]["secret"]["secretName"] == "snapshots-s3"
+    assert volumes["s3-ca"]["secret"]["secretName"] == "snapshots-ca"
+    for container in (*pod["initContainers"], *pod["containers"]):
+        mounted = {each["name"] for each in container["volumeMounts"]}
+        assert ("s3-credentials" in mounted) is ("command" not in container)
+    flagged = [
+        each
+        for each in (*pod["initContainers"], *pod["containers"])
+        if "--s3-endpoint=https://s3.example.com" in each.get("args", ())
+    ]
+    assert len(flagged) == 1
+    assert "--s3-prefix=a/" in flagged[0]["args"]
+
+
+def test_a_server_with_a_public_authority_has_no_ca():
+    job = jobs.build_check_job(CONTEXT, in_bucket(), name="x")
+    pod = job["spec"]["template"]["spec"]
+    assert "s3-ca" not in {each["name"] for each in pod["volumes"]}
+    assert not any("--s3-ca=" in word for word in pod["containers"][0]["args"])
+
+
+def test_another_tenant_starts_from_a_rewritten_file():
+    job = jobs.build_restore_job(CONTEXT, make_snapshot(), name="x", fork_range="10.96.8.0/22")
+    pod = job["spec"]["template"]["spec"]
+    verify, fork, restore = pod["initContainers"]
+    written = f"/snapshots/{SNAPSHOT_UID}.db.fork"
+    assert verify["name"] == "verify"
+    assert f"--out={written}" in fork["args"]
+    assert "--service-range=10.96.8.0/22" in fork["args"]
+    assert written in restore["command"]
+    assert f"--fork={written}" in pod["containers"][0]["args"]
+    check = jobs.build_check_job(CONTEXT, make_snapshot(), name="x", fork_range="10.96.8.0/22")
+    names = [each["name"] for each in check["spec"]["template"]["spec"]["initContainers"]]
+    assert names == ["verify"]
+
+
+def test_an_uploaded_file_is_checked_and_not_saved_again():
+    job = jobs.build_record_job(CONTEXT, make_snapshot(), {"sha256": "cd" * 32}, name="x")
+    pod = job["spec"]["template"]["spec"]
+    assert pod["initContainers"] == []
+    assert f"--sha256={'cd' * 32}" in pod["containers"][0]["args"]
+    assert {each["name"] for each in pod["volumes"]} == {"snapshots"}

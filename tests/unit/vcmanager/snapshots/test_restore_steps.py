@@ -4,8 +4,9 @@ from dataclasses import replace
 
 import pytest
 
+from tenancy.snapshots import view
 from tests.support.vcmanager.factories import TENANT
-from tests.support.vcmanager.snapshots import make_snapshot
+from tests.support.vcmanager.snapshots import make_snapshot, snapshot_body
 from vcmanager.snapshots.jobs import JobResult
 from vcmanager.snapshots.restore_steps import RestoreFacts, RestoreStep, decide_restore
 
@@ -114,3 +115,35 @@ def test_after_a_failure_in_the_middle_the_reason_stays_until_the_end():
     assert decide_restore(facts).reason == "Retrying"
     assert decide_restore(replace(facts, restore=RUNNING)).reason == "Retrying"
     assert decide_restore(replace(facts, restore=GOOD)).phase == "Complete"
+
+
+def imported(**manifest: object):
+    """Return an imported snapshot of another tenant."""
+    body = snapshot_body(**{"virtualClusterUID": "another", **manifest})
+    body["spec"]["imported"] = {"manifest": body["status"]["manifest"]}
+    return view.parse_snapshot(body)
+
+
+@pytest.mark.parametrize(
+    ("changes", "reason"),
+    [
+        ({"snapshot": imported()}, "OtherTenant"),
+        (
+            {"snapshot": make_snapshot(virtualClusterUID="another"), "is_held": True},
+            "OtherTenant",
+        ),
+        (
+            {"snapshot": imported(secrets={"encryption-keys": "a"}), "is_held": True},
+            "EncryptedData",
+        ),
+        ({"snapshot": imported(), "is_held": True}, "Checking"),
+        ({"snapshot": imported(virtualClusterUID=TENANT.uid)}, "Checking"),
+    ],
+)
+def test_another_tenants_snapshot_needs_a_suspended_tenant(changes, reason):
+    assert decide_restore(replace(FACTS, **changes)).reason == reason
+
+
+def test_a_new_tenant_waits_for_a_person():
+    facts = replace(FACTS, snapshot=imported(), is_held=True, restore=GOOD)
+    assert "confirm-start" in decide_restore(facts).message

@@ -99,3 +99,23 @@ def test_a_comparison_is_answered_once():
     )
     assert body["status"]["comparison"] == {"removed": {"pods": 1}, "requested": "t"}
     assert snapshot_steps.get_comparison_request(view.parse_snapshot(body)) == ""
+
+
+def test_an_imported_snapshot_waits_for_its_file_and_not_for_etcd():
+    body = snapshot_body("Pending")
+    body["spec"]["imported"] = {"manifest": {"sha256": "ab" * 32}}
+    waiting = view.parse_snapshot(body)
+    assert not snapshot_steps.is_uploaded(waiting)
+    facts = replace(FACTS, is_etcd_ready=False, is_uploaded=False)
+    decision = snapshot_steps.decide_save(facts, waiting)
+    assert (decision.phase, decision.reason, decision.action) == (
+        "Pending",
+        "WaitingForFile",
+        "none",
+    )
+    body["metadata"]["annotations"] = {wellknown.UPLOADED_SNAPSHOT: "ab" * 32}
+    uploaded = view.parse_snapshot(body)
+    assert snapshot_steps.is_uploaded(uploaded)
+    decision = snapshot_steps.decide_save(replace(facts, is_uploaded=True), uploaded)
+    assert decision.action == "create_job"
+    assert snapshot_steps.is_uploaded(make_snapshot("Pending"))

@@ -205,3 +205,13 @@ def test_metrics_of_etcd_are_open_to_the_named_scrapers_alone():
         assert passes == policy_matrix.may(
             found, pod("etcd"), source, NetworkPort(port), "Ingress"
         ), (source, port)
+
+
+def test_pods_of_snapshots_reach_a_bucket_as_far_as_api_servers_reach_the_world():
+    by_name = {
+        each["metadata"]["name"]: each for each in root_policies.build_network_policies(wish())
+    }
+    spec = by_name["snapshot"]["spec"]
+    assert spec["podSelector"] == {"matchLabels": {"component-name": "snapshot"}}
+    assert spec["policyTypes"] == ["Egress"]
+    assert spec["egress"] == [by_name["apiserver"]["spec"]["egress"][-1]]
