@@ -12,6 +12,10 @@ from typing import Any
 
 import yaml
 
+DEFAULT_MINOR = "1.36"
+"""Minor of a component that no ClusterVersion names a minor for. The tests run a super cluster of
+this minor, so it can be older than the newest known one."""
+
 
 class UnknownMinorError(LookupError):
     """No data exists for this minor. The message lists the known minors."""

@@ -23,8 +23,12 @@ def test_every_known_minor_is_built_and_shipped():
     assert set(BUILT) == set(MINORS)
 
 
+def test_the_default_minor_is_that_of_the_super_cluster_of_the_tests():
+    assert load().kubernetes[0].minor == catalog.DEFAULT_MINOR
+
+
 def test_there_is_a_kubectl_of_the_newest_minor_and_of_the_two_before():
-    newest = int(load().kubernetes[0].minor.removeprefix("1."))
+    newest = load().kubernetes[0].number
     assert [f"1.{newest - step}" for step in range(3)] == list(minors.MINORS)
 
 

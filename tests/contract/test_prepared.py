@@ -57,6 +57,21 @@ def test_the_demo_builds_no_program_that_no_cluster_runs():
     assert "metrics-server" not in {each.name for each in built}
 
 
+def test_only_the_longest_target_builds_a_whole_super_cluster_of_a_newer_minor():
+    def built(name: str, minor: str) -> set[str]:
+        module = versions.load().minor(minor).module
+        programs = binaries.programs(targets.TARGETS[name].groups)
+        return {each.name for each in programs if each.module == module}
+
+    newer = "1.37"
+    for name in ("demo", "up", "node", "bench", "conformance"):
+        assert built(name, newer) == set(), name
+    for name in ("integration", "test", "thorough"):
+        assert built(name, newer) == set(binaries.TENANT), name
+    assert built("slow", newer) == set(binaries.SUPER)
+    assert built("thorough", "1.35") == set(binaries.SUPER)
+
+
 def test_what_make_test_builds_the_longer_targets_have_as_well():
     for longer in ("thorough", "slow"):
         assert set(targets.TARGETS["test"].groups) <= set(targets.TARGETS[longer].groups)
@@ -132,5 +147,5 @@ def test_push_builds_the_programs_of_its_images(monkeypatch):
     monkeypatch.setattr(product, "build", lambda _: [])
     monkeypatch.setattr(push, "_push", lambda *_: None)
     pushed = push.push("registry.example.com/x", StepPrinter(quiet=True))
-    assert len(pushed) == 7
+    assert len(pushed) == 3 + 2 * len(versions.load().kubernetes)
     assert needed <= built

@@ -1,7 +1,7 @@
 """Tenants a minor older and a minor newer than the super cluster: pods run, logs and exec work.
 
-The older tenant is one of the session's cluster. For the newer one a second cluster stands beside
-it for the length of the test.
+Tenants of both kinds run in the session's cluster. A second cluster of another minor stands beside
+it for the length of a test.
 """
 
 import json
@@ -10,6 +10,7 @@ from pathlib import Path
 
 import pytest
 
+from clusterversions import catalog
 from tenancy import wellknown
 from tests.node.conftest import COMPONENTS, SuperClusterAdmin, TenantAdmin, created, running
 from tests.support import node_objects
@@ -77,18 +78,21 @@ def warnings(tenant: TenantAdmin) -> list[str]:
     ]
 
 
-def test_a_tenant_older_than_the_super_cluster(
-    super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin]
+@pytest.mark.parametrize(("name", "minor"), [("older", "1.35"), ("newer", "1.37")])
+def test_a_tenant_of_another_minor_than_the_super_cluster(
+    super_cluster: SuperClusterAdmin, make_tenant: Callable[..., TenantAdmin], name: str, minor: str
 ):
-    assert version(super_cluster.kubectl) == "1.36"
+    assert version(super_cluster.kubectl) == catalog.DEFAULT_MINOR
     made = images.build_further(StepPrinter(), *images.FURTHER)
     publish(made, super_cluster.cluster.places.registry)
-    tenant = make_tenant("older", cluster_version="v1.35")
-    works(super_cluster, tenant, minor="1.35")
-    super_cluster.kubectl.run("vc", "delete", "older", timeout=180)
+    tenant = make_tenant(name, cluster_version=f"v{minor}")
+    works(super_cluster, tenant, minor=minor)
+    super_cluster.kubectl.run("vc", "delete", name, timeout=180)
 
 
-def test_a_tenant_newer_than_the_super_cluster(tmp_path: Path):
-    with running(ClusterHandle("skew", minor="1.35")) as older:
-        assert version(older.kubectl) == "1.35"
-        works(older, created(older, tmp_path, "newer", "v1.36"), minor="1.36")
+@pytest.mark.parametrize("minor", ["1.35", pytest.param("1.37", marks=pytest.mark.slow)])
+def test_a_super_cluster_of_another_minor_than_the_tenant(tmp_path: Path, minor: str):
+    with running(ClusterHandle("skew", minor=minor)) as other:
+        assert version(other.kubectl) == minor
+        tenant = created(other, tmp_path, "tenant", f"v{catalog.DEFAULT_MINOR}")
+        works(other, tenant, minor=catalog.DEFAULT_MINOR)

@@ -29,6 +29,11 @@ class KubernetesRelease:
     version: str
     module: str
 
+    @property
+    def number(self) -> int:
+        """Second number of the minor, for comparisons. All known minors begin with 1."""
+        return int(self.minor.removeprefix("1."))
+
 
 @dataclass(frozen=True, slots=True)
 class BaseImage:

@@ -208,7 +208,7 @@ def _plan_bundles(wish: PlanInput, slice_: ServiceRange) -> ControlPlane:
         for component, bundle in bundles.items()
         for each in upstream_bundles.complete_bundle(component, bundle, additions)
     ]
-    beside = _build_values(wish, slice_, versions.get_newest_release())
+    beside = _build_values(wish, slice_, versions.get_default_release())
     if _needs_dns(wish):
         made += _render_template(DNS, beside)
     etcd, api = bundles[ETCD], bundles[API_SERVER]

@@ -147,9 +147,9 @@ def resolve_release(name: str, spec: ClusterVersionSpec) -> ControlPlaneRelease:
     )
 
 
-def get_newest_release() -> ControlPlaneRelease:
-    """Return the newest release. It also supplies the parts that upstream's bundles lack."""
-    minor = catalog.list_minors()[-1]
+def get_default_release() -> ControlPlaneRelease:
+    """Return the default release. It supplies the parts that upstream's bundles lack."""
+    minor = catalog.DEFAULT_MINOR
     return ControlPlaneRelease(minor=minor, versions=catalog.get_versions(minor), extra_args={})
 
 

@@ -30,6 +30,7 @@ _HTTP_GET = ObjectFields(
         "httpHeaders": ListOfObjects({"name": ALLOW_SCALAR, "value": ALLOW_SCALAR}),
         "path": ALLOW_SCALAR,
         "port": ALLOW_SCALAR,
+        "protocol": ALLOW_SCALAR,
         "scheme": ALLOW_SCALAR,
     }
 )
@@ -47,7 +48,7 @@ _PROBE = ObjectFields(
     {
         "exec": _EXEC,
         "failureThreshold": ALLOW_SCALAR,
-        "grpc": ObjectFields({"port": ALLOW_SCALAR, "service": ALLOW_SCALAR}),
+        "grpc": ObjectFields({"mode": ALLOW_SCALAR, "port": ALLOW_SCALAR, "service": ALLOW_SCALAR}),
         "httpGet": _HTTP_GET,
         "initialDelaySeconds": ALLOW_SCALAR,
         "periodSeconds": ALLOW_SCALAR,
@@ -181,6 +182,12 @@ CONTAINER: FieldRules = {
     "volumeDevices": ListOfObjects({"devicePath": ALLOW_SCALAR, "name": ALLOW_SCALAR}),
     "volumeMounts": ListOfObjects(
         {
+            # These three options only restrict. `exec`, `dev` and `suid` would lift a restriction.
+            "bindMountOptions": AllowValues(
+                frozenset({"noexec", "nodev", "nosuid"}),
+                "mount-options",
+                "Use only noexec, nodev and nosuid",
+            ),
             "mountPath": ALLOW_SCALAR,
             "mountPropagation": AllowValues(
                 frozenset({"None", "HostToContainer"}), "mount-propagation", "Use HostToContainer"

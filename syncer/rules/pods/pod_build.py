@@ -293,8 +293,10 @@ def _write_volumes(
             token = source.pop("serviceAccountToken", None)
             if token is not None:
                 name = tokens[token_specs.parse_source(token)].secret_name
-                items = [{"key": token_specs.DATA_KEY, "path": token["path"]}]
-                source["secret"] = {"name": name, "items": items}
+                item = {"key": token_specs.DATA_KEY, "path": token["path"]}
+                if "user" in token:
+                    item["user"] = token["user"]
+                source["secret"] = {"name": name, "items": [item]}
 
 
 def _rewrite_downward(part: dict[str, Any], mirrors: FieldRefRewriter) -> None:

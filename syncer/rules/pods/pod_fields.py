@@ -73,13 +73,23 @@ _AFFINITY = ObjectFields(
     }
 )
 
-_KEY_ITEMS = ListOfObjects({"key": ALLOW_SCALAR, "mode": ALLOW_SCALAR, "path": ALLOW_SCALAR})
+# `user` is the owner of a file, and the API keeps `mode` of a file at 0777 or less. So no file can
+# be set-user-ID, and a pod with the owner's UID could own the file as well.
+_KEY_ITEMS = ListOfObjects(
+    {
+        "key": ALLOW_SCALAR,
+        "mode": ALLOW_SCALAR,
+        "path": ALLOW_SCALAR,
+        "user": ALLOW_SCALAR,
+    }
+)
 _DOWNWARD_ITEMS = ListOfObjects(
     {
         "fieldRef": FIELD_REF,
         "mode": ALLOW_SCALAR,
         "path": ALLOW_SCALAR,
         "resourceFieldRef": RESOURCE_REF,
+        "user": ALLOW_SCALAR,
     }
 )
 
@@ -96,16 +106,22 @@ _VOLUME: FieldRules = {
     "configMap": ObjectFields(
         {
             "defaultMode": ALLOW_SCALAR,
+            "defaultUser": ALLOW_SCALAR,
             "items": _KEY_ITEMS,
             "name": ALLOW_SCALAR,
             "optional": ALLOW_SCALAR,
         }
     ),
-    "downwardAPI": ObjectFields({"defaultMode": ALLOW_SCALAR, "items": _DOWNWARD_ITEMS}),
-    "emptyDir": ObjectFields({"medium": ALLOW_SCALAR, "sizeLimit": ALLOW_SCALAR}),
+    "downwardAPI": ObjectFields(
+        {"defaultMode": ALLOW_SCALAR, "defaultUser": ALLOW_SCALAR, "items": _DOWNWARD_ITEMS}
+    ),
+    "emptyDir": ObjectFields(
+        {"medium": ALLOW_SCALAR, "mode": ALLOW_SCALAR, "sizeLimit": ALLOW_SCALAR}
+    ),
     "projected": ObjectFields(
         {
             "defaultMode": ALLOW_SCALAR,
+            "defaultUser": ALLOW_SCALAR,
             "sources": ListOfObjects(
                 {
                     "clusterTrustBundle": RefuseField(
@@ -126,6 +142,7 @@ _VOLUME: FieldRules = {
                             "audience": ALLOW_SCALAR,
                             "expirationSeconds": ALLOW_SCALAR,
                             "path": ALLOW_SCALAR,
+                            "user": ALLOW_SCALAR,
                         }
                     ),
                 }
@@ -135,6 +152,7 @@ _VOLUME: FieldRules = {
     "secret": ObjectFields(
         {
             "defaultMode": ALLOW_SCALAR,
+            "defaultUser": ALLOW_SCALAR,
             "items": _KEY_ITEMS,
             "optional": ALLOW_SCALAR,
             "secretName": ALLOW_SCALAR,
@@ -193,6 +211,11 @@ POD_SPEC: FieldRules = {
     ),
     "ephemeralContainers": BuiltField(
         "ephemeral_containers", "are added to the running pod, by the table below"
+    ),
+    "evictionResponders": BuiltField(
+        "scheduling",
+        "take effect for evictions in your cluster. They are left out of the running pod, with an"
+        " Event, because a drain of a node does not wait for them",
     ),
     "hostAliases": ListOfObjects({"hostnames": ALLOW_SCALAR, "ip": ALLOW_SCALAR}),
     "hostIPC": _HOST_NAMESPACE,

@@ -32,6 +32,7 @@ _NEVER_SYNCED_UP = frozenset(
         "nominatedNodeName",
         "qosClass",
         "resourceClaimStatuses",
+        "volumeHealth",  # text of the super cluster's storage drivers
     }
 )
 NODE_ADDRESSES = frozenset({"hostIP", "hostIPs"})

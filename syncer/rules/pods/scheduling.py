@@ -105,6 +105,7 @@ def rewrite_scheduling(
         tolerations, controller_kind, own=pool_keys | placement.tenant_changes.taint_keys
     )
     left_out += _find_group_problems(tenant_spec)
+    left_out += _find_responder_problems(tenant_spec)
     if kept:
         spec["tolerations"] = kept
     refused += node_pool.write_pool(spec, placement.pool)
@@ -198,6 +199,21 @@ def _find_group_problems(tenant_spec: Mapping[str, Any]) -> list[RejectionProble
         for field in _GROUP_FIELDS
         if tenant_spec.get(field)
     ]
+
+
+def _find_responder_problems(tenant_spec: Mapping[str, Any]) -> list[RejectionProblem]:
+    """Return a problem for a pod that names eviction responders.
+
+    Hazard: the names must not be synced. The super cluster would wait up to 20 min for each of ten
+    responders that a tenant chose, so a tenant could delay the drain of a node.
+    """
+    if not tenant_spec.get("evictionResponders"):
+        return []
+    text = (
+        "names responders, which take effect for evictions in your cluster only. They are left out"
+        " of the running pod, and a drain of its node does not wait for them"
+    )
+    return [RejectionProblem("eviction-responders", "spec.evictionResponders", text)]
 
 
 def _write_classes(

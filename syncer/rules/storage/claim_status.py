@@ -14,6 +14,7 @@ from syncer.model import object_meta
 from syncer.model.field_rules import (
     ALLOW_MAP,
     ALLOW_SCALAR,
+    DropField,
     FieldRule,
     FieldWalk,
     ListOfObjects,
@@ -41,6 +42,9 @@ CLAIM_STATUS: Mapping[str, FieldRule] = {
         }
     ),
     "currentVolumeAttributesClassName": ALLOW_SCALAR,
+    "healthStatus": DropField(
+        "text of the super cluster's storage drivers, which can name storage"
+    ),
     "modifyVolumeStatus": ObjectFields(
         {"status": ALLOW_SCALAR, "targetVolumeAttributesClassName": ALLOW_SCALAR}
     ),

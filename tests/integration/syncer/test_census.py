@@ -3,12 +3,14 @@
 from __future__ import annotations
 
 import asyncio
+import itertools
 from collections.abc import Iterator, Mapping
 from typing import Any
 
 import orjson
 import pytest
 
+from clusterversions import catalog
 from kubeio.api.client import Client
 from kubeio.http.rest import ClientOptions
 from syncer.model.field_rules import (
@@ -22,13 +24,40 @@ from syncer.model.field_rules import (
 )
 from syncer.rules import field_rule_tables
 from tests.support.controlplane import LocalControlPlane, running
-from tools.testbed.versions import load
 
 pytestmark = pytest.mark.thorough
 
-MINORS = tuple(each.minor for each in load().kubernetes)
-ONLY_IN = {"1.35": {"spec.workloadRef"}, "1.36": {"spec.schedulingGroup"}}
-"""Leaves, of whatever kind, that one minor has and the other has not."""
+MINORS = catalog.list_minors()
+_CONTAINERS = ("containers", "initContainers", "ephemeralContainers", "ephemeralContainers[]")
+_IN_CONTAINERS_1_37 = (
+    *(f"{each}Probe.grpc.mode" for each in ("liveness", "readiness", "startup")),
+    *(f"{each}Probe.httpGet.protocol" for each in ("liveness", "readiness", "startup")),
+    *(f"lifecycle.{each}.httpGet.protocol" for each in ("postStart", "preStop")),
+    "volumeMounts.bindMountOptions",
+)
+_SOURCES = ("configMap", "downwardAPI", "secret")
+_IN_VOLUMES_1_37 = (
+    "emptyDir.mode",
+    *(f"{each}.defaultUser" for each in (*_SOURCES, "projected")),
+    *(f"{each}.items.user" for each in _SOURCES),
+    *(f"projected.sources.{each}.items.user" for each in _SOURCES),
+    *(
+        f"projected.sources.{each}.user"
+        for each in ("clusterTrustBundle", "podCertificate", "serviceAccountToken")
+    ),
+)
+ADDED = {
+    "1.36": {"spec.schedulingGroup"},
+    "1.37": {
+        "spec.evictionResponders",
+        *(f"spec.{each}.{leaf}" for each in _CONTAINERS for leaf in _IN_CONTAINERS_1_37),
+        *(f"spec.volumes.{leaf}" for leaf in _IN_VOLUMES_1_37),
+        "status.healthStatus",
+    },
+}
+"""Leaves, of whatever kind, that a minor has and the one before has not."""
+REMOVED = {"1.36": {"spec.workloadRef"}, "1.37": set[str]()}
+"""Leaves that a minor has not and the one before has."""
 
 
 @pytest.fixture(scope="module")
@@ -128,8 +157,11 @@ def test_the_minors_differ_in_these_leaves(published):
             for where in leaves(definitions, part.schema, part.path)
             if not where.startswith("metadata.")
         }
-    for minor, there in found.items():
-        others = set().union(*(leaves for other, leaves in found.items() if other != minor))
-        own = there - others
-        topmost = {where for where in own if where.rpartition(".")[0] not in own}
-        assert topmost == ONLY_IN[minor]
+    for older, newer in itertools.pairwise(MINORS):
+        assert topmost(found[newer] - found[older]) == ADDED[newer]
+        assert topmost(found[older] - found[newer]) == REMOVED[newer]
+
+
+def topmost(paths: set[str]) -> set[str]:
+    """Return the paths without those that are inside another one."""
+    return {where for where in paths if where.rpartition(".")[0] not in paths}

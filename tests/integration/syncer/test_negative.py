@@ -53,6 +53,7 @@ NOT_HERE = {
     "target": "needs another super cluster; a unit test has it",
     "budget-overlap": "needs another: test_a_pod_has_one_budget_and_the_next_one_when_that_is_gone",
     "too-many-budgets": "needs a hundred others; a unit test has them",
+    "eviction-responders": "a field of Kubernetes 1.37; unit/syncer/rules/pods/test_pod_build.py",
     "endpoints": "needs a policy without them; unit/syncer/rules/network/test_endpoint_slices.py",
     "hosts-file": "needs a policy with an image; a unit test has it",
     "host-users": "needs a policy that forbids them; unit/syncer/rules/nodes/test_node_pool.py",
@@ -60,6 +61,12 @@ NOT_HERE = {
     "node-pool": "needs a policy with a pool; unit/syncer/rules/nodes/test_node_pool.py",
 }
 """Rules that no object of this list can break."""
+NOT_YET = {
+    f"Pod spec.{kind}[].volumeMounts[].bindMountOptions"
+    for kind in ("containers", "initContainers", "ephemeralContainers")
+}
+"""Leaves of Kubernetes 1.37. The tenant's API server of the default minor leaves them out, and the
+unit test of the table has them: `unit/syncer/rules/pods/test_pod_fields.py`."""
 _PROBLEM = re.compile(r"(?:^|\. )((?:(?!\(rule ).)+) \(rule ([a-z-]+)\)", re.DOTALL)
 
 
@@ -204,7 +211,7 @@ def test_every_leaf_that_is_refused_has_a_case():
         for path, verdict in field_rules.iterate_leaf_paths(part.table, part.path)
         if isinstance(verdict, RefuseField | AllowValues)
     }
-    assert refused - proved == set()
+    assert refused - proved == NOT_YET
     assert proved - refused == set()
 
 

@@ -1,7 +1,7 @@
 """A tenant of another minor than the super cluster: what one side does not know stops nothing.
 
-Both directions, on API servers of either minor. The tenant has two fields switched on besides: one
-that only its minor has, and one that the super cluster's server leaves out.
+Both directions of each pair, on API servers of either minor. The tenant has two fields switched on
+besides: one that the syncer leaves out, and one that the super cluster's server leaves out.
 """
 
 from __future__ import annotations
@@ -43,7 +43,41 @@ from tests.support.eventually import eventually
 
 pytestmark = pytest.mark.thorough
 
-GATES = "ContainerStopSignals=true,GenericWorkload=true"
+_GROUP: Object = {"schedulingGroup": {"podGroupName": "g"}}
+_GATES = ("ContainerStopSignals", "GenericWorkload")
+_GATES_1_37 = (
+    *_GATES,
+    "AtomicWriteVolumeUserFields",
+    "EmptyDirVolumeMode",
+    "EvictionRequestAPI",
+    "GRPCContainerProbeTLS",
+    "H2CContainerProbe",
+    "VolumeBindMountOptions",
+)
+
+
+@dataclass(frozen=True)
+class TenantMinor:
+    """What a test switches on in a tenant of a minor."""
+
+    only_above: Object
+    """A field of a PodSpec that the syncer leaves out. Some minors of the super cluster lack it."""
+    groups: tuple[str, ...]
+    """The APIs that the tenant's server needs for it."""
+    gates: tuple[str, ...] = _GATES
+
+
+TENANTS = {
+    "1.35": TenantMinor(
+        {"workloadRef": {"name": "w", "podGroup": "g"}}, ("scheduling.k8s.io/v1alpha1",)
+    ),
+    "1.36": TenantMinor(_GROUP, ("scheduling.k8s.io/v1alpha2",)),
+    "1.37": TenantMinor(
+        {"evictionResponders": [{"name": "example.com/slow", "priority": 100000}]},
+        ("scheduling.k8s.io/v1beta1", "lifecycle.k8s.io/v1alpha1"),
+        _GATES_1_37,
+    ),
+}
 
 
 @dataclass(frozen=True)
@@ -52,14 +86,34 @@ class VersionSkew:
 
     tenant: str
     below: str
-    only_above: Object
-    """A field of a PodSpec that the super cluster's minor has not."""
-    groups: str
-    """The API that the tenant's server needs for it."""
+
+    @property
+    def above(self) -> TenantMinor:
+        """What the tenant has switched on."""
+        return TENANTS[self.tenant]
+
+    @property
+    def only_tenant_is_1_36(self) -> bool:
+        """Whether only the tenant's server has what became the default in 1.36."""
+        return self.tenant != "1.35" and self.below == "1.35"
+
+    @property
+    def only_super_is_1_36(self) -> bool:
+        """Whether only the super cluster's server has what became the default in 1.36."""
+        return self.tenant == "1.35" and self.below != "1.35"
 
 
-NEWER = VersionSkew("1.36", "1.35", {"schedulingGroup": {"podGroupName": "g"}}, "v1alpha2")
-OLDER = VersionSkew("1.35", "1.36", {"workloadRef": {"name": "w", "podGroup": "g"}}, "v1alpha1")
+SKEWS = [
+    pytest.param(VersionSkew(tenant, below), id=f"tenant-{tenant}-on-{below}", marks=marks)
+    for tenant, below, marks in (
+        ("1.36", "1.35", ()),
+        ("1.35", "1.36", ()),
+        ("1.37", "1.36", ()),
+        ("1.36", "1.37", ()),
+        ("1.37", "1.35", pytest.mark.slow),
+        ("1.35", "1.37", pytest.mark.slow),
+    )
+]
 
 
 @dataclass(frozen=True)
@@ -72,19 +126,20 @@ class SkewedPlanes:
     tenant: Tenant
 
 
-@pytest.fixture(scope="module", params=[NEWER, OLDER], ids=["tenant-newer", "tenant-older"])
+@pytest.fixture(scope="module", params=SKEWS)
 def planes(
     request: pytest.FixtureRequest, tmp_path_factory: pytest.TempPathFactory
 ) -> Iterator[SkewedPlanes]:
     """Start both sides of a direction."""
     skew: VersionSkew = request.param
     below = super_plane_of(tmp_path_factory.mktemp("super"), skew.below)
-    groups = f"scheduling.k8s.io/{skew.groups}=true"
+    groups = ",".join(f"{each}=true" for each in skew.above.groups)
+    gates = ",".join(f"{each}=true" for each in skew.above.gates)
     above = tenant_plane(
         tmp_path_factory.mktemp("tenant"),
         "tenant",
         minor=skew.tenant,
-        api_args={"feature-gates": GATES, "runtime-config": groups},
+        api_args={"feature-gates": gates, "runtime-config": groups},
     )
 
     async def begin() -> Tenant:
@@ -147,9 +202,10 @@ async def at_rest(world: SyncerWorld) -> None:
     await world.idle()
 
 
-def group(skew: VersionSkew) -> tuple[Object, str]:
-    """Return a pod that belongs to a group, which no other minor knows by this name."""
-    return pod("web", **skew.only_above), f"spec.{next(iter(skew.only_above))}"
+def left_out(skew: VersionSkew) -> tuple[Object, str]:
+    """Return a pod with a field that the syncer leaves out."""
+    fields = skew.above.only_above
+    return pod("web", **fields), f"spec.{next(iter(fields))}"
 
 
 def signal(_: VersionSkew) -> tuple[Object, str]:
@@ -164,7 +220,7 @@ async def test_the_servers_are_of_their_minors(world: SyncerWorld, skew: Version
     assert (await world.below.version()).startswith(f"v{skew.below}.")
 
 
-@pytest.mark.parametrize("make", [group, signal])
+@pytest.mark.parametrize("make", [left_out, signal])
 async def test_a_field_that_is_not_known_below_gives_one_event_and_a_running_pod(
     world: SyncerWorld, skew: VersionSkew, make
 ):
@@ -194,6 +250,41 @@ async def test_a_field_that_is_not_known_below_gives_one_event_and_a_running_pod
     assert said[0][1].startswith(path)
     assert writes(world, "super", since, space) == []
     assert writes(world, "tenant", marked, space) == []
+
+
+async def test_new_leaves_of_a_pod_stop_nothing_in_an_older_super_cluster(
+    synced: SyncerWorld, skew: VersionSkew
+):
+    if skew.tenant != "1.37":
+        pytest.skip("the leaves are new in 1.37")
+    space, node = await synced.namespace(), await synced.super_node()
+    volumes = [
+        {"name": "e", "emptyDir": {"mode": 0o700}},
+        {"name": "c", "configMap": {"name": "x", "optional": True, "defaultUser": 1000}},
+    ]
+    body = pod("web", volumes=volumes)
+    body["spec"]["containers"][0] |= {
+        "volumeMounts": [{"name": "e", "mountPath": "/e", "bindMountOptions": ["noexec"]}],
+        "livenessProbe": {"grpc": {"port": 1, "mode": "TLS"}},
+        "readinessProbe": {"httpGet": {"port": 1, "protocol": "HTTP2"}},
+    }
+    made = await synced.above.create(PODS, body, namespace=space, validation="Strict")
+    new = ("bindMountOptions", "defaultUser", "'mode': 448", "'mode': 'TLS'", "'protocol'")
+    assert all(word in str(made["spec"]) for word in new)
+    await synced.start_pod(space, "web", node)
+    twin = await synced.twin(PODS, space, "web")
+    assert not any(word in str(twin["spec"]) for word in new)
+    await at_rest(synced)
+    ((name, text),) = await warnings(synced, space)
+    assert name == "web"
+    assert "not known where the pod or object runs" in text
+    assert any(
+        path in text
+        for path in (
+            "spec.volumes[e].emptyDir.mode",
+            "spec.containers[main].volumeMounts[e].bindMountOptions",
+        )
+    )
 
 
 async def test_what_both_know_goes_down_and_up_in_one_write_each(synced: SyncerWorld):
@@ -244,11 +335,15 @@ async def test_a_name_that_only_the_newer_server_takes_is_told_once(
     space = await synced.namespace()
     body = {"spec": {"selector": {"a": "1"}, "ports": [{"port": 80}]}}
     first, since = {**body, "metadata": {"name": "1st"}}, synced.mark("super")
-    if skew is OLDER:
+    if skew.only_super_is_1_36:
         with pytest.raises(errors.Invalid):  # by itself
             await synced.above.create(SERVICES, first, namespace=space)
         return
     await synced.above.create(SERVICES, first, namespace=space)
+    if not skew.only_tenant_is_1_36:
+        await eventually(lambda: synced.twin(SERVICES, space, "1st"))
+        assert await warnings(synced, space) == []
+        return
     await synced.above.create(SERVICES, {**body, "metadata": {"name": "first"}}, namespace=space)
     await eventually(lambda: synced.twin(SERVICES, space, "first"))
     said = await eventually(lambda: warnings(synced, space))
@@ -271,11 +366,18 @@ async def test_a_resize_that_only_the_newer_server_takes_is_told_once_and_the_po
     await eventually(lambda: synced.twin(PODS, space, "web"))
     more = {"spec": {"resources": {"requests": {"cpu": "2"}}}}
     since = synced.mark("super")
-    if skew is OLDER:
+    if skew.only_super_is_1_36:
         with pytest.raises(errors.ApiError):  # by itself
             await synced.above.patch(PODS, "web", more, namespace=space, subresource="resize")
         return
     await synced.above.patch(PODS, "web", more, namespace=space, subresource="resize")
+    if not skew.only_tenant_is_1_36:
+        await eventually(
+            lambda: synced.twin(PODS, space, "web"),
+            until=lambda twin: twin["spec"]["resources"]["requests"]["cpu"] == "2",
+        )
+        assert await warnings(synced, space) == []
+        return
     said = await eventually(lambda: warnings(synced, space))
     await synced.schedule(space, "web", node)
     status = running_status("web")
@@ -344,10 +446,19 @@ async def test_a_status_field_that_the_tenant_does_not_know_is_parked_with_its_p
     container = running_status("web")["containerStatuses"][0] | {"allocatedResourcesStatus": health}
     await synced.report(space, "web", containerStatuses=[container])
     twin = await synced.twin(PODS, space, "web")
-    if skew is NEWER:  # the server below leaves it out itself
+    if skew.only_tenant_is_1_36:  # the server below leaves it out itself
         assert "allocatedResourcesStatus" not in twin["status"]["containerStatuses"][0]
         return
     assert twin["status"]["containerStatuses"][0]["allocatedResourcesStatus"] == health
+    if not skew.only_super_is_1_36:
+        await eventually(
+            lambda: synced.above.get(PODS, "web", namespace=space),
+            until=lambda found: (
+                found["status"]["containerStatuses"][0].get("allocatedResourcesStatus") == health
+            ),
+        )
+        assert await warnings(synced, space) == []
+        return
     for number in range(8):  # whatever happens to the pod below
         mark = {"metadata": {"annotations": {"operator.example/look": str(number)}}}
         await synced.below.patch(PODS, "web", mark, namespace=below)

@@ -29,7 +29,7 @@ from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
 from tenancy import resources
 from tenancy.resources import Resource
-from tests.integration.vcmanager.conftest import ManagerStage
+from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
@@ -113,14 +113,19 @@ async def materialise(stage: ManagerStage, root: str, stateful_set: Object, fold
 
 
 def start(stateful_set: Object, folder: Path, **changes: str) -> ProgramProcess:
-    """Start a program as its container would, with files in `folder` and other addresses."""
+    """Start a program as its container would, with files in `folder` and other addresses.
+
+    The program is of the minor that the container's image has.
+    """
     name = stateful_set["metadata"]["name"]
-    words = stateful_set["spec"]["template"]["spec"]["containers"][0]["args"]
+    container = stateful_set["spec"]["template"]["spec"]["containers"][0]
+    words = container["args"]
     words = [word for word in words if word.lstrip("-").partition("=")[0] not in changes]
     words += [f"--{key}={value}" for key, value in changes.items()]
     words = [re.sub(r"/etc/kubernetes", f"{folder}/etc/kubernetes", word) for word in words]
     words = [re.sub(r"\$\((POD_NAME|HOSTNAME)\)", f"{name}-0", word) for word in words]
-    program = binaries.path(PROGRAMS[name])
+    found = re.search(r":v(1\.[0-9]+)\.", container["image"])
+    program = binaries.path(PROGRAMS[name], found[1] if found else None)
     return ProgramProcess([str(program), *words], folder / f"{name}.log")
 
 
@@ -192,9 +197,13 @@ async def on_host(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIt
             await process.stop(patience=3.0)
 
 
-@pytest.fixture(params=["short", "upstream"])
+@pytest.fixture(params=["short", "upstream", pytest.param("newest", marks=pytest.mark.thorough)])
 async def tenant(request, stage: ManagerStage, tmp_path: Path) -> AsyncIterator[HostTenant]:
     name = "v1.36"
+    if request.param == "newest":
+        version = cluster_version("newest-on-host", kubernetesVersion=catalog.list_minors()[-1])
+        name = version["metadata"]["name"]
+        await stage.admin.apply(resources.CLUSTER_VERSIONS, version, field_manager="test")
     if request.param == "upstream":
         sample = yaml.safe_load(catalog.read_sample("upstream-shape"))
         name = sample["metadata"]["name"] = "on-host"
@@ -243,6 +252,24 @@ async def minted(manager: Client, common_name: str) -> tuple[bytes, bytes]:
         serialization.PrivateFormat.TraditionalOpenSSL,
         serialization.NoEncryption(),
     )
+
+
+@pytest.mark.parametrize("tenant", ["newest"], indirect=True)
+async def test_a_control_plane_of_the_newest_minor_runs_with_our_flags(tenant: HostTenant):
+    newest = catalog.list_minors()[-1]
+    assert newest != catalog.DEFAULT_MINOR
+    async with Client(await tenant.endpoint("admin")) as admin:
+        assert (await admin.version()).startswith(f"v{newest}.")
+        assert (await who(admin))["groups"] == ["tenancy:admins", "system:authenticated"]
+        await admin.create(resources.NAMESPACES, {"metadata": {"name": "mine"}})
+        for resource, name in (
+            (resources.CONFIG_MAPS, "kube-root-ca.crt"),
+            (resources.SERVICE_ACCOUNTS, "default"),
+        ):
+            await eventually(
+                lambda resource=resource, name=name: admin.get(resource, name, namespace="mine"),
+                within=30,
+            )
 
 
 async def etcd_answers(tenant: HostTenant, certificate: bytes, key: bytes, folder: Path) -> bool:
@@ -424,7 +451,9 @@ def replace_files(folder: Path, made: KeyPair) -> None:
         (folder / f"{name}.next").replace(folder / name)
 
 
-@pytest.mark.parametrize("tenant", ["short"], indirect=True)
+@pytest.mark.parametrize(
+    "tenant", ["short", pytest.param("newest", marks=pytest.mark.thorough)], indirect=True
+)
 async def test_renewed_files_are_served_without_a_restart(tenant: HostTenant, tmp_path: Path):
     """The rows of `reloaded_files` for servers and for clients of etcd, with the real programs."""
     facts = CertificateFacts(

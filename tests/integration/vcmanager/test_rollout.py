@@ -160,15 +160,19 @@ async def test_a_certificate_is_renewed_while_the_tenant_waits(stage: ManagerSta
     assert await has_flag(stage, cluster, "event-ttl")
 
 
+@pytest.mark.parametrize(
+    ("before", "after"),
+    [("1.35", "1.36"), pytest.param("1.36", "1.37", marks=pytest.mark.thorough)],
+)
 async def test_an_upgrade_that_never_became_ready_is_taken_back_half_way(
-    stage: ManagerStage, monkeypatch
+    stage: ManagerStage, monkeypatch, before: str, after: str
 ):
     """REL-113."""
 
     async def older() -> str:
-        return "v1.35.4"
+        return f"v{before}.4"
 
-    old, new = await create_version(stage, "1.35"), await create_version(stage, "1.36")
+    old, new = await create_version(stage, before), await create_version(stage, after)
     monkeypatch.setattr(stage.tenants.client, "version", older)
     cluster = await stage.declare(clusterVersionName=old)
     await stage.bring_up(cluster)
@@ -176,16 +180,16 @@ async def test_an_upgrade_that_never_became_ready_is_taken_back_half_way(
     metadata = cluster["metadata"]
     await pick(stage, metadata, new)
     await stage.work(cluster, times=2)
-    assert "v1.36" in (await container_of(stage, cluster))["image"]
+    assert f"v{after}" in (await container_of(stage, cluster))["image"]
     manager = await stage.admin.get(
         STATEFUL_SETS, "controller-manager", namespace=stage.root(cluster)
     )
-    assert "v1.35" in str(manager["spec"]["template"])
-    # The API server of 1.36 does not start. The version that runs is still 1.35.
-    assert (await stage.fresh(cluster))["status"]["version"] == "v1.35.4"
+    assert f"v{before}" in str(manager["spec"]["template"])
+    # The newer API server does not start. The version that runs is still the older one.
+    assert (await stage.fresh(cluster))["status"]["version"] == f"v{before}.4"
     await pick(stage, metadata, old)
     await stage.work(cluster)
-    assert "v1.35" in (await container_of(stage, cluster))["image"]
+    assert f"v{before}" in (await container_of(stage, cluster))["image"]
     await finish(stage, cluster)
     reason, counts = await rollout(stage, new)
     assert (reason, counts["slots"]) == ("UpToDate", [])

@@ -8,7 +8,12 @@ MINORS = catalog.list_minors()
 
 def test_minors_are_ordered_as_numbers():
     assert tuple(sorted(MINORS, key=lambda m: [int(part) for part in m.split(".")])) == MINORS
-    assert {"1.35", "1.36"} <= set(MINORS)
+    assert {"1.35", "1.36", "1.37"} <= set(MINORS)
+
+
+def test_the_default_minor_is_known_and_can_be_older_than_the_newest():
+    assert catalog.DEFAULT_MINOR in MINORS
+    assert catalog.DEFAULT_MINOR == "1.36"
 
 
 def test_an_unknown_minor_names_the_known_ones():
@@ -38,20 +43,31 @@ def test_a_controller_belongs_to_the_minors_that_have_it():
     assert older < newer
 
 
+CLOUD = {"cloud-node-lifecycle-controller", "node-route-controller", "service-lb-controller"}
+"""Controllers of clouds, which Kubernetes 1.37 lacks. The program ends if a flag names one."""
+
+
+def test_kubernetes_1_37_has_no_controllers_of_clouds():
+    older, newer = (
+        {row.name for row in catalog.list_controllers(each)} for each in ("1.36", "1.37")
+    )
+    assert older - newer == CLOUD
+    assert newer < older
+    assert not any(name in catalog.build_controllers_flag("1.37") for name in CLOUD)
+
+
 @pytest.mark.parametrize("minor", MINORS)
 def test_controllers_that_would_harm_a_tenant_are_off(minor: str):
     off = {row.name for row in catalog.list_controllers(minor) if not row.is_enabled}
     assert off >= {
-        "cloud-node-lifecycle-controller",
         "node-ipam-controller",
         "node-lifecycle-controller",
-        "node-route-controller",
         "persistentvolume-attach-detach-controller",
         "persistentvolume-binder-controller",
         "persistentvolume-expander-controller",
-        "service-lb-controller",
         "ttl-controller",
     }
+    assert (off >= CLOUD) is (minor in ("1.35", "1.36"))
     on = {row.name for row in catalog.list_controllers(minor) if row.is_enabled}
     assert on >= {
         "disruption-controller",

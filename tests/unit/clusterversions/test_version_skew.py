@@ -10,6 +10,8 @@ from clusterversions import version_skew
     [
         ("", "1.36", None),  # it never ran
         ("v1.36.4", "1.36", None),
+        ("v1.36.4", "1.37", None),
+        ("v1.37.2", "1.36", "A downgrade loses objects. Use a ClusterVersion of 1.37"),
         ("v1.36.4", "1.36.2", None),  # an older patch release reads the same objects
         ("v1.35.1", "1.36", None),
         ("v1.36.4-rc.1+abc", "1.37", None),

@@ -50,12 +50,13 @@ def test_what_restarts(before, after, restarts):
     assert compare_versions(short(**before), short(**after)).restarts == restarts
 
 
-def test_a_minor_changes_images_and_the_list_of_controllers():
-    found = compare_versions(short("1.35"), short("1.36"))
-    old, new = (catalog.get_versions(minor).kubernetes for minor in ("1.35", "1.36"))
+@pytest.mark.parametrize("minors", [("1.35", "1.36"), ("1.36", "1.37")])
+def test_a_minor_changes_images_and_the_list_of_controllers(minors):
+    found = compare_versions(*map(short, minors))
+    old, new = (catalog.get_versions(minor).kubernetes for minor in minors)
     assert ImageChange("apiserver", old, new) in found.images
     assert found.restarts[:2] == ("apiserver", "controller-manager")
-    lists = [catalog.build_controllers_flag(minor) for minor in ("1.35", "1.36")]
+    lists = [catalog.build_controllers_flag(minor) for minor in minors]
     assert bool(found.flags) is (lists[0] != lists[1])
 
 

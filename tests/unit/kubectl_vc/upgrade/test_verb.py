@@ -28,6 +28,9 @@ def bundle(members, *, replicas=None):
     ("running", "before", "after", "words"),
     [
         ("v1.35.4", version("1.35"), version(), None),
+        ("v1.36.4", version(), version("1.37"), None),
+        ("v1.37.2", version("1.37"), version(), "A downgrade loses objects"),
+        ("v1.35.4", version("1.35"), version("1.37"), "Upgrade one minor at a time"),
         ("v1.36.4", version(), version("1.36.9"), None),
         ("", version(), version("1.35"), None),
         ("v1.35.4", None, version(), None),

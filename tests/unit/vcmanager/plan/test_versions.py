@@ -17,6 +17,12 @@ def test_a_minor_means_its_newest_known_release():
     assert release.versions == catalog.get_versions("1.36")
 
 
+def test_parts_without_a_minor_are_those_of_the_default_minor():
+    release = versions.get_default_release()
+    assert release.minor == catalog.DEFAULT_MINOR
+    assert release.versions == catalog.get_versions(catalog.DEFAULT_MINOR)
+
+
 def test_a_release_is_taken_as_it_is_beside_the_minors_other_parts():
     release = versions.resolve_release("v", short("1.36.99"))
     known = catalog.get_versions("1.36")
@@ -27,7 +33,7 @@ def test_a_release_is_taken_as_it_is_beside_the_minors_other_parts():
 @pytest.mark.parametrize(
     ("spec", "sentence"),
     [
-        (short("1.9"), "1.9 is not known to this vc-manager. Known minors are 1.35, 1.36"),
+        (short("1.9"), "1.9 is not known to this vc-manager. Known minors are 1.35, 1.36, 1.37"),
         (short("1"), "neither a minor such as 1.36 nor a release"),
         (short("v1.36"), "neither a minor"),
         (short("1.36.4-rc.1"), "neither a minor"),

@@ -172,6 +172,17 @@ def test_a_pod_of_a_group_is_placed_on_its_own_and_told(field: str):
     assert pod_build.build_super_pod(pod(**{field: None}), FACTS).adjustments == ()
 
 
+def test_a_drain_of_the_super_cluster_does_not_wait_for_a_tenants_responders():
+    responders = [{"name": "example.com/slow", "priority": 100000}]
+    built = pod_build.build_super_pod(pod(evictionResponders=responders), FACTS)
+    assert "evictionResponders" not in built.pod["spec"]
+    assert [(each.rule, each.path) for each in built.adjustments] == [
+        ("eviction-responders", "spec.evictionResponders")
+    ]
+    for value in ([], None):
+        assert pod_build.build_super_pod(pod(evictionResponders=value), FACTS).adjustments == ()
+
+
 @pytest.mark.parametrize(("kind", "told"), [("DaemonSet", set()), ("ReplicaSet", {"toleration"})])
 def test_what_the_daemon_set_controller_lets_its_pods_tolerate_is_left_out_without_a_word(
     kind: str, told: set[str]

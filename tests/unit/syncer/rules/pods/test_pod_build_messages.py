@@ -42,6 +42,10 @@ NO_CLASS = (
     f"names {'x' * 60}, which is not offered. Leave it out, or use one that `kubectl get"
     " runtimeclass` lists"
 )
+NO_RESPONDERS = (
+    "names responders, which take effect for evictions in your cluster only. They are left out of"
+    " the running pod, and a drain of its node does not wait for them"
+)
 NO_GROUP = (
     "names a group, and groups are not offered. The name is left out, and the pod is scheduled"
     " alone"
@@ -231,6 +235,14 @@ def notices(spec: dict[str, Any], **metadata: Any) -> list[tuple[str, str, str]]
                 "scheduling-group",
                 "spec.workloadRef",
                 NO_GROUP,
+            ),
+        ),
+        (
+            {"evictionResponders": [{"name": "example.com/x", "priority": 1}]},
+            (
+                "eviction-responders",
+                "spec.evictionResponders",
+                NO_RESPONDERS,
             ),
         ),
     ],

@@ -56,6 +56,28 @@ REFUSED = [
         ),
         "mount-propagation",
     ),
+    *(
+        (
+            pod(
+                volumes=[{"name": "v", "emptyDir": {}}],
+                containers=[
+                    {
+                        "name": "main",
+                        "image": "i",
+                        "volumeMounts": [
+                            {"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec", option]}
+                        ],
+                    }
+                ],
+            ),
+            "mount-options",
+        )
+        for option in ("exec", "dev", "suid", "rshared")
+    ),
+    (
+        container(livenessProbe={"httpGet": {"host": "h", "port": 1, "protocol": "HTTP2"}}),
+        "handler-host",
+    ),
     (container(volumeDevices=[{"name": "v", "devicePath": "/d"}]), "volume-mount"),
     (container(volumeMounts=[{"name": "injected", "mountPath": "/v"}]), "volume-mount"),
     (container(resources={"claims": [{"name": "gpu"}]}), "resource-claims"),
@@ -150,6 +172,78 @@ def test_the_positive_neighbours_pass(tenant_pod):
         "nodeSelector",
     ):
         assert made["spec"].get(field) == tenant_pod["spec"].get(field)
+
+
+USER_VOLUMES: list[dict[str, Any]] = [
+    {"name": "e", "emptyDir": {"mode": 0o1700}},
+    {
+        "name": "c",
+        "configMap": {
+            "name": "c",
+            "defaultUser": 1000,
+            "items": [{"key": "a", "path": "a", "mode": 0o400, "user": 0}],
+        },
+    },
+    {
+        "name": "s",
+        "secret": {
+            "secretName": "s",
+            "defaultUser": 0,
+            "items": [{"key": "a", "path": "a", "user": 1001}],
+        },
+    },
+    {
+        "name": "d",
+        "downwardAPI": {
+            "defaultUser": 1000,
+            "items": [
+                {
+                    "path": "cpu",
+                    "user": 5,
+                    "resourceFieldRef": {"containerName": "main", "resource": "limits.cpu"},
+                }
+            ],
+        },
+    },
+    {
+        "name": "p",
+        "projected": {
+            "defaultUser": 1000,
+            "sources": [
+                {"configMap": {"name": "c", "items": [{"key": "a", "path": "a", "user": 7}]}},
+                {"secret": {"name": "s", "items": [{"key": "a", "path": "b", "user": 8}]}},
+            ],
+        },
+    },
+]
+"""Leaves of Kubernetes 1.37: the mode of a folder and the owner of each file."""
+
+
+def test_owners_and_modes_of_files_pass():
+    assert build(pod(volumes=USER_VOLUMES))["spec"]["volumes"] == USER_VOLUMES
+
+
+def test_the_owner_of_a_token_stays_with_the_file_that_the_token_is_in():
+    source = {"path": "t", "user": 0}
+    volume = {"name": "t", "projected": {"sources": [{"serviceAccountToken": source}]}}
+    made = build(pod(volumes=[volume]))
+    (found,) = made["spec"]["volumes"][0]["projected"]["sources"]
+    assert found["secret"]["items"] == [{"key": "token", "path": "t", "user": 0}]
+
+
+def test_options_that_restrict_a_mount_and_the_ways_of_a_probe_pass():
+    mount = {"name": "v", "mountPath": "/v", "bindMountOptions": ["noexec", "nodev", "nosuid"]}
+    probes = {
+        "livenessProbe": {"httpGet": {"port": 1, "protocol": "HTTP2"}},
+        "readinessProbe": {"grpc": {"port": 1, "mode": "TLS"}},
+        "startupProbe": {"grpc": {"port": 1, "mode": "Plaintext"}},
+        "lifecycle": {"postStart": {"httpGet": {"port": 1, "protocol": "HTTP1"}}},
+    }
+    main = {"name": "main", "image": "i", "volumeMounts": [mount], **probes}
+    made = build(pod(volumes=[{"name": "v", "emptyDir": {}}], containers=[main]))
+    (found,) = made["spec"]["containers"]
+    assert found["volumeMounts"] == [mount]
+    assert {field: found[field] for field in probes} == probes
 
 
 def test_all_problems_are_told_at_once():

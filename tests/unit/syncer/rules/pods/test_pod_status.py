@@ -53,12 +53,13 @@ def test_the_twins_status_goes_up_without_what_is_not_the_tenants():
         conditions=below,
         containerStatuses=[{"name": "main", "ready": True}, {"name": "sidecar", "ready": False}],
         nominatedNodeName="secret-node",
+        volumeHealth=[{"name": "v", "healthConditions": [{"message": "pool-7 is full"}]}],
         podIP="10.0.0.1",
     )
     found = up(pod, twin)
     assert found["phase"] == "Running"
     assert found["podIP"] == "10.0.0.1"
-    assert not {"qosClass", "nominatedNodeName"} & set(found)
+    assert not {"qosClass", "nominatedNodeName", "volumeHealth"} & set(found)
     assert [item["name"] for item in found["containerStatuses"]] == ["main"]
     assert [item["type"] for item in found["conditions"]] == ["Ready", GATE]
     assert found["conditions"][1]["status"] == "True"  # the tenant's own word
