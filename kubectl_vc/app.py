@@ -1,63 +1,68 @@
 """`kubectl vc`: the table of verbs and their flags.
 
-Owns the declarations that Typer needs. The verbs about target clusters are in `target_app`. Must
+Owns the declarations of the flags. The verbs about target clusters are in `target_app`. Must
 not know how a verb works. Hazard: imports at the top must stay few, and a verb imports the client
 when it is called. Each further import at the top delays `--help` and every completed word.
 """
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
 
-from typing import Annotated
-
-import typer
+import sys
 
 from kubectl_vc import certs_app, flags, snapshot_app, target_app
 from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.command import create_terminal, with_connection_flags, without_namespace
-from kubectl_vc.output.cli_errors import UsageError
+from kubectl_vc.command import (
+    create_terminal,
+    create_verb_group,
+    list_connection_flags,
+    run_program,
+    with_connection_flags,
+    without_namespace,
+)
+from kubectl_vc.output.cli_errors import CliError, NotFoundError, UsageError
+from kubectl_vc.output.object_formats import DEFAULT_FORMAT
 from kubectl_vc.output.printers import OutputFormat
 
-PROGRAM = "kubectl vc"
 AUDIT_IMAGE = "docker.io/library/busybox:latest"
 """Default image of the pods of an audit."""
 
-app = typer.Typer(
-    name=PROGRAM,
-    no_args_is_help=True,
-    add_completion=False,  # kubectl completes plugins through kubectl_complete-vc
-    rich_markup_mode=None,  # plain help as kubectl's, without loading rich
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(target_app.app, name="target")
-app.add_typer(certs_app.app, name="certs")
-app.add_typer(snapshot_app.app, name="snapshot")
+app = create_verb_group("Manage Kubernetes clusters of many tenants on one super cluster.")
+app.add_group(target_app.app, name="target")
+app.add_group(certs_app.app, name="certs")
+app.add_group(snapshot_app.app, name="snapshot")
 
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name=PROGRAM)
+    run_program(app, sys.argv[1:])
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from kubectl_vc.verbs import version
+@app.command()
+def options() -> None:
+    """List the flags of the connection, which all commands have."""
+    from kubectl_vc.commandline import help_text
 
-        typer.echo(version.format_version())
-        raise typer.Exit
+    sys.stdout.write(help_text.format_flags(list_connection_flags()))
 
 
-@app.callback()
-def _root(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """Manage Kubernetes clusters of many tenants on one super cluster."""
+@app.command()
+def completion(*, shell: flags.ShellArgument) -> None:
+    """Print the script that completes the words of this command in bash, zsh or fish.
+
+    Names of virtual clusters, namespaces, contexts and ClusterVersions are completed, too.
+
+    Examples:
+
+      source <(kubectl vc completion bash)
+
+      kubectl vc completion fish | source
+    """
+    from kubectl_vc.commandline import shells
+
+    if shell not in shells.SCRIPTS:
+        known = ", ".join(shells.SCRIPTS)
+        raise UsageError(f'unsupported shell "{shell}". Use one of {known}.')
+    sys.stdout.write(shells.SCRIPTS[shell])
 
 
 @app.command()
@@ -72,8 +77,13 @@ async def create(
     force: flags.ForceFlag = False,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
 ) -> None:
     """Create a virtual cluster and write its kubeconfig.
+
+    Without a ClusterVersion, the default one is used: the one with the annotation
+    tenancy.x-k8s.io/is-default-cluster-version=true, otherwise the newest with a name such as
+    v1.36.
 
     Examples:
 
@@ -83,9 +93,9 @@ async def create(
     """
     if bool(filename) == bool(name):
         raise UsageError("give either NAME with --cluster-version, or -f FILE")
-    if bool(name) != bool(cluster_version):
+    if filename and cluster_version:
         raise UsageError(
-            "NAME and --cluster-version must be used together. With -f, the manifest names the"
+            "-f and --cluster-version cannot be used together. With -f, the manifest names the"
             " ClusterVersion."
         )
     if output is not None and not wait:
@@ -93,7 +103,7 @@ async def create(
             "-o cannot be used with --no-wait: there is no kubeconfig before the tenant is ready."
             " Fetch it later with `kubectl vc kubeconfig`."
         )
-    if filename and output is None and wait:
+    if filename and output is None and wait and not dry_run:
         raise UsageError(
             "-o is missing. Add -o FILE for the kubeconfig, or --no-wait to go on without one."
         )
@@ -104,7 +114,9 @@ async def create(
         manifest = create_manifests.parse_manifest(create_manifests.load_source(filename), filename)
     else:
         manifest = create_manifests.build_virtual_cluster(name, cluster_version)
-    wishes = verb.CreateOptions(kubeconfig=output, force=force, wait=wait, timeout_seconds=timeout)
+    wishes = verb.CreateOptions(
+        kubeconfig=output, force=force, wait=wait, timeout_seconds=timeout, dry_run=dry_run.value
+    )
     await verb.run_create(access, create_terminal(), manifest, wishes)
 
 
@@ -114,12 +126,24 @@ async def list_all(
     *,
     access: ConfigFlags,
     everywhere: flags.AllNamespaces = False,
-    output: flags.OutputFlag = OutputFormat.TABLE,
+    selector: flags.SelectorFlag = "",
+    output: flags.ObjectOutputFlag = DEFAULT_FORMAT,
+    watch: flags.WatchFlag = False,
 ) -> None:
-    """List virtual clusters."""
+    """List virtual clusters.
+
+    Examples:
+
+      kubectl vc list -A -o wide
+
+      kubectl vc list -l team=a -o custom-columns=NAME:.metadata.name,VERSION:.status.version
+    """
     from kubectl_vc.verbs import listing
 
-    await listing.run_list(access, create_terminal(), everywhere=everywhere, form=output)
+    options = listing.ListOptions(
+        everywhere=everywhere, selector=selector, output=output, watch=watch
+    )
+    await listing.run_list(access, create_terminal(), options)
 
 
 @app.command()
@@ -129,21 +153,104 @@ async def get(
     access: ConfigFlags,
     name: flags.NameArgument = "",
     everywhere: flags.AllNamespaces = False,
-    output: flags.OutputFlag = OutputFormat.TABLE,
+    selector: flags.SelectorFlag = "",
+    output: flags.ObjectOutputFlag = DEFAULT_FORMAT,
+    watch: flags.WatchFlag = False,
 ) -> None:
     """Show virtual clusters, or one in detail.
 
     With NAME, also show its conditions, and its namespaces, pods and nodes in the super cluster.
+
+    Examples:
+
+      kubectl vc get web -o jsonpath={.status.endpoint}
+
+      kubectl vc get web -w
     """
     if name and everywhere:
         raise UsageError("NAME and -A cannot be used together. Use -n NAMESPACE instead of -A.")
+    if name and selector:
+        raise UsageError("NAME and -l cannot be used together. Leave one of the two out.")
     from kubectl_vc.verbs import get as verb
     from kubectl_vc.verbs import listing
 
-    if name:
-        await verb.run_get(access, create_terminal(), name=name, form=output)
+    if name and not watch and not output.template:
+        await verb.run_get(access, create_terminal(), name=name, form=output.form)
     else:
-        await listing.run_list(access, create_terminal(), everywhere=everywhere, form=output)
+        options = listing.ListOptions(
+            name=name, everywhere=everywhere, selector=selector, output=output, watch=watch
+        )
+        await listing.run_list(access, create_terminal(), options)
+
+
+@app.command()
+@with_connection_flags
+async def describe(*, access: ConfigFlags, name: flags.NameArgument) -> None:
+    """Show details of a virtual cluster and its control plane.
+
+    Prints fields, conditions, pods of the control plane, certificates, a restore or rollout in
+    progress, and Events.
+
+    Examples:
+
+      kubectl vc describe web
+    """
+    from kubectl_vc.verbs import describe as verb
+
+    await verb.run_describe(access, create_terminal(), name=name)
+
+
+@app.command()
+@with_connection_flags
+async def events(
+    *, access: ConfigFlags, name: flags.NameArgument, watch: flags.EventWatchFlag = False
+) -> None:
+    """List Events about a virtual cluster and of its root namespace.
+
+    Examples:
+
+      kubectl vc events web -w
+    """
+    from kubectl_vc.verbs import events as verb
+
+    await verb.run_events(access, create_terminal(), name=name, watch=watch)
+
+
+@app.command()
+@with_connection_flags
+async def logs(
+    *,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    component: flags.ComponentFlag = flags.LogComponent.APISERVER,
+    follow: flags.FollowFlag = False,
+    tail: flags.TailFlag = -1,
+    since: flags.SinceFlag = "",
+    previous: flags.PreviousFlag = False,
+    manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
+) -> None:
+    """Print the logs of a virtual cluster's control plane.
+
+    kubectl reads the logs, with your rights in the root namespace. The component syncer prints only
+    the lines that name this virtual cluster, and needs rights in the namespace of the components.
+
+    Examples:
+
+      kubectl vc logs web --component etcd --tail 20
+
+      kubectl vc logs web --component syncer -f --since 10m
+    """
+    from kubectl_vc.verbs import logs as verb
+
+    options = verb.LogOptions(
+        component=component.value,
+        follow=follow,
+        previous=previous,
+        tail=tail,
+        since=since,
+        manager_namespace=manager_namespace,
+    )
+    await verb.run_logs(access, create_terminal(), name=name, options=options)
 
 
 @app.command()
@@ -197,6 +304,77 @@ async def kubeconfig(
 
 @app.command()
 @with_connection_flags
+async def connect(
+    *,
+    access: ConfigFlags,
+    name: flags.NameArgument,
+    command: flags.CommandArgument = None,
+    forward: flags.ForwardFlag = flags.ForwardMode.AUTO,
+    local_port: flags.LocalPortFlag = 0,
+) -> None:
+    """Connect the current shell to a virtual cluster, or run one command in it.
+
+    Adds a context to the kubeconfig and switches to it. `kubectl vc disconnect` returns to the
+    previous context. Without a route to the tenant's API server, a forwarder stays in the
+    background until then.
+
+    With a COMMAND, only that command gets the context, and its exit code is the one of this
+    command.
+
+    Examples:
+
+      kubectl vc connect web
+
+      kubectl vc connect web -- kubectl get namespaces
+    """
+    from kubectl_vc.connect import verb
+
+    options = verb.ConnectOptions(
+        forward=forward.value, local_port=local_port, command=tuple(command or ())
+    )
+    await verb.run_connect(access, create_terminal(), name=name, options=options)
+
+
+@app.command()
+@with_connection_flags
+async def disconnect(*, access: ConfigFlags, name: flags.OptionalConnectionArgument = "") -> None:
+    """Return from a virtual cluster to the previous context.
+
+    Removes the context that `kubectl vc connect` added, and ends its forwarder.
+
+    Examples:
+
+      kubectl vc disconnect
+    """
+    from kubectl_vc.connect import verb
+
+    await verb.run_disconnect(access, create_terminal(), name=name)
+
+
+@app.command("exec")
+@with_connection_flags
+async def execute(
+    *, access: ConfigFlags, name: flags.NameArgument, command: flags.CommandArgument = None
+) -> None:
+    """Run a command in the context of a virtual cluster.
+
+    The command gets a kubeconfig of its own. The exit code is the one of the command. There is no
+    forwarder: without a route to the tenant's API server, use `kubectl vc connect NAME -- COMMAND`.
+
+    Examples:
+
+      kubectl vc exec web -- kubectl get namespaces
+    """
+    if not command:
+        raise UsageError("COMMAND is missing. Add it after two hyphens.")
+    from kubectl_vc.connect import verb
+
+    options = verb.ConnectOptions(forward=flags.ForwardMode.NEVER.value, command=tuple(command))
+    await verb.run_connect(access, create_terminal(), name=name, options=options)
+
+
+@app.command()
+@with_connection_flags
 async def delete(
     *,
     access: ConfigFlags,
@@ -206,6 +384,7 @@ async def delete(
     now: flags.NowFlag = False,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
 ) -> None:
     """Delete a virtual cluster and all its pods and volumes.
 
@@ -223,6 +402,7 @@ async def delete(
         ignore_not_found=ignore_not_found,
         asks=not yes,
         now=now,
+        dry_run=dry_run.value,
     )
 
 
@@ -256,7 +436,7 @@ async def restore(
     access: ConfigFlags,
     name: flags.NameArgument,
     source: flags.FromFlag,
-    dry_run: flags.DryRunFlag = False,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
     yes: flags.YesFlag = False,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
@@ -276,7 +456,7 @@ async def restore(
     from kubectl_vc.snapshot import restore as verb
 
     options = verb.RestoreOptions(
-        snapshot=source, dry_run=dry_run, asks=not yes, wait=wait, timeout_seconds=timeout
+        snapshot=source, dry_run=bool(dry_run), asks=not yes, wait=wait, timeout_seconds=timeout
     )
     await verb.run_restore(access, create_terminal(), name=name, options=options)
 
@@ -288,7 +468,7 @@ async def upgrade(
     access: ConfigFlags,
     name: flags.NameArgument,
     cluster_version: flags.NewClusterVersionFlag,
-    dry_run: flags.DryRunFlag = False,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
@@ -297,8 +477,8 @@ async def upgrade(
     Prints which components restart, which flags change, and which API versions that the new
     version no longer has were requested in the tenant. Refuses a downgrade and a skipped minor.
 
-    The exit code is 0 if the upgrade is done, 1 if it was refused and nothing was written, and 5 if
-    it was written and did not finish.
+    The exit code is 0 if the upgrade is done, 1 if it was refused and nothing was written, 3 if
+    NAME was not found, and 5 if it was written and did not finish.
 
     Examples:
 
@@ -309,7 +489,7 @@ async def upgrade(
     from kubectl_vc.upgrade import verb
 
     options = verb.UpgradeOptions(
-        cluster_version=cluster_version, dry_run=dry_run, wait=wait, timeout_seconds=timeout
+        cluster_version=cluster_version, dry_run=bool(dry_run), wait=wait, timeout_seconds=timeout
     )
     await verb.run_upgrade(access, create_terminal(), name=name, options=options)
 
@@ -350,7 +530,10 @@ async def audit(
         timeout_seconds=timeout,
         form=output,
     )
-    await verb.run_audit(access, create_terminal(), name=name, options=wishes)
+    try:
+        await verb.run_audit(access, create_terminal(), name=name, options=wishes)
+    except NotFoundError as problem:  # its code would report a hole
+        raise CliError(str(problem)) from problem
 
 
 @app.command()

@@ -8,10 +8,10 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any
 
-import typer
-
 from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.commandline.declarations import Argument, Option
 from kubectl_vc.output import durations
+from kubectl_vc.output.object_formats import ObjectFormat, parse_object_format
 from kubectl_vc.output.printers import OutputFormat
 
 MANAGER_NAMESPACE = "vc-manager"
@@ -36,19 +36,19 @@ class SuperClusterMode(StrEnum):
 
 
 def parse_seconds(text: str | float) -> float:
-    """Parse a flag's value as a duration in seconds. A default is a number already."""
-    try:
-        return durations.parse_duration(text) if isinstance(text, str) else text
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from problem
+    """Parse a flag's value as a duration in seconds. A default is a number already.
+
+    Raises ValueError.
+    """
+    return durations.parse_duration(text) if isinstance(text, str) else text
 
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster")
+    str, Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster")
 ]
 OptionalNameArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="[NAME]",
         show_default=False,
         help="Name of the VirtualCluster. Without it, the kubeconfig is the tenant's own.",
@@ -56,7 +56,7 @@ OptionalNameArgument = Annotated[
 ]
 NamespaceFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--namespace",
         "-n",
         metavar="NAME",
@@ -64,11 +64,11 @@ NamespaceFlag = Annotated[
         help="Namespace of the VirtualCluster (default: namespace of the context)",
     ),
 ]
-UnusedNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", hidden=True)]
+UnusedNamespace = Annotated[str, Option("--namespace", "-n", metavar="NAME", hidden=True)]
 """For verbs about cluster-scoped objects. As kubectl does, they accept the flag and ignore it."""
 KubeconfigFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--kubeconfig",
         metavar="FILE",
         show_default=False,
@@ -77,17 +77,17 @@ KubeconfigFlag = Annotated[
 ]
 ContextFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--context", metavar="NAME", show_default=False, help="Context of the kubeconfig to use"
     ),
 ]
 AsUserFlag = Annotated[
     str,
-    typer.Option("--as", metavar="USER", show_default=False, help="User to impersonate"),
+    Option("--as", metavar="USER", show_default=False, help="User to impersonate"),
 ]
 AsGroupFlag = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--as-group",
         metavar="GROUP",
         show_default=False,
@@ -96,7 +96,7 @@ AsGroupFlag = Annotated[
 ]
 RequestTimeoutFlag = Annotated[
     float,
-    typer.Option(
+    Option(
         "--request-timeout",
         metavar="TIME",
         parser=parse_seconds,
@@ -108,7 +108,7 @@ RequestTimeoutFlag = Annotated[
 
 def _timeout(default: str) -> Any:
     """Return the flag `--timeout` of a verb. `default` is the default as its help spells it."""
-    return typer.Option(
+    return Option(
         "--timeout",
         metavar="TIME",
         parser=parse_seconds,
@@ -123,11 +123,13 @@ TimeoutFlag = Annotated[float, _timeout("5m")]
 """For verbs whose default is FIVE_MINUTES."""
 ShortTimeout = Annotated[float, _timeout("1m")]
 """For verbs whose default is ONE_MINUTE."""
-WaitFlag = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done")]
-ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an existing kubeconfig file")]
+WaitFlag = Annotated[
+    bool, Option("--wait/--no-wait", help="Wait until it is done. --no-wait is the same as false")
+]
+ForceFlag = Annotated[bool, Option("--force", help="Replace an existing kubeconfig file")]
 KubeconfigPathFlag = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--output",
         "-o",
         metavar="PATH",
@@ -147,7 +149,7 @@ class KubeconfigRole(StrEnum):
 
 RoleFlag = Annotated[
     KubeconfigRole | None,
-    typer.Option(
+    Option(
         "--role",
         show_default=False,
         help="Write a kubeconfig that has only this role, ends after --ttl and can be revoked",
@@ -155,7 +157,7 @@ RoleFlag = Annotated[
 ]
 TtlFlag = Annotated[
     float,
-    typer.Option(
+    Option(
         "--ttl",
         metavar="TIME",
         parser=parse_seconds,
@@ -165,7 +167,7 @@ TtlFlag = Annotated[
 ]
 RenewFlag = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--renew",
         metavar="FILE",
         show_default=False,
@@ -174,7 +176,7 @@ RenewFlag = Annotated[
 ]
 RevokeFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--revoke",
         metavar="USER",
         show_default=False,
@@ -184,14 +186,14 @@ RevokeFlag = Annotated[
 DEFAULT_TTL_SECONDS = 8 * 3600.0
 OutputFlag = Annotated[
     OutputFormat,
-    typer.Option("--output", "-o", help="Output format"),
+    Option("--output", "-o", help="Output format"),
 ]
 AllNamespaces = Annotated[
-    bool, typer.Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces")
+    bool, Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces")
 ]
 FilenameFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--filename",
         "-f",
         metavar="FILE",
@@ -201,7 +203,7 @@ FilenameFlag = Annotated[
 ]
 ClusterVersionFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--cluster-version",
         metavar="NAME",
         show_default=False,
@@ -210,7 +212,7 @@ ClusterVersionFlag = Annotated[
 ]
 NewClusterVersionFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--cluster-version",
         metavar="NAME",
         show_default=False,
@@ -218,23 +220,21 @@ NewClusterVersionFlag = Annotated[
     ),
 ]
 IgnoreNotFoundFlag = Annotated[
-    bool, typer.Option("--ignore-not-found", help="Exit with code 0 if the object does not exist")
+    bool, Option("--ignore-not-found", help="Exit with code 0 if the object does not exist")
 ]
 YesFlag = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask for the name of the VirtualCluster")
+    bool, Option("--yes", "-y", help="Do not ask for the name of the VirtualCluster")
 ]
 NowFlag = Annotated[
-    bool, typer.Option("--now", help="Delete at once, without the grace period of the tenant")
+    bool, Option("--now", help="Delete at once, without the grace period of the tenant")
 ]
-ClientOnlyFlag = Annotated[
-    bool, typer.Option("--client", help="Print the version of this program only")
-]
+ClientOnlyFlag = Annotated[bool, Option("--client", help="Print the version of this program only")]
 TargetNameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster")
+    str, Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster")
 ]
 TargetKubeconfigFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--target-kubeconfig",
         metavar="FILE",
         show_default=False,
@@ -243,7 +243,7 @@ TargetKubeconfigFlag = Annotated[
 ]
 TargetContextFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--target-context",
         metavar="NAME",
         show_default=False,
@@ -252,7 +252,7 @@ TargetContextFlag = Annotated[
 ]
 ServerFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--server",
         metavar="URL",
         show_default=False,
@@ -261,7 +261,7 @@ ServerFlag = Annotated[
 ]
 TlsServerNameFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--tls-server-name",
         metavar="NAME",
         show_default=False,
@@ -270,13 +270,13 @@ TlsServerNameFlag = Annotated[
 ]
 ManagerNamespaceFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--manager-namespace", metavar="NAME", help="Namespace of the components, for the Secret"
     ),
 ]
 AuthoritiesFlag = Annotated[
     list[RotatedAuthority] | None,
-    typer.Option(
+    Option(
         "--authority",
         show_default=False,
         help="Authority to replace, may be repeated. agent-client belongs to all virtual clusters"
@@ -285,7 +285,7 @@ AuthoritiesFlag = Annotated[
 ]
 ForceDropFlag = Annotated[
     RotatedAuthority | None,
-    typer.Option(
+    Option(
         "--force-drop",
         show_default=False,
         help="Drop the old authority of this kind, although clients may still use it",
@@ -293,11 +293,11 @@ ForceDropFlag = Annotated[
 ]
 SnapshotArgument = Annotated[
     str,
-    typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualClusterSnapshot"),
+    Argument(metavar="NAME", show_default=False, help="Name of the VirtualClusterSnapshot"),
 ]
 OptionalTenantArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="[NAME]",
         show_default=False,
         help="Name of the VirtualCluster (default: all of the namespace)",
@@ -305,7 +305,7 @@ OptionalTenantArgument = Annotated[
 ]
 SnapshotNameFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--snapshot",
         metavar="NAME",
         show_default=False,
@@ -314,7 +314,7 @@ SnapshotNameFlag = Annotated[
 ]
 ClaimFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--claim",
         metavar="NAME",
         help="PersistentVolumeClaim in the root namespace: snapshots, or a name with the prefix"
@@ -323,7 +323,7 @@ ClaimFlag = Annotated[
 ]
 KeepForFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--keep-for",
         metavar="TIME",
         show_default=False,
@@ -332,13 +332,11 @@ KeepForFlag = Annotated[
 ]
 FromFlag = Annotated[
     str,
-    typer.Option(
-        "--from", metavar="NAME", show_default=False, help="VirtualClusterSnapshot to restore"
-    ),
+    Option("--from", metavar="NAME", show_default=False, help="VirtualClusterSnapshot to restore"),
 ]
 LabelsFlag = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--label",
         metavar="KEY=VALUE",
         show_default=False,
@@ -347,7 +345,7 @@ LabelsFlag = Annotated[
 ]
 TaintsFlag = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--taint",
         metavar="KEY[=VALUE]:EFFECT",
         show_default=False,
@@ -356,7 +354,7 @@ TaintsFlag = Annotated[
 ]
 ResolversFlag = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--resolver",
         metavar="ADDRESS",
         show_default=False,
@@ -365,7 +363,7 @@ ResolversFlag = Annotated[
 ]
 TargetModeFlag = Annotated[
     SuperClusterMode | None,
-    typer.Option(
+    Option(
         "--mode",
         show_default=False,
         help="Path of logs and exec to pods in the target. apiserver: through its API server."
@@ -375,7 +373,7 @@ TargetModeFlag = Annotated[
 ]
 KubeletCaFlag = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--kubelet-ca",
         metavar="FILE",
         show_default=False,
@@ -385,7 +383,7 @@ KubeletCaFlag = Annotated[
 ]
 ExpiresFlag = Annotated[
     float,
-    typer.Option(
+    Option(
         "--expires",
         metavar="TIME",
         parser=parse_seconds,
@@ -395,7 +393,7 @@ ExpiresFlag = Annotated[
 ]
 DecoyFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--decoy",
         metavar="NAME",
         show_default=False,
@@ -405,17 +403,144 @@ DecoyFlag = Annotated[
 ]
 ImageFlag = Annotated[
     str,
-    typer.Option(
-        "--image", metavar="IMAGE", help="Image of the pods, with sh and BusyBox nc and httpd"
-    ),
+    Option("--image", metavar="IMAGE", help="Image of the pods, with sh and BusyBox nc and httpd"),
 ]
 DrainFlag = Annotated[
     bool,
-    typer.Option(
-        "--drain", help="Withdraw the target from all tenants first, and wait for their pods"
+    Option("--drain", help="Withdraw the target from all tenants first, and wait for their pods"),
+]
+
+
+class DryRun(StrEnum):
+    """Value of `--dry-run`. It is true unless the value is none."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+    def __bool__(self) -> bool:
+        """Return whether nothing may be written."""
+        return self is not DryRun.NONE
+
+
+DryRunFlag = Annotated[
+    DryRun,
+    Option(
+        "--dry-run",
+        bare="server",
+        help="Write nothing, and print the changes: none, client or server. server: the API server"
+        " checks the request. Without a value it is server",
     ),
 ]
-DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Write nothing. Print the changes.")]
+
+
+ShellArgument = Annotated[str, Argument(metavar="SHELL", help="Name of the shell")]
+
+
+class LogComponent(StrEnum):
+    """Component with logs about one tenant."""
+
+    ETCD = "etcd"
+    APISERVER = "apiserver"
+    CONTROLLER_MANAGER = "controller-manager"
+    SYNCER = "syncer"
+
+
+ComponentFlag = Annotated[LogComponent, Option("--component", help="Component to read")]
+FollowFlag = Annotated[bool, Option("--follow", "-f", help="Print new lines as they come")]
+PreviousFlag = Annotated[
+    bool, Option("--previous", "-p", help="Read the previous instance of the container")
+]
+TailFlag = Annotated[
+    int,
+    Option("--tail", metavar="LINES", min=-1, help="Lines from the end of each log. -1: all lines"),
+]
+
+
+def parse_since(text: str) -> str:
+    """Return a duration that is longer than 0 as kubectl reads it. Raises ValueError."""
+    seconds = durations.parse_duration(text)
+    if seconds < 1:
+        raise ValueError("must be 1 s or longer")
+    return f"{seconds:.0f}s"
+
+
+SinceFlag = Annotated[
+    str,
+    Option(
+        "--since",
+        metavar="TIME",
+        parser=parse_since,
+        help="Only lines newer than this time, such as 10m (default: all lines)",
+    ),
+]
+EventWatchFlag = Annotated[
+    bool, Option("--watch", "-w", help="After the present Events, print new ones as they come")
+]
+WatchFlag = Annotated[
+    bool, Option("--watch", "-w", help="After the present objects, print each change")
+]
+SelectorFlag = Annotated[
+    str,
+    Option(
+        "--selector",
+        "-l",
+        metavar="LABELS",
+        help="Only objects with these labels, such as team=a,stage!=test",
+    ),
+]
+ObjectOutputFlag = Annotated[
+    ObjectFormat,
+    Option(
+        "--output",
+        "-o",
+        metavar="FORMAT",
+        parser=parse_object_format,
+        show_default=False,
+        help="Output format: wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=SPEC,"
+        " go-template=TEMPLATE, or one of the three as -file=PATH (default: a table)",
+    ),
+]
+
+
+class ForwardMode(StrEnum):
+    """Use of a forwarder by `connect`."""
+
+    AUTO = "auto"
+    ALWAYS = "always"
+    NEVER = "never"
+
+
+ForwardFlag = Annotated[
+    ForwardMode,
+    Option(
+        "--forward",
+        help="Forward a port through the super cluster. auto: only without a route to the endpoint",
+    ),
+]
+LocalPortFlag = Annotated[
+    int,
+    Option(
+        "--local-port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        show_default=False,
+        help="Port of 127.0.0.1 for the forwarder (default: any free port)",
+    ),
+]
+CommandArgument = Annotated[
+    list[str] | None,
+    Argument(metavar="-- COMMAND", after_dashes=True, help="Command to run, after two hyphens"),
+]
+OptionalConnectionArgument = Annotated[
+    str,
+    Argument(
+        metavar="[NAME]",
+        show_default=False,
+        help="Name of the VirtualCluster (default: the one of the current context)",
+    ),
+]
 
 
 def build_connection_flags(
