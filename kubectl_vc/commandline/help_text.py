@@ -26,10 +26,16 @@ def format_command(path: Sequence[str], command: Command, connection: Collection
         f"{command.description}\n",
         f"Examples:\n{examples}" if examples else "",
         f"Options:\n{format_flags(flags)}" if flags else "",
-        f"Usage:\n  {' '.join((*path, *_list_usage(command)))} [options]\n",
+        f"Usage:\n  {format_usage(path, command)}\n",
         f"{_CONNECTION_HINT}\n",
     )
     return "\n".join(section for section in sections if section)
+
+
+def format_usage(path: Sequence[str], command: Command) -> str:
+    """Return a verb with its arguments and required flags."""
+    after = [f"[{each.metavar}]" for each in command.positionals if each.after_dashes]
+    return " ".join((*path, *_list_usage(command), "[options]", *after))
 
 
 def format_group(path: Sequence[str], group: CommandGroup) -> str:
@@ -50,7 +56,7 @@ def format_group(path: Sequence[str], group: CommandGroup) -> str:
 def format_flags(flags: Iterable[Flag]) -> str:
     """Return one line or more for each flag, sorted by its name."""
     rows = [
-        (_format_title(flag), _format_help(flag))
+        (_format_title(flag), format_flag_help(flag))
         for flag in sorted(flags, key=lambda flag: flag.long)
     ]
     width = min(max((len(title) for title, _ in rows), default=0), _MAX_TITLE)
@@ -59,7 +65,8 @@ def format_flags(flags: Iterable[Flag]) -> str:
 
 def _list_usage(command: Command) -> list[str]:
     required = [f"{flag.long} {flag.option.metavar}" for flag in command.flags if flag.is_required]
-    return [*(_format_positional(each) for each in command.positionals), *required]
+    words = (each for each in command.positionals if not each.after_dashes)
+    return [*map(_format_positional, words), *required]
 
 
 def _format_positional(each: Positional) -> str:
@@ -78,7 +85,8 @@ def _format_title(flag: Flag) -> str:
     return f"  {short}{flag.long}{value}"
 
 
-def _format_help(flag: Flag) -> str:
+def format_flag_help(flag: Flag) -> str:
+    """Return the help of a flag with its default."""
     text = " ".join(flag.option.help.split())
     has_default = flag.option.show_default and not flag.has_bare_form and flag.default
     return f"{text} (default {_show(flag.default)})" if has_default else text
