@@ -62,7 +62,9 @@ async def connect_super_cluster(
         )
     namespace = access.namespace or _get_default_namespace(access, is_in_pod=is_in_pod)
     deadline = access.request_timeout_seconds or DEFAULT_DEADLINE_SECONDS
-    async with Client(endpoint, ClientOptions(user_agent=user_agent, deadline=deadline)) as client:
+    async with Client(
+        endpoint, ClientOptions(user_agent=user_agent, deadline=deadline, counts_requests=False)
+    ) as client:
         yield SuperConnection(
             client, namespace, is_explicit=bool(access.namespace), context=access.context
         )

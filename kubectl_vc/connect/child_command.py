@@ -28,11 +28,10 @@ class CommandNotExecutableError(CliError):
 def run_command(words: Sequence[str], environment: Mapping[str, str]) -> int:
     """Run a command, and return its exit code: 128 and the signal's number if one ended it."""
     try:
-        with (
-            _without_interrupts(),
-            subprocess.Popen(words, env=environment) as process,
-            _with_terminate(process),
-        ):
+        with _handle_signals() as signals, subprocess.Popen(words, env=environment) as process:
+            signals.process = process
+            if signals.is_terminated:  # before the command was there
+                process.terminate()
             code = process.wait()
     except FileNotFoundError as problem:
         raise CommandNotFoundError(
@@ -45,27 +44,31 @@ def run_command(words: Sequence[str], environment: Mapping[str, str]) -> int:
     return code if code >= 0 else 128 - code
 
 
-@contextlib.contextmanager
-def _without_interrupts() -> Iterator[None]:
-    """Do nothing at Ctrl-C for the length of a block. The command decides what it does."""
-    if threading.current_thread() is not threading.main_thread():
-        yield  # only the main thread receives signals
-        return
-    before = signal.signal(signal.SIGINT, lambda *_: None)  # unlike SIG_IGN, not inherited
-    try:
-        yield
-    finally:
-        signal.signal(signal.SIGINT, before)
+class _Signals:
+    """Signals that this process received for the command."""
+
+    process: "subprocess.Popen[bytes] | None" = None
+    is_terminated = False
+
+    def terminate(self) -> None:
+        """Pass SIGTERM on to the command."""
+        self.is_terminated = True
+        if self.process is not None:
+            self.process.terminate()
 
 
 @contextlib.contextmanager
-def _with_terminate(process: "subprocess.Popen[bytes]") -> Iterator[None]:
-    """Pass SIGTERM on to the command for the length of a block."""
+def _handle_signals() -> Iterator[_Signals]:
+    """Leave Ctrl-C to the command and pass SIGTERM on to it, for the length of a block."""
+    signals = _Signals()
     if threading.current_thread() is not threading.main_thread():
-        yield
+        yield signals  # only the main thread receives signals
         return
-    before = signal.signal(signal.SIGTERM, lambda *_: process.terminate())
+    # Unlike SIG_IGN, a handler is not inherited by the command.
+    handlers = {signal.SIGINT: lambda *_: None, signal.SIGTERM: lambda *_: signals.terminate()}
+    before = {number: signal.signal(number, handler) for number, handler in handlers.items()}
     try:
-        yield
+        yield signals
     finally:
-        signal.signal(signal.SIGTERM, before)
+        for number, handler in before.items():
+            signal.signal(number, handler)

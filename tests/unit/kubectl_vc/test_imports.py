@@ -18,7 +18,16 @@ HEAVY = {
     *("pydantic", "prometheus_client", "cryptography", "structlog", "subprocess"),
 }
 CALL = ("--kubeconfig", "{config}", "--request-timeout", "100ms", "-n", "default")
-NEVER = {"aiohttp", "rich", "kubernetes", "pydantic", "typer", "kopf", "jinja2"}
+NEVER = {
+    "aiohttp",
+    "rich",
+    "kubernetes",
+    "pydantic",
+    "typer",
+    "kopf",
+    "jinja2",
+    "prometheus_client",
+}
 CONFIG = (
     "clusters: [{name: a, cluster: {server: 'https://127.0.0.1:9'}}]\n"
     "users: [{name: a, user: {token: x}}]\n"
