@@ -8,6 +8,8 @@ when it is called. Each further import at the top delays `--help` and every comp
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
 
 import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
 from kubectl_vc import certs_app, flags, snapshot_app, target_app
 from kubectl_vc.client.config_flags import ConfigFlags
@@ -34,7 +36,18 @@ app.add_group(snapshot_app.app, name="snapshot")
 
 def main() -> None:
     """Run the command line."""
-    run_program(app, sys.argv[1:])
+    run(sys.argv[1:])
+
+
+def run(words: Sequence[str]) -> NoReturn:
+    """Run the command that the words select. Raises SystemExit with the exit code."""
+    run_program(app, words, format_version=_format_version)
+
+
+def _format_version() -> str:
+    from kubectl_vc.verbs import version
+
+    return version.format_version()
 
 
 @app.command()
@@ -195,7 +208,7 @@ async def describe(*, access: ConfigFlags, name: flags.NameArgument) -> None:
 
       kubectl vc describe web
     """
-    from kubectl_vc.verbs import describe as verb
+    from kubectl_vc.inspection import describe as verb
 
     await verb.run_describe(access, create_terminal(), name=name)
 
@@ -211,7 +224,7 @@ async def events(
 
       kubectl vc events web -w
     """
-    from kubectl_vc.verbs import events as verb
+    from kubectl_vc.inspection import events as verb
 
     await verb.run_events(access, create_terminal(), name=name, watch=watch)
 
@@ -240,7 +253,7 @@ async def logs(
 
       kubectl vc logs web --component syncer -f --since 10m
     """
-    from kubectl_vc.verbs import logs as verb
+    from kubectl_vc.inspection import logs as verb
 
     options = verb.LogOptions(
         component=component.value,

@@ -67,14 +67,19 @@ HIDDEN_PARAMETERS = frozenset(CONNECTION_PARAMETERS) - {"namespace"}
 """Parameters that the help of a verb leaves to `kubectl vc options`."""
 
 
-def run_program(root: CommandGroup, words: Sequence[str]) -> NoReturn:
+def run_program(
+    root: CommandGroup, words: Sequence[str], *, format_version: Callable[[], str]
+) -> NoReturn:
     """Run the command that the words select. Raises SystemExit with the exit code."""
+    if list(words) == ["--version"]:
+        _print(f"{format_version()}\n")
+        raise SystemExit(0)
     with explain_errors():
         selected = parsing.select_command(root, _expand_help(root, words))
         path = (PROGRAM, *selected.path)
         command = selected.command
         if isinstance(command, CommandGroup):
-            _run_group(root, command, selected)
+            _run_group(command, selected)
         with _name_usage(path):
             if parsing.wants_help(selected.words):
                 from kubectl_vc.commandline import help_text
@@ -97,14 +102,9 @@ def _expand_help(root: CommandGroup, words: Sequence[str]) -> list[str]:
     return list(words)
 
 
-def _run_group(root: CommandGroup, group: CommandGroup, selected: parsing.Selection) -> NoReturn:
-    """Print the help of a group, or the version. Another flag without a verb is an error."""
+def _run_group(group: CommandGroup, selected: parsing.Selection) -> NoReturn:
+    """Print the help of a group. Another flag without a verb is an error."""
     words = [word for word in selected.words if word not in parsing.HELP_FLAGS]
-    if group is root and words == ["--version"]:
-        from kubectl_vc.verbs import version
-
-        _print(f"{version.format_version()}\n")
-        raise SystemExit(0)
     with _name_usage((PROGRAM, *selected.path)):
         known = {spelling for each in list_connection_flags() for spelling in each.spellings}
         for word in words:

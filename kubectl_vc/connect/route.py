@@ -1,4 +1,4 @@
-"""Route to a tenant's API server: directly, or through a forwarder.
+"""TenantRoute to a tenant's API server: directly, or through a forwarder.
 
 Owns the check that the server behind an address is the tenant's. Must not know the user's
 kubeconfig. Hazard: a port that answers is not enough. The address of an endpoint may belong to
@@ -36,7 +36,7 @@ _FORWARDER = "kubectl_vc.connect.forwarder"
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class Route:
+class TenantRoute:
     """A verified way to a tenant's API server."""
 
     access: TenantAccess
@@ -74,7 +74,7 @@ async def is_tenant_server(endpoint: Endpoint, *, seconds: float) -> str:
 
 async def start_forwarder(
     command: tuple[str, ...], root: str, kubeconfig: Path, access: TenantAccess, port: int
-) -> Route:
+) -> TenantRoute:
     """Start a forwarder, and return the route through it. Raises CliError.
 
     It runs while `kubeconfig` has its identity.
@@ -105,7 +105,7 @@ async def start_forwarder(
             " services, to list pods and to create pods/portforward in that namespace."
         )
     process.returncode = 0  # left alone from here on, and Popen would warn that it still runs
-    return Route(
+    return TenantRoute(
         access=contexts.redirect(access, int(str(answer["port"]))), forwarder=order.identity
     )
 

@@ -19,7 +19,7 @@ from kubectl_vc.connect import (
     route,
 )
 from kubectl_vc.connect.contexts import ConnectionRecord
-from kubectl_vc.connect.route import Route
+from kubectl_vc.connect.route import TenantRoute
 from kubectl_vc.output import cli_errors, files
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
@@ -143,7 +143,7 @@ async def _find_route(
     body: Object,
     path: Path,
     options: ConnectOptions,
-) -> Route:
+) -> TenantRoute:
     """Return a verified route to the tenant's API server. Raises CliError without one."""
     content = await fetch_kubeconfig(connection, body)
     tenant = specs.parse_virtual_cluster(body).tenant
@@ -153,7 +153,7 @@ async def _find_route(
     if options.forward != "always":
         problem = await route.is_tenant_server(endpoint, seconds=route.DIRECT_SECONDS)
         if not problem:
-            return Route(access=found)
+            return TenantRoute(access=found)
         if options.forward == "never":
             raise CliError(
                 f"the API server of {shown} cannot be reached: {problem}. Use `kubectl vc connect"
@@ -171,7 +171,7 @@ async def _find_route(
     return forwarded
 
 
-def _build_endpoint(forwarded: Route, content: bytes) -> Endpoint:
+def _build_endpoint(forwarded: TenantRoute, content: bytes) -> Endpoint:
     cluster = forwarded.access.cluster
     return loading.load_secret_kubeconfig(
         content, server=cluster["server"], tls_server_name=cluster["tls-server-name"]

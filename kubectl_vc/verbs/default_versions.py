@@ -1,6 +1,6 @@
 """Default ClusterVersion of a VirtualCluster that names none. Pure.
 
-Owns the choice. Hazard: the choice must not depend on a version that somebody added for one tenant.
+Owns the choice. Hazard: the choice must not depend on a version that was added for one tenant.
 Only a marked ClusterVersion, the only one, or one that is named after its minor is chosen.
 """
 

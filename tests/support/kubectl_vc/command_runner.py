@@ -9,8 +9,7 @@ import sys
 from collections.abc import Iterator, Mapping
 from dataclasses import dataclass
 
-from kubectl_vc.app import app
-from kubectl_vc.command import run_program
+from kubectl_vc.app import run
 
 
 @dataclass(frozen=True)
@@ -38,7 +37,7 @@ def invoke(*words: str, stdin: str = "", env: Mapping[str, str] | None = None) -
         contextlib.redirect_stderr(err),
     ):
         try:
-            run_program(app, words)
+            run(words)
         except SystemExit as ended:
             code = int(ended.code or 0)
     return CommandResult(code, out.getvalue(), err.getvalue())

@@ -2,7 +2,7 @@
 
 from datetime import UTC, datetime
 
-from kubectl_vc.verbs import events
+from kubectl_vc.inspection import events
 
 NOW = datetime(2026, 1, 1, 12, 0, tzinfo=UTC)
 

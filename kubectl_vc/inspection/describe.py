@@ -1,6 +1,6 @@
 """`kubectl vc describe NAME`: all about one VirtualCluster, in sections as kubectl describe.
 
-Owns the sections. Hazard: a section without rights must say so, and the others must be printed. A
+Owns the sections. Hazard: a section without rights must have a note, and the other sections must be printed. A
 user who may read a VirtualCluster does not always have rights in its root namespace.
 """
 
@@ -11,9 +11,10 @@ from typing import Any
 from kubectl_vc.client import lookup, readiness
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
+from kubectl_vc.inspection import events
 from kubectl_vc.output import cli_errors, description, durations, printers
 from kubectl_vc.output.terminal import Terminal
-from kubectl_vc.verbs import certs, events, get
+from kubectl_vc.verbs import certs, get
 from kubeio import errors
 from kubeio.api.client import Client
 from tenancy import conditions, policies, specs, wellknown

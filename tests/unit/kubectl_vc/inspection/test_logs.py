@@ -2,7 +2,7 @@
 
 import pytest
 
-from kubectl_vc.verbs.logs import LogOptions, build_words, is_about
+from kubectl_vc.inspection.logs import LogOptions, build_words, is_about
 
 ROOT = "default-b41df0-web"
 
