@@ -1,8 +1,9 @@
 """`kubectl vc`: the table of verbs and their flags.
 
-Owns the declarations of the flags. The verbs about target clusters are in `target_app`. Must
-not know how a verb works. Hazard: imports at the top must stay few, and a verb imports the client
-when it is called. Each further import at the top delays `--help` and every completed word.
+Owns the declarations of the flags. Verbs of a group, and verbs of one topic, are in a module of
+their own. Must not know how a verb works. Hazard: imports at the top must stay few, and a verb
+imports the client when it is called. Each further import at the top delays `--help` and every
+completed word.
 """
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
@@ -11,7 +12,7 @@ import sys
 from collections.abc import Sequence
 from typing import NoReturn
 
-from kubectl_vc import certs_app, flags, snapshot_app, target_app
+from kubectl_vc import certs_app, connect_app, flags, inspection_app, snapshot_app, target_app
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.command import (
     create_terminal,
@@ -22,7 +23,6 @@ from kubectl_vc.command import (
     without_namespace,
 )
 from kubectl_vc.output.cli_errors import CliError, NotFoundError, UsageError
-from kubectl_vc.output.object_formats import DEFAULT_FORMAT
 from kubectl_vc.output.printers import OutputFormat
 
 AUDIT_IMAGE = "docker.io/library/busybox:latest"
@@ -32,6 +32,8 @@ app = create_verb_group("Manage Kubernetes clusters of many tenants on one super
 app.add_group(target_app.app, name="target")
 app.add_group(certs_app.app, name="certs")
 app.add_group(snapshot_app.app, name="snapshot")
+app.add_verbs(connect_app.app)
+app.add_verbs(inspection_app.app)
 
 
 def main() -> None:
@@ -133,139 +135,6 @@ async def create(
     await verb.run_create(access, create_terminal(), manifest, wishes)
 
 
-@app.command("list")
-@with_connection_flags
-async def list_all(
-    *,
-    access: ConfigFlags,
-    everywhere: flags.AllNamespaces = False,
-    selector: flags.SelectorFlag = "",
-    output: flags.ObjectOutputFlag = DEFAULT_FORMAT,
-    watch: flags.WatchFlag = False,
-) -> None:
-    """List virtual clusters.
-
-    Examples:
-
-      kubectl vc list -A -o wide
-
-      kubectl vc list -l team=a -o custom-columns=NAME:.metadata.name,VERSION:.status.version
-    """
-    from kubectl_vc.verbs import listing
-
-    options = listing.ListOptions(
-        everywhere=everywhere, selector=selector, output=output, watch=watch
-    )
-    await listing.run_list(access, create_terminal(), options)
-
-
-@app.command()
-@with_connection_flags
-async def get(
-    *,
-    access: ConfigFlags,
-    name: flags.NameArgument = "",
-    everywhere: flags.AllNamespaces = False,
-    selector: flags.SelectorFlag = "",
-    output: flags.ObjectOutputFlag = DEFAULT_FORMAT,
-    watch: flags.WatchFlag = False,
-) -> None:
-    """Show virtual clusters, or one in detail.
-
-    With NAME, also show its conditions, and its namespaces, pods and nodes in the super cluster.
-
-    Examples:
-
-      kubectl vc get web -o jsonpath={.status.endpoint}
-
-      kubectl vc get web -w
-    """
-    if name and everywhere:
-        raise UsageError("NAME and -A cannot be used together. Use -n NAMESPACE instead of -A.")
-    if name and selector:
-        raise UsageError("NAME and -l cannot be used together. Leave one of the two out.")
-    from kubectl_vc.verbs import get as verb
-    from kubectl_vc.verbs import listing
-
-    if name and not watch and not output.template:
-        await verb.run_get(access, create_terminal(), name=name, form=output.form)
-    else:
-        options = listing.ListOptions(
-            name=name, everywhere=everywhere, selector=selector, output=output, watch=watch
-        )
-        await listing.run_list(access, create_terminal(), options)
-
-
-@app.command()
-@with_connection_flags
-async def describe(*, access: ConfigFlags, name: flags.NameArgument) -> None:
-    """Show details of a virtual cluster and its control plane.
-
-    Prints fields, conditions, pods of the control plane, certificates, a restore or rollout in
-    progress, and Events.
-
-    Examples:
-
-      kubectl vc describe web
-    """
-    from kubectl_vc.inspection import describe as verb
-
-    await verb.run_describe(access, create_terminal(), name=name)
-
-
-@app.command()
-@with_connection_flags
-async def events(
-    *, access: ConfigFlags, name: flags.NameArgument, watch: flags.EventWatchFlag = False
-) -> None:
-    """List Events about a virtual cluster and of its root namespace.
-
-    Examples:
-
-      kubectl vc events web -w
-    """
-    from kubectl_vc.inspection import events as verb
-
-    await verb.run_events(access, create_terminal(), name=name, watch=watch)
-
-
-@app.command()
-@with_connection_flags
-async def logs(
-    *,
-    access: ConfigFlags,
-    name: flags.NameArgument,
-    component: flags.ComponentFlag = flags.LogComponent.APISERVER,
-    follow: flags.FollowFlag = False,
-    tail: flags.TailFlag = -1,
-    since: flags.SinceFlag = "",
-    previous: flags.PreviousFlag = False,
-    manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
-) -> None:
-    """Print the logs of a virtual cluster's control plane.
-
-    kubectl reads the logs, with your rights in the root namespace. The component syncer prints only
-    the lines that name this virtual cluster, and needs rights in the namespace of the components.
-
-    Examples:
-
-      kubectl vc logs web --component etcd --tail 20
-
-      kubectl vc logs web --component syncer -f --since 10m
-    """
-    from kubectl_vc.inspection import logs as verb
-
-    options = verb.LogOptions(
-        component=component.value,
-        follow=follow,
-        previous=previous,
-        tail=tail,
-        since=since,
-        manager_namespace=manager_namespace,
-    )
-    await verb.run_logs(access, create_terminal(), name=name, options=options)
-
-
 @app.command()
 @with_connection_flags
 async def kubeconfig(
@@ -313,77 +182,6 @@ async def kubeconfig(
     from kubectl_vc.verbs import kubeconfig as verb
 
     await verb.run_kubeconfig(access, create_terminal(), name=name, output=output, force=force)
-
-
-@app.command()
-@with_connection_flags
-async def connect(
-    *,
-    access: ConfigFlags,
-    name: flags.NameArgument,
-    command: flags.CommandArgument = None,
-    forward: flags.ForwardFlag = flags.ForwardMode.AUTO,
-    local_port: flags.LocalPortFlag = 0,
-) -> None:
-    """Connect the current shell to a virtual cluster, or run one command in it.
-
-    Adds a context to the kubeconfig and switches to it. `kubectl vc disconnect` returns to the
-    previous context. Without a route to the tenant's API server, a forwarder stays in the
-    background until then.
-
-    With a COMMAND, only that command gets the context, and its exit code is the one of this
-    command.
-
-    Examples:
-
-      kubectl vc connect web
-
-      kubectl vc connect web -- kubectl get namespaces
-    """
-    from kubectl_vc.connect import verb
-
-    options = verb.ConnectOptions(
-        forward=forward.value, local_port=local_port, command=tuple(command or ())
-    )
-    await verb.run_connect(access, create_terminal(), name=name, options=options)
-
-
-@app.command()
-@with_connection_flags
-async def disconnect(*, access: ConfigFlags, name: flags.OptionalConnectionArgument = "") -> None:
-    """Return from a virtual cluster to the previous context.
-
-    Removes the context that `kubectl vc connect` added, and ends its forwarder.
-
-    Examples:
-
-      kubectl vc disconnect
-    """
-    from kubectl_vc.connect import verb
-
-    await verb.run_disconnect(access, create_terminal(), name=name)
-
-
-@app.command("exec")
-@with_connection_flags
-async def execute(
-    *, access: ConfigFlags, name: flags.NameArgument, command: flags.CommandArgument = None
-) -> None:
-    """Run a command in the context of a virtual cluster.
-
-    The command gets a kubeconfig of its own. The exit code is the one of the command. There is no
-    forwarder: without a route to the tenant's API server, use `kubectl vc connect NAME -- COMMAND`.
-
-    Examples:
-
-      kubectl vc exec web -- kubectl get namespaces
-    """
-    if not command:
-        raise UsageError("COMMAND is missing. Add it after two hyphens.")
-    from kubectl_vc.connect import verb
-
-    options = verb.ConnectOptions(forward=flags.ForwardMode.NEVER.value, command=tuple(command))
-    await verb.run_connect(access, create_terminal(), name=name, options=options)
 
 
 @app.command()

@@ -11,7 +11,6 @@ from typing import Annotated, Any
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.commandline.declarations import Argument, Option
 from kubectl_vc.output import durations
-from kubectl_vc.output.object_formats import ObjectFormat, parse_object_format
 from kubectl_vc.output.printers import OutputFormat
 
 MANAGER_NAMESPACE = "vc-manager"
@@ -435,112 +434,6 @@ DryRunFlag = Annotated[
 
 
 ShellArgument = Annotated[str, Argument(metavar="SHELL", help="Name of the shell")]
-
-
-class LogComponent(StrEnum):
-    """Component with logs about one tenant."""
-
-    ETCD = "etcd"
-    APISERVER = "apiserver"
-    CONTROLLER_MANAGER = "controller-manager"
-    SYNCER = "syncer"
-
-
-ComponentFlag = Annotated[LogComponent, Option("--component", help="Component to read")]
-FollowFlag = Annotated[bool, Option("--follow", "-f", help="Print new lines as they come")]
-PreviousFlag = Annotated[
-    bool, Option("--previous", "-p", help="Read the previous instance of the container")
-]
-TailFlag = Annotated[
-    int,
-    Option("--tail", metavar="LINES", min=-1, help="Lines from the end of each log. -1: all lines"),
-]
-
-
-def parse_since(text: str) -> str:
-    """Return a duration that is longer than 0 as kubectl reads it. Raises ValueError."""
-    seconds = durations.parse_duration(text)
-    if seconds < 1:
-        raise ValueError("must be 1 s or longer")
-    return f"{seconds:.0f}s"
-
-
-SinceFlag = Annotated[
-    str,
-    Option(
-        "--since",
-        metavar="TIME",
-        parser=parse_since,
-        help="Only lines newer than this time, such as 10m (default: all lines)",
-    ),
-]
-EventWatchFlag = Annotated[
-    bool, Option("--watch", "-w", help="After the present Events, print new ones as they come")
-]
-WatchFlag = Annotated[
-    bool, Option("--watch", "-w", help="After the present objects, print each change")
-]
-SelectorFlag = Annotated[
-    str,
-    Option(
-        "--selector",
-        "-l",
-        metavar="LABELS",
-        help="Only objects with these labels, such as team=a,stage!=test",
-    ),
-]
-ObjectOutputFlag = Annotated[
-    ObjectFormat,
-    Option(
-        "--output",
-        "-o",
-        metavar="FORMAT",
-        parser=parse_object_format,
-        show_default=False,
-        help="Output format: wide, json, yaml, name, jsonpath=TEMPLATE, custom-columns=SPEC,"
-        " go-template=TEMPLATE, or one of the three as -file=PATH (default: a table)",
-    ),
-]
-
-
-class ForwardMode(StrEnum):
-    """Use of a forwarder by `connect`."""
-
-    AUTO = "auto"
-    ALWAYS = "always"
-    NEVER = "never"
-
-
-ForwardFlag = Annotated[
-    ForwardMode,
-    Option(
-        "--forward",
-        help="Forward a port through the super cluster. auto: only without a route to the endpoint",
-    ),
-]
-LocalPortFlag = Annotated[
-    int,
-    Option(
-        "--local-port",
-        metavar="PORT",
-        min=0,
-        max=65535,
-        show_default=False,
-        help="Port of 127.0.0.1 for the forwarder (default: any free port)",
-    ),
-]
-CommandArgument = Annotated[
-    list[str] | None,
-    Argument(metavar="-- COMMAND", after_dashes=True, help="Command to run, after two hyphens"),
-]
-OptionalConnectionArgument = Annotated[
-    str,
-    Argument(
-        metavar="[NAME]",
-        show_default=False,
-        help="Name of the VirtualCluster (default: the one of the current context)",
-    ),
-]
 
 
 def build_connection_flags(

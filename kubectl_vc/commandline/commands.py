@@ -80,6 +80,10 @@ class CommandGroup:
         group.name = name
         self.commands[name] = group
 
+    def add_verbs(self, group: "CommandGroup") -> None:
+        """Add the verbs of another group to this one."""
+        self.commands.update(group.commands)
+
     def iterate_verbs(self, *words: str) -> Iterator[tuple[tuple[str, ...], Command]]:
         """Yield each verb of the tree, with the words that call it."""
         for name, found in self.commands.items():

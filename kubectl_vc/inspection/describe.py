@@ -1,7 +1,7 @@
 """`kubectl vc describe NAME`: all about one VirtualCluster, in sections as kubectl describe.
 
-Owns the sections. Hazard: a section without rights must have a note, and the other sections must be printed. A
-user who may read a VirtualCluster does not always have rights in its root namespace.
+Owns the sections. Hazard: a section without rights must have a note, and the other sections must be
+printed. A user who may read a VirtualCluster does not always have rights in its root namespace.
 """
 
 from collections.abc import Awaitable, Callable, Mapping, Sequence
