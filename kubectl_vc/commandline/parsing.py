@@ -35,7 +35,9 @@ class _ParsedWords:
 
 def select_command(root: CommandGroup, words: Sequence[str]) -> Selection:
     """Return the command that the words select. Raises UsageError for an unknown one."""
-    group, path, kept, index = root, [], [], 0  # type: ignore[var-annotated]
+    path: list[str] = []
+    kept: list[str] = []
+    group, index = root, 0
     while index < len(words):
         word = words[index]
         index += 1

@@ -7,7 +7,6 @@ must get a kubeconfig of its own. Otherwise it would change the context of every
 import tempfile
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Literal
 
 from kubectl_vc.client import kubectl_process, lookup
 from kubectl_vc.client.config_flags import ConfigFlags
@@ -36,7 +35,8 @@ from tenancy.resources import VIRTUAL_CLUSTERS
 class ConnectOptions:
     """The flags of `connect`."""
 
-    forward: Literal["auto", "always", "never"]
+    forward: str
+    """auto, always or never."""
     local_port: int = 0
     command: tuple[str, ...] = ()
 

@@ -8,7 +8,7 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
-from typing import Any, Literal
+from typing import Any
 
 from kubectl_vc.client import waiting
 from kubectl_vc.client.config_flags import ConfigFlags
@@ -31,7 +31,8 @@ class CreateOptions:
     force: bool
     wait: bool
     timeout_seconds: float
-    dry_run: Literal["none", "client", "server"] = "none"
+    dry_run: str = "none"
+    """none, client or server."""
 
 
 async def run_create(

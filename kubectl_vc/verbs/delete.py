@@ -6,7 +6,6 @@ another VirtualCluster by the time of the delete.
 
 import contextlib
 from datetime import UTC, datetime, timedelta
-from typing import Literal
 
 from kubectl_vc.client import lookup, waiting
 from kubectl_vc.client.config_flags import ConfigFlags
@@ -31,11 +30,12 @@ async def run_delete(
     ignore_not_found: bool,
     asks: bool = True,
     now: bool = False,
-    dry_run: Literal["none", "client", "server"] = "none",
+    dry_run: str = "none",
 ) -> None:
     """Delete a VirtualCluster, and wait until nothing of it is left.
 
     `asks`: on a terminal, the user types the name first. `now`: the grace period is left out.
+    `dry_run`: none, client or server.
     """
     async with connect_super_cluster(access) as connection:
         super_client, namespace = connection.super_client, connection.namespace
