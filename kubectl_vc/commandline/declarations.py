@@ -13,8 +13,6 @@ from inspect import Parameter as _Parameter
 from pathlib import Path
 from typing import Any
 
-NEGATION_PREFIX = "no-"
-
 
 class Option:
     """A flag: its spellings, the long one first, and its help."""
@@ -130,14 +128,14 @@ def read_parameter(parameter: _Parameter) -> Flag | Positional:
             after_dashes=declared.after_dashes,
             help=declared.help,
         )
-    names = [part for each in declared.spellings for part in each.split("/")]
+    pairs = [each.partition("/") for each in declared.spellings]  # `--wait/--no-wait`
+    names = [name for name, _, _ in pairs]
     long = next(each for each in names if each.startswith("--"))
-    negations = [each for each in names if each.startswith(f"--{NEGATION_PREFIX}")]
     return Flag(
         name=parameter.name,
         long=long,
         short=next((each for each in names if not each.startswith("--")), ""),
-        negation=next(iter(negations), ""),
+        negation=next((negation for _, _, negation in pairs if negation), ""),
         kind=kind,
         is_list=is_list,
         default=default,
