@@ -18,7 +18,7 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 _T = TypeVar("_T")
-START_SECONDS = 20.0
+START_SECONDS = 60.0
 """Time in seconds until the context must be in the file."""
 _POLL_SECONDS = 1.0
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0)
@@ -61,8 +61,9 @@ async def run_forwarder(order: ForwarderOrder) -> int:
         first = await _Forward.start(order, order.local_port)
         port = await _race(first.read_port(), removed)
         if port is None:
+            is_removed = removed.done()
             _report({"error": await first.stop() or "kubectl port-forward ended at once"})
-            return 1
+            return 0 if is_removed else 1
         _report({"port": port})
         await _race(first.drain(), removed)
         await first.stop()
