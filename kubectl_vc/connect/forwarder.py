@@ -18,8 +18,6 @@ from pathlib import Path
 from typing import Any, Self, TypeVar
 
 _T = TypeVar("_T")
-START_SECONDS = 60.0
-"""Time in seconds until the context must be in the file."""
 _POLL_SECONDS = 1.0
 _RETRY_SECONDS = (0.5, 1.0, 2.0, 5.0)
 """Pauses in seconds between restarts. The last one repeats until kubectl forwards again."""
@@ -50,12 +48,13 @@ def is_recorded(order: ForwarderOrder) -> bool:
         return False
 
 
-async def run_forwarder(order: ForwarderOrder) -> int:
+async def run_forwarder(order: ForwarderOrder, pipe: int) -> int:
     """Forward until the connection is removed. Return the exit code.
 
+    `pipe` is a file descriptor that the starting command closes when it has written the kubeconfig.
     Prints one JSON object to standard output: `{"port": N}`, or `{"error": TEXT}`.
     """
-    removed = asyncio.create_task(_wait_removed(order))
+    removed = asyncio.create_task(_wait_removed(order, pipe))
     asyncio.get_running_loop().add_signal_handler(signal.SIGTERM, removed.cancel)
     try:
         first = await _Forward.start(order, order.local_port)
@@ -146,16 +145,16 @@ async def _race(work: Coroutine[Any, Any, _T], removed: "asyncio.Task[None]") ->
     return None
 
 
-async def _wait_removed(order: ForwarderOrder) -> None:
-    """Return when the kubeconfig no longer records the forwarder."""
-    clock = asyncio.get_running_loop().time
-    starts = clock()
-    was_recorded = False
-    while was_recorded or clock() - starts < START_SECONDS:
-        recorded = is_recorded(order)
-        if was_recorded and not recorded:
-            return
-        was_recorded = was_recorded or recorded
+async def _wait_removed(order: ForwarderOrder, pipe: int) -> None:
+    """Return when the kubeconfig does not record the forwarder, once the other end is closed."""
+    loop = asyncio.get_running_loop()
+    closed = asyncio.Event()
+    loop.add_reader(pipe, closed.set)
+    try:
+        await closed.wait()
+    finally:
+        loop.remove_reader(pipe)
+    while is_recorded(order):  # noqa: ASYNC110 - a file has no event
         await asyncio.sleep(_POLL_SECONDS)
 
 
@@ -168,7 +167,7 @@ def main() -> None:
     """Run the forwarder that the command line describes."""
     fields = json.loads(sys.argv[1])
     order = ForwarderOrder(**{**fields, "command": tuple(fields["command"])})
-    raise SystemExit(asyncio.run(run_forwarder(order)))
+    raise SystemExit(asyncio.run(run_forwarder(order, sys.stdin.fileno())))
 
 
 if __name__ == "__main__":

@@ -42,6 +42,12 @@ class TenantRoute:
     access: TenantAccess
     forwarder: str = ""
     """Identity of the forwarder. Empty for a direct route."""
+    process: "subprocess.Popen[bytes] | None" = None
+
+    def finish(self) -> None:
+        """Let the forwarder end as soon as no kubeconfig records it. It must be called."""
+        if self.process is not None and self.process.stdin is not None:
+            self.process.stdin.close()
 
 
 async def is_tenant_server(endpoint: Endpoint, *, seconds: float) -> str:
@@ -90,7 +96,7 @@ async def start_forwarder(
     )
     process = subprocess.Popen(  # noqa: ASYNC220 - asyncio would kill it at the end of the loop
         [sys.executable, "-m", _FORWARDER, json.dumps(dataclasses.asdict(order))],
-        stdin=subprocess.DEVNULL,
+        stdin=subprocess.PIPE,
         stdout=subprocess.PIPE,
         stderr=subprocess.DEVNULL,
         start_new_session=True,  # it outlives the terminal
@@ -106,7 +112,9 @@ async def start_forwarder(
         )
     process.returncode = 0  # left alone from here on, and Popen would warn that it still runs
     return TenantRoute(
-        access=contexts.redirect(access, int(str(answer["port"]))), forwarder=order.identity
+        access=contexts.redirect(access, int(str(answer["port"]))),
+        forwarder=order.identity,
+        process=process,
     )
 
 

@@ -74,7 +74,10 @@ async def run_connect(
         )
         return contexts.add_connection(document, context, found.access, record)
 
-    kubeconfig_file.change(path, add)
+    try:
+        kubeconfig_file.change(path, add)
+    finally:
+        found.finish()
     shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)
     way = " through a forwarder" if found.forwarder else ""
     terminal.print_result(f'Switched to context "{context}" of {shown}{way}.')
@@ -131,7 +134,10 @@ async def _run_command(access: ConfigFlags, name: str, options: ConnectOptions) 
             )
         context = contexts.build_context_name(record.namespace, name, "")
         document = contexts.add_connection({}, context, found.access, record)
-        files.write_private(path, to_yaml(document).encode(), force=True)
+        try:
+            files.write_private(path, to_yaml(document).encode(), force=True)
+        finally:
+            found.finish()
         code = child_command.run_command(options.command, kubectl_process.build_environment(path))
     if code:
         raise SystemExit(code)
@@ -164,6 +170,7 @@ async def _find_route(
     changed = _build_endpoint(forwarded, content)
     problem = await route.is_tenant_server(changed, seconds=route.FORWARD_SECONDS)
     if problem:
+        forwarded.finish()
         raise CliError(
             f"the API server of {shown} cannot be reached through the super cluster: {problem}."
             f" Check it with `kubectl vc get {tenant.name} -n {tenant.namespace}`."
