@@ -1,64 +1,92 @@
 """`kubectl vc`: the table of verbs and their flags.
 
-Owns the declarations that Typer needs. The verbs about target clusters are in `target_app`. Must
-not know how a verb works. Hazard: imports at the top must stay few, and a verb imports the client
-when it is called. Each further import at the top delays `--help` and every completed word.
+Owns the declarations of the flags. Verbs of a group, and verbs of one topic, are in a module of
+their own. Must not know how a verb works. Hazard: imports at the top must stay few, and a verb
+imports the client when it is called. Each further import at the top delays `--help` and every
+completed word.
 """
 
 # ruff: noqa: PLC0415 - each verb is imported when it is called, see above
 
-from typing import Annotated
+import sys
+from collections.abc import Sequence
+from typing import NoReturn
 
-import typer
-
-from kubectl_vc import certs_app, diagnosis_app, flags, snapshot_app, target_app
+from kubectl_vc import (
+    certs_app,
+    connect_app,
+    diagnosis_app,
+    flags,
+    inspection_app,
+    snapshot_app,
+    target_app,
+)
 from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.command import create_terminal, with_connection_flags, without_namespace
-from kubectl_vc.output.cli_errors import UsageError
+from kubectl_vc.command import (
+    create_terminal,
+    create_verb_group,
+    list_connection_flags,
+    run_program,
+    with_connection_flags,
+    without_namespace,
+)
+from kubectl_vc.output.cli_errors import CliError, NotFoundError, UsageError
 from kubectl_vc.output.printers import OutputFormat
 
-PROGRAM = "kubectl vc"
 AUDIT_IMAGE = "docker.io/library/busybox:latest"
 """Default image of the pods of an audit."""
 
-app = typer.Typer(
-    name=PROGRAM,
-    no_args_is_help=True,
-    add_completion=False,  # kubectl completes plugins through kubectl_complete-vc
-    rich_markup_mode=None,  # plain help as kubectl's, without loading rich
-    pretty_exceptions_enable=False,
-    context_settings={"help_option_names": ["-h", "--help"]},
-)
-app.add_typer(target_app.app, name="target")
-app.add_typer(certs_app.app, name="certs")
-app.add_typer(snapshot_app.app, name="snapshot")
-app.add_typer(diagnosis_app.app)  # without a name: its verbs are verbs of kubectl vc itself
+app = create_verb_group("Manage Kubernetes clusters of many tenants on one super cluster.")
+app.add_group(target_app.app, name="target")
+app.add_group(certs_app.app, name="certs")
+app.add_group(snapshot_app.app, name="snapshot")
+app.add_verbs(connect_app.app)
+app.add_verbs(inspection_app.app)
+app.add_verbs(diagnosis_app.app)
 
 
 def main() -> None:
     """Run the command line."""
-    app(prog_name=PROGRAM)
+    run(sys.argv[1:])
 
 
-def _print_version(wanted: bool) -> None:
-    if wanted:
-        from kubectl_vc.verbs import version
-
-        typer.echo(version.format_version())
-        raise typer.Exit
+def run(words: Sequence[str]) -> NoReturn:
+    """Run the command that the words select. Raises SystemExit with the exit code."""
+    run_program(app, words, format_version=_format_version)
 
 
-@app.callback()
-def _root(
-    *,
-    version: Annotated[
-        bool,
-        typer.Option(
-            "--version", callback=_print_version, is_eager=True, help="Print the version and exit."
-        ),
-    ] = False,
-) -> None:
-    """Manage Kubernetes clusters of many tenants on one super cluster."""
+def _format_version() -> str:
+    from kubectl_vc.verbs import version
+
+    return version.format_version()
+
+
+@app.command()
+def options() -> None:
+    """List the flags of the connection, which all commands have."""
+    from kubectl_vc.commandline import help_text
+
+    sys.stdout.write(help_text.format_flags(list_connection_flags()))
+
+
+@app.command()
+def completion(*, shell: flags.ShellArgument) -> None:
+    """Print the script that completes the words of this command in bash, zsh or fish.
+
+    Names of virtual clusters, namespaces, contexts and ClusterVersions are completed, too.
+
+    Examples:
+
+      source <(kubectl vc completion bash)
+
+      kubectl vc completion fish | source
+    """
+    from kubectl_vc.commandline import shells
+
+    if shell not in shells.SCRIPTS:
+        known = ", ".join(shells.SCRIPTS)
+        raise UsageError(f'unsupported shell "{shell}". Use one of {known}.')
+    sys.stdout.write(shells.SCRIPTS[shell])
 
 
 @app.command()
@@ -73,8 +101,13 @@ async def create(
     force: flags.ForceFlag = False,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
 ) -> None:
     """Create a virtual cluster and write its kubeconfig.
+
+    Without a ClusterVersion, the default one is used: the one with the annotation
+    tenancy.x-k8s.io/is-default-cluster-version=true, otherwise the newest with a name such as
+    v1.36.
 
     Examples:
 
@@ -84,9 +117,9 @@ async def create(
     """
     if bool(filename) == bool(name):
         raise UsageError("give either NAME with --cluster-version, or -f FILE")
-    if bool(name) != bool(cluster_version):
+    if filename and cluster_version:
         raise UsageError(
-            "NAME and --cluster-version must be used together. With -f, the manifest names the"
+            "-f and --cluster-version cannot be used together. With -f, the manifest names the"
             " ClusterVersion."
         )
     if output is not None and not wait:
@@ -94,7 +127,7 @@ async def create(
             "-o cannot be used with --no-wait: there is no kubeconfig before the tenant is ready."
             " Fetch it later with `kubectl vc kubeconfig`."
         )
-    if filename and output is None and wait:
+    if filename and output is None and wait and not dry_run:
         raise UsageError(
             "-o is missing. Add -o FILE for the kubeconfig, or --no-wait to go on without one."
         )
@@ -105,46 +138,10 @@ async def create(
         manifest = create_manifests.parse_manifest(create_manifests.load_source(filename), filename)
     else:
         manifest = create_manifests.build_virtual_cluster(name, cluster_version)
-    wishes = verb.CreateOptions(kubeconfig=output, force=force, wait=wait, timeout_seconds=timeout)
+    wishes = verb.CreateOptions(
+        kubeconfig=output, force=force, wait=wait, timeout_seconds=timeout, dry_run=dry_run.value
+    )
     await verb.run_create(access, create_terminal(), manifest, wishes)
-
-
-@app.command("list")
-@with_connection_flags
-async def list_all(
-    *,
-    access: ConfigFlags,
-    everywhere: flags.AllNamespaces = False,
-    output: flags.OutputFlag = OutputFormat.TABLE,
-) -> None:
-    """List virtual clusters."""
-    from kubectl_vc.verbs import listing
-
-    await listing.run_list(access, create_terminal(), everywhere=everywhere, form=output)
-
-
-@app.command()
-@with_connection_flags
-async def get(
-    *,
-    access: ConfigFlags,
-    name: flags.NameArgument = "",
-    everywhere: flags.AllNamespaces = False,
-    output: flags.OutputFlag = OutputFormat.TABLE,
-) -> None:
-    """Show virtual clusters, or one in detail.
-
-    With NAME, also show its conditions, and its namespaces, pods and nodes in the super cluster.
-    """
-    if name and everywhere:
-        raise UsageError("NAME and -A cannot be used together. Use -n NAMESPACE instead of -A.")
-    from kubectl_vc.verbs import get as verb
-    from kubectl_vc.verbs import listing
-
-    if name:
-        await verb.run_get(access, create_terminal(), name=name, form=output)
-    else:
-        await listing.run_list(access, create_terminal(), everywhere=everywhere, form=output)
 
 
 @app.command()
@@ -207,6 +204,7 @@ async def delete(
     now: flags.NowFlag = False,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
 ) -> None:
     """Delete a virtual cluster and all its pods and volumes.
 
@@ -224,6 +222,7 @@ async def delete(
         ignore_not_found=ignore_not_found,
         asks=not yes,
         now=now,
+        dry_run=dry_run.value,
     )
 
 
@@ -243,7 +242,7 @@ async def sleep(
     access: ConfigFlags,
     name: flags.NameArgument,
     workloads: flags.SleepingWorkloadsFlag = flags.SleepingWorkloadsChoice.KEEP,
-    dry_run: flags.DryRunFlag = False,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
@@ -260,7 +259,7 @@ async def sleep(
     """
     from kubectl_vc.verbs import sleep as verb
 
-    options = verb.SleepOptions(dry_run=dry_run, wait=wait, timeout_seconds=timeout)
+    options = verb.SleepOptions(dry_run=bool(dry_run), wait=wait, timeout_seconds=timeout)
     choice = workloads.get_spec_value()
     await verb.run_sleep(access, create_terminal(), name=name, workloads=choice, options=options)
 
@@ -271,14 +270,14 @@ async def wake(
     *,
     access: ConfigFlags,
     name: flags.NameArgument,
-    dry_run: flags.DryRunFlag = False,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
     """Start a virtual cluster that is asleep."""
     from kubectl_vc.verbs import sleep as verb
 
-    options = verb.SleepOptions(dry_run=dry_run, wait=wait, timeout_seconds=timeout)
+    options = verb.SleepOptions(dry_run=bool(dry_run), wait=wait, timeout_seconds=timeout)
     await verb.run_wake(access, create_terminal(), name=name, options=options)
 
 
@@ -306,7 +305,7 @@ async def restore(
     file: flags.FromFileFlag = "",
     new_name: flags.AsFlag = "",
     image: flags.TransferImageFlag = "",
-    dry_run: flags.DryRunFlag = False,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
     yes: flags.YesFlag = False,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
@@ -342,10 +341,14 @@ async def restore(
         )
         await fork.run_fork(access, create_terminal(), options=forked)
         return
-    if not name or not source or file:
-        raise UsageError("Name the virtual cluster, and the snapshot with --from.")
+    if not name:
+        raise UsageError("NAME is missing. Add the name of a VirtualCluster.")
+    if file:
+        raise UsageError("--from-file needs --as-new. Add --as-new NEW, or use --from NAME.")
+    if not source:
+        raise UsageError("--from is missing. Add --from NAME.")
     options = verb.RestoreOptions(
-        snapshot=source, dry_run=dry_run, asks=not yes, wait=wait, timeout_seconds=timeout
+        snapshot=source, dry_run=bool(dry_run), asks=not yes, wait=wait, timeout_seconds=timeout
     )
     await verb.run_restore(access, create_terminal(), name=name, options=options)
 
@@ -353,9 +356,13 @@ async def restore(
 @app.command("confirm-start")
 @with_connection_flags
 async def confirm_start(*, access: ConfigFlags, name: flags.NameArgument) -> None:
-    """Start a virtual cluster of `restore --as-new`.
+    """Start a virtual cluster that was created from a snapshot.
 
     It is suspended until then. This command sets spec.suspend to false.
+
+    Examples:
+
+      kubectl vc confirm-start copy
     """
     from kubectl_vc.snapshot import fork
 
@@ -369,7 +376,7 @@ async def upgrade(
     access: ConfigFlags,
     name: flags.NameArgument,
     cluster_version: flags.NewClusterVersionFlag,
-    dry_run: flags.DryRunFlag = False,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
@@ -378,8 +385,8 @@ async def upgrade(
     Prints which components restart, which flags change, and which API versions that the new
     version no longer has were requested in the tenant. Refuses a downgrade and a skipped minor.
 
-    The exit code is 0 if the upgrade is done, 1 if it was refused and nothing was written, and 5 if
-    it was written and did not finish.
+    The exit code is 0 if the upgrade is done, 1 if it was refused and nothing was written, 3 if
+    NAME was not found, and 5 if it was written and did not finish.
 
     Examples:
 
@@ -390,7 +397,7 @@ async def upgrade(
     from kubectl_vc.upgrade import verb
 
     options = verb.UpgradeOptions(
-        cluster_version=cluster_version, dry_run=dry_run, wait=wait, timeout_seconds=timeout
+        cluster_version=cluster_version, dry_run=bool(dry_run), wait=wait, timeout_seconds=timeout
     )
     await verb.run_upgrade(access, create_terminal(), name=name, options=options)
 
@@ -431,7 +438,10 @@ async def audit(
         timeout_seconds=timeout,
         form=output,
     )
-    await verb.run_audit(access, create_terminal(), name=name, options=wishes)
+    try:
+        await verb.run_audit(access, create_terminal(), name=name, options=wishes)
+    except NotFoundError as problem:  # its code would report a hole
+        raise CliError(str(problem)) from problem
 
 
 @app.command()

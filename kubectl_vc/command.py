@@ -1,4 +1,4 @@
-"""Wrapper of every verb: the connection flags, and the translation of errors into messages.
+"""Wrapper of every verb, and the program: parse the words, run the verb, explain errors.
 
 Must not know the verbs. Hazard: as in `kubectl_vc.app`, imports at the top must stay few. Each
 further one delays `--help`.
@@ -10,17 +10,18 @@ import contextlib
 import functools
 import inspect
 import sys
-from collections.abc import Callable, Coroutine, Iterable, Iterator, Mapping
-from typing import TYPE_CHECKING, Any
-
-import typer
+from collections.abc import Callable, Coroutine, Iterable, Iterator, Sequence
+from typing import TYPE_CHECKING, Any, NoReturn
 
 from kubectl_vc import flags
-from kubectl_vc.output.cli_errors import CliError, UsageError, describe_error
+from kubectl_vc.commandline import parsing
+from kubectl_vc.commandline.commands import Command, CommandGroup
+from kubectl_vc.output.cli_errors import CliError, UsageError, describe_error, get_exit_code
 
 if TYPE_CHECKING:
     from kubectl_vc.output.terminal import Terminal
 
+PROGRAM = "kubectl vc"
 INTERRUPTED_EXIT_CODE = 130
 """Exit code after Ctrl-C, as in shells."""
 
@@ -28,14 +29,9 @@ INTERRUPTED_EXIT_CODE = 130
 Verb = Callable[..., Coroutine[Any, Any, None]]
 
 
-def create_verb_group(text: str) -> typer.Typer:
+def create_verb_group(text: str) -> CommandGroup:
     """Return an empty group of verbs with its help."""
-    return typer.Typer(
-        help=text,
-        no_args_is_help=True,
-        rich_markup_mode=None,  # plain help as kubectl's, without loading rich
-        context_settings={"help_option_names": ["-h", "--help"]},
-    )
+    return CommandGroup(text)
 
 
 def with_connection_flags(verb: Verb) -> Callable[..., None]:
@@ -60,44 +56,81 @@ def without_namespace(verb: Verb) -> Callable[..., None]:
 def _command(verb: Verb, connecting: Iterable[inspect.Parameter]) -> Callable[..., None]:
     own = inspect.signature(verb)
     parameters = [each for each in own.parameters.values() if each.name != "access"]
-    parameters += [*connecting, _CALL_PARAMETER]
 
     @functools.wraps(verb)
     def command(**values: Any) -> None:
         import asyncio
 
-        call = values.pop(_CALL_PARAMETER.name)
-        connection = {name: values.pop(name) for name in _CONNECTION_FLAGS}
-        with explain_errors():
-            _refuse_empty_arguments(call, values)
-            asyncio.run(verb(access=flags.build_connection_flags(**connection), **values))
+        connection = {name: values.pop(name) for name in CONNECTION_PARAMETERS}
+        asyncio.run(verb(access=flags.build_connection_flags(**connection), **values))
 
-    # Typer reads the flags of a command from these two attributes.
-    command.__signature__ = own.replace(parameters=parameters)  # type: ignore[attr-defined]  # by inspect
-    command.__annotations__ = {each.name: each.annotation for each in parameters}
+    # The parser reads the declarations of a command from its signature.
+    command.__signature__ = own.replace(parameters=[*parameters, *connecting])  # type: ignore[attr-defined]  # by inspect
     return command
 
 
-_CONNECTION_FLAGS = tuple(inspect.signature(flags.build_connection_flags).parameters)
-_CALL_PARAMETER = inspect.Parameter(
-    "call", inspect.Parameter.KEYWORD_ONLY, annotation=typer.Context
-)
-"""Typer passes the parsed command line to the parameter of this type."""
+CONNECTION_PARAMETERS = tuple(inspect.signature(flags.build_connection_flags).parameters)
+HIDDEN_PARAMETERS = frozenset(CONNECTION_PARAMETERS) - {"namespace"}
+"""Parameters that the help of a verb leaves to `kubectl vc options`."""
 
 
-def _refuse_empty_arguments(call: typer.Context, values: Mapping[str, Any]) -> None:
-    """Raise UsageProblem for an argument that is present but empty, as `"$UNSET"` in a script is.
+def run_program(
+    root: CommandGroup, words: Sequence[str], *, format_version: Callable[[], str]
+) -> NoReturn:
+    """Run the command that the words select. Raises SystemExit with the exit code."""
+    if list(words) == ["--version"]:
+        _print(f"{format_version()}\n")
+        raise SystemExit(0)
+    with explain_errors():
+        selected = parsing.select_command(root, _expand_help(root, words))
+        path = (PROGRAM, *selected.path)
+        command = selected.command
+        if isinstance(command, CommandGroup):
+            _run_group(command, selected)
+        with _name_usage(path):
+            if parsing.wants_help(selected.words):
+                from kubectl_vc.commandline import help_text
 
-    An omitted argument may stand for all objects. An empty one never does.
-    """
-    for each in call.command.params:
-        name = each.name or ""
-        if each.param_type_name != "argument" or values.get(name) != "":
-            continue
-        source = call.get_parameter_source(name)
-        if source is not None and source.name == "COMMANDLINE":
-            otherwise = "" if each.required else ", or leave it out"
-            raise UsageError(f"{name.upper()} is empty. Enter a name{otherwise}.")
+                _print(help_text.format_command(path, command, HIDDEN_PARAMETERS))
+            else:
+                command.run(**parsing.parse_words(command, selected.words))
+    raise SystemExit(0)
+
+
+def list_connection_flags() -> list[Any]:
+    """Return the flags that every verb has."""
+    return list(Command("options", flags.build_connection_flags).flags)
+
+
+def _expand_help(root: CommandGroup, words: Sequence[str]) -> list[str]:
+    """Return `help VERB` as `VERB --help`."""
+    if words and words[0] == "help" and "help" not in root.commands:
+        return [*words[1:], "--help"]
+    return list(words)
+
+
+def _run_group(group: CommandGroup, selected: parsing.Selection) -> NoReturn:
+    """Print the help of a group. Another flag without a verb is an error."""
+    words = [word for word in selected.words if word not in parsing.HELP_FLAGS]
+    with _name_usage((PROGRAM, *selected.path)):
+        known = {spelling for each in list_connection_flags() for spelling in each.spellings}
+        for word in words:
+            if word.startswith("-") and word.partition("=")[0] not in known:
+                raise UsageError(f"unknown flag: {word.partition('=')[0]}.")
+    from kubectl_vc.commandline import help_text
+
+    _print(help_text.format_group((PROGRAM, *selected.path), group))
+    raise SystemExit(0)
+
+
+@contextlib.contextmanager
+def _name_usage(path: Sequence[str]) -> Iterator[None]:
+    """Add the command to a usage error that names none."""
+    try:
+        yield
+    except UsageError as problem:
+        problem.path = problem.path or tuple(path[1:])
+        raise
 
 
 @contextlib.contextmanager
@@ -108,10 +141,13 @@ def explain_errors() -> Iterator[None]:
 
     try:
         yield
+    except UsageError as problem:
+        where = " ".join((PROGRAM, *(problem.path or ())))
+        _fail(f"{problem}\nSee '{where} --help' for usage.", problem.exit_code)
     except CliError as problem:
         _fail(str(problem), problem.exit_code)
     except KubeError as problem:
-        _fail(describe_error(problem), CliError.exit_code)
+        _fail(describe_error(problem), get_exit_code(problem))
     except InvalidNameError as problem:
         _fail(str(problem), CliError.exit_code)
     except KeyboardInterrupt:
@@ -121,11 +157,17 @@ def explain_errors() -> Iterator[None]:
         )
 
 
-def _fail(text: str, code: int) -> None:
+def _fail(text: str, code: int) -> NoReturn:
     from tenancy.control_characters import escape_control_characters
 
-    typer.echo(f"error: {escape_control_characters(text)}", err=True)
-    raise typer.Exit(code)
+    lines = [escape_control_characters(line) for line in f"error: {text}".splitlines()]
+    sys.stderr.write("\n".join(lines) + "\n")
+    raise SystemExit(code)
+
+
+def _print(text: str) -> None:
+    sys.stdout.write(text)
+    sys.stdout.flush()
 
 
 def create_terminal() -> "Terminal":

@@ -6,18 +6,17 @@ silent about errors and must stop soon. It runs at every press of the tab key, s
 delay disturbs the prompt.
 """
 
-import asyncio
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
 from enum import Enum
-from typing import Any
-
-import typer
+from pathlib import Path
 
 from kubectl_vc import app
 from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.flags import SuperClusterMode
+from kubectl_vc.commandline import shells
+from kubectl_vc.commandline.commands import Command, CommandGroup
+from kubectl_vc.commandline.declarations import Flag
 from kubectl_vc.output.printers import OutputFormat
 
 LOOKUP_SECONDS = 1.5
@@ -43,8 +42,9 @@ class WordKind(Enum):
     CLUSTER_VERSION = "cluster version"
     TARGET = "super cluster"
     SNAPSHOT = "snapshot"
-    FORMAT = "format"
-    MODE = "mode"
+    CHOICE = "choice"
+    SHELL = "shell"
+    COMMAND = "command"
     FILE = "file"
     NOTHING = "nothing"
 
@@ -58,6 +58,10 @@ class CompletionVerb:
     """Help by each spelling of a flag."""
     switches: frozenset[str] = frozenset()
     """Spellings of the flags that have no value."""
+    choices: Mapping[str, Sequence[str]] = field(default_factory=dict)
+    """Allowed values by each spelling of a flag. A flag without an entry takes any."""
+    takes_command: bool = False
+    """Whether a command follows two hyphens."""
     takes_name: bool = False
     """Whether the argument names an existing object."""
     name_kind: WordKind = WordKind.NAME
@@ -74,6 +78,8 @@ class CursorPosition:
     verb: str = ""
     values: Mapping[str, str] = field(default_factory=dict)
     """Values of the flags before the word."""
+    flag: str = ""
+    """Spelling of the flag whose value the word is."""
 
 
 _FLAG_VALUES: Mapping[str, WordKind] = {
@@ -84,12 +90,19 @@ _FLAG_VALUES: Mapping[str, WordKind] = {
     "--target-kubeconfig": WordKind.FILE,
     "--kubelet-ca": WordKind.FILE,
     "--from": WordKind.SNAPSHOT,
-    "--mode": WordKind.MODE,
     "--cluster-version": WordKind.CLUSTER_VERSION,
     "--filename": WordKind.FILE,
     "-f": WordKind.FILE,
     "--kubeconfig": WordKind.FILE,
 }
+
+_LOOKED_UP = frozenset(
+    {
+        *(WordKind.NAME, WordKind.NAMESPACE, WordKind.CONTEXT, WordKind.CLUSTER_VERSION),
+        *(WordKind.TARGET, WordKind.SNAPSHOT),
+    }
+)
+"""Kinds of words that a kubeconfig or an API server has."""
 
 _GROUP_NAMES: Mapping[str, WordKind] = {
     "target": WordKind.TARGET,
@@ -103,18 +116,18 @@ def main() -> None:
     """Print the candidates for the last word of the command line."""
     words, known = enter_group(sys.argv[1:] or [""], list_verbs())
     place = locate_word(words, known)
-    found = list_candidates(place, known) or asyncio.run(_look_up_words(place))
+    found = list_candidates(place, known) or _look_up(place)
     lines = [
         "\t".join(part for part in each if part) for each in found if each[0].startswith(words[-1])
     ]
-    directive = _COMPLETE_FILES if place.wanted is WordKind.FILE else _COMPLETE_NOTHING_ELSE
+    files = place.wanted in (WordKind.FILE, WordKind.COMMAND)
+    directive = _COMPLETE_FILES if files else _COMPLETE_NOTHING_ELSE
     sys.stdout.write("".join(f"{line}\n" for line in [*lines, directive]))
 
 
 def list_verbs() -> dict[str, CompletionVerb]:
     """Return the verbs as the command line declares them."""
-    root: Any = typer.main.get_command(app.app)
-    return {name: _build_verb(name, command) for name, command in root.commands.items()}
+    return {name: _build_verb(name, command) for name, command in app.app.commands.items()}
 
 
 def enter_group(
@@ -134,9 +147,13 @@ def locate_word(words: Sequence[str], known: Mapping[str, CompletionVerb]) -> Cu
     verb = known.get(before[0])
     if verb is None:
         return CursorPosition(WordKind.NOTHING)
+    if "--" in before:
+        kind = WordKind.COMMAND if verb.takes_command else WordKind.NOTHING
+        return CursorPosition(kind, before[0])
     values, positionals, pending = _parse_words(before[1:], verb)
     if pending:
-        return CursorPosition(_get_value_kind(pending, before[0]), before[0], values)
+        kind = _get_value_kind(pending, before[0], verb)
+        return CursorPosition(kind, before[0], values, pending)
     if last.startswith("-"):
         return CursorPosition(WordKind.FLAG, before[0], values)
     is_name = verb.takes_name and not positionals
@@ -153,42 +170,47 @@ def list_candidates(
         case WordKind.FLAG:
             verb = known.get(place.verb, CompletionVerb(flags={**_HELP_FLAGS, "--version": ""}))
             return list(verb.flags.items())
-        case WordKind.FORMAT:
-            return [(form.value, "") for form in OutputFormat]
-        case WordKind.MODE:
-            return [(mode.value, "") for mode in SuperClusterMode]
+        case WordKind.CHOICE:
+            return [(each, "") for each in known[place.verb].choices[place.flag]]
+        case WordKind.SHELL:
+            return [(each, "") for each in shells.SCRIPTS]
         case _:
             return []
 
 
-def _build_verb(name: str, command: Any, names: WordKind = WordKind.NAME) -> CompletionVerb:
-    of_group = _GROUP_NAMES.get(name, WordKind.NAME)
-    inner = {
-        each: _build_verb(each, found, _GROUP_NAMES.get(f"{name} {each}", of_group))
-        for each, found in getattr(command, "commands", {}).items()
-    }
-    options = [
-        each for each in command.params if each.param_type_name == "option" and not each.hidden
-    ]
+def _build_verb(
+    name: str, command: Command | CommandGroup, names: WordKind = WordKind.NAME
+) -> CompletionVerb:
+    if isinstance(command, CommandGroup):
+        of_group = _GROUP_NAMES.get(name, WordKind.NAME)
+        inner = {
+            each: _build_verb(each, found, _GROUP_NAMES.get(f"{name} {each}", of_group))
+            for each, found in command.commands.items()
+        }
+        return CompletionVerb(help=command.summary, flags=_HELP_FLAGS, subverbs=inner)
+    options = [each for each in command.flags if not each.option.hidden]
     flags = _HELP_FLAGS | {
-        spelling: " ".join((each.help or "").split())
+        spelling: " ".join(each.option.help.split())
         for each in options
-        for spelling in (*each.opts, *each.secondary_opts)
+        for spelling in each.spellings
     }
     switches = {*_HELP_FLAGS} | {
-        spelling
-        for each in options
-        if each.is_flag
-        for spelling in (*each.opts, *each.secondary_opts)
+        spelling for each in options if each.has_bare_form for spelling in each.spellings
     }
-    has_argument = any(each.param_type_name == "argument" for each in command.params)
+    has_argument = any(not each.after_dashes for each in command.positionals)
     return CompletionVerb(
-        help=command.get_short_help_str(limit=100),
+        help=command.summary,
         flags=flags,
         switches=frozenset(switches),
+        choices={
+            spelling: _list_choices(each)
+            for each in options
+            for spelling in each.spellings
+            if _list_choices(each)
+        },
+        takes_command=any(each.after_dashes for each in command.positionals),
         takes_name=has_argument and name not in _VERBS_WITH_NEW_NAMES,
-        name_kind=names,
-        subverbs=inner,
+        name_kind=WordKind.SHELL if name == "completion" else names,
     )
 
 
@@ -209,14 +231,32 @@ def _parse_words(words: Sequence[str], verb: CompletionVerb) -> tuple[dict[str, 
     return values, positionals, pending
 
 
-def _get_value_kind(flag: str, verb: str) -> WordKind:
+def _list_choices(flag: Flag) -> tuple[str, ...]:
+    """Return the values of a flag that the shell offers."""
+    if flag.long == "--output" and not flag.choices and flag.kind is not Path:
+        return (*(form.value for form in OutputFormat), "jsonpath=", "custom-columns=")
+    return flag.choices
+
+
+def _get_value_kind(flag: str, verb: str, known: CompletionVerb) -> WordKind:
+    if flag in known.choices:
+        return WordKind.CHOICE
     if flag in ("-o", "--output"):
-        return WordKind.FILE if verb in _PATHS_BY_OUTPUT else WordKind.FORMAT
+        return WordKind.FILE if verb in _PATHS_BY_OUTPUT else WordKind.NOTHING
     return _FLAG_VALUES.get(flag, WordKind.NOTHING)
+
+
+def _look_up(place: CursorPosition) -> list[tuple[str, str]]:
+    """Return the candidates that need a kubeconfig or an API server."""
+    import asyncio  # noqa: PLC0415 - words of the command line need none
+
+    return asyncio.run(_look_up_words(place)) if place.wanted in _LOOKED_UP else []
 
 
 async def _look_up_words(place: CursorPosition) -> list[tuple[str, str]]:
     """Return the candidates from the API server or the kubeconfig. Empty if it is unreachable."""
+    import asyncio  # noqa: PLC0415
+
     from kubectl_vc.output.cli_errors import CliError  # noqa: PLC0415 - a third of a second, rarely needed
     from kubeio.errors import KubeError  # noqa: PLC0415
 

@@ -9,8 +9,6 @@ must stay few. Each further one delays `--help`.
 from pathlib import Path
 from typing import Annotated
 
-import typer
-
 from kubectl_vc import flags
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.command import (
@@ -19,24 +17,23 @@ from kubectl_vc.command import (
     with_connection_flags,
     with_object_namespace,
 )
+from kubectl_vc.commandline.declarations import Argument, Option
 from kubectl_vc.output.cli_errors import UsageError
 from kubectl_vc.output.printers import OutputFormat
 
-app = typer.Typer()
+app = create_verb_group("Find the cause of a fault.")
 policy_app = create_verb_group("Check objects against a TenantPolicy.")
 debug_app = create_verb_group("Collect facts for a bug report.")
-app.add_typer(policy_app, name="policy")
-app.add_typer(debug_app, name="debug")
+app.add_group(policy_app, name="policy")
+app.add_group(debug_app, name="debug")
 
 ObjectArgument = Annotated[
     str,
-    typer.Argument(
-        metavar="KIND/NAME", show_default=False, help="Object in the tenant, such as pod/web"
-    ),
+    Argument(metavar="KIND/NAME", show_default=False, help="Object in the tenant, such as pod/web"),
 ]
 VirtualClusterFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--vc",
         metavar="NAME",
         show_default=False,
@@ -44,11 +41,11 @@ VirtualClusterFlag = Annotated[
     ),
 ]
 AsTenantFlag = Annotated[
-    bool, typer.Option("--as-tenant", help="Use and show only facts that the tenant may know")
+    bool, Option("--as-tenant", help="Use and show only facts that the tenant may know")
 ]
 PolicyFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--policy",
         metavar="NAME",
         show_default=False,
@@ -57,7 +54,7 @@ PolicyFlag = Annotated[
 ]
 PolicyOfFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--vc",
         metavar="NAME",
         show_default=False,
@@ -66,14 +63,12 @@ PolicyOfFlag = Annotated[
 ]
 BundlePathFlag = Annotated[
     Path | None,
-    typer.Option(
-        "--output", "-o", metavar="FILE", show_default=False, help="Archive to write, .tar.gz"
-    ),
+    Option("--output", "-o", metavar="FILE", show_default=False, help="Archive to write, .tar.gz"),
 ]
-ForceBundleFlag = Annotated[bool, typer.Option("--force", help="Replace an existing archive")]
+ForceBundleFlag = Annotated[bool, Option("--force", help="Replace an existing archive")]
 OptionalNameArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="[NAME]",
         show_default=False,
         help="Name of the VirtualCluster (default: only the installation)",

@@ -8,9 +8,8 @@ from enum import StrEnum
 from pathlib import Path
 from typing import Annotated, Any, Literal
 
-import typer
-
 from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.commandline.declarations import Argument, Option
 from kubectl_vc.output import durations
 from kubectl_vc.output.printers import OutputFormat
 
@@ -36,19 +35,19 @@ class SuperClusterMode(StrEnum):
 
 
 def parse_seconds(text: str | float) -> float:
-    """Parse a flag's value as a duration in seconds. A default is a number already."""
-    try:
-        return durations.parse_duration(text) if isinstance(text, str) else text
-    except ValueError as problem:
-        raise typer.BadParameter(str(problem)) from problem
+    """Parse a flag's value as a duration in seconds. A default is a number already.
+
+    Raises ValueError.
+    """
+    return durations.parse_duration(text) if isinstance(text, str) else text
 
 
 NameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster")
+    str, Argument(metavar="NAME", show_default=False, help="Name of the VirtualCluster")
 ]
 OptionalNameArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="[NAME]",
         show_default=False,
         help="Name of the VirtualCluster. Without it, the kubeconfig is the tenant's own.",
@@ -56,7 +55,7 @@ OptionalNameArgument = Annotated[
 ]
 NamespaceFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--namespace",
         "-n",
         metavar="NAME",
@@ -66,7 +65,7 @@ NamespaceFlag = Annotated[
 ]
 ObjectNamespaceFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--namespace",
         "-n",
         metavar="NAME",
@@ -75,11 +74,11 @@ ObjectNamespaceFlag = Annotated[
     ),
 ]
 """For verbs about one object of a tenant."""
-UnusedNamespace = Annotated[str, typer.Option("--namespace", "-n", metavar="NAME", hidden=True)]
+UnusedNamespace = Annotated[str, Option("--namespace", "-n", metavar="NAME", hidden=True)]
 """For verbs about cluster-scoped objects. As kubectl does, they accept the flag and ignore it."""
 KubeconfigFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--kubeconfig",
         metavar="FILE",
         show_default=False,
@@ -88,17 +87,17 @@ KubeconfigFlag = Annotated[
 ]
 ContextFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--context", metavar="NAME", show_default=False, help="Context of the kubeconfig to use"
     ),
 ]
 AsUserFlag = Annotated[
     str,
-    typer.Option("--as", metavar="USER", show_default=False, help="User to impersonate"),
+    Option("--as", metavar="USER", show_default=False, help="User to impersonate"),
 ]
 AsGroupFlag = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--as-group",
         metavar="GROUP",
         show_default=False,
@@ -107,7 +106,7 @@ AsGroupFlag = Annotated[
 ]
 RequestTimeoutFlag = Annotated[
     float,
-    typer.Option(
+    Option(
         "--request-timeout",
         metavar="TIME",
         parser=parse_seconds,
@@ -119,7 +118,7 @@ RequestTimeoutFlag = Annotated[
 
 def _timeout(default: str) -> Any:
     """Return the flag `--timeout` of a verb. `default` is the default as its help spells it."""
-    return typer.Option(
+    return Option(
         "--timeout",
         metavar="TIME",
         parser=parse_seconds,
@@ -134,11 +133,13 @@ TimeoutFlag = Annotated[float, _timeout("5m")]
 """For verbs whose default is FIVE_MINUTES."""
 ShortTimeout = Annotated[float, _timeout("1m")]
 """For verbs whose default is ONE_MINUTE."""
-WaitFlag = Annotated[bool, typer.Option("--wait/--no-wait", help="Wait until it is done")]
-ForceFlag = Annotated[bool, typer.Option("--force", help="Replace an existing kubeconfig file")]
+WaitFlag = Annotated[
+    bool, Option("--wait/--no-wait", help="Wait until it is done. --no-wait is the same as false")
+]
+ForceFlag = Annotated[bool, Option("--force", help="Replace an existing kubeconfig file")]
 KubeconfigPathFlag = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--output",
         "-o",
         metavar="PATH",
@@ -161,7 +162,7 @@ class SleepingWorkloadsChoice(StrEnum):
 
 SleepingWorkloadsFlag = Annotated[
     SleepingWorkloadsChoice,
-    typer.Option("--workloads", help="Pods of the virtual cluster: let them run, or stop them"),
+    Option("--workloads", help="Pods of the virtual cluster: let them run, or stop them"),
 ]
 
 
@@ -175,7 +176,7 @@ class KubeconfigRole(StrEnum):
 
 RoleFlag = Annotated[
     KubeconfigRole | None,
-    typer.Option(
+    Option(
         "--role",
         show_default=False,
         help="Write a kubeconfig that has only this role, ends after --ttl and can be revoked",
@@ -183,7 +184,7 @@ RoleFlag = Annotated[
 ]
 TtlFlag = Annotated[
     float,
-    typer.Option(
+    Option(
         "--ttl",
         metavar="TIME",
         parser=parse_seconds,
@@ -193,7 +194,7 @@ TtlFlag = Annotated[
 ]
 RenewFlag = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--renew",
         metavar="FILE",
         show_default=False,
@@ -202,7 +203,7 @@ RenewFlag = Annotated[
 ]
 RevokeFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--revoke",
         metavar="USER",
         show_default=False,
@@ -212,14 +213,14 @@ RevokeFlag = Annotated[
 DEFAULT_TTL_SECONDS = 8 * 3600.0
 OutputFlag = Annotated[
     OutputFormat,
-    typer.Option("--output", "-o", help="Output format"),
+    Option("--output", "-o", help="Output format"),
 ]
 AllNamespaces = Annotated[
-    bool, typer.Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces")
+    bool, Option("--all-namespaces", "-A", help="VirtualClusters of all namespaces")
 ]
 FilenameFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--filename",
         "-f",
         metavar="FILE",
@@ -229,7 +230,7 @@ FilenameFlag = Annotated[
 ]
 ClusterVersionFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--cluster-version",
         metavar="NAME",
         show_default=False,
@@ -238,7 +239,7 @@ ClusterVersionFlag = Annotated[
 ]
 NewClusterVersionFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--cluster-version",
         metavar="NAME",
         show_default=False,
@@ -246,23 +247,21 @@ NewClusterVersionFlag = Annotated[
     ),
 ]
 IgnoreNotFoundFlag = Annotated[
-    bool, typer.Option("--ignore-not-found", help="Exit with code 0 if the object does not exist")
+    bool, Option("--ignore-not-found", help="Exit with code 0 if the object does not exist")
 ]
 YesFlag = Annotated[
-    bool, typer.Option("--yes", "-y", help="Do not ask for the name of the VirtualCluster")
+    bool, Option("--yes", "-y", help="Do not ask for the name of the VirtualCluster")
 ]
 NowFlag = Annotated[
-    bool, typer.Option("--now", help="Delete at once, without the grace period of the tenant")
+    bool, Option("--now", help="Delete at once, without the grace period of the tenant")
 ]
-ClientOnlyFlag = Annotated[
-    bool, typer.Option("--client", help="Print the version of this program only")
-]
+ClientOnlyFlag = Annotated[bool, Option("--client", help="Print the version of this program only")]
 TargetNameArgument = Annotated[
-    str, typer.Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster")
+    str, Argument(metavar="NAME", show_default=False, help="Name of the SuperCluster")
 ]
 TargetKubeconfigFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--target-kubeconfig",
         metavar="FILE",
         show_default=False,
@@ -271,7 +270,7 @@ TargetKubeconfigFlag = Annotated[
 ]
 TargetContextFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--target-context",
         metavar="NAME",
         show_default=False,
@@ -280,7 +279,7 @@ TargetContextFlag = Annotated[
 ]
 ServerFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--server",
         metavar="URL",
         show_default=False,
@@ -289,7 +288,7 @@ ServerFlag = Annotated[
 ]
 TlsServerNameFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--tls-server-name",
         metavar="NAME",
         show_default=False,
@@ -298,13 +297,13 @@ TlsServerNameFlag = Annotated[
 ]
 ManagerNamespaceFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--manager-namespace", metavar="NAME", help="Namespace of the components, for the Secret"
     ),
 ]
 AuthoritiesFlag = Annotated[
     list[RotatedAuthority] | None,
-    typer.Option(
+    Option(
         "--authority",
         show_default=False,
         help="Authority to replace, may be repeated. agent-client belongs to all virtual clusters"
@@ -313,7 +312,7 @@ AuthoritiesFlag = Annotated[
 ]
 ForceDropFlag = Annotated[
     RotatedAuthority | None,
-    typer.Option(
+    Option(
         "--force-drop",
         show_default=False,
         help="Drop the old authority of this kind, although clients may still use it",
@@ -321,11 +320,11 @@ ForceDropFlag = Annotated[
 ]
 SnapshotArgument = Annotated[
     str,
-    typer.Argument(metavar="NAME", show_default=False, help="Name of the VirtualClusterSnapshot"),
+    Argument(metavar="NAME", show_default=False, help="Name of the VirtualClusterSnapshot"),
 ]
 OptionalTenantArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="[NAME]",
         show_default=False,
         help="Name of the VirtualCluster (default: all of the namespace)",
@@ -333,7 +332,7 @@ OptionalTenantArgument = Annotated[
 ]
 SnapshotNameFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--snapshot",
         metavar="NAME",
         show_default=False,
@@ -342,7 +341,7 @@ SnapshotNameFlag = Annotated[
 ]
 ClaimFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--claim",
         metavar="NAME",
         help="PersistentVolumeClaim in the root namespace: snapshots, or a name with the prefix"
@@ -351,7 +350,7 @@ ClaimFlag = Annotated[
 ]
 KeepForFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--keep-for",
         metavar="TIME",
         show_default=False,
@@ -360,14 +359,14 @@ KeepForFlag = Annotated[
 ]
 SnapshotFileFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--output", "-o", metavar="FILE", show_default=False, help="File to write the snapshot to"
     ),
 ]
-ForceFileFlag = Annotated[bool, typer.Option("--force", help="Replace existing files")]
+ForceFileFlag = Annotated[bool, Option("--force", help="Replace existing files")]
 TransferImageFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--image",
         metavar="IMAGE",
         show_default=False,
@@ -375,21 +374,19 @@ TransferImageFlag = Annotated[
     ),
 ]
 ImportedFileArgument = Annotated[
-    str, typer.Argument(metavar="FILE", show_default=False, help="File that was exported")
+    str, Argument(metavar="FILE", show_default=False, help="File that was exported")
 ]
 ForClusterFlag = Annotated[
     str,
-    typer.Option(
-        "--for", metavar="NAME", show_default=False, help="VirtualCluster of the snapshot"
-    ),
+    Option("--for", metavar="NAME", show_default=False, help="VirtualCluster of the snapshot"),
 ]
 ImportedNameFlag = Annotated[
     str,
-    typer.Option("--snapshot", metavar="NAME", show_default=False, help="Name of the snapshot"),
+    Option("--snapshot", metavar="NAME", show_default=False, help="Name of the snapshot"),
 ]
 RestoredNameArgument = Annotated[
     str,
-    typer.Argument(
+    Argument(
         metavar="[NAME]",
         show_default=False,
         help="Name of the VirtualCluster to restore in place",
@@ -397,7 +394,7 @@ RestoredNameArgument = Annotated[
 ]
 FromFileFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--from-file",
         metavar="FILE",
         show_default=False,
@@ -406,7 +403,7 @@ FromFileFlag = Annotated[
 ]
 AsFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--as-new",
         metavar="NEW",
         show_default=False,
@@ -415,13 +412,11 @@ AsFlag = Annotated[
 ]
 FromFlag = Annotated[
     str,
-    typer.Option(
-        "--from", metavar="NAME", show_default=False, help="VirtualClusterSnapshot to restore"
-    ),
+    Option("--from", metavar="NAME", show_default=False, help="VirtualClusterSnapshot to restore"),
 ]
 LabelsFlag = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--label",
         metavar="KEY=VALUE",
         show_default=False,
@@ -430,7 +425,7 @@ LabelsFlag = Annotated[
 ]
 TaintsFlag = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--taint",
         metavar="KEY[=VALUE]:EFFECT",
         show_default=False,
@@ -439,7 +434,7 @@ TaintsFlag = Annotated[
 ]
 ResolversFlag = Annotated[
     list[str] | None,
-    typer.Option(
+    Option(
         "--resolver",
         metavar="ADDRESS",
         show_default=False,
@@ -448,7 +443,7 @@ ResolversFlag = Annotated[
 ]
 TargetModeFlag = Annotated[
     SuperClusterMode | None,
-    typer.Option(
+    Option(
         "--mode",
         show_default=False,
         help="Path of logs and exec to pods in the target. apiserver: through its API server."
@@ -458,7 +453,7 @@ TargetModeFlag = Annotated[
 ]
 KubeletCaFlag = Annotated[
     Path | None,
-    typer.Option(
+    Option(
         "--kubelet-ca",
         metavar="FILE",
         show_default=False,
@@ -468,7 +463,7 @@ KubeletCaFlag = Annotated[
 ]
 ExpiresFlag = Annotated[
     float,
-    typer.Option(
+    Option(
         "--expires",
         metavar="TIME",
         parser=parse_seconds,
@@ -478,7 +473,7 @@ ExpiresFlag = Annotated[
 ]
 DecoyFlag = Annotated[
     str,
-    typer.Option(
+    Option(
         "--decoy",
         metavar="NAME",
         show_default=False,
@@ -488,17 +483,38 @@ DecoyFlag = Annotated[
 ]
 ImageFlag = Annotated[
     str,
-    typer.Option(
-        "--image", metavar="IMAGE", help="Image of the pods, with sh and BusyBox nc and httpd"
-    ),
+    Option("--image", metavar="IMAGE", help="Image of the pods, with sh and BusyBox nc and httpd"),
 ]
 DrainFlag = Annotated[
     bool,
-    typer.Option(
-        "--drain", help="Withdraw the target from all tenants first, and wait for their pods"
+    Option("--drain", help="Withdraw the target from all tenants first, and wait for their pods"),
+]
+
+
+class DryRun(StrEnum):
+    """Value of `--dry-run`. It is true unless the value is none."""
+
+    NONE = "none"
+    CLIENT = "client"
+    SERVER = "server"
+
+    def __bool__(self) -> bool:
+        """Return whether nothing may be written."""
+        return self is not DryRun.NONE
+
+
+DryRunFlag = Annotated[
+    DryRun,
+    Option(
+        "--dry-run",
+        bare="server",
+        help="Write nothing, and print the changes: none, client or server. server: the API server"
+        " checks the request. Without a value it is server",
     ),
 ]
-DryRunFlag = Annotated[bool, typer.Option("--dry-run", help="Write nothing. Print the changes.")]
+
+
+ShellArgument = Annotated[str, Argument(metavar="SHELL", help="Name of the shell")]
 
 
 def build_connection_flags(

@@ -32,7 +32,7 @@ async def join(
     mode: flags.TargetModeFlag = None,
     kubelet_ca: flags.KubeletCaFlag = None,
     expires: flags.ExpiresFlag = 0,
-    dry_run: flags.DryRunFlag = False,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
     wait: flags.WaitFlag = True,
     timeout: flags.ShortTimeout = flags.JOIN_TIMEOUT_SECONDS,
 ) -> None:
@@ -72,7 +72,7 @@ async def join(
             else b"",
             token_seconds=expires,
         ),
-        dry_run=dry_run,
+        dry_run=bool(dry_run),
         seconds=timeout,
         wait=wait,
     )
@@ -129,7 +129,7 @@ async def leave(
     ignore_not_found: flags.IgnoreNotFoundFlag = False,
     drain: flags.DrainFlag = False,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
-    dry_run: flags.DryRunFlag = False,
+    dry_run: flags.DryRunFlag = flags.DryRun.NONE,
 ) -> None:
     """Unregister a target cluster, and remove the account in it.
 
@@ -152,5 +152,5 @@ async def leave(
             drain_timeout_seconds=timeout,
         ),
         ignore_not_found=ignore_not_found,
-        dry_run=dry_run,
+        dry_run=bool(dry_run),
     )

@@ -29,13 +29,19 @@ class SuperConnection:
     namespace: str
     is_explicit: bool
     """Whether the namespace was set by flag."""
+    context: str = ""
+    """Context of the kubeconfig. Empty for the account of a pod."""
 
 
 @contextlib.asynccontextmanager
 async def connect_super_cluster(
-    access: ConfigFlags, user_agent: str = "kubectl-vc"
+    access: ConfigFlags, user_agent: str = "kubectl-vc", *, is_super: bool = True
 ) -> AsyncIterator[SuperConnection]:
-    """Open a client for the super cluster. Raises CliProblem and UsageProblem for invalid flags."""
+    """Open a client for the super cluster. Raises CliProblem and UsageProblem for invalid flags.
+
+    While the current context is one of `kubectl vc connect`, it is the context that this command
+    was connected from. With `is_super` False, it is the tenant's own.
+    """
     if access.namespace and not names.is_dns_label(access.namespace):
         raise CliError(
             f"the namespace {access.namespace!r} is not a DNS label. Use"
@@ -44,6 +50,8 @@ async def connect_super_cluster(
     if access.as_groups and not access.as_user:
         raise UsageError("--as-group needs --as. Add --as USER.")
     is_in_pod = _is_in_pod(access)
+    if not is_in_pod:
+        access = _with_context(access, is_super=is_super)
     if is_in_pod:
         endpoint = loading.load_in_cluster()
     else:
@@ -54,8 +62,23 @@ async def connect_super_cluster(
         )
     namespace = access.namespace or _get_default_namespace(access, is_in_pod=is_in_pod)
     deadline = access.request_timeout_seconds or DEFAULT_DEADLINE_SECONDS
-    async with Client(endpoint, ClientOptions(user_agent=user_agent, deadline=deadline)) as client:
-        yield SuperConnection(client, namespace, is_explicit=bool(access.namespace))
+    async with Client(
+        endpoint, ClientOptions(user_agent=user_agent, deadline=deadline, counts_requests=False)
+    ) as client:
+        yield SuperConnection(
+            client, namespace, is_explicit=bool(access.namespace), context=access.context
+        )
+
+
+def _with_context(access: ConfigFlags, *, is_super: bool) -> ConfigFlags:
+    """Return the flags with the context that they stand for."""
+    if access.context:
+        return access
+    connected = loading.get_connection(access.kubeconfig) if is_super else None
+    context = str((connected or {}).get("superContext") or "")
+    return dataclasses.replace(
+        access, context=context or loading.get_current_context(access.kubeconfig)
+    )
 
 
 def _is_in_pod(access: ConfigFlags) -> bool:

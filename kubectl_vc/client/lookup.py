@@ -1,12 +1,12 @@
 """Lookup of one VirtualCluster by name."""
 
 from kubectl_vc.client.connection import SuperConnection
-from kubectl_vc.output.cli_errors import CliError, describe_object
+from kubectl_vc.output.cli_errors import NotFoundError, describe_object
 from kubeio import Object, errors
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 
-class VirtualClusterNotFoundError(CliError):
+class VirtualClusterNotFoundError(NotFoundError):
     """No VirtualCluster has this name."""
 
 

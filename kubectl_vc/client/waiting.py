@@ -12,7 +12,7 @@ from typing import Any
 
 from kubectl_vc.client import readiness, watch
 from kubectl_vc.output import cli_errors, durations
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, WaitTimeoutError
 from kubectl_vc.output.terminal import Progress
 from kubeio import Object
 from kubeio.api.client import Client
@@ -67,7 +67,7 @@ async def wait_ready(
                 f"{shown} cannot be set up: {failure}. Waiting longer does not help."
                 f" {_build_advice(metadata)}"
             ) from problem
-        raise CliError(
+        raise WaitTimeoutError(
             f"{shown} is not ready after {durations.format_elapsed(seconds)}:"
             f" {_describe_reason(state).removesuffix('.')}. {_build_advice(metadata)}"
         ) from problem
@@ -181,7 +181,7 @@ async def wait_deleted(
                 left = _describe_remaining(current) or left
                 progress.set_waiting(left)
     except TimeoutError as problem:
-        raise CliError(
+        raise WaitTimeoutError(
             f"{cli_errors.describe_object(VIRTUAL_CLUSTERS, name, namespace)} is not deleted after"
             f" {durations.format_elapsed(seconds)}: {left.removesuffix('.')}. Deletion continues."
             f" Check it with `kubectl vc get {name} -n {namespace}`."

@@ -28,6 +28,9 @@ _RBAC_REFUSAL = re.compile(
 _READ_VERBS = frozenset({"get", "list", "watch"})
 
 
+NOT_FOUND_EXIT_CODE = 3
+
+
 class CliError(Exception):
     """A command cannot continue.
 
@@ -41,6 +44,23 @@ class UsageError(CliError):
     """The command was called wrongly. The exit code is 2."""
 
     exit_code = 2
+
+    def __init__(self, text: str, *, path: tuple[str, ...] | None = None) -> None:
+        """`path` is the command whose help explains the usage. None: the one that runs."""
+        super().__init__(text)
+        self.path = path
+
+
+class NotFoundError(CliError):
+    """An object that the command names does not exist. The exit code is 3."""
+
+    exit_code = NOT_FOUND_EXIT_CODE
+
+
+class WaitTimeoutError(CliError):
+    """The wait took too long. The work goes on. The exit code is 4."""
+
+    exit_code = 4
 
 
 @dataclass(frozen=True, slots=True)
@@ -61,6 +81,12 @@ def describe_error(problem: errors.KubeError) -> str:
         if isinstance(problem, kind):
             return tell(problem)
     return str(problem)
+
+
+def get_exit_code(problem: errors.KubeError) -> int:
+    """Return the exit code for an error of the API client: 3 for a missing object, otherwise 1."""
+    is_missing = isinstance(problem, errors.NotFound) and bool(problem.details.get("name"))
+    return NOT_FOUND_EXIT_CODE if is_missing else CliError.exit_code
 
 
 def get_server_message(problem: errors.ApiError) -> str:

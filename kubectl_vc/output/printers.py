@@ -40,6 +40,11 @@ def format_table(heads: Sequence[str], rows: Iterable[Sequence[str]], indent: st
     )
 
 
+def format_row(cells: Iterable[str]) -> str:
+    """Return one row without alignment, for rows that come one by one."""
+    return _COLUMN_GAP.join(cell or "<none>" for cell in cells) + "\n"
+
+
 def format_document(value: Mapping[str, Any], form: OutputFormat) -> str:
     """Return an object or a list of objects as JSON or YAML, without managedFields."""
     plain = _strip_managed_fields(value)

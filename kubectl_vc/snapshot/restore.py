@@ -14,7 +14,7 @@ from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, durations, printers
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, WaitTimeoutError
 from kubectl_vc.output.terminal import Progress, Terminal
 from kubectl_vc.snapshot import snapshots as verbs
 from kubeio import Object
@@ -201,7 +201,7 @@ async def _wait(
                 await asyncio.sleep(verbs.POLL_SECONDS)
     except TimeoutError as problem:
         shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, connection.namespace)
-        raise CliError(
+        raise WaitTimeoutError(
             f"{shown} is not restored after {durations.format_elapsed(options.timeout_seconds)}:"
             f" {restore.get('message') or 'vc-manager has not processed it yet.'} The restore"
             f" continues. Watch it with `kubectl vc get {name} -n {connection.namespace}`."

@@ -14,7 +14,7 @@ from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, durations, printers
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, NotFoundError, WaitTimeoutError
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
 from kubeio import Object, errors
@@ -146,7 +146,7 @@ async def fetch_snapshot(connection: SuperConnection, name: str) -> Object:
         if not problem.details.get("name"):
             raise  # the CustomResourceDefinition is missing
         shown = cli_errors.describe_object(VIRTUAL_CLUSTER_SNAPSHOTS, name, namespace)
-        raise CliError(
+        raise NotFoundError(
             f"{shown} was not found. List all with `kubectl vc snapshot list`."
         ) from problem
 
@@ -170,7 +170,7 @@ async def wait_for_snapshot(
     except TimeoutError as problem:
         shown = cli_errors.describe_object(VIRTUAL_CLUSTER_SNAPSHOTS, name, connection.namespace)
         text = _get_condition(found).get("message") or "vc-manager has not processed it yet."
-        raise CliError(
+        raise WaitTimeoutError(
             f"{shown} has not ended after {durations.format_elapsed(seconds)}: {text}"
         ) from problem
 

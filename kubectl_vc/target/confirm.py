@@ -10,7 +10,7 @@ from typing import Any
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import cli_errors, printers
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, NotFoundError
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.target import manifests
 from kubeio import errors
@@ -26,7 +26,7 @@ async def run_confirm(access: ConfigFlags, terminal: Terminal, *, name: str) -> 
         try:
             body = await here.get(SUPER_CLUSTERS, name)
         except errors.NotFound as problem:
-            raise CliError(
+            raise NotFoundError(
                 f"SuperCluster {name} was not found. List all with `kubectl vc target list`."
             ) from problem
         word, meant = build_confirmation(name, body)

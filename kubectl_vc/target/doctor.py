@@ -12,7 +12,7 @@ from typing import Any, Literal
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import printers
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, NotFoundError
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.target import listing
@@ -43,7 +43,7 @@ async def run_doctor(
         items = await listing.fetch_super_clusters(connection.super_client)
     chosen = [each for each in items if not name or each["metadata"]["name"] == name]
     if name and not chosen:
-        raise CliError(
+        raise NotFoundError(
             f"SuperCluster {name} was not found. List all with `kubectl vc target list`."
         )
     if not chosen:

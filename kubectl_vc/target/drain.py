@@ -9,7 +9,7 @@ from collections.abc import Iterable, Mapping
 from typing import Any, NamedTuple
 
 from kubectl_vc.output import durations, printers
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, WaitTimeoutError
 from kubectl_vc.output.terminal import Terminal
 from kubeio import Object, errors
 from kubeio.api.client import Client
@@ -100,7 +100,7 @@ async def run_drain(
                 await asyncio.sleep(_POLL_SECONDS)
                 left = await fetch_remaining(home_client, name)
     except TimeoutError as problem:
-        raise CliError(
+        raise WaitTimeoutError(
             f"after {durations.format_elapsed(seconds)}, {format_remaining(left)} still has"
             f" objects in {name}.{await _describe_unreachable(home_client, name)}"
             f" {_REMAINING_PODS_TEXT} Run the command again then."

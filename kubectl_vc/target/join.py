@@ -16,7 +16,7 @@ from urllib.parse import urlsplit
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, durations, printers
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, WaitTimeoutError
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.target import doctor, manifests
 from kubectl_vc.target.manifests import SYNCER_ACCOUNT, TargetObjects
@@ -423,7 +423,7 @@ async def _wait_until_usable(
                     found = await client.get(SUPER_CLUSTERS, name)
         except TimeoutError:
             terminal.print_result(doctor.build_table(doctor.list_check_results(found)))
-            raise CliError(
+            raise WaitTimeoutError(
                 f"SuperCluster {name} is not ready after {durations.format_elapsed(seconds)}:"
                 f" {_describe_reason(found)}"
             ) from None

@@ -12,7 +12,7 @@ from dataclasses import dataclass
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import printers
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, NotFoundError
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.target import drain, join, manifests
 from kubectl_vc.target.drain import RemainingObjects
@@ -57,7 +57,7 @@ async def run_leave(
         except errors.NotFound as problem:
             if ignore_not_found:
                 return
-            raise CliError(
+            raise NotFoundError(
                 f"SuperCluster {options.name} was not found. List all with `kubectl vc target"
                 " list`."
             ) from problem

@@ -16,7 +16,7 @@ from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, durations, printers
-from kubectl_vc.output.cli_errors import CliError
+from kubectl_vc.output.cli_errors import CliError, WaitTimeoutError
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.verbs import rotate_authorities
@@ -58,7 +58,7 @@ async def run_list(
     access: ConfigFlags, terminal: Terminal, *, name: str, form: OutputFormat
 ) -> None:
     """Print the certificates of one virtual cluster."""
-    async with connect_super_cluster(access) as connection:
+    async with connect_super_cluster(access, is_super=bool(name)) as connection:
         table = await _fetch_table(await _find_source(connection, name))
     if form in (OutputFormat.JSON, OutputFormat.YAML):
         terminal.print_result(printers.format_document(table, form))
@@ -75,7 +75,7 @@ async def run_renew(
     access: ConfigFlags, terminal: Terminal, *, name: str, wait: bool, seconds: float
 ) -> None:
     """Request new certificates, and wait until each was issued after the request."""
-    async with connect_super_cluster(access) as connection:
+    async with connect_super_cluster(access, is_super=bool(name)) as connection:
         source = await _find_source(connection, name)
         requested = datetime.now(UTC).replace(microsecond=0)
         rows = [row for row in parse_rows(await _fetch_table(source)) if row.kind != _AUTHORITY]
@@ -95,7 +95,7 @@ async def run_renew(
             async with asyncio.timeout(seconds or None):
                 await _wait_renewed(source, requested)
         except TimeoutError as problem:
-            raise CliError(
+            raise WaitTimeoutError(
                 f"{source.shown}: not all certificates are renewed after"
                 f" {durations.format_elapsed(seconds)}. The request stays. Check with"
                 " `kubectl vc certs list`."

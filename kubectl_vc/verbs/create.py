@@ -5,7 +5,7 @@ each time. The state can change between the check and the creation.
 """
 
 import contextlib
-from collections.abc import Mapping
+from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
@@ -16,7 +16,7 @@ from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, files, printers
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
-from kubectl_vc.verbs import create_manifests, kubeconfig, kubeconfig_readers
+from kubectl_vc.verbs import create_manifests, default_versions, kubeconfig, kubeconfig_readers
 from kubeio import Object, errors
 from tenancy.resources import CLUSTER_VERSIONS, VIRTUAL_CLUSTERS
 
@@ -31,6 +31,8 @@ class CreateOptions:
     force: bool
     wait: bool
     timeout_seconds: float
+    dry_run: str = "none"
+    """none, client or server."""
 
 
 async def run_create(
@@ -46,16 +48,42 @@ async def run_create(
         wanted = create_manifests.with_namespace(
             manifest.virtual_cluster, connection.namespace, is_explicit=connection.is_explicit
         )
+        wanted = await _with_cluster_version(connection, terminal, wanted)
+        if wishes.dry_run == "client":
+            _print_created(terminal, (manifest.cluster_version, wanted), " (dry run)")
+            return
         if wishes.kubeconfig is not None:
             wanted = await _with_reader(connection, wanted)
         makes_version = await _check_request(connection, manifest, wanted)
         given = manifest.cluster_version if makes_version else None
+        if wishes.dry_run == "server":
+            _print_created(terminal, (given, wanted), " (server dry run)")
+            return
         made = await _create_both(connection, given, wanted)
-        for body in (given, wanted):
-            if body is not None:
-                terminal.print_result(_describe_created(body))
+        _print_created(terminal, (given, wanted))
         if wishes.wait:
             await _wait_and_write_kubeconfig(connection, terminal, made, wishes)
+
+
+async def _with_cluster_version(
+    connection: SuperConnection, terminal: Terminal, wanted: Object
+) -> Object:
+    """Return the VirtualCluster with the default ClusterVersion if it names none."""
+    spec = wanted["spec"]
+    if spec.get("clusterVersionName"):
+        return wanted
+    found = await connection.super_client.list(CLUSTER_VERSIONS)
+    name = default_versions.choose_cluster_version(found.get("items") or [])
+    terminal.print_warning(f"ClusterVersion {name} is used, because none was named.")
+    return {**wanted, "spec": {**spec, "clusterVersionName": name}}
+
+
+def _print_created(
+    terminal: Terminal, bodies: Iterable[Mapping[str, Any] | None], suffix: str = ""
+) -> None:
+    for body in bodies:
+        if body is not None:
+            terminal.print_result(f"{_describe_created(body)}{suffix}")
 
 
 async def _with_reader(connection: SuperConnection, wanted: Object) -> Object:

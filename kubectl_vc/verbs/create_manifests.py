@@ -82,12 +82,13 @@ def parse_manifest(content: bytes, source: str) -> CreateManifest:
 
 def build_virtual_cluster(name: str, cluster_version: str) -> CreateManifest:
     """Return the manifest of `create NAME --cluster-version V`. Raises CliProblem."""
-    _require_name(cluster_version, "--cluster-version")
+    if cluster_version:
+        _require_name(cluster_version, "--cluster-version")
     body = {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": VIRTUAL_CLUSTERS.kind,
         "metadata": {"name": name},
-        "spec": {"clusterVersionName": cluster_version},
+        "spec": {"clusterVersionName": cluster_version} if cluster_version else {},
     }
     return CreateManifest(body)
 
@@ -248,10 +249,17 @@ def _check_object(document: Any, where: str) -> Mapping[str, Any]:
 
 def _check_manifest(manifest: CreateManifest, where: str) -> CreateManifest:
     wanted = manifest.virtual_cluster["spec"].get("clusterVersionName")
-    if wanted is None or wanted == "":
+    if wanted is None and manifest.cluster_version is None:
+        return manifest  # the default ClusterVersion is chosen in the super cluster
+    if wanted == "":
         raise CliError(
-            f"{where}: spec.clusterVersionName is missing. Add the name of a ClusterVersion (list"
-            " them with `kubectl get clusterversions`)."
+            f"{where}: spec.clusterVersionName is empty. Add the name of a ClusterVersion (list"
+            " them with `kubectl get clusterversions`), or remove the field for the default."
+        )
+    if wanted is None:
+        raise CliError(
+            f"{where}: spec.clusterVersionName is missing. Add the name of the ClusterVersion in"
+            " the same file."
         )
     if not isinstance(wanted, str):
         raise CliError(f"{where}: spec.clusterVersionName is not a string. Quote it.")

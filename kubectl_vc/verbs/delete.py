@@ -30,10 +30,12 @@ async def run_delete(
     ignore_not_found: bool,
     asks: bool = True,
     now: bool = False,
+    dry_run: str = "none",
 ) -> None:
     """Delete a VirtualCluster, and wait until nothing of it is left.
 
     `asks`: on a terminal, the user types the name first. `now`: the grace period is left out.
+    `dry_run`: none, client or server.
     """
     async with connect_super_cluster(access) as connection:
         super_client, namespace = connection.super_client, connection.namespace
@@ -45,6 +47,9 @@ async def run_delete(
             raise
         shown = printers.format_full_name(VIRTUAL_CLUSTERS, name)
         is_deleting = "deletionTimestamp" in body["metadata"]
+        if dry_run != "none":
+            await _check_deletion(connection, terminal, body, is_server=dry_run == "server")
+            return
         if asks and not is_deleting:
             _ask_for_name(terminal, name, namespace)
         grace = deletion.parse_grace_period((body.get("spec") or {}).get("deletionGracePeriod"))
@@ -69,6 +74,28 @@ async def run_delete(
             with terminal.create_progress() as progress:
                 await waiting.wait_deleted(super_client, body, seconds=seconds, progress=progress)
     terminal.print_result(f"{shown} {'deleted' if wait else 'is being deleted'}")
+
+
+async def _check_deletion(
+    connection: SuperConnection, terminal: Terminal, body: Object, *, is_server: bool
+) -> None:
+    """Print what a deletion would do. With `is_server`, the API server checks the write first.
+
+    It is the first write of a deletion, which removes the protection. A delete itself would be
+    refused until then.
+    """
+    metadata = body["metadata"]
+    if is_server:
+        await connection.super_client.patch(
+            VIRTUAL_CLUSTERS,
+            metadata["name"],
+            {"metadata": {"uid": metadata["uid"], "labels": {wellknown.DELETION_PROTECTION: None}}},
+            namespace=metadata["namespace"],
+            field_manager=_MANAGER,
+            dry_run=True,
+        )
+    shown = printers.format_full_name(VIRTUAL_CLUSTERS, metadata["name"])
+    terminal.print_result(f"{shown} deleted ({'server dry run' if is_server else 'dry run'})")
 
 
 def _ask_for_name(terminal: Terminal, name: str, namespace: str) -> None:

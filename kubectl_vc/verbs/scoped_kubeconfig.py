@@ -130,7 +130,9 @@ async def _fetch_base(access: ConfigFlags, name: str) -> bytes:
 def _connect_tenant(access: ConfigFlags, content: bytes) -> Client:
     endpoint = loading.load_tenant_kubeconfig(content)
     deadline = access.request_timeout_seconds or DEFAULT_DEADLINE_SECONDS
-    return Client(endpoint, ClientOptions(user_agent="kubectl-vc", deadline=deadline))
+    return Client(
+        endpoint, ClientOptions(user_agent="kubectl-vc", deadline=deadline, counts_requests=False)
+    )
 
 
 def _read(path: Path) -> bytes:

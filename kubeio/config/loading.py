@@ -9,13 +9,14 @@ bytes of a Secret come from elsewhere and may be hostile.
 
 import base64
 import dataclasses
+import functools
 import os
 from collections.abc import Mapping
 from pathlib import Path
 from types import SimpleNamespace
 from typing import Any
 
-from kubeio.config import kubeconfig
+from kubeio.config import extensions, kubeconfig
 from kubeio.config.endpoint import Endpoint
 from kubeio.config.kubeconfig import Kubeconfig, KubeconfigSection
 from kubeio.errors import CredentialsError
@@ -155,6 +156,18 @@ def get_context_namespace(path: str = "", context: str = "") -> str:
     )
 
 
+def get_current_context(path: str = "") -> str:
+    """Return the name of the current context in a person's kubeconfig. Empty without one."""
+    return _read_user_kubeconfig(path).current_context
+
+
+def get_connection(path: str = "") -> Mapping[str, Any] | None:
+    """Return what `kubectl vc connect` recorded in the current context. None without it."""
+    document = _read_user_kubeconfig(path)
+    context = document.lists["contexts"].get(document.current_context)
+    return extensions.read_extension(context.fields) if context else None
+
+
 def list_contexts(path: str = "") -> list[str]:
     """Return the names of the contexts in a person's kubeconfig."""
     return list(_read_user_kubeconfig(path).lists["contexts"])
@@ -218,8 +231,12 @@ def _list_user_files(path: str) -> list[Path]:
 def _read_user_kubeconfig(path: str) -> Kubeconfig:
     files = _list_user_files(path)
     return kubeconfig.merge_kubeconfigs(
-        [kubeconfig.parse_kubeconfig(_read(file), str(file)) for file in files]
+        [_parse_user_file(_read(file), str(file)) for file in files]
     )
+
+
+# One command reads the same file several times, and YAML takes some 10 ms for it.
+_parse_user_file = functools.lru_cache(maxsize=8)(kubeconfig.parse_kubeconfig)
 
 
 class _ConfigSection(dict[str, Any]):

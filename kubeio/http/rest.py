@@ -11,7 +11,7 @@ from collections.abc import AsyncGenerator, AsyncIterator, Mapping, Sequence
 from dataclasses import dataclass
 from functools import cache, partial
 from types import TracebackType
-from typing import Any, Self
+from typing import TYPE_CHECKING, Any, Self
 from urllib.parse import quote, urlsplit
 
 import orjson
@@ -28,7 +28,9 @@ from kubeio.http.transport_protocol import (
     HttpTransport,
     ResponseStream,
 )
-from telemetry import metrics
+
+if TYPE_CHECKING:
+    from prometheus_client import Counter
 
 RequestBody = Mapping[str, Any] | bytes
 """An object: a dict, or JSON that is already encoded."""
@@ -42,7 +44,12 @@ DEFAULT_DEADLINE_SECONDS = 15.0
 WATCH_IDLE_SECONDS = 75.0
 """Seconds without a byte after which a watch is dead. Servers send bookmarks each minute."""
 
-_get_request_counter = cache(metrics.REQUESTS.labels)
+
+@cache
+def _get_request_counter(method: str, status: str) -> "Counter":
+    from telemetry import metrics  # noqa: PLC0415 - a sixth of a call of the command line, which counts nothing
+
+    return metrics.REQUESTS.labels(method, status)
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -60,6 +67,8 @@ class ClientOptions:
     """Limit of the bytes of one answer, if it is lower than the limit of every client."""
     max_line_bytes: int | None = None
     """Limit of the bytes of one event of a watch, if it is lower than that of every client."""
+    counts_requests: bool = True
+    """Whether the metric of requests counts them. A program without metrics need not load any."""
 
 
 DEFAULT_CLIENT_OPTIONS = ClientOptions()
@@ -176,7 +185,8 @@ class RestClient:
             answer = await self._get_transport().exchange(
                 self._authorize(request), timeout_seconds=left
             )
-            _get_request_counter(request.method, str(answer.status)).inc()
+            if self.options.counts_requests:
+                _get_request_counter(request.method, str(answer.status)).inc()
             if 200 <= answer.status < 300:
                 return answer.content
             if answer.status == 401 and not renewed and self._credentials.refresh():
@@ -190,7 +200,8 @@ class RestClient:
             answer = await self._get_transport().stream(
                 self._authorize(request), connect=self.options.deadline, idle_timeout=silence
             )
-            _get_request_counter("WATCH", str(answer.status)).inc()
+            if self.options.counts_requests:
+                _get_request_counter("WATCH", str(answer.status)).inc()
             if answer.status == 200:
                 return answer
             try:

@@ -33,7 +33,10 @@ MATCHES_TEXT = {
     "debug/redaction.py": "forms of secrets in logs and objects",
     "output/durations.py": "values of flags",
     "output/cli_errors.py": "refusals by the API server, which has no field for user and verb",
+    "connect/forwarder.py": "the port that kubectl port-forward announces",
+    "inspection/logs.py": "lines of the syncer's log, by the name of a root namespace",
     "target/manifests.py": "values of flags",
+    "verbs/default_versions.py": "names of ClusterVersions",
     "upgrade/comparison.py": "flags of bundles, and versions of Kubernetes",
     "upgrade/deprecated_apis.py": "metrics of a tenant's API server",
 }

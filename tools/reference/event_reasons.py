@@ -52,19 +52,33 @@ def find_reasons() -> set[str]:
     A reason that is computed is not found.
     """
     files = [path for source in _SOURCES for path in sorted((ROOT / source).rglob("*.py"))]
-    constants = {each.name: each.value for path in files for each in read_constants(path)} | {
-        each.name: each.value for each in read_constants(ROOT / "tenancy/super_clusters.py")
+    files += sorted((ROOT / "tenancy").rglob("*.py"))
+    constants = {
+        (path.stem, each.name): each.value for path in files for each in read_constants(path)
     }
     found = set()
     for path in files:
-        for reason in _iterate_arguments(ast.parse(path.read_text())):
+        tree = ast.parse(path.read_text())
+        origins = _find_origins(tree)
+        for reason in _iterate_arguments(tree):
             if isinstance(reason, ast.Constant):
                 found.add(str(reason.value))
-            elif isinstance(reason, ast.Name | ast.Attribute):
-                name = reason.id if isinstance(reason, ast.Name) else reason.attr
-                if name in constants:
-                    found.add(constants[name])
-    return found
+            elif isinstance(reason, ast.Attribute):
+                found.add(constants.get((ast.unparse(reason.value), reason.attr), ""))
+            elif isinstance(reason, ast.Name):
+                place = origins.get(reason.id, path.stem)
+                found.add(constants.get((place, reason.id), ""))
+    return found - {""}
+
+
+def _find_origins(tree: ast.Module) -> dict[str, str]:
+    """Return the last part of the module of each imported name."""
+    return {
+        name.name: (node.module or "").rpartition(".")[2]
+        for node in ast.walk(tree)
+        if isinstance(node, ast.ImportFrom)
+        for name in node.names
+    }
 
 
 def _iterate_arguments(tree: ast.Module) -> Iterator[ast.expr]:

@@ -20,9 +20,9 @@ from vcmanager.phases.waves import control_plane_change
 from vcmanager.reconcilers import (
     deletion_protection,
     orphan_sweep,
-    scheduled_times,
     virtual_cluster_deletion,
 )
+from vcmanager.reconcilers.lifetime import scheduled_times
 from vcmanager.reconcilers.phase_run import (
     UNREADY_RETRY_SECONDS,
     PhaseDone,

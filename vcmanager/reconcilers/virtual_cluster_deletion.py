@@ -24,7 +24,7 @@ from tenancy.resources import (
 from vcmanager.phases import root_namespace
 from vcmanager.phases.access import kubeconfig_secrets
 from vcmanager.reconcilers import finalizers
-from vcmanager.reconcilers.control_plane_stop import is_syncer_running
+from vcmanager.reconcilers.lifetime.control_plane_stop import is_syncer_running
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.targets import tenant_cleanup

@@ -37,7 +37,8 @@ from vcmanager.plan import certificate_table, external_endpoint
 from vcmanager.plan.access.tool_secrets import KubeconfigParts
 from vcmanager.plan.network import root_policies
 from vcmanager.plan.pki_secrets import ApiAddress
-from vcmanager.reconcilers import finalizers, scheduled_deletion, sleep
+from vcmanager.reconcilers import finalizers
+from vcmanager.reconcilers.lifetime import scheduled_deletion, sleep
 from vcmanager.reconcilers.phase_run import (
     DONE,
     Phase,

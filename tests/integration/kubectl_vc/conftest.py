@@ -17,9 +17,7 @@ from typing import Any
 
 import pytest
 import yaml
-from typer.testing import CliRunner
 
-from kubectl_vc.app import app
 from kubeio import Object
 from kubeio.api.client import Client
 from tenancy import names
@@ -32,6 +30,7 @@ from tenancy.resources import (
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.declared_tenants import install_crds
 from tests.support.eventually import eventually
+from tests.support.kubectl_vc.command_runner import invoke
 from tests.support.names import fresh_namespace
 
 PROGRAM = Path(sys.executable).parent / "kubectl-vc"
@@ -98,15 +97,12 @@ class UserTerminal:
     async def run(self, *words: str) -> FinishedCommand:
         """Run a command to its end, inside of this process, which is ten times as fast."""
 
-        def invoke() -> FinishedCommand:
-            runner = CliRunner(env=self._environment())
+        def finish() -> FinishedCommand:
             with contextlib.chdir(self.folder):
-                done = runner.invoke(app, list(words), prog_name="kubectl vc")
-            if done.exception and not isinstance(done.exception, SystemExit):
-                raise done.exception
+                done = invoke(*words, env=self._environment())
             return FinishedCommand(done.exit_code, done.stdout, done.stderr)
 
-        return await asyncio.to_thread(invoke)
+        return await asyncio.to_thread(finish)
 
     def _environment(self) -> dict[str, str]:
         return {"KUBECONFIG": str(self.folder / "super"), **self.environment}

@@ -139,7 +139,7 @@ async def test_the_failing_component_is_named_when_the_time_is_over(desk: UserTe
         Ready=("False", "NotReady", "etcd is not ready"),
     )
     done = await running.end()
-    assert done.code == 1
+    assert done.code == 4
     assert (
         f"error: VirtualCluster {desk.namespace}/web is not ready after 4.0s: etcd:"
         ' ImagePullBackOff: Back-off pulling image "etcd:9". The VirtualCluster was not removed.'
@@ -184,7 +184,7 @@ async def test_a_tenant_that_nobody_looks_at_is_told_so(desk: UserTerminal):
     done = await desk.run(
         *("create", "-f", desk.manifest(desk.virtual_cluster()), "-o", "kc", "--timeout", "1s")
     )
-    assert done.code == 1
+    assert done.code == 4
     assert (
         "vc-manager, which has not processed it yet. Check that the pod of vc-manager is running"
         in done.err

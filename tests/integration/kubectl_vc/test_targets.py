@@ -273,7 +273,7 @@ async def test_who_leaves_leaves_nothing(two: TwoClusterUser):
     assert secrets["items"] == []
     await eventually(lambda: _is_gone(two), within=30)
     again = await two.leave()
-    assert (again.code, f"SuperCluster {two.name} was not found" in again.err) == (1, True)
+    assert (again.code, f"SuperCluster {two.name} was not found" in again.err) == (3, True)
     assert (await two.leave("--ignore-not-found")).code == 0
 
 
@@ -451,7 +451,7 @@ async def test_the_doctor_says_what_is_wrong_and_ends_with_1(two: TwoClusterUser
     await say(two, **WELL)
     assert (await two.desk.run("target", "doctor")).code == 0
     done = await two.desk.run("target", "doctor", "nobody")
-    assert (done.code, "SuperCluster nobody was not found" in done.err) == (1, True)
+    assert (done.code, "SuperCluster nobody was not found" in done.err) == (3, True)
 
 
 async def test_lists_have_every_format(two: TwoClusterUser):
@@ -474,7 +474,7 @@ async def test_joining_waits_until_the_cluster_is_usable_or_says_why_not(two: Tw
         *("--manager-namespace", two.desk.namespace, "--expires", "1h", "--timeout"),
     )
     done = await two.desk.run(*words, "1s")
-    assert (done.code, "is not ready after" in done.err) == (1, True)
+    assert (done.code, "is not ready after" in done.err) == (4, True)
     running = asyncio.ensure_future(two.desk.run(*words, "60s"))
     await asyncio.sleep(1)
     await say(two, **WELL)

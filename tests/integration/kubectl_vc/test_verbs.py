@@ -2,14 +2,19 @@
 
 import asyncio
 import json
+import os
+import signal
 import stat
 from datetime import UTC, datetime, timedelta
 
 import yaml
 
+from kubeio.api import event_recorder
 from kubeio.api.client import Client
 from tenancy import deletion, ownership, wellknown
 from tenancy.resources import (
+    CONFIG_MAPS,
+    EVENTS,
     NAMESPACES,
     NODES,
     PODS,
@@ -20,6 +25,7 @@ from tenancy.resources import (
 from tests.integration.kubectl_vc.conftest import VERSION, UserTerminal
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
+from tools.testbed import binaries
 
 WELL = ("True", "Ready", "all is well")
 HELD = {"metadata": {"finalizers": [wellknown.FINALIZER]}}
@@ -160,9 +166,10 @@ async def test_who_may_not_watch_waits_all_the_same(desk: UserTerminal):
 
 
 async def test_one_that_is_not_there_is_an_error(desk: UserTerminal):
-    for verb in ("get", "kubeconfig", "delete", "confirm-deletes"):
+    verbs = ("get", "kubeconfig", "delete", "confirm-deletes", "describe", "events", "logs")
+    for verb in verbs:
         done = await desk.run(verb, "nope", "-n", desk.namespace)
-        assert (done.code, done.out) == (1, "")
+        assert (done.code, done.out) == (3, "")
         assert f"VirtualCluster {desk.namespace}/nope was not found" in done.err
 
 
@@ -263,7 +270,7 @@ async def test_deletion_that_takes_too_long_says_what_is_left(desk: UserTerminal
     await desk.client.patch(VIRTUAL_CLUSTERS, "web", HELD, namespace=desk.namespace)
     await desk.report(Ready=("False", "Deleting", "2 namespaces are left"))
     done = await desk.run("delete", "web", "-n", desk.namespace, "--timeout", "1s")
-    assert done.code == 1
+    assert done.code == 4
     assert "is not deleted after 1.0s: 2 namespaces are left. Deletion continues" in done.err
     quick = await desk.run("delete", "web", "-n", desk.namespace, "--no-wait")
     assert quick.out == "virtualcluster.tenancy.x-k8s.io/web is being deleted\n"
@@ -308,3 +315,181 @@ async def test_impersonation_reaches_the_server(desk: UserTerminal):
         "list", "-n", desk.namespace, "--as", "x", "--as-group", "system:masters"
     )
     assert mighty.code == 0
+
+
+async def test_templates_and_selectors_are_those_of_kubectl(desk: UserTerminal):
+    """kubectl prints them, so the same words give the same bytes."""
+    await desk.make("one", clusterVersionName=VERSION)
+    await desk.make("two")
+    labels = {"metadata": {"labels": {"team": "a"}}}
+    await desk.client.patch(VIRTUAL_CLUSTERS, "two", labels, namespace=desk.namespace)
+    folder = binaries.path("kubectl").parent
+    desk.environment["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    where = ("-n", desk.namespace)
+    found = await desk.run("list", *where, "-l", "team=a", "-o", "name")
+    assert found.out == "virtualcluster.tenancy.x-k8s.io/two\n"
+    none = await desk.run("list", *where, "-l", "team=b")
+    assert (none.code, none.out) == (0, "")
+    wrong = await desk.run("list", *where, "-l", "team=(")
+    assert (wrong.code, wrong.out) == (1, "")
+    for words, out in (
+        (("list", "-o", "jsonpath={.items[*].metadata.name}"), b"one two"),
+        (("get", "one", "-o", "jsonpath={.metadata.name}"), b"one"),
+        (("list", "-l", "team=a", "-o", "custom-columns=N:.metadata.name"), b"N\ntwo\n"),
+    ):
+        running = await desk.start(*words, *where)
+        done = await running.end()
+        assert (done.code, done.out.encode()) == (0, out), done.err
+    missing = await desk.run("get", "nope", *where, "-o", "jsonpath={.metadata.name}")
+    assert (missing.code, "was not found" in missing.err) == (3, True)
+
+
+async def test_a_watch_prints_each_change(desk: UserTerminal):
+    await desk.make()
+    running = await desk.start("list", "-n", desk.namespace, "-w", "-o", "name")
+    named = b"virtualcluster.tenancy.x-k8s.io/%s\n"
+    assert running.process.stdout is not None
+    async with asyncio.timeout(30):
+        assert await running.process.stdout.readline() == named % b"web"
+        await desk.make("later")
+        assert await running.process.stdout.readline() == named % b"later"
+    running.process.send_signal(signal.SIGINT)
+    done = await running.end()
+    assert (done.code, "Traceback" in done.err) == (130, False)
+
+
+async def write_event(desk: UserTerminal, about: dict, reason: str, namespace: str) -> None:
+    """Write an Event as the components do."""
+    recorder = event_recorder.EventRecorder(desk.client, component="vc-manager")
+    subject = {**about, "metadata": {**about["metadata"], "namespace": namespace}}
+    recorder.record(subject, reason, f"The sentence of {reason}.")
+    task = asyncio.create_task(recorder.run())
+    try:
+        await eventually(lambda: _has_event(desk, reason, namespace))
+    finally:
+        task.cancel()
+
+
+async def _has_event(desk: UserTerminal, reason: str, namespace: str) -> bool:
+    found = await desk.client.list(EVENTS, namespace=namespace)
+    return reason in {each["reason"] for each in found["items"]}
+
+
+async def test_events_are_those_of_the_tenant_and_its_root_namespace(desk: UserTerminal):
+    body, other = await desk.make(), await desk.make("other")
+    root = await desk.root()
+    pod = {"apiVersion": "v1", "kind": "Pod", "metadata": {"name": "etcd-0"}}
+    await write_event(desk, body, "Created", desk.namespace)
+    await write_event(desk, other, "NotMine", desk.namespace)
+    await write_event(desk, pod, "BackOff", root)
+    done = await desk.run("events", "web", "-n", desk.namespace)
+    rows = [line.split() for line in done.out.splitlines()]
+    assert rows[0] == ["NAMESPACE", "LAST", "SEEN", "TYPE", "REASON", "OBJECT", "MESSAGE"]
+    assert {(row[0], row[3], row[4]) for row in rows[1:]} == {
+        (desk.namespace, "Created", "virtualcluster/web"),
+        (root, "BackOff", "pod/etcd-0"),
+    }
+    running = await desk.start("events", "web", "-n", desk.namespace, "-w")
+    assert running.process.stdout is not None
+    async with asyncio.timeout(30):
+        for _ in range(3):
+            await running.process.stdout.readline()
+        await write_event(desk, pod, "Pulled", root)
+        line = await running.process.stdout.readline()
+    assert b"Pulled" in line
+    running.process.send_signal(signal.SIGINT)
+    assert (await running.end()).code == 130
+
+
+async def test_describe_has_all_sections_and_says_what_it_may_not_show(desk: UserTerminal):
+    body = await desk.make()
+    root = await desk.root()
+    await desk.report(
+        Ready=WELL, ControlPlaneUpToDate=("False", "RollingOut", "apiserver restarts")
+    )
+    await write_event(desk, body, "Created", desk.namespace)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "etcd-0", "namespace": root},
+        "spec": {"containers": [{"name": "etcd", "image": "etcd"}]},
+    }
+    await desk.client.create(PODS, pod)
+    rows = [
+        {
+            "name": "apiserver-ca",
+            "kind": "certificate",
+            "issued": "2026-01-01T00:00:00+00:00",
+            "expires": "2036-01-01T00:00:00+00:00",
+            "renewal": "2030-01-01T00:00:00+00:00",
+        }
+    ]
+    table = {
+        "apiVersion": "v1",
+        "kind": "ConfigMap",
+        "metadata": {"name": wellknown.CERTIFICATES, "namespace": root},
+        "data": {wellknown.CERTIFICATES_KEY: json.dumps(rows)},
+    }
+    await desk.client.create(CONFIG_MAPS, table)
+    done = await desk.run("describe", "web", "-n", desk.namespace)
+    assert (done.code, done.err) == (0, "")
+    heads = [line for line in done.out.splitlines() if line.endswith(":") and line[0] != " "]
+    assert heads == ["Conditions:", "Rollout:", "Components:", "Certificates:", "Events:"]
+    words = " ".join(done.out.split())
+    for part in ("Policy: baseline (default)", "Message: apiserver restarts", "etcd-0 0/1"):
+        assert part in words, done.out
+    assert "apiserver-ca" in done.out
+    assert "The sentence of Created." in done.out
+
+    await allow(desk, "joe", "get")
+    less = await desk.run("describe", "web", "-n", desk.namespace)
+    assert less.code == 0
+    assert "<not shown: you (joe) may not list pods" in less.out
+    assert "all is well" in less.out
+
+
+async def test_logs_name_the_pods_that_are_read(desk: UserTerminal):
+    """The real kubectl is started, and the API server has no kubelet to ask."""
+    await desk.make()
+    root = await desk.root()
+    folder = binaries.path("kubectl").parent
+    desk.environment["PATH"] = f"{folder}{os.pathsep}{os.environ['PATH']}"
+    where = ("logs", "web", "-n", desk.namespace)
+    none = await desk.run(*where, "--component", "etcd")
+    assert (none.code, f"there is no pod of etcd in the namespace {root}" in none.err) == (3, True)
+    pod = {
+        "apiVersion": "v1",
+        "kind": "Pod",
+        "metadata": {"name": "etcd-0", "namespace": root, "labels": {"component-name": "etcd"}},
+        "spec": {"nodeName": "nowhere", "containers": [{"name": "etcd", "image": "etcd"}]},
+    }
+    await desk.client.create(PODS, pod)
+    running = await desk.start(*where, "--component", "etcd", "--tail", "3", "--since", "1h")
+    done = await running.end()
+    assert (done.code, "nowhere" in done.err) == (1, True), done
+
+
+async def test_a_dry_run_writes_nothing(desk: UserTerminal):
+    where = ("-n", desk.namespace, "--no-wait")
+    for value, suffix in (("client", "dry run"), ("server", "server dry run")):
+        made = await desk.run("create", "web", *where, f"--dry-run={value}")
+        assert made.code == 0, made.err
+        assert made.out == f"virtualcluster.tenancy.x-k8s.io/web created ({suffix})\n"
+        assert made.err == f"ClusterVersion {VERSION} is used, because none was named.\n"
+        assert not await desk.is_there()
+    assert (await desk.run("create", "web", *where, "--dry-run=none")).code == 0
+    assert (await desk.fetch())["spec"]["clusterVersionName"] == VERSION
+    for value, suffix in (("client", "dry run"), ("server", "server dry run")):
+        done = await desk.run("delete", "web", *where, f"--dry-run={value}")
+        assert done.out == f"virtualcluster.tenancy.x-k8s.io/web deleted ({suffix})\n", done.err
+    metadata = (await desk.fetch())["metadata"]
+    assert "deletionTimestamp" not in metadata
+    assert deletion.is_protected(metadata["labels"])
+    refused = await desk.run("create", "Web_1", *where, "--dry-run=server")
+    assert refused.code == 1
+
+
+async def test_wait_false_is_no_wait(desk: UserTerminal):
+    words = ("create", "web", "--cluster-version", VERSION, "-n", desk.namespace)
+    assert (await desk.run(*words, "--wait=false")).code == 0
+    assert (await desk.run("delete", "web", "--wait=false", "-n", desk.namespace)).code == 0

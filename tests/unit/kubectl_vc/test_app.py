@@ -5,11 +5,8 @@ import subprocess
 import sys
 from collections.abc import Iterator
 from pathlib import Path
-from typing import Any
 
 import pytest
-import typer
-from typer.testing import CliRunner
 
 import kubectl_vc
 from kubectl_vc import target
@@ -17,36 +14,24 @@ from kubectl_vc.app import app
 from kubectl_vc.output import durations
 from kubectl_vc.verbs import version
 from kubeio.http import rest
+from tests.support.kubectl_vc.command_runner import invoke
 from tools.testbed import product
-
-RUN = CliRunner()
-
-
-def invoke(*words: str, stdin: str = ""):
-    return RUN.invoke(app, list(words), prog_name="kubectl vc", input=stdin)
 
 
 def test_help_speaks_of_kubectl_vc_and_names_every_verb():
     done = invoke("--help")
     assert done.exit_code == 0
-    assert "Usage: kubectl vc [OPTIONS] COMMAND" in done.output
+    assert "Usage:\n  kubectl vc COMMAND [options]" in done.output
     named = ("create", "list", "get", "kubeconfig", "delete", "undelete", "confirm-deletes")
     for verb in (*named, "version"):
         assert f"  {verb} " in done.output
-    assert "..." not in done.output.partition("Commands:")[2]
+    assert "..." not in done.output.partition("Available Commands:")[2]
 
 
-def verbs(command: Any = None, *words: str) -> Iterator[tuple[tuple[str, ...], Any]]:
-    """Yield each verb as it is typed, and what the framework knows of it."""
-    command = command or typer.main.get_command(app)
-    for name, inner in getattr(command, "commands", {}).items():
-        yield from verbs(inner, *words, name)
-    if words and not hasattr(command, "commands"):
-        yield words, command
-
-
-VERBS = dict(verbs())
-CONNECTION = ("--kubeconfig", "--context", "--as ", "--request-timeout")
+LOCAL = {("options",), ("completion",)}
+"""Verbs that connect to no server."""
+VERBS = {words: command for words, command in app.iterate_verbs() if words not in LOCAL}
+CONNECTION = ("--kubeconfig", "--context", "--as", "--as-group", "--request-timeout")
 IN_NO_NAMESPACE = {words for words in VERBS if words[0] == "target"} | {("version",)}
 """Verbs about SuperClusters or about the cluster itself."""
 
@@ -54,7 +39,10 @@ IN_NO_NAMESPACE = {words for words in VERBS if words[0] == "target"} | {("versio
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
 def test_every_verb_takes_the_flags_of_the_connection(words):
     done = invoke(*words, "-h")
-    assert all(flag in done.output for flag in CONNECTION)
+    accepted = {spelling for flag in VERBS[words].flags for spelling in flag.spellings}
+    assert {*CONNECTION, "--namespace", "-n"} <= accepted
+    assert 'Use "kubectl vc options" for the flags of the connection' in done.output
+    assert all(flag in invoke("options").output for flag in CONNECTION)
     assert ("--namespace" in done.output) is (words not in IN_NO_NAMESPACE)
     assert ("of the VirtualCluster" in done.output) <= (words not in IN_NO_NAMESPACE)
 
@@ -75,9 +63,9 @@ def test_the_unused_namespace_is_accepted(monkeypatch):
 @pytest.mark.parametrize("words", VERBS, ids=" ".join)
 def test_a_default_that_a_help_names_is_the_default(words):
     """`target join` said 5m while its default was 1m."""
-    own = {each.name: each for each in VERBS[words].params}
-    for name, option in own.items():
-        said = re.search(r"\(default (\w+)\)", getattr(option, "help", None) or "")
+    for option in VERBS[words].flags:
+        name = option.name
+        said = re.search(r"\(default (\w+)\)", option.option.help)
         if name == "request_timeout":
             assert said
             assert (option.default, durations.parse_duration(said[1])) == (
@@ -123,24 +111,21 @@ def test_the_version_is_that_of_the_package():
 @pytest.mark.parametrize(
     ("words", "told"),
     [
-        ((), "Usage: kubectl vc"),
         (("create",), "give either NAME with --cluster-version, or -f FILE"),
         (("create", "web", "-f", "x"), "give either NAME with --cluster-version, or -f FILE"),
-        (("create", "web"), "NAME and --cluster-version must be used together"),
-        (("create", "-f", "x", "--cluster-version", "v"), "must be used together"),
+        (("create", "-f", "x", "--cluster-version", "v"), "cannot be used together"),
         (("create", "-f", "x"), "-o is missing"),
         (("create", "-f", "x", "-o", "y", "--no-wait"), "-o cannot be used with --no-wait"),
         (("create", "web", "--cluster-version", "v", "--timeout", "soon"), "Write it like 90s"),
         (("get", "web", "-A"), "instead of -A"),
-        (("get", "-o", "table2"), "'table', 'wide', 'json', 'yaml', 'name'"),
-        (("delete",), "Missing argument 'NAME'"),
-        (("create", "--nonsense"), "No such option"),
-        (("nonsense",), "No such command 'nonsense'"),
+        (("get", "-o", "table2"), "must be one of table, wide, json, yaml, name"),
+        (("delete",), "NAME is missing. Add the name of the"),
+        (("create", "--nonsense"), "unknown flag: --nonsense"),
+        (("nonsense",), 'unknown command "nonsense" for "kubectl vc"'),
         (("list", "--as-group", "g"), "--as-group needs --as"),
-        (("target",), "Usage: kubectl vc target"),
-        (("target", "join"), "Missing argument 'NAME'"),
+        (("target", "join"), "NAME is missing. Add the name of the"),
         (("target", "join", "c2"), "--target-kubeconfig or --target-context"),
-        (("target", "nonsense"), "No such command 'nonsense'"),
+        (("target", "nonsense"), 'unknown command "nonsense" for "kubectl vc target"'),
     ],
 )
 def test_a_wrong_call_ends_with_2_and_says_why(words, told, monkeypatch, tmp_path):
@@ -218,8 +203,8 @@ def test_home_cannot_leave():
 
 def test_the_verbs_of_targets_take_the_flags_of_the_connection():
     for verb in ("join", "list", "doctor", "confirm", "leave"):
-        done = invoke("target", verb, "-h")
-        assert all(flag in done.output for flag in ("--kubeconfig", "--context", "--as "))
+        found = {each.long for each in VERBS["target", verb].flags}
+        assert {"--kubeconfig", "--context", "--as"} <= found
 
 
 def test_a_kubeconfig_that_is_there_is_refused_before_any_server_is_asked(monkeypatch, tmp_path):
@@ -240,6 +225,15 @@ def test_no_kubeconfig_at_all_is_told_with_the_remedy(monkeypatch, tmp_path):
     assert "kubeconfig. Use --kubeconfig FILE, set KUBECONFIG" in done.stderr
 
 
+def test_groups_without_a_verb_print_their_help():
+    """As `kubectl` and `kubectl config` do."""
+    for words in ((), ("target",), ("help", "target"), ("target", "--help")):
+        done = invoke(*words)
+        assert (done.exit_code, done.stderr) == (0, "")
+        assert "Available Commands:" in done.stdout
+    assert invoke("help", "get").stdout == invoke("get", "-h").stdout
+
+
 def test_help_needs_neither_client_nor_drawing():
     """What is loaded for `--help` delays each call; the client alone takes a third of a second."""
     script = (
@@ -251,4 +245,4 @@ def test_help_needs_neither_client_nor_drawing():
     )
     done = subprocess.run([sys.executable, "-c", script], capture_output=True, check=True)
     loaded = set(json.loads(done.stdout.splitlines()[-1]))
-    assert not loaded & {"aiohttp", "rich", "yaml", "kubernetes", "msgspec", "asyncssh"}
+    assert not loaded & {"aiohttp", "rich", "yaml", "kubernetes", "msgspec", "asyncssh", "typer"}

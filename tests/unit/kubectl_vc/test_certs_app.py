@@ -1,11 +1,10 @@
 """Flags of `kubectl vc certs`, as its verbs receive them."""
 
 import pytest
-from typer.testing import CliRunner
 
-from kubectl_vc.certs_app import app
 from kubectl_vc.verbs import rotate_authorities
 from kubectl_vc.verbs.rotate_authorities import RotateOptions
+from tests.support.kubectl_vc.command_runner import invoke
 
 
 @pytest.mark.parametrize(
@@ -47,10 +46,10 @@ def test_flags_of_rotate_become_options(monkeypatch, words, options):
         got.append(given)
 
     monkeypatch.setattr(rotate_authorities, "run_rotate", run_rotate)
-    done = CliRunner().invoke(app, ["rotate", *words])
+    done = invoke("certs", "rotate", *words)
     assert (done.exit_code, got) == (0, [options]), done.output
 
 
 def test_only_known_authorities_are_accepted():
-    done = CliRunner().invoke(app, ["rotate", "web", "--authority", "all"])
+    done = invoke("certs", "rotate", "web", "--authority", "all")
     assert done.exit_code == 2

@@ -9,8 +9,11 @@ KNOWN = completion.list_verbs()
 def test_the_verbs_come_from_the_command_line_itself():
     assert set(KNOWN) == {
         *("create", "list", "get", "kubeconfig", "delete", "undelete", "confirm-deletes"),
+        "confirm-start",
         *("version", "target", "certs", "audit", "upgrade", "snapshot", "restore", "sleep", "wake"),
         *("why", "doctor", "policy", "debug"),
+        *("connect", "disconnect", "exec", "describe", "events", "logs"),
+        *("options", "completion"),
     }
     assert set(KNOWN["target"].subverbs) == {"join", "list", "doctor", "confirm", "leave"}
     assert KNOWN["get"].takes_name
@@ -34,7 +37,18 @@ def test_the_verbs_come_from_the_command_line_itself():
         (["get", "-n", "shop", "we"], WordKind.NAME),
         (["get", "--namespace=shop", "we"], WordKind.NAME),
         (["get", "--"], WordKind.FLAG),
-        (["get", "-o", ""], WordKind.FORMAT),
+        (["get", "-o", ""], WordKind.CHOICE),
+        (["logs", "web", "--component", ""], WordKind.CHOICE),
+        (["logs", ""], WordKind.NAME),
+        (["describe", ""], WordKind.NAME),
+        (["events", "-w", ""], WordKind.NAME),
+        (["connect", ""], WordKind.NAME),
+        (["connect", "web", "--forward", ""], WordKind.CHOICE),
+        (["connect", "web", "--", ""], WordKind.COMMAND),
+        (["exec", "web", "--", "kubectl", ""], WordKind.COMMAND),
+        (["get", "--", ""], WordKind.NOTHING),
+        (["upgrade", "web", "--dry-run", ""], WordKind.NOTHING),
+        (["completion", ""], WordKind.SHELL),
         (["create", "-o", ""], WordKind.FILE),
         (["kubeconfig", "web", "-o", ""], WordKind.FILE),
         (["create", "-f", ""], WordKind.FILE),
@@ -60,9 +74,9 @@ def test_the_unfinished_word_is_recognised(words, wanted):
         (["target", "leave", "c2", ""], WordKind.NOTHING),
         (["target", "leave", "--target-kubeconfig", ""], WordKind.FILE),
         (["target", "join", "--target-context", ""], WordKind.CONTEXT),
-        (["target", "join", "--mode", ""], WordKind.MODE),
+        (["target", "join", "--mode", ""], WordKind.CHOICE),
         (["target", "join", "--kubelet-ca", ""], WordKind.FILE),
-        (["target", "list", "-o", ""], WordKind.FORMAT),
+        (["target", "list", "-o", ""], WordKind.CHOICE),
         (["target", "--"], WordKind.FLAG),
     ],
 )
@@ -80,8 +94,17 @@ def test_flags_before_the_word_say_where_to_look():
 
 
 def test_candidates_that_need_no_server():
-    assert ("json", "") in completion.list_candidates(CursorPosition(WordKind.FORMAT, "get"), KNOWN)
-    assert ("agent", "") in completion.list_candidates(CursorPosition(WordKind.MODE, "join"), KNOWN)
+    for words, value in (
+        (["get", "-o", ""], "json"),
+        (["get", "--output", ""], "jsonpath="),
+        (["logs", "--component", ""], "syncer"),
+        (["completion", ""], "fish"),
+    ):
+        place = completion.locate_word(words, KNOWN)
+        assert (value, "") in completion.list_candidates(place, KNOWN)
+    of_targets = KNOWN["target"].subverbs
+    mode = completion.locate_word(["join", "--mode", ""], of_targets)
+    assert ("agent", "") in completion.list_candidates(mode, of_targets)
     assert "create" in dict(completion.list_candidates(CursorPosition(WordKind.VERB), KNOWN))
     assert "--cluster-version" in dict(
         completion.list_candidates(CursorPosition(WordKind.FLAG, "create"), KNOWN)
@@ -96,7 +119,7 @@ def run(monkeypatch, capsys, *words: str) -> list[str]:
 
 
 def test_the_program_speaks_as_kubectl_expects(monkeypatch, capsys):
-    lines = run(monkeypatch, capsys, "conf")
+    lines = run(monkeypatch, capsys, "confirm-d")
     assert lines == [f"confirm-deletes\t{KNOWN['confirm-deletes'].help}", ":4"]
     assert run(monkeypatch, capsys, "create", "-f", "") == [":0"]
 

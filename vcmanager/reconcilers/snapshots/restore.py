@@ -27,7 +27,7 @@ from tenancy.snapshots.view import RestoreRequest, Snapshot
 from tenancy.specs import VirtualCluster
 from vcmanager.phases.etcd import member_config
 from vcmanager.plan import control_plane, versions
-from vcmanager.reconcilers.control_plane_stop import (
+from vcmanager.reconcilers.lifetime.control_plane_stop import (
     has_running_component,
     is_syncer_running,
     stop_in_order,

@@ -5,14 +5,13 @@ import tarfile
 from typing import Any
 
 import pytest
-from typer.testing import CliRunner
 
-from kubectl_vc.app import app
 from kubectl_vc.client.connection import SuperConnection
 from kubectl_vc.debug import debug_bundle
 from kubectl_vc.debug.debug_bundle import BundleWriter
 from kubeio import errors
 from tenancy.resources import CONFIG_MAPS, EVENTS, PODS, SECRETS, VIRTUAL_CLUSTERS
+from tests.support.kubectl_vc.command_runner import invoke
 from tests.support.kubectl_vc.object_faults import virtual_cluster
 
 PLANTED = "hunter2plantedvalue"
@@ -113,6 +112,6 @@ async def test_missing_rights_are_listed_and_stop_nothing():
     ],
 )
 def test_bad_input_is_one_clear_sentence(words, code, said):
-    done = CliRunner().invoke(app, ["debug", "collect", *words])
+    done = invoke("debug", "collect", *words)
     assert (done.exit_code, said in done.stderr) == (code, True)
     assert done.stderr.startswith("error: ")

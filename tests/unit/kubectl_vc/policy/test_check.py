@@ -3,16 +3,15 @@
 import json
 
 import pytest
-from typer.testing import CliRunner
 
-from kubectl_vc.app import app
+from tests.support.kubectl_vc.command_runner import invoke
 
 GOOD = "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: b}]}\n"
 BAD = "kind: Pod\nmetadata: {name: host}\nspec: {hostNetwork: true, containers: []}\n"
 
 
 def run(*words: str, text: str = GOOD):
-    return CliRunner().invoke(app, ["policy", "check", *words], input=text)
+    return invoke("policy", "check", *words, stdin=text)
 
 
 def test_allowed_objects_end_well():

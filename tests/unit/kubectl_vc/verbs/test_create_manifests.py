@@ -91,9 +91,12 @@ def test_a_key_that_is_given_twice_is_refused():
         ),
         (TENANT.replace("shop", "123"), "metadata.namespace of the VirtualCluster is not a string"),
         (TENANT.replace("spec:", "specs:"), "spec of the VirtualCluster web is missing"),
-        (TENANT.replace("clusterVersionName", "version"), "spec.clusterVersionName is missing"),
+        (
+            f"{TENANT.replace('clusterVersionName', 'version')}---{VERSION}",
+            "spec.clusterVersionName is missing. Add the name of the ClusterVersion in the same",
+        ),
         (TENANT.replace("v1.36", "1.36"), "spec.clusterVersionName is not a string. Quote it"),
-        (TENANT.replace("v1.36", "''"), "spec.clusterVersionName is missing. Add the name"),
+        (TENANT.replace("v1.36", "''"), "spec.clusterVersionName is empty. Add the name"),
         (
             f"{TENANT}---{VERSION}".replace("metadata: {name: v1.36}", "metadata: {name: other}"),
             ("spec.clusterVersionName is v1.36, but the ClusterVersion in the same file is other"),
@@ -238,3 +241,10 @@ def test_labels_that_are_no_map_are_left_to_the_api_server():
     body = {"metadata": {"name": "web", "labels": "a"}}
     made = create_manifests.with_namespace(body, "shop", is_explicit=False)
     assert made["metadata"]["labels"] == "a"
+
+
+@pytest.mark.parametrize("text", [TENANT.replace("clusterVersionName: v1.36, ", "")])
+def test_a_virtual_cluster_may_leave_the_cluster_version_to_the_default(text):
+    found = create_manifests.parse_manifest(text.encode(), "vc.yaml")
+    assert "clusterVersionName" not in found.virtual_cluster["spec"]
+    assert create_manifests.build_virtual_cluster("web", "").virtual_cluster["spec"] == {}

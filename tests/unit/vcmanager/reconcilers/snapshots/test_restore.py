@@ -16,7 +16,7 @@ from tests.support.vcmanager.factories import (
     pod,
 )
 from tests.support.vcmanager.snapshots import live_etcd, snapshot_body
-from vcmanager.reconcilers import control_plane_stop
+from vcmanager.reconcilers.lifetime import control_plane_stop
 from vcmanager.reconcilers.snapshots import restore
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.observed import ObservedObjects

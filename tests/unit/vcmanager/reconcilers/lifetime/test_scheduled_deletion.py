@@ -8,7 +8,7 @@ import pytest
 from tenancy import conditions, wellknown
 from tenancy.specs import parse_virtual_cluster
 from tests.support.vcmanager.factories import NOW, TENANT, RecordingClient, fake_means, workload
-from vcmanager.reconcilers.scheduled_deletion import hold_scheduled_deletion
+from vcmanager.reconcilers.lifetime.scheduled_deletion import hold_scheduled_deletion
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.observed import ObservedObjects
 

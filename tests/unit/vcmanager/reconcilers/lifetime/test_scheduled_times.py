@@ -11,8 +11,8 @@ from kubeio import errors
 from kubeio.controller.worker import RequeueAfter
 from tenancy import conditions, wellknown
 from tests.support.vcmanager.factories import NOW, TENANT, RecordingClient, fake_means
-from vcmanager.reconcilers import scheduled_times
-from vcmanager.reconcilers.scheduled_times import ExpiryStep
+from vcmanager.reconcilers.lifetime import scheduled_times
+from vcmanager.reconcilers.lifetime.scheduled_times import ExpiryStep
 from vcmanager.runtime.context import RESYNC_SECONDS
 from vcmanager.runtime.status import ReconcileStatus
 

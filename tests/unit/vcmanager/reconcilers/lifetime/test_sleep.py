@@ -12,8 +12,8 @@ from kubeio import errors
 from tenancy import wellknown
 from tenancy.specs import parse_virtual_cluster
 from tests.support.vcmanager.factories import TENANT, RecordingClient, fake_means, pod, workload
-from vcmanager.reconcilers import sleep
-from vcmanager.reconcilers.sleep import SleepStep
+from vcmanager.reconcilers.lifetime import sleep
+from vcmanager.reconcilers.lifetime.sleep import SleepStep
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.observed import ObservedObjects
 

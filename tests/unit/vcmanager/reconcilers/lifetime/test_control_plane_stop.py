@@ -6,7 +6,7 @@ import pytest
 
 from tenancy import wellknown
 from tests.support.vcmanager.factories import RecordingClient, fake_means, pod, workload
-from vcmanager.reconcilers import control_plane_stop
+from vcmanager.reconcilers.lifetime import control_plane_stop
 from vcmanager.runtime.observed import ObservedObjects
 
 

@@ -12,7 +12,7 @@ from kubeio import Object, errors
 from tenancy import conditions, wellknown
 from tenancy.specs import VirtualCluster
 from vcmanager.phases.waves import slots
-from vcmanager.reconcilers.control_plane_stop import (
+from vcmanager.reconcilers.lifetime.control_plane_stop import (
     has_running_component,
     is_syncer_running,
     stop_in_order,

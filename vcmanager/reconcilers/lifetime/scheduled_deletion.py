@@ -10,7 +10,7 @@ from kubeio import Object, errors
 from tenancy import conditions, deletion
 from tenancy.resources import VIRTUAL_CLUSTERS
 from tenancy.specs import VirtualCluster
-from vcmanager.reconcilers.control_plane_stop import stop_control_plane
+from vcmanager.reconcilers.lifetime.control_plane_stop import stop_control_plane
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.context import ReconcileContext
 from vcmanager.runtime.observed import ObservedObjects

@@ -1,0 +1,1 @@
+"""Command line with the habits of kubectl: declarations, parsing and help."""

@@ -1,0 +1,67 @@
+"""The command line inside of the process of a test, with its output and its exit code."""
+
+from __future__ import annotations
+
+import contextlib
+import io
+import os
+import sys
+from collections.abc import Iterator, Mapping
+from dataclasses import dataclass
+
+from kubectl_vc.app import run
+
+
+@dataclass(frozen=True)
+class CommandResult:
+    """What a command left."""
+
+    exit_code: int
+    stdout: str
+    stderr: str
+
+    @property
+    def output(self) -> str:
+        """Return both outputs."""
+        return self.stdout + self.stderr
+
+
+def invoke(*words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> CommandResult:
+    """Run a command to its end. An exception that is no exit of the program is raised."""
+    out, err = io.StringIO(), io.StringIO()
+    code = 0
+    with (
+        _environment(env or {}),
+        _input(stdin),
+        contextlib.redirect_stdout(out),
+        contextlib.redirect_stderr(err),
+    ):
+        try:
+            run(words)
+        except SystemExit as ended:
+            code = int(ended.code or 0)
+    return CommandResult(code, out.getvalue(), err.getvalue())
+
+
+@contextlib.contextmanager
+def _input(text: str) -> Iterator[None]:
+    before = sys.stdin
+    sys.stdin = io.TextIOWrapper(io.BytesIO(text.encode()))
+    try:
+        yield
+    finally:
+        sys.stdin = before
+
+
+@contextlib.contextmanager
+def _environment(changes: Mapping[str, str]) -> Iterator[None]:
+    before = {name: os.environ.get(name) for name in changes}
+    os.environ.update(changes)
+    try:
+        yield
+    finally:
+        for name, value in before.items():
+            if value is None:
+                del os.environ[name]
+            else:
+                os.environ[name] = value

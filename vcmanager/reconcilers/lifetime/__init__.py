@@ -1,0 +1,1 @@
+"""Stop, sleep, pause and scheduled end of a tenant's control plane."""
