@@ -364,8 +364,9 @@ class Session:
         """Add the objects that the caches had before the session subscribed."""
         for entry in self.super_cluster.list_owned("Pod", self.tenant.uid):
             self.pod_addresses.set_pod(entry.key, entry)
-        for entry in self.super_cluster.list_owned("Service", self.tenant.uid):
-            self.node_ports.set_service(entry.key, entry)
+        if "Service" in self.super_cluster.stores:  # a target has none
+            for entry in self.super_cluster.list_owned("Service", self.tenant.uid):
+                self.node_ports.set_service(entry.key, entry)
         for entry in self.stores["EndpointSlice"].list():
             self.pod_addresses.set_slice(entry.key, entry)
         for entry in self.stores["NetworkPolicy"].list():
