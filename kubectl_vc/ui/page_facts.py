@@ -11,11 +11,17 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kubectl_vc.client.connection import SuperConnection
-from kubectl_vc.output.cli_errors import CliError, describe_error
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.ui import object_kinds, object_rows, tenant_rows
 from kubectl_vc.ui.object_kinds import ShownKind
 from kubectl_vc.ui.object_rows import CopyPair, EventRow, ObjectRow
-from kubectl_vc.ui.page_reader import PageReader, get_continue_token, get_items
+from kubectl_vc.ui.page_reader import (
+    PageReader,
+    TenantReader,
+    TenantUnavailableError,
+    get_continue_token,
+    get_items,
+)
 from kubectl_vc.ui.tenant_clients import NoTenantClientError, TenantApiClients
 from kubectl_vc.ui.tenant_rows import CertificateView, ConditionRow, Operation, TenantRow
 from kubeio import Object, errors
@@ -105,6 +111,11 @@ class Sides:
     home: PageReader
     tenant: PageReader | None
     sentences: list[str] = field(default_factory=list)
+
+    def drop_tenant(self, problem: TenantUnavailableError) -> None:
+        """Continue without the tenant's side."""
+        self.tenant = None
+        self.sentences.append(f"The tenant's API cannot be read: {problem}")
 
     @property
     def notes(self) -> list[str]:
@@ -220,13 +231,9 @@ async def read_namespace(
     sides = await connect_sides(connection, clients, tenant)
     try:
         page = await _read_pairs(sides, super_namespace, query)
-    except errors.Unavailable as problem:
-        if sides.tenant is None:
-            raise
-        # The super cluster answered when the VirtualCluster was read, so it is the tenant.
+    except TenantUnavailableError as problem:
         clients.report_failure(tenant)
-        sides.tenant = None
-        sides.sentences.append(f"The tenant's API cannot be read: {describe_error(problem)}")
+        sides.drop_tenant(problem)
         page = await _read_pairs(sides, super_namespace, query)
     pairs, events, next_token = page
     now = datetime.now(UTC)
@@ -249,7 +256,7 @@ async def connect_sides(
         client = await clients.connect(connection.super_client, tenant)
     except NoTenantClientError as problem:
         return Sides(home, None, [str(problem)])
-    return Sides(home, PageReader(client))
+    return Sides(home, TenantReader(client))
 
 
 async def _read_pairs(

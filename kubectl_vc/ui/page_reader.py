@@ -1,9 +1,15 @@
 """Reads for one page with the user's rights. A refused read becomes a sentence on the page."""
 
+from collections.abc import Awaitable
+
 from kubectl_vc.output.cli_errors import describe_error
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy.resources import Resource
+
+
+class TenantUnavailableError(Exception):
+    """The tenant's API does not answer, or does not accept its kubeconfig."""
 
 
 class PageReader:
@@ -20,8 +26,8 @@ class PageReader:
     ) -> Object | None:
         """Return an object. None if it does not exist or must not be read."""
         try:
-            return await self._client.get(
-                resource, name, namespace=namespace, metadata_only=metadata_only
+            return await self._request(
+                self._client.get(resource, name, namespace=namespace, metadata_only=metadata_only)
             )
         except errors.NotFound:
             return None
@@ -45,14 +51,16 @@ class PageReader:
         A continue token that is too old gives the first page, and a sentence about it.
         """
         try:
-            return await self._client.list(
-                resource,
-                namespace=namespace,
-                label_selector=label_selector,
-                field_selector=field_selector,
-                limit=limit,
-                continue_token=continue_token,
-                metadata_only=metadata_only,
+            return await self._request(
+                self._client.list(
+                    resource,
+                    namespace=namespace,
+                    label_selector=label_selector,
+                    field_selector=field_selector,
+                    limit=limit,
+                    continue_token=continue_token,
+                    metadata_only=metadata_only,
+                )
             )
         except errors.Forbidden as problem:
             self._refuse(resource, namespace, problem)
@@ -70,6 +78,9 @@ class PageReader:
                 metadata_only=metadata_only,
             )
 
+    async def _request(self, request: Awaitable[Object]) -> Object:
+        return await request
+
     def is_known(self, resource: Resource, namespace: str) -> bool:
         """Return whether no read of the kind in the namespace was refused."""
         return (resource.plural, namespace) not in self._refused
@@ -83,6 +94,17 @@ class PageReader:
         text = f"{sentence[:1].upper()}{sentence[1:]}".rstrip(".") + "."
         if text not in self.notes:
             self.notes.append(text)
+
+
+class TenantReader(PageReader):
+    """Reader of a tenant's API. Its failure is another error than that of the super cluster."""
+
+    async def _request(self, request: Awaitable[Object]) -> Object:
+        """Return the answer. Raises TenantUnavailableError and ApiError."""
+        try:
+            return await request
+        except (errors.Unavailable, errors.Unauthorized) as problem:
+            raise TenantUnavailableError(str(problem)) from problem
 
 
 def get_continue_token(found: Object | None) -> str:

@@ -7,14 +7,13 @@ from datetime import UTC, datetime
 from typing import Any
 
 from kubectl_vc.client.connection import SuperConnection
-from kubectl_vc.output.cli_errors import describe_error
 from kubectl_vc.ui import object_rows, page_facts, tenant_rows
 from kubectl_vc.ui.object_rows import CopyPair, EventRow, ObjectRow
 from kubectl_vc.ui.page_facts import MissingObjectError, Sides
-from kubectl_vc.ui.page_reader import PageReader, get_items
+from kubectl_vc.ui.page_reader import PageReader, TenantUnavailableError, get_items
 from kubectl_vc.ui.tenant_clients import TenantApiClients
 from kubectl_vc.ui.tenant_rows import ConditionRow, State
-from kubeio import Object, errors
+from kubeio import Object
 from tenancy import names
 from tenancy.resources import EVENTS, PODS
 
@@ -119,8 +118,7 @@ async def _read_tenant(
         return None, []
     try:
         return await _read_side(sides.tenant, namespace, name)
-    except errors.Unavailable as problem:
+    except TenantUnavailableError as problem:
         clients.report_failure(page_facts.build_tenant(body))
-        sides.tenant = None
-        sides.sentences.append(f"The tenant's API cannot be read: {describe_error(problem)}")
+        sides.drop_tenant(problem)
         return None, []

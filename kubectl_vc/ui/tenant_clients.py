@@ -70,10 +70,6 @@ class TenantApiClients:
         """Record that a tenant's API did not answer."""
         self._failed[tenant.uid] = self._clock()
 
-    def report_success(self, tenant: Tenant) -> None:
-        """Record that a tenant's API answers."""
-        self._failed.pop(tenant.uid, None)
-
     async def close(self) -> None:
         """Close all clients."""
         for uid in [*self._open]:

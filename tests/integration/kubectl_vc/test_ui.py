@@ -7,23 +7,17 @@ import contextlib
 import json
 import signal
 from collections.abc import AsyncIterator
-from dataclasses import dataclass
 from datetime import UTC, datetime, timedelta
-from typing import Any
 
 import aiohttp
 import pytest
 
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.ui import page_facts
-from kubeio import Object
 from kubeio.api.client import Client
-from tenancy import names, ownership, wellknown
-from tenancy.ownership import Tenant
+from tenancy import wellknown
 from tenancy.resources import (
     CONFIG_MAPS,
-    EVENTS,
-    NAMESPACES,
     PODS,
     ROLE_BINDINGS,
     ROLES,
@@ -31,100 +25,9 @@ from tenancy.resources import (
     VIRTUAL_CLUSTER_SNAPSHOTS,
     VIRTUAL_CLUSTERS,
 )
-from tests.integration.kubectl_vc.conftest import UserTerminal
+from tests.integration.kubectl_vc.conftest import HOSTILE, Stage, UserTerminal
 from tests.support.eventually import eventually
 from tests.support.kubectl_vc.page_client import PageClient, serving
-from tests.support.names import fresh_namespace
-
-HOSTILE = "<script>alert(1)</script>\u202etxt"
-
-
-@dataclass
-class Stage:
-    """One tenant with a namespace. The same API server is the super cluster and the tenant."""
-
-    desk: UserTerminal
-    tenant: Tenant
-    space: str
-    """Namespace in the tenant."""
-
-    @property
-    def super_namespace(self) -> str:
-        return names.build_super_namespace(self.tenant.root, self.tenant.uid, self.space)
-
-    @property
-    def place(self) -> tuple[str, str]:
-        return self.tenant.namespace, self.tenant.name
-
-    async def write_pod(self, name: str) -> Object:
-        """Create a pod of the tenant."""
-        body = pod(name, self.space)
-        return await self.desk.client.create(PODS, body)
-
-    async def copy(self, body: Object, *, node: str = "", **fields: Any) -> Object:
-        """Create the copy of a pod, as the syncer does."""
-        uid = fields.get("uid", body["metadata"]["uid"])
-        found = pod(body["metadata"]["name"], self.super_namespace, node=node)
-        found["metadata"] |= {
-            "labels": ownership.build_owner_labels(self.tenant, self.space),
-            "annotations": ownership.build_owner_annotations(self.tenant, self.space, uid),
-        }
-        return await self.desk.client.create(PODS, found)
-
-    async def report(self, body: Object, reason: str, message: str, kind: str = "Pod") -> None:
-        """Write an Event about an object, as the syncer does."""
-        metadata = body["metadata"]
-        event = {
-            "apiVersion": "v1",
-            "kind": "Event",
-            "metadata": {"generateName": "e-", "namespace": metadata["namespace"]},
-            "involvedObject": {
-                "kind": kind,
-                "namespace": metadata["namespace"],
-                "name": metadata["name"],
-                "uid": metadata["uid"],
-            },
-            "type": "Warning",
-            "reason": reason,
-            "message": message,
-            "lastTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
-            "source": {"component": wellknown.SYNCER},
-        }
-        await self.desk.client.create(EVENTS, event)
-
-
-def pod(name: str, namespace: str, *, node: str = "") -> Object:
-    """Return a pod."""
-    spec: dict[str, Any] = {"containers": [{"name": "a", "image": "a"}]}
-    if node:
-        spec["nodeName"] = node
-    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
-    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
-
-
-@pytest.fixture
-async def stage(desk: UserTerminal) -> Stage:
-    """A tenant that is ready, with its admin kubeconfig and one synced namespace."""
-    body = await desk.make()
-    await desk.report(Ready=("True", "Ready", "all is well"), Synced=("False", "Stopped", HOSTILE))
-    metadata = body["metadata"]
-    root = await desk.root()
-    tenant = Tenant(
-        name=metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"], root=root
-    )
-    await desk.hand_out(content=desk.plane.kubeconfig())
-    found = Stage(desk, tenant, await fresh_namespace(desk.client, "shop"))
-    space: Object = {
-        "apiVersion": "v1",
-        "kind": "Namespace",
-        "metadata": {
-            "name": found.super_namespace,
-            "labels": ownership.build_owner_labels(tenant, found.space),
-            "annotations": ownership.build_owner_annotations(tenant, found.space, "u"),
-        },
-    }
-    await desk.client.create(NAMESPACES, space)
-    return found
 
 
 @pytest.fixture
@@ -252,6 +155,7 @@ async def test_a_list_has_pages(stage: Stage, pages: PageClient, monkeypatch: py
 
 
 async def test_no_value_of_a_secret_is_on_a_page(stage: Stage, pages: PageClient):
+    """SEC-261."""
     body = {
         "apiVersion": "v1",
         "kind": "Secret",
@@ -278,6 +182,7 @@ async def grant(stage: Stage, user: str, namespace: str, resources: list[str], g
 
 
 async def test_without_rights_in_the_tenant_the_super_side_is_shown_alone(stage: Stage):
+    """SEC-261."""
     await stage.copy(await stage.write_pod("web-0"), node="node-1")
     await grant(stage, "joe", stage.desk.namespace, ["virtualclusters"], "tenancy.x-k8s.io")
     await grant(stage, "joe", stage.super_namespace, ["pods", "events"], "")

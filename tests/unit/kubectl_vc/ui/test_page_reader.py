@@ -2,7 +2,15 @@
 
 from typing import Any
 
-from kubectl_vc.ui.page_reader import PageReader, get_continue_token, get_items
+import pytest
+
+from kubectl_vc.ui.page_reader import (
+    PageReader,
+    TenantReader,
+    TenantUnavailableError,
+    get_continue_token,
+    get_items,
+)
 from kubeio import errors
 from tenancy.resources import PODS, SERVICES
 
@@ -60,3 +68,12 @@ async def test_an_old_token_starts_at_the_first_page():
 
 def test_no_list_has_no_items():
     assert (get_items(None), get_continue_token(None)) == ([], "")
+
+
+@pytest.mark.parametrize("problem", [errors.Unavailable("x"), errors.Unauthorized("x", status=401)])
+async def test_the_failure_of_a_tenant_is_an_error_of_its_own(problem: Exception):
+    tenant = TenantReader(FakeClient(problem, problem))  # type: ignore[arg-type]
+    with pytest.raises(TenantUnavailableError, match="x"):
+        await tenant.list(PODS, limit=1)
+    with pytest.raises(TenantUnavailableError, match="x"):
+        await tenant.get(PODS, "a")

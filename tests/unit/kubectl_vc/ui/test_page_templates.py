@@ -80,6 +80,7 @@ PAGES: dict[str, Mapping[str, Any]] = {
 @pytest.mark.parametrize("is_live", [True, False])
 @pytest.mark.parametrize("name", PAGES)
 def test_hostile_text_stays_text(name: str, is_live: bool):
+    """SEC-261."""
     values = {"tenant": (EVIL, EVIL), "space": EVIL, "token": EVIL, "is_live": is_live}
     templates = PageTemplates(Urls("/abc/"))
     pages = [templates.render(f"{name}.html", **values, **PAGES[name])]

@@ -32,6 +32,7 @@ GOOD = {"method": "GET", "host": "127.0.0.1:8090", "cookie": SECRET.cookie, "key
     ],
 )
 def test_each_rule_refuses(changed: dict[str, str], status: int | None):
+    """SEC-260."""
     refusal = refuse_request(SECRET, **{**GOOD, **changed})
     assert (refusal and refusal.status) == status
 

@@ -59,6 +59,7 @@ async def pages(*answers: Any, logged_in: bool = True) -> AsyncIterator[PageClie
 
 
 async def test_the_secret_becomes_a_cookie_of_the_path():
+    """SEC-260."""
     async with pages(logged_in=False) as client:
         start = client.urls.build_tenants()
         assert (await client.fetch(start)).status == 403
@@ -73,6 +74,7 @@ async def test_the_secret_becomes_a_cookie_of_the_path():
 
 
 async def test_each_answer_has_the_headers():
+    """SEC-260."""
     async with pages() as client:
         start = client.urls.build_tenants()
         refused = await client.fetch(start, headers={"Host": "evil.example"})

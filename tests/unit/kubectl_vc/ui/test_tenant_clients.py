@@ -48,6 +48,7 @@ async def test_the_client_lives_as_long_as_the_kubeconfig(good: bytes):
 
 
 async def test_a_withdrawn_right_ends_the_access(good: bytes):
+    """SEC-261."""
     clients, home = TenantApiClients(), FakeSuper(good)
     await clients.connect(home, TENANT)  # type: ignore[arg-type]
     home.answer = refusal(errors.Forbidden)
