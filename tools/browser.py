@@ -11,7 +11,8 @@ from pathlib import Path
 from tools.testbed import debian
 from tools.testbed.progress import StepPrinter
 
-PACKAGES = ("chromium", "chromium-driver", "fonts-dejavu-core")
+PACKAGES = ("chromium", "chromium-driver", "dbus-x11", "fonts-dejavu-core")
+"""debootstrap knows no virtual packages, so one that provides dbus-session-bus is named."""
 CHROMIUM_FLAGS = (
     "--headless",
     "--no-sandbox",  # it runs as root in a root of its own
@@ -26,17 +27,21 @@ CHROMIUM_FLAGS = (
     "--window-size=1280,900",
 )
 """Without the flags about networking, Chromium asks for hosts of its vendor at every start."""
-_MOUNTS = """
-set -e
-for each in tmp run root var/tmp dev; do mount -t tmpfs none "$1/$each"; done
-chmod 1777 "$1/tmp"
-for each in null zero random urandom full; do
-  touch "$1/dev/$each" && mount --bind "/dev/$each" "$1/dev/$each"
-done
-mkdir -p "$1/dev/shm" && mount -t tmpfs none "$1/dev/shm"
-mount -t proc proc "$1/proc"
-exec env -i PATH=/usr/bin:/bin HOME=/root LANG=C.UTF-8 chroot "$@"
-"""
+_MOUNTS = " && ".join(
+    (
+        *(f'mount -t tmpfs none "$1/{each}"' for each in ("tmp", "run", "root", "var/tmp", "dev")),
+        'chmod 1777 "$1/tmp"',
+        *(
+            f'touch "$1/dev/{each}" && mount --bind "/dev/{each}" "$1/dev/{each}"'
+            for each in ("null", "zero", "random", "urandom", "full")
+        ),
+        'mkdir "$1/dev/shm"',
+        'mount -t tmpfs none "$1/dev/shm"',
+        'mount -t proc proc "$1/proc"',
+        'exec env -i PATH=/usr/sbin:/usr/bin HOME=/root LANG=C.UTF-8 chroot "$@"',
+    )
+)
+"""Shell command whose arguments are a root, a program and its arguments."""
 
 
 def build(progress: StepPrinter) -> Path:

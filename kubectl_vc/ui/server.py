@@ -212,14 +212,16 @@ class PageServer:
         is_part = request.query.get("part") == LIVE
         is_live = not token and request.query.get("pause") != "1"
         name = f"{template}_live.html" if is_part else f"{template}.html"
-        return self._respond(name, is_live=is_live, token=token, **values)
+        return self._respond(name, values | {"is_live": is_live, "token": token})
 
-    def _respond(self, template: str, *, status: int = 200, **values: object) -> web.Response:
-        text = self._templates.render(template, **values)
+    def _respond(
+        self, template: str, values: Mapping[str, object] | None = None, *, status: int = 200
+    ) -> web.Response:
+        text = self._templates.render(template, **(values or {}))
         return web.Response(status=status, text=text, content_type="text/html")
 
     def _respond_error(self, problem: PageError) -> web.Response:
-        return self._respond("error.html", status=problem.status, problem=problem)
+        return self._respond("error.html", {"problem": problem}, status=problem.status)
 
 
 def describe_page_error(problem: Exception) -> PageError:

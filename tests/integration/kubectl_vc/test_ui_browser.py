@@ -20,6 +20,7 @@ from tests.support.kubectl_vc.page_client import serving
 from tests.support.webdriver import Browser, open_browser
 from tools.packages import ROOT
 
+pytestmark = pytest.mark.slow  # the browser alone has more than the images of all components
 PICTURES = ROOT / "docs" / "images"
 EVIL = f"{HOSTILE}<img src=x onerror='window.hacked = 1'>"
 
