@@ -451,6 +451,7 @@ async def ui(
     access: ConfigFlags,
     port: flags.PagesPortFlag = 0,
     no_browser: flags.NoBrowserFlag = False,
+    manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
 ) -> None:
     """Show tenants as web pages on this machine.
 
@@ -465,7 +466,7 @@ async def ui(
     """
     from kubectl_vc.ui import verb
 
-    options = verb.UiOptions(port=port, browser=not no_browser)
+    options = verb.UiOptions(port=port, browser=not no_browser, manager_namespace=manager_namespace)
     await verb.run_ui(access, create_terminal(), options=options)
 
 

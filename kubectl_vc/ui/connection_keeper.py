@@ -11,6 +11,7 @@ from typing import Self
 
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
+from kubectl_vc.flags import MANAGER_NAMESPACE
 from kubectl_vc.ui.tenant_clients import TenantApiClients
 
 USER_AGENT = "kubectl-vc-ui"
@@ -21,8 +22,9 @@ _MIN_SECONDS_BETWEEN = 5.0
 class ConnectionKeeper:
     """The present connection. Use as `async with ConnectionKeeper(access) as keeper`."""
 
-    def __init__(self, access: ConfigFlags) -> None:
+    def __init__(self, access: ConfigFlags, manager_namespace: str = MANAGER_NAMESPACE) -> None:
         """Create it. The connection is opened on entry."""
+        self.manager_namespace = manager_namespace
         self._access = access
         self._stack = contextlib.AsyncExitStack()
         self._lock = asyncio.Lock()

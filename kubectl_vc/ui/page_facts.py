@@ -25,6 +25,7 @@ from kubectl_vc.ui.page_reader import (
 from kubectl_vc.ui.tenant_clients import NoTenantClientError, TenantApiClients
 from kubectl_vc.ui.tenant_rows import CertificateView, ConditionRow, Operation, TenantRow
 from kubeio import Object, errors
+from kubeio.api.client import Client
 from tenancy import names, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
@@ -111,10 +112,14 @@ class Sides:
     home: PageReader
     tenant: PageReader | None
     sentences: list[str] = field(default_factory=list)
+    tenant_client: Client | None = None
+    tenant_problem: str = ""
+    """Reason why the tenant's API does not answer."""
 
     def drop_tenant(self, problem: TenantUnavailableError) -> None:
         """Continue without the tenant's side."""
-        self.tenant = None
+        self.tenant = self.tenant_client = None
+        self.tenant_problem = str(problem)
         self.sentences.append(f"The tenant's API cannot be read: {problem}")
 
     @property
@@ -256,7 +261,7 @@ async def connect_sides(
         client = await clients.connect(connection.super_client, tenant)
     except NoTenantClientError as problem:
         return Sides(home, None, [str(problem)])
-    return Sides(home, TenantReader(client))
+    return Sides(home, TenantReader(client), tenant_client=client)
 
 
 async def _read_pairs(

@@ -11,9 +11,10 @@ from kubectl_vc.ui import object_rows, page_facts, tenant_rows
 from kubectl_vc.ui.object_rows import CopyPair, EventRow, ObjectRow
 from kubectl_vc.ui.page_facts import MissingObjectError, Sides
 from kubectl_vc.ui.page_reader import PageReader, TenantUnavailableError, get_items
+from kubectl_vc.ui.pod_diagnosis import DiagnosedPod, PodDiagnosis, diagnose_pod
 from kubectl_vc.ui.tenant_clients import TenantApiClients
 from kubectl_vc.ui.tenant_rows import ConditionRow, State
-from kubeio import Object
+from kubeio import Object, errors
 from tenancy import names
 from tenancy.resources import EVENTS, PODS
 
@@ -38,11 +39,19 @@ class PodPage:
     containers: Sequence[ContainerRow]
     conditions: Sequence[ConditionRow]
     events: Sequence[EventRow]
+    diagnosis: PodDiagnosis | None
+    """None if the super cluster did not answer."""
     notes: Sequence[str]
 
 
 async def read_pod(
-    connection: SuperConnection, clients: TenantApiClients, body: Object, namespace: str, name: str
+    connection: SuperConnection,
+    clients: TenantApiClients,
+    body: Object,
+    namespace: str,
+    name: str,
+    *,
+    manager_namespace: str,
 ) -> PodPage:
     """Return the page of one pod. Raises MissingObjectError."""
     tenant, now = page_facts.build_tenant(body), datetime.now(UTC)
@@ -61,6 +70,21 @@ async def read_pod(
         copy=copy,
         is_copy_known=sides.home.is_known(PODS, super_namespace),
     )
+    diagnosed = DiagnosedPod(
+        super_client=connection.super_client,
+        tenant_client=sides.tenant_client,
+        tenant_problem=sides.tenant_problem,
+        virtual_cluster=body,
+        tenant=tenant,
+        manager_namespace=manager_namespace,
+        namespace=namespace,
+        name=name,
+    )
+    diagnosis = None
+    try:
+        diagnosis = await diagnose_pod(diagnosed)
+    except errors.KubeError as problem:
+        sides.sentences.append(f"The layer that holds the pod is unknown: {problem}")
     newest: Mapping[str, Any] = copy or tenant_object or {}
     return PodPage(
         row=object_rows.build_object_row(pair, tenant, tenant_events, now),
@@ -69,6 +93,7 @@ async def read_pod(
         events=object_rows.build_event_rows(
             [*tenant_events, *super_events], now, limit=_MAX_EVENTS
         ),
+        diagnosis=diagnosis,
         notes=sides.notes,
     )
 

@@ -189,7 +189,14 @@ class PageServer:
             raise web.HTTPNotFound
         connection = self._keeper.connection
         body = await page_facts.fetch_tenant_body(connection, namespace, name)
-        page = await pod_facts.read_pod(connection, self._keeper.tenants, body, space, pod)
+        page = await pod_facts.read_pod(
+            connection,
+            self._keeper.tenants,
+            body,
+            space,
+            pod,
+            manager_namespace=self._keeper.manager_namespace,
+        )
         return self._respond_live(
             request, "pod", page=page, token="", tenant=(namespace, name), space=space, pod=pod
         )

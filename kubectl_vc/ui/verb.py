@@ -31,6 +31,7 @@ class UiOptions:
     port: int
     """0: any free port."""
     browser: bool
+    manager_namespace: str
 
 
 async def run_ui(access: ConfigFlags, terminal: Terminal, *, options: UiOptions) -> None:
@@ -38,7 +39,10 @@ async def run_ui(access: ConfigFlags, terminal: Terminal, *, options: UiOptions)
     stop = asyncio.Event()
     loop = asyncio.get_running_loop()
     with listen(options.port) as listening:
-        async with ConnectionKeeper(access) as keeper, serve_pages(keeper, listening) as secret:
+        async with (
+            ConnectionKeeper(access, options.manager_namespace) as keeper,
+            serve_pages(keeper, listening) as secret,
+        ):
             for each in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(each, stop.set)
             terminal.print_result(secret.url)

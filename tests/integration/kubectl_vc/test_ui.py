@@ -139,6 +139,8 @@ async def test_a_pod_has_a_page_of_its_own(stage: Stage, pages: PageClient):
     found = await pages.fetch(page.link("p-web-0"))
     assert sorted(row[2] for row in found.table("events")) == ["FailedScheduling", "Pulling"]
     assert f"{stage.super_namespace}/web-0" in found.text
+    # The answer of `kubectl vc why`: no syncer runs beside this API server.
+    assert "Held by" in found.text
     missing = await pages.fetch(pages.urls.build_pod(*stage.place, stage.space, "nope"))
     assert (missing.status, "was not found" in missing.text) == (404, True)
 

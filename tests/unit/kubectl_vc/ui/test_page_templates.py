@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from kubectl_vc.ui import object_rows, page_facts, pod_facts, server, tenant_rows
+from kubectl_vc.ui import object_rows, page_facts, pod_diagnosis, pod_facts, server, tenant_rows
 from kubectl_vc.ui.page_templates import FOLDER, PageTemplates
 from kubectl_vc.ui.urls import Urls
 
@@ -69,6 +69,7 @@ PAGES: dict[str, Mapping[str, Any]] = {
             containers=[pod_facts.ContainerRow(EVIL, STATE, EVIL, EVIL)],
             conditions=CONDITIONS,
             events=[EVENT],
+            diagnosis=pod_diagnosis.PodDiagnosis(STATE, EVIL, EVIL, EVIL),
             notes=[EVIL],
         ),
         "pod": EVIL,
