@@ -46,7 +46,11 @@ _MOUNTS = " && ".join(
 
 def build(progress: StepPrinter) -> Path:
     """Return the root with the browser, made if missing."""
-    return debian.root_with(PACKAGES, progress, "the browser of tests")
+    base = debian.root_with(PACKAGES, progress, "the browser of tests")
+    hosts = base / "etc/hosts"
+    if not hosts.exists():
+        hosts.write_text("127.0.0.1 localhost\n")  # ChromeDriver reaches Chromium by this name
+    return base
 
 
 def build_driver_command(base: Path, port: int) -> list[str]:
