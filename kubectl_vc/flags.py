@@ -528,9 +528,7 @@ PagesPortFlag = Annotated[
         help="Port on 127.0.0.1 (default: any free port)",
     ),
 ]
-NoBrowserFlag = Annotated[
-    bool, Option("--no-browser", help="Print the URL, and open no browser")
-]
+NoBrowserFlag = Annotated[bool, Option("--no-browser", help="Print the URL, and open no browser")]
 
 
 def build_connection_flags(
