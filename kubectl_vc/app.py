@@ -445,6 +445,32 @@ async def audit(
 
 
 @app.command()
+@with_connection_flags
+async def ui(
+    *,
+    access: ConfigFlags,
+    port: flags.PagesPortFlag = 0,
+    no_browser: flags.NoBrowserFlag = False,
+    manager_namespace: flags.ManagerNamespaceFlag = flags.MANAGER_NAMESPACE,
+) -> None:
+    """Show tenants as web pages on this machine.
+
+    The pages are served on 127.0.0.1 with your own kubeconfig and rights, and change nothing. The
+    printed URL has a secret: do not share it. Ctrl-C ends the command.
+
+    Examples:
+
+      kubectl vc ui
+
+      kubectl vc ui --port 8090 --no-browser
+    """
+    from kubectl_vc.ui import verb
+
+    options = verb.UiOptions(port=port, browser=not no_browser, manager_namespace=manager_namespace)
+    await verb.run_ui(access, create_terminal(), options=options)
+
+
+@app.command()
 @without_namespace
 async def version(*, access: ConfigFlags, client: flags.ClientOnlyFlag = False) -> None:
     """Print the versions of this program and the super cluster."""

@@ -517,6 +517,20 @@ DryRunFlag = Annotated[
 ShellArgument = Annotated[str, Argument(metavar="SHELL", help="Name of the shell")]
 
 
+PagesPortFlag = Annotated[
+    int,
+    Option(
+        "--port",
+        metavar="PORT",
+        min=0,
+        max=65535,
+        show_default=False,
+        help="Port on 127.0.0.1 (default: any free port)",
+    ),
+]
+NoBrowserFlag = Annotated[bool, Option("--no-browser", help="Print the URL, and open no browser")]
+
+
 def build_connection_flags(
     *,
     namespace: NamespaceFlag = "",

@@ -7,6 +7,7 @@ from pathlib import Path
 
 import pytest
 
+from tools import browser
 from tools.testbed import binaries, cache, debian, images, oci, product, push, targets, versions
 from tools.testbed.errors import TestbedError
 from tools.testbed.oci import Blob, Image
@@ -99,6 +100,12 @@ def test_each_target_that_runs_tests_prepares_first():
         assert row is not None, f"`make {name}` runs before anything is built"
         assert row[1] in targets.TARGETS
         assert row[1] == {"bench-all": "bench", "changed": "thorough"}.get(name, name)
+
+
+def test_the_browser_of_slow_tests_is_built_before_them():
+    assert browser.build in targets.TARGETS["slow"].images
+    for path in (TESTS / "integration" / "kubectl_vc").glob("*browser*.py"):
+        assert "pytestmark = pytest.mark.slow" in path.read_text(), path
 
 
 @pytest.fixture

@@ -59,6 +59,8 @@ def test_no_row_is_forgotten():
             242,
             250,
             251,
+            260,
+            261,
         ],
         "V": [*range(1, 11)],
         "X": [26],

@@ -1,4 +1,4 @@
-"""Bill of materials of a release in CycloneDX 1.6: Python libraries, Go modules, Debian packages.
+"""Bill of materials of a release in CycloneDX 1.6: Python, Go, Debian and npm packages.
 
 Source: https://cyclonedx.org/docs/1.6/json/.
 """
@@ -9,6 +9,7 @@ import re
 from collections.abc import Iterator, Mapping
 from typing import Any
 
+from tools import vendored
 from tools.packages import ROOT
 from tools.testbed import versions
 
@@ -45,6 +46,8 @@ def _iterate_components() -> Iterator[dict[str, str]]:
     base = versions.load().base
     for name in base.packages:
         yield _describe("deb/debian", name, base.suite)
+    for package in vendored.load_packages():
+        yield _describe("npm", package.name, package.version)
 
 
 def _describe(kind: str, name: str, version: str) -> dict[str, str]:

@@ -10,6 +10,7 @@ from collections.abc import Callable
 from concurrent.futures import ThreadPoolExecutor
 from dataclasses import dataclass
 
+from tools import browser
 from tools.testbed import (
     binaries,
     cert_manager,
@@ -82,6 +83,7 @@ _TEST = _INTEGRATION | _NODE | _PROPERTIES
 _THOROUGH = _TEST | Target(
     (*_OLDER, "kwok", "cert-manager"), (_some_tenants_images, cert_manager.build)
 )
+_SLOW = _THOROUGH | Target(_NEWER, (browser.build,))
 _BENCH = _UP | Target(("kwok",), (_shipped_interpreter,))
 
 TARGETS = {
@@ -93,7 +95,7 @@ TARGETS = {
     "node": _NODE,
     "test": _TEST,
     "thorough": _THOROUGH,
-    "slow": _THOROUGH | Target(_NEWER),
+    "slow": _SLOW,
     "conformance": _DEMO | Target(("conformance",)),
     "bench": _BENCH,
 }

@@ -12,6 +12,7 @@ import signal
 import sys
 from collections.abc import AsyncIterator, Iterator
 from dataclasses import dataclass, field
+from datetime import UTC, datetime
 from pathlib import Path
 from typing import Any
 
@@ -20,10 +21,13 @@ import yaml
 
 from kubeio import Object
 from kubeio.api.client import Client
-from tenancy import names
+from tenancy import names, ownership, wellknown
+from tenancy.ownership import Tenant
 from tenancy.resources import (
     CLUSTER_VERSIONS,
+    EVENTS,
     NAMESPACES,
+    PODS,
     SECRETS,
     VIRTUAL_CLUSTERS,
 )
@@ -35,6 +39,7 @@ from tests.support.names import fresh_namespace
 
 PROGRAM = Path(sys.executable).parent / "kubectl-vc"
 VERSION = "v1.36"
+HOSTILE = "<script>alert(1)</script>\u202etxt"
 
 
 @dataclass(frozen=True)
@@ -220,3 +225,98 @@ async def desk(plane_with_crds: LocalControlPlane, tmp_path: Path) -> AsyncItera
         yield UserTerminal(
             client=client, plane=plane_with_crds, folder=tmp_path, namespace=namespace
         )
+
+
+@dataclass
+class Stage:
+    """One tenant with a namespace. The same API server is the super cluster and the tenant."""
+
+    desk: UserTerminal
+    tenant: Tenant
+    space: str
+    """Namespace in the tenant."""
+
+    @property
+    def super_namespace(self) -> str:
+        return names.build_super_namespace(self.tenant.root, self.tenant.uid, self.space)
+
+    @property
+    def place(self) -> tuple[str, str]:
+        return self.tenant.namespace, self.tenant.name
+
+    async def write_pod(self, name: str) -> Object:
+        """Create a pod of the tenant."""
+        body = pod(name, self.space)
+        return await self.desk.client.create(PODS, body)
+
+    async def copy(self, body: Object, *, node: str = "", **fields: Any) -> Object:
+        """Create the copy of a pod, as the syncer does."""
+        uid = fields.get("uid", body["metadata"]["uid"])
+        found = pod(body["metadata"]["name"], self.super_namespace, node=node)
+        found["metadata"] |= {
+            "labels": ownership.build_owner_labels(self.tenant, self.space),
+            "annotations": ownership.build_owner_annotations(self.tenant, self.space, uid),
+        }
+        return await self.desk.client.create(PODS, found)
+
+    async def report(self, body: Object, reason: str, message: str, kind: str = "Pod") -> None:
+        """Write an Event about an object, as the syncer does."""
+        metadata = body["metadata"]
+        event = {
+            "apiVersion": "v1",
+            "kind": "Event",
+            "metadata": {"generateName": "e-", "namespace": metadata["namespace"]},
+            "involvedObject": {
+                "kind": kind,
+                "namespace": metadata["namespace"],
+                "name": metadata["name"],
+                "uid": metadata["uid"],
+            },
+            "type": "Warning",
+            "reason": reason,
+            "message": message,
+            "lastTimestamp": datetime.now(UTC).strftime("%Y-%m-%dT%H:%M:%SZ"),
+            "source": {"component": wellknown.SYNCER},
+        }
+        await self.desk.client.create(EVENTS, event)
+
+
+def pod(name: str, namespace: str, *, node: str = "") -> Object:
+    """Return a pod."""
+    spec: dict[str, Any] = {"containers": [{"name": "a", "image": "a"}]}
+    if node:
+        spec["nodeName"] = node
+    metadata: dict[str, Any] = {"name": name, "namespace": namespace}
+    return {"apiVersion": "v1", "kind": "Pod", "metadata": metadata, "spec": spec}
+
+
+async def build_stage(
+    desk: UserTerminal, space: str, synced: tuple[str, str, str] = ("False", "Stopped", HOSTILE)
+) -> Stage:
+    """Create a tenant that is ready, with its admin kubeconfig and one synced namespace."""
+    body = await desk.make()
+    await desk.report(Ready=("True", "Ready", "all is well"), Synced=synced)
+    metadata = body["metadata"]
+    root = await desk.root()
+    tenant = Tenant(
+        name=metadata["name"], namespace=metadata["namespace"], uid=metadata["uid"], root=root
+    )
+    await desk.hand_out(content=desk.plane.kubeconfig())
+    found = Stage(desk, tenant, space)
+    super_space: Object = {
+        "apiVersion": "v1",
+        "kind": "Namespace",
+        "metadata": {
+            "name": found.super_namespace,
+            "labels": ownership.build_owner_labels(tenant, found.space),
+            "annotations": ownership.build_owner_annotations(tenant, found.space, "u"),
+        },
+    }
+    await desk.client.create(NAMESPACES, super_space)
+    return found
+
+
+@pytest.fixture
+async def stage(desk: UserTerminal) -> Stage:
+    """A tenant that is ready, with one synced namespace."""
+    return await build_stage(desk, await fresh_namespace(desk.client, "shop"))

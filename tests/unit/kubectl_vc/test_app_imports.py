@@ -15,7 +15,7 @@ print("\\n" + " ".join(sorted(sys.modules)), file=sys.stderr)
 """
 HEAVY = {
     *("asyncio", "aiohttp", "rich", "yaml", "kubernetes", "msgspec", "ssl", "typer"),
-    *("pydantic", "prometheus_client", "cryptography", "structlog", "subprocess"),
+    *("jinja2", "pydantic", "prometheus_client", "cryptography", "structlog", "subprocess"),
 }
 CALL = ("--kubeconfig", "{config}", "--request-timeout", "100ms", "-n", "default")
 NEVER = {
@@ -52,6 +52,7 @@ def imported(*words: str) -> set[str]:
         ("help", "logs"),
         ("target", "join", "-h"),
         ("certs", "--help"),
+        ("ui", "--help"),
         ("options",),
         ("get", "--nonsense"),
     ],

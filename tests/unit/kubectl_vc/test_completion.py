@@ -11,7 +11,7 @@ def test_the_verbs_come_from_the_command_line_itself():
         *("create", "list", "get", "kubeconfig", "delete", "undelete", "confirm-deletes"),
         "confirm-start",
         *("version", "target", "certs", "audit", "upgrade", "snapshot", "restore", "sleep", "wake"),
-        *("why", "doctor", "policy", "debug"),
+        *("why", "doctor", "policy", "debug", "ui"),
         *("connect", "disconnect", "exec", "describe", "events", "logs"),
         *("options", "completion"),
     }

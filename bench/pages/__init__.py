@@ -1,0 +1,1 @@
+"""Time of the pages of `kubectl vc ui` in a large installation."""

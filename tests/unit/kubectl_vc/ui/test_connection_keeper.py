@@ -1,0 +1,40 @@
+"""A connection is opened again, but not for each page that fails."""
+
+import contextlib
+from collections.abc import AsyncIterator
+from typing import Any
+
+import pytest
+
+from kubectl_vc.client.config_flags import ConfigFlags
+from kubectl_vc.ui import connection_keeper
+from kubectl_vc.ui.connection_keeper import ConnectionKeeper
+
+
+@pytest.fixture
+def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
+    """The connections that were opened and closed."""
+    found: list[str] = []
+
+    @contextlib.asynccontextmanager
+    async def connect(*_: Any) -> AsyncIterator[Any]:
+        found.append("open")
+        yield len(found)
+        found.append("close")
+
+    monkeypatch.setattr(connection_keeper, "connect_super_cluster", connect)
+    return found
+
+
+async def test_pages_that_fail_together_open_one_connection(
+    opened: list[str], monkeypatch: pytest.MonkeyPatch
+):
+    async with ConnectionKeeper(ConfigFlags()) as keeper:
+        await keeper.reconnect()
+        assert opened == ["open"]
+        monkeypatch.setattr(connection_keeper, "_MIN_SECONDS_BETWEEN", 0.0)
+        await keeper.reconnect()
+        # Pages in progress still use the first one.
+        assert opened == ["open", "open"]
+        assert keeper.connection == 2
+    assert opened == ["open", "open", "close", "close"]
