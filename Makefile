@@ -94,7 +94,7 @@ release: .venv/ready ## all files of a release in dist/release: wheel, chart, im
 
 # Strict: a broken link, a missing heading or a page that no section lists fails the build.
 docs: .venv-docs/ready ## the documentation site in dist/site, strict; some seconds
-	@.venv-docs/bin/sphinx-build -q -n -W --keep-going -c tools/docs -d dist/site-cache . dist/site
+	@.venv-docs/bin/sphinx-build -E -q -n -W --keep-going -c tools/docs -d dist/site-cache . dist/site
 	@echo "open dist/site/docs/README.html"
 
 unit: .venv/ready ## pure tests

@@ -17,7 +17,8 @@ SECTIONS = {
     "Tutorials": ("docs/tutorials/*",),
     "How to, super admin": (
         *("docs/install", "docs/usage", "docs/policy", "docs/targets", "docs/snapshots"),
-        *("docs/ui", "docs/monitoring", "docs/release", "docs/runbooks/README"),
+        *("docs/ui", "docs/troubleshooting", "docs/monitoring", "docs/release"),
+        "docs/runbooks/README",
     ),
     "Walkthroughs": ("docs/walkthroughs/README", "docs/walkthroughs/0*"),
     "Reference": (
