@@ -103,8 +103,8 @@ async def start_forwarder(
     )
     answer = await _read_answer(process)
     if "port" not in answer:
-        process.terminate()
-        process.wait()
+        with process:  # closes its pipes and waits for its end
+            process.terminate()
         text = str(answer.get("error") or "the forwarder ended at once").removesuffix(".")
         raise CliError(
             f"kubectl port-forward to {root}/{SERVICE} failed: {text}. It needs the rights to get"
