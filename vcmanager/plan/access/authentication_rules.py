@@ -24,7 +24,7 @@ from tenancy.access.specs import (
 )
 
 RESERVED_PREFIXES = ("system:", "tenancy:", wellknown.KUBECONFIG_USER_PREFIX)
-"""Prefixes of users and groups of Kubernetes, vc-manager, the syncer and kubeconfigs with a role."""
+"""Prefixes of users and groups of Kubernetes, vc-manager, the syncer and scoped kubeconfigs."""
 RESERVED_USERS = ("admin",)
 """User of the admin kubeconfig."""
 _EXTRA_KEY = re.compile(
