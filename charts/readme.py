@@ -31,7 +31,7 @@ One installation serves one super cluster. The chart installs:
 - vc-manager, the syncer, and an agent on each node
 - an account for each of them, with its own narrow role
 - a ClusterVersion for each Kubernetes minor, and three TenantPolicies
-- five roles for users and programs
+- six roles for users and programs
 
 vc-manager also creates an agent for each target (custom resource `SuperCluster`).
 

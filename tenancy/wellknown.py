@@ -297,6 +297,8 @@ KUBECONFIG_END_WARNING = timedelta(days=14)
 """Time before the end of a replaced kubeconfig at which the tenant gets Events."""
 KUBECONFIG_ROLE = f"{DOMAIN}/kubeconfig-role"
 """Label of a ClusterRoleBinding in a tenant: the role of one kubeconfig. Deleting it revokes."""
+KUBECONFIG_USER_PREFIX = "vc-kubeconfig:"
+"""Beginning of the user name in a kubeconfig with a role."""
 ADMINS_GROUP = "tenancy:admins"
 """Group of issued admin certificates, bound to cluster-admin inside the tenant."""
 SYNCER_USER = "tenancy:syncer"

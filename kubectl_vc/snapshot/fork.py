@@ -28,8 +28,15 @@ from tenancy.resources import VIRTUAL_CLUSTERS
 
 _MANAGER = "kubectl-vc"
 _ENCRYPTION_SECRET = "encryption-keys"  # noqa: S105 - a name
-_OWN_FIELDS = ("serviceCidr", "snapshotSchedule", "suspend", "kubeconfigReaders")
-"""Fields of the old tenant's spec that are not copied. Its range and its readers are its own."""
+_OWN_FIELDS = frozenset(
+    {
+        *("serviceCidr", "endpoint", "snapshotSchedule", "suspend"),
+        *("kubeconfigReaders", "kubeconfigSecrets"),
+        *("sleep", "pausedUntil", "expiresAt"),
+    }
+)
+"""Fields of the old tenant's spec that are not copied. Its addresses and its readers are its own. A
+tenant that sleeps, is paused or has expired would never become ready."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -114,7 +121,8 @@ def check_startable(shown: str, body: Mapping[str, Any]) -> None:
 def build_cluster(name: str, spec: Mapping[str, Any], manifest: Mapping[str, Any]) -> Object:
     """Return the new VirtualCluster. `spec` is that of the old one, or empty."""
     copied = {key: value for key, value in spec.items() if key not in _OWN_FIELDS}
-    version = copied.get("clusterVersionName") or manifest.get("clusterVersionName")
+    # The old tenant may have been upgraded since, and a restore needs the minor of the snapshot.
+    version = manifest.get("clusterVersionName") or copied.get("clusterVersionName")
     if not version:
         raise CliError("The manifest names no ClusterVersion, so the file is too old for --as-new.")
     return {

@@ -15,6 +15,7 @@ from typing import Any
 
 from kubectl_vc.client import pod_exec
 from kubectl_vc.client.connection import SuperConnection
+from kubectl_vc.flags import MANAGER_NAMESPACE
 from kubectl_vc.output.cli_errors import CliError
 from kubeio import Object, errors
 from tenancy import wellknown
@@ -157,15 +158,22 @@ def build_job(
 
 
 async def find_image(connection: SuperConnection) -> str:
-    """Return the image of vc-manager in this super cluster, from its Deployment."""
+    """Return the image of vc-manager in this super cluster, from its Deployment.
+
+    Hazard: only the namespace of the components counts. Otherwise every user who may create a
+    Deployment with that label would choose the program that reads a tenant's etcd.
+    """
     page = await connection.super_client.list(
-        DEPLOYMENTS, label_selector=f"app.kubernetes.io/name={wellknown.MANAGER}"
+        DEPLOYMENTS,
+        namespace=MANAGER_NAMESPACE,
+        label_selector=f"app.kubernetes.io/name={wellknown.MANAGER}",
     )
     for each in page.get("items") or ():
         for container in each["spec"]["template"]["spec"]["containers"]:
             return str(container["image"])
     raise CliError(
-        "The super cluster has no Deployment of vc-manager. Name its image with --image."
+        f"The namespace {MANAGER_NAMESPACE} has no Deployment of vc-manager. If it runs in another"
+        " one, name its image with --image."
     )
 
 

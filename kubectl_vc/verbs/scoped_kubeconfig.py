@@ -25,7 +25,6 @@ from tenancy import wellknown
 from tenancy.resources import CLUSTER_ROLE_BINDINGS
 
 _RBAC = "rbac.authorization.k8s.io"
-_USER_PREFIX = "vc-kubeconfig:"
 _BINDING_PREFIX = "vc-kubeconfig-"
 
 
@@ -66,7 +65,7 @@ async def run_scoped(
         files.check_writable(options.output, force=options.force)
     content = await _fetch_base(access, name)
     number = secrets.token_hex(5)
-    user = f"{_USER_PREFIX}{options.role}:{number}"
+    user = f"{wellknown.KUBECONFIG_USER_PREFIX}{options.role}:{number}"
     async with _connect_tenant(access, content) as client:
         credential = await client_certificates.request_credential(
             client, user, (), seconds=options.lifetime_seconds
@@ -86,7 +85,7 @@ async def run_scoped(
 async def run_revoke(access: ConfigFlags, terminal: Terminal, *, name: str, user: str) -> None:
     """Revoke a kubeconfig by its user name: delete the binding of its role."""
     number = user.rpartition(":")[2]
-    if not user.startswith(_USER_PREFIX) or not number:
+    if not user.startswith(wellknown.KUBECONFIG_USER_PREFIX) or not number:
         raise CliError(
             f"{user!r} is not the user of a kubeconfig with a role. All such users are listed by"
             f" `kubectl get clusterrolebindings -l {wellknown.KUBECONFIG_ROLE}` in the virtual"

@@ -195,6 +195,7 @@ async def test_a_user_of_a_group_signs_in_and_keys_rotate(tenant: Tenant, issuer
 RESERVED: list[tuple[str, tuple[str, ...]]] = [
     ("system:kube-controller-manager", ()),
     ("tenancy:vc-manager", ()),
+    ("vc-kubeconfig:admin:5f0c2a91d3", ()),
     ("admin", ()),
     ("alice", ("system:masters",)),
     ("alice", ("viewers", "tenancy:admins")),

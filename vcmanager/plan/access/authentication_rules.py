@@ -12,6 +12,7 @@ from urllib.parse import urlsplit
 
 from cryptography import x509
 
+from tenancy import wellknown
 from tenancy.access.specs import (
     AuthSpec,
     ClaimMappings,
@@ -22,8 +23,8 @@ from tenancy.access.specs import (
     UserValidationRule,
 )
 
-RESERVED_PREFIXES = ("system:", "tenancy:")
-"""Prefixes of the users and groups of Kubernetes, of vc-manager and of the syncer."""
+RESERVED_PREFIXES = ("system:", "tenancy:", wellknown.KUBECONFIG_USER_PREFIX)
+"""Prefixes of users and groups of Kubernetes, vc-manager, the syncer and scoped kubeconfigs."""
 RESERVED_USERS = ("admin",)
 """User of the admin kubeconfig."""
 _EXTRA_KEY = re.compile(
@@ -163,7 +164,7 @@ def _check_mapping(mapping: PrefixedClaim, where: str) -> Iterator[str]:
     elif mapping.claim and prefix is None:
         yield f"{where}.prefix: it is required with claim. Set it, for example to oidc:"
     if prefix is not None and prefix.startswith(RESERVED_PREFIXES):
-        reserved = " and ".join(RESERVED_PREFIXES)
+        reserved = " or ".join(RESERVED_PREFIXES)
         yield f"{where}.prefix: {prefix!r} is reserved, as all names with {reserved}. Use another"
 
 

@@ -8,18 +8,30 @@ from tenancy import wellknown
 from tests.unit.kubectl_vc.snapshot.test_snapshots import body
 
 
-def test_the_new_tenant_is_suspended_and_has_no_range_and_no_readers_of_the_old_one():
+def test_the_new_tenant_is_suspended_and_has_no_address_reader_or_time_of_the_old_one():
     old = {
         "clusterVersionName": "v1.36",
         "serviceCidr": "10.96.8.0/22",
         "snapshotSchedule": {"interval": "24h"},
         "kubeconfigReaders": [{"kind": "User", "name": "a"}],
         "suspend": False,
+        "endpoint": {"hostname": "shop.example.com"},
+        "kubeconfigSecrets": ["ArgoCD"],
+        "sleep": {"workloads": "Keep"},
+        "pausedUntil": "2026-12-24T18:00:00Z",
+        "expiresAt": "2026-12-24T18:00:00Z",
         "dns": "none",
     }
     found = fork.build_cluster("copy", old, {})
     assert found["metadata"] == {"name": "copy"}
     assert found["spec"] == {"clusterVersionName": "v1.36", "dns": "none", "suspend": True}
+
+
+def test_the_version_is_that_of_the_snapshot_when_the_old_tenant_was_upgraded():
+    found = fork.build_cluster(
+        "copy", {"clusterVersionName": "v1.37"}, {"clusterVersionName": "v1.36"}
+    )
+    assert found["spec"]["clusterVersionName"] == "v1.36"
 
 
 def test_a_file_alone_needs_the_version_of_its_manifest():

@@ -91,6 +91,11 @@ def test_what_the_api_server_accepts_is_accepted(entry):
         (mapped(groups={"expression": "a", "prefix": ""}), "claimMappings.groups.prefix", "Remove"),
         (mapped(username={"claim": "a", "prefix": "system:"}), "username.prefix", "reserved"),
         (mapped(groups={"claim": "a", "prefix": "tenancy:x"}), "groups.prefix", "reserved"),
+        (
+            mapped(username={"claim": "a", "prefix": "vc-kubeconfig:"}),
+            "username.prefix",
+            "reserved",
+        ),
         (mapped(uid={"claim": "a", "expression": "b"}), "claimMappings.uid", "either"),
         (mapped(extra=[{"key": "team", "valueExpression": "a"}]), "extra[0].key", "domain"),
         (mapped(extra=[{"key": "Example.com/T", "valueExpression": "a"}]), "extra[0].key", "lower"),
