@@ -63,6 +63,11 @@ class Endpoint:
             url.hostname or ""
         ):
             raise CredentialsError(NO_SERVER_MESSAGE)
+        if "@" in url.netloc:  # messages name the server
+            raise CredentialsError(
+                "the server has a user or a password in its URL. Remove it, and write the"
+                " credentials into users"
+            )
         if not _is_host_name(self.tls_server_name):
             raise CredentialsError("the TLS server name is not a host name. Correct it")
         if self.token and not is_header_value(self.token):
