@@ -176,8 +176,8 @@ def _fail(text: str, code: int) -> NoReturn:
     from tenancy.control_characters import escape_control_characters
 
     lines = [escape_control_characters(line) for line in f"error: {text}".splitlines()]
-    with contextlib.suppress(OSError):  # the exit code remains
-        sys.stderr.write("\n".join(lines) + "\n")
+    with contextlib.suppress(CliError):  # the exit code remains
+        streams.write(sys.stderr, "\n".join(lines) + "\n")
     raise SystemExit(code)
 
 

@@ -99,7 +99,7 @@ def load_policy(name: str) -> TenantPolicySpec:
         raise CliError(
             f"{name} has {len(found)} objects of the kind TenantPolicy. Use a file with one."
         )
-    body = {**found[0], "metadata": {"name": name}}
+    body = {"metadata": {"name": name}, **found[0]}
     try:
         return policies.parse_tenant_policy(body)
     except (specs.InvalidSpecError, KeyError, TypeError) as problem:
