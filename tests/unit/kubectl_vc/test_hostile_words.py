@@ -86,5 +86,5 @@ def test_the_password_of_a_server_url_is_not_printed(tmp_path):
     path.write_text(CONFIG.replace("https://", "https://u:p4ssw0rd@"))
     done = invoke("list", env={"KUBECONFIG": str(path)})
     assert done.exit_code == 1
-    assert "a user or a password in its URL" in done.stderr
+    assert "without a user or a password" in done.stderr
     assert "p4ssw0rd" not in done.output
