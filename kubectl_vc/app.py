@@ -26,6 +26,7 @@ from kubectl_vc.command import (
     create_terminal,
     create_verb_group,
     list_connection_flags,
+    print_text,
     run_program,
     with_connection_flags,
     without_namespace,
@@ -66,7 +67,7 @@ def options() -> None:
     """List the flags of the connection, which all commands have."""
     from kubectl_vc.commandline import help_text
 
-    sys.stdout.write(help_text.format_flags(list_connection_flags()))
+    print_text(help_text.format_flags(list_connection_flags()))
 
 
 @app.command()
@@ -86,7 +87,7 @@ def completion(*, shell: flags.ShellArgument) -> None:
     if shell not in shells.SCRIPTS:
         known = ", ".join(shells.SCRIPTS)
         raise UsageError(f'unsupported shell "{shell}". Use one of {known}.')
-    sys.stdout.write(shells.SCRIPTS[shell])
+    print_text(shells.SCRIPTS[shell])
 
 
 @app.command()

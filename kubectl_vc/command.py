@@ -16,7 +16,15 @@ from typing import TYPE_CHECKING, Any, NoReturn
 from kubectl_vc import flags
 from kubectl_vc.commandline import parsing
 from kubectl_vc.commandline.commands import Command, CommandGroup
-from kubectl_vc.output.cli_errors import CliError, UsageError, describe_error, get_exit_code
+from kubectl_vc.output import streams
+from kubectl_vc.output.cli_errors import (
+    CliError,
+    ReaderGoneError,
+    UsageError,
+    describe_error,
+    describe_os_error,
+    get_exit_code,
+)
 
 if TYPE_CHECKING:
     from kubectl_vc.output.terminal import Terminal
@@ -78,10 +86,11 @@ def run_program(
     root: CommandGroup, words: Sequence[str], *, format_version: Callable[[], str]
 ) -> NoReturn:
     """Run the command that the words select. Raises SystemExit with the exit code."""
-    if list(words) == ["--version"]:
-        _print(f"{format_version()}\n")
-        raise SystemExit(0)
+    streams.prepare_streams()
     with explain_errors():
+        if list(words) == ["--version"]:
+            print_text(f"{format_version()}\n")
+            raise SystemExit(0)
         selected = parsing.select_command(root, _expand_help(root, words))
         path = (PROGRAM, *selected.path)
         command = selected.command
@@ -91,7 +100,7 @@ def run_program(
             if parsing.wants_help(selected.words):
                 from kubectl_vc.commandline import help_text
 
-                _print(help_text.format_command(path, command, HIDDEN_PARAMETERS))
+                print_text(help_text.format_command(path, command, HIDDEN_PARAMETERS))
             else:
                 command.run(**parsing.parse_words(command, selected.words))
     raise SystemExit(0)
@@ -119,7 +128,7 @@ def _run_group(group: CommandGroup, selected: parsing.Selection) -> NoReturn:
                 raise UsageError(f"unknown flag: {word.partition('=')[0]}.")
     from kubectl_vc.commandline import help_text
 
-    _print(help_text.format_group((PROGRAM, *selected.path), group))
+    print_text(help_text.format_group((PROGRAM, *selected.path), group))
     raise SystemExit(0)
 
 
@@ -144,12 +153,18 @@ def explain_errors() -> Iterator[None]:
     except UsageError as problem:
         where = " ".join((PROGRAM, *(problem.path or ())))
         _fail(f"{problem}\nSee '{where} --help' for usage.", problem.exit_code)
+    except ReaderGoneError as problem:  # as a program that SIGPIPE ends: without a message
+        raise SystemExit(problem.exit_code) from problem
     except CliError as problem:
         _fail(str(problem), problem.exit_code)
     except KubeError as problem:
         _fail(describe_error(problem), get_exit_code(problem))
     except InvalidNameError as problem:
         _fail(str(problem), CliError.exit_code)
+    except UnicodeEncodeError as problem:  # an argument with bytes that are no text
+        _fail(f"{problem.object[:80]!a} is not UTF-8 text. Correct it.", CliError.exit_code)
+    except OSError as problem:
+        _fail(describe_os_error(problem), CliError.exit_code)
     except KeyboardInterrupt:
         _fail(
             "interrupted. Objects that were created stay, and vc-manager continues with them.",
@@ -161,13 +176,14 @@ def _fail(text: str, code: int) -> NoReturn:
     from tenancy.control_characters import escape_control_characters
 
     lines = [escape_control_characters(line) for line in f"error: {text}".splitlines()]
-    sys.stderr.write("\n".join(lines) + "\n")
+    with contextlib.suppress(CliError):  # the exit code remains
+        streams.write(sys.stderr, "\n".join(lines) + "\n")
     raise SystemExit(code)
 
 
-def _print(text: str) -> None:
-    sys.stdout.write(text)
-    sys.stdout.flush()
+def print_text(text: str) -> None:
+    """Print a text of this program. Raises CliError if the output cannot be written."""
+    streams.write(sys.stdout, text)
 
 
 def create_terminal() -> "Terminal":

@@ -6,6 +6,7 @@ silent about errors and must stop soon. It runs at every press of the tab key, s
 delay disturbs the prompt.
 """
 
+import contextlib
 import sys
 from collections.abc import Mapping, Sequence
 from dataclasses import dataclass, field
@@ -17,6 +18,8 @@ from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.commandline import shells
 from kubectl_vc.commandline.commands import Command, CommandGroup
 from kubectl_vc.commandline.declarations import Flag
+from kubectl_vc.output import streams
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.printers import OutputFormat
 
 LOOKUP_SECONDS = 1.5
@@ -114,6 +117,7 @@ _GROUP_NAMES: Mapping[str, WordKind] = {
 
 def main() -> None:
     """Print the candidates for the last word of the command line."""
+    streams.prepare_streams()
     words, known = enter_group(sys.argv[1:] or [""], list_verbs())
     place = locate_word(words, known)
     found = list_candidates(place, known) or _look_up(place)
@@ -122,7 +126,8 @@ def main() -> None:
     ]
     files = place.wanted in (WordKind.FILE, WordKind.COMMAND)
     directive = _COMPLETE_FILES if files else _COMPLETE_NOTHING_ELSE
-    sys.stdout.write("".join(f"{line}\n" for line in [*lines, directive]))
+    with contextlib.suppress(CliError):  # the shell reads no more
+        streams.write(sys.stdout, "".join(f"{line}\n" for line in [*lines, directive]))
 
 
 def list_verbs() -> dict[str, CompletionVerb]:
@@ -257,8 +262,7 @@ async def _look_up_words(place: CursorPosition) -> list[tuple[str, str]]:
     """Return the candidates from the API server or the kubeconfig. Empty if it is unreachable."""
     import asyncio  # noqa: PLC0415
 
-    from kubectl_vc.output.cli_errors import CliError  # noqa: PLC0415 - a third of a second, rarely needed
-    from kubeio.errors import KubeError  # noqa: PLC0415
+    from kubeio.errors import KubeError  # noqa: PLC0415 - a third of a second, rarely needed
 
     access = ConfigFlags(
         kubeconfig=place.values.get("--kubeconfig", ""),
@@ -268,7 +272,7 @@ async def _look_up_words(place: CursorPosition) -> list[tuple[str, str]]:
     try:
         async with asyncio.timeout(LOOKUP_SECONDS):
             return [(name, "") for name in await _fetch_names(place.wanted, access)]
-    except (KubeError, CliError, TimeoutError):
+    except (KubeError, CliError, OSError, UnicodeError):
         return []
 
 

@@ -47,6 +47,8 @@ async def connect_super_cluster(
             f"the namespace {access.namespace!r} is not a DNS label. Use"
             f" {names.describe_label_rule()}."
         )
+    if any(not text.isprintable() for text in (access.as_user, *access.as_groups)):
+        raise UsageError("--as or --as-group has a control character. Correct the name.")
     if access.as_groups and not access.as_user:
         raise UsageError("--as-group needs --as. Add --as USER.")
     is_in_pod = _is_in_pod(access)
@@ -85,7 +87,7 @@ def _is_in_pod(access: ConfigFlags) -> bool:
     """Return True without a kubeconfig but with a pod's account, as kubectl decides."""
     if access.kubeconfig or access.context or os.environ.get("KUBECONFIG"):
         return False
-    return "KUBERNETES_SERVICE_HOST" in os.environ and not _DEFAULT_KUBECONFIG.expanduser().exists()
+    return "KUBERNETES_SERVICE_HOST" in os.environ and not _has_default_kubeconfig()
 
 
 def _get_default_namespace(access: ConfigFlags, *, is_in_pod: bool) -> str:
@@ -96,3 +98,10 @@ def _get_default_namespace(access: ConfigFlags, *, is_in_pod: bool) -> str:
         return (loading.ACCOUNT_DIRECTORY / "namespace").read_text().strip() or DEFAULT_NAMESPACE
     except OSError:
         return DEFAULT_NAMESPACE
+
+
+def _has_default_kubeconfig() -> bool:
+    try:
+        return _DEFAULT_KUBECONFIG.expanduser().exists()
+    except RuntimeError:  # a user without a home directory, as in many containers
+        return False

@@ -9,6 +9,7 @@ from pathlib import Path
 
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.output.cli_errors import CliError
+from kubeio.config import loading
 
 NOT_FOUND_TEXT = (
     "kubectl was not found in PATH. Install kubectl, or start this command as `kubectl vc`."
@@ -25,7 +26,7 @@ def build_command(access: ConfigFlags, context: str) -> tuple[str, ...]:
         raise CliError(NOT_FOUND_TEXT)
     words = [program]
     if access.kubeconfig:
-        words.append(f"--kubeconfig={Path(access.kubeconfig).expanduser().absolute()}")
+        words.append(f"--kubeconfig={loading.expand_path(access.kubeconfig).absolute()}")
     if context:
         words.append(f"--context={context}")
     if access.as_user:

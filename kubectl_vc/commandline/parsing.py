@@ -79,6 +79,8 @@ def parse_words(command: Command, words: Sequence[str]) -> dict[str, Any]:
                 example = f"{flag.long} {flag.option.metavar or 'VALUE'}"
                 raise UsageError(f"{flag.long} is missing. Add {example}.")
             parsed.values[flag.name] = flag.default
+        elif flag.is_required and parsed.values[flag.name] == "":
+            raise UsageError(f"{flag.long} is empty. Add {flag.option.metavar or 'VALUE'}.")
     _assign_positionals(command, parsed)
     return parsed.values
 

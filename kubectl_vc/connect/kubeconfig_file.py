@@ -17,7 +17,7 @@ import yaml
 from kubectl_vc.output import files
 from kubectl_vc.output.cli_errors import CliError
 from kubeio.api.yaml_writer import to_yaml
-from kubeio.config import kubeconfig
+from kubeio.config import kubeconfig, loading
 from kubeio.errors import CredentialsError
 
 _LOCK_SECONDS = 5.0
@@ -28,9 +28,9 @@ _DEFAULT = "~/.kube/config"
 def list_paths(explicit: str) -> list[Path]:
     """Return the files of a user's kubeconfig, in the order in which kubectl merges them."""
     if explicit:
-        return [Path(explicit).expanduser()]
+        return [loading.expand_path(explicit)]
     listed = [part for part in os.environ.get("KUBECONFIG", "").split(os.pathsep) if part]
-    return [Path(part).expanduser() for part in listed or [_DEFAULT]]
+    return [loading.expand_path(part) for part in listed or [_DEFAULT]]
 
 
 def choose_path(explicit: str) -> Path:
@@ -47,7 +47,8 @@ def read_document(path: Path) -> dict[str, Any]:
     Raises CliError if it cannot be read.
     """
     try:
-        content = path.read_bytes()
+        with path.open("rb") as stream:  # a device such as /dev/zero has no end
+            content = stream.read(kubeconfig.MAX_KUBECONFIG + 1)
     except FileNotFoundError:
         return {}
     except OSError as problem:

@@ -63,6 +63,12 @@ class WaitTimeoutError(CliError):
     exit_code = 4
 
 
+class ReaderGoneError(CliError):
+    """The reader of the output has ended, as `head -1` does. The exit code is that of SIGPIPE."""
+
+    exit_code = 141
+
+
 @dataclass(frozen=True, slots=True)
 class RbacDenial:
     """A refusal by RBAC, parsed from the API server's message."""
@@ -87,6 +93,12 @@ def get_exit_code(problem: errors.KubeError) -> int:
     """Return the exit code for an error of the API client: 3 for a missing object, otherwise 1."""
     is_missing = isinstance(problem, errors.NotFound) and bool(problem.details.get("name"))
     return NOT_FOUND_EXIT_CODE if is_missing else CliError.exit_code
+
+
+def describe_os_error(problem: OSError) -> str:
+    """Return the message about a file that cannot be used, such as one with a too long name."""
+    reason = problem.strerror or str(problem)
+    return f"{problem.filename}: {reason}." if problem.filename else f"{reason}."
 
 
 def get_server_message(problem: errors.ApiError) -> str:

@@ -4,7 +4,9 @@ import math
 import re
 from datetime import UTC, datetime
 
-_PART_PATTERN = re.compile(r"(\d+(?:\.\d+)?)(ms|s|m|h)")
+_MAX_SECONDS = 2540400 * 3600.0
+"""Longest duration in seconds. It is the longest one of Go in hours, and the API has no longer."""
+_PART_PATTERN = re.compile(r"([0-9]+(?:\.[0-9]+)?)(ms|s|m|h)")
 _SECONDS = {"ms": 0.001, "s": 1.0, "m": 60.0, "h": 3600.0}
 _SIZES = {"s": 1, "m": 60, "h": 3600, "d": 86400, "y": 365 * 86400}
 _AGES: tuple[tuple[float, str, str], ...] = (
@@ -22,7 +24,14 @@ _AGES: tuple[tuple[float, str, str], ...] = (
 
 def parse_duration(text: str) -> float:
     """Return the seconds of `90s`, `5m`, `1h30m` or a bare number. Raises ValueError."""
-    if re.fullmatch(r"\d+(?:\.\d+)?", text):
+    seconds = _sum_parts(text)
+    if seconds > _MAX_SECONDS:
+        raise ValueError("must be at most 2540400h (290 years)")
+    return seconds
+
+
+def _sum_parts(text: str) -> float:
+    if re.fullmatch(r"[0-9]+(?:\.[0-9]+)?", text):
         return float(text)
     parts = _PART_PATTERN.findall(text)
     if not parts or "".join(number + unit for number, unit in parts) != text:

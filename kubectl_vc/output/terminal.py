@@ -8,13 +8,15 @@ Hazard: control characters in text of a server must be escaped. Otherwise an esc
 message of a condition could rewrite the screen of the user.
 """
 
+import contextlib
 import os
 import time
 from collections.abc import Callable
 from types import TracebackType
 from typing import TYPE_CHECKING, Self, TextIO
 
-from kubectl_vc.output import durations
+from kubectl_vc.output import durations, streams
+from kubectl_vc.output.cli_errors import CliError
 from tenancy.control_characters import escape_control_characters
 
 if TYPE_CHECKING:
@@ -44,13 +46,12 @@ class Terminal:
     def print_result(self, text: str) -> None:
         """Print a result."""
         text = escape_control_characters(text)
-        self._out.write(text if text.endswith("\n") else f"{text}\n")
-        self._out.flush()
+        streams.write(self._out, text if text.endswith("\n") else f"{text}\n")
 
     def print_warning(self, text: str) -> None:
         """Print a message that is not a result."""
-        self._err.write(f"{escape_control_characters(text)}\n")
-        self._err.flush()
+        with contextlib.suppress(CliError):  # a closed stderr does not end the work
+            streams.write(self._err, f"{escape_control_characters(text)}\n")
 
     def ask(self, question: str) -> str | None:
         """Return the line that the user types, or None if no user is at a terminal.
@@ -127,8 +128,7 @@ class Progress:
 
     def _write_line(self, text: str) -> None:
         self._printed_at = self._clock()
-        self._out.write(f"{escape_control_characters(text)} ({self.elapsed})\n")
-        self._out.flush()
+        streams.write(self._out, f"{escape_control_characters(text)} ({self.elapsed})\n")
 
 
 class LiveProgress(Progress):

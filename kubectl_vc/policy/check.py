@@ -9,8 +9,6 @@ from dataclasses import dataclass, replace
 from pathlib import Path
 from typing import Any
 
-import yaml
-
 from kubectl_vc.client import lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
@@ -25,8 +23,6 @@ from kubeio import errors
 from tenancy import names, policies, specs
 from tenancy.policies import TenantPolicySpec
 from tenancy.resources import TENANT_POLICIES
-
-MAX_DOCUMENTS = 1000
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
@@ -69,14 +65,10 @@ async def run_check(access: ConfigFlags, terminal: Terminal, options: CheckOptio
 
 def parse_objects(text: bytes, source: str) -> Iterator[Mapping[str, Any]]:
     """Yield the objects of a manifest, also those inside of a List. Raises CliError."""
-    try:
-        documents = [each for each in yaml.safe_load_all(text) if each is not None]
-    except (yaml.YAMLError, ValueError, RecursionError) as problem:
-        said = " ".join(str(problem).split())
-        raise CliError(f"{source} is no YAML: {said}. Correct the file.") from problem
+    documents = create_manifests.load_documents(text, source)
     if not documents:
         raise CliError(f"{source} has no object. Add one with apiVersion and kind.")
-    for document in documents[:MAX_DOCUMENTS]:
+    for document in documents:
         yield from _expand(document, source)
 
 

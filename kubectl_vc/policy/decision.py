@@ -106,8 +106,8 @@ def decide_object(body: Mapping[str, Any], policy: TenantPolicySpec) -> list[Obj
         _decide_one("Pod", _build_pod(kind, name, metadata, template), policy)
         for template in _find_template(kind, body)
     ]
-    spec = body.get("spec")
-    for claim in (spec.get("volumeClaimTemplates") if isinstance(spec, dict) else None) or ():
+    claims = _as_mapping(body.get("spec")).get("volumeClaimTemplates")
+    for claim in claims if isinstance(claims, list) else ():
         template = {"kind": "PersistentVolumeClaim", **_as_mapping(claim)}
         found.append(_decide_one("PersistentVolumeClaim", template, policy))
     return found

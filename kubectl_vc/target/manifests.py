@@ -315,7 +315,8 @@ def parse_resolvers(given: Iterable[str]) -> list[str]:
 def load_kubelet_authorities(path: Path) -> bytes:
     """Read `--kubelet-ca FILE`. Raises CliProblem."""
     try:
-        pem = path.read_bytes()
+        with path.open("rb") as stream:  # a device such as /dev/zero has no end
+            pem = stream.read(secret_kubeconfig.MAX_BYTES + 1)
     except OSError as problem:
         raise CliError(f"--kubelet-ca {path} cannot be read: {problem.strerror}") from problem
     if trouble := secret_kubeconfig.check_authorities(pem):

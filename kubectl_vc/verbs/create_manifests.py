@@ -5,6 +5,8 @@ fault that can be found without the API server must be reported here. A later re
 after objects were created.
 """
 
+import http.client
+import re
 import sys
 import urllib.error
 import urllib.request
@@ -26,6 +28,7 @@ MAX_DEPTH = 100
 MAX_VALUES = 100_000
 """Includes the values that aliases stand for. A manifest of all bundles has about 1000."""
 _FETCH_SECONDS = 15
+_URL_CREDENTIALS = re.compile(r"//[^/?#]*@")
 _YAML_VALUE_ERRORS = (ArithmeticError, AttributeError, LookupError, TypeError, ValueError)
 """Errors from YAML's own types, for example for a date that does not exist."""
 
@@ -48,6 +51,10 @@ def load_source(source: str) -> bytes:
         else:
             with Path(source).open("rb") as stream:
                 content = stream.read(MAX_BYTES + 1)
+    except (ValueError, http.client.HTTPException) as problem:  # of a URL without a usable host
+        raise CliError(
+            f"{_describe_source(source)} is not a usable URL. Correct it, or download the file."
+        ) from problem
     except OSError as problem:  # urllib's errors are OSErrors too
         reason = getattr(problem, "reason", None) or problem.strerror or problem
         raise CliError(f"{_describe_source(source)} cannot be read: {reason}") from problem
@@ -62,7 +69,7 @@ def load_source(source: str) -> bytes:
 def parse_manifest(content: bytes, source: str) -> CreateManifest:
     """Return the objects in YAML or JSON text. Raises CliProblem."""
     where = _describe_source(source)
-    documents = _load_documents(content, where)
+    documents = load_documents(content, where)
     found = [_check_object(each, where) for each in _flatten_lists(documents, where)]
     tenants = [each for each in found if each["kind"] == VIRTUAL_CLUSTERS.kind]
     versions = [each for each in found if each["kind"] == CLUSTER_VERSIONS.kind]
@@ -120,7 +127,11 @@ def with_namespace(body: Mapping[str, Any], namespace: str, *, is_explicit: bool
     return {**body, "metadata": {**metadata, "namespace": chosen, "labels": labels}}
 
 
-def _load_documents(content: bytes, where: str) -> list[Any]:
+def load_documents(content: bytes, where: str) -> list[Any]:
+    """Return the YAML or JSON documents of a text, without empty ones. Raises CliError.
+
+    `where` is the name of the text in messages.
+    """
     try:
         documents = [
             each for each in yaml.load_all(content, Loader=_ManifestLoader) if each is not None
@@ -282,6 +293,9 @@ def _require_name(wanted: str, what: str) -> None:
 
 
 def _describe_source(source: str) -> str:
+    """Return the name of a source in messages, without the password in a URL."""
+    if source.startswith(("http://", "https://")):
+        return _URL_CREDENTIALS.sub("//", source, count=1)
     return "standard input" if source == "-" else source
 
 

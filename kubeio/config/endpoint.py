@@ -74,6 +74,8 @@ class Endpoint:
                 "the server is not an https URL. Write it like https://10.0.0.5:6443. Only a"
                 " loopback address may be used without TLS"
             )
+        if "@" in url.netloc:  # messages name the server
+            raise CredentialsError(f"{NO_SERVER_MESSAGE}, without a user or a password")
         if bool(self.client_cert) != bool(self.client_key):
             raise CredentialsError(
                 f"the credentials for {self.server} have a client certificate or a key without the"

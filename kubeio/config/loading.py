@@ -28,6 +28,8 @@ _CLUSTER_FIELDS = frozenset(
 )
 _USER_FIELDS = frozenset({"client-certificate-data", "client-key-data", "token", "extensions"})
 _CONTEXT_FLAG = "--context"
+_MAX_FILE_BYTES = 4 * 1024 * 1024
+"""Largest file of a kubeconfig or its certificates in bytes. A system's CA bundle has 250 KB."""
 _PLUGINS = {"exec": "command", "auth-provider": "name"}
 """Each plugin with one of its fields."""
 _MALFORMED_ERRORS = (AttributeError, LookupError, TypeError, ValueError)
@@ -205,20 +207,41 @@ def _read_inline_or_file(section: KubeconfigSection, field: str) -> bytes:
 
 def _read(path: Path) -> bytes:
     try:
-        return path.read_bytes()
+        with path.open("rb") as stream:
+            content = stream.read(_MAX_FILE_BYTES + 1)
     except OSError as problem:
+        raise CredentialsError(f"{path} cannot be read: {problem.strerror}") from problem
+    if len(content) > _MAX_FILE_BYTES:  # a device such as /dev/zero has no end
+        raise CredentialsError(f"{path} is larger than {_MAX_FILE_BYTES} bytes")
+    return content
+
+
+def expand_path(path: str) -> Path:
+    """Return a path with the home directory for `~`. Raises CredentialsError without one."""
+    try:
+        return Path(path).expanduser()
+    except RuntimeError as problem:
+        raise CredentialsError(
+            f"{path} cannot be found, because the home directory is not known. Write it without ~"
+        ) from problem
+
+
+def _exists(path: Path) -> bool:
+    try:
+        return path.exists()
+    except OSError as problem:  # a too long name
         raise CredentialsError(f"{path} cannot be read: {problem.strerror}") from problem
 
 
 def _list_user_files(path: str) -> list[Path]:
     if path:
-        return [Path(path).expanduser()]
+        return [expand_path(path)]
     listed = os.environ.get("KUBECONFIG", "")
-    files = [Path(part).expanduser() for part in listed.split(os.pathsep) if part]
+    files = [expand_path(part) for part in listed.split(os.pathsep) if part]
     if listed:
-        present = [file for file in files if file.exists()]
+        present = [file for file in files if _exists(file)]
     else:
-        present = [file for file in [Path("~/.kube/config").expanduser()] if file.exists()]
+        present = [file for file in [expand_path("~/.kube/config")] if _exists(file)]
     if not present:
         named = f". KUBECONFIG names {listed}, which does not exist" if listed else ""
         raise CredentialsError(

@@ -43,7 +43,7 @@ def test_json_has_each_object():
         (("-f", "-", "-o", "name"), GOOD, 2, "prints a table or JSON"),
         (("-f", "/none.yaml"), GOOD, 1, "/none.yaml"),
         (("-f", "-"), "", 1, "has no object"),
-        (("-f", "-"), "a: [", 1, "is no YAML"),
+        (("-f", "-"), "a: [", 1, "is not YAML or JSON"),
         (("-f", "-"), "[1]", 1, "without kind"),
         (("-f", "-"), "kind: 7", 1, "without kind"),
         (("-f", "-"), "kind: List\nitems: [3]", 1, "without kind"),
@@ -72,3 +72,33 @@ def test_bad_policy_file_is_one_clear_sentence(tmp_path, text, said):
     done = run("-f", "-", "--policy", str(path))
     assert done.exit_code == 1
     assert said in done.stderr
+
+
+@pytest.mark.parametrize(
+    ("text", "said"),
+    [
+        ("kind: Pod\nspec: {hostNetwork: true}\nspec: {containers: []}\n", "is duplicated"),
+        ("kind: Pod\nspec: &s\n  x: *s\n", "refers to itself"),
+        ("kind: List\nitems: &s\n- *s\n", "refers to itself"),
+        ("kind: Pod\nspec: " + "[" * 5000, "nested deeper"),
+    ],
+)
+def test_a_hostile_manifest_is_refused(text, said):
+    done = invoke("policy", "check", "-f", "-", stdin=text)
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: ")
+    assert said in done.stderr
+
+
+def test_every_document_is_checked():
+    """Documents after the 1000th were left out, and the command exited with 0."""
+    first = "".join(f"---\nkind: ConfigMap\nmetadata: {{name: c{n}}}\n" for n in range(1001))
+    last = "---\nkind: Pod\nspec: {hostNetwork: true, containers: []}\n"
+    done = invoke("policy", "check", "-f", "-", stdin=first + last)
+    assert done.exit_code == 1
+    assert "1 of 1002 objects would be refused" in done.stderr
+
+
+def test_claim_templates_of_a_wrong_type_are_no_crash():
+    text = "kind: StatefulSet\nspec: {volumeClaimTemplates: 5, template: {spec: {}}}\n"
+    assert invoke("policy", "check", "-f", "-", stdin=text).exit_code == 0
