@@ -42,6 +42,8 @@ def find_breaks(old: Schema, new: Schema) -> list[str]:
 
 def _compare(old: Schema, new: Schema) -> Iterator[str]:
     for word in _KEPT:
+        if word == "default" and word not in old:
+            continue  # the schema may show the value that the program used before
         if old.get(word) != new.get(word):
             yield f"{word} changed from {old.get(word)} to {new.get(word)}"
     for name in sorted(set(new.get("required") or ()) - set(old.get("required") or ())):
