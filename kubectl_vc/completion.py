@@ -126,7 +126,7 @@ def main() -> None:
     ]
     files = place.wanted in (WordKind.FILE, WordKind.COMMAND)
     directive = _COMPLETE_FILES if files else _COMPLETE_NOTHING_ELSE
-    with contextlib.suppress(CliError):  # the shell reads no more
+    with contextlib.suppress(CliError):  # the shell may have closed the pipe
         streams.write(sys.stdout, "".join(f"{line}\n" for line in [*lines, directive]))
 
 

@@ -51,7 +51,7 @@ def load_source(source: str) -> bytes:
         else:
             with Path(source).open("rb") as stream:
                 content = stream.read(MAX_BYTES + 1)
-    except (ValueError, http.client.HTTPException) as problem:  # of a URL without a usable host
+    except (ValueError, http.client.HTTPException) as problem:  # the URL has no usable host
         raise CliError(
             f"{_describe_source(source)} is not a usable URL. Correct it, or download the file."
         ) from problem

@@ -37,6 +37,7 @@ MATCHES_TEXT = {
     "inspection/logs.py": "lines of the syncer's log, by the name of a root namespace",
     "target/manifests.py": "values of flags",
     "verbs/default_versions.py": "names of ClusterVersions",
+    "verbs/create_manifests.py": "passwords in URLs",
     "upgrade/comparison.py": "flags of bundles, and versions of Kubernetes",
     "upgrade/deprecated_apis.py": "metrics of a tenant's API server",
 }
