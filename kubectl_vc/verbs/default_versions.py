@@ -9,8 +9,8 @@ from collections.abc import Mapping, Sequence
 from typing import Any
 
 from kubectl_vc.output.cli_errors import CliError
+from tenancy import wellknown
 
-DEFAULT_ANNOTATION = "tenancy.x-k8s.io/is-default-cluster-version"
 _MINOR_NAME = re.compile(r"v(\d+)\.(\d+)")
 
 
@@ -43,7 +43,7 @@ def choose_cluster_version(found: Sequence[Mapping[str, Any]]) -> str:
 
 def _is_marked(body: Mapping[str, Any]) -> bool:
     annotations = body["metadata"].get("annotations") or {}
-    return bool(annotations.get(DEFAULT_ANNOTATION) == "true")
+    return bool(annotations.get(wellknown.DEFAULT_CLUSTER_VERSION) == "true")
 
 
 def _parse_minor(name: str) -> tuple[int, ...]:

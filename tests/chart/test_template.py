@@ -6,6 +6,7 @@ import msgspec
 import pytest
 import yaml
 
+from clusterversions import catalog
 from tenancy import wellknown
 from tests.support import policy_matrix
 from tests.support.helm import CHART, NAMESPACE, RELEASE, named, render
@@ -67,6 +68,16 @@ def usual():
 @pytest.fixture(scope="module")
 def full():
     return render(*VALUE_SETS["everything set"])
+
+
+def test_one_cluster_version_is_the_default_and_it_is_not_the_newest(usual):
+    marked = {
+        each["metadata"]["name"]
+        for each in usual
+        if each["kind"] == "ClusterVersion"
+        and each["metadata"]["annotations"].get(wellknown.DEFAULT_CLUSTER_VERSION) == "true"
+    }
+    assert marked == {f"v{catalog.DEFAULT_MINOR}"}
 
 
 def pod_of(workload):

@@ -3,14 +3,16 @@
 import pytest
 
 from kubectl_vc.output.cli_errors import CliError
-from kubectl_vc.verbs.default_versions import DEFAULT_ANNOTATION, choose_cluster_version
+from kubectl_vc.verbs.default_versions import choose_cluster_version
+from tenancy import wellknown
 
 
 def version(name: str, **annotations: str) -> dict:
     return {"metadata": {"name": name, "annotations": annotations}}
 
 
-MARKED = {DEFAULT_ANNOTATION: "true"}
+MARKED = {wellknown.DEFAULT_CLUSTER_VERSION: "true"}
+UNMARKED = {wellknown.DEFAULT_CLUSTER_VERSION: "false"}
 
 
 @pytest.mark.parametrize(
@@ -20,7 +22,10 @@ MARKED = {DEFAULT_ANNOTATION: "true"}
         ([version("v1.9"), version("v1.36"), version("v1.35"), version("v1.99-ha")], "v1.36"),
         ([version("v1.36"), version("ha", **MARKED)], "ha"),
         ([version("v1.36"), version("v1.35", **MARKED)], "v1.35"),
-        ([version("v1.35"), version("v1.36", **{DEFAULT_ANNOTATION: "false"})], "v1.36"),
+        (
+            [version("v1.35"), version("v1.36", **UNMARKED)],
+            "v1.36",
+        ),
         ([{"metadata": {"name": "v1.36"}}, {"metadata": {"name": "x"}}], "v1.36"),
     ],
 )
