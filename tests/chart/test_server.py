@@ -375,8 +375,8 @@ async def test_the_table_of_kubectl_has_upstreams_columns_and_ours(client):
     )
     columns = re.findall(r'"name":"(\w+)"', answer.decode().partition("rows")[0])
     assert columns == [
-        *("Name", "Phase", "Ready", "Version", "ClusterVersion", "Endpoint", "Age"),
-        *("ClusterNamespace", "Synced", "Message"),
+        *("Name", "Phase", "Ready", "Synced", "Policy", "Version", "ClusterVersion", "Endpoint"),
+        *("Age", "ClusterNamespace", "Message"),
     ]
 
 

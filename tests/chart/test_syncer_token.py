@@ -436,8 +436,8 @@ async def test_vc_manager_grants_the_syncer_its_credentials_and_nothing_else(ser
         "metadata": metadata,
         "roleRef": {**bound["roleRef"], "name": "cluster-admin"},
     }
-    jobs = {"apiGroups": ["batch"], "resources": ["jobs"], "verbs": ["create"]}
-    wider = {**role, "rules": [jobs]}
+    cron_jobs = {"apiGroups": ["batch"], "resources": ["cronjobs"], "verbs": ["create"]}
+    wider = {**role, "rules": [cron_jobs]}
     own = server.plane.endpoint_with_token(token=await token(stage.admin, "vc-manager"))
     async with Client(own) as manager:
         await manager.apply(ROLES, role, field_manager=wellknown.MANAGER)

@@ -116,8 +116,12 @@ WITHOUT_DEFAULT = {
     ("ClusterVersion", "replicas"): "It belongs to the short form, which excludes bundles.",
     ("ClusterVersion", "serviceType"): "It belongs to the short form, which excludes bundles.",
     ("ClusterVersion", "level"): "It excludes audit.policy.",
+    (
+        "VirtualCluster",
+        "suspend",
+    ): "A release without the default would store it after a downgrade.",
 }
-"""Fields whose presence has a meaning, so that their default is in the description only."""
+"""Fields with a default in the description only, and the reason."""
 
 
 @pytest.mark.parametrize(("resource", "path", "view"), VIEWS)
