@@ -21,7 +21,7 @@ from tenancy.resources import (
 )
 from tests.support.controlplane import LocalControlPlane
 from tests.support.eventually import eventually
-from tests.support.grants import grant_syncer, grant_target_secrets, guard
+from tests.support.grants import grant_own_namespace, grant_syncer, grant_target_secrets, guard
 from tools.testbed import product
 
 CRDS = product.REPOSITORY / "charts" / "virtual-cluster" / "files" / "crds"
@@ -63,6 +63,7 @@ async def install(below: Client, user: str, *, gate: bool) -> None:
     await grant_syncer(below, user)
     space = {"apiVersion": "v1", "kind": "Namespace", "metadata": {"name": HOME}}
     await below.create(NAMESPACES, space)
+    await grant_own_namespace(below, user, HOME)
     await grant_target_secrets(below, user, HOME)
     if gate:
         await guard(below, user)

@@ -93,6 +93,15 @@ async def grant_syncer(client: Client, user: str) -> None:
         await client.apply(_RESOURCES[body["kind"]], body, field_manager="tests")
 
 
+async def grant_own_namespace(client: Client, user: str, namespace: str) -> None:
+    """Grant a user the rights of the syncer's account in the namespace of the components."""
+    rows = [row for row in SUPER_RBAC_RULES if row.namespaced]
+    for body in build_grant(
+        build_rules(rows), build_user(user), name="vc-syncer-own-namespace", namespace=namespace
+    ):
+        await client.apply(_RESOURCES[body["kind"]], body, field_manager="tests")
+
+
 async def grant_target_secrets(client: Client, user: str, namespace: str) -> None:
     """Let a user read all Secrets of a namespace. vc-manager grants those of SuperClusters only."""
     rule = {"apiGroups": [""], "resources": ["secrets"], "verbs": ["get", "list", "watch"]}
