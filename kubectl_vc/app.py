@@ -19,6 +19,7 @@ from kubectl_vc import (
     flags,
     inspection_app,
     snapshot_app,
+    snapshot_flags,
     target_app,
 )
 from kubectl_vc.client.config_flags import ConfigFlags
@@ -301,11 +302,11 @@ async def confirm_deletes(*, access: ConfigFlags, name: flags.NameArgument) -> N
 async def restore(
     *,
     access: ConfigFlags,
-    name: flags.RestoredNameArgument = "",
-    source: flags.FromFlag = "",
-    file: flags.FromFileFlag = "",
-    new_name: flags.AsFlag = "",
-    image: flags.TransferImageFlag = "",
+    name: snapshot_flags.RestoredNameArgument = "",
+    source: snapshot_flags.FromFlag = "",
+    file: snapshot_flags.FromFileFlag = "",
+    new_name: snapshot_flags.AsFlag = "",
+    image: snapshot_flags.TransferImageFlag = "",
     dry_run: flags.DryRunFlag = flags.DryRun.NONE,
     yes: flags.YesFlag = False,
     wait: flags.WaitFlag = True,

@@ -8,7 +8,7 @@ must stay few. Each further one delays `--help`.
 
 from pathlib import Path
 
-from kubectl_vc import flags
+from kubectl_vc import flags, snapshot_flags
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.command import create_terminal, create_verb_group, with_connection_flags
 from kubectl_vc.output.printers import OutputFormat
@@ -22,9 +22,9 @@ async def create(
     *,
     access: ConfigFlags,
     name: flags.NameArgument,
-    snapshot: flags.SnapshotNameFlag = "",
-    claim: flags.ClaimFlag = "snapshots",
-    keep_for: flags.KeepForFlag = "",
+    snapshot: snapshot_flags.SnapshotNameFlag = "",
+    claim: snapshot_flags.ClaimFlag = "snapshots",
+    keep_for: snapshot_flags.KeepForFlag = "",
     wait: flags.WaitFlag = True,
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
@@ -49,7 +49,7 @@ async def create(
 async def list_all(
     *,
     access: ConfigFlags,
-    name: flags.OptionalTenantArgument = "",
+    name: snapshot_flags.OptionalTenantArgument = "",
     everywhere: flags.AllNamespaces = False,
     output: flags.OutputFlag = OutputFormat.TABLE,
 ) -> None:
@@ -64,7 +64,7 @@ async def list_all(
 async def get(
     *,
     access: ConfigFlags,
-    snapshot: flags.SnapshotArgument,
+    snapshot: snapshot_flags.SnapshotArgument,
     output: flags.OutputFlag = OutputFormat.TABLE,
 ) -> None:
     """Show a snapshot with its manifest of checksums."""
@@ -75,7 +75,7 @@ async def get(
 
 @app.command()
 @with_connection_flags
-async def delete(*, access: ConfigFlags, snapshot: flags.SnapshotArgument) -> None:
+async def delete(*, access: ConfigFlags, snapshot: snapshot_flags.SnapshotArgument) -> None:
     """Delete a snapshot with its files."""
     from kubectl_vc.snapshot import snapshots as verbs
 
@@ -87,10 +87,10 @@ async def delete(*, access: ConfigFlags, snapshot: flags.SnapshotArgument) -> No
 async def export(
     *,
     access: ConfigFlags,
-    snapshot: flags.SnapshotArgument,
-    output: flags.SnapshotFileFlag,
-    force: flags.ForceFileFlag = False,
-    image: flags.TransferImageFlag = "",
+    snapshot: snapshot_flags.SnapshotArgument,
+    output: snapshot_flags.SnapshotFileFlag,
+    force: snapshot_flags.ForceFileFlag = False,
+    image: snapshot_flags.TransferImageFlag = "",
 ) -> None:
     """Write a snapshot to a local file, and its manifest beside it.
 
@@ -118,11 +118,11 @@ async def export(
 async def import_file(
     *,
     access: ConfigFlags,
-    file: flags.ImportedFileArgument,
-    name: flags.ForClusterFlag,
-    snapshot: flags.ImportedNameFlag,
-    claim: flags.ClaimFlag = "snapshots",
-    image: flags.TransferImageFlag = "",
+    file: snapshot_flags.ImportedFileArgument,
+    name: snapshot_flags.ForClusterFlag,
+    snapshot: snapshot_flags.ImportedNameFlag,
+    claim: snapshot_flags.ClaimFlag = "snapshots",
+    image: snapshot_flags.TransferImageFlag = "",
     timeout: flags.TimeoutFlag = flags.WAIT_TIMEOUT_SECONDS,
 ) -> None:
     """Create a snapshot from a file that was exported.
