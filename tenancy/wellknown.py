@@ -251,6 +251,8 @@ AGENT_CLIENT_TRUST = "vn-agent-trust"
 """ConfigMap in the manager's namespace: `client-ca.crt`, the authorities of agents' callers."""
 AGENT_ACCESS = "vn-agent-access"
 """ConfigMap in the manager's namespace: the calls that each tenant's policy lets agents answer."""
+ENCRYPTION_SECRET = "encryption-keys"  # noqa: S105 - a name
+"""Secret in a root namespace with the keys that encrypt the tenant's Secrets in etcd."""
 BOOTSTRAP = f"{DOMAIN}/bootstrap"
 """Label, `true` on the objects that every tenant contains from the first minute."""
 CERTIFICATES = "vc-certificates"

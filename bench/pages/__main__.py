@@ -17,6 +17,7 @@ import tempfile
 import time
 from collections.abc import Awaitable, Callable, Iterable
 from datetime import UTC, datetime, timedelta
+from functools import partial
 from pathlib import Path
 from typing import Any
 
@@ -184,8 +185,7 @@ async def run(tenants: int, pods: int, repeats: int, folder: Path) -> dict[str, 
                 assert page.status == 200, page.text
 
             found = {
-                name: await measure(repeats, lambda path=path: fetch(path))  # type: ignore[misc]
-                for name, path in paths.items()
+                name: await measure(repeats, partial(fetch, path)) for name, path in paths.items()
             }
             found[f"one list of {OBJECTS_PER_PAGE} pods"] = await measure(
                 repeats, lambda: client.list(PODS, namespace=SPACE, limit=OBJECTS_PER_PAGE)

@@ -170,9 +170,7 @@ async def _return_none() -> None:
 def _build_super_name(resource: Resource, name: str, super_namespace: str) -> str:
     if resource is NAMESPACES:
         return super_namespace
-    if resource is CONFIG_MAPS and name == names.TENANT_ROOT_CA:
-        return names.SUPER_ROOT_CA
-    return name
+    return object_kinds.build_super_name(resource, name)
 
 
 async def _find_pod(reader: PermissiveReader, body: Body, namespace: str) -> Object | None:

@@ -50,6 +50,12 @@ COPIED_KINDS = frozenset({resource.kind for resource, _ in _SHORT_NAMES}) - WORK
 """Kinds of this table that have a copy in the super cluster."""
 
 
+def build_super_name(resource: Resource, name: str) -> str:
+    """Return the name of the copy of a tenant object in its super namespace."""
+    is_root_ca = resource is CONFIG_MAPS and name == names.TENANT_ROOT_CA
+    return names.SUPER_ROOT_CA if is_root_ca else name
+
+
 @dataclass(frozen=True, slots=True)
 class ObjectName:
     """Kind and name of the object that a user asks about."""

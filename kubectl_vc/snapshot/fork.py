@@ -27,7 +27,6 @@ from tenancy import wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 _MANAGER = "kubectl-vc"
-_ENCRYPTION_SECRET = "encryption-keys"  # noqa: S105 - a name
 _OWN_FIELDS = frozenset(
     {
         *("serviceCidr", "endpoint", "snapshotSchedule", "suspend"),
@@ -97,7 +96,7 @@ async def run_confirm_start(access: ConfigFlags, terminal: Terminal, *, name: st
 
 def check_manifest(manifest: Mapping[str, Any]) -> None:
     """Raise CliError if a snapshot cannot be the start of another tenant."""
-    if (manifest.get("secrets") or {}).get(_ENCRYPTION_SECRET):
+    if (manifest.get("secrets") or {}).get(wellknown.ENCRYPTION_SECRET):
         raise CliError(
             "The snapshot has encrypted Secrets, and their keys are of the old VirtualCluster. It"
             " can only be restored in place."

@@ -169,7 +169,7 @@ async def wait_for_snapshot(
                 await asyncio.sleep(POLL_SECONDS)
     except TimeoutError as problem:
         shown = cli_errors.describe_object(VIRTUAL_CLUSTER_SNAPSHOTS, name, connection.namespace)
-        text = _get_condition(found).get("message") or "vc-manager has not processed it yet."
+        text = get_completion(found).get("message") or "vc-manager has not processed it yet."
         raise WaitTimeoutError(
             f"{shown} has not ended after {durations.format_elapsed(seconds)}: {text}"
         ) from problem
@@ -177,12 +177,12 @@ async def wait_for_snapshot(
 
 def is_ended(body: Mapping[str, Any]) -> bool:
     """Return whether a snapshot is complete or has failed."""
-    return _get_condition(body).get("status") in ("True", "False")
+    return get_completion(body).get("status") in ("True", "False")
 
 
 def check_complete(body: Mapping[str, Any]) -> None:
     """Raise CliError unless a snapshot is complete."""
-    condition, metadata = _get_condition(body), body["metadata"]
+    condition, metadata = get_completion(body), body["metadata"]
     if condition.get("status") == "True":
         return
     shown = cli_errors.describe_object(
@@ -204,7 +204,7 @@ def build_table(items: Sequence[Mapping[str, Any]], *, now: datetime, everywhere
 def describe_manifest(body: Mapping[str, Any]) -> str:
     """Return the condition and the manifest of a snapshot as lines."""
     manifest = (body.get("status") or {}).get("manifest") or {}
-    lines = [f"\n{_get_condition(body).get('message') or 'Not processed yet.'}\n"]
+    lines = [f"\n{get_completion(body).get('message') or 'Not processed yet.'}\n"]
     for key, value in manifest.items():
         if isinstance(value, Mapping):
             lines.append(f"{key}:\n")
@@ -235,6 +235,7 @@ def _add_kind(item: Object) -> Object:
     return {"apiVersion": resource.api_version, "kind": resource.kind, **item}
 
 
-def _get_condition(body: Mapping[str, Any]) -> Mapping[str, Any]:
+def get_completion(body: Mapping[str, Any]) -> Mapping[str, Any]:
+    """Return the condition Complete of a snapshot, or an empty mapping."""
     listed = (body.get("status") or {}).get("conditions")
     return conditions.find_condition(listed, COMPLETE) or {}

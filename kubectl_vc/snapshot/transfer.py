@@ -25,7 +25,7 @@ from kubectl_vc.output.terminal import Terminal
 from kubectl_vc.snapshot import snapshots as verbs
 from kubectl_vc.snapshot.transfer_pod import FOLDER, TransferPod, open_transfer_pod
 from kubeio import Object, errors
-from tenancy import conditions, wellknown
+from tenancy import wellknown
 from tenancy.resources import VIRTUAL_CLUSTER_SNAPSHOTS
 from tenancy.snapshots.specs import DEFAULT_CLAIM
 
@@ -250,6 +250,4 @@ def _drop(_: bytes) -> None:
 
 def _is_waiting(body: Mapping[str, Any]) -> bool:
     """Return whether vc-manager waits for the file, or the snapshot has ended."""
-    listed = (body.get("status") or {}).get("conditions")
-    condition = conditions.find_condition(listed, verbs.COMPLETE) or {}
-    return condition.get("reason") == _WAITING or verbs.is_ended(body)
+    return verbs.get_completion(body).get("reason") == _WAITING or verbs.is_ended(body)

@@ -45,12 +45,6 @@ KINDS: dict[str, ShownKind] = {
 DEFAULT_KIND = PODS.plural
 
 
-def build_super_name(kind: ShownKind, name: str) -> str:
-    """Return the name of the copy in the super namespace."""
-    is_root_ca = kind.resource is CONFIG_MAPS and name == names.TENANT_ROOT_CA
-    return names.SUPER_ROOT_CA if is_root_ca else name
-
-
 def build_tenant_name(kind: ShownKind, name: str) -> str:
     """Return the name of the tenant object of a copy."""
     is_root_ca = kind.resource is CONFIG_MAPS and name == names.SUPER_ROOT_CA

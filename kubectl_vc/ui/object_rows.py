@@ -6,9 +6,10 @@ so another owner's object would be shown as the tenant's.
 
 from collections.abc import Iterable, Mapping, Sequence
 from dataclasses import dataclass
-from datetime import UTC, datetime
+from datetime import datetime
 from typing import Any
 
+from kubectl_vc.diagnosis.object_facts import parse_time
 from kubectl_vc.ui.tenant_rows import State, format_age, one_line
 from kubectl_vc.verbs.get import format_pod_status
 from tenancy import ownership, wellknown
@@ -195,11 +196,13 @@ def _find_target(body: Body) -> str:
 
 
 def _describe_lag(pair: CopyPair, now: datetime, *, mine: bool) -> str:
-    created = _parse_time((pair.tenant_object or {}).get("metadata", {}).get("creationTimestamp"))
+    created = parse_time(
+        str((pair.tenant_object or {}).get("metadata", {}).get("creationTimestamp"))
+    )
     if created is None:
         return ""
     if mine and pair.copy is not None:
-        copied = _parse_time(pair.copy["metadata"].get("creationTimestamp"))
+        copied = parse_time(str(pair.copy["metadata"].get("creationTimestamp")))
         if copied is None:
             return ""
         seconds = int((copied - created).total_seconds())
@@ -207,11 +210,3 @@ def _describe_lag(pair: CopyPair, now: datetime, *, mine: bool) -> str:
     if not pair.is_copy_known or _find_target(pair.tenant_object or {}) not in ("", HOME):
         return ""
     return f"waiting for {format_age(created.isoformat(), now)}"
-
-
-def _parse_time(stamp: Any) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(str(stamp))
-    except ValueError:
-        return None
-    return found if found.tzinfo else found.replace(tzinfo=UTC)

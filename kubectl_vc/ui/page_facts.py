@@ -11,6 +11,7 @@ from dataclasses import dataclass, field
 from datetime import UTC, datetime
 
 from kubectl_vc.client.connection import SuperConnection
+from kubectl_vc.diagnosis.object_kinds import build_super_name
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.ui import object_kinds, object_rows, tenant_rows
 from kubectl_vc.ui.object_kinds import ShownKind
@@ -302,7 +303,7 @@ async def _pair_with_copy(
     name = body["metadata"]["name"]
     copy = await sides.home.get(
         query.kind.resource,
-        object_kinds.build_super_name(query.kind, name),
+        build_super_name(query.kind.resource, name),
         namespace=super_namespace,
         metadata_only=query.kind.metadata_only,
     )

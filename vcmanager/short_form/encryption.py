@@ -17,7 +17,7 @@ from vcmanager.runtime.blocked import PhaseBlocked
 
 Manifest = dict[str, Any]
 
-SECRET = "encryption-keys"  # noqa: S105 - a name, not a credential
+SECRET = wellknown.ENCRYPTION_SECRET
 """Secret of the root namespace with the keys and with the file that the API server reads."""
 CONFIGURATION_KEY = "encryption.yaml"
 _KEY_BYTES = 32

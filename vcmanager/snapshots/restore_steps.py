@@ -14,6 +14,7 @@ runs again, because each of its steps can be repeated.
 from dataclasses import dataclass
 from enum import Enum, auto
 
+from tenancy import wellknown
 from tenancy.snapshots.specs import RestorePhase
 from tenancy.snapshots.view import Snapshot
 from vcmanager.snapshots.jobs import START_SECONDS, JobResult
@@ -84,7 +85,6 @@ class RestoreDecision:
 NOT_STARTED = "JobNotStarted"
 RETRYING = "Retrying"
 """Reason after a failure in the middle. Until the end it is unknown which data etcd has."""
-ENCRYPTION_SECRET = "encryption-keys"  # noqa: S105 - a name
 
 
 def decide_restore(facts: RestoreFacts) -> RestoreDecision:
@@ -178,7 +178,7 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
             ),
         ),
         (
-            is_fork(facts) and bool(manifest.secrets.get(ENCRYPTION_SECRET)),
+            is_fork(facts) and bool(manifest.secrets.get(wellknown.ENCRYPTION_SECRET)),
             "EncryptedData",
             (
                 f"{where} has encrypted Secrets, and their keys are of another VirtualCluster. Save"
@@ -212,11 +212,11 @@ def find_refusal(facts: RestoreFacts) -> tuple[str, str] | None:
             ),
         ),
         (
-            bool(manifest.secrets.get(ENCRYPTION_SECRET)) and not facts.encryption_digest,
+            bool(manifest.secrets.get(wellknown.ENCRYPTION_SECRET)) and not facts.encryption_digest,
             "EncryptionKeysMissing",
             (
-                f"{where} has encrypted Secrets, and the Secret {ENCRYPTION_SECRET} with their keys"
-                " does not exist."
+                f"{where} has encrypted Secrets, and the Secret {wellknown.ENCRYPTION_SECRET} with"
+                " their keys does not exist."
             ),
         ),
     )

@@ -107,8 +107,11 @@ def _build_node_port_rules(direction: PolicyDirection, view: TenantView) -> list
 
     A node port of another node is closed otherwise, although any client outside can reach it.
     """
-    ports, nodes = view.list_node_ports(), _list_node_networks(view)
-    if not ports or not nodes:  # a rule without peers allows every address
+    ports = view.list_node_ports()
+    if not ports:
+        return []
+    nodes = _list_node_networks(view)
+    if not nodes:  # a rule without peers allows every address
         return []
     return [
         {

@@ -450,8 +450,8 @@ async def test_the_doctor_says_what_is_wrong_and_ends_with_1(two: TwoClusterUser
     assert {each["result"] for each in found} == {"note", "ok", "wrong"}
     await say(two, **WELL)
     assert (await two.desk.run("target", "doctor")).code == 0
-    done = await two.desk.run("target", "doctor", "nobody")
-    assert (done.code, "SuperCluster nobody was not found" in done.err) == (3, True)
+    done = await two.desk.run("target", "doctor", "missing")
+    assert (done.code, "SuperCluster missing was not found" in done.err) == (3, True)
 
 
 async def test_lists_have_every_format(two: TwoClusterUser):

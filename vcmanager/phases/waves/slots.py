@@ -127,7 +127,10 @@ def drop_ended_slots(
 
 def build_holders(slots: Sequence[RolloutSlot], now: datetime) -> list[TenantState]:
     """Return the tenants that have slots. A slot with an invalid time begins now."""
-    return [TenantState(uid=slot.uid, slot_since=_parse(slot.since) or now) for slot in slots]
+    return [
+        TenantState(uid=slot.uid, slot_since=deletion.parse_time(slot.since) or now)
+        for slot in slots
+    ]
 
 
 def describe_hold(version_name: str, hold: HoldReason) -> str:
@@ -180,11 +183,3 @@ def _is_ending(metadata: Mapping[str, Any]) -> bool:
         "deletionTimestamp" in metadata
         or deletion.parse_scheduled_time(metadata.get("annotations") or {}) is not None
     )
-
-
-def _parse(text: str) -> datetime | None:
-    try:
-        found = datetime.fromisoformat(text)
-    except ValueError:
-        return None
-    return found if found.tzinfo is not None else None

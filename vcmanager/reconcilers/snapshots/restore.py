@@ -155,7 +155,7 @@ async def _collect_facts(
     is_announced = old is not None and (old.request, old.phase) == (request.text, "Restoring")
     etcd = observed.get("StatefulSet", control_plane.ETCD)
     claim = snapshot.claim_name if snapshot else ""
-    encryption = observed.get("Secret", restore_steps.ENCRYPTION_SECRET)
+    encryption = observed.get("Secret", wellknown.ENCRYPTION_SECRET)
     return RestoreFacts(
         snapshot=snapshot,
         tenant_uid=cluster.tenant.uid,

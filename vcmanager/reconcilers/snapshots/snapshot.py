@@ -34,7 +34,7 @@ from vcmanager.reconcilers import finalizers
 from vcmanager.reconcilers.snapshots import job_runs
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey
-from vcmanager.snapshots import jobs, restore_steps, snapshot_steps
+from vcmanager.snapshots import jobs, snapshot_steps
 from vcmanager.snapshots.jobs import JobContext
 from vcmanager.snapshots.snapshot_steps import SaveDecision, SaveFacts
 
@@ -280,7 +280,7 @@ async def _fetch_secrets(means: ReconcileContext, root: str) -> dict[str, Object
     names = {
         *inventory.AUTHORITIES.values(),
         inventory.SERVICE_ACCOUNT_KEYS,
-        restore_steps.ENCRYPTION_SECRET,
+        wellknown.ENCRYPTION_SECRET,
     }
     page = await means.super_client.list(SECRETS, namespace=root)
     return {
