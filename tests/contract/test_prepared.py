@@ -58,6 +58,30 @@ def test_the_demo_builds_no_program_that_no_cluster_runs():
     assert "metrics-server" not in {each.name for each in built}
 
 
+def test_each_program_in_the_images_of_a_cluster_is_one_that_a_cluster_builds(
+    monkeypatch: pytest.MonkeyPatch, tmp_path: Path
+):
+    """`make demo` on a fresh machine once ended at the image of etcd, which has etcdutl."""
+    asked: list[tuple[str, str | None]] = []
+
+    def path(name: str, minor: str | None = None) -> Path:
+        asked.append((name, minor))
+        return tmp_path
+
+    monkeypatch.setattr(binaries, "path", path)
+    monkeypatch.setattr(oci, "file_key", str)
+    monkeypatch.setattr(oci, "layer", lambda key, _entries: key)
+    monkeypatch.setattr(oci, "image", lambda name, *_layers, **_settings: name)
+    monkeypatch.setattr(debian, "busybox_layer", str)
+    monkeypatch.setattr(debian, "layer", str)
+    for recipe in images.recipes():
+        if not recipe.needs:
+            recipe.make(tmp_path)
+    assert ("etcdctl", None) in asked
+    built = set(binaries.for_cluster(OWN))
+    assert {binaries.program(*each) for each in asked} <= built
+
+
 def test_only_the_longest_target_builds_a_whole_super_cluster_of_a_newer_minor():
     def built(name: str, minor: str) -> set[str]:
         module = versions.load().minor(minor).module

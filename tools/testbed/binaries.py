@@ -127,7 +127,7 @@ PROGRAMS = (
 )
 
 CLUSTER_GROUPS = (
-    *("etcd", "containerd", "cni", "network-policies"),
+    *("etcd", "etcdutl", "containerd", "cni", "network-policies"),
     *("registry", "localpath", "coredns", "helm"),
 )
 """Groups that every super cluster runs or is set up with, besides its Kubernetes minor."""
