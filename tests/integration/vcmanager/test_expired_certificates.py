@@ -111,7 +111,6 @@ async def is_answering(plane: HostPlane, credential: str) -> bool:
 async def test_a_tenant_whose_leaves_have_all_ended_becomes_ready_with_no_hand(
     stage: ManagerStage, tmp_path: Path
 ):
-    """REL-43."""
     start = datetime.now(UTC)
     past = replace(stage, means=replace(stage.means, now=lambda: start - AGE))
     cluster = await past.declare(dns="none", pkiExpireDays=1)
