@@ -86,7 +86,7 @@ def test_old_pods_are_ready_where_the_template_keeps_them():
                         lastState={
                             "terminated": {
                                 "exitCode": 1,
-                                "message": 'E1 run.go:72] "command failed" err="no feature gate: A"',
+                                "message": 'E1 x] "command failed" err="no feature gate: A"',
                             }
                         },
                     )
