@@ -2,6 +2,7 @@
 
 from __future__ import annotations
 
+import asyncio
 import base64
 import contextlib
 import subprocess
@@ -84,6 +85,7 @@ async def test_flags_that_crash_an_api_server_are_named_and_reach_one_tenant_onl
         await stage.end_pods(first)
         await crash(stage, first)
         await stage.work(first)
+        await asyncio.sleep(0.05)
         ready = await stage.condition(first, "APIServerReady") or {}
         if FLAG in ready.get("message", ""):
             break

@@ -12,6 +12,7 @@ from dataclasses import dataclass, field, replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
+import pytest
 from cryptography import x509
 
 from kubeio import Object, errors
@@ -25,7 +26,7 @@ from vcmanager.pki import bundles, inventory
 from vcmanager.pki.inventory import CertificateFacts
 
 AGE = timedelta(days=3)
-CREDENTIALS = ("admin", "manager", "syncer", "controller-manager")
+CREDENTIALS = ("admin", "manager", "syncer")
 _ROUNDS = 400
 
 
@@ -108,6 +109,7 @@ async def is_answering(plane: HostPlane, credential: str) -> bool:
     return True
 
 
+@pytest.mark.timeout(900)
 async def test_a_tenant_whose_leaves_have_all_ended_becomes_ready_with_no_hand(
     stage: ManagerStage, tmp_path: Path
 ):
@@ -116,7 +118,7 @@ async def test_a_tenant_whose_leaves_have_all_ended_becomes_ready_with_no_hand(
     cluster = await past.declare(dns="none", pkiExpireDays=1)
     await past.bring_up(cluster)
     ends = await list_ends(stage, cluster)
-    assert len(ends) >= 8
+    assert len(ends) >= 6, ends
     assert max(ends.values()) < start, "every leaf is over"
 
     plane = HostPlane(stage, cluster, tmp_path)
@@ -138,7 +140,7 @@ async def test_a_tenant_whose_leaves_have_all_ended_becomes_ready_with_no_hand(
             ready = await stage.condition(cluster, "Ready")
             is_new = min((await list_ends(stage, cluster)).values()) > start
             if is_new and ready and ready["status"] == "True":
-                answers = [await is_answering(plane, each) for each in CREDENTIALS[:3]]
+                answers = [await is_answering(plane, each) for each in CREDENTIALS]
                 if all(answers):
                     break
             await asyncio.sleep(0.5)
