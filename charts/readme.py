@@ -31,7 +31,7 @@ One installation serves one super cluster. The chart installs:
 - vc-manager, the syncer, and an agent on each node
 - an account for each of them, with its own narrow role
 - a ClusterVersion for each Kubernetes minor, and three TenantPolicies
-- six roles for users and programs
+- seven roles for users and programs
 
 vc-manager also creates an agent for each target (custom resource `SuperCluster`).
 
@@ -39,6 +39,7 @@ vc-manager also creates an agent for each target (custom resource `SuperCluster`
 |---|---|
 | `virtual-cluster-view` | see VirtualClusters. Part of the usual role `view` |
 | `virtual-cluster-edit` | manage the VirtualClusters of a namespace, and fetch their kubeconfigs |
+| `virtual-cluster-admin` | the same, with the verbs suspend and use |
 | `virtual-cluster-versions` | see the ClusterVersions, when bound for the whole cluster |
 | `virtual-cluster-policies` | see the TenantPolicies, when bound for the whole cluster |
 | `virtual-cluster-metrics` | read the agents' metrics, when bound for the whole cluster |

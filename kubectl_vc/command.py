@@ -30,6 +30,8 @@ if TYPE_CHECKING:
     from kubectl_vc.output.terminal import Terminal
 
 PROGRAM = "kubectl vc"
+_MAX_MESSAGE = 300
+"""Length of the message of an unexpected error, in characters."""
 INTERRUPTED_EXIT_CODE = 130
 """Exit code after Ctrl-C, as in shells."""
 
@@ -87,7 +89,7 @@ def run_program(
 ) -> NoReturn:
     """Run the command that the words select. Raises SystemExit with the exit code."""
     streams.prepare_streams()
-    with explain_errors():
+    with explain_errors(is_verbose=wants_traceback(words)):
         if list(words) == ["--version"]:
             print_text(f"{format_version()}\n")
             raise SystemExit(0)
@@ -143,8 +145,11 @@ def _name_usage(path: Sequence[str]) -> Iterator[None]:
 
 
 @contextlib.contextmanager
-def explain_errors() -> Iterator[None]:
-    """Turn an error that stops a verb into one sentence and an exit code."""
+def explain_errors(*, is_verbose: bool = False) -> Iterator[None]:
+    """Turn an error that stops a verb into one sentence and an exit code.
+
+    `is_verbose`: a traceback is printed before the sentence about an unexpected error.
+    """
     from kubeio.errors import KubeError
     from tenancy.names import InvalidNameError
 
@@ -170,6 +175,37 @@ def explain_errors() -> Iterator[None]:
             "interrupted. Objects that were created stay, and vc-manager continues with them.",
             INTERRUPTED_EXIT_CODE,
         )
+    except Exception as problem:  # noqa: BLE001 - a fault of this program is a sentence, too
+        if is_verbose:
+            import traceback
+
+            traceback.print_exception(problem)
+        _fail(
+            f"internal error: {_describe_unexpected(problem)}. Run the command again with -v 1 for"
+            " the traceback, and report it.",
+            CliError.exit_code,
+        )
+
+
+def _describe_unexpected(problem: BaseException) -> str:
+    """Return type and message of an error. Those of its first part for a group."""
+    while isinstance(problem, BaseExceptionGroup):
+        problem = problem.exceptions[0]
+    text = " ".join(str(problem).split())[:_MAX_MESSAGE]
+    return f"{type(problem).__name__}: {text}" if text else type(problem).__name__
+
+
+def wants_traceback(words: Sequence[str]) -> bool:
+    """Return whether the words have `-v` or `--v` with a level above 0, before `--`."""
+    own = list(words[: words.index("--")] if "--" in words else words)
+    for number, word in enumerate(own):
+        name, equals, level = word.partition("=")
+        if word.startswith("-v") and word[2:].isdecimal():
+            return int(word[2:]) > 0
+        if name in ("-v", "--v"):
+            level = level if equals else "".join(own[number + 1 : number + 2])
+            return level.isdecimal() and int(level) > 0
+    return False
 
 
 def _fail(text: str, code: int) -> NoReturn:

@@ -435,6 +435,19 @@ PagesPortFlag = Annotated[
 NoBrowserFlag = Annotated[bool, Option("--no-browser", help="Print the URL, and open no browser")]
 
 
+VerbosityFlag = Annotated[
+    int,
+    Option(
+        "--v",
+        "-v",
+        metavar="LEVEL",
+        min=0,
+        show_default=False,
+        help="Print the traceback of an internal error if the level is above 0",
+    ),
+]
+
+
 def build_connection_flags(
     *,
     namespace: NamespaceFlag = "",
@@ -443,8 +456,13 @@ def build_connection_flags(
     as_user: AsUserFlag = "",
     as_group: AsGroupFlag = None,
     request_timeout: RequestTimeoutFlag = 0,
+    v: VerbosityFlag = 0,
 ) -> ConfigFlags:
-    """Return the connection flags, which every verb has, as one value."""
+    """Return the connection flags, which every verb has, as one value.
+
+    `kubectl_vc.command` reads the verbosity, because errors before the parsing need it.
+    """
+    del v
     return ConfigFlags(
         kubeconfig=kubeconfig,
         context=context,

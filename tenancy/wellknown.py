@@ -201,6 +201,8 @@ NAMESPACE_NAME = "kubernetes.io/metadata.name"
 """Label with the name of the namespace. Every API server sets it on each namespace."""
 COMPONENT = "component-name"
 """Label of control plane pods, as upstream's bundles write it: etcd, apiserver, ..."""
+USES_BUCKET = f"{DOMAIN}/uses-bucket"
+"""Label of pods of snapshots that connect to an S3 server: `true`. A NetworkPolicy selects it."""
 
 FINALIZER = f"{DOMAIN}/vc-manager"
 MANAGER = "vc-manager"

@@ -31,12 +31,12 @@ from vnagent.server.server import AgentServer
 from vnagent.server.serving_certificate import AgentPod, ServingCertificate, ServingKeyPair
 from vnagent.settings import DRAIN_SECONDS, AgentSettings, StaticCertificate
 from vnagent.stream.file_watch import WatchedFile, watch_files
+from vnagent.stream.receive_buffer import ReceiveBuffer
 from vnagent.stream.tls_contexts import (
     InvalidTrustError,
     create_server_context,
     create_unauthenticated_context,
 )
-from vnagent.stream.tls_stream import ReceiveBuffer
 
 FILE_POLL_SECONDS = 1.0
 

@@ -16,7 +16,7 @@ from vnagent.nodeapi.target_pods import TargetPods
 from vnagent.server.request import Authorizer, NodeReader, StreamOpener
 from vnagent.settings import AgentSettings, TargetSettings
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.stream.receive_buffer import ReceiveBuffer
 from vnagent.upstream.apiserver import ApiServerUpstream
 from vnagent.upstream.node_upstream import NodeUpstream
 from vnagent.upstream.target_kubelets import TargetKubelets

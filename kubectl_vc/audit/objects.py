@@ -5,12 +5,12 @@ import contextlib
 from collections.abc import Iterable, Mapping
 from typing import Any
 
-from kubectl_vc.audit import prober, stage
+from kubectl_vc.audit import fixture, prober
 from kubectl_vc.audit.addresses import SuperObjects
-from kubectl_vc.audit.judge import Verdict, judge_object
+from kubectl_vc.audit.decision import Verdict, judge_object
+from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubectl_vc.audit.probes import OBJECT_PROBES, AuditFacts, ObjectProbe
 from kubectl_vc.audit.report import AuditResult
-from kubectl_vc.audit.stage import AuditStage, TenantSide
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy.ownership import Tenant
@@ -41,7 +41,7 @@ async def run_object_probes(
     super_cluster: SuperObjects,
     policy: TenantPolicySpec,
     image: str,
-    work: AuditStage,
+    work: AuditFixture,
 ) -> list[AuditResult]:
     """Create the objects of all rows in the tenant, and return the verdicts about their twins."""
     facts = AuditFacts(
@@ -51,10 +51,10 @@ async def run_object_probes(
         decoy_pod_ip=str(decoy_pod["status"]["podIP"]),
         super_api_ip=str(super_cluster.api_services[0]["spec"]["clusterIP"]),
         storage_class=find_excluded_class(
-            await stage.list_items(super_client, STORAGE_CLASSES), policy.sync.storage_classes
+            await fixture.list_items(super_client, STORAGE_CLASSES), policy.sync.storage_classes
         ),
         runtime_class=find_excluded_class(
-            await stage.list_items(super_client, RUNTIME_CLASSES), policy.sync.runtime_classes
+            await fixture.list_items(super_client, RUNTIME_CLASSES), policy.sync.runtime_classes
         ),
     )
     made: dict[str, Object | None] = {}
@@ -113,7 +113,7 @@ def find_excluded_class(items: Iterable[Mapping[str, Any]], chosen: ClassFilter)
 
 
 async def _create(
-    work: AuditStage, own: TenantSide, probe: ObjectProbe, body: Object
+    work: AuditFixture, own: TenantSide, probe: ObjectProbe, body: Object
 ) -> Object | None:
     """Return the tenant's object, or None if its own API server refuses it."""
     try:
@@ -137,14 +137,14 @@ async def _create(
 
 
 async def _wait_for_control(
-    super_client: Client, work: AuditStage, own: TenantSide, image: str
+    super_client: Client, work: AuditFixture, own: TenantSide, image: str
 ) -> bool:
     """Return whether a plain pod, created after all others, is synced in time."""
     with contextlib.suppress(errors.ApiError, TimeoutError):
         async with asyncio.timeout(_CONTROL_SECONDS):
             body = prober.build_plain_pod(_PLAIN, image)
             pod = await work.create(own.client, PODS, body, own.namespace)
-            await stage.wait_for_twin(super_client, own, PODS, pod)
+            await fixture.wait_for_twin(super_client, own, PODS, pod)
         await asyncio.sleep(_LATE_SECONDS)
         return True
     return False
@@ -156,7 +156,7 @@ async def _find_twin(
     if made is None:
         return None
     if probe.resource is not NAMESPACES:
-        return await stage.find_twin(super_client, own, probe.resource, made)
+        return await fixture.find_twin(super_client, own, probe.resource, made)
     try:
         return await super_client.get(
             NAMESPACES, own.build_super_namespace(_name_namespace(own, probe))
@@ -169,7 +169,7 @@ async def _fetch_notes(own: TenantSide) -> dict[str, str]:
     """Return the last warning of the syncer about each object, which names the policy's field."""
     found: dict[str, str] = {}
     with contextlib.suppress(errors.KubeError):
-        for event in await stage.list_items(own.client, EVENTS, own.namespace):
+        for event in await fixture.list_items(own.client, EVENTS, own.namespace):
             if event.get("type") == "Warning":
                 name = (event.get("involvedObject") or {}).get("name", "")
                 found[name] = " ".join(str(event.get("message") or "").split())

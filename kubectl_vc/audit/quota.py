@@ -11,10 +11,10 @@ from collections.abc import Iterable, Mapping
 from decimal import Decimal
 from typing import Any
 
-from kubectl_vc.audit import prober, stage
-from kubectl_vc.audit.judge import Verdict
+from kubectl_vc.audit import fixture, prober
+from kubectl_vc.audit.decision import Verdict
+from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubectl_vc.audit.report import AuditResult
-from kubectl_vc.audit.stage import AuditStage, TenantSide
 from kubeio import Object, errors
 from kubeio.api.client import Client
 from tenancy import quantities, wellknown
@@ -31,7 +31,7 @@ _LATE_SECONDS = 3
 
 
 async def run_quota_probe(
-    work: AuditStage, own: TenantSide, policy: TenantPolicySpec, image: str
+    work: AuditFixture, own: TenantSide, policy: TenantPolicySpec, image: str
 ) -> AuditResult:
     """Create one pod in each of two namespaces, and return the verdict about their twins."""
     limit = find_limit(policy.quota)
@@ -80,7 +80,7 @@ def judge_quota(synced: int, requested: str) -> AuditResult:
 
 
 async def _create(
-    work: AuditStage, side: TenantSide, image: str, requests: Mapping[str, str]
+    work: AuditFixture, side: TenantSide, image: str, requests: Mapping[str, str]
 ) -> Object | None:
     pod = prober.build_plain_pod(_POD, image)
     pod["spec"]["containers"][0]["resources"] = {"requests": dict(requests)}
@@ -96,7 +96,7 @@ async def _count_twins(
     pairs = [(side, pod) for side, pod in zip(sides, made, strict=True) if pod is not None]
 
     async def count() -> int:
-        found = [await stage.find_twin(super_client, side, PODS, pod) for side, pod in pairs]
+        found = [await fixture.find_twin(super_client, side, PODS, pod) for side, pod in pairs]
         return sum(1 for twin in found if twin is not None)
 
     for _ in range(_TRIES):

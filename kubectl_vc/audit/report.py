@@ -5,7 +5,7 @@ from collections.abc import Mapping, Sequence
 from dataclasses import asdict, dataclass
 from typing import Any
 
-from kubectl_vc.audit.judge import Verdict
+from kubectl_vc.audit.decision import Verdict
 from kubectl_vc.output import printers
 from kubectl_vc.output.cli_errors import CliError
 from tenancy import conditions

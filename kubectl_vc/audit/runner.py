@@ -16,12 +16,12 @@ from collections.abc import AsyncIterator, Awaitable, Callable, Iterable, Mappin
 from dataclasses import dataclass
 from functools import partial
 
-from kubectl_vc.audit import addresses, objects, prober, quota, stage, webhooks
+from kubectl_vc.audit import addresses, fixture, objects, prober, quota, webhooks
 from kubectl_vc.audit.addresses import SuperObjects, TargetAddress, TenantObjects
-from kubectl_vc.audit.judge import judge_packet
+from kubectl_vc.audit.decision import judge_packet
+from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubectl_vc.audit.probes import PACKET_PROBES, SOURCE_PROOFS, Answer, PacketProbe, Place, Target
 from kubectl_vc.audit.report import AuditResult
-from kubectl_vc.audit.stage import AuditStage, TenantSide
 from kubectl_vc.output.cli_errors import CliError
 from kubeio import Object, errors
 from kubeio.api.client import Client
@@ -56,7 +56,7 @@ class AuditPlan:
     policy: TenantPolicySpec
 
 
-async def run_probes(work: AuditStage, plan: AuditPlan) -> list[AuditResult]:
+async def run_probes(work: AuditFixture, plan: AuditPlan) -> list[AuditResult]:
     """Run all probes. Returns one result per row and address. Raises CliError without servers."""
     own, decoy = await asyncio.gather(_serve(work, plan, plan.own), _serve(work, plan, plan.decoy))
     super_cluster = await _fetch_super_objects(work.super_client, plan.manager_namespace)
@@ -121,7 +121,7 @@ def _judge_endpoint(
     )
 
 
-async def _serve(work: AuditStage, plan: AuditPlan, side: TenantSide) -> TenantObjects:
+async def _serve(work: AuditFixture, plan: AuditPlan, side: TenantSide) -> TenantObjects:
     """Create the namespace, the server and its Services, and return their twins."""
     client, namespace, super_client = side.client, side.namespace, work.super_client
     await work.create_namespace(client, namespace)
@@ -135,9 +135,9 @@ async def _serve(work: AuditStage, plan: AuditPlan, side: TenantSide) -> TenantO
                 if kind in plan.policy.network.service_types:
                     body = prober.build_service(name, kind)
                     made = await work.create(client, SERVICES, body, namespace)
-                    services.append(await stage.wait_for_twin(super_client, side, SERVICES, made))
-            await stage.wait_for_ready(client, SERVER, namespace)
-            twin = await stage.wait_for_twin(super_client, side, PODS, pod)
+                    services.append(await fixture.wait_for_twin(super_client, side, SERVICES, made))
+            await fixture.wait_for_ready(client, SERVER, namespace)
+            twin = await fixture.wait_for_twin(super_client, side, PODS, pod)
     except TimeoutError as problem:
         raise CliError(
             f"the audit's pod {namespace}/{SERVER} in {side.tenant.name} is not ready after"
@@ -145,8 +145,8 @@ async def _serve(work: AuditStage, plan: AuditPlan, side: TenantSide) -> TenantO
             " that the tenant is syncing."
         ) from problem
     return TenantObjects(
-        root_pods=await stage.list_items(super_client, PODS, side.tenant.root),
-        root_services=await stage.list_items(super_client, SERVICES, side.tenant.root),
+        root_pods=await fixture.list_items(super_client, PODS, side.tenant.root),
+        root_services=await fixture.list_items(super_client, SERVICES, side.tenant.root),
         server_pod=twin,
         server_services=services,
     )
@@ -157,15 +157,15 @@ async def _fetch_super_objects(super_client: Client, manager_namespace: str) -> 
         ENDPOINT_SLICES, namespace="default", label_selector="kubernetes.io/service-name=kubernetes"
     )
     return SuperObjects(
-        nodes=await stage.list_items(super_client, NODES),
-        component_pods=await stage.list_items(super_client, PODS, manager_namespace),
+        nodes=await fixture.list_items(super_client, NODES),
+        component_pods=await fixture.list_items(super_client, PODS, manager_namespace),
         api_services=[await super_client.get(SERVICES, "kubernetes", namespace="default")],
         api_slices=slices.get("items") or [],
     )
 
 
 async def _collect_answers(
-    work: AuditStage, plan: AuditPlan, own: TenantObjects, endpoints: list[TargetAddress]
+    work: AuditFixture, plan: AuditPlan, own: TenantObjects, endpoints: list[TargetAddress]
 ) -> Answers:
     """Return the answer of each endpoint to each place that a row names."""
     wanted = {
@@ -204,26 +204,26 @@ async def _collect_answers(
 
 
 async def _run_prober(
-    work: AuditStage, side: TenantSide, listed: list[TargetAddress], plan: AuditPlan
+    work: AuditFixture, side: TenantSide, listed: list[TargetAddress], plan: AuditPlan
 ) -> Mapping[TargetAddress, Answer]:
     pod = prober.build_prober("prober", plan.image, listed)
     return await _run_pod(work, side.client, side.namespace, pod, listed)
 
 
 async def _run_pod(
-    work: AuditStage, client: Client, namespace: str, pod: Object, listed: list[TargetAddress]
+    work: AuditFixture, client: Client, namespace: str, pod: Object, listed: list[TargetAddress]
 ) -> Mapping[TargetAddress, Answer]:
     """Run a prober to its end. Without an end in time, no endpoint has a result."""
     text = ""
     with contextlib.suppress(errors.KubeError, TimeoutError):
         async with asyncio.timeout(_PROBE_SECONDS):
             await work.create(client, PODS, pod, namespace)
-            text = await stage.wait_for_end(client, pod["metadata"]["name"], namespace)
+            text = await fixture.wait_for_end(client, pod["metadata"]["name"], namespace)
     return prober.parse_answers(text, listed)
 
 
 async def _call_webhooks(
-    work: AuditStage, plan: AuditPlan, listed: list[TargetAddress]
+    work: AuditFixture, plan: AuditPlan, listed: list[TargetAddress]
 ) -> Mapping[TargetAddress, Answer]:
     """Return the results of the API server's connections."""
     side = plan.own
@@ -244,7 +244,7 @@ async def _call_webhooks(
 
 
 async def _call_proxies(
-    work: AuditStage, plan: AuditPlan, listed: list[TargetAddress]
+    work: AuditFixture, plan: AuditPlan, listed: list[TargetAddress]
 ) -> Mapping[TargetAddress, Answer]:
     """Return the results of plain HTTP from the API server. Without an answer it is a timeout."""
     client = plan.own.client
@@ -294,7 +294,9 @@ async def _trigger(side: TenantSide, number: int) -> Answer:
 
 
 @contextlib.asynccontextmanager
-async def _declared(work: AuditStage, client: Client, configuration: Object) -> AsyncIterator[None]:
+async def _declared(
+    work: AuditFixture, client: Client, configuration: Object
+) -> AsyncIterator[None]:
     """Declare webhooks for the length of a block."""
     await work.create(client, webhooks.WEBHOOK_CONFIGURATIONS, configuration)
     try:

@@ -16,9 +16,9 @@ from typing import Any
 
 from kubectl_vc.audit import report as reports
 from kubectl_vc.audit import runner
+from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubectl_vc.audit.prober import MARKS
 from kubectl_vc.audit.report import IsolationReport
-from kubectl_vc.audit.stage import AuditStage, TenantSide
 from kubectl_vc.client import lookup, waiting
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
@@ -80,7 +80,7 @@ async def _audit(
     connection: SuperConnection, terminal: Terminal, body: Object, options: AuditOptions
 ) -> IsolationReport:
     """Run the audit, and remove everything that it created, whatever happens."""
-    work = AuditStage(connection.super_client)
+    work = AuditFixture(connection.super_client)
     name = f"vc-audit-{secrets.token_hex(3)}"
     started = _now()
     loop, task = asyncio.get_running_loop(), asyncio.current_task()
@@ -169,7 +169,7 @@ async def _find_decoy(
                 await waiting.wait_deleted(super_client, made, seconds=seconds, progress=progress)
 
 
-async def _remove(work: AuditStage, terminal: Terminal) -> None:
+async def _remove(work: AuditFixture, terminal: Terminal) -> None:
     left = await work.remove()
     if left:
         terminal.print_warning(

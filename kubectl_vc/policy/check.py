@@ -16,6 +16,7 @@ from kubectl_vc.output import printers
 from kubectl_vc.output.cli_errors import CliError, UsageError
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
+from kubectl_vc.policy import unknown_fields
 from kubectl_vc.policy.builtin_policies import BUILTIN_POLICIES
 from kubectl_vc.policy.decision import ObjectDecision, decide_object
 from kubectl_vc.verbs import create_manifests
@@ -35,6 +36,9 @@ class CheckOptions:
     virtual_cluster: str
     """`[NAMESPACE/]NAME` of the VirtualCluster with the policy. Empty: none."""
     form: OutputFormat
+
+
+_TOP_FIELDS = frozenset({"apiVersion", "kind", "metadata", "spec", "status"})
 
 
 class RefusedError(CliError):
@@ -100,10 +104,26 @@ def load_policy(name: str) -> TenantPolicySpec:
             f"{name} has {len(found)} objects of the kind TenantPolicy. Use a file with one."
         )
     body = {"metadata": {"name": name}, **found[0]}
+    unknown = list(_iterate_unknown(body))
+    if unknown:
+        raise CliError(
+            f"{name} is no valid TenantPolicy: unknown field {', '.join(unknown)}. Correct or"
+            " remove it."
+        )
     try:
         return policies.parse_tenant_policy(body)
     except (specs.InvalidSpecError, KeyError, TypeError) as problem:
         raise CliError(f"{name} is no valid TenantPolicy: {problem}") from problem
+
+
+def _iterate_unknown(body: Mapping[str, Any]) -> Iterator[str]:
+    """Yield the paths of fields that a TenantPolicy does not have.
+
+    An API server refuses them with `kubectl apply`, and drops them otherwise.
+    """
+    yield from (key for key in body if key not in _TOP_FIELDS)
+    spec = body.get("spec")
+    yield from unknown_fields.iterate_unknown_fields(spec, TenantPolicySpec, "spec")
 
 
 async def _fetch_policy(access: ConfigFlags, virtual_cluster: str) -> TenantPolicySpec:

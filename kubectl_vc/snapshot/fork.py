@@ -11,7 +11,7 @@ from dataclasses import dataclass
 from pathlib import Path
 from typing import Any
 
-from kubectl_vc.client import lookup
+from kubectl_vc.client import access_review, lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.client.waiting import wait_ready
@@ -23,10 +23,12 @@ from kubectl_vc.snapshot import snapshots as verbs
 from kubectl_vc.snapshot.restore import RestoreOptions
 from kubectl_vc.snapshot.transfer import ImportOptions
 from kubeio import Object, errors
-from tenancy import wellknown
+from tenancy import deletion, wellknown
 from tenancy.resources import VIRTUAL_CLUSTERS
 
 _MANAGER = "kubectl-vc"
+_ROLE = "virtual-cluster-admin"
+"""ClusterRole of the chart with the verb `suspend`."""
 _OWN_FIELDS = frozenset(
     {
         *("serviceCidr", "endpoint", "snapshotSchedule", "suspend"),
@@ -54,6 +56,7 @@ async def run_fork(access: ConfigFlags, terminal: Terminal, *, options: ForkOpti
     if bool(options.snapshot) == (options.file is not None):
         raise cli_errors.UsageError("--as-new needs either --from or --from-file.")
     async with connect_super_cluster(access) as connection:
+        await check_right(connection, options.new_name)
         with tempfile.TemporaryDirectory(prefix="kubectl-vc-") as folder:
             if options.file is not None:
                 file, spec = options.file, {}
@@ -76,6 +79,7 @@ async def run_confirm_start(access: ConfigFlags, terminal: Terminal, *, name: st
     """Let the syncer sync a suspended VirtualCluster."""
     async with connect_super_cluster(access) as connection:
         body = await lookup.fetch_virtual_cluster(connection, name)
+        await check_right(connection, name)
         check_startable(cli_errors.describe_object(VIRTUAL_CLUSTERS, name, ""), body)
         metadata = body["metadata"]
         await connection.super_client.patch(
@@ -92,6 +96,24 @@ async def run_confirm_start(access: ConfigFlags, terminal: Terminal, *, name: st
             field_manager=_MANAGER,
         )
     terminal.print_result(f"{printers.format_full_name(VIRTUAL_CLUSTERS, name)} starts")
+
+
+async def check_right(connection: SuperConnection, name: str) -> None:
+    """Raise CliError if the user may not change `spec.suspend`, before the long steps begin."""
+    attributes = {
+        "verb": "suspend",
+        "group": VIRTUAL_CLUSTERS.group,
+        "resource": VIRTUAL_CLUSTERS.plural,
+        "namespace": connection.namespace,
+        "name": name,
+    }
+    if not await access_review.is_allowed(connection.super_client, attributes):
+        shown = cli_errors.describe_object(VIRTUAL_CLUSTERS, name, connection.namespace)
+        raise CliError(
+            f"you may not suspend or start {shown}. It needs the verb suspend on virtualclusters."
+            " Ask an administrator of the super cluster to run: kubectl create rolebinding NAME"
+            f" --clusterrole {_ROLE} --user YOU --namespace {connection.namespace}"
+        )
 
 
 def check_manifest(manifest: Mapping[str, Any]) -> None:
@@ -127,7 +149,10 @@ def build_cluster(name: str, spec: Mapping[str, Any], manifest: Mapping[str, Any
     return {
         "apiVersion": VIRTUAL_CLUSTERS.api_version,
         "kind": VIRTUAL_CLUSTERS.kind,
-        "metadata": {"name": name},
+        "metadata": {
+            "name": name,
+            "labels": {wellknown.DELETION_PROTECTION: deletion.PROTECTION_ENABLED},
+        },
         "spec": {**copied, "clusterVersionName": version, "suspend": True},
     }
 

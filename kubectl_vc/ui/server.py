@@ -14,7 +14,7 @@ from aiohttp import web
 
 from kubectl_vc.output.cli_errors import CliError, describe_error
 from kubectl_vc.ui import page_facts, pod_facts
-from kubectl_vc.ui.connection_keeper import ConnectionKeeper
+from kubectl_vc.ui.connection_renewal import RenewedConnection
 from kubectl_vc.ui.object_kinds import DEFAULT_KIND, KINDS
 from kubectl_vc.ui.page_facts import MissingObjectError, NamespaceQuery
 from kubectl_vc.ui.page_templates import FOLDER, PageTemplates
@@ -55,11 +55,11 @@ class PageError:
 
 @contextlib.asynccontextmanager
 async def serve_pages(
-    keeper: ConnectionKeeper, listening: socket.socket
+    renewed: RenewedConnection, listening: socket.socket
 ) -> AsyncIterator[AccessSecrets]:
     """Serve the pages on a bound socket for the length of a block."""
     secret = AccessSecrets(port=listening.getsockname()[1])
-    application = PageServer(keeper, secret).build_application()
+    application = PageServer(renewed, secret).build_application()
     runner = web.AppRunner(application, access_log=None, shutdown_timeout=SHUTDOWN_SECONDS)
     await runner.setup()
     try:
@@ -72,9 +72,9 @@ async def serve_pages(
 class PageServer:
     """Routes of the pages."""
 
-    def __init__(self, keeper: ConnectionKeeper, secret: AccessSecrets) -> None:
+    def __init__(self, renewed: RenewedConnection, secret: AccessSecrets) -> None:
         """Create the server for one connection. It listens when `application` is served."""
-        self._keeper = keeper
+        self._renewed = renewed
         self._secret = secret
         self._templates = PageTemplates(Urls(secret.prefix))
         self._static = {name: (FOLDER / "static" / name).read_bytes() for name in STATIC_FILES}
@@ -137,7 +137,7 @@ class PageServer:
                 try:
                     return await handler(request)
                 except errors.Unauthorized:
-                    await self._keeper.reconnect()  # the credential of a login plugin has ended
+                    await self._renewed.reconnect()  # the credential of a login plugin has ended
                     return await handler(request)
         except web.HTTPNotFound:
             return self._respond_error(PageError(404, "This page does not exist."))
@@ -151,12 +151,12 @@ class PageServer:
 
     async def _show_tenants(self, request: web.Request) -> web.Response:
         token = request.query.get("continue", "")
-        page = await page_facts.read_tenants(self._keeper.connection, token)
+        page = await page_facts.read_tenants(self._renewed.connection, token)
         return self._respond_live(request, "tenants", page=page, token=token)
 
     async def _show_tenant(self, request: web.Request) -> web.Response:
         namespace, name = _get_tenant_name(request)
-        page = await page_facts.read_tenant(self._keeper.connection, namespace, name)
+        page = await page_facts.read_tenant(self._renewed.connection, namespace, name)
         return self._respond_live(request, "tenant", page=page, token="", tenant=(namespace, name))
 
     async def _show_namespace(self, request: web.Request) -> web.Response:
@@ -165,12 +165,12 @@ class PageServer:
         if key not in KINDS:
             raise web.HTTPNotFound
         token, by_copies = request.query.get("continue", ""), request.query.get("by") == "copies"
-        connection = self._keeper.connection
+        connection = self._renewed.connection
         body = await page_facts.fetch_tenant_body(connection, namespace, name)
         query = NamespaceQuery(
             namespace=space, kind=KINDS[key], by_copies=by_copies, continue_token=token
         )
-        page = await page_facts.read_namespace(connection, self._keeper.tenants, body, query)
+        page = await page_facts.read_namespace(connection, self._renewed.tenants, body, query)
         return self._respond_live(
             request,
             "namespace",
@@ -187,15 +187,15 @@ class PageServer:
         space, pod = _get_label(request, "space"), request.match_info["pod"]
         if not names.is_dns_subdomain(pod):
             raise web.HTTPNotFound
-        connection = self._keeper.connection
+        connection = self._renewed.connection
         body = await page_facts.fetch_tenant_body(connection, namespace, name)
         page = await pod_facts.read_pod(
             connection,
-            self._keeper.tenants,
+            self._renewed.tenants,
             body,
             space,
             pod,
-            manager_namespace=self._keeper.manager_namespace,
+            manager_namespace=self._renewed.manager_namespace,
         )
         return self._respond_live(
             request, "pod", page=page, token="", tenant=(namespace, name), space=space, pod=pod

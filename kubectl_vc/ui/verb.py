@@ -19,7 +19,7 @@ from pathlib import Path
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.terminal import Terminal
-from kubectl_vc.ui.connection_keeper import ConnectionKeeper
+from kubectl_vc.ui.connection_renewal import RenewedConnection
 from kubectl_vc.ui.request_guard import LOOPBACK
 from kubectl_vc.ui.server import serve_pages
 
@@ -40,8 +40,8 @@ async def run_ui(access: ConfigFlags, terminal: Terminal, *, options: UiOptions)
     loop = asyncio.get_running_loop()
     with listen(options.port) as listening:
         async with (
-            ConnectionKeeper(access, options.manager_namespace) as keeper,
-            serve_pages(keeper, listening) as secret,
+            RenewedConnection(access, options.manager_namespace) as renewed,
+            serve_pages(renewed, listening) as secret,
         ):
             for each in (signal.SIGINT, signal.SIGTERM):
                 loop.add_signal_handler(each, stop.set)

@@ -10,7 +10,7 @@ from collections.abc import Mapping
 from pathlib import Path
 from typing import Any
 
-from kubectl_vc.client import lookup, readiness
+from kubectl_vc.client import access_review, lookup, readiness
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import SuperConnection, connect_super_cluster
 from kubectl_vc.output import cli_errors, files
@@ -21,7 +21,7 @@ from kubectl_vc.verbs.kubeconfig_readers import ADMIN_KUBECONFIG
 from kubeio import Object, errors
 from kubeio.config import loading
 from tenancy import specs, wellknown
-from tenancy.resources import SECRETS, SELF_SUBJECT_ACCESS_REVIEWS, VIRTUAL_CLUSTERS
+from tenancy.resources import SECRETS, VIRTUAL_CLUSTERS
 
 
 async def run_kubeconfig(
@@ -95,18 +95,8 @@ async def may_fetch_kubeconfig(connection: SuperConnection) -> bool:
     The name of its root namespace has a digest of a UID that the API server has not chosen yet.
     Therefore the right must apply in all namespaces, for Secrets of this one name.
     """
-    question = {
-        "apiVersion": SELF_SUBJECT_ACCESS_REVIEWS.api_version,
-        "kind": SELF_SUBJECT_ACCESS_REVIEWS.kind,
-        "spec": {
-            "resourceAttributes": {"verb": "get", "resource": "secrets", "name": ADMIN_KUBECONFIG}
-        },
-    }
-    try:
-        answer = await connection.super_client.create(SELF_SUBJECT_ACCESS_REVIEWS, question)
-    except errors.ApiError:
-        return True  # without an answer the real request decides
-    return bool((answer.get("status") or {}).get("allowed"))
+    attributes = {"verb": "get", "resource": "secrets", "name": ADMIN_KUBECONFIG}
+    return await access_review.is_allowed(connection.super_client, attributes)
 
 
 def describe_grant(root: str, problem: errors.Forbidden) -> str:

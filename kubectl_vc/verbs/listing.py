@@ -14,6 +14,7 @@ from kubectl_vc.client import kubectl_process, lookup
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
 from kubectl_vc.output import durations, printers
+from kubectl_vc.output.cli_errors import CliError
 from kubectl_vc.output.object_formats import DEFAULT_FORMAT, ObjectFormat
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
@@ -40,7 +41,7 @@ class ListOptions:
 async def run_list(access: ConfigFlags, terminal: Terminal, options: ListOptions) -> None:
     """Print the VirtualClusters of one namespace, or of all. With `watch`, print each change.
 
-    Raises SystemExit with the exit code of kubectl, which prints formats with a template.
+    kubectl prints formats with a template. Raises CliError if it fails.
     """
     async with connect_super_cluster(access) as connection:
         namespace = "" if options.everywhere else connection.namespace
@@ -49,9 +50,7 @@ async def run_list(access: ConfigFlags, terminal: Terminal, options: ListOptions
         if options.output.template:
             words = [*kubectl_process.build_command(access, connection.context)]
             words += build_kubectl_words(namespace, options)
-            code = subprocess.run(words, check=False).returncode  # noqa: ASYNC221 - nothing else runs
-            if code:
-                raise SystemExit(code if code > 0 else 128 - code)
+            _print_by_kubectl(terminal, words)
             return
         found = await connection.super_client.list(
             VIRTUAL_CLUSTERS,
@@ -62,6 +61,28 @@ async def run_list(access: ConfigFlags, terminal: Terminal, options: ListOptions
         _print_items(terminal, found.get("items") or [], namespace, options)
         if options.watch:
             await _follow(connection.super_client, terminal, found, namespace, options)
+
+
+def _print_by_kubectl(terminal: Terminal, words: Sequence[str]) -> None:
+    done = subprocess.run(words, check=False, stderr=subprocess.PIPE, text=True, errors="replace")
+    if done.returncode < 0:
+        raise SystemExit(128 - done.returncode)
+    if done.returncode:
+        raise CliError(describe_kubectl_failure(done.stderr))
+    if done.stderr:
+        terminal.print_warning(done.stderr.rstrip())
+
+
+def describe_kubectl_failure(text: str) -> str:
+    """Return the first line of kubectl's message, without its own prefixes. Pure.
+
+    Further lines have the whole object, which may be long.
+    """
+    lines = [line.strip() for line in text.splitlines() if line.strip()]
+    first = lines[0] if lines else "kubectl failed without a message"
+    for prefix in ("error: ", "Error: "):
+        first = first.removeprefix(prefix)
+    return f"kubectl cannot print it: {first}"
 
 
 def build_kubectl_words(namespace: str, options: ListOptions) -> list[str]:

@@ -4,7 +4,7 @@ Owns the refusals before the write. Hazard: the patch names the version that was
 tenant whose deletion was scheduled meanwhile would be changed.
 """
 
-from collections.abc import Mapping
+from collections.abc import Awaitable, Callable, Mapping
 from dataclasses import dataclass
 from datetime import UTC, datetime
 from typing import Any
@@ -41,24 +41,13 @@ async def run_sleep(
     options: SleepOptions,
 ) -> None:
     """Put a VirtualCluster to sleep. If it is asleep, change the choice of workloads."""
+    sleep = {"workloads": workloads}
+    await _change_sleep(access, terminal, name, sleep, options, wait=waiting.wait_asleep)
     pods = "Its pods run on" if workloads == "Keep" else "Its pods are stopped"
     shown = printers.format_full_name(VIRTUAL_CLUSTERS, name)
-    async with connect_super_cluster(access) as connection:
-        body = await lookup.fetch_virtual_cluster(connection, name)
-        check_changeable(body, datetime.now(UTC))
-        sleep = {"workloads": workloads}
-        body = await _patch_sleep(connection, body, sleep, dry_run=options.dry_run)
-        if options.dry_run:
-            terminal.print_result(f"{shown} would fall asleep (dry run). {pods}.")
-            return
-        if options.wait:
-            with terminal.create_progress() as progress:
-                await waiting.wait_asleep(
-                    connection.super_client,
-                    body,
-                    seconds=options.timeout_seconds,
-                    progress=progress,
-                )
+    if options.dry_run:
+        terminal.print_result(f"{shown} would fall asleep (dry run). {pods}.")
+        return
     state = "is asleep" if options.wait else "falls asleep"
     terminal.print_result(f"{shown} {state}. {pods}. Wake it with `kubectl vc wake {name}`.")
 
@@ -67,24 +56,37 @@ async def run_wake(
     access: ConfigFlags, terminal: Terminal, *, name: str, options: SleepOptions
 ) -> None:
     """Wake a VirtualCluster, and wait until it is ready."""
+    await _change_sleep(access, terminal, name, None, options, wait=waiting.wait_ready)
     shown = printers.format_full_name(VIRTUAL_CLUSTERS, name)
+    if options.dry_run:
+        terminal.print_result(f"{shown} would wake (dry run)")
+        return
+    terminal.print_result(f"{shown} {'is awake' if options.wait else 'wakes'}")
+
+
+async def _change_sleep(
+    access: ConfigFlags,
+    terminal: Terminal,
+    name: str,
+    sleep: Mapping[str, str] | None,
+    options: SleepOptions,
+    *,
+    wait: Callable[..., Awaitable[object]],
+) -> None:
+    """Write `spec.sleep`, and wait for the end of the change. None wakes the tenant."""
     async with connect_super_cluster(access) as connection:
         body = await lookup.fetch_virtual_cluster(connection, name)
         check_changeable(body, datetime.now(UTC))
-        if (body.get("spec") or {}).get("sleep") is not None:
-            body = await _patch_sleep(connection, body, None, dry_run=options.dry_run)
-        if options.dry_run:
-            terminal.print_result(f"{shown} would wake (dry run)")
-            return
-        if options.wait:
+        if sleep is not None or (body.get("spec") or {}).get("sleep") is not None:
+            body = await _patch_sleep(connection, body, sleep, dry_run=options.dry_run)
+        if options.wait and not options.dry_run:
             with terminal.create_progress() as progress:
-                await waiting.wait_ready(
+                await wait(
                     connection.super_client,
                     body,
                     seconds=options.timeout_seconds,
                     progress=progress,
                 )
-    terminal.print_result(f"{shown} {'is awake' if options.wait else 'wakes'}")
 
 
 def check_changeable(body: Mapping[str, Any], now: datetime) -> None:

@@ -1,7 +1,7 @@
 """Reconcilers of a tenant's quota: held objects, the report, and ResourceQuotas as a second check.
 
 Owns the Events about objects that the quota holds back, the ConfigMap in the tenant, and the
-objects in super namespaces. Must not count: `syncer.safety.quota_accountant` does.
+objects in super namespaces. Must not count: `syncer.safety.quota_accounting` does.
 
 Hazard: the report must not be synced to the super cluster. It would count, so each report would
 lead to the next one.
@@ -23,7 +23,7 @@ from syncer.safety import proven_deletes
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.parked_differences import SUPER_SIDE
-from syncer.safety.quota_accountant import QUOTA_EXCEEDED, QuotaExceededError
+from syncer.safety.quota_accounting import QUOTA_EXCEEDED, QuotaExceededError
 from syncer.tenants.session import Session
 from tenancy import names
 from tenancy.resources import CONFIG_MAPS, LIMIT_RANGES, PODS, RESOURCE_QUOTAS, Resource

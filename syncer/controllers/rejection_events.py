@@ -15,7 +15,7 @@ from kubeio.cache.store import Entry
 from syncer.model import diff, object_meta
 from syncer.model.rejections import SYNC_REJECTED, RejectionProblem
 from syncer.rules.registry import SyncedKind
-from syncer.safety.quota_accountant import QuotaExceededError
+from syncer.safety.quota_accounting import QuotaExceededError
 from syncer.tenants.session import Session
 from tenancy import names
 

@@ -45,7 +45,7 @@ from syncer.model.keys import (
 )
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.rules.registry import KeyReconciler, SyncedKind
-from syncer.safety.quota_accountant import QuotaExceededError
+from syncer.safety.quota_accounting import QuotaExceededError
 from syncer.tenants.session import Session, Sessions
 from syncer.tenants.target_session import TargetSession
 

@@ -14,7 +14,7 @@ from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import SuperCluster
 from syncer.model.unstructured import as_mapping
 from syncer.rules.quota.usage import COUNTED_KINDS
-from syncer.tenants.memory.quota_accountants import CLAIM, QuotaAccountants
+from syncer.tenants.memory.tenant_quotas import CLAIM, QuotaAccountants
 
 
 class QuotaEvents:

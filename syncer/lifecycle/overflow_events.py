@@ -14,7 +14,7 @@ from kubeio.api.client import Client
 from kubeio.cache.cache_budget import CacheOverflow
 from kubeio.cache.store import parse_entry
 from kubeio.config.endpoint import Endpoint
-from syncer.lifecycle.away_tenants import describe_overflow
+from syncer.lifecycle.overflow_backoff import describe_overflow
 from syncer.tenants import conditions
 from syncer.tenants.event_recorder import TenantEventRecorder
 from tenancy.resources import NAMESPACES

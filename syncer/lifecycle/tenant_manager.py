@@ -29,9 +29,9 @@ from syncer.handlers.quota_events import QuotaEvents
 from syncer.handlers.split_tenant_events import SplitTenantEvents
 from syncer.handlers.target_events import TargetEvents
 from syncer.handlers.tenant_events import TenantEvents
-from syncer.lifecycle.away_tenants import AwayPause, AwayTenants
 from syncer.lifecycle.inactive_tenants import find_inactivity, stop_pods
 from syncer.lifecycle.memory_pressure import trim_heap
+from syncer.lifecycle.overflow_backoff import OverflowBackoff, OverflowPause
 from syncer.lifecycle.overflow_events import report_overflow
 from syncer.lifecycle.supervisor import AT_ONCE, UNTIL_CHANGED, SupervisedLoop, Supervisor
 from syncer.lifecycle.target_manager import TargetManager
@@ -39,10 +39,10 @@ from syncer.lifecycle.target_sessions import TargetSessions
 from syncer.model.keys import HOME, QUOTA_REPORT, Key, parse_group
 from syncer.rules.quota.quota_objects import REPORT_SECONDS
 from syncer.safety.cache_limits import TenantLimits
-from syncer.safety.quota_accountant import QuotaAccountant
+from syncer.safety.quota_accounting import QuotaAccountant
 from syncer.tenants import conditions, policy_binding
 from syncer.tenants.connection import MAX_CONCURRENT_FIRST_LISTS, TenantConnection
-from syncer.tenants.memory.quota_accountants import CLAIM, QuotaAccountants
+from syncer.tenants.memory.tenant_quotas import CLAIM, QuotaAccountants
 from syncer.tenants.metrics import TenantCounts
 from syncer.tenants.policy_binding import PolicyUnavailable
 from syncer.tenants.session import Session, Sessions
@@ -101,7 +101,7 @@ class TenantManager:
     ) -> None:
         """`limits` are those of every tenant."""
         self._limits = limits or TenantLimits()
-        self._away = AwayTenants(self._limits)
+        self._away = OverflowBackoff(self._limits)
         self._inactive: set[str] = set()
         self.targets = TargetManager(home, subscribe_events=self._subscribe_target)
         self.quotas = QuotaAccountants(wake=queue.add, schedule_report=self._schedule_report)
@@ -403,7 +403,7 @@ class TenantManager:
         )
         return await self._write_synced(entry, reason=wellknown.RESTORING, message=message)
 
-    async def _write_too_large(self, uid: str, pause: AwayPause) -> None:
+    async def _write_too_large(self, uid: str, pause: OverflowPause) -> None:
         entry = self._get_entry(uid)
         if entry is None or entry.deleting:
             return

@@ -33,7 +33,7 @@ from syncer.rules.quota import usage
 from syncer.safety.expectations import ClusterSide, Expectations
 from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
 from syncer.safety.parked_differences import ParkedDifferences
-from syncer.safety.quota_accountant import QuotaAccountant
+from syncer.safety.quota_accounting import QuotaAccountant
 from syncer.safety.store_guard import StoreGuard
 from tenancy import wellknown
 from tenancy.resources import Resource

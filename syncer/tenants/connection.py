@@ -35,7 +35,7 @@ from syncer.rules.storage import claims, volumes
 from syncer.safety.cache_limits import TenantLimits
 from syncer.safety.circuit_breaker import REQUEST_DEADLINE_SECONDS, TenantClient
 from syncer.safety.hot_loop_guard import HotLoopGuard, WriteScope
-from syncer.safety.quota_accountant import QuotaAccountant
+from syncer.safety.quota_accounting import QuotaAccountant
 from syncer.safety.store_guard import EPOCH_DELAY_SECONDS, SYSTEM_NAMESPACE, StoreGuard
 from syncer.tenants.event_recorder import TenantEventRecorder
 from tenancy import names, ownership, wellknown

@@ -303,7 +303,8 @@ async def test_only_who_may_suspend_a_tenant_stops_and_resumes_its_sync(server, 
     user, right = fresh_name(USER), fresh_name("rightful")
     use = rule("clusterversions", "use")
     await let(stage.admin, user, EDIT, use)
-    await let(stage.admin, right, EDIT, use, rule("virtualclusters", "suspend"))
+    role = await stage.admin.get(resources.CLUSTER_ROLES, "virtual-cluster-admin")
+    await let(stage.admin, right, *role["rules"])
     policy = "virtual-cluster-suspend"
     running, stopped = bound(), bound()
     stopped["spec"]["suspend"] = True

@@ -1,4 +1,4 @@
-"""Import circles, the size of folders and the names of classes.
+"""Import circles, the size of folders, and the names of modules and classes.
 
 `structure.yaml` has the exceptions, each with its reason. Their numbers may only shrink.
 """
@@ -8,7 +8,7 @@ from __future__ import annotations
 import pytest
 
 from tools import packages
-from tools.structure import exceptions, imports
+from tools.structure import exceptions, imports, vocabulary
 
 
 @pytest.fixture(scope="module")
@@ -26,3 +26,10 @@ def test_modules_have_no_import_circles():
 def test_exceptions_only_shrink(section, counted):
     problems = exceptions.problems(counted[section], exceptions.recorded().get(section, {}))
     assert not problems, "\n".join(problems)
+
+
+def test_module_names_are_standard_terms_or_terms_of_the_glossary():
+    modules = list(packages.modules(packages.PRODUCT))
+    assert len(modules) > 500
+    found = vocabulary.outside(modules, vocabulary.known())
+    assert found == {}, f"Rename these modules, or add the terms to words.txt: {found}"

@@ -24,7 +24,7 @@ from tests.support.names import fresh_name
 from tools.testbed import pki
 from tools.testbed.cluster import REPOSITORY, ClusterHandle
 from tools.testbed.progress import StepPrinter
-from tools.walks import run
+from tools.walks import page, run
 
 pytestmark = [pytest.mark.node, pytest.mark.timeout(600)]
 
@@ -297,6 +297,15 @@ def test_ten_replicas_are_five_in_each_of_two_clusters(walker: PageWalker):
 def test_a_taint_keeps_off_who_does_not_tolerate_it(walker: PageWalker):
     """A2-04, A2-06, A2-07, A2-08, A2-10: the pod of the post, and its twin that waits."""
     walker.walk("002-a-taint-and-its-toleration.md")
+
+
+def test_a_tenants_user_renews_with_the_tenants_kubeconfig_only(walker: PageWalker):
+    """No command of the page finds the kubeconfig of the super cluster."""
+    text = (PAGES / "003-certificates-in-the-tenants-hand.md").read_text()
+    commands = [step.text for step in page.steps(text) if isinstance(step, page.PageCommand)]
+    reached = [each for each in commands if "kubectl" in each]
+    assert all(each.count("kubectl ") <= each.count("KUBECONFIG=") for each in reached)
+    walker.walk("003-certificates-in-the-tenants-hand.md")
 
 
 def test_an_autoscaler_makes_the_node_that_a_pod_waits_for(walker: PageWalker):

@@ -17,6 +17,7 @@ from tenancy.resources import CONFIG_MAPS, SECRETS, VIRTUAL_CLUSTERS
 from vcmanager.pki import authority, bundles, checks, inventory, rotated_secrets, rotation
 from vcmanager.pki.authority import KeyPair
 from vcmanager.pki.rotation import RotationState
+from vcmanager.runtime import activity
 from vcmanager.runtime.blocked import PhaseBlocked
 from vcmanager.runtime.certificate_expiry import CertificateValidity
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
@@ -27,6 +28,8 @@ CLIENT_CA_NAME = wellknown.AGENT_CLIENT_AUTHORITY_SECRET
 SERVING_CA_NAME = "vn-agent-serving-ca"
 CLIENT_KEY = "client-ca.crt"
 SERVING_KEY = "serving-ca.crt"
+AGENT_CERTIFICATES_OUTDATED = "AgentCertificatesOutdated"
+"""Reason of the Event about a tenant that a rotation of the client authority did not wait for."""
 _RETRY_SECONDS = 60.0
 
 
@@ -78,7 +81,7 @@ async def _advance_rotation(means: ReconcileContext, secret: Object) -> float:
         patch = rotated_secrets.build_patch(inventory.AGENT_CLIENT, secret, state, keys)
     elif state.stage == rotation.STABLE:
         return RESYNC_SECONDS
-    elif state.settled is None and await _is_settled(means, state, keys):
+    elif state.settled is None and await _is_settled(means, state, keys, now):
         state = rotation.settle(state, now)
         patch = rotated_secrets.build_state_patch(secret, state)
     else:
@@ -98,21 +101,44 @@ async def _advance_rotation(means: ReconcileContext, secret: Object) -> float:
 
 
 async def _is_settled(
-    means: ReconcileContext, state: RotationState, keys: rotation.AuthorityKeys
+    means: ReconcileContext, state: RotationState, keys: rotation.AuthorityKeys, now: datetime
 ) -> bool:
-    """Return whether every tenant has certificates of the new authority, if it issues already.
+    """Return whether every running tenant has certificates of the new authority.
 
-    The trust of agents was published before. They read it again within the wait of the stage.
+    An inactive tenant does not delay the others. It gets new certificates before its API server
+    starts, or when its pause ends. An Event on its VirtualCluster records it. The trust of agents
+    was published before. They read it again within the wait of the stage.
     """
     if state.stage == rotation.TRUST_BOTH:
         return True
+    outdated: set[str] = set()
     for name in inventory.AGENT_CLIENT_SECRETS:
         page = await means.super_client.list(SECRETS, field_selector=f"metadata.name={name}")
         for each in page.get("items") or ():
-            is_tenants = wellknown.VC_UID in (each["metadata"].get("labels") or {})
+            uid = (each["metadata"].get("labels") or {}).get(wellknown.VC_UID)
             certificate = bundles.read_data(each, bundles.CERTIFICATE_KEY)
-            if is_tenants and not checks.is_issued_by(certificate, keys.current):
-                return False
+            if uid and not checks.is_issued_by(certificate, keys.current):
+                outdated.add(uid)
+    if not outdated:
+        return True
+    page = await means.super_client.list(VIRTUAL_CLUSTERS)
+    inactive = {
+        each["metadata"]["uid"]: (each, reason)
+        for each in page.get("items") or ()
+        if (reason := activity.find_inactivity(each, now))
+    }
+    if not outdated <= inactive.keys():
+        return False
+    for uid in sorted(outdated):
+        body, reason = inactive[uid]
+        means.recorder.record(
+            {"apiVersion": VIRTUAL_CLUSTERS.api_version, "kind": VIRTUAL_CLUSTERS.kind, **body},
+            AGENT_CERTIFICATES_OUTDATED,
+            f"{reason}, so its certificates for the node agents are of the old CA. The rotation of"
+            " agent-client goes on. Logs, exec and metrics work again when vc-manager has issued"
+            " new certificates.",
+            kind="Warning",
+        )
     return True
 
 

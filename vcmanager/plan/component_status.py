@@ -38,6 +38,11 @@ _BACK_OFF = re.compile(r'Back-off pulling image "[^"]*": (?:\w+: )?(?=.)', re.DO
 """Words that a kubelet puts before the cause between two attempts."""
 
 
+_COMPLAINT = re.compile(r'^Error: .*|"command failed" err=.*')
+_MAX_COMPLAINT = 300
+"""Length of a program's error in a condition, in characters."""
+
+
 @dataclass(frozen=True, slots=True)
 class ComponentCondition:
     """Content of a component's condition."""
@@ -158,8 +163,20 @@ def _describe_last_end(container: ComponentObject) -> str:
     count = container.get("restartCount", 0)
     return (
         f". It last ended with exit code {last.get('exitCode')} ({last.get('reason', '')}) after"
-        f" {count} restarts"
+        f" {count} restarts{_describe_complaint(str(last.get('message') or ''))}"
     )
+
+
+def _describe_complaint(text: str) -> str:
+    """Return the error with which a program ended, from its last lines. Other lines are left out.
+
+    A program of Kubernetes ends with one of two forms: a line of its flags, or a log line.
+    """
+    for line in reversed(text.splitlines()):
+        found = _COMPLAINT.search(line)
+        if found is not None:
+            return f": {found[0][:_MAX_COMPLAINT]}"
+    return ""
 
 
 def _find_event_problem(

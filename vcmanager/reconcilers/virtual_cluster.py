@@ -106,6 +106,7 @@ async def _reconcile_existing(
         report.set_condition(wellknown.READY, "False", wellknown.PAUSED, pause.message)
         await _write_status(means, body, report)
         return scheduled_times.limit_requeue(RequeueAfter(pause.seconds), body, means.now())
+    scheduled_times.report_long_pause(body, means.now(), report)
     result = await _run_all_phases(means, body, report)
     return scheduled_times.limit_requeue(result, body, means.now())
 

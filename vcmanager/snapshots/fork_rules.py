@@ -11,6 +11,7 @@ from collections.abc import Iterable, Mapping
 from dataclasses import dataclass
 
 from vcmanager.snapshots import stored_objects
+from vcmanager.snapshots.file_store import WorkerError
 from vcmanager.snapshots.stored_objects import Edit, Path
 
 IPNetwork = ipaddress.IPv4Network | ipaddress.IPv6Network
@@ -66,13 +67,8 @@ _BOUND_ANNOTATIONS = (
 """Prefixes of annotations of a claim that name its old volume, or that the syncer wrote."""
 
 
-class ForkRefusedError(Exception):
-    """The snapshot cannot be forked. `reason` is CamelCase."""
-
-    def __init__(self, reason: str, message: str) -> None:
-        """Store the parts."""
-        super().__init__(message)
-        self.reason = reason
+class ForkRefusedError(WorkerError):
+    """The snapshot cannot be forked."""
 
 
 @dataclass(frozen=True, slots=True)

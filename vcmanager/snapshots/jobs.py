@@ -379,6 +379,8 @@ def _build_job(
     """
     pod = context.etcd["spec"]["template"]["spec"]
     labels = {**build_owner_labels(context.tenant, ""), wellknown.COMPONENT: COMPONENT}
+    if snapshot.spec.storage.s3 is not None:
+        labels[wellknown.USES_BUCKET] = "true"
     claim = snapshot.claim_name
     source: Object = {"persistentVolumeClaim": {"claimName": claim}} if claim else {"emptyDir": {}}
     volumes: list[Object] = [{"name": "snapshots", **source}]

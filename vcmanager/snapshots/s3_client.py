@@ -29,6 +29,7 @@ from vcmanager.snapshots.file_store import SNAPSHOT_MISSING, WorkerError
 ACCESS_DENIED = "S3AccessDenied"
 BUCKET_NOT_FOUND = "S3BucketNotFound"
 CREDENTIALS_MISSING = "S3CredentialsMissing"
+ENDPOINT_NOT_ALLOWED = "S3EndpointNotAllowed"
 REFUSED = "S3Refused"
 TOO_LARGE = "S3FileTooLarge"
 UNREACHABLE = "S3Unreachable"
@@ -172,17 +173,27 @@ class S3Client:
 
 
 def read_bucket(options: Any) -> S3Bucket:
-    """Return the bucket of a step's flags. Raises WorkerError if credentials are missing."""
+    """Return the bucket of a step's flags. Raises WorkerError if credentials are missing.
+
+    Hazard: the credentials are only for servers that their Secret lists. The author of a snapshot
+    chooses the server, and would otherwise receive signed requests of the platform administrator.
+    """
     folder: Path = options.s3_credentials
     found = {
         key: (folder / key).read_text().strip() if (folder / key).exists() else ""
-        for key in ("accessKeyID", "secretAccessKey", "sessionToken")
+        for key in ("accessKeyID", "secretAccessKey", "sessionToken", "endpoints")
     }
     if not found["accessKeyID"] or not found["secretAccessKey"]:
         raise WorkerError(
             CREDENTIALS_MISSING,
             f"the Secret {options.s3_credentials_secret} with accessKeyID and secretAccessKey is"
             " missing in the root namespace",
+        )
+    if not is_allowed(options.s3_endpoint, found["endpoints"]):
+        raise WorkerError(
+            ENDPOINT_NOT_ALLOWED,
+            f"the server {options.s3_endpoint} is not in the key endpoints of the Secret"
+            f" {options.s3_credentials_secret}. Your platform administrator can add it",
         )
     return S3Bucket(
         endpoint=options.s3_endpoint,
@@ -194,6 +205,24 @@ def read_bucket(options: Any) -> S3Bucket:
         session_token=found["sessionToken"],
         ca_file=options.s3_ca,
     )
+
+
+def is_allowed(endpoint: str, listed: str) -> bool:
+    """Return whether an endpoint is one of a list. Spaces, commas and line ends separate them."""
+    allowed = {_read_server(each) for each in listed.replace(",", " ").split()}
+    return _read_server(endpoint) in allowed - {None}
+
+
+def _read_server(endpoint: str) -> tuple[str, int] | None:
+    """Return host and port of an https URL without a path. None: it is something else."""
+    try:
+        parts = urlsplit(endpoint)
+        port = parts.port or 443
+    except ValueError:
+        return None
+    if parts.scheme != "https" or not parts.hostname or parts.path.strip("/") or parts.query:
+        return None
+    return parts.hostname.lower(), port
 
 
 def sign(bucket: S3Bucket, method: str, path: str, checksum: str, now: datetime) -> dict[str, str]:

@@ -26,7 +26,6 @@ from vcmanager.snapshots import etcd_database, etcd_fork, file_store, s3_client
 from vcmanager.snapshots.etcd_database import DatabaseError, EtcdDatabase
 from vcmanager.snapshots.file_store import CHECKSUM_MISMATCH, FAILED, VOLUME_FULL, WorkerError
 from vcmanager.snapshots.file_transfer import hold, receive, send
-from vcmanager.snapshots.fork_rules import ForkRefusedError
 from vcmanager.snapshots.s3_client import S3Client
 
 PROGRAM = "snapshot-file"
@@ -143,8 +142,6 @@ def fork(options: argparse.Namespace) -> dict[str, Any]:
         )
     except DatabaseError as problem:
         raise WorkerError(CHECKSUM_MISMATCH, str(problem)) from problem
-    except ForkRefusedError as problem:
-        raise WorkerError(problem.reason, str(problem)) from problem
 
 
 def compare(options: argparse.Namespace) -> dict[str, Any]:

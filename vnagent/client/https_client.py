@@ -16,8 +16,9 @@ from dataclasses import dataclass
 from kubeio.http.tls_sessions import ResumingContext
 from vnagent.protocol import http_heads
 from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.receive_buffer import ReceiveBuffer
 from vnagent.stream.tls_contexts import InvalidTrustError, create_client_context
-from vnagent.stream.tls_stream import ReceiveBuffer, TlsStream
+from vnagent.stream.tls_stream import TlsStream
 
 CONNECT_SECONDS = 5.0
 RESPONSE_SECONDS = 30.0

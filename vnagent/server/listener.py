@@ -17,7 +17,8 @@ from vnagent.authz.metrics import RejectedConnection
 from vnagent.limits.peer_backoff import REFUSAL_BURST, REFUSAL_INTERVAL_SECONDS, PeerBackoff
 from vnagent.limits.pending_handshakes import PendingHandshake, PendingHandshakes
 from vnagent.stream.keepalive import enable_keepalive
-from vnagent.stream.tls_stream import ReceiveBuffer, TlsStream
+from vnagent.stream.receive_buffer import ReceiveBuffer
+from vnagent.stream.tls_stream import TlsStream
 
 LISTEN_BACKLOG = 512
 

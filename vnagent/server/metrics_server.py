@@ -18,7 +18,8 @@ from vnagent.protocol.errors import RequestRefusedError
 from vnagent.protocol.http_heads import RequestHead
 from vnagent.server.listener import Listener
 from vnagent.stream.graceful_close import close_after_read
-from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
+from vnagent.stream.receive_buffer import ReceiveBuffer
+from vnagent.stream.tls_stream import StreamLostError, TlsStream
 
 CONNECTION_SECONDS = 20.0
 """Limit in seconds for a whole connection, including a token review."""

@@ -18,7 +18,8 @@ from vnagent.limits.pending_handshakes import PendingHandshake, PendingHandshake
 from vnagent.protocol import http_heads
 from vnagent.server.listener import Listener
 from vnagent.server.request import RequestHandler
-from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
+from vnagent.stream.receive_buffer import ReceiveBuffer
+from vnagent.stream.tls_stream import StreamLostError, TlsStream
 
 HANDSHAKE_SECONDS = 5.0
 

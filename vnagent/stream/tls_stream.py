@@ -45,11 +45,8 @@ from vnagent.stream import lingering_close
 from vnagent.stream.flood_guard import SMALL_READ_BYTES, FloodGuard
 from vnagent.stream.keepalive import enable_keepalive, is_peer_silent
 from vnagent.stream.read_control import ReadControl
+from vnagent.stream.receive_buffer import READ_BYTES, ReceiveBuffer
 
-READ_BYTES = 64 * 1024
-"""Bytes of one read from a peer in a stream."""
-PLAINTEXT_BUFFER_BYTES = READ_BYTES + 32 * 1024
-"""Plaintext of one read, and of a record that had come in part before it."""
 HIGH_WATER_BYTES = 32 * 1024
 """Bytes that wait for a peer in our memory before its writer is paused. The kernel's buffers are
 many times as large, so a peer that reads never waits for us. One more read may come on top."""
@@ -78,14 +75,6 @@ class StreamSink(Protocol):
 
     def set_writable(self, is_writable: bool) -> None:
         """Pause or resume the writer of this channel."""
-
-
-class ReceiveBuffer:
-    """The memory that all channels of a loop read into. It is empty again after each read."""
-
-    def __init__(self) -> None:
-        self.view = memoryview(bytearray(READ_BYTES))
-        self.plain = memoryview(bytearray(PLAINTEXT_BUFFER_BYTES))
 
 
 class TlsStream(asyncio.BufferedProtocol):

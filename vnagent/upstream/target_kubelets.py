@@ -19,7 +19,7 @@ from vnagent.client.upstream_server import OpenedStream, UpstreamServer
 from vnagent.protocol.errors import RefusalReason, RequestRefusedError
 from vnagent.protocol.routes import Route
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.stream.receive_buffer import ReceiveBuffer
 from vnagent.upstream import kubelet
 from vnagent.upstream.node_upstream import HeaderList, build_kubelet_target
 

@@ -37,7 +37,7 @@ from syncer.rules.registry import SyncedKind
 from syncer.rules.status_ownership import POD_OWNERSHIP
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.proven_deletes import DeleteTarget
-from syncer.safety.quota_accountant import QuotaExceededError
+from syncer.safety.quota_accounting import QuotaExceededError
 from syncer.tenants.session import Session
 from syncer.tenants.target_session import TargetSession
 from tenancy.resources import PODS

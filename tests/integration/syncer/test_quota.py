@@ -12,7 +12,7 @@ import pytest
 from kubeio import Object
 from kubeio.errors import Forbidden
 from syncer.rules.quota.usage import compute_usage
-from syncer.safety.quota_accountant import QUOTA_EXCEEDED
+from syncer.safety.quota_accounting import QUOTA_EXCEEDED
 from tenancy import names, wellknown
 from tenancy.policies import BASELINE_POLICY, TenantPolicySpec
 from tenancy.policy.quotas import format_amount

@@ -18,6 +18,7 @@ from kubeio import Object, errors
 from tenancy import resources, wellknown
 from tenancy.ownership import Tenant
 from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
+from tests.integration.vcmanager.test_etcd_store import listed
 from tests.support.vcmanager import kills
 from tests.support.vcmanager.kills import KilledError, KillSwitch
 from vcmanager.phases import startup_order
@@ -183,6 +184,67 @@ async def change_version(killed: KilledStage, cluster: Object) -> None:
     assert cluster["metadata"]["uid"] not in uids
 
 
+async def sleep_and_wake(killed: KilledStage, cluster: Object) -> None:
+    """Stop the control plane by `spec.sleep`, and start it again."""
+    name = cluster["metadata"]["name"]
+
+    async def set_sleep(value: Object | None) -> None:
+        patch = {"spec": {"sleep": value}}
+        await killed.stage.admin.patch(resources.VIRTUAL_CLUSTERS, name, patch, namespace="default")
+
+    await set_sleep({})
+    for _ in range(_MOST_TURNS):
+        is_alive = await killed.work(cluster)
+        ready = await killed.stage.condition(cluster, "Ready")
+        if is_alive and ready is not None and ready["reason"] == wellknown.ASLEEP:
+            break
+        await killed.stage.end_pods(cluster)
+        await asyncio.sleep(0.02)
+    else:
+        raise AssertionError(f"never asleep: {(await killed.stage.fresh(cluster))['status']}")
+    assert await killed.stage.names_of(resources.PODS, cluster) == set()
+    await set_sleep(None)
+    await killed.rest(cluster)
+
+
+async def scale(killed: KilledStage, cluster: Object) -> None:
+    """Change from one replica to three and back. The reports stand for etcd's own list."""
+    version = (await killed.stage.fresh(cluster))["spec"]["clusterVersionName"]
+    for replicas, steps in (
+        (3, ((0,), (0, 1), (0, 1, 2))),
+        (1, ((0, 1, 2), (0, 1), (0,))),
+    ):
+        patch = {"spec": {"replicas": replicas}}
+        await killed.stage.admin.patch(resources.CLUSTER_VERSIONS, version, patch)
+        for ordinals in steps:
+            await _follow_members(killed, cluster, ordinals)
+    await killed.rest(cluster)
+    claims = await killed.stage.names_of(resources.PERSISTENT_VOLUME_CLAIMS, cluster)
+    assert claims == {"data-etcd-0"}
+
+
+async def _follow_members(killed: KilledStage, cluster: Object, ordinals: Sequence[int]) -> None:
+    """Work until etcd has exactly these pods and volumes."""
+    root, uid = killed.stage.root(cluster), cluster["metadata"]["uid"]
+    pods = {f"etcd-{each}" for each in ordinals}
+    claims = {f"data-{each}" for each in pods}
+    found: set[str] = set()
+    for _ in range(_MOST_TURNS):
+        killed.stage.means.stores.set_report(uid, listed(*ordinals))
+        await killed.work(cluster)
+        await killed.stage.end_pods(cluster)
+        with contextlib.suppress(errors.NotFound):  # a controller was faster
+            await killed.stage.run_pods(cluster)
+        page = await killed.stage.admin.list(resources.PODS, namespace=root)
+        names = {each["metadata"]["name"] for each in page["items"]}
+        found = {each for each in names if each.startswith("etcd-")}
+        volumes = await killed.stage.names_of(resources.PERSISTENT_VOLUME_CLAIMS, cluster)
+        if found == pods and volumes == claims:
+            return
+        await asyncio.sleep(0.02)
+    raise AssertionError(f"stuck at {sorted(found)} instead of {sorted(pods)}")
+
+
 VERBOSITY = {"kills-a": "1", "kills-b": "3"}
 
 
@@ -235,6 +297,8 @@ OPERATIONS: dict[str, Operation] = {
     "renew": renew,
     "rotate": rotate,
     "change of version": change_version,
+    "sleep and wake": sleep_and_wake,
+    "scale": scale,
 }
 
 

@@ -10,7 +10,7 @@ import contextlib
 import re
 import ssl
 from collections.abc import AsyncIterator
-from dataclasses import dataclass, replace
+from dataclasses import replace
 from datetime import UTC, datetime, timedelta
 from pathlib import Path
 from typing import Any
@@ -23,178 +23,16 @@ from cryptography.hazmat.primitives.asymmetric import ec
 from cryptography.x509.oid import NameOID
 
 from clusterversions import catalog
-from kubeio import Object, errors
+from kubeio import errors
 from kubeio.api.client import Client
-from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
 from tenancy import resources
-from tenancy.resources import Resource
 from tests.integration.vcmanager.conftest import ManagerStage, cluster_version
+from tests.integration.vcmanager.hosted_control_plane import HostTenant, on_host, who
 from tests.support.eventually import eventually
-from tests.support.processes import ProgramProcess, free_port
-from tools.testbed import binaries
-from vcmanager.pki import authority, bundles, inventory
+from vcmanager.pki import authority, inventory
 from vcmanager.pki.authority import KeyPair
 from vcmanager.pki.inventory import CertificateFacts
-from vcmanager.plan import tenant_objects
-
-PROGRAMS = {
-    "etcd": "etcd",
-    "apiserver": "kube-apiserver",
-    "controller-manager": "kube-controller-manager",
-}
-REVIEWS = Resource("authentication.k8s.io", "v1", "selfsubjectreviews", "SelfSubjectReview", False)
-
-
-@dataclass(frozen=True, kw_only=True)
-class HostTenant:
-    """A tenant's control plane on loopback."""
-
-    stage: ManagerStage
-    cluster: Object
-    api_port: int
-    etcd_port: int
-    processes: list[ProgramProcess]
-    folder: Path
-    """A folder per component, with the files of its pod."""
-
-    @property
-    def server(self) -> str:
-        """Where the API is."""
-        return f"https://127.0.0.1:{self.api_port}"
-
-    async def pair(self, secret: str):
-        """Return a certificate and its key."""
-        found = bundles.read_key_pair(await self.stage.secret(self.cluster, secret))
-        assert found is not None
-        return found
-
-    async def endpoint(self, credential: str) -> Endpoint:
-        """Return the API as one of the kubeconfigs shows it, but for the address."""
-        name = f"{credential}-kubeconfig"
-        secret = await self.stage.secret(self.cluster, name)
-        found = loading.load_tenant_kubeconfig(bundles.read_data(secret, name))
-        assert found.strict
-        return replace(found, server=self.server, tls_server_name="")
-
-
-async def materialise(stage: ManagerStage, root: str, stateful_set: Object, folder: Path) -> None:
-    """Write the files that the first container would see, where it would see them."""
-    pod_spec = stateful_set["spec"]["template"]["spec"]
-    mounts = {each["name"]: each["mountPath"] for each in pod_spec["containers"][0]["volumeMounts"]}
-    for volume in pod_spec["volumes"]:
-        if volume["name"] not in mounts:
-            continue
-        at = folder / mounts[volume["name"]].lstrip("/")
-        at.mkdir(parents=True, exist_ok=True)
-        for source in (volume.get("projected") or {}).get("sources") or [volume]:
-            for kind, resource in (
-                ("secret", resources.SECRETS),
-                ("configMap", resources.CONFIG_MAPS),
-            ):
-                if kind not in source:
-                    continue
-                name = source[kind].get("secretName") or source[kind]["name"]
-                try:
-                    found = await stage.admin.get(resource, name, namespace=root)
-                except errors.NotFound:
-                    if source[kind].get("optional"):
-                        continue
-                    raise
-                for item in source[kind].get("items") or [
-                    {"key": key, "path": key} for key in found["data"]
-                ]:
-                    value = found["data"][item["key"]]
-                    path = at / item["path"]
-                    path.parent.mkdir(parents=True, exist_ok=True)
-                    path.write_bytes(
-                        base64.b64decode(value) if kind == "secret" else value.encode()
-                    )
-
-
-def start(stateful_set: Object, folder: Path, **changes: str) -> ProgramProcess:
-    """Start a program as its container would, with files in `folder` and other addresses.
-
-    The program is of the minor that the container's image has.
-    """
-    name = stateful_set["metadata"]["name"]
-    container = stateful_set["spec"]["template"]["spec"]["containers"][0]
-    words = container["args"]
-    words = [word for word in words if word.lstrip("-").partition("=")[0] not in changes]
-    words += [f"--{key}={value}" for key, value in changes.items()]
-    words = [re.sub(r"/etc/kubernetes", f"{folder}/etc/kubernetes", word) for word in words]
-    words = [re.sub(r"\$\((POD_NAME|HOSTNAME)\)", f"{name}-0", word) for word in words]
-    found = re.search(r":v(1\.[0-9]+)\.", container["image"])
-    program = binaries.path(PROGRAMS[name], found[1] if found else None)
-    return ProgramProcess([str(program), *words], folder / f"{name}.log")
-
-
-@contextlib.asynccontextmanager
-async def on_host(stage: ManagerStage, cluster: Object, folder: Path) -> AsyncIterator[HostTenant]:
-    await stage.bring_up(cluster)
-    root = stage.root(cluster)
-    sets = {
-        name: await stage.admin.get(resources.STATEFUL_SETS, name, namespace=root)
-        for name in PROGRAMS
-    }
-    for name, stateful_set in sets.items():
-        await materialise(stage, root, stateful_set, folder / name)
-    etcd_port, peer_port, api_port = free_port(), free_port(), free_port()
-    client, peer = f"https://127.0.0.1:{etcd_port}", f"https://127.0.0.1:{peer_port}"
-    etcd = {
-        "data-dir": str(folder / "data"),
-        "listen-client-urls": client,
-        "advertise-client-urls": client,
-        "listen-peer-urls": peer,
-        "initial-advertise-peer-urls": peer,
-        "initial-cluster": f"etcd-0={peer}",
-        "listen-metrics-urls": f"http://127.0.0.1:{free_port()}",
-    }
-    processes = [start(sets["etcd"], folder / "etcd", **etcd)]
-    api = {
-        "bind-address": "127.0.0.1",
-        "secure-port": str(api_port),
-        "etcd-servers": client,
-        "endpoint-reconciler-type": "none",
-    }
-    processes.append(start(sets["apiserver"], folder / "apiserver", **api))
-    kubeconfig = (
-        folder / "controller-manager/etc/kubernetes/kubeconfig/controller-manager-kubeconfig"
-    )
-    document = re.sub(
-        r"server: \S+", f"server: https://127.0.0.1:{api_port}", kubeconfig.read_text()
-    )
-    kubeconfig.write_text(document)
-    tenant = HostTenant(
-        stage=stage,
-        cluster=cluster,
-        api_port=api_port,
-        etcd_port=etcd_port,
-        processes=processes,
-        folder=folder,
-    )
-    try:
-        async with Client(await tenant.endpoint("manager")) as manager:
-
-            async def is_ready():
-                for process in processes:
-                    if process.has_ended:
-                        raise RuntimeError(process.tail())
-                return await manager.raw("GET", "/readyz")
-
-            await eventually(is_ready, within=60)
-            controllers = {"secure-port": "0", "leader-elect": "false"}
-            processes.append(
-                start(sets["controller-manager"], folder / "controller-manager", **controllers)
-            )
-            slice_ = (await stage.fresh(cluster))["status"]["serviceCidr"]
-            assert slice_
-            await tenant_objects.apply_objects(manager, dns_address="")
-            await eventually(lambda: tenant_objects.has_controllers(manager), within=60)
-            yield tenant
-    finally:
-        for process in reversed(processes):
-            await process.stop(patience=3.0)
 
 
 @pytest.fixture(params=["short", "upstream", pytest.param("newest", marks=pytest.mark.thorough)])
@@ -211,13 +49,6 @@ async def tenant(request, stage: ManagerStage, tmp_path: Path) -> AsyncIterator[
     cluster = await stage.declare(clusterVersionName=name, dns="none")
     async with on_host(stage, cluster, tmp_path) as found:
         yield found
-
-
-async def who(client: Client) -> Object:
-    answer = await client.create(
-        REVIEWS, {"apiVersion": "authentication.k8s.io/v1", "kind": "SelfSubjectReview"}
-    )
-    return answer["status"]["userInfo"]
 
 
 async def minted(manager: Client, common_name: str) -> tuple[bytes, bytes]:

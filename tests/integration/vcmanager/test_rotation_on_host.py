@@ -18,7 +18,7 @@ from kubeio.api.client import Client
 from kubeio.config.endpoint import Endpoint
 from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import ManagerStage
-from tests.integration.vcmanager.test_on_host import HostTenant, materialise, start, who
+from tests.integration.vcmanager.hosted_control_plane import HostTenant, materialise, start, who
 from tests.integration.vcmanager.test_rotation import request, stage_of
 from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
@@ -72,14 +72,28 @@ class HostPlane:
         for name, component in {**programs, "controller-manager": "controller-manager"}.items():
             root = self.stage.root(self.cluster)
             found = await self.stage.admin.get(resources.STATEFUL_SETS, component, namespace=root)
-            await materialise(self.stage, root, found, self.folder / name)
-            digest = found["spec"]["template"]["metadata"]["annotations"][wellknown.SECRETS_DIGEST]
-            if component == "controller-manager":
-                self.point_at_api()
+            await self.write_files(name, found)
+            digest = self.read_digest(found)
             if self.digests.get(name) == digest:
                 continue
             self.digests[name] = digest
             await self.restart(name, found)
+
+    async def write_files(self, name: str, found: Object) -> None:
+        """Write the files of a pod."""
+        await materialise(self.stage, self.stage.root(self.cluster), found, self.folder / name)
+        if name == "controller-manager":
+            self.point_at_api()
+
+    @staticmethod
+    def read_digest(found: Object) -> str:
+        """Return the digest of the files that a program reads once."""
+        annotations = found["spec"]["template"]["metadata"]["annotations"]
+        return str(annotations[wellknown.SECRETS_DIGEST])
+
+    def start(self, name: str, found: Object) -> ProgramProcess:
+        """Start a program with the files of its pod."""
+        return start(found, self.folder / name, **self.build_flags(name))
 
     def point_at_api(self) -> None:
         path = self.folder / "controller-manager/etc/kubernetes/kubeconfig"
@@ -95,7 +109,7 @@ class HostPlane:
         if before is not None:
             await before.stop(patience=10.0)
             self.restarts[name] = self.restarts.get(name, 0) + 1
-        self.running[name] = start(found, self.folder / name, **self.build_flags(name))
+        self.running[name] = self.start(name, found)
         if name.startswith("apiserver"):
             await self.wait_ready(name)
             self.ready.append(name)

@@ -94,9 +94,16 @@ async def write_secret(tenant: HostStore, name: str, **data: str) -> None:
     await tenant.stage.admin.apply(resources.SECRETS, body, field_manager="admin")
 
 
+async def write_credentials(tenant: HostStore, s3: S3Server, secret: str, *more: str) -> None:
+    """Create or replace the Secret with the credentials and the allowed servers."""
+    endpoints = "\n".join((f"https://127.0.0.1:{s3.port}", *more))
+    data = {"accessKeyID": KEY, "secretAccessKey": secret, "endpoints": endpoints}
+    await write_secret(tenant, "snapshots-s3", **data)
+
+
 async def trust(tenant: HostStore, s3: S3Server) -> None:
     """Create the Secrets of the bucket."""
-    await write_secret(tenant, "snapshots-s3", accessKeyID=KEY, secretAccessKey=SECRET)
+    await write_credentials(tenant, s3, SECRET)
     ca = s3.authority.cert_pem.bytes().decode()
     await write_secret(tenant, "snapshots-ca", **{"ca.crt": ca})
 
@@ -122,7 +129,7 @@ async def test_a_snapshot_in_a_bucket_is_restored_and_deleted(store: HostStore, 
     assert "snapshots" not in {each["metadata"]["name"] for each in page["items"]}
 
     store.etcdctl("put", POD_B, "later")
-    await write_secret(store, "snapshots-s3", accessKeyID=KEY, secretAccessKey="changed")
+    await write_credentials(store, s3, "changed")
     result = await store.restore("in-s3")
     assert (result["phase"], result["reason"]) == ("Failed", "S3AccessDenied")
     assert "The tenant was not stopped" in result["message"]
@@ -171,6 +178,7 @@ def cutting() -> Iterator[int]:
         ("authority", "S3Untrusted", "is not trusted"),
         ("no-secret", "S3CredentialsMissing", "the Secret snapshots-none with accessKeyID"),
         ("cut", "S3Unreachable", "cannot be reached"),
+        ("endpoint", "S3EndpointNotAllowed", "the key endpoints of the Secret snapshots-s3"),
     ],
 )
 async def test_a_bucket_that_refuses_is_named_and_the_tenant_unharmed(
@@ -184,7 +192,7 @@ async def test_a_bucket_that_refuses_is_named_and_the_tenant_unharmed(
     store.etcdctl("put", POD_A, "saved")
     changes: dict[str, str] = {}
     if fault == "credentials":
-        await write_secret(store, "snapshots-s3", accessKeyID=KEY, secretAccessKey="wrong")
+        await write_credentials(store, s3, "wrong")
     elif fault == "bucket":
         changes["bucket"] = "missing"
     elif fault == "authority":
@@ -194,6 +202,9 @@ async def test_a_bucket_that_refuses_is_named_and_the_tenant_unharmed(
         changes["credentialsSecretName"] = "snapshots-none"
     with cutting() as port:
         if fault == "cut":
+            changes["endpoint"] = f"https://127.0.0.1:{port}"
+            await write_credentials(store, s3, SECRET, changes["endpoint"])
+        elif fault == "endpoint":
             changes["endpoint"] = f"https://127.0.0.1:{port}"
         snapshot = await store.save(f"refused-{fault}", storage=s3.storage(**changes))
     [condition] = snapshot["status"]["conditions"]

@@ -22,7 +22,7 @@ import pytest
 from kubeio import Object
 from tenancy import resources, wellknown
 from tests.integration.vcmanager.conftest import ManagerStage
-from tests.integration.vcmanager.test_on_host import materialise, start
+from tests.integration.vcmanager.hosted_control_plane import materialise, start
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
 from vcmanager.pki import inventory

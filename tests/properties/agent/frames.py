@@ -26,7 +26,8 @@ from vnagent.protocol import http_heads
 from vnagent.protocol.errors import RequestRefusedError
 from vnagent.protocol.http_heads import InvalidResponseError, LineReader, ResponseReader
 from vnagent.server import audit
-from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
+from vnagent.stream.receive_buffer import ReceiveBuffer
+from vnagent.stream.tls_stream import StreamLostError, TlsStream
 
 FULL = 100_000
 """Frames through live pipes; records and answers come on top."""

@@ -27,7 +27,7 @@ class CommandResult:
 
 
 def invoke(*words: str, stdin: str = "", env: Mapping[str, str] | None = None) -> CommandResult:
-    """Run a command to its end. An exception that is no exit of the program is raised."""
+    """Run a command to its end. An internal error fails the test."""
     out, err = io.StringIO(), io.StringIO()
     code = 0
     with (
@@ -40,6 +40,7 @@ def invoke(*words: str, stdin: str = "", env: Mapping[str, str] | None = None) -
             run(words)
         except SystemExit as ended:
             code = int(ended.code or 0)
+    assert "error: internal error: " not in err.getvalue(), err.getvalue()
     return CommandResult(code, out.getvalue(), err.getvalue())
 
 

@@ -11,7 +11,7 @@ from dataclasses import dataclass
 import aiohttp
 
 from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.ui.connection_keeper import ConnectionKeeper
+from kubectl_vc.ui.connection_renewal import RenewedConnection
 from kubectl_vc.ui.request_guard import AccessSecrets
 from kubectl_vc.ui.server import serve_pages
 from kubectl_vc.ui.urls import Urls
@@ -82,8 +82,8 @@ async def serving(access: ConfigFlags, *, logged_in: bool = True) -> AsyncIterat
     jar = aiohttp.CookieJar(unsafe=True)  # cookies of an IP address, as browsers keep them
     with listen(0) as listening:
         async with (
-            ConnectionKeeper(access) as keeper,
-            serve_pages(keeper, listening) as secret,
+            RenewedConnection(access) as renewed,
+            serve_pages(renewed, listening) as secret,
             aiohttp.ClientSession(cookie_jar=jar) as session,
         ):
             client = PageClient(secret, session)

@@ -10,9 +10,10 @@ import trustme
 
 from tests.support import tls_sockets
 from vnagent.client.https_client import connect
+from vnagent.stream.receive_buffer import ReceiveBuffer
 from vnagent.stream.relay import RelayDeadlines, StreamRelay
 from vnagent.stream.stream_states import StreamEnd
-from vnagent.stream.tls_stream import ReceiveBuffer, TlsStream
+from vnagent.stream.tls_stream import TlsStream
 
 QUICK = RelayDeadlines(check_seconds=0.05)
 

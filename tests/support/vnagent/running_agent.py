@@ -30,8 +30,8 @@ from vnagent.server.request import Authorizer, NodeReader, RequestHandler, Strea
 from vnagent.server.server import AgentServer
 from vnagent.stream import tls_contexts
 from vnagent.stream.file_watch import WatchedFile
+from vnagent.stream.receive_buffer import ReceiveBuffer
 from vnagent.stream.relay import RelayDeadlines
-from vnagent.stream.tls_stream import ReceiveBuffer
 from vnagent.upstream.apiserver import ApiServerUpstream
 from vnagent.upstream.node_upstream import NodeUpstream
 from vnagent.upstream.target_kubelets import TargetKubelets

@@ -9,7 +9,8 @@ import trustme
 
 from tests.support import tls_sockets
 from vnagent.client.https_client import connect
-from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
+from vnagent.stream.receive_buffer import ReceiveBuffer
+from vnagent.stream.tls_stream import StreamLostError, TlsStream
 
 
 @contextlib.asynccontextmanager

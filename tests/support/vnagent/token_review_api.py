@@ -13,7 +13,7 @@ import trustme
 from tests.support import tls_sockets
 from vnagent.client.https_client import HttpsClient, ServerAddress
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.stream.receive_buffer import ReceiveBuffer
 
 READER = {"username": "system:serviceaccount:monitoring:prometheus", "groups": ["a"], "uid": "u"}
 GOOD, OTHER, NOBODY = "good.token-1", "other.token-2", "nobody.token-3"

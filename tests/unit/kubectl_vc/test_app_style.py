@@ -23,6 +23,7 @@ KUBECTL_LETTERS = {
     "-n": "--namespace",
     "-o": "--output",
     "-p": "--previous",
+    "-v": "--v",
     "-w": "--watch",
     "-y": "--yes",  # kubectl asks only with --interactive, so it has no such flag
 }

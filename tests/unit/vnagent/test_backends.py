@@ -10,7 +10,7 @@ from vnagent import backends, settings
 from vnagent.authz import metrics
 from vnagent.client.https_client import HttpsClient, ServerAddress
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.stream.receive_buffer import ReceiveBuffer
 
 KEPT = ["UpstreamServer.keep_warm", "NodeUpstream.run"]
 TOLD = [*KEPT, "UpstreamEvents.run"]

@@ -17,7 +17,7 @@ from tenancy.resources import SECRETS
 from vcmanager.phases import startup_order
 from vcmanager.phases.certificates import IssuedCertificates
 from vcmanager.phases.owned_objects import OwnedObjects
-from vcmanager.phases.rotations import token_census
+from vcmanager.phases.rotations import legacy_tokens
 from vcmanager.pki import authority, inventory, rotated_secrets, rotation
 from vcmanager.pki.authority import KeyPair
 from vcmanager.pki.rotation import RotatedName, RotationRequest, RotationState
@@ -146,7 +146,7 @@ async def settle_rotations(
         request, waits = rotations.requests[name], rotation.WAITS[name]
         if not rotation.is_census_due(state, request, waits, now=context.now()):
             continue
-        held = await token_census.find_hold(tenant_client, state.settled)
+        held = await legacy_tokens.find_hold(tenant_client, state.settled)
         counted = replace(state, held=held, cleared=None if held else context.now())
         if counted != state:
             secret = issued.secrets[rotated_secrets.ROTATED_SECRETS[name]]

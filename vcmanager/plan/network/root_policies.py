@@ -28,7 +28,9 @@ ETCD_CLIENT_PORT, ETCD_PEER_PORT, ETCD_METRICS_PORT = 2379, 2380, 2381
 DNS_PORT = 1053
 """Port of CoreDNS in its pods."""
 _SNAPSHOT = "snapshot"
-"""Label of the pods of Jobs with snapshots, and name of their policy. They may reach a bucket."""
+"""Label of the pods of Jobs with snapshots, and name of their policy."""
+_BUCKET_PORT = 443
+"""Port of S3 servers at public addresses. One at another port is in `egress`."""
 _ALL_NETWORKS = tuple(map(ipaddress.ip_network, ("0.0.0.0/0", "::/0")))
 
 
@@ -58,7 +60,7 @@ class PolicyInput:
     scrapers: tuple[Mapping[str, Any], ...] = ()
     """Peers that may read the metrics of etcd, which have no authentication."""
     egress: tuple[IPNetwork, ...] = ()
-    """Further networks that API servers may connect to, for webhooks and identity providers."""
+    """Further networks that API servers and snapshots may connect to."""
 
 
 def read_super_networks(nodes: Iterable[Object], services: Iterable[IPNetwork]) -> SuperNetworks:
@@ -114,10 +116,9 @@ def build_network_policies(wish: PolicyInput) -> list[Object]:
         },
     }
     if wish.has_known_ports:  # snapshots are saved in the short form only
-        pods = {"matchLabels": {wellknown.COMPONENT: _SNAPSHOT}}
-        found.append(
-            _build_policy(wish, _SNAPSHOT, pods, egress=[{"to": _build_world_peers(wish)}])
-        )
+        labels = {wellknown.COMPONENT: _SNAPSHOT, wellknown.USES_BUCKET: "true"}
+        rules = _build_bucket_rules(wish)
+        found.append(_build_policy(wish, _SNAPSHOT, {"matchLabels": labels}, egress=rules))
     for component, rules in parts.items():
         selector = wish.selectors.get(component)
         if selector is not None:
@@ -193,6 +194,24 @@ def _build_agents_rule(wish: PolicyInput) -> Object:
 
 def _build_world_peers(wish: PolicyInput) -> list[Object]:
     """Return the peers for public addresses that are not the super cluster's, and `egress`."""
+    return [*_build_public_peers(wish), *_build_further_peers(wish)]
+
+
+def _build_bucket_rules(wish: PolicyInput) -> list[Object]:
+    """Return the rules of snapshots in a bucket. A NetworkPolicy cannot name a server."""
+    public: Object = {
+        "to": _build_public_peers(wish),
+        "ports": _list_ports((_BUCKET_PORT,), "TCP"),
+    }
+    further = _build_further_peers(wish)
+    return [public, *([{"to": further}] if further else [])]
+
+
+def _build_further_peers(wish: PolicyInput) -> list[Object]:
+    return [{"ipBlock": {"cidr": str(net)}} for net in wish.egress]
+
+
+def _build_public_peers(wish: PolicyInput) -> list[Object]:
     networks = wish.networks
     taken: list[IPNetwork] = [
         *networks.nodes,
@@ -203,7 +222,7 @@ def _build_world_peers(wish: PolicyInput) -> list[Object]:
     ]
     known = (*networks.nodes, *networks.pods, *networks.services)
     taken += addresses.list_nat64_networks(known)
-    return [*_build_blocks(taken), *({"ipBlock": {"cidr": str(net)}} for net in wish.egress)]
+    return _build_blocks(taken)
 
 
 def _build_blocks(taken: Iterable[IPNetwork]) -> list[Object]:

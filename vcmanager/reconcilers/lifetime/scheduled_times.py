@@ -17,6 +17,7 @@ from kubeio.api.client import Client
 from kubeio.controller.worker import RequeueAfter
 from tenancy import conditions, deletion, wellknown
 from tenancy.resources import EVENTS, VIRTUAL_CLUSTERS
+from vcmanager.runtime import activity
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.status import ReconcileStatus
 
@@ -63,17 +64,32 @@ def decide_expiry(
 
 def get_pause(body: Mapping[str, Any], now: datetime) -> Pause | None:
     """Return the pause of a VirtualCluster, or None. A scheduled deletion ends every pause."""
-    metadata = body["metadata"]
-    until = deletion.parse_time((body.get("spec") or {}).get("pausedUntil"))
-    if until is None or until <= now:
+    end = activity.find_pause(body, now)
+    if end is None or end.until <= now:
         return None
-    if deletion.parse_scheduled_time(metadata.get("annotations") or {}) is not None:
-        return None
+    limit = ""
+    if end.until < end.wanted:
+        limit = (
+            f" spec.pausedUntil is {conditions.format_time(end.wanted)}, but a pause lasts at most"
+            f" {activity.MAX_PAUSE.days} days, because certificates are not renewed meanwhile."
+        )
     message = (
-        f"vc-manager changes nothing in the control plane until {conditions.format_time(until)}"
-        f"{_describe_writer(metadata)}. Remove spec.pausedUntil to end the pause."
+        f"vc-manager changes nothing in the control plane until {conditions.format_time(end.until)}"
+        f"{_describe_writer(body['metadata'])}.{limit} Remove spec.pausedUntil to end the pause."
     )
-    return Pause(min((until - now).total_seconds(), RESYNC_SECONDS), message)
+    return Pause(min((end.until - now).total_seconds(), RESYNC_SECONDS), message)
+
+
+def report_long_pause(body: Mapping[str, Any], now: datetime, report: ReconcileStatus) -> None:
+    """Set the condition Paused to False if the spec asks for a pause that is over."""
+    end = activity.find_pause(body, now)
+    if end is not None and end.until <= now:
+        message = (
+            f"The pause ended after {activity.MAX_PAUSE.days} days, which is the longest pause,"
+            f" although spec.pausedUntil is {conditions.format_time(end.wanted)}. Remove"
+            " spec.pausedUntil. For another pause set a new time."
+        )
+        report.set_condition(wellknown.PAUSED, "False", activity.PAUSE_TOO_LONG, message)
 
 
 def limit_requeue(result: RequeueAfter, body: Mapping[str, Any], now: datetime) -> RequeueAfter:

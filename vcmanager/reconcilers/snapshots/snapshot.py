@@ -34,7 +34,7 @@ from vcmanager.reconcilers import finalizers
 from vcmanager.reconcilers.snapshots import job_runs
 from vcmanager.runtime.context import RESYNC_SECONDS, ReconcileContext
 from vcmanager.runtime.keys import ReconcileKey
-from vcmanager.snapshots import jobs, snapshot_steps
+from vcmanager.snapshots import jobs, s3_client, snapshot_steps
 from vcmanager.snapshots.jobs import JobContext
 from vcmanager.snapshots.snapshot_steps import SaveDecision, SaveFacts
 
@@ -236,7 +236,8 @@ async def _delete_files(
         if result.is_failed:
             message = f"The files of the snapshot cannot be deleted: {result.message}."
             means.recorder.record(body, result.reason, message, kind="Warning")
-            return RequeueAfter(_PENDING_SECONDS)
+            if result.reason != s3_client.ENDPOINT_NOT_ALLOWED:  # only an administrator can end it
+                return RequeueAfter(_PENDING_SECONDS)
     await finalizers.remove_finalizer(means, VIRTUAL_CLUSTER_SNAPSHOTS, body)
     return Done()
 

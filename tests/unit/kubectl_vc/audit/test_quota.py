@@ -6,7 +6,7 @@ from decimal import Decimal
 
 import pytest
 
-from kubectl_vc.audit.judge import Verdict
+from kubectl_vc.audit.decision import Verdict
 from kubectl_vc.audit.quota import choose_request, find_limit, judge_quota
 
 

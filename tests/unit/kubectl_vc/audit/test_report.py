@@ -7,7 +7,7 @@ import json
 import pytest
 
 from kubectl_vc.audit import report as reports
-from kubectl_vc.audit.judge import Verdict
+from kubectl_vc.audit.decision import Verdict
 from kubectl_vc.audit.report import (
     AuditResult,
     HoleFoundError,

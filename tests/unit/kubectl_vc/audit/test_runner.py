@@ -4,7 +4,7 @@ from __future__ import annotations
 
 import pytest
 
-from kubectl_vc.audit.judge import Verdict
+from kubectl_vc.audit.decision import Verdict
 from kubectl_vc.audit.probes import PACKET_PROBES, Answer, Place, Target
 from kubectl_vc.audit.runner import judge_packets
 from tests.unit.kubectl_vc.audit.test_addresses import FOUND

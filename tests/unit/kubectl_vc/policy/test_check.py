@@ -3,8 +3,12 @@
 import json
 
 import pytest
+import yaml
 
+from kubectl_vc.policy import unknown_fields
+from tenancy.policies import TenantPolicySpec
 from tests.support.kubectl_vc.command_runner import invoke
+from tools.packages import ROOT
 
 GOOD = "kind: Pod\nmetadata: {name: web}\nspec: {containers: [{name: c, image: b}]}\n"
 BAD = "kind: Pod\nmetadata: {name: host}\nspec: {hostNetwork: true, containers: []}\n"
@@ -33,6 +37,40 @@ def test_json_has_each_object():
     assert done.exit_code == 0
     [found] = json.loads(done.stdout)
     assert (found["kind"], found["result"]) == ("X", "not-synced")
+
+
+@pytest.mark.parametrize(
+    ("fields", "path"),
+    [
+        ("spec: {securty: {level: restricted}}", "spec.securty"),
+        ("spec: {security: {levl: restricted}}", "spec.security.levl"),
+        ("spec: {sync: {storageClasses: {nams: [a]}}}", "spec.sync.storageClasses.nams"),
+        ("spec: {network: {hostports: Allow}}", "spec.network.hostports"),
+        ("specs: {}", "specs"),
+    ],
+)
+def test_an_unknown_field_of_a_policy_file_is_named_by_its_path(fields, path, tmp_path):
+    file = tmp_path / "policy.yaml"
+    file.write_text(f"kind: TenantPolicy\nmetadata: {{name: p}}\n{fields}\n")
+    done = run("-f", "-", "--policy", str(file))
+    assert done.exit_code == 1
+    assert done.stderr.startswith("error: ")
+    assert f"unknown field {path}. Correct" in done.stderr
+
+
+def test_all_fields_of_the_definition_are_known():
+    definition = yaml.safe_load(
+        (ROOT / "charts/virtual-cluster/files/crds/tenantpolicies.yaml").read_text()
+    )
+    schema = definition["spec"]["versions"][0]["schema"]["openAPIV3Schema"]["properties"]["spec"]
+
+    def sample(node):
+        if "properties" in node:
+            return {name: sample(each) for name, each in node["properties"].items()}
+        return [sample(node["items"])] if "items" in node else node.get("type")
+
+    found = unknown_fields.iterate_unknown_fields(sample(schema), TenantPolicySpec, "spec")
+    assert list(found) == []
 
 
 @pytest.mark.parametrize(

@@ -1,5 +1,8 @@
 """The new VirtualCluster of `restore --as-new`, and the checks before it starts."""
 
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from kubectl_vc.output.cli_errors import CliError
@@ -23,7 +26,8 @@ def test_the_new_tenant_is_suspended_and_has_no_address_reader_or_time_of_the_ol
         "dns": "none",
     }
     found = fork.build_cluster("copy", old, {})
-    assert found["metadata"] == {"name": "copy"}
+    labels = {wellknown.DELETION_PROTECTION: "enabled"}
+    assert found["metadata"] == {"name": "copy", "labels": labels}
     assert found["spec"] == {"clusterVersionName": "v1.36", "dns": "none", "suspend": True}
 
 
@@ -73,6 +77,26 @@ def test_only_a_suspended_and_restored_tenant_starts(spec, annotations, state, m
         return
     with pytest.raises(CliError, match=message):
         fork.check_startable("it", found)
+
+
+@pytest.mark.parametrize("allowed", [True, False])
+async def test_the_right_to_suspend_is_checked_before_the_long_steps(allowed):
+    asked: list[Any] = []
+
+    class ReviewingClient:
+        async def create(self, _: Any, question: Any) -> Any:
+            asked.append(question["spec"]["resourceAttributes"])
+            return {"status": {"allowed": allowed}}
+
+    connection: Any = SimpleNamespace(super_client=ReviewingClient(), namespace="team-a")
+    if allowed:
+        await fork.check_right(connection, "copy")
+    else:
+        with pytest.raises(CliError, match="clusterrole virtual-cluster-admin"):
+            await fork.check_right(connection, "copy")
+    group, resource = "tenancy.x-k8s.io", "virtualclusters"
+    where = {"namespace": "team-a", "name": "copy"}
+    assert asked == [{"verb": "suspend", "group": group, "resource": resource, **where}]
 
 
 def test_an_imported_snapshot_of_another_tenant_is_for_a_suspended_one_only():

@@ -19,7 +19,7 @@ from tests.support.kubectl_vc.page_client import PageClient
 EMPTY: dict[str, Any] = {"items": [], "metadata": {}}
 
 
-class FakeKeeper:
+class FakeConnection:
     """A super cluster that answers each request with the next answer. The last one stays."""
 
     def __init__(self, *answers: Any) -> None:
@@ -45,14 +45,14 @@ class FakeKeeper:
 async def pages(*answers: Any, logged_in: bool = True) -> AsyncIterator[PageClient]:
     """Serve pages of a super cluster with these answers."""
     jar = aiohttp.CookieJar(unsafe=True)
-    keeper: Any = FakeKeeper(*(answers or (EMPTY,)))
+    renewed: Any = FakeConnection(*(answers or (EMPTY,)))
     with listen(0) as listening:
         async with (
-            serve_pages(keeper, listening) as secret,
+            serve_pages(renewed, listening) as secret,
             aiohttp.ClientSession(cookie_jar=jar) as session,
         ):
             client = PageClient(secret, session)
-            client.keeper = keeper  # type: ignore[attr-defined]
+            client.renewed = renewed  # type: ignore[attr-defined]
             if logged_in:
                 assert (await client.log_in()).status == 200
             yield client
@@ -142,7 +142,7 @@ async def test_an_error_is_a_page_with_a_sentence(problem: Exception, status: in
 async def test_a_credential_that_ended_is_renewed_once():
     async with pages(errors.Unauthorized("no", status=401), EMPTY) as client:
         assert (await client.fetch(client.urls.build_tenants())).status == 200
-        assert client.keeper.reconnects == 1  # type: ignore[attr-defined]
+        assert client.renewed.reconnects == 1  # type: ignore[attr-defined]
 
 
 async def test_a_right_that_is_missing_is_a_note():

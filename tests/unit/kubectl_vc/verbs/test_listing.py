@@ -1,5 +1,7 @@
 from datetime import UTC, datetime
 
+import pytest
+
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.verbs import listing
 
@@ -53,3 +55,18 @@ def test_one_that_is_being_deleted_says_so():
     going = {**OLD, "metadata": {**OLD["metadata"], "deletionTimestamp": "2026-01-02T00:00:00Z"}}
     table = listing.build_table([going], now=NOW, everywhere=False, form=OutputFormat.TABLE)
     assert "Terminating" in table
+
+
+@pytest.mark.parametrize(
+    ("text", "message"),
+    [
+        ("error: error parsing jsonpath {.x, unclosed action\n", "error parsing jsonpath {.x"),
+        ("Error executing template: nil is not iterable\n\tmap[a:b]\n", "executing template: nil"),
+        ("", "kubectl failed without a message"),
+    ],
+)
+def test_a_failure_of_kubectl_is_one_line_without_its_prefix(text, message):
+    found = listing.describe_kubectl_failure(text)
+    assert message in found
+    assert "\n" not in found
+    assert not found.startswith("error:")

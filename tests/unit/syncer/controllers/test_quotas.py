@@ -10,7 +10,7 @@ from kubeio.controller.worker import Done, NotReadyYet
 from syncer.controllers import quotas
 from syncer.handlers.dispatcher import Dispatcher
 from syncer.model.keys import HOME, LIMIT_RANGE, QUOTA_REPORT, RESOURCE_QUOTA, TOKEN
-from syncer.safety.quota_accountant import QUOTA_EXCEEDED, QuotaExceededError
+from syncer.safety.quota_accounting import QUOTA_EXCEEDED, QuotaExceededError
 from tenancy import names
 from tenancy.policies import TenantPolicySpec
 from tenancy.policy.quotas import parse_hard

@@ -1,9 +1,9 @@
-"""Events that charge and release. `test_quota_accountants` has the amounts."""
+"""Events that charge and release. `test_tenant_quotas` has the amounts."""
 
 from __future__ import annotations
 
 from syncer.handlers.quota_events import QuotaEvents
-from syncer.tenants.memory.quota_accountants import QuotaAccountants
+from syncer.tenants.memory.tenant_quotas import QuotaAccountants
 from tenancy import wellknown
 from tenancy.policy.quotas import parse_hard
 from tests.support.syncer.sessions import TENANT, SessionWorld, put

@@ -1,10 +1,16 @@
+from datetime import timedelta
+from types import SimpleNamespace
+from typing import Any
+
 import pytest
 
 from kubeio.controller.worker import NotReadyYet, RequeueAfter
-from tenancy import wellknown
-from tests.support.vcmanager.factories import RecordingClient, fake_means
+from tenancy import conditions, wellknown
+from tenancy.resources import SECRETS
+from tests.support.vcmanager.factories import NOW, RecordingClient, fake_means
 from vcmanager.agents import authorities
-from vcmanager.pki import bundles
+from vcmanager.pki import authority, bundles, rotation
+from vcmanager.pki.rotation import AuthorityKeys, RotationState
 from vcmanager.runtime import keys
 from vcmanager.runtime.context import RESYNC_SECONDS
 
@@ -70,3 +76,64 @@ async def test_both_authorities_are_published_without_their_keys():
         assert pair is not None
         assert data[f"{key}-ca.crt"].encode() == pair.certificate
     assert "PRIVATE" not in str(data)
+
+
+class TenantsClient:
+    """A client that lists VirtualClusters and the Secrets with certificates for agents."""
+
+    def __init__(self, clusters: dict[str, dict[str, Any]], issuers: dict[str, Any]) -> None:
+        self.clusters = [
+            {**fields, "metadata": {"name": uid, "uid": uid, **fields.get("metadata", {})}}
+            for uid, fields in clusters.items()
+        ]
+        self.secrets = []
+        for uid, issuer in issuers.items():
+            subject = authority.CertificateSubject(common_name="kubelet-client")
+            leaf = authority.make_leaf(issuer, subject, lifetime=timedelta(days=9), now=NOW)
+            secret = bundles.build_key_pair_secret("apiserver-kubelet-client", uid, leaf)
+            secret["metadata"]["labels"] = {wellknown.VC_UID: uid}
+            self.secrets.append(secret)
+
+    async def list(self, resource: Any, *, field_selector: str = "", **_: Any) -> dict[str, Any]:
+        if resource != SECRETS:
+            return {"items": self.clusters}
+        return {"items": self.secrets if "kubelet" in field_selector else []}
+
+
+LATER = conditions.format_time(NOW + timedelta(hours=1))
+
+
+@pytest.mark.parametrize(
+    ("fields", "reason"),
+    [
+        ({"spec": {}}, None),
+        ({"spec": {"sleep": {"workloads": "Keep"}}}, "asleep"),
+        ({"spec": {"pausedUntil": LATER}}, "paused until"),
+        ({"metadata": {"annotations": {wellknown.DELETE_AFTER: LATER}}}, "deletion"),
+        ({"metadata": {"deletionTimestamp": LATER}}, "being deleted"),
+    ],
+)
+async def test_an_inactive_tenant_does_not_hold_the_rotation_for_all(fields, reason):
+    old, new = (authority.make_authority(name, now=NOW) for name in ("old", "new"))
+    keys_of_both = AuthorityKeys(current=new, other=old)
+    state = RotationState(stage=rotation.ISSUE_NEW)
+    recorded: list[tuple[str, str, str]] = []
+    means: Any = SimpleNamespace(
+        super_client=TenantsClient({"a": {"spec": {}}, "b": fields}, {"a": new, "b": old}),
+        recorder=SimpleNamespace(
+            record=lambda body, why, message, **_: recorded.append(
+                (body["metadata"]["name"], why, message)
+            )
+        ),
+    )
+    settled = await authorities._is_settled(means, state, keys_of_both, NOW)
+    assert settled is (reason is not None)
+    if reason is None:
+        assert recorded == []
+    else:
+        ((name, why, message),) = recorded
+        assert (name, why) == ("b", authorities.AGENT_CERTIFICATES_OUTDATED)
+        assert reason in message
+    # A running tenant holds it, also beside an inactive one.
+    means.super_client = TenantsClient({"a": {"spec": {}}, "b": fields}, {"a": old, "b": old})
+    assert not await authorities._is_settled(means, state, keys_of_both, NOW)

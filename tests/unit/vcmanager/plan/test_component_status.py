@@ -60,6 +60,42 @@ def test_old_pods_are_ready_where_the_template_keeps_them():
             "It last ended with exit code 1 (Error) after 4 restarts",
         ),
         (
+            {
+                "containerStatuses": [
+                    waiting(
+                        "CrashLoopBackOff",
+                        "back-off 10s",
+                        lastState={
+                            "terminated": {
+                                "exitCode": 1,
+                                "message": "I1 token abc\nError: unknown flag: --no\nSee --help\n",
+                            }
+                        },
+                    )
+                ]
+            },
+            "CrashLoopBackOff",
+            "restarts: Error: unknown flag: --no",
+        ),
+        (
+            {
+                "containerStatuses": [
+                    waiting(
+                        "CrashLoopBackOff",
+                        "back-off 10s",
+                        lastState={
+                            "terminated": {
+                                "exitCode": 1,
+                                "message": 'E1 x] "command failed" err="no feature gate: A"',
+                            }
+                        },
+                    )
+                ]
+            },
+            "CrashLoopBackOff",
+            'restarts: "command failed" err="no feature gate: A"',
+        ),
+        (
             {"initContainerStatuses": [waiting("CreateContainerConfigError", "no secret")]},
             "CreateContainerConfigError",
             "no secret",

@@ -166,6 +166,8 @@ IN_BUCKET = {
 @pytest.mark.parametrize("purpose", IN_BUCKET)
 def test_only_our_own_containers_have_the_credentials_of_a_bucket(purpose):
     pod = IN_BUCKET[purpose](in_bucket(caSecretName="snapshots-ca"))["spec"]["template"]["spec"]
+    labels = IN_BUCKET[purpose](in_bucket())["spec"]["template"]["metadata"]["labels"]
+    assert labels[wellknown.USES_BUCKET] == "true"
     volumes = {each["name"]: each for each in pod["volumes"]}
     assert volumes["snapshots"] == {"name": "snapshots", "emptyDir": {}}
     assert volumes["s3-credentials"]["secret"]["secretName"] == "snapshots-s3"

@@ -5,6 +5,7 @@ import ssl
 import urllib.error
 from datetime import UTC, datetime
 from pathlib import Path
+from types import SimpleNamespace
 
 import pytest
 
@@ -141,3 +142,39 @@ def test_a_ca_that_is_no_certificate_is_named(tmp_path: Path):
     )
     with pytest.raises(WorkerError, match=r"ca\.crt for the bucket b of https://h is missing"):
         S3Client(bucket)
+
+
+@pytest.mark.parametrize(
+    ("endpoint", "listed", "allowed"),
+    [
+        ("https://s3.example.com", "https://s3.example.com", True),
+        ("https://s3.example.com", "https://a.example\nhttps://S3.example.com:443/", True),
+        ("https://s3.example.com:9000", "https://a.example, https://s3.example.com:9000", True),
+        ("https://s3.example.com:9000", "https://s3.example.com", False),
+        ("https://s3.example.com.evil.example", "https://s3.example.com", False),
+        ("https://evil.example", "https://s3.example.com", False),
+        ("https://s3.example.com", "http://s3.example.com", False),
+        ("https://s3.example.com", "s3.example.com", False),
+        ("https://s3.example.com", "", False),
+        ("https://s3.example.com:99999", "https://s3.example.com:99999", False),
+    ],
+)
+def test_credentials_are_for_the_listed_servers_only(endpoint, listed, allowed, tmp_path):
+    assert s3_client.is_allowed(endpoint, listed) is allowed
+    for key, value in (("accessKeyID", "a"), ("secretAccessKey", "b"), ("endpoints", listed)):
+        (tmp_path / key).write_text(value)
+    options = SimpleNamespace(
+        s3_credentials=tmp_path,
+        s3_credentials_secret="snapshots-s3",
+        s3_endpoint=endpoint,
+        s3_bucket="b",
+        s3_prefix="",
+        s3_region="x",
+        s3_ca=None,
+    )
+    if allowed:
+        assert s3_client.read_bucket(options).endpoint == endpoint
+        return
+    with pytest.raises(WorkerError, match="key endpoints of the Secret snapshots-s3") as refused:
+        s3_client.read_bucket(options)
+    assert refused.value.reason == "S3EndpointNotAllowed"

@@ -20,7 +20,7 @@ from vnagent.client import configmap_watch
 from vnagent.client.configmap_watch import ConfigMapWatch
 from vnagent.client.https_client import HttpsClient, ServerAddress
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.stream.receive_buffer import ReceiveBuffer
 
 
 @pytest.fixture(autouse=True)

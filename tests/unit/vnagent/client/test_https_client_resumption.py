@@ -10,7 +10,8 @@ from tests.support.eventually import eventually
 from vnagent.client.https_client import HttpsClient, ServerAddress
 from vnagent.client.upstream_server import UpstreamServer
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_stream import ReceiveBuffer, StreamLostError, TlsStream
+from vnagent.stream.receive_buffer import ReceiveBuffer
+from vnagent.stream.tls_stream import StreamLostError, TlsStream
 from vnagent.upstream.kubelet import KUBELET_LABELS
 
 ANSWER = b"HTTP/1.1 200 OK\r\nContent-Length: 2\r\n\r\nok"

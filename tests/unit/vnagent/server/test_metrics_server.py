@@ -19,7 +19,7 @@ from vnagent.limits.peer_backoff import PeerBackoff
 from vnagent.server import metrics_server
 from vnagent.server.metrics_server import MAX_PENDING_PER_SOURCE, MetricsServer
 from vnagent.stream import tls_contexts
-from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.stream.receive_buffer import ReceiveBuffer
 
 
 @dataclass

@@ -26,7 +26,8 @@ from vnagent.server import audit
 from vnagent.server import server as servers
 from vnagent.stream import tls_contexts
 from vnagent.stream import tls_stream as channels
-from vnagent.stream.tls_stream import ReceiveBuffer, TlsStream
+from vnagent.stream.receive_buffer import ReceiveBuffer
+from vnagent.stream.tls_stream import TlsStream
 
 HEALTH = b"GET /healthz HTTP/1.1\r\nHost: a\r\n\r\n"
 

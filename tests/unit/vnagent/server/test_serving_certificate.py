@@ -28,7 +28,7 @@ from vnagent.server.serving_certificate import (
     ServingKeyPair,
 )
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.stream.receive_buffer import ReceiveBuffer
 
 POD = AgentPod(name="vn-agent-x7k2p", address="10.244.1.9")
 LIFE = timedelta(hours=24)

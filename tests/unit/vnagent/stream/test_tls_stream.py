@@ -17,13 +17,8 @@ from vnagent.limits.pending_handshakes import PendingHandshake, PendingHandshake
 from vnagent.server.listener import Listener
 from vnagent.stream import flood_guard, lingering_close
 from vnagent.stream.flood_guard import MAX_BARREN_BYTES, SMALL_READ_BYTES
-from vnagent.stream.tls_stream import (
-    MAX_INBOX_BYTES,
-    READ_BYTES,
-    ReceiveBuffer,
-    StreamLostError,
-    TlsStream,
-)
+from vnagent.stream.receive_buffer import ReceiveBuffer
+from vnagent.stream.tls_stream import MAX_INBOX_BYTES, READ_BYTES, StreamLostError, TlsStream
 
 
 async def test_a_head_is_read_however_it_is_cut(authority):

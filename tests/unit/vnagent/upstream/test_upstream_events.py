@@ -14,7 +14,7 @@ from tests.support.eventually import eventually
 from tests.support.vnagent.running_agent import FakeKubelet, saying
 from vnagent.client.https_client import HttpsClient, ServerAddress
 from vnagent.stream.file_watch import WatchedFile
-from vnagent.stream.tls_stream import ReceiveBuffer
+from vnagent.stream.receive_buffer import ReceiveBuffer
 from vnagent.upstream import upstream_events
 from vnagent.upstream.upstream_events import EventSubject, UpstreamEvents, build_event
 from vnagent.upstream.upstream_mode import ConnectResult, UpstreamSetting, initial_state, next_state

@@ -8,7 +8,7 @@ from typing import Any
 
 import pytest
 
-from tenancy import ownership
+from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
 from tests.support import policy_matrix
 from tests.support.policy_matrix import NetworkHost, NetworkPod, NetworkPort
@@ -207,11 +207,30 @@ def test_metrics_of_etcd_are_open_to_the_named_scrapers_alone():
         ), (source, port)
 
 
-def test_pods_of_snapshots_reach_a_bucket_as_far_as_api_servers_reach_the_world():
-    by_name = {
-        each["metadata"]["name"]: each for each in root_policies.build_network_policies(wish())
-    }
-    spec = by_name["snapshot"]["spec"]
-    assert spec["podSelector"] == {"matchLabels": {"component-name": "snapshot"}}
+@pytest.mark.parametrize(
+    ("labels", "ip", "port", "passes"),
+    [
+        ({wellknown.USES_BUCKET: "true"}, "93.184.216.34", 443, True),
+        ({wellknown.USES_BUCKET: "true"}, "93.184.216.34", 22, False),
+        ({wellknown.USES_BUCKET: "true"}, "169.254.169.254", 443, False),
+        ({wellknown.USES_BUCKET: "true"}, "10.9.0.1", 443, False),
+        ({wellknown.USES_BUCKET: "true"}, "10.8.0.1", 9000, True),
+        ({}, "93.184.216.34", 443, False),
+        ({}, "10.8.0.1", 9000, False),
+    ],
+)
+def test_only_snapshots_in_a_bucket_reach_servers_and_only_at_their_port(labels, ip, port, passes):
+    found = root_policies.build_network_policies(
+        wish(egress=root_policies.parse_egress("10.8.0.1"))
+    )
+    source = pod("snapshot")
+    source = replace(source, labels={**source.labels, **labels})
+    assert passes == policy_matrix.may(found, source, NetworkHost(ip), NetworkPort(port), "Egress")
+
+
+def test_the_policy_of_snapshots_names_no_other_pod():
+    found = root_policies.build_network_policies(wish())
+    (spec,) = (each["spec"] for each in found if each["metadata"]["name"] == "snapshot")
+    labels = {"component-name": "snapshot", wellknown.USES_BUCKET: "true"}
+    assert spec["podSelector"] == {"matchLabels": labels}
     assert spec["policyTypes"] == ["Egress"]
-    assert spec["egress"] == [by_name["apiserver"]["spec"]["egress"][-1]]

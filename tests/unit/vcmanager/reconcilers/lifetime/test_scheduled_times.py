@@ -56,6 +56,43 @@ def test_a_pause_ends_at_its_time_and_with_a_scheduled_deletion(until, more, sec
         assert "Remove spec.pausedUntil" in found.message
 
 
+def paused(status: str, reason: str, since: str, message: str = "") -> dict[str, Any]:
+    found = {"type": wellknown.PAUSED, "status": status, "reason": reason, "message": message}
+    return {"conditions": [{**found, "lastTransitionTime": since}]}
+
+
+def test_a_pause_lasts_at_most_90_days():
+    """REL-134."""
+    long = body(pausedUntil=at(days=3650))
+    first = scheduled_times.get_pause(long, NOW)
+    assert first is not None
+    assert f"until {at(days=90)}" in first.message
+    assert "at most 90 days" in first.message
+    # A later time in the spec does not prolong the pause that has begun.
+    long["status"] = paused("True", "PausedUntil", at(days=-89))
+    found = scheduled_times.get_pause(long, NOW)
+    assert found is not None
+    assert f"until {at(days=1)}" in found.message
+
+    long["status"] = paused("True", "PausedUntil", at(days=-90))
+    assert scheduled_times.get_pause(long, NOW) is None
+    report = ReconcileStatus(generation=1, now=at())
+    scheduled_times.report_long_pause(long, NOW, report)
+    report.summarize(blocked=None, is_stalled=False, is_deleting=False)
+    listed = report.build_status({})["conditions"]
+    ended = conditions.find_condition(listed, wellknown.PAUSED)
+    assert ended is not None
+    assert (ended["status"], ended["reason"]) == ("False", "PauseTooLong")
+
+    # It stays over until the spec has another time.
+    long["status"] = paused("False", "PauseTooLong", at(days=-1), ended["message"])
+    assert scheduled_times.get_pause(long, NOW) is None
+    long["spec"]["pausedUntil"] = at(days=30)
+    again = scheduled_times.get_pause(long, NOW)
+    assert again is not None
+    assert "at most" not in again.message
+
+
 def test_a_pause_reports_who_set_it():
     found = body(pausedUntil=at(hours=1))
     fields = {"f:spec": {"f:pausedUntil": {}}}

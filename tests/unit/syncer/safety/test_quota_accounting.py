@@ -10,7 +10,7 @@ from hypothesis import strategies as st
 
 from kubeio import errors
 from syncer.model.keys import HOME, Key
-from syncer.safety.quota_accountant import QuotaAccountant, QuotaExceededError
+from syncer.safety.quota_accounting import QuotaAccountant, QuotaExceededError
 from tenancy.policy.quotas import parse_hard
 
 

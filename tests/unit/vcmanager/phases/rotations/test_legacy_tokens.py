@@ -6,7 +6,7 @@ import pytest
 
 from kubeio import errors
 from tests.support.vcmanager.factories import NOW, RecordingClient
-from vcmanager.phases.rotations import token_census
+from vcmanager.phases.rotations import legacy_tokens
 
 HOUR = timedelta(hours=1)
 
@@ -50,7 +50,7 @@ class Pages(RecordingClient):
 )
 async def test_secrets_from_before_the_new_key_are_named(pages, words):
     client = Pages(*pages)
-    found = await token_census.find_hold(client, NOW)
+    found = await legacy_tokens.find_hold(client, NOW)
     assert bool(found) == bool(words)
     assert all(word in found for word in words)
     assert all(asked["metadata_only"] for asked in client.asked)
@@ -61,8 +61,8 @@ async def test_secrets_from_before_the_new_key_are_named(pages, words):
 async def test_what_cannot_be_counted_holds():
     client = Pages([])
     client.problems["list", "secrets"] = errors.Forbidden("no")
-    assert "cannot be listed" in await token_census.find_hold(client, NOW)
-    assert "not ready" in await token_census.find_hold(None, NOW)
+    assert "cannot be listed" in await legacy_tokens.find_hold(client, NOW)
+    assert "not ready" in await legacy_tokens.find_hold(None, NOW)
     endless = Pages(endless=True)
-    assert "more than 1000" in await token_census.find_hold(endless, NOW)
+    assert "more than 1000" in await legacy_tokens.find_hold(endless, NOW)
     assert len(endless.asked) == 20

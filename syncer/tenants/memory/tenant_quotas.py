@@ -19,7 +19,7 @@ from syncer.model.unstructured import as_mapping
 from syncer.rules.quota import usage
 from syncer.rules.quota.retained_volumes import RETAINED_INDEX, list_possible_roots
 from syncer.rules.quota.usage import NOTHING
-from syncer.safety.quota_accountant import QuotaAccountant
+from syncer.safety.quota_accounting import QuotaAccountant
 from tenancy.ownership import Tenant
 from tenancy.policy.quotas import Hard
 from tenancy.resources import PERSISTENT_VOLUME_CLAIMS

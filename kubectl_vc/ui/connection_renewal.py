@@ -19,8 +19,8 @@ _MIN_SECONDS_BETWEEN = 5.0
 """Shortest time in seconds between two logins. Otherwise each open page would start a plugin."""
 
 
-class ConnectionKeeper:
-    """The present connection. Use as `async with ConnectionKeeper(access) as keeper`."""
+class RenewedConnection:
+    """The present connection. Use as `async with RenewedConnection(access) as renewed`."""
 
     def __init__(self, access: ConfigFlags, manager_namespace: str = MANAGER_NAMESPACE) -> None:
         """Create it. The connection is opened on entry."""
@@ -35,7 +35,7 @@ class ConnectionKeeper:
     @property
     def connection(self) -> SuperConnection:
         """Return the present connection."""
-        assert self._connection is not None, "the keeper is not entered"  # noqa: S101
+        assert self._connection is not None, "the connection is not entered"  # noqa: S101
         return self._connection
 
     async def __aenter__(self) -> Self:

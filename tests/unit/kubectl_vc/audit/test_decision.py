@@ -6,7 +6,7 @@ import itertools
 
 import pytest
 
-from kubectl_vc.audit.judge import Verdict, judge_object, judge_packet
+from kubectl_vc.audit.decision import Verdict, judge_object, judge_packet
 from kubectl_vc.audit.probes import Answer, PacketProbe, Place, Target
 
 OPEN, REFUSED, TIMEOUT, MISSING = Answer

@@ -9,8 +9,8 @@ import pytest
 
 from kubeio.cache.store import Store, parse_entry
 from syncer.handlers.quota_events import QuotaEvents
-from syncer.safety.quota_accountant import QuotaAccountant, QuotaExceededError
-from syncer.tenants.memory.quota_accountants import QuotaAccountants
+from syncer.safety.quota_accounting import QuotaAccountant, QuotaExceededError
+from syncer.tenants.memory.tenant_quotas import QuotaAccountants
 from tenancy.policy.quotas import parse_hard
 from tests.support.syncer.sessions import TENANT, SessionWorld
 

@@ -7,8 +7,8 @@ from typing import Any
 import pytest
 
 from kubectl_vc.client.config_flags import ConfigFlags
-from kubectl_vc.ui import connection_keeper
-from kubectl_vc.ui.connection_keeper import ConnectionKeeper
+from kubectl_vc.ui import connection_renewal
+from kubectl_vc.ui.connection_renewal import RenewedConnection
 
 
 @pytest.fixture
@@ -22,19 +22,19 @@ def opened(monkeypatch: pytest.MonkeyPatch) -> list[str]:
         yield len(found)
         found.append("close")
 
-    monkeypatch.setattr(connection_keeper, "connect_super_cluster", connect)
+    monkeypatch.setattr(connection_renewal, "connect_super_cluster", connect)
     return found
 
 
 async def test_pages_that_fail_together_open_one_connection(
     opened: list[str], monkeypatch: pytest.MonkeyPatch
 ):
-    async with ConnectionKeeper(ConfigFlags()) as keeper:
-        await keeper.reconnect()
+    async with RenewedConnection(ConfigFlags()) as renewed:
+        await renewed.reconnect()
         assert opened == ["open"]
-        monkeypatch.setattr(connection_keeper, "_MIN_SECONDS_BETWEEN", 0.0)
-        await keeper.reconnect()
+        monkeypatch.setattr(connection_renewal, "_MIN_SECONDS_BETWEEN", 0.0)
+        await renewed.reconnect()
         # Pages in progress still use the first one.
         assert opened == ["open", "open"]
-        assert keeper.connection == 2
+        assert renewed.connection == 2
     assert opened == ["open", "open", "close", "close"]

@@ -4,7 +4,7 @@ from __future__ import annotations
 
 from kubeio.cache.cache_budget import CacheBudget
 from kubeio.cache.store import Store
-from syncer.lifecycle.away_tenants import AwayTenants
+from syncer.lifecycle.overflow_backoff import OverflowBackoff
 from syncer.safety.cache_limits import TenantLimits
 
 LIMITS = TenantLimits(away_base_seconds=100.0, away_max_seconds=400.0)
@@ -18,7 +18,7 @@ def exceeded() -> CacheBudget:
 
 
 async def test_pauses_grow_and_start_again_after_a_long_time():
-    away = AwayTenants(LIMITS)
+    away = OverflowBackoff(LIMITS)
     pauses = []
     for now in (0.0, 200.0, 500.0, 900.0, 2000.0):
         away.record_end("u", exceeded())
@@ -31,7 +31,7 @@ async def test_pauses_grow_and_start_again_after_a_long_time():
 
 
 async def test_only_the_end_of_a_too_large_connection_begins_a_pause():
-    away = AwayTenants(LIMITS)
+    away = OverflowBackoff(LIMITS)
     away.record_end("u", exceeded())
     assert away.begin_pause("u", 0.0) is not None
     assert away.tenants == {"u"}

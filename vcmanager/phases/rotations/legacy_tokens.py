@@ -1,4 +1,4 @@
-"""Census of tokens without an end in a tenant, before their old signing key is dropped.
+"""Tokens of Secrets in a tenant, which have no end, before their old signing key is dropped.
 
 Must not read a token: the metadata of the Secrets suffices. Hazard: the tenant controls these
 Secrets, in number and size. Pages are small, and a failed read holds the drop.

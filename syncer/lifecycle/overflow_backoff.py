@@ -12,7 +12,7 @@ from syncer.safety.cache_limits import TenantLimits
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)
-class AwayPause:
+class OverflowPause:
     """A pause and its reason."""
 
     overflow: CacheOverflow
@@ -32,7 +32,7 @@ def describe_overflow(overflow: CacheOverflow) -> str:
     )
 
 
-class AwayTenants:
+class OverflowBackoff:
     """Tenants that are over their limits, with their pauses."""
 
     def __init__(self, limits: TenantLimits) -> None:
@@ -48,7 +48,7 @@ class AwayTenants:
         if budget.overflow is not None:
             self._overflows[uid] = budget.overflow
 
-    def begin_pause(self, uid: str, now: float) -> AwayPause | None:
+    def begin_pause(self, uid: str, now: float) -> OverflowPause | None:
         """Return the pause of a tenant whose last connection exceeded its limits, or None.
 
         `now` is the monotonic time in seconds. The first pause after a long time is short again.
@@ -65,7 +65,7 @@ class AwayTenants:
         )
         self.tenants.add(uid)
         self._last_pause_at[uid] = now
-        return AwayPause(overflow=overflow, seconds=backoff.next())
+        return OverflowPause(overflow=overflow, seconds=backoff.next())
 
     def forget(self, uid: str) -> None:
         """Forget a tenant that no longer exists."""

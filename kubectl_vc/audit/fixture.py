@@ -54,7 +54,7 @@ class CreatedObject:
     namespace: str = ""
 
 
-class AuditStage:
+class AuditFixture:
     """Creates objects, and removes them all."""
 
     def __init__(self, super_client: Client) -> None:
