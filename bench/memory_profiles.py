@@ -1,4 +1,4 @@
-"""Profiles against clusters in memory: connecting, a burst, rest, a restart, fairness.
+"""Profiles against clusters in memory: connecting, a burst, rest, a restart, fairness, hostility.
 
 Owns the order of each profile and the definitions of its figures. Processor time is the syncer's
 process alone. Hazard: the epoch in a tenant's etcd is incremented 15 s after a write to the super
@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from bench import memory_fairness, patrols, restarts
+from bench import memory_fairness, memory_hostile, patrols, restarts
 from bench.figures import summary
 from bench.ground import Figures, SyncerRig, beside, costing, engage, late, summed
 from bench.memory_stage import InMemoryStage
@@ -182,6 +182,7 @@ PROFILES: Mapping[str, Callable[[SyncerRig], Awaitable[list[Figures]]]] = {
     "held": _held,
     "steady": _steady,
     "fairness": memory_fairness.measure,
+    "hostile": memory_hostile.measure,
 }
 
 

@@ -33,7 +33,13 @@ class EndlessScript(FaultScript):
         self.hostility: Hostility | None = hostility
         self.sent = 0
         """Number of NetworkPolicies that were sent."""
+        self.proxy: FaultProxy | None = None
         self._policy_bytes = policy_bytes
+
+    def cut(self) -> None:
+        """Break the watches that are open, so that the next ones are hostile."""
+        for relay in list(self.proxy.relays if self.proxy is not None else ()):
+            relay.cut()
 
     def fate(self, side: str, request: ProxiedRequest) -> RequestFault | None:  # noqa: ARG002 - as the base
         """Answer requests for NetworkPolicies in the server's place."""
@@ -96,6 +102,7 @@ async def hostile(world: SyncerWorld, script: EndlessScript) -> AsyncIterator[No
     """Lead the syncer's kubeconfig of a tenant through the hostile server."""
     endpoint = world.tenant_plane.endpoint_for(SYNCER, group="")
     async with FaultProxy("tenant", endpoint, script) as proxy:
+        script.proxy = proxy
         change = {"stringData": {"syncer-kubeconfig": proxy.kubeconfig().decode()}}
         await world.below.patch(SECRETS, "syncer-kubeconfig", change, namespace=world.tenant.root)
         yield
