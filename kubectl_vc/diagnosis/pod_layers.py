@@ -4,7 +4,7 @@ Owns the rows about the copy and its node. They read the newest state of the pod
 see: the copy, or in a tenant's view the status that the syncer synced back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kubectl_vc.diagnosis import sync_layers
@@ -331,6 +331,13 @@ def _find_eviction(facts: ObjectFacts, pod: Body) -> LayerFinding | None:
     )
 
 
+def _iterate_ended(pod: Body) -> Iterator[tuple[str, Body]]:
+    """Yield the containers that failed, with the time of their end."""
+    for name, each in iterate_container_states(pod):
+        if _get_failure(each).get("finishedAt"):
+            yield name, each
+
+
 def _find_failed_liveness(facts: ObjectFacts, pod: Body) -> LayerFinding | None:
     """Match a container that its kubelet restarts because of a probe."""
     event = find_event(facts.events, "Killing")
@@ -338,6 +345,10 @@ def _find_failed_liveness(facts: ObjectFacts, pod: Body) -> LayerFinding | None:
     said = get_message(event) if event is not None else ""
     if event is None or is_ready or not any(word in said for word in _KILLING_PROBES):
         return None
+    ends = [str(_get_failure(each).get("finishedAt") or "") for _, each in _iterate_ended(pod)]
+    age = facts.get_age_seconds(get_event_time(event))
+    if ends and all(age - facts.get_age_seconds(end) > SETTLING_SECONDS for end in ends):
+        return None  # the container ended again since, for another reason
     probe = find_event(facts.events, "Unhealthy")
     cause = get_message(probe) if probe is not None else said
     return LayerFinding(

@@ -34,7 +34,7 @@ async def component_pod(world: FaultWorld, name: str, status: shapes.Object) -> 
 
 
 async def lose_crd(world: FaultWorld) -> None:
-    """Somebody deleted a definition."""
+    """A definition was deleted."""
     await world.remove(CUSTOM_RESOURCE_DEFINITIONS, CRD_NAMES[-1])
 
 

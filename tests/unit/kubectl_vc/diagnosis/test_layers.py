@@ -320,6 +320,13 @@ SUPER_FAULTS: dict[str, tuple[ObjectFacts, str]] = {
         ),
         "probe",
     ),
+    "crashes long after a probe failed": (
+        both(
+            pod(NOT_READY, containers=[ended(1)]),
+            copy_events=[event("Killing", "Container c failed liveness probe", seconds=600)],
+        ),
+        "container",
+    ),
     "stopped for another reason, and crashes": (
         both(
             pod(NOT_READY, containers=[ended(1)]),
