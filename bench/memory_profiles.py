@@ -10,7 +10,7 @@ import asyncio
 import time
 from collections.abc import Awaitable, Callable, Mapping
 
-from bench import memory_fairness, memory_hostile, patrols, restarts
+from bench import memory_fairness, patrols, restarts
 from bench.figures import summary
 from bench.ground import Figures, SyncerRig, beside, costing, engage, late, summed
 from bench.memory_stage import InMemoryStage
@@ -182,7 +182,7 @@ PROFILES: Mapping[str, Callable[[SyncerRig], Awaitable[list[Figures]]]] = {
     "held": _held,
     "steady": _steady,
     "fairness": memory_fairness.measure,
-    "hostile": memory_hostile.measure,
+    "hostile": memory_fairness.measure_hostile,
 }
 
 

@@ -6,7 +6,7 @@ from typing import Any
 
 import pytest
 
-from bench import memory_hostile
+from bench import memory_fairness
 from tenancy.resources import NODES, PODS
 from tests.support.load_shapes import SHAPES
 from tests.support.memapi import clusters, hostility, verbs
@@ -24,7 +24,7 @@ def load(*tenants: list[tuple[float, float]]) -> dict[str, Any]:
 def test_pods_count_only_while_the_hostile_tenant_acts():
     alone = load([(0.0, 10.0), (1.0, 10.0)])
     beside = load([(9.0, 500.0), (10.0, 15.0)], [(11.0, 15.0), (20.0, 500.0)])
-    found = memory_hostile.felt(alone, beside, {"begun_at": 10.0, "ended_at": 12.0})
+    found = memory_fairness.felt_beside_hostile(alone, beside, {"begun_at": 10.0, "ended_at": 12.0})
     assert found["beside_pods"] == 2
     assert found["p99_to_alone"] == pytest.approx(1.5)
     assert found["jain_beside"] == 1.0
