@@ -107,6 +107,7 @@ def arguments() -> argparse.Namespace:
     add("--regular", type=int, default=40, help="regular tenants of `fairness` (the first ones)")
     add("--regular-pods", type=int, default=10, help="of each")
     add("--regular-rate", type=float, default=60.0, help="their pods per second together")
+    add("--hostile-rate", type=float, default=200.0, help="acts per second of `hostile`")
     add("--calm-rate", type=float, default=20.0, help="pods per second during the resync")
     add("--storm-rate", type=float, default=500.0, help="statuses of greedy pods per second")
     add("--token-seconds", type=float, default=0.0, help="lifetime of a token (0: as requested)")
@@ -117,6 +118,8 @@ def arguments() -> argparse.Namespace:
     needed = asked.greedy + asked.regular
     if "fairness" in asked.profile and asked.tenants < needed:
         parser.error(f"fairness needs --tenants {needed}: the greedy and the regular ones")
+    if "hostile" in asked.profile and asked.tenants < 2:
+        parser.error("hostile needs --tenants 2: the hostile one, and one beside it")
     return asked
 
 

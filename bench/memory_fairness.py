@@ -1,4 +1,4 @@
-"""Regular tenants beside greedy ones, against clusters in memory: effects on each other.
+"""Regular tenants beside greedy and hostile ones, against clusters in memory: mutual effects.
 
 Owns the mix and the choice of pods. Regular pods count only if they were created while the pods of
 greedy tenants were being created, or while their statuses changed. Hazard: both loads are made by
@@ -18,6 +18,12 @@ _STORM_SECONDS = 10.0
 _BEFORE = 1.0
 """Seconds of a storm before regular pods are made in it."""
 _GREEDY = "greedy-"
+_HOSTILE = "hostile-burst-"
+_LIFE_SECONDS = 2.0
+_SETTLING_SECONDS = 2.0
+"""Time in seconds of hostile acts before the good tenants' pods are created."""
+_SPARE_SECONDS = 3.0
+"""Time in seconds for which the acts outlast the pods when nothing slows them down."""
 
 
 async def measure(ground: SyncerRig) -> list[Figures]:
@@ -123,6 +129,71 @@ def writes_to(writes: Mapping[str, int], prefix: str) -> int:
         for what, number in writes.items()
         if what.split(" ")[1].startswith("pods") and what.split(" ")[2].startswith(prefix)
     )
+
+
+async def measure_hostile(ground: SyncerRig) -> list[Figures]:
+    """Good tenants alone, and beside one with all hostile acts at once."""
+    asked = ground.asked
+    hostile = ground.tenants - 1
+    good = range(min(asked.regular, hostile))
+    pods, rate = len(good) * asked.regular_pods, asked.regular_rate
+    seconds = pods / rate + _SETTLING_SECONDS + _SPARE_SECONDS
+    await ground.warm_up("first-")
+    alone = await ground.create("alone-", pods, good, rate)
+    await ground.delete("alone-")
+    await ground.settled()
+    burst = await ground.create(_HOSTILE, asked.greedy_pods, [hostile], asked.greedy_rate)
+    async with asyncio.TaskGroup() as group:
+        acting = group.create_task(
+            ground.stage.tell(
+                "rage", tenant=hostile, per_second=asked.hostile_rate, seconds=seconds
+            )
+        )
+        storm = group.create_task(
+            ground.stage.tell(
+                "storm", prefix=_HOSTILE, per_second=asked.storm_rate, seconds=seconds
+            )
+        )
+        churn = group.create_task(
+            ground.stage.tell(
+                "churn",
+                prefix="hostile-churn-",
+                tenants=[hostile],
+                per_second=asked.churn_rate,
+                life=_LIFE_SECONDS,
+            )
+        )
+        await asyncio.sleep(_SETTLING_SECONDS)
+        beside = await ground.create("beside-", pods, good, rate)
+        await acting
+        await ground.stage.tell("calm", prefix="hostile-churn-")
+    memory = ground.memory()
+    await ground.delete("beside-")
+    return [
+        felt_beside_hostile(alone, beside, acting.result())
+        | {
+            "acts": acting.result()["acts"],
+            "storm_changes": storm.result()["changes"],
+            "churned": len(churn.result()["names"]),
+            "hostile_burst_s": burst["took_s"],
+            "memory": memory,
+        }
+    ]
+
+
+def felt_beside_hostile(alone: Figures, beside: Figures, acting: Figures) -> Figures:
+    """Return what the good tenants notice of the hostile one."""
+    counted = during(beside, acting)
+    quiet = late(alone)
+    loud = summary(value for each in counted for value in each).as_dict()
+    return {
+        "alone_ready_ms": quiet,
+        "beside_ready_ms": loud,
+        "beside_pods": loud["count"],
+        "jain_beside": jain(_means(counted)),
+        "p50_to_alone": loud["p50"] / quiet["p50"],
+        "p99_to_alone": loud["p99"] / quiet["p99"],
+    }
 
 
 def _means(found: Sequence[Sequence[float]]) -> list[float]:

@@ -1,4 +1,4 @@
-"""Profiles against clusters in memory: connecting, a burst, rest, a restart, fairness.
+"""Profiles against clusters in memory: connecting, a burst, rest, a restart, fairness, hostility.
 
 Owns the order of each profile and the definitions of its figures. Processor time is the syncer's
 process alone. Hazard: the epoch in a tenant's etcd is incremented 15 s after a write to the super
@@ -182,6 +182,7 @@ PROFILES: Mapping[str, Callable[[SyncerRig], Awaitable[list[Figures]]]] = {
     "held": _held,
     "steady": _steady,
     "fairness": memory_fairness.measure,
+    "hostile": memory_fairness.measure_hostile,
 }
 
 

@@ -6,12 +6,14 @@ Starts a super cluster, three tenants and the syncer as a process of its own. Me
 the create of a neighbour's pod until the neighbour reads it as Running. There are three
 measurements. In the first one the other tenants are idle. In the second one a suspended tenant
 gets the policies, which costs its API server and not the syncer. In the third one a synced tenant
-gets them. Prints the ratios, the resident memory of the syncer, and the condition of the tenant as
-JSON.
+gets them. With `--endless pages` or `watch`, nothing is stored, and there is no second measurement.
+The API server of the third tenant sends pages or watch events without end. Prints the ratios, the
+resident memory of the syncer, and the condition of the tenant as JSON.
 """
 
 import argparse
 import asyncio
+import contextlib
 import json
 import statistics
 import sys
@@ -28,6 +30,7 @@ from tests.integration.syncer.objects import pod, running_status
 from tests.integration.syncer.planes import begin_super, own_world, super_plane_of
 from tests.integration.syncer.rights import grant_lease
 from tests.integration.syncer.world import SYNCER, SyncerWorld
+from tests.support.hostile_servers import EndlessScript, hostile
 from tests.support.processes import ProgramProcess, free_port
 
 WRITERS = 2
@@ -164,13 +167,38 @@ def quantiles(seconds: list[float]) -> dict[str, float]:
     }
 
 
+class PolicySource:
+    """The policies of one tenant: stored in its etcd, or sent without end by its API server."""
+
+    def __init__(self, world: SyncerWorld, options: argparse.Namespace) -> None:
+        self._world = world
+        self._options = options
+        self.script = EndlessScript(options.endless or "pages", options.policy_bytes)
+        self.script.hostility = None
+
+    async def begin(self) -> int:
+        """Begin, and return the number of policies that were refused."""
+        if not self._options.endless:
+            return await fill(self._world, self._options.policies, self._options.policy_bytes)
+        self.script.hostility = self._options.endless
+        self.script.cut()
+        return 0
+
+    async def end(self) -> None:
+        """Remove the policies."""
+        if self._options.endless:
+            self.script.hostility = None
+        else:
+            await empty(self._world)
+
+
 async def measure_during(
-    neighbour: Neighbour, world: SyncerWorld, options: argparse.Namespace
+    neighbour: Neighbour, source: PolicySource, pods: int
 ) -> tuple[dict[str, float], int]:
     """Measure the neighbour while a tenant gets its policies."""
-    filling = asyncio.ensure_future(fill(world, options.policies, options.policy_bytes))
+    filling = asyncio.ensure_future(source.begin())
     found: list[float] = []
-    while not filling.done() or len(found) < options.pods:
+    while not filling.done() or len(found) < pods:
         found += await neighbour.measure(5)
     return quantiles(found), await filling
 
@@ -185,8 +213,12 @@ async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             own_world(plane, folder / "large") as large,
             own_world(plane, folder / "control") as control,
             own_world(plane, folder / "beside") as beside,
+            contextlib.AsyncExitStack() as stack,
         ):
             await grant_lease(beside)
+            source = PolicySource(large, options)
+            if options.endless:
+                await stack.enter_async_context(hostile(large, source.script))
             kubeconfig = folder / "super.kubeconfig"
             kubeconfig.write_bytes(plane.kubeconfig(SYNCER, group=""))
             kubeconfig.chmod(0o600)
@@ -198,7 +230,7 @@ async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
             program = [sys.executable, "-m", "syncer", *arguments]
             process = ProgramProcess(program, folder / "syncer.log")
             try:
-                result = await _measure(options, large, control, beside, process)
+                result = await _measure(options, source, (large, control, beside), process)
             except BaseException:
                 sys.stderr.write(process.tail())
                 raise
@@ -211,11 +243,11 @@ async def run(options: argparse.Namespace, folder: Path) -> dict[str, Any]:
 
 async def _measure(
     options: argparse.Namespace,
-    large: SyncerWorld,
-    control: SyncerWorld,
-    beside: SyncerWorld,
+    source: PolicySource,
+    worlds: tuple[SyncerWorld, SyncerWorld, SyncerWorld],
     process: ProgramProcess,
 ) -> dict[str, Any]:
+    large, control, beside = worlds
     for world in (large, beside):
         if await wait_reason(world, "Engaged", _BEGIN_SECONDS) is None:
             raise SystemExit("a tenant was not connected")
@@ -224,14 +256,16 @@ async def _measure(
     result: dict[str, Any] = {"idle": quantiles(await neighbour.measure(options.pods))}
     result["memory_idle"] = read_memory(process.pid)
     _show_progress(result)
-    if not options.no_control:
+    if not options.no_control and not options.endless:
         await suspend(control, True)
         await wait_reason(control, "Suspended", 30)
-        result["suspended"], _ = await measure_during(neighbour, control, options)
+        stored = PolicySource(control, options)
+        result["suspended"], _ = await measure_during(neighbour, stored, options.pods)
         await asyncio.sleep(_CALM_SECONDS)
         result["memory_before"] = read_memory(process.pid)
         _show_progress(result)
-    result["large"], result["policies_refused"] = await measure_during(neighbour, large, options)
+    during = await measure_during(neighbour, source, options.pods)
+    result["large"], result["policies_refused"] = during
     told = await wait_reason(large, "TooLarge", 60)
     result["told"] = told["message"] if told is not None else None
     result["memory_told"] = read_memory(process.pid)
@@ -243,7 +277,7 @@ async def _measure(
     result["attempts"] = quantiles(found)
     result["memory_after"] = read_memory(process.pid)
     began = time.monotonic()
-    await empty(large)
+    await source.end()
     recovered = await wait_reason(large, "Engaged", 10 * options.pause_seconds + 60)
     result["recovered_seconds"] = round(time.monotonic() - began, 1) if recovered else None
     result["has_ended"] = process.has_ended
@@ -267,6 +301,7 @@ def main() -> int:
     parser.add_argument("--memory-limit-mib", type=int, default=512)
     parser.add_argument("--pods", type=int, default=200)
     parser.add_argument("--pause-seconds", type=float, default=30.0)
+    parser.add_argument("--endless", choices=("pages", "watch"), help="Sent, and not stored")
     parser.add_argument("--no-control", action="store_true", help="Leave the suspended run out")
     options = parser.parse_args()
     with tempfile.TemporaryDirectory(prefix="large-tenant-") as folder:

@@ -153,14 +153,24 @@ async def list_items(client: Client, resource: Resource, namespace: str = "") ->
 
 
 async def find_twin(
-    super_client: Client, side: TenantSide, resource: Resource, tenant_object: Object
+    super_client: Client,
+    side: TenantSide,
+    resource: Resource,
+    tenant_object: Object,
+    *,
+    elsewhere: Sequence[str] = (),
 ) -> Object | None:
-    """Return the super object of a tenant's object in the audit's namespace, or None."""
+    """Return the super object of a tenant's object in the audit's namespace, or None.
+
+    `elsewhere` are super namespaces in which it must not be. Hazard: the recorded tenant must not
+    decide. A forged label could have replaced it, and the hole would count as a refusal.
+    """
     uid = tenant_object["metadata"]["uid"]
-    for item in await list_items(super_client, resource, side.super_namespace):
-        owner = ownership.read_owner(item["metadata"])
-        if owner is not None and owner.vc_uid == side.tenant.uid and owner.uid == uid:
-            return item
+    for namespace in (side.super_namespace, *elsewhere):
+        for item in await list_items(super_client, resource, namespace):
+            owner = ownership.read_owner(item["metadata"])
+            if owner is not None and owner.uid == uid:
+                return item
     return None
 
 

@@ -9,11 +9,10 @@ from kubectl_vc.audit import fixture, prober
 from kubectl_vc.audit.addresses import SuperObjects
 from kubectl_vc.audit.decision import Verdict, judge_object
 from kubectl_vc.audit.fixture import AuditFixture, TenantSide
-from kubectl_vc.audit.probes import OBJECT_PROBES, AuditFacts, ObjectProbe
+from kubectl_vc.audit.object_probes import OBJECT_PROBES, AuditFacts, ObjectProbe
 from kubectl_vc.audit.report import AuditResult
 from kubeio import Object, errors
 from kubeio.api.client import Client
-from tenancy.ownership import Tenant
 from tenancy.policies import ClassFilter, TenantPolicySpec
 from tenancy.resources import (
     ENDPOINT_SLICES,
@@ -36,7 +35,7 @@ async def run_object_probes(
     super_client: Client,
     *,
     own: TenantSide,
-    decoy: Tenant,
+    decoy: TenantSide,
     decoy_pod: Mapping[str, Any],
     super_cluster: SuperObjects,
     policy: TenantPolicySpec,
@@ -46,8 +45,8 @@ async def run_object_probes(
     """Create the objects of all rows in the tenant, and return the verdicts about their twins."""
     facts = AuditFacts(
         policy=policy,
-        decoy_uid=decoy.uid,
-        decoy_root=decoy.root,
+        decoy_uid=decoy.tenant.uid,
+        decoy_root=decoy.tenant.root,
         decoy_pod_ip=str(decoy_pod["status"]["podIP"]),
         super_api_ip=str(super_cluster.api_services[0]["spec"]["clusterIP"]),
         storage_class=find_excluded_class(
@@ -68,8 +67,8 @@ async def run_object_probes(
         if probe.name not in made:
             results.append(_build_result(probe, Verdict.ABSENT, "allowed by the policy, or absent"))
             continue
-        twin = await _find_twin(super_client, own, probe, made[probe.name])
-        is_hole = None if twin is None else probe.is_hole(twin, facts)
+        twin = await _find_twin(super_client, own, decoy, probe, made[probe.name])
+        is_hole = None if twin is None else _is_hole(probe, twin, facts, decoy)
         verdict, note = judge_object(is_hole=is_hole, control=control)
         if made[probe.name] is None and verdict is Verdict.PASSED:
             note = _NO_TWIN
@@ -150,13 +149,24 @@ async def _wait_for_control(
     return False
 
 
+def _is_hole(probe: ObjectProbe, twin: Object, facts: AuditFacts, decoy: TenantSide) -> bool:
+    """Return whether a twin has the forbidden trait, or is in a namespace of the decoy."""
+    is_elsewhere = twin["metadata"].get("namespace") == decoy.super_namespace
+    return is_elsewhere or probe.is_hole(twin, facts)
+
+
 async def _find_twin(
-    super_client: Client, own: TenantSide, probe: ObjectProbe, made: Object | None
+    super_client: Client,
+    own: TenantSide,
+    decoy: TenantSide,
+    probe: ObjectProbe,
+    made: Object | None,
 ) -> Object | None:
     if made is None:
         return None
     if probe.resource is not NAMESPACES:
-        return await fixture.find_twin(super_client, own, probe.resource, made)
+        elsewhere = (decoy.super_namespace,)
+        return await fixture.find_twin(super_client, own, probe.resource, made, elsewhere=elsewhere)
     try:
         return await super_client.get(
             NAMESPACES, own.build_super_namespace(_name_namespace(own, probe))

@@ -66,7 +66,7 @@ async def run_probes(work: AuditFixture, plan: AuditPlan) -> list[AuditResult]:
         objects.run_object_probes(
             work.super_client,
             own=plan.own,
-            decoy=plan.decoy.tenant,
+            decoy=plan.decoy,
             decoy_pod=decoy.server_pod,
             super_cluster=super_cluster,
             policy=plan.policy,
@@ -193,7 +193,7 @@ async def _collect_answers(
         controls.append((Place.NODE, run))
     sources: list[PlaceRun] = [
         (Place.TENANT_POD, partial(_run_prober, work, plan.own, wanted[Place.TENANT_POD], plan)),
-        (Place.TENANT_API, partial(_call_webhooks, work, plan, wanted[Place.TENANT_API])),
+        (Place.TENANT_API, partial(call_webhooks, work, plan, wanted[Place.TENANT_API])),
     ]
     answers: Answers = {}
     for step in (controls, sources):
@@ -222,7 +222,7 @@ async def _run_pod(
     return prober.parse_answers(text, listed)
 
 
-async def _call_webhooks(
+async def call_webhooks(
     work: AuditFixture, plan: AuditPlan, listed: list[TargetAddress]
 ) -> Mapping[TargetAddress, Answer]:
     """Return the results of the API server's connections."""

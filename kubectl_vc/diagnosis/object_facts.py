@@ -41,6 +41,8 @@ class SuperFacts:
     is_agent_known: bool = True
     targets: Sequence[Body] = ()
     """SuperClusters that `spec.targets` of the VirtualCluster names."""
+    missing_kubeconfig: str = ""
+    """The Secret with the tenant's kubeconfig if it does not exist."""
     unknown: tuple[str, ...] = ()
     """Kinds that the user may not read."""
 

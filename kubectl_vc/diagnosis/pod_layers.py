@@ -4,7 +4,7 @@ Owns the rows about the copy and its node. They read the newest state of the pod
 see: the copy, or in a tenant's view the status that the syncer synced back.
 """
 
-from collections.abc import Callable
+from collections.abc import Callable, Iterator
 from typing import Any
 
 from kubectl_vc.diagnosis import sync_layers
@@ -43,6 +43,8 @@ _CONFIGURATION_REASONS = (
 )
 _CLAIM_WAITS_FOR_POD = ("WaitForFirstConsumer", "WaitForPodScheduled")
 _MOUNT_REASONS = ("FailedMount", "FailedAttachVolume", "FailedMapVolume")
+_KILLING_PROBES = ("failed liveness probe", "failed startup probe")
+"""Words of a kubelet about a container that it stops."""
 _EVICTION_REASONS = (
     "Evicted",
     "Preempting",
@@ -285,9 +287,11 @@ def _find_crash(facts: ObjectFacts, pod: Body, *, init: bool) -> LayerFinding | 
         shown = "init container" if init else "container"
         code = ended.get("exitCode")
         said = f" with exit code {code}" if code is not None else ""
+        is_over = get_status(pod).get("phase") == "Failed"
+        after = "is not restarted" if is_over else "is restarted with growing delays"
         return LayerFinding(
-            f"The {shown} {name} ended{said} and is restarted with growing delays.",
-            _build_log_command(facts, name, previous=not (each.get("state") or {}).get("running")),
+            f"The {shown} {name} ended{said} and {after}.",
+            _build_log_command(facts, name, previous=bool(waiting)),
             str(ended.get("finishedAt") or ""),
         )
     return None
@@ -304,10 +308,16 @@ def _get_failure(status: Body) -> dict[str, Any]:
     return {}
 
 
+def _has_failed_container(pod: Body) -> bool:
+    return any(_get_failure(each) for _, each in iterate_container_states(pod))
+
+
 def _find_eviction(facts: ObjectFacts, pod: Body) -> LayerFinding | None:
     status = get_status(pod)
     if status.get("phase") != "Failed":
         return None
+    if not status.get("reason") and _has_failed_container(pod):
+        return None  # the container's own end is nearer to the cause
     reason = str(status.get("reason") or "Failed")
     if reason == "SuperPodLost":
         said = "The copy of the pod was deleted in the super cluster, not by its tenant"
@@ -318,6 +328,33 @@ def _find_eviction(facts: ObjectFacts, pod: Body) -> LayerFinding | None:
     return LayerFinding(
         f"{said}: {get_message(status)}" if status.get("message") else f"{said}.",
         sync_layers.build_object_command(facts),
+    )
+
+
+def _iterate_ended(pod: Body) -> Iterator[tuple[str, Body]]:
+    """Yield the containers that failed, with the time of their end."""
+    for name, each in iterate_container_states(pod):
+        if _get_failure(each).get("finishedAt"):
+            yield name, each
+
+
+def _find_failed_liveness(facts: ObjectFacts, pod: Body) -> LayerFinding | None:
+    """Match a container that its kubelet restarts because of a probe."""
+    event = find_event(facts.events, "Killing")
+    is_ready = find_pod_condition(pod, "Ready").get("status") == "True"
+    said = get_message(event) if event is not None else ""
+    if event is None or is_ready or not any(word in said for word in _KILLING_PROBES):
+        return None
+    ends = [str(_get_failure(each).get("finishedAt") or "") for _, each in _iterate_ended(pod)]
+    age = facts.get_age_seconds(get_event_time(event))
+    if ends and all(age - facts.get_age_seconds(end) > SETTLING_SECONDS for end in ends):
+        return None  # the container ended again since, for another reason
+    probe = find_event(facts.events, "Unhealthy")
+    cause = get_message(probe) if probe is not None else said
+    return LayerFinding(
+        f"A probe of the pod fails, so its kubelet restarts the container: {cause}",
+        sync_layers.build_object_command(facts),
+        get_event_time(event),
     )
 
 
@@ -406,6 +443,7 @@ POD_LAYERS: tuple[Layer, ...] = (
     Layer("container-configuration", _for_pod(_find_configuration)),
     Layer("memory", _for_pod(_find_memory)),
     Layer("init-container", _for_pod(_find_init)),
+    Layer("probe", _for_pod(_find_failed_liveness)),
     Layer("container", _for_pod(_find_container)),
     Layer("probe", _for_pod(_find_probe)),
     Layer("readiness-gate", _for_pod(_find_readiness_gate)),

@@ -25,9 +25,10 @@ TENANT_DEADLINE_SECONDS = 5.0
 class NoTenantAccessError(CliError):
     """The user may not read the kubeconfig Secret of the tenant, or it does not exist."""
 
-    def __init__(self, what: str, text: str) -> None:
+    def __init__(self, what: str, text: str, *, is_missing: bool) -> None:
         super().__init__(text)
         self.what = what
+        self.is_missing = is_missing
 
 
 @contextlib.asynccontextmanager
@@ -44,6 +45,7 @@ async def connect_tenant(connection: SuperConnection, tenant: Tenant) -> AsyncIt
             what,
             f"{reason} {what}, which has the kubeconfig of the tenant. Use the tenant's own"
             " kubeconfig with --kubeconfig, and leave out --vc.",
+            is_missing=not is_refused,
         ) from problem
     endpoint = loading.load_tenant_kubeconfig(base64.b64decode(encoded))
     options = ClientOptions(user_agent="kubectl-vc", deadline=TENANT_DEADLINE_SECONDS)

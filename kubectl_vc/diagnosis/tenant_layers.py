@@ -181,6 +181,16 @@ def _find_held_deletes(facts: ObjectFacts, found: SuperFacts) -> LayerFinding | 
     )
 
 
+def _find_tenant_access(_: ObjectFacts, found: SuperFacts) -> LayerFinding | None:
+    if not found.missing_kubeconfig:
+        return None
+    return LayerFinding(
+        f"The virtual cluster cannot be read, because the {found.missing_kubeconfig} with its"
+        " kubeconfig does not exist. vc-manager creates it.",
+        f"kubectl vc doctor {name_tenant(found)}",
+    )
+
+
 def _find_tenant_api(facts: ObjectFacts) -> LayerFinding | None:
     if not facts.tenant_problem:
         return None
@@ -202,6 +212,7 @@ TENANT_LAYERS: tuple[Layer, ...] = (
     Layer("policy-missing", _with_super(_find_policy_missing)),
     Layer("sync", _with_super(_find_unsynced)),
     Layer("deletes-held", _with_super(_find_held_deletes)),
+    Layer("tenant-access", _with_super(_find_tenant_access)),
     Layer("tenant-api", _find_tenant_api),
 )
 """The outermost cause first. A later row would only show its effects."""

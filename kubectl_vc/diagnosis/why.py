@@ -100,13 +100,17 @@ async def _collect_both(
         now=datetime.now(UTC),
     )
     unknown: tuple[str, ...] = ()
+    missing = ""
     try:
         async with tenant_access.connect_tenant(connection, tenant) as client:
             facts = await object_collection.collect_tenant_facts(client, wanted, namespace)
     except tenant_access.NoTenantAccessError as problem:
         if options.as_tenant:
             raise
-        unknown = (problem.what,)
+        if problem.is_missing:
+            missing = problem.what
+        else:
+            unknown = (problem.what,)
         facts = replace(facts, is_tenant_known=False)
     except errors.KubeError as problem:
         facts = replace(facts, tenant_problem=describe_error(problem), is_tenant_known=False)
@@ -125,9 +129,9 @@ async def _collect_both(
     )
     if facts_of is not facts:
         super_facts = replace(super_facts, copy=None, copy_events=())
-    return replace(
-        facts, super_facts=replace(super_facts, unknown=(*unknown, *super_facts.unknown))
-    )
+    unknown = (*unknown, *super_facts.unknown)
+    super_facts = replace(super_facts, missing_kubeconfig=missing, unknown=unknown)
+    return replace(facts, super_facts=super_facts)
 
 
 def build_report(facts: ObjectFacts, found: Diagnosis) -> str:

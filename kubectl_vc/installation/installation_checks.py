@@ -13,6 +13,7 @@ from kubectl_vc.diagnosis.pod_layers import IMAGE_REASONS
 from kubectl_vc.diagnosis.tenant_layers import STALE_LEASE_SECONDS
 from kubectl_vc.installation.check_table import LinkCheck, LinkState
 from kubectl_vc.installation.installation_facts import InstallationFacts, ReadableBodies
+from kubectl_vc.installation.webhook_checks import check_webhooks
 from tenancy import conditions, super_clusters, wellknown
 from tenancy.resources import (
     CLUSTER_VERSIONS,
@@ -63,6 +64,14 @@ def _check_crds(facts: InstallationFacts) -> LinkState:
             f"CustomResourceDefinitions are missing: {', '.join(missing)}. If the kubeconfig is a"
             " tenant's, use the super cluster's kubeconfig.",
             _INSTALL_COMMAND,
+        )
+    deleted = [name for name in CRD_NAMES if "deletionTimestamp" in get_metadata(found[name])]
+    if deleted:
+        return LinkState(
+            "wrong",
+            f"CustomResourceDefinitions are being deleted with all of their objects:"
+            f" {', '.join(deleted)}.",
+            f"kubectl describe crd {deleted[0]}",
         )
     pending = [name for name in CRD_NAMES if not is_ready(found[name], "Established")]
     if pending:
@@ -150,8 +159,21 @@ def _check_nodes(facts: InstallationFacts) -> LinkState:
     down = [str(get_metadata(each).get("name")) for each in nodes if not is_ready(each)]
     if len(down) == len(nodes):
         return LinkState("wrong", "The super cluster has no ready node.", "kubectl get nodes")
+    cordoned = [
+        name
+        for name, each in ((str(get_metadata(node).get("name")), node) for node in nodes)
+        if get_spec(each).get("unschedulable") and name not in down
+    ]
+    if len(down) + len(cordoned) == len(nodes):
+        return LinkState(
+            "wrong",
+            f"No new pod gets a node, because all ready nodes are cordoned: {_join(cordoned)}.",
+            f"kubectl uncordon {cordoned[0]}",
+        )
     if down:
         return LinkState("note", f"Nodes are not ready: {_join(down)}.", "kubectl get nodes")
+    if cordoned:
+        return LinkState("note", f"Nodes are cordoned: {_join(cordoned)}.", "kubectl get nodes")
     return LinkState("ok", f"{len(nodes)} nodes are ready.")
 
 
@@ -284,6 +306,7 @@ def _check_targets(facts: InstallationFacts) -> LinkState:
 INSTALLATION_CHECKS: tuple[LinkCheck, ...] = (
     LinkCheck("crds", ("custom_resource_definitions",), _check_crds),
     LinkCheck("nodes", ("nodes",), _check_nodes),
+    LinkCheck("webhooks", ("webhook_servers",), check_webhooks),
     LinkCheck("images", ("pods",), _check_images),
     LinkCheck("manager", ("deployments",), _check_manager),
     LinkCheck("manager-lease", ("leases",), _check_manager_lease),

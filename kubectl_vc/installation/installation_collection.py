@@ -10,7 +10,9 @@ from kubectl_vc.installation.installation_facts import (
     InstallationFacts,
     ReadableBodies,
     TenantControlPlane,
+    WebhookServer,
 )
+from kubectl_vc.installation.webhook_checks import get_service_place
 from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.ownership import Tenant
@@ -20,16 +22,23 @@ from tenancy.resources import (
     CUSTOM_RESOURCE_DEFINITIONS,
     DAEMON_SETS,
     DEPLOYMENTS,
+    ENDPOINT_SLICES,
     EVENTS,
     LEASES,
     NODES,
     PERSISTENT_VOLUME_CLAIMS,
     PODS,
     SERVICE_CIDRS,
+    SERVICES,
     STORAGE_CLASSES,
     SUPER_CLUSTERS,
     TENANT_POLICIES,
     Resource,
+)
+
+WEBHOOK_CONFIGURATIONS = tuple(
+    Resource("admissionregistration.k8s.io", "v1", f"{kind.lower()}s", kind, namespaced=False)
+    for kind in ("MutatingWebhookConfiguration", "ValidatingWebhookConfiguration")
 )
 
 
@@ -59,7 +68,48 @@ async def collect_installation_facts(
     }
     read_all = await asyncio.gather(*fields.values())
     found: dict[str, Any] = dict(zip(fields, read_all, strict=True))
+    found["webhook_servers"] = await _collect_webhook_servers(reader)
     return InstallationFacts(now=datetime.now(UTC), manager_namespace=manager_namespace, **found)
+
+
+async def _collect_webhook_servers(reader: PermissiveReader) -> list[WebhookServer] | None:
+    """Return the webhooks whose failure refuses writes, each with the state of its Service."""
+    failing = [
+        (configuration | {"kind": resource.kind}, webhook)
+        for resource in WEBHOOK_CONFIGURATIONS
+        for configuration in await reader.list(resource)
+        for webhook in configuration.get("webhooks") or ()
+        if webhook.get("failurePolicy", "Fail") == "Fail" and get_service_place(webhook)[1]
+    ]
+    if not all(reader.is_known(each) for each in WEBHOOK_CONFIGURATIONS):
+        return None
+    found = []
+    for configuration, webhook in failing:
+        namespace, name = get_service_place(webhook)
+        service = await reader.get(SERVICES, name, namespace)
+        selector = f"kubernetes.io/service-name={name}"
+        slices = await reader.list(ENDPOINT_SLICES, namespace, label_selector=selector)
+        if not (
+            reader.is_known(SERVICES, namespace) and reader.is_known(ENDPOINT_SLICES, namespace)
+        ):
+            return None
+        found.append(
+            WebhookServer(
+                configuration=configuration,
+                webhook=webhook,
+                service=service,
+                has_endpoint=service is not None and any(map(_has_ready_endpoint, slices)),
+            )
+        )
+    return found
+
+
+def _has_ready_endpoint(endpoint_slice: Body) -> bool:
+    """Return whether an address is ready. An unset condition means ready."""
+    return any(
+        (each.get("conditions") or {}).get("ready") is not False
+        for each in endpoint_slice.get("endpoints") or ()
+    )
 
 
 async def collect_control_plane(

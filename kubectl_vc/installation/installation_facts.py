@@ -6,6 +6,19 @@ from datetime import datetime
 
 from kubectl_vc.diagnosis.object_facts import Body, parse_time
 
+
+@dataclass(frozen=True, slots=True, kw_only=True)
+class WebhookServer:
+    """A webhook that refuses writes while its Service does not answer."""
+
+    configuration: Body
+    webhook: Body
+    service: Body | None
+    """None if it does not exist."""
+    has_endpoint: bool
+    """Whether a pod or an address behind the Service is ready."""
+
+
 ReadableBodies = Sequence[Body] | None
 """Objects of one kind. None if the user may not read them."""
 
@@ -38,6 +51,8 @@ class InstallationFacts:
     agent_events: ReadableBodies = ()
     """Events of node agents that do not call their kubelet directly."""
     nodes: ReadableBodies = ()
+    webhook_servers: Sequence[WebhookServer] | None = ()
+    """None if the user may not read webhooks, their Services or EndpointSlices."""
     storage_classes: ReadableBodies = ()
     service_cidrs: ReadableBodies = ()
     cluster_versions: ReadableBodies = ()

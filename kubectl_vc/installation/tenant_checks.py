@@ -79,10 +79,21 @@ def _check_images(_: InstallationFacts, tenant: TenantControlPlane) -> LinkState
     return LinkState("wrong", found[1], _describe(tenant))
 
 
-def _check_volumes(_: InstallationFacts, tenant: TenantControlPlane) -> LinkState:
+def _waits_for_pod(claim: Body, facts: InstallationFacts) -> bool:
+    """Return whether a claim is bound only after its pod has a node. Then the pod is to blame."""
+    name = get_spec(claim).get("storageClassName")
+    annotations = get_metadata(claim).get("annotations") or {}
+    return "volume.kubernetes.io/selected-node" not in annotations and any(
+        get_metadata(each).get("name") == name
+        and each.get("volumeBindingMode") == "WaitForFirstConsumer"
+        for each in facts.storage_classes or ()
+    )
+
+
+def _check_volumes(facts: InstallationFacts, tenant: TenantControlPlane) -> LinkState:
     for claim in tenant.claims or ():
         phase = get_status(claim).get("phase")
-        if phase != "Bound":
+        if phase != "Bound" and not _waits_for_pod(claim, facts):
             metadata = get_metadata(claim)
             return LinkState(
                 "wrong",
@@ -90,7 +101,7 @@ def _check_volumes(_: InstallationFacts, tenant: TenantControlPlane) -> LinkStat
                 f"kubectl -n {metadata.get('namespace')} describe persistentvolumeclaim"
                 f" {metadata.get('name')}",
             )
-    return LinkState("ok", "All volumes of the control plane are bound.")
+    return LinkState("ok", "No volume of the control plane lacks a provisioner.")
 
 
 def _check_certificates(facts: InstallationFacts, tenant: TenantControlPlane) -> LinkState:
@@ -184,7 +195,28 @@ TENANT_CHECKS: tuple[LinkCheck, ...] = tuple(
         ("etcd-size", (), _check_bad_condition(wellknown.STORE_FILLING, "etcd has space.")),
         ("apiserver", (), _check_component(wellknown.API_SERVER_READY)),
         ("controller-manager", (), _check_component(wellknown.CONTROLLER_MANAGER_READY)),
+        (
+            "authentication",
+            (),
+            _check_good_condition(
+                wellknown.AUTHENTICATION_READY, "spec.auth is in use, or absent."
+            ),
+        ),
         ("dns", (), _check_dns),
+        (
+            "metrics",
+            (),
+            _check_good_condition(
+                wellknown.METRICS_READY, "The metrics API answers, or is off.", is_note=True
+            ),
+        ),
+        (
+            "kubeconfig-secrets",
+            (),
+            _check_good_condition(
+                wellknown.KUBECONFIG_SECRETS_READY, "All of them exist.", is_note=True
+            ),
+        ),
         ("policy", ("tenant_policies",), _check_policy),
         ("paused", (), _by_layer("paused", "The tenant is not paused.")),
         ("sync", (), _by_layer("sync", "The syncer syncs the tenant.")),

@@ -5,14 +5,20 @@ The thief's account is bound to cluster-admin here, so the admission policy alon
 
 from __future__ import annotations
 
+import base64
 from typing import Any
 
 import pytest
+from cryptography import x509
+from cryptography.hazmat.primitives import hashes, serialization
+from cryptography.hazmat.primitives.asymmetric import ec
 
 from kubeio import errors
-from tenancy import resources
-from tests.chart.gate import refused
-from tests.chart.stolen_tokens import AGENT, BY_KIND, POD, StolenTokens, body
+from kubeio.api.client import Client
+from tenancy import resources, wellknown
+from tests.chart.conftest import ChartApiServer
+from tests.chart.gate import AdmissionStage, refused
+from tests.chart.stolen_tokens import AGENT, BY_KIND, POD, StolenTokens, body, bound_token
 from tests.support.helm import NAMESPACE
 from tests.support.names import fresh_name
 
@@ -115,3 +121,43 @@ async def test_the_agents_token_writes_nothing(stolen: StolenTokens):
     event = body("Event", fresh_name("e"), NAMESPACE)
     event["involvedObject"] = {"kind": "Pod", "name": "vn-agent-x", "namespace": NAMESPACE}
     await stolen.agent.create(BY_KIND["Event"], event, dry_run=True)
+
+
+async def test_one_life_of_an_agent_passes(server: ChartApiServer, stage: AdmissionStage):
+    """SEC-204: with the rights of the chart alone, all that an agent does with its token."""
+    node = fresh_name("node")
+    await stage.admin.create(resources.NODES, body("Node", node))
+    token = await bound_token(stage.admin, node)
+    home, name = stage.namespace(stage.own), fresh_name("p")
+    await stage.admin.create(resources.PODS, body("Pod", name, home, spec=POD))
+    access = body("ConfigMap", wellknown.AGENT_ACCESS, NAMESPACE)
+    await stage.admin.apply(resources.CONFIG_MAPS, access, field_manager="test")
+    request = {
+        "metadata": {"generateName": "vn-agent-"},
+        "spec": {
+            "signerName": wellknown.AGENT_SERVING_SIGNER,
+            "usages": ["digital signature", "server auth"],
+            "request": base64.b64encode(build_request()).decode(),
+        },
+    }
+    event = body("Event", fresh_name("e"), NAMESPACE)
+    event["involvedObject"] = {"kind": "Pod", "name": "vn-agent-x", "namespace": NAMESPACE}
+    async with Client(server.plane.endpoint_with_token(token=token)) as agent:
+        await agent.get(resources.CONFIG_MAPS, wellknown.AGENT_ACCESS, namespace=NAMESPACE)
+        made = await agent.create(resources.CERTIFICATE_SIGNING_REQUESTS, request)
+        await agent.get(resources.CERTIFICATE_SIGNING_REQUESTS, made["metadata"]["name"])
+        await agent.list(resources.PODS, field_selector=f"spec.nodeName={node}")
+        await agent.create(BY_KIND["Event"], event, dry_run=True)
+        for subresource in ("exec", "attach", "portforward"):
+            path = stream(home, name, subresource)
+            await passes(lambda p=path: agent.raw("POST", p), "forbidden")
+        log = f"/api/v1/namespaces/{home}/pods/{name}/log"
+        await passes(lambda: agent.raw("GET", log), "forbidden")
+
+
+def build_request() -> bytes:
+    """Return a certificate signing request, PEM."""
+    key = ec.generate_private_key(ec.SECP256R1())
+    name = x509.Name([x509.NameAttribute(x509.NameOID.COMMON_NAME, "vn-agent")])
+    request = x509.CertificateSigningRequestBuilder().subject_name(name).sign(key, hashes.SHA256())
+    return request.public_bytes(serialization.Encoding.PEM)

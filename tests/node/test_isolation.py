@@ -108,6 +108,7 @@ def test_without_enforcement_each_hole_is_reported(audit, super_cluster, tenant_
         document = audit(3)
     answered = by_verdict(document, "failed")
     absent = (by_verdict(document, "absent") & NEGATIVES) - answered
+    print(f"planted holes found: {len(answered | absent)} of {len(NEGATIVES)}")
     assert answered | absent >= NEGATIVES
     assert absent <= {probe.name for probe in PACKET_PROBES if probe.may_be_absent}
     assert "metadata-from-pod" in answered
@@ -154,6 +155,7 @@ def test_a_mutant_policy_is_found(audit, super_cluster, tenants, opened, holes):
 
     with everything_allowed(super_cluster, is_opened):
         document = audit(3)
+    print(f"planted holes found: {len(by_verdict(document, 'failed') & holes)} of {len(holes)}")
     assert by_verdict(document, "failed") >= holes
 
 

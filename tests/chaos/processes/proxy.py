@@ -65,6 +65,15 @@ class ProxiedExchange:
         await self._client.writer.drain()
         self.keeps = True
 
+    async def stream(self, piece: bytes) -> None:
+        """Give the client one more piece of an answer without an end."""
+        if not self.keeps:
+            self.keeps = True
+            framing = "Transfer-Encoding: chunked"
+            self._client.writer.write(http.reply(200, b"").head.encoded(framing))
+        self._client.writer.write(http.chunk(piece))
+        await self._client.writer.drain()
+
     async def pass_part(self, reply: ProxiedResponse, share: float) -> None:
         """Give the client the head and a part of the body, and break the connection."""
         whole = reply.encoded()

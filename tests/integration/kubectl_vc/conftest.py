@@ -6,6 +6,7 @@ Nobody reconciles here: the tests write the conditions that the manager would wr
 from __future__ import annotations
 
 import asyncio
+import base64
 import contextlib
 import os
 import signal
@@ -19,8 +20,10 @@ from typing import Any
 import pytest
 import yaml
 
+from kubectl_vc.target.manifests import TargetObjects
 from kubeio import Object
 from kubeio.api.client import Client
+from kubeio.config import secret_kubeconfig
 from tenancy import names, ownership, wellknown
 from tenancy.ownership import Tenant
 from tenancy.resources import (
@@ -29,16 +32,19 @@ from tenancy.resources import (
     NAMESPACES,
     PODS,
     SECRETS,
+    SUPER_CLUSTERS,
     VIRTUAL_CLUSTERS,
 )
 from tests.support.controlplane import LocalControlPlane, serving
 from tests.support.declared_tenants import install_crds
 from tests.support.eventually import eventually
 from tests.support.kubectl_vc.command_runner import invoke
-from tests.support.names import fresh_namespace
+from tests.support.names import fresh_name, fresh_namespace
 
 PROGRAM = Path(sys.executable).parent / "kubectl-vc"
 VERSION = "v1.36"
+OTHER_SERVER = "https://c2.example.org:6443"
+"""Where the components would reach the other cluster; it is not asked here."""
 HOSTILE = "<script>alert(1)</script>\u202etxt"
 
 
@@ -320,3 +326,70 @@ async def build_stage(
 async def stage(desk: UserTerminal) -> Stage:
     """A tenant that is ready, with one synced namespace."""
     return await build_stage(desk, await fresh_namespace(desk.client, "shop"))
+
+
+@pytest.fixture(scope="module")
+def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
+    """The other cluster; its controllers write tokens and remove namespaces."""
+    made = LocalControlPlane(
+        tmp_path_factory.mktemp("other"),
+        name="other",
+        controllers=("serviceaccount-token-controller", "namespace-controller"),
+    )
+    with serving(made):
+        yield made
+
+
+@dataclass(kw_only=True)
+class TwoClusterUser:
+    """A person with kubeconfigs of both clusters."""
+
+    desk: UserTerminal
+    there: Client
+    other: LocalControlPlane
+    name: str
+    plan: TargetObjects
+
+    async def join(self, *more: str, server: str = OTHER_SERVER):
+        """Join without waiting for a manager that is not there."""
+        return await self.desk.run(
+            *("target", "join", self.name, "--target-kubeconfig", "other"),
+            *("--manager-namespace", self.desk.namespace, "--no-wait"),
+            *(["--server", server] if server else []),
+            *more,
+        )
+
+    async def leave(self, *more: str):
+        """Leave again."""
+        return await self.desk.run(
+            *("target", "leave", self.name, "--manager-namespace", self.desk.namespace), *more
+        )
+
+    async def credentials(self):
+        """Return the endpoint that the Secret describes."""
+        found = await self.desk.client.get(
+            SECRETS, f"target-{self.name}", namespace=self.desk.namespace
+        )
+        data = {key: base64.b64decode(value) for key, value in found["data"].items()}
+        return secret_kubeconfig.parse_endpoint(data, name=self.name)
+
+
+@pytest.fixture
+async def two(desk: UserTerminal, other: LocalControlPlane) -> AsyncIterator[TwoClusterUser]:
+    (desk.folder / "other").write_bytes(other.kubeconfig())
+    home = await desk.client.get(NAMESPACES, "kube-system")
+    async with Client(other.endpoint) as there:
+        yield TwoClusterUser(
+            desk=desk,
+            there=there,
+            other=other,
+            name=fresh_name("c"),
+            plan=TargetObjects(home["metadata"]["uid"]),
+        )
+        for each in (await desk.client.list(SUPER_CLUSTERS))["items"]:
+            await desk.client.delete(SUPER_CLUSTERS, each["metadata"]["name"])
+
+
+async def is_there(client: Client, resource, name: str) -> bool:
+    found = await client.list(resource, field_selector=f"metadata.name={name}")
+    return bool(found["items"])

@@ -6,107 +6,27 @@ import asyncio
 import base64
 import contextlib
 import json
-from collections.abc import AsyncIterator, Iterator
-from dataclasses import dataclass
-from datetime import UTC, datetime, timedelta
 from pathlib import Path
 
 import pytest
 import yaml
 
-from kubectl_vc.target.manifests import TargetObjects
 from kubeio import errors
 from kubeio.api.client import Client
 from kubeio.config import secret_kubeconfig
-from kubeio.errors import Forbidden
-from tenancy import wellknown
 from tenancy.resources import (
     CLUSTER_ROLE_BINDINGS,
     CLUSTER_ROLES,
-    CONFIG_MAPS,
     NAMESPACES,
-    ROLE_BINDINGS,
     SECRETS,
     SELF_SUBJECT_ACCESS_REVIEWS,
-    SERVICE_ACCOUNTS,
     SUPER_CLUSTERS,
 )
-from tests.chart.gate import marked, refused, space, tenant
-from tests.integration.kubectl_vc.conftest import UserTerminal
-from tests.support.controlplane import LocalControlPlane, serving
+from tests.integration.kubectl_vc.conftest import OTHER_SERVER as SERVER
+from tests.integration.kubectl_vc.conftest import TwoClusterUser, is_there
 from tests.support.eventually import eventually
 from tests.support.names import fresh_name
 from vcmanager.targets.required_permissions import list_required
-
-SERVER = "https://c2.example.org:6443"
-"""Where the components would reach the other cluster; it is not asked here."""
-
-
-@pytest.fixture(scope="module")
-def other(tmp_path_factory: pytest.TempPathFactory) -> Iterator[LocalControlPlane]:
-    """The other cluster; its controllers write tokens and remove namespaces."""
-    made = LocalControlPlane(
-        tmp_path_factory.mktemp("other"),
-        name="other",
-        controllers=("serviceaccount-token-controller", "namespace-controller"),
-    )
-    with serving(made):
-        yield made
-
-
-@dataclass(kw_only=True)
-class TwoClusterUser:
-    """A person with kubeconfigs of both clusters."""
-
-    desk: UserTerminal
-    there: Client
-    other: LocalControlPlane
-    name: str
-    plan: TargetObjects
-
-    async def join(self, *more: str, server: str = SERVER):
-        """Join without waiting for a manager that is not there."""
-        return await self.desk.run(
-            *("target", "join", self.name, "--target-kubeconfig", "other"),
-            *("--manager-namespace", self.desk.namespace, "--no-wait"),
-            *(["--server", server] if server else []),
-            *more,
-        )
-
-    async def leave(self, *more: str):
-        """Leave again."""
-        return await self.desk.run(
-            *("target", "leave", self.name, "--manager-namespace", self.desk.namespace), *more
-        )
-
-    async def credentials(self):
-        """Return the endpoint that the Secret describes."""
-        found = await self.desk.client.get(
-            SECRETS, f"target-{self.name}", namespace=self.desk.namespace
-        )
-        data = {key: base64.b64decode(value) for key, value in found["data"].items()}
-        return secret_kubeconfig.parse_endpoint(data, name=self.name)
-
-
-@pytest.fixture
-async def two(desk: UserTerminal, other: LocalControlPlane) -> AsyncIterator[TwoClusterUser]:
-    (desk.folder / "other").write_bytes(other.kubeconfig())
-    home = await desk.client.get(NAMESPACES, "kube-system")
-    async with Client(other.endpoint) as there:
-        yield TwoClusterUser(
-            desk=desk,
-            there=there,
-            other=other,
-            name=fresh_name("c"),
-            plan=TargetObjects(home["metadata"]["uid"]),
-        )
-        for each in (await desk.client.list(SUPER_CLUSTERS))["items"]:
-            await desk.client.delete(SUPER_CLUSTERS, each["metadata"]["name"])
-
-
-async def is_there(client: Client, resource, name: str) -> bool:
-    found = await client.list(resource, field_selector=f"metadata.name={name}")
-    return bool(found["items"])
 
 
 @pytest.mark.parametrize("token", [(), ("--expires", "1h")], ids=["renewed", "ending"])
@@ -138,59 +58,6 @@ async def test_who_joins_has_an_account_with_what_is_needed_and_no_more(two: Two
             asked |= {"namespace": two.plan.namespace, "name": name}
             review = {"spec": {"resourceAttributes": asked}}
             assert await may(account, review) is is_granted, name
-
-
-async def test_the_account_is_inside_the_gate_and_its_token_ends(two: TwoClusterUser):
-    """SEC-73: in the target as at home."""
-    assert (await two.join()).code == 0
-    name = f"target-{two.name}"
-    secret = await two.desk.client.get(SECRETS, name, namespace=two.desk.namespace)
-    times = secret["metadata"]["annotations"]
-    left = datetime.fromisoformat(times[wellknown.EXPIRES]) - datetime.now(UTC)
-    assert timedelta(days=6) < left <= timedelta(days=7)
-    assert times[wellknown.TOKEN_RENEW] < times[wellknown.EXPIRES]
-    of, token = tenant(), (await two.credentials()).token
-    body, own = space(of), marked(of)
-    below, policy = body["metadata"]["name"], f"'{two.plan.policy_name}'"
-    async with Client(two.other.endpoint_with_token(token=token)) as account:
-        foreign = {"metadata": {"name": "a", "namespace": "default", **own}}
-        await refused(lambda: account.create(CONFIG_MAPS, foreign, dry_run=True), policy)
-        for namespace in ("", "kube-system", "default", two.plan.namespace):
-            with pytest.raises(Forbidden):
-                await account.list(SECRETS, namespace=namespace)
-        made = await account.create(NAMESPACES, body)
-        bound = {
-            "metadata": {"name": "vc-syncer", "namespace": below, **own},
-            "roleRef": {
-                "apiGroup": ROLE_BINDINGS.group,
-                "kind": "ClusterRole",
-                "name": two.plan.namespace_role_name,
-            },
-            "subjects": [
-                {
-                    "kind": "ServiceAccount",
-                    "name": "vc-syncer",
-                    "namespace": two.plan.namespace,
-                }
-            ],
-        }
-        other = {**bound, "subjects": [{**bound["subjects"][0], "name": "vn-agent"}]}
-        await refused(lambda: account.create(ROLE_BINDINGS, other, dry_run=True), policy)
-        await account.create(ROLE_BINDINGS, bound)
-        await eventually(lambda: account.list(SECRETS, namespace=below))
-        head = {"metadata": {"name": "app", "namespace": below, **own}}
-        await account.create(SECRETS, head)
-        await account.delete(SECRETS, "app", namespace=below)
-        request = {"kind": "TokenRequest", "spec": {"expirationSeconds": 3600}}
-        for each in ("vc-syncer", "vn-agent"):
-            await account.create(
-                SERVICE_ACCOUNTS,
-                {"apiVersion": "authentication.k8s.io/v1", **request},
-                namespace=two.plan.namespace,
-                name=each,
-                subresource="token",
-            )
-        await account.delete(NAMESPACES, below, uid=made["metadata"]["uid"])
 
 
 async def may(client: Client, review) -> bool:

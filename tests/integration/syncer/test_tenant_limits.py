@@ -4,6 +4,8 @@ from __future__ import annotations
 
 from pathlib import Path
 
+import pytest
+
 from kubeio import Object
 from kubeio.cache.cache_budget import MIB
 from syncer.safety.cache_limits import TenantLimits, build_cache_limits
@@ -13,6 +15,7 @@ from tests.integration.syncer.objects import pod
 from tests.integration.syncer.planes import own_world
 from tests.integration.syncer.world import SyncerWorld
 from tests.support.eventually import eventually
+from tests.support.hostile_servers import EndlessScript, Hostility, hostile
 
 LIMITS = TenantLimits(
     cache=build_cache_limits(16 * MIB), away_base_seconds=2.0, away_max_seconds=4.0
@@ -84,6 +87,33 @@ async def test_a_tenant_that_is_too_large_is_told_and_recovers_and_the_neighbour
         await eventually(lambda: is_synced(large, "Engaged"), within=60)
         await works(large, big, "after")
         large.running.clear()
+
+
+@pytest.mark.parametrize("hostility", ["pages", "watch"])
+async def test_a_server_that_sends_without_end_is_left_and_harms_no_neighbour(
+    world: SyncerWorld, tmp_path: Path, hostility: Hostility
+):
+    """REL-77: a list whose pages never end, and a cache that only watch events fill."""
+    script = EndlessScript(hostility)
+    async with (
+        own_world(world.super_plane, tmp_path / "endless") as endless,
+        hostile(endless, script),
+        world.syncer(limits=LIMITS) as syncer,
+    ):
+        endless.running.append(syncer)
+        told = await eventually(lambda: is_synced(endless, "TooLarge"), within=30)
+        assert "NetworkPolicy" in told["message"]
+        assert str(4 * MIB) in told["message"] or str(8 * MIB) in told["message"]
+        assert script.sent * 200_000 < 32 * MIB, "one attempt reads little more than the limit"
+        space = await world.namespace()
+        await works(world, space, "beside")
+        before = script.sent
+        await eventually(lambda: script.sent > before, within=30)  # the next attempt
+        await works(world, space, "later")
+        script.hostility = None
+        await eventually(lambda: is_synced(endless, "Engaged"), within=60)
+        await works(endless, await endless.namespace(), "after")
+        endless.running.clear()
 
 
 async def test_a_suspended_tenant_is_not_synced_until_it_is_resumed(

@@ -13,7 +13,7 @@ import orjson
 
 from tenancy import wellknown
 from tenancy.resources import PODS, VIRTUAL_CLUSTERS
-from tests.support.memapi import drifts, heartbeats, storms
+from tests.support.memapi import drifts, heartbeats, hostility, storms
 from tests.support.memapi.cluster import MemoryCluster
 from tests.support.memapi.loads import PodLoads
 from tests.support.memapi.tallies import WriteTally
@@ -37,6 +37,7 @@ class ControlServer:
             "churn": loads.churn,
             "calm": self._calm,
             "storm": self._storm,
+            "rage": self._rage,
             "drift": self._drift,
             "beat": self._beat,
             "tally": self._begin,
@@ -63,6 +64,9 @@ class ControlServer:
 
     async def _storm(self, **more: Any) -> dict[str, Any]:
         return await storms.blow(self._below, **more)
+
+    async def _rage(self, tenant: int, **more: Any) -> dict[str, Any]:
+        return await hostility.rage(self._tenants[tenant], **more)
 
     async def _drift(self, **more: Any) -> dict[str, Any]:
         return {"late_ms": await drifts.make(self._below, self._tenants, **more)}

@@ -6,8 +6,8 @@ import itertools
 
 import pytest
 
+from kubectl_vc.audit.object_probes import OBJECT_PROBES
 from kubectl_vc.audit.probes import (
-    OBJECT_PROBES,
     PACKET_PROBES,
     SOURCE_PROOFS,
     Answer,

@@ -44,6 +44,12 @@ def never_synced(*events: dict, **parts) -> ObjectFacts:
     return facts(bare(), super_facts(), tenant_events=events, **parts)
 
 
+def over(code: int, reason: str = "Error") -> dict:
+    """Return the status of a container that ended and is not restarted."""
+    last = ended(code, reason)["lastState"]
+    return {"name": "c", "ready": False, "state": last}
+
+
 def of_kind(kind: str, body: dict, copy: dict | None = None, **parts) -> ObjectFacts:
     """Return facts about an object of another kind."""
     return replace(facts(body, super_facts(copy), **parts), kind=kind)
@@ -112,6 +118,10 @@ SUPER_FAULTS: dict[str, tuple[ObjectFacts, str]] = {
     "tenant API does not answer": (
         facts(None, super_facts(), tenant_problem="refused", is_tenant_known=False),
         "tenant-api",
+    ),
+    "kubeconfig of the tenant deleted": (
+        facts(None, super_facts(missing_kubeconfig="Secret r/a"), is_tenant_known=False),
+        "tenant-access",
     ),
     "deletes held, object deleted": (
         both(DELETED, virtual_cluster=virtual_cluster(HELD)),
@@ -284,6 +294,46 @@ SUPER_FAULTS: dict[str, tuple[ObjectFacts, str]] = {
         "container-configuration",
     ),
     "out of memory": (both(pod(NOT_READY, containers=[ended(137, "OOMKilled")])), "memory"),
+    "out of memory, not restarted": (
+        both(pod(NOT_READY, phase="Failed", containers=[over(137, "OOMKilled")])),
+        "memory",
+    ),
+    "container fails, not restarted": (
+        both(pod(NOT_READY, phase="Failed", containers=[over(1)])),
+        "container",
+    ),
+    "evicted while it failed": (
+        both(pod(phase="Failed", containers=[over(1)], status={"reason": "Evicted"})),
+        "eviction",
+    ),
+    "pod failed without a container": (
+        both(pod(NOT_READY, phase="Failed", containers=[])),
+        "eviction",
+    ),
+    "liveness probe fails": (
+        both(
+            pod(NOT_READY, containers=[ended(137)]),
+            copy_events=[
+                event("Unhealthy", "Liveness probe failed: HTTP 500"),
+                event("Killing", "Container c failed liveness probe, will be restarted"),
+            ],
+        ),
+        "probe",
+    ),
+    "crashes long after a probe failed": (
+        both(
+            pod(NOT_READY, containers=[ended(1)]),
+            copy_events=[event("Killing", "Container c failed liveness probe", seconds=600)],
+        ),
+        "container",
+    ),
+    "stopped for another reason, and crashes": (
+        both(
+            pod(NOT_READY, containers=[ended(1)]),
+            copy_events=[event("Killing", "Stopping container c")],
+        ),
+        "container",
+    ),
     "init container fails": (
         both(pending(init=[ended(1, name="i")], containers=[waiting("PodInitializing")])),
         "init-container",
@@ -400,6 +450,15 @@ def test_tenant_view_has_no_name_of_the_super_cluster(name):
     assert OTHERS not in shown
     assert "Copy" not in shown
     assert "vc-manager" not in shown
+
+
+def test_end_of_a_container_is_described_as_it_is():
+    done = diagnose(SUPER_FAULTS["container fails, not restarted"][0], LAYERS).finding
+    assert done.sentence == "The container c ended with exit code 1 and is not restarted."
+    assert "--previous" not in done.next_command
+    again = diagnose(SUPER_FAULTS["container crashes"][0], LAYERS).finding
+    assert "is restarted with growing delays" in again.sentence
+    assert again.next_command.endswith("--previous")
 
 
 def test_super_view_shows_the_copy_and_its_namespace():

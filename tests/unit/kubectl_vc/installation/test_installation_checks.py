@@ -7,6 +7,7 @@ import pytest
 from kubectl_vc.installation import doctor
 from kubectl_vc.installation.check_table import run_checks
 from kubectl_vc.installation.installation_checks import INSTALLATION_CHECKS
+from kubectl_vc.installation.installation_facts import WebhookServer
 from kubectl_vc.output.cli_errors import CliError
 from tests.support.kubectl_vc.installation_faults import (
     SOUND,
@@ -26,6 +27,27 @@ BROKEN_IMAGE = {
 }
 SHORT_FORM = resource_with("v1.36", spec={"kubernetesVersion": "1.36"})
 
+
+def cordoned(name: str) -> dict:
+    """Return a node that is ready and takes no new pods."""
+    return node(name=name) | {"spec": {"unschedulable": True}}
+
+
+def server(*, service: object = (), has_endpoint: bool = False, resources=("pods",)):
+    """Return a webhook that refuses writes while nothing answers."""
+    webhook = {
+        "name": "w.example.com",
+        "clientConfig": {"service": {"namespace": "w", "name": "s"}},
+        "rules": [{"resources": list(resources)}],
+    }
+    return WebhookServer(
+        configuration={"kind": "ValidatingWebhookConfiguration", "metadata": {"name": "w"}},
+        webhook=webhook,
+        service=named("s") if service is not None else None,
+        has_endpoint=has_endpoint,
+    )
+
+
 FAULTS = {
     "CRD missing": ({"custom_resource_definitions": []}, "crds"),
     "CRD not established": (
@@ -36,6 +58,22 @@ FAULTS = {
         },
         "crds",
     ),
+    "CRD is being deleted": (
+        {
+            "custom_resource_definitions": [
+                {**each, "metadata": {**each["metadata"], "deletionTimestamp": "2026-11-28"}}
+                for each in SOUND.custom_resource_definitions
+            ]
+        },
+        "crds",
+    ),
+    "all nodes cordoned": ({"nodes": [cordoned("node-1")]}, "nodes"),
+    "ready nodes cordoned, others down": (
+        {"nodes": [cordoned("node-1"), node("False", name="node-2")]},
+        "nodes",
+    ),
+    "webhook without a Service": ({"webhook_servers": [server(service=None)]}, "webhooks"),
+    "webhook without an endpoint": ({"webhook_servers": [server()]}, "webhooks"),
     "no node": ({"nodes": []}, "nodes"),
     "all nodes down": ({"nodes": [node("Unknown")]}, "nodes"),
     "component's image missing": (
@@ -85,6 +123,17 @@ NOTES = {
         },
         "nodes",
     ),
+    "one node cordoned": (
+        {
+            "nodes": [node(), cordoned("node-2")],
+            "pods": [agent_pod("node-1"), agent_pod("node-2")],
+        },
+        "nodes",
+    ),
+    "webhook of other kinds without a server": (
+        {"webhook_servers": [server(resources=["certificates"])]},
+        "webhooks",
+    ),
     "one replica of two": (
         {"deployments": [deployment("vc-manager", wanted=2), deployment("vc-syncer")]},
         "manager",
@@ -133,6 +182,11 @@ def test_missing_rights_are_unknown_and_name_the_kind():
         *("nodes", "agents", "manager-lease", "syncer-lease"),
     }
     assert found["nodes"].message == "You may not read: nodes."
+
+
+def test_webhook_with_an_endpoint_is_well():
+    found = {each.check: each for each in check(webhook_servers=[server(has_endpoint=True)])}
+    assert found["webhooks"].state == "ok"
 
 
 def test_nothing_readable_is_a_failure():

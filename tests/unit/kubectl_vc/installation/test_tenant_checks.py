@@ -42,6 +42,14 @@ IMAGE = {
     "status": {"containerStatuses": [waits("ErrImagePull")]},
 }
 
+
+def waiting_claim(**annotations: str) -> dict:
+    """Return a claim that is bound once its pod has a node."""
+    found = claim("data-etcd-0")
+    found["metadata"]["annotations"] = annotations
+    return found | {"spec": {"storageClassName": "late"}}
+
+
 FAULTS = {
     "deleted": (tenant(metadata={"deletionTimestamp": ago(9)}), "deletion"),
     "scheduled for deletion": (
@@ -65,6 +73,17 @@ FAULTS = {
     "API server down": (broken(wellknown.API_SERVER_READY), "apiserver"),
     "controllers down": (broken(wellknown.CONTROLLER_MANAGER_READY), "controller-manager"),
     "DNS down": (broken(wellknown.DNS_READY), "dns"),
+    "sign-on refused": (broken(wellknown.AUTHENTICATION_READY), "authentication"),
+    "no node for etcd, whose claim waits": (
+        tenant(
+            condition(wellknown.ETCD_READY, "False", "FailedScheduling"), claims=[waiting_claim()]
+        ),
+        "etcd",
+    ),
+    "claim whose node was chosen": (
+        tenant(claims=[waiting_claim(**{"volume.kubernetes.io/selected-node": "n"})]),
+        "tenant-volumes",
+    ),
     "policy missing": (tenant(spec={"policyRef": {"name": "gone"}}), "policy"),
     "suspended": (tenant(spec={"suspend": True}), "paused"),
     "not synced": (broken(wellknown.SYNCED, "TenantUnreachable"), "sync"),
@@ -78,7 +97,9 @@ FAULTS = {
 
 def check(found: TenantControlPlane):
     """Return the results for one tenant."""
-    return run_checks(replace(SOUND, tenant=found), TENANT_CHECKS)
+    late = {**named("late"), "volumeBindingMode": "WaitForFirstConsumer"}
+    facts = replace(SOUND, tenant=found, storage_classes=[*SOUND.storage_classes, late])
+    return run_checks(facts, TENANT_CHECKS)
 
 
 def test_sound_tenant_has_no_broken_link():
@@ -103,6 +124,8 @@ def test_broken_link_is_named_first(name):
         (tenant(certificates=None), "certificates", "unknown"),
         (tenant(pods=None), "tenant-images", "unknown"),
         (broken(wellknown.NETWORK_POLICIES_ENFORCED), "network", "note"),
+        (broken(wellknown.METRICS_READY), "metrics", "note"),
+        (broken(wellknown.KUBECONFIG_SECRETS_READY), "kubeconfig-secrets", "note"),
         (tenant(condition(wellknown.DNS_READY, "False"), spec={"dns": "none"}), "dns", "ok"),
     ],
 )

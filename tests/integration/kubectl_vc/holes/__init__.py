@@ -1,0 +1,1 @@
+"""Planted holes in the isolation of a tenant, and the audit that must find each of them."""
