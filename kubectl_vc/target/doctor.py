@@ -74,7 +74,9 @@ async def run_doctor(
         return
     found = [*(finding for each in chosen for finding in list_check_results(each)), *groups]
     if form is OutputFormat.JSON:
-        terminal.print_result(json.dumps([dataclasses.asdict(each) for each in found], indent=4) + "\n")
+        terminal.print_result(
+            json.dumps([dataclasses.asdict(each) for each in found], indent=4) + "\n"
+        )
     elif form is OutputFormat.YAML:
         from kubeio.api.yaml_writer import to_yaml  # noqa: PLC0415 - 40 ms that only this format needs
 

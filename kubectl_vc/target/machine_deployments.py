@@ -20,8 +20,8 @@ _REFUSED_TEXT = (
     f" for the right to list machinedeployments.{_GROUP}."
 )
 _ABSENT_TEXT = (
-    "this cluster serves no MachineDeployments, so node groups were not checked. Use a kubeconfig of"
-    " Cluster API's management cluster."
+    "this cluster serves no MachineDeployments, so node groups were not checked. Use a kubeconfig"
+    " of Cluster API's management cluster."
 )
 
 

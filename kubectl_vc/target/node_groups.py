@@ -124,7 +124,7 @@ def _check_sizes(annotations: Mapping[str, str]) -> Iterator[str]:
     for key in (MIN_SIZE, MAX_SIZE):
         value = annotations.get(key, "0")
         if _INTEGER.fullmatch(value) is None or int(value) < 0:
-            yield f"{key} is {_show(value)}, and the group is ignored. Use a whole number, 0 or more"
+            yield f"{key} is {_show(value)}, and the group is ignored. Use a whole number from 0"
         else:
             sizes[key] = int(value)
     if len(sizes) < 2:
@@ -215,8 +215,8 @@ def _check_versions(
         versions = _list_versions(groups.images, rule.image)
         if not versions:
             text = (
-                f"{where}: the version of {rule.program} was not found. Check that it is {oldest} or"
-                " newer"
+                f"{where}: the version of {rule.program} was not found. Check that it is"
+                f" {oldest} or newer"
             )
             yield "note", text
         for version in versions:

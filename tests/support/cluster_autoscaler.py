@@ -13,9 +13,8 @@ from typing import Any
 
 _SAFE_TO_EVICT = "cluster-autoscaler.kubernetes.io/safe-to-evict"
 _DAEMON_SET_POD = "cluster-autoscaler.kubernetes.io/daemonset-pod"
-_KNOWN_CONTROLLERS = frozenset(
-    {"DaemonSet", "Job", "ReplicaSet", "ReplicationController", "StatefulSet"}
-)
+_LOOKED_UP = frozenset({"Job", "ReplicaSet", "ReplicationController", "StatefulSet"})
+_KNOWN_CONTROLLERS = _LOOKED_UP | {"DaemonSet"}
 
 
 def find_blocker(pod: Mapping[str, Any], *, skips_custom_controllers: bool = True) -> str:
@@ -29,17 +28,15 @@ def find_blocker(pod: Mapping[str, Any], *, skips_custom_controllers: bool = Tru
     owners = metadata.get("ownerReferences") or ()
     kind = next((owner["kind"] for owner in owners if owner.get("controller")), "")
     marked = annotations.get(_SAFE_TO_EVICT)
-    if skips_custom_controllers and kind in _KNOWN_CONTROLLERS - {"DaemonSet"}:
-        return "ControllerNotFound"
-    if kind == "DaemonSet" or annotations.get(_DAEMON_SET_POD) == "true":
-        return ""
-    if marked == "true":
-        return ""
-    if not kind or (skips_custom_controllers and kind not in _KNOWN_CONTROLLERS):
-        return "NotReplicated"
-    if marked == "false":
-        return "NotSafeToEvictAnnotation"
+    is_replicated = kind in _KNOWN_CONTROLLERS or not skips_custom_controllers
     volumes = pod["spec"].get("volumes") or ()
-    if any("emptyDir" in volume or "hostPath" in volume for volume in volumes):
-        return "LocalStorageRequested"
-    return ""
+    has_scratch = any("emptyDir" in volume or "hostPath" in volume for volume in volumes)
+    rules = (  # the first that applies decides
+        (skips_custom_controllers and kind in _LOOKED_UP, "ControllerNotFound"),
+        (kind == "DaemonSet" or annotations.get(_DAEMON_SET_POD) == "true", ""),
+        (marked == "true", ""),
+        (not kind or not is_replicated, "NotReplicated"),
+        (marked == "false", "NotSafeToEvictAnnotation"),
+        (has_scratch, "LocalStorageRequested"),
+    )
+    return next((blocker for applies, blocker in rules if applies), "")

@@ -124,7 +124,10 @@ def build_karpenter_command(metrics_port: int, health_port: int) -> tuple[str, .
 def list_karpenter_definitions() -> list[Object]:
     """Return the CRDs that Karpenter needs, as its module ships them."""
     source = binaries.source("karpenter", _KARPENTER_MODULE)
-    files = (*(source / "pkg/apis/crds").glob("*.yaml"), *(source / "kwok/apis/crds").glob("*.yaml"))
+    files = (
+        *(source / "pkg/apis/crds").glob("*.yaml"),
+        *(source / "kwok/apis/crds").glob("*.yaml"),
+    )
     return [yaml.safe_load(file.read_text()) for file in sorted(files)]
 
 

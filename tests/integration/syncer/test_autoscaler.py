@@ -108,9 +108,7 @@ async def scaled(plane: LocalControlPlane) -> AsyncIterator[None]:
 
 
 @pytest.fixture
-async def elastic(
-    elastic_plane: LocalControlPlane, tmp_path: Path
-) -> AsyncIterator[SyncerWorld]:
+async def elastic(elastic_plane: LocalControlPlane, tmp_path: Path) -> AsyncIterator[SyncerWorld]:
     """A tenant with controllers, in a super cluster that Karpenter scales."""
     controllers = ("deployment-controller", "replicaset-controller", "disruption-controller")
     plane = tenant_plane(

@@ -74,6 +74,7 @@ def test_a_group_without_limits_is_noted_and_the_annotations_are_named():
     ],
 )
 def test_a_fault_is_one_sentence_with_its_annotation(changed, expected):
+    """A4-08."""
     annotations = {key: value for key, value in (GOOD | changed).items() if value is not None}
     ((state, text),) = checked(group(annotations))
     assert state == "wrong"
@@ -109,6 +110,7 @@ def test_a_group_with_nodes_needs_no_capacity():
     ],
 )
 def test_labels_need_versions(images, expected):
+    """A4-12."""
     labelled = group(GOOD | {LABELS: f"{ROLE}=7"}, labels={ROLE: "7"})
     found = checked(labelled, images=images)[1:]
     assert len(found) == len(expected)

@@ -372,9 +372,7 @@ def test_a_pod_of_many_parts_to_the_last_byte():
         wellknown.CONTAINERS: "setup,main",
         wellknown.OWNER: '{"kind": "ReplicaSet", "uid": "rs"}',
         autoscaler_annotations.SAFE_TO_EVICT: "true",
-        wellknown.SYNCED_KEYS: (
-            f'[["app"],["{autoscaler_annotations.SAFE_TO_EVICT}","note"]]'
-        ),
+        wellknown.SYNCED_KEYS: (f'[["app"],["{autoscaler_annotations.SAFE_TO_EVICT}","note"]]'),
         **ownership.build_owner_annotations(TENANT, "web", "pod-uid"),
     }
     spec = made["spec"]
