@@ -141,7 +141,7 @@ def _check_sizes(annotations: Mapping[str, str]) -> Iterator[str]:
 
 
 def _check_amounts(annotations: Mapping[str, str]) -> Iterator[str]:
-    """Yield the capacities that do not parse. One of them makes the group unusable at 0 nodes.
+    """Yield the capacities that do not parse. A group of 0 nodes is ignored for one of them.
 
     https://github.com/kubernetes/apimachinery/blob/v0.27.1/pkg/api/resource/quantity.go
     """

@@ -10,6 +10,7 @@ from syncer.rules.autoscaler_annotations import DAEMON_SET_POD, DO_NOT_DISRUPT, 
 from syncer.rules.pods import pod_build, pod_facts
 from tenancy import policies
 from tenancy.policies import TenantPolicySpec
+from tests.support import karpenter_rules
 from tests.support.cluster_autoscaler import find_blocker
 from tests.support.syncer.pods import FACTS, TENANT, pod
 
@@ -140,3 +141,25 @@ def test_an_opaque_prefix_hides_the_tenants_word_and_not_ours():
     assert marks(built(owned("ReplicaSet", {SAFE_TO_EVICT: "false"}), opaque)) == {
         "safe-to-evict": "true"
     }
+
+
+@pytest.mark.parametrize("kind", ["ReplicaSet", "StatefulSet", "Job", "Rollout", ""])
+@pytest.mark.parametrize(
+    "spec",
+    [
+        pytest.param({}, id="plain"),
+        pytest.param({"tolerations": [{"operator": "Exists"}]}, id="tolerates-everything"),
+        pytest.param(
+            {"tolerations": [{"key": "karpenter.sh/disrupted", "operator": "Exists"}]},
+            id="tolerates-its-taint",
+        ),
+    ],
+)
+def test_karpenter_makes_a_node_for_a_pod_and_evicts_it(kind: str, spec: dict[str, Any]):
+    own = owned(kind, {DO_NOT_DISRUPT: "true"}, **spec)
+    found = built(own, policy()).pod
+    assert karpenter_rules.is_provisionable(found)
+    assert karpenter_rules.is_drainable(found)
+    assert karpenter_rules.is_evictable(found)
+    kept = built(own, policy(blockingAnnotations="Allow")).pod
+    assert not karpenter_rules.is_evictable(kept)
