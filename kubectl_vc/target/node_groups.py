@@ -76,8 +76,8 @@ class NodeGroups:
 def list_check_results(target: str, groups: NodeGroups) -> list[CheckResult]:
     """Return the findings about all node groups. A group without a fault has one result `ok`."""
     found = [
-        CheckResult(target, CHECK, state, f"{name}: {text}")
-        for name, body in sorted((_format_name(one), one) for one in groups.machine_deployments)
+        CheckResult(target, CHECK, state, f"{_format_name(body)}: {text}")
+        for body in sorted(groups.machine_deployments, key=_format_name)
         for state, text in _check_group(body)
     ]
     labelled = [_format_name(one) for one in groups.machine_deployments if _read_labels(one)]
@@ -97,8 +97,10 @@ def _check_group(body: Mapping[str, Any]) -> Iterator[tuple[CheckState, str]]:
         *_check_zero(body, annotations),
     ]
     notes = list(_check_labels(body))
-    yield from (("wrong", text) for text in faults)
-    yield from (("note", text) for text in notes)
+    for text in faults:
+        yield "wrong", text
+    for text in notes:
+        yield "note", text
     if not (faults or notes):
         yield "ok", f"scales from {annotations.get(MIN_SIZE, '0')} to {annotations[MAX_SIZE]} nodes"
 
