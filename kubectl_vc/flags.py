@@ -277,6 +277,24 @@ TargetContextFlag = Annotated[
         help="Context of the target cluster, in --target-kubeconfig or the default kubeconfig",
     ),
 ]
+MachinesKubeconfigFlag = Annotated[
+    str,
+    Option(
+        "--target-kubeconfig",
+        metavar="FILE",
+        show_default=False,
+        help="Kubeconfig of the cluster with the MachineDeployments",
+    ),
+]
+MachinesContextFlag = Annotated[
+    str,
+    Option(
+        "--target-context",
+        metavar="NAME",
+        show_default=False,
+        help="Context of the cluster with the MachineDeployments",
+    ),
+]
 ServerFlag = Annotated[
     str,
     Option(

@@ -93,15 +93,25 @@ async def doctor(
     *,
     access: ConfigFlags,
     name: flags.TargetNameArgument = "",
+    target_kubeconfig: flags.MachinesKubeconfigFlag = "",
+    target_context: flags.MachinesContextFlag = "",
     output: flags.OutputFlag = OutputFormat.TABLE,
 ) -> None:
     """Check a target cluster, or all, and print what to do.
 
-    The exit code is 1 if a check fails.
+    Also checks the MachineDeployments of Cluster API in the home cluster. With --target-kubeconfig
+    or --target-context, those of that cluster are checked instead. The exit code is 1 if a check
+    fails.
     """
     from kubectl_vc.target import doctor as verb
 
-    await verb.run_doctor(access, create_terminal(), name=name, form=output)
+    await verb.run_doctor(
+        access,
+        create_terminal(),
+        name=name,
+        form=output,
+        machines=verb.MachinesAccess(target_kubeconfig, target_context),
+    )
 
 
 @app.command()

@@ -31,6 +31,7 @@ TolerationOperator = Literal["Equal", "Exists"]
 TaintEffect = Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"]
 NetworkIsolation = Literal["Enforced", "Off"]
 EndpointMode = Literal["OwnPods", "Allow", "Refuse"]
+EvictionMode = Literal["Controlled", "All", "Tenant"]
 TenantWeight = Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 WILDCARD_NAME = "*"
@@ -204,10 +205,21 @@ class HostsFileSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     stays as the kubelet writes it."""
 
 
+class AutoscalingSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """Annotations of super pods by which an autoscaler removes a node, or keeps it."""
+
+    safe_to_evict: EvictionMode = "Controlled"
+    """Pods that are marked as safe to evict: those with a controller, or all. `Tenant`: only those
+    that the tenant has marked."""
+    blocking_annotations: AdmissionMode = "Refuse"
+    """Whether a tenant's annotation may keep a node that an autoscaler wants to remove."""
+
+
 class PodsSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Additions to the pods of a tenant, and names that are reserved in them."""
 
     hosts_file: HostsFileSpec = HostsFileSpec()
+    autoscaling: AutoscalingSpec = AutoscalingSpec()
     reserved_container_names: tuple[str, ...] = (
         "istio-proxy",
         "istio-init",

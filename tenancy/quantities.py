@@ -9,7 +9,7 @@ from decimal import Decimal
 from typing import Any
 
 _QUANTITY_PATTERN = re.compile(
-    r"([+-]?[0-9]{1,40}(?:\.[0-9]{0,40})?)([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
+    r"([+-]?(?:[0-9]{1,40}(?:\.[0-9]{0,40})?|\.[0-9]{1,40}))([KMGTPE]i|[numkMGTPE]|[eE][+-]?[0-9]{1,3})?"
 )
 _BINARY_SUFFIXES = {f"{letter}i": Decimal(2) ** (10 * (n + 1)) for n, letter in enumerate("KMGTPE")}
 _DECIMAL_SUFFIXES = {

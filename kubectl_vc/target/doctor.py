@@ -1,13 +1,14 @@
 """`kubectl vc target doctor`: problems of a target, each with its remedy.
 
-Owns the conversion of conditions to findings. Must not connect to the target, because the user may
-be unable to reach it. vc-manager checks it.
+Owns the conversion of conditions to findings. Must not connect to the target without a kubeconfig
+of it, because the user may be unable to reach it. vc-manager checks it. MachineDeployments are read
+in the home cluster, or with that kubeconfig.
 """
 
+import dataclasses
 import json
 from collections.abc import Mapping, Sequence
-from dataclasses import asdict, dataclass
-from typing import Any, Literal
+from typing import Any
 
 from kubectl_vc.client.config_flags import ConfigFlags
 from kubectl_vc.client.connection import connect_super_cluster
@@ -15,52 +16,99 @@ from kubectl_vc.output import printers
 from kubectl_vc.output.cli_errors import CliError, NotFoundError
 from kubectl_vc.output.printers import OutputFormat
 from kubectl_vc.output.terminal import Terminal
-from kubectl_vc.target import listing
+from kubectl_vc.target import listing, machine_deployments, node_groups
+from kubectl_vc.target.check_results import CheckResult, CheckState
+from kubeio import errors
+from kubeio.api.client import Client
+from kubeio.config import loading
+from kubeio.http.rest import ClientOptions
 from tenancy import conditions, super_clusters
 
-CheckState = Literal["ok", "note", "wrong", "unknown"]
 _NOT_PROBED_TEXT = (
     "vc-manager has not checked it yet. Check that vc-manager runs, and that its version supports"
     " SuperClusters."
 )
 
 
-@dataclass(frozen=True, slots=True)
-class CheckResult:
-    """The result of one check."""
+@dataclasses.dataclass(frozen=True, slots=True)
+class MachinesAccess:
+    """The flags of the cluster with the MachineDeployments. Empty stands for the home cluster."""
 
-    target: str
-    check: str
-    result: CheckState
-    message: str
+    kubeconfig: str = ""
+    context: str = ""
+
+    @property
+    def is_given(self) -> bool:
+        """Return whether a flag names a cluster."""
+        return bool(self.kubeconfig or self.context)
+
+
+HOME_MACHINES = MachinesAccess()
 
 
 async def run_doctor(
-    access: ConfigFlags, terminal: Terminal, *, name: str, form: OutputFormat
+    access: ConfigFlags,
+    terminal: Terminal,
+    *,
+    name: str,
+    form: OutputFormat,
+    machines: MachinesAccess = HOME_MACHINES,
 ) -> None:
     """Print the findings. Raises CliProblem if one of them is a problem."""
+    groups: list[CheckResult] = []
     async with connect_super_cluster(access) as connection:
         items = await listing.fetch_super_clusters(connection.super_client)
+        if not machines.is_given and name in ("", super_clusters.HOME):
+            groups = await _check_machines(
+                super_clusters.HOME, connection.super_client, is_asked=False
+            )
+    if machines.is_given:
+        groups = await _check_other_machines(name or "target", machines)
     chosen = [each for each in items if not name or each["metadata"]["name"] == name]
     if name and not chosen:
         raise NotFoundError(
             f"SuperCluster {name} was not found. List all with `kubectl vc target list`."
         )
-    if not chosen:
+    if not (chosen or groups):
         terminal.print_warning("No SuperClusters found. Add one with `kubectl vc target join`.")
         return
-    found = [finding for each in chosen for finding in list_check_results(each)]
+    found = [*(finding for each in chosen for finding in list_check_results(each)), *groups]
     if form is OutputFormat.JSON:
-        terminal.print_result(json.dumps([asdict(each) for each in found], indent=4) + "\n")
+        terminal.print_result(
+            json.dumps([dataclasses.asdict(each) for each in found], indent=4) + "\n"
+        )
     elif form is OutputFormat.YAML:
         from kubeio.api.yaml_writer import to_yaml  # noqa: PLC0415 - 40 ms that only this format needs
 
-        terminal.print_result(to_yaml([asdict(each) for each in found]))
+        terminal.print_result(to_yaml([dataclasses.asdict(each) for each in found]))
     else:
         terminal.print_result(build_table(found))
     ill = sorted({each.target for each in found if each.result in ("wrong", "unknown")})
     if ill:
         raise CliError(f"checks failed for {', '.join(ill)}. See the table above.")
+
+
+async def _check_other_machines(target: str, machines: MachinesAccess) -> list[CheckResult]:
+    endpoint = await loading.load_user_kubeconfig(
+        machines.kubeconfig, machines.context, context_flag="--target-context"
+    )
+    options = ClientOptions(user_agent="kubectl-vc", counts_requests=False)
+    async with Client(endpoint, options) as client:
+        return await _check_machines(target, client, is_asked=True)
+
+
+async def _check_machines(target: str, client: Client, *, is_asked: bool) -> list[CheckResult]:
+    """Return the findings about the node groups of one cluster.
+
+    `is_asked` is True if the user named this cluster. Otherwise its lack of Cluster API is normal.
+    """
+    try:
+        groups = await machine_deployments.fetch_node_groups(client)
+    except errors.Forbidden:
+        return [machine_deployments.describe_refused(target)]
+    if groups is None:
+        return [machine_deployments.describe_absent(target)] if is_asked else []
+    return node_groups.list_check_results(target, groups)
 
 
 def list_check_results(body: Mapping[str, Any]) -> list[CheckResult]:

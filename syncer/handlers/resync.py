@@ -184,8 +184,7 @@ def _is_changed_in_super(pod: Object, twin: Object, session: Session) -> bool:
             pod,
             twin,
             session.tenant,
-            passing=policy.metadata,
-            images=policy.images,
+            policy=policy,
             policy_labels=labels,
         )
         if patch is not None:

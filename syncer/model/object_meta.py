@@ -176,11 +176,13 @@ def build_super_metadata(
     passing: MetadataSpec = BASELINE_POLICY.metadata,
     extra_annotations: Mapping[str, str] | None = None,
     extra_labels: Mapping[str, str] | None = None,
+    decided_annotations: Mapping[str, str] | None = None,
     referenced: Collection[str] = (),
     is_exposed: bool = True,
 ) -> Object:
     """Return the metadata of a twin. `passing` is the metadata part of the policy.
 
+    `decided_annotations` are recorded like the tenant's own. A later twin without one loses it.
     `referenced` are keys of annotations that the twin itself reads. `is_exposed` is False if no
     client outside of the cluster reaches the object. Then an unknown annotation is left out. Raises
     RejectedError when an annotation holds the object back, or when the annotations are too large.
@@ -202,7 +204,10 @@ def build_super_metadata(
         **({wellknown.OWNER: owner} if owner else {}),
         **ownership.build_owner_annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
     }
-    own = filter_annotations(kind, tenant_metadata, passing)
+    own = {
+        **(decided_annotations or {}),
+        **filter_annotations(kind, tenant_metadata, passing),
+    }
     removable = (
         frozenset()
         if kind in builtin_policy.ANNOTATION_BLOCKED_KINDS

@@ -238,12 +238,12 @@ def test_a_policy_that_lists_the_domain_moves_the_label_of_a_running_pod_and_bac
     ):
         live = twin_of_pod(own, before)
         live["metadata"]["uid"] = "below"
-        patch = pod_facts.build_running_patch(own, live, TENANT, passing=after.metadata)
+        patch = pod_facts.build_running_patch(own, live, TENANT, policy=after)
         assert patch is not None
         assert patch["metadata"]["labels"] == {removed: None, added: "edge"}
         live = {**twin_of_pod(own, after)}
         live["metadata"]["uid"] = "below"
-        assert pod_facts.build_running_patch(own, live, TENANT, passing=after.metadata) is None
+        assert pod_facts.build_running_patch(own, live, TENANT, policy=after) is None
 
 
 @pytest.mark.parametrize(
@@ -267,7 +267,7 @@ def test_drift_of_a_translated_label_is_undone(labels, expected):
         live["metadata"]["labels"][keys["more"]] = "x"
     elif not labels:
         own = labelled(GATEWAY, None)
-    patch = pod_facts.build_running_patch(own, live, TENANT, passing=policy().metadata)
+    patch = pod_facts.build_running_patch(own, live, TENANT, policy=policy())
     assert patch is not None
     assert patch["metadata"]["labels"] == {keys[key]: value for key, value in expected.items()}
 

@@ -96,6 +96,7 @@ PROGRAMS = (
     ),
     GoProgram("helm", "helm", "helm.sh/helm/v4/cmd/helm", "helm"),
     GoProgram("kwok", "kwok", "sigs.k8s.io/kwok/cmd/kwok", "kwok"),
+    GoProgram("karpenter", "karpenter", "sigs.k8s.io/karpenter/kwok", "karpenter"),
     GoProgram(
         "network-policies",
         "network-policies",
@@ -133,6 +134,7 @@ CLUSTER_GROUPS = (
 """Groups that every super cluster runs or is set up with, besides its Kubernetes minor."""
 _SOURCES = {
     "kwok": "sigs.k8s.io/kwok",
+    "karpenter": "sigs.k8s.io/karpenter",
     "cert-manager": "github.com/cert-manager/cert-manager",
     versions.SUITE: "k8s.io/kubernetes",
 }

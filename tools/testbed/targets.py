@@ -81,7 +81,7 @@ _INTEGRATION = Target(
 _NODE = _UP | Target(("kubectl",), (_shipped_interpreter,))
 _TEST = _INTEGRATION | _NODE | _PROPERTIES
 _THOROUGH = _TEST | Target(
-    (*_OLDER, "kwok", "cert-manager"), (_some_tenants_images, cert_manager.build)
+    (*_OLDER, "kwok", "karpenter", "cert-manager"), (_some_tenants_images, cert_manager.build)
 )
 _SLOW = _THOROUGH | Target(_NEWER, (browser.build,))
 _BENCH = _UP | Target(("kwok",), (_shipped_interpreter,))

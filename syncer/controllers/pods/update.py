@@ -106,8 +106,7 @@ def _build_patches(
                     pod,
                     twin,
                     session.tenant,
-                    passing=policy.metadata,
-                    images=policy.images,
+                    policy=policy,
                     adding=adding,
                     policy_labels=session.build_policy_labels(
                         metadata["namespace"], metadata.get("labels") or {}

@@ -22,7 +22,7 @@ from syncer.model.rejections import (
     UnschedulableError,
 )
 from syncer.model.unstructured import as_strings
-from syncer.rules import container_limits
+from syncer.rules import autoscaler_annotations, container_limits
 from syncer.rules.pods import (
     dns,
     environment,
@@ -111,6 +111,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         raise UnschedulableError(choice.problem)
     notices += _find_reserved_keys(metadata)
     notices += _find_dotted_annotations(metadata, context.policy.metadata)
+    notices += autoscaler_annotations.find_left_out(metadata, context.policy)
     notices += container_limits.write_limits(spec, context.policy)
     mirrors = FieldRefRewriter(metadata, context.policy.metadata)
     for kind in _CONTAINER_LISTS:
@@ -126,7 +127,7 @@ def build_super_pod(tenant_pod: Mapping[str, Any], context: PodBuildContext) -> 
         context.tenant,
         context.super_namespace,
         mirrors,
-        passing=context.policy.metadata,
+        policy=context.policy,
         policy_labels=context.policy_labels,
     )
     notices += object_meta.find_left_out("Pod", metadata, super_metadata, context.policy.metadata)
@@ -145,7 +146,7 @@ def build_metadata(
     mirrors: FieldRefRewriter | None = None,
     *,
     containers: Sequence[str] | None = None,
-    passing: MetadataSpec = BASELINE_POLICY.metadata,
+    policy: TenantPolicySpec = BASELINE_POLICY,
     policy_labels: Mapping[str, str] = NO_LABELS,
 ) -> Object:
     """Return the metadata that the super pod should have now. It applies to running pods as well.
@@ -153,7 +154,7 @@ def build_metadata(
     `containers` are the names of containers that the node agent may serve. The default is the
     containers of the template. `policy_labels` are those of `PodBuildContext`.
     """
-    metadata = tenant_pod["metadata"]
+    metadata, passing = tenant_pod["metadata"], policy.metadata
     controller = object_meta.get_controller(metadata)
     if mirrors is None:
         mirrors = build_field_mirrors(tenant_pod, passing)
@@ -170,6 +171,7 @@ def build_metadata(
             **mirrors.needed_annotations,
             wellknown.CONTAINERS: ",".join(containers),
         },
+        decided_annotations=autoscaler_annotations.build_annotations(metadata, policy),
         referenced=mirrors.referenced_annotations,
     )
 
@@ -208,7 +210,8 @@ def list_container_names(spec: Mapping[str, Any]) -> list[str]:
 def _build_owner_reference(context: PodBuildContext) -> Object:
     """Return a controller reference.
 
-    Without a controller, neither a drain nor an autoscaler would move the pod.
+    Without a controller, `kubectl drain` would refuse the pod. The owner must exist, or the garbage
+    collector would delete the pod.
     """
     return {
         "apiVersion": "v1",

@@ -25,7 +25,7 @@ from syncer.rules.pods.lifecycle import SuperPodState, TenantPodState
 from syncer.rules.pods.pod_fields import POD_SPEC
 from tenancy import wellknown
 from tenancy.ownership import Tenant
-from tenancy.policies import BASELINE_POLICY, ImagesSpec, MetadataSpec, TenantPolicySpec
+from tenancy.policies import BASELINE_POLICY, ImagesSpec, TenantPolicySpec
 
 LOST_REASON = "SuperPodLost"
 
@@ -109,8 +109,7 @@ def build_running_patch(
     twin: Mapping[str, Any],
     tenant: Tenant,
     *,
-    passing: MetadataSpec = BASELINE_POLICY.metadata,
-    images: ImagesSpec = BASELINE_POLICY.images,
+    policy: TenantPolicySpec = BASELINE_POLICY,
     adding: Collection[str] = (),
     policy_labels: Mapping[str, str] = pod_build.NO_LABELS,
 ) -> Object | None:
@@ -118,7 +117,7 @@ def build_running_patch(
 
     `adding` are the names of the ephemeral containers that are added immediately afterwards.
     `policy_labels` are those of `PodBuildContext`. Raises RejectedError for a field that no pod may
-    have, or for an image that is not in `images`.
+    have, or for an image that the policy does not allow.
     """
     super_namespace = twin["metadata"]["namespace"]
     containers = [
@@ -130,12 +129,12 @@ def build_running_patch(
         tenant,
         super_namespace,
         containers=containers,
-        passing=passing,
+        policy=policy,
         policy_labels=policy_labels,
     )
     metadata = object_meta.build_metadata_patch("Pod", twin["metadata"], desired)
     served = ephemeral_containers.list_served_names(twin)
-    spec = _build_spec_patch(pod["spec"], twin["spec"], served, images)
+    spec = _build_spec_patch(pod["spec"], twin["spec"], served, policy.images)
     if not metadata and not spec:
         return None
     body: Object = {"metadata": {"uid": twin["metadata"]["uid"], **metadata}}

@@ -239,3 +239,31 @@ async def test_a_privileged_pod_runs_where_the_policy_says_so(own: SyncerWorld):
         assert (twin["spec"]["hostNetwork"], twin["spec"]["hostPID"]) == (True, True)
         assert twin["spec"]["containers"][0]["securityContext"] == {"privileged": True}
         assert twin["spec"]["volumes"][0]["hostPath"]["path"] == "/var/log"
+
+
+async def test_a_pod_gives_its_node_up_as_the_policy_says_now(own: SyncerWorld):
+    """A running pod follows the policy, and the syncer may write the annotation."""
+    key = "cluster-autoscaler.kubernetes.io/safe-to-evict"
+    name = await policy(own, pods={"autoscaling": {"safeToEvict": "All"}})
+    await bind(own, name)
+    async with own.syncer():
+        space, node = await own.namespace(), await own.super_node()
+        body = pod("web")
+        body["metadata"]["annotations"] = {key: "false"}
+        await own.above.create(PODS, body, namespace=space)
+        await own.start_pod(space, "web", node)
+
+        async def mark() -> str | None:
+            twin = await own.twin(PODS, space, "web")
+            found: str | None = twin["metadata"]["annotations"].get(key)
+            return found
+
+        assert await mark() == "true"
+        events = await eventually(lambda: own.events(space))
+        assert any("blockingAnnotations" in event["message"] for event in events)
+        await change(own, name, pods={"autoscaling": {"blockingAnnotations": "Allow"}})
+        await eventually(mark, until=lambda found: found == "false")
+        modes = {"safeToEvict": "Controlled", "blockingAnnotations": "Refuse"}
+        await change(own, name, pods={"autoscaling": modes})
+        await eventually(mark, until=lambda found: found is None)
+        await own.below.delete(NODES, node)

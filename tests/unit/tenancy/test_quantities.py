@@ -19,6 +19,8 @@ from tenancy.quantities import format_quantity, parse_quantity
         ("5E", 5 * 10**18),
         ("5Ei", 5 * 2**60),
         ("5e3", 5000),
+        (".5Gi", 2**29),
+        (".", None),
         ("100m", Decimal("0.1")),
         ("", None),
         ("1 Gi", None),

@@ -142,9 +142,9 @@ def test_the_new_image_of_a_running_container_is_judged():
     tenant_pod["spec"]["containers"][0]["image"] = BAD
     assert pod_facts.build_running_patch(tenant_pod, twin, TENANT) is not None
     with pytest.raises(RejectedError, match=r"spec\.images\.registries of the TenantPolicy"):
-        pod_facts.build_running_patch(tenant_pod, twin, TENANT, images=LISTED.images)
+        pod_facts.build_running_patch(tenant_pod, twin, TENANT, policy=LISTED)
     tenant_pod["spec"]["containers"][0]["image"] = GOOD
-    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT, images=LISTED.images)
+    assert pod_facts.build_running_patch(tenant_pod, twin, TENANT, policy=LISTED)
 
 
 @pytest.mark.parametrize("own", [None, "IfNotPresent", "Never", "Always"])

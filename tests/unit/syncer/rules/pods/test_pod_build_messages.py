@@ -8,6 +8,7 @@ import pytest
 
 from syncer.model import builtin_policy, object_meta
 from syncer.model.rejections import RejectedError
+from syncer.rules import autoscaler_annotations
 from syncer.rules.pods import pod_build, size_limits
 from syncer.rules.pods.pod_build import PodBuildContext
 from tenancy import names, ownership, wellknown
@@ -370,7 +371,8 @@ def test_a_pod_of_many_parts_to_the_last_byte():
         mirror: "b",
         wellknown.CONTAINERS: "setup,main",
         wellknown.OWNER: '{"kind": "ReplicaSet", "uid": "rs"}',
-        wellknown.SYNCED_KEYS: '[["app"],["note"]]',
+        autoscaler_annotations.SAFE_TO_EVICT: "true",
+        wellknown.SYNCED_KEYS: (f'[["app"],["{autoscaler_annotations.SAFE_TO_EVICT}","note"]]'),
         **ownership.build_owner_annotations(TENANT, "web", "pod-uid"),
     }
     spec = made["spec"]

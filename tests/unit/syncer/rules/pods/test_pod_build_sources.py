@@ -160,7 +160,7 @@ def test_names_that_a_policy_keeps_above_are_read_from_what_is_mirrored():
         return str(made["metadata"][where][key])
 
     assert {name: value(name) for name in paths} == {"LABEL": "blue", "NOTE": "n", "LISTED": "1"}
-    again = pod_build.build_metadata(tenant_pod, TENANT, below("web"), passing=passing)
+    again = pod_build.build_metadata(tenant_pod, TENANT, below("web"), policy=facts.policy)
     assert again["annotations"] == made["metadata"]["annotations"]
 
 
