@@ -164,6 +164,13 @@ class MetadataSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Super pods have such a label under a translated key.
     """
+    transparent_prefixes: tuple[str, ...] = ()
+    """Prefixes of label and annotation keys of super objects that are synced back to the tenant."""
+    transparent_annotations: dict[str, tuple[str, ...]] = {}
+    """Exact annotation keys by kind that are synced back, in addition to the built-in list.
+
+    The kind `*` means every kind.
+    """
 
 
 class TenantVolumes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):

@@ -70,6 +70,11 @@ SYNCED_KEYS = f"{DOMAIN}/keys"
 
 Other keys of the object are the super cluster's own and stay.
 """
+TRANSPARENT_KEYS = f"{DOMAIN}/transparent-keys"
+"""Annotation of a tenant object: keys of its labels and annotations that were synced back, JSON.
+
+Each key has a digest of its value. A key whose value differs belongs to the tenant.
+"""
 LABEL_DOMAIN = f"label.{DOMAIN}"
 """Domain of translated label keys. Super pods have each label that is not synced under its own key
 under a translated key, so that selectors still find them."""

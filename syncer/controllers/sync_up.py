@@ -1,4 +1,4 @@
-"""Sync of a super object back to the tenant, by its row: the status, and a few spec fields.
+"""Sync of a super object back to the tenant, by its row: the status, and a few other fields.
 
 Owns the order of the writes. Must not know single kinds. Hazard: the values must come from the
 super cluster, so that a forged status is overwritten. The upward part of a row must contain no spec
@@ -8,10 +8,12 @@ field that belongs to the tenant.
 from collections.abc import Callable
 from typing import NamedTuple
 
+import structlog
+
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import reverted_edits
+from syncer.controllers import rejection_events, reverted_edits, transparent_metadata
 from syncer.model.keys import Key
 from syncer.model.unstructured import as_mapping, as_mappings
 from syncer.rules import status_ownership
@@ -33,6 +35,8 @@ class ObservedTenantObject(NamedTuple):
 STATUS = "status"
 """Subresource of a status."""
 
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
 
 async def sync_up(
     kind: SyncedKind, key: Key, tenant_x: Entry, live: Object, session: Session
@@ -43,13 +47,8 @@ async def sync_up(
     own, live = tenant_x.decode(), session.sanitizer.sanitize_status(live)
     observed = ObservedTenantObject(tenant_x, own)
     body = kind.build_spec_up(own, live) if kind.build_spec_up is not None else None
-    is_just_changed = False
-    if body is not None:
-        # Without a version nothing was written, or another writer has changed the object as well.
-        version = await write_tenant_object(kind, key, body, session, observed=observed)
-        is_just_changed = bool(version)
-    else:
-        session.parked.clear_if_converged(key, TENANT_SIDE)
+    metadata = await transparent_metadata.build_metadata_up(kind, tenant_x, own, live, session)
+    is_just_changed = await write_fields_up(kind, key, body, metadata, session, observed=observed)
     build = kind.build_status_up
     if build is None:
         return
@@ -66,6 +65,35 @@ async def sync_up(
         observed=observed,
         types=types,
         is_just_changed=is_just_changed,
+    )
+
+
+async def write_fields_up(
+    kind: SyncedKind,
+    key: Key,
+    body: Object | None,
+    metadata: Object | None,
+    session: Session,
+    *,
+    observed: ObservedTenantObject,
+) -> bool:
+    """Write fields of the spec, and labels and annotations, in one patch.
+
+    Returns whether the object is as observed, with exactly this patch. If it refuses the metadata,
+    the tenant's API gets the fields of the spec alone.
+    """
+    if body is None and metadata is None:
+        session.parked.clear_if_converged(key, TENANT_SIDE)
+        return False
+    if metadata is not None:
+        whole = {**(body or {}), **metadata}
+        try:
+            # Without a version nothing was written, or another writer has changed the object too.
+            return bool(await write_tenant_object(kind, key, whole, session, observed=observed))
+        except rejection_events.REFUSAL_ERRORS as problem:
+            _log.info("tenant.metadata_refused", problem=str(problem))
+    return body is not None and bool(
+        await write_tenant_object(kind, key, body, session, observed=observed)
     )
 
 
