@@ -123,6 +123,8 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     catch_all_ingresses: AdmissionMode = "Refuse"
     """Whether an Ingress may receive the requests for no particular host."""
     host_ports: AdmissionMode = "Refuse"
+    dns_servers: tuple[str, ...] = ()
+    """CIDRs of DNS servers that a tenant may name, in addition to public addresses."""
     node_dns: AdmissionMode = "Refuse"
     """Whether a pod may use the resolver of its node (dnsPolicy Default)."""
     super_ranges: tuple[str, ...] = ()

@@ -63,6 +63,22 @@ class KubeconfigReader(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+class StubDomain(msgspec.Struct, frozen=True, kw_only=True):
+    """A domain whose names the tenant's DNS asks of certain servers."""
+
+    domain: str
+    servers: tuple[str, ...]
+    """Addresses, each with or without a port, such as `192.0.2.53` and `[2001:db8::1]:5353`."""
+
+
+class DnsConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`VirtualCluster.spec.dnsConfig`: servers of names outside of the tenant's cluster domain."""
+
+    stub_domains: tuple[StubDomain, ...] = ()
+    forwarders: tuple[str, ...] = ()
+    """Servers of all other names. Empty: the resolver of the node."""
+
+
 class SleepSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`VirtualCluster.spec.sleep`. A tenant with it is asleep: its control plane is stopped."""
 
@@ -78,6 +94,8 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """Part of the super cluster's service range. Empty: the manager selects one."""
     pki_expire_days: int = 90
     dns: DnsMode = "managed"
+    dns_config: DnsConfig | None = None
+    """None: the tenant's DNS asks the resolver of the node for names outside of the tenant."""
     metrics: MetricsMode = "none"
     """Whether a metrics-server runs beside the control plane. `none` leaves it to the tenant."""
     policy_ref: PolicyRef | None = None

@@ -50,8 +50,9 @@ RBAC_RULES: tuple[RbacRule, ...] = (
     RbacRule(
         "tenancy.x-k8s.io",
         ("tenantpolicies",),
-        ("list", "watch"),
-        "Reads which calls each tenant's policy allows, for the node agents.",
+        ("get", "list", "watch"),
+        "Reads which calls each tenant's policy allows, for the node agents. Reads which DNS servers"
+        " and shared objects it allows.",
     ),
     RbacRule(
         "tenancy.x-k8s.io",

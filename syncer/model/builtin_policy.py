@@ -71,6 +71,7 @@ IGNORED_ANNOTATION_DOMAINS = (
     "helm.sh",
     "prometheus.io",
     "argocd.argoproj.io",
+    "argo-rollouts.argoproj.io",
     "kustomize.toolkit.fluxcd.io",
     "helm.toolkit.fluxcd.io",
     "field.cattle.io",

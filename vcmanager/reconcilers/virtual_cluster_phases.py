@@ -27,6 +27,7 @@ from vcmanager.phases import (
     validation,
 )
 from vcmanager.phases.access import authentication, kubeconfig_secrets
+from vcmanager.phases.content import dns_config
 from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.rotations import authority_rotation
@@ -139,6 +140,20 @@ async def _ensure_service_range(run: PhaseRun) -> PhaseResult:
         run.context, run.plan_input, run.observed, run.super_range
     )
     run.status.service_cidr = str(run.service_range)
+    return DONE
+
+
+async def _plan_dns(run: PhaseRun) -> PhaseResult:
+    """Check the DNS servers of `spec.dnsConfig`. A refused one is left out of the plan."""
+    forwarding = await dns_config.plan_forwarding(
+        run.context,
+        run.plan_input,
+        run.service_range,
+        run.super_range,
+        run.status,
+        list_nodes=lambda: _list_nodes(run),
+    )
+    run.plan_input = replace(run.plan_input, dns_forwarding=forwarding)
     return DONE
 
 
@@ -441,6 +456,7 @@ PHASES = (
     Phase("AddFinalizers", wellknown.READY, _add_finalizers),
     Phase("EnsureRootNamespace", wellknown.READY, _ensure_root_namespace),
     Phase("EnsureServiceRange", wellknown.READY, _ensure_service_range),
+    Phase("PlanDns", wellknown.DNS_CONFIG_ACCEPTED, _plan_dns),
     Phase("BuildPlan", wellknown.READY, _build_plan),
     Phase("CheckEtcdMembers", wellknown.READY, _check_etcd_members),
     Phase("WriteNetworkPolicies", wellknown.READY, _write_network_policies),

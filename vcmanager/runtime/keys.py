@@ -24,6 +24,7 @@ ReconcileKind = Literal[
     "Snapshot",
     "SnapshotSchedule",
     "SyncEvents",
+    "TenantContent",
 ]
 
 
@@ -91,6 +92,11 @@ def build_schedule_key(namespace: str, name: str) -> ReconcileKey:
 def build_sync_events_key(namespace: str, name: str) -> ReconcileKey:
     """Return the key of the Events about the syncer's conditions of a VirtualCluster."""
     return ReconcileKey("SyncEvents", namespace, name)
+
+
+def build_content_key(namespace: str, name: str) -> ReconcileKey:
+    """Return the key of the shared objects and manifests in the tenant of a VirtualCluster."""
+    return ReconcileKey("TenantContent", namespace, name)
 
 
 def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:
