@@ -31,6 +31,7 @@ TolerationOperator = Literal["Equal", "Exists"]
 TaintEffect = Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"]
 NetworkIsolation = Literal["Enforced", "Off"]
 EndpointMode = Literal["OwnPods", "Allow", "Refuse"]
+SharedKind = Literal["ConfigMap", "Secret"]
 TenantWeight = Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 WILDCARD_NAME = "*"
@@ -195,6 +196,21 @@ class StorageSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     image_volumes: AdmissionMode = "Refuse"
 
 
+class SharedObjects(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """ConfigMaps or Secrets of one namespace of the super cluster that the tenant gets."""
+
+    kind: SharedKind
+    namespace: str
+    """Source. Its label `tenancy.x-k8s.io/shared-source: enabled` allows it."""
+    match_labels: dict[str, str] = {}
+    """Labels that an object must all have. Empty selects nothing."""
+    tenant_namespaces: tuple[str, ...] = ()
+    """Names of namespaces of the tenant that get the objects. Names that do not exist are left
+    out."""
+    tenant_namespace_labels: dict[str, str] = {}
+    """Labels of further namespaces of the tenant. Without names and labels: `kube-public`."""
+
+
 class AccessSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     """Kubelet calls of the tenant that are answered, and permission for `kubectl debug`."""
 
@@ -251,6 +267,8 @@ class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     pods: PodsSpec = PodsSpec()
     daemon_sets: AdmissionMode = "Allow"
     storage: StorageSpec = StorageSpec()
+    shared_objects: tuple[SharedObjects, ...] = ()
+    """Objects of the super cluster that the tenant gets, read-only."""
     access: AccessSpec = AccessSpec()
     images: ImagesSpec = ImagesSpec()
     quota: QuotaSpec = msgspec.field(default_factory=lambda: dict(DEFAULT_QUOTA))

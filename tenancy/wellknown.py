@@ -135,6 +135,10 @@ CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
 It is the UID of the tenant's new kube-system, and confirms that its deletes are intended.
 """
 
+SHARED_SOURCE = f"{DOMAIN}/shared-source"
+"""Label `enabled` of a namespace: TenantPolicies may give its ConfigMaps and Secrets to tenants."""
+SHARED = f"{DOMAIN}/shared"
+"""Label `true` of a ConfigMap or Secret in a tenant that its TenantPolicy gives to it."""
 DELETION_PROTECTION = f"{DOMAIN}/deletion-protection"
 """Label of a VirtualCluster, and of a namespace that holds such VirtualClusters: `enabled`.
 
@@ -362,6 +366,10 @@ KUBECONFIG_SECRETS_READY = "KubeconfigSecretsReady"
 """Whether the Secrets of `spec.kubeconfigSecrets` exist. Absent without that field."""
 DNS_CONFIG_ACCEPTED = "DNSConfigAccepted"
 """Whether the tenant's DNS uses every server of `spec.dnsConfig`. Absent without that field."""
+SHARED_OBJECTS_READY = "SharedObjectsReady"
+"""Whether the tenant has every object of `sharedObjects` of its policy. Absent without any."""
+ADDONS_APPLIED = "AddonsApplied"
+"""Whether the manifests of `spec.addons` were applied. Absent without that field."""
 SYNCED = "Synced"
 """Written by the syncer: the tenant is syncing, and all caches are complete."""
 TARGETS_GRANTED = "TargetsGranted"

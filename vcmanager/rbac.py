@@ -51,8 +51,7 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         "tenancy.x-k8s.io",
         ("tenantpolicies",),
         ("get", "list", "watch"),
-        "Reads which calls each tenant's policy allows, for the node agents. Reads which DNS servers"
-        " and shared objects it allows.",
+        "Reads which calls, DNS servers and shared objects each tenant's policy allows.",
     ),
     RbacRule(
         "tenancy.x-k8s.io",

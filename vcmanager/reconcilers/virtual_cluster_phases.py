@@ -48,6 +48,7 @@ from vcmanager.reconcilers.phase_run import (
     PhaseWaiting,
 )
 from vcmanager.reconcilers.snapshots import restore
+from vcmanager.runtime import keys
 from vcmanager.runtime.observed import observe_objects
 from vcmanager.short_form import encryption
 
@@ -349,6 +350,8 @@ async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
         retry_after=tenant_bootstrap.compute_retry_delay(run.body, run.context.now()),
     )
     run.tenant_client = client
+    tenant = run.plan_input.tenant
+    run.context.enqueue(keys.build_content_key(tenant.namespace, tenant.name))
     await certificate_requests.exchange(
         run.context,
         client,

@@ -1,4 +1,4 @@
-"""DNS servers of `spec.dnsConfig`, checked against the policy and the networks of the super cluster.
+"""DNS servers of `spec.dnsConfig`, checked against the policy and the super cluster's networks.
 
 Owns the condition DNSConfigAccepted. Must not write a Corefile. Hazard: a refused server may not
 stop the reconcile. Otherwise a narrower policy would end the renewal of a tenant's certificates.

@@ -167,20 +167,29 @@ def _find_server_problem(server: DnsServer, rules: AddressRules) -> str:
         return f"has a port that network policies close. Use one of {ports}"
     if str(server.address) == rules.dns_address:
         return "is the DNS server of this cluster itself. Use another one"
-    if any(server.address in net for net in (*rules.allowed, *rules.own)):
+    closed = (
+        "" if _is_within_networks(server, (*rules.allowed, *rules.own)) else _close(server, rules)
+    )
+    if not closed:
         return ""
-    if any(server.address in net for net in rules.forbidden):
-        return (
-            "belongs to the super cluster. Use another one, or ask your platform administrator to"
-            " list it in network.dnsServers of the TenantPolicy"
-        )
-    embedded = addresses.list_nat64_networks(rules.forbidden)
-    if any(server.address in net for net in (*addresses.PRIVATE_NETWORKS, *embedded)):
-        return (
-            "is a private address. Ask your platform administrator to list it in"
-            " network.dnsServers of the TenantPolicy"
-        )
+    return (
+        f"{closed}. Use another one, or ask your platform administrator to list it in"
+        " network.dnsServers of the TenantPolicy"
+    )
+
+
+def _close(server: DnsServer, rules: AddressRules) -> str:
+    """Return why an address is closed unless a policy opens it. Empty if it is open."""
+    if _is_within_networks(server, rules.forbidden):
+        return "belongs to the super cluster"
+    translated = addresses.list_nat64_networks(rules.forbidden)
+    if _is_within_networks(server, (*addresses.PRIVATE_NETWORKS, *translated)):
+        return "is a private address"
     return ""
+
+
+def _is_within_networks(server: DnsServer, networks: Iterable[IPNetwork]) -> bool:
+    return any(server.address in network for network in networks)
 
 
 def _shorten(text: str) -> str:
