@@ -459,7 +459,7 @@ PHASES = (
     Phase("AddFinalizers", wellknown.READY, _add_finalizers),
     Phase("EnsureRootNamespace", wellknown.READY, _ensure_root_namespace),
     Phase("EnsureServiceRange", wellknown.READY, _ensure_service_range),
-    Phase("PlanDns", wellknown.DNS_CONFIG_ACCEPTED, _plan_dns),
+    Phase("PlanDns", wellknown.READY, _plan_dns),
     Phase("BuildPlan", wellknown.READY, _build_plan),
     Phase("CheckEtcdMembers", wellknown.READY, _check_etcd_members),
     Phase("WriteNetworkPolicies", wellknown.READY, _write_network_policies),

@@ -48,7 +48,13 @@ _OPTIONAL_CONDITIONS = frozenset(
     }
 )
 """Conditions of optional parts. Neither Ready nor Reconciling waits for them."""
-ACCESS_CONDITIONS = frozenset({wellknown.AUTHENTICATION_READY, wellknown.KUBECONFIG_SECRETS_READY})
+ACCESS_CONDITIONS = frozenset(
+    {
+        wellknown.AUTHENTICATION_READY,
+        wellknown.KUBECONFIG_SECRETS_READY,
+        wellknown.DNS_CONFIG_ACCEPTED,
+    }
+)
 """Conditions that stay when a reconcile ends early. Otherwise their return would post an Event."""
 _NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {
     wellknown.DNS_CONFIG_ACCEPTED,
