@@ -2,23 +2,27 @@
 
 Owns the order of the writes. Must not know single kinds. Hazard: the values must come from the
 super cluster, so that a forged status is overwritten. The upward part of a row must contain no spec
-field that belongs to the tenant.
+field that belongs to the tenant. Values of labels and annotations may name other tenants, and must
+pass the sanitizer.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
 
 import structlog
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import rejection_events, reverted_edits, transparent_metadata
+from syncer.controllers import rejection_events, reverted_edits
+from syncer.model import object_meta
 from syncer.model.keys import Key
+from syncer.model.metadata import transparent_record
 from syncer.model.unstructured import as_mapping, as_mappings
-from syncer.rules import status_ownership
+from syncer.rules import status_ownership, transparent_metadata
 from syncer.rules.registry import SyncDirection, SyncedKind
 from syncer.rules.status_ownership import STATUS_OWNERS
+from syncer.rules.transparent_metadata import MAX_VALUE_LENGTH, SuperKeys
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.parked_differences import TENANT_SIDE
@@ -47,7 +51,7 @@ async def sync_up(
     own, live = tenant_x.decode(), session.sanitizer.sanitize_status(live)
     observed = ObservedTenantObject(tenant_x, own)
     body = kind.build_spec_up(own, live) if kind.build_spec_up is not None else None
-    metadata = await transparent_metadata.build_metadata_up(kind, tenant_x, own, live, session)
+    metadata = await build_metadata_up(kind, tenant_x, own, live, session)
     is_just_changed = await write_fields_up(kind, key, body, metadata, session, observed=observed)
     build = kind.build_status_up
     if build is None:
@@ -66,6 +70,59 @@ async def sync_up(
         types=types,
         is_just_changed=is_just_changed,
     )
+
+
+async def build_metadata_up(
+    kind: SyncedKind,
+    tenant_x: Entry,
+    own: Object,
+    live: Mapping[str, Any],
+    session: Session,
+    *,
+    node: str = "",
+) -> Object | None:
+    """Return the merge patch of a tenant object's metadata, or None if it is as it should be.
+
+    `own` is the tenant object, decoded. `live` is its super object, or empty if there must be none.
+    `node` is a node that the tenant may know.
+    """
+    super_metadata, passing = live.get("metadata") or {}, session.view.policy.metadata
+    found = transparent_metadata.list_super_keys(kind.resource.kind, super_metadata, passing)
+    if not any(found.values()) and not transparent_record.has_record(own["metadata"]):
+        return None  # as for most objects
+    shown = _sanitize_values(found, own["metadata"], super_metadata, session, node)
+    change = transparent_metadata.build_change(own["metadata"], shown)
+    await rejection_events.report_adjusted(kind, tenant_x, change.problems, session)
+    return transparent_metadata.build_body(own, change)
+
+
+def _sanitize_values(
+    found: SuperKeys,
+    metadata: Mapping[str, Any],
+    super_metadata: Mapping[str, Any],
+    session: Session,
+    node: str,
+) -> SuperKeys:
+    """Return the keys with values in the tenant's names. Values that are too large stay as they
+    are, because they are left out.
+    """
+    if not any(found.values()):
+        return found
+    uids = (super_metadata["uid"], metadata["uid"])
+    pairs = object_meta.build_name_pairs(
+        session.tenant, super_metadata["namespace"], metadata["namespace"], uids
+    )
+
+    def sanitize(value: str) -> str:
+        if len(value) > MAX_VALUE_LENGTH:
+            return value
+        said = object_meta.replace_names(value, pairs)
+        return session.sanitizer.sanitize_text(said, node=node)
+
+    return {
+        field: {key: sanitize(value) for key, value in keys.items()}
+        for field, keys in found.items()
+    }
 
 
 async def write_fields_up(

@@ -37,7 +37,7 @@ _KINDS = (wellknown.SHARED_OBJECTS_READY, wellknown.ADDONS_APPLIED)
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
 
 
-class _Verdict(NamedTuple):
+class _ContentCondition(NamedTuple):
     """Content of a condition."""
 
     is_ready: bool
@@ -86,7 +86,7 @@ def _set_sources(
 
 async def _fetch_rules(
     means: ReconcileContext, cluster: VirtualCluster
-) -> tuple[tuple[SharedObjects, ...] | None, dict[str, _Verdict]]:
+) -> tuple[tuple[SharedObjects, ...] | None, dict[str, _ContentCondition]]:
     """Return the rules of the policy. None if it is missing or invalid: all objects stay."""
     policy = await policies.fetch_policy(means, cluster.spec)
     if policy is not None:
@@ -94,7 +94,9 @@ async def _fetch_rules(
     if not _has_shared(means, cluster):
         return None, {}
     message = "The TenantPolicy is missing or invalid, so shared objects stay as they are."
-    return None, {wellknown.SHARED_OBJECTS_READY: _Verdict(False, POLICY_UNAVAILABLE, message)}
+    return None, {
+        wellknown.SHARED_OBJECTS_READY: _ContentCondition(False, POLICY_UNAVAILABLE, message)
+    }
 
 
 def _has_shared(means: ReconcileContext, cluster: VirtualCluster) -> bool:
@@ -112,7 +114,7 @@ async def _reconcile_shared(
     cluster: VirtualCluster,
     rules: tuple[SharedObjects, ...],
     key: ReconcileKey,
-) -> dict[str, _Verdict]:
+) -> dict[str, _ContentCondition]:
     """Return the condition. Empty if the tenant has no shared objects any longer."""
     uid = cluster.tenant.uid
     if rules:
@@ -127,37 +129,37 @@ async def _reconcile_shared(
         raise  # another writer was faster: the next try reads its change
     except errors.KubeError as problem:
         message = f"Shared objects could not be read or written: {problem}"
-        return {wellknown.SHARED_OBJECTS_READY: _Verdict(False, UNREACHABLE, message)}
+        return {wellknown.SHARED_OBJECTS_READY: _ContentCondition(False, UNREACHABLE, message)}
     if not rules:
         await means.tenant_clients.end_content_watch(uid)
         means.shared_versions.pop(uid, None)
         return {}
     if problems:
-        verdict = _Verdict(False, INCOMPLETE, " ".join(problems))
+        verdict = _ContentCondition(False, INCOMPLETE, " ".join(problems))
     else:
-        verdict = _Verdict(True, SHARED, f"The tenant has {total} shared objects.")
+        verdict = _ContentCondition(True, SHARED, f"The tenant has {total} shared objects.")
     return {wellknown.SHARED_OBJECTS_READY: verdict}
 
 
 async def _apply_addons(
     means: ReconcileContext, client: Client, cluster: VirtualCluster
-) -> tuple[_Verdict, list[Mapping[str, str]] | None]:
+) -> tuple[_ContentCondition, list[Mapping[str, str]] | None]:
     try:
         result = await addons.apply_addons(means, client, cluster)
     except errors.KubeError as problem:
         message = f"spec.addons: the manifests could not be applied: {problem}"
-        return _Verdict(False, UNREACHABLE, message), None
+        return _ContentCondition(False, UNREACHABLE, message), None
     if result.problems:
-        return _Verdict(False, FAILED, " ".join(result.problems)), [*result.applied]
+        return _ContentCondition(False, FAILED, " ".join(result.problems)), [*result.applied]
     names = ", ".join(each["name"] for each in result.applied)
-    return _Verdict(True, APPLIED, f"Applied: ConfigMap {names}."), [*result.applied]
+    return _ContentCondition(True, APPLIED, f"Applied: ConfigMap {names}."), [*result.applied]
 
 
 async def _write_status(
     means: ReconcileContext,
     cluster: VirtualCluster,
     body: Object,
-    verdicts: Mapping[str, _Verdict],
+    verdicts: Mapping[str, _ContentCondition],
     applied: list[Mapping[str, str]] | None,
 ) -> None:
     """Write the conditions and `status.addons`, if they changed. `applied` None: as before."""

@@ -19,7 +19,6 @@ from syncer.controllers import (
     rejection_events,
     sync_down,
     sync_up,
-    transparent_metadata,
 )
 from syncer.controllers.nodes import drain, node_reconciler, target_node_reconciler
 from syncer.controllers.pods import (
@@ -214,7 +213,7 @@ async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
 
 async def _sync_metadata_up(both: ExistingPod, twin: Object, session: Session) -> bool:
     """Write labels and annotations of the twin. Returns True if only that changed the pod."""
-    body = await transparent_metadata.build_metadata_up(
+    body = await sync_up.build_metadata_up(
         both.kind,
         both.tenant_x,
         both.pod,

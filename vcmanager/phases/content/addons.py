@@ -6,6 +6,7 @@ the tenant has changed since.
 """
 
 import asyncio
+import re
 from collections.abc import Mapping, Sequence
 from typing import Any, NamedTuple
 
@@ -22,6 +23,7 @@ from vcmanager.runtime.content_sources import ContentSource
 from vcmanager.runtime.context import ReconcileContext
 
 FIELD_MANAGER = f"{wellknown.MANAGER}-addons"
+_PLURAL = re.compile(r"[a-z0-9.-]{1,63}")
 _MAX_SHOWN_PROBLEMS = 5
 _MAX_PROBLEM_CHARACTERS = 400
 
@@ -127,7 +129,7 @@ class _ServedKinds:
             self._known[api_version] = await self._fetch(group, version)
         for each in self._known[api_version]:
             name = str(each.get("name", ""))
-            if each.get("kind") == kind and "/" not in name and name:
+            if each.get("kind") == kind and _PLURAL.fullmatch(name):  # and no subresource
                 is_namespaced = bool(each.get("namespaced"))
                 return Resource(group, version, name, kind, namespaced=is_namespaced)
         return None

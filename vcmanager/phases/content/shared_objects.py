@@ -15,14 +15,16 @@ from kubeio.api.client import Client
 from tenancy import wellknown
 from tenancy.policies import SharedObjects
 from tenancy.resources import NAMESPACES, Resource
-from vcmanager.phases.content import tenant_events
+from vcmanager.phases.content import tenant_recorder
 from vcmanager.plan.content import shared_objects
 from vcmanager.plan.content.shared_objects import RESOURCES, ObjectKey
 from vcmanager.runtime.content_sources import ContentSource
 from vcmanager.runtime.context import ReconcileContext
 
-NAME_TAKEN, REVERTED = "SharedNameTaken", "SharedObjectReverted"
-"""Reasons of the Events in a tenant."""
+SHARED_NAME_TAKEN = "SharedNameTaken"
+"""Reason of the Event about an object of the tenant with the name of a shared one."""
+SHARED_OBJECT_REVERTED = "SharedObjectReverted"
+"""Reason of the Event about an edit of a shared object."""
 _PAGE_SIZE = 100
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -229,7 +231,7 @@ async def _report_taken(means: ReconcileContext, client: Client, live: Object) -
         f"metadata.name {live['metadata']['name']} is the name of a {live['kind']} that your"
         " platform gives to this namespace. Delete this object, and the shared one appears here."
     )
-    await tenant_events.record(means, client, live, reason=NAME_TAKEN, message=message)
+    await tenant_recorder.record(means, client, live, reason=SHARED_NAME_TAKEN, message=message)
 
 
 async def _report_reverted(means: ReconcileContext, client: Client, live: Object) -> None:
@@ -237,4 +239,6 @@ async def _report_reverted(means: ReconcileContext, client: Client, live: Object
         "The edit was reverted, because your platform determines this object. Ask your platform"
         " administrator to change it, or use an object of another name."
     )
-    await tenant_events.record(means, client, live, reason=REVERTED, message=message)
+    await tenant_recorder.record(
+        means, client, live, reason=SHARED_OBJECT_REVERTED, message=message
+    )

@@ -7,6 +7,7 @@ must not expand to gigabytes.
 
 import hashlib
 import json
+import re
 from collections.abc import Iterator, Mapping
 from typing import Any, NamedTuple
 
@@ -21,6 +22,11 @@ MAX_OBJECTS = 100
 _MAX_DEPTH = 64
 _DEFAULT_NAMESPACE = "default"
 _MAX_SHOWN_CHARACTERS = 200
+_FORMS = {
+    "apiVersion": re.compile(r"([a-z0-9][a-z0-9.-]{0,252}/)?v[a-z0-9]{1,30}"),
+    "kind": re.compile(r"[A-Za-z][A-Za-z0-9]{0,62}"),
+}
+"""Fields of which a path of the API is made."""
 _ORDER: Mapping[str, int] = {"Namespace": 0, "CustomResourceDefinition": 1}
 """Kinds that other objects need. All others follow in the order of the text."""
 
@@ -113,9 +119,11 @@ def _find_problem(found: Any) -> str:
     """Return why a document is no object, as the rest of a sentence."""
     if not isinstance(found, dict):
         return "is not an object. Write apiVersion, kind and metadata"
-    for field in ("apiVersion", "kind"):
+    for field, form in _FORMS.items():
         if not isinstance(found.get(field), str) or not found[field]:
             return f"{field} is missing. Add it"
+        if form.fullmatch(found[field]) is None:
+            return f"{field} is not valid. Correct it"
     if found["kind"].endswith("List") and "items" in found:
         return "is a list. Write its items as documents"
     return _find_name_problem(found.get("metadata")) or _find_value_problem(found)

@@ -56,6 +56,8 @@ def test_fields_of_an_api_server_are_left_out():
         ("{apiVersion: v1, kind: Pod, metadata: {generateName: a}}", "metadata.name is missing"),
         ("{apiVersion: v1, kind: Pod, metadata: {name: a, namespace: [b]}}", "is not a name"),
         ("{apiVersion: v1, kind: List, items: []}", "is a list"),
+        ("{apiVersion: ../../v1, kind: Pod, metadata: {name: a}}", "apiVersion is not valid"),
+        ("{apiVersion: v1, kind: 'Pod/x', metadata: {name: a}}", "kind is not valid"),
         ("{apiVersion: v1, kind: Pod, metadata: {name: a}, x: 2026-01-01}", "JSON does not have"),
         ("{apiVersion: v1, kind: Pod, metadata: {name: a}, x: .nan}", "JSON does not have"),
         ("a: &x [1]\nb: *x", "has an alias"),
