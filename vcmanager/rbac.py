@@ -76,13 +76,14 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         ("secrets",),
         ("get", "list", "watch", "create", "patch", "delete"),
         "Keeps CAs, certificates and kubeconfigs of tenants in their root namespaces, and the"
-        " kubeconfigs that spec.kubeconfigSecrets asks for.",
+        " kubeconfigs that spec.kubeconfigSecrets asks for. Reads the Secrets that policies share.",
     ),
     RbacRule(
         "",
         ("configmaps",),
         ("get", "list", "watch", "create", "patch", "delete"),
-        "Keeps trust bundles and settings of control planes, and the CA that agents trust.",
+        "Keeps trust bundles and settings of control planes, and the CA that agents trust. Reads"
+        " the manifests of spec.addons, and the ConfigMaps that policies share.",
     ),
     RbacRule(
         "",

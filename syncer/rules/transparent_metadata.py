@@ -29,6 +29,7 @@ _RECORD_BYTES = 128  # the key of the record and its frame
 
 SuperKeys = Mapping[str, Mapping[str, str]]
 """Values by key, for each of `FIELDS`."""
+_NOTHING: SuperKeys = {field: {} for field in FIELDS}
 
 
 class MetadataChange(NamedTuple):
@@ -40,16 +41,19 @@ class MetadataChange(NamedTuple):
 
 def is_synced_back(kind: str, field: str, key: str, passing: MetadataSpec) -> bool:
     """Return whether a key of a super object is synced back, if the tenant did not set it."""
-    if _is_protected(key):
-        return False
-    if key.startswith(passing.transparent_prefixes):
-        return True
-    listed = passing.transparent_annotations
-    return field == "annotations" and (
-        key in builtin_policy.TRANSPARENT_ANNOTATIONS.get(kind, ())
-        or key in listed.get(kind, ())
-        or key in listed.get(WILDCARD_NAME, ())
+    is_named = key.startswith(passing.transparent_prefixes) or (
+        field == "annotations" and key in _list_annotations(kind, passing)
     )
+    return is_named and not _is_protected(key)
+
+
+def _list_annotations(kind: str, passing: MetadataSpec) -> frozenset[str]:
+    """Return the annotations of a kind that are synced back."""
+    built_in = builtin_policy.TRANSPARENT_ANNOTATIONS.get(kind, frozenset())
+    listed = passing.transparent_annotations
+    if not listed:
+        return built_in
+    return built_in.union(listed.get(kind, ()), listed.get(WILDCARD_NAME, ()))
 
 
 def _is_protected(key: str) -> bool:
@@ -67,6 +71,8 @@ def list_super_keys(
 
     Keys that the tenant's own object has brought to the super cluster are left out.
     """
+    if not passing.transparent_prefixes and not _list_annotations(kind, passing):
+        return _NOTHING  # as for most pods
     found: dict[str, dict[str, str]] = {}
     for field in FIELDS:
         there = super_metadata.get(field) or {}

@@ -44,7 +44,7 @@ class ReconcileKey:
     @property
     def group(self) -> str:
         """Return the queue group: one for each tenant, and one for each other kind."""
-        if self.kind == "VirtualCluster":
+        if self.kind in ("VirtualCluster", "TenantContent"):
             return f"{self.namespace}/{self.name}"
         return self.kind
 
