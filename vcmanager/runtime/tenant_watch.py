@@ -6,7 +6,6 @@ may change each write again. The pauses therefore grow until the objects stay un
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -66,8 +65,9 @@ class TenantWatch:
         if self._due_timer is not None:
             self._due_timer.cancel()
         self._running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._running
+        await asyncio.wait([self._running])  # not awaited itself, or the caller's own end is lost
+        if not self._running.cancelled():
+            self._running.result()
 
     async def _run(self) -> None:
         """Watch until cancelled. A tenant over the limits is not watched for a while."""
