@@ -40,7 +40,7 @@ def _build_tenant_rules() -> Iterator[RbacRule]:
             kind.resource.group,
             (kind.resource.plural,),
             (*_WATCH_VERBS, *_get_tenant_verbs(kind)),
-            f"Reads objects that are synced to the super cluster: {kind.resource.kind}.",
+            _explain_tenant_rule(kind),
         )
         if kind.direction is SyncDirection.DOWN_UP:
             yield RbacRule(
@@ -51,10 +51,17 @@ def _build_tenant_rules() -> Iterator[RbacRule]:
             )
 
 
+def _explain_tenant_rule(kind: SyncedKind) -> str:
+    reason = f"Reads objects that are synced to the super cluster: {kind.resource.kind}."
+    if kind.direction is not SyncDirection.DOWN_UP:
+        return reason
+    return f"{reason} Writes labels and annotations that are synced back."
+
+
 def _get_tenant_verbs(kind: SyncedKind) -> tuple[str, ...]:
     if kind.resource.plural == "pods":
-        return ("delete",)  # a pod that ended in the super cluster is deleted in the tenant
-    return ("patch",) if kind.build_spec_up is not None else ()
+        return ("patch", "delete")  # a pod that ended in the super cluster is deleted in the tenant
+    return ("patch",) if kind.direction is SyncDirection.DOWN_UP else ()
 
 
 def _build_mirror_rules(verbs: tuple[str, ...], why: str) -> Iterator[RbacRule]:

@@ -32,6 +32,7 @@ TaintEffect = Literal["", "NoSchedule", "PreferNoSchedule", "NoExecute"]
 NetworkIsolation = Literal["Enforced", "Off"]
 EndpointMode = Literal["OwnPods", "Allow", "Refuse"]
 EvictionMode = Literal["Controlled", "All", "Tenant"]
+SharedKind = Literal["ConfigMap", "Secret"]
 TenantWeight = Annotated[int, msgspec.Meta(ge=1, le=16)]
 
 WILDCARD_NAME = "*"
@@ -124,6 +125,8 @@ class NetworkSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     catch_all_ingresses: AdmissionMode = "Refuse"
     """Whether an Ingress may receive the requests for no particular host."""
     host_ports: AdmissionMode = "Refuse"
+    dns_servers: tuple[str, ...] = ()
+    """CIDRs of DNS servers that a tenant may name, in addition to public addresses."""
     node_dns: AdmissionMode = "Refuse"
     """Whether a pod may use the resolver of its node (dnsPolicy Default)."""
     super_ranges: tuple[str, ...] = ()
@@ -165,6 +168,13 @@ class MetadataSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
 
     Super pods have such a label under a translated key.
     """
+    transparent_prefixes: tuple[str, ...] = ()
+    """Prefixes of label and annotation keys of super objects that are synced back to the tenant."""
+    transparent_annotations: dict[str, tuple[str, ...]] = {}
+    """Exact annotation keys by kind that are synced back, in addition to the built-in list.
+
+    The kind `*` means every kind.
+    """
 
 
 class TenantVolumes(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -185,6 +195,21 @@ class StorageSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
     reclaim_policies: tuple[ReclaimPolicy, ...] = ("Retain", "Delete")
     """Reclaim policies that the tenant may set on the volumes of its own claims."""
     image_volumes: AdmissionMode = "Refuse"
+
+
+class SharedObjects(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """ConfigMaps or Secrets of one namespace of the super cluster that the tenant gets."""
+
+    kind: SharedKind
+    namespace: str
+    """Source. Its label `tenancy.x-k8s.io/shared-source: enabled` allows it."""
+    match_labels: dict[str, str] = {}
+    """Labels that an object must all have. Empty selects nothing."""
+    tenant_namespaces: tuple[str, ...] = ()
+    """Names of namespaces of the tenant that get the objects. Names that do not exist are left
+    out."""
+    tenant_namespace_labels: dict[str, str] = {}
+    """Labels of further namespaces of the tenant. Without names and labels: `kube-public`."""
 
 
 class AccessSpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
@@ -254,6 +279,8 @@ class TenantPolicySpec(msgspec.Struct, frozen=True, kw_only=True, rename="camel"
     pods: PodsSpec = PodsSpec()
     daemon_sets: AdmissionMode = "Allow"
     storage: StorageSpec = StorageSpec()
+    shared_objects: tuple[SharedObjects, ...] = ()
+    """Objects of the super cluster that the tenant gets, read-only."""
     access: AccessSpec = AccessSpec()
     images: ImagesSpec = ImagesSpec()
     quota: QuotaSpec = msgspec.field(default_factory=lambda: dict(DEFAULT_QUOTA))

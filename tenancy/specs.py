@@ -63,6 +63,37 @@ class KubeconfigReader(msgspec.Struct, frozen=True, kw_only=True):
     name: str
 
 
+class StubDomain(msgspec.Struct, frozen=True, kw_only=True):
+    """A domain whose names the tenant's DNS asks of certain servers."""
+
+    domain: str
+    servers: tuple[str, ...]
+    """Addresses, each with or without a port, such as `192.0.2.53` and `[2001:db8::1]:5353`."""
+
+
+class DnsConfig(msgspec.Struct, frozen=True, kw_only=True, rename="camel"):
+    """`VirtualCluster.spec.dnsConfig`: servers of names outside of the tenant's cluster domain."""
+
+    stub_domains: tuple[StubDomain, ...] = ()
+    forwarders: tuple[str, ...] = ()
+    """Servers of all other names. Empty: the resolver of the node."""
+
+
+class AddonRef(msgspec.Struct, frozen=True, kw_only=True):
+    """A ConfigMap with manifests, in the namespace of the VirtualCluster."""
+
+    name: str
+
+
+class AddonStatus(msgspec.Struct, frozen=True, kw_only=True):
+    """Manifests that were applied in the tenant."""
+
+    name: str
+    """Name of the ConfigMap."""
+    digest: str
+    """Digest of its data. Another content is applied again."""
+
+
 class SleepSpec(msgspec.Struct, frozen=True, kw_only=True):
     """`VirtualCluster.spec.sleep`. A tenant with it is asleep: its control plane is stopped."""
 
@@ -78,8 +109,12 @@ class VirtualClusterSpec(msgspec.Struct, frozen=True, kw_only=True, rename="came
     """Part of the super cluster's service range. Empty: the manager selects one."""
     pki_expire_days: int = 90
     dns: DnsMode = "managed"
+    dns_config: DnsConfig | None = None
+    """None: the tenant's DNS asks the resolver of the node for names outside of the tenant."""
     metrics: MetricsMode = "none"
     """Whether a metrics-server runs beside the control plane. `none` leaves it to the tenant."""
+    addons: tuple[AddonRef, ...] = ()
+    """ConfigMaps with manifests that are applied in the tenant, in this order."""
     policy_ref: PolicyRef | None = None
     transparent_meta_prefixes: tuple[str, ...] = ()
     opaque_meta_prefixes: tuple[str, ...] = ()
@@ -200,6 +235,8 @@ class VirtualClusterStatus(msgspec.Struct, frozen=True, kw_only=True, rename="ca
     observed_generation: int = 0
     targets: tuple[TargetStatus, ...] = ()
     """Other super clusters that may contain objects of the tenant."""
+    addons: tuple[AddonStatus, ...] = ()
+    """Manifests of `spec.addons` that were applied in full."""
     held_store: HeldStore | None = None
     """None while deletes are not held."""
     restore: RestoreStatus | None = None

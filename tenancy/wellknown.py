@@ -70,6 +70,11 @@ SYNCED_KEYS = f"{DOMAIN}/keys"
 
 Other keys of the object are the super cluster's own and stay.
 """
+TRANSPARENT_KEYS = f"{DOMAIN}/transparent-keys"
+"""Annotation of a tenant object: keys of its labels and annotations that were synced back, JSON.
+
+Each key has a digest of its value. A key whose value differs belongs to the tenant.
+"""
 LABEL_DOMAIN = f"label.{DOMAIN}"
 """Domain of translated label keys. Super pods have each label that is not synced under its own key
 under a translated key, so that selectors still find them."""
@@ -130,6 +135,10 @@ CONFIRM_DELETES = f"{DOMAIN}/confirm-deletes"
 It is the UID of the tenant's new kube-system, and confirms that its deletes are intended.
 """
 
+SHARED_SOURCE = f"{DOMAIN}/shared-source"
+"""Label `enabled` of a namespace: TenantPolicies may give its ConfigMaps and Secrets to tenants."""
+SHARED = f"{DOMAIN}/shared"
+"""Label `true` of a ConfigMap or Secret in a tenant that its TenantPolicy gives to it."""
 DELETION_PROTECTION = f"{DOMAIN}/deletion-protection"
 """Label of a VirtualCluster, and of a namespace that holds such VirtualClusters: `enabled`.
 
@@ -357,6 +366,12 @@ AUTHENTICATION_READY = "AuthenticationReady"
 """Whether the tenant's API server uses `spec.auth`. Absent without `spec.auth`."""
 KUBECONFIG_SECRETS_READY = "KubeconfigSecretsReady"
 """Whether the Secrets of `spec.kubeconfigSecrets` exist. Absent without that field."""
+DNS_CONFIG_ACCEPTED = "DNSConfigAccepted"
+"""Whether the tenant's DNS uses every server of `spec.dnsConfig`. Absent without that field."""
+SHARED_OBJECTS_READY = "SharedObjectsReady"
+"""Whether the tenant has every object of `sharedObjects` of its policy. Absent without any."""
+ADDONS_APPLIED = "AddonsApplied"
+"""Whether the manifests of `spec.addons` were applied. Absent without that field."""
 SYNCED = "Synced"
 """Written by the syncer: the tenant is syncing, and all caches are complete."""
 TARGETS_GRANTED = "TargetsGranted"

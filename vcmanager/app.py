@@ -42,10 +42,12 @@ from vcmanager.reconcilers import (
     rollout,
     sync_events,
     syncer_access,
+    tenant_content,
 )
 from vcmanager.reconcilers.snapshots.schedule import reconcile_schedule
 from vcmanager.reconcilers.snapshots.snapshot import reconcile_snapshot
 from vcmanager.reconcilers.virtual_cluster import reconcile_virtual_cluster
+from vcmanager.runtime.content_sources import ContentSources
 from vcmanager.runtime.context import ReconcileContext, TenantClients
 from vcmanager.runtime.keys import (
     AGENT_ACCESS_KEY,
@@ -83,6 +85,7 @@ _RECONCILE_FUNCTIONS: Mapping[
     "Snapshot": reconcile_snapshot,
     "SnapshotSchedule": reconcile_schedule,
     "SyncEvents": sync_events.reconcile_sync_events,
+    "TenantContent": tenant_content.reconcile_content,
 }
 
 _log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
@@ -183,6 +186,7 @@ class _Manager:
                 ),
                 agent_pods=options.agent_pods,
                 enforcement=PolicyEnforcementProbe(),
+                content_sources=ContentSources(self._queue.add),
             )
             await self._run_workers(means, recorder)
 
@@ -200,6 +204,7 @@ class _Manager:
         async with asyncio.TaskGroup() as group:
             posting = group.create_task(recorder.run())
             working = group.create_task(worker.run())
+            watching = group.create_task(_run_content_sources(means))
             self._queue.add(AGENT_TRUST_KEY)
             self._queue.add(AGENT_ACCESS_KEY)
             self._queue.add(SYNCER_ACCESS_KEY)
@@ -214,6 +219,7 @@ class _Manager:
             await asyncio.wait([working], timeout=_DRAIN_SECONDS)
             working.cancel()
             posting.cancel()
+            watching.cancel()
         _log.info("manager.stopped")
 
     async def _wait_for_crds(self) -> bool:
@@ -244,6 +250,11 @@ class _Manager:
     async def _sleep_until_stop(self, seconds: float) -> None:
         with contextlib.suppress(TimeoutError):
             await asyncio.wait_for(self._stop.wait(), seconds)
+
+
+async def _run_content_sources(means: ReconcileContext) -> None:
+    if means.content_sources is not None:
+        await means.content_sources.run(means.super_client)
 
 
 def _log_missing_crds(state: tenacity.RetryCallState) -> None:

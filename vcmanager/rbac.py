@@ -50,8 +50,8 @@ RBAC_RULES: tuple[RbacRule, ...] = (
     RbacRule(
         "tenancy.x-k8s.io",
         ("tenantpolicies",),
-        ("list", "watch"),
-        "Reads which calls each tenant's policy allows, for the node agents.",
+        ("get", "list", "watch"),
+        "Reads which calls, DNS servers and shared objects each tenant's policy allows.",
     ),
     RbacRule(
         "tenancy.x-k8s.io",
@@ -76,13 +76,14 @@ RBAC_RULES: tuple[RbacRule, ...] = (
         ("secrets",),
         ("get", "list", "watch", "create", "patch", "delete"),
         "Keeps CAs, certificates and kubeconfigs of tenants in their root namespaces, and the"
-        " kubeconfigs that spec.kubeconfigSecrets asks for.",
+        " kubeconfigs that spec.kubeconfigSecrets asks for. Reads the Secrets that policies share.",
     ),
     RbacRule(
         "",
         ("configmaps",),
         ("get", "list", "watch", "create", "patch", "delete"),
-        "Keeps trust bundles and settings of control planes, and the CA that agents trust.",
+        "Keeps trust bundles and settings of control planes, and the CA that agents trust. Reads"
+        " the manifests of spec.addons, and the ConfigMaps that policies share.",
     ),
     RbacRule(
         "",

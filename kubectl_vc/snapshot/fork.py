@@ -31,13 +31,14 @@ _ROLE = "virtual-cluster-admin"
 """ClusterRole of the chart with the verb `suspend`."""
 _OWN_FIELDS = frozenset(
     {
-        *("serviceCidr", "endpoint", "snapshotSchedule", "suspend"),
+        *("serviceCidr", "endpoint", "snapshotSchedule", "suspend", "addons"),
         *("kubeconfigReaders", "kubeconfigSecrets"),
         *("sleep", "pausedUntil", "expiresAt"),
     }
 )
 """Fields of the old tenant's spec that are not copied. Its addresses and its readers are its own. A
-tenant that sleeps, is paused or has expired would never become ready."""
+tenant that sleeps, is paused or has expired would never become ready. Manifests of addons would
+overwrite what the snapshot has of their objects."""
 
 
 @dataclass(frozen=True, slots=True, kw_only=True)

@@ -1,22 +1,28 @@
-"""Sync of a super object back to the tenant, by its row: the status, and a few spec fields.
+"""Sync of a super object back to the tenant, by its row: the status, and a few other fields.
 
 Owns the order of the writes. Must not know single kinds. Hazard: the values must come from the
 super cluster, so that a forged status is overwritten. The upward part of a row must contain no spec
-field that belongs to the tenant.
+field that belongs to the tenant. Values of labels and annotations may name other tenants, and must
+pass the sanitizer.
 """
 
-from collections.abc import Callable
-from typing import NamedTuple
+from collections.abc import Callable, Mapping
+from typing import Any, NamedTuple
+
+import structlog
 
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import NotReadyYet
-from syncer.controllers import reverted_edits
+from syncer.controllers import rejection_events, reverted_edits
+from syncer.model import object_meta
 from syncer.model.keys import Key
+from syncer.model.metadata import transparent_record
 from syncer.model.unstructured import as_mapping, as_mappings
-from syncer.rules import status_ownership
+from syncer.rules import status_ownership, transparent_metadata
 from syncer.rules.registry import SyncDirection, SyncedKind
 from syncer.rules.status_ownership import STATUS_OWNERS
+from syncer.rules.transparent_metadata import MAX_VALUE_LENGTH, SuperKeys
 from syncer.safety.expectations import CACHE_BEHIND_SECONDS
 from syncer.safety.hot_loop_guard import WriteScope
 from syncer.safety.parked_differences import TENANT_SIDE
@@ -33,6 +39,8 @@ class ObservedTenantObject(NamedTuple):
 STATUS = "status"
 """Subresource of a status."""
 
+_log: structlog.stdlib.BoundLogger = structlog.get_logger(__name__)
+
 
 async def sync_up(
     kind: SyncedKind, key: Key, tenant_x: Entry, live: Object, session: Session
@@ -43,13 +51,8 @@ async def sync_up(
     own, live = tenant_x.decode(), session.sanitizer.sanitize_status(live)
     observed = ObservedTenantObject(tenant_x, own)
     body = kind.build_spec_up(own, live) if kind.build_spec_up is not None else None
-    is_just_changed = False
-    if body is not None:
-        # Without a version nothing was written, or another writer has changed the object as well.
-        version = await write_tenant_object(kind, key, body, session, observed=observed)
-        is_just_changed = bool(version)
-    else:
-        session.parked.clear_if_converged(key, TENANT_SIDE)
+    metadata = await build_metadata_up(kind, tenant_x, own, live, session)
+    is_just_changed = await write_fields_up(kind, key, body, metadata, session, observed=observed)
     build = kind.build_status_up
     if build is None:
         return
@@ -66,6 +69,88 @@ async def sync_up(
         observed=observed,
         types=types,
         is_just_changed=is_just_changed,
+    )
+
+
+async def build_metadata_up(
+    kind: SyncedKind,
+    tenant_x: Entry,
+    own: Object,
+    live: Mapping[str, Any],
+    session: Session,
+    *,
+    node: str = "",
+) -> Object | None:
+    """Return the merge patch of a tenant object's metadata, or None if it is as it should be.
+
+    `own` is the tenant object, decoded. `live` is its super object, or empty if there must be none.
+    `node` is a node that the tenant may know.
+    """
+    super_metadata, passing = live.get("metadata") or {}, session.view.policy.metadata
+    found = transparent_metadata.list_super_keys(kind.resource.kind, super_metadata, passing)
+    if not any(found.values()) and not transparent_record.has_record(own["metadata"]):
+        return None  # as for most objects
+    shown = _sanitize_values(found, own["metadata"], super_metadata, session, node)
+    change = transparent_metadata.build_change(own["metadata"], shown)
+    await rejection_events.report_adjusted(kind, tenant_x, change.problems, session)
+    return transparent_metadata.build_body(own, change)
+
+
+def _sanitize_values(
+    found: SuperKeys,
+    metadata: Mapping[str, Any],
+    super_metadata: Mapping[str, Any],
+    session: Session,
+    node: str,
+) -> SuperKeys:
+    """Return the keys with values in the tenant's names. Values that are too large stay as they
+    are, because they are left out.
+    """
+    if not any(found.values()):
+        return found
+    uids = (super_metadata["uid"], metadata["uid"])
+    pairs = object_meta.build_name_pairs(
+        session.tenant, super_metadata["namespace"], metadata["namespace"], uids
+    )
+
+    def sanitize(value: str) -> str:
+        if len(value) > MAX_VALUE_LENGTH:
+            return value
+        said = object_meta.replace_names(value, pairs)
+        return session.sanitizer.sanitize_text(said, node=node)
+
+    return {
+        field: {key: sanitize(value) for key, value in keys.items()}
+        for field, keys in found.items()
+    }
+
+
+async def write_fields_up(
+    kind: SyncedKind,
+    key: Key,
+    body: Object | None,
+    metadata: Object | None,
+    session: Session,
+    *,
+    observed: ObservedTenantObject,
+) -> bool:
+    """Write fields of the spec, and labels and annotations, in one patch.
+
+    Returns whether the object is as observed, with exactly this patch. If it refuses the metadata,
+    the tenant's API gets the fields of the spec alone.
+    """
+    if body is None and metadata is None:
+        session.parked.clear_if_converged(key, TENANT_SIDE)
+        return False
+    if metadata is not None:
+        whole = {**(body or {}), **metadata}
+        try:
+            # Without a version nothing was written, or another writer has changed the object too.
+            return bool(await write_tenant_object(kind, key, whole, session, observed=observed))
+        except rejection_events.REFUSAL_ERRORS as problem:
+            _log.info("tenant.metadata_refused", problem=str(problem))
+    return body is not None and bool(
+        await write_tenant_object(kind, key, body, session, observed=observed)
     )
 
 

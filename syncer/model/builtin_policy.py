@@ -71,12 +71,66 @@ IGNORED_ANNOTATION_DOMAINS = (
     "helm.sh",
     "prometheus.io",
     "argocd.argoproj.io",
+    "argo-rollouts.argoproj.io",
     "kustomize.toolkit.fluxcd.io",
     "helm.toolkit.fluxcd.io",
     "field.cattle.io",
     "endpoints.kubernetes.io",
 )
 """Annotations that matter only to their writer. They are left out without holding the object."""
+
+_EXTERNAL_DNS = frozenset(
+    {"external-dns.alpha.kubernetes.io/hostname", "external-dns.alpha.kubernetes.io/target"}
+)
+TRANSPARENT_ANNOTATIONS: Mapping[str, frozenset[str]] = {
+    "Service": _EXTERNAL_DNS
+    | {
+        "cloud.google.com/neg-status",
+        "field.cattle.io/publicEndpoints",
+        "kubernetes.digitalocean.com/load-balancer-id",
+        "loadbalancer.openstack.org/load-balancer-address",
+        "loadbalancer.openstack.org/load-balancer-id",
+        "metallb.io/ip-allocated-from-pool",
+        "metallb.universe.tf/ip-allocated-from-pool",
+    },
+    "Ingress": _EXTERNAL_DNS
+    | {
+        "field.cattle.io/publicEndpoints",
+        "ingress.kubernetes.io/backends",
+        "ingress.kubernetes.io/forwarding-rule",
+        "ingress.kubernetes.io/https-forwarding-rule",
+        "ingress.kubernetes.io/ssl-cert",
+        "ingress.kubernetes.io/target-proxy",
+        "ingress.kubernetes.io/url-map",
+    },
+}
+"""Annotations that are synced back to the tenant, by kind, if the tenant did not set them. Platform
+webhooks assign the DNS name, and controllers of load balancers write the rest as a status."""
+
+PROTECTED_DOMAINS = frozenset(
+    {
+        "apps.kubernetes.io",
+        "batch.kubernetes.io",
+        "controller.kubernetes.io",
+        "endpoints.kubernetes.io",
+        "endpointslice.kubernetes.io",
+        "kubectl.kubernetes.io",
+        "kubernetes.io",
+        "pod-security.kubernetes.io",
+        "pv.kubernetes.io",
+        "service.kubernetes.io",
+        "statefulset.kubernetes.io",
+        "volume.beta.kubernetes.io",
+        "volume.kubernetes.io",
+    }
+)
+"""Domains of keys that are never synced back to the tenant. The controllers and the API server of
+Kubernetes act on these keys, and those of the tenant must not obey the super cluster."""
+
+PROTECTED_LABELS = frozenset(
+    {"controller-revision-hash", "controller-uid", "job-name", "pod-template-hash"}
+)
+"""Labels without a prefix by which the tenant's controllers find their pods. Never synced back."""
 
 # --- security -------------------------------------------------------------------------------------
 

@@ -18,6 +18,7 @@ import orjson
 
 from kubeio import Object
 from syncer.model import builtin_policy
+from syncer.model.metadata import transparent_record
 from syncer.model.rejections import RejectedError, RejectionProblem
 from tenancy import ownership, wellknown
 from tenancy.ownership import Tenant
@@ -126,9 +127,10 @@ def _list_unknown_annotations(
     kind: str, annotations: Mapping[str, str], passing: MetadataSpec
 ) -> list[str]:
     """Return the annotations that are not synced and might have a meaning in the super cluster."""
+    own = transparent_record.strip_super_keys({"annotations": annotations})["annotations"]
     return [
         key
-        for key in sorted(annotations)
+        for key in sorted(own)
         if not (
             is_annotation_synced(kind, key, passing)
             or key.startswith(passing.opaque_prefixes)  # declared meaningless
@@ -145,7 +147,8 @@ def filter_labels(
     metadata: Mapping[str, Any], passing: MetadataSpec = BASELINE_POLICY.metadata
 ) -> dict[str, str]:
     """Return the labels of a tenant object that are synced."""
-    return {k: v for k, v in (metadata.get("labels") or {}).items() if is_label_synced(k, passing)}
+    found = transparent_record.strip_super_keys(metadata).get("labels") or {}
+    return {k: v for k, v in found.items() if is_label_synced(k, passing)}
 
 
 def get_super_label_key(key: str, passing: MetadataSpec) -> str:
@@ -162,7 +165,7 @@ def filter_annotations(
     kind: str, metadata: Mapping[str, Any], passing: MetadataSpec = BASELINE_POLICY.metadata
 ) -> dict[str, str]:
     """Return the annotations of a tenant object that are synced."""
-    found = metadata.get("annotations") or {}
+    found = transparent_record.strip_super_keys(metadata).get("annotations") or {}
     return {k: v for k, v in found.items() if is_annotation_synced(kind, k, passing)}
 
 
@@ -198,7 +201,7 @@ def build_super_metadata(
         labels = {k: v for k, v in labels.items() if wellknown.get_key_domain(k).lower() in listed}
     tenant_labels, translated = tenant_metadata.get("labels") or {}, dict[str, str]()
     if kind in builtin_policy.SELECTED_KINDS:
-        translated = {key: value for key, value in tenant_labels.items() if key not in labels}
+        translated = {k: v for k, v in tenant_labels.items() if not is_label_synced(k, passing)}
     added = {
         **(extra_annotations or {}),
         **({wellknown.OWNER: owner} if owner else {}),
@@ -399,6 +402,14 @@ def build_metadata_patch(
         if changed:
             patch[field] = changed
     return patch
+
+
+def list_tenant_keys(kind: str, super_metadata: Mapping[str, Any], field: str) -> Collection[str]:
+    """Return the keys of a super object that the tenant set, or may have set."""
+    recorded = _read_recorded_keys(super_metadata.get("annotations") or {})
+    if recorded is not None:
+        return recorded[field]
+    return [key for key in super_metadata.get(field) or () if _may_be_tenant_key(kind, field, key)]
 
 
 def _may_be_tenant_key(kind: str, field: str, key: str) -> bool:

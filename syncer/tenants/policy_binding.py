@@ -27,13 +27,23 @@ def resolve_policy(
 ) -> TenantPolicySpec | PolicyUnavailable:
     """Return the policy of a tenant.
 
-    The metadata prefixes that the VirtualCluster keeps in the tenant are added to it.
+    The opaque and transparent metadata prefixes of the VirtualCluster are added to it.
     """
     found = _get_named_policy(spec, policies)
-    if isinstance(found, PolicyUnavailable) or not spec.opaque_meta_prefixes:
+    if isinstance(found, PolicyUnavailable):
         return found
-    opaque = (*found.metadata.opaque_prefixes, *spec.opaque_meta_prefixes)
-    return replace(found, metadata=replace(found.metadata, opaque_prefixes=opaque))
+    if not spec.opaque_meta_prefixes and not spec.transparent_meta_prefixes:
+        return found
+    passing = found.metadata
+    merged = replace(
+        passing,
+        opaque_prefixes=(*passing.opaque_prefixes, *spec.opaque_meta_prefixes),
+        transparent_prefixes=(
+            *passing.transparent_prefixes,
+            *filter(None, spec.transparent_meta_prefixes),  # an empty one would match each key
+        ),
+    )
+    return replace(found, metadata=merged)
 
 
 def _get_named_policy(

@@ -27,6 +27,7 @@ from vcmanager.plan import (
     upstream_bundles,
     versions,
 )
+from vcmanager.plan.network.dns_forwarding import NO_FORWARDING, DnsForwarding
 from vcmanager.plan.service_cidrs import ServiceRange
 from vcmanager.runtime.options import OperatorSettings
 from vcmanager.short_form import audit, encryption, pod_settings
@@ -146,6 +147,8 @@ class PlanInput:
     """Whether the tenant is unused, because its API has not answered so far."""
     has_encryption_keys: bool = False
     """Whether Secrets of the tenant may be encrypted already."""
+    dns_forwarding: DnsForwarding = NO_FORWARDING
+    """Checked servers of `spec.dnsConfig`."""
     version_status: ClusterVersionStatus = field(default_factory=ClusterVersionStatus)
     """Status of the ClusterVersion when the reconcile began."""
 
@@ -265,7 +268,11 @@ def _build_values(
         "root": wish.tenant.root,
         "vc_uid": wish.tenant.uid,
         "domain": wish.spec.cluster_domain,
-        "corefile": coredns.build_corefile(root=wish.tenant.root, domain=wish.spec.cluster_domain),
+        "corefile": coredns.build_corefile(
+            root=wish.tenant.root,
+            domain=wish.spec.cluster_domain,
+            forwarding=wish.dns_forwarding,
+        ),
         "service_cidr": str(slice_),
         "node_ports": wish.settings.node_ports,
         "kubelet_addresses": upstream_bundles.KUBELET_ADDRESSES,

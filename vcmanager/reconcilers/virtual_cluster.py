@@ -163,6 +163,7 @@ async def _reconcile_deleted(
     if tenant is not None:
         means.expiries.remove_owner(tenant.uid)
         means.stores.remove(tenant.uid)
+        means.shared_versions.pop(tenant.uid, None)
         for kind in (wellknown.SYNCED, wellknown.DELETES_HELD):
             means.sync_states.pop((tenant.uid, kind), None)
         orphan_sweep.schedule_sweep(means, body, tenant)

@@ -27,6 +27,7 @@ from vcmanager.phases import (
     validation,
 )
 from vcmanager.phases.access import authentication, kubeconfig_secrets
+from vcmanager.phases.content import dns_config
 from vcmanager.phases.etcd import etcd_members
 from vcmanager.phases.owned_objects import OwnedObjects
 from vcmanager.phases.rotations import authority_rotation
@@ -47,6 +48,7 @@ from vcmanager.reconcilers.phase_run import (
     PhaseWaiting,
 )
 from vcmanager.reconcilers.snapshots import restore
+from vcmanager.runtime import keys
 from vcmanager.runtime.observed import observe_objects
 from vcmanager.short_form import encryption
 
@@ -139,6 +141,20 @@ async def _ensure_service_range(run: PhaseRun) -> PhaseResult:
         run.context, run.plan_input, run.observed, run.super_range
     )
     run.status.service_cidr = str(run.service_range)
+    return DONE
+
+
+async def _plan_dns(run: PhaseRun) -> PhaseResult:
+    """Check the DNS servers of `spec.dnsConfig`. A refused one is left out of the plan."""
+    forwarding = await dns_config.plan_forwarding(
+        run.context,
+        run.plan_input,
+        run.service_range,
+        run.super_range,
+        run.status,
+        list_nodes=lambda: _list_nodes(run),
+    )
+    run.plan_input = replace(run.plan_input, dns_forwarding=forwarding)
     return DONE
 
 
@@ -334,6 +350,8 @@ async def _bootstrap_tenant(run: PhaseRun) -> PhaseResult:
         retry_after=tenant_bootstrap.compute_retry_delay(run.body, run.context.now()),
     )
     run.tenant_client = client
+    tenant = run.plan_input.tenant
+    run.context.enqueue(keys.build_content_key(tenant.namespace, tenant.name))
     await certificate_requests.exchange(
         run.context,
         client,
@@ -441,6 +459,7 @@ PHASES = (
     Phase("AddFinalizers", wellknown.READY, _add_finalizers),
     Phase("EnsureRootNamespace", wellknown.READY, _ensure_root_namespace),
     Phase("EnsureServiceRange", wellknown.READY, _ensure_service_range),
+    Phase("PlanDns", wellknown.READY, _plan_dns),
     Phase("BuildPlan", wellknown.READY, _build_plan),
     Phase("CheckEtcdMembers", wellknown.READY, _check_etcd_members),
     Phase("WriteNetworkPolicies", wellknown.READY, _write_network_policies),

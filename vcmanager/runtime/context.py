@@ -17,13 +17,16 @@ from kubeio import Object
 from kubeio.api.client import Client
 from kubeio.api.event_recorder import EventRecorder
 from kubeio.api.leader_election import LeaseObserver
+from kubeio.cache.cache_budget import MIB, CacheLimit, CacheLimits
 from kubeio.config import loading
 from kubeio.config.endpoint import Endpoint
 from kubeio.http.rest import ClientOptions
 from kubeio.http.transport_protocol import Fence
+from tenancy import wellknown
 from tenancy.ownership import Tenant
-from tenancy.resources import Resource
+from tenancy.resources import CONFIG_MAPS, NAMESPACES, SECRETS, Resource
 from vcmanager.runtime.certificate_expiry import CertificateExpiries
+from vcmanager.runtime.content_sources import ContentSources
 from vcmanager.runtime.etcd_stores import StoreRecords
 from vcmanager.runtime.keys import ReconcileKey
 from vcmanager.runtime.observed import ObservedObjects
@@ -44,6 +47,12 @@ _MAX_TENANT_RESPONSE_BYTES = 1024 * 1024
 
 A tenant may answer without end. Some seven requests to each tenant run at the same time.
 """
+_CONTENT_LIMITS = CacheLimits(
+    total=CacheLimit(max_bytes=8 * MIB, max_objects=6000),
+    each_kind=CacheLimit(max_bytes=4 * MIB, max_objects=5000),
+    max_object_bytes=MIB // 2,
+)
+"""Limits of the metadata of shared objects and of all namespaces of a tenant."""
 _MAX_TENANT_LINE_BYTES = 512 * 1024
 """Bytes of one watch event of a tenant: metadata with the longest annotations, twice."""
 
@@ -55,6 +64,7 @@ class TenantClients:
         """Start without clients. All clients get the user agent and the fence."""
         self._user_agent, self._fence = user_agent, fence
         self._clients: dict[str, tuple[str, Client, TenantWatch]] = {}
+        self._content_watches: dict[str, tuple[bool, TenantWatch]] = {}
 
     async def __aenter__(self) -> Self:
         """Open nothing yet."""
@@ -106,8 +116,41 @@ class TenantClients:
         self._clients[uid] = (digest, client, TenantWatch(client, watched_resources, on_changed))
         return client
 
+    def find(self, uid: str) -> Client | None:
+        """Return the client of a tenant, if it is connected."""
+        known = self._clients.get(uid)
+        return known[1] if known is not None else None
+
+    async def watch_content(
+        self, uid: str, *, needs_namespaces: bool, on_changed: Callable[[], None]
+    ) -> None:
+        """Watch the shared objects in a connected tenant, and its namespaces if they matter.
+
+        The watch ends with the client of the tenant.
+        """
+        client, known = self.find(uid), self._content_watches.get(uid)
+        if client is None or (known is not None and known[0] == needs_namespaces):
+            return
+        await self.end_content_watch(uid)
+        watch = TenantWatch(
+            client,
+            (CONFIG_MAPS, SECRETS),
+            on_changed,
+            selector=f"{wellknown.SHARED}=true",
+            limits=_CONTENT_LIMITS,
+            awaited_resources=(NAMESPACES,) if needs_namespaces else (),
+        )
+        self._content_watches[uid] = (needs_namespaces, watch)
+
+    async def end_content_watch(self, uid: str) -> None:
+        """End the watch on the shared objects of a tenant, if there is one."""
+        known = self._content_watches.pop(uid, None)
+        if known is not None:
+            await known[1].close()
+
     async def drop(self, uid: str) -> None:
         """Close the client of a tenant, if there is one."""
+        await self.end_content_watch(uid)
         known = self._clients.pop(uid, None)
         if known is not None:
             _, client, lookout = known
@@ -193,6 +236,13 @@ class ReconcileContext:
     sync_states: dict[tuple[str, str], tuple[str, str]] = field(default_factory=dict)
     """Last status and reason of the syncer's conditions, by UID of the VirtualCluster and type."""
     snapshot_schedules: SnapshotSchedules = field(default_factory=SnapshotSchedules)
+    content_sources: ContentSources | None = None
+    """Watches on the sources of shared objects and manifests. None: no watches."""
+    shared_versions: dict[str, dict[tuple[str, str, str], tuple[str, str]]] = field(
+        default_factory=dict
+    )
+    """By UID of the VirtualCluster and key of a shared object: the resourceVersion that was last
+    found to be right, and the digest of its content."""
     enforcement: EnforcementProbe | None = None
     """Probe of the super cluster's NetworkPolicies. None: no probe."""
     syncer_lease_observer: LeaseObserver = field(default_factory=LeaseObserver)

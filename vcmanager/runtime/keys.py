@@ -24,6 +24,7 @@ ReconcileKind = Literal[
     "Snapshot",
     "SnapshotSchedule",
     "SyncEvents",
+    "TenantContent",
 ]
 
 
@@ -43,7 +44,7 @@ class ReconcileKey:
     @property
     def group(self) -> str:
         """Return the queue group: one for each tenant, and one for each other kind."""
-        if self.kind == "VirtualCluster":
+        if self.kind in ("VirtualCluster", "TenantContent"):
             return f"{self.namespace}/{self.name}"
         return self.kind
 
@@ -91,6 +92,11 @@ def build_schedule_key(namespace: str, name: str) -> ReconcileKey:
 def build_sync_events_key(namespace: str, name: str) -> ReconcileKey:
     """Return the key of the Events about the syncer's conditions of a VirtualCluster."""
     return ReconcileKey("SyncEvents", namespace, name)
+
+
+def build_content_key(namespace: str, name: str) -> ReconcileKey:
+    """Return the key of the shared objects and manifests in the tenant of a VirtualCluster."""
+    return ReconcileKey("TenantContent", namespace, name)
 
 
 def build_key_of_listed(found: Mapping[str, Any]) -> ReconcileKey:

@@ -36,6 +36,7 @@ OWN_CONDITIONS = (
     wellknown.EXPIRING,
     wellknown.AUTHENTICATION_READY,
     wellknown.KUBECONFIG_SECRETS_READY,
+    wellknown.DNS_CONFIG_ACCEPTED,
     RECONCILING,
     STALLED,
 )
@@ -47,9 +48,16 @@ _OPTIONAL_CONDITIONS = frozenset(
     }
 )
 """Conditions of optional parts. Neither Ready nor Reconciling waits for them."""
-ACCESS_CONDITIONS = frozenset({wellknown.AUTHENTICATION_READY, wellknown.KUBECONFIG_SECRETS_READY})
+ACCESS_CONDITIONS = frozenset(
+    {
+        wellknown.AUTHENTICATION_READY,
+        wellknown.KUBECONFIG_SECRETS_READY,
+        wellknown.DNS_CONFIG_ACCEPTED,
+    }
+)
 """Conditions that stay when a reconcile ends early. Otherwise their return would post an Event."""
 _NON_COMPONENT_CONDITIONS = _OPTIONAL_CONDITIONS | {
+    wellknown.DNS_CONFIG_ACCEPTED,
     wellknown.STORE_EPHEMERAL,
     wellknown.NETWORK_POLICIES_ENFORCED,
     wellknown.CONTROL_PLANE_UP_TO_DATE,

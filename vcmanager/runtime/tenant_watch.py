@@ -6,7 +6,6 @@ may change each write again. The pauses therefore grow until the objects stay un
 """
 
 import asyncio
-import contextlib
 from collections.abc import Callable, Sequence
 
 import structlog
@@ -39,14 +38,26 @@ class TenantWatch:
     """Watches the manager's objects in one tenant while it is open."""
 
     def __init__(
-        self, client: Client, resources: Sequence[Resource], on_changed: Callable[[], None]
+        self,
+        client: Client,
+        resources: Sequence[Resource],
+        on_changed: Callable[[], None],
+        *,
+        selector: str = _SELECTOR,
+        limits: CacheLimits = LIMITS,
+        awaited_resources: Sequence[Resource] = (),
     ) -> None:
-        """Start the watches. `on_changed` is called soon after a change or deletion."""
+        """Start the watches. `on_changed` is called soon after a change or deletion.
+
+        `resources` are watched by the label selector. `awaited_resources` are watched whole, and
+        their creations count as changes.
+        """
         self._on_changed = on_changed
         self._backoff = Backoff(base=_BASE_DELAY_SECONDS, ceiling=_MAX_DELAY_SECONDS)
         self._last_change_at = float("-inf")
         self._due_timer: asyncio.TimerHandle | None = None
         self._client, self._resources = client, resources
+        self._selector, self._limits, self._awaited = selector, limits, awaited_resources
         self._running = asyncio.ensure_future(self._run())
 
     async def close(self) -> None:
@@ -54,13 +65,14 @@ class TenantWatch:
         if self._due_timer is not None:
             self._due_timer.cancel()
         self._running.cancel()
-        with contextlib.suppress(asyncio.CancelledError):
-            await self._running
+        await asyncio.wait([self._running])  # not awaited itself, or the caller's own end is lost
+        if not self._running.cancelled():
+            self._running.result()
 
     async def _run(self) -> None:
         """Watch until cancelled. A tenant over the limits is not watched for a while."""
         while True:
-            budget = CacheBudget(LIMITS)
+            budget = CacheBudget(self._limits)
             try:
                 await self._watch(budget)
             except* BudgetExceededError as problem:
@@ -75,11 +87,11 @@ class TenantWatch:
 
     async def _watch(self, budget: CacheBudget) -> None:
         async with asyncio.TaskGroup() as group:
-            for resource in self._resources:
-                store = Store()
-                store.subscribe(self._handle_event)
+            for resource in (*self._resources, *self._awaited):
+                store, is_awaited = Store(), resource in self._awaited
+                store.subscribe(self._handle_awaited if is_awaited else self._handle_event)
                 options = ReflectorOptions(
-                    label_selector=_SELECTOR,
+                    label_selector="" if is_awaited else self._selector,
                     metadata_only=True,
                     side="tenant",
                     account=budget.open_account(resource.kind, store),
@@ -87,9 +99,15 @@ class TenantWatch:
                 reflector = Reflector(self._client, resource, store, options)
                 group.create_task(reflector.run(), name=f"lookout-{resource.plural}")
 
+    def _handle_awaited(self, old: Entry | None, new: Entry | None, live: bool) -> None:
+        if live and (old is None or new is None or old.labels != new.labels):
+            self._notify_later()
+
     def _handle_event(self, old: Entry | None, _: Entry | None, __: bool) -> None:
-        if old is None:
-            return  # created: by the manager, or after a deletion that was reported
+        if old is not None:  # else created: by the manager, or after a deletion that was reported
+            self._notify_later()
+
+    def _notify_later(self) -> None:
         now = asyncio.get_running_loop().time()
         if now - self._last_change_at > BACKOFF_RESET_SECONDS:
             self._backoff.reset()

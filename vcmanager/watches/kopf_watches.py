@@ -138,8 +138,8 @@ class _WatchHandlers:
         """Start without remembered objects."""
         self._enqueue = enqueue
         self._seen = predicates.SeenDigests()
-        self._policies: dict[str, str] = {}
-        """Name of the policy of each VirtualCluster, by UID."""
+        self._policies: dict[str, predicates.PolicyUse] = {}
+        """Policy of each VirtualCluster, by UID."""
         self._owners: dict[str, ReconcileKey] = {}
         """Key of the owner of each object in a root namespace, by UID."""
         self._sync_states: dict[str, tuple[str, ...]] = {}
@@ -164,11 +164,11 @@ class _WatchHandlers:
         ]
 
     async def _on_virtual_cluster(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
-        uid, policy = body["metadata"]["uid"], predicates.get_policy_name(body)
+        uid, policy = body["metadata"]["uid"], predicates.get_policy_use(body)
         before = self._policies.pop(uid, None)
         if type != "DELETED":
             self._policies[uid] = policy
-        if before != self._policies.get(uid):
+        if type == "DELETED" or before is None or before.name != policy.name:
             self._enqueue(keys.AGENT_ACCESS_KEY)
             self._enqueue(keys.SYNCER_ACCESS_KEY)
         state = self._sync_states.pop(uid, None)
@@ -181,6 +181,7 @@ class _WatchHandlers:
             key = keys.build_key_of_listed(body)
             self._enqueue(key)
             self._enqueue(keys.build_schedule_key(key.namespace, key.name))
+            self._enqueue(keys.build_content_key(key.namespace, key.name))
 
     async def _on_snapshot(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         if self._seen.has_changed(resources.VIRTUAL_CLUSTER_SNAPSHOTS, type, body):
@@ -196,9 +197,16 @@ class _WatchHandlers:
             self._enqueue(ReconcileKey("SuperCluster", "", body["metadata"]["name"]))
             self._enqueue(keys.SYNCER_ACCESS_KEY)
 
-    async def _on_policy(self, **_: Any) -> None:
+    async def _on_policy(self, type: str | None, body: kopf.Body, **_: Any) -> None:  # noqa: A002 - kopf's
         self._enqueue(keys.AGENT_ACCESS_KEY)
         self._enqueue(keys.SYNCER_ACCESS_KEY)
+        if not self._seen.has_changed(resources.TENANT_POLICIES, type, body):
+            return
+        for use in self._policies.values():
+            if use.name == body["metadata"]["name"]:
+                self._enqueue(keys.build_content_key(use.key.namespace, use.key.name))
+                if use.decides_plan:
+                    self._enqueue(use.key)
 
     async def _on_request(self, meta: Mapping[str, Any], **_: Any) -> None:
         self._enqueue(ReconcileKey("CertificateSigningRequest", "", meta["name"]))

@@ -7,14 +7,17 @@ the next resync only.
 """
 
 from collections.abc import Callable, Mapping
-from typing import Any
+from typing import Any, NamedTuple
 
 import msgspec
 
 from tenancy import conditions, resources, wellknown
+from tenancy.policies import DEFAULT_POLICY_NAME
 from tenancy.resources import Resource
 from tenancy.super_clusters import LOSSES_HELD
 from vcmanager.plan import component_status
+from vcmanager.runtime import keys
+from vcmanager.runtime.keys import ReconcileKey
 
 WatchedBody = Mapping[str, Any]
 
@@ -47,9 +50,22 @@ class SeenDigests:
         return kind is None or now != before
 
 
-def get_policy_name(body: WatchedBody) -> str:
-    """Return the name of a VirtualCluster's policy, or an empty text. A change is relevant."""
-    return str(((body.get("spec") or {}).get("policyRef") or {}).get("name", ""))
+class PolicyUse(NamedTuple):
+    """A VirtualCluster, as far as its policy decides about it."""
+
+    name: str
+    """Name of the policy."""
+    key: ReconcileKey
+    """Key of the VirtualCluster."""
+    decides_plan: bool
+    """Whether its control plane depends on the policy."""
+
+
+def get_policy_use(body: WatchedBody) -> PolicyUse:
+    """Return how a VirtualCluster depends on its policy."""
+    spec = body.get("spec") or {}
+    name = (spec.get("policyRef") or {}).get("name") or DEFAULT_POLICY_NAME
+    return PolicyUse(str(name), keys.build_key_of_listed(body), bool(spec.get("dnsConfig")))
 
 
 def get_sync_state(body: WatchedBody) -> tuple[str, ...]:
@@ -142,6 +158,7 @@ _REDUCE_FUNCTIONS: Mapping[Resource, Callable[[WatchedBody], object]] = {
     # Without the status, which only the woken reconcile writes.
     resources.VIRTUAL_CLUSTER_SNAPSHOTS: _strip_metadata,
     resources.SUPER_CLUSTERS: _reduce_super_cluster,
+    resources.TENANT_POLICIES: _strip_metadata,
     resources.NAMESPACES: _reduce_root_namespace,
     resources.STATEFUL_SETS: _reduce_workload,
     resources.DEPLOYMENTS: _reduce_workload,

@@ -14,7 +14,12 @@ import structlog
 from kubeio import Object, errors
 from kubeio.cache.store import Entry
 from kubeio.controller.worker import Done, NotReadyYet, RequeueAfter, Result
-from syncer.controllers import adoption, rejection_events, sync_down, sync_up
+from syncer.controllers import (
+    adoption,
+    rejection_events,
+    sync_down,
+    sync_up,
+)
 from syncer.controllers.nodes import drain, node_reconciler, target_node_reconciler
 from syncer.controllers.pods import (
     assign_cluster,
@@ -192,8 +197,11 @@ async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
         twin, problem = await update.sync_pod_down(
             kind, key, both.pod, twin, session, tenant_x=tenant_x, super_x=super_x
         )
+    is_just_changed = is_bound_now
+    if not (is_bound_now or both.state.deleting):
+        is_just_changed = await _sync_metadata_up(both, twin, session)
     if not (is_bound_now and pod_status.says_only_scheduled(twin)):
-        await _sync_status_up(both, twin, session, is_just_changed=is_bound_now)
+        await _sync_status_up(both, twin, session, is_just_changed=is_just_changed)
     await create.enqueue_missing_needs(both.pod, twin, session)
     if isinstance(problem, NotReadyYet):
         raise problem
@@ -201,6 +209,20 @@ async def _sync_running(both: ExistingPod, own: OwnTwin) -> Result:
     if is_bound_now:
         await split_services.report_split_services(both.tenant_x, session)
     return await drain.evict_from_target(both.tenant_x, both.state, session)
+
+
+async def _sync_metadata_up(both: ExistingPod, twin: Object, session: Session) -> bool:
+    """Write labels and annotations of the twin. Returns True if only that changed the pod."""
+    body = await sync_up.build_metadata_up(
+        both.kind,
+        both.tenant_x,
+        both.pod,
+        twin,
+        session,
+        node=session.get_status_node(twin["spec"].get("nodeName") or ""),
+    )
+    seen = ObservedTenantObject(both.tenant_x, both.pod)
+    return await sync_up.write_fields_up(both.kind, both.key, None, body, session, observed=seen)
 
 
 async def _bind_pod(both: ExistingPod, node: str) -> None:

@@ -14,6 +14,7 @@ from typing import Any, NamedTuple
 from kubeio import Object
 from syncer.model import builtin_policy, object_meta
 from syncer.model.field_rules import FieldWalk
+from syncer.model.metadata import transparent_record
 from syncer.model.references import is_reserved_name, list_ephemeral_claims, list_references
 from syncer.model.rejections import (
     MALFORMED_OBJECT_ERRORS,
@@ -44,6 +45,8 @@ _NODE_ADDRESSES = ("status.hostIP", "status.hostIPs")
 _RESERVED_NAME_TEXT = "uses a name that is reserved. Choose another"
 _IMPOSSIBLE_NAME_TEXT = "is not a valid object name. Correct it"
 _MAX_SHOWN_CHARACTERS = 60
+_OWN_KEYS = frozenset({wellknown.ASSIGNED_CLUSTER, wellknown.TRANSPARENT_KEYS})
+"""Annotations with which the syncer itself marks pods of the tenant."""
 NO_LABELS: Mapping[str, str] = {}
 
 
@@ -346,7 +349,7 @@ def _find_reserved_keys(metadata: Mapping[str, Any]) -> list[RejectionProblem]:
     return [
         RejectionProblem("reserved-key", f"metadata.annotations[{key}]", text)
         for key in sorted(metadata.get("annotations") or {})
-        if wellknown.is_reserved_key(key) and key != wellknown.ASSIGNED_CLUSTER  # the syncer's own
+        if wellknown.is_reserved_key(key) and key not in _OWN_KEYS
     ]
 
 
@@ -357,9 +360,10 @@ def _find_dotted_annotations(
 
     Prefixed annotations of pods are left out without a notice, because nearly every pod has some.
     """
+    own = transparent_record.strip_super_keys(metadata)
     dotted = {
         key: value
-        for key, value in (metadata.get("annotations") or {}).items()
+        for key, value in (own.get("annotations") or {}).items()
         if "/" not in key and not object_meta.is_plain_key(key)
     }
     found = object_meta.find_left_out_annotations("Pod", dotted, passing)

@@ -19,10 +19,12 @@ from tests.support.eventually import eventually
 from tests.support.processes import ProgramProcess, free_port
 from tools.testbed import binaries
 from vcmanager.plan import coredns
+from vcmanager.plan.network.dns_forwarding import DnsForwarding, DnsServer, StubZone
 
 ROOT = "default-fd1b34-vc-1"
 DOMAIN = "corp.example"
 POD = "10.244.1.7"
+OWN_NAME = f"web-0.web.shop.svc.{DOMAIN}"
 _A, _PTR = 1, 12
 
 
@@ -92,45 +94,96 @@ async def furnish(plane: LocalControlPlane) -> None:
         await client.create(ENDPOINT_SLICES, endpoints, namespace="shop")
 
 
-@pytest.fixture(scope="module")
-def server(tmp_path_factory: pytest.TempPathFactory) -> Iterator[int]:
-    """The port on which the CoreDNS of a tenant answers."""
-    folder: Path = tmp_path_factory.mktemp("dns")
-    plane = LocalControlPlane(folder / "tenant", name="tenant")
-    asyncio.run(furnish(plane))
-    kubeconfig = folder / "kubeconfig"
-    kubeconfig.write_bytes(plane.kubeconfig())
-    port = free_port()
-    text = coredns.build_corefile(root=ROOT, domain=DOMAIN)
-    for ours, here in (
-        (".:1053", f".:{port}"),
-        (":8080", f"127.0.0.1:{free_port()}"),
-        (":8181", f"127.0.0.1:{free_port()}"),
-        ("/etc/coredns/kubeconfig/coredns-kubeconfig", str(kubeconfig)),
-    ):
-        assert ours in text
-        text = text.replace(ours, here)
-    corefile = folder / "Corefile"
-    corefile.write_text(text)
-    process = ProgramProcess(
-        [str(binaries.path("coredns")), "-conf", str(corefile)], folder / "log"
-    )
+UPSTREAM = """\
+.:{port} {{
+    bind 127.0.0.1
+    template IN A {{
+        answer "{{{{ .Name }}}} 60 IN A {address}"
+    }}
+}}
+"""
 
+
+class TenantDns:
+    """The CoreDNS of a tenant, and servers outside of it."""
+
+    def __init__(self, folder: Path, plane: LocalControlPlane) -> None:
+        self.folder = folder
+        self.kubeconfig = folder / "kubeconfig"
+        self.kubeconfig.write_bytes(plane.kubeconfig())
+        self.running: list[ProgramProcess] = []
+
+    def start(self, text: str) -> ProgramProcess:
+        """Start a CoreDNS with a Corefile."""
+        number = len(self.running)
+        corefile = self.folder / f"Corefile-{number}"
+        corefile.write_text(text)
+        process = ProgramProcess(
+            [str(binaries.path("coredns")), "-conf", str(corefile)], self.folder / f"log-{number}"
+        )
+        self.running.append(process)
+        return process
+
+    def start_tenant(self, forwarding: DnsForwarding) -> tuple[int, ProgramProcess]:
+        """Start the tenant's CoreDNS with the file of the product, on ports of this machine."""
+        port = free_port()
+        text = coredns.build_corefile(root=ROOT, domain=DOMAIN, forwarding=forwarding)
+        for ours, here in (
+            (":1053 {", f":{port} {{"),
+            (":8080", f"127.0.0.1:{free_port()}"),
+            (":8181", f"127.0.0.1:{free_port()}"),
+            ("/etc/coredns/kubeconfig/coredns-kubeconfig", str(self.kubeconfig)),
+        ):
+            assert ours in text
+            text = text.replace(ours, here)
+        return port, self.start(text)
+
+    def start_upstream(self, address: str) -> DnsServer:
+        """Start a server that answers each name with one address."""
+        port = free_port()
+        self.start(UPSTREAM.format(port=port, address=address))
+        _await_answer(port, "any.example.org")
+        return DnsServer(ipaddress.ip_address("127.0.0.1"), port)
+
+    def stop(self) -> None:
+        """Stop all of them."""
+        for process in self.running:
+            asyncio.run(process.stop())
+
+
+def _await_answer(port: int, name: str) -> None:
     def tried() -> list[DnsRecord]:
         try:
-            return ask(port, f"web-0.web.shop.svc.{DOMAIN}")
+            return ask(port, name)
         except OSError:
             return []  # it does not listen yet
 
     async def answers() -> None:
         await eventually(lambda: asyncio.to_thread(tried), within=30)
 
+    asyncio.run(answers())
+
+
+@pytest.fixture(scope="module")
+def dns(tmp_path_factory: pytest.TempPathFactory) -> Iterator[TenantDns]:
+    """A tenant with one pod that has a name."""
+    folder: Path = tmp_path_factory.mktemp("dns")
+    plane = LocalControlPlane(folder / "tenant", name="tenant")
+    asyncio.run(furnish(plane))
+    made = TenantDns(folder, plane)
     try:
-        asyncio.run(answers())
-        yield port
+        yield made
     finally:
-        asyncio.run(process.stop())
+        made.stop()
         asyncio.run(plane.stop())
+
+
+@pytest.fixture(scope="module")
+def server(dns: TenantDns) -> int:
+    """The port on which the CoreDNS of a tenant answers."""
+    port, _ = dns.start_tenant(DnsForwarding())
+    _await_answer(port, OWN_NAME)
+    return port
 
 
 @pytest.mark.parametrize("super_domain", ["cluster.local", "other.example.org"])
@@ -150,3 +203,41 @@ def test_the_tenants_form_resolves_and_an_address_has_the_tenants_name(server):
 def test_names_of_other_tenants_and_namespaces_do_not(server):
     for space in (f"{ROOT}-other", "default-000000-vc-2-shop", f"x{ROOT}-shop"):
         assert ask(server, f"web-0.web.{space}.svc.{DOMAIN}") == []
+
+
+def test_stub_domains_and_forwarders_are_asked_and_the_tenants_names_stay(dns):
+    corp, world = dns.start_upstream("192.0.2.1"), dns.start_upstream("192.0.2.2")
+    forwarding = DnsForwarding((StubZone("corp.internal", (corp,)),), (world,))
+    port, _ = dns.start_tenant(forwarding)
+    _await_answer(port, OWN_NAME)
+    for name, address in (
+        ("db.corp.internal", "192.0.2.1"),
+        ("corp.internal", "192.0.2.1"),
+        ("xcorp.internal", "192.0.2.2"),
+        ("www.example.org", "192.0.2.2"),
+        (OWN_NAME, POD),
+        (f"web.{ROOT}-shop.svc.other.example.org", POD),
+    ):
+        assert ask(port, name) == [DnsRecord(f"{name}.", address)], name
+
+
+def test_a_stub_domain_whose_servers_are_down_costs_no_other_name(dns):
+    down = DnsServer(ipaddress.ip_address("127.0.0.1"), free_port())
+    world = dns.start_upstream("192.0.2.2")
+    port, _ = dns.start_tenant(DnsForwarding((StubZone("corp.internal", (down,)),), (world,)))
+    _await_answer(port, OWN_NAME)
+    assert ask(port, "db.corp.internal") == []
+    assert ask(port, "www.example.org") == [DnsRecord("www.example.org.", "192.0.2.2")]
+    assert ask(port, OWN_NAME) == [DnsRecord(f"{OWN_NAME}.", POD)]
+
+
+def test_the_old_server_answers_until_the_new_one_does(dns):
+    """The Deployment has maxUnavailable 0, so both run for a moment."""
+    world = dns.start_upstream("192.0.2.2")
+    old, process = dns.start_tenant(DnsForwarding())
+    _await_answer(old, OWN_NAME)
+    new, _ = dns.start_tenant(DnsForwarding((), (world,)))
+    _await_answer(new, OWN_NAME)
+    assert ask(old, OWN_NAME) == ask(new, OWN_NAME) == [DnsRecord(f"{OWN_NAME}.", POD)]
+    asyncio.run(process.stop())
+    assert ask(new, "www.example.org") == [DnsRecord("www.example.org.", "192.0.2.2")]

@@ -14,11 +14,11 @@ from msgspec import structs
 
 from kubectl_vc.audit import objects, quota, runner
 from kubectl_vc.audit.addresses import SuperObjects, TargetAddress
-from kubectl_vc.audit.judge import Verdict
+from kubectl_vc.audit.decision import Verdict
 from kubectl_vc.audit.object_probes import OBJECT_PROBES
 from kubectl_vc.audit.probes import PACKET_PROBES, Answer, Place, Target
 from kubectl_vc.audit.runner import AuditPlan
-from kubectl_vc.audit.stage import AuditStage, TenantSide
+from kubectl_vc.audit.fixture import AuditFixture, TenantSide
 from kubeio.api.client import Client
 from tenancy import names
 from tenancy.ownership import Tenant
@@ -137,7 +137,7 @@ async def audit_objects(
             ),
             policy=POLICY,
             image=IMAGE,
-            work=AuditStage(clients[0]),
+            work=AuditFixture(clients[0]),
         )
     assert {each.probe for each in results} == {probe.name for probe in OBJECT_PROBES}
     failed = {each.probe for each in results if each.verdict is Verdict.FAILED}
@@ -181,7 +181,7 @@ async def count_quotas(clients: tuple[Client, Client]) -> int:
         task = asyncio.create_task(sync())
         try:
             policy = structs.replace(POLICY, quota=limits)
-            found = await quota.run_quota_probe(AuditStage(clients[0]), own, policy, IMAGE)
+            found = await quota.run_quota_probe(AuditFixture(clients[0]), own, policy, IMAGE)
         finally:
             task.cancel()
             with contextlib.suppress(asyncio.CancelledError):
@@ -204,7 +204,7 @@ async def ask_api_server(
         manager_namespace="vc-manager",
         policy=POLICY,
     )
-    return dict(await runner.call_webhooks(AuditStage(clients[0]), plan, listed))
+    return dict(await runner.call_webhooks(AuditFixture(clients[0]), plan, listed))
 
 
 def judge(answers: dict[TargetAddress, Answer]) -> list[str]:

@@ -23,6 +23,7 @@ def test_the_new_tenant_is_suspended_and_has_no_address_reader_or_time_of_the_ol
         "sleep": {"workloads": "Keep"},
         "pausedUntil": "2026-12-24T18:00:00Z",
         "expiresAt": "2026-12-24T18:00:00Z",
+        "addons": [{"name": "base"}],
         "dns": "none",
     }
     found = fork.build_cluster("copy", old, {})

@@ -2,16 +2,25 @@
 
 from __future__ import annotations
 
+from typing import Any
+
+import orjson
 import pytest
 
+from kubeio import Object, errors
+from kubeio.cache.store import parse_entry
 from kubeio.controller.worker import NotReadyYet
 from syncer.controllers import parked_writes, sync_up
+from syncer.controllers.rejection_events import ADJUSTED
 from syncer.controllers.sync_up import ObservedTenantObject
 from syncer.rules import registry
+from syncer.rules.transparent_metadata import MAX_VALUE_LENGTH
 from syncer.safety.hot_loop_guard import (
     REPEATS_TO_PARK,
 )
 from syncer.safety.parked_differences import SYNC_PARKED
+from tenancy import wellknown
+from tenancy.policies import MetadataSpec, TenantPolicySpec
 from tests.support.syncer.sessions import SessionWorld, is_counted
 
 
@@ -67,3 +76,94 @@ async def test_a_condition_that_was_written_meanwhile_is_not_overwritten():
     )
     found = world.above.object("Pod", "p")["status"]
     assert found == {"conditions": [checked], "phase": "Running"}
+
+
+OPEN = TenantPolicySpec(metadata=MetadataSpec(transparent_prefixes=("k8s.net.status",)))
+KEY = "k8s.net.status/address"
+SERVICE = registry.KINDS_BY_NAME["Service"]
+
+
+async def patch_of(world: SessionWorld, **annotations: str) -> Object | None:
+    """Return the patch of a Service whose copy has these annotations."""
+    entry = world.tenant_has("Service", "x", spec={})
+    live = world.super_has("Service", "x", metadata={"annotations": annotations})
+    return await sync_up.build_metadata_up(
+        SERVICE, entry, entry.decode(), live.decode(), world.session
+    )
+
+
+async def test_an_object_without_such_keys_costs_nothing():
+    world = SessionWorld(policy=OPEN)
+    assert await patch_of(world, **{"other.example/x": "1"}) is None
+    assert world.above.writes() == []
+
+
+async def test_names_of_the_super_cluster_are_the_tenants_in_a_value():
+    world = SessionWorld(policy=OPEN)
+    below = world.session.view.get_super_namespace("web")
+    value = f"{below}/x of {world.session.tenant.root} with x-below"
+    body: Any = await patch_of(world, **{KEY: value})
+    shown = body["metadata"]["annotations"][KEY]
+    assert "web/x" in shown
+    assert world.session.tenant.root not in shown
+    assert "x-uid" in shown
+    assert body["metadata"]["resourceVersion"] == "50"
+
+
+async def test_a_namespace_of_another_tenant_in_a_value_is_hidden():
+    world = SessionWorld(policy=OPEN)
+    other = "default-abcdef-vc-2-web"
+    world.below.has("Namespace", other, {})
+    metadata = {"name": other, "uid": "o", "resourceVersion": "1"}
+    store = world.super_cluster.stores["Namespace"]
+    store.put(parse_entry(orjson.dumps({"metadata": metadata})), live=True)
+    body: Any = await patch_of(world, **{KEY: f"10.0.0.1 {other}"})
+    assert other not in body["metadata"]["annotations"][KEY]
+
+
+async def test_a_key_without_room_is_told_and_the_others_are_synced():
+    world = SessionWorld(policy=OPEN)
+    world.ready()
+    body: Any = await patch_of(world, **{KEY: "1", f"{KEY}-long": "v" * (MAX_VALUE_LENGTH + 1)})
+    assert body["metadata"]["annotations"][KEY] == "1"
+    assert f"{KEY}-long" not in body["metadata"]["annotations"]
+    assert world.told() == [ADJUSTED]
+
+
+async def test_a_tenant_that_refuses_the_keys_gets_the_fields_of_the_spec():
+    world = SessionWorld(policy=OPEN)
+    entry = world.tenant_has("Service", "x", spec={})
+    world.above.has("Service", "x", entry.decode())
+    seen = ObservedTenantObject(entry, entry.decode())
+    metadata = {"metadata": {"uid": "x-uid", "annotations": {KEY: "1"}}}
+    spec = {"metadata": {"uid": "x-uid"}, "spec": {"ports": []}}
+    key = world.key("Service", "web", "x")
+    real, refused = world.above.patch, []
+
+    async def patch(resource: Any, name: str, body: Any, **more: Any) -> Any:
+        if "annotations" in body["metadata"]:
+            refused.append(body)
+            raise errors.Invalid("no such key here")
+        return await real(resource, name, body, **more)
+
+    world.above.patch = patch  # type: ignore[method-assign]
+    assert await sync_up.write_fields_up(SERVICE, key, spec, metadata, world.session, observed=seen)
+    assert len(refused) == 1
+    assert world.above.object("Service", "x")["spec"] == {"ports": []}
+    assert not await sync_up.write_fields_up(
+        SERVICE, key, None, metadata, world.session, observed=seen
+    )
+
+
+@pytest.mark.parametrize("kind", ["Service", "Ingress", "PersistentVolumeClaim"])
+async def test_without_a_super_object_the_keys_are_removed(kind):
+    world = SessionWorld(policy=OPEN)
+    first: Any = await patch_of(world, **{KEY: "1"})
+    entry = world.tenant_has(
+        "Service", "x", metadata={"annotations": first["metadata"]["annotations"]}, spec={}
+    )
+    body: Any = await sync_up.build_metadata_up(
+        registry.KINDS_BY_NAME[kind], entry, entry.decode(), {}, world.session
+    )
+    removed = {KEY: None, wellknown.TRANSPARENT_KEYS: None}
+    assert body["metadata"]["annotations"] == removed

@@ -117,5 +117,6 @@ async def test_policies_and_bindings_wake_it_and_nothing_else_of_a_tenant_does()
     assert not await tell("MODIFIED", cluster("one", "shops"))
     assert await tell("DELETED", cluster("one", "shops"))
     woken.clear()
-    await handlers["tenantpolicies"]()
+    body = {"metadata": {"name": "shops", "uid": "p", "generation": 2}}
+    await handlers["tenantpolicies"](type="MODIFIED", body=body)
     assert woken == [keys.AGENT_ACCESS_KEY, keys.SYNCER_ACCESS_KEY]

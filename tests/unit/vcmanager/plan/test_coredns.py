@@ -4,6 +4,8 @@ import pytest
 
 from tenancy.specs import InvalidSpecError
 from vcmanager.plan import coredns
+from vcmanager.plan.network import dns_forwarding
+from vcmanager.plan.network.dns_forwarding import DnsForwarding, StubZone
 
 
 @pytest.mark.parametrize("domain", ["cluster.local", "a", "corp.example", "x-1.y"])
@@ -42,3 +44,38 @@ def test_it_reads_the_tenant_and_listens_where_no_capability_is_needed():
     assert ".:1053 {" in text
     assert "kubernetes corp.example in-addr.arpa ip6.arpa {" in text
     assert text.count("{\n") == text.count("}\n")
+
+
+def server(text):
+    found = dns_forwarding.parse_server(text)
+    assert found is not None
+    return found
+
+
+def test_stub_zones_have_blocks_of_their_own_and_forwarders_replace_the_nodes_resolver():
+    forwarding = DnsForwarding(
+        (StubZone("corp.example.com", (server("192.0.2.53"), server("[2001:db8::1]:5353"))),),
+        (server("198.51.100.1"),),
+    )
+    text = coredns.build_corefile(root="a-b", domain="cluster.local", forwarding=forwarding)
+    assert (
+        "corp.example.com:1053 {\n    errors\n    forward . 192.0.2.53:53 [2001:db8::1]:5353"
+        in text
+    )
+    assert "    forward . 198.51.100.1:53\n" in text
+    assert "/etc/resolv.conf" not in text
+    assert text.count(" {\n") == text.count("}\n")
+    assert text.count("kubernetes cluster.local") == 1
+
+
+def test_without_a_config_the_file_is_as_before():
+    plain = coredns.build_corefile(root="a-b", domain="cluster.local")
+    assert "forward . /etc/resolv.conf" in plain
+    assert plain.count(":1053 {") == 1
+
+
+@pytest.mark.parametrize("domain", ["a {\n", "a}\nerrors", "", "a b", "a\n"])
+def test_a_zone_that_was_not_checked_never_reaches_the_file(domain):
+    forwarding = DnsForwarding((StubZone(domain, (server("192.0.2.1"),)),))
+    with pytest.raises(InvalidSpecError):
+        coredns.build_corefile(root="a-b", domain="cluster.local", forwarding=forwarding)

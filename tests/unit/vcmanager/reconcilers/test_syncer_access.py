@@ -90,7 +90,7 @@ def test_a_tenant_may_have_its_level_and_those_below(levels, verbs):
 async def test_a_change_of_a_policy_or_a_target_wakes_the_key():
     woken: list[keys.ReconcileKey] = []
     handlers = kopf_watches._WatchHandlers(woken.append)
-    await handlers._on_policy()
+    await handlers._on_policy("MODIFIED", {"metadata": {"name": "shops", "uid": "p"}})
     assert keys.SYNCER_ACCESS_KEY in woken
     woken.clear()
     body: Any = {"metadata": {"name": "c2", "uid": "u"}, "spec": {}}

@@ -29,8 +29,8 @@ class FakeTenantWatch:
 
     made: list["FakeTenantWatch"] = []  # noqa: RUF012 - one test at a time
 
-    def __init__(self, _client, watched, _changed):
-        self.watched, self.is_closed = tuple(watched), False
+    def __init__(self, _client, watched, _changed, *, awaited_resources=(), **_):
+        self.watched, self.is_closed = (*watched, *awaited_resources), False
         self.made.append(self)
 
     async def close(self):
@@ -65,3 +65,20 @@ async def test_a_client_stays_until_its_credential_or_what_is_watched_changes(lo
         assert [resources.API_SERVICES in each.watched for each in lookouts] == [False, True, True]
         assert [each.is_closed for each in lookouts] == [True, True, False]
     assert all(each.is_closed for each in lookouts)
+
+
+async def test_shared_objects_are_watched_while_the_tenant_is_connected(lookouts):
+    async with context.TenantClients() as tenants:
+        await tenants.watch_content(UID, needs_namespaces=True, on_changed=lambda: None)
+        assert (tenants.find(UID), lookouts) == (None, [])
+        client = await tenants.get(
+            UID, kubeconfig(), "it", on_changed=lambda: None, watched_resources=()
+        )
+        assert tenants.find(UID) is client
+        for needed in (False, False, True):
+            await tenants.watch_content(UID, needs_namespaces=needed, on_changed=lambda: None)
+        _, first, second = lookouts
+        assert first.is_closed
+        assert [resources.NAMESPACES in each.watched for each in (first, second)] == [False, True]
+        await tenants.drop(UID)
+        assert second.is_closed

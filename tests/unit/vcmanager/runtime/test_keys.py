@@ -16,6 +16,7 @@ def test_an_object_of_nobody_wakes_nobody():
 
 def test_each_tenant_is_a_group_and_the_rest_share_one_per_kind():
     assert keys.build_virtual_cluster_key("a", "b").group == "a/b"
+    assert keys.build_content_key("a", "b").group == "a/b"
     assert (
         ReconcileKey("ClusterVersion", "", "x").group
         == ReconcileKey("ClusterVersion", "", "y").group

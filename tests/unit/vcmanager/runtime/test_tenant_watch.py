@@ -9,6 +9,7 @@ import pytest
 
 from kubeio import errors
 from kubeio.api.client import Client
+from kubeio.config.endpoint import Endpoint
 from kubeio.http.rest import ClientOptions
 from tenancy.resources import CLUSTER_ROLES
 from tests.support.eventually import eventually
@@ -53,3 +54,32 @@ async def test_an_answer_of_a_tenant_without_an_end_is_given_up():
     async with misbehaving(serve) as found, Client(found.endpoint, options) as client:
         with pytest.raises(errors.ResponseTooLarge, match="more than 1048576 bytes"):
             await asyncio.wait_for(client.version(), 10)
+
+
+async def test_a_caller_that_is_cancelled_while_it_closes_a_watch_ends():
+    async with Client(Endpoint(server="http://127.0.0.1:1")) as client:
+        watch = TenantWatch(client, [CLUSTER_ROLES], lambda: None)
+        held, ended = asyncio.Event(), []
+
+        async def run() -> None:
+            try:
+                await asyncio.Event().wait()
+            finally:
+                await held.wait()  # a connection that closes slowly
+
+        watch._running.cancel()
+        watch._running = asyncio.ensure_future(run())
+        await asyncio.sleep(0)
+
+        async def close() -> None:
+            await watch.close()
+            ended.append(1)
+
+        closing = asyncio.ensure_future(close())
+        await asyncio.sleep(0)
+        closing.cancel()
+        await asyncio.sleep(0)
+        held.set()
+        await asyncio.wait([closing])
+        assert closing.cancelled()
+        assert ended == []

@@ -3,6 +3,7 @@ import pytest
 from kopf._cogs.structs import references
 
 from tenancy import resources, wellknown
+from vcmanager.runtime import keys
 from vcmanager.watches import kopf_watches
 
 
@@ -64,3 +65,27 @@ def test_no_handler_makes_kopf_write_to_an_object():
         "namespaces",
         *(child.plural for child in kopf_watches.CHILD_RESOURCES),
     }
+
+
+async def test_a_change_of_a_policy_wakes_the_tenants_that_use_it():
+    woken = []
+    handlers = kopf_watches._WatchHandlers(woken.append)
+    for name, spec in (
+        ("plain", {}),
+        ("named", {"policyRef": {"name": "shops"}, "dnsConfig": {"forwarders": ["192.0.2.1"]}}),
+        ("other", {"policyRef": {"name": "shops"}}),
+    ):
+        metadata = {"namespace": "default", "name": name, "uid": name}
+        await handlers._on_virtual_cluster(None, {"metadata": metadata, "spec": spec})
+    woken.clear()
+    policy = {"metadata": {"name": "shops", "uid": "p", "generation": 1}}
+    await handlers._on_policy(None, policy)
+    content = [key.name for key in woken if key.kind == "TenantContent"]
+    assert sorted(content) == ["named", "other"]
+    plans = [key for key in woken if key.kind == "VirtualCluster"]
+    assert plans == [keys.build_virtual_cluster_key("default", "named")]
+    woken.clear()
+    await handlers._on_policy("MODIFIED", policy)
+    assert not [key for key in woken if key.kind in ("TenantContent", "VirtualCluster")]
+    await handlers._on_policy("MODIFIED", {"metadata": {"name": "baseline", "uid": "b"}})
+    assert [key.name for key in woken if key.kind == "TenantContent"] == ["plain"]

@@ -1,0 +1,1 @@
+"""Records about single keys of labels and annotations."""

@@ -1,0 +1,1 @@
+"""Content that the super cluster puts into a tenant: DNS servers, shared objects, manifests."""

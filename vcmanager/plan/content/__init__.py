@@ -1,0 +1,1 @@
+"""Objects that vc-manager writes into a tenant for its administrators. Pure."""
