@@ -78,6 +78,15 @@ class AllKeys:
         yield self._build_key(TENANT_STATUS, "", "")
         yield self._build_key(QUOTA_REPORT, "", "")
 
+    def list_optional_keys(self, kind: str) -> Iterable[Key]:
+        """Yield the keys of a kind that comes with a CRD."""
+        below = self._super_cluster
+        if kind not in below.kinds:
+            yield from self.list_mirror_keys(kind)
+        elif kind in below.stores:
+            for entry in self._view.stores[kind].list():
+                yield self._build_key(kind, entry.namespace, entry.name)
+
     def list_mirror_keys(self, kind: str) -> Iterable[Key]:
         """Yield the keys of a mirrored kind."""
         if self._super_cluster is not self._home:
