@@ -89,6 +89,11 @@ class CrdReflector:
         return self._definition.synced
 
     @property
+    def is_defined(self) -> bool:
+        """Return whether the CRD exists, as far as the watch shows."""
+        return len(self._definitions) > 0
+
+    @property
     def revision(self) -> int:
         """Return the highest resourceVersion ever seen from this server."""
         inner = self._inner.revision if self._inner is not None else 0

@@ -26,6 +26,7 @@ from syncer.model.keys import (
     LIMIT_RANGE,
     RESOURCE_QUOTA,
     SERVICE_VARIABLES,
+    TENANT_NETWORK,
     TOKEN,
     Key,
 )
@@ -43,6 +44,7 @@ from tenancy.resources import (
     INGRESSES,
     LIMIT_RANGES,
     NAMESPACES,
+    NETWORK_ATTACHMENTS,
     NODES,
     POD_DISRUPTION_BUDGETS,
     PODS,
@@ -66,6 +68,7 @@ of all other tenants.
 
 _SYNCED_SELECTOR = f"{wellknown.CONTROLLED}=true,{wellknown.NAMESPACE}"
 """Objects of tenant namespaces. Root namespaces, with their keys, stay out of memory."""
+
 
 def list_owned_resources(kinds: Mapping[str, SyncedKind] = KINDS_BY_NAME) -> tuple[Resource, ...]:
     """Return the kinds of which the syncer creates objects in the home cluster."""
@@ -381,6 +384,8 @@ def _get_own_kind(kind: str, entry: Entry) -> str:
     """Return the kind of key of an object that the syncer adds to a tenant's, otherwise empty."""
     if kind in (RESOURCE_QUOTA, LIMIT_RANGE):
         return kind
+    if kind == NETWORK_ATTACHMENTS.kind and is_reserved_name(kind, entry.name):
+        return TENANT_NETWORK
     if kind == "Secret" and wellknown.TOKEN_SECONDS in entry.annotations:
         return TOKEN
     if kind == "ConfigMap" and entry.name in service_variables.NAMES:

@@ -10,7 +10,7 @@ from collections.abc import Callable, Iterable, Iterator
 from kubeio.cache.store import Entry
 from syncer.clusters.home_cluster import HomeCluster
 from syncer.clusters.super_cluster import BY_TENANT_INDEX, SuperCluster
-from syncer.model.keys import ADDRESS, NODE, QUOTA_REPORT, TENANT_STATUS, VOLUME, Key
+from syncer.model.keys import ADDRESS, NETWORK_CRD, NODE, QUOTA_REPORT, TENANT_STATUS, VOLUME, Key
 from syncer.model.mirrored_kinds import MIRRORS
 from syncer.model.pod_index import PodIndex
 from syncer.model.tenant_view import TenantView
@@ -75,6 +75,8 @@ class AllKeys:
             yield from self.list_mirror_keys(mirror.resource.kind)
         for name in self._list_volume_names():
             yield self._build_key(VOLUME, "", name)
+        for kind in (each for each, row in below.kinds.items() if row.needs_crd):
+            yield self._build_key(NETWORK_CRD, "", kind)
         yield self._build_key(TENANT_STATUS, "", "")
         yield self._build_key(QUOTA_REPORT, "", "")
 

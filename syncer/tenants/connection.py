@@ -257,6 +257,13 @@ class TenantConnection:
             )
         )
 
+    def is_defined(self, kind: str) -> bool:
+        """Return whether the tenant has the CRD of an optional kind."""
+        return any(
+            isinstance(each, CrdReflector) and each.resource.kind == kind and each.is_defined
+            for each in self._reflectors
+        )
+
     # The tenant's store (etcd).
 
     def enqueue_status(self) -> None:

@@ -168,7 +168,7 @@ def resolve_conflict(
 
 def _find_conflict(one: AttachmentDevice, other: AttachmentDevice) -> str:
     pools = [parse_vlans(each.tenant_vlans) for each in (one, other) if each.is_divided]
-    if len(pools) == 2 and pools[0] != pools[1] and set(pools[0]) & set(pools[1]):  # noqa: PLR2004
+    if len(pools) == 2 and pools[0] != pools[1] and set(pools[0]) & set(pools[1]):
         return "tenantVlans overlaps tenantVlans"
     if len(pools) == 1 and set(pools[0]) & (list_shared_vlans(one) | list_shared_vlans(other)):
         return "tenantVlans and vlans overlap those"

@@ -65,19 +65,21 @@ def load_json(text: Any, path: str, rule: str, *, limit: int = MAX_CONFIG_BYTES)
     try:
         return json.loads(text, object_pairs_hook=_build_map, parse_constant=_refuse_constant)
     except (RecursionError, ValueError) as problem:
-        reason = str(problem)[:_MAX_SHOWN_CHARACTERS] if isinstance(problem, _RepeatedKey) else ""
+        reason = (
+            str(problem)[:_MAX_SHOWN_CHARACTERS] if isinstance(problem, _RepeatedKeyError) else ""
+        )
         detail = f" ({reason})" if reason else ""
         raise refuse(rule, path, f"is no valid JSON{detail}. Correct it") from None
 
 
-class _RepeatedKey(ValueError):
+class _RepeatedKeyError(ValueError):
     """A key occurs twice in one object."""
 
 
 def _build_map(pairs: Sequence[tuple[str, Any]]) -> dict[str, Any]:
     found = dict(pairs)
     if len(found) < len(pairs):
-        raise _RepeatedKey("a key occurs twice")
+        raise _RepeatedKeyError("a key occurs twice")
     return found
 
 
@@ -131,9 +133,7 @@ def _find_main_problems(plugin: Mapping[str, Any], path: str) -> Iterator[Reject
         text = f"must name the device of the nodes. Add {row.device_key}"
         yield RejectionProblem(CONFIG_RULE, f"{path}.{row.device_key}", text)
     capabilities = plugin.get("capabilities", {})
-    yield from _find_part_problems(
-        capabilities, plugin_tables.CAPABILITIES, f"{path}.capabilities"
-    )
+    yield from _find_part_problems(capabilities, plugin_tables.CAPABILITIES, f"{path}.capabilities")
     ipam = plugin.get("ipam", {})
     if ipam == {}:
         return  # an interface without an address

@@ -73,10 +73,16 @@ def check_offer(view: TenantView, path: str) -> None:
     """Raise ForbiddenObjectError if the policy offers no additional networks."""
     attachments = view.policy.network.attachments
     if not attachments.is_offered:
-        text = "is not offered to this cluster. Ask your platform administrator for network.attachments of the TenantPolicy"
+        text = (
+            "is not offered to this cluster. Ask your platform administrator to set"
+            " network.attachments of the TenantPolicy"
+        )
         raise ForbiddenObjectError(RejectionProblem(OFFER_RULE, path, text))
     if attachments.conflict:
-        text = "cannot be offered, because two policies divide it differently. Contact your platform administrator"
+        text = (
+            "cannot be offered, because two policies divide it differently. Contact your platform"
+            " administrator"
+        )
         raise ForbiddenObjectError(RejectionProblem(OFFER_RULE, path, text))
 
 
@@ -99,9 +105,7 @@ def build_config(config: CniConfig, segment: Segment, *, key: str) -> str:
     """Return the configuration for the super cluster as JSON. `key` distinguishes the tenant's."""
     plugin = config.plugin
     main: Object = {
-        name: value
-        for name, value in config.main.items()
-        if name not in ("ipam", plugin.vlan_key)
+        name: value for name, value in config.main.items() if name not in ("ipam", plugin.vlan_key)
     }
     if plugin.vlan_key and segment.vlan:
         main[plugin.vlan_key] = segment.vlan

@@ -35,7 +35,10 @@ def build_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> Object:
     """Return the twin of a MultiNetworkPolicy. Raises RejectedError."""
     definitions.check_offer(view, "spec")
     if view.policy.network.attachments.multi_network_policies != "Allow":
-        text = "is not offered to this cluster, so the policy has no effect. Contact your platform administrator"
+        text = (
+            "is not offered to this cluster, so the policy has no effect. Contact your platform"
+            " administrator"
+        )
         raise ForbiddenObjectError(RejectionProblem(RULE, "spec", text))
     metadata = tenant_policy["metadata"]
     walk = FieldWalk()

@@ -75,7 +75,7 @@ def _build_multus_config(network: PrimaryNetwork, view: TenantView) -> str:
         "exclude": [f"{each}/{cidr.max_prefixlen}" for each in _list_reserved(network)],
     }
     if network.gateway:
-        everything = "0.0.0.0/0" if cidr.version == 4 else "::/0"  # noqa: PLR2004 - IP version
+        everything = "0.0.0.0/0" if cidr.version == 4 else "::/0"
         addresses |= {
             "gateway": network.gateway,
             "routes": [{"dst": everything, "gw": network.gateway}],
@@ -148,7 +148,7 @@ def _check_addresses(network: PrimaryNetwork) -> None:
                 raise InvalidNetworkError(f"{field} {text!r}: {problem}. Correct it") from problem
             if field == "gateway" and address not in cidr:
                 raise InvalidNetworkError(f"gateway {text} is not in cidr {cidr}. Correct it")
-    if cidr.num_addresses < 8:  # noqa: PLR2004 - two of them are no addresses of pods
+    if cidr.num_addresses < 8:
         raise InvalidNetworkError(f"cidr {cidr} is too small. Use at least 8 addresses")
 
 
@@ -220,17 +220,13 @@ def find_ingress_problem(view: TenantView) -> RejectionProblem | None:
     return RejectionProblem(SERVICE_RULE, "spec", text)
 
 
-def find_pod_problems(
-    tenant_spec: Mapping[str, Any], view_has_network: bool
-) -> Iterator[RejectionProblem]:
+def find_pod_problems(tenant_spec: Mapping[str, Any]) -> Iterator[RejectionProblem]:
     """Yield the probes that a kubelet cannot run on the tenant's own network."""
-    if not view_has_network:
-        return
     for field in ("containers", "initContainers"):
         for container in as_mappings(tenant_spec.get(field)):
             for probe in _PROBES:
-                kinds = [each for each in _NETWORK_PROBES if as_mapping(container.get(probe)).get(each)]
-                for kind in kinds:
+                said = as_mapping(container.get(probe))
+                for kind in (each for each in _NETWORK_PROBES if said.get(each)):
                     where = f"spec.{field}[{container.get('name', '')}].{probe}.{kind}"
                     text = "cannot reach the pod on the network of this cluster. Use exec"
                     yield RejectionProblem(PROBE_RULE, where, text)

@@ -37,9 +37,9 @@ _NAME_DIGITS = 20
 class TenantShare(NamedTuple):
     """The position of a tenant among all tenants."""
 
-    index: int
+    position: int
     bits: int
-    """Number of binary digits of the index. There is room for two to this power tenants."""
+    """Number of binary digits of the position. There is room for two to this power tenants."""
 
 
 class AddressRange(NamedTuple):
@@ -79,8 +79,8 @@ def carve_network(whole: RangeNetwork, share: TenantShare) -> RangeNetwork | Non
     length = whole.prefixlen + share.bits
     if length > whole.max_prefixlen:
         return None
-    first = int(whole.network_address) + (share.index << (whole.max_prefixlen - length))
-    network = IPv4Network if whole.version == 4 else IPv6Network  # noqa: PLR2004 - the IP version
+    first = int(whole.network_address) + (share.position << (whole.max_prefixlen - length))
+    network = IPv4Network if whole.version == 4 else IPv6Network
     return network((first, length))
 
 
@@ -88,7 +88,7 @@ def list_own_vlans(device: AttachmentDevice, share: TenantShare) -> range:
     """Return the VLANs that the tenant alone has on a device. Empty if there are too few."""
     pool = parse_vlans(device.tenant_vlans)
     count = len(pool) >> share.bits
-    return pool[share.index * count : (share.index + 1) * count]
+    return pool[share.position * count : (share.position + 1) * count]
 
 
 def find_segment(config: CniConfig, view: TenantView, path: str) -> Segment:
@@ -126,7 +126,10 @@ def _choose_vlan(
 ) -> int:
     if not device.is_divided:
         if asked not in list_shared_vlans(device):
-            text = f"names VLAN {asked}, which is not offered on device {device.name}. Use one of {_format_vlans(device)}"
+            text = (
+                f"names VLAN {asked}, which is not offered on device {device.name}. Use one of"
+                f" {_format_vlans(device)}"
+            )
             raise refuse(VLAN_RULE, path, text)
         return asked
     if not tags:
@@ -203,5 +206,3 @@ def owns_address(segment: Segment, text: Any) -> bool:
 
 def _is_inside(one: RangeNetwork, other: RangeNetwork) -> bool:
     return one.version == other.version and one.subnet_of(other)  # type: ignore[arg-type]
-
-

@@ -1,7 +1,8 @@
 """Annotations with which a pod asks for networks, translated to the super cluster.
 
 Pure. Owns both forms of the list (`namespace/name@interface` and JSON) and the checks of each
-request. The result always has the JSON form with the super namespace. Must not know the definitions.
+request. The result always has the JSON form with the super namespace. Must not know the
+definitions.
 
 Hazard: the namespace must always be written. Multus uses a namespace of the super cluster for a
 default network without one.
@@ -126,10 +127,9 @@ def _check_names(selection: Selection, path: str) -> Selection:
     if not names.is_dns_label(selection.namespace) or not names.is_dns_subdomain(selection.name):
         raise _build_shape_error(path)
     interface = selection.interface
-    if interface and (
-        _INTERFACE.fullmatch(interface) is None or interface in _RESERVED_INTERFACES
-    ):
-        text = f"names the interface {interface[:_MAX_SHOWN_CHARACTERS]!r}, which is not offered. Use one such as net1"
+    if interface and (_INTERFACE.fullmatch(interface) is None or interface in _RESERVED_INTERFACES):
+        shown = interface[:_MAX_SHOWN_CHARACTERS]
+        text = f"names the interface {shown!r}, which is not offered. Use one such as net1"
         raise cni_config.refuse(RULE, path, text)
     return selection
 
@@ -167,8 +167,8 @@ def translate_annotations(
 
 
 def _check_offer(key: str, context: SelectionContext, path: str) -> None:
-    if not context.attachments.is_offered or context.attachments.conflict:
-        text = "is not offered to this cluster. Remove it, or contact your platform administrator"
+    if context.attachments.conflict:
+        text = "cannot be offered now. Remove it, or contact your platform administrator"
         raise cni_config.refuse(RULE, path, text)
     if key != DEFAULT_NETWORK:
         return
@@ -230,6 +230,19 @@ def _format_selections(asked: Sequence[Selection], context: SelectionContext) ->
         }
         found.append({key: value for key, value in item.items() if value})
     return orjson.dumps(found).decode()
+
+
+def find_left_out(annotations: Mapping[str, str]) -> list[RejectionProblem]:
+    """Return a notice for each annotation that is left out where networks are not offered."""
+    text = (
+        "is left out, because additional networks are not offered to this cluster. Contact your"
+        " platform administrator"
+    )
+    return [
+        RejectionProblem(RULE, f"metadata.annotations[{key}]", text)
+        for key in REQUESTS
+        if annotations.get(key)
+    ]
 
 
 def build_default(super_namespace: str, name: str) -> str:
