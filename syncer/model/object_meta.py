@@ -178,13 +178,13 @@ def build_super_metadata(
     extra_labels: Mapping[str, str] | None = None,
     referenced: Collection[str] = (),
     is_exposed: bool = True,
-    translated: Mapping[str, str] | None = None,
+    rewritten: Mapping[str, str] | None = None,
 ) -> Object:
     """Return the metadata of a twin. `passing` is the metadata part of the policy.
 
     `referenced` are keys of annotations that the twin itself reads. `is_exposed` is False if no
     client outside of the cluster reaches the object. Then an unknown annotation is left out.
-    `translated` are annotations of the tenant with the values for the super cluster. Raises
+    `rewritten` are annotations of the tenant with the values for the super cluster. Raises
     RejectedError when an annotation holds the object back, or when the annotations are too large.
     """
     held = find_blocking_annotation(kind, tenant_metadata.get("annotations") or {}, passing)
@@ -204,7 +204,7 @@ def build_super_metadata(
         **({wellknown.OWNER: owner} if owner else {}),
         **ownership.build_owner_annotations(tenant, tenant_namespace, tenant_metadata["uid"]),
     }
-    own = {**filter_annotations(kind, tenant_metadata, passing), **(translated or {})}
+    own = {**filter_annotations(kind, tenant_metadata, passing), **(rewritten or {})}
     removable = (
         frozenset()
         if kind in builtin_policy.ANNOTATION_BLOCKED_KINDS
@@ -213,7 +213,7 @@ def build_super_metadata(
     sizes = measure_annotations(own)
     written = tenant_metadata.get(ANNOTATION_SIZES_FIELD)
     if isinstance(written, dict):
-        whole = own.keys() - (translated or {}).keys()
+        whole = own.keys() - (rewritten or {}).keys()
         sizes |= {k: v for k, v in written.items() if k in whole and isinstance(v, int)}
     records = {
         wellknown.SYNCED_KEYS: encode_keys(labels, own),

@@ -182,7 +182,7 @@ def build_metadata(
             wellknown.CONTAINERS: ",".join(containers),
         },
         referenced=mirrors.referenced_annotations,
-        translated=networks,
+        rewritten=networks,
     )
 
 

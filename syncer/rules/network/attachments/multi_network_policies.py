@@ -62,7 +62,7 @@ def build_policy(tenant_policy: Mapping[str, Any], view: TenantView) -> Object:
             metadata,
             super_namespace=view.get_super_namespace(metadata["namespace"]),
             passing=view.policy.metadata,
-            translated={POLICY_FOR: networks},
+            rewritten={POLICY_FOR: networks},
         ),
         "spec": _build_spec(spec, view),
     }

@@ -46,7 +46,7 @@ _KEYS: Mapping[str, Callable[[Any], bool]] = {
 }
 
 
-class Selection(NamedTuple):
+class NetworkSelection(NamedTuple):
     """One network that a pod asks for, in the tenant's names."""
 
     namespace: str
@@ -68,16 +68,16 @@ class SelectionContext(NamedTuple):
     """Annotation for the default network of a tenant with a network of its own."""
 
 
-def list_selections(annotations: Mapping[str, str], namespace: str) -> list[Selection]:
+def list_selections(annotations: Mapping[str, str], namespace: str) -> list[NetworkSelection]:
     """Return every network that a pod asks for. Raises RejectedError."""
-    found: list[Selection] = []
+    found: list[NetworkSelection] = []
     for key in REQUESTS:
         if annotations.get(key):
             found += parse_selections(annotations[key], namespace, key)
     return found
 
 
-def parse_selections(text: str, namespace: str, key: str) -> list[Selection]:
+def parse_selections(text: str, namespace: str, key: str) -> list[NetworkSelection]:
     """Return the networks of one annotation. `namespace` is that of the pod."""
     path = f"metadata.annotations[{key}]"
     if len(text) > MAX_ANNOTATION_CHARACTERS:
@@ -93,16 +93,18 @@ def parse_selections(text: str, namespace: str, key: str) -> list[Selection]:
     return found
 
 
-def _parse_item(item: str, namespace: str, path: str) -> Selection:
+def _parse_item(item: str, namespace: str, path: str) -> NetworkSelection:
     place, slash, rest = item.rpartition("/")
     name, at, interface = rest.partition("@")
     if (slash and not place) or (at and not interface):
         raise _build_shape_error(path)
-    selection = Selection(place.strip() if slash else namespace, name.strip(), interface.strip())
+    selection = NetworkSelection(
+        place.strip() if slash else namespace, name.strip(), interface.strip()
+    )
     return _check_names(selection, path)
 
 
-def _parse_json(text: str, namespace: str, path: str) -> Iterator[Selection]:
+def _parse_json(text: str, namespace: str, path: str) -> Iterator[NetworkSelection]:
     found = cni_config.load_json(text, path, RULE, limit=MAX_ANNOTATION_CHARACTERS)
     if not isinstance(found, list) or not all(isinstance(item, dict) for item in found):
         raise _build_shape_error(path)
@@ -112,7 +114,7 @@ def _parse_json(text: str, namespace: str, path: str) -> Iterator[Selection]:
                 shown = key[:_MAX_SHOWN_CHARACTERS]
                 text = f"has a key {shown!r} that is not offered, or its value. Remove it"
                 raise cni_config.refuse(RULE, path, text)
-        selection = Selection(
+        selection = NetworkSelection(
             namespace=item.get("namespace") or namespace,
             name=item.get("name", ""),
             interface=item.get("interface", ""),
@@ -123,7 +125,7 @@ def _parse_json(text: str, namespace: str, path: str) -> Iterator[Selection]:
         yield _check_names(selection, path)
 
 
-def _check_names(selection: Selection, path: str) -> Selection:
+def _check_names(selection: NetworkSelection, path: str) -> NetworkSelection:
     if not names.is_dns_label(selection.namespace) or not names.is_dns_subdomain(selection.name):
         raise _build_shape_error(path)
     interface = selection.interface
@@ -181,7 +183,7 @@ def _check_offer(key: str, context: SelectionContext, path: str) -> None:
 
 
 def _find_problems(
-    asked: Selection, context: SelectionContext, path: str
+    asked: NetworkSelection, context: SelectionContext, path: str
 ) -> Iterator[RejectionProblem]:
     where = f"{path}, network {asked.namespace}/{asked.name},"
     if asked.mac and context.attachments.mac_addresses != "Allow":
@@ -217,7 +219,7 @@ def _is_local_mac(text: str) -> bool:
     return _MAC.fullmatch(text) is not None and int(text[:2], 16) & 0b11 == _LOCAL_UNICAST
 
 
-def _format_selections(asked: Sequence[Selection], context: SelectionContext) -> str:
+def _format_selections(asked: Sequence[NetworkSelection], context: SelectionContext) -> str:
     found: list[Object] = []
     for each in asked:
         item: Object = {
