@@ -34,7 +34,7 @@ NETWORKS = "k8s.v1.cni.cncf.io/networks"
 DEFAULT_NETWORK = "v1.multus-cni.io/default-network"
 STATUS = "k8s.v1.cni.cncf.io/network-status"
 STAND_IN = "testbed.virtual-cluster.local/stand-in"
-"""Annotation of a pod: name of this program, so that nobody takes it for Multus."""
+"""Annotation of a pod: name of this program, which is not Multus."""
 _DEFINITIONS = "/apis/k8s.cni.cncf.io/v1/namespaces/{}/network-attachment-definitions/{}"
 _VERSIONS = ("0.3.1", "0.4.0", "1.0.0", "1.1.0")
 _REQUEST_SECONDS = 20
@@ -147,7 +147,7 @@ def as_list(config: Config) -> Config:
     """Return a configuration as a list of plugins."""
     if "plugins" in config:
         return config
-    head = {key: config[key] for key in ("cniVersion", "name") if key in config}
+    head: Config = {key: config[key] for key in ("cniVersion", "name") if key in config}
     plugin = {key: value for key, value in config.items() if key not in head}
     return {**head, "plugins": [plugin]}
 
@@ -247,7 +247,7 @@ def delete_attachment(attachment: Attachment, config: Config, result: Config) ->
 
 def build_status(attachment: Attachment, result: Config) -> Config:
     """Return the entry of one interface in the status of a pod's networks."""
-    own = next(
+    own: Config = next(
         (
             each
             for each in result.get("interfaces") or ()
@@ -300,7 +300,7 @@ def add(config: Config) -> Config:
 
 
 def delete(config: Config) -> None:
-    """Detach a pod. What was never attached is no error."""
+    """Detach a pod. A pod that was never attached is no error."""
     state = _get_state_file(config)
     if not state.is_file():
         return
