@@ -108,7 +108,7 @@ def build_config(config: CniConfig, segment: Segment, *, key: str) -> str:
         name: value for name, value in config.main.items() if name not in ("ipam", plugin.vlan_key)
     }
     if plugin.vlan_key and segment.vlan:
-        main[plugin.vlan_key] = segment.vlan
+        main |= {plugin.vlan_key: segment.vlan, **plugin.tagged}
     elif plugin.needs_vlan:
         text = f"needs a VLAN. Add {plugin.vlan_key}"
         raise cni_config.refuse(segments.VLAN_RULE, f"{_PATH}.{plugin.vlan_key}", text)

@@ -101,13 +101,16 @@ class MainPlugin:
     needs_vlan: bool = False
     """The plugin does not work untagged."""
     keys: Mapping[str, ValueCheck] = field(default_factory=dict)
+    tagged: Mapping[str, Any] = field(default_factory=dict)
+    """Keys that are written with a VLAN. Otherwise the interface also gets untagged frames."""
 
 
 MAIN_PLUGINS: Mapping[str, MainPlugin] = {
     "bridge": MainPlugin(
         device_key="bridge",
         vlan_key="vlan",
-        keys={"macspoofchk": is_flag, "mtu": is_mtu, "preserveDefaultVlan": is_flag},
+        keys={"macspoofchk": is_flag, "mtu": is_mtu},
+        tagged={"preserveDefaultVlan": False},
     ),
     "ipvlan": MainPlugin(device_key="master", keys={"mode": is_one_of("l2"), "mtu": is_mtu}),
     "macvlan": MainPlugin(

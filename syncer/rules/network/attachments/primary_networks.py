@@ -21,7 +21,7 @@ from syncer.model import object_meta
 from syncer.model.rejections import RejectedError, RejectionProblem
 from syncer.model.tenant_view import TenantView
 from syncer.model.unstructured import as_mapping, as_mappings
-from syncer.rules.network.attachments import segments, selections
+from syncer.rules.network.attachments import plugin_tables, segments, selections
 from syncer.rules.network.attachments.segments import Segment
 from tenancy import names, ownership, wellknown
 from tenancy.policy.network_attachments import UNTAGGED
@@ -80,7 +80,13 @@ def _build_multus_config(network: PrimaryNetwork, view: TenantView) -> str:
             "gateway": network.gateway,
             "routes": [{"dst": everything, "gw": network.gateway}],
         }
-    plugin = {"type": "bridge", "bridge": device.name, "vlan": segment.vlan, "ipam": addresses}
+    plugin = {
+        "type": "bridge",
+        "bridge": device.name,
+        "vlan": segment.vlan,
+        **plugin_tables.MAIN_PLUGINS["bridge"].tagged,
+        "ipam": addresses,
+    }
     head = {"cniVersion": "1.0.0", "name": segment.network_name, "plugins": [plugin]}
     return orjson.dumps(head, option=orjson.OPT_SORT_KEYS).decode()
 

@@ -52,6 +52,7 @@ HOSTILE: dict[str, Any] = {
     "default gateway": bridge(isDefaultGateway=True),
     "masquerade": bridge(ipMasq=True),
     "promiscuous": bridge(promiscMode=True),
+    "untagged frames as well": bridge(preserveDefaultVlan=True),
     "trunk": bridge(vlanTrunk=[{"minID": 1, "maxID": 4094}]),
     "data folder": bridge(ipam={"type": "static", "dataDir": "/etc"}),
     "host-local": bridge(ipam={"type": "host-local", "subnet": "10.0.0.0/24"}),

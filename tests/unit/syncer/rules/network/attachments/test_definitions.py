@@ -56,6 +56,7 @@ def test_the_text_is_compact_json_without_escapes_for_the_gate():
 
 def test_untagged_has_no_vlan_key_and_the_plugin_vlan_needs_one():
     assert "vlan" not in config_of(build(bridge(vlan=0)))["plugins"][0]
+    assert config_of(build(bridge()))["plugins"][0]["preserveDefaultVlan"] is False
     said = {"type": "vlan", "master": SHARED, "vlanId": 0}
     with pytest.raises(RejectedError, match="needs a VLAN"):
         build(said)
