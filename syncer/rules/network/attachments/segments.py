@@ -85,10 +85,17 @@ def carve_network(whole: RangeNetwork, share: TenantShare) -> RangeNetwork | Non
 
 
 def list_own_vlans(device: AttachmentDevice, share: TenantShare) -> range:
-    """Return the VLANs that the tenant alone has on a device. Empty if there are too few."""
+    """Return the VLANs that the tenant alone has on a device. Empty if there are too few.
+
+    Both ends are rounded down from the same fraction of the pool. Otherwise the VLANs of tenants
+    with service ranges of different sizes overlap.
+    """
     pool = parse_vlans(device.tenant_vlans)
-    count = len(pool) >> share.bits
-    return pool[share.position * count : (share.position + 1) * count]
+    if len(pool) < 1 << share.bits:
+        return pool[:0]
+    first = share.position * len(pool) >> share.bits
+    last = (share.position + 1) * len(pool) >> share.bits
+    return pool[first:last]
 
 
 def find_segment(config: CniConfig, view: TenantView, path: str) -> Segment:

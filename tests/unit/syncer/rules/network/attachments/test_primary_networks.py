@@ -27,7 +27,7 @@ def plugin_of(view):
 
 def test_the_network_is_a_vlan_of_the_tenants_own_with_its_range():
     found = plugin_of(own_view())
-    assert (found["bridge"], found["vlan"], found["ipam"]["range"]) == (OWN, 1030, "10.20.0.0/16")
+    assert (found["bridge"], found["vlan"], found["ipam"]["range"]) == (OWN, 1031, "10.20.0.0/16")
     assert found["ipam"]["exclude"] == ["10.20.0.1/32"]
     assert found["ipam"]["routes"] == [{"dst": "0.0.0.0/0", "gw": "10.20.0.1"}]
 

@@ -41,9 +41,9 @@ def test_a_shared_vlan_has_a_part_of_the_range_for_each_tenant():
 def test_a_vlan_of_its_own_has_the_whole_range_and_the_tenants_numbers():
     one = segment(OWN, 0)
     other = segment(OWN, 0, attachment_view(service_range="10.96.12.0/22"))
-    assert (one.vlan, other.vlan) == (1030, 1045)
+    assert (one.vlan, other.vlan) == (1031, 1046)
     assert str(one.ranges[0].own) == "10.20.0.0/16"
-    assert segment(OWN, 14).vlan == 1044
+    assert segment(OWN, 14).vlan == 1045
 
 
 @pytest.mark.parametrize(
